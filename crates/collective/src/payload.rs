@@ -1,0 +1,46 @@
+//! What frames carry and memory holds, as engines see it.
+
+use crate::Reduction;
+use alloc::fmt::Debug;
+use core::hash::Hash;
+use core::ops::Range;
+
+/// A region of memory that frames are cut from and written into. Lengths and offsets are bytes in every kind, so an
+/// engine does the same arithmetic over real numbers, over lengths alone and over counts of contributions.
+///
+/// A frame borrows a [`View`](Payload::View) of its sender's memory: a driver that keeps frames copies it with
+/// [`from_view`](Payload::from_view), one that writes to a socket copies it straight into the datagram.
+///
+/// # Panics
+/// Methods panic when a range or an offset lies outside the region: engines check lengths at their doors.
+pub trait Payload: Clone + Eq + Hash + Debug + Sized + 'static {
+    /// A borrowed piece of a region.
+    type View<'a>: Copy + Debug;
+
+    /// A region of `length` bytes, all zero (no contribution yet).
+    fn zeroed(length: usize) -> Self;
+
+    /// Length in bytes.
+    fn length(&self) -> usize;
+
+    /// A view of no bytes.
+    fn empty<'a>() -> Self::View<'a>;
+
+    /// The bytes in `range`.
+    fn view(&self, range: Range<usize>) -> Self::View<'_>;
+
+    /// Length of a view in bytes.
+    fn view_length(view: Self::View<'_>) -> usize;
+
+    /// The bytes of `view` in `range`.
+    fn subview(view: Self::View<'_>, range: Range<usize>) -> Self::View<'_>;
+
+    /// A region that holds a copy of `view`.
+    fn from_view(view: Self::View<'_>) -> Self;
+
+    /// Copies `view` over the bytes at `offset`.
+    fn write(&mut self, offset: usize, view: Self::View<'_>);
+
+    /// Combines `view` into the bytes at `offset`, element by element: `self = self op view`.
+    fn reduce(&mut self, offset: usize, view: Self::View<'_>, reduction: Reduction);
+}

@@ -1,0 +1,14 @@
+//! The contract between a protocol and whatever drives it. No protocol lives here.
+//!
+//! An [`Engine`] is a state machine without input or output of its own: frames, named timers and commands go in;
+//! frames, timers and events come out through a [`Sink`]. It knows no clock, socket, thread, randomness or unordered
+//! map, so that a network driver, a simulator and a model checker can all run the same code.
+//!
+//! [`verbs`] is the other seam: what a host's transport offers to the collective above it.
+#![no_std]
+extern crate alloc;
+
+mod contract;
+pub mod verbs;
+
+pub use contract::{Engine, Frame, PortId, Sink};

@@ -1,0 +1,323 @@
+//! Work requests, completions and registered memory: what a host's transport (a queue pair) offers to the collective
+//! above it, in the words of the RDMA verbs. Engines on both sides of the seam know only this.
+
+use alloc::vec::Vec;
+use quincunx_collective::{Collective, Payload, Reduction};
+use quincunx_units::Instant;
+
+/// A registered region of a node's [`Memory`].
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct RegionId(pub u32);
+
+/// A piece of a region: one scatter-gather element.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Slice {
+    /// The region.
+    pub region: RegionId,
+    /// First byte.
+    pub offset: usize,
+    /// Length in bytes; zero is allowed anywhere.
+    pub length: usize,
+}
+
+/// Names a work request to the one who posted it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct WorkId(pub u64);
+
+/// What a send-queue work request does at the peer.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Verb {
+    /// Consumes a receive request there.
+    Send,
+    /// Writes to the peer's memory; with an immediate it consumes a receive request too.
+    Write {
+        /// Address in the peer's memory.
+        remote_address: u64,
+        /// Key of the peer's region.
+        remote_key: u32,
+    },
+}
+
+/// A work request for the send queue.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct SendRequest {
+    /// Comes back in the completion.
+    pub id: WorkId,
+    /// What to do.
+    pub verb: Verb,
+    /// The data, which must not change until the completion.
+    pub source: Slice,
+    /// 32 bits for the peer's completion.
+    pub immediate: Option<u32>,
+}
+
+/// A work request for the receive queue.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct ReceiveRequest {
+    /// Comes back in the completion.
+    pub id: WorkId,
+    /// Where the message goes; a longer message is an error.
+    pub sink: Slice,
+}
+
+/// Why a work request did not succeed. The queue pair takes no more work after it.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Failure {
+    /// The peer did not answer within the retry count: dead, or cut off.
+    RetryExceeded,
+    /// The peer had no receive request within the retry count.
+    ReceiverNotReadyRetryExceeded,
+    /// The peer refused the request as senseless.
+    InvalidRequest,
+    /// The peer refused access to its memory.
+    RemoteAccess,
+    /// The peer failed.
+    RemoteOperational,
+    /// A message was longer than the receive request it met.
+    Length,
+    /// The queue pair had failed before.
+    Flushed,
+}
+
+/// The end of a work request.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Completion {
+    /// The peer has acknowledged it.
+    Sent {
+        /// The request.
+        id: WorkId,
+    },
+    /// A message has arrived whole.
+    Received {
+        /// The request.
+        id: WorkId,
+        /// Bytes written.
+        length: usize,
+        /// The peer's 32 bits.
+        immediate: Option<u32>,
+    },
+    /// It failed.
+    Failed {
+        /// The request.
+        id: WorkId,
+        /// Why.
+        failure: Failure,
+    },
+}
+
+/// A node's registered memory. Regions keep their number until they are released.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Memory<P> {
+    regions: Vec<Option<P>>,
+}
+
+impl<P> Default for Memory<P> {
+    fn default() -> Self {
+        Self { regions: Vec::new() }
+    }
+}
+
+impl<P: Payload> Memory<P> {
+    /// Takes a region in and numbers it with the lowest free number.
+    pub fn register(&mut self, region: P) -> RegionId {
+        let index = match self.regions.iter().position(Option::is_none) {
+            Some(free) => free,
+            None => {
+                self.regions.push(None);
+                self.regions.len() - 1
+            }
+        };
+        self.regions[index] = Some(region);
+        RegionId(index as u32)
+    }
+
+    /// Gives a region back to its owner; `None` if there is no such region.
+    pub fn release(&mut self, region: RegionId) -> Option<P> {
+        self.regions.get_mut(region.0 as usize)?.take()
+    }
+
+    /// Whether `slice` lies inside a registered region.
+    pub fn contains(&self, slice: Slice) -> bool {
+        let end = slice.offset.checked_add(slice.length);
+        match self.regions.get(slice.region.0 as usize) {
+            Some(Some(region)) => end.is_some_and(|end| end <= region.length()),
+            _ => slice.length == 0,
+        }
+    }
+
+    /// The bytes of `slice`. An empty slice needs no region.
+    ///
+    /// # Panics
+    /// If the slice is not inside a registered region: posting checks that.
+    pub fn view(&self, slice: Slice) -> P::View<'_> {
+        match self.regions.get(slice.region.0 as usize) {
+            Some(Some(region)) => region.view(slice.offset..slice.offset + slice.length),
+            _ => {
+                assert!(slice.length == 0, "{slice:?} names no registered region");
+                P::empty()
+            }
+        }
+    }
+
+    /// Copies `view` to the start of `slice`.
+    ///
+    /// # Panics
+    /// If it does not fit or there is no such region.
+    pub fn write(&mut self, slice: Slice, view: P::View<'_>) {
+        assert!(P::view_length(view) <= slice.length, "a view of {} bytes in {slice:?}", P::view_length(view));
+        if let Some(region) = self.region_mut(slice) {
+            region.write(slice.offset, view);
+        }
+    }
+
+    /// Combines the bytes of `source` into those of `target`, which must be in another region.
+    ///
+    /// # Panics
+    /// If the regions are the same or missing, or the lengths differ.
+    pub fn reduce(&mut self, target: Slice, source: Slice, reduction: Reduction) {
+        assert_eq!(target.length, source.length, "reducing {source:?} into {target:?}");
+        self.combine(target, source, |region, offset, view| region.reduce(offset, view, reduction));
+    }
+
+    /// Copies the bytes of `source` over those of `target`, which must be in another region.
+    ///
+    /// # Panics
+    /// If the regions are the same or missing, or the lengths differ.
+    pub fn copy(&mut self, target: Slice, source: Slice) {
+        assert_eq!(target.length, source.length, "copying {source:?} to {target:?}");
+        self.combine(target, source, |region, offset, view| region.write(offset, view));
+    }
+
+    fn combine(&mut self, target: Slice, source: Slice, apply: impl FnOnce(&mut P, usize, P::View<'_>)) {
+        if target.length == 0 {
+            return;
+        }
+        assert_ne!(target.region, source.region, "source and target share a region");
+        let mut region = self.release(target.region).expect("the target region is registered");
+        apply(&mut region, target.offset, self.view(source));
+        self.regions[target.region.0 as usize] = Some(region);
+    }
+
+    fn region_mut(&mut self, slice: Slice) -> Option<&mut P> {
+        let region = self.regions.get_mut(slice.region.0 as usize).and_then(Option::as_mut);
+        assert!(slice.length == 0 || region.is_some(), "{slice:?} names no registered region");
+        region
+    }
+}
+
+/// A queue pair of a host, numbered from zero in the order of the host's configuration.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct QpIndex(pub u16);
+
+/// What a host offers to the [`Program`] that runs on it.
+pub trait Verbs<P: Payload> {
+    /// The host's registered memory.
+    fn memory(&mut self) -> &mut Memory<P>;
+
+    /// Queues a send-queue work request. Its completion comes later, also when the queue pair has failed.
+    fn post_send(&mut self, qp: QpIndex, request: SendRequest);
+
+    /// Queues a receive request.
+    fn post_receive(&mut self, qp: QpIndex, request: ReceiveRequest);
+
+    /// Sets both directions of a queue pair `packets` further on than the last synchronisation (or the initial PSN):
+    /// the next PSN sent and the next PSN expected (EPIC 4.3, group PSN synchronisation, "RoCE-refined"). Sends must
+    /// be complete.
+    fn synchronize(&mut self, qp: QpIndex, packets: u32);
+}
+
+/// A collective that the application asks of a host. What the lengths must be, with `s` bytes a rank and `n` ranks:
+///
+/// | collective | input | output |
+/// |---|---|---|
+/// | AllReduce | s | s |
+/// | Reduce | s | s at the root, any elsewhere |
+/// | Broadcast | s at the root, any elsewhere | s |
+/// | Barrier | 0 | 0 |
+/// | ReduceScatter | n s | s |
+/// | AllGather | s | n s |
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct CollectiveRequest {
+    /// Which.
+    pub collective: Collective,
+    /// How elements combine; its data type also says what an element is.
+    pub reduction: Reduction,
+    /// This rank's data, which must not change until the end.
+    pub input: Slice,
+    /// Where the result goes; in another region than the input.
+    pub output: Slice,
+}
+
+/// What became of a collective.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Outcome {
+    /// The output is whole.
+    Done,
+    /// It failed, and the group with it.
+    Failed {
+        /// The queue pair that failed.
+        qp: QpIndex,
+        /// How.
+        failure: Failure,
+    },
+}
+
+/// Why a collective is refused at the door: nothing has changed.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum RequestError {
+    /// One collective at a time.
+    #[error("expected an idle group, found one that still runs a collective; wait for its end")]
+    Busy,
+    /// The group has failed before.
+    #[error("expected a working group, found one that has failed; make a new group")]
+    GroupFailed,
+    /// A root that is no rank.
+    #[error("expected a root below {ranks}, found {found}; name a rank of the group")]
+    NoSuchRoot {
+        /// Ranks in the group.
+        ranks: u16,
+        /// The root as given.
+        found: u16,
+    },
+    /// A buffer of the wrong length, or not registered.
+    #[error("expected {what} of {expected} bytes in registered memory, found {found}; see the table of lengths")]
+    Length {
+        /// "an input" or "an output".
+        what: &'static str,
+        /// Bytes that would be right.
+        expected: usize,
+        /// Bytes as given.
+        found: usize,
+    },
+    /// A length that is not whole elements.
+    #[error("expected a multiple of {element} bytes, found {found}; a vector holds whole elements")]
+    Element {
+        /// Bytes of an element.
+        element: usize,
+        /// Bytes as given.
+        found: usize,
+    },
+}
+
+/// A collective algorithm on one host, above queue pairs and below the application: EPIC's CommLib, a ring, a tree.
+pub trait Program<P: Payload>: Clone + Eq + core::hash::Hash + core::fmt::Debug {
+    /// Begins a collective. It may end at once (a group of one): then the outcome is returned here.
+    fn start(
+        &mut self,
+        now: Instant,
+        request: CollectiveRequest,
+        verbs: &mut impl Verbs<P>,
+    ) -> Result<Option<Outcome>, RequestError>;
+
+    /// Takes the end of a work request; returns the outcome of the collective when this was the last of it.
+    fn handle_completion(
+        &mut self,
+        now: Instant,
+        qp: QpIndex,
+        completion: Completion,
+        verbs: &mut impl Verbs<P>,
+    ) -> Option<Outcome>;
+
+    /// Panics if the state breaks a rule that must always hold.
+    fn assert_invariants(&self);
+}

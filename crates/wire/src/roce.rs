@@ -1,0 +1,206 @@
+//! The parsed header of a RoCEv2 frame: who speaks to whom, the base transport header, and what the operation carries.
+//!
+//! An [`Operation`] holds exactly the extension headers that its opcode has, so a header that makes no sense on the
+//! wire cannot be written down.
+
+use crate::Psn;
+use core::net::Ipv4Addr;
+
+/// The largest queue pair number: 24 bits.
+pub const MAX_QPN: u32 = 0x00ff_ffff;
+
+/// A queue pair number, 24 bits.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct QpNumber(u32);
+
+impl QpNumber {
+    /// The number `value` modulo 2^24.
+    pub const fn new(value: u32) -> Self {
+        Self(value & MAX_QPN)
+    }
+
+    /// The number's value, less than 2^24.
+    pub const fn value(self) -> u32 {
+        self.0
+    }
+}
+
+/// One end of a flow: `<IP, QP>` (EPIC 3.1).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Endpoint {
+    /// Address of the host's NIC or of the switch.
+    pub ip: Ipv4Addr,
+    /// Queue pair at that address.
+    pub qp: QpNumber,
+}
+
+/// Where a packet stands in its message. A switch in the middle of a tree keeps it as it found it.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Position {
+    /// The first of several.
+    First,
+    /// Neither first nor last.
+    Middle,
+    /// The last of several.
+    Last,
+    /// The whole message.
+    Only,
+}
+
+/// RDMA extended transport header: 16 bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Reth {
+    /// Virtual address at the responder.
+    pub virtual_address: u64,
+    /// Key of the memory region at the responder.
+    pub remote_key: u32,
+    /// Length of the whole message in bytes.
+    pub dma_length: u32,
+}
+
+/// Atomic extended transport header: 28 bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct AtomicEth {
+    /// Virtual address at the responder.
+    pub virtual_address: u64,
+    /// Key of the memory region at the responder.
+    pub remote_key: u32,
+    /// What to swap in, or to add.
+    pub swap_or_add: u64,
+    /// What to compare with.
+    pub compare: u64,
+}
+
+/// Why a responder refuses (InfiniBand Architecture 9.7.5.2.8).
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum NakCode {
+    /// A packet is missing: send again from the PSN in the header.
+    SequenceError,
+    /// The request makes no sense.
+    InvalidRequest,
+    /// The memory must not be written.
+    RemoteAccess,
+    /// The responder failed.
+    RemoteOperational,
+}
+
+/// What an acknowledge says.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Syndrome {
+    /// Everything up to this PSN has arrived; the 5-bit credit count (31: none is kept).
+    Ack(u8),
+    /// Receiver not ready: try again after the coded time (5 bits).
+    ReceiverNotReady(u8),
+    /// Negative.
+    Nak(NakCode),
+}
+
+/// Acknowledge extended transport header: 4 bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Aeth {
+    /// What it says.
+    pub syndrome: Syndrome,
+    /// Message sequence number, 24 bits.
+    pub message_sequence: u32,
+}
+
+/// What a frame does, with exactly the extension headers that its opcode carries.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Operation {
+    /// SEND First, Middle, Last or Only.
+    Send(Position),
+    /// SEND Last with Immediate.
+    SendLastImmediate(u32),
+    /// SEND Only with Immediate.
+    SendOnlyImmediate(u32),
+    /// RDMA WRITE First.
+    WriteFirst(Reth),
+    /// RDMA WRITE Middle.
+    WriteMiddle,
+    /// RDMA WRITE Last.
+    WriteLast,
+    /// RDMA WRITE Last with Immediate.
+    WriteLastImmediate(u32),
+    /// RDMA WRITE Only.
+    WriteOnly(Reth),
+    /// RDMA WRITE Only with Immediate.
+    WriteOnlyImmediate(Reth, u32),
+    /// RDMA READ Request.
+    ReadRequest(Reth),
+    /// RDMA READ Response First.
+    ReadResponseFirst(Aeth),
+    /// RDMA READ Response Middle.
+    ReadResponseMiddle,
+    /// RDMA READ Response Last.
+    ReadResponseLast(Aeth),
+    /// RDMA READ Response Only.
+    ReadResponseOnly(Aeth),
+    /// Acknowledge, positive or negative.
+    Acknowledge(Aeth),
+    /// ATOMIC Acknowledge with the original value.
+    AtomicAcknowledge(Aeth, u64),
+    /// Compare and swap.
+    CompareSwap(AtomicEth),
+    /// Fetch and add.
+    FetchAdd(AtomicEth),
+    /// Congestion notification packet (opcode 0x81; 16 reserved bytes follow the BTH).
+    CongestionNotification,
+}
+
+/// The header of a RoCEv2 frame, everything the invariant CRC protects but the payload.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct RoceHeader {
+    /// Sender's address.
+    pub source: Ipv4Addr,
+    /// Receiver's address.
+    pub destination: Ipv4Addr,
+    /// UDP source port: entropy for load balancing. The destination port is always 4791.
+    pub source_port: u16,
+    /// IP type-of-service byte: DSCP and ECN. Not protected by the invariant CRC.
+    pub traffic_class: u8,
+    /// Queue pair the frame is for.
+    pub destination_qp: QpNumber,
+    /// Partition key, 0xffff by default.
+    pub partition_key: u16,
+    /// Packet sequence number.
+    pub psn: Psn,
+    /// The sender asks for an acknowledge.
+    pub acknowledge_request: bool,
+    /// Solicited event.
+    pub solicited: bool,
+    /// Migration state.
+    pub migration: bool,
+    /// Forward congestion bit of the BTH.
+    pub forward_congestion: bool,
+    /// Backward congestion bit of the BTH.
+    pub backward_congestion: bool,
+    /// What the frame does.
+    pub operation: Operation,
+}
+
+impl RoceHeader {
+    /// A header with everything but its meaning at the defaults: port 4791 both ways, default partition, no flags.
+    pub const fn new(
+        source: Ipv4Addr,
+        destination: Ipv4Addr,
+        destination_qp: QpNumber,
+        psn: Psn,
+        operation: Operation,
+    ) -> Self {
+        Self {
+            source,
+            destination,
+            source_port: 4791,
+            traffic_class: 0,
+            destination_qp,
+            partition_key: 0xffff,
+            psn,
+            acknowledge_request: false,
+            solicited: false,
+            migration: true,
+            forward_congestion: false,
+            backward_congestion: false,
+            operation,
+        }
+    }
+}
