@@ -8,7 +8,8 @@
 use crate::{DataType, ReduceOp, Reduction};
 use multiversion::multiversion;
 
-/// Combines `source` into `target`, element by element.
+/// Combines `source` into `target`, element by element. `multiversion` takes the wider of the two only on processors
+/// that do not slow down for it.
 ///
 /// # Panics
 /// If the lengths differ or are not whole elements.
@@ -22,8 +23,17 @@ pub(crate) fn reduce(target: &mut [u8], source: &[u8], reduction: Reduction) {
             let sum = f32::from_bits(a) + f32::from_bits(b);
             if sum.is_nan() { F32_NAN } else { sum.to_bits() }
         }),
-        (DataType::F32, ReduceOp::Min) => zip4(target, source, |a, b| pick32(a, b, key32(a) < key32(b))),
-        (DataType::F32, ReduceOp::Max) => zip4(target, source, |a, b| pick32(a, b, key32(a) > key32(b))),
+        (DataType::F32, ReduceOp::Min) => zip4(target, source, |a, b| {
+            // Equal numbers have equal bits but for zeros, of which either sign makes the minimum negative.
+            let (x, y) = (f32::from_bits(a), f32::from_bits(b));
+            let min = if x < y { a } else { b } | if y < x { b } else { a };
+            if x.is_nan() | y.is_nan() { F32_NAN } else { min }
+        }),
+        (DataType::F32, ReduceOp::Max) => zip4(target, source, |a, b| {
+            let (x, y) = (f32::from_bits(a), f32::from_bits(b));
+            let max = if x > y { a } else { b } & if y > x { b } else { a };
+            if x.is_nan() | y.is_nan() { F32_NAN } else { max }
+        }),
         (DataType::I32, ReduceOp::Sum) => zip4(target, source, u32::wrapping_add),
         (DataType::I32, ReduceOp::Min) => zip4(target, source, |a, b| (a as i32).min(b as i32) as u32),
         (DataType::I32, ReduceOp::Max) => zip4(target, source, |a, b| (a as i32).max(b as i32) as u32),
@@ -73,22 +83,11 @@ fn zip2(target: &mut [u8], source: &[u8], combine: impl Fn(u16, u16) -> u16) {
 /// An integer that orders floating-point bit patterns, minus zero below plus zero: the magnitude of a negative
 /// number is turned over.
 #[inline(always)]
-fn key32(bits: u32) -> i32 {
-    (bits ^ (((bits as i32 >> 31) as u32) >> 1)) as i32
-}
-
-#[inline(always)]
 fn key16(bits: u16) -> i16 {
     (bits ^ (((bits as i16 >> 15) as u16) >> 1)) as i16
 }
 
-#[inline(always)]
-fn pick32(a: u32, b: u32, first: bool) -> u32 {
-    let picked = if first { a } else { b };
-    let nan = (a & !(1 << 31) > F32_INFINITY) | (b & !(1 << 31) > F32_INFINITY);
-    if nan { F32_NAN } else { picked }
-}
-
+/// The first or the second, or the NaN of the type whose infinity is given if either is one.
 #[inline(always)]
 fn pick16(a: u16, b: u16, first: bool, infinity: u16) -> u16 {
     let picked = if first { a } else { b };
@@ -103,11 +102,14 @@ fn pick16(a: u16, b: u16, first: bool, infinity: u16) -> u16 {
 pub(crate) fn f16_to_f32(half: u16) -> f32 {
     let magnitude = u32::from(half & 0x7fff);
     let sign = u32::from(half & 0x8000) << 16;
-    // With the fraction in place the exponent is 112 too low; one exact multiplication sets it right and makes
-    // subnormal numbers normal on the way.
-    let scaled = (f32::from_bits(magnitude << 13) * f32::from_bits((127 + 112) << 23)).to_bits();
+    let shifted = magnitude << 13;
+    // Normal: add 112 to the exponent. Subnormal: give it the exponent of 2^-14 and subtract the leading one that
+    // this brought in, so that no binary32 subnormal, which processors multiply slowly, ever comes up.
+    let normal = shifted + (112 << 23);
+    let subnormal = f32::from_bits(shifted | (113 << 23)) - f32::from_bits(113 << 23);
+    let finite = if magnitude < 0x0400 { subnormal.to_bits() } else { normal };
     let special = if magnitude >= u32::from(F16_INFINITY) { F32_INFINITY } else { 0 };
-    f32::from_bits(scaled | special | sign)
+    f32::from_bits(finite | special | sign)
 }
 
 /// Narrows binary32 to binary16, to nearest, ties to even.
