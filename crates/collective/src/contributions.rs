@@ -108,6 +108,10 @@ impl Payload for Contributions {
         view.length
     }
 
+    fn reborrow<'short, 'long: 'short>(view: Self::View<'long>) -> Self::View<'short> {
+        view
+    }
+
     fn subview(view: Self::View<'_>, range: Range<usize>) -> Self::View<'_> {
         assert!(range.start <= range.end && range.end <= view.length, "bytes {range:?} of {}", view.length);
         if range.is_empty() {

@@ -45,6 +45,10 @@ impl Payload for LengthOnly {
         view.0
     }
 
+    fn reborrow<'short, 'long: 'short>(view: Self::View<'long>) -> Self::View<'short> {
+        view
+    }
+
     fn subview(view: Self::View<'_>, range: Range<usize>) -> Self::View<'_> {
         view.view(range)
     }

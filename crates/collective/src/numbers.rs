@@ -58,6 +58,10 @@ impl Payload for Numbers {
         view.len()
     }
 
+    fn reborrow<'short, 'long: 'short>(view: Self::View<'long>) -> Self::View<'short> {
+        view
+    }
+
     fn subview(view: Self::View<'_>, range: Range<usize>) -> Self::View<'_> {
         &view[range]
     }

@@ -181,7 +181,7 @@ impl CommLib {
     }
 
     /// Posts what flow control allows.
-    fn post(&self, request: &CollectiveRequest, progress: &mut Progress, verbs: &mut impl Verbs<impl Payload>) {
+    fn post<P: Payload>(&self, request: &CollectiveRequest, progress: &mut Progress, verbs: &mut impl Verbs<P>) {
         let window = u64::from(self.config.window);
         let Step { input, output, length, .. } = progress.step;
         // Receives go first: what is sent must not come back before there is a place for it.

@@ -27,7 +27,7 @@ pub(crate) fn send<P: Payload>(
     out: &mut impl Sink<IncEngine<P>>,
 ) {
     let header = translate(edge, sequence, what);
-    out.transmit(edge.port, Frame { header: &header, payload });
+    out.transmit(edge.port, Frame { header: &header, payload: P::reborrow(payload) });
 }
 
 /// ReplicateData and Forward: sends one packet out of every edge in `outs`.

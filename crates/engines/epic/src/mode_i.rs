@@ -218,9 +218,9 @@ impl ModeI {
         let Some(&Waiting { length, immediate }) = self.peers[edge].waiting.front() else { return Ok(false) };
         let mut number = self.peers[edge].expected.max(self.table.oldest());
         let (invocation, flow, route) = loop {
-            match self.table.find(number) {
-                Some(invocation) => match self.flow(invocation, |route| route.sources & bit != 0) {
-                    Some((flow, route)) => break (*invocation, flow, route),
+            match self.table.find(number).copied() {
+                Some(invocation) => match self.flow(&invocation, |route| route.sources & bit != 0) {
+                    Some((flow, route)) => break (invocation, flow, route),
                     None => number = invocation.last + 1,
                 },
                 None if !self.announce(bit, immediate) => return self.fail(edge).map(|()| false),
