@@ -164,7 +164,11 @@ impl<P: Payload> Memory<P> {
     /// # Panics
     /// If it does not fit or there is no such region.
     pub fn write(&mut self, slice: Slice, view: P::View<'_>) {
-        assert!(P::view_length(view) <= slice.length, "a view of {} bytes in {slice:?}", P::view_length(view));
+        assert!(
+            P::view_length(view) <= slice.length,
+            "a view of {} bytes in {slice:?}",
+            P::view_length(view)
+        );
         if let Some(region) = self.region_mut(slice) {
             region.write(slice.offset, view);
         }
@@ -280,7 +284,9 @@ pub enum RequestError {
         found: u16,
     },
     /// A buffer of the wrong length, or not registered.
-    #[error("expected {what} of {expected} bytes in registered memory, found {found}; see the table of lengths")]
+    #[error(
+        "expected {what} of {expected} bytes in registered memory, found {found}; see the table of lengths"
+    )]
     Length {
         /// "an input" or "an output".
         what: &'static str,

@@ -1,1 +1,58 @@
-//! (room)
+//! The RoCEv2 reliable-connection queue pair: a requester that sends again what was lost, and a responder that executes
+//! every packet once and in order (InfiniBand Architecture volume 1, chapter 9.7, and annex A17).
+//!
+//! A node embeds a [`QueuePair`] per peer and lends all of them one memory. [`RoceHost`] is the smallest such node.
+//!
+//! # What it speaks
+//! Send and Write, with and without immediate. Reads and atomics are refused with NAK "invalid request", which ends the
+//! connection on both sides. Congestion notifications are counted and nothing else.
+//!
+//! # Where the architecture leaves a choice
+//! - A Write's remote key is the number of the region, its virtual address the offset in the region, in bytes. Every
+//!   registered region is open to the peer's Writes: a node registers only what a collective gives away.
+//! - A duplicate request is acknowledged again whether it asks for that or not: the sooner the requester, which has gone
+//!   back too far, learns where to go on, the better.
+//! - "Receiver not ready" silences "sequence error" until the packet comes again: the packets behind it are on the wire.
+//! - A sequence-error NAK for packets that were acknowledged before makes the requester send all that is outstanding
+//!   again. A peer that was told to use another numbering ([`QueuePair::synchronize`]) may say such a thing.
+//! - NAKs do not use up the retry budget, which measures silence; any progress restores it.
+//! - The packet that fills the window asks for an acknowledge, so that no choice of `acknowledge_every` and window stalls.
+#![no_std]
+extern crate alloc;
+
+mod config;
+mod host;
+mod packet;
+mod queue_pair;
+mod requester;
+mod responder;
+mod rnr;
+
+pub use config::{
+    ConfigError, INFINITE_RNR_RETRIES, MAX_MTU, MAX_OUTSTANDING_PACKETS, QueuePairConfig, Reliability,
+};
+pub use host::{RoceCommand, RoceEvent, RoceHost, RoceRejected};
+pub use queue_pair::{DropReason, MAX_MESSAGE, PostError, QueuePair, QueuePairSink, QueuePairTimer};
+pub use rnr::receiver_not_ready_delay;
+
+use quincunx_wire::{Operation, Psn, RoceHeader};
+
+/// Packets that a direction's count begins with, so that a PSN from before the start has a count too.
+const COUNT_BEFORE_START: u64 = 1 << 24;
+
+/// The count of the first packet of a direction that begins with `psn`.
+const fn first_count(psn: Psn) -> u64 {
+    COUNT_BEFORE_START + psn.value() as u64
+}
+
+/// The first count from `count` on whose PSN is `psn`.
+const fn count_from(psn: Psn, count: u64) -> u64 {
+    count + psn.minus(Psn::from_count(count).value()).value() as u64
+}
+
+/// The header of a frame to the peer.
+fn header_to_remote(config: &QueuePairConfig, psn: Psn, operation: Operation) -> RoceHeader {
+    let mut header = RoceHeader::new(config.local.ip, config.remote.ip, config.remote.qp, psn, operation);
+    header.source_port = config.source_port;
+    header
+}

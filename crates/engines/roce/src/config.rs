@@ -1,0 +1,103 @@
+//! What a queue pair is set up with, and why a set-up is refused.
+
+use quincunx_units::Duration;
+use quincunx_wire::{Endpoint, Psn};
+
+/// The largest payload of a packet in bytes (InfiniBand Architecture 9.4.3: path MTU).
+pub const MAX_MTU: usize = 4096;
+
+/// The largest window in packets: with more, an old and a new PSN could not be told apart (9.7.1).
+pub const MAX_OUTSTANDING_PACKETS: u32 = (1 << 23) - 1;
+
+/// The receiver-not-ready retry count that means "for ever" (9.7.5.2.8).
+pub const INFINITE_RNR_RETRIES: u8 = 7;
+
+/// How lost packets are sent again.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Reliability {
+    /// Everything from the first lost packet on, as RoCE NICs do.
+    GoBackN,
+}
+
+/// What a queue pair is set up with. Both ends must agree on the MTU and on each other's first PSN.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct QueuePairConfig {
+    /// This end.
+    pub local: Endpoint,
+    /// The other end; frames from anywhere else are dropped.
+    pub remote: Endpoint,
+    /// Payload of a full packet in bytes: 4 to [`MAX_MTU`], a multiple of 4. Real NICs take powers of two from 256.
+    pub mtu: usize,
+    /// PSN of the first packet sent.
+    pub send_psn: Psn,
+    /// PSN of the first packet expected.
+    pub expected_psn: Psn,
+    /// Packets of a message between two that ask for an acknowledge. The last packet of a message always asks, and so
+    /// does one that fills the window.
+    pub acknowledge_every: u32,
+    /// How long nothing is acknowledged before everything outstanding is sent again.
+    pub retry_timeout: Duration,
+    /// How many time-outs in a row, without any progress, are followed by another try.
+    pub retry_count: u8,
+    /// How long a peer is told to wait when no receive request is posted: a code of
+    /// [`receiver_not_ready_delay`](crate::receiver_not_ready_delay), less than 32.
+    pub rnr_timer: u8,
+    /// How many receiver-not-ready answers in a row are followed by another try; [`INFINITE_RNR_RETRIES`]: all.
+    pub rnr_retry_count: u8,
+    /// Packets sent and not yet acknowledged, at most.
+    pub max_outstanding_packets: u32,
+    /// UDP source port of the frames: entropy for load balancing.
+    pub source_port: u16,
+    /// How lost packets are sent again.
+    pub reliability: Reliability,
+}
+
+/// Why a set-up is refused.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum ConfigError {
+    /// The MTU.
+    #[error("expected mtu to be a multiple of 4 from 4 to 4096 bytes, found {0}; use 1024 or 4096")]
+    Mtu(usize),
+    /// The acknowledge interval.
+    #[error(
+        "expected acknowledge_every to be 1 packet or more, found 0; use 1 to have each packet acknowledged"
+    )]
+    AcknowledgeEvery,
+    /// The retry time-out.
+    #[error("expected retry_timeout to be longer than zero; use a few round-trip times")]
+    RetryTimeout,
+    /// The receiver-not-ready timer code.
+    #[error("expected rnr_timer to be a code below 32, found {0}; 12 means 0.64 ms")]
+    RnrTimer(u8),
+    /// The receiver-not-ready retry count.
+    #[error("expected rnr_retry_count to be 7 or less, found {0}; 7 means for ever")]
+    RnrRetryCount(u8),
+    /// The window.
+    #[error("expected max_outstanding_packets from 1 to 8388607, found {0}; use the packets of a round trip")]
+    MaxOutstandingPackets(u32),
+}
+
+impl QueuePairConfig {
+    /// Checks every field.
+    pub(crate) fn check(&self) -> Result<(), ConfigError> {
+        if !(4..=MAX_MTU).contains(&self.mtu) || !self.mtu.is_multiple_of(4) {
+            return Err(ConfigError::Mtu(self.mtu));
+        }
+        if self.acknowledge_every == 0 {
+            return Err(ConfigError::AcknowledgeEvery);
+        }
+        if self.retry_timeout == Duration::ZERO {
+            return Err(ConfigError::RetryTimeout);
+        }
+        if self.rnr_timer >= 32 {
+            return Err(ConfigError::RnrTimer(self.rnr_timer));
+        }
+        if self.rnr_retry_count > INFINITE_RNR_RETRIES {
+            return Err(ConfigError::RnrRetryCount(self.rnr_retry_count));
+        }
+        if !(1..=MAX_OUTSTANDING_PACKETS).contains(&self.max_outstanding_packets) {
+            return Err(ConfigError::MaxOutstandingPackets(self.max_outstanding_packets));
+        }
+        Ok(())
+    }
+}

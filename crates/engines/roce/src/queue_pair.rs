@@ -1,0 +1,267 @@
+//! The queue pair: a requester and a responder that fail together, and the sink that their answers go to.
+
+use crate::requester::Requester;
+use crate::responder::Responder;
+use crate::{ConfigError, QueuePairConfig};
+use core::marker::PhantomData;
+use quincunx_collective::Payload;
+use quincunx_engine::Frame;
+use quincunx_engine::verbs::{Completion, Failure, Memory, ReceiveRequest, RegionId, SendRequest, Slice};
+use quincunx_units::{Duration, Instant};
+use quincunx_wire::{Operation, Psn, RoceHeader};
+
+/// The longest message in bytes (InfiniBand Architecture 9.7.1).
+pub const MAX_MESSAGE: usize = 1 << 31;
+
+/// A queue pair's timers.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum QueuePairTimer {
+    /// Nothing has been acknowledged for the retry time-out.
+    Retry,
+    /// The peer may be ready now.
+    ReceiverNotReady,
+}
+
+/// Why a frame was dropped.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum DropReason {
+    /// For another address or queue pair.
+    NotForUs,
+    /// From another address than the peer's.
+    WrongSource,
+    /// The queue pair has failed.
+    Failed,
+    /// An acknowledge of nothing that is outstanding.
+    StaleAcknowledge,
+    /// A request that was executed before; it was acknowledged again.
+    Duplicate,
+    /// A request ahead of the expected PSN.
+    OutOfSequence,
+    /// A request that found no receive request.
+    ReceiverNotReady,
+    /// A request that was refused for good.
+    Refused,
+    /// The answer to a Read or an atomic, which are never asked.
+    Unexpected,
+}
+
+/// Why a post or a synchronisation is refused: nothing has changed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum PostError {
+    /// The queue pair has failed.
+    #[error("expected a working queue pair, found one that has failed; connect a new one")]
+    Failed,
+    /// The slice does not lie in registered memory.
+    #[error("expected a slice inside a registered region, found {0:?}; register the region first")]
+    NotRegistered(Slice),
+    /// The message is longer than [`MAX_MESSAGE`].
+    #[error("expected a message of at most 2147483648 bytes, found {0}; cut it into several")]
+    TooLong(usize),
+    /// Sends have no completion yet.
+    #[error("expected no send without a completion when synchronising; wait for the completions")]
+    SendsOutstanding,
+    /// A message has arrived in part.
+    #[error("expected no message that has arrived in part when synchronising; wait for its completion")]
+    MessageInProgress,
+}
+
+/// Where a queue pair's answers go: the node that embeds it.
+pub trait QueuePairSink<P: Payload> {
+    /// Sends a frame to the peer.
+    fn transmit(&mut self, frame: Frame<'_, RoceHeader, P>);
+
+    /// Arms `timer` to fire `after` from now, in place of any earlier deadline.
+    fn set_timer(&mut self, timer: QueuePairTimer, after: Duration);
+
+    /// Disarms `timer`; nothing happens if it is not armed.
+    fn cancel_timer(&mut self, timer: QueuePairTimer);
+
+    /// Ends a work request.
+    fn complete(&mut self, completion: Completion);
+
+    /// Counts a frame that was dropped.
+    fn drop_frame(&mut self, reason: DropReason);
+}
+
+/// One end of a reliable connection.
+///
+/// It owns no memory: a node lends its [`Memory`], the same one to all of its queue pairs. Regions that posted
+/// requests name must stay registered until the completions ([`uses`](Self::uses) tells).
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct QueuePair<P> {
+    config: QueuePairConfig,
+    requester: Requester,
+    responder: Responder,
+    has_failed: bool,
+    congestion_notifications: u64,
+    payload: PhantomData<P>,
+}
+
+impl<P: Payload> QueuePair<P> {
+    /// A connected queue pair, ready to send.
+    pub fn new(config: QueuePairConfig) -> Result<Self, ConfigError> {
+        config.check()?;
+        Ok(Self {
+            requester: Requester::new(&config),
+            responder: Responder::new(&config),
+            config,
+            has_failed: false,
+            congestion_notifications: 0,
+            payload: PhantomData,
+        })
+    }
+
+    /// Queues a message to the peer. Completions come in the order of the posts.
+    pub fn post_send(&mut self, request: SendRequest, memory: &Memory<P>) -> Result<(), PostError> {
+        self.check_post(request.source, memory)?;
+        self.requester.post(&self.config, request);
+        Ok(())
+    }
+
+    /// Queues a place for one message of the peer's.
+    pub fn post_receive(&mut self, request: ReceiveRequest, memory: &Memory<P>) -> Result<(), PostError> {
+        self.check_post(request.sink, memory)?;
+        self.responder.post(request);
+        Ok(())
+    }
+
+    /// Takes a frame: a request is executed and answered at once, an acknowledge may complete sends.
+    pub fn handle_frame(
+        &mut self,
+        _now: Instant,
+        frame: Frame<'_, RoceHeader, P>,
+        memory: &mut Memory<P>,
+        out: &mut impl QueuePairSink<P>,
+    ) {
+        let header = frame.header;
+        if header.destination != self.config.local.ip || header.destination_qp != self.config.local.qp {
+            return out.drop_frame(DropReason::NotForUs);
+        }
+        if header.source != self.config.remote.ip {
+            return out.drop_frame(DropReason::WrongSource);
+        }
+        if self.has_failed {
+            return out.drop_frame(DropReason::Failed);
+        }
+        match header.operation {
+            Operation::Acknowledge(aeth) => {
+                let done = self.requester.handle_acknowledge(&self.config, header.psn, aeth.syndrome, out);
+                if let Err(failure) = done {
+                    self.fail(failure, Failure::Flushed, out);
+                }
+            }
+            Operation::CongestionNotification => self.congestion_notifications += 1,
+            Operation::ReadResponseFirst(_)
+            | Operation::ReadResponseMiddle
+            | Operation::ReadResponseLast(_)
+            | Operation::ReadResponseOnly(_)
+            | Operation::AtomicAcknowledge(..) => out.drop_frame(DropReason::Unexpected),
+            _ => {
+                if let Err(failure) = self.responder.handle_request(&self.config, frame, memory, out) {
+                    self.fail(Failure::Flushed, failure, out);
+                }
+            }
+        }
+    }
+
+    /// Takes the expiry of `timer`; one that was cancelled meanwhile does nothing.
+    pub fn handle_timer(&mut self, _now: Instant, timer: QueuePairTimer, out: &mut impl QueuePairSink<P>) {
+        match timer {
+            QueuePairTimer::Retry => {
+                if let Err(failure) = self.requester.handle_retry_timer() {
+                    self.fail(failure, Failure::Flushed, out);
+                }
+            }
+            QueuePairTimer::ReceiverNotReady => self.requester.handle_receiver_not_ready_timer(),
+        }
+    }
+
+    /// Whether [`transmit`](Self::transmit) would send a packet. To be asked again after every call.
+    pub fn wants_transmit(&self) -> bool {
+        self.requester.wants_transmit(&self.config)
+    }
+
+    /// Sends at most one request packet. Acknowledges do not wait for it.
+    ///
+    /// # Panics
+    /// If the region of a posted send is no longer registered.
+    pub fn transmit(&mut self, _now: Instant, memory: &Memory<P>, out: &mut impl QueuePairSink<P>) {
+        self.requester.transmit(&self.config, memory, out);
+    }
+
+    /// Numbers the next packet sent, and expects the next packet, with `psn` (EPIC 4.3, group PSN synchronisation,
+    /// "RoCE-refined"). Refused while sends or a received message are incomplete.
+    ///
+    /// A peer that has synchronised and sent before us was told to go back to a PSN that it no longer has. It is told
+    /// the new one at once, so that it need not wait for a time-out.
+    pub fn synchronize(&mut self, psn: Psn, out: &mut impl QueuePairSink<P>) -> Result<(), PostError> {
+        if self.has_failed {
+            return Err(PostError::Failed);
+        }
+        if !self.requester.is_idle() {
+            return Err(PostError::SendsOutstanding);
+        }
+        if !self.responder.is_between_messages() && psn != self.responder.expected_psn() {
+            return Err(PostError::MessageInProgress);
+        }
+        self.requester.synchronize(psn);
+        self.responder.synchronize(&self.config, psn, out);
+        Ok(())
+    }
+
+    /// What the queue pair was set up with.
+    pub fn config(&self) -> &QueuePairConfig {
+        &self.config
+    }
+
+    /// PSN of the first packet of the next message posted.
+    pub fn send_psn(&self) -> Psn {
+        self.requester.posted_psn()
+    }
+
+    /// PSN of the packet expected next.
+    pub fn expected_psn(&self) -> Psn {
+        self.responder.expected_psn()
+    }
+
+    /// Whether it has failed: every request has its completion, and no more are taken.
+    pub fn has_failed(&self) -> bool {
+        self.has_failed
+    }
+
+    /// Whether a request without a completion names `region`.
+    pub fn uses(&self, region: RegionId) -> bool {
+        self.requester.uses(region) || self.responder.uses(region)
+    }
+
+    /// Congestion notification packets received. The rate does not react to them.
+    pub fn congestion_notifications(&self) -> u64 {
+        self.congestion_notifications
+    }
+
+    /// Panics if the state breaks a rule that must always hold.
+    pub fn assert_invariants(&self) {
+        self.requester.assert_invariants(&self.config);
+        self.responder.assert_invariants();
+        assert!(!self.has_failed || self.requester.is_idle(), "a failed queue pair holds work");
+    }
+
+    fn check_post(&self, slice: Slice, memory: &Memory<P>) -> Result<(), PostError> {
+        if self.has_failed {
+            Err(PostError::Failed)
+        } else if slice.length > MAX_MESSAGE {
+            Err(PostError::TooLong(slice.length))
+        } else if !memory.contains(slice) {
+            Err(PostError::NotRegistered(slice))
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Ends all work. The oldest send ends with `send`, the oldest receive with `receive`, the others as flushed.
+    fn fail(&mut self, send: Failure, receive: Failure, out: &mut impl QueuePairSink<P>) {
+        self.has_failed = true;
+        self.requester.fail(send, out);
+        self.responder.fail(receive, out);
+    }
+}

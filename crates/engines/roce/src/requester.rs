@@ -1,0 +1,300 @@
+//! The sending half: cuts work requests into packets, keeps a window of them on the wire, and sends again from the
+//! oldest packet that the peer has not acknowledged (InfiniBand Architecture 9.7.3 to 9.7.5).
+//!
+//! Packets are counted without end from the start; PSNs are the low 24 bits of the counts. In order:
+//! `acknowledged <= next <= sent <= posted`, and `next - acknowledged` never exceeds the window.
+
+use crate::{
+    DropReason, INFINITE_RNR_RETRIES, QueuePairConfig, QueuePairSink, QueuePairTimer, packet,
+    receiver_not_ready_delay,
+};
+use alloc::collections::VecDeque;
+use quincunx_collective::Payload;
+use quincunx_engine::Frame;
+use quincunx_engine::verbs::{Completion, Failure, Memory, RegionId, SendRequest, Slice};
+use quincunx_wire::{NakCode, Psn, Syndrome};
+
+/// A work request and the packets that it is cut into.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+struct Work {
+    request: SendRequest,
+    /// Count of its first packet.
+    first: u64,
+    /// Count behind its last packet.
+    end: u64,
+}
+
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub(crate) struct Requester {
+    /// Work that the peer has not acknowledged whole, oldest first.
+    queue: VecDeque<Work>,
+    /// The work that `next` belongs to; the queue's length when all is sent.
+    cursor: usize,
+    /// The oldest packet that is not acknowledged.
+    acknowledged: u64,
+    /// The packet to send next; goes back when packets are lost.
+    next: u64,
+    /// One more than the newest packet ever sent.
+    sent: u64,
+    /// One more than the last packet of all work.
+    posted: u64,
+    retries_left: u8,
+    rnr_retries_left: u8,
+    /// The retry timer is armed at the driver.
+    retry_armed: bool,
+    /// The peer was not ready: nothing is sent until the timer fires.
+    waiting: bool,
+}
+
+impl Requester {
+    pub(crate) fn new(config: &QueuePairConfig) -> Self {
+        let start = crate::first_count(config.send_psn);
+        Self {
+            queue: VecDeque::new(),
+            cursor: 0,
+            acknowledged: start,
+            next: start,
+            sent: start,
+            posted: start,
+            retries_left: config.retry_count,
+            rnr_retries_left: config.rnr_retry_count,
+            retry_armed: false,
+            waiting: false,
+        }
+    }
+
+    pub(crate) fn is_idle(&self) -> bool {
+        self.queue.is_empty()
+    }
+
+    pub(crate) fn posted_psn(&self) -> Psn {
+        Psn::from_count(self.posted)
+    }
+
+    pub(crate) fn uses(&self, region: RegionId) -> bool {
+        self.queue.iter().any(|work| work.request.source.region == region)
+    }
+
+    pub(crate) fn post(&mut self, config: &QueuePairConfig, request: SendRequest) {
+        let first = self.posted;
+        self.posted += request.source.length.div_ceil(config.mtu).max(1) as u64;
+        self.queue.push_back(Work { request, first, end: self.posted });
+    }
+
+    /// Numbers the next packet `psn`. Only when idle.
+    pub(crate) fn synchronize(&mut self, psn: Psn) {
+        assert!(self.is_idle() && !self.retry_armed && !self.waiting, "synchronising with sends outstanding");
+        let count = crate::count_from(psn, self.posted);
+        (self.acknowledged, self.next, self.sent, self.posted) = (count, count, count, count);
+    }
+
+    pub(crate) fn wants_transmit(&self, config: &QueuePairConfig) -> bool {
+        !self.waiting
+            && self.cursor < self.queue.len()
+            && self.next - self.acknowledged < u64::from(config.max_outstanding_packets)
+    }
+
+    pub(crate) fn transmit<P: Payload>(
+        &mut self,
+        config: &QueuePairConfig,
+        memory: &Memory<P>,
+        out: &mut impl QueuePairSink<P>,
+    ) {
+        if !self.wants_transmit(config) {
+            return;
+        }
+        let work = &self.queue[self.cursor];
+        let source = work.request.source;
+        let index = self.next - work.first;
+        let begin = index as usize * config.mtu;
+        let length = config.mtu.min(source.length - begin);
+        let is_last = self.next + 1 == work.end;
+        let fills_window = self.next + 1 - self.acknowledged == u64::from(config.max_outstanding_packets);
+
+        let mut header = crate::header_to_remote(
+            config,
+            Psn::from_count(self.next),
+            packet::operation(&work.request, index == 0, is_last),
+        );
+        header.acknowledge_request =
+            is_last || fills_window || (index + 1).is_multiple_of(u64::from(config.acknowledge_every));
+        let piece = Slice { region: source.region, offset: source.offset + begin, length };
+        out.transmit(Frame { header: &header, payload: memory.view(piece) });
+
+        self.move_next(self.next + 1);
+        self.sent = self.sent.max(self.next);
+        if !self.retry_armed {
+            self.retry_armed = true;
+            out.set_timer(QueuePairTimer::Retry, config.retry_timeout);
+        }
+    }
+
+    /// Takes an acknowledge. An error means that the queue pair has failed, through its oldest work.
+    pub(crate) fn handle_acknowledge<P: Payload>(
+        &mut self,
+        config: &QueuePairConfig,
+        psn: Psn,
+        syndrome: Syndrome,
+        out: &mut impl QueuePairSink<P>,
+    ) -> Result<(), Failure> {
+        let count = psn.to_count_near(self.acknowledged);
+        let is_outstanding = (self.acknowledged..self.sent).contains(&count);
+        match syndrome {
+            Syndrome::Ack(_) if is_outstanding => self.advance(config, count + 1, out),
+            Syndrome::Nak(NakCode::SequenceError) if is_outstanding => {
+                self.advance(config, count, out);
+                self.go_back();
+            }
+            // A peer that asks for packets which it has acknowledged has lost its numbering (a switch that was set up
+            // again) or was overtaken by its own acknowledge: both are well served by all that is outstanding.
+            Syndrome::Nak(NakCode::SequenceError) if count < self.acknowledged && !self.queue.is_empty() => {
+                self.go_back();
+            }
+            Syndrome::ReceiverNotReady(code) if is_outstanding => {
+                self.advance(config, count, out);
+                return self.wait(code, out);
+            }
+            Syndrome::Nak(code) if is_outstanding && code != NakCode::SequenceError => {
+                self.advance(config, count, out);
+                return Err(match code {
+                    NakCode::RemoteAccess => Failure::RemoteAccess,
+                    NakCode::RemoteOperational => Failure::RemoteOperational,
+                    NakCode::InvalidRequest | NakCode::SequenceError => Failure::InvalidRequest,
+                });
+            }
+            _ => out.drop_frame(DropReason::StaleAcknowledge),
+        }
+        Ok(())
+    }
+
+    /// Takes the expiry of the retry timer. An error means that the peer is given up.
+    pub(crate) fn handle_retry_timer(&mut self) -> Result<(), Failure> {
+        if !self.retry_armed {
+            return Ok(());
+        }
+        self.retry_armed = false;
+        self.retries_left = self.retries_left.checked_sub(1).ok_or(Failure::RetryExceeded)?;
+        self.go_back();
+        Ok(())
+    }
+
+    /// Takes the expiry of the receiver-not-ready timer.
+    pub(crate) fn handle_receiver_not_ready_timer(&mut self) {
+        self.waiting = false;
+    }
+
+    /// Ends all work: the oldest with `failure`, the others as flushed. Disarms the timers.
+    pub(crate) fn fail<P: Payload>(&mut self, mut failure: Failure, out: &mut impl QueuePairSink<P>) {
+        if self.retry_armed {
+            out.cancel_timer(QueuePairTimer::Retry);
+        }
+        if self.waiting {
+            out.cancel_timer(QueuePairTimer::ReceiverNotReady);
+        }
+        (self.retry_armed, self.waiting) = (false, false);
+        while let Some(work) = self.queue.pop_front() {
+            out.complete(Completion::Failed { id: work.request.id, failure });
+            failure = Failure::Flushed;
+        }
+        self.cursor = 0;
+        (self.acknowledged, self.next, self.sent) = (self.posted, self.posted, self.posted);
+    }
+
+    /// Everything before `count` has arrived. Progress starts the retry budgets and the timer anew.
+    fn advance<P: Payload>(&mut self, config: &QueuePairConfig, count: u64, out: &mut impl QueuePairSink<P>) {
+        if count == self.acknowledged {
+            return;
+        }
+        self.acknowledged = count;
+        self.retries_left = config.retry_count;
+        self.rnr_retries_left = config.rnr_retry_count;
+        if self.waiting {
+            self.waiting = false;
+            out.cancel_timer(QueuePairTimer::ReceiverNotReady);
+        }
+        while self.queue.front().is_some_and(|work| work.end <= count) {
+            let work = self.queue.pop_front().expect("the front was just seen");
+            self.cursor = self.cursor.saturating_sub(1);
+            out.complete(Completion::Sent { id: work.request.id });
+        }
+        self.move_next(self.next.max(count));
+        self.retry_armed = self.acknowledged < self.sent;
+        if self.retry_armed {
+            out.set_timer(QueuePairTimer::Retry, config.retry_timeout);
+        } else {
+            out.cancel_timer(QueuePairTimer::Retry);
+        }
+    }
+
+    /// The peer has no receive request for the oldest packet.
+    fn wait<P: Payload>(&mut self, code: u8, out: &mut impl QueuePairSink<P>) -> Result<(), Failure> {
+        if self.waiting {
+            // Another answer to a packet that was already on its way: the wait is running.
+            out.drop_frame(DropReason::StaleAcknowledge);
+            return Ok(());
+        }
+        if self.rnr_retries_left != INFINITE_RNR_RETRIES {
+            self.rnr_retries_left =
+                self.rnr_retries_left.checked_sub(1).ok_or(Failure::ReceiverNotReadyRetryExceeded)?;
+        }
+        self.go_back();
+        self.waiting = true;
+        if self.retry_armed {
+            self.retry_armed = false;
+            out.cancel_timer(QueuePairTimer::Retry);
+        }
+        out.set_timer(QueuePairTimer::ReceiverNotReady, receiver_not_ready_delay(code));
+        Ok(())
+    }
+
+    /// Sends again from the oldest packet that is not acknowledged.
+    fn go_back(&mut self) {
+        self.cursor = 0;
+        self.move_next(self.acknowledged);
+    }
+
+    /// Puts `next` at `count`, which is not before the work at the cursor.
+    fn move_next(&mut self, count: u64) {
+        self.next = count;
+        while self.queue.get(self.cursor).is_some_and(|work| work.end <= count) {
+            self.cursor += 1;
+        }
+    }
+
+    pub(crate) fn assert_invariants(&self, config: &QueuePairConfig) {
+        assert!(self.acknowledged <= self.next, "next {} fell behind {}", self.next, self.acknowledged);
+        assert!(
+            self.next <= self.sent && self.sent <= self.posted,
+            "{} {} {}",
+            self.next,
+            self.sent,
+            self.posted
+        );
+        assert!(self.sent - self.acknowledged <= u64::from(config.max_outstanding_packets), "window overrun");
+        let mut count = None;
+        for work in &self.queue {
+            assert!(work.first < work.end, "work of no packets");
+            assert!(count.is_none_or(|end| end == work.first), "work is not numbered in a row");
+            count = Some(work.end);
+        }
+        assert!(count.is_none_or(|end| end == self.posted), "the last work does not end at {}", self.posted);
+        match self.queue.front() {
+            Some(front) => {
+                assert!((front.first..front.end).contains(&self.acknowledged), "complete work is queued")
+            }
+            None => assert_eq!(self.acknowledged, self.posted, "packets without work"),
+        }
+        match self.queue.get(self.cursor) {
+            Some(work) => assert!((work.first..work.end).contains(&self.next), "the cursor is off"),
+            None => {
+                assert!(self.cursor == self.queue.len() && self.next == self.posted, "the cursor is behind")
+            }
+        }
+        assert!(!self.retry_armed || self.acknowledged < self.sent, "a timer for nothing");
+        assert!(!self.waiting || !self.retry_armed, "both timers run");
+        assert!(
+            self.next == self.acknowledged || self.retry_armed,
+            "packets are on the wire, and no timer watches them"
+        );
+    }
+}

@@ -1,0 +1,296 @@
+//! The receiving half: executes packets in the order of their PSNs, once each, and acknowledges them (InfiniBand
+//! Architecture 9.7.4 and 9.7.5).
+
+use crate::packet::{Kind, Request};
+use crate::{DropReason, QueuePairConfig, QueuePairSink};
+use alloc::collections::VecDeque;
+use quincunx_collective::Payload;
+use quincunx_engine::Frame;
+use quincunx_engine::verbs::{Completion, Failure, Memory, ReceiveRequest, RegionId, Slice};
+use quincunx_wire::{Aeth, NakCode, Operation, Psn, Reth, RoceHeader, Syndrome};
+
+/// The credit count that says that none is kept (9.7.7.2): receivers answer "not ready" instead.
+const NO_CREDITS: u8 = 31;
+
+/// The message that is arriving.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+enum Message {
+    /// The next packet begins one.
+    None,
+    /// A Send into the oldest receive request, which holds `received` bytes of it.
+    Send { received: usize },
+    /// A Write of `length` bytes, of which `rest` is to come.
+    Write { length: usize, rest: Slice },
+}
+
+/// Where the packet's payload goes.
+enum Target {
+    Nowhere,
+    Memory(Slice),
+}
+
+/// A refusal that ends the connection.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Refusal {
+    code: NakCode,
+    /// What becomes of the oldest receive request.
+    failure: Failure,
+}
+
+const SENSELESS: Refusal = Refusal { code: NakCode::InvalidRequest, failure: Failure::Flushed };
+const NO_ACCESS: Refusal = Refusal { code: NakCode::RemoteAccess, failure: Failure::Flushed };
+const TOO_LONG: Refusal = Refusal { code: NakCode::InvalidRequest, failure: Failure::Length };
+
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub(crate) struct Responder {
+    /// Receive requests, oldest first.
+    queue: VecDeque<ReceiveRequest>,
+    /// Count of the packet expected next; its low 24 bits are the expected PSN.
+    expected: u64,
+    /// Messages completed, modulo 2^24.
+    message_sequence: u32,
+    /// The peer knows that it must go back to `expected`: further packets out of sequence are dropped in silence.
+    nak_sent: bool,
+    message: Message,
+}
+
+impl Responder {
+    pub(crate) fn new(config: &QueuePairConfig) -> Self {
+        Self {
+            queue: VecDeque::new(),
+            expected: crate::first_count(config.expected_psn),
+            message_sequence: 0,
+            nak_sent: false,
+            message: Message::None,
+        }
+    }
+
+    pub(crate) fn is_between_messages(&self) -> bool {
+        self.message == Message::None
+    }
+
+    pub(crate) fn expected_psn(&self) -> Psn {
+        Psn::from_count(self.expected)
+    }
+
+    pub(crate) fn uses(&self, region: RegionId) -> bool {
+        self.queue.iter().any(|request| request.sink.region == region)
+    }
+
+    pub(crate) fn post(&mut self, request: ReceiveRequest) {
+        self.queue.push_back(request);
+    }
+
+    /// Expects `psn` next. A peer that was told to go back is told where to, now that it is known.
+    pub(crate) fn synchronize<P: Payload>(
+        &mut self,
+        config: &QueuePairConfig,
+        psn: Psn,
+        out: &mut impl QueuePairSink<P>,
+    ) {
+        self.expected = crate::count_from(psn, self.expected);
+        if self.nak_sent {
+            self.answer(config, Syndrome::Nak(NakCode::SequenceError), out);
+        }
+    }
+
+    /// Ends all receive requests: the oldest with `failure`, the others as flushed.
+    pub(crate) fn fail<P: Payload>(&mut self, mut failure: Failure, out: &mut impl QueuePairSink<P>) {
+        self.message = Message::None;
+        while let Some(request) = self.queue.pop_front() {
+            out.complete(Completion::Failed { id: request.id, failure });
+            failure = Failure::Flushed;
+        }
+    }
+
+    /// Takes a request packet. An error means that the queue pair has failed; what becomes of the oldest receive
+    /// request is inside, and the peer has been told.
+    pub(crate) fn handle_request<P: Payload>(
+        &mut self,
+        config: &QueuePairConfig,
+        frame: Frame<'_, RoceHeader, P>,
+        memory: &mut Memory<P>,
+        out: &mut impl QueuePairSink<P>,
+    ) -> Result<(), Failure> {
+        let count = frame.header.psn.to_count_near(self.expected);
+        if count < self.expected {
+            // Executed before; the acknowledge was lost, or is on its way (9.7.5.1.4).
+            self.answer(config, Syndrome::Ack(NO_CREDITS), out);
+            out.drop_frame(DropReason::Duplicate);
+            return Ok(());
+        }
+        if count > self.expected {
+            if !self.nak_sent {
+                self.nak_sent = true;
+                self.answer(config, Syndrome::Nak(NakCode::SequenceError), out);
+            }
+            out.drop_frame(DropReason::OutOfSequence);
+            return Ok(());
+        }
+        let length = P::view_length(frame.payload);
+        let checked = Request::from_operation(frame.header.operation)
+            .ok_or(SENSELESS)
+            .and_then(|request| Ok((request, self.check(config, &request, length, memory)?)));
+        let (request, (target, message)) = match checked {
+            Ok(checked) => checked,
+            Err(refusal) => {
+                self.answer(config, Syndrome::Nak(refusal.code), out);
+                out.drop_frame(DropReason::Refused);
+                return Err(refusal.failure);
+            }
+        };
+        if self.lacks_receive(&request) {
+            self.nak_sent = true;
+            self.answer(config, Syndrome::ReceiverNotReady(config.rnr_timer), out);
+            out.drop_frame(DropReason::ReceiverNotReady);
+            return Ok(());
+        }
+
+        if let Target::Memory(slice) = target {
+            memory.write(slice, frame.payload);
+        }
+        self.message = message;
+        self.expected += 1;
+        self.nak_sent = false;
+        let ended = request.is_last.then(|| self.end_message(&request));
+        if frame.header.acknowledge_request {
+            self.answer(config, Syndrome::Ack(NO_CREDITS), out);
+        }
+        if let Some(Some(completion)) = ended {
+            out.complete(completion);
+        }
+        Ok(())
+    }
+
+    /// Whether the packet needs a receive request that nobody has posted.
+    fn lacks_receive(&self, request: &Request) -> bool {
+        self.queue.is_empty() && (request.kind == Kind::Send || request.completes_receive())
+    }
+
+    /// Checks a packet of `length` bytes that is next in sequence: where its payload goes, and the message after it.
+    fn check<P: Payload>(
+        &self,
+        config: &QueuePairConfig,
+        request: &Request,
+        length: usize,
+        memory: &Memory<P>,
+    ) -> Result<(Target, Message), Refusal> {
+        if request.is_first != self.is_between_messages() {
+            return Err(SENSELESS);
+        }
+        let fits_position = match (request.is_first, request.is_last) {
+            (true, true) => length <= config.mtu,
+            (false, true) => (1..=config.mtu).contains(&length),
+            (_, false) => length == config.mtu,
+        };
+        if !fits_position {
+            return Err(SENSELESS);
+        }
+        match (request.kind, self.message) {
+            (Kind::Send, Message::None) => self.check_send(0, length),
+            (Kind::Send, Message::Send { received }) => self.check_send(received, length),
+            (Kind::Write(Some(reth)), Message::None) => {
+                let target = write_target(reth, memory)?;
+                check_write(request, target.length, target, length, memory)
+            }
+            (Kind::Write(_), Message::Write { length: whole, rest }) => {
+                check_write(request, whole, rest, length, memory)
+            }
+            _ => Err(SENSELESS),
+        }
+    }
+
+    fn check_send(&self, received: usize, length: usize) -> Result<(Target, Message), Refusal> {
+        let message = Message::Send { received: received + length };
+        let Some(head) = self.queue.front() else {
+            return Ok((Target::Nowhere, message));
+        };
+        let sink = head.sink;
+        if length > sink.length - received {
+            return Err(TOO_LONG);
+        }
+        Ok((Target::Memory(Slice { offset: sink.offset + received, length, ..sink }), message))
+    }
+
+    /// Counts the message as done, and returns the completion of the receive request that it consumed, if any.
+    fn end_message(&mut self, request: &Request) -> Option<Completion> {
+        let length = match self.message {
+            Message::Send { received } => received,
+            Message::Write { length, .. } => length,
+            Message::None => 0,
+        };
+        self.message = Message::None;
+        self.message_sequence = (self.message_sequence + 1) & 0x00ff_ffff;
+        if !request.completes_receive() {
+            return None;
+        }
+        let receive =
+            self.queue.pop_front().expect("a receive request was there when the packet was checked");
+        Some(Completion::Received { id: receive.id, length, immediate: request.immediate })
+    }
+
+    /// Sends an acknowledge: positive with the last packet's PSN, negative with the expected one.
+    fn answer<P: Payload>(
+        &self,
+        config: &QueuePairConfig,
+        syndrome: Syndrome,
+        out: &mut impl QueuePairSink<P>,
+    ) {
+        let psn = match syndrome {
+            Syndrome::Ack(_) => self.expected_psn().minus(1),
+            Syndrome::ReceiverNotReady(_) | Syndrome::Nak(_) => self.expected_psn(),
+        };
+        let aeth = Aeth { syndrome, message_sequence: self.message_sequence };
+        let header = crate::header_to_remote(config, psn, Operation::Acknowledge(aeth));
+        out.transmit(Frame { header: &header, payload: P::empty() });
+    }
+
+    pub(crate) fn assert_invariants(&self) {
+        assert!(self.message_sequence <= 0x00ff_ffff, "a message sequence number of more than 24 bits");
+        match self.message {
+            Message::None => {}
+            Message::Send { received } => {
+                let head = self.queue.front().expect("a Send is arriving into no receive request");
+                assert!(received <= head.sink.length, "{received} bytes in {:?}", head.sink);
+            }
+            Message::Write { length, rest } => {
+                assert!(0 < rest.length && rest.length < length, "{} of {length} bytes to come", rest.length);
+            }
+        }
+    }
+}
+
+/// The memory that a Write names: the key is the number of the region, the address an offset in it. A Write of no
+/// bytes may name anything (9.7.4.1.6).
+fn write_target<P: Payload>(reth: Reth, memory: &Memory<P>) -> Result<Slice, Refusal> {
+    let length = reth.dma_length as usize;
+    let region = RegionId(reth.remote_key);
+    if length == 0 {
+        return Ok(Slice { region, offset: 0, length });
+    }
+    let offset = usize::try_from(reth.virtual_address).map_err(|_| NO_ACCESS)?;
+    let target = Slice { region, offset, length };
+    if memory.contains(target) { Ok(target) } else { Err(NO_ACCESS) }
+}
+
+/// Checks a packet of `length` bytes of a Write of `whole` bytes that has `rest` to write.
+fn check_write<P: Payload>(
+    request: &Request,
+    whole: usize,
+    rest: Slice,
+    length: usize,
+    memory: &Memory<P>,
+) -> Result<(Target, Message), Refusal> {
+    let ends_here = length == rest.length;
+    if length > rest.length || ends_here != request.is_last {
+        return Err(SENSELESS);
+    }
+    // The owner may have released the region since the first packet: the peer cannot keep it alive.
+    let target = Slice { length, ..rest };
+    if length > 0 && !memory.contains(target) {
+        return Err(NO_ACCESS);
+    }
+    let rest = Slice { offset: rest.offset + length, length: rest.length - length, ..rest };
+    let message = Message::Write { length: whole, rest };
+    Ok((if length > 0 { Target::Memory(target) } else { Target::Nowhere }, message))
+}

@@ -1,0 +1,133 @@
+//! One queue pair driven by hand, frame by frame.
+
+use super::{ALICE, BOB, Bytes, alice};
+use quincunx_engine::Frame;
+use quincunx_engine::verbs::{Completion, Memory, RegionId};
+use quincunx_roce::{DropReason, QueuePair, QueuePairConfig, QueuePairSink, QueuePairTimer};
+use quincunx_units::{Duration, Instant};
+use quincunx_wire::{Aeth, NakCode, Operation, Psn, RoceHeader, Syndrome};
+use std::collections::BTreeMap;
+
+/// What a queue pair has said.
+#[derive(Default)]
+pub struct Answers {
+    pub frames: Vec<(RoceHeader, Vec<u8>)>,
+    pub armed: BTreeMap<QueuePairTimer, Duration>,
+    pub completions: Vec<Completion>,
+    pub drops: Vec<DropReason>,
+}
+
+impl QueuePairSink<Bytes> for Answers {
+    fn transmit(&mut self, frame: Frame<'_, RoceHeader, Bytes>) {
+        self.frames.push((*frame.header, frame.payload.to_vec()));
+    }
+
+    fn set_timer(&mut self, timer: QueuePairTimer, after: Duration) {
+        self.armed.insert(timer, after);
+    }
+
+    fn cancel_timer(&mut self, timer: QueuePairTimer) {
+        self.armed.remove(&timer);
+    }
+
+    fn complete(&mut self, completion: Completion) {
+        self.completions.push(completion);
+    }
+
+    fn drop_frame(&mut self, reason: DropReason) {
+        self.drops.push(reason);
+    }
+}
+
+/// Alice's queue pair; the test plays Bob.
+pub struct Bench {
+    pub qp: QueuePair<Bytes>,
+    pub memory: Memory<Bytes>,
+    pub out: Answers,
+}
+
+impl Bench {
+    pub fn new(config: QueuePairConfig) -> Self {
+        let qp = QueuePair::new(config).expect("the test's set-up is valid");
+        Self { qp, memory: Memory::default(), out: Answers::default() }
+    }
+
+    pub fn default_alice() -> Self {
+        Self::new(alice())
+    }
+
+    /// Registers a region of `length` bytes 0, 1, 2, ...
+    pub fn region(&mut self, length: usize) -> RegionId {
+        self.memory.register(Bytes((0..length).map(|byte| byte as u8).collect()))
+    }
+
+    /// Registers a region of zeroes.
+    pub fn blank(&mut self, length: usize) -> RegionId {
+        self.memory.register(Bytes(vec![0; length]))
+    }
+
+    pub fn bytes(&self, region: RegionId, length: usize) -> Vec<u8> {
+        self.memory.view(super::slice(region, 0, length)).to_vec()
+    }
+
+    /// Takes transmit slots until none is wanted; returns the PSNs sent.
+    pub fn transmit_all(&mut self) -> Vec<Psn> {
+        let before = self.out.frames.len();
+        while self.qp.wants_transmit() {
+            self.qp.transmit(Instant::ZERO, &self.memory, &mut self.out);
+            self.qp.assert_invariants();
+        }
+        self.out.frames[before..].iter().map(|(header, _)| header.psn).collect()
+    }
+
+    /// Hands in a frame from Bob.
+    pub fn frame(&mut self, psn: Psn, operation: Operation, payload: &[u8]) {
+        self.header(RoceHeader::new(BOB.ip, ALICE.ip, ALICE.qp, psn, operation), payload);
+    }
+
+    /// Hands in a frame from Bob that asks for an acknowledge.
+    pub fn asking_frame(&mut self, psn: Psn, operation: Operation, payload: &[u8]) {
+        let header = RoceHeader::new(BOB.ip, ALICE.ip, ALICE.qp, psn, operation);
+        self.header(RoceHeader { acknowledge_request: true, ..header }, payload);
+    }
+
+    pub fn header(&mut self, header: RoceHeader, payload: &[u8]) {
+        self.qp.handle_frame(
+            Instant::ZERO,
+            Frame { header: &header, payload },
+            &mut self.memory,
+            &mut self.out,
+        );
+        self.qp.assert_invariants();
+    }
+
+    pub fn answer(&mut self, psn: Psn, syndrome: Syndrome) {
+        self.frame(psn, Operation::Acknowledge(Aeth { syndrome, message_sequence: 0 }), &[]);
+    }
+
+    pub fn ack(&mut self, psn: Psn) {
+        self.answer(psn, Syndrome::Ack(31));
+    }
+
+    pub fn nak(&mut self, psn: Psn, code: NakCode) {
+        self.answer(psn, Syndrome::Nak(code));
+    }
+
+    pub fn fire(&mut self, timer: QueuePairTimer) {
+        self.out.armed.remove(&timer);
+        self.qp.handle_timer(Instant::ZERO, timer, &mut self.out);
+        self.qp.assert_invariants();
+    }
+
+    /// The answers Alice has sent: PSN, syndrome, message sequence number.
+    pub fn answers(&self) -> Vec<(Psn, Syndrome, u32)> {
+        self.out
+            .frames
+            .iter()
+            .filter_map(|(header, _)| match header.operation {
+                Operation::Acknowledge(aeth) => Some((header.psn, aeth.syndrome, aeth.message_sequence)),
+                _ => None,
+            })
+            .collect()
+    }
+}

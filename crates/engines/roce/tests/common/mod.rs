@@ -1,0 +1,117 @@
+//! What the tests share: a payload of plain bytes, a node that is driven by hand, and two nodes over bad links.
+#![allow(dead_code, unreachable_pub)] // Each test binary uses its part.
+
+pub mod bench;
+pub mod links;
+
+use core::net::Ipv4Addr;
+use core::ops::Range;
+use quincunx_collective::{Payload, Reduction};
+use quincunx_engine::verbs::{ReceiveRequest, RegionId, SendRequest, Slice, Verb, WorkId};
+use quincunx_roce::{QueuePairConfig, Reliability};
+use quincunx_units::Duration;
+use quincunx_wire::{Endpoint, Psn, QpNumber};
+
+/// Plain bytes.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Bytes(pub Vec<u8>);
+
+impl Payload for Bytes {
+    type View<'a> = &'a [u8];
+
+    fn zeroed(length: usize) -> Self {
+        Self(vec![0; length])
+    }
+
+    fn length(&self) -> usize {
+        self.0.len()
+    }
+
+    fn empty<'a>() -> &'a [u8] {
+        &[]
+    }
+
+    fn view(&self, range: Range<usize>) -> &[u8] {
+        &self.0[range]
+    }
+
+    fn view_length(view: Self::View<'_>) -> usize {
+        view.len()
+    }
+
+    fn subview(view: Self::View<'_>, range: Range<usize>) -> Self::View<'_> {
+        &view[range]
+    }
+
+    fn from_view(view: Self::View<'_>) -> Self {
+        Self(view.to_vec())
+    }
+
+    fn write(&mut self, offset: usize, view: &[u8]) {
+        self.0[offset..offset + view.len()].copy_from_slice(view);
+    }
+
+    fn reduce(&mut self, _offset: usize, _view: &[u8], _reduction: Reduction) {
+        unreachable!("a queue pair does not reduce");
+    }
+}
+
+pub const ALICE: Endpoint = Endpoint { ip: Ipv4Addr::new(10, 0, 0, 1), qp: QpNumber::new(0x11) };
+pub const BOB: Endpoint = Endpoint { ip: Ipv4Addr::new(10, 0, 0, 2), qp: QpNumber::new(0x22) };
+
+/// Alice's first PSN: a few packets before it wraps.
+pub const ALICE_PSN: Psn = Psn::new(0x00ff_fffe);
+/// Bob's first PSN.
+pub const BOB_PSN: Psn = Psn::new(0x00ff_fffd);
+
+/// Payload bytes of a full packet in tests.
+pub const MTU: usize = 4;
+
+pub const RETRY_TIMEOUT: Duration = Duration::from_micros(100);
+
+/// Alice's set-up: four bytes a packet, a window of four.
+pub fn alice() -> QueuePairConfig {
+    QueuePairConfig {
+        local: ALICE,
+        remote: BOB,
+        mtu: MTU,
+        send_psn: ALICE_PSN,
+        expected_psn: BOB_PSN,
+        acknowledge_every: 100,
+        retry_timeout: RETRY_TIMEOUT,
+        retry_count: 2,
+        rnr_timer: 1,
+        rnr_retry_count: 2,
+        max_outstanding_packets: 4,
+        source_port: 50_000,
+        reliability: Reliability::GoBackN,
+    }
+}
+
+/// The set-up of the other end.
+pub fn mirrored(config: QueuePairConfig) -> QueuePairConfig {
+    QueuePairConfig {
+        local: config.remote,
+        remote: config.local,
+        send_psn: config.expected_psn,
+        expected_psn: config.send_psn,
+        ..config
+    }
+}
+
+pub fn slice(region: RegionId, offset: usize, length: usize) -> Slice {
+    Slice { region, offset, length }
+}
+
+pub fn send(id: u64, source: Slice) -> SendRequest {
+    SendRequest { id: WorkId(id), verb: Verb::Send, source, immediate: None }
+}
+
+pub fn write(id: u64, source: Slice, region: RegionId, address: u64) -> SendRequest {
+    let verb = Verb::Write { remote_address: address, remote_key: region.0 };
+    SendRequest { id: WorkId(id), verb, source, immediate: None }
+}
+
+pub fn receive(id: u64, sink: Slice) -> ReceiveRequest {
+    ReceiveRequest { id: WorkId(id), sink }
+}
