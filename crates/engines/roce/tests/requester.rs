@@ -413,6 +413,21 @@ fn receiver_not_ready_beyond_the_retry_count_fails_the_message() {
 }
 
 #[test]
+fn progress_restores_the_receiver_not_ready_budget() {
+    let mut bench = posted(alice(), &[1, 1]);
+    for index in 0..2 {
+        for _ in 0..2 {
+            bench.transmit_all();
+            bench.answer(psn(index), Syndrome::ReceiverNotReady(1));
+            bench.fire(QueuePairTimer::ReceiverNotReady);
+        }
+        bench.transmit_all();
+        bench.ack(psn(index));
+    }
+    assert_eq!(bench.out.completions, [sent(1), sent(2)]);
+}
+
+#[test]
 fn a_receiver_not_ready_retry_count_of_seven_means_for_ever() {
     let mut bench = posted(QueuePairConfig { rnr_retry_count: INFINITE_RNR_RETRIES, ..alice() }, &[1]);
     for _ in 0..50 {
