@@ -1,14 +1,30 @@
 //! Collectives as mathematics: the primitives and their reference results, the reductions, and what payloads can be.
 //!
-//! Nothing here knows how data travels. The same protocol runs over real numbers, over lengths alone, or over
-//! counts of who contributed, because it only ever touches a [`Payload`].
+//! Nothing here knows how data travels. The same protocol runs over real numbers ([`Numbers`]), over lengths alone
+//! ([`LengthOnly`]), or over counts of who contributed ([`Contributions`]), because it only ever touches a
+//! [`Payload`].
 #![no_std]
 extern crate alloc;
+#[cfg(feature = "std")]
+extern crate std;
 
+mod contributions;
+mod kernels;
+mod length_only;
+mod name;
+mod numbers;
 mod payload;
 mod primitive;
 mod reduction;
+mod reference;
+mod sample;
 
+pub use contributions::{ContributionView, Contributions};
+pub use length_only::LengthOnly;
+pub use name::ParseNameError;
+pub use numbers::Numbers;
 pub use payload::Payload;
 pub use primitive::{Collective, Rank};
 pub use reduction::{DataType, ReduceOp, Reduction};
+pub use reference::{Fold, reduce_in_order, reduce_in_tree, reference, wrong_elements};
+pub use sample::{noise, pattern};

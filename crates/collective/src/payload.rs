@@ -32,6 +32,9 @@ pub trait Payload: Clone + Eq + Hash + Debug + Sized + 'static {
     /// Length of a view in bytes.
     fn view_length(view: Self::View<'_>) -> usize;
 
+    /// The same view for a shorter time; a compiler that knows the kind would do it by itself.
+    fn reborrow<'short, 'long: 'short>(view: Self::View<'long>) -> Self::View<'short>;
+
     /// The bytes of `view` in `range`.
     fn subview(view: Self::View<'_>, range: Range<usize>) -> Self::View<'_>;
 

@@ -1,5 +1,9 @@
 //! The six primitives (EPIC section 3.1 and appendix A).
 
+use crate::name::{ParseNameError, find};
+use core::fmt;
+use core::str::FromStr;
+
 /// A member of a group, numbered from zero.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Rank(pub u16);
@@ -25,4 +29,89 @@ pub enum Collective {
     ReduceScatter,
     /// Every rank gets all ranks' vectors in rank order: one Broadcast after the other, each with another root.
     AllGather,
+}
+
+impl Rank {
+    /// For indexing what is kept one a rank.
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+impl fmt::Display for Rank {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl Collective {
+    /// All of them, with rank 0 as the root.
+    pub const ALL: [Self; 6] = [
+        Self::AllReduce,
+        Self::Reduce { root: Rank(0) },
+        Self::Broadcast { root: Rank(0) },
+        Self::Barrier,
+        Self::ReduceScatter,
+        Self::AllGather,
+    ];
+
+    /// The name that people type; the root is not in it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::AllReduce => "all_reduce",
+            Self::Reduce { .. } => "reduce",
+            Self::Broadcast { .. } => "broadcast",
+            Self::Barrier => "barrier",
+            Self::ReduceScatter => "reduce_scatter",
+            Self::AllGather => "all_gather",
+        }
+    }
+
+    /// The root, of those that have one.
+    pub const fn root(self) -> Option<Rank> {
+        match self {
+            Self::Reduce { root } | Self::Broadcast { root } => Some(root),
+            _ => None,
+        }
+    }
+
+    /// The same with another root; nothing changes where there is none.
+    pub const fn with_root(self, root: Rank) -> Self {
+        match self {
+            Self::Reduce { .. } => Self::Reduce { root },
+            Self::Broadcast { .. } => Self::Broadcast { root },
+            rootless => rootless,
+        }
+    }
+
+    /// What algorithm bandwidth (bytes over time) is multiplied with for bus bandwidth, as nccl-tests defines it:
+    /// the share of the data that a link must carry when hosts do the work. Bytes are those of the longer of input
+    /// and output: all ranks' together for ReduceScatter and AllGather.
+    ///
+    /// # Panics
+    /// If `ranks` is zero.
+    pub fn bus_factor(self, ranks: u16) -> f64 {
+        assert!(ranks > 0, "a group has at least one rank");
+        let ranks = f64::from(ranks);
+        match self {
+            Self::AllReduce => 2.0 * (ranks - 1.0) / ranks,
+            Self::ReduceScatter | Self::AllGather => (ranks - 1.0) / ranks,
+            Self::Reduce { .. } | Self::Broadcast { .. } | Self::Barrier => 1.0,
+        }
+    }
+}
+
+impl fmt::Display for Collective {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// Reads a name; the root, where there is one, is rank 0.
+impl FromStr for Collective {
+    type Err = ParseNameError;
+    fn from_str(text: &str) -> Result<Self, ParseNameError> {
+        let table = Self::ALL.map(|collective| (collective.name(), collective));
+        find(&table, "all_reduce, reduce, broadcast, barrier, reduce_scatter, all_gather", text)
+    }
 }

@@ -11,4 +11,5 @@ mod time;
 
 pub use size::{BitRate, ByteCount};
 pub use text::ParseUnitError;
+use time::PICOS_PER_SECOND;
 pub use time::{Duration, Instant};

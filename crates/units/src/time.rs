@@ -1,6 +1,16 @@
 //! Instants and durations in picoseconds: fine enough for one bit at 1 Tbit/s, wide enough for 213 days.
 
+use crate::text::{self, ParseUnitError, Scale};
+use core::fmt;
+use core::iter::Sum;
 use core::ops::{Add, AddAssign, Div, Mul, Sub};
+use core::str::FromStr;
+
+/// Picoseconds in a second.
+pub(crate) const PICOS_PER_SECOND: u64 = 1_000_000_000_000;
+
+const SCALES: [Scale; 5] =
+    [("ps", 1), ("ns", 1_000), ("us", 1_000_000), ("ms", 1_000_000_000), ("s", PICOS_PER_SECOND)];
 
 /// A span of time in whole picoseconds.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
@@ -32,6 +42,11 @@ impl Duration {
     /// A duration of whole milliseconds, saturating.
     pub const fn from_millis(millis: u64) -> Self {
         Self(millis.saturating_mul(1_000_000_000))
+    }
+
+    /// A duration of whole seconds, saturating.
+    pub const fn from_secs(secs: u64) -> Self {
+        Self(secs.saturating_mul(PICOS_PER_SECOND))
     }
 
     /// Whole picoseconds.
@@ -113,5 +128,41 @@ impl Div<u64> for Duration {
     type Output = Self;
     fn div(self, rhs: u64) -> Self {
         Self(self.0 / rhs)
+    }
+}
+
+impl Sum for Duration {
+    fn sum<I: Iterator<Item = Self>>(durations: I) -> Self {
+        durations.fold(Self::ZERO, Add::add)
+    }
+}
+
+impl FromStr for Duration {
+    type Err = ParseUnitError;
+    fn from_str(text: &str) -> Result<Self, ParseUnitError> {
+        text::parse(text, &SCALES, "a duration in whole picoseconds such as 250ns, 1us, 2.5ms or 3s")
+            .map(Self)
+    }
+}
+
+/// The largest unit reached, exactly: `250ns`, `2.5ms`, `0s`.
+impl fmt::Display for Duration {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        text::print_decimal(f, self.0, &SCALES, ("s", PICOS_PER_SECOND))
+    }
+}
+
+/// For drivers that sleep or measure; saturating at 213 days.
+impl From<core::time::Duration> for Duration {
+    fn from(duration: core::time::Duration) -> Self {
+        let picos = duration.as_nanos().saturating_mul(1_000);
+        Self(u64::try_from(picos).unwrap_or(u64::MAX))
+    }
+}
+
+/// For drivers that sleep; rounded up to the nanosecond, so that nothing fires early.
+impl From<Duration> for core::time::Duration {
+    fn from(duration: Duration) -> Self {
+        Self::from_nanos(duration.0.div_ceil(1_000))
     }
 }

@@ -1,1 +1,53 @@
-//! (room)
+//! EPIC: in-network collectives on Ethernet, as switches and hosts run them ("EPIC: Abstraction and Polymorphism of
+//! In-Network Collectives on Ethernet").
+//!
+//! - [`IncEngine`] is the switch in Mode-II (connection translated) and Mode-III (connection augmented). Both modes are
+//!   compositions of the modules of section 4.1, each of which is written once.
+//! - [`mode_i::ModeI`] is the aggregation above a Mode-I switch's queue pairs (connection terminated).
+//! - [`CommLib`] is the host's side, the same in all modes, above one queue pair.
+//!
+//! ## Where each module of section 4.1 lives
+//! | module | file |
+//! |---|---|
+//! | LookupTable | `inc_engine.rs` (endpoint), `invocation.rs` (collective, direction, fan-in, outs) |
+//! | TranslateHeader, ReplicateData, Forward | `forward.rs` |
+//! | CheckDuplicate, AggregateData, RecycleBuffer | `pipe.rs` |
+//! | ReceiveAck, SendAck, Retransmission | `hop.rs` |
+//!
+//! ## Where we differ from the paper, and why
+//! - **Packet numbers are unbounded counts inside**, 24 bits on the wire, so that `psn % N` is continuous where the
+//!   24 bits wrap, whatever N is.
+//! - **The control message is aggregated and replicated like data** (it occupies the first PSN of a collective), so that
+//!   one mechanism makes it reliable, and receivers see it too. A Barrier is a control message alone.
+//! - **Mode-II keeps a valid PSN range**, like Mode-III's: packets that the network kept for longer than the window are
+//!   dropped instead of being added to the slot's next user.
+//! - **Mode-II, Reduce: a slot is recycled by the receiver's ACK**, not by completion. The receiver contributes nothing,
+//!   so completion says nothing about it: it may still be waiting for a result of the previous collective, and recycling
+//!   by completion takes the slot that its retransmission needs.
+//! - **Mode-II numbers its slots over aggregating collectives only**, so that a Broadcast in between moves no slot.
+//! - **Mode-II answers a duplicate only toward the child that sent it**, not to all: the others did not ask.
+//! - **What is acknowledged by all is answered by the switch that knows it**: a Broadcast packet that every receiver has
+//!   acknowledged, and a Reduce packet whose slot is gone, are answered with an ACK on the spot. With the paper's rule (an
+//!   ACK goes upstream only if it advances nodeAckPsn) a lost ACK would not be repeated.
+//! - **Mode-III sends results in PSN order** on each endpoint: the receivers go back N, so anything else is dropped there.
+//! - **Mode-III, ahead of the range**: the NAK is sent when the range opens, not when the packet is dropped (H.4: NAK rate
+//!   limiting); a NAK at once would be answered by the same packet, too early again. The CNP is sent at once.
+#![no_std]
+extern crate alloc;
+
+mod comm_lib;
+mod config;
+mod control;
+mod forward;
+mod hop;
+mod inc_engine;
+mod invocation;
+pub mod mode_i;
+mod mode_ii;
+mod mode_iii;
+mod pipe;
+
+pub use comm_lib::{CommLib, CommLibConfig};
+pub use config::{ConfigError, EdgeConfig, GroupConfig, GroupId, MAX_EDGES, Mode};
+pub use control::{ControlMessage, MAX_DATA_PACKETS, MAX_RANKS, Pattern};
+pub use inc_engine::{Command, DropReason, Event, IncEngine, Rejected, Timer};

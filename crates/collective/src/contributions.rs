@@ -1,0 +1,138 @@
+//! A payload that counts whose data is in each element, for proving that a protocol neither loses nor doubles any.
+
+use crate::{Payload, Rank, Reduction};
+use alloc::vec;
+use alloc::vec::Vec;
+use core::ops::Range;
+
+/// Bytes that one counter stands for.
+const ELEMENT: usize = 4;
+
+/// How often each of up to 16 ranks has contributed to each 4-byte element: four bits a rank, which stay at 15 when
+/// they get there, so that a wrong count never comes round to a right one. Whatever the operation, reducing adds.
+///
+/// # Panics
+/// Offsets and starts of ranges must be multiples of four bytes; lengths may be anything and are kept, and a
+/// beginning of an element has a counter of its own.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Contributions {
+    counts: Vec<u64>,
+    length: usize,
+}
+
+/// A borrowed piece of [`Contributions`].
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct ContributionView<'a> {
+    counts: &'a [u64],
+    length: usize,
+}
+
+impl Contributions {
+    /// Ranks that can be told apart.
+    pub const RANKS: u16 = 16;
+
+    /// What `rank` brings in: `length` bytes to which it, and nobody else, has contributed once.
+    ///
+    /// # Panics
+    /// If `rank` is not below [`Self::RANKS`].
+    pub fn of_rank(rank: Rank, length: usize) -> Self {
+        assert!(rank.0 < Self::RANKS, "expected a rank below {}, found {rank}", Self::RANKS);
+        Self { counts: vec![1 << (4 * rank.0); length.div_ceil(ELEMENT)], length }
+    }
+
+    /// `length` bytes to which each of the ranks below `ranks` has contributed once.
+    ///
+    /// # Panics
+    /// If there are more than [`Self::RANKS`].
+    pub fn of_all(ranks: u16, length: usize) -> Self {
+        assert!(ranks <= Self::RANKS, "expected at most {} ranks, found {ranks}", Self::RANKS);
+        let count = (0..ranks).map(|rank| 1u64 << (4 * rank)).sum();
+        Self { counts: vec![count; length.div_ceil(ELEMENT)], length }
+    }
+
+    /// How often `rank` has contributed to the element at byte `offset`; 15 means that or more.
+    ///
+    /// # Panics
+    /// If `offset` is not inside, or `rank` not below [`Self::RANKS`].
+    pub fn count(&self, offset: usize, rank: Rank) -> u8 {
+        assert!(rank.0 < Self::RANKS, "expected a rank below {}, found {rank}", Self::RANKS);
+        (self.counts[offset / ELEMENT] >> (4 * rank.0)) as u8 & 15
+    }
+
+    fn as_view(&self) -> ContributionView<'_> {
+        ContributionView { counts: &self.counts, length: self.length }
+    }
+
+    fn counts_at(&mut self, offset: usize, length: usize) -> &mut [u64] {
+        let inside = offset.checked_add(length).is_some_and(|end| end <= self.length);
+        assert!(inside, "{length} bytes at {offset} of {}", self.length);
+        if length == 0 {
+            return &mut [];
+        }
+        assert!(offset.is_multiple_of(ELEMENT), "offset {offset} is within an element");
+        &mut self.counts[offset / ELEMENT..][..length.div_ceil(ELEMENT)]
+    }
+}
+
+/// Adds sixteen counters of four bits each, every one stopping at 15.
+fn add_counts(a: u64, b: u64) -> u64 {
+    const LOW: u64 = 0x0f0f_0f0f_0f0f_0f0f;
+    let add = |a: u64, b: u64| {
+        let sum = (a & LOW) + (b & LOW);
+        let carry = (sum >> 4) & (LOW / 15);
+        (sum | ((carry << 4) - carry)) & LOW
+    };
+    add(a, b) | add(a >> 4, b >> 4) << 4
+}
+
+impl Payload for Contributions {
+    type View<'a> = ContributionView<'a>;
+
+    fn zeroed(length: usize) -> Self {
+        Self { counts: vec![0; length.div_ceil(ELEMENT)], length }
+    }
+
+    fn length(&self) -> usize {
+        self.length
+    }
+
+    fn empty<'a>() -> ContributionView<'a> {
+        ContributionView { counts: &[], length: 0 }
+    }
+
+    fn view(&self, range: Range<usize>) -> ContributionView<'_> {
+        Self::subview(self.as_view(), range)
+    }
+
+    fn view_length(view: ContributionView<'_>) -> usize {
+        view.length
+    }
+
+    fn reborrow<'short, 'long: 'short>(view: Self::View<'long>) -> Self::View<'short> {
+        view
+    }
+
+    fn subview(view: Self::View<'_>, range: Range<usize>) -> Self::View<'_> {
+        assert!(range.start <= range.end && range.end <= view.length, "bytes {range:?} of {}", view.length);
+        if range.is_empty() {
+            return Self::empty();
+        }
+        assert!(range.start.is_multiple_of(ELEMENT), "offset {} is within an element", range.start);
+        let counts = &view.counts[range.start / ELEMENT..range.end.div_ceil(ELEMENT)];
+        ContributionView { counts, length: range.len() }
+    }
+
+    fn from_view(view: ContributionView<'_>) -> Self {
+        Self { counts: view.counts.to_vec(), length: view.length }
+    }
+
+    fn write(&mut self, offset: usize, view: ContributionView<'_>) {
+        self.counts_at(offset, view.length).copy_from_slice(view.counts);
+    }
+
+    fn reduce(&mut self, offset: usize, view: ContributionView<'_>, _reduction: Reduction) {
+        for (a, b) in self.counts_at(offset, view.length).iter_mut().zip(view.counts) {
+            *a = add_counts(*a, *b);
+        }
+    }
+}

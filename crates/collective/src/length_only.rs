@@ -1,0 +1,67 @@
+//! A payload without contents, for runs where only time and traffic are asked for.
+
+use crate::{Payload, Reduction};
+use core::ops::Range;
+
+/// A region of which only the length is kept. It checks ranges like the other kinds.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct LengthOnly(usize);
+
+impl LengthOnly {
+    /// A region of `length` bytes.
+    pub const fn new(length: usize) -> Self {
+        Self(length)
+    }
+
+    fn check(self, offset: usize, length: usize) {
+        assert!(
+            offset.checked_add(length).is_some_and(|end| end <= self.0),
+            "{length} bytes at {offset} of {self:?}"
+        );
+    }
+}
+
+impl Payload for LengthOnly {
+    type View<'a> = Self;
+
+    fn zeroed(length: usize) -> Self {
+        Self(length)
+    }
+
+    fn length(&self) -> usize {
+        self.0
+    }
+
+    fn empty<'a>() -> Self::View<'a> {
+        Self(0)
+    }
+
+    fn view(&self, range: Range<usize>) -> Self {
+        assert!(range.start <= range.end && range.end <= self.0, "bytes {range:?} of {self:?}");
+        Self(range.end - range.start)
+    }
+
+    fn view_length(view: Self) -> usize {
+        view.0
+    }
+
+    fn reborrow<'short, 'long: 'short>(view: Self::View<'long>) -> Self::View<'short> {
+        view
+    }
+
+    fn subview(view: Self::View<'_>, range: Range<usize>) -> Self::View<'_> {
+        view.view(range)
+    }
+
+    fn from_view(view: Self) -> Self {
+        view
+    }
+
+    fn write(&mut self, offset: usize, view: Self) {
+        self.check(offset, view.0);
+    }
+
+    fn reduce(&mut self, offset: usize, view: Self, _reduction: Reduction) {
+        self.check(offset, view.0);
+    }
+}

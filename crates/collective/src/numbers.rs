@@ -1,0 +1,80 @@
+//! A payload of real numbers, as they lie in memory and on the wire.
+
+use crate::{Payload, Reduction, kernels};
+use alloc::vec;
+use alloc::vec::Vec;
+use core::ops::Range;
+
+/// A region of bytes. What they mean is said by whoever reduces them.
+///
+/// # Panics
+/// Reducing panics when the view is not whole elements: engines check lengths at their doors.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Numbers(Vec<u8>);
+
+impl Numbers {
+    /// The bytes.
+    pub fn bytes(&self) -> &[u8] {
+        &self.0
+    }
+
+    /// The bytes, to be written.
+    pub fn bytes_mut(&mut self) -> &mut [u8] {
+        &mut self.0
+    }
+
+    /// The bytes, given away.
+    pub fn into_bytes(self) -> Vec<u8> {
+        self.0
+    }
+}
+
+impl From<Vec<u8>> for Numbers {
+    fn from(bytes: Vec<u8>) -> Self {
+        Self(bytes)
+    }
+}
+
+impl Payload for Numbers {
+    type View<'a> = &'a [u8];
+
+    fn zeroed(length: usize) -> Self {
+        Self(vec![0; length])
+    }
+
+    fn length(&self) -> usize {
+        self.0.len()
+    }
+
+    fn empty<'a>() -> &'a [u8] {
+        &[]
+    }
+
+    fn view(&self, range: Range<usize>) -> &[u8] {
+        &self.0[range]
+    }
+
+    fn view_length(view: &[u8]) -> usize {
+        view.len()
+    }
+
+    fn reborrow<'short, 'long: 'short>(view: Self::View<'long>) -> Self::View<'short> {
+        view
+    }
+
+    fn subview(view: Self::View<'_>, range: Range<usize>) -> Self::View<'_> {
+        &view[range]
+    }
+
+    fn from_view(view: &[u8]) -> Self {
+        Self(view.to_vec())
+    }
+
+    fn write(&mut self, offset: usize, view: &[u8]) {
+        self.0[offset..][..view.len()].copy_from_slice(view);
+    }
+
+    fn reduce(&mut self, offset: usize, view: &[u8], reduction: Reduction) {
+        kernels::reduce(&mut self.0[offset..][..view.len()], view, reduction);
+    }
+}

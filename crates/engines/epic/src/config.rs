@@ -1,0 +1,129 @@
+//! What the control plane installs on a switch for one group: the local context (EPIC 4.1, "States and Context").
+
+use alloc::vec::Vec;
+use quincunx_collective::Rank;
+use quincunx_engine::PortId;
+use quincunx_units::Duration;
+use quincunx_wire::{Endpoint, Psn};
+
+use crate::control::MAX_RANKS;
+
+/// The most edges that one node of an IncTree may have: arrivals are kept as a bit set, with one bit for the node itself.
+pub const MAX_EDGES: usize = 63;
+
+/// Names a group on a switch.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct GroupId(pub u32);
+
+/// How a switch realises the IncTree abstraction (EPIC section 4).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Mode {
+    /// Connection terminated: whole messages over queue pairs.
+    I,
+    /// Connection translated: hosts keep reliability end to end.
+    II,
+    /// Connection augmented: reliability hop by hop, packet by packet.
+    III,
+}
+
+/// An edge of the IncTree as one of its two nodes sees it.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct EdgeConfig {
+    /// This switch's end.
+    pub local: Endpoint,
+    /// The neighbour's end.
+    pub remote: Endpoint,
+    /// The port that leads there.
+    pub port: PortId,
+    /// The neighbour is this rank; otherwise it is a switch.
+    pub rank: Option<Rank>,
+}
+
+/// The local context of a group on a switch.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct GroupConfig {
+    /// Its name here.
+    pub group: GroupId,
+    /// Ranks in the group.
+    pub ranks: u16,
+    /// The realisation.
+    pub mode: Mode,
+    /// Bytes of payload in a full packet, U in table 2.
+    pub mtu: usize,
+    /// Packets that a rank may have in flight: message size M times window W (table 2).
+    pub window: u32,
+    /// Packets in a message, M in table 2. Mode-I alone needs to know.
+    pub message: u32,
+    /// PSN of the first packet on every edge, both ways.
+    pub initial_psn: Psn,
+    /// The node's edges.
+    pub edges: Vec<EdgeConfig>,
+    /// Index of the edge to the parent; `None` at the tree's root.
+    pub parent: Option<usize>,
+    /// For each rank, the index of the edge that leads to it.
+    pub toward: Vec<usize>,
+    /// Combine in the order of the edges, not of arrival: equal bits every time, for a buffer per edge (footnote 4).
+    pub reproducible: bool,
+    /// How long an unacknowledged packet waits before it is sent again.
+    pub resend_timeout: Duration,
+    /// Time-outs without progress after which a neighbour counts as unreachable.
+    pub retry_count: u8,
+}
+
+/// Why a context is refused.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum ConfigError {
+    /// Too many or too few edges.
+    #[error("expected 2 to {MAX_EDGES} edges, found {0}; a node with one edge does nothing, one with more must be split")]
+    Edges(usize),
+    /// Too many ranks.
+    #[error("expected 1 to {MAX_RANKS} ranks, each with the edge toward it, found {ranks} with {toward} edges")]
+    Ranks {
+        /// Ranks as given.
+        ranks: u16,
+        /// Entries of the table as given.
+        toward: usize,
+    },
+    /// An index that is no edge.
+    #[error("expected an edge index below {edges}, found {found}; number the edges from zero")]
+    NoSuchEdge {
+        /// Edges there are.
+        edges: usize,
+        /// The index as given.
+        found: usize,
+    },
+    /// No packet fits.
+    #[error("expected a payload of 4 to 4096 bytes in whole words, found {0}")]
+    Mtu(usize),
+    /// No packet may be in flight.
+    #[error("expected a window of at least one message of at least one packet, found {window} and {message}")]
+    Window {
+        /// Window in packets as given.
+        window: u32,
+        /// Message in packets as given.
+        message: u32,
+    },
+}
+
+impl GroupConfig {
+    /// Refuses what no node could run.
+    pub(crate) fn validate(&self) -> Result<(), ConfigError> {
+        let edges = self.edges.len();
+        if !(2..=MAX_EDGES).contains(&edges) {
+            return Err(ConfigError::Edges(edges));
+        }
+        if !(1..=MAX_RANKS).contains(&self.ranks) || self.toward.len() != usize::from(self.ranks) {
+            return Err(ConfigError::Ranks { ranks: self.ranks, toward: self.toward.len() });
+        }
+        if let Some(&found) = self.toward.iter().chain(&self.parent).find(|&&edge| edge >= edges) {
+            return Err(ConfigError::NoSuchEdge { edges, found });
+        }
+        if !(4..=4096).contains(&self.mtu) || !self.mtu.is_multiple_of(4) {
+            return Err(ConfigError::Mtu(self.mtu));
+        }
+        if self.message == 0 || self.window < self.message {
+            return Err(ConfigError::Window { window: self.window, message: self.message });
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,62 @@
+//! TranslateHeader, ReplicateData and Forward: a packet leaves with the addresses of the edge it goes out of, and with
+//! everything else as it was (EPIC 4.3, figure 7f).
+
+use quincunx_collective::Payload;
+use quincunx_engine::{Frame, Sink};
+use quincunx_wire::{Aeth, Operation, Psn, RoceHeader, Syndrome};
+
+use crate::config::EdgeConfig;
+use crate::inc_engine::IncEngine;
+use crate::invocation::{EdgeSet, edges_of};
+use crate::pipe::What;
+
+/// TranslateHeader: the header of a packet with number `sequence` on `edge`.
+pub(crate) fn translate(edge: &EdgeConfig, sequence: u64, what: What) -> RoceHeader {
+    let psn = Psn::from_count(sequence);
+    let mut header = RoceHeader::new(edge.local.ip, edge.remote.ip, edge.remote.qp, psn, what.operation);
+    header.acknowledge_request = what.acknowledge_request;
+    header
+}
+
+/// Sends one packet out of `edge`.
+pub(crate) fn send<P: Payload>(
+    edge: &EdgeConfig,
+    sequence: u64,
+    what: What,
+    payload: P::View<'_>,
+    out: &mut impl Sink<IncEngine<P>>,
+) {
+    let header = translate(edge, sequence, what);
+    out.transmit(edge.port, Frame { header: &header, payload: P::reborrow(payload) });
+}
+
+/// ReplicateData and Forward: sends one packet out of every edge in `outs`.
+pub(crate) fn replicate<P: Payload>(
+    edges: &[EdgeConfig],
+    outs: EdgeSet,
+    sequence: u64,
+    what: What,
+    payload: P::View<'_>,
+    out: &mut impl Sink<IncEngine<P>>,
+) {
+    for edge in edges_of(outs) {
+        send(&edges[edge], sequence, what, payload, out);
+    }
+}
+
+/// Sends an acknowledge with the number `sequence` out of `edge`: everything up to it for an ACK, the one that is
+/// missing for a NAK.
+pub(crate) fn acknowledge<P: Payload>(
+    edge: &EdgeConfig,
+    sequence: u64,
+    syndrome: Syndrome,
+    out: &mut impl Sink<IncEngine<P>>,
+) {
+    // The message sequence number tells a requester how many messages are done; PSNs tell it already, so that
+    // requesters only check that it is not absurd. A switch that sees packets, not messages, leaves it at zero.
+    let operation = Operation::Acknowledge(Aeth { syndrome, message_sequence: 0 });
+    send(edge, sequence, What { operation, acknowledge_request: false, length: 0 }, P::empty(), out);
+}
+
+/// Credit field of an ACK that grants no end-to-end credits (InfiniBand Architecture 9.7.7.2).
+pub(crate) const ACK: Syndrome = Syndrome::Ack(31);

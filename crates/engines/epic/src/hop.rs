@@ -1,0 +1,94 @@
+//! ReceiveAck, SendAck and Retransmission: the transmission states of one endpoint in Mode-III (EPIC 4.4, algorithm 3,
+//! appendix H.4). All numbers are "one past": `acked` is lastAcked + 1.
+
+/// The transmission states of one edge, in both directions.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(crate) struct Hop {
+    /// ePSN: everything that this neighbour sent before it has arrived.
+    pub(crate) expected: u64,
+    /// A NAK has been sent since the last packet in order; another one would only repeat it (H.4).
+    pub(crate) nak_sent: bool,
+    /// The next packet in order was turned away because the pipe had no room; a NAK calls for it when there is.
+    pub(crate) blocked: bool,
+    /// lastAcked + 1: the oldest number that the neighbour may still miss.
+    pub(crate) acked: u64,
+    /// The number to be sent next; before `sent` while packets are sent again.
+    pub(crate) cursor: u64,
+    /// maxPsnSent + 1.
+    pub(crate) sent: u64,
+    /// Packets at `cursor` wait for transmit slots.
+    pub(crate) resending: bool,
+    /// The resend timer is armed.
+    pub(crate) armed: bool,
+    /// The neighbour was not ready: nothing is sent until the timer fires.
+    pub(crate) paused: bool,
+    /// Time-outs since the neighbour was last heard of.
+    pub(crate) silent: u8,
+    /// The neighbour counts as unreachable.
+    pub(crate) failed: bool,
+}
+
+/// What SendAck sends.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Answer {
+    /// Nothing: the packet asked for nothing, or a NAK is under way.
+    Nothing,
+    /// Everything before the ePSN has arrived.
+    Ack,
+    /// The packet with the ePSN is missing.
+    Nak,
+}
+
+impl Hop {
+    pub(crate) fn new(first: u64) -> Self {
+        Self {
+            expected: first,
+            nak_sent: false,
+            blocked: false,
+            acked: first,
+            cursor: first,
+            sent: first,
+            resending: false,
+            armed: false,
+            paused: false,
+            silent: 0,
+            failed: false,
+        }
+    }
+
+    /// ReceiveAck: everything before `arrived` is at the neighbour. Whether that is news.
+    pub(crate) fn receive_ack(&mut self, arrived: u64) -> bool {
+        let arrived = arrived.min(self.sent);
+        if arrived <= self.acked {
+            return false;
+        }
+        self.acked = arrived;
+        self.cursor = self.cursor.max(arrived);
+        true
+    }
+
+    /// Retransmission: goes back to the oldest number that the neighbour may miss.
+    pub(crate) fn go_back(&mut self) {
+        if self.acked < self.sent {
+            self.cursor = self.acked;
+            self.resending = true;
+        }
+    }
+
+    /// SendAck for a packet that arrived in order; `advanced` is how far the ePSN moved.
+    pub(crate) fn in_order(&mut self, asked: bool, advanced: u64) -> Answer {
+        self.nak_sent = false;
+        self.blocked = false;
+        if asked || advanced > 1 { Answer::Ack } else { Answer::Nothing }
+    }
+
+    /// SendAck for a packet that leaves a gap before it.
+    pub(crate) fn out_of_order(&mut self) -> Answer {
+        if core::mem::replace(&mut self.nak_sent, true) { Answer::Nothing } else { Answer::Nak }
+    }
+
+    pub(crate) fn assert_invariants(&self) {
+        assert!(self.acked <= self.cursor && self.cursor <= self.sent, "acked <= cursor <= sent: {self:?}");
+        assert!(!self.failed || !self.armed, "nothing is sent to a neighbour that counts as unreachable");
+    }
+}

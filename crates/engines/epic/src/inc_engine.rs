@@ -1,0 +1,253 @@
+//! IncEngine: the part of a switch that takes part in collectives (EPIC 3.2, 4.1), for Mode-II and Mode-III groups.
+//! It finds the group and the edge of a packet by the queue pair that the packet is for (LookupTable, first half).
+
+use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
+use quincunx_collective::Payload;
+use quincunx_engine::{Engine, Frame, PortId, Sink};
+use quincunx_units::Instant;
+use quincunx_wire::{QpNumber, RoceHeader};
+
+use crate::config::{ConfigError, GroupConfig, GroupId, Mode};
+use crate::mode_ii::ModeII;
+use crate::mode_iii::ModeIII;
+
+/// A switch's named timers.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Timer {
+    /// Packets on an edge wait for their ACK (Mode-III).
+    Resend {
+        /// The group.
+        group: GroupId,
+        /// Index of the edge in the group's context.
+        edge: u16,
+    },
+}
+
+/// What the control plane asks of a switch.
+#[derive(Clone, Debug)]
+pub enum Command {
+    /// Installs a group's context.
+    Install(Box<GroupConfig>),
+    /// Removes a group; its packets are foreign from now on.
+    Remove(GroupId),
+}
+
+/// What a switch tells the control plane.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Event {
+    /// The neighbour on an edge has not answered within the retry count, or has failed.
+    Unreachable {
+        /// The group.
+        group: GroupId,
+        /// Index of the edge in the group's context.
+        edge: u16,
+    },
+}
+
+/// Why a command is refused; nothing has changed.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum Rejected {
+    /// The context makes no sense.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// The group is installed already.
+    #[error("expected a new group, found group {0:?} installed; remove it first")]
+    GroupExists(GroupId),
+    /// The group is not installed.
+    #[error("expected an installed group, found no group {0:?}; install it first")]
+    NoSuchGroup(GroupId),
+    /// A queue pair is taken.
+    #[error("expected free queue pair numbers, found {0:?} in use; give each edge its own")]
+    QpInUse(QpNumber),
+    /// Mode-I is not a matter of this engine.
+    #[error("expected Mode-II or Mode-III, found Mode-I; it runs over queue pairs")]
+    ModeI,
+}
+
+/// Why a packet was dropped. What senders do about it is their time-out, or the answer that some of these get.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum DropReason {
+    /// No group has an edge with this queue pair.
+    ForeignQueuePair,
+    /// The edge has another neighbour.
+    ForeignSource,
+    /// EPIC uses no such operation.
+    UnexpectedOperation,
+    /// The control message, or the packet's length, makes no sense.
+    Malformed,
+    /// No control message has announced this PSN (3.3.2).
+    NoCollective,
+    /// More unfinished collectives than a group can have.
+    TableFull,
+    /// The collective does not flow this way.
+    WrongDirection,
+    /// It has been here before, and was answered again.
+    Duplicate,
+    /// It is older than anything that can still be asked for.
+    Stale,
+    /// It lies ahead of the valid PSN range.
+    AheadOfRange,
+    /// It disagrees with the other contributions.
+    Mismatch,
+    /// It acknowledges what was never sent.
+    BadAcknowledge,
+    /// It comes from a neighbour that counts as unreachable: the group has failed.
+    Unreachable,
+}
+
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+enum Realisation<P> {
+    II(ModeII<P>),
+    III(ModeIII<P>),
+}
+
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+struct Group<P> {
+    config: GroupConfig,
+    realisation: Realisation<P>,
+}
+
+/// The collectives of a switch. Work per call is bounded by the window and the fan-out of one group.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct IncEngine<P> {
+    groups: BTreeMap<GroupId, Group<P>>,
+    lookup: BTreeMap<QpNumber, (GroupId, u16)>,
+}
+
+impl<P: Payload> IncEngine<P> {
+    /// Bytes of payload and degree buffers in use (EPIC F.3).
+    pub fn buffer_bytes(&self) -> usize {
+        self.groups
+            .values()
+            .map(|group| match &group.realisation {
+                Realisation::II(mode) => mode.buffer_bytes(),
+                Realisation::III(mode) => mode.buffer_bytes(),
+            })
+            .sum()
+    }
+
+    /// The context of an installed group.
+    pub fn group(&self, group: GroupId) -> Option<&GroupConfig> {
+        self.groups.get(&group).map(|group| &group.config)
+    }
+
+    fn install(&mut self, config: GroupConfig) -> Result<(), Rejected> {
+        config.validate()?;
+        if self.groups.contains_key(&config.group) {
+            return Err(Rejected::GroupExists(config.group));
+        }
+        for (index, edge) in config.edges.iter().enumerate() {
+            let twice = config.edges[..index].iter().any(|other| other.local.qp == edge.local.qp);
+            if twice || self.lookup.contains_key(&edge.local.qp) {
+                return Err(Rejected::QpInUse(edge.local.qp));
+            }
+        }
+        // A count with the initial PSN in its low bits, and room below for a window.
+        let first = (1 << 24) + u64::from(config.initial_psn.value());
+        let realisation = match config.mode {
+            Mode::I => return Err(Rejected::ModeI),
+            Mode::II => Realisation::II(ModeII::new(config.clone(), first)),
+            Mode::III => Realisation::III(ModeIII::new(config.clone(), first)),
+        };
+        for (index, edge) in config.edges.iter().enumerate() {
+            self.lookup.insert(edge.local.qp, (config.group, index as u16));
+        }
+        self.groups.insert(config.group, Group { config, realisation });
+        Ok(())
+    }
+
+    fn remove(&mut self, id: GroupId, out: &mut impl Sink<Self>) -> Result<(), Rejected> {
+        let group = self.groups.remove(&id).ok_or(Rejected::NoSuchGroup(id))?;
+        for (index, edge) in group.config.edges.iter().enumerate() {
+            self.lookup.remove(&edge.local.qp);
+            if let Realisation::III(_) = group.realisation {
+                out.cancel_timer(Timer::Resend { group: id, edge: index as u16 });
+            }
+        }
+        Ok(())
+    }
+
+    fn dispatch(
+        &mut self,
+        port: PortId,
+        frame: Frame<'_, RoceHeader, P>,
+        out: &mut impl Sink<Self>,
+    ) -> Result<(), DropReason> {
+        let &(id, edge) = self.lookup.get(&frame.header.destination_qp).ok_or(DropReason::ForeignQueuePair)?;
+        let edge = usize::from(edge);
+        let group = self.groups.get_mut(&id).expect("the lookup table names installed groups");
+        let config = &group.config.edges[edge];
+        if config.remote.ip != frame.header.source || config.local.ip != frame.header.destination || config.port != port
+        {
+            return Err(DropReason::ForeignSource);
+        }
+        match &mut group.realisation {
+            Realisation::II(mode) => mode.handle_frame(edge, frame, out),
+            Realisation::III(mode) => mode.handle_frame(edge, frame, out),
+        }
+    }
+}
+
+impl<P: Payload> Engine for IncEngine<P> {
+    type Config = ();
+    type ConfigError = core::convert::Infallible;
+    type Header = RoceHeader;
+    type Payload = P;
+    type Timer = Timer;
+    type Command = Command;
+    type Rejected = Rejected;
+    type Event = Event;
+    type DropReason = DropReason;
+
+    fn new((): ()) -> Result<Self, Self::ConfigError> {
+        Ok(Self { groups: BTreeMap::new(), lookup: BTreeMap::new() })
+    }
+
+    fn handle_frame(&mut self, _: Instant, port: PortId, frame: Frame<'_, RoceHeader, P>, out: &mut impl Sink<Self>) {
+        if let Err(reason) = self.dispatch(port, frame, out) {
+            out.drop_frame(port, reason);
+        }
+    }
+
+    fn handle_timer(&mut self, _: Instant, timer: Timer, out: &mut impl Sink<Self>) {
+        let Timer::Resend { group, edge } = timer;
+        if let Some(Group { realisation: Realisation::III(mode), .. }) = self.groups.get_mut(&group) {
+            mode.handle_resend_timer(usize::from(edge), out);
+        }
+    }
+
+    fn handle_command(&mut self, _: Instant, command: Command, out: &mut impl Sink<Self>) -> Result<(), Rejected> {
+        match command {
+            Command::Install(config) => self.install(*config),
+            Command::Remove(group) => self.remove(group, out),
+        }
+    }
+
+    fn wants_transmit(&self, port: PortId) -> bool {
+        self.groups.values().any(|group| match &group.realisation {
+            Realisation::II(_) => false,
+            Realisation::III(mode) => mode.wants_transmit(port),
+        })
+    }
+
+    fn handle_transmit_slot(&mut self, _: Instant, port: PortId, out: &mut impl Sink<Self>) {
+        for group in self.groups.values_mut() {
+            if let Realisation::III(mode) = &mut group.realisation
+                && mode.wants_transmit(port)
+            {
+                mode.handle_transmit_slot(port, out);
+                return;
+            }
+        }
+    }
+
+    fn assert_invariants(&self) {
+        for group in self.groups.values() {
+            match &group.realisation {
+                Realisation::II(mode) => mode.assert_invariants(),
+                Realisation::III(mode) => mode.assert_invariants(),
+            }
+        }
+    }
+}

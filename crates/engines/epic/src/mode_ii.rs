@@ -1,0 +1,261 @@
+//! Mode-II, connection translated (EPIC 4.3, algorithm 1): the switch keeps no reliability of its own. Packets pass with
+//! other addresses and the same PSN; hosts retransmit end to end; the switch makes every step repeatable.
+//!
+//! Slots are numbered over aggregating collectives only. The valid range holds twice the window: a sender that has sent
+//! `n` has seen everything up to `n - MW` acknowledged, so once all senders are known to be at `progress`, nothing up
+//! to `progress - MW` will be asked for again, and nobody can be beyond `progress + MW`.
+
+use alloc::vec;
+use alloc::vec::Vec;
+use quincunx_collective::Payload;
+use quincunx_engine::{Frame, Sink};
+use quincunx_wire::{Aeth, NakCode, Operation, RoceHeader, Syndrome};
+
+use crate::config::GroupConfig;
+use crate::control::{ControlMessage, Pattern};
+use crate::forward::{ACK, acknowledge, replicate};
+use crate::inc_engine::{DropReason, IncEngine};
+use crate::invocation::{EdgeSet, Invocation, InvocationTable, Place, edge_bit, edges_of};
+use crate::pipe::{Aggregated, Pipe, What};
+
+/// A group on a Mode-II switch.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub(crate) struct ModeII<P> {
+    config: GroupConfig,
+    place: Place,
+    table: InvocationTable,
+    pipe: Pipe<P>,
+    /// Slots before this number are known to be done with by their receivers, or aggregated by all senders.
+    progress: u64,
+    /// ackPsn + 1 for each edge: everything before it has arrived at all ranks behind the edge.
+    acked: Vec<u64>,
+}
+
+impl<P: Payload> ModeII<P> {
+    pub(crate) fn new(config: GroupConfig, first: u64) -> Self {
+        let window = u64::from(config.window);
+        let regions = if config.reproducible { config.edges.len() } else { 1 };
+        // A rank is in one collective, and every unfinished one holds a rank: no more than `ranks` are unfinished.
+        let capacity = usize::from(config.ranks) + 1;
+        Self {
+            place: Place::new(&config),
+            table: InvocationTable::new(first, capacity, config.ranks),
+            pipe: Pipe::new(first - window, 2 * window, config.mtu, regions),
+            progress: first,
+            acked: vec![first; config.edges.len()],
+            config,
+        }
+    }
+
+    pub(crate) fn buffer_bytes(&self) -> usize {
+        self.pipe.buffer_bytes()
+    }
+
+    pub(crate) fn handle_frame(
+        &mut self,
+        edge: usize,
+        frame: Frame<'_, RoceHeader, P>,
+        out: &mut impl Sink<IncEngine<P>>,
+    ) -> Result<(), DropReason> {
+        match frame.header.operation {
+            Operation::Send(_) | Operation::SendOnlyImmediate(_) => self.handle_data(edge, frame, out),
+            Operation::Acknowledge(aeth) => self.handle_acknowledge(edge, frame.header, aeth, out),
+            _ => Err(DropReason::UnexpectedOperation),
+        }
+    }
+
+    fn handle_data(
+        &mut self,
+        edge: usize,
+        frame: Frame<'_, RoceHeader, P>,
+        out: &mut impl Sink<IncEngine<P>>,
+    ) -> Result<(), DropReason> {
+        let sequence = frame.header.psn.to_count_near(self.table.next());
+        let length = P::view_length(frame.payload);
+        let bit = edge_bit(edge);
+        let place = &self.place;
+        let invocation = self.table.admit(sequence, frame.header.operation, length, self.config.mtu, None, |message| {
+            flows_from(place, message, bit)
+        })?;
+        let pattern = invocation.message.pattern;
+        let what = What::of(frame.header, length);
+        if let Some(route) = self.place.aggregation(pattern).filter(|route| route.sources & bit != 0) {
+            return self.handle_up(edge, route.sources, &invocation, sequence, what, frame.payload, out);
+        }
+        let route = self.place.replication(pattern).filter(|route| route.sources & bit != 0);
+        let route = route.ok_or(DropReason::WrongDirection)?;
+        if let Pattern::Broadcast { .. } = pattern {
+            let done = self.acked_by_all(route.outs, &invocation);
+            if sequence < done {
+                // All have it: whoever asks missed the ACK, which is repeated here instead of asking everybody again.
+                acknowledge(&self.config.edges[edge], done - 1, ACK, out);
+                return Err(DropReason::Duplicate);
+            }
+        }
+        replicate(&self.config.edges, route.outs, sequence, what, frame.payload, out);
+        Ok(())
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "a packet, where it comes from and where it belongs")]
+    fn handle_up(
+        &mut self,
+        edge: usize,
+        sources: EdgeSet,
+        invocation: &Invocation,
+        sequence: u64,
+        what: What,
+        payload: P::View<'_>,
+        out: &mut impl Sink<IncEngine<P>>,
+    ) -> Result<(), DropReason> {
+        let number = invocation.slot_of(sequence);
+        let reduction = invocation.message.reduction;
+        if number < self.pipe.start() {
+            if let Pattern::Reduce { .. } = invocation.message.pattern {
+                // The receiver has it: whoever asks missed the ACK.
+                let done = invocation.last.min(invocation.first + (self.progress - 1).saturating_sub(invocation.slot_first));
+                acknowledge(&self.config.edges[edge], done, ACK, out);
+            }
+            return Err(DropReason::Stale);
+        }
+        if number >= self.pipe.end() {
+            return Err(DropReason::AheadOfRange);
+        }
+        let bit = edge_bit(edge);
+        let outcome = self.pipe.aggregate(number, bit, sources, what, payload, reduction);
+        let complete = match outcome {
+            Aggregated::Mismatch => return Err(DropReason::Mismatch),
+            Aggregated::Partial => false,
+            Aggregated::Complete => true,
+            Aggregated::Duplicate => self.pipe.is_complete(number, sources),
+        };
+        if !complete {
+            return Ok(());
+        }
+        let outs = match invocation.message.pattern {
+            // The root of the tree turns the aggregate round; a duplicate is answered toward the one who asks.
+            Pattern::AllReduce if self.place.is_root() && outcome == Aggregated::Duplicate => bit,
+            Pattern::AllReduce if self.place.is_root() => sources,
+            _ => self.place.aggregation(invocation.message.pattern).map_or(0, |route| route.outs),
+        };
+        let held = self.pipe.what(number).expect("a complete slot holds something");
+        replicate(&self.config.edges, outs, sequence, held, self.pipe.view(number), out);
+        if outcome == Aggregated::Complete && invocation.message.pattern == Pattern::AllReduce {
+            self.advance(number + 1);
+        }
+        Ok(())
+    }
+
+    /// RecycleBuffer: everything before `progress` is known to be aggregated (AllReduce) or received (Reduce).
+    fn advance(&mut self, progress: u64) {
+        self.progress = self.progress.max(progress);
+        self.pipe.recycle_to(self.progress - u64::from(self.config.window));
+    }
+
+    fn handle_acknowledge(
+        &mut self,
+        edge: usize,
+        header: &RoceHeader,
+        aeth: Aeth,
+        out: &mut impl Sink<IncEngine<P>>,
+    ) -> Result<(), DropReason> {
+        let sequence = header.psn.to_count_near(self.table.next());
+        let positive = match aeth.syndrome {
+            Syndrome::Ack(_) => true,
+            Syndrome::Nak(NakCode::SequenceError) | Syndrome::ReceiverNotReady(_) => false,
+            // The receiver is broken: its sender must know, whatever the PSN.
+            Syndrome::Nak(_) => false,
+        };
+        let arrived = if positive { sequence + 1 } else { sequence };
+        let invocation = *self.table.find(sequence).ok_or(DropReason::BadAcknowledge)?;
+        self.advance_acked(edge, arrived, out);
+        let bit = edge_bit(edge);
+        match invocation.message.pattern {
+            Pattern::AllReduce => {
+                // Reflected by the first hop: the result's arrival acknowledges the contribution (figure 7d).
+                if self.config.edges[edge].rank.is_none() {
+                    return Err(DropReason::WrongDirection);
+                }
+                acknowledge(&self.config.edges[edge], sequence, aeth.syndrome, out);
+            }
+            Pattern::Reduce { root } => {
+                if self.place.toward(root) != bit {
+                    return Err(DropReason::WrongDirection);
+                }
+                if let Some(received) = arrived.checked_sub(1).filter(|&received| received >= invocation.first) {
+                    self.advance(invocation.slot_of(received) + 1);
+                }
+                let sources = self.place.aggregation(invocation.message.pattern).map_or(0, |route| route.sources);
+                for source in edges_of(sources) {
+                    acknowledge(&self.config.edges[source], sequence, aeth.syndrome, out);
+                }
+            }
+            Pattern::Broadcast { .. } => {
+                let route = self.place.replication(invocation.message.pattern);
+                let Some(route) = route.filter(|route| route.outs & bit != 0) else {
+                    return Err(DropReason::WrongDirection);
+                };
+                if !positive {
+                    // A NAK also acknowledges what is before it, to the sender on behalf of all: so it must not ask for
+                    // anything later than what the slowest receiver misses.
+                    let missing = sequence.min(self.acked_by_all(route.outs, &invocation));
+                    for source in edges_of(route.sources) {
+                        acknowledge(&self.config.edges[source], missing, aeth.syndrome, out);
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// ReceiveAck for Broadcast: raises ackPsn of `edge`, and sends nodeAckPsn on where it rises by that.
+    fn advance_acked(&mut self, edge: usize, arrived: u64, out: &mut impl Sink<IncEngine<P>>) {
+        let before = self.acked[edge];
+        if arrived <= before {
+            return;
+        }
+        let bit = edge_bit(edge);
+        for index in 0..self.table.len() {
+            let invocation = *self.table.get(index);
+            let Pattern::Broadcast { .. } = invocation.message.pattern else { continue };
+            if invocation.last < before || invocation.first >= arrived {
+                continue;
+            }
+            let route = self.place.replication(invocation.message.pattern).expect("a broadcast replicates");
+            if route.outs & bit == 0 {
+                continue;
+            }
+            let old = self.acked_by_all(route.outs, &invocation);
+            self.acked[edge] = arrived;
+            let new = self.acked_by_all(route.outs, &invocation);
+            self.acked[edge] = before;
+            if new > old {
+                for source in edges_of(route.sources) {
+                    acknowledge(&self.config.edges[source], new - 1, ACK, out);
+                }
+            }
+        }
+        self.acked[edge] = arrived;
+    }
+
+    /// nodeAckPsn + 1: what every edge of `outs` has acknowledged of `invocation`.
+    fn acked_by_all(&self, outs: EdgeSet, invocation: &Invocation) -> u64 {
+        let slowest = edges_of(outs).map(|edge| self.acked[edge]).min().unwrap_or(u64::MAX);
+        slowest.clamp(invocation.first, invocation.last + 1)
+    }
+
+    pub(crate) fn assert_invariants(&self) {
+        self.table.assert_invariants();
+        let window = u64::from(self.config.window);
+        assert_eq!(self.pipe.end() - self.pipe.start(), 2 * window, "the range is twice the window");
+        assert_eq!(self.pipe.start() + window, self.progress, "the range lies around the progress");
+        for &acked in &self.acked {
+            assert!(acked <= self.table.next(), "nobody acknowledges what no collective holds");
+        }
+    }
+}
+
+/// Whether packets of `message` may come from the edge `bit`.
+pub(crate) fn flows_from(place: &Place, message: &ControlMessage, bit: EdgeSet) -> bool {
+    let sources = |route: Option<crate::invocation::Route>| route.map_or(0, |route| route.sources);
+    (sources(place.aggregation(message.pattern)) | sources(place.replication(message.pattern))) & bit != 0
+}

@@ -1,0 +1,487 @@
+//! Mode-III, connection augmented (EPIC 4.4, algorithms 2 and 3): reliability hop by hop and packet by packet, with two
+//! pipes. The aggregation pipe takes what flows from several edges to one (AllReduce upward, Reduce), the replication
+//! pipe what flows from one to several (AllReduce downward, Broadcast). At the tree's root the aggregate of an
+//! AllReduce is handed to the replication pipe like a packet from a parent, when that pipe has room (H.4).
+//!
+//! A pipe's range moves with the slowest of its outgoing edges, over the end of one collective into the next one; a
+//! collective that does not use the pipe is skipped. Group PSN synchronisation follows from that: each direction of
+//! each edge skips the collectives that it does not carry.
+
+use alloc::vec::Vec;
+use quincunx_collective::Payload;
+use quincunx_engine::{Frame, PortId, Sink};
+use quincunx_units::Duration;
+use quincunx_wire::{NakCode, Operation, RoceHeader, Syndrome};
+
+use crate::config::GroupConfig;
+use crate::control::Pattern;
+use crate::forward::{ACK, acknowledge, send};
+use crate::hop::{Answer, Hop};
+use crate::inc_engine::{DropReason, Event, IncEngine, Timer};
+use crate::invocation::{EdgeSet, Invocation, InvocationTable, LOCAL, Place, Route, edge_bit, edges_of};
+use crate::mode_ii::flows_from;
+use crate::pipe::{Aggregated, Pipe, What};
+
+/// Which of the two pipes.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+enum Flow {
+    Aggregation,
+    Replication,
+}
+
+const FLOWS: [Flow; 2] = [Flow::Aggregation, Flow::Replication];
+
+/// A group on a Mode-III switch.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub(crate) struct ModeIII<P> {
+    config: GroupConfig,
+    place: Place,
+    table: InvocationTable,
+    aggregation: Pipe<P>,
+    replication: Pipe<P>,
+    hops: Vec<Hop>,
+    /// At the tree's root: the next number to hand from the aggregation to the replication pipe.
+    local: u64,
+}
+
+impl<P: Payload> ModeIII<P> {
+    pub(crate) fn new(config: GroupConfig, first: u64) -> Self {
+        let window = u64::from(config.window);
+        let regions = if config.reproducible { config.edges.len() } else { 1 };
+        // Each unfinished collective holds at least a rank or a slot.
+        let capacity = usize::from(config.ranks) + 2 * config.window as usize + 1;
+        Self {
+            place: Place::new(&config),
+            table: InvocationTable::new(first, capacity, config.ranks),
+            aggregation: Pipe::new(first, window, config.mtu, regions),
+            replication: Pipe::new(first, window, config.mtu, 1),
+            hops: alloc::vec![Hop::new(first); config.edges.len()],
+            local: first,
+            config,
+        }
+    }
+
+    pub(crate) fn buffer_bytes(&self) -> usize {
+        self.aggregation.buffer_bytes() + self.replication.buffer_bytes()
+    }
+
+    pub(crate) fn handle_frame(
+        &mut self,
+        edge: usize,
+        frame: Frame<'_, RoceHeader, P>,
+        out: &mut impl Sink<IncEngine<P>>,
+    ) -> Result<(), DropReason> {
+        if self.hops[edge].failed {
+            return Err(DropReason::Unreachable);
+        }
+        self.hops[edge].silent = 0;
+        match frame.header.operation {
+            Operation::Send(_) | Operation::SendOnlyImmediate(_) => self.handle_data(edge, frame, out),
+            Operation::Acknowledge(aeth) => self.handle_acknowledge(edge, frame.header, aeth.syndrome, out),
+            _ => Err(DropReason::UnexpectedOperation),
+        }
+    }
+
+    fn handle_data(
+        &mut self,
+        edge: usize,
+        frame: Frame<'_, RoceHeader, P>,
+        out: &mut impl Sink<IncEngine<P>>,
+    ) -> Result<(), DropReason> {
+        let sequence = frame.header.psn.to_count_near(self.table.next());
+        let length = P::view_length(frame.payload);
+        let bit = edge_bit(edge);
+        let needed = self.aggregation.start().min(self.replication.start());
+        let place = &self.place;
+        let admitted =
+            self.table.admit(sequence, frame.header.operation, length, self.config.mtu, Some(needed), |message| {
+                flows_from(place, message, bit)
+            });
+        let invocation = match admitted {
+            Ok(invocation) => invocation,
+            Err(DropReason::NoCollective) if sequence >= self.table.next() => {
+                // Its control message is still missing: refused until it is here (3.3.2).
+                let answer = self.hops[edge].out_of_order();
+                self.answer(edge, answer, out);
+                return Err(DropReason::NoCollective);
+            }
+            Err(DropReason::NoCollective) => {
+                self.answer(edge, Answer::Ack, out);
+                return Err(DropReason::Duplicate);
+            }
+            Err(reason) => return Err(reason),
+        };
+        let (flow, route) = self.incoming(&invocation, bit).ok_or(DropReason::WrongDirection)?;
+        let expected = self.skip_incoming(edge, self.hops[edge].expected);
+        if sequence < expected || sequence < self.pipe(flow).start() {
+            self.answer(edge, Answer::Ack, out);
+            return Err(DropReason::Duplicate);
+        }
+        if sequence >= self.pipe(flow).end() {
+            if sequence == expected {
+                self.hops[edge].blocked = true;
+            }
+            self.slow_down(edge, out);
+            return Err(DropReason::AheadOfRange);
+        }
+        let what = What::of(frame.header, length);
+        let reduction = invocation.message.reduction;
+        let outcome = self.pipe_mut(flow).aggregate(sequence, bit, route.sources, what, frame.payload, reduction);
+        if outcome == Aggregated::Mismatch {
+            return Err(DropReason::Mismatch);
+        }
+        let answer = if sequence == expected {
+            let reached = self.advance_expected(edge, expected);
+            self.hops[edge].in_order(frame.header.acknowledge_request, reached - expected)
+        } else {
+            self.hops[edge].out_of_order()
+        };
+        self.answer(edge, answer, out);
+        if invocation.message.pattern == Pattern::AllReduce && flow == Flow::Replication {
+            // A result tells that the contribution to it has arrived, as an ACK would.
+            let arrived = self.hops[edge].expected;
+            self.handle_arrived(edge, arrived, out);
+        }
+        match outcome {
+            Aggregated::Complete if route.outs == LOCAL => self.hand_over(out),
+            Aggregated::Complete => self.send_ready(route.outs, out),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn handle_acknowledge(
+        &mut self,
+        edge: usize,
+        header: &RoceHeader,
+        syndrome: Syndrome,
+        out: &mut impl Sink<IncEngine<P>>,
+    ) -> Result<(), DropReason> {
+        let sequence = header.psn.to_count_near(self.table.next());
+        if sequence > self.table.next() {
+            return Err(DropReason::BadAcknowledge);
+        }
+        match syndrome {
+            Syndrome::Ack(_) => self.handle_arrived(edge, sequence + 1, out),
+            Syndrome::Nak(NakCode::SequenceError) => {
+                self.handle_arrived(edge, sequence, out);
+                self.hops[edge].go_back();
+            }
+            Syndrome::ReceiverNotReady(code) => {
+                self.handle_arrived(edge, sequence, out);
+                let hop = &mut self.hops[edge];
+                hop.paused = true;
+                hop.armed = true;
+                let timer = Timer::Resend { group: self.config.group, edge: edge as u16 };
+                out.set_timer(timer, receiver_not_ready_wait(code));
+            }
+            Syndrome::Nak(_) => self.fail(edge, out),
+        }
+        Ok(())
+    }
+
+    /// ReceiveAck: everything before `arrived` is behind `edge`. Moves both pipes on as far as that allows.
+    fn handle_arrived(&mut self, edge: usize, arrived: u64, out: &mut impl Sink<IncEngine<P>>) {
+        if !self.hops[edge].receive_ack(arrived) {
+            return;
+        }
+        self.rearm(edge, out);
+        self.move_on(Flow::Aggregation, out);
+        if self.move_on(Flow::Replication, out) {
+            self.hand_over(out);
+        }
+    }
+
+    /// The time-out of `edge`: sends again from the oldest packet that the neighbour may miss.
+    pub(crate) fn handle_resend_timer(&mut self, edge: usize, out: &mut impl Sink<IncEngine<P>>) {
+        let retry_count = self.config.retry_count;
+        let Some(hop) = self.hops.get_mut(edge) else { return };
+        if !hop.armed {
+            return;
+        }
+        hop.armed = false;
+        if !core::mem::replace(&mut hop.paused, false) {
+            hop.silent += 1;
+            if hop.silent > retry_count {
+                self.fail(edge, out);
+                return;
+            }
+        }
+        hop.go_back();
+        self.rearm(edge, out);
+        self.send_ready(edge_bit(edge), out);
+    }
+
+    pub(crate) fn wants_transmit(&self, port: PortId) -> bool {
+        self.resending(port).is_some()
+    }
+
+    /// Retransmission: one packet of one edge that went back.
+    pub(crate) fn handle_transmit_slot(&mut self, port: PortId, out: &mut impl Sink<IncEngine<P>>) {
+        if let Some(edge) = self.resending(port) {
+            self.send_next(edge, out);
+            self.hops[edge].resending = self.sendable(edge).is_some();
+        }
+    }
+
+    fn resending(&self, port: PortId) -> Option<usize> {
+        (0..self.hops.len()).find(|&edge| {
+            let hop = &self.hops[edge];
+            hop.resending && !hop.paused && !hop.failed && self.config.edges[edge].port == port && self.sendable(edge).is_some()
+        })
+    }
+
+    /// Sends what has become complete out of `outs`, in order on each edge.
+    fn send_ready(&mut self, outs: EdgeSet, out: &mut impl Sink<IncEngine<P>>) {
+        for edge in edges_of(outs) {
+            if self.hops[edge].resending && self.sendable(edge).is_some() {
+                continue; // What is new follows what is sent again, in transmit slots.
+            }
+            self.hops[edge].resending = false;
+            while self.send_next(edge, out) {}
+        }
+    }
+
+    /// The packet that `edge` sends next, if it is complete: its number, its pipe.
+    fn sendable(&self, edge: usize) -> Option<(u64, Flow)> {
+        let hop = &self.hops[edge];
+        if hop.paused || hop.failed {
+            return None;
+        }
+        let bit = edge_bit(edge);
+        let mut sequence = hop.cursor.max(self.table.oldest());
+        loop {
+            let invocation = self.table.find(sequence)?;
+            let carried = FLOWS.into_iter().find_map(|flow| {
+                self.route(flow, invocation).filter(|route| route.outs & bit != 0).map(|route| (flow, route))
+            });
+            match carried {
+                None => sequence = invocation.last + 1,
+                Some((flow, route)) => {
+                    let pipe = self.pipe(flow);
+                    let ready = pipe.contains(sequence) && pipe.is_complete(sequence, route.sources);
+                    return ready.then_some((sequence, flow));
+                }
+            }
+        }
+    }
+
+    fn send_next(&mut self, edge: usize, out: &mut impl Sink<IncEngine<P>>) -> bool {
+        let Some((sequence, flow)) = self.sendable(edge) else { return false };
+        let pipe = self.pipe(flow);
+        let what = pipe.what(sequence).expect("a complete slot holds something");
+        send(&self.config.edges[edge], sequence, what, pipe.view(sequence), out);
+        let hop = &mut self.hops[edge];
+        hop.cursor = sequence + 1;
+        hop.sent = hop.sent.max(hop.cursor);
+        if !hop.armed {
+            self.rearm(edge, out);
+        }
+        true
+    }
+
+    /// H.4: at the tree's root, aggregates become packets of the replication pipe, as far as its range reaches.
+    fn hand_over(&mut self, out: &mut impl Sink<IncEngine<P>>) {
+        if !self.place.is_root() {
+            return;
+        }
+        loop {
+            self.local = self.local.max(self.aggregation.start());
+            let Some(invocation) = self.table.find(self.local) else { break };
+            if invocation.message.pattern != Pattern::AllReduce {
+                self.local = invocation.last + 1;
+                continue;
+            }
+            let (first, reduction) = (self.local, invocation.message.reduction);
+            let sources = self.place.aggregation(Pattern::AllReduce).map_or(0, |route| route.sources);
+            let ready = self.aggregation.contains(first)
+                && self.aggregation.is_complete(first, sources)
+                && self.replication.contains(first);
+            if !ready {
+                break;
+            }
+            let what = self.aggregation.what(first).expect("a complete slot holds something");
+            self.replication.aggregate(first, LOCAL, LOCAL, what, self.aggregation.view(first), reduction);
+            self.local = first + 1;
+            let outs = self.place.replication(Pattern::AllReduce).map_or(0, |route| route.outs);
+            self.send_ready(outs, out);
+        }
+        self.move_on(Flow::Aggregation, out);
+    }
+
+    /// Moves the start of a pipe's range to the oldest number that an outgoing edge may still miss, and frees what lies
+    /// before it. Whether it moved. Calls for packets that were turned away.
+    fn move_on(&mut self, flow: Flow, out: &mut impl Sink<IncEngine<P>>) -> bool {
+        let before = self.pipe(flow).start();
+        loop {
+            let start = self.pipe(flow).start();
+            let Some(invocation) = self.table.find(start) else { break };
+            let next = match self.route(flow, invocation) {
+                None => invocation.last + 1,
+                Some(route) => {
+                    let local = if route.outs & LOCAL != 0 { self.local } else { u64::MAX };
+                    let slowest = edges_of(route.outs).map(|edge| self.hops[edge].acked).min().unwrap_or(u64::MAX);
+                    local.min(slowest).min(invocation.last + 1)
+                }
+            };
+            if next <= start {
+                break;
+            }
+            self.pipe_mut(flow).recycle_to(next);
+        }
+        if self.pipe(flow).start() == before {
+            return false;
+        }
+        for edge in 0..self.hops.len() {
+            if self.hops[edge].blocked {
+                self.call_for_blocked(edge, out);
+            }
+        }
+        true
+    }
+
+    fn call_for_blocked(&mut self, edge: usize, out: &mut impl Sink<IncEngine<P>>) {
+        let expected = self.skip_incoming(edge, self.hops[edge].expected);
+        let Some(invocation) = self.table.find(expected) else { return };
+        let Some((flow, _)) = self.incoming(invocation, edge_bit(edge)) else { return };
+        if self.pipe(flow).contains(expected) {
+            self.hops[edge].blocked = false;
+            self.hops[edge].nak_sent = true;
+            self.answer(edge, Answer::Nak, out);
+        }
+    }
+
+    /// SendAck.
+    fn answer(&mut self, edge: usize, answer: Answer, out: &mut impl Sink<IncEngine<P>>) {
+        let config = &self.config.edges[edge];
+        match answer {
+            Answer::Nothing => {}
+            // Only what this neighbour sent: it may not have sent in the collectives that it skipped.
+            Answer::Ack => acknowledge(config, self.hops[edge].expected - 1, ACK, out),
+            Answer::Nak => {
+                let missing = self.skip_incoming(edge, self.hops[edge].expected);
+                acknowledge(config, missing, Syndrome::Nak(NakCode::SequenceError), out);
+            }
+        }
+    }
+
+    /// Rate synchronisation (4.4): a rank that runs ahead of the others is told to slow down.
+    fn slow_down(&self, edge: usize, out: &mut impl Sink<IncEngine<P>>) {
+        let config = &self.config.edges[edge];
+        if config.rank.is_some() {
+            let operation = Operation::CongestionNotification;
+            send(config, 0, What { operation, acknowledge_request: false, length: 0 }, P::empty(), out);
+        }
+    }
+
+    fn fail(&mut self, edge: usize, out: &mut impl Sink<IncEngine<P>>) {
+        let timer = Timer::Resend { group: self.config.group, edge: edge as u16 };
+        let hop = &mut self.hops[edge];
+        hop.failed = true;
+        hop.resending = false;
+        if core::mem::replace(&mut hop.armed, false) {
+            out.cancel_timer(timer);
+        }
+        out.emit(Event::Unreachable { group: self.config.group, edge: edge as u16 });
+    }
+
+    fn rearm(&mut self, edge: usize, out: &mut impl Sink<IncEngine<P>>) {
+        let timer = Timer::Resend { group: self.config.group, edge: edge as u16 };
+        let hop = &mut self.hops[edge];
+        if hop.paused {
+            return;
+        }
+        if hop.acked < hop.sent {
+            hop.armed = true;
+            out.set_timer(timer, self.config.resend_timeout);
+        } else if core::mem::replace(&mut hop.armed, false) {
+            out.cancel_timer(timer);
+        }
+    }
+
+    /// ePSN moves over everything that has arrived; returns where it stands.
+    fn advance_expected(&mut self, edge: usize, expected: u64) -> u64 {
+        let bit = edge_bit(edge);
+        let mut next = expected;
+        while let Some(invocation) = self.table.find(next) {
+            let Some((flow, _)) = self.incoming(invocation, bit) else { break };
+            let pipe = self.pipe(flow);
+            if !pipe.contains(next) || !pipe.has_arrived(next, bit) {
+                break;
+            }
+            next += 1;
+        }
+        self.hops[edge].expected = next;
+        next
+    }
+
+    /// `sequence`, or the next number that `edge` sends if `sequence` lies in collectives in which it sends nothing.
+    fn skip_incoming(&self, edge: usize, sequence: u64) -> u64 {
+        let bit = edge_bit(edge);
+        let mut sequence = sequence.max(self.table.oldest());
+        while let Some(invocation) = self.table.find(sequence) {
+            if self.incoming(invocation, bit).is_some() {
+                break;
+            }
+            sequence = invocation.last + 1;
+        }
+        sequence
+    }
+
+    /// The flow that packets of `invocation` from the edge `bit` belong to.
+    fn incoming(&self, invocation: &Invocation, bit: EdgeSet) -> Option<(Flow, Route)> {
+        FLOWS.into_iter().find_map(|flow| {
+            self.route(flow, invocation).filter(|route| route.sources & bit != 0).map(|route| (flow, route))
+        })
+    }
+
+    fn route(&self, flow: Flow, invocation: &Invocation) -> Option<Route> {
+        match flow {
+            Flow::Aggregation => self.place.aggregation(invocation.message.pattern),
+            Flow::Replication => self.place.replication(invocation.message.pattern),
+        }
+    }
+
+    fn pipe(&self, flow: Flow) -> &Pipe<P> {
+        match flow {
+            Flow::Aggregation => &self.aggregation,
+            Flow::Replication => &self.replication,
+        }
+    }
+
+    fn pipe_mut(&mut self, flow: Flow) -> &mut Pipe<P> {
+        match flow {
+            Flow::Aggregation => &mut self.aggregation,
+            Flow::Replication => &mut self.replication,
+        }
+    }
+
+    pub(crate) fn assert_invariants(&self) {
+        self.table.assert_invariants();
+        for hop in &self.hops {
+            hop.assert_invariants();
+        }
+        for flow in FLOWS {
+            let pipe = self.pipe(flow);
+            assert!(pipe.start() <= self.table.next(), "no range begins beyond the known collectives");
+            assert!(pipe.start() >= self.table.oldest() || self.table.len() == 0, "a collective in use is known");
+            // psnStart = min(lastAcked) + 1 over the outgoing endpoints (4.4).
+            if let Some(invocation) = self.table.find(pipe.start())
+                && let Some(route) = self.route(flow, invocation)
+            {
+                for edge in edges_of(route.outs) {
+                    assert!(self.hops[edge].acked >= pipe.start() || pipe.start() == invocation.first);
+                }
+            }
+        }
+    }
+}
+
+/// How long a receiver asks to wait, by its 5-bit code (InfiniBand Architecture table 45).
+fn receiver_not_ready_wait(code: u8) -> Duration {
+    const HUNDREDTHS_OF_MILLIS: [u64; 32] = [
+        65_536, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1_024, 1_536, 2_048, 3_072,
+        4_096, 6_144, 8_192, 12_288, 16_384, 24_576, 32_768, 49_152,
+    ];
+    Duration::from_micros(10 * HUNDREDTHS_OF_MILLIS[usize::from(code & 31)])
+}

@@ -1,0 +1,181 @@
+//! CheckDuplicate, AggregateData and RecycleBuffer over one ring of slots (EPIC 4.1, 4.4 "A Pipe Abstraction", algorithms
+//! 1 and 2). A pipe takes the numbers `start .. start + capacity`; number `n` lives in slot `n % capacity`.
+
+use alloc::vec;
+use alloc::vec::Vec;
+use quincunx_collective::{Payload, Reduction};
+use quincunx_wire::{Operation, RoceHeader};
+
+use crate::invocation::{EdgeSet, LOCAL};
+
+/// Bytes of the degree counter that a switch keeps for each slot (EPIC 4.3; F.3 counts payload and degree buffers).
+const DEGREE_BYTES: usize = 4;
+
+/// What a slot knows beside its payload. The degree of the paper is the number of bits in `arrived`.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+struct Slot {
+    arrived: EdgeSet,
+    what: Option<What>,
+}
+
+/// What all contributions to a slot agree on.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(crate) struct What {
+    pub(crate) operation: Operation,
+    pub(crate) acknowledge_request: bool,
+    pub(crate) length: u16,
+}
+
+impl What {
+    pub(crate) fn of(header: &RoceHeader, length: usize) -> Self {
+        Self {
+            operation: header.operation,
+            acknowledge_request: header.acknowledge_request,
+            length: length as u16,
+        }
+    }
+}
+
+/// What became of a contribution.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Aggregated {
+    /// This source had contributed before; nothing has changed.
+    Duplicate,
+    /// Others are still missing.
+    Partial,
+    /// This was the last.
+    Complete,
+    /// It disagrees with the others on length or operation; nothing has changed.
+    Mismatch,
+}
+
+/// A ring of slots with a valid range.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub(crate) struct Pipe<P> {
+    start: u64,
+    capacity: u64,
+    mtu: usize,
+    /// One region, or one for each edge when the order of addition must not depend on the order of arrival.
+    payload: Vec<P>,
+    slots: Vec<Slot>,
+}
+
+impl<P: Payload> Pipe<P> {
+    /// An empty pipe for the numbers `start .. start + capacity`, with `regions` payload regions (1: add on arrival).
+    pub(crate) fn new(start: u64, capacity: u64, mtu: usize, regions: usize) -> Self {
+        Self {
+            start,
+            capacity,
+            mtu,
+            payload: (0..regions.max(1)).map(|_| P::zeroed(capacity as usize * mtu)).collect(),
+            slots: vec![Slot::default(); capacity as usize],
+        }
+    }
+
+    /// psnStart: the first number that the pipe takes.
+    pub(crate) fn start(&self) -> u64 {
+        self.start
+    }
+
+    /// The first number that lies ahead of the range.
+    pub(crate) fn end(&self) -> u64 {
+        self.start + self.capacity
+    }
+
+    pub(crate) fn contains(&self, number: u64) -> bool {
+        (self.start..self.end()).contains(&number)
+    }
+
+    /// Bytes of the payload and degree buffers (EPIC F.3).
+    pub(crate) fn buffer_bytes(&self) -> usize {
+        self.slots.len() * (self.mtu * self.payload.len() + DEGREE_BYTES)
+    }
+
+    /// CheckDuplicate: whether `source` has contributed to `number`, which must be in range.
+    pub(crate) fn has_arrived(&self, number: u64, source: EdgeSet) -> bool {
+        self.slot(number).arrived & source != 0
+    }
+
+    /// Whether all `sources` have contributed to `number`, which must be in range.
+    pub(crate) fn is_complete(&self, number: u64, sources: EdgeSet) -> bool {
+        self.slot(number).arrived & sources == sources
+    }
+
+    /// What slot `number` holds: `None` before the first contribution.
+    pub(crate) fn what(&self, number: u64) -> Option<What> {
+        self.slot(number).what
+    }
+
+    /// The payload of `number`, whole once the slot is complete.
+    pub(crate) fn view(&self, number: u64) -> P::View<'_> {
+        let offset = self.offset(number);
+        let length = self.slot(number).what.map_or(0, |what| usize::from(what.length));
+        self.payload[0].view(offset..offset + length)
+    }
+
+    /// CheckDuplicate and AggregateData: adds what `source` sends to slot `number`, which must be in range.
+    pub(crate) fn aggregate(
+        &mut self,
+        number: u64,
+        source: EdgeSet,
+        sources: EdgeSet,
+        what: What,
+        view: P::View<'_>,
+        reduction: Reduction,
+    ) -> Aggregated {
+        assert!(self.contains(number), "{number} is outside the pipe's range {}..{}", self.start, self.end());
+        let offset = self.offset(number);
+        let slot = &mut self.slots[(number % self.capacity) as usize];
+        if slot.arrived & source != 0 {
+            return Aggregated::Duplicate;
+        }
+        match &mut slot.what {
+            None => slot.what = Some(what),
+            Some(held) if held.operation != what.operation || held.length != what.length => {
+                return Aggregated::Mismatch;
+            }
+            Some(held) => held.acknowledge_request |= what.acknowledge_request,
+        }
+        let first = slot.arrived == 0;
+        slot.arrived |= source;
+        let complete = slot.arrived & sources == sources;
+        if self.payload.len() == 1 || source == LOCAL {
+            if first {
+                self.payload[0].write(offset, view);
+            } else {
+                self.payload[0].reduce(offset, view, reduction);
+            }
+        } else {
+            let order = |source: EdgeSet| (sources & (source - 1)).count_ones() as usize;
+            self.payload[order(source)].write(offset, view);
+            if complete {
+                let (sum, rest) = self.payload.split_at_mut(1);
+                let length = usize::from(what.length);
+                for region in &rest[..sources.count_ones() as usize - 1] {
+                    sum[0].reduce(offset, region.view(offset..offset + length), reduction);
+                }
+            }
+        }
+        if complete { Aggregated::Complete } else { Aggregated::Partial }
+    }
+
+    /// RecycleBuffer: frees everything before `start`, which becomes the new start of the range. Never goes back.
+    pub(crate) fn recycle_to(&mut self, start: u64) {
+        if start <= self.start {
+            return;
+        }
+        for number in self.start..start.min(self.end()) {
+            self.slots[(number % self.capacity) as usize] = Slot::default();
+        }
+        self.start = start;
+    }
+
+    fn slot(&self, number: u64) -> &Slot {
+        debug_assert!(self.contains(number));
+        &self.slots[(number % self.capacity) as usize]
+    }
+
+    fn offset(&self, number: u64) -> usize {
+        (number % self.capacity) as usize * self.mtu
+    }
+}

@@ -1,0 +1,231 @@
+//! The physical side: hosts and switches, their ports, and full-duplex links with a rate and a latency.
+
+use crate::TreeShape;
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+use quincunx_units::{BitRate, Duration};
+
+/// A node of a [`Topology`], numbered from zero.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct NodeId(pub u16);
+
+/// A link of a [`Topology`], numbered from zero.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct LinkId(pub u32);
+
+/// What a node is.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum NodeKind {
+    /// Runs a rank; forwards nothing.
+    Host,
+    /// Forwards, and computes for groups.
+    Switch,
+}
+
+/// A node, and which link is plugged into each of its ports.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Node {
+    /// Unique in the topology.
+    pub name: String,
+    /// What it is.
+    pub kind: NodeKind,
+    /// By port number.
+    pub ports: Vec<LinkId>,
+}
+
+/// A port of a node.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct PortRef {
+    /// The node.
+    pub node: NodeId,
+    /// The port's number there, from zero.
+    pub port: u16,
+}
+
+/// What a link can do, each way.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct LinkProperties {
+    /// Bits that go in a second.
+    pub rate: BitRate,
+    /// Time from the last bit in to the last bit out.
+    pub latency: Duration,
+}
+
+/// A full-duplex link between two ports.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Link {
+    /// Its two ends.
+    pub ends: [PortRef; 2],
+    /// What it can do.
+    pub properties: LinkProperties,
+}
+
+/// Nodes and links, built piece by piece; always consistent.
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
+pub struct Topology {
+    nodes: Vec<Node>,
+    links: Vec<Link>,
+}
+
+/// Why a node or link is refused. All on one line; nothing has changed.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum TopologyError {
+    /// Two nodes of one name.
+    #[error("expected a new node name, found \"{name}\" a second time; rename one of the two")]
+    DuplicateName {
+        /// The name.
+        name: String,
+    },
+    /// A link to itself.
+    #[error("expected a link between two nodes, found both ends at \"{name}\"; name another node")]
+    SelfLink {
+        /// The node.
+        name: String,
+    },
+    /// A host is an end, not a way.
+    #[error("expected one link at host \"{name}\", found a second; put a switch between")]
+    HostLinks {
+        /// The host.
+        name: String,
+    },
+    /// Not everything can reach everything.
+    #[error("expected a path from \"{from}\" to \"{to}\", found none; add a link")]
+    Unconnected {
+        /// A node.
+        from: String,
+        /// Another, which it cannot reach.
+        to: String,
+    },
+    /// Nothing at all.
+    #[error("expected a topology with a node, found an empty one; add hosts and switches")]
+    Empty,
+}
+
+impl Topology {
+    /// The fabric that an IncTree of `shape` covers exactly: `switch-0` (the root), `switch-1`, ... level by level,
+    /// then `host-0`, `host-1`, ... in rank order; nodes are numbered as in [`IncTree::from_shape`](crate::IncTree::from_shape).
+    pub fn from_shape(shape: &TreeShape, properties: LinkProperties) -> Self {
+        let mut topology = Self::default();
+        let names = "names of one numbering differ";
+        let mut level =
+            alloc::vec![topology.add_node("switch-0".to_string(), NodeKind::Switch).expect(names)];
+        let (mut switches, mut hosts) = (1, 0);
+        for (depth, &branches) in shape.branches().iter().enumerate() {
+            let last = depth + 1 == shape.branches().len();
+            let mut next = Vec::new();
+            for &parent in &level {
+                for _ in 0..branches {
+                    let (count, what, kind) = match last {
+                        true => (&mut hosts, "host", NodeKind::Host),
+                        false => (&mut switches, "switch", NodeKind::Switch),
+                    };
+                    let child = topology.add_node(format!("{what}-{count}"), kind).expect(names);
+                    *count += 1;
+                    topology.connect(child, parent, properties).expect("a child links once, to its parent");
+                    next.push(child);
+                }
+            }
+            level = next;
+        }
+        topology
+    }
+
+    /// Adds a node without links.
+    ///
+    /// # Panics
+    /// At the 65,536th node: their numbers have 16 bits.
+    pub fn add_node(&mut self, name: String, kind: NodeKind) -> Result<NodeId, TopologyError> {
+        assert!(self.nodes.len() < usize::from(u16::MAX), "the topology is full");
+        if self.find(&name).is_some() {
+            return Err(TopologyError::DuplicateName { name });
+        }
+        self.nodes.push(Node { name, kind, ports: Vec::new() });
+        Ok(NodeId((self.nodes.len() - 1) as u16))
+    }
+
+    /// Plugs a link into the next free port of either node.
+    ///
+    /// # Panics
+    /// If a node is not of this topology.
+    pub fn connect(
+        &mut self,
+        a: NodeId,
+        b: NodeId,
+        properties: LinkProperties,
+    ) -> Result<LinkId, TopologyError> {
+        if a == b {
+            return Err(TopologyError::SelfLink { name: self.node(a).name.clone() });
+        }
+        for end in [a, b] {
+            let node = self.node(end);
+            if node.kind == NodeKind::Host && !node.ports.is_empty() {
+                return Err(TopologyError::HostLinks { name: node.name.clone() });
+            }
+        }
+        let link = LinkId(self.links.len() as u32);
+        let ends = [a, b].map(|node| {
+            let ports = &mut self.nodes[usize::from(node.0)].ports;
+            ports.push(link);
+            PortRef { node, port: (ports.len() - 1) as u16 }
+        });
+        self.links.push(Link { ends, properties });
+        Ok(link)
+    }
+
+    /// Whether every node reaches every other: to be asked when all is plugged in.
+    pub fn check_connected(&self) -> Result<(), TopologyError> {
+        let first = self.nodes.first().ok_or(TopologyError::Empty)?;
+        let mut seen = alloc::vec![false; self.nodes.len()];
+        seen[0] = true;
+        let mut queue = alloc::vec![NodeId(0)];
+        while let Some(node) = queue.pop() {
+            for port in 0..self.node(node).ports.len() {
+                let neighbour = self.across(PortRef { node, port: port as u16 }).node;
+                if !core::mem::replace(&mut seen[usize::from(neighbour.0)], true) {
+                    queue.push(neighbour);
+                }
+            }
+        }
+        match seen.iter().position(|seen| !seen) {
+            Some(lost) => Err(TopologyError::Unconnected {
+                from: first.name.clone(),
+                to: self.nodes[lost].name.clone(),
+            }),
+            None => Ok(()),
+        }
+    }
+
+    /// All nodes, in the order of their numbers.
+    pub fn nodes(&self) -> &[Node] {
+        &self.nodes
+    }
+
+    /// All links, in the order of their numbers.
+    pub fn links(&self) -> &[Link] {
+        &self.links
+    }
+
+    /// A node.
+    ///
+    /// # Panics
+    /// If there is no such node.
+    pub fn node(&self, node: NodeId) -> &Node {
+        &self.nodes[usize::from(node.0)]
+    }
+
+    /// A node by name.
+    pub fn find(&self, name: &str) -> Option<NodeId> {
+        self.nodes.iter().position(|node| node.name == name).map(|number| NodeId(number as u16))
+    }
+
+    /// The port at the other end of the link that is plugged in at `port`.
+    ///
+    /// # Panics
+    /// If there is no such port.
+    pub fn across(&self, port: PortRef) -> PortRef {
+        let link = self.node(port.node).ports[usize::from(port.port)];
+        let [a, b] = self.links[link.0 as usize].ends;
+        if a == port { b } else { a }
+    }
+}

@@ -1,0 +1,283 @@
+//! A rank's node: for each group its queue pairs and the collective program above them.
+
+use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+use quincunx_collective::{Collective, Payload, Reduction};
+use quincunx_engine::verbs::{
+    CollectiveRequest, Failure, Outcome, Program, QpIndex, RegionId, RequestError, Slice,
+};
+use quincunx_engine::{Engine, Frame, PortId, Sink};
+use quincunx_epic::GroupId;
+use quincunx_roce::{ConfigError, QueuePairConfig, QueuePairTimer};
+use quincunx_units::Instant;
+use quincunx_wire::{QpNumber, RoceHeader};
+
+use crate::transport::{GroupSink, NodeDrop, QueuePairNode, Transport, TransportVerbs};
+
+/// What a rank needs for one group.
+#[derive(Clone, Debug)]
+pub struct HostGroup<A> {
+    /// The group's name here.
+    pub group: GroupId,
+    /// Its queue pairs, in the order of the program's indices, each with the port it speaks through.
+    pub queue_pairs: Vec<(PortId, QueuePairConfig)>,
+    /// The algorithm.
+    pub program: A,
+}
+
+/// What the application, or the control plane for it, asks of a host.
+#[derive(Clone, Debug)]
+pub enum HostCommand<P, A> {
+    /// Joins a group.
+    Install(Box<HostGroup<A>>),
+    /// Leaves a group. A collective that runs ends with [`Failure::Flushed`].
+    Remove(GroupId),
+    /// Starts a collective; its buffers come back with [`HostEvent::Finished`].
+    Start {
+        /// The group.
+        group: GroupId,
+        /// Which collective.
+        collective: Collective,
+        /// How elements combine.
+        reduction: Reduction,
+        /// This rank's data; lengths as [`CollectiveRequest`] says.
+        input: P,
+        /// Where the result goes.
+        output: P,
+    },
+}
+
+/// What a host tells the application.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum HostEvent<P> {
+    /// A collective has ended.
+    Finished {
+        /// The group.
+        group: GroupId,
+        /// How.
+        outcome: Outcome,
+        /// The input as it was given.
+        input: P,
+        /// The result, whole only if the outcome is [`Outcome::Done`].
+        output: P,
+    },
+}
+
+/// Why a command is refused; nothing has changed.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum HostRejected {
+    /// A queue pair's set-up makes no sense.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// The group is installed already.
+    #[error("expected a new group, found group {0:?} installed; remove it first")]
+    GroupExists(GroupId),
+    /// The group is not installed.
+    #[error("expected an installed group, found no group {0:?}; install it first")]
+    NoSuchGroup(GroupId),
+    /// A queue pair number is taken.
+    #[error("expected free queue pair numbers, found {0:?} in use; give each queue pair its own")]
+    QpInUse(QpNumber),
+    /// The collective is refused.
+    #[error(transparent)]
+    Request(#[from] RequestError),
+}
+
+/// A host's named timers.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct HostTimer {
+    group: GroupId,
+    queue_pair: QpIndex,
+    timer: QueuePairTimer,
+}
+
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+struct Group<P, A> {
+    transport: Transport<P>,
+    program: A,
+    running: Option<[RegionId; 2]>,
+}
+
+/// A rank's node.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Host<P, A> {
+    groups: BTreeMap<GroupId, Group<P, A>>,
+    lookup: BTreeMap<QpNumber, (GroupId, QpIndex)>,
+}
+
+impl<P: Payload, A: Program<P>> QueuePairNode for Host<P, A> {
+    fn queue_pair_timer(group: GroupId, queue_pair: QpIndex, timer: QueuePairTimer) -> HostTimer {
+        HostTimer { group, queue_pair, timer }
+    }
+}
+
+impl<P: Payload, A: Program<P>> Host<P, A> {
+    fn install(&mut self, install: HostGroup<A>) -> Result<(), HostRejected> {
+        let HostGroup { group, queue_pairs, program } = install;
+        if self.groups.contains_key(&group) {
+            return Err(HostRejected::GroupExists(group));
+        }
+        for (index, (_, config)) in queue_pairs.iter().enumerate() {
+            let number = config.local.qp;
+            let twice = queue_pairs[..index].iter().any(|(_, other)| other.local.qp == number);
+            if twice || self.lookup.contains_key(&number) {
+                return Err(HostRejected::QpInUse(number));
+            }
+        }
+        let transport = Transport::new(queue_pairs)?;
+        for (index, config) in transport.configs().enumerate() {
+            self.lookup.insert(config.local.qp, (group, QpIndex(index as u16)));
+        }
+        self.groups.insert(group, Group { transport, program, running: None });
+        Ok(())
+    }
+
+    fn remove(&mut self, id: GroupId, out: &mut impl Sink<Self>) -> Result<(), HostRejected> {
+        let mut group = self.groups.remove(&id).ok_or(HostRejected::NoSuchGroup(id))?;
+        self.lookup.retain(|_, (owner, _)| *owner != id);
+        let mut sink = GroupSink::new(id, out);
+        let outcome = Outcome::Failed { qp: QpIndex(0), failure: Failure::Flushed };
+        finish(&mut group, outcome, &mut sink);
+        group.transport.shut_down(&mut sink);
+        Ok(())
+    }
+
+    fn start(
+        &mut self,
+        now: Instant,
+        id: GroupId,
+        (collective, reduction): (Collective, Reduction),
+        (input, output): (P, P),
+        out: &mut impl Sink<Self>,
+    ) -> Result<(), HostRejected> {
+        let group = self.groups.get_mut(&id).ok_or(HostRejected::NoSuchGroup(id))?;
+        if group.running.is_some() {
+            return Err(RequestError::Busy.into());
+        }
+        let memory = &mut group.transport.memory;
+        let [input, output] = [input, output].map(|buffer| {
+            let length = buffer.length();
+            Slice { region: memory.register(buffer), offset: 0, length }
+        });
+        let request = CollectiveRequest { collective, reduction, input, output };
+        let mut sink = GroupSink::new(id, out);
+        let mut verbs = TransportVerbs { transport: &mut group.transport, sink: &mut sink };
+        match group.program.start(now, request, &mut verbs) {
+            Ok(outcome) => {
+                group.running = Some([input.region, output.region]);
+                self.settle(now, id, outcome, &mut sink);
+                Ok(())
+            }
+            Err(error) => {
+                for slice in [input, output] {
+                    group.transport.memory.release(slice.region);
+                }
+                Err(error.into())
+            }
+        }
+    }
+
+    /// Lets the program see what has completed, and ends its collective if that was the last of it.
+    fn settle<S: Sink<Self>>(
+        &mut self,
+        now: Instant,
+        id: GroupId,
+        mut outcome: Option<Outcome>,
+        sink: &mut GroupSink<'_, Self, S>,
+    ) {
+        let Some(group) = self.groups.get_mut(&id) else { return };
+        while outcome.is_none() {
+            let Some((qp, completion)) = group.transport.next_completion() else { return };
+            let mut verbs = TransportVerbs { transport: &mut group.transport, sink: &mut *sink };
+            outcome = group.program.handle_completion(now, qp, completion, &mut verbs);
+        }
+        let Some(outcome) = outcome else { return };
+        if let Outcome::Failed { .. } = outcome {
+            // Other queue pairs may still have work on the buffers: none of them lives on.
+            group.transport.shut_down(sink);
+            self.lookup.retain(|_, (owner, _)| *owner != id);
+        }
+        finish(group, outcome, sink);
+    }
+}
+
+/// Gives the buffers of a group's collective back, if it runs one.
+fn finish<P: Payload, A: Program<P>, S: Sink<Host<P, A>>>(
+    group: &mut Group<P, A>,
+    outcome: Outcome,
+    sink: &mut GroupSink<'_, Host<P, A>, S>,
+) {
+    if let Some([input, output]) = group.running.take() {
+        let mut release = |region| group.transport.memory.release(region).expect("a running collective has its buffers");
+        let (input, output) = (release(input), release(output));
+        sink.out.emit(HostEvent::Finished { group: sink.group, outcome, input, output });
+    }
+}
+
+impl<P: Payload, A: Program<P>> Engine for Host<P, A> {
+    type Config = ();
+    type ConfigError = core::convert::Infallible;
+    type Header = RoceHeader;
+    type Payload = P;
+    type Timer = HostTimer;
+    type Command = HostCommand<P, A>;
+    type Rejected = HostRejected;
+    type Event = HostEvent<P>;
+    type DropReason = NodeDrop;
+
+    fn new((): ()) -> Result<Self, Self::ConfigError> {
+        Ok(Self { groups: BTreeMap::new(), lookup: BTreeMap::new() })
+    }
+
+    fn handle_frame(&mut self, now: Instant, port: PortId, frame: Frame<'_, RoceHeader, P>, out: &mut impl Sink<Self>) {
+        let Some(&(id, index)) = self.lookup.get(&frame.header.destination_qp) else {
+            return out.drop_frame(port, NodeDrop::ForeignQueuePair);
+        };
+        let group = self.groups.get_mut(&id).expect("the lookup table names installed groups");
+        let mut sink = GroupSink::new(id, out);
+        group.transport.handle_frame(now, index, frame, &mut sink);
+        self.settle(now, id, None, &mut sink);
+    }
+
+    fn handle_timer(&mut self, now: Instant, timer: HostTimer, out: &mut impl Sink<Self>) {
+        let Some(group) = self.groups.get_mut(&timer.group) else { return };
+        let mut sink = GroupSink::new(timer.group, out);
+        group.transport.handle_timer(now, timer.queue_pair, timer.timer, &mut sink);
+        self.settle(now, timer.group, None, &mut sink);
+    }
+
+    fn handle_command(
+        &mut self,
+        now: Instant,
+        command: HostCommand<P, A>,
+        out: &mut impl Sink<Self>,
+    ) -> Result<(), HostRejected> {
+        match command {
+            HostCommand::Install(group) => self.install(*group),
+            HostCommand::Remove(group) => self.remove(group, out),
+            HostCommand::Start { group, collective, reduction, input, output } => {
+                self.start(now, group, (collective, reduction), (input, output), out)
+            }
+        }
+    }
+
+    fn wants_transmit(&self, port: PortId) -> bool {
+        self.groups.values().any(|group| group.transport.wants_transmit(port))
+    }
+
+    fn handle_transmit_slot(&mut self, now: Instant, port: PortId, out: &mut impl Sink<Self>) {
+        for (&id, group) in &mut self.groups {
+            if group.transport.wants_transmit(port) {
+                return group.transport.handle_transmit_slot(now, port, &mut GroupSink::new(id, out));
+            }
+        }
+    }
+
+    fn assert_invariants(&self) {
+        for group in self.groups.values() {
+            group.transport.assert_invariants();
+            group.program.assert_invariants();
+        }
+    }
+}

@@ -1,0 +1,18 @@
+//! Hosts and switches, assembled once from the protocol engines and driven by every driver. Each is itself an
+//! [`Engine`](quincunx_engine::Engine).
+//!
+//! - [`Host`] is a rank: queue pairs below, a collective [`Program`](quincunx_engine::verbs::Program) above them.
+//! - [`Switch`] takes part in groups of all three EPIC modes at once: Mode-II and Mode-III in its IncEngine, Mode-I as
+//!   queue pairs with aggregation above them.
+#![no_std]
+extern crate alloc;
+
+mod host;
+mod programs;
+mod switch;
+mod transport;
+
+pub use host::{Host, HostCommand, HostEvent, HostGroup, HostRejected, HostTimer};
+pub use programs::Programs;
+pub use switch::{Switch, SwitchCommand, SwitchEvent, SwitchGroup, SwitchRejected, SwitchTimer};
+pub use transport::NodeDrop;

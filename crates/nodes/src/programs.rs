@@ -1,0 +1,44 @@
+//! All collective programs as one type, so that a host can run whichever its group was given.
+
+use quincunx_collective::Payload;
+use quincunx_engine::verbs::{CollectiveRequest, Completion, Outcome, Program, QpIndex, RequestError, Verbs};
+use quincunx_epic::CommLib;
+use quincunx_units::Instant;
+
+/// A collective program.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub enum Programs {
+    /// EPIC, in any mode.
+    CommLib(CommLib),
+}
+
+impl<P: Payload> Program<P> for Programs {
+    fn start(
+        &mut self,
+        now: Instant,
+        request: CollectiveRequest,
+        verbs: &mut impl Verbs<P>,
+    ) -> Result<Option<Outcome>, RequestError> {
+        match self {
+            Self::CommLib(program) => program.start(now, request, verbs),
+        }
+    }
+
+    fn handle_completion(
+        &mut self,
+        now: Instant,
+        qp: QpIndex,
+        completion: Completion,
+        verbs: &mut impl Verbs<P>,
+    ) -> Option<Outcome> {
+        match self {
+            Self::CommLib(program) => program.handle_completion(now, qp, completion, verbs),
+        }
+    }
+
+    fn assert_invariants(&self) {
+        match self {
+            Self::CommLib(program) => Program::<P>::assert_invariants(program),
+        }
+    }
+}

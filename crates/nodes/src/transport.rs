@@ -1,0 +1,230 @@
+//! The queue pairs of one group on one node, with the memory they share: the [`Verbs`] that programs are written for.
+
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+use core::marker::PhantomData;
+use quincunx_collective::Payload;
+use quincunx_engine::verbs::{
+    Completion, Failure, Memory, QpIndex, ReceiveRequest, SendRequest, Verbs, WorkId,
+};
+use quincunx_engine::{Engine, Frame, PortId, Sink};
+use quincunx_epic::GroupId;
+use quincunx_roce::{ConfigError, QueuePair, QueuePairConfig, QueuePairSink, QueuePairTimer};
+use quincunx_units::{Duration, Instant};
+use quincunx_wire::{Psn, RoceHeader};
+
+/// Why a node dropped a frame.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum NodeDrop {
+    /// No group here has this queue pair.
+    ForeignQueuePair,
+    /// A queue pair dropped it.
+    QueuePair(quincunx_roce::DropReason),
+    /// The IncEngine dropped it.
+    IncEngine(quincunx_epic::DropReason),
+}
+
+/// A node that embeds queue pairs: how their timers are called there.
+pub(crate) trait QueuePairNode: Engine<Header = RoceHeader, DropReason = NodeDrop> {
+    fn queue_pair_timer(group: GroupId, index: QpIndex, timer: QueuePairTimer) -> Self::Timer;
+}
+
+/// A node's sink, as one group's queue pairs see it.
+pub(crate) struct GroupSink<'a, N, S> {
+    pub(crate) group: GroupId,
+    pub(crate) out: &'a mut S,
+    node: PhantomData<N>,
+}
+
+impl<'a, N: QueuePairNode, S: Sink<N>> GroupSink<'a, N, S> {
+    pub(crate) fn new(group: GroupId, out: &'a mut S) -> Self {
+        Self { group, out, node: PhantomData }
+    }
+}
+
+/// A node's sink, as one queue pair sees it.
+struct LineSink<'a, 'b, N, S> {
+    sink: &'a mut GroupSink<'b, N, S>,
+    index: QpIndex,
+    port: PortId,
+    completions: &'a mut VecDeque<(QpIndex, Completion)>,
+}
+
+impl<P: Payload, N: QueuePairNode<Payload = P>, S: Sink<N>> QueuePairSink<P> for LineSink<'_, '_, N, S> {
+    fn transmit(&mut self, frame: Frame<'_, RoceHeader, P>) {
+        self.sink.out.transmit(self.port, frame);
+    }
+
+    fn set_timer(&mut self, timer: QueuePairTimer, after: Duration) {
+        self.sink.out.set_timer(N::queue_pair_timer(self.sink.group, self.index, timer), after);
+    }
+
+    fn cancel_timer(&mut self, timer: QueuePairTimer) {
+        self.sink.out.cancel_timer(N::queue_pair_timer(self.sink.group, self.index, timer));
+    }
+
+    fn complete(&mut self, completion: Completion) {
+        self.completions.push_back((self.index, completion));
+    }
+
+    fn drop_frame(&mut self, reason: quincunx_roce::DropReason) {
+        self.sink.out.drop_frame(self.port, NodeDrop::QueuePair(reason));
+    }
+}
+
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+struct Line<P> {
+    queue_pair: QueuePair<P>,
+    port: PortId,
+    /// Where both directions stood after the last synchronisation.
+    synchronized: Psn,
+}
+
+/// The queue pairs of a group and their memory.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub(crate) struct Transport<P> {
+    pub(crate) memory: Memory<P>,
+    lines: Vec<Line<P>>,
+    completions: VecDeque<(QpIndex, Completion)>,
+    /// The line that is asked first for the next frame, so that each gets its turn.
+    turn: usize,
+}
+
+impl<P: Payload> Transport<P> {
+    pub(crate) fn new(queue_pairs: Vec<(PortId, QueuePairConfig)>) -> Result<Self, ConfigError> {
+        let lines = queue_pairs
+            .into_iter()
+            .map(|(port, config)| {
+                let synchronized = config.send_psn;
+                Ok(Line { queue_pair: QueuePair::new(config)?, port, synchronized })
+            })
+            .collect::<Result<_, ConfigError>>()?;
+        Ok(Self { memory: Memory::default(), lines, completions: VecDeque::new(), turn: 0 })
+    }
+
+    /// The configurations of the queue pairs, in order.
+    pub(crate) fn configs(&self) -> impl Iterator<Item = &QueuePairConfig> {
+        self.lines.iter().map(|line| line.queue_pair.config())
+    }
+
+    pub(crate) fn handle_frame<N: QueuePairNode<Payload = P>, S: Sink<N>>(
+        &mut self,
+        now: Instant,
+        index: QpIndex,
+        frame: Frame<'_, RoceHeader, P>,
+        sink: &mut GroupSink<'_, N, S>,
+    ) {
+        let Some(line) = self.lines.get_mut(usize::from(index.0)) else { return };
+        let mut out = LineSink { sink, index, port: line.port, completions: &mut self.completions };
+        line.queue_pair.handle_frame(now, frame, &mut self.memory, &mut out);
+    }
+
+    pub(crate) fn handle_timer<N: QueuePairNode<Payload = P>, S: Sink<N>>(
+        &mut self,
+        now: Instant,
+        index: QpIndex,
+        timer: QueuePairTimer,
+        sink: &mut GroupSink<'_, N, S>,
+    ) {
+        let Some(line) = self.lines.get_mut(usize::from(index.0)) else { return };
+        let mut out = LineSink { sink, index, port: line.port, completions: &mut self.completions };
+        line.queue_pair.handle_timer(now, timer, &mut out);
+    }
+
+    pub(crate) fn wants_transmit(&self, port: PortId) -> bool {
+        self.lines.iter().any(|line| line.port == port && line.queue_pair.wants_transmit())
+    }
+
+    pub(crate) fn handle_transmit_slot<N: QueuePairNode<Payload = P>, S: Sink<N>>(
+        &mut self,
+        now: Instant,
+        port: PortId,
+        sink: &mut GroupSink<'_, N, S>,
+    ) {
+        let count = self.lines.len();
+        for step in 0..count {
+            let index = (self.turn + step) % count;
+            let line = &mut self.lines[index];
+            if line.port == port && line.queue_pair.wants_transmit() {
+                let completions = &mut self.completions;
+                let mut out = LineSink { sink, index: QpIndex(index as u16), port, completions };
+                line.queue_pair.transmit(now, &self.memory, &mut out);
+                self.turn = if line.queue_pair.wants_transmit() { index } else { index + 1 };
+                return;
+            }
+        }
+    }
+
+    /// The oldest completion that the program has not seen.
+    pub(crate) fn next_completion(&mut self) -> Option<(QpIndex, Completion)> {
+        self.completions.pop_front()
+    }
+
+    /// Disarms all timers and forgets all queue pairs: the group is over. What is registered stays.
+    pub(crate) fn shut_down<N: QueuePairNode<Payload = P>, S: Sink<N>>(&mut self, sink: &mut GroupSink<'_, N, S>) {
+        for index in 0..self.lines.len() {
+            for timer in [QueuePairTimer::Retry, QueuePairTimer::ReceiverNotReady] {
+                sink.out.cancel_timer(N::queue_pair_timer(sink.group, QpIndex(index as u16), timer));
+            }
+        }
+        self.lines.clear();
+        self.completions.clear();
+    }
+
+    pub(crate) fn assert_invariants(&self) {
+        for line in &self.lines {
+            line.queue_pair.assert_invariants();
+        }
+    }
+}
+
+/// A group's queue pairs while a program acts on them.
+pub(crate) struct TransportVerbs<'a, 'b, P, N, S> {
+    pub(crate) transport: &'a mut Transport<P>,
+    pub(crate) sink: &'a mut GroupSink<'b, N, S>,
+}
+
+impl<P: Payload, N: QueuePairNode<Payload = P>, S: Sink<N>> TransportVerbs<'_, '_, P, N, S> {
+    /// A request that the queue pair does not take ends like one that it took before it failed.
+    fn refuse(&mut self, qp: QpIndex, id: WorkId, refused: bool) {
+        if refused {
+            self.transport.completions.push_back((qp, Completion::Failed { id, failure: Failure::Flushed }));
+        }
+    }
+}
+
+impl<P: Payload, N: QueuePairNode<Payload = P>, S: Sink<N>> Verbs<P> for TransportVerbs<'_, '_, P, N, S> {
+    fn memory(&mut self) -> &mut Memory<P> {
+        &mut self.transport.memory
+    }
+
+    fn post_send(&mut self, qp: QpIndex, request: SendRequest) {
+        let Transport { lines, memory, .. } = &mut *self.transport;
+        let line = lines.get_mut(usize::from(qp.0));
+        let refused = line.is_none_or(|line| line.queue_pair.post_send(request, memory).is_err());
+        self.refuse(qp, request.id, refused);
+    }
+
+    fn post_receive(&mut self, qp: QpIndex, request: ReceiveRequest) {
+        let Transport { lines, memory, .. } = &mut *self.transport;
+        let line = lines.get_mut(usize::from(qp.0));
+        let refused = line.is_none_or(|line| line.queue_pair.post_receive(request, memory).is_err());
+        self.refuse(qp, request.id, refused);
+    }
+
+    fn synchronize(&mut self, qp: QpIndex, packets: u32) {
+        let Some(line) = self.transport.lines.get_mut(usize::from(qp.0)) else { return };
+        let psn = line.synchronized.plus(packets);
+        line.synchronized = psn;
+        let completions = &mut self.transport.completions;
+        let mut out = LineSink { sink: &mut *self.sink, index: qp, port: line.port, completions };
+        if line.queue_pair.synchronize(psn, &mut out).is_err() {
+            // Sends are outstanding, or the queue pair has failed: either way the group is lost.
+            completions_failed(self.transport, qp);
+        }
+    }
+}
+
+fn completions_failed<P>(transport: &mut Transport<P>, qp: QpIndex) {
+    transport.completions.push_back((qp, Completion::Failed { id: WorkId(0), failure: Failure::Flushed }));
+}
