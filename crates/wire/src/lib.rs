@@ -1,13 +1,41 @@
 //! RoCEv2 frames: checked views over bytes, and small reprs that can only say meaningful things.
 //!
-//! Parsing never panics and never trusts a length; building writes into a caller's buffer and never allocates.
+//! Two pairs of entries do all that a node needs: [`parse_datagram`] and [`emit_datagram`] for what a UDP socket
+//! carries, [`parse_frame`] and [`emit_frame`] for whole Ethernet frames. Beneath them, each header has a module with
+//! its layout, a view and a repr; [`pcapng`] writes captures.
+//!
+//! Parsing takes any bytes at all: it never panics, never allocates, never trusts a length, and believes nothing before
+//! the invariant CRC matches. Building writes into a caller's buffer and never allocates. IPv4 without options only; no
+//! fragments, no VLAN tags.
 #![no_std]
 extern crate alloc;
 
+pub mod aeth;
+pub mod atomic;
+pub mod bth;
+pub mod congestion;
+mod datagram;
+pub mod deth;
+mod error;
+pub mod ethernet;
+mod field;
+mod frame;
+pub mod icrc;
+pub mod immediate;
+pub mod ipv4;
+mod operation;
+pub mod pcapng;
 mod psn;
+pub mod reth;
 mod roce;
+pub mod udp;
 
+pub use datagram::{MAX_DATAGRAM, UdpPath, datagram_length, emit_datagram, parse_datagram};
+pub use error::ParseError;
+pub use ethernet::{EthernetRepr, MacAddress};
+pub use frame::{Envelope, HEADERS_BELOW_BTH, emit_frame, frame_length, parse_frame};
 pub use psn::{Psn, SequenceNumber};
 pub use roce::{
-    Aeth, AtomicEth, Endpoint, MAX_QPN, NakCode, Operation, Position, QpNumber, Reth, RoceHeader, Syndrome,
+    Aeth, AtomicEth, Deth, Endpoint, MAX_QPN, NakCode, Operation, Position, QpNumber, Reth, RoceHeader,
+    Syndrome,
 };

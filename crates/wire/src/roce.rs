@@ -71,6 +71,15 @@ pub struct AtomicEth {
     pub compare: u64,
 }
 
+/// Datagram extended transport header: 8 bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Deth {
+    /// Key of the queue the packet is for.
+    pub queue_key: u32,
+    /// Queue pair the packet is from.
+    pub source_qp: QpNumber,
+}
+
 /// Why a responder refuses (InfiniBand Architecture 9.7.5.2.8).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum NakCode {
@@ -143,6 +152,8 @@ pub enum Operation {
     CompareSwap(AtomicEth),
     /// Fetch and add.
     FetchAdd(AtomicEth),
+    /// Unreliable datagram: SEND Only (opcode 0x64). Connection managers speak it; no queue pair here does.
+    DatagramSendOnly(Deth),
     /// Congestion notification packet (opcode 0x81; 16 reserved bytes follow the BTH).
     CongestionNotification,
 }

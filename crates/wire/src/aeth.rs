@@ -1,0 +1,83 @@
+//! Acknowledge extended transport header, 4 bytes (InfiniBand Architecture 9.3.4, syndromes in 9.7.5.2.8).
+//!
+//! ```text
+//!  0                   1                   2                   3
+//!  0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1
+//! +-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
+//! |0|Ty.|  Value  |            Message Sequence Number            |
+//! +-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
+//! ```
+//!
+//! Type 0 is ACK with a credit count, 1 is receiver not ready with a coded time, 3 is NAK with a code.
+
+use crate::field::{low_24, put, u24_at};
+use crate::{Aeth, NakCode, ParseError, Syndrome};
+
+/// Bytes of the header.
+pub const LENGTH: usize = 4;
+
+const SYNDROME: usize = 0;
+const MESSAGE_SEQUENCE: usize = 1;
+
+const VALUE: u8 = 0x1f;
+const TYPE_SHIFT: u32 = 5;
+const ACK: u8 = 0b000;
+const RECEIVER_NOT_READY: u8 = 0b001;
+const NAK: u8 = 0b011;
+
+/// A view of a header that is all there.
+#[derive(Clone, Copy, Debug)]
+pub struct AethView<'a>(&'a [u8; LENGTH]);
+
+impl<'a> AethView<'a> {
+    /// Views the start of `bytes`; returns what follows, too.
+    pub fn split(bytes: &'a [u8]) -> Result<(Self, &'a [u8]), ParseError> {
+        let (header, rest) = bytes.split_first_chunk().ok_or(ParseError::Truncated)?;
+        Ok((Self(header), rest))
+    }
+
+    /// Type and value.
+    pub const fn syndrome(&self) -> u8 {
+        self.0[SYNDROME]
+    }
+
+    /// Message sequence number, 24 bits.
+    pub const fn message_sequence(&self) -> u32 {
+        u24_at(self.0, MESSAGE_SEQUENCE)
+    }
+}
+
+impl Aeth {
+    /// What the view says; a syndrome without a meaning is refused.
+    pub const fn parse(view: &AethView<'_>) -> Result<Self, ParseError> {
+        let value = view.syndrome() & VALUE;
+        let syndrome = match (view.syndrome() >> TYPE_SHIFT, value) {
+            (ACK, credits) => Syndrome::Ack(credits),
+            (RECEIVER_NOT_READY, time) => Syndrome::ReceiverNotReady(time),
+            (NAK, 0) => Syndrome::Nak(NakCode::SequenceError),
+            (NAK, 1) => Syndrome::Nak(NakCode::InvalidRequest),
+            (NAK, 2) => Syndrome::Nak(NakCode::RemoteAccess),
+            (NAK, 3) => Syndrome::Nak(NakCode::RemoteOperational),
+            _ => return Err(ParseError::UnknownSyndrome),
+        };
+        Ok(Self { syndrome, message_sequence: view.message_sequence() })
+    }
+
+    /// Writes the header to the start of `out`. Of credits and times the low 5 bits are written, of the message
+    /// sequence number the low 24.
+    ///
+    /// # Panics
+    /// If `out` is shorter than [`LENGTH`].
+    pub fn emit(&self, out: &mut [u8]) {
+        let (kind, value) = match self.syndrome {
+            Syndrome::Ack(credits) => (ACK, credits),
+            Syndrome::ReceiverNotReady(time) => (RECEIVER_NOT_READY, time),
+            Syndrome::Nak(NakCode::SequenceError) => (NAK, 0),
+            Syndrome::Nak(NakCode::InvalidRequest) => (NAK, 1),
+            Syndrome::Nak(NakCode::RemoteAccess) => (NAK, 2),
+            Syndrome::Nak(NakCode::RemoteOperational) => (NAK, 3),
+        };
+        out[SYNDROME] = kind << TYPE_SHIFT | value & VALUE;
+        put(out, MESSAGE_SEQUENCE, &low_24(self.message_sequence));
+    }
+}

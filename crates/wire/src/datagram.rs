@@ -1,0 +1,157 @@
+//! What a UDP socket carries for RoCEv2: from the base transport header to the invariant CRC.
+//!
+//! ```text
+//! +-----+------------+---------+-----+------+
+//! | BTH | extensions | payload | pad | ICRC |
+//! +-----+------------+---------+-----+------+
+//!   12      0..28       0..      0..3    4      bytes
+//! ```
+//!
+//! A socket hides the IP header, but the invariant CRC covers it. So both sides assume what such a sender uses: IP
+//! identification 0, "don't fragment" set, no options. [`crate::parse_frame`] sees the true header and assumes nothing.
+
+use crate::bth::{self, BthRepr, BthView};
+use crate::ipv4::{self, Ipv4Repr};
+use crate::udp::{self, UdpRepr};
+use crate::{Operation, ParseError, RoceHeader, icrc};
+use core::net::Ipv4Addr;
+
+/// Bytes that fit into one UDP datagram over IPv4.
+pub const MAX_DATAGRAM: usize = u16::MAX as usize - ipv4::LENGTH - udp::LENGTH;
+
+/// What a UDP socket tells about a datagram beside its bytes. The destination port is always 4791.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct UdpPath {
+    /// Sender's address.
+    pub source: Ipv4Addr,
+    /// Receiver's address.
+    pub destination: Ipv4Addr,
+    /// Sender's port.
+    pub source_port: u16,
+    /// DSCP and ECN.
+    pub traffic_class: u8,
+}
+
+/// Bytes from BTH to ICRC for `operation` with `payload_length` bytes.
+pub const fn datagram_length(operation: &Operation, payload_length: usize) -> usize {
+    bth::LENGTH + operation.extension_length() + payload_length.next_multiple_of(4) + icrc::LENGTH
+}
+
+/// Reads a UDP payload, BTH to ICRC: what it says and the payload it carries, without pad.
+///
+/// The ICRC is checked before anything else is believed.
+pub fn parse_datagram<'a>(path: &UdpPath, bytes: &'a [u8]) -> Result<(RoceHeader, &'a [u8]), ParseError> {
+    if bytes.len() > MAX_DATAGRAM {
+        return Err(ParseError::TooLong);
+    }
+    let (ipv4, udp) = socket_headers(path, bytes.len());
+    parse_transport(&ipv4, &udp, bytes)
+}
+
+/// Writes BTH to ICRC to the start of `out`; returns the bytes written, which are [`datagram_length`].
+///
+/// # Panics
+/// If `out` is too short, if the datagram would be longer than [`MAX_DATAGRAM`], or if there is a payload but
+/// `header.operation` carries none.
+pub fn emit_datagram(header: &RoceHeader, payload: &[u8], out: &mut [u8]) -> usize {
+    let length = datagram_length(&header.operation, payload.len());
+    assert!(length <= MAX_DATAGRAM, "a payload of {} bytes does not fit into a datagram", payload.len());
+    let path = UdpPath {
+        source: header.source,
+        destination: header.destination,
+        source_port: header.source_port,
+        traffic_class: header.traffic_class,
+    };
+    let (ipv4, udp) = socket_headers(&path, length);
+    emit_transport(&ipv4, &udp, header, payload, &mut out[..length]);
+    length
+}
+
+/// The headers that a datagram sent through a socket has.
+fn socket_headers(path: &UdpPath, length: usize) -> (Ipv4Repr, UdpRepr) {
+    let udp_length = udp::LENGTH + length;
+    let ipv4 = Ipv4Repr {
+        source: path.source,
+        destination: path.destination,
+        traffic_class: path.traffic_class,
+        identification: 0,
+        dont_fragment: true,
+        time_to_live: u8::MAX,
+        total_length: (ipv4::LENGTH + udp_length) as u16,
+    };
+    (ipv4, UdpRepr { source_port: path.source_port, length: udp_length as u16, checksum: 0 })
+}
+
+/// Reads BTH to ICRC under the given headers.
+pub(crate) fn parse_transport<'a>(
+    ipv4: &Ipv4Repr,
+    udp: &UdpRepr,
+    bytes: &'a [u8],
+) -> Result<(RoceHeader, &'a [u8]), ParseError> {
+    let (bth, after_bth) = bytes.split_first_chunk().ok_or(ParseError::Truncated)?;
+    let (body, found) = after_bth.split_last_chunk().ok_or(ParseError::Truncated)?;
+    if icrc::compute(ipv4, udp, bth, body) != u32::from_le_bytes(*found) {
+        return Err(ParseError::WrongIcrc);
+    }
+    let bth = BthRepr::parse(&BthView::new(bth))?;
+    let (operation, padded) = Operation::split(bth.opcode, body)?;
+    let length = padded.len().checked_sub(usize::from(bth.pad_count)).ok_or(ParseError::BadPad)?;
+    if padded.len() % 4 != 0 {
+        return Err(ParseError::BadPad);
+    }
+    let payload = &padded[..length];
+    if !payload.is_empty() && !operation.carries_payload() {
+        return Err(ParseError::UnexpectedPayload);
+    }
+    let header = RoceHeader {
+        source: ipv4.source,
+        destination: ipv4.destination,
+        source_port: udp.source_port,
+        traffic_class: ipv4.traffic_class,
+        destination_qp: bth.destination_qp,
+        partition_key: bth.partition_key,
+        psn: bth.psn,
+        acknowledge_request: bth.acknowledge_request,
+        solicited: bth.solicited,
+        migration: bth.migration,
+        forward_congestion: bth.forward_congestion,
+        backward_congestion: bth.backward_congestion,
+        operation,
+    };
+    Ok((header, payload))
+}
+
+/// Fills `out` with BTH to ICRC under the given headers.
+pub(crate) fn emit_transport(
+    ipv4: &Ipv4Repr,
+    udp: &UdpRepr,
+    header: &RoceHeader,
+    payload: &[u8],
+    out: &mut [u8],
+) {
+    let operation = &header.operation;
+    assert!(payload.is_empty() || operation.carries_payload(), "{operation:?} carries no payload");
+    let pad_count = payload.len().next_multiple_of(4) - payload.len();
+    let bth = BthRepr {
+        opcode: operation.opcode(),
+        solicited: header.solicited,
+        migration: header.migration,
+        pad_count: pad_count as u8,
+        partition_key: header.partition_key,
+        forward_congestion: header.forward_congestion,
+        backward_congestion: header.backward_congestion,
+        destination_qp: header.destination_qp,
+        acknowledge_request: header.acknowledge_request,
+        psn: header.psn,
+    };
+    let too_short = "the caller has cut `out` to the length of the datagram";
+    let (bth_out, after_bth) = out.split_first_chunk_mut().expect(too_short);
+    let (body, icrc_out) = after_bth.split_last_chunk_mut().expect(too_short);
+    bth.emit(bth_out);
+    operation.emit_extension(body);
+    let (payload_out, pad) = body[operation.extension_length()..].split_at_mut(payload.len());
+    payload_out.copy_from_slice(payload);
+    pad.fill(0);
+    assert_eq!(pad.len(), pad_count, "the caller has cut `out` to another length");
+    *icrc_out = icrc::compute(ipv4, udp, bth_out, body).to_le_bytes();
+}

@@ -1,0 +1,47 @@
+//! The invariant CRC, 4 bytes at the end of a RoCEv2 datagram (InfiniBand Architecture 7.8.1 and annex A17.3.3).
+//!
+//! CRC-32 (the polynomial of IEEE 802.3) over 8 bytes of ones, where the local route header of InfiniBand would be, and
+//! the IP datagram, with ones in place of everything that may change on the way: traffic class, time to live, both
+//! checksums, and the congestion byte of the BTH. Stored little-endian, alone among all the fields.
+//!
+//! The masked bytes are copied to a prefix of 48 bytes; everything after the BTH is read where it lies.
+
+use crate::ipv4::Ipv4Repr;
+use crate::udp::UdpRepr;
+use crate::{bth, field::put, ipv4, udp};
+
+/// Bytes of the checksum.
+pub const LENGTH: usize = 4;
+
+/// Where the local route header would be.
+const ROUTE: usize = 8;
+const IP: usize = ROUTE;
+const UDP: usize = IP + ipv4::LENGTH;
+const BTH: usize = UDP + udp::LENGTH;
+const PREFIX: usize = BTH + bth::LENGTH;
+
+/// The invariant CRC of a datagram, given its headers and its bytes from after the BTH to before the CRC.
+pub fn compute(ipv4: &Ipv4Repr, udp: &UdpRepr, bth: &[u8; bth::LENGTH], after_bth: &[u8]) -> u32 {
+    let mut crc = crc32fast::Hasher::new();
+    crc.update(&masked_prefix(ipv4, udp, bth));
+    crc.update(after_bth);
+    crc.finalize()
+}
+
+/// Everything up to the end of the BTH, with ones where the datagram may change on the way.
+fn masked_prefix(ipv4: &Ipv4Repr, udp: &UdpRepr, bth: &[u8; bth::LENGTH]) -> [u8; PREFIX] {
+    let mut prefix = [0xff; PREFIX];
+    if let Some(out) = prefix[IP..].first_chunk_mut() {
+        ipv4.emit_with_zero_checksum(out);
+    }
+    if let Some(out) = prefix[UDP..].first_chunk_mut() {
+        udp.emit(out);
+    }
+    put(&mut prefix, BTH, bth);
+    prefix[IP + ipv4::TRAFFIC_CLASS] = 0xff;
+    prefix[IP + ipv4::TIME_TO_LIVE] = 0xff;
+    put(&mut prefix, IP + ipv4::CHECKSUM, &[0xff; 2]);
+    put(&mut prefix, UDP + udp::CHECKSUM, &[0xff; 2]);
+    prefix[BTH + bth::CONGESTION] = 0xff;
+    prefix
+}
