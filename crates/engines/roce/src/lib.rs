@@ -17,6 +17,9 @@
 //!   again. A peer that was told to use another numbering ([`QueuePair::synchronize`]) may say such a thing.
 //! - NAKs do not use up the retry budget, which measures silence; any progress restores it.
 //! - The packet that fills the window asks for an acknowledge, so that no choice of `acknowledge_every` and window stalls.
+//!
+//! # What happens when
+#![doc = include_str!("transitions.md")]
 #![no_std]
 extern crate alloc;
 

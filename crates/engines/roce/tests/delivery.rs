@@ -8,6 +8,7 @@ use common::{MTU, alice, receive, send, slice};
 use proptest::prelude::*;
 use quincunx_engine::verbs::{Completion, RegionId, SendRequest, Verb, WorkId};
 use quincunx_roce::{INFINITE_RNR_RETRIES, QueuePairConfig};
+use quincunx_units::Duration;
 use quincunx_wire::Psn;
 
 /// What one host sends to the other.
@@ -69,8 +70,15 @@ fn content(seed: u64, length: usize) -> Vec<u8> {
     (0..length).map(|_| dice.below(255) as u8 + 1).collect()
 }
 
-/// Runs `plans` (what each host sends) to the end, and checks everything that arrived.
-fn check_delivery(config: QueuePairConfig, trouble: Trouble, seed: u64, plans: &[Vec<Message>; 2]) {
+/// Runs `plans` (what each host sends) to the end, and checks everything that arrived. Receives are posted `late` after
+/// the sends.
+fn check_delivery(
+    config: QueuePairConfig,
+    trouble: Trouble,
+    seed: u64,
+    late: Duration,
+    plans: &[Vec<Message>; 2],
+) {
     let mut links = Links::new(config, trouble, seed);
     let contents = [content(seed ^ 1, plans[0].len() * ROOM), content(seed ^ 2, plans[1].len() * ROOM)];
     let mut regions = Vec::new();
@@ -83,12 +91,6 @@ fn check_delivery(config: QueuePairConfig, trouble: Trouble, seed: u64, plans: &
         regions.push(Regions { source, received, written });
     }
     for index in 0..2 {
-        for (id, message) in plans[1 - index].iter().enumerate() {
-            if message.consumes_receive() {
-                let sink = slice(regions[index].received, id * ROOM, ROOM);
-                links.nodes[index].post_receive(receive(1_000 + id as u64, sink));
-            }
-        }
         for (id, &message) in plans[index].iter().enumerate() {
             let source = slice(regions[index].source, id * ROOM, message.length());
             let verb = match message {
@@ -100,6 +102,15 @@ fn check_delivery(config: QueuePairConfig, trouble: Trouble, seed: u64, plans: &
             };
             let request = SendRequest { id: WorkId(id as u64), verb, source, immediate: message.immediate() };
             links.nodes[index].post_send(request);
+        }
+    }
+    links.run_for(late);
+    for index in 0..2 {
+        for (id, message) in plans[1 - index].iter().enumerate() {
+            if message.consumes_receive() {
+                let sink = slice(regions[index].received, id * ROOM, ROOM);
+                links.nodes[index].post_receive(receive(1_000 + id as u64, sink));
+            }
         }
     }
     links.run(200_000);
@@ -163,9 +174,10 @@ proptest! {
         acknowledge_every in 1..5_u32,
         trouble in troubles(),
         seed: u64,
+        late_micros in prop_oneof![Just(0), 1..300_u64],
         plans in [messages(), messages()],
     ) {
-        check_delivery(patient(window, acknowledge_every), trouble, seed, &plans);
+        check_delivery(patient(window, acknowledge_every), trouble, seed, Duration::from_micros(late_micros), &plans);
     }
 }
 

@@ -1,6 +1,6 @@
 //! One queue pair driven by hand, frame by frame.
 
-use super::{ALICE, BOB, Bytes, alice};
+use super::{Bytes, alice};
 use quincunx_engine::Frame;
 use quincunx_engine::verbs::{Completion, Memory, RegionId};
 use quincunx_roce::{DropReason, QueuePair, QueuePairConfig, QueuePairSink, QueuePairTimer};
@@ -39,7 +39,7 @@ impl QueuePairSink<Bytes> for Answers {
     }
 }
 
-/// Alice's queue pair; the test plays Bob.
+/// One end's queue pair; the test plays the other.
 pub struct Bench {
     pub qp: QueuePair<Bytes>,
     pub memory: Memory<Bytes>,
@@ -80,15 +80,21 @@ impl Bench {
         self.out.frames[before..].iter().map(|(header, _)| header.psn).collect()
     }
 
-    /// Hands in a frame from Bob.
-    pub fn frame(&mut self, psn: Psn, operation: Operation, payload: &[u8]) {
-        self.header(RoceHeader::new(BOB.ip, ALICE.ip, ALICE.qp, psn, operation), payload);
+    /// A header from the peer.
+    pub fn from_peer(&self, psn: Psn, operation: Operation) -> RoceHeader {
+        let config = self.qp.config();
+        RoceHeader::new(config.remote.ip, config.local.ip, config.local.qp, psn, operation)
     }
 
-    /// Hands in a frame from Bob that asks for an acknowledge.
+    /// Hands in a frame from the peer.
+    pub fn frame(&mut self, psn: Psn, operation: Operation, payload: &[u8]) {
+        self.header(self.from_peer(psn, operation), payload);
+    }
+
+    /// Hands in a frame from the peer that asks for an acknowledge.
     pub fn asking_frame(&mut self, psn: Psn, operation: Operation, payload: &[u8]) {
-        let header = RoceHeader::new(BOB.ip, ALICE.ip, ALICE.qp, psn, operation);
-        self.header(RoceHeader { acknowledge_request: true, ..header }, payload);
+        let header = RoceHeader { acknowledge_request: true, ..self.from_peer(psn, operation) };
+        self.header(header, payload);
     }
 
     pub fn header(&mut self, header: RoceHeader, payload: &[u8]) {
@@ -119,7 +125,7 @@ impl Bench {
         self.qp.assert_invariants();
     }
 
-    /// The answers Alice has sent: PSN, syndrome, message sequence number.
+    /// The answers sent: PSN, syndrome, message sequence number.
     pub fn answers(&self) -> Vec<(Psn, Syndrome, u32)> {
         self.out
             .frames

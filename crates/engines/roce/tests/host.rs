@@ -1,0 +1,107 @@
+//! The smallest node: what its owner may ask, and what is refused. Set-ups that make no sense are refused too.
+
+mod common;
+
+use common::{Bytes, alice, receive, slice};
+use quincunx_engine::verbs::{RegionId, WorkId};
+use quincunx_engine::{Engine, Frame, PortId, Sink};
+use quincunx_roce::{
+    ConfigError, DropReason, PostError, QueuePairConfig, QueuePairTimer, RoceCommand, RoceEvent, RoceHost,
+    RoceRejected,
+};
+use quincunx_units::{Duration, Instant};
+use quincunx_wire::{Psn, RoceHeader};
+
+/// Keeps events, ignores the rest.
+#[derive(Default)]
+struct Events(Vec<RoceEvent<Bytes>>);
+
+impl Sink<RoceHost<Bytes>> for Events {
+    fn transmit(&mut self, _port: PortId, _frame: Frame<'_, RoceHeader, Bytes>) {}
+
+    fn set_timer(&mut self, _timer: QueuePairTimer, _after: Duration) {}
+
+    fn cancel_timer(&mut self, _timer: QueuePairTimer) {}
+
+    fn emit(&mut self, event: RoceEvent<Bytes>) {
+        self.0.push(event);
+    }
+
+    fn drop_frame(&mut self, _port: PortId, _reason: DropReason) {}
+}
+
+fn command(
+    host: &mut RoceHost<Bytes>,
+    command: RoceCommand<Bytes>,
+) -> Result<Vec<RoceEvent<Bytes>>, RoceRejected> {
+    let mut events = Events::default();
+    host.handle_command(Instant::ZERO, command, &mut events)?;
+    Ok(events.0)
+}
+
+#[test]
+fn a_region_comes_back_with_what_it_held() {
+    let mut host = RoceHost::new(alice()).unwrap();
+    let registered = command(&mut host, RoceCommand::Register(Bytes(vec![1, 2])));
+    assert_eq!(registered, Ok(vec![RoceEvent::Registered(RegionId(0))]));
+    let released = command(&mut host, RoceCommand::Release(RegionId(0)));
+    assert_eq!(released, Ok(vec![RoceEvent::Released(Bytes(vec![1, 2]))]));
+    let again = command(&mut host, RoceCommand::Release(RegionId(0)));
+    assert_eq!(again, Err(RoceRejected::NoSuchRegion(RegionId(0))));
+}
+
+#[test]
+fn a_region_that_a_request_names_is_not_released() {
+    for request in [
+        RoceCommand::PostSend(common::send(1, slice(RegionId(0), 0, 1))),
+        RoceCommand::PostReceive(receive(1, slice(RegionId(0), 0, 1))),
+    ] {
+        let mut host = RoceHost::new(alice()).unwrap();
+        command(&mut host, RoceCommand::Register(Bytes(vec![1]))).unwrap();
+        command(&mut host, request).unwrap();
+        let refused = command(&mut host, RoceCommand::Release(RegionId(0)));
+        assert_eq!(refused, Err(RoceRejected::RegionInUse(RegionId(0))));
+    }
+}
+
+#[test]
+fn what_the_queue_pair_refuses_the_host_refuses() {
+    let mut host = RoceHost::<Bytes>::new(alice()).unwrap();
+    let unregistered = slice(RegionId(3), 0, 1);
+    let refused = command(&mut host, RoceCommand::PostReceive(receive(1, unregistered)));
+    assert_eq!(refused, Err(RoceRejected::Post(PostError::NotRegistered(unregistered))));
+    command(&mut host, RoceCommand::PostSend(common::send(1, slice(RegionId(0), 0, 0)))).unwrap();
+    let refused = command(&mut host, RoceCommand::Synchronize(Psn::new(5)));
+    assert_eq!(refused, Err(RoceRejected::Post(PostError::SendsOutstanding)));
+}
+
+#[test]
+fn only_the_first_port_sends() {
+    let mut host = RoceHost::<Bytes>::new(alice()).unwrap();
+    let request = common::send(1, slice(RegionId(0), 0, 0));
+    assert_eq!(request.id, WorkId(1));
+    command(&mut host, RoceCommand::PostSend(request)).unwrap();
+    host.handle_transmit_slot(Instant::ZERO, PortId(1), &mut Events::default());
+    assert!(host.wants_transmit(PortId(0)) && !host.wants_transmit(PortId(1)));
+}
+
+#[test]
+fn set_ups_that_make_no_sense_are_refused_by_name() {
+    let refusals = [
+        (QueuePairConfig { mtu: 0, ..alice() }, ConfigError::Mtu(0)),
+        (QueuePairConfig { mtu: 1022, ..alice() }, ConfigError::Mtu(1022)),
+        (QueuePairConfig { mtu: 4100, ..alice() }, ConfigError::Mtu(4100)),
+        (QueuePairConfig { acknowledge_every: 0, ..alice() }, ConfigError::AcknowledgeEvery),
+        (QueuePairConfig { retry_timeout: Duration::ZERO, ..alice() }, ConfigError::RetryTimeout),
+        (QueuePairConfig { rnr_timer: 32, ..alice() }, ConfigError::RnrTimer(32)),
+        (QueuePairConfig { rnr_retry_count: 8, ..alice() }, ConfigError::RnrRetryCount(8)),
+        (QueuePairConfig { max_outstanding_packets: 0, ..alice() }, ConfigError::MaxOutstandingPackets(0)),
+        (
+            QueuePairConfig { max_outstanding_packets: 1 << 23, ..alice() },
+            ConfigError::MaxOutstandingPackets(1 << 23),
+        ),
+    ];
+    for (config, refusal) in refusals {
+        assert_eq!(RoceHost::<Bytes>::new(config), Err(refusal));
+    }
+}
