@@ -18,6 +18,7 @@ mod codec;
 mod faults;
 mod inbox;
 mod io;
+pub mod netns;
 mod node;
 mod outbox;
 mod statistics;
