@@ -62,7 +62,7 @@ pub enum Direction {
 }
 
 /// Watches every frame that passes, for instance to write a capture file.
-pub trait Observer {
+pub trait Observer: Send {
     /// A frame passed: `bytes` is its UDP payload.
     fn observe(&mut self, now: Instant, direction: Direction, datagram: &Datagram, bytes: &[u8]);
 }
