@@ -7,8 +7,11 @@
 //!   12      0..28       0..      0..3    4      bytes
 //! ```
 //!
-//! A socket hides the IP header, but the invariant CRC covers it. So both sides assume what such a sender uses: IP
-//! identification 0, "don't fragment" set, no options. [`crate::parse_frame`] sees the true header and assumes nothing.
+//! A socket hides the IP header, but the invariant CRC covers it. So both sides assume IP identification 0, "don't
+//! fragment" set, and no options. On Linux that is what a socket sends which is not connected and has the option
+//! `IP_MTU_DISCOVER` at `IP_PMTUDISC_DO`; any other numbers its datagrams, and a peer that sees the true header (an
+//! adapter, the kernel's RoCE, [`crate::parse_frame`]) drops them. So it is with the pieces, after the first, of a send
+//! that the kernel segments.
 
 use crate::bth::{self, BthRepr, BthView};
 use crate::icrc::PayloadCrc;
