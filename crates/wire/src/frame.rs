@@ -99,6 +99,6 @@ pub fn emit_frame(envelope: &Envelope, header: &RoceHeader, payload: &[u8], out:
     envelope.ethernet.emit(ethernet_out);
     ipv4.emit(ipv4_out);
     udp.emit(udp_out);
-    emit_transport(&ipv4, &udp, header, payload, transport);
+    emit_transport(&ipv4, &udp, header, payload, None, transport);
     HEADERS_BELOW_BTH + length
 }
