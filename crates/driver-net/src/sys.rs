@@ -106,13 +106,14 @@ impl Receiver {
         Self { messages: Vec::new(), pieces: Vec::new(), names: Vec::new(), controls: Vec::new() }
     }
 
-    /// Receives up to one datagram for each `slot` bytes of `buffer`, without waiting, and describes them in
-    /// `arrivals`, which is cleared first. The i-th arrival lies at `i * slot`.
+    /// Receives up to one datagram for each `slot` bytes of `buffer` and describes them in `arrivals`, which is cleared
+    /// first. The i-th arrival lies at `i * slot`. With `wait`, waits for the first as long as the socket's time-out says.
     pub(crate) fn receive(
         &mut self,
         socket: BorrowedFd<'_>,
         buffer: &mut [u8],
         slot: usize,
+        wait: bool,
         arrivals: &mut Vec<Arrival>,
     ) -> io::Result<()> {
         arrivals.clear();
@@ -144,7 +145,7 @@ impl Receiver {
                 socket.as_raw_fd(),
                 self.messages.as_mut_ptr(),
                 slots as _,
-                libc::MSG_DONTWAIT,
+                if wait { libc::MSG_WAITFORONE } else { libc::MSG_DONTWAIT },
                 std::ptr::null_mut(),
             )
         };

@@ -8,7 +8,7 @@
 use crate::inbox::{Arrival, Datagram, Inbox, SLOT};
 use crate::outbox::{MAX_SEGMENTS, Outbox};
 use crate::sys;
-use crate::transport::{OpenError, Transport, sealed};
+use crate::transport::{OpenError, PATIENCE, Transport, sealed};
 use nix::libc;
 use quincunx_units::ByteCount;
 use std::io;
@@ -70,6 +70,7 @@ impl UdpTransport {
         let set_up = || -> io::Result<bool> {
             set(libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, libc::IP_PMTUDISC_DO)?;
             set(libc::IPPROTO_IP, libc::IP_RECVTOS, 1)?;
+            socket.set_read_timeout(Some(PATIENCE))?;
             for (forced, plain, size) in [
                 (libc::SO_RCVBUFFORCE, libc::SO_RCVBUF, options.receive_buffer),
                 (libc::SO_SNDBUFFORCE, libc::SO_SNDBUF, options.send_buffer),
@@ -123,8 +124,8 @@ impl sealed::Transport for UdpTransport {
         self.socket.as_fd()
     }
 
-    fn receive(&mut self, inbox: &mut Inbox) -> io::Result<usize> {
-        self.receiver.receive(self.socket.as_fd(), inbox.refill(), SLOT, &mut self.arrivals)?;
+    fn receive(&mut self, inbox: &mut Inbox, wait: bool) -> io::Result<usize> {
+        self.receiver.receive(self.socket.as_fd(), inbox.refill(), SLOT, wait, &mut self.arrivals)?;
         for (index, arrival) in self.arrivals.iter().enumerate() {
             match arrival.source {
                 Some(source) if !arrival.truncated => {
