@@ -71,14 +71,7 @@ impl UdpTransport {
             set(libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, libc::IP_PMTUDISC_DO)?;
             set(libc::IPPROTO_IP, libc::IP_RECVTOS, 1)?;
             socket.set_read_timeout(Some(PATIENCE))?;
-            for (forced, plain, size) in [
-                (libc::SO_RCVBUFFORCE, libc::SO_RCVBUF, options.receive_buffer),
-                (libc::SO_SNDBUFFORCE, libc::SO_SNDBUF, options.send_buffer),
-            ] {
-                // The kernel doubles what it is given, to make up for its overhead.
-                let size = i32::try_from(size.bytes() / 2).unwrap_or(i32::MAX / 2);
-                set(libc::SOL_SOCKET, forced, size).or_else(|_| set(libc::SOL_SOCKET, plain, size))?;
-            }
+            sys::set_buffers(socket.as_fd(), options.receive_buffer, options.send_buffer)?;
             // Kernels before 4.18 cannot segment, before 5.0 not merge: then frames go one by one.
             let segments = sys::option(socket.as_fd(), libc::SOL_UDP, libc::UDP_SEGMENT).is_ok();
             if options.merge_received && set(libc::SOL_UDP, libc::UDP_GRO, 1).is_err() {
