@@ -36,7 +36,16 @@ fn processor_time() -> std::time::Duration {
     clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).expect("every thread has a clock").into()
 }
 
+/// Whether the words after `cargo bench -- ` ask for this one.
+fn wanted(name: &str) -> bool {
+    let mut words = std::env::args().skip(1).filter(|word| !word.starts_with('-')).peekable();
+    words.peek().is_none() || words.any(|word| name.contains(&word))
+}
+
 fn throughput(name: &str, udp: UdpOptions, length: usize, profile: bool) {
+    if !wanted(name) {
+        return;
+    }
     let count = 400_000;
     let options = NodeOptions { profile, ..NodeOptions::default() };
     let (mut sender, mut receiver) = (open(0, 0, udp, options, 512), open(0, 1, udp, options, 512));
@@ -97,6 +106,9 @@ const ROUNDS: usize = 20_000;
 
 /// Data and acknowledge through two whole nodes.
 fn node_round_trip(name: &str, spin: Duration) {
+    if !wanted(name) {
+        return;
+    }
     let options = NodeOptions { spin, ..NodeOptions::default() };
     let udp = UdpOptions::default();
     let (mut ping, mut pong) = (open(1, 0, udp, options, 1), open(1, 1, udp, options, 1));
@@ -124,12 +136,13 @@ fn node_round_trip(name: &str, spin: Duration) {
 
 /// The same by bare sockets: `receive` waits for a datagram.
 fn socket_round_trip(name: &str, nonblocking: bool, receive: fn(&UdpSocket, &mut [u8]) -> usize) {
+    if !wanted(name) {
+        return;
+    }
     let open = |host| {
         let socket = UdpSocket::bind(address(2, host)).expect("a free loopback address");
         socket.set_nonblocking(nonblocking).expect("an option every socket has");
-        socket
-            .set_read_timeout(Some(std::time::Duration::from_secs(1)))
-            .expect("an option every socket has");
+        socket.set_read_timeout(Some(std::time::Duration::from_secs(1))).expect("an option every socket has");
         socket
     };
     let (ping, pong) = (open(0), open(1));

@@ -72,6 +72,11 @@ impl Inbox {
         &mut self.buffer
     }
 
+    /// The memory as filled.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.buffer
+    }
+
     /// Notes that `bytes` hold frames of `segment` bytes each (the last may be shorter).
     pub(crate) fn add(&mut self, datagram: Datagram, bytes: Range<usize>, segment: usize) {
         debug_assert!(segment > 0 || bytes.is_empty());

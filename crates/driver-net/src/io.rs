@@ -74,12 +74,13 @@ impl<E: Engine, C: Codec<E>, T: Transport> Io<E, C, T> {
         }
     }
 
-    /// Fills `inbox` without waiting. Returns whether that was all there is.
-    pub(crate) fn receive(&mut self, inbox: &mut Inbox) -> Result<bool, NodeError> {
+    /// Fills `inbox`, with `wait` waiting a little for a first datagram. Returns whether that was all there is.
+    pub(crate) fn receive(&mut self, inbox: &mut Inbox, wait: bool) -> Result<bool, NodeError> {
         self.lap(Phase::Other);
         self.statistics.received.system_calls += 1;
-        let received = self.transport.receive(inbox);
-        self.lap(Phase::SystemCalls);
+        self.statistics.waits += u64::from(wait);
+        let received = self.transport.receive(inbox, wait);
+        self.lap(if wait { Phase::Waiting } else { Phase::SystemCalls });
         let malformed = inbox.take_malformed();
         if malformed > 0 {
             self.count(Dropped::Malformed, malformed);

@@ -32,6 +32,9 @@ const TRANSMIT_BUDGET: usize = 128;
 /// Bytes of frames that may wait to be handed to the kernel.
 const SEND_ARENA: usize = 4 << 20;
 
+/// A wait at least this long may begin with a blocking receive, which overstays its time-out by some ticks of the kernel.
+const BLOCKING_MARGIN: Duration = Duration::from_millis(10);
+
 /// Frames handled between two readings of the clock.
 const FRAMES_PER_CLOCK_READ: usize = 64;
 
@@ -96,7 +99,8 @@ pub enum NodeError {
 pub struct Waker(Arc<EventFd>);
 
 impl Waker {
-    /// Makes the node's current wait, or else its next one, end at once.
+    /// Makes the node's current wait, or else its next one, end within some milliseconds: those of a receive call that
+    /// may come first.
     pub fn wake(&self) {
         // It fails only when 2^64 - 2 wakes are pending, and then the node is awake.
         let _ = self.0.write(1);
@@ -110,6 +114,8 @@ pub struct Node<E: Engine, C: Codec<E>, T> {
     inbox: Inbox,
     /// All that the kernel had was taken the last time somebody looked.
     drained: bool,
+    /// A turn has passed since without looking.
+    skipped: bool,
     ports: u16,
     next_port: u16,
     injector: Option<Injector>,
@@ -151,6 +157,7 @@ impl<E: Engine, C: Codec<E>, T: Transport> Node<E, C, T> {
             },
             inbox: Inbox::new(RECEIVE_BATCH),
             drained: false,
+            skipped: false,
             ports,
             next_port: 0,
             injector: options.faults.is_active().then(|| Injector::new(options.faults)),
@@ -226,18 +233,19 @@ impl<E: Engine, C: Codec<E>, T: Transport> Node<E, C, T> {
         limit: Duration,
         mut decide: impl FnMut(E::Event) -> Option<R>,
     ) -> Result<R, NodeError> {
-        let end = self.io.clock.now() + limit;
+        self.io.now = self.io.clock.now();
+        let end = self.io.now + limit;
         loop {
             while let Some(event) = self.next_event() {
                 if let Some(result) = decide(event) {
                     return Ok(result);
                 }
             }
-            let now = self.io.clock.now();
-            if now >= end {
+            // Read in every turn; how little it is behind does not matter here.
+            if self.io.now >= end {
                 return Err(NodeError::TimedOut { local: self.local(), limit });
             }
-            self.turn(end.since(now))?;
+            self.turn(end.since(self.io.now))?;
         }
     }
 
@@ -274,8 +282,9 @@ impl<E: Engine, C: Codec<E>, T: Transport> Node<E, C, T> {
         let can_send = !paused && (!self.io.outbox.is_empty() || self.wants_transmit());
         let can_receive = self.inbox.is_empty() && !self.drained;
         if can_handle || can_send || can_receive {
-            // Nobody has asked the kernel since: look again.
-            self.drained = false;
+            // Whoever is busy looks at the socket in every second turn, so that an order given to an idle node costs no
+            // vain look.
+            self.drained = self.drained && !std::mem::replace(&mut self.skipped, true);
             Ok(())
         } else {
             self.wait(max_wait)
@@ -289,6 +298,7 @@ impl<E: Engine, C: Codec<E>, T: Transport> Node<E, C, T> {
     /// Waits for a datagram, room to send, a deadline or the waker.
     fn wait(&mut self, max_wait: Duration) -> Result<(), NodeError> {
         let start = self.io.clock.now();
+        let mut now = start;
         let deadlines = [
             self.io.timers.next_check(),
             self.injector.as_ref().and_then(Injector::next_release),
@@ -298,19 +308,27 @@ impl<E: Engine, C: Codec<E>, T: Transport> Node<E, C, T> {
             },
         ];
         let end = deadlines.into_iter().flatten().fold(start + max_wait, Instant::min);
-        if self.spin > Duration::ZERO && self.inbox.is_empty() && self.io.pause.is_none() {
+        if self.inbox.is_empty() && self.io.pause.is_none() {
             let end_of_spin = end.min(start + self.spin);
-            while self.io.clock.now() < end_of_spin {
-                self.drained = self.io.receive(&mut self.inbox)?;
+            while now < end_of_spin {
+                self.receive(false)?;
                 if !self.inbox.is_empty() {
                     return Ok(());
                 }
                 std::thread::yield_now();
+                now = self.io.clock.now();
+            }
+            // The quickest way to wait, if no deadline can be missed by it.
+            if end.since(now) > BLOCKING_MARGIN {
+                self.receive(true)?;
+                if !self.inbox.is_empty() {
+                    return Ok(());
+                }
+                now = self.io.clock.now();
             }
         }
-        let time = end.since(self.io.clock.now());
         self.io.lap(Phase::Other);
-        self.poll(time)?;
+        self.poll(end.since(now))?;
         self.io.lap(Phase::Waiting);
         Ok(())
     }
@@ -345,7 +363,7 @@ impl<E: Engine, C: Codec<E>, T: Transport> Node<E, C, T> {
     fn work(&mut self) -> Result<(), NodeError> {
         self.io.statistics.turns += 1;
         if self.inbox.is_empty() && !self.drained {
-            self.drained = self.io.receive(&mut self.inbox)?;
+            self.receive(false)?;
         }
         self.resume_sending();
         self.handle_frames();
@@ -357,6 +375,12 @@ impl<E: Engine, C: Codec<E>, T: Transport> Node<E, C, T> {
             Some(failure) => Err(failure),
             None => Ok(()),
         }
+    }
+
+    fn receive(&mut self, wait: bool) -> Result<(), NodeError> {
+        self.drained = self.io.receive(&mut self.inbox, wait)?;
+        self.skipped = false;
+        Ok(())
     }
 
     /// Tries again after a pause: the kernel has said that there is room, or enough time has passed, or it costs one
@@ -387,7 +411,8 @@ impl<E: Engine, C: Codec<E>, T: Transport> Node<E, C, T> {
             self.io.statistics.received.frames += 1;
             self.io.statistics.received.bytes += bytes.len() as u64;
             handled += 1;
-            if handled % FRAMES_PER_CLOCK_READ == 0 {
+            if handled == FRAMES_PER_CLOCK_READ {
+                handled = 0;
                 self.io.now = self.io.clock.now();
             }
             self.io.observe(Direction::Received, &datagram, bytes);
@@ -417,7 +442,6 @@ impl<E: Engine, C: Codec<E>, T: Transport> Node<E, C, T> {
     }
 
     fn fire_timers(&mut self) {
-        self.io.now = self.io.clock.now();
         // No more than are armed now: one that re-arms itself for at once must not hold up the loop.
         for _ in 0..self.io.timers.len() {
             let Some(timer) = self.io.timers.pop_due(self.io.now) else { return };

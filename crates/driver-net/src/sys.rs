@@ -8,13 +8,14 @@
 use crate::inbox::Arrival;
 use crate::outbox::Batch;
 use nix::libc;
+use quincunx_units::ByteCount;
 use std::io;
 use std::mem::{size_of, zeroed};
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::os::fd::{AsRawFd, BorrowedFd};
 
 /// Datagrams handed to the kernel in one `sendmmsg`.
-const SEND_BATCH: usize = 64;
+pub(crate) const SEND_BATCH: usize = 64;
 
 /// Room for the two control messages in use, in either direction, aligned as the kernel wants it.
 #[derive(Clone, Copy)]
@@ -106,13 +107,14 @@ impl Receiver {
         Self { messages: Vec::new(), pieces: Vec::new(), names: Vec::new(), controls: Vec::new() }
     }
 
-    /// Receives up to one datagram for each `slot` bytes of `buffer`, without waiting, and describes them in
-    /// `arrivals`, which is cleared first. The i-th arrival lies at `i * slot`.
+    /// Receives up to one datagram for each `slot` bytes of `buffer` and describes them in `arrivals`, which is cleared
+    /// first. The i-th arrival lies at `i * slot`. With `wait`, waits for the first as long as the socket's time-out says.
     pub(crate) fn receive(
         &mut self,
         socket: BorrowedFd<'_>,
         buffer: &mut [u8],
         slot: usize,
+        wait: bool,
         arrivals: &mut Vec<Arrival>,
     ) -> io::Result<()> {
         arrivals.clear();
@@ -144,7 +146,7 @@ impl Receiver {
                 socket.as_raw_fd(),
                 self.messages.as_mut_ptr(),
                 slots as _,
-                libc::MSG_DONTWAIT,
+                if wait { libc::MSG_WAITFORONE } else { libc::MSG_DONTWAIT },
                 std::ptr::null_mut(),
             )
         };
@@ -195,6 +197,54 @@ pub(crate) fn option(socket: BorrowedFd<'_>, level: i32, name: i32) -> io::Resul
         libc::getsockopt(socket.as_raw_fd(), level, name, (&raw mut value).cast(), &raw mut length)
     };
     if status < 0 { Err(io::Error::last_os_error()) } else { Ok(value) }
+}
+
+/// Sets the sizes of a socket's buffers, past the system's limits with CAP_NET_ADMIN and up to them without.
+pub(crate) fn set_buffers(socket: BorrowedFd<'_>, receive: ByteCount, send: ByteCount) -> io::Result<()> {
+    for (forced, plain, size) in
+        [(libc::SO_RCVBUFFORCE, libc::SO_RCVBUF, receive), (libc::SO_SNDBUFFORCE, libc::SO_SNDBUF, send)]
+    {
+        // The kernel doubles what it is given, to make up for its overhead.
+        let size = i32::try_from(size.bytes() / 2).unwrap_or(i32::MAX / 2);
+        set_option(socket, libc::SOL_SOCKET, forced, size)
+            .or_else(|_| set_option(socket, libc::SOL_SOCKET, plain, size))?;
+    }
+    Ok(())
+}
+
+/// Lets only what passes a classic BPF program into a socket.
+pub(crate) fn set_filter(socket: BorrowedFd<'_>, program: &[libc::sock_filter]) -> io::Result<()> {
+    // The kernel copies the program and only reads it; the C type has no const.
+    let program = libc::sock_fprog { len: program.len() as u16, filter: program.as_ptr().cast_mut() };
+    // SAFETY: the pointer and the length describe one `sock_fprog`, which names `program`; both live for the call.
+    let status = unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_ATTACH_FILTER,
+            (&raw const program).cast(),
+            size_of::<libc::sock_fprog>() as libc::socklen_t,
+        )
+    };
+    if status < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// Binds a packet socket to frames of one Ethernet type on one interface.
+pub(crate) fn bind_to_interface(socket: BorrowedFd<'_>, index: u32, ethertype: u16) -> io::Result<()> {
+    // SAFETY: `sockaddr_ll` is plain data for which all zeroes is a valid value.
+    let mut name: libc::sockaddr_ll = unsafe { zeroed() };
+    name.sll_family = libc::AF_PACKET as u16;
+    name.sll_protocol = ethertype.to_be();
+    name.sll_ifindex = index as i32;
+    // SAFETY: the pointer and the length describe one `sockaddr_ll` that lives for the call.
+    let status = unsafe {
+        libc::bind(
+            socket.as_raw_fd(),
+            (&raw const name).cast(),
+            size_of::<libc::sockaddr_ll>() as libc::socklen_t,
+        )
+    };
+    if status < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
 fn piece(bytes: &[u8]) -> libc::iovec {

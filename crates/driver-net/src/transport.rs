@@ -5,6 +5,11 @@ use crate::outbox::Outbox;
 use std::io;
 use std::net::SocketAddrV4;
 use std::os::fd::BorrowedFd;
+use std::time::Duration;
+
+/// How long a receive call waits for a first datagram: it takes one system call where poll and receive take two. The
+/// kernel counts this in ticks of 1 to 10 ms and rounds up.
+pub(crate) const PATIENCE: Duration = Duration::from_millis(4);
 
 /// Why a socket could not be set up.
 #[derive(Debug, thiserror::Error)]
@@ -36,8 +41,9 @@ pub(crate) mod sealed {
         /// To wait on.
         fn socket(&self) -> BorrowedFd<'_>;
 
-        /// Fills `inbox`, without waiting. Returns how many datagrams came: fewer than it can hold if that is all.
-        fn receive(&mut self, inbox: &mut Inbox) -> io::Result<usize>;
+        /// Fills `inbox`, without waiting, or with `wait` waiting for the first datagram for [`PATIENCE`]. Returns how many
+        /// came: fewer than it can hold if that is all.
+        fn receive(&mut self, inbox: &mut Inbox, wait: bool) -> io::Result<usize>;
 
         /// Sends the first of `outbox`, as many as one call takes, without waiting, and returns how many batches went.
         fn send(&mut self, outbox: &Outbox) -> io::Result<usize>;

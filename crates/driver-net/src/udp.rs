@@ -8,7 +8,7 @@
 use crate::inbox::{Arrival, Datagram, Inbox, SLOT};
 use crate::outbox::{MAX_SEGMENTS, Outbox};
 use crate::sys;
-use crate::transport::{OpenError, Transport, sealed};
+use crate::transport::{OpenError, PATIENCE, Transport, sealed};
 use nix::libc;
 use quincunx_units::ByteCount;
 use std::io;
@@ -70,14 +70,8 @@ impl UdpTransport {
         let set_up = || -> io::Result<bool> {
             set(libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, libc::IP_PMTUDISC_DO)?;
             set(libc::IPPROTO_IP, libc::IP_RECVTOS, 1)?;
-            for (forced, plain, size) in [
-                (libc::SO_RCVBUFFORCE, libc::SO_RCVBUF, options.receive_buffer),
-                (libc::SO_SNDBUFFORCE, libc::SO_SNDBUF, options.send_buffer),
-            ] {
-                // The kernel doubles what it is given, to make up for its overhead.
-                let size = i32::try_from(size.bytes() / 2).unwrap_or(i32::MAX / 2);
-                set(libc::SOL_SOCKET, forced, size).or_else(|_| set(libc::SOL_SOCKET, plain, size))?;
-            }
+            socket.set_read_timeout(Some(PATIENCE))?;
+            sys::set_buffers(socket.as_fd(), options.receive_buffer, options.send_buffer)?;
             // Kernels before 4.18 cannot segment, before 5.0 not merge: then frames go one by one.
             let segments = sys::option(socket.as_fd(), libc::SOL_UDP, libc::UDP_SEGMENT).is_ok();
             if options.merge_received && set(libc::SOL_UDP, libc::UDP_GRO, 1).is_err() {
@@ -123,8 +117,8 @@ impl sealed::Transport for UdpTransport {
         self.socket.as_fd()
     }
 
-    fn receive(&mut self, inbox: &mut Inbox) -> io::Result<usize> {
-        self.receiver.receive(self.socket.as_fd(), inbox.refill(), SLOT, &mut self.arrivals)?;
+    fn receive(&mut self, inbox: &mut Inbox, wait: bool) -> io::Result<usize> {
+        self.receiver.receive(self.socket.as_fd(), inbox.refill(), SLOT, wait, &mut self.arrivals)?;
         for (index, arrival) in self.arrivals.iter().enumerate() {
             match arrival.source {
                 Some(source) if !arrival.truncated => {

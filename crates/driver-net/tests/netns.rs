@@ -3,7 +3,9 @@
 mod support;
 
 use quincunx_driver_net::netns::{Fabric, Layout, Place, available, sweep};
-use quincunx_driver_net::{Node, NodeOptions, Statistics, UdpOptions, UdpTransport};
+use quincunx_driver_net::{
+    Node, NodeOptions, PacketOptions, PacketTransport, Statistics, Transport, UdpOptions, UdpTransport,
+};
 use quincunx_engine::{Engine, PortId};
 use quincunx_units::{BitRate, Duration};
 use std::net::SocketAddrV4;
@@ -28,48 +30,88 @@ fn at(place: Place) -> SocketAddrV4 {
     SocketAddrV4::new(place.address(), support::PORT)
 }
 
-/// Sends `count` frames of `length` bytes between two places; returns both ends' statistics.
-fn transfer(fabric: &Fabric, from: Place, to: Place, count: u32, length: usize) -> [Statistics; 2] {
+fn udp(place: Place) -> UdpTransport {
+    UdpTransport::open(at(place), UdpOptions::default()).expect("the place's address")
+}
+
+fn plain_udp(place: Place) -> UdpTransport {
+    let options = UdpOptions { merge_sent: false, ..UdpOptions::default() };
+    UdpTransport::open(at(place), options).expect("the place's address")
+}
+
+fn packet(place: Place) -> PacketTransport {
+    PacketTransport::open(at(place), PacketOptions::new("eth0")).expect("the place's interface")
+}
+
+/// A transfer of `count` frames of `length` bytes, at most `window` of them on the way.
+#[derive(Clone, Copy)]
+struct Job {
+    count: u32,
+    length: usize,
+    window: u32,
+}
+
+/// What a node does in it.
+#[derive(Clone, Copy, PartialEq)]
+enum Role {
+    Sender,
+    Receiver,
+}
+
+/// Runs `job` from one place to the other, each with its kind of socket; returns both ends' statistics.
+fn transfer<A: Transport, B: Transport>(
+    fabric: &Fabric,
+    (from, open_from): (Place, fn(Place) -> A),
+    (to, open_to): (Place, fn(Place) -> B),
+    job: Job,
+) -> [Statistics; 2] {
     let ready = Barrier::new(2);
-    let run = |here: Place, peer: Place, sends: bool| {
-        fabric.enter(here).expect("the namespace is there");
-        let config = Config { ports: 1, window: 64, ack_every: 8, retry: Duration::from_millis(20) };
-        let engine = Transfer::new(config).expect("a valid configuration");
-        let transport = UdpTransport::open(at(here), UdpOptions::default()).expect("the place's address");
-        let codec = ToyCodec { peers: vec![at(peer)], tos: 0 };
-        let mut node = Node::new(engine, 1, codec, transport, NodeOptions::default()).expect("a node");
-        ready.wait();
-        if sends {
-            node.command(Command::Send { port: PortId(0), count, length }).expect("port 0 exists");
-        }
-        let limit = Duration::from_millis(30_000);
-        let done = |event| match event {
-            Event::Sent(_) if sends => Some((count, u64::from(count) * length as u64)),
-            Event::Received { frames, bytes, .. } if !sends => Some((frames, bytes)),
-            _ => None,
-        };
-        let result = node.run_until(limit, done).expect("the transfer ends");
-        assert_eq!(result, (count, u64::from(count) * length as u64));
-        if !sends {
-            // The last acknowledge may need to be sent again.
-            node.serve(Duration::from_millis(50)).expect("the receiver works");
-        }
-        *node.statistics()
-    };
     std::thread::scope(|scope| {
-        let receiver = scope.spawn(|| run(to, from, false));
-        let sender = scope.spawn(|| run(from, to, true));
+        let receiver = scope.spawn(|| run(fabric, [to, from], open_to, Role::Receiver, job, &ready));
+        let sender = scope.spawn(|| run(fabric, [from, to], open_from, Role::Sender, job, &ready));
         [sender.join().expect("the sender ends"), receiver.join().expect("the receiver ends")]
     })
+}
+
+fn run<T: Transport>(
+    fabric: &Fabric,
+    [here, peer]: [Place; 2],
+    open: fn(Place) -> T,
+    role: Role,
+    Job { count, length, window }: Job,
+    ready: &Barrier,
+) -> Statistics {
+    fabric.enter(here).expect("the namespace is there");
+    let config = Config { ports: 1, window, ack_every: 8, retry: Duration::from_millis(100) };
+    let engine = Transfer::new(config).expect("a valid configuration");
+    let codec = ToyCodec { peers: vec![at(peer)], tos: 0 };
+    let mut node = Node::new(engine, 1, codec, open(here), NodeOptions::default()).expect("a node");
+    ready.wait();
+    if role == Role::Sender {
+        node.command(Command::Send { port: PortId(0), count, length }).expect("port 0 exists");
+    }
+    let done = |event| match event {
+        Event::Sent(_) if role == Role::Sender => Some((count, u64::from(count) * length as u64)),
+        Event::Received { frames, bytes, .. } if role == Role::Receiver => Some((frames, bytes)),
+        _ => None,
+    };
+    let result = node.run_until(Duration::from_millis(30_000), done).expect("the transfer ends");
+    assert_eq!(result, (count, u64::from(count) * length as u64));
+    if role == Role::Receiver {
+        // The last acknowledge may need to be sent again.
+        node.serve(Duration::from_millis(50)).expect("the receiver works");
+    }
+    *node.statistics()
 }
 
 #[test]
 fn hosts_and_switches_of_a_tree_reach_each_other() {
     let Some(_leave) = leave() else { return };
     let fabric = Fabric::new(Layout::two_level(2, 1, 1500, None)).expect("a tree");
-    transfer(&fabric, Place::Host(0), Place::Host(1), 100, 1000);
-    transfer(&fabric, Place::Host(0), Place::Switch(1), 100, 1000);
-    transfer(&fabric, Place::Switch(2), Place::Switch(0), 100, 1000);
+    let job = Job { count: 100, length: 1000, window: 64 };
+    transfer(&fabric, (Place::Host(0), udp), (Place::Host(1), udp), job);
+    transfer(&fabric, (Place::Host(0), udp), (Place::Switch(1), udp), job);
+    transfer(&fabric, (Place::Switch(2), udp), (Place::Switch(0), udp), job);
 }
 
 #[test]
@@ -77,10 +119,40 @@ fn merged_datagrams_pass_a_limited_link_without_loss() {
     let Some(_leave) = leave() else { return };
     let rate = BitRate::new(500_000_000);
     let fabric = Fabric::new(Layout::star(2, 1500, rate)).expect("a star");
-    let [sent, received] = transfer(&fabric, Place::Host(0), Place::Host(1), 2000, 1400);
+    let job = Job { count: 2000, length: 1400, window: 64 };
+    let [sent, received] = transfer(&fabric, (Place::Host(0), udp), (Place::Host(1), udp), job);
     assert!(sent.sent.datagrams < 500, "merged on the way out: {sent:?}");
     assert!(received.received.datagrams < 500, "and still merged on arrival: {received:?}");
     assert_eq!(sent.sent.frames, 2000, "nothing had to be sent twice");
+}
+
+#[test]
+fn a_sender_faster_than_its_link_feels_it_and_loses_nothing() {
+    let Some(_leave) = leave() else { return };
+    let fabric = Fabric::new(Layout::star(2, 1500, BitRate::new(200_000_000))).expect("a star");
+    let job = Job { count: 3000, length: 1400, window: 3000 };
+    let [sent, _] = transfer(&fabric, (Place::Host(0), udp), (Place::Host(1), udp), job);
+    assert!(sent.send_blocked > 0, "{sent:?}");
+    assert_eq!(sent.sent.frames, 3000, "nothing had to be sent twice");
+}
+
+#[test]
+fn whole_ethernet_frames_carry_the_same_transfer() {
+    let Some(_leave) = leave() else { return };
+    let fabric = Fabric::new(Layout::star(2, 1500, None)).expect("a star");
+    let job = Job { count: 300, length: 1400, window: 64 };
+    let [sent, received] = transfer(&fabric, (Place::Host(0), packet), (Place::Host(1), packet), job);
+    assert_eq!((sent.sent.frames, sent.sent.bytes), (300, 300 * 1405));
+    assert_eq!((received.received.frames, received.received.bytes), (300, 300 * 1405));
+}
+
+#[test]
+fn ordinary_sockets_and_packet_sockets_understand_each_other() {
+    let Some(_leave) = leave() else { return };
+    let fabric = Fabric::new(Layout::star(2, 1500, None)).expect("a star");
+    let job = Job { count: 300, length: 1400, window: 64 };
+    transfer(&fabric, (Place::Host(0), plain_udp), (Place::Host(1), packet), job);
+    transfer(&fabric, (Place::Host(0), packet), (Place::Host(1), plain_udp), job);
 }
 
 #[test]
