@@ -36,7 +36,7 @@ pub use datagram::{
 };
 pub use error::ParseError;
 pub use ethernet::{EthernetRepr, MacAddress};
-pub use frame::{Envelope, HEADERS_BELOW_BTH, emit_frame, frame_length, parse_frame};
+pub use frame::{Envelope, HEADERS_BELOW_BTH, emit_frame, emit_headers, frame_length, parse_frame};
 pub use psn::{Psn, SequenceNumber};
 pub use roce::{
     Aeth, AtomicEth, Deth, Endpoint, MAX_QPN, NakCode, Operation, Position, QpNumber, Reth, RoceHeader,
