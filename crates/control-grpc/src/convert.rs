@@ -10,6 +10,9 @@ use quincunx_control::{
 use quincunx_units::{ByteCount, Duration};
 use quincunx_wire::{Endpoint, MAX_QPN, Psn, QpNumber};
 
+#[cfg(test)]
+mod tests;
+
 /// A message that makes no sense: its sender has another version of the protocol, or a fault.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("expected {expected} in the field {field}, found {found}; run the same version at both ends")]
@@ -171,12 +174,9 @@ fn encode_parameters(parameters: &GroupParameters) -> proto::GroupParameters {
 
 fn decode_parameters(parameters: Option<proto::GroupParameters>) -> Decoded<GroupParameters> {
     let parameters = present("parameters", parameters)?;
-    if parameters.message_packets.checked_mul(parameters.window_messages).is_none_or(|window| window == 0) {
-        return wrong(
-            "parameters.window_messages",
-            "a window of 1 to 2^32 - 1 packets",
-            parameters.window_messages,
-        );
+    let window = u64::from(parameters.message_packets) * u64::from(parameters.window_messages);
+    if window == 0 || window > GroupParameters::MAX_WINDOW_PACKETS {
+        return wrong("parameters.window_messages", "a window of 1 to 4194304 packets", window);
     }
     Ok(GroupParameters {
         group: GroupId(parameters.group),
@@ -217,6 +217,9 @@ fn decode_switch(context: proto::SwitchContext) -> Decoded<SwitchContext> {
             peer: decode_peer(edge.peer)?,
         })
     };
+    if context.edges.len() > usize::from(u16::MAX) {
+        return wrong("edges", "at most 65535 edges", context.edges.len());
+    }
     let edges = each(context.edges, edge)?;
     let index = |field, index: u32| match u16::try_from(index) {
         Ok(index) if usize::from(index) < edges.len() => Ok(index),

@@ -110,6 +110,10 @@ pub struct QueuePairContext {
 }
 
 impl GroupParameters {
+    /// The largest window: two of them (Mode-II's buffer) are half the PSN space, so that an old packet is never taken
+    /// for a new one.
+    pub const MAX_WINDOW_PACKETS: u64 = 1 << 22;
+
     /// Packets that a rank may have outstanding: M times W.
     pub fn window_packets(&self) -> u32 {
         self.message_packets * self.window_messages
