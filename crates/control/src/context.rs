@@ -89,8 +89,8 @@ pub struct RankContext {
     pub design: Design,
     /// Which rank this is.
     pub rank: Rank,
-    /// EPIC: one, to the leaf switch. Ring: to the next rank, then to the previous one (two also between two ranks).
-    /// Tree and direct: to every other rank, in rank order. A group of one needs none among hosts.
+    /// EPIC: one, to the leaf switch. Ring: to the next rank, then to the previous one (one between two ranks). Tree
+    /// and direct: to every other rank, in rank order. A group of one needs none among hosts.
     pub queue_pairs: Vec<QueuePairContext>,
 }
 

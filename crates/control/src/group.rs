@@ -76,8 +76,8 @@ pub struct GroupSummary {
     pub switches: Vec<Holding>,
 }
 
-/// What IPv4 lets a packet carry, less all headers, in whole elements.
-const MAX_MTU: u64 = 65_280;
+/// The largest path MTU of a queue pair.
+const MAX_MTU: u64 = 4096;
 
 impl GroupRequest {
     /// Refuses what no set of nodes could carry out.
@@ -95,7 +95,7 @@ impl GroupRequest {
         }
         let mtu = self.mtu.bytes();
         if mtu == 0 || mtu > MAX_MTU || !mtu.is_multiple_of(4) {
-            let expected = "a multiple of 4 bytes up to 65280";
+            let expected = "a multiple of 4 bytes up to 4096";
             return Err(parameter("an MTU", expected, self.mtu.to_string()));
         }
         let window = u64::from(self.message_packets) * u64::from(self.window_messages);

@@ -58,7 +58,7 @@ fn contexts_carry_what_was_asked_for_and_the_operators_retry() {
     assert_eq!(parameters.mtu, ByteCount::new(1024));
     assert_eq!((parameters.message_packets, parameters.window_messages), (2, 4));
     assert_eq!(parameters.retry, Retry { timeout: Duration::from_millis(20), count: 100 });
-    assert_eq!((context.mode, context.slots), (Mode::Translated, 16));
+    assert_eq!((context.mode, context.slots), (Mode::II, 16));
 }
 
 #[test]
@@ -274,7 +274,7 @@ fn a_host_without_queue_pairs_is_an_error() {
 fn a_switch_that_cannot_run_the_mode_does_not_count() {
     let mut site = Site::new(1, 2);
     let mut simple = switch(1);
-    simple.modes = [Mode::Translated].into();
+    simple.modes = [Mode::II].into();
     site.manager.attach(simple).unwrap();
     let error = site.begin(&request(2, "epic-1", "tree-1x2")).unwrap_err();
     assert_eq!(
@@ -333,6 +333,7 @@ fn senseless_requests_are_refused_and_leave_nothing_behind() {
         (with(&|w| w.members[1] = "s9".into()), "expected a host as member \"s9\", found a switch"),
         (with(&|w| w.mtu = ByteCount::new(0)), "expected an MTU of a multiple of 4 bytes"),
         (with(&|w| w.mtu = ByteCount::new(1022)), "expected an MTU of a multiple of 4 bytes"),
+        (with(&|w| w.mtu = ByteCount::new(8192)), "expected an MTU of a multiple of 4 bytes up to 4096"),
         (with(&|w| w.window_messages = 0), "expected a window of 1 to 4194304 packets"),
         (with(&|w| w.message_packets = u32::MAX), "expected a window of 1 to 4194304 packets"),
         (request(2, "epic-2", "star-8"), "expected a tree of 2 ranks, found star-8 with 8"),

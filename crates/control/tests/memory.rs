@@ -31,42 +31,42 @@ fn a_window_is_messages_times_packets() {
 
 #[test]
 fn mode_i_counts_slots_in_messages() {
-    assert_eq!(slots(Mode::Terminated, &parameters(false)), 4);
+    assert_eq!(slots(Mode::I, &parameters(false)), 4);
 }
 
 #[test]
 fn mode_ii_has_twice_the_window_and_mode_iii_the_window_in_each_pipe() {
-    assert_eq!(slots(Mode::Translated, &parameters(false)), 16);
-    assert_eq!(slots(Mode::Augmented, &parameters(false)), 8);
+    assert_eq!(slots(Mode::II, &parameters(false)), 16);
+    assert_eq!(slots(Mode::III, &parameters(false)), 8);
 }
 
 #[test]
 fn mode_i_takes_a_window_for_each_edge_and_one_more() {
-    assert_eq!(bytes(Mode::Terminated, false, 3, false), 4 * 8 * PACKET);
-    assert_eq!(bytes(Mode::Terminated, false, 3, true), 5 * 8 * PACKET);
+    assert_eq!(bytes(Mode::I, false, 3, false), 4 * 8 * PACKET);
+    assert_eq!(bytes(Mode::I, false, 3, true), 5 * 8 * PACKET);
 }
 
 #[test]
 fn mode_ii_takes_packets_and_degrees() {
-    assert_eq!(bytes(Mode::Translated, false, 3, true), 16 * (PACKET + DEGREE));
+    assert_eq!(bytes(Mode::II, false, 3, true), 16 * (PACKET + DEGREE));
 }
 
 #[test]
 fn mode_iii_takes_packets_and_degrees_in_two_pipes() {
-    assert_eq!(bytes(Mode::Augmented, false, 3, true), 2 * 8 * (PACKET + DEGREE));
+    assert_eq!(bytes(Mode::III, false, 3, true), 2 * 8 * (PACKET + DEGREE));
 }
 
 #[test]
 fn reproducible_keeps_the_packets_of_each_child() {
-    assert_eq!(bytes(Mode::Translated, true, 3, true), 16 * (3 * PACKET + DEGREE));
-    assert_eq!(bytes(Mode::Augmented, true, 3, true), 8 * (3 * PACKET + DEGREE) + 8 * (PACKET + DEGREE));
-    assert_eq!(bytes(Mode::Terminated, true, 3, true), bytes(Mode::Terminated, false, 3, true));
+    assert_eq!(bytes(Mode::II, true, 3, true), 16 * (3 * PACKET + DEGREE));
+    assert_eq!(bytes(Mode::III, true, 3, true), 8 * (3 * PACKET + DEGREE) + 8 * (PACKET + DEGREE));
+    assert_eq!(bytes(Mode::I, true, 3, true), bytes(Mode::I, false, 3, true));
 }
 
 #[test]
 fn the_largest_window_does_not_overflow() {
     let mut largest = parameters(true);
     (largest.message_packets, largest.window_messages) = (1 << 22, 1);
-    assert_eq!(slots(Mode::Translated, &largest), 1 << 23);
-    assert!(switch_memory(Mode::Translated, &largest, u16::MAX, true) > ByteCount::new(1 << 48));
+    assert_eq!(slots(Mode::II, &largest), 1 << 23);
+    assert!(switch_memory(Mode::II, &largest, u16::MAX, true) > ByteCount::new(1 << 48));
 }

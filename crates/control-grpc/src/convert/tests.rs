@@ -51,7 +51,7 @@ prop_compose! {
     ) -> SwitchContext {
         let index = |index: &prop::sample::Index| index.index(edges.len()) as u16;
         SwitchContext {
-            mode: if let Design::Epic(mode) = design { mode } else { Mode::Terminated },
+            mode: if let Design::Epic(mode) = design { mode } else { Mode::I },
             slots,
             parent: parent.as_ref().map(index),
             toward: toward.iter().take(parameters.ranks.into()).map(index).collect(),
@@ -126,7 +126,7 @@ proptest! {
         is_switch: bool,
         (ip, max_endpoints, memory) in any::<(u32, u32, u64)>(),
         modes in prop::collection::btree_set(
-            prop::sample::select(vec![Mode::Terminated, Mode::Translated, Mode::Augmented]), 0..3),
+            prop::sample::select(vec![Mode::I, Mode::II, Mode::III]), 0..3),
     ) {
         let role = if is_switch { Role::Switch } else { Role::Host };
         let (address, memory) = (Ipv4Addr::from_bits(ip), ByteCount::new(memory));

@@ -30,7 +30,7 @@ pub(crate) fn switch(number: u8) -> NodeDescription {
         name: format!("s{number}"),
         role: Role::Switch,
         address: Ipv4Addr::new(127, 0, 2, number),
-        modes: [Mode::Terminated, Mode::Translated, Mode::Augmented].into(),
+        modes: [Mode::I, Mode::II, Mode::III].into(),
         max_endpoints: 16,
         memory: ByteCount::new(1 << 20),
     }
