@@ -10,6 +10,9 @@ use quincunx_control::{
 use quincunx_units::{ByteCount, Duration};
 use quincunx_wire::{Endpoint, MAX_QPN, Psn, QpNumber};
 
+#[cfg(test)]
+mod tests;
+
 /// A message that makes no sense: its sender has another version of the protocol, or a fault.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("expected {expected} in the field {field}, found {found}; run the same version at both ends")]
@@ -48,27 +51,27 @@ fn each<T, U>(values: Vec<T>, decode: impl Fn(T) -> Decoded<U>) -> Decoded<Vec<U
 
 pub(crate) fn encode_mode(mode: Mode) -> i32 {
     let mode = match mode {
-        Mode::Terminated => proto::Mode::I,
-        Mode::Translated => proto::Mode::Ii,
-        Mode::Augmented => proto::Mode::Iii,
+        Mode::I => proto::Mode::I,
+        Mode::II => proto::Mode::Ii,
+        Mode::III => proto::Mode::Iii,
     };
     mode.into()
 }
 
 fn decode_mode(mode: i32) -> Decoded<Mode> {
     match proto::Mode::try_from(mode) {
-        Ok(proto::Mode::I) => Ok(Mode::Terminated),
-        Ok(proto::Mode::Ii) => Ok(Mode::Translated),
-        Ok(proto::Mode::Iii) => Ok(Mode::Augmented),
+        Ok(proto::Mode::I) => Ok(Mode::I),
+        Ok(proto::Mode::Ii) => Ok(Mode::II),
+        Ok(proto::Mode::Iii) => Ok(Mode::III),
         Ok(proto::Mode::Unspecified) | Err(_) => wrong("mode", "mode 1, 2 or 3", mode),
     }
 }
 
 pub(crate) fn encode_design(design: Design) -> i32 {
     let design = match design {
-        Design::Epic(Mode::Terminated) => proto::Design::Epic1,
-        Design::Epic(Mode::Translated) => proto::Design::Epic2,
-        Design::Epic(Mode::Augmented) => proto::Design::Epic3,
+        Design::Epic(Mode::I) => proto::Design::Epic1,
+        Design::Epic(Mode::II) => proto::Design::Epic2,
+        Design::Epic(Mode::III) => proto::Design::Epic3,
         Design::Host(HostDesign::Ring) => proto::Design::Ring,
         Design::Host(HostDesign::Tree) => proto::Design::Tree,
         Design::Host(HostDesign::Direct) => proto::Design::Direct,
@@ -78,9 +81,9 @@ pub(crate) fn encode_design(design: Design) -> i32 {
 
 pub(crate) fn decode_design(design: i32) -> Decoded<Design> {
     match proto::Design::try_from(design) {
-        Ok(proto::Design::Epic1) => Ok(Design::Epic(Mode::Terminated)),
-        Ok(proto::Design::Epic2) => Ok(Design::Epic(Mode::Translated)),
-        Ok(proto::Design::Epic3) => Ok(Design::Epic(Mode::Augmented)),
+        Ok(proto::Design::Epic1) => Ok(Design::Epic(Mode::I)),
+        Ok(proto::Design::Epic2) => Ok(Design::Epic(Mode::II)),
+        Ok(proto::Design::Epic3) => Ok(Design::Epic(Mode::III)),
         Ok(proto::Design::Ring) => Ok(Design::Host(HostDesign::Ring)),
         Ok(proto::Design::Tree) => Ok(Design::Host(HostDesign::Tree)),
         Ok(proto::Design::Direct) => Ok(Design::Host(HostDesign::Direct)),
@@ -171,12 +174,9 @@ fn encode_parameters(parameters: &GroupParameters) -> proto::GroupParameters {
 
 fn decode_parameters(parameters: Option<proto::GroupParameters>) -> Decoded<GroupParameters> {
     let parameters = present("parameters", parameters)?;
-    if parameters.message_packets.checked_mul(parameters.window_messages).is_none_or(|window| window == 0) {
-        return wrong(
-            "parameters.window_messages",
-            "a window of 1 to 2^32 - 1 packets",
-            parameters.window_messages,
-        );
+    let window = u64::from(parameters.message_packets) * u64::from(parameters.window_messages);
+    if window == 0 || window > GroupParameters::MAX_WINDOW_PACKETS {
+        return wrong("parameters.window_messages", "a window of 1 to 4194304 packets", window);
     }
     Ok(GroupParameters {
         group: GroupId(parameters.group),
@@ -217,6 +217,9 @@ fn decode_switch(context: proto::SwitchContext) -> Decoded<SwitchContext> {
             peer: decode_peer(edge.peer)?,
         })
     };
+    if context.edges.len() > usize::from(u16::MAX) {
+        return wrong("edges", "at most 65535 edges", context.edges.len());
+    }
     let edges = each(context.edges, edge)?;
     let index = |field, index: u32| match u16::try_from(index) {
         Ok(index) if usize::from(index) < edges.len() => Ok(index),

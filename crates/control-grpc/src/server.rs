@@ -65,7 +65,7 @@ impl ManagerServer {
             let serving = tonic::transport::Server::builder()
                 .http2_keepalive_interval(half)
                 .http2_keepalive_timeout(half)
-                .serve_with_incoming_shutdown(service, incoming, std::future::pending());
+                .serve_with_incoming(service, incoming);
             // Dropping the server, rather than waiting for nodes to leave, ends their streams: they notice.
             runtime.block_on(async {
                 let mut serving = std::pin::pin!(serving);

@@ -80,7 +80,7 @@ fn when_a_node_drops_out_the_others_are_told_who() {
 
 #[test]
 fn a_node_that_hangs_is_noticed_by_keep_alive() {
-    let config = ServerConfig { keep_alive: Duration::from_millis(200), ..ServerConfig::default() };
+    let config = ServerConfig { keep_alive: Duration::from_secs(1), ..ServerConfig::default() };
     let cluster = Cluster::start(1, 1, config);
     let hung = cluster.attach_hanging("rank-1");
     let group = cluster.begin_group(&request(2, "epic-1", "star"));
@@ -124,7 +124,7 @@ fn a_node_that_refuses_its_context_ends_the_request() {
 #[test]
 fn a_group_whose_caller_gives_up_is_taken_back() {
     let cluster = Cluster::start(1, 1, ServerConfig::default());
-    let config = ClientConfig { call_timeout: Duration::from_millis(50), ..ClientConfig::default() };
+    let config = ClientConfig { call_timeout: Duration::from_millis(500), ..ClientConfig::default() };
     let hasty = ControlClient::connect(cluster.address(), config).unwrap();
     let error = hasty.init_group(&request(1, "epic-3", "star")).unwrap_err();
     assert!(matches!(error, ClientError::TimedOut { call: "InitGroup", .. }), "{error}");

@@ -100,7 +100,9 @@ pub fn host_contexts(
         contexts[usize::from(b)].queue_pairs.push(pair(at_b, at_a, a));
     };
     match design {
-        HostDesign::Ring if ranks > 1 => {
+        // Two ranks are each other's next and previous: one connection, as for any pair.
+        HostDesign::Ring if ranks == 2 => connect(0, 1),
+        HostDesign::Ring if ranks > 2 => {
             for rank in 0..ranks {
                 connect(rank, (rank + 1) % ranks);
             }
@@ -125,8 +127,7 @@ pub fn host_contexts(
 /// How many queue pairs each rank has in a group among hosts.
 pub(crate) fn host_endpoints(design: HostDesign, ranks: u16) -> u32 {
     match design {
-        HostDesign::Ring if ranks > 1 => 2,
-        HostDesign::Ring => 0,
+        HostDesign::Ring => (u32::from(ranks) - 1).min(2),
         HostDesign::Tree | HostDesign::Direct => u32::from(ranks) - 1,
     }
 }

@@ -89,8 +89,8 @@ pub struct RankContext {
     pub design: Design,
     /// Which rank this is.
     pub rank: Rank,
-    /// EPIC: one, to the leaf switch. Ring: to the next rank, then to the previous one (two also between two ranks).
-    /// Tree and direct: to every other rank, in rank order. A group of one needs none among hosts.
+    /// EPIC: one, to the leaf switch. Ring: to the next rank, then to the previous one (one between two ranks). Tree
+    /// and direct: to every other rank, in rank order. A group of one needs none among hosts.
     pub queue_pairs: Vec<QueuePairContext>,
 }
 
@@ -110,6 +110,10 @@ pub struct QueuePairContext {
 }
 
 impl GroupParameters {
+    /// The largest window: two of them (Mode-II's buffer) are half the PSN space, so that an old packet is never taken
+    /// for a new one.
+    pub const MAX_WINDOW_PACKETS: u64 = 1 << 22;
+
     /// Packets that a rank may have outstanding: M times W.
     pub fn window_packets(&self) -> u32 {
         self.message_packets * self.window_messages

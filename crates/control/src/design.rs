@@ -7,12 +7,12 @@ use core::str::FromStr;
 /// How an EPIC switch realises the IncTree (EPIC 4.2 to 4.4).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Mode {
-    /// Mode-I: connections end at the switch.
-    Terminated,
-    /// Mode-II: connections are translated; the hosts retransmit.
-    Translated,
-    /// Mode-III: connections are augmented with pipes; every hop retransmits.
-    Augmented,
+    /// Connection terminated: connections end at the switch.
+    I,
+    /// Connection translated: headers are rewritten; the hosts retransmit.
+    II,
+    /// Connection augmented: packets pass through pipes; every hop retransmits.
+    III,
 }
 
 /// A collective among hosts alone.
@@ -46,9 +46,9 @@ pub struct ParseDesignError {
 impl Design {
     /// All designs with their names.
     const NAMES: [(&'static str, Self); 6] = [
-        ("epic-1", Self::Epic(Mode::Terminated)),
-        ("epic-2", Self::Epic(Mode::Translated)),
-        ("epic-3", Self::Epic(Mode::Augmented)),
+        ("epic-1", Self::Epic(Mode::I)),
+        ("epic-2", Self::Epic(Mode::II)),
+        ("epic-3", Self::Epic(Mode::III)),
         ("ring", Self::Host(HostDesign::Ring)),
         ("tree", Self::Host(HostDesign::Tree)),
         ("direct", Self::Host(HostDesign::Direct)),

@@ -1,6 +1,6 @@
 //! Groups as their users and operators see them.
 
-use crate::{Design, Fallback, GroupId, InitGroupError};
+use crate::{Design, Fallback, GroupId, GroupParameters, InitGroupError};
 use alloc::collections::BTreeSet;
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -76,11 +76,8 @@ pub struct GroupSummary {
     pub switches: Vec<Holding>,
 }
 
-/// Half the PSN space: a window of slots must fit, or old and new packets look alike.
-const MAX_WINDOW_PACKETS: u64 = 1 << 22;
-
-/// What IPv4 lets a packet carry, less all headers, in whole elements.
-const MAX_MTU: u64 = 65_280;
+/// The largest path MTU of a queue pair.
+const MAX_MTU: u64 = 4096;
 
 impl GroupRequest {
     /// Refuses what no set of nodes could carry out.
@@ -98,11 +95,11 @@ impl GroupRequest {
         }
         let mtu = self.mtu.bytes();
         if mtu == 0 || mtu > MAX_MTU || !mtu.is_multiple_of(4) {
-            let expected = "a multiple of 4 bytes up to 65280";
+            let expected = "a multiple of 4 bytes up to 4096";
             return Err(parameter("an MTU", expected, self.mtu.to_string()));
         }
         let window = u64::from(self.message_packets) * u64::from(self.window_messages);
-        if window == 0 || window > MAX_WINDOW_PACKETS {
+        if window == 0 || window > GroupParameters::MAX_WINDOW_PACKETS {
             let found = format!("{} packets times {} messages", self.message_packets, self.window_messages);
             return Err(parameter("a window", "1 to 4194304 packets", found));
         }

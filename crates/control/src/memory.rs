@@ -10,9 +10,9 @@ const DEGREE_BYTES: u64 = 4;
 /// messages.
 pub fn slots(mode: Mode, parameters: &GroupParameters) -> u32 {
     match mode {
-        Mode::Terminated => parameters.window_messages,
-        Mode::Translated => 2 * parameters.window_packets(),
-        Mode::Augmented => parameters.window_packets(),
+        Mode::I => parameters.window_messages,
+        Mode::II => 2 * parameters.window_packets(),
+        Mode::III => parameters.window_packets(),
     }
 }
 
@@ -27,11 +27,11 @@ pub fn switch_memory(mode: Mode, parameters: &GroupParameters, children: u16, ha
     let copies = if parameters.reproducible { u64::from(children) } else { 1 };
     let buffer = |copies| parameters.mtu * packets * copies + ByteCount::new(DEGREE_BYTES * packets);
     match mode {
-        Mode::Terminated => {
+        Mode::I => {
             let degree = u64::from(children) + u64::from(has_parent);
             parameters.mtu * u64::from(parameters.window_packets()) * (degree + 1)
         }
-        Mode::Translated => buffer(copies),
-        Mode::Augmented => buffer(copies) + buffer(1),
+        Mode::II => buffer(copies),
+        Mode::III => buffer(copies) + buffer(1),
     }
 }

@@ -44,7 +44,7 @@ fn switch(number: u8) -> NodeDescription {
         name: format!("switch-{number}"),
         role: Role::Switch,
         address: Ipv4Addr::new(127, 0, 2, number),
-        modes: [Mode::Terminated, Mode::Translated, Mode::Augmented].into(),
+        modes: [Mode::I, Mode::II, Mode::III].into(),
         max_endpoints: 64,
         memory: ByteCount::new(1 << 20),
     }
@@ -104,14 +104,8 @@ impl Cluster {
         self.nodes.remove(node).unwrap()
     }
 
-    /// A node whose process stops running, with its connection open.
-    pub(crate) fn attach_hanging(&self, name: &str) -> impl Drop + use<> {
-        struct Hung(
-            #[expect(dead_code, reason = "held, so that its connection stays open")] tokio::runtime::Runtime,
-        );
-        impl Drop for Hung {
-            fn drop(&mut self) {}
-        }
+    /// A node whose process stops running, with its connection open for as long as the runtime is held.
+    pub(crate) fn attach_hanging(&self, name: &str) -> tokio::runtime::Runtime {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let mut node = host(200);
         node.name = name.to_string();
@@ -131,7 +125,7 @@ impl Cluster {
         });
         // From here on nobody polls the connection.
         std::mem::forget(stream);
-        Hung(runtime)
+        runtime
     }
 
     /// The next instruction to a node.

@@ -7,7 +7,7 @@ use core::net::Ipv4Addr;
 use quincunx_units::ByteCount;
 use quincunx_wire::{Endpoint, MAX_QPN, QpNumber};
 
-/// Queue pairs 0 and 1 have a meaning of their own (InfiniBand Architecture 3.9); the next few are left to whatever
+/// Queue pairs 0 and 1 have a meaning of their own; the next few are left to whatever
 /// else runs at the address.
 const FIRST_QP: u32 = 16;
 
