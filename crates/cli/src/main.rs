@@ -1,1 +1,73 @@
-fn main() {}
+//! The `quincunx` command: reads arguments, calls the rooms that do the work, prints what they say.
+//!
+//! Exit status: 0 done and right, 1 a wrong result, 2 bad arguments or input.
+
+mod demo;
+mod nodes;
+mod perf;
+mod progress;
+
+use clap::{Parser, Subcommand};
+use std::process::ExitCode;
+
+/// Collectives computed inside the network.
+#[derive(Parser)]
+#[command(name = "quincunx", version, max_term_width = 100, after_help = EXAMPLES)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+const EXAMPLES: &str = "Examples:
+  quincunx demo                                  all primitives, all modes, on this machine
+  quincunx perf all_reduce --design epic-3,ring --sizes 4KiB:16MiB:4
+  quincunx perf all_reduce --link netns --rate 500Mbit/s --design epic-3    (as root)
+  quincunx manager --listen 10.0.0.9:4790        then, on other machines:
+  quincunx switch --name leaf1 --address 10.0.0.1 --manager 10.0.0.9:4790";
+
+#[derive(Subcommand)]
+enum Command {
+    /// Run every primitive in every mode over real frames on this machine, and check every result
+    Demo(demo::Demo),
+    /// Measure a collective over real processes, in the columns of nccl-tests
+    Perf(Box<perf::Perf>),
+    /// Serve the control plane: who is there, which groups are where
+    Manager(nodes::Manager),
+    /// Be a switch: aggregate and replicate for the groups that the manager installs
+    Switch(nodes::Switch),
+    /// Be a rank of `perf` and `demo`: takes a plan on standard input
+    #[command(hide = true)]
+    Rank(nodes::Rank),
+}
+
+/// What a command came to.
+enum Failure {
+    /// A wrong result.
+    Wrong(String),
+    /// Bad arguments or input, or no way to do what was asked.
+    Input(String),
+}
+
+impl Failure {
+    /// What a room could not do, in its own words.
+    fn input(error: impl std::fmt::Display) -> Self {
+        Self::Input(error.to_string())
+    }
+}
+
+fn main() -> ExitCode {
+    let done = match Cli::parse().command {
+        Command::Demo(demo) => demo.run(),
+        Command::Perf(perf) => perf.run(),
+        Command::Manager(manager) => manager.run(),
+        Command::Switch(switch) => switch.run(),
+        Command::Rank(rank) => rank.run(),
+    };
+    let (message, status) = match done {
+        Ok(()) => return ExitCode::SUCCESS,
+        Err(Failure::Wrong(message)) => (message, 1),
+        Err(Failure::Input(message)) => (message, 2),
+    };
+    progress::print_error(&message);
+    ExitCode::from(status)
+}

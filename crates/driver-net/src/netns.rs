@@ -2,7 +2,7 @@
 //!
 //! Each host is a namespace with an interface `eth0`; each switch is one with a bridge `br0` that joins its links and
 //! holds the switch's own address, so that hosts reach both each other and the switch. All addresses are in 10.77.0.0/24:
-//! hosts count up from .1, switches down from .254. Needs root and iproute2. Names begin with the maker's process id, so
+//! hosts count up from .1, switches up from .192. Needs root and iproute2. Names begin with the maker's process id, so
 //! fabrics of processes that died can be told and swept.
 
 use nix::sched::{CloneFlags, setns};
@@ -15,8 +15,14 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Addresses for hosts and switches together: what a /24 holds.
-const MAX_PLACES: usize = 254;
+/// As many hosts as there are addresses before the first switch.
+const MAX_HOSTS: usize = FIRST_SWITCH as usize - 1;
+
+/// Last byte of the first switch's address.
+const FIRST_SWITCH: u8 = 192;
+
+/// As many switches as there are addresses from the first one on.
+const MAX_SWITCHES: usize = 255 - FIRST_SWITCH as usize;
 
 /// A merged datagram is up to 64 KiB and passes a rate limiter whole or not at all.
 const BURST: &str = "128kb";
@@ -65,11 +71,11 @@ pub enum Place {
 }
 
 impl Place {
-    /// Its address: hosts from 10.77.0.1 up, switches from 10.77.0.254 down.
+    /// Its address: hosts from 10.77.0.1 up, switches from 10.77.0.192 up.
     pub fn address(self) -> Ipv4Addr {
         match self {
             Self::Host(index) => Ipv4Addr::new(10, 77, 0, 1 + index as u8),
-            Self::Switch(index) => Ipv4Addr::new(10, 77, 0, 254 - index as u8),
+            Self::Switch(index) => Ipv4Addr::new(10, 77, 0, FIRST_SWITCH + index as u8),
         }
     }
 }
@@ -117,9 +123,9 @@ impl Layout {
         if let Some(host) = self.hosts.iter().position(|switch| *switch >= self.parents.len()) {
             return wrong("every host at a switch", format!("host {host} at switch {}", self.hosts[host]));
         }
-        let places = self.parents.len() + self.hosts.len();
-        if places > MAX_PLACES {
-            return wrong("at most 254 hosts and switches", places.to_string());
+        let (hosts, switches) = (self.hosts.len(), self.parents.len());
+        if hosts > MAX_HOSTS || switches > MAX_SWITCHES {
+            return wrong("at most 191 hosts and 63 switches", format!("{hosts} hosts and {switches} switches"));
         }
         Ok(())
     }
@@ -371,7 +377,7 @@ mod tests {
         assert_eq!(layout.hosts, [1, 1, 2, 2]);
         assert_eq!(layout.parents, [None, Some(0), Some(0)]);
         assert_eq!(Place::Host(3).address(), Ipv4Addr::new(10, 77, 0, 4));
-        assert_eq!(Place::Switch(2).address(), Ipv4Addr::new(10, 77, 0, 252));
+        assert_eq!(Place::Switch(2).address(), Ipv4Addr::new(10, 77, 0, 194));
     }
 
     #[test]

@@ -218,7 +218,7 @@ fn measure(rank: &mut Rank, group: &JoinedGroup, case: &Case, plan: &Plan) -> Re
             compared += (expected.length() / data_type.size()) as u64;
         }
     };
-    let mut once = |rank: &mut Rank, buffers: &mut Finished| {
+    let once = |rank: &mut Rank, buffers: &mut Finished| {
         let Finished { input, output } = std::mem::replace(
             buffers,
             Finished { input: Numbers::zeroed(0), output: Numbers::zeroed(0) },

@@ -7,7 +7,7 @@ use quincunx_wire::{ParseError, RoceHeader, UdpPath, emit_datagram, parse_datagr
 use std::net::SocketAddrV4;
 
 /// UDP port of RoCEv2 (InfiniBand Architecture annex A17).
-pub const ROCE_PORT: u16 = 4791;
+pub(crate) const ROCE_PORT: u16 = 4791;
 
 /// The longest datagram: headers, 4096 bytes of payload, ICRC.
 const FRAME_LIMIT: usize = 4096 + 64;

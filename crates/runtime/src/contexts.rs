@@ -43,9 +43,9 @@ pub fn switch_group(context: &SwitchContext) -> GroupConfig {
         group: GroupId(parameters.group.0),
         ranks: parameters.ranks,
         mode: match context.mode {
-            Mode::Terminated => quincunx_epic::Mode::I,
-            Mode::Translated => quincunx_epic::Mode::II,
-            Mode::Augmented => quincunx_epic::Mode::III,
+            Mode::I => quincunx_epic::Mode::I,
+            Mode::II => quincunx_epic::Mode::II,
+            Mode::III => quincunx_epic::Mode::III,
         },
         mtu: parameters.mtu.as_usize(),
         window: parameters.window_packets(),
@@ -71,7 +71,7 @@ pub fn host_group(context: &RankContext) -> Result<HostGroup<Programs>, ContextE
             mtu: parameters.mtu.as_usize(),
             message: parameters.message_packets,
             window: parameters.window_messages,
-            synchronize_psn: mode != Mode::Terminated,
+            synchronize_psn: mode != Mode::I,
         })?),
         Design::Host(design) => {
             let algorithm = match design {

@@ -1,0 +1,175 @@
+//! The processes of a fabric: manager, switch, rank.
+
+use clap::Args;
+use quincunx_control::{ManagerConfig, Mode, NodeDescription, Retry, Role};
+use quincunx_control_grpc::{ClientConfig, ManagerServer, ServerConfig};
+use quincunx_driver_net::{Faults, NodeOptions, Probability, UdpOptions};
+use quincunx_perf::{Plan, work};
+use quincunx_runtime::{ProcessOptions, serve_switch};
+use quincunx_units::{ByteCount, Duration};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::path::PathBuf;
+
+use crate::Failure;
+
+/// `quincunx manager`.
+#[derive(Args)]
+#[command(after_help = "Example:\n  quincunx manager --listen 10.0.0.9:4790")]
+pub(crate) struct Manager {
+    /// Where to serve; port 0 lets the system choose, and the choice is printed
+    #[arg(long, default_value = "127.0.0.1:4790")]
+    listen: SocketAddr,
+    /// Time without an acknowledge after which senders send again
+    #[arg(long, default_value = "20ms")]
+    retry_timeout: Duration,
+    /// Time-outs in a row after which a peer counts as dead
+    #[arg(long, default_value_t = 100)]
+    retry_count: u8,
+    /// Silence after which a node counts as gone
+    #[arg(long, default_value = "2s")]
+    keep_alive: Duration,
+}
+
+impl Manager {
+    pub(crate) fn run(self) -> Result<(), Failure> {
+        let listener = TcpListener::bind(self.listen).map_err(|error| {
+            Failure::Input(format!(
+                "expected to listen at {}, found \"{error}\"; choose another --listen address",
+                self.listen
+            ))
+        })?;
+        let retry = Retry { timeout: self.retry_timeout, count: self.retry_count };
+        let config = ServerConfig {
+            manager: ManagerConfig { retry, ..ManagerConfig::default() },
+            keep_alive: self.keep_alive,
+        };
+        let server = ManagerServer::start(listener, config).map_err(Failure::input)?;
+        println!("manager listens at {}", server.address());
+        server.join().map_err(Failure::input)
+    }
+}
+
+/// What switches and ranks have in common.
+#[derive(Args)]
+pub(crate) struct Node {
+    /// The node's name, unlike any other's
+    #[arg(long)]
+    name: String,
+    /// The IPv4 address that its frames come from and go to, UDP port 4791
+    #[arg(long)]
+    address: Ipv4Addr,
+    /// Where the manager serves
+    #[arg(long, default_value = "127.0.0.1:4790")]
+    manager: SocketAddr,
+    #[command(flatten)]
+    tuning: Tuning,
+    /// Write all frames to this file (pcapng, for Wireshark)
+    #[arg(long)]
+    pcap: Option<PathBuf>,
+}
+
+/// How a node's loop runs.
+#[derive(Args, Clone)]
+pub(crate) struct Tuning {
+    /// Look for frames for so long before sleeping; pays only with a core a node
+    #[arg(long, default_value = "0s")]
+    pub(crate) spin: Duration,
+    /// Measure where the time goes
+    #[arg(long)]
+    pub(crate) profile: bool,
+    /// Lose so many arriving frames: 5%
+    #[arg(long, default_value = "0")]
+    pub(crate) loss: Probability,
+    /// Take so many arriving frames twice
+    #[arg(long, default_value = "0")]
+    pub(crate) duplicate: Probability,
+    /// Hold so many arriving frames back behind later ones
+    #[arg(long, default_value = "0")]
+    pub(crate) reorder: Probability,
+    /// What decides over single frames: the same seed, the same fates
+    #[arg(long, default_value_t = 1)]
+    pub(crate) seed: u64,
+}
+
+impl Tuning {
+    /// The same options for a child process.
+    pub(crate) fn arguments(&self) -> Vec<String> {
+        let mut arguments: Vec<String> = [
+            ("--spin", self.spin.to_string()),
+            ("--loss", self.loss.to_string()),
+            ("--duplicate", self.duplicate.to_string()),
+            ("--reorder", self.reorder.to_string()),
+            ("--seed", self.seed.to_string()),
+        ]
+        .into_iter()
+        .flat_map(|(name, value)| [name.to_string(), value])
+        .collect();
+        if self.profile {
+            arguments.push("--profile".into());
+        }
+        arguments
+    }
+}
+
+impl Node {
+    fn options(self, role: Role, memory: ByteCount) -> ProcessOptions {
+        let Tuning { spin, profile, loss, duplicate, reorder, seed } = self.tuning;
+        // Each node has its own fates.
+        let seed = seed ^ u64::from(self.address.to_bits()) << 32;
+        ProcessOptions {
+            description: NodeDescription {
+                name: self.name,
+                role,
+                address: self.address,
+                modes: [Mode::I, Mode::II, Mode::III].into(),
+                max_endpoints: 4096,
+                memory,
+            },
+            manager: self.manager,
+            control: ClientConfig::default(),
+            udp: UdpOptions::default(),
+            node: NodeOptions { spin, profile, faults: Faults { seed, loss, duplication: duplicate, reordering: reorder } },
+            capture: self.pcap,
+        }
+    }
+}
+
+/// `quincunx switch`.
+#[derive(Args)]
+#[command(after_help = "Example:\n  quincunx switch --name leaf1 --address 10.0.0.1 --manager 10.0.0.9:4790 --memory 16MiB")]
+pub(crate) struct Switch {
+    #[command(flatten)]
+    node: Node,
+    /// Memory for payload and degree buffers; groups that need more run on the host ring
+    #[arg(long, default_value = "64MiB")]
+    memory: ByteCount,
+}
+
+impl Switch {
+    pub(crate) fn run(self) -> Result<(), Failure> {
+        let memory = self.memory;
+        serve_switch(&self.node.options(Role::Switch, memory)).map_err(Failure::input)
+    }
+}
+
+/// `quincunx rank`.
+#[derive(Args)]
+pub(crate) struct Rank {
+    #[command(flatten)]
+    node: Node,
+    /// All ranks' names, in rank order
+    #[arg(long, value_delimiter = ',')]
+    members: Vec<String>,
+}
+
+impl Rank {
+    pub(crate) fn run(self) -> Result<(), Failure> {
+        let mut line = String::new();
+        std::io::stdin().read_line(&mut line).map_err(Failure::input)?;
+        let plan: Plan = serde_json::from_str(&line).map_err(Failure::input)?;
+        let name = self.node.name.clone();
+        let options = self.node.options(Role::Host, ByteCount::new(0));
+        work(&plan, &options, &self.members, &mut std::io::stdout().lock())
+            .map_err(|error| Failure::Input(format!("{name}: {error}")))
+    }
+}

@@ -1,0 +1,198 @@
+//! `quincunx perf`.
+
+use clap::{Args, ValueEnum};
+use quincunx_collective::{Collective, DataType, ReduceOp};
+use quincunx_control::Design;
+use quincunx_fabric::TreeShape;
+use quincunx_perf::launch::{Fabric, LinkKind, NodeArguments};
+use quincunx_perf::{Case, Plan, Row, Setup, SizeRange, run, table_header};
+use quincunx_units::{BitRate, Duration};
+use serde_json::json;
+use std::path::PathBuf;
+
+use crate::nodes::Tuning;
+use crate::progress::bar;
+use crate::Failure;
+
+/// Bytes of a message, unless asked otherwise: M times the packet.
+const MESSAGE_BYTES: u64 = 32 << 10;
+
+/// Messages in flight, unless asked otherwise: W.
+const WINDOW: u32 = 8;
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Link {
+    /// Loopback addresses: no privilege, as fast as the machine
+    Udp,
+    /// Network namespaces with a link each; needs root
+    Netns,
+}
+
+/// `quincunx perf`.
+#[derive(Args)]
+#[command(after_help = "Examples:
+  quincunx perf all_reduce --ranks 8 --design epic-3
+  quincunx perf all_reduce --design epic-1,epic-2,epic-3,ring --tree tree-2x4 --sizes 4KiB:16MiB:4
+  quincunx perf broadcast --root 3 --link netns --rate 500Mbit/s --mtu 9000
+  quincunx perf all_reduce --loss 5% --reorder 5% --duplicate 2% --seed 7 --retry-timeout 1ms
+
+Columns: as nccl-tests has them, and netbw: the bytes that really crossed the busiest link of a rank over the time,
+because busbw counts what a host algorithm would move.")]
+pub(crate) struct Perf {
+    /// all_reduce, reduce, broadcast, barrier, reduce_scatter or all_gather
+    collective: Collective,
+    /// Ranks
+    #[arg(long, default_value_t = 8)]
+    ranks: u16,
+    /// epic-1, epic-2, epic-3, ring, tree or direct; several with commas
+    #[arg(long, value_delimiter = ',', default_value = "epic-3")]
+    design: Vec<Design>,
+    /// star, tree-3-2 (levels-branches) or tree-2x4 (branches by level)
+    #[arg(long, default_value = "star")]
+    tree: String,
+    /// One size, or first:last:factor
+    #[arg(long, default_value = "4KiB:16MiB:4")]
+    sizes: SizeRange,
+    /// f32, f16, bf16 or i32
+    #[arg(long, default_value = "f32")]
+    dtype: DataType,
+    /// sum, min or max
+    #[arg(long, default_value = "sum")]
+    op: ReduceOp,
+    /// The root of reduce and broadcast
+    #[arg(long, default_value_t = 0)]
+    root: u16,
+    /// Where the processes run
+    #[arg(long, value_enum, default_value_t = Link::Udp)]
+    link: Link,
+    /// Rate of every link, each way, with --link netns
+    #[arg(long)]
+    rate: Option<BitRate>,
+    /// MTU of every link in bytes, with --link netns
+    #[arg(long, default_value_t = 9000)]
+    mtu: u16,
+    /// Bytes of payload in a full packet [default: 4096, or 1024 where the link's MTU is smaller]
+    #[arg(long)]
+    payload: Option<u64>,
+    /// Packets in a message [default: 32 KiB of payload]
+    #[arg(long)]
+    message: Option<u32>,
+    /// Messages in flight
+    #[arg(long, default_value_t = WINDOW)]
+    window: u32,
+    /// Timed repetitions [default: as many as move 128 MiB, 5 to 400]
+    #[arg(long)]
+    iterations: Option<u32>,
+    /// Combine in rank order, for equal bits every time
+    #[arg(long)]
+    reproducible: bool,
+    /// Time without an acknowledge after which senders send again
+    #[arg(long, default_value = "20ms")]
+    retry_timeout: Duration,
+    #[command(flatten)]
+    tuning: Tuning,
+    /// Write every node's frames to a file in this folder (pcapng, for Wireshark)
+    #[arg(long)]
+    pcap: Option<PathBuf>,
+    /// Print one JSON object instead of a table
+    #[arg(long)]
+    json: bool,
+}
+
+impl Perf {
+    pub(crate) fn run(self) -> Result<(), Failure> {
+        let shape = TreeShape::for_ranks(&self.tree, self.ranks).map_err(Failure::input)?;
+        if self.root >= self.ranks {
+            return Err(Failure::Input(format!(
+                "expected a root below {}, found {}; name a rank with --root",
+                self.ranks, self.root
+            )));
+        }
+        if self.rate.is_some() && self.link == Link::Udp {
+            return Err(Failure::Input(
+                "expected --link netns with --rate, found --link udp; loopback cannot be limited".into(),
+            ));
+        }
+        let plan = self.plan(shape.switches());
+        let kind = match self.link {
+            Link::Udp => LinkKind::Udp,
+            Link::Netns => LinkKind::Netns { rate: self.rate, mtu: self.mtu },
+        };
+        if let Some(folder) = &self.pcap {
+            std::fs::create_dir_all(folder).map_err(|error| {
+                Failure::Input(format!("expected to make the folder {}, found \"{error}\"", folder.display()))
+            })?;
+        }
+        let program = std::env::current_exe().map_err(Failure::input)?;
+        let arguments = NodeArguments(self.tuning.arguments());
+        let mut fabric =
+            Fabric::new(&shape, kind, &program, arguments, self.pcap.clone()).map_err(Failure::input)?;
+        fabric.start_manager(&["--retry-timeout".into(), self.retry_timeout.to_string()]).map_err(Failure::input)?;
+        fabric.start_switches().map_err(Failure::input)?;
+
+        let progress = bar(plan.cases.len());
+        if !self.json {
+            progress.suspend(|| println!("{}", table_header()));
+        }
+        let mut rows: Vec<Row> = Vec::new();
+        let done = run(&mut fabric, &plan, |row| {
+            if !self.json {
+                progress.suspend(|| println!("{row}"));
+            }
+            rows.push(row);
+            let next = plan.cases.get(rows.len()).map(|case| format!("{} {} B", case.design, case.bytes));
+            progress.set_message(next.unwrap_or_default());
+            progress.inc(1);
+        });
+        progress.finish_and_clear();
+        if self.json {
+            let rows: Vec<_> = rows.iter().map(|row| json!(row)).collect();
+            println!("{}", json!({ "schema": 1, "command": "perf", "rows": rows }));
+        }
+        done.map_err(Failure::input)?;
+        let wrong: u64 = rows.iter().map(|row| row.wrong).sum();
+        if wrong > 0 {
+            let seed = self.tuning.seed;
+            return Err(Failure::Wrong(format!(
+                "expected right results, found {wrong} wrong elements; replay with the same arguments and --seed {seed}"
+            )));
+        }
+        Ok(())
+    }
+
+    fn plan(&self, switches: usize) -> Plan {
+        let narrow = self.link == Link::Netns && self.mtu < 4200;
+        let payload = self.payload.unwrap_or(if narrow { 1024 } else { 4096 });
+        let message = self.message.unwrap_or((MESSAGE_BYTES / payload.max(1)).max(1) as u32);
+        let sizes: Vec<u64> = match self.collective {
+            Collective::Barrier => vec![0],
+            _ => self.sizes.sizes().map(|size| size.bytes()).collect(),
+        };
+        let case = |design: &Design, bytes: u64| {
+            let iterations = self.iterations.unwrap_or(Case::iterations_for(bytes));
+            Case {
+                design: design.to_string(),
+                collective: self.collective.name().into(),
+                root: self.root,
+                bytes,
+                data_type: self.dtype.to_string(),
+                op: self.op.to_string(),
+                iterations,
+                warm_up: (iterations / 10).max(2),
+            }
+        };
+        Plan {
+            setup: Setup {
+                ranks: self.ranks,
+                switches,
+                tree: self.tree.clone(),
+                mtu: payload,
+                message,
+                window: self.window,
+                reproducible: self.reproducible,
+                limit_seconds: 60,
+            },
+            cases: self.design.iter().flat_map(|design| sizes.iter().map(|&bytes| case(design, bytes))).collect(),
+        }
+    }
+}
