@@ -295,6 +295,12 @@ pub enum RequestError {
         /// Bytes as given.
         found: usize,
     },
+    /// Input and output in one region.
+    #[error("expected input and output in two regions, found both in region {}; register them apart", region.0)]
+    SameRegion {
+        /// The region.
+        region: RegionId,
+    },
     /// A length that is not whole elements.
     #[error("expected a multiple of {element} bytes, found {found}; a vector holds whole elements")]
     Element {

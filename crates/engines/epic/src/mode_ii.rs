@@ -109,12 +109,15 @@ impl<P: Payload> ModeII<P> {
     ) -> Result<(), DropReason> {
         let number = invocation.slot_of(sequence);
         let reduction = invocation.message.reduction;
+        if let Pattern::Reduce { .. } = invocation.message.pattern
+            && number < self.progress
+        {
+            // The receiver has it: whoever asks missed the ACK.
+            let done = invocation.last.min(invocation.first + (self.progress - 1 - invocation.slot_first));
+            acknowledge(&self.config.edges[edge], done, ACK, out);
+            return Err(DropReason::Duplicate);
+        }
         if number < self.pipe.start() {
-            if let Pattern::Reduce { .. } = invocation.message.pattern {
-                // The receiver has it: whoever asks missed the ACK.
-                let done = invocation.last.min(invocation.first + (self.progress - 1).saturating_sub(invocation.slot_first));
-                acknowledge(&self.config.edges[edge], done, ACK, out);
-            }
             return Err(DropReason::Stale);
         }
         if number >= self.pipe.end() {
@@ -181,12 +184,11 @@ impl<P: Payload> ModeII<P> {
                 if self.place.toward(root) != bit {
                     return Err(DropReason::WrongDirection);
                 }
-                if let Some(received) = arrived.checked_sub(1).filter(|&received| received >= invocation.first) {
-                    self.advance(invocation.slot_of(received) + 1);
-                }
-                let sources = self.place.aggregation(invocation.message.pattern).map_or(0, |route| route.sources);
-                for source in edges_of(sources) {
-                    acknowledge(&self.config.edges[source], sequence, aeth.syndrome, out);
+                if !positive {
+                    let sources = self.place.aggregation(invocation.message.pattern).map_or(0, |route| route.sources);
+                    for source in edges_of(sources) {
+                        acknowledge(&self.config.edges[source], sequence, aeth.syndrome, out);
+                    }
                 }
             }
             Pattern::Broadcast { .. } => {
@@ -196,8 +198,13 @@ impl<P: Payload> ModeII<P> {
                 };
                 if !positive {
                     // A NAK also acknowledges what is before it, to the sender on behalf of all: so it must not ask for
-                    // anything later than what the slowest receiver misses.
-                    let missing = sequence.min(self.acked_by_all(route.outs, &invocation));
+                    // anything later than what the slowest receiver misses. One that is still in an earlier collective
+                    // cannot be spoken for at all: then the sender's time-out has to do.
+                    let slowest = edges_of(route.outs).map(|edge| self.acked[edge]).min().unwrap_or(sequence);
+                    if slowest < invocation.first {
+                        return Ok(());
+                    }
+                    let missing = sequence.min(slowest);
                     for source in edges_of(route.sources) {
                         acknowledge(&self.config.edges[source], missing, aeth.syndrome, out);
                     }
@@ -207,7 +214,8 @@ impl<P: Payload> ModeII<P> {
         Ok(())
     }
 
-    /// ReceiveAck for Broadcast: raises ackPsn of `edge`, and sends nodeAckPsn on where it rises by that.
+    /// ReceiveAck for Broadcast and Reduce: raises ackPsn of `edge`, and passes on what that means to the senders of every
+    /// collective that it touches. (A receiver that has moved on acknowledges with a PSN of a later collective.)
     fn advance_acked(&mut self, edge: usize, arrived: u64, out: &mut impl Sink<IncEngine<P>>) {
         let before = self.acked[edge];
         if arrived <= before {
@@ -216,22 +224,34 @@ impl<P: Payload> ModeII<P> {
         let bit = edge_bit(edge);
         for index in 0..self.table.len() {
             let invocation = *self.table.get(index);
-            let Pattern::Broadcast { .. } = invocation.message.pattern else { continue };
             if invocation.last < before || invocation.first >= arrived {
                 continue;
             }
-            let route = self.place.replication(invocation.message.pattern).expect("a broadcast replicates");
-            if route.outs & bit == 0 {
-                continue;
-            }
-            let old = self.acked_by_all(route.outs, &invocation);
-            self.acked[edge] = arrived;
-            let new = self.acked_by_all(route.outs, &invocation);
-            self.acked[edge] = before;
-            if new > old {
-                for source in edges_of(route.sources) {
-                    acknowledge(&self.config.edges[source], new - 1, ACK, out);
+            let reached = arrived.min(invocation.last + 1);
+            let (sources, acked) = match invocation.message.pattern {
+                Pattern::AllReduce => continue,
+                Pattern::Reduce { root } if self.place.toward(root) == bit => {
+                    self.advance(invocation.slot_of(reached - 1) + 1);
+                    (self.place.aggregation(invocation.message.pattern).map_or(0, |route| route.sources), reached)
                 }
+                Pattern::Reduce { .. } => continue,
+                Pattern::Broadcast { .. } => {
+                    let route = self.place.replication(invocation.message.pattern).expect("a broadcast replicates");
+                    if route.outs & bit == 0 {
+                        continue;
+                    }
+                    let old = self.acked_by_all(route.outs, &invocation);
+                    self.acked[edge] = arrived;
+                    let new = self.acked_by_all(route.outs, &invocation);
+                    self.acked[edge] = before;
+                    if new == old {
+                        continue;
+                    }
+                    (route.sources, new)
+                }
+            };
+            for source in edges_of(sources) {
+                acknowledge(&self.config.edges[source], acked - 1, ACK, out);
             }
         }
         self.acked[edge] = arrived;

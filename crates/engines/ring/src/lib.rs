@@ -1,1 +1,27 @@
-//! (room)
+//! Collectives between hosts alone: the baselines, and what a group falls back to when it gets no switch memory.
+//!
+//! A [`HostProgram`] runs all six primitives over queue pairs by one of three [`Algorithm`]s. Each is only a plan: a
+//! list of stages, one after the other, of the kind "take these peers' pieces and my own, combine them, keep the
+//! result, pass it on to those peers" (`plan`). One executor (`program`) runs every plan, piece by piece, so that
+//! the combining of one piece overlaps the transfer of the next.
+//!
+//! Messages are sends into slots of one chunk that are posted as soon as they are free, whether a collective runs
+//! or not: a peer that is ahead, even one collective ahead, finds a receive request. A peer that is ahead by more
+//! than the window meets receiver-not-ready, which the queue pair handles.
+//!
+//! It does not choose between algorithms, and it does not repair: when a queue pair fails, the group has failed.
+#![no_std]
+extern crate alloc;
+
+mod config;
+mod direct;
+mod lane;
+mod plan;
+mod program;
+mod request;
+mod ring;
+mod tree;
+
+pub use config::{Algorithm, Config, ConfigError, DEFAULT_CHUNK, DEFAULT_WINDOW};
+pub use program::HostProgram;
+pub use tree::neighbours as tree_neighbours;

@@ -398,6 +398,9 @@ impl Network {
                 if self.dead.contains(&node) {
                     return true;
                 }
+                if std::env::var("QUINCUNX_TRACE").is_ok() {
+                    eprintln!("{:>9} us node {node} {:?} -> {} psn {} {:?}", at.as_picos() / 1_000_000, header.source, header.destination_qp.value(), header.psn.value(), header.operation);
+                }
                 let frame = Frame { header: &header, payload: payload.view(0..payload.length()) };
                 match &mut self.nodes[node] {
                     Node::Host(host) => host.handle_frame(at, PORT, frame, &mut answers),

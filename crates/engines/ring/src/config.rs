@@ -1,0 +1,156 @@
+//! What a rank's program is set up with, and which peers each algorithm needs.
+
+use crate::tree;
+use alloc::vec::Vec;
+use core::fmt;
+use quincunx_collective::Rank;
+use quincunx_engine::verbs::QpIndex;
+use quincunx_units::ByteCount;
+
+/// Pieces this long amortise a message's cost and still leave enough of them to overlap.
+pub const DEFAULT_CHUNK: ByteCount = ByteCount::new(64 * 1024);
+
+/// Messages in flight to a peer: with the default chunk 1 MiB, more than a fast link holds.
+pub const DEFAULT_WINDOW: u16 = 16;
+
+/// How hosts compute a collective between them.
+///
+/// | algorithm | peers a rank | order in which an element is combined |
+/// |---|---|---|
+/// | ring | 2 | Reduce: root + 1, root + 2, ... root. AllReduce, ReduceScatter: the same with the rank of the part as root |
+/// | tree | at most 3 | own, then the children by rank, each with its own subtree combined so; AllReduce: root 0 |
+/// | direct | all | rank order |
+///
+/// Each order depends only on ranks and lengths, so that results are reproducible.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Algorithm {
+    /// AllReduce as reduce-scatter and all-gather around a ring: every link carries 2(n-1)/n of the vector, which is
+    /// the least that hosts alone can do. The others as pipelined chains. A Barrier takes 2(n-1) hops.
+    Ring,
+    /// A binary tree of all ranks, in which a collective runs towards or away from its root: few hops, for short
+    /// vectors; the busiest link carries a vector twice.
+    Tree,
+    /// Everybody with everybody: one hop (AllReduce two), for short vectors in small groups.
+    Direct,
+}
+
+/// A rank's place in its group.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Config {
+    /// How.
+    pub algorithm: Algorithm,
+    /// Who we are.
+    pub rank: Rank,
+    /// The queue pair to each rank, in rank order; what stands at our own place, and at ranks that the algorithm
+    /// does not reach directly, is not looked at. The length is the size of the group.
+    pub peers: Vec<Option<QpIndex>>,
+    /// The longest message: a multiple of 4 bytes, the same at every rank.
+    pub chunk: ByteCount,
+    /// Messages that may be on their way to a peer, and the receive slots we keep for each: at least 2, the same at
+    /// every rank.
+    pub window: u16,
+}
+
+/// Why a set-up is refused.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum ConfigError {
+    /// The rank is not in the group.
+    #[error("expected a rank below {ranks}, the number of peers, found {found}; list one entry a rank")]
+    NoSuchRank {
+        /// Ranks in the group.
+        ranks: usize,
+        /// The rank as given.
+        found: Rank,
+    },
+    /// The algorithm needs a peer to which there is no queue pair.
+    #[error(
+        "expected a queue pair to rank {peer}, which the {algorithm} of rank {rank} needs, found none; connect it"
+    )]
+    NoQueuePair {
+        /// How.
+        algorithm: Algorithm,
+        /// Who we are.
+        rank: Rank,
+        /// Who cannot be reached.
+        peer: Rank,
+    },
+    /// Two peers on one queue pair.
+    #[error("expected a queue pair for each peer, found queue pair {} for rank {peer} and another; connect them apart", qp.0)]
+    SharedQueuePair {
+        /// The second of the peers.
+        peer: Rank,
+        /// The queue pair.
+        qp: QpIndex,
+    },
+    /// A chunk that cuts elements, or none.
+    #[error("expected a chunk of a positive multiple of 4 bytes, found {found}; elements must stay whole")]
+    Chunk {
+        /// Bytes as given.
+        found: u64,
+    },
+    /// Too few messages in flight.
+    #[error(
+        "expected a window of at least 2 messages, found {found}; a ring with fewer would wait for itself"
+    )]
+    Window {
+        /// Messages as given.
+        found: u16,
+    },
+}
+
+impl fmt::Display for Algorithm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Ring => "ring",
+            Self::Tree => "tree",
+            Self::Direct => "direct",
+        })
+    }
+}
+
+impl Algorithm {
+    /// The ranks that `rank` exchanges messages with in a group of `ranks`, ascending.
+    pub fn peers(self, rank: Rank, ranks: u16) -> Vec<Rank> {
+        let mut peers: Vec<Rank> = match self {
+            Self::Ring => Vec::from([Rank((rank.0 + ranks - 1) % ranks), Rank((rank.0 + 1) % ranks)]),
+            Self::Tree => tree::neighbours(rank, ranks).collect(),
+            Self::Direct => (0..ranks).map(Rank).collect(),
+        };
+        peers.sort_unstable();
+        peers.dedup();
+        peers.retain(|peer| *peer != rank);
+        peers
+    }
+}
+
+impl Config {
+    /// A program with the default chunk and window.
+    pub fn new(algorithm: Algorithm, rank: Rank, peers: Vec<Option<QpIndex>>) -> Self {
+        Self { algorithm, rank, peers, chunk: DEFAULT_CHUNK, window: DEFAULT_WINDOW }
+    }
+
+    /// The peers that the algorithm needs and their queue pairs.
+    pub(crate) fn check(&self) -> Result<Vec<(Rank, QpIndex)>, ConfigError> {
+        let ranks = self.peers.len();
+        if self.rank.index() >= ranks || ranks > usize::from(u16::MAX) {
+            return Err(ConfigError::NoSuchRank { ranks, found: self.rank });
+        }
+        if self.chunk.bytes() == 0 || !self.chunk.bytes().is_multiple_of(4) {
+            return Err(ConfigError::Chunk { found: self.chunk.bytes() });
+        }
+        if self.window < 2 {
+            return Err(ConfigError::Window { found: self.window });
+        }
+        let mut needed: Vec<(Rank, QpIndex)> = Vec::new();
+        for peer in self.algorithm.peers(self.rank, ranks as u16) {
+            let Some(qp) = self.peers[peer.index()] else {
+                return Err(ConfigError::NoQueuePair { algorithm: self.algorithm, rank: self.rank, peer });
+            };
+            if needed.iter().any(|(_, other)| *other == qp) {
+                return Err(ConfigError::SharedQueuePair { peer, qp });
+            }
+            needed.push((peer, qp));
+        }
+        Ok(needed)
+    }
+}

@@ -1,0 +1,159 @@
+//! What one rank does in one collective: stages, each over a range of the vector, in an order that its peers share.
+//!
+//! The one rule that every algorithm keeps: what a rank sends to a peer, stage after stage and piece after piece, is
+//! what the peer expects from it in the order of the peer's own stages. No message then needs to say what it is.
+
+use alloc::vec::Vec;
+use core::ops::Range;
+use quincunx_collective::Rank;
+
+/// Our own part in a stage.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(crate) struct Own {
+    /// Where the stage's range begins in the input.
+    pub(crate) offset: usize,
+    /// How many peers' pieces are combined before ours.
+    pub(crate) position: usize,
+}
+
+/// Take each piece of a range from some peers, combine them with our own, keep it, pass it on.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub(crate) struct Stage {
+    /// Bytes of the range.
+    pub(crate) length: usize,
+    /// Pieces it is cut into.
+    pub(crate) pieces: usize,
+    /// Whether our input is in it.
+    pub(crate) own: Option<Own>,
+    /// Where the result is kept in the output.
+    pub(crate) keep: Option<usize>,
+    /// The lanes it comes from, in the order in which they are combined: a range of [`Plan::lanes`].
+    from: Range<usize>,
+    /// The lanes it goes to.
+    to: Range<usize>,
+    /// Pieces that have been combined and may go out.
+    pub(crate) ready: usize,
+}
+
+impl Stage {
+    /// The bytes of a piece, from the start of the range.
+    pub(crate) fn piece(&self, piece: usize, chunk: usize) -> Range<usize> {
+        piece * chunk..((piece + 1) * chunk).min(self.length)
+    }
+
+    /// Whether it waits for nobody.
+    pub(crate) fn is_source(&self) -> bool {
+        self.from.is_empty()
+    }
+}
+
+/// The stages of a collective at one rank. Its memory is used again for the next collective.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub(crate) struct Plan {
+    pub(crate) rank: Rank,
+    pub(crate) ranks: u16,
+    /// Longest piece in bytes.
+    pub(crate) chunk: usize,
+    /// Receive slots a lane.
+    pub(crate) window: usize,
+    /// The lane to each rank that has one.
+    lane_of: Vec<Option<usize>>,
+    lanes: Vec<usize>,
+    pub(crate) stages: Vec<Stage>,
+}
+
+impl Plan {
+    pub(crate) fn new(rank: Rank, lane_of: Vec<Option<usize>>, chunk: usize, window: usize) -> Self {
+        let ranks = lane_of.len() as u16;
+        Self { rank, ranks, chunk, window, lane_of, lanes: Vec::new(), stages: Vec::new() }
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.lanes.clear();
+        self.stages.clear();
+    }
+
+    /// Appends a stage; one without bytes is nothing.
+    pub(crate) fn push(
+        &mut self,
+        length: usize,
+        own: Option<Own>,
+        keep: Option<usize>,
+        from: impl IntoIterator<Item = Rank>,
+        to: impl IntoIterator<Item = Rank>,
+    ) {
+        if length > 0 {
+            self.push_pieces(length.div_ceil(self.chunk), length, own, keep, from, to);
+        }
+    }
+
+    /// Appends a stage of one message without bytes.
+    pub(crate) fn push_token(
+        &mut self,
+        own: Option<Own>,
+        from: impl IntoIterator<Item = Rank>,
+        to: impl IntoIterator<Item = Rank>,
+    ) {
+        // Tokens that pass through count as kept: they need no slot to be sent from.
+        self.push_pieces(1, 0, own, Some(0), from, to);
+    }
+
+    fn push_pieces(
+        &mut self,
+        pieces: usize,
+        length: usize,
+        own: Option<Own>,
+        keep: Option<usize>,
+        from: impl IntoIterator<Item = Rank>,
+        to: impl IntoIterator<Item = Rank>,
+    ) {
+        let lane_of = &self.lane_of;
+        let lane = |rank: Rank| lane_of[rank.index()].expect("plans keep to the peers of their algorithm");
+        let start = self.lanes.len();
+        self.lanes.extend(from.into_iter().map(lane));
+        let middle = self.lanes.len();
+        self.lanes.extend(to.into_iter().map(lane));
+        let (from, to) = (start..middle, middle..self.lanes.len());
+        assert!(keep.is_some() || from.is_empty() || to.len() == 1, "a slot is sent from once");
+        assert!(own.is_some() || !from.is_empty(), "a stage has something to combine");
+        self.stages.push(Stage { length, pieces, own, keep, from, to, ready: 0 });
+    }
+
+    /// The lanes a stage takes pieces from.
+    pub(crate) fn from(&self, stage: usize) -> &[usize] {
+        &self.lanes[self.stages[stage].from.clone()]
+    }
+
+    /// The lanes a stage passes pieces on to.
+    pub(crate) fn to(&self, stage: usize) -> &[usize] {
+        &self.lanes[self.stages[stage].to.clone()]
+    }
+}
+
+/// The part of a vector that belongs to one of `parts`: whole elements, as even as can be, longer ones first.
+pub(crate) fn part(length: usize, element: usize, parts: u16, index: u16) -> Range<usize> {
+    let (parts, index) = (usize::from(parts), usize::from(index));
+    let elements = length / element;
+    let (each, longer) = (elements / parts, elements % parts);
+    let start = index * each + index.min(longer);
+    let end = start + each + usize::from(index < longer);
+    start * element..end * element
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_are_whole_elements_and_join_up() {
+        assert_eq!(part(28, 4, 3, 0), 0..12);
+        assert_eq!(part(28, 4, 3, 1), 12..20);
+        assert_eq!(part(28, 4, 3, 2), 20..28);
+    }
+
+    #[test]
+    fn a_vector_shorter_than_the_group_leaves_some_parts_empty() {
+        assert_eq!(part(4, 2, 3, 1), 2..4);
+        assert_eq!(part(4, 2, 3, 2), 4..4);
+    }
+}

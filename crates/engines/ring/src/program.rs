@@ -1,0 +1,378 @@
+//! Runs a plan over queue pairs: takes pieces as they arrive, combines them, passes them on.
+//!
+//! A piece is combined when every peer it is taken from has it at the head of its lane, all at once and in the order
+//! of the plan. It goes out on a lane when its turn in that lane has come and the window has room.
+
+use crate::config::{Algorithm, Config, ConfigError};
+use crate::lane::{Lane, Slot, SlotId, work};
+use crate::plan::Plan;
+use crate::{direct, request, ring, tree};
+use alloc::vec::Vec;
+use core::ops::Range;
+use quincunx_collective::{Payload, Reduction};
+use quincunx_engine::verbs::{
+    CollectiveRequest, Completion, Failure, Outcome, Program, QpIndex, ReceiveRequest, RequestError,
+    SendRequest, Slice, Verb, Verbs,
+};
+use quincunx_units::Instant;
+
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+enum State {
+    Idle,
+    Running {
+        request: CollectiveRequest,
+        /// Pieces to combine and sends to complete.
+        remaining: usize,
+    },
+    Failed,
+}
+
+/// A rank of a group whose hosts compute their collectives between them.
+///
+/// The call loop: [`start`](Program::start), then every completion of the queue pairs into
+/// [`handle_completion`](Program::handle_completion) until one returns the outcome; then `start` again. Completions
+/// that come between two collectives must be handed in too: peers may be ahead. A call does work in proportion to
+/// what has arrived, at most a window of pieces a peer; `start` also copies the rank's own vector where the result
+/// holds it. Memory for slots is registered at the first start; later collectives allocate nothing unless their plan
+/// is longer than any before.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct HostProgram {
+    algorithm: Algorithm,
+    plan: Plan,
+    lanes: Vec<Lane>,
+    state: State,
+}
+
+impl HostProgram {
+    /// A rank that waits for its first collective.
+    ///
+    /// # Errors
+    /// If the rank is not in the group, a queue pair that the algorithm needs is missing or named twice, or the
+    /// chunk or the window is of no use.
+    pub fn new(config: &Config) -> Result<Self, ConfigError> {
+        let peers = config.check()?;
+        let window = usize::from(config.window);
+        let mut lane_of = alloc::vec![None; config.peers.len()];
+        for (lane, (peer, _)) in peers.iter().enumerate() {
+            lane_of[peer.index()] = Some(lane);
+        }
+        Ok(Self {
+            algorithm: config.algorithm,
+            plan: Plan::new(config.rank, lane_of, config.chunk.as_usize(), window),
+            lanes: peers.iter().map(|(_, qp)| Lane::new(*qp, window)).collect(),
+            state: State::Idle,
+        })
+    }
+
+    /// Registers the slots and posts them all, once.
+    fn open<P: Payload>(&mut self, verbs: &mut impl Verbs<P>) {
+        let Plan { chunk, window, .. } = self.plan;
+        for lane in 0..self.lanes.len() {
+            if self.lanes[lane].region.is_none() {
+                self.lanes[lane].region = Some(verbs.memory().register(P::zeroed(chunk * window)));
+                (0..window).for_each(|slot| self.post(SlotId { lane, slot }, verbs));
+            }
+        }
+    }
+
+    /// Makes a slot wait for a message.
+    fn post<P: Payload>(&mut self, id: SlotId, verbs: &mut impl Verbs<P>) {
+        let lane = &mut self.lanes[id.lane];
+        lane.slots[id.slot] = Slot::Posted;
+        let sink = lane.slice(id.slot, self.plan.chunk, self.plan.chunk);
+        verbs.post_receive(lane.qp, ReceiveRequest { id: work::receive(id.slot), sink });
+    }
+
+    /// Lays the plan out over the lanes; returns how many pieces and sends it has.
+    fn lay_out(&mut self, request: &CollectiveRequest, length: usize) -> usize {
+        self.plan.clear();
+        let element = request.reduction.data_type.size();
+        match self.algorithm {
+            Algorithm::Ring => ring::plan(&mut self.plan, request.collective, length, element),
+            Algorithm::Tree => tree::plan(&mut self.plan, request.collective, length, element),
+            Algorithm::Direct => direct::plan(&mut self.plan, request.collective, length, element),
+        }
+        for lane in &mut self.lanes {
+            lane.incoming.clear();
+            lane.outgoing.clear();
+        }
+        let mut total = 0;
+        for (index, stage) in self.plan.stages.iter().enumerate() {
+            self.plan.from(index).iter().for_each(|lane| self.lanes[*lane].incoming.push(index));
+            self.plan.to(index).iter().for_each(|lane| self.lanes[*lane].outgoing.push(index));
+            total += stage.pieces * (1 + self.plan.to(index).len());
+        }
+        total
+    }
+
+    /// Makes the stages ready that wait for nobody.
+    fn run_sources<P: Payload>(&mut self, request: &CollectiveRequest, verbs: &mut impl Verbs<P>) -> usize {
+        let mut done = 0;
+        for stage in self.plan.stages.iter_mut().filter(|stage| stage.is_source()) {
+            let own = stage.own.expect("a stage that waits for nobody sends what is ours");
+            if let Some(kept) = stage.keep {
+                let source = cut(request.input, own.offset, 0..stage.length);
+                verbs.memory().copy(cut(request.output, kept, 0..stage.length), source);
+            }
+            stage.ready = stage.pieces;
+            done += stage.pieces;
+        }
+        done
+    }
+
+    /// Does all that can be done now; the number of pieces combined, or the queue pair whose message is not what the
+    /// plan expects.
+    fn progress<P: Payload>(
+        &mut self,
+        request: &CollectiveRequest,
+        verbs: &mut impl Verbs<P>,
+    ) -> Result<usize, QpIndex> {
+        let mut done = 0;
+        loop {
+            let mut ran = false;
+            for lane in 0..self.lanes.len() {
+                while let Some((stage, piece)) = self.complete_head(lane) {
+                    self.run(stage, piece, request, verbs)?;
+                    (ran, done) = (true, done + 1);
+                }
+            }
+            if !ran {
+                break;
+            }
+        }
+        (0..self.lanes.len()).for_each(|lane| self.pump(lane, request, verbs));
+        Ok(done)
+    }
+
+    /// The piece that a lane expects next, if it and what it is combined with have arrived on every lane.
+    fn complete_head(&self, lane: usize) -> Option<(usize, usize)> {
+        let head = self.lanes[lane].incoming.head()?;
+        let here = |lane: &usize| {
+            let lane = &self.lanes[*lane];
+            lane.incoming.head() == Some(head) && !lane.arrived.is_empty()
+        };
+        self.plan.from(head.0).iter().all(here).then_some(head)
+    }
+
+    /// Combines a piece that has arrived.
+    fn run<P: Payload>(
+        &mut self,
+        index: usize,
+        piece: usize,
+        request: &CollectiveRequest,
+        verbs: &mut impl Verbs<P>,
+    ) -> Result<(), QpIndex> {
+        let (chunk, stage) = (self.plan.chunk, &self.plan.stages[index]);
+        assert_eq!(stage.ready, piece, "pieces of a stage are combined in order");
+        let (range, own, keep, pieces) = (stage.piece(piece, chunk), stage.own, stage.keep, stage.pieces);
+        let length = range.len();
+        let own = own.map(|own| (cut(request.input, own.offset, range.clone()), own.position));
+        let mut first: Option<(SlotId, Slice)> = None;
+        for position in 0..self.plan.from(index).len() {
+            let lane_index = self.plan.from(index)[position];
+            let lane = &mut self.lanes[lane_index];
+            let slot = lane.arrived.pop_front().expect("the piece has arrived on all lanes");
+            if lane.slots[slot] != (Slot::Arrived { length }) {
+                return Err(lane.qp);
+            }
+            lane.slots[slot] = Slot::Held;
+            lane.incoming.advance(pieces);
+            let (id, slice) = (SlotId { lane: lane_index, slot }, lane.slice(slot, chunk, length));
+            match first {
+                None => {
+                    // What is ours comes second here even if it is to be first: two operands commute.
+                    first = Some((id, slice));
+                    combine_own(slice, own, |own| own <= 1, request.reduction, verbs);
+                }
+                Some((_, target)) => {
+                    verbs.memory().reduce(target, slice, request.reduction);
+                    combine_own(target, own, |own| own == position + 1, request.reduction, verbs);
+                    self.post(id, verbs);
+                }
+            }
+        }
+        let (id, slice) = first.expect("a stage that waits for nobody does not come here");
+        if let Some(kept) = keep {
+            verbs.memory().copy(cut(request.output, kept, range), slice);
+            self.post(id, verbs);
+        } else if let Some(&to) = self.plan.to(index).first() {
+            self.lanes[to].held.push_back(id);
+        } else {
+            self.post(id, verbs);
+        }
+        self.plan.stages[index].ready += 1;
+        Ok(())
+    }
+
+    /// Sends what may go out on a lane.
+    fn pump<P: Payload>(&mut self, lane: usize, request: &CollectiveRequest, verbs: &mut impl Verbs<P>) {
+        let Plan { chunk, window, .. } = self.plan;
+        while let Some((index, piece)) = self.lanes[lane].outgoing.head() {
+            let stage = &self.plan.stages[index];
+            if piece >= stage.ready || self.lanes[lane].outstanding == window {
+                break;
+            }
+            let range = stage.piece(piece, chunk);
+            let (source, frees) = match (stage.keep, stage.own) {
+                (Some(kept), _) => (cut(request.output, kept, range), None),
+                (None, Some(own)) if stage.is_source() => (cut(request.input, own.offset, range), None),
+                (None, _) => {
+                    let id =
+                        self.lanes[lane].held.pop_front().expect("a piece that is not kept waits in a slot");
+                    (self.lanes[id.lane].slice(id.slot, chunk, range.len()), Some(id))
+                }
+            };
+            let pieces = stage.pieces;
+            let lane = &mut self.lanes[lane];
+            lane.outgoing.advance(pieces);
+            lane.outstanding += 1;
+            let send = SendRequest { id: work::send(frees), verb: Verb::Send, source, immediate: None };
+            verbs.post_send(lane.qp, send);
+        }
+    }
+
+    /// Goes on with the collective that runs, if any, after `finished` sends have completed.
+    fn proceed<P: Payload>(&mut self, finished: usize, verbs: &mut impl Verbs<P>) -> Option<Outcome> {
+        let State::Running { request, remaining } = self.state else {
+            assert_eq!(finished, 0, "a send completed while no collective runs");
+            return None;
+        };
+        let done = match self.progress(&request, verbs) {
+            Ok(done) => done,
+            Err(qp) => return self.fail(qp, Failure::Length),
+        };
+        let remaining = remaining - finished - done;
+        self.state = if remaining > 0 { State::Running { request, remaining } } else { State::Idle };
+        (remaining == 0).then_some(Outcome::Done)
+    }
+
+    /// Ends the group; the outcome if a collective was running.
+    fn fail(&mut self, qp: QpIndex, failure: Failure) -> Option<Outcome> {
+        let running = matches!(self.state, State::Running { .. });
+        self.state = State::Failed;
+        running.then_some(Outcome::Failed { qp, failure })
+    }
+}
+
+impl<P: Payload> Program<P> for HostProgram {
+    fn start(
+        &mut self,
+        _now: Instant,
+        request: CollectiveRequest,
+        verbs: &mut impl Verbs<P>,
+    ) -> Result<Option<Outcome>, RequestError> {
+        match self.state {
+            State::Idle => {}
+            State::Running { .. } => return Err(RequestError::Busy),
+            State::Failed => return Err(RequestError::GroupFailed),
+        }
+        let length = request::check(&request, self.plan.rank, self.plan.ranks, verbs.memory())?;
+        if self.plan.ranks == 1 {
+            verbs.memory().copy(request.output, request.input);
+            return Ok(Some(Outcome::Done));
+        }
+        self.open(verbs);
+        let total = self.lay_out(&request, length);
+        let remaining = total - self.run_sources(&request, verbs);
+        self.state = State::Running { request, remaining };
+        Ok(self.proceed(0, verbs))
+    }
+
+    fn handle_completion(
+        &mut self,
+        _now: Instant,
+        qp: QpIndex,
+        completion: Completion,
+        verbs: &mut impl Verbs<P>,
+    ) -> Option<Outcome> {
+        if self.state == State::Failed {
+            return None;
+        }
+        let lane = self.lanes.iter_mut().find(|lane| lane.qp == qp);
+        let lane = lane.expect("completions come from queue pairs that were posted to");
+        match completion {
+            Completion::Received { id, length, .. } => {
+                let slot = work::received(id);
+                assert_eq!(lane.slots[slot], Slot::Posted, "a message in a slot that was not posted");
+                lane.slots[slot] = Slot::Arrived { length };
+                lane.arrived.push_back(slot);
+                self.proceed(0, verbs)
+            }
+            Completion::Sent { id } => {
+                assert!(lane.outstanding > 0, "a send completed that was not posted");
+                lane.outstanding -= 1;
+                if let Some(id) = work::sent(id) {
+                    self.post(id, verbs);
+                }
+                self.proceed(1, verbs)
+            }
+            Completion::Failed { failure, .. } => self.fail(qp, failure),
+        }
+    }
+
+    fn assert_invariants(&self) {
+        if self.state == State::Failed {
+            return;
+        }
+        let window = self.plan.window;
+        let waiting: usize = self.lanes.iter().map(|lane| lane.held.len()).sum();
+        let held = |lane: &Lane| lane.slots.iter().filter(|slot| **slot == Slot::Held).count();
+        let all_held: usize = self.lanes.iter().map(held).sum();
+        let outstanding: usize = self.lanes.iter().map(|lane| lane.outstanding).sum();
+        assert!(
+            all_held >= waiting && all_held <= waiting + outstanding,
+            "a held slot is to be sent or being sent"
+        );
+        for lane in &self.lanes {
+            assert!(
+                lane.outstanding <= window,
+                "{} sends on the way in a window of {window}",
+                lane.outstanding
+            );
+            assert_eq!(lane.slots.len(), window);
+            let arrived = lane.slots.iter().filter(|slot| matches!(slot, Slot::Arrived { .. })).count();
+            assert_eq!(arrived, lane.arrived.len(), "every message waits in one slot");
+        }
+        match self.state {
+            State::Running { remaining, .. } => {
+                assert!(
+                    remaining >= outstanding && remaining > 0,
+                    "what is on the way is part of what remains"
+                );
+            }
+            _ => {
+                assert_eq!(
+                    (waiting, all_held, outstanding),
+                    (0, 0, 0),
+                    "nothing is on the way between collectives"
+                );
+                for lane in &self.lanes {
+                    assert!(
+                        lane.incoming.head().is_none() && lane.outgoing.head().is_none(),
+                        "the plan is done"
+                    );
+                }
+            }
+        }
+    }
+}
+
+/// Combines our own part into `target` if `turn` says that it is its turn.
+fn combine_own<P: Payload>(
+    target: Slice,
+    own: Option<(Slice, usize)>,
+    turn: impl Fn(usize) -> bool,
+    reduction: Reduction,
+    verbs: &mut impl Verbs<P>,
+) {
+    if let Some((source, position)) = own
+        && turn(position)
+    {
+        verbs.memory().reduce(target, source, reduction);
+    }
+}
+
+/// The bytes in `range` of what begins at `offset` of a buffer.
+fn cut(buffer: Slice, offset: usize, range: Range<usize>) -> Slice {
+    Slice { region: buffer.region, offset: buffer.offset + offset + range.start, length: range.len() }
+}
