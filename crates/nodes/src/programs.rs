@@ -3,6 +3,7 @@
 use quincunx_collective::Payload;
 use quincunx_engine::verbs::{CollectiveRequest, Completion, Outcome, Program, QpIndex, RequestError, Verbs};
 use quincunx_epic::CommLib;
+use quincunx_ring::HostProgram;
 use quincunx_units::Instant;
 
 /// A collective program.
@@ -10,6 +11,8 @@ use quincunx_units::Instant;
 pub enum Programs {
     /// EPIC, in any mode.
     CommLib(CommLib),
+    /// Ring, tree or direct, among hosts alone.
+    Host(HostProgram),
 }
 
 impl<P: Payload> Program<P> for Programs {
@@ -21,6 +24,7 @@ impl<P: Payload> Program<P> for Programs {
     ) -> Result<Option<Outcome>, RequestError> {
         match self {
             Self::CommLib(program) => program.start(now, request, verbs),
+            Self::Host(program) => program.start(now, request, verbs),
         }
     }
 
@@ -33,12 +37,14 @@ impl<P: Payload> Program<P> for Programs {
     ) -> Option<Outcome> {
         match self {
             Self::CommLib(program) => program.handle_completion(now, qp, completion, verbs),
+            Self::Host(program) => program.handle_completion(now, qp, completion, verbs),
         }
     }
 
     fn assert_invariants(&self) {
         match self {
             Self::CommLib(program) => Program::<P>::assert_invariants(program),
+            Self::Host(program) => Program::<P>::assert_invariants(program),
         }
     }
 }

@@ -11,7 +11,7 @@ use crate::datagram::{MAX_DATAGRAM, datagram_length, emit_transport, parse_trans
 use crate::ethernet::{self, EthernetRepr, EthernetView};
 use crate::ipv4::{self, Ipv4Repr, Ipv4View};
 use crate::udp::{self, UdpRepr, UdpView};
-use crate::{MacAddress, Operation, ParseError, RoceHeader};
+use crate::{MacAddress, Operation, ParseError, RoceHeader, UdpPath};
 
 /// Bytes before the BTH.
 pub const HEADERS_BELOW_BTH: usize = ethernet::LENGTH + ipv4::LENGTH + udp::LENGTH;
@@ -70,35 +70,59 @@ pub fn parse_frame(bytes: &[u8]) -> Result<(Envelope, RoceHeader, &[u8]), ParseE
     Ok((envelope, header, payload))
 }
 
+/// Writes what lies before a datagram of `length` bytes in its frame: [`HEADERS_BELOW_BTH`] bytes at the start of `out`.
+///
+/// # Panics
+/// If `out` is too short, or `length` more than [`MAX_DATAGRAM`].
+pub fn emit_headers(envelope: &Envelope, path: &UdpPath, length: usize, out: &mut [u8]) {
+    let (ipv4, udp) = lower_headers(envelope, path, length);
+    emit_lower(envelope, &ipv4, &udp, &mut out[..HEADERS_BELOW_BTH]);
+}
+
+fn lower_headers(envelope: &Envelope, path: &UdpPath, length: usize) -> (Ipv4Repr, UdpRepr) {
+    assert!(length <= MAX_DATAGRAM, "{length} bytes do not fit into a datagram");
+    let udp = UdpRepr {
+        source_port: path.source_port,
+        length: (udp::LENGTH + length) as u16,
+        checksum: envelope.udp_checksum,
+    };
+    let ipv4 = Ipv4Repr {
+        source: path.source,
+        destination: path.destination,
+        traffic_class: path.traffic_class,
+        identification: envelope.identification,
+        dont_fragment: envelope.dont_fragment,
+        time_to_live: envelope.time_to_live,
+        total_length: (ipv4::LENGTH + udp::LENGTH + length) as u16,
+    };
+    (ipv4, udp)
+}
+
+fn emit_lower(envelope: &Envelope, ipv4: &Ipv4Repr, udp: &UdpRepr, out: &mut [u8]) {
+    let too_short = "`out` has been cut to the length of the headers";
+    let (ethernet_out, rest) = out.split_first_chunk_mut().expect(too_short);
+    let (ipv4_out, rest) = rest.split_first_chunk_mut().expect(too_short);
+    let (udp_out, _) = rest.split_first_chunk_mut().expect(too_short);
+    envelope.ethernet.emit(ethernet_out);
+    ipv4.emit(ipv4_out);
+    udp.emit(udp_out);
+}
+
 /// Writes an Ethernet frame to the start of `out`; returns the bytes written, which are [`frame_length`].
 ///
 /// # Panics
 /// As [`crate::emit_datagram`] does.
 pub fn emit_frame(envelope: &Envelope, header: &RoceHeader, payload: &[u8], out: &mut [u8]) -> usize {
     let length = datagram_length(&header.operation, payload.len());
-    assert!(length <= MAX_DATAGRAM, "a payload of {} bytes does not fit into a datagram", payload.len());
-    let udp = UdpRepr {
-        source_port: header.source_port,
-        length: (udp::LENGTH + length) as u16,
-        checksum: envelope.udp_checksum,
-    };
-    let ipv4 = Ipv4Repr {
+    let path = UdpPath {
         source: header.source,
         destination: header.destination,
+        source_port: header.source_port,
         traffic_class: header.traffic_class,
-        identification: envelope.identification,
-        dont_fragment: envelope.dont_fragment,
-        time_to_live: envelope.time_to_live,
-        total_length: (ipv4::LENGTH + udp::LENGTH + length) as u16,
     };
-    let out = &mut out[..HEADERS_BELOW_BTH + length];
-    let too_short = "`out` has been cut to the length of the frame";
-    let (ethernet_out, rest) = out.split_first_chunk_mut().expect(too_short);
-    let (ipv4_out, rest) = rest.split_first_chunk_mut().expect(too_short);
-    let (udp_out, transport) = rest.split_first_chunk_mut().expect(too_short);
-    envelope.ethernet.emit(ethernet_out);
-    ipv4.emit(ipv4_out);
-    udp.emit(udp_out);
-    emit_transport(&ipv4, &udp, header, payload, transport);
+    let (ipv4, udp) = lower_headers(envelope, &path, length);
+    let (lower, transport) = out[..HEADERS_BELOW_BTH + length].split_at_mut(HEADERS_BELOW_BTH);
+    emit_lower(envelope, &ipv4, &udp, lower);
+    emit_transport(&ipv4, &udp, header, payload, None, transport);
     HEADERS_BELOW_BTH + length
 }

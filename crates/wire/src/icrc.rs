@@ -22,10 +22,43 @@ const PREFIX: usize = BTH + bth::LENGTH;
 
 /// The invariant CRC of a datagram, given its headers and its bytes from after the BTH to before the CRC.
 pub fn compute(ipv4: &Ipv4Repr, udp: &UdpRepr, bth: &[u8; bth::LENGTH], after_bth: &[u8]) -> u32 {
-    let mut crc = crc32fast::Hasher::new();
-    crc.update(&masked_prefix(ipv4, udp, bth));
+    let mut crc = begin(ipv4, udp, bth);
     crc.update(after_bth);
     crc.finalize()
+}
+
+/// The same, given the CRC of the payload with its pad instead of their bytes.
+pub(crate) fn join(
+    ipv4: &Ipv4Repr,
+    udp: &UdpRepr,
+    bth: &[u8; bth::LENGTH],
+    extension: &[u8],
+    payload: &PayloadCrc,
+) -> u32 {
+    let mut crc = begin(ipv4, udp, bth);
+    crc.update(extension);
+    crc.combine(&payload.0);
+    crc.finalize()
+}
+
+/// The CRC of a payload with its pad, to be joined to the CRCs of several headers.
+#[derive(Clone, Debug)]
+pub(crate) struct PayloadCrc(crc32fast::Hasher);
+
+impl PayloadCrc {
+    pub(crate) fn new(payload: &[u8]) -> Self {
+        let mut crc = crc32fast::Hasher::new();
+        crc.update(payload);
+        let pad = payload.len().next_multiple_of(4) - payload.len();
+        crc.update(&[0; 3][..pad]);
+        Self(crc)
+    }
+}
+
+fn begin(ipv4: &Ipv4Repr, udp: &UdpRepr, bth: &[u8; bth::LENGTH]) -> crc32fast::Hasher {
+    let mut crc = crc32fast::Hasher::new();
+    crc.update(&masked_prefix(ipv4, udp, bth));
+    crc
 }
 
 /// Everything up to the end of the BTH, with ones where the datagram may change on the way.

@@ -30,10 +30,13 @@ pub mod reth;
 mod roce;
 pub mod udp;
 
-pub use datagram::{MAX_DATAGRAM, UdpPath, datagram_length, emit_datagram, parse_datagram};
+pub use datagram::{
+    MAX_DATAGRAM, SharedPayload, UdpPath, datagram_length, emit_datagram, emit_shared_datagram,
+    parse_datagram,
+};
 pub use error::ParseError;
 pub use ethernet::{EthernetRepr, MacAddress};
-pub use frame::{Envelope, HEADERS_BELOW_BTH, emit_frame, frame_length, parse_frame};
+pub use frame::{Envelope, HEADERS_BELOW_BTH, emit_frame, emit_headers, frame_length, parse_frame};
 pub use psn::{Psn, SequenceNumber};
 pub use roce::{
     Aeth, AtomicEth, Deth, Endpoint, MAX_QPN, NakCode, Operation, Position, QpNumber, Reth, RoceHeader,

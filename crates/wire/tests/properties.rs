@@ -22,6 +22,14 @@ proptest! {
     }
 
     #[test]
+    fn a_shared_payload_makes_the_same_bytes((header, payload) in any_packet(LONGEST)) {
+        let shared = SharedPayload::new(&payload);
+        let mut out = vec![0xee; datagram_length(&header.operation, payload.len())];
+        prop_assert_eq!(emit_shared_datagram(&header, &shared, &mut out), out.len());
+        prop_assert_eq!(out, datagram(&header, &payload));
+    }
+
+    #[test]
     fn a_frame_says_what_was_written(envelope in any_envelope(), (header, payload) in any_packet(LONGEST)) {
         let bytes = frame(&envelope, &header, &payload);
         prop_assert_eq!(parse_frame(&bytes), Ok((envelope, header, &payload[..])));

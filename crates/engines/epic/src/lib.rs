@@ -47,7 +47,7 @@ mod mode_ii;
 mod mode_iii;
 mod pipe;
 
-pub use comm_lib::{CommLib, CommLibConfig};
+pub use comm_lib::{CommLib, CommLibConfig, CommLibConfigError};
 pub use config::{ConfigError, EdgeConfig, GroupConfig, GroupId, MAX_EDGES, Mode};
 pub use control::{ControlMessage, MAX_DATA_PACKETS, MAX_RANKS, Pattern};
 pub use inc_engine::{Command, DropReason, Event, IncEngine, Rejected, Timer};

@@ -1,0 +1,358 @@
+//! What ranks, switches and operators' tools call: blocking calls and a channel of instructions, over one background
+//! thread that keeps the connection alive.
+
+use crate::{DecodeError, convert, proto};
+use proto::control_client::ControlClient as Stub;
+use quincunx_control::{
+    GroupId, GroupRequest, GroupSummary, Holding, Instruction, NodeDescription, Report, Role,
+};
+use quincunx_units::Duration;
+use std::future::Future;
+use std::net::SocketAddr;
+use std::sync::{Arc, mpsc};
+use std::time::Instant;
+use tokio::runtime::Runtime;
+use tonic::transport::{Channel, Endpoint};
+use tonic::{Response, Status};
+
+/// How long to wait for what.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ClientConfig {
+    /// For the manager to come up.
+    pub connect_timeout: Duration,
+    /// For an answer. Must be longer than the manager's install timeout.
+    pub call_timeout: Duration,
+    /// How long the manager may be silent before it counts as gone. One that ends is noticed at once.
+    pub keep_alive: Duration,
+}
+
+impl Default for ClientConfig {
+    fn default() -> Self {
+        Self {
+            connect_timeout: Duration::from_secs(5),
+            call_timeout: Duration::from_secs(10),
+            keep_alive: Duration::from_secs(2),
+        }
+    }
+}
+
+/// Why a call did not succeed. All on one line.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum ClientError {
+    /// Nobody there.
+    #[error(
+        "expected a manager at {address} within {after}, found none ({reason}); start it, or correct the address"
+    )]
+    Connect {
+        /// Where.
+        address: SocketAddr,
+        /// How long it was waited for.
+        after: Duration,
+        /// The last attempt's failure.
+        reason: String,
+    },
+    /// The manager says no, in its own words.
+    #[error("{0}")]
+    Refused(String),
+    /// No answer in time.
+    #[error("expected an answer to {call} within {after}, found none; see whether the manager runs")]
+    TimedOut {
+        /// The call.
+        call: &'static str,
+        /// How long it was waited for.
+        after: Duration,
+    },
+    /// The connection broke.
+    #[error(
+        "expected a connection to the manager, but it is gone ({reason}); start the manager and this node again"
+    )]
+    Lost {
+        /// How.
+        reason: String,
+    },
+    /// Nodes did not turn up.
+    #[error("expected {missing} to attach within {after}, found only {found} nodes; see whether they run")]
+    NodesMissing {
+        /// Who.
+        missing: String,
+        /// How long they were waited for.
+        after: Duration,
+        /// Nodes that have attached.
+        found: usize,
+    },
+    /// The manager speaks another language.
+    #[error(transparent)]
+    Decode(#[from] DecodeError),
+    /// No thread or socket to be had.
+    #[error("expected to start the control client's thread, but the system refuses: {reason}")]
+    System {
+        /// Why.
+        reason: String,
+    },
+}
+
+/// A connection to the manager. Cheap to clone; closed when all clones and attachments are gone.
+///
+/// Its methods block, each no longer than its configuration says. They must not be called from asynchronous code.
+#[derive(Clone, Debug)]
+pub struct ControlClient {
+    background: Arc<Background>,
+    stub: Stub<Channel>,
+    config: ClientConfig,
+}
+
+/// A node's place at the manager: lasts until it is dropped, or the connection breaks.
+#[derive(Debug)]
+pub struct Attachment {
+    client: ControlClient,
+    node: String,
+    instructions: mpsc::Receiver<Result<Instruction, ClientError>>,
+    notify: mpsc::Sender<Result<Instruction, ClientError>>,
+    pump: tokio::task::AbortHandle,
+}
+
+/// A node and what groups hold of it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct NodeStatus {
+    /// What the node said of itself.
+    pub description: NodeDescription,
+    /// By group number.
+    pub uses: Vec<(GroupId, Holding)>,
+}
+
+/// Pause between looks at something that is waited for.
+const POLL: std::time::Duration = std::time::Duration::from_millis(10);
+
+impl ControlClient {
+    /// Connects to the manager, waiting for it to come up.
+    pub fn connect(manager: SocketAddr, config: ClientConfig) -> Result<Self, ClientError> {
+        let system = |error: std::io::Error| ClientError::System { reason: error.to_string() };
+        // One worker: it answers keep-alive pings while the caller computes.
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .thread_name("control")
+            .enable_all()
+            .build()
+            .map_err(system)?;
+        let half = (config.keep_alive / 2).into();
+        let endpoint = Endpoint::from_shared(format!("http://{manager}"))
+            .map_err(|error| ClientError::System { reason: error.to_string() })?
+            .connect_timeout(config.connect_timeout.into())
+            .http2_keep_alive_interval(half)
+            .keep_alive_timeout(half)
+            .keep_alive_while_idle(true);
+        let deadline = Instant::now() + std::time::Duration::from(config.connect_timeout);
+        let channel = loop {
+            match runtime.block_on(endpoint.connect()) {
+                Ok(channel) => break channel,
+                Err(_) if Instant::now() < deadline => std::thread::sleep(POLL),
+                Err(error) => {
+                    let (after, reason) = (config.connect_timeout, root_cause(&error));
+                    return Err(ClientError::Connect { address: manager, after, reason });
+                }
+            }
+        };
+        let background = Arc::new(Background(Some(runtime)));
+        Ok(Self { background, stub: Stub::new(channel), config })
+    }
+
+    /// Attaches a node. Its instructions come through the attachment.
+    pub fn attach(&self, description: &NodeDescription) -> Result<Attachment, ClientError> {
+        let mut stub = self.stub.clone();
+        let request = proto::AttachRequest { node: Some(convert::encode_node(description)) };
+        let mut stream = self.call("Attach", async move { stub.attach(request).await })?;
+        let (notify, instructions) = mpsc::channel();
+        let sender = notify.clone();
+        let pump = self.background.runtime().spawn(async move {
+            loop {
+                let message = match stream.message().await {
+                    Ok(Some(instruction)) => {
+                        convert::decode_instruction(instruction).map_err(ClientError::from)
+                    }
+                    Ok(None) => Err(ClientError::Lost { reason: "the manager has stopped".to_string() }),
+                    Err(status) => Err(ClientError::Lost { reason: describe(&status) }),
+                };
+                let last = matches!(message, Err(ClientError::Lost { .. }));
+                if sender.send(message).is_err() || last {
+                    return;
+                }
+            }
+        });
+        Ok(Attachment {
+            client: self.clone(),
+            node: description.name.clone(),
+            instructions,
+            notify,
+            pump: pump.abort_handle(),
+        })
+    }
+
+    /// Makes a group and waits until all its nodes have installed it. The summary says whether it fell back to a
+    /// host ring, and why.
+    pub fn init_group(&self, wanted: &GroupRequest) -> Result<GroupSummary, ClientError> {
+        let request = proto::InitGroupRequest {
+            members: wanted.members.clone(),
+            design: convert::encode_design(wanted.design),
+            tree: wanted.tree.to_string(),
+            mtu_bytes: u32::try_from(wanted.mtu.bytes()).unwrap_or(u32::MAX),
+            message_packets: wanted.message_packets,
+            window_messages: wanted.window_messages,
+            reproducible: wanted.reproducible,
+        };
+        let mut stub = self.stub.clone();
+        let response = self.call("InitGroup", async move { stub.init_group(request).await })?;
+        let missing = DecodeError { expected: "a value", field: "group", found: "none".to_string() };
+        Ok(convert::decode_group(response.group.ok_or(missing)?)?)
+    }
+
+    /// Ends a group and frees what it holds; of a failed group it removes the record.
+    pub fn destroy_group(&self, group: GroupId) -> Result<(), ClientError> {
+        let mut stub = self.stub.clone();
+        let request = proto::DestroyGroupRequest { group: group.0 };
+        self.call("DestroyGroup", async move { stub.destroy_group(request).await }).map(|_| ())
+    }
+
+    /// All groups, by number; of those that failed, the last ones.
+    pub fn list_groups(&self) -> Result<Vec<GroupSummary>, ClientError> {
+        let mut stub = self.stub.clone();
+        let request = proto::ListGroupsRequest {};
+        let response = self.call("ListGroups", async move { stub.list_groups(request).await })?;
+        Ok(response.groups.into_iter().map(convert::decode_group).collect::<Result<_, _>>()?)
+    }
+
+    /// All attached nodes, by name.
+    pub fn list_nodes(&self) -> Result<Vec<NodeStatus>, ClientError> {
+        let mut stub = self.stub.clone();
+        let request = proto::ListNodesRequest {};
+        let response = self.call("ListNodes", async move { stub.list_nodes(request).await })?;
+        Ok(response.nodes.into_iter().map(convert::decode_status).collect::<Result<_, _>>()?)
+    }
+
+    /// Waits until all `hosts` and at least so many switches are attached: for whoever starts them all at once.
+    pub fn wait_for_nodes(
+        &self,
+        hosts: &[String],
+        switches: usize,
+        timeout: Duration,
+    ) -> Result<(), ClientError> {
+        let deadline = Instant::now() + std::time::Duration::from(timeout);
+        loop {
+            let nodes = self.list_nodes()?;
+            let count = |role| nodes.iter().filter(|node| node.description.role == role).count();
+            let attached = |name: &&String| nodes.iter().any(|node| node.description.name == **name);
+            let lost = hosts.iter().find(|name| !attached(name));
+            let missing = match lost {
+                Some(host) => format!("host \"{host}\""),
+                None if count(Role::Switch) < switches => format!("{switches} switches"),
+                None => return Ok(()),
+            };
+            if Instant::now() >= deadline {
+                return Err(ClientError::NodesMissing { missing, after: timeout, found: nodes.len() });
+            }
+            std::thread::sleep(POLL);
+        }
+    }
+
+    fn call<T>(
+        &self,
+        call: &'static str,
+        answer: impl Future<Output = Result<Response<T>, Status>>,
+    ) -> Result<T, ClientError> {
+        let after = self.config.call_timeout;
+        self.background.runtime().block_on(async {
+            match tokio::time::timeout(after.into(), answer).await {
+                Ok(Ok(response)) => Ok(response.into_inner()),
+                Ok(Err(status)) => Err(refusal(&status)),
+                Err(_) => Err(ClientError::TimedOut { call, after }),
+            }
+        })
+    }
+}
+
+impl Attachment {
+    /// What the manager tells this node, in order. [`ClientError::Lost`] comes last; any other error is one message
+    /// or report that went wrong.
+    pub fn instructions(&self) -> &mpsc::Receiver<Result<Instruction, ClientError>> {
+        &self.instructions
+    }
+
+    /// Tells the manager of a group, without waiting: it is called from the data plane's loop. What goes wrong comes
+    /// through [`instructions`](Self::instructions).
+    pub fn report(&self, group: GroupId, report: Report) {
+        let mut stub = self.client.stub.clone();
+        let request = proto::ReportRequest {
+            node: self.node.clone(),
+            group: group.0,
+            report: Some(convert::encode_report(report)),
+        };
+        let after = self.client.config.call_timeout;
+        let notify = self.notify.clone();
+        self.client.background.runtime().spawn(async move {
+            let error = match tokio::time::timeout(after.into(), stub.report(request)).await {
+                Ok(Ok(_)) => return,
+                Ok(Err(status)) => refusal(&status),
+                Err(_) => ClientError::TimedOut { call: "Report", after },
+            };
+            // Nobody listens any more when the attachment is gone.
+            let _ = notify.send(Err(error));
+        });
+    }
+
+    /// The connection that it is attached through.
+    pub fn client(&self) -> &ControlClient {
+        &self.client
+    }
+
+    /// The node's name.
+    pub fn node(&self) -> &str {
+        &self.node
+    }
+}
+
+impl Drop for Attachment {
+    /// Dropping the stream detaches the node.
+    fn drop(&mut self) {
+        self.pump.abort();
+    }
+}
+
+/// The runtime, stopped without waiting for it when nobody needs it any more.
+#[derive(Debug)]
+struct Background(Option<Runtime>);
+
+impl Background {
+    fn runtime(&self) -> &Runtime {
+        self.0.as_ref().expect("it is taken only when dropped")
+    }
+}
+
+impl Drop for Background {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.0.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+/// The transport's own failures come as statuses too; they are not the manager's word.
+fn refusal(status: &Status) -> ClientError {
+    match status.code() {
+        tonic::Code::Unavailable | tonic::Code::Unknown | tonic::Code::Cancelled => {
+            ClientError::Lost { reason: describe(status) }
+        }
+        _ => ClientError::Refused(status.message().to_string()),
+    }
+}
+
+fn describe(status: &Status) -> String {
+    match std::error::Error::source(status) {
+        Some(source) => root_cause(source),
+        None => status.message().to_string(),
+    }
+}
+
+/// What is at the bottom of an error: the layers above it only repeat where they stood.
+fn root_cause(error: &(dyn std::error::Error + 'static)) -> String {
+    let causes = std::iter::successors(Some(error), |error| error.source());
+    causes.last().map_or_else(String::new, ToString::to_string)
+}

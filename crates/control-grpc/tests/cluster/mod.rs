@@ -1,0 +1,205 @@
+//! A manager and its nodes for the tests, on loopback.
+
+use quincunx_control::{
+    Design, GroupFailure, GroupId, GroupRequest, GroupSummary, Instruction, Mode, NodeDescription, Report,
+    Role,
+};
+use quincunx_control_grpc::{
+    Attachment, ClientConfig, ClientError, ControlClient, ManagerServer, ServerConfig, proto,
+};
+use quincunx_fabric::TreeShape;
+use quincunx_units::{ByteCount, Duration};
+use std::collections::BTreeMap;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::thread::JoinHandle;
+
+/// The most that any message may take: far more than any does.
+pub(crate) const WAIT: std::time::Duration = std::time::Duration::from_secs(20);
+
+pub(crate) struct Cluster {
+    server: Option<ManagerServer>,
+    address: SocketAddr,
+    pub(crate) client: ControlClient,
+    pub(crate) nodes: BTreeMap<String, Attachment>,
+}
+
+/// Names such as `rank-0`.
+pub(crate) fn names(what: &str, count: usize) -> Vec<String> {
+    (0..count).map(|number| format!("{what}-{number}")).collect()
+}
+
+pub(crate) fn host(number: u8) -> NodeDescription {
+    NodeDescription {
+        name: format!("rank-{number}"),
+        role: Role::Host,
+        address: Ipv4Addr::new(127, 0, 1, number),
+        modes: [].into(),
+        max_endpoints: 64,
+        memory: ByteCount::new(0),
+    }
+}
+
+fn switch(number: u8) -> NodeDescription {
+    NodeDescription {
+        name: format!("switch-{number}"),
+        role: Role::Switch,
+        address: Ipv4Addr::new(127, 0, 2, number),
+        modes: [Mode::I, Mode::II, Mode::III].into(),
+        max_endpoints: 64,
+        memory: ByteCount::new(1 << 20),
+    }
+}
+
+pub(crate) fn fast() -> ClientConfig {
+    let short = Duration::from_millis(100);
+    ClientConfig { connect_timeout: short, call_timeout: short, ..ClientConfig::default() }
+}
+
+/// A group of the first ranks, with messages of two packets and a window of four.
+pub(crate) fn request(ranks: usize, design: &str, tree: &str) -> GroupRequest {
+    let shape = match tree {
+        "star" => TreeShape::star(ranks as u16).unwrap(),
+        name => name.parse().unwrap(),
+    };
+    GroupRequest {
+        members: names("rank", ranks),
+        design: design.parse::<Design>().unwrap(),
+        tree: shape,
+        mtu: ByteCount::new(1024),
+        message_packets: 2,
+        window_messages: 4,
+        reproducible: false,
+    }
+}
+
+pub(crate) fn group_of(instruction: &Instruction) -> GroupId {
+    match instruction {
+        Instruction::InstallSwitch(context) => context.parameters.group,
+        Instruction::InstallRank(context) => context.parameters.group,
+        Instruction::Ready(group) | Instruction::Remove(group) | Instruction::Failed { group, .. } => *group,
+    }
+}
+
+impl Cluster {
+    /// Every node has a connection of its own, as a process would.
+    pub(crate) fn start(switches: u8, hosts: u8, config: ServerConfig) -> Self {
+        let server = ManagerServer::start(TcpListener::bind("127.0.0.1:0").unwrap(), config).unwrap();
+        let address = server.address();
+        let connect = || ControlClient::connect(address, ClientConfig::default()).unwrap();
+        let descriptions = (0..switches).map(switch).chain((0..hosts).map(host));
+        let attach = |node: NodeDescription| (node.name.clone(), connect().attach(&node).unwrap());
+        let nodes = descriptions.map(attach).collect();
+        Self { server: Some(server), address, client: connect(), nodes }
+    }
+
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    pub(crate) fn stop_manager(&mut self) {
+        self.server = None;
+    }
+
+    pub(crate) fn take(&mut self, node: &str) -> Attachment {
+        self.nodes.remove(node).unwrap()
+    }
+
+    /// A node whose process stops running, with its connection open for as long as the runtime is held.
+    pub(crate) fn attach_hanging(&self, name: &str) -> tokio::runtime::Runtime {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let mut node = host(200);
+        node.name = name.to_string();
+        let description = proto::NodeDescription {
+            name: node.name,
+            role: proto::Role::Host.into(),
+            address: node.address.to_string(),
+            modes: Vec::new(),
+            max_endpoints: node.max_endpoints,
+            memory_bytes: 0,
+        };
+        let address = self.address;
+        let stream = runtime.block_on(async {
+            let mut stub =
+                proto::control_client::ControlClient::connect(format!("http://{address}")).await.unwrap();
+            stub.attach(proto::AttachRequest { node: Some(description) }).await.unwrap().into_inner()
+        });
+        // From here on nobody polls the connection.
+        std::mem::forget(stream);
+        runtime
+    }
+
+    /// The next instruction to a node.
+    pub(crate) fn next(&self, node: &str) -> Instruction {
+        self.nodes[node].instructions().recv_timeout(WAIT).unwrap().unwrap()
+    }
+
+    pub(crate) fn call_init_group(
+        &self,
+        wanted: &GroupRequest,
+    ) -> JoinHandle<Result<GroupSummary, ClientError>> {
+        let (client, wanted) = (self.client.clone(), wanted.clone());
+        std::thread::spawn(move || client.init_group(&wanted))
+    }
+
+    /// What the nodes are told to install: switches, then ranks. Nobody has reported yet.
+    pub(crate) fn begin_group(&self, wanted: &GroupRequest) -> Vec<Instruction> {
+        let waiting = self.call_init_group(wanted);
+        let order = |name: &&String| (name.starts_with("rank"), (*name).clone());
+        let mut nodes: Vec<_> = self.nodes.keys().collect();
+        nodes.sort_by_key(order);
+        let installs = nodes.into_iter().map(|node| self.next(node)).collect();
+        // It ends with the test.
+        drop(waiting);
+        installs
+    }
+
+    /// All nodes install what they are told to. Only nodes of the group are told anything.
+    pub(crate) fn init_group(&self, wanted: &GroupRequest) -> Result<GroupSummary, ClientError> {
+        let waiting = self.call_init_group(wanted);
+        let mut involved = Vec::new();
+        while !waiting.is_finished() {
+            for (name, node) in &self.nodes {
+                match node.instructions().try_recv() {
+                    Ok(Ok(install @ (Instruction::InstallSwitch(_) | Instruction::InstallRank(_)))) => {
+                        node.report(group_of(&install), Report::Installed);
+                        involved.push(name);
+                    }
+                    Ok(Ok(Instruction::Ready(_))) => involved.retain(|other| *other != name),
+                    Ok(other) => panic!("expected an install, found {other:?} at {name}"),
+                    Err(_) => {}
+                }
+            }
+            std::thread::yield_now();
+        }
+        let group = waiting.join().unwrap()?;
+        for node in involved {
+            assert_eq!(self.next(node), Instruction::Ready(group.group), "at {node}");
+        }
+        Ok(group)
+    }
+
+    pub(crate) fn destroy(&self, group: GroupId) {
+        let holders = self.client.list_nodes().unwrap();
+        self.client.destroy_group(group).unwrap();
+        for node in holders.iter().filter(|node| node.uses.iter().any(|(id, _)| *id == group)) {
+            assert_eq!(self.next(&node.description.name), Instruction::Remove(group));
+        }
+    }
+
+    /// Every node is told that the group has failed, and by whom.
+    pub(crate) fn expect_failure(&self, group: GroupId, by: &str) -> GroupFailure {
+        let failure = self.expect_any_failure(by);
+        assert_eq!(failure.0, group);
+        failure.1
+    }
+
+    /// Every node is told that its group has failed, and by whom.
+    pub(crate) fn expect_any_failure(&self, by: &str) -> (GroupId, GroupFailure) {
+        let mut told: Vec<_> = self.nodes.keys().map(|node| self.next(node)).collect();
+        assert!(told.windows(2).all(|pair| pair[0] == pair[1]), "{told:?}");
+        match told.pop() {
+            Some(Instruction::Failed { group, failure }) if failure.node == by => (group, failure),
+            other => panic!("expected a failure by {by}, found {other:?}"),
+        }
+    }
+}

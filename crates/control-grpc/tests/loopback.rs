@@ -1,0 +1,214 @@
+//! The control plane over real sockets: bootstrap, groups, and everything that can go wrong. No test waits for a
+//! fixed time: each waits for a message, and fails with a bound.
+
+mod cluster;
+
+use cluster::{Cluster, WAIT, fast, names, request};
+use quincunx_control::{Design, Fallback, GroupState, HostDesign, InitGroupError, Instruction, Peer, Report};
+use quincunx_control_grpc::{ClientConfig, ClientError, ControlClient, ServerConfig};
+use quincunx_units::{ByteCount, Duration};
+use std::net::TcpListener;
+
+#[test]
+fn three_switches_and_eight_ranks_get_their_contexts_and_lose_them() {
+    let cluster = Cluster::start(3, 8, ServerConfig::default());
+    let group = cluster.init_group(&request(8, "epic-3", "tree-2x4")).unwrap();
+    assert_eq!(group.state, GroupState::Ready);
+    assert_eq!(group.fallback, None);
+    assert_eq!(group.switches.iter().map(|held| held.node.clone()).collect::<Vec<_>>(), names("switch", 3));
+    cluster.destroy(group.group);
+    assert_eq!(cluster.client.list_groups().unwrap(), []);
+}
+
+#[test]
+fn each_node_is_told_its_own_place() {
+    let cluster = Cluster::start(1, 2, ServerConfig::default());
+    let installs = cluster.begin_group(&request(2, "epic-2", "star"));
+    let [
+        Instruction::InstallSwitch(switch),
+        Instruction::InstallRank(first),
+        Instruction::InstallRank(second),
+    ] = &installs[..]
+    else {
+        panic!("expected a switch and two ranks, found {installs:?}");
+    };
+    assert_eq!((first.rank.0, second.rank.0), (0, 1));
+    for (rank, edge) in [first, second].into_iter().zip(&switch.edges) {
+        assert_eq!(edge.peer, Peer::Rank(rank.rank));
+        assert_eq!((edge.local, edge.remote), (rank.queue_pairs[0].remote, rank.queue_pairs[0].local));
+    }
+}
+
+#[test]
+fn operators_see_nodes_and_who_holds_what() {
+    let cluster = Cluster::start(1, 2, ServerConfig::default());
+    let group = cluster.init_group(&request(2, "epic-2", "star")).unwrap();
+    let nodes = cluster.client.list_nodes().unwrap();
+    let switch = nodes.iter().find(|node| node.description.name == "switch-0").unwrap();
+    // Two windows of 2 x 4 packets of 1 KiB, and a degree of 4 bytes each.
+    let expected = ByteCount::new(16 * 1024 + 16 * 4);
+    assert_eq!(switch.uses[0].0, group.group);
+    assert_eq!((switch.uses[0].1.memory, switch.uses[0].1.endpoints), (expected, 2));
+    assert_eq!(cluster.client.list_groups().unwrap(), [group]);
+}
+
+#[test]
+fn a_missing_member_is_named() {
+    let cluster = Cluster::start(1, 2, ServerConfig::default());
+    let error = cluster.client.init_group(&request(3, "epic-2", "star")).unwrap_err();
+    let expected = InitGroupError::MissingMember { name: "rank-2".to_string() };
+    assert_eq!(error, ClientError::Refused(expected.to_string()));
+}
+
+#[test]
+fn a_full_switch_makes_the_group_a_host_ring_and_says_so() {
+    let cluster = Cluster::start(1, 4, ServerConfig::default());
+    let mut wanted = request(4, "epic-2", "star");
+    wanted.message_packets = 1 << 20;
+    let group = cluster.init_group(&wanted).unwrap();
+    assert_eq!(group.design, Design::Host(HostDesign::Ring));
+    assert!(matches!(group.fallback, Some(Fallback::SwitchMemory { switch, .. }) if switch == "switch-0"));
+}
+
+#[test]
+fn when_a_node_drops_out_the_others_are_told_who() {
+    let mut cluster = Cluster::start(3, 8, ServerConfig::default());
+    let group = cluster.init_group(&request(8, "epic-1", "tree-2x4")).unwrap().group;
+    drop(cluster.take("rank-5"));
+    cluster.expect_failure(group, "rank-5");
+}
+
+#[test]
+fn a_node_that_hangs_is_noticed_by_keep_alive() {
+    let config = ServerConfig { keep_alive: Duration::from_secs(1), ..ServerConfig::default() };
+    let cluster = Cluster::start(1, 1, config);
+    let hung = cluster.attach_hanging("rank-1");
+    let group = cluster.begin_group(&request(2, "epic-1", "star"));
+    assert_eq!(group.len(), 2, "the switch and the rank that listens");
+    cluster.expect_any_failure("rank-1");
+    drop(hung);
+}
+
+#[test]
+fn a_dead_peer_that_a_data_plane_reports_ends_the_group_for_all() {
+    let cluster = Cluster::start(1, 2, ServerConfig::default());
+    let group = cluster.init_group(&request(2, "epic-3", "star")).unwrap().group;
+    let reason = "retry count exceeded toward rank 1".to_string();
+    cluster.nodes["switch-0"].report(group, Report::DataPlaneFailed { reason: reason.clone() });
+    let failure = cluster.expect_failure(group, "switch-0");
+    assert_eq!(failure.reason, reason);
+    let state = cluster.client.list_groups().unwrap().remove(0).state;
+    assert_eq!(state, GroupState::Failed(failure));
+}
+
+#[test]
+fn a_node_that_does_not_install_is_named_when_the_time_is_over() {
+    let mut config = ServerConfig::default();
+    config.manager.install_timeout = Duration::from_millis(50);
+    let cluster = Cluster::start(1, 2, config);
+    let error = cluster.client.init_group(&request(2, "epic-3", "star")).unwrap_err().to_string();
+    assert!(error.contains("did not install the group within 50ms (nor did 2 others)"), "{error}");
+    assert!(error.contains("\"rank-0\""), "{error}");
+}
+
+#[test]
+fn a_node_that_refuses_its_context_ends_the_request() {
+    let cluster = Cluster::start(1, 1, ServerConfig::default());
+    let waiting = cluster.call_init_group(&request(1, "epic-3", "star"));
+    let group = cluster::group_of(&cluster.next("switch-0"));
+    cluster.nodes["switch-0"].report(group, Report::Refused { reason: "no table entry left".to_string() });
+    let error = waiting.join().unwrap().unwrap_err().to_string();
+    assert!(error.contains("\"switch-0\": no table entry left"), "{error}");
+}
+
+#[test]
+fn a_group_whose_caller_gives_up_is_taken_back() {
+    let cluster = Cluster::start(1, 1, ServerConfig::default());
+    let config = ClientConfig { call_timeout: Duration::from_millis(500), ..ClientConfig::default() };
+    let hasty = ControlClient::connect(cluster.address(), config).unwrap();
+    let error = hasty.init_group(&request(1, "epic-3", "star")).unwrap_err();
+    assert!(matches!(error, ClientError::TimedOut { call: "InitGroup", .. }), "{error}");
+    let group = cluster::group_of(&cluster.next("rank-0"));
+    assert_eq!(cluster.next("rank-0"), Instruction::Remove(group));
+}
+
+#[test]
+fn two_nodes_of_one_name_cannot_attach() {
+    let cluster = Cluster::start(0, 1, ServerConfig::default());
+    let error = cluster.client.attach(&cluster::host(0)).unwrap_err().to_string();
+    assert!(error.contains("expected a new node name, found \"rank-0\""), "{error}");
+}
+
+#[test]
+fn a_node_that_has_left_can_come_back() {
+    let mut cluster = Cluster::start(0, 1, ServerConfig::default());
+    drop(cluster.take("rank-0"));
+    let deadline = std::time::Instant::now() + WAIT;
+    while let Err(error) = cluster.client.attach(&cluster::host(0)) {
+        assert!(std::time::Instant::now() < deadline, "{error}");
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn destroying_twice_is_an_error() {
+    let cluster = Cluster::start(0, 2, ServerConfig::default());
+    let group = cluster.init_group(&request(2, "ring", "star")).unwrap().group;
+    cluster.destroy(group);
+    let error = cluster.client.destroy_group(group).unwrap_err().to_string();
+    assert_eq!(error, format!("expected a group that exists, found no group {group}; list the groups"));
+}
+
+#[test]
+fn a_wrong_report_comes_back_to_the_node() {
+    let cluster = Cluster::start(0, 2, ServerConfig::default());
+    let group = cluster.init_group(&request(1, "ring", "star")).unwrap().group;
+    cluster.nodes["rank-1"].report(group, Report::Installed);
+    let error = cluster.nodes["rank-1"].instructions().recv_timeout(WAIT).unwrap().unwrap_err().to_string();
+    assert!(error.contains("does not have it"), "{error}");
+}
+
+#[test]
+fn when_the_manager_stops_nodes_and_callers_are_told() {
+    let mut cluster = Cluster::start(0, 1, ServerConfig::default());
+    cluster.stop_manager();
+    let last = cluster.nodes["rank-0"].instructions().recv_timeout(WAIT).unwrap();
+    assert!(matches!(last, Err(ClientError::Lost { .. })), "{last:?}");
+    let error = cluster.client.list_nodes().unwrap_err();
+    assert!(matches!(error, ClientError::Lost { .. }), "{error}");
+}
+
+#[test]
+fn an_address_without_a_manager_is_an_error_in_time() {
+    let unused = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = unused.local_addr().unwrap();
+    drop(unused);
+    let error = ControlClient::connect(address, fast()).unwrap_err();
+    assert!(matches!(error, ClientError::Connect { address: found, .. } if found == address), "{error}");
+}
+
+#[test]
+fn a_server_that_never_answers_is_an_error_in_time() {
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let result = ControlClient::connect(silent.local_addr().unwrap(), fast())
+        .and_then(|client| client.attach(&cluster::host(0)).map(|_| ()));
+    assert!(result.is_err());
+}
+
+#[test]
+fn waiting_for_nodes_says_who_is_missing() {
+    let cluster = Cluster::start(1, 2, ServerConfig::default());
+    let wait = |ranks, switches| {
+        cluster.client.wait_for_nodes(&names("rank", ranks), switches, Duration::from_millis(20))
+    };
+    assert_eq!(wait(2, 1), Ok(()));
+    assert!(wait(3, 1).unwrap_err().to_string().contains("host \"rank-2\""));
+    assert!(wait(2, 2).unwrap_err().to_string().contains("2 switches"));
+}
+
+#[test]
+fn an_unknown_tree_is_refused_with_the_notations() {
+    let cluster = Cluster::start(1, 2, ServerConfig::default());
+    let error = cluster.client.init_group(&request(2, "epic-1", "star-3")).unwrap_err().to_string();
+    assert!(error.starts_with("expected 2 ranks, found the tree star-3 with 3"), "{error}");
+}

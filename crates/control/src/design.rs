@@ -1,0 +1,73 @@
+//! How a group's collectives are carried out.
+
+use alloc::string::{String, ToString};
+use core::fmt;
+use core::str::FromStr;
+
+/// How an EPIC switch realises the IncTree (EPIC 4.2 to 4.4).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Mode {
+    /// Connection terminated: connections end at the switch.
+    I,
+    /// Connection translated: headers are rewritten; the hosts retransmit.
+    II,
+    /// Connection augmented: packets pass through pipes; every hop retransmits.
+    III,
+}
+
+/// A collective among hosts alone.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum HostDesign {
+    /// Each rank sends to the next.
+    Ring,
+    /// Ranks form a tree.
+    Tree,
+    /// Each rank sends to each other.
+    Direct,
+}
+
+/// What a group runs: `epic-1`, `epic-2`, `epic-3`, `ring`, `tree` or `direct`.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Design {
+    /// In the network.
+    Epic(Mode),
+    /// Among the hosts.
+    Host(HostDesign),
+}
+
+/// Why a text names no design.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("expected a design: epic-1, epic-2, epic-3, ring, tree or direct; found \"{found}\"")]
+pub struct ParseDesignError {
+    /// The text as it was given.
+    pub found: String,
+}
+
+impl Design {
+    /// All designs with their names.
+    const NAMES: [(&'static str, Self); 6] = [
+        ("epic-1", Self::Epic(Mode::I)),
+        ("epic-2", Self::Epic(Mode::II)),
+        ("epic-3", Self::Epic(Mode::III)),
+        ("ring", Self::Host(HostDesign::Ring)),
+        ("tree", Self::Host(HostDesign::Tree)),
+        ("direct", Self::Host(HostDesign::Direct)),
+    ];
+}
+
+impl FromStr for Design {
+    type Err = ParseDesignError;
+
+    fn from_str(text: &str) -> Result<Self, ParseDesignError> {
+        let found = Self::NAMES.iter().find(|(name, _)| *name == text);
+        found.map(|&(_, design)| design).ok_or_else(|| ParseDesignError { found: text.to_string() })
+    }
+}
+
+impl fmt::Display for Design {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (name, _) =
+            Self::NAMES.iter().find(|(_, design)| design == self).expect("every design has a name");
+        f.pad(name)
+    }
+}

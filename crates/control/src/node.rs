@@ -1,0 +1,43 @@
+//! What a node says of itself when it attaches (EPIC 3.3.1, bootup).
+
+use crate::Mode;
+use alloc::collections::BTreeSet;
+use alloc::string::String;
+use core::fmt;
+use core::net::Ipv4Addr;
+use quincunx_units::ByteCount;
+
+/// What a node does in a group.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Role {
+    /// Runs a rank.
+    Host,
+    /// Aggregates and replicates.
+    Switch,
+}
+
+/// A node and what it can do.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct NodeDescription {
+    /// Unique among the attached nodes.
+    pub name: String,
+    /// What it does.
+    pub role: Role,
+    /// Address of its data plane; unique among the attached nodes.
+    pub address: Ipv4Addr,
+    /// The modes that a switch can run; empty for a host.
+    pub modes: BTreeSet<Mode>,
+    /// How many queue pairs it can have at once.
+    pub max_endpoints: u32,
+    /// Memory that a switch has for payload and degree buffers; zero for a host.
+    pub memory: ByteCount,
+}
+
+impl fmt::Display for Role {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Host => "host",
+            Self::Switch => "switch",
+        })
+    }
+}

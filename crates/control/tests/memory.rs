@@ -1,0 +1,72 @@
+//! What a group takes of a switch (EPIC F.3), in a group with an MTU of 1 KiB, messages of 2 packets and a window of 4.
+
+use quincunx_control::{GroupId, GroupParameters, Mode, Retry, slots, switch_memory};
+use quincunx_units::{ByteCount, Duration};
+use quincunx_wire::Psn;
+
+const PACKET: u64 = 1024;
+const DEGREE: u64 = 4;
+
+fn parameters(reproducible: bool) -> GroupParameters {
+    GroupParameters {
+        group: GroupId(1),
+        ranks: 3,
+        mtu: ByteCount::new(PACKET),
+        message_packets: 2,
+        window_messages: 4,
+        reproducible,
+        initial_psn: Psn::new(0),
+        retry: Retry { timeout: Duration::from_millis(20), count: 7 },
+    }
+}
+
+fn bytes(mode: Mode, reproducible: bool, children: u16, has_parent: bool) -> u64 {
+    switch_memory(mode, &parameters(reproducible), children, has_parent).bytes()
+}
+
+#[test]
+fn a_window_is_messages_times_packets() {
+    assert_eq!(parameters(false).window_packets(), 8);
+}
+
+#[test]
+fn mode_i_counts_slots_in_messages() {
+    assert_eq!(slots(Mode::I, &parameters(false)), 4);
+}
+
+#[test]
+fn mode_ii_has_twice_the_window_and_mode_iii_the_window_in_each_pipe() {
+    assert_eq!(slots(Mode::II, &parameters(false)), 16);
+    assert_eq!(slots(Mode::III, &parameters(false)), 8);
+}
+
+#[test]
+fn mode_i_takes_a_window_for_each_edge_and_one_more() {
+    assert_eq!(bytes(Mode::I, false, 3, false), 4 * 8 * PACKET);
+    assert_eq!(bytes(Mode::I, false, 3, true), 5 * 8 * PACKET);
+}
+
+#[test]
+fn mode_ii_takes_packets_and_degrees() {
+    assert_eq!(bytes(Mode::II, false, 3, true), 16 * (PACKET + DEGREE));
+}
+
+#[test]
+fn mode_iii_takes_packets_and_degrees_in_two_pipes() {
+    assert_eq!(bytes(Mode::III, false, 3, true), 2 * 8 * (PACKET + DEGREE));
+}
+
+#[test]
+fn reproducible_keeps_the_packets_of_each_child() {
+    assert_eq!(bytes(Mode::II, true, 3, true), 16 * (3 * PACKET + DEGREE));
+    assert_eq!(bytes(Mode::III, true, 3, true), 8 * (3 * PACKET + DEGREE) + 8 * (PACKET + DEGREE));
+    assert_eq!(bytes(Mode::I, true, 3, true), bytes(Mode::I, false, 3, true));
+}
+
+#[test]
+fn the_largest_window_does_not_overflow() {
+    let mut largest = parameters(true);
+    (largest.message_packets, largest.window_messages) = (1 << 22, 1);
+    assert_eq!(slots(Mode::II, &largest), 1 << 23);
+    assert!(switch_memory(Mode::II, &largest, u16::MAX, true) > ByteCount::new(1 << 48));
+}

@@ -1,0 +1,134 @@
+//! A manager with switches `s0`, `s1`, ... and hosts `r0`, `r1`, ... attached.
+#![allow(dead_code, reason = "each test binary uses its part")]
+
+use quincunx_control::{
+    Action, GroupId, GroupRequest, GroupState, GroupSummary, InitGroupError, Instruction, Manager,
+    ManagerConfig, Mode, NodeDescription, Report, RequestId, Role, UnknownGroup,
+};
+use quincunx_fabric::TreeShape;
+use quincunx_units::ByteCount;
+use std::net::Ipv4Addr;
+
+pub(crate) struct Site {
+    pub(crate) manager: Manager,
+    requests: u64,
+}
+
+pub(crate) fn host(number: u8) -> NodeDescription {
+    NodeDescription {
+        name: format!("r{number}"),
+        role: Role::Host,
+        address: Ipv4Addr::new(127, 0, 1, number),
+        modes: [].into(),
+        max_endpoints: 16,
+        memory: ByteCount::new(0),
+    }
+}
+
+pub(crate) fn switch(number: u8) -> NodeDescription {
+    NodeDescription {
+        name: format!("s{number}"),
+        role: Role::Switch,
+        address: Ipv4Addr::new(127, 0, 2, number),
+        modes: [Mode::I, Mode::II, Mode::III].into(),
+        max_endpoints: 16,
+        memory: ByteCount::new(1 << 20),
+    }
+}
+
+/// A group of the first hosts, with messages of two packets and a window of four.
+pub(crate) fn request(ranks: u16, design: &str, tree: &str) -> GroupRequest {
+    GroupRequest {
+        members: (0..ranks).map(|rank| format!("r{rank}")).collect(),
+        design: design.parse().unwrap(),
+        tree: match tree {
+            "star" => TreeShape::star(ranks).unwrap(),
+            name => name.parse().unwrap(),
+        },
+        mtu: ByteCount::new(1024),
+        message_packets: 2,
+        window_messages: 4,
+        reproducible: false,
+    }
+}
+
+impl Site {
+    pub(crate) fn new(switches: u8, hosts: u8) -> Self {
+        let mut manager = Manager::new(ManagerConfig::default());
+        for node in (0..switches).map(switch).chain((0..hosts).map(host)) {
+            manager.attach(node).unwrap();
+        }
+        Self { manager, requests: 0 }
+    }
+
+    pub(crate) fn last_request(&self) -> RequestId {
+        RequestId(self.requests)
+    }
+
+    /// Who is told to install what; or why nobody is.
+    pub(crate) fn begin(
+        &mut self,
+        wanted: &GroupRequest,
+    ) -> Result<Vec<(String, Instruction)>, InitGroupError> {
+        self.requests += 1;
+        let mut actions = Vec::new();
+        self.manager.init_group(RequestId(self.requests), wanted, &mut actions);
+        if let [Action::Answer { answer, .. }] = &actions[..] {
+            return Err(answer.clone().unwrap_err());
+        }
+        assert!(matches!(actions[0], Action::SetInstallTimer { .. }), "{actions:?}");
+        let told = |action| match action {
+            Action::Instruct { node, instruction } => (node, instruction),
+            other => panic!("{other:?}"),
+        };
+        Ok(actions.drain(1..).map(told).collect())
+    }
+
+    pub(crate) fn begin_id(&mut self, wanted: &GroupRequest) -> GroupId {
+        self.begin(wanted).unwrap();
+        self.manager.groups().map(|group| group.group).max().unwrap()
+    }
+
+    /// Makes a group that all nodes install.
+    pub(crate) fn init(&mut self, wanted: &GroupRequest) -> GroupId {
+        let told = self.begin(wanted).unwrap();
+        let group = self.manager.groups().map(|group| group.group).max().unwrap();
+        for (node, _) in told {
+            self.report(&node, group, Report::Installed);
+        }
+        assert_eq!(self.state(group), GroupState::Ready);
+        group
+    }
+
+    pub(crate) fn report(&mut self, node: &str, group: GroupId, report: Report) -> Vec<Action> {
+        let mut actions = Vec::new();
+        self.manager.handle_report(node, group, report, &mut actions).unwrap();
+        actions
+    }
+
+    pub(crate) fn expire(&mut self, group: GroupId) -> Vec<Action> {
+        let mut actions = Vec::new();
+        self.manager.handle_install_timeout(group, &mut actions);
+        actions
+    }
+
+    pub(crate) fn detach(&mut self, node: &str) -> Vec<Action> {
+        let mut actions = Vec::new();
+        self.manager.detach(node, "test", &mut actions);
+        actions
+    }
+
+    pub(crate) fn destroy(&mut self, group: GroupId) -> Result<Vec<Action>, UnknownGroup> {
+        let mut actions = Vec::new();
+        self.manager.destroy_group(group, &mut actions)?;
+        Ok(actions)
+    }
+
+    pub(crate) fn summary(&self, group: GroupId) -> GroupSummary {
+        self.manager.groups().find(|summary| summary.group == group).unwrap()
+    }
+
+    pub(crate) fn state(&self, group: GroupId) -> GroupState {
+        self.summary(group).state
+    }
+}

@@ -1,0 +1,196 @@
+//! What the loop costs: packets a second over loopback, one by one, merged on the way out, merged both ways; and the time of
+//! a round trip, waiting in the kernel or spinning. `cargo bench -p quincunx-driver-net`
+//!
+//! Two threads, one node each, a toy protocol without an invariant CRC or arithmetic: what remains is the driver and the
+//! kernel.
+
+#[path = "../tests/support/mod.rs"]
+mod support;
+
+use nix::poll::{PollFd, PollFlags, ppoll};
+use nix::sys::time::TimeSpec;
+use nix::time::{ClockId, clock_gettime};
+use quincunx_driver_net::{Node, NodeOptions, Profile, UdpOptions, UdpTransport};
+use quincunx_engine::{Engine, PortId};
+use quincunx_units::Duration;
+use std::net::UdpSocket;
+use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+use support::{Command, Config, Event, ToyCodec, Transfer, address};
+
+const LIMIT: Duration = Duration::from_millis(120_000);
+
+type ToyNode = Node<Transfer, ToyCodec, UdpTransport>;
+
+fn open(scene: u8, host: u8, udp: UdpOptions, options: NodeOptions, window: u32) -> ToyNode {
+    let (local, peer) = (address(scene, host), address(scene, 1 - host));
+    let config = Config { ports: 1, window, ack_every: 32, retry: Duration::from_millis(50) };
+    let engine = Transfer::new(config).expect("a valid configuration");
+    let transport = UdpTransport::open(local, udp).expect("a free loopback address");
+    Node::new(engine, 1, ToyCodec { peers: vec![peer], tos: 0 }, transport, options).expect("a node")
+}
+
+/// Processor time of the calling thread.
+fn processor_time() -> std::time::Duration {
+    clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).expect("every thread has a clock").into()
+}
+
+/// Whether the words after `cargo bench -- ` ask for this one.
+fn wanted(name: &str) -> bool {
+    let mut words = std::env::args().skip(1).filter(|word| !word.starts_with('-')).peekable();
+    words.peek().is_none() || words.any(|word| name.contains(&word))
+}
+
+fn throughput(name: &str, udp: UdpOptions, length: usize, profile: bool) {
+    if !wanted(name) {
+        return;
+    }
+    let count = 400_000;
+    let options = NodeOptions { profile, ..NodeOptions::default() };
+    let (mut sender, mut receiver) = (open(0, 0, udp, options, 512), open(0, 1, udp, options, 512));
+    let start = Instant::now();
+    let (sent, received) = std::thread::scope(|scope| {
+        let receiving = scope.spawn(|| {
+            let begin = processor_time();
+            receiver
+                .run_until(LIMIT, |event| matches!(event, Event::Received { .. }).then_some(()))
+                .expect("the transfer arrives");
+            let busy = processor_time() - begin;
+            receiver.serve(Duration::from_millis(100)).expect("the receiver works");
+            busy
+        });
+        let sending = scope.spawn(|| {
+            let begin = processor_time();
+            sender.command(Command::Send { port: PortId(0), count, length }).expect("port 0 exists");
+            sender
+                .run_until(LIMIT, |event| matches!(event, Event::Sent(_)).then_some(()))
+                .expect("the transfer is acknowledged");
+            (processor_time() - begin, start.elapsed())
+        });
+        (sending.join().expect("the sender ends"), receiving.join().expect("the receiver ends"))
+    });
+    let (sender_busy, wall) = sent;
+    let a_frame = |time: std::time::Duration| time.as_nanos() as f64 / f64::from(count);
+    let busy = a_frame(sender_busy) + a_frame(received);
+    let statistics = sender.statistics();
+    println!(
+        "{name:<28} {length:>5} B {:>9.0} frames/s {:>7.2} Gbit/s  sender {:>5.0} ns/frame  receiver {:>5.0} ns/frame  \
+         {:>8.0} frames/s a core  {:>4.1} frames/datagram  {} retries",
+        f64::from(count) / wall.as_secs_f64(),
+        f64::from(count) * length as f64 * 8.0 / wall.as_secs_f64() / 1e9,
+        a_frame(sender_busy),
+        a_frame(received),
+        1e9 / busy,
+        statistics.sent.frames as f64 / statistics.sent.datagrams as f64,
+        sender.engine().retries,
+    );
+    if profile {
+        for (role, node) in [("sender", &sender), ("receiver", &receiver)] {
+            let profile = node.statistics().profile;
+            let shares = Profile::PHASES.map(|phase| {
+                format!("{phase:?} {:.0}", profile.spent(phase).as_nanos() as f64 / f64::from(count))
+            });
+            println!("    {role}, ns/frame: {}", shares.join(", "));
+        }
+    }
+}
+
+fn report(name: &str, mut times: Vec<std::time::Duration>) {
+    times.sort();
+    let at = |percent: usize| times[times.len() * percent / 100].as_nanos() as f64 / 1e3;
+    println!("{name:<44} round trip: median {:.1} us, p10 {:.1}, p99 {:.1}", at(50), at(10), at(99));
+}
+
+const ROUNDS: usize = 20_000;
+
+/// Data and acknowledge through two whole nodes.
+fn node_round_trip(name: &str, spin: Duration) {
+    if !wanted(name) {
+        return;
+    }
+    let options = NodeOptions { spin, ..NodeOptions::default() };
+    let udp = UdpOptions::default();
+    let (mut ping, mut pong) = (open(1, 0, udp, options, 1), open(1, 1, udp, options, 1));
+    let over = AtomicBool::new(false);
+    let times = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !over.load(Ordering::Relaxed) {
+                pong.turn(Duration::from_millis(10)).expect("the node works");
+                while pong.next_event().is_some() {}
+            }
+        });
+        let mut times = Vec::new();
+        for _ in 0..ROUNDS {
+            let start = Instant::now();
+            ping.command(Command::Send { port: PortId(0), count: 1, length: 64 }).expect("port 0 exists");
+            ping.run_until(LIMIT, |event| matches!(event, Event::Sent(_)).then_some(()))
+                .expect("an answer comes");
+            times.push(start.elapsed());
+        }
+        over.store(true, Ordering::Relaxed);
+        times
+    });
+    report(name, times);
+}
+
+/// The same by bare sockets: `receive` waits for a datagram.
+fn socket_round_trip(name: &str, nonblocking: bool, receive: fn(&UdpSocket, &mut [u8]) -> usize) {
+    if !wanted(name) {
+        return;
+    }
+    let open = |host| {
+        let socket = UdpSocket::bind(address(2, host)).expect("a free loopback address");
+        socket.set_nonblocking(nonblocking).expect("an option every socket has");
+        socket.set_read_timeout(Some(std::time::Duration::from_secs(1))).expect("an option every socket has");
+        socket
+    };
+    let (ping, pong) = (open(0), open(1));
+    let times = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut bytes = [0; 128];
+            for _ in 0..ROUNDS {
+                let length = receive(&pong, &mut bytes);
+                pong.send_to(&bytes[..length], address(2, 0)).expect("loopback");
+            }
+        });
+        let mut bytes = [0; 128];
+        let mut times = Vec::new();
+        for _ in 0..ROUNDS {
+            let start = Instant::now();
+            ping.send_to(&bytes[..69], address(2, 1)).expect("loopback");
+            receive(&ping, &mut bytes);
+            times.push(start.elapsed());
+        }
+        times
+    });
+    report(name, times);
+}
+
+fn main() {
+    // `cargo test` builds benchmarks and runs them without this argument: nothing to test.
+    if !std::env::args().any(|argument| argument == "--bench") {
+        return;
+    }
+    let both = UdpOptions::default();
+    let out = UdpOptions { merge_received: false, ..both };
+    let none = UdpOptions { merge_sent: false, ..out };
+    for length in [1024, 4096] {
+        throughput("one by one", none, length, false);
+        throughput("merged out", out, length, false);
+        throughput("merged both ways", both, length, false);
+    }
+    throughput("merged both ways, profiled", both, 1024, true);
+    throughput("merged both ways, profiled", both, 4096, true);
+    socket_round_trip("sockets, blocking receive with time-out", false, |socket, bytes| {
+        socket.recv(bytes).expect("a datagram comes")
+    });
+    socket_round_trip("sockets, ppoll and receive", true, |socket, bytes| {
+        let mut fds = [PollFd::new(socket.as_fd(), PollFlags::POLLIN)];
+        ppoll(&mut fds, Some(TimeSpec::from_duration(std::time::Duration::from_secs(1))), None)
+            .expect("a poll");
+        socket.recv(bytes).expect("a datagram comes")
+    });
+    node_round_trip("nodes, waiting in the kernel", Duration::ZERO);
+    node_round_trip("nodes, spinning 50 us", Duration::from_micros(50));
+}

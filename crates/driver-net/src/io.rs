@@ -1,0 +1,200 @@
+//! The node's side of an engine's answers: frames go through the codec to the outbox and on to the kernel, timers to
+//! their queue, events and drops to the owner.
+
+use crate::codec::{Codec, Direction, Observer};
+use crate::inbox::{Datagram, Inbox};
+use crate::node::NodeError;
+use crate::outbox::Outbox;
+use crate::statistics::{Dropped, Phase, Statistics, Stopwatch};
+use crate::timers::Timers;
+use crate::transport::Transport;
+use nix::errno::Errno;
+use quincunx_engine::{Engine, Frame, PortId, Sink};
+use quincunx_units::{Duration, Instant};
+use std::collections::{BTreeMap, VecDeque};
+
+/// How long to leave a kernel alone that is short of memory.
+const CONGESTION_PAUSE: Duration = Duration::from_micros(100);
+
+/// Why nothing is sent now.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Pause {
+    /// The socket's send buffer is full: the kernel says when it is not.
+    Full,
+    /// The kernel or a queue was short of memory, and will not say when that ends.
+    Until(Instant),
+}
+
+/// The node's clock: monotonic, zero when the node was made.
+#[derive(Clone, Copy)]
+pub(crate) struct Clock(std::time::Instant);
+
+impl Clock {
+    pub(crate) fn new() -> Self {
+        Self(std::time::Instant::now())
+    }
+
+    pub(crate) fn now(self) -> Instant {
+        let nanos = u64::try_from(self.0.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        Instant::ZERO + Duration::from_nanos(nanos)
+    }
+}
+
+/// Everything of a node but its engine and what has just arrived.
+pub(crate) struct Io<E: Engine, C: Codec<E>, T> {
+    pub(crate) codec: C,
+    pub(crate) transport: T,
+    pub(crate) outbox: Outbox,
+    pub(crate) timers: Timers<E::Timer>,
+    pub(crate) events: VecDeque<E::Event>,
+    pub(crate) dropped: BTreeMap<Dropped<E::DropReason, C::Fault>, u64>,
+    pub(crate) observer: Option<Box<dyn Observer>>,
+    pub(crate) statistics: Statistics,
+    pub(crate) stopwatch: Stopwatch,
+    pub(crate) clock: Clock,
+    /// The time as the engine is told it: read once for a batch of work.
+    pub(crate) now: Instant,
+    pub(crate) pause: Option<Pause>,
+    /// A fault of the set-up, found while the engine was at work; the turn ends with it.
+    pub(crate) failure: Option<NodeError>,
+}
+
+impl<E: Engine, C: Codec<E>, T: Transport> Io<E, C, T> {
+    pub(crate) fn count(&mut self, dropped: Dropped<E::DropReason, C::Fault>, frames: u64) {
+        *self.dropped.entry(dropped).or_insert(0) += frames;
+    }
+
+    pub(crate) fn lap(&mut self, phase: Phase) {
+        self.stopwatch.lap(phase, &mut self.statistics.profile);
+    }
+
+    pub(crate) fn observe(&mut self, direction: Direction, datagram: &Datagram, bytes: &[u8]) {
+        if let Some(observer) = &mut self.observer {
+            observer.observe(self.now, direction, datagram, bytes);
+        }
+    }
+
+    /// Fills `inbox`, with `wait` waiting a little for a first datagram. Returns whether that was all there is.
+    pub(crate) fn receive(&mut self, inbox: &mut Inbox, wait: bool) -> Result<bool, NodeError> {
+        self.lap(Phase::Other);
+        self.statistics.received.system_calls += 1;
+        self.statistics.waits += u64::from(wait);
+        let received = self.transport.receive(inbox, wait);
+        self.lap(if wait { Phase::Waiting } else { Phase::SystemCalls });
+        let malformed = inbox.take_malformed();
+        if malformed > 0 {
+            self.count(Dropped::Malformed, malformed);
+        }
+        match received {
+            Ok(count) => {
+                self.statistics.received.datagrams += count as u64;
+                Ok(count < inbox.slots())
+            }
+            Err(error) => match Errno::from_raw(error.raw_os_error().unwrap_or(0)) {
+                Errno::EAGAIN => Ok(true),
+                // Interrupted, or the kernel passes on what a router said about a datagram sent earlier.
+                Errno::EINTR | Errno::ECONNREFUSED | Errno::EHOSTUNREACH | Errno::ENETUNREACH => Ok(false),
+                _ => Err(NodeError::Receive { local: self.transport.local(), error }),
+            },
+        }
+    }
+
+    /// Sends what is in the outbox as far as the kernel takes it.
+    pub(crate) fn flush(&mut self) {
+        if self.pause.is_some() || self.outbox.is_empty() {
+            return;
+        }
+        self.lap(Phase::Other);
+        while self.pause.is_none() && !self.outbox.is_empty() {
+            self.statistics.sent.system_calls += 1;
+            match self.transport.send(&self.outbox) {
+                Ok(count) => {
+                    for batch in &self.outbox.unsent().1[..count] {
+                        self.statistics.sent.datagrams += 1;
+                        self.statistics.sent.frames += batch.frames() as u64;
+                        self.statistics.sent.bytes += batch.length() as u64;
+                    }
+                    self.outbox.remove(count);
+                }
+                Err(error) => self.handle_send_error(error),
+            }
+        }
+        self.lap(Phase::SystemCalls);
+    }
+
+    fn handle_send_error(&mut self, error: std::io::Error) {
+        let first = &self.outbox.unsent().1[0];
+        let (destination, length, frames) = (first.destination(), first.length(), first.frames());
+        match Errno::from_raw(error.raw_os_error().unwrap_or(0)) {
+            Errno::EINTR => {}
+            Errno::EAGAIN => {
+                self.statistics.send_blocked += 1;
+                self.pause = Some(Pause::Full);
+            }
+            Errno::ENOBUFS | Errno::ENOMEM => {
+                self.statistics.send_blocked += 1;
+                self.pause = Some(Pause::Until(self.clock.now() + CONGESTION_PAUSE));
+            }
+            // Segmentation needs a link with checksum offload and frames within its MTU. Without merging the frames
+            // go one by one, and if one is too long for the link that is said then.
+            _ if frames > 1 => {
+                self.outbox.stop_merging();
+                self.statistics.merging = false;
+                tracing::warn!(%destination, %error, "the link refuses merged datagrams; frames go one by one");
+            }
+            Errno::ENETUNREACH
+            | Errno::EHOSTUNREACH
+            | Errno::ENETDOWN
+            | Errno::EPERM
+            | Errno::ECONNREFUSED => {
+                self.outbox.remove(1);
+                self.count(Dropped::Unreachable, frames as u64);
+            }
+            _ => {
+                self.outbox.remove(1);
+                self.failure = Some(NodeError::Send { destination, length, error });
+            }
+        }
+    }
+}
+
+impl<E: Engine, C: Codec<E>, T: Transport> Sink<E> for Io<E, C, T> {
+    fn transmit(&mut self, port: PortId, frame: Frame<'_, E::Header, E::Payload>) {
+        self.lap(Phase::Engine);
+        let limit = self.codec.frame_limit();
+        if self.outbox.reserve(limit).is_none() {
+            self.flush();
+        }
+        let Some(space) = self.outbox.reserve(limit) else {
+            self.count(Dropped::SendBufferFull, 1);
+            return;
+        };
+        let emitted = self.codec.emit(port, frame, space);
+        let bytes = self.outbox.commit(emitted.length, emitted.destination, emitted.tos);
+        if let Some(observer) = &mut self.observer {
+            let datagram = Datagram {
+                source: self.transport.local(),
+                destination: emitted.destination,
+                tos: emitted.tos,
+            };
+            observer.observe(self.now, Direction::Sent, &datagram, bytes);
+        }
+        self.lap(Phase::Emit);
+    }
+
+    fn set_timer(&mut self, timer: E::Timer, after: Duration) {
+        self.timers.set(timer, self.now + after);
+    }
+
+    fn cancel_timer(&mut self, timer: E::Timer) {
+        self.timers.cancel(timer);
+    }
+
+    fn emit(&mut self, event: E::Event) {
+        self.events.push_back(event);
+    }
+
+    fn drop_frame(&mut self, port: PortId, reason: E::DropReason) {
+        self.count(Dropped::Engine(port, reason), 1);
+    }
+}

@@ -1,0 +1,38 @@
+//! Drives an engine over real sockets: one [`Node`] a process, or a thread in tests.
+//!
+//! The driver knows no protocol. Its owner hands it an `Engine`, a [`Codec`] that turns bytes into frames and back, and
+//! a [`Transport`]: [`UdpTransport`] needs no privilege and works on loopback addresses (one a node) as on any network;
+//!
+//! ```text
+//! let mut node = Node::new(engine, ports, codec, UdpTransport::open(address, options)?, NodeOptions::default())?;
+//! node.command(order)?;
+//! let outcome = node.run_until(limit, |event| the_one_waited_for(event))?;
+//! ```
+//!
+//! batches, equally long frames for one destination become one datagram that the kernel splits late, and nothing is
+//! allocated for a frame in steady state. [`Faults`] loses, duplicates and reorders arrivals by seed, since
+//! not every kernel can. [`netns`] builds fabrics of network namespaces with limited links to run on.
+#![cfg(target_os = "linux")]
+
+mod codec;
+mod faults;
+mod inbox;
+mod io;
+pub mod netns;
+mod node;
+mod outbox;
+mod packet;
+mod statistics;
+mod sys;
+mod timers;
+mod transport;
+mod udp;
+
+pub use codec::{Codec, Direction, Emitted, Observer, Parsed};
+pub use faults::{Faults, Probability, ProbabilityError};
+pub use inbox::Datagram;
+pub use node::{Node, NodeError, NodeOptions, Waker};
+pub use packet::{MacAddress, PacketOptions, PacketTransport};
+pub use statistics::{Dropped, Phase, Profile, Statistics, Traffic};
+pub use transport::{OpenError, Transport};
+pub use udp::{UdpOptions, UdpTransport};

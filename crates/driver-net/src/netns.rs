@@ -1,0 +1,390 @@
+//! Test fabrics of Linux network namespaces: hosts and switches joined by veth links of a given rate and MTU.
+//!
+//! Each host is a namespace with an interface `eth0`; each switch is one with a bridge `br0` that joins its links and
+//! holds the switch's own address, so that hosts reach both each other and the switch. All addresses are in 10.77.0.0/24:
+//! hosts count up from .1, switches down from .254. Needs root and iproute2. Names begin with the maker's process id, so
+//! fabrics of processes that died can be told and swept.
+
+use nix::sched::{CloneFlags, setns};
+use quincunx_units::BitRate;
+use std::fmt::Write as _;
+use std::fs::File;
+use std::io::Write as _;
+use std::net::Ipv4Addr;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// Addresses for hosts and switches together: what a /24 holds.
+const MAX_PLACES: usize = 254;
+
+/// A merged datagram is up to 64 KiB and passes a rate limiter whole or not at all.
+const BURST: &str = "128kb";
+
+/// What a limited link queues before it loses.
+const QUEUE: &str = "400kb";
+
+/// Why there is no fabric.
+#[derive(Debug, thiserror::Error)]
+pub enum NetnsError {
+    /// Not on this machine, not as this user.
+    #[error(
+        "expected root and iproute2 for network namespaces, found {found}; run as root with `ip` and `tc` installed"
+    )]
+    Unavailable {
+        /// What is missing.
+        found: String,
+    },
+    /// A command failed.
+    #[error(
+        "expected `{command}` to succeed, found \"{found}\"; look whether the kernel has veth, bridge and tbf"
+    )]
+    Command {
+        /// What was run.
+        command: String,
+        /// The first thing it complained about.
+        found: String,
+    },
+    /// A layout that is no tree.
+    #[error("expected {expected}, found {found}; change the layout")]
+    Layout {
+        /// What would be right.
+        expected: &'static str,
+        /// What was given.
+        found: String,
+    },
+}
+
+/// A node of the fabric.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Place {
+    /// The i-th host.
+    Host(usize),
+    /// The i-th switch.
+    Switch(usize),
+}
+
+impl Place {
+    /// Its address: hosts from 10.77.0.1 up, switches from 10.77.0.254 down.
+    pub fn address(self) -> Ipv4Addr {
+        match self {
+            Self::Host(index) => Ipv4Addr::new(10, 77, 0, 1 + index as u8),
+            Self::Switch(index) => Ipv4Addr::new(10, 77, 0, 254 - index as u8),
+        }
+    }
+}
+
+/// A tree of switches with hosts at them.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Layout {
+    /// For each switch the one above it; exactly the first has none.
+    pub parents: Vec<Option<usize>>,
+    /// For each host its switch.
+    pub hosts: Vec<usize>,
+    /// MTU of every link in bytes.
+    pub mtu: u16,
+    /// Rate of every link, each way; none: as fast as the machine.
+    pub rate: Option<BitRate>,
+}
+
+impl Layout {
+    /// One switch with `hosts` hosts.
+    pub fn star(hosts: usize, mtu: u16, rate: Option<BitRate>) -> Self {
+        Self { parents: vec![None], hosts: vec![0; hosts], mtu, rate }
+    }
+
+    /// A spine, `leaves` switches below it, and `hosts` hosts at each leaf.
+    pub fn two_level(leaves: usize, hosts: usize, mtu: u16, rate: Option<BitRate>) -> Self {
+        let parents = std::iter::once(None).chain(std::iter::repeat_n(Some(0), leaves)).collect();
+        Self { parents, hosts: (0..leaves * hosts).map(|host| 1 + host / hosts).collect(), mtu, rate }
+    }
+
+    fn check(&self) -> Result<(), NetnsError> {
+        let wrong = |expected, found: String| Err(NetnsError::Layout { expected, found });
+        for (switch, parent) in self.parents.iter().enumerate() {
+            // A parent comes before its children: no cycle can be written down.
+            match parent {
+                None if switch == 0 => {}
+                Some(parent) if *parent < switch => {}
+                _ => {
+                    return wrong(
+                        "one root first and parents before their children",
+                        format!("switch {switch} under {parent:?}"),
+                    );
+                }
+            }
+        }
+        if let Some(host) = self.hosts.iter().position(|switch| *switch >= self.parents.len()) {
+            return wrong("every host at a switch", format!("host {host} at switch {}", self.hosts[host]));
+        }
+        let places = self.parents.len() + self.hosts.len();
+        if places > MAX_PLACES {
+            return wrong("at most 254 hosts and switches", places.to_string());
+        }
+        Ok(())
+    }
+}
+
+/// A fabric that exists while this value does.
+#[derive(Debug)]
+pub struct Fabric {
+    prefix: String,
+    layout: Layout,
+}
+
+impl Fabric {
+    /// Builds the fabric, after sweeping what dead processes left.
+    ///
+    /// # Errors
+    /// Without root or iproute2, with a layout that is no tree, or if a command fails; nothing is left behind.
+    pub fn new(layout: Layout) -> Result<Self, NetnsError> {
+        static SERIAL: AtomicU32 = AtomicU32::new(0);
+        layout.check()?;
+        available()?;
+        sweep()?;
+        let prefix = format!("qx{}x{}", std::process::id(), SERIAL.fetch_add(1, Ordering::Relaxed));
+        // From here on, dropping the value removes whatever was made.
+        let fabric = Self { prefix, layout };
+        fabric.build()?;
+        Ok(fabric)
+    }
+
+    /// What it was built from.
+    pub fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    /// All hosts and switches.
+    pub fn places(&self) -> impl Iterator<Item = Place> + use<> {
+        let hosts = self.layout.hosts.len();
+        let switches = self.layout.parents.len();
+        (0..hosts).map(Place::Host).chain((0..switches).map(Place::Switch))
+    }
+
+    /// The namespace of `place`, as `ip netns` names it.
+    pub fn namespace(&self, place: Place) -> String {
+        match place {
+            Place::Host(index) => format!("{}h{index}", self.prefix),
+            Place::Switch(index) => format!("{}s{index}", self.prefix),
+        }
+    }
+
+    /// A command that runs `program` at `place`. Its process is the program itself: signals reach it.
+    pub fn command(&self, place: Place, program: impl AsRef<Path>) -> Command {
+        let mut command = Command::new("ip");
+        command.args(["netns", "exec", &self.namespace(place)]).arg(program.as_ref());
+        command
+    }
+
+    /// Moves the calling thread to `place`: sockets it opens from now on are there.
+    ///
+    /// # Errors
+    /// If the namespace is gone or the thread lacks the privilege.
+    pub fn enter(&self, place: Place) -> Result<(), NetnsError> {
+        let path = format!("/run/netns/{}", self.namespace(place));
+        let entered = File::open(&path)
+            .and_then(|namespace| setns(namespace, CloneFlags::CLONE_NEWNET).map_err(Into::into));
+        entered.map_err(|error| NetnsError::Command {
+            command: format!("setns {path}"),
+            found: error.to_string(),
+        })
+    }
+
+    fn build(&self) -> Result<(), NetnsError> {
+        let Layout { parents, hosts, mtu, rate } = &self.layout;
+        let spaces = self.places().fold(String::new(), |mut text, place| {
+            let _ = writeln!(text, "netns add {}", self.namespace(place));
+            text
+        });
+        batch("ip", None, &spaces)?;
+        // Per place: what `ip` and what `tc` is to do there.
+        let mut links: Vec<(Place, String, Vec<String>)> =
+            self.places().map(|place| (place, "link set lo up\n".to_owned(), Vec::new())).collect();
+        let switch_base = hosts.len();
+        for switch in 0..parents.len() {
+            let address = Place::Switch(switch).address();
+            let text = &mut links[switch_base + switch].1;
+            let _ = writeln!(text, "link add br0 type bridge\nlink set br0 mtu {mtu} up");
+            let _ = writeln!(text, "addr add {address}/24 dev br0");
+        }
+        let mut join = |switch: usize, port: String, other: usize, peer: &str| {
+            let there = self.namespace(links[other].0);
+            let text = &mut links[switch_base + switch].1;
+            let _ = writeln!(
+                text,
+                "link add {port} mtu {mtu} type veth peer name {peer} mtu {mtu} netns {there}"
+            );
+            let _ = writeln!(text, "link set {port} master br0 up");
+            links[switch_base + switch].2.push(port);
+            links[other].2.push(peer.to_owned());
+        };
+        for (host, &switch) in hosts.iter().enumerate() {
+            join(switch, format!("h{host}"), host, "eth0");
+        }
+        for (switch, parent) in parents.iter().enumerate() {
+            if let Some(parent) = *parent {
+                join(parent, format!("s{switch}"), switch_base + switch, "above");
+            }
+        }
+        // Bridges and the switches' ends of links first (parents before children), then what was put at the other ends.
+        for (place, text, _) in links[switch_base..].iter().chain(&links[..switch_base]) {
+            let mut text = text.clone();
+            match *place {
+                Place::Host(_) => {
+                    let _ = writeln!(text, "link set eth0 up\naddr add {}/24 dev eth0", place.address());
+                }
+                Place::Switch(switch) if parents[switch].is_some() => {
+                    let _ = writeln!(text, "link set above master br0 up");
+                }
+                Place::Switch(_) => {}
+            }
+            batch("ip", Some(&self.namespace(*place)), &text)?;
+        }
+        if let Some(rate) = rate {
+            for (place, _, devices) in &links {
+                let rate = rate.bits_per_second();
+                let text = devices.iter().fold(String::new(), |mut text, device| {
+                    let _ = writeln!(
+                        text,
+                        "qdisc add dev {device} root tbf rate {rate}bit burst {BURST} limit {QUEUE}"
+                    );
+                    text
+                });
+                batch("tc", Some(&self.namespace(*place)), &text)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Fabric {
+    fn drop(&mut self) {
+        // What cannot be removed now, the next sweep finds.
+        let _ = remove(&self.places().map(|place| self.namespace(place)).collect::<Vec<_>>());
+    }
+}
+
+/// Whether fabrics can be built here.
+///
+/// # Errors
+/// Says what is missing, in one line.
+pub fn available() -> Result<(), NetnsError> {
+    if !nix::unistd::geteuid().is_root() {
+        return Err(NetnsError::Unavailable { found: "another user".to_owned() });
+    }
+    for tool in ["ip", "tc"] {
+        let ran = Command::new(tool).arg("-V").stdout(Stdio::null()).stderr(Stdio::null()).status();
+        if !ran.is_ok_and(|status| status.success()) {
+            return Err(NetnsError::Unavailable { found: format!("no `{tool}`") });
+        }
+    }
+    Ok(())
+}
+
+/// Removes the fabrics of processes that are gone, and says how many namespaces it found of them.
+///
+/// # Errors
+/// If `ip` fails.
+pub fn sweep() -> Result<usize, NetnsError> {
+    let listed = Command::new("ip")
+        .args(["netns", "list"])
+        .output()
+        .map_err(|error| NetnsError::Command { command: "ip netns list".into(), found: error.to_string() })?;
+    let text = String::from_utf8_lossy(&listed.stdout);
+    let left: Vec<String> = text
+        .lines()
+        .filter_map(|line| line.split_whitespace().next())
+        .filter(|name| maker(name).is_some_and(|process| !Path::new(&format!("/proc/{process}")).exists()))
+        .map(str::to_owned)
+        .collect();
+    // Another process may sweep the same ones at the same time: one of the two then finds nothing to remove.
+    let _ = remove(&left);
+    Ok(left.len())
+}
+
+/// The process that made the namespace `name`, if it is one of ours.
+fn maker(name: &str) -> Option<u32> {
+    let (process, serial) = name.strip_prefix("qx")?.split_once('x')?;
+    let (serial, index) = serial.split_once(['h', 's'])?;
+    serial.parse::<u32>().ok()?;
+    index.parse::<u32>().ok()?;
+    process.parse().ok()
+}
+
+fn remove(names: &[String]) -> Result<(), NetnsError> {
+    let text = names.iter().fold(String::new(), |mut text, name| {
+        let _ = writeln!(text, "netns del {name}");
+        text
+    });
+    batch("ip", None, &text)
+}
+
+/// Runs lines of commands in one process of `ip` or `tc`, going on after one that fails.
+fn batch(tool: &'static str, namespace: Option<&str>, text: &str) -> Result<(), NetnsError> {
+    if text.is_empty() {
+        return Ok(());
+    }
+    let mut command = Command::new(tool);
+    if let Some(namespace) = namespace {
+        command.args(["-n", namespace]);
+    }
+    command.args(["-force", "-batch", "-"]);
+    let failed = |found: String| {
+        let place = namespace.unwrap_or("all");
+        let first = text.lines().next().unwrap_or_default();
+        NetnsError::Command { command: format!("{tool} ({place}): {first} ..."), found }
+    };
+    let output = command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .and_then(|mut child| {
+            // Dropped at the end of the statement: the tool sees the end of its input.
+            child.stdin.take().map_or(Ok(()), |mut input| input.write_all(text.as_bytes()))?;
+            child.wait_with_output()
+        })
+        .map_err(|error| failed(error.to_string()))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let complaint = String::from_utf8_lossy(&output.stderr);
+    Err(failed(complaint.lines().next().unwrap_or("no message").to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_namespace_names_its_maker() {
+        assert_eq!(maker("qx123x0h7"), Some(123));
+        assert_eq!(maker("qx123x4s0"), Some(123));
+        for other in ["peers-h0", "qx", "qx12", "qx1x2", "qxax0h1", "qx1x0hx", ""] {
+            assert_eq!(maker(other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn places_have_addresses_of_their_own() {
+        let layout = Layout::two_level(2, 2, 1500, None);
+        assert_eq!(layout.hosts, [1, 1, 2, 2]);
+        assert_eq!(layout.parents, [None, Some(0), Some(0)]);
+        assert_eq!(Place::Host(3).address(), Ipv4Addr::new(10, 77, 0, 4));
+        assert_eq!(Place::Switch(2).address(), Ipv4Addr::new(10, 77, 0, 252));
+    }
+
+    #[test]
+    fn a_layout_that_is_no_tree_is_refused_before_anything_is_made() {
+        let mut layout = Layout::star(2, 1500, None);
+        layout.hosts[1] = 5;
+        let error = Fabric::new(layout).expect_err("there is one switch");
+        assert_eq!(
+            error.to_string(),
+            "expected every host at a switch, found host 1 at switch 5; change the layout"
+        );
+        let cycle = Layout { parents: vec![Some(0)], hosts: vec![], mtu: 1500, rate: None };
+        assert!(matches!(Fabric::new(cycle), Err(NetnsError::Layout { .. })));
+        assert!(matches!(Fabric::new(Layout::star(254, 1500, None)), Err(NetnsError::Layout { .. })));
+    }
+}

@@ -1,0 +1,510 @@
+//! A node: an engine, its socket, and the loop between them.
+//!
+//! A turn receives a batch of datagrams, hands their frames to the engine, fires what is due, offers transmit slots to
+//! the ports in turn, and gives everything that was sent to the kernel at once. While the kernel takes no more, no slot is
+//! offered, and when the send buffer is half full received frames wait too: a frame is lost only where a network would
+//! lose it. When there is nothing to do the node waits in the kernel for a datagram, a deadline or a [`Waker`].
+
+use crate::codec::{Codec, Direction, Observer};
+use crate::faults::{Fate, Faults, Injector};
+use crate::inbox::{Datagram, Inbox};
+use crate::io::{Clock, Io, Pause};
+use crate::outbox::Outbox;
+use crate::statistics::{Dropped, Phase, Statistics, Stopwatch};
+use crate::timers::Timers;
+use crate::transport::Transport;
+use nix::poll::{PollFd, PollFlags, ppoll};
+use nix::sys::eventfd::{EfdFlags, EventFd};
+use nix::sys::time::TimeSpec;
+use quincunx_engine::{Engine, Frame, PortId};
+use quincunx_units::{Duration, Instant};
+use std::collections::{BTreeMap, VecDeque};
+use std::net::SocketAddrV4;
+use std::os::fd::AsFd;
+use std::sync::Arc;
+
+/// Datagrams taken from the kernel at once; each may hold 64 frames.
+const RECEIVE_BATCH: usize = 16;
+
+/// Transmit slots offered in a turn, all ports together: the next receive is never further away than that.
+const TRANSMIT_BUDGET: usize = 128;
+
+/// Bytes of frames that may wait to be handed to the kernel.
+const SEND_ARENA: usize = 4 << 20;
+
+/// A wait at least this long may begin with a blocking receive, which overstays its time-out by some ticks of the kernel.
+const BLOCKING_MARGIN: Duration = Duration::from_millis(10);
+
+/// Frames handled between two readings of the clock.
+const FRAMES_PER_CLOCK_READ: usize = 64;
+
+/// How a node runs.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub struct NodeOptions {
+    /// How long to look for datagrams, yielding the processor between looks, before waiting in the kernel. Zero unless
+    /// every node has a core to itself.
+    pub spin: Duration,
+    /// Measure where the time goes.
+    pub profile: bool,
+    /// Faults for arriving frames.
+    pub faults: Faults,
+}
+
+/// What stops a node. Nothing that a peer sends does.
+#[derive(Debug, thiserror::Error)]
+pub enum NodeError {
+    /// A frame could not be sent, for a reason that will not pass.
+    #[error(
+        "expected to send a frame of {length} bytes to {destination}, found \"{error}\"; keep frames within the link's MTU \
+         (28 bytes go to IP and UDP)"
+    )]
+    Send {
+        /// Receiver.
+        destination: SocketAddrV4,
+        /// UDP payload.
+        length: usize,
+        /// What the system said.
+        error: std::io::Error,
+    },
+    /// The socket no longer works.
+    #[error("expected to receive at {local}, found \"{error}\"; look whether the interface is still there")]
+    Receive {
+        /// The node's address.
+        local: SocketAddrV4,
+        /// What the system said.
+        error: std::io::Error,
+    },
+    /// The kernel would not let the node wait.
+    #[error(
+        "expected to wait for datagrams at {local}, found \"{error}\"; look at the limits of the process"
+    )]
+    Wait {
+        /// The node's address.
+        local: SocketAddrV4,
+        /// What the system said.
+        error: std::io::Error,
+    },
+    /// What was waited for did not happen.
+    #[error("expected an event at {local} within {} s, found none; look whether the peers run", limit.as_secs_f64())]
+    TimedOut {
+        /// The node's address.
+        local: SocketAddrV4,
+        /// How long was waited.
+        limit: Duration,
+    },
+}
+
+/// Ends a node's wait from another thread.
+#[derive(Clone)]
+pub struct Waker(Arc<EventFd>);
+
+impl Waker {
+    /// Makes the node's current wait, or else its next one, end within some milliseconds: those of a receive call that
+    /// may come first.
+    pub fn wake(&self) {
+        // It fails only when 2^64 - 2 wakes are pending, and then the node is awake.
+        let _ = self.0.write(1);
+    }
+}
+
+/// An engine on a socket.
+pub struct Node<E: Engine, C: Codec<E>, T> {
+    engine: E,
+    io: Io<E, C, T>,
+    inbox: Inbox,
+    /// All that the kernel had was taken the last time somebody looked.
+    drained: bool,
+    /// A turn has passed since without looking.
+    skipped: bool,
+    ports: u16,
+    next_port: u16,
+    injector: Option<Injector>,
+    spin: Duration,
+    waker: Waker,
+}
+
+impl<E: Engine, C: Codec<E>, T: Transport> Node<E, C, T> {
+    /// A node of `ports` ports, all of them reached through `transport`.
+    ///
+    /// # Errors
+    /// If the process has no file descriptor left.
+    pub fn new(
+        engine: E,
+        ports: u16,
+        codec: C,
+        transport: T,
+        options: NodeOptions,
+    ) -> Result<Self, NodeError> {
+        let waker = EventFd::from_flags(EfdFlags::EFD_NONBLOCK | EfdFlags::EFD_CLOEXEC)
+            .map_err(|error| NodeError::Wait { local: transport.local(), error: error.into() })?;
+        let max_frames = transport.max_frames();
+        Ok(Self {
+            engine,
+            io: Io {
+                codec,
+                transport,
+                outbox: Outbox::new(SEND_ARENA, max_frames),
+                timers: Timers::new(),
+                events: VecDeque::new(),
+                dropped: BTreeMap::new(),
+                observer: None,
+                statistics: Statistics { merging: max_frames > 1, ..Statistics::default() },
+                stopwatch: Stopwatch::new(options.profile),
+                clock: Clock::new(),
+                now: Instant::ZERO,
+                pause: None,
+                failure: None,
+            },
+            inbox: Inbox::new(RECEIVE_BATCH),
+            drained: false,
+            skipped: false,
+            ports,
+            next_port: 0,
+            injector: options.faults.is_active().then(|| Injector::new(options.faults)),
+            spin: options.spin,
+            waker: Waker(Arc::new(waker)),
+        })
+    }
+
+    /// The node's address.
+    pub fn local(&self) -> SocketAddrV4 {
+        self.io.transport.local()
+    }
+
+    /// The engine, to read results from.
+    pub fn engine(&self) -> &E {
+        &self.engine
+    }
+
+    /// The engine, to hand memory to and take it from. Orders go through [`command`](Self::command).
+    pub fn engine_mut(&mut self) -> &mut E {
+        &mut self.engine
+    }
+
+    /// The codec, whose tables may change while the node runs.
+    pub fn codec_mut(&mut self) -> &mut C {
+        &mut self.io.codec
+    }
+
+    /// What has been counted since the start.
+    pub fn statistics(&self) -> &Statistics {
+        &self.io.statistics
+    }
+
+    /// Frames dropped since the start, by reason.
+    pub fn dropped(&self) -> &BTreeMap<Dropped<E::DropReason, C::Fault>, u64> {
+        &self.io.dropped
+    }
+
+    /// Has every frame that passes watched from now on, or none.
+    pub fn set_observer(&mut self, observer: Option<Box<dyn Observer>>) {
+        self.io.observer = observer;
+    }
+
+    /// Ends this node's waits from another thread.
+    pub fn waker(&self) -> Waker {
+        self.waker.clone()
+    }
+
+    /// Gives the engine an order. What it sends leaves with the next turn.
+    ///
+    /// # Errors
+    /// The engine's refusal.
+    pub fn command(&mut self, command: E::Command) -> Result<(), E::Rejected> {
+        self.io.now = self.io.clock.now();
+        self.io.lap(Phase::Other);
+        let answer = self.engine.handle_command(self.io.now, command, &mut self.io);
+        self.io.lap(Phase::Engine);
+        self.check();
+        answer
+    }
+
+    /// The oldest event not yet taken.
+    pub fn next_event(&mut self) -> Option<E::Event> {
+        self.io.events.pop_front()
+    }
+
+    /// Turns until `decide` makes something of an event, for at most `limit`. Events after that one wait for the next call.
+    ///
+    /// # Errors
+    /// If the time is over, or the socket fails.
+    pub fn run_until<R>(
+        &mut self,
+        limit: Duration,
+        mut decide: impl FnMut(E::Event) -> Option<R>,
+    ) -> Result<R, NodeError> {
+        self.io.now = self.io.clock.now();
+        let end = self.io.now + limit;
+        loop {
+            while let Some(event) = self.next_event() {
+                if let Some(result) = decide(event) {
+                    return Ok(result);
+                }
+            }
+            // Read in every turn; how little it is behind does not matter here.
+            if self.io.now >= end {
+                return Err(NodeError::TimedOut { local: self.local(), limit });
+            }
+            self.turn(end.since(self.io.now))?;
+        }
+    }
+
+    /// Turns for `time`, so that peers get their answers while the owner wants nothing. Events wait for the next call.
+    ///
+    /// # Errors
+    /// If the socket fails.
+    pub fn serve(&mut self, time: Duration) -> Result<(), NodeError> {
+        let end = self.io.clock.now() + time;
+        loop {
+            let now = self.io.clock.now();
+            if now >= end {
+                return Ok(());
+            }
+            self.wait_if_idle(end.since(now))?;
+            self.work()?;
+        }
+    }
+
+    /// Does what is due. If nothing is, and no event waits to be taken, waits for at most `max_wait` first.
+    ///
+    /// # Errors
+    /// If the socket fails.
+    pub fn turn(&mut self, max_wait: Duration) -> Result<(), NodeError> {
+        if self.io.events.is_empty() {
+            self.wait_if_idle(max_wait)?;
+        }
+        self.work()
+    }
+
+    fn wait_if_idle(&mut self, max_wait: Duration) -> Result<(), NodeError> {
+        let paused = self.io.pause.is_some();
+        let can_handle = !self.inbox.is_empty() && self.io.outbox.has_room();
+        let can_send = !paused && (!self.io.outbox.is_empty() || self.wants_transmit());
+        let can_receive = self.inbox.is_empty() && !self.drained;
+        if can_handle || can_send || can_receive {
+            // Whoever is busy looks at the socket in every second turn, so that an order given to an idle node costs no
+            // vain look.
+            self.drained = self.drained && !std::mem::replace(&mut self.skipped, true);
+            Ok(())
+        } else {
+            self.wait(max_wait)
+        }
+    }
+
+    fn wants_transmit(&self) -> bool {
+        (0..self.ports).any(|port| self.engine.wants_transmit(PortId(port)))
+    }
+
+    /// Waits for a datagram, room to send, a deadline or the waker.
+    fn wait(&mut self, max_wait: Duration) -> Result<(), NodeError> {
+        let start = self.io.clock.now();
+        let mut now = start;
+        let deadlines = [
+            self.io.timers.next_check(),
+            self.injector.as_ref().and_then(Injector::next_release),
+            match self.io.pause {
+                Some(Pause::Until(end)) => Some(end),
+                _ => None,
+            },
+        ];
+        let end = deadlines.into_iter().flatten().fold(start + max_wait, Instant::min);
+        if self.inbox.is_empty() && self.io.pause.is_none() {
+            let end_of_spin = end.min(start + self.spin);
+            while now < end_of_spin {
+                self.receive(false)?;
+                if !self.inbox.is_empty() {
+                    return Ok(());
+                }
+                std::thread::yield_now();
+                now = self.io.clock.now();
+            }
+            // The quickest way to wait, if no deadline can be missed by it.
+            if end.since(now) > BLOCKING_MARGIN {
+                self.receive(true)?;
+                if !self.inbox.is_empty() {
+                    return Ok(());
+                }
+                now = self.io.clock.now();
+            }
+        }
+        self.io.lap(Phase::Other);
+        self.poll(end.since(now))?;
+        self.io.lap(Phase::Waiting);
+        Ok(())
+    }
+
+    fn poll(&mut self, time: Duration) -> Result<(), NodeError> {
+        let mut interest = PollFlags::empty();
+        interest.set(PollFlags::POLLIN, self.inbox.is_empty());
+        interest.set(PollFlags::POLLOUT, self.io.pause == Some(Pause::Full));
+        let mut fds = [
+            PollFd::new(self.io.transport.socket(), interest),
+            PollFd::new(self.waker.0.as_fd(), PollFlags::POLLIN),
+        ];
+        let timeout = TimeSpec::from_duration(std::time::Duration::from_nanos(time.as_nanos()));
+        self.io.statistics.waits += 1;
+        let polled = ppoll(&mut fds, Some(timeout), None);
+        let [socket, waker] = fds.map(|fd| fd.revents().unwrap_or(PollFlags::empty()));
+        match polled {
+            Ok(_) | Err(nix::errno::Errno::EINTR) => {}
+            Err(error) => return Err(NodeError::Wait { local: self.local(), error: error.into() }),
+        }
+        // Whatever else the socket says (an error, a hang-up), receiving brings to light.
+        if socket.intersects(PollFlags::all() - PollFlags::POLLOUT) {
+            self.drained = false;
+        }
+        if waker.contains(PollFlags::POLLIN) {
+            let _ = self.waker.0.read();
+        }
+        Ok(())
+    }
+
+    /// One pass over everything that can be done without waiting.
+    fn work(&mut self) -> Result<(), NodeError> {
+        self.io.statistics.turns += 1;
+        if self.inbox.is_empty() && !self.drained {
+            self.receive(false)?;
+        }
+        self.resume_sending();
+        self.handle_frames();
+        self.fire_timers();
+        self.offer_slots();
+        self.io.flush();
+        self.io.lap(Phase::Other);
+        match self.io.failure.take() {
+            Some(failure) => Err(failure),
+            None => Ok(()),
+        }
+    }
+
+    fn receive(&mut self, wait: bool) -> Result<(), NodeError> {
+        self.drained = self.io.receive(&mut self.inbox, wait)?;
+        self.skipped = false;
+        Ok(())
+    }
+
+    /// Tries again after a pause: the kernel has said that there is room, or enough time has passed, or it costs one
+    /// call to find out.
+    fn resume_sending(&mut self) {
+        self.io.now = self.io.clock.now();
+        match self.io.pause {
+            Some(Pause::Until(end)) if end > self.io.now => {}
+            Some(_) => {
+                self.io.pause = None;
+                self.io.flush();
+            }
+            None => {}
+        }
+    }
+
+    fn handle_frames(&mut self) {
+        let mut handled = 0;
+        loop {
+            self.release_held();
+            if !self.io.outbox.has_room() {
+                self.io.flush();
+                if !self.io.outbox.has_room() {
+                    return;
+                }
+            }
+            let Some((datagram, bytes)) = self.inbox.next_frame() else { return };
+            self.io.statistics.received.frames += 1;
+            self.io.statistics.received.bytes += bytes.len() as u64;
+            handled += 1;
+            if handled == FRAMES_PER_CLOCK_READ {
+                handled = 0;
+                self.io.now = self.io.clock.now();
+            }
+            self.io.observe(Direction::Received, &datagram, bytes);
+            let fate = self.injector.as_mut().map_or(Fate::Pass, Injector::arrive);
+            match fate {
+                Fate::Pass => deliver(&mut self.engine, &mut self.io, &datagram, bytes),
+                Fate::Lose => self.io.count(Dropped::InjectedLoss, 1),
+                Fate::Duplicate => {
+                    deliver(&mut self.engine, &mut self.io, &datagram, bytes);
+                    deliver(&mut self.engine, &mut self.io, &datagram, bytes);
+                }
+                Fate::HoldBack(overtakers) => {
+                    if let Some(injector) = &mut self.injector {
+                        injector.hold(self.io.now, overtakers, datagram, bytes);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Hands over frames that were held back long enough.
+    fn release_held(&mut self) {
+        let Some(injector) = &mut self.injector else { return };
+        while let Some(held) = injector.release(self.io.now) {
+            deliver(&mut self.engine, &mut self.io, &held.datagram, &held.bytes);
+        }
+    }
+
+    fn fire_timers(&mut self) {
+        // No more than are armed now: one that re-arms itself for at once must not hold up the loop.
+        for _ in 0..self.io.timers.len() {
+            let Some(timer) = self.io.timers.pop_due(self.io.now) else { return };
+            self.io.statistics.timers += 1;
+            self.io.lap(Phase::Other);
+            self.engine.handle_timer(self.io.now, timer, &mut self.io);
+            self.io.lap(Phase::Engine);
+            self.check();
+        }
+    }
+
+    /// Offers slots to the ports in turn, one frame each, until none wants more, the budget is used, or sending pauses.
+    fn offer_slots(&mut self) {
+        let mut idle_ports = 0;
+        let mut budget = TRANSMIT_BUDGET;
+        while budget > 0 && idle_ports < self.ports {
+            if !self.io.outbox.has_room() {
+                self.io.flush();
+            }
+            if self.io.pause.is_some() || !self.io.outbox.has_room() {
+                return;
+            }
+            let port = PortId(self.next_port);
+            self.next_port = (self.next_port + 1) % self.ports;
+            if self.engine.wants_transmit(port) {
+                self.io.lap(Phase::Other);
+                self.engine.handle_transmit_slot(self.io.now, port, &mut self.io);
+                self.io.lap(Phase::Engine);
+                self.check();
+                budget -= 1;
+                idle_ports = 0;
+            } else {
+                idle_ports += 1;
+            }
+        }
+    }
+
+    fn check(&self) {
+        if cfg!(debug_assertions) {
+            self.engine.assert_invariants();
+        }
+    }
+}
+
+/// Hands one frame to the engine, or counts why not.
+fn deliver<E: Engine, C: Codec<E>, T: Transport>(
+    engine: &mut E,
+    io: &mut Io<E, C, T>,
+    datagram: &Datagram,
+    bytes: &[u8],
+) {
+    io.lap(Phase::Other);
+    let parsed = io.codec.parse(datagram, bytes);
+    io.lap(Phase::Parse);
+    match parsed {
+        Ok(parsed) => {
+            let frame = Frame { header: &parsed.header, payload: io.codec.payload(&bytes[parsed.payload]) };
+            engine.handle_frame(io.now, parsed.port, frame, io);
+            io.lap(Phase::Engine);
+            if cfg!(debug_assertions) {
+                engine.assert_invariants();
+            }
+        }
+        Err(fault) => io.count(Dropped::Codec(fault), 1),
+    }
+}

@@ -1,0 +1,219 @@
+//! Frames on their way out: written one after the other into one arena, and strung together into batches of equally
+//! long frames for one destination, which the kernel takes as one datagram and splits late (generic segmentation offload).
+//!
+//! A batch stays open while frames for other destinations pass, so a switch that answers eight children in turn still
+//! gives the kernel eight large datagrams. Frames for one destination keep their order.
+
+use std::net::SocketAddrV4;
+use std::ops::Range;
+
+/// Frames that the kernel accepts in one datagram (UDP_MAX_SEGMENTS was 64 until Linux 6.9).
+pub(crate) const MAX_SEGMENTS: usize = 64;
+
+/// The largest UDP payload over IPv4.
+pub(crate) const MAX_DATAGRAM: usize = 65_507;
+
+/// Batches that may wait at once; beyond it the outbox has no room.
+const MAX_BATCHES: usize = 4096;
+
+/// Open batches that are looked through for a match; the oldest is closed beyond it.
+const MAX_OPEN: usize = 64;
+
+/// Equally long frames (the last may be shorter) for one destination.
+#[derive(Clone, Debug)]
+pub(crate) struct Batch {
+    destination: SocketAddrV4,
+    tos: u8,
+    segment: usize,
+    frames: usize,
+    length: usize,
+    pieces: Vec<Range<usize>>,
+}
+
+impl Batch {
+    pub(crate) fn destination(&self) -> SocketAddrV4 {
+        self.destination
+    }
+
+    /// IP type-of-service byte.
+    pub(crate) fn tos(&self) -> u8 {
+        self.tos
+    }
+
+    /// Bytes of each frame but perhaps the last.
+    pub(crate) fn segment(&self) -> u16 {
+        self.segment as u16
+    }
+
+    pub(crate) fn frames(&self) -> usize {
+        self.frames
+    }
+
+    /// Bytes in all.
+    pub(crate) fn length(&self) -> usize {
+        self.length
+    }
+
+    /// Where the bytes lie in the arena, in order.
+    pub(crate) fn pieces(&self) -> &[Range<usize>] {
+        &self.pieces
+    }
+
+    fn accepts(&self, destination: SocketAddrV4, tos: u8, length: usize, max_frames: usize) -> bool {
+        self.destination == destination
+            && self.tos == tos
+            && self.frames < max_frames
+            && 0 < length
+            && length <= self.segment
+            && self.length == self.frames * self.segment
+            && self.length + length <= MAX_DATAGRAM
+    }
+
+    fn append(&mut self, bytes: Range<usize>) {
+        self.frames += 1;
+        self.length += bytes.len();
+        match self.pieces.last_mut() {
+            Some(last) if last.end == bytes.start => last.end = bytes.end,
+            _ => self.pieces.push(bytes),
+        }
+    }
+}
+
+/// The arena and the batches in it.
+pub struct Outbox {
+    arena: Vec<u8>,
+    used: usize,
+    /// The first `live` are in use; the rest keep their memory for later.
+    batches: Vec<Batch>,
+    live: usize,
+    /// The first `sent` of the live ones are gone.
+    sent: usize,
+    /// Batches that may still grow, oldest first; all at or behind `sent`.
+    open: Vec<usize>,
+    max_frames: usize,
+}
+
+impl Outbox {
+    /// An outbox for `capacity` bytes whose batches hold at most `max_frames` frames.
+    pub(crate) fn new(capacity: usize, max_frames: usize) -> Self {
+        Self {
+            arena: vec![0; capacity],
+            used: 0,
+            batches: Vec::new(),
+            live: 0,
+            sent: 0,
+            open: Vec::new(),
+            max_frames: max_frames.clamp(1, MAX_SEGMENTS),
+        }
+    }
+
+    /// Whether everything is sent.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.sent == self.live
+    }
+
+    /// Whether less than half is used: then frames may be handled whose answers will fit.
+    pub(crate) fn has_room(&self) -> bool {
+        self.used < self.arena.len() / 2 && self.live < MAX_BATCHES / 2
+    }
+
+    /// Memory for one frame of at most `length` bytes, or nothing when full.
+    pub(crate) fn reserve(&mut self, length: usize) -> Option<&mut [u8]> {
+        if self.live >= MAX_BATCHES {
+            return None;
+        }
+        self.arena.get_mut(self.used..self.used.checked_add(length)?)
+    }
+
+    /// The first `length` bytes of what was reserved are a frame for `destination`. Returns them.
+    pub(crate) fn commit(&mut self, length: usize, destination: SocketAddrV4, tos: u8) -> &[u8] {
+        let bytes = self.used..self.used + length;
+        self.used = bytes.end;
+        let same = |batch: &Batch| batch.destination == destination && batch.tos == tos;
+        let found = self.open.iter().rposition(|&index| same(&self.batches[index]));
+        match found {
+            Some(at) if self.batches[self.open[at]].accepts(destination, tos, length, self.max_frames) => {
+                self.batches[self.open[at]].append(bytes.clone());
+            }
+            Some(at) => self.open[at] = self.begin(destination, tos, bytes.clone()),
+            None => {
+                if self.open.len() == MAX_OPEN {
+                    self.open.remove(0);
+                }
+                let index = self.begin(destination, tos, bytes.clone());
+                self.open.push(index);
+            }
+        }
+        &self.arena[bytes]
+    }
+
+    /// What is still to be sent: the arena, and the batches in order.
+    pub(crate) fn unsent(&self) -> (&[u8], &[Batch]) {
+        (&self.arena, &self.batches[self.sent..self.live])
+    }
+
+    /// Forgets the first `count` unsent batches; when none is left, all memory is free again.
+    pub(crate) fn remove(&mut self, count: usize) {
+        self.sent += count;
+        assert!(self.sent <= self.live, "{} of {} batches sent", self.sent, self.live);
+        if self.sent == self.live {
+            self.live = 0;
+            self.sent = 0;
+            self.used = 0;
+            self.open.clear();
+        } else {
+            self.open.retain(|&index| index >= self.sent);
+        }
+    }
+
+    /// Splits what is unsent into batches of one frame, and keeps doing so: the kernel or the link cannot segment.
+    pub(crate) fn stop_merging(&mut self) {
+        let merged: Vec<Batch> = self.batches[self.sent..self.live].to_vec();
+        self.max_frames = 1;
+        self.live = 0;
+        self.sent = 0;
+        self.open.clear();
+        for batch in merged {
+            // Frames never straddle pieces, and all but the last of a batch are `segment` long.
+            for piece in &batch.pieces {
+                let mut start = piece.start;
+                loop {
+                    let end = piece.end.min(start + batch.segment);
+                    self.begin(batch.destination, batch.tos, start..end);
+                    start = end;
+                    if start == piece.end {
+                        break;
+                    }
+                }
+            }
+        }
+    }
+
+    fn begin(&mut self, destination: SocketAddrV4, tos: u8, bytes: Range<usize>) -> usize {
+        let index = self.live;
+        self.live += 1;
+        if index == self.batches.len() {
+            self.batches.push(Batch {
+                destination,
+                tos,
+                segment: 0,
+                frames: 0,
+                length: 0,
+                pieces: Vec::new(),
+            });
+        }
+        let batch = &mut self.batches[index];
+        batch.destination = destination;
+        batch.tos = tos;
+        batch.segment = bytes.len();
+        batch.frames = 0;
+        batch.length = 0;
+        batch.pieces.clear();
+        batch.append(bytes);
+        index
+    }
+}
+
+#[cfg(test)]
+#[path = "outbox_tests.rs"]
+mod tests;

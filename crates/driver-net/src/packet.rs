@@ -1,0 +1,326 @@
+//! Frames as whole Ethernet frames of a packet socket on one interface: the node writes and reads the Ethernet, IPv4 and
+//! UDP headers itself. Needs CAP_NET_RAW.
+//!
+//! The kernel sees these frames too. So that it does not answer them with "port unreachable", a UDP socket that is
+//! never read holds the port. Peers that send through an ordinary socket must not merge datagrams: over virtual links
+//! the merged ones would arrive here unsplit.
+
+use crate::inbox::{Arrival, Datagram, Inbox, SLOT};
+use crate::outbox::Outbox;
+use crate::sys;
+use crate::transport::{OpenError, PATIENCE, Transport, sealed};
+use nix::errno::Errno;
+use nix::libc;
+use nix::sys::socket::{AddressFamily, SockFlag, SockType, setsockopt, socket, sockopt::ReceiveTimeout};
+use nix::sys::time::{TimeVal, TimeValLike};
+use quincunx_units::ByteCount;
+use std::collections::BTreeMap;
+use std::io;
+use std::net::{Ipv4Addr, SocketAddrV4, UdpSocket};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+/// Ethernet, IPv4 without options, UDP.
+const HEAD: usize = 14 + 20 + 8;
+
+const ETHERTYPE_IPV4: u16 = 0x0800;
+
+const PROTOCOL_UDP: u8 = 17;
+
+/// How long a neighbour may take to say its address before frames for it are dropped.
+const RESOLUTION_LIMIT: Duration = Duration::from_secs(1);
+
+/// Asking the discard port makes the kernel look for the neighbour, and nothing more.
+const DISCARD_PORT: u16 = 9;
+
+/// An Ethernet address.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct MacAddress(pub [u8; 6]);
+
+/// How a packet socket is set up.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PacketOptions {
+    /// The interface, for instance `eth0`.
+    pub interface: String,
+    /// Ethernet addresses known beforehand; others come from the kernel's neighbour table.
+    pub neighbours: BTreeMap<Ipv4Addr, MacAddress>,
+    /// What may wait to be received; the kernel counts its own overhead in.
+    pub receive_buffer: ByteCount,
+    /// What may wait to be sent.
+    pub send_buffer: ByteCount,
+}
+
+impl PacketOptions {
+    /// The interface `interface`, 8 MiB in, 256 KiB out.
+    pub fn new(interface: impl Into<String>) -> Self {
+        Self {
+            interface: interface.into(),
+            neighbours: BTreeMap::new(),
+            receive_buffer: ByteCount::new(8 << 20),
+            send_buffer: ByteCount::new(256 << 10),
+        }
+    }
+}
+
+/// One packet socket on one interface.
+pub struct PacketTransport {
+    socket: OwnedFd,
+    /// Keeps the kernel from answering, and asks for neighbours.
+    guard: UdpSocket,
+    local: SocketAddrV4,
+    mac: MacAddress,
+    neighbours: BTreeMap<Ipv4Addr, MacAddress>,
+    /// Asked for and not known yet, with when.
+    asked: BTreeMap<Ipv4Addr, Instant>,
+    heads: Vec<[u8; HEAD]>,
+    sender: sys::Sender,
+    receiver: sys::Receiver,
+    arrivals: Vec<Arrival>,
+}
+
+impl PacketTransport {
+    /// Sends and receives on an interface as `local`, which must be an address of this machine.
+    ///
+    /// # Errors
+    /// Without the privilege, the interface, or the address, or if the port is taken.
+    pub fn open(local: SocketAddrV4, options: PacketOptions) -> Result<Self, OpenError> {
+        let at = |expected, error, remedy| OpenError {
+            expected,
+            place: format!("{local} on {}", options.interface),
+            error,
+            remedy,
+        };
+        let guard = UdpSocket::bind(local).map_err(|error| {
+            at(
+                "a free UDP port at an address of this machine",
+                error,
+                "stop who holds it or choose another address",
+            )
+        })?;
+        let (index, mac) = interface(&options.interface)
+            .map_err(|error| at("an Ethernet interface", error, "name one that `ip link` shows"))?;
+        let set_up = || -> io::Result<OwnedFd> {
+            // Without a protocol it receives nothing until it is bound, so nothing slips past the filter.
+            let socket = socket(AddressFamily::Packet, SockType::Raw, SockFlag::SOCK_CLOEXEC, None)?;
+            let fd = socket.as_fd();
+            sys::set_filter(fd, &filter(local))?;
+            sys::set_option(fd, libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, 1)?;
+            sys::set_buffers(fd, options.receive_buffer, options.send_buffer)?;
+            setsockopt(&socket, ReceiveTimeout, &TimeVal::milliseconds(PATIENCE.as_millis() as i64))?;
+            // Nobody reads the guard, so what it can hold should be little.
+            sys::set_option(guard.as_fd(), libc::SOL_SOCKET, libc::SO_RCVBUF, 0)?;
+            guard.set_nonblocking(true)?;
+            sys::bind_to_interface(fd, index, ETHERTYPE_IPV4)?;
+            Ok(socket)
+        };
+        let socket = set_up().map_err(|error| {
+            at("leave to open a packet socket (CAP_NET_RAW, Linux 4.20)", error, "run as root or use UDP")
+        })?;
+        Ok(Self {
+            socket,
+            guard,
+            local,
+            mac,
+            neighbours: options.neighbours,
+            asked: BTreeMap::new(),
+            heads: Vec::new(),
+            sender: sys::Sender::new(),
+            receiver: sys::Receiver::new(),
+            arrivals: Vec::new(),
+        })
+    }
+
+    /// The Ethernet address of `ip`. Until it is known the sender has to wait; in the end there may be none.
+    fn resolve(&mut self, ip: Ipv4Addr) -> Result<MacAddress, Errno> {
+        if let Some(mac) = self.neighbours.get(&ip) {
+            return Ok(*mac);
+        }
+        // The table of the calling thread's network namespace.
+        let table = std::fs::read_to_string("/proc/thread-self/net/arp").unwrap_or_default();
+        if let Some(mac) = neighbour(&table, ip) {
+            self.neighbours.insert(ip, mac);
+            self.asked.remove(&ip);
+            return Ok(mac);
+        }
+        let asked = *self.asked.entry(ip).or_insert_with(|| {
+            // If even this fails, the time-out below says so.
+            let _ = self.guard.send_to(&[], SocketAddrV4::new(ip, DISCARD_PORT));
+            Instant::now()
+        });
+        if asked.elapsed() < RESOLUTION_LIMIT { Err(Errno::ENOBUFS) } else { Err(Errno::EHOSTUNREACH) }
+    }
+}
+
+impl Transport for PacketTransport {}
+
+impl sealed::Transport for PacketTransport {
+    fn local(&self) -> SocketAddrV4 {
+        self.local
+    }
+
+    fn max_frames(&self) -> usize {
+        1
+    }
+
+    fn socket(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+
+    fn receive(&mut self, inbox: &mut Inbox, wait: bool) -> io::Result<usize> {
+        self.receiver.receive(self.socket.as_fd(), inbox.refill(), SLOT, wait, &mut self.arrivals)?;
+        for (index, arrival) in self.arrivals.iter().enumerate() {
+            let start = index * SLOT;
+            let frame = &inbox.bytes()[start..start + arrival.length];
+            match unwrap(frame).filter(|_| !arrival.truncated) {
+                Some((datagram, payload)) => {
+                    inbox.add(datagram, start + payload.start..start + payload.end, payload.len());
+                }
+                None => inbox.add_malformed(),
+            }
+        }
+        Ok(self.arrivals.len())
+    }
+
+    fn send(&mut self, outbox: &Outbox) -> io::Result<usize> {
+        let (arena, batches) = outbox.unsent();
+        let batches = &batches[..batches.len().min(sys::SEND_BATCH)];
+        self.heads.clear();
+        for batch in batches {
+            match self.resolve(*batch.destination().ip()) {
+                Ok(mac) => {
+                    let datagram =
+                        Datagram { source: self.local, destination: batch.destination(), tos: batch.tos() };
+                    self.heads.push(head(self.mac, mac, &datagram, batch.length()));
+                }
+                // What comes before can go.
+                Err(_) if !self.heads.is_empty() => break,
+                Err(error) => return Err(error.into()),
+            }
+        }
+        self.sender.send(self.socket.as_fd(), arena, &batches[..self.heads.len()], Some(&self.heads))
+    }
+}
+
+/// Index and Ethernet address of the interface `name`.
+fn interface(name: &str) -> io::Result<(u32, MacAddress)> {
+    let index = nix::net::if_::if_nametoindex(name)?;
+    let mac = nix::ifaddrs::getifaddrs()?
+        .filter(|entry| entry.interface_name == name)
+        .find_map(|entry| entry.address?.as_link_addr()?.addr())
+        .ok_or(Errno::EADDRNOTAVAIL)?;
+    Ok((index, MacAddress(mac)))
+}
+
+/// The entry for `ip` in the kernel's table of neighbours, if it is complete.
+fn neighbour(table: &str, ip: Ipv4Addr) -> Option<MacAddress> {
+    // IP address, hardware type, flags (2: complete), hardware address, mask, device.
+    let fields = table.lines().skip(1).map(|line| line.split_whitespace().collect::<Vec<_>>());
+    let text = fields
+        .filter(|fields| fields.len() >= 4 && fields[0].parse() == Ok(ip) && fields[2] != "0x0")
+        .map(|fields| fields[3])
+        .next()?;
+    let mut mac = [0; 6];
+    let mut parts = text.split(':');
+    for byte in &mut mac {
+        *byte = u8::from_str_radix(parts.next()?, 16).ok()?;
+    }
+    parts.next().is_none().then_some(MacAddress(mac))
+}
+
+/// The headers before a UDP payload of `length` bytes: don't fragment, identification 0, no UDP checksum (the payload
+/// has a stronger one of its own).
+fn head(source: MacAddress, destination: MacAddress, datagram: &Datagram, length: usize) -> [u8; HEAD] {
+    let mut head = [0; HEAD];
+    head[0..6].copy_from_slice(&destination.0);
+    head[6..12].copy_from_slice(&source.0);
+    head[12..14].copy_from_slice(&ETHERTYPE_IPV4.to_be_bytes());
+    let ip = &mut head[14..34];
+    ip[0] = 0x45;
+    ip[1] = datagram.tos;
+    ip[2..4].copy_from_slice(&((20 + 8 + length) as u16).to_be_bytes());
+    ip[6] = 0x40;
+    ip[8] = 64;
+    ip[9] = PROTOCOL_UDP;
+    ip[12..16].copy_from_slice(&datagram.source.ip().octets());
+    ip[16..20].copy_from_slice(&datagram.destination.ip().octets());
+    let sum = internet_checksum(ip);
+    ip[10..12].copy_from_slice(&sum.to_be_bytes());
+    let udp = &mut head[34..42];
+    udp[0..2].copy_from_slice(&datagram.source.port().to_be_bytes());
+    udp[2..4].copy_from_slice(&datagram.destination.port().to_be_bytes());
+    udp[4..6].copy_from_slice(&((8 + length) as u16).to_be_bytes());
+    head
+}
+
+/// RFC 1071, over an even number of bytes.
+fn internet_checksum(bytes: &[u8]) -> u16 {
+    let mut sum: u32 =
+        bytes.chunks_exact(2).map(|pair| u32::from(u16::from_be_bytes([pair[0], pair[1]]))).sum();
+    while sum > 0xffff {
+        sum = (sum & 0xffff) + (sum >> 16);
+    }
+    !(sum as u16)
+}
+
+/// Takes the headers off an Ethernet frame with a whole UDP datagram: who sent it to whom, and where its payload lies.
+fn unwrap(frame: &[u8]) -> Option<(Datagram, std::ops::Range<usize>)> {
+    let ip = frame.get(14..)?;
+    if frame[12..14] != ETHERTYPE_IPV4.to_be_bytes() || ip.first()? >> 4 != 4 {
+        return None;
+    }
+    let header = usize::from(ip[0] & 0xf) * 4;
+    let total = usize::from(u16::from_be_bytes([*ip.get(2)?, *ip.get(3)?]));
+    // Short Ethernet frames are padded: what counts is what IP says.
+    let ip = ip.get(..total)?;
+    let udp = ip.get(header..)?;
+    let fragment = u16::from_be_bytes([*ip.get(6)?, *ip.get(7)?]) & 0x3fff;
+    if header < 20 || ip.get(9) != Some(&PROTOCOL_UDP) || fragment != 0 || udp.len() < 8 {
+        return None;
+    }
+    let length = usize::from(u16::from_be_bytes([udp[4], udp[5]]));
+    if length < 8 || length > udp.len() {
+        return None;
+    }
+    let address = |at: usize, port: usize| {
+        SocketAddrV4::new(
+            Ipv4Addr::new(ip[at], ip[at + 1], ip[at + 2], ip[at + 3]),
+            u16::from_be_bytes([udp[port], udp[port + 1]]),
+        )
+    };
+    let start = 14 + header + 8;
+    Some((
+        Datagram { source: address(12, 0), destination: address(16, 2), tos: ip[1] },
+        start..start + length - 8,
+    ))
+}
+
+/// A classic BPF program that passes whole UDP datagrams for `local` and nothing else.
+fn filter(local: SocketAddrV4) -> [libc::sock_filter; 11] {
+    const LOAD_BYTE: u32 = libc::BPF_LD | libc::BPF_B | libc::BPF_ABS;
+    const LOAD_HALF: u32 = libc::BPF_LD | libc::BPF_H | libc::BPF_ABS;
+    const LOAD_WORD: u32 = libc::BPF_LD | libc::BPF_W | libc::BPF_ABS;
+    const LOAD_HALF_AFTER_IP: u32 = libc::BPF_LD | libc::BPF_H | libc::BPF_IND;
+    const IP_LENGTH_TO_X: u32 = libc::BPF_LDX | libc::BPF_B | libc::BPF_MSH;
+    const IF_EQUAL: u32 = libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K;
+    const IF_ANY_BIT: u32 = libc::BPF_JMP | libc::BPF_JSET | libc::BPF_K;
+    const RETURN: u32 = libc::BPF_RET | libc::BPF_K;
+    let step = |code: u32, jt: u8, jf: u8, k: u32| libc::sock_filter { code: code as u16, jt, jf, k };
+    [
+        step(LOAD_BYTE, 0, 0, 23),
+        step(IF_EQUAL, 0, 8, u32::from(PROTOCOL_UDP)),
+        step(LOAD_WORD, 0, 0, 30),
+        step(IF_EQUAL, 0, 6, u32::from(*local.ip())),
+        step(LOAD_HALF, 0, 0, 20),
+        // More fragments, or not the first.
+        step(IF_ANY_BIT, 4, 0, 0x3fff),
+        step(IP_LENGTH_TO_X, 0, 0, 14),
+        step(LOAD_HALF_AFTER_IP, 0, 0, 16),
+        step(IF_EQUAL, 0, 1, u32::from(local.port())),
+        step(RETURN, 0, 0, u32::MAX),
+        step(RETURN, 0, 0, 0),
+    ]
+}
+
+#[cfg(test)]
+#[path = "packet_tests.rs"]
+mod tests;

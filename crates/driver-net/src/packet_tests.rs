@@ -1,0 +1,85 @@
+//! Headers of whole frames: what is written is read again, and what is damaged is refused.
+
+use super::*;
+use proptest::prelude::*;
+
+const HERE: MacAddress = MacAddress([2, 0, 0, 0, 0, 1]);
+const THERE: MacAddress = MacAddress([2, 0, 0, 0, 0, 2]);
+
+fn datagram() -> Datagram {
+    Datagram {
+        source: "10.77.0.1:4791".parse().expect("an address"),
+        destination: "10.77.0.2:4791".parse().expect("an address"),
+        tos: 0x22,
+    }
+}
+
+fn frame(payload: &[u8]) -> Vec<u8> {
+    let mut frame = head(HERE, THERE, &datagram(), payload.len()).to_vec();
+    frame.extend_from_slice(payload);
+    frame
+}
+
+#[test]
+fn a_frame_is_read_as_it_was_written_and_padding_is_ignored() {
+    let mut bytes = frame(b"payload");
+    bytes.resize(60, 0);
+    let (found, payload) = unwrap(&bytes).expect("a whole datagram");
+    assert_eq!((found, &bytes[payload]), (datagram(), &b"payload"[..]));
+}
+
+#[test]
+fn the_header_checksum_is_right_and_the_identification_zero() {
+    let bytes = frame(&[1; 100]);
+    assert_eq!(internet_checksum(&bytes[14..34]), 0);
+    assert_eq!(bytes[18..22], [0, 0, 0x40, 0], "identification 0, don't fragment");
+    // A worked example that is often quoted for RFC 1071.
+    let quoted = [0x45, 0, 0, 0x73, 0, 0, 0x40, 0, 0x40, 0x11, 0, 0, 0xc0, 0xa8, 0, 1, 0xc0, 0xa8, 0, 0xc7];
+    assert_eq!(internet_checksum(&quoted), 0xb861);
+}
+
+#[test]
+fn a_truncated_frame_is_refused_at_every_length() {
+    let bytes = frame(b"payload");
+    for length in 0..bytes.len() {
+        assert_eq!(unwrap(&bytes[..length]), None, "{length} bytes");
+    }
+}
+
+#[test]
+fn fragments_and_other_protocols_are_refused() {
+    for (at, value) in [(12, 0x86), (14, 0x65), (14, 0x44), (20, 0x20), (21, 1), (23, 6), (39, 7), (38, 1)] {
+        let mut bytes = frame(b"payload");
+        bytes[at] = value;
+        assert_eq!(unwrap(&bytes), None, "byte {at} is {value}");
+    }
+}
+
+#[test]
+fn neighbours_are_read_from_the_kernels_table_if_complete() {
+    let table = "IP address       HW type     Flags       HW address            Mask     Device\n\
+                 10.77.0.3        0x1         0x0         00:00:00:00:00:00     *        eth0\n\
+                 10.77.0.2        0x1         0x2         02:00:00:00:00:0a     *        eth0\n";
+    assert_eq!(neighbour(table, Ipv4Addr::new(10, 77, 0, 2)), Some(MacAddress([2, 0, 0, 0, 0, 10])));
+    assert_eq!(neighbour(table, Ipv4Addr::new(10, 77, 0, 3)), None);
+    assert_eq!(neighbour(table, Ipv4Addr::new(10, 77, 0, 4)), None);
+    assert_eq!(neighbour("", Ipv4Addr::new(10, 77, 0, 2)), None);
+}
+
+proptest! {
+    #[test]
+    fn no_bytes_make_it_panic(bytes in proptest::collection::vec(any::<u8>(), 0..120)) {
+        if let Some((_, payload)) = unwrap(&bytes) {
+            prop_assert!(payload.end <= bytes.len());
+        }
+    }
+
+    #[test]
+    fn no_mutation_makes_it_panic(at in 0_usize..49, value in any::<u8>()) {
+        let mut bytes = frame(b"payload");
+        bytes[at] = value;
+        if let Some((_, payload)) = unwrap(&bytes) {
+            prop_assert!(payload.end <= bytes.len());
+        }
+    }
+}

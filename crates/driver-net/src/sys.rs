@@ -1,0 +1,319 @@
+//! The system calls for which no safe wrapper does what is needed here: `recvmmsg` and `sendmmsg` with control messages
+//! that differ from datagram to datagram (segment size, type of service), and socket options by number.
+//!
+//! This is the crate's only `unsafe` code. Every pointer that a call is handed points into memory borrowed for exactly
+//! that call.
+#![allow(unsafe_code)]
+
+use crate::inbox::Arrival;
+use crate::outbox::Batch;
+use nix::libc;
+use quincunx_units::ByteCount;
+use std::io;
+use std::mem::{size_of, zeroed};
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::os::fd::{AsRawFd, BorrowedFd};
+
+/// Datagrams handed to the kernel in one `sendmmsg`.
+pub(crate) const SEND_BATCH: usize = 64;
+
+/// Room for the two control messages in use, in either direction, aligned as the kernel wants it.
+#[derive(Clone, Copy)]
+#[repr(C, align(8))]
+struct Control([u8; 64]);
+
+/// Scratch memory of `sendmmsg`, kept between calls so that sending does not allocate.
+pub(crate) struct Sender {
+    messages: Vec<libc::mmsghdr>,
+    pieces: Vec<libc::iovec>,
+    names: Vec<libc::sockaddr_in>,
+    controls: Vec<Control>,
+}
+
+/// Scratch memory of `recvmmsg`, kept between calls so that receiving does not allocate.
+pub(crate) struct Receiver {
+    messages: Vec<libc::mmsghdr>,
+    pieces: Vec<libc::iovec>,
+    names: Vec<libc::sockaddr_in>,
+    controls: Vec<Control>,
+}
+
+// SAFETY: the raw pointers inside are written afresh at the start of every call and never read after it, so moving the
+// scratch memory to another thread between calls moves no live pointer.
+unsafe impl Send for Sender {}
+// SAFETY: as for `Sender`.
+unsafe impl Send for Receiver {}
+
+impl Sender {
+    pub(crate) fn new() -> Self {
+        Self { messages: Vec::new(), pieces: Vec::new(), names: Vec::new(), controls: Vec::new() }
+    }
+
+    /// Sends the first of `batches`, as many as one system call takes, and returns how many the kernel took: at least
+    /// one. With `heads`, the i-th one goes before the i-th batch and the socket is bound to its peer's link; without,
+    /// each batch goes to its own destination address.
+    pub(crate) fn send<const N: usize>(
+        &mut self,
+        socket: BorrowedFd<'_>,
+        arena: &[u8],
+        batches: &[Batch],
+        heads: Option<&[[u8; N]]>,
+    ) -> io::Result<usize> {
+        let batches = &batches[..batches.len().min(SEND_BATCH)];
+        self.pieces.clear();
+        self.names.clear();
+        self.controls.clear();
+        self.messages.clear();
+        for (index, batch) in batches.iter().enumerate() {
+            if let Some(heads) = heads {
+                self.pieces.push(piece(&heads[index]));
+            }
+            self.pieces.extend(batch.pieces().iter().map(|range| piece(&arena[range.clone()])));
+            self.names.push(name_of(batch.destination()));
+            self.controls.push(Control([0; 64]));
+        }
+        // Pointers are taken only now, when none of the vectors grows any more.
+        let mut first = 0;
+        for (index, batch) in batches.iter().enumerate() {
+            let count = batch.pieces().len() + usize::from(heads.is_some());
+            // SAFETY: `msghdr` and `mmsghdr` are plain data for which all zeroes is a valid value.
+            let mut message: libc::mmsghdr = unsafe { zeroed() };
+            message.msg_hdr.msg_iov = self.pieces[first..first + count].as_mut_ptr();
+            message.msg_hdr.msg_iovlen = count as _;
+            first += count;
+            if heads.is_none() {
+                message.msg_hdr.msg_name = (&raw mut self.names[index]).cast();
+                message.msg_hdr.msg_namelen = size_of::<libc::sockaddr_in>() as _;
+                fill_control(&mut message.msg_hdr, &mut self.controls[index], batch);
+            }
+            self.messages.push(message);
+        }
+        // SAFETY: `messages` holds as many headers as is said; names, controls and pieces they point to live in `self`
+        // and are not touched during the call; the pieces point into `arena` and `heads`, which are borrowed for it.
+        let sent = unsafe {
+            libc::sendmmsg(
+                socket.as_raw_fd(),
+                self.messages.as_mut_ptr(),
+                self.messages.len() as _,
+                libc::MSG_DONTWAIT,
+            )
+        };
+        if sent < 0 { Err(io::Error::last_os_error()) } else { Ok(sent as usize) }
+    }
+}
+
+impl Receiver {
+    pub(crate) fn new() -> Self {
+        Self { messages: Vec::new(), pieces: Vec::new(), names: Vec::new(), controls: Vec::new() }
+    }
+
+    /// Receives up to one datagram for each `slot` bytes of `buffer` and describes them in `arrivals`, which is cleared
+    /// first. The i-th arrival lies at `i * slot`. With `wait`, waits for the first as long as the socket's time-out says.
+    pub(crate) fn receive(
+        &mut self,
+        socket: BorrowedFd<'_>,
+        buffer: &mut [u8],
+        slot: usize,
+        wait: bool,
+        arrivals: &mut Vec<Arrival>,
+    ) -> io::Result<()> {
+        arrivals.clear();
+        let slots = buffer.len() / slot;
+        self.pieces.clear();
+        self.pieces.extend(
+            buffer
+                .chunks_exact_mut(slot)
+                .map(|chunk| libc::iovec { iov_base: chunk.as_mut_ptr().cast(), iov_len: slot }),
+        );
+        self.names.resize(slots, name_of(SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0)));
+        self.controls.resize(slots, Control([0; 64]));
+        self.messages.clear();
+        for index in 0..slots {
+            // SAFETY: `mmsghdr` is plain data for which all zeroes is a valid value.
+            let mut message: libc::mmsghdr = unsafe { zeroed() };
+            message.msg_hdr.msg_iov = &raw mut self.pieces[index];
+            message.msg_hdr.msg_iovlen = 1;
+            message.msg_hdr.msg_name = (&raw mut self.names[index]).cast();
+            message.msg_hdr.msg_namelen = size_of::<libc::sockaddr_in>() as _;
+            message.msg_hdr.msg_control = self.controls[index].0.as_mut_ptr().cast();
+            message.msg_hdr.msg_controllen = self.controls[index].0.len() as _;
+            self.messages.push(message);
+        }
+        // SAFETY: `messages` holds `slots` headers; names, controls and pieces they point to live in `self` and are not
+        // touched during the call; the pieces cover disjoint parts of `buffer`, which is borrowed mutably for it.
+        let received = unsafe {
+            libc::recvmmsg(
+                socket.as_raw_fd(),
+                self.messages.as_mut_ptr(),
+                slots as _,
+                if wait { libc::MSG_WAITFORONE } else { libc::MSG_DONTWAIT },
+                std::ptr::null_mut(),
+            )
+        };
+        if received < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        for index in 0..received as usize {
+            let message = &self.messages[index];
+            let name = &self.names[index];
+            let is_ipv4 = message.msg_hdr.msg_namelen as usize >= size_of::<libc::sockaddr_in>()
+                && name.sin_family == libc::AF_INET as libc::sa_family_t;
+            let length = message.msg_len as usize;
+            let mut arrival = Arrival {
+                source: is_ipv4.then(|| address_of(name)),
+                tos: 0,
+                length,
+                segment: length,
+                truncated: message.msg_hdr.msg_flags & libc::MSG_TRUNC != 0,
+            };
+            read_control(&message.msg_hdr, &mut arrival);
+            arrivals.push(arrival);
+        }
+        Ok(())
+    }
+}
+
+/// Sets an integer socket option.
+pub(crate) fn set_option(socket: BorrowedFd<'_>, level: i32, name: i32, value: i32) -> io::Result<()> {
+    // SAFETY: the pointer and the length describe one `c_int` that lives for the call.
+    let status = unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            level,
+            name,
+            (&raw const value).cast(),
+            size_of::<i32>() as libc::socklen_t,
+        )
+    };
+    if status < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// Reads an integer socket option.
+pub(crate) fn option(socket: BorrowedFd<'_>, level: i32, name: i32) -> io::Result<i32> {
+    let mut value = 0_i32;
+    let mut length = size_of::<i32>() as libc::socklen_t;
+    // SAFETY: the pointers describe one `c_int` and its length, both of which live for the call.
+    let status = unsafe {
+        libc::getsockopt(socket.as_raw_fd(), level, name, (&raw mut value).cast(), &raw mut length)
+    };
+    if status < 0 { Err(io::Error::last_os_error()) } else { Ok(value) }
+}
+
+/// Sets the sizes of a socket's buffers, past the system's limits with CAP_NET_ADMIN and up to them without.
+pub(crate) fn set_buffers(socket: BorrowedFd<'_>, receive: ByteCount, send: ByteCount) -> io::Result<()> {
+    for (forced, plain, size) in
+        [(libc::SO_RCVBUFFORCE, libc::SO_RCVBUF, receive), (libc::SO_SNDBUFFORCE, libc::SO_SNDBUF, send)]
+    {
+        // The kernel doubles what it is given, to make up for its overhead.
+        let size = i32::try_from(size.bytes() / 2).unwrap_or(i32::MAX / 2);
+        set_option(socket, libc::SOL_SOCKET, forced, size)
+            .or_else(|_| set_option(socket, libc::SOL_SOCKET, plain, size))?;
+    }
+    Ok(())
+}
+
+/// Lets only what passes a classic BPF program into a socket.
+pub(crate) fn set_filter(socket: BorrowedFd<'_>, program: &[libc::sock_filter]) -> io::Result<()> {
+    // The kernel copies the program and only reads it; the C type has no const.
+    let program = libc::sock_fprog { len: program.len() as u16, filter: program.as_ptr().cast_mut() };
+    // SAFETY: the pointer and the length describe one `sock_fprog`, which names `program`; both live for the call.
+    let status = unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_ATTACH_FILTER,
+            (&raw const program).cast(),
+            size_of::<libc::sock_fprog>() as libc::socklen_t,
+        )
+    };
+    if status < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// Binds a packet socket to frames of one Ethernet type on one interface.
+pub(crate) fn bind_to_interface(socket: BorrowedFd<'_>, index: u32, ethertype: u16) -> io::Result<()> {
+    // SAFETY: `sockaddr_ll` is plain data for which all zeroes is a valid value.
+    let mut name: libc::sockaddr_ll = unsafe { zeroed() };
+    name.sll_family = libc::AF_PACKET as u16;
+    name.sll_protocol = ethertype.to_be();
+    name.sll_ifindex = index as i32;
+    // SAFETY: the pointer and the length describe one `sockaddr_ll` that lives for the call.
+    let status = unsafe {
+        libc::bind(
+            socket.as_raw_fd(),
+            (&raw const name).cast(),
+            size_of::<libc::sockaddr_ll>() as libc::socklen_t,
+        )
+    };
+    if status < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+fn piece(bytes: &[u8]) -> libc::iovec {
+    // `sendmmsg` only reads what the pointer names; the C type has no const.
+    libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() }
+}
+
+fn name_of(address: SocketAddrV4) -> libc::sockaddr_in {
+    libc::sockaddr_in {
+        sin_family: libc::AF_INET as libc::sa_family_t,
+        sin_port: address.port().to_be(),
+        sin_addr: libc::in_addr { s_addr: u32::from_ne_bytes(address.ip().octets()) },
+        sin_zero: [0; 8],
+    }
+}
+
+fn address_of(name: &libc::sockaddr_in) -> SocketAddrV4 {
+    SocketAddrV4::new(Ipv4Addr::from(name.sin_addr.s_addr.to_ne_bytes()), u16::from_be(name.sin_port))
+}
+
+/// Writes the control messages that `batch` needs: the segment size if it has several, the type of service if not 0.
+fn fill_control(header: &mut libc::msghdr, control: &mut Control, batch: &Batch) {
+    let segment = (batch.frames() > 1).then_some(batch.segment());
+    let tos = batch.tos();
+    header.msg_control = control.0.as_mut_ptr().cast();
+    header.msg_controllen = control.0.len() as _;
+    let mut used = 0;
+    // SAFETY: `header` describes `control`, which is aligned and has room for both messages (24 bytes each); the
+    // headers that CMSG_FIRSTHDR and CMSG_NXTHDR give lie inside it, and CMSG_DATA of each has room for what is written.
+    unsafe {
+        let mut next = libc::CMSG_FIRSTHDR(header);
+        if let Some(segment) = segment {
+            (*next).cmsg_level = libc::SOL_UDP;
+            (*next).cmsg_type = libc::UDP_SEGMENT;
+            (*next).cmsg_len = libc::CMSG_LEN(size_of::<u16>() as u32) as _;
+            libc::CMSG_DATA(next).cast::<u16>().write_unaligned(segment);
+            used += libc::CMSG_SPACE(size_of::<u16>() as u32) as usize;
+            next = libc::CMSG_NXTHDR(header, next);
+        }
+        if tos != 0 {
+            (*next).cmsg_level = libc::IPPROTO_IP;
+            (*next).cmsg_type = libc::IP_TOS;
+            (*next).cmsg_len = libc::CMSG_LEN(size_of::<i32>() as u32) as _;
+            libc::CMSG_DATA(next).cast::<i32>().write_unaligned(i32::from(tos));
+            used += libc::CMSG_SPACE(size_of::<i32>() as u32) as usize;
+        }
+    }
+    header.msg_controllen = used as _;
+    if used == 0 {
+        header.msg_control = std::ptr::null_mut();
+    }
+}
+
+/// Takes the segment size and the type of service out of the control messages that the kernel wrote.
+fn read_control(header: &libc::msghdr, arrival: &mut Arrival) {
+    // SAFETY: the kernel has filled the control buffer that `header` describes and set its length; CMSG_FIRSTHDR and
+    // CMSG_NXTHDR stay inside that length, and each message holds the type read from it (an int, a byte).
+    unsafe {
+        let mut next = libc::CMSG_FIRSTHDR(header);
+        while !next.is_null() {
+            match ((*next).cmsg_level, (*next).cmsg_type) {
+                (libc::SOL_UDP, libc::UDP_GRO) => {
+                    let segment = libc::CMSG_DATA(next).cast::<i32>().read_unaligned();
+                    arrival.segment = usize::try_from(segment).unwrap_or(0).clamp(1, arrival.length.max(1));
+                }
+                (libc::IPPROTO_IP, libc::IP_TOS) => arrival.tos = libc::CMSG_DATA(next).read(),
+                _ => {}
+            }
+            next = libc::CMSG_NXTHDR(header, next);
+        }
+    }
+}

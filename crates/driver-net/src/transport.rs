@@ -1,0 +1,51 @@
+//! How batches of datagrams reach the kernel and come back, and what a transport may say.
+
+use crate::inbox::Inbox;
+use crate::outbox::Outbox;
+use std::io;
+use std::net::SocketAddrV4;
+use std::os::fd::BorrowedFd;
+use std::time::Duration;
+
+/// How long a receive call waits for a first datagram: it takes one system call where poll and receive take two. The
+/// kernel counts this in ticks of 1 to 10 ms and rounds up.
+pub(crate) const PATIENCE: Duration = Duration::from_millis(4);
+
+/// Why a socket could not be set up.
+#[derive(Debug, thiserror::Error)]
+#[error("expected {expected}, found \"{error}\" ({place}); {remedy}")]
+pub struct OpenError {
+    /// What should have worked.
+    pub expected: &'static str,
+    /// Address or interface.
+    pub place: String,
+    /// What the system said.
+    pub error: io::Error,
+    /// What to do.
+    pub remedy: &'static str,
+}
+
+/// One socket of a node. Sealed: the driver's batches are its own affair.
+pub trait Transport: sealed::Transport {}
+
+pub(crate) mod sealed {
+    use super::*;
+
+    pub trait Transport {
+        /// The node's address.
+        fn local(&self) -> SocketAddrV4;
+
+        /// Frames that one datagram may hold.
+        fn max_frames(&self) -> usize;
+
+        /// To wait on.
+        fn socket(&self) -> BorrowedFd<'_>;
+
+        /// Fills `inbox`, without waiting, or with `wait` waiting for the first datagram for [`PATIENCE`]. Returns how many
+        /// came: fewer than it can hold if that is all.
+        fn receive(&mut self, inbox: &mut Inbox, wait: bool) -> io::Result<usize>;
+
+        /// Sends the first of `outbox`, as many as one call takes, without waiting, and returns how many batches went.
+        fn send(&mut self, outbox: &Outbox) -> io::Result<usize>;
+    }
+}

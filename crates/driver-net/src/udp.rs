@@ -1,0 +1,142 @@
+//! Frames as UDP datagrams of an ordinary socket: no privilege needed, segmentation offload both ways.
+//!
+//! The IP header's don't-fragment bit is set and its identification left zero, which is what an invariant CRC computed
+//! by the receiver from defaults presumes. A link or NIC that splits merged datagrams numbers their identifications
+//! 0, 1, 2..., so against a peer that covers the received identification with its CRC (a RoCE NIC, the kernel's own
+//! RoCE) merging on the way out must be off.
+
+use crate::inbox::{Arrival, Datagram, Inbox, SLOT};
+use crate::outbox::{MAX_SEGMENTS, Outbox};
+use crate::sys;
+use crate::transport::{OpenError, PATIENCE, Transport, sealed};
+use nix::libc;
+use quincunx_units::ByteCount;
+use std::io;
+use std::net::{SocketAddrV4, UdpSocket};
+use std::os::fd::{AsFd, BorrowedFd};
+
+/// How a UDP socket is set up.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct UdpOptions {
+    /// What may wait to be received; the kernel counts its own overhead in. Beyond it frames are lost.
+    pub receive_buffer: ByteCount,
+    /// What may wait to be sent: on a rate-limited link, keep it below the queue's limit and the node feels
+    /// back-pressure where it would else lose frames.
+    pub send_buffer: ByteCount,
+    /// Hand runs of equally long frames to the kernel as one datagram (UDP_SEGMENT).
+    pub merge_sent: bool,
+    /// Take runs of equally long frames from the kernel as one datagram (UDP_GRO).
+    pub merge_received: bool,
+}
+
+impl Default for UdpOptions {
+    /// 8 MiB in, 256 KiB out, merging both ways.
+    fn default() -> Self {
+        Self {
+            receive_buffer: ByteCount::new(8 << 20),
+            send_buffer: ByteCount::new(256 << 10),
+            merge_sent: true,
+            merge_received: true,
+        }
+    }
+}
+
+/// One UDP socket, bound to the node's address.
+pub struct UdpTransport {
+    socket: UdpSocket,
+    local: SocketAddrV4,
+    merge_sent: bool,
+    sender: sys::Sender,
+    receiver: sys::Receiver,
+    arrivals: Vec<Arrival>,
+}
+
+impl UdpTransport {
+    /// Binds `local`: any address of 127.0.0.0/8 works on loopback, so many nodes can share a machine and a port.
+    /// Buffers are as large as asked for with CAP_NET_ADMIN, else as the system's limits allow.
+    ///
+    /// # Errors
+    /// If the address is not this machine's, is in use, or the kernel lacks an option.
+    pub fn open(local: SocketAddrV4, options: UdpOptions) -> Result<Self, OpenError> {
+        let at = |expected, error, remedy| OpenError { expected, place: local.to_string(), error, remedy };
+        let socket = UdpSocket::bind(local).map_err(|error| {
+            at(
+                "a free UDP port at an address of this machine",
+                error,
+                "stop who holds it or choose another address",
+            )
+        })?;
+        let set = |level, name, value| sys::set_option(socket.as_fd(), level, name, value);
+        let set_up = || -> io::Result<bool> {
+            set(libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, libc::IP_PMTUDISC_DO)?;
+            set(libc::IPPROTO_IP, libc::IP_RECVTOS, 1)?;
+            socket.set_read_timeout(Some(PATIENCE))?;
+            sys::set_buffers(socket.as_fd(), options.receive_buffer, options.send_buffer)?;
+            // Kernels before 4.18 cannot segment, before 5.0 not merge: then frames go one by one.
+            let segments = sys::option(socket.as_fd(), libc::SOL_UDP, libc::UDP_SEGMENT).is_ok();
+            if options.merge_received && set(libc::SOL_UDP, libc::UDP_GRO, 1).is_err() {
+                tracing::warn!(
+                    "the kernel does not merge received datagrams (UDP_GRO); frames come one by one"
+                );
+            }
+            if options.merge_sent && !segments {
+                tracing::warn!("the kernel does not segment datagrams (UDP_SEGMENT); frames go one by one");
+            }
+            Ok(options.merge_sent && segments)
+        };
+        let merge_sent = set_up().map_err(|error| {
+            at("the socket options of Linux 4.18 or later", error, "use a newer kernel or fewer restrictions")
+        })?;
+        let local = match socket.local_addr() {
+            Ok(std::net::SocketAddr::V4(address)) => address,
+            _ => local,
+        };
+        Ok(Self {
+            socket,
+            local,
+            merge_sent,
+            sender: sys::Sender::new(),
+            receiver: sys::Receiver::new(),
+            arrivals: Vec::new(),
+        })
+    }
+}
+
+impl Transport for UdpTransport {}
+
+impl sealed::Transport for UdpTransport {
+    fn local(&self) -> SocketAddrV4 {
+        self.local
+    }
+
+    fn max_frames(&self) -> usize {
+        if self.merge_sent { MAX_SEGMENTS } else { 1 }
+    }
+
+    fn socket(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+
+    fn receive(&mut self, inbox: &mut Inbox, wait: bool) -> io::Result<usize> {
+        self.receiver.receive(self.socket.as_fd(), inbox.refill(), SLOT, wait, &mut self.arrivals)?;
+        for (index, arrival) in self.arrivals.iter().enumerate() {
+            match arrival.source {
+                Some(source) if !arrival.truncated => {
+                    let start = index * SLOT;
+                    inbox.add(
+                        Datagram { source, destination: self.local, tos: arrival.tos },
+                        start..start + arrival.length,
+                        arrival.segment,
+                    );
+                }
+                _ => inbox.add_malformed(),
+            }
+        }
+        Ok(self.arrivals.len())
+    }
+
+    fn send(&mut self, outbox: &Outbox) -> io::Result<usize> {
+        let (arena, batches) = outbox.unsent();
+        self.sender.send::<0>(self.socket.as_fd(), arena, batches, None)
+    }
+}

@@ -1,0 +1,307 @@
+//! A toy protocol for the driver's tests and benchmark: a windowed transfer with cumulative acknowledges and go-back-N.
+//! It exists to exercise the driver, so it shares nothing with the engines.
+#![allow(dead_code, unreachable_pub, reason = "each test binary uses its part")]
+
+use quincunx_collective::{Payload, Reduction};
+use quincunx_driver_net::{Codec, Datagram, Emitted, Parsed};
+use quincunx_engine::{Engine, Frame, PortId, Sink};
+use quincunx_units::{Duration, Instant};
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::ops::Range;
+
+pub const PORT: u16 = 4791;
+
+/// An address of 127.0.0.0/8 that no other test process and no other `scene` of this one uses.
+pub fn address(scene: u8, host: u8) -> SocketAddrV4 {
+    let [.., high, low] = std::process::id().to_be_bytes();
+    assert!(host < 4 && scene < 63, "scene {scene}, host {host}: an octet holds no more");
+    SocketAddrV4::new(Ipv4Addr::new(127, high, low, 1 + scene * 4 + host), PORT)
+}
+
+/// Plain bytes.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Bytes(pub Vec<u8>);
+
+impl Payload for Bytes {
+    type View<'a> = &'a [u8];
+    fn zeroed(length: usize) -> Self {
+        Self(vec![0; length])
+    }
+    fn length(&self) -> usize {
+        self.0.len()
+    }
+    fn empty<'a>() -> &'a [u8] {
+        &[]
+    }
+    fn view(&self, range: Range<usize>) -> &[u8] {
+        &self.0[range]
+    }
+    fn view_length(view: &[u8]) -> usize {
+        view.len()
+    }
+    fn reborrow<'short, 'long: 'short>(view: Self::View<'long>) -> Self::View<'short> {
+        view
+    }
+
+    fn subview(view: Self::View<'_>, range: Range<usize>) -> Self::View<'_> {
+        &view[range]
+    }
+    fn from_view(view: &[u8]) -> Self {
+        Self(view.to_vec())
+    }
+    fn write(&mut self, offset: usize, view: &[u8]) {
+        self.0[offset..offset + view.len()].copy_from_slice(view);
+    }
+    fn reduce(&mut self, _: usize, _: &[u8], _: Reduction) {
+        unreachable!("a transfer reduces nothing")
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Header {
+    Data { number: u32, last: bool },
+    Ack { next: u32 },
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Retry(pub u16);
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Command {
+    /// Send `count` frames of `length` bytes.
+    Send { port: PortId, count: u32, length: usize },
+    /// Ask to be woken.
+    Alarm { after: Duration },
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Event {
+    /// Everything sent is acknowledged.
+    Sent(PortId),
+    /// A transfer is complete and was right: so many frames, so many bytes.
+    Received { port: PortId, frames: u32, bytes: u64 },
+    /// The alarm.
+    Alarm,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Drop {
+    OutOfOrder,
+    StaleAck,
+    WrongBytes,
+}
+
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("expected a port below {ports}, found {found}; name a port of the node")]
+pub struct NoSuchPort {
+    ports: usize,
+    found: u16,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Config {
+    pub ports: u16,
+    pub window: u32,
+    /// Acknowledge every so many frames, and the last.
+    pub ack_every: u32,
+    pub retry: Duration,
+}
+
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
+struct Lane {
+    length: usize,
+    count: u32,
+    next: u32,
+    acknowledged: u32,
+    expected: u32,
+    bytes: u64,
+}
+
+/// What the alarm's timer is called; ports come below.
+const ALARM: Retry = Retry(u16::MAX);
+
+/// The protocol: each port is one lane each way.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Transfer {
+    config: Config,
+    source: Bytes,
+    lanes: Vec<Lane>,
+    pub retries: u64,
+    pub slots: Vec<u16>,
+}
+
+impl Transfer {
+    fn acknowledge(&self, port: PortId, out: &mut impl Sink<Self>) {
+        let header = Header::Ack { next: self.lanes[usize::from(port.0)].expected };
+        out.transmit(port, Frame { header: &header, payload: &[] });
+    }
+}
+
+impl Engine for Transfer {
+    type Config = Config;
+    type ConfigError = NoSuchPort;
+    type Header = Header;
+    type Payload = Bytes;
+    type Timer = Retry;
+    type Command = Command;
+    type Rejected = NoSuchPort;
+    type Event = Event;
+    type DropReason = Drop;
+
+    fn new(config: Config) -> Result<Self, NoSuchPort> {
+        // Byte i of frame n is n + i: a frame is cut out of the ramp at n.
+        let source = Bytes((0..70_000_u32).map(|n| n as u8).collect());
+        let lanes = vec![Lane::default(); usize::from(config.ports)];
+        Ok(Self { config, source, lanes, retries: 0, slots: Vec::new() })
+    }
+
+    fn handle_frame(
+        &mut self,
+        _: Instant,
+        port: PortId,
+        frame: Frame<'_, Header, Bytes>,
+        out: &mut impl Sink<Self>,
+    ) {
+        let lane = &mut self.lanes[usize::from(port.0)];
+        match *frame.header {
+            Header::Data { number, last } if number == lane.expected => {
+                let right = frame.payload == &self.source.0[(number & 255) as usize..][..frame.payload.len()];
+                if !right {
+                    return out.drop_frame(port, Drop::WrongBytes);
+                }
+                lane.expected += 1;
+                lane.bytes += frame.payload.len() as u64;
+                if last {
+                    out.emit(Event::Received { port, frames: lane.expected, bytes: lane.bytes });
+                }
+                if last || lane.expected.is_multiple_of(self.config.ack_every) {
+                    self.acknowledge(port, out);
+                }
+            }
+            Header::Data { .. } => {
+                out.drop_frame(port, Drop::OutOfOrder);
+                self.acknowledge(port, out);
+            }
+            Header::Ack { next } if lane.acknowledged < next && next <= lane.count => {
+                lane.acknowledged = next;
+                lane.next = lane.next.max(next);
+                if next == lane.count {
+                    out.cancel_timer(Retry(port.0));
+                    out.emit(Event::Sent(port));
+                } else {
+                    out.set_timer(Retry(port.0), self.config.retry);
+                }
+            }
+            Header::Ack { .. } => out.drop_frame(port, Drop::StaleAck),
+        }
+    }
+
+    fn handle_timer(&mut self, _: Instant, timer: Retry, out: &mut impl Sink<Self>) {
+        if timer == ALARM {
+            return out.emit(Event::Alarm);
+        }
+        let lane = &mut self.lanes[usize::from(timer.0)];
+        if lane.acknowledged < lane.count {
+            lane.next = lane.acknowledged;
+            self.retries += 1;
+            out.set_timer(timer, self.config.retry);
+        }
+    }
+
+    fn handle_command(
+        &mut self,
+        _: Instant,
+        command: Command,
+        out: &mut impl Sink<Self>,
+    ) -> Result<(), NoSuchPort> {
+        match command {
+            Command::Send { port, count, length } => {
+                let ports = self.lanes.len();
+                let lane =
+                    self.lanes.get_mut(usize::from(port.0)).ok_or(NoSuchPort { ports, found: port.0 })?;
+                lane.count += count;
+                lane.length = length;
+                out.set_timer(Retry(port.0), self.config.retry);
+            }
+            Command::Alarm { after } => out.set_timer(ALARM, after),
+        }
+        Ok(())
+    }
+
+    fn wants_transmit(&self, port: PortId) -> bool {
+        let lane = &self.lanes[usize::from(port.0)];
+        lane.next < lane.count && lane.next - lane.acknowledged < self.config.window
+    }
+
+    fn handle_transmit_slot(&mut self, _: Instant, port: PortId, out: &mut impl Sink<Self>) {
+        if !self.wants_transmit(port) {
+            return;
+        }
+        if self.slots.len() < 64 {
+            self.slots.push(port.0);
+        }
+        let lane = &mut self.lanes[usize::from(port.0)];
+        let number = lane.next;
+        lane.next += 1;
+        let start = (number & 255) as usize;
+        let header = Header::Data { number, last: lane.next == lane.count };
+        out.transmit(port, Frame { header: &header, payload: &self.source.0[start..start + lane.length] });
+    }
+
+    fn assert_invariants(&self) {
+        for lane in &self.lanes {
+            assert!(lane.acknowledged <= lane.next && lane.next <= lane.count, "{lane:?}");
+        }
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Fault {
+    Short,
+    UnknownKind,
+    UnknownPeer,
+}
+
+/// Peers by port; five bytes of header.
+pub struct ToyCodec {
+    pub peers: Vec<SocketAddrV4>,
+    pub tos: u8,
+}
+
+const HEADER: usize = 5;
+
+impl Codec<Transfer> for ToyCodec {
+    type Fault = Fault;
+
+    fn frame_limit(&self) -> usize {
+        70_000
+    }
+
+    fn parse(&mut self, datagram: &Datagram, bytes: &[u8]) -> Result<Parsed<Header>, Fault> {
+        let peer = self.peers.iter().position(|peer| *peer == datagram.source).ok_or(Fault::UnknownPeer)?;
+        let (head, payload) = bytes.split_at_checked(HEADER).ok_or(Fault::Short)?;
+        let number = u32::from_be_bytes([head[1], head[2], head[3], head[4]]);
+        let header = match head[0] {
+            0 | 1 => Header::Data { number, last: head[0] == 1 },
+            2 if payload.is_empty() => Header::Ack { next: number },
+            _ => return Err(Fault::UnknownKind),
+        };
+        Ok(Parsed { port: PortId(peer as u16), header, payload: HEADER..bytes.len() })
+    }
+
+    fn payload<'a>(&self, bytes: &'a [u8]) -> &'a [u8] {
+        bytes
+    }
+
+    fn emit(&mut self, port: PortId, frame: Frame<'_, Header, Bytes>, out: &mut [u8]) -> Emitted {
+        let (kind, number) = match *frame.header {
+            Header::Data { number, last } => (u8::from(last), number),
+            Header::Ack { next } => (2, next),
+        };
+        out[0] = kind;
+        out[1..HEADER].copy_from_slice(&number.to_be_bytes());
+        let length = HEADER + frame.payload.len();
+        out[HEADER..length].copy_from_slice(frame.payload);
+        Emitted { length, destination: self.peers[usize::from(port.0)], tos: self.tos }
+    }
+}

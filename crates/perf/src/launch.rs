@@ -1,0 +1,264 @@
+//! The processes of a run: a manager, switches and ranks, on loopback addresses or in network namespaces. All of them end
+//! when this value is dropped, whatever became of the run.
+
+use quincunx_driver_net::netns::{self, Layout, NetnsError, Place};
+use quincunx_fabric::TreeShape;
+use quincunx_units::BitRate;
+use std::io::{BufRead, BufReader, Write};
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdout, Command, Stdio};
+
+/// TCP port of the manager in a namespace fabric; on loopback the system chooses one.
+const MANAGER_PORT: u16 = 4790;
+
+/// Where the nodes are.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum LinkKind {
+    /// Loopback addresses: no privilege needed, links as fast as the machine.
+    Udp,
+    /// Network namespaces with a link each; needs root.
+    Netns {
+        /// Rate of every link, each way; none: as fast as the machine.
+        rate: Option<BitRate>,
+        /// MTU of every link in bytes.
+        mtu: u16,
+    },
+}
+
+/// Why the processes cannot be started.
+#[derive(Debug, thiserror::Error)]
+pub enum LaunchError {
+    /// The namespaces.
+    #[error(transparent)]
+    Netns(#[from] NetnsError),
+    /// A process.
+    #[error("expected to start {what}, found \"{error}\"; see whether the program is still where it was")]
+    Spawn {
+        /// Which.
+        what: String,
+        /// What the system said.
+        error: std::io::Error,
+    },
+    /// The manager.
+    #[error("expected the manager to say where it listens, found \"{found}\"; start `quincunx manager` by hand to see why")]
+    Manager {
+        /// What it said.
+        found: String,
+    },
+}
+
+enum Ground {
+    Loopback { hosts: Ipv4Addr },
+    Namespaces(netns::Fabric),
+}
+
+/// Options that go to every switch and rank process as they are.
+#[derive(Clone, Debug, Default)]
+pub struct NodeArguments(pub Vec<String>);
+
+/// The processes of a run.
+pub struct Fabric {
+    ground: Ground,
+    program: PathBuf,
+    arguments: NodeArguments,
+    captures: Option<PathBuf>,
+    manager: Option<SocketAddr>,
+    children: Vec<(String, Child)>,
+    switches: usize,
+    ranks: usize,
+}
+
+impl Fabric {
+    /// Lays out a fabric for the switches and ranks of `shape`. `program` is the `quincunx` binary; with `captures` every
+    /// node writes its frames to a file of its name in that folder.
+    ///
+    /// # Errors
+    /// If namespaces are asked for and cannot be had.
+    pub fn new(
+        shape: &TreeShape,
+        kind: LinkKind,
+        program: &Path,
+        arguments: NodeArguments,
+        captures: Option<PathBuf>,
+    ) -> Result<Self, LaunchError> {
+        let (parents, hosts) = layout(shape);
+        let (switches, ranks) = (parents.len(), hosts.len());
+        let ground = match kind {
+            LinkKind::Udp => {
+                // One block of addresses a process, so that runs do not meet: 127.64.0.0 and up.
+                let block = std::process::id() & 0x3fff;
+                Ground::Loopback { hosts: Ipv4Addr::new(127, 64 + (block >> 8) as u8, block as u8, 0) }
+            }
+            LinkKind::Netns { rate, mtu } => {
+                Ground::Namespaces(netns::Fabric::new(Layout { parents, hosts, mtu, rate })?)
+            }
+        };
+        let program = program.to_path_buf();
+        Ok(Self { ground, program, arguments, captures, manager: None, children: Vec::new(), switches, ranks })
+    }
+
+    /// The namespaces, if there are any: other programs can be run in them.
+    pub fn namespaces(&self) -> Option<&netns::Fabric> {
+        match &self.ground {
+            Ground::Namespaces(fabric) => Some(fabric),
+            Ground::Loopback { .. } => None,
+        }
+    }
+
+    /// Starts the manager, with `arguments`, and waits until it listens.
+    ///
+    /// # Errors
+    /// If it does not.
+    pub fn start_manager(&mut self, arguments: &[String]) -> Result<(), LaunchError> {
+        let place = Place::Switch(0);
+        let listen = match self.ground {
+            Ground::Loopback { .. } => SocketAddrV4::new(self.address(Place::Host(253)), 0),
+            Ground::Namespaces(_) => SocketAddrV4::new(self.address(place), MANAGER_PORT),
+        };
+        let mut command = self.command(place);
+        command.args(["manager", "--listen", &listen.to_string()]).args(arguments).stdout(Stdio::piped());
+        let mut child = spawn("the manager", &mut command)?;
+        let mut line = String::new();
+        if let Some(stdout) = child.stdout.take() {
+            // The manager says one line and then no more.
+            let _ = BufReader::new(stdout).read_line(&mut line);
+        }
+        self.children.push(("manager".into(), child));
+        let address = line.trim().rsplit(' ').next().and_then(|word| word.parse().ok());
+        self.manager = Some(address.ok_or(LaunchError::Manager { found: line.trim().into() })?);
+        Ok(())
+    }
+
+    /// Starts all switches.
+    ///
+    /// # Errors
+    /// If a process does not start.
+    pub fn start_switches(&mut self) -> Result<(), LaunchError> {
+        for index in 0..self.switches {
+            let name = format!("switch{index}");
+            let place = Place::Switch(index);
+            let mut command = self.node_command("switch", &name, place);
+            let child = spawn(&name, &mut command)?;
+            self.children.push((name, child));
+        }
+        Ok(())
+    }
+
+    /// Starts all ranks, each of which gets `plan` on its standard input; returns their outputs in rank order.
+    ///
+    /// # Errors
+    /// If a process does not start.
+    pub fn start_ranks(&mut self, plan: &str) -> Result<Vec<ChildStdout>, LaunchError> {
+        let members = self.members().join(",");
+        let mut outputs = Vec::new();
+        for (index, name) in self.members().into_iter().enumerate() {
+            let mut command = self.node_command("rank", &name, Place::Host(index));
+            command.args(["--members", &members]).stdin(Stdio::piped()).stdout(Stdio::piped());
+            let mut child = spawn(&name, &mut command)?;
+            if let Some(mut stdin) = child.stdin.take() {
+                // A rank that has died already is noticed by its output.
+                let _ = writeln!(stdin, "{plan}");
+            }
+            outputs.extend(child.stdout.take());
+            self.children.push((name, child));
+        }
+        Ok(outputs)
+    }
+
+    /// The ranks' names, in rank order.
+    pub fn members(&self) -> Vec<String> {
+        (0..self.ranks).map(|rank| format!("rank{rank}")).collect()
+    }
+
+    /// How many switches there are.
+    pub fn switches(&self) -> usize {
+        self.switches
+    }
+
+    /// Ends a process, as if it had crashed: `manager`, `switch0`, `rank3`. Whether there was such a one.
+    pub fn kill(&mut self, name: &str) -> bool {
+        let Some(index) = self.children.iter().position(|(of, _)| of == name) else { return false };
+        let (_, mut child) = self.children.remove(index);
+        end(&mut child);
+        true
+    }
+
+    /// Waits for the ranks to end; the names of those that did not end well.
+    pub fn wait_for_ranks(&mut self) -> Vec<String> {
+        let mut failed = Vec::new();
+        for (name, child) in &mut self.children {
+            if name.starts_with("rank") && !child.wait().is_ok_and(|status| status.success()) {
+                failed.push(name.clone());
+            }
+        }
+        self.children.retain(|(name, _)| !name.starts_with("rank"));
+        failed
+    }
+
+    fn address(&self, place: Place) -> Ipv4Addr {
+        match &self.ground {
+            Ground::Namespaces(_) => place.address(),
+            Ground::Loopback { hosts } => {
+                let [a, b, c, _] = hosts.octets();
+                let [.., last] = place.address().octets();
+                Ipv4Addr::new(a, b, c, last)
+            }
+        }
+    }
+
+    fn node_command(&self, role: &str, name: &str, place: Place) -> Command {
+        let mut command = self.command(place);
+        let manager = self.manager.expect("the manager is started first");
+        command.args([role, "--name", name, "--address", &self.address(place).to_string()]);
+        command.args(["--manager", &manager.to_string()]).args(&self.arguments.0);
+        if let Some(folder) = &self.captures {
+            command.arg("--pcap").arg(folder.join(format!("{name}.pcapng")));
+        }
+        command
+    }
+
+    fn command(&self, place: Place) -> Command {
+        match &self.ground {
+            Ground::Loopback { .. } => Command::new(&self.program),
+            Ground::Namespaces(fabric) => fabric.command(place, &self.program),
+        }
+    }
+}
+
+impl Drop for Fabric {
+    fn drop(&mut self) {
+        for (_, child) in &mut self.children {
+            end(child);
+        }
+    }
+}
+
+/// For each switch its parent, for each rank its switch; switches level by level, so that parents come first.
+fn layout(shape: &TreeShape) -> (Vec<Option<usize>>, Vec<usize>) {
+    let branches = shape.branches();
+    let mut parents = vec![None];
+    let mut level = vec![0];
+    for &count in &branches[..branches.len() - 1] {
+        let mut next = Vec::new();
+        for &parent in &level {
+            for _ in 0..count {
+                next.push(parents.len());
+                parents.push(Some(parent));
+            }
+        }
+        level = next;
+    }
+    let leaves = usize::from(branches[branches.len() - 1]);
+    let hosts = level.iter().flat_map(|&switch| std::iter::repeat_n(switch, leaves)).collect();
+    (parents, hosts)
+}
+
+fn spawn(what: &str, command: &mut Command) -> Result<Child, LaunchError> {
+    command.spawn().map_err(|error| LaunchError::Spawn { what: what.into(), error })
+}
+
+fn end(child: &mut Child) {
+    let _ = child.kill();
+    let _ = child.wait();
+}

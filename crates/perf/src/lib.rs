@@ -1,0 +1,19 @@
+//! `quincunx perf` and `quincunx demo`: a manager, switches and ranks as processes of their own, on loopback addresses or
+//! in network namespaces with limited links; every collective timed, every result checked.
+//!
+//! - [`Plan`] says what to run; [`Fabric`](launch::Fabric) starts the processes and [`run`] collects what the ranks measure.
+//! - [`work`] is what a rank process does.
+//! - [`Row`] is a line of the result, in the columns of nccl-tests.
+
+pub mod launch;
+mod plan;
+mod row;
+mod run;
+mod sizes;
+mod worker;
+
+pub use plan::{Case, Plan, Setup};
+pub use row::{Row, table_header};
+pub use run::{PerfError, run};
+pub use sizes::{SizeRange, SizeRangeError};
+pub use worker::{Measured, WorkerError, work};

@@ -1,0 +1,64 @@
+//! What a run measures. It travels to rank processes as one line of JSON.
+
+use serde::{Deserialize, Serialize};
+
+/// How groups are set up.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Setup {
+    /// Ranks of every group.
+    pub ranks: u16,
+    /// Switches that must be there before a group is made.
+    pub switches: usize,
+    /// The tree of switches, by name.
+    pub tree: String,
+    /// Bytes of payload in a full packet.
+    pub mtu: u64,
+    /// Packets in a message: M.
+    pub message: u32,
+    /// Messages in flight: W.
+    pub window: u32,
+    /// Combine in rank order.
+    pub reproducible: bool,
+    /// How long one collective may take, in seconds.
+    pub limit_seconds: u64,
+}
+
+/// One measurement.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Case {
+    /// Design by name. Consecutive cases of one design share a group.
+    pub design: String,
+    /// Collective by name.
+    pub collective: String,
+    /// The root, where there is one.
+    pub root: u16,
+    /// Bytes: of a rank's vector; for ReduceScatter and AllGather of the whole, over all ranks (as nccl-tests count).
+    pub bytes: u64,
+    /// Data type by name.
+    pub data_type: String,
+    /// Operation by name.
+    pub op: String,
+    /// Timed repetitions.
+    pub iterations: u32,
+    /// Repetitions before them; the first is checked.
+    pub warm_up: u32,
+}
+
+/// All of a run.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Plan {
+    /// How groups are set up.
+    pub setup: Setup,
+    /// What is measured, in order.
+    pub cases: Vec<Case>,
+}
+
+impl Case {
+    /// Repetitions that take about as long at every size.
+    pub fn iterations_for(bytes: u64) -> u32 {
+        ((128 << 20) / bytes.max(1)).clamp(5, 400) as u32
+    }
+}

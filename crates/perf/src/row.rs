@@ -1,0 +1,122 @@
+//! A line of the result, in the columns of nccl-tests, and `netbw`: what really crossed the busiest link of a rank.
+
+use quincunx_collective::{Collective, DataType};
+use serde::Serialize;
+use std::fmt;
+
+use crate::plan::Case;
+use crate::worker::Measured;
+
+/// One case over all ranks. Times are in microseconds, rates in 10^9 bytes a second.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+#[allow(non_snake_case, reason = "the names of the columns are a contract")]
+pub struct Row {
+    /// The design, or what it fell back to.
+    pub design: String,
+    /// The collective.
+    pub collective: String,
+    /// Bytes, as nccl-tests count them.
+    pub size: u64,
+    /// Elements.
+    pub count: u64,
+    /// Data type.
+    #[serde(rename = "type")]
+    pub data_type: String,
+    /// Operation.
+    pub redop: String,
+    /// Root, or -1.
+    pub root: i32,
+    /// Mean time of the slowest rank.
+    pub time_us: f64,
+    /// Median time of rank 0.
+    pub median_us: f64,
+    /// 99th percentile of rank 0.
+    pub p99_us: f64,
+    /// Size over time.
+    pub algbw_GBps: f64,
+    /// What a host algorithm would move over its busiest link in that time, as nccl-tests count.
+    pub busbw_GBps: f64,
+    /// What really crossed the busiest link of a rank, one way, headers included, over time.
+    pub netbw_GBps: f64,
+    /// Wrong elements, over all ranks.
+    pub wrong: u64,
+    /// Payload and degree buffers of the switch with most of them (EPIC F.3).
+    pub switch_buffer_bytes: u64,
+    /// Repetitions.
+    pub iterations: u32,
+    /// Mean seconds a rank spent in system calls, parsing, the engine, emitting, waiting and else; with `--profile`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub profile_s: Option<[f64; 6]>,
+}
+
+impl Row {
+    /// One row from what all ranks measured of a case.
+    pub fn new(case: &Case, ranks: u16, measured: &[Measured]) -> Self {
+        let most = |value: &dyn Fn(&Measured) -> f64| measured.iter().map(value).fold(0.0, f64::max);
+        let time_us = most(&|measured| measured.mean_us);
+        let busiest = most(&|measured| measured.sent_bytes.max(measured.received_bytes));
+        let gigabytes = |bytes: f64| if time_us > 0.0 { bytes / time_us / 1e3 } else { 0.0 };
+        let collective: Option<Collective> = case.collective.parse().ok();
+        let element = case.data_type.parse::<DataType>().map_or(1, DataType::size) as u64;
+        let barrier = collective == Some(Collective::Barrier);
+        let size = if barrier { 0 } else { case.bytes };
+        let rooted = collective.is_some_and(|collective| collective.root().is_some());
+        let algbw = gigabytes(size as f64);
+        let profile = [0, 1, 2, 3, 4, 5].map(|phase| {
+            measured.iter().map(|measured| measured.profile_s[phase]).sum::<f64>() / measured.len().max(1) as f64
+        });
+        Self {
+            design: measured.first().map_or_else(|| case.design.clone(), |measured| measured.design.clone()),
+            collective: case.collective.clone(),
+            size,
+            count: size / element,
+            data_type: case.data_type.clone(),
+            redop: if collective.is_some_and(reduces) { case.op.clone() } else { "none".into() },
+            root: if rooted { i32::from(case.root) } else { -1 },
+            time_us,
+            median_us: measured.first().map_or(0.0, |measured| measured.median_us),
+            p99_us: measured.first().map_or(0.0, |measured| measured.p99_us),
+            algbw_GBps: algbw,
+            busbw_GBps: algbw * collective.map_or(1.0, |collective| collective.bus_factor(ranks)),
+            netbw_GBps: gigabytes(busiest),
+            wrong: measured.iter().map(|measured| measured.wrong).sum(),
+            switch_buffer_bytes: measured.iter().map(|measured| measured.switch_buffer_bytes).max().unwrap_or(0),
+            iterations: case.iterations,
+            profile_s: (profile.iter().sum::<f64>() > 0.0).then_some(profile),
+        }
+    }
+}
+
+fn reduces(collective: Collective) -> bool {
+    matches!(collective, Collective::AllReduce | Collective::Reduce { .. } | Collective::ReduceScatter)
+}
+
+/// The header of the table that rows print as.
+pub fn table_header() -> String {
+    format!(
+        "{:<8} {:<14} {:>10} {:>9} {:>5} {:>5} {:>4} {:>11} {:>9} {:>9} {:>9} {:>7}\n{:<8} {:<14} {:>10} {:>9} {:>5} {:>5} {:>4} {:>11} {:>9} {:>9} {:>9} {:>7}",
+        "design", "collective", "size", "count", "type", "redop", "root", "time", "algbw", "busbw", "netbw", "#wrong",
+        "", "", "(B)", "(elem)", "", "", "", "(us)", "(GB/s)", "(GB/s)", "(GB/s)", "",
+    )
+}
+
+impl fmt::Display for Row {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{:<8} {:<14} {:>10} {:>9} {:>5} {:>5} {:>4} {:>11.1} {:>9.4} {:>9.4} {:>9.4} {:>7}",
+            self.design,
+            self.collective,
+            self.size,
+            self.count,
+            self.data_type,
+            self.redop,
+            self.root,
+            self.time_us,
+            self.algbw_GBps,
+            self.busbw_GBps,
+            self.netbw_GBps,
+            self.wrong,
+        )
+    }
+}

@@ -1,0 +1,76 @@
+//! Runs a plan on a fabric and collects what its ranks measure.
+
+use std::io::{BufRead, BufReader};
+use std::sync::mpsc;
+use std::thread;
+
+use crate::launch::{Fabric, LaunchError};
+use crate::plan::Plan;
+use crate::row::Row;
+use crate::worker::Measured;
+
+/// Why a run has no result, or not all of it.
+#[derive(Debug, thiserror::Error)]
+pub enum PerfError {
+    /// The processes.
+    #[error(transparent)]
+    Launch(#[from] LaunchError),
+    /// Ranks ended early; each has said why on its standard error.
+    #[error("expected all ranks to finish, but {ranks} ended early; the first error above says why")]
+    RanksFailed {
+        /// Who.
+        ranks: String,
+    },
+    /// A rank said something else than a measurement.
+    #[error("expected a measurement, found \"{found}\"; use the same build for all processes")]
+    Measurement {
+        /// What it said.
+        found: String,
+    },
+}
+
+/// Runs `plan` on ranks that it starts in `fabric`; hands out each case's row as soon as all ranks have it.
+///
+/// # Errors
+/// If the ranks cannot be started or do not finish. Rows handed out before are good.
+pub fn run(fabric: &mut Fabric, plan: &Plan, mut each: impl FnMut(Row)) -> Result<(), PerfError> {
+    let json = serde_json::to_string(plan).expect("a plan is plain data");
+    let outputs = fabric.start_ranks(&json)?;
+    let ranks = outputs.len();
+    let (lines, all) = mpsc::channel();
+    let readers: Vec<_> = outputs
+        .into_iter()
+        .enumerate()
+        .map(|(rank, output)| {
+            let lines = lines.clone();
+            thread::spawn(move || {
+                for line in BufReader::new(output).lines().map_while(Result::ok) {
+                    if lines.send((rank, line)).is_err() {
+                        return;
+                    }
+                }
+            })
+        })
+        .collect();
+    drop(lines);
+    let mut measured: Vec<Vec<(usize, Measured)>> = vec![Vec::new(); plan.cases.len()];
+    for (rank, line) in all {
+        let one: Measured =
+            serde_json::from_str(&line).map_err(|_| PerfError::Measurement { found: line.clone() })?;
+        let Some(case) = plan.cases.get(one.case) else {
+            return Err(PerfError::Measurement { found: line });
+        };
+        let index = one.case;
+        measured[index].push((rank, one));
+        if measured[index].len() == ranks {
+            measured[index].sort_by_key(|(rank, _)| *rank);
+            let of_case: Vec<Measured> = measured[index].drain(..).map(|(_, one)| one).collect();
+            each(Row::new(case, plan.setup.ranks, &of_case));
+        }
+    }
+    for reader in readers {
+        let _ = reader.join();
+    }
+    let failed = fabric.wait_for_ranks();
+    if failed.is_empty() { Ok(()) } else { Err(PerfError::RanksFailed { ranks: failed.join(", ") }) }
+}

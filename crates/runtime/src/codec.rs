@@ -1,0 +1,48 @@
+//! RoCEv2 datagrams to frames of real numbers and back, for the network driver.
+
+use quincunx_collective::Numbers;
+use quincunx_driver_net::{Codec, Datagram, Emitted, Parsed};
+use quincunx_engine::{Engine, Frame, PortId};
+use quincunx_wire::{ParseError, RoceHeader, UdpPath, emit_datagram, parse_datagram};
+use std::net::SocketAddrV4;
+
+/// UDP port of RoCEv2 (InfiniBand Architecture annex A17).
+pub const ROCE_PORT: u16 = 4791;
+
+/// The longest datagram: headers, 4096 bytes of payload, ICRC.
+const FRAME_LIMIT: usize = 4096 + 64;
+
+/// The RoCEv2 codec of a node with one port.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct RoceCodec;
+
+impl<E: Engine<Header = RoceHeader, Payload = Numbers>> Codec<E> for RoceCodec {
+    type Fault = ParseError;
+
+    fn frame_limit(&self) -> usize {
+        FRAME_LIMIT
+    }
+
+    fn parse(&mut self, datagram: &Datagram, bytes: &[u8]) -> Result<Parsed<RoceHeader>, ParseError> {
+        let path = UdpPath {
+            source: *datagram.source.ip(),
+            destination: *datagram.destination.ip(),
+            source_port: datagram.source.port(),
+            traffic_class: datagram.tos,
+        };
+        let (header, payload) = parse_datagram(&path, bytes)?;
+        // The payload is a part of `bytes`: where, the addresses tell.
+        let start = payload.as_ptr().addr() - bytes.as_ptr().addr();
+        Ok(Parsed { port: PortId(0), header, payload: start..start + payload.len() })
+    }
+
+    fn payload<'a>(&self, bytes: &'a [u8]) -> &'a [u8] {
+        bytes
+    }
+
+    fn emit(&mut self, _: PortId, frame: Frame<'_, RoceHeader, Numbers>, out: &mut [u8]) -> Emitted {
+        let length = emit_datagram(frame.header, frame.payload, out);
+        let destination = SocketAddrV4::new(frame.header.destination, ROCE_PORT);
+        Emitted { length, destination, tos: frame.header.traffic_class }
+    }
+}

@@ -1,0 +1,119 @@
+//! What the manager says of a group, as the nodes want it.
+
+use quincunx_control::{Design, HostDesign, Mode, Peer, QueuePairContext, RankContext, SwitchContext};
+use quincunx_engine::PortId;
+use quincunx_engine::verbs::QpIndex;
+use quincunx_epic::{CommLib, CommLibConfig, EdgeConfig, GroupConfig, GroupId};
+use quincunx_nodes::{HostGroup, Programs};
+use quincunx_ring::{Algorithm, Config, HostProgram};
+use quincunx_roce::{INFINITE_RNR_RETRIES, QueuePairConfig, Reliability};
+
+use crate::codec::ROCE_PORT;
+
+/// The only port of a node on one socket.
+const PORT: PortId = PortId(0);
+
+/// How long a peer waits when no receive request is posted: 0.01 ms, which in practice is until its next wake-up.
+const RNR_TIMER: u8 = 1;
+
+/// Why a context cannot be installed.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum ContextError {
+    /// EPIC's library refuses it.
+    #[error(transparent)]
+    CommLib(#[from] quincunx_epic::CommLibConfigError),
+    /// The host program refuses it.
+    #[error(transparent)]
+    Host(#[from] quincunx_ring::ConfigError),
+}
+
+/// A switch's context as its engine wants it.
+pub fn switch_group(context: &SwitchContext) -> GroupConfig {
+    let parameters = &context.parameters;
+    let edges = context.edges.iter().map(|edge| EdgeConfig {
+        local: edge.local,
+        remote: edge.remote,
+        port: PORT,
+        rank: match edge.peer {
+            Peer::Rank(rank) => Some(rank),
+            Peer::Switch(_) => None,
+        },
+    });
+    GroupConfig {
+        group: GroupId(parameters.group.0),
+        ranks: parameters.ranks,
+        mode: match context.mode {
+            Mode::Terminated => quincunx_epic::Mode::I,
+            Mode::Translated => quincunx_epic::Mode::II,
+            Mode::Augmented => quincunx_epic::Mode::III,
+        },
+        mtu: parameters.mtu.as_usize(),
+        window: parameters.window_packets(),
+        message: parameters.message_packets,
+        initial_psn: parameters.initial_psn,
+        edges: edges.collect(),
+        parent: context.parent.map(usize::from),
+        toward: context.toward.iter().map(|&edge| usize::from(edge)).collect(),
+        reproducible: parameters.reproducible,
+        resend_timeout: parameters.retry.timeout,
+        retry_count: parameters.retry.count,
+    }
+}
+
+/// A rank's context as its node wants it.
+pub fn host_group(context: &RankContext) -> Result<HostGroup<Programs>, ContextError> {
+    let parameters = &context.parameters;
+    let queue_pairs = context.queue_pairs.iter().map(|qp| (PORT, queue_pair(context, qp))).collect();
+    let program = match context.design {
+        Design::Epic(mode) => Programs::CommLib(CommLib::new(CommLibConfig {
+            ranks: parameters.ranks,
+            rank: context.rank,
+            mtu: parameters.mtu.as_usize(),
+            message: parameters.message_packets,
+            window: parameters.window_messages,
+            synchronize_psn: mode != Mode::Terminated,
+        })?),
+        Design::Host(design) => {
+            let algorithm = match design {
+                HostDesign::Ring => Algorithm::Ring,
+                HostDesign::Tree => Algorithm::Tree,
+                HostDesign::Direct => Algorithm::Direct,
+            };
+            Programs::Host(HostProgram::new(&Config::new(algorithm, context.rank, peers(context)))?)
+        }
+    };
+    Ok(HostGroup { group: GroupId(parameters.group.0), queue_pairs, program })
+}
+
+/// The queue pair to each rank. Two ranks in a ring have two queue pairs between them, of which both must take the same.
+fn peers(context: &RankContext) -> Vec<Option<QpIndex>> {
+    let mut peers = vec![None; usize::from(context.parameters.ranks)];
+    for (index, queue_pair) in context.queue_pairs.iter().enumerate() {
+        if let Peer::Rank(peer) = queue_pair.peer {
+            let place = &mut peers[peer.index()];
+            if place.is_none() || peer < context.rank {
+                *place = Some(QpIndex(index as u16));
+            }
+        }
+    }
+    peers
+}
+
+fn queue_pair(context: &RankContext, queue_pair: &QueuePairContext) -> QueuePairConfig {
+    let parameters = &context.parameters;
+    QueuePairConfig {
+        local: queue_pair.local,
+        remote: queue_pair.remote,
+        mtu: parameters.mtu.as_usize(),
+        send_psn: queue_pair.send_psn,
+        expected_psn: queue_pair.receive_psn,
+        acknowledge_every: parameters.message_packets,
+        retry_timeout: parameters.retry.timeout,
+        retry_count: parameters.retry.count,
+        rnr_timer: RNR_TIMER,
+        rnr_retry_count: INFINITE_RNR_RETRIES,
+        max_outstanding_packets: parameters.window_packets(),
+        source_port: ROCE_PORT,
+        reliability: Reliability::GoBackN,
+    }
+}

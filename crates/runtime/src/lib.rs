@@ -1,0 +1,31 @@
+//! Rank and switch processes: a node on a real socket, told by the manager what groups it is in.
+//!
+//! [`Rank`] is what an application uses: it attaches to the manager, joins a group and runs collectives, each a blocking
+//! call with an end. [`serve_switch`] is a whole switch process.
+//!
+//! ```no_run
+//! # use quincunx_runtime::*; use quincunx_collective::*; use quincunx_units::Duration;
+//! # fn main() -> Result<(), RuntimeError> {
+//! # let options: ProcessOptions = unimplemented!();
+//! let mut rank = Rank::attach(&options)?;
+//! let group = rank.join(Duration::from_secs(10))?; // somebody calls InitGroup meanwhile
+//! let input = pattern(group.rank, 1 << 20, DataType::F32);
+//! let sum = Reduction { op: ReduceOp::Sum, data_type: DataType::F32 };
+//! let done = rank.run(group.id, Collective::AllReduce, sum, input, Numbers::zeroed(1 << 20), Duration::from_secs(10))?;
+//! # let _ = done; Ok(())
+//! # }
+//! ```
+
+mod capture;
+mod codec;
+mod contexts;
+mod process;
+mod rank;
+mod switch;
+
+pub use capture::Capture;
+pub use codec::RoceCodec;
+pub use contexts::{ContextError, host_group, switch_group};
+pub use process::{ProcessOptions, RuntimeError};
+pub use rank::{Finished, JoinedGroup, Rank};
+pub use switch::serve_switch;

@@ -1,0 +1,109 @@
+//! What rank and switch processes have in common: how they start, and what can go wrong.
+
+use quincunx_control::NodeDescription;
+use quincunx_control_grpc::{ClientConfig, ClientError, ControlClient};
+use quincunx_driver_net::{Node, NodeError, NodeOptions, OpenError, UdpOptions, UdpTransport};
+use quincunx_collective::Numbers;
+use quincunx_engine::Engine;
+use quincunx_units::Duration;
+use quincunx_wire::RoceHeader;
+use std::net::{SocketAddr, SocketAddrV4};
+use std::path::PathBuf;
+
+use crate::Capture;
+use crate::codec::{ROCE_PORT, RoceCodec};
+
+/// How often a process that waits looks for instructions of the manager.
+pub(crate) const INSTRUCTION_POLL: Duration = Duration::from_millis(5);
+
+/// A node on its socket.
+pub(crate) type UdpNode<E> = Node<E, RoceCodec, UdpTransport>;
+
+/// How a rank or switch process starts.
+#[derive(Clone, Debug)]
+pub struct ProcessOptions {
+    /// What it says of itself to the manager; its address is also where its frames go.
+    pub description: NodeDescription,
+    /// Where the manager serves.
+    pub manager: SocketAddr,
+    /// How it waits for the manager.
+    pub control: ClientConfig,
+    /// How its socket is set up.
+    pub udp: UdpOptions,
+    /// How its node runs.
+    pub node: NodeOptions,
+    /// A capture of all its frames, written here.
+    pub capture: Option<PathBuf>,
+}
+
+/// What ends a rank or switch process, or a rank's call.
+#[derive(Debug, thiserror::Error)]
+pub enum RuntimeError {
+    /// The socket cannot be had.
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    /// The socket or the wait failed.
+    #[error(transparent)]
+    Node(#[from] NodeError),
+    /// The manager.
+    #[error(transparent)]
+    Control(#[from] ClientError),
+    /// The manager ended the group.
+    #[error("expected group {group} to live, but {node} failed: {reason}; make a new group without it")]
+    GroupFailed {
+        /// The group.
+        group: u32,
+        /// Who failed.
+        node: String,
+        /// How.
+        reason: String,
+    },
+    /// A queue pair failed under a collective.
+    #[error("expected {peer} to answer, but the queue pair to it failed ({failure}); see whether it runs")]
+    PeerFailed {
+        /// Who.
+        peer: String,
+        /// How.
+        failure: String,
+    },
+    /// The application asked for something that cannot be.
+    #[error(transparent)]
+    Rejected(#[from] quincunx_nodes::HostRejected),
+    /// Time is up.
+    #[error("expected {what} within {limit}, found nothing; see whether all ranks and switches run")]
+    TimedOut {
+        /// What was waited for.
+        what: String,
+        /// For how long.
+        limit: Duration,
+    },
+    /// The capture cannot be written.
+    #[error("expected to write the capture {path}, found \"{error}\"; name a file in a folder that exists")]
+    Capture {
+        /// The file.
+        path: String,
+        /// What the system said.
+        error: std::io::Error,
+    },
+}
+
+/// Opens a node's socket and attaches the node to the manager.
+pub(crate) fn start<E>(
+    engine: E,
+    options: &ProcessOptions,
+) -> Result<(UdpNode<E>, quincunx_control_grpc::Attachment), RuntimeError>
+where
+    E: Engine<Header = RoceHeader, Payload = Numbers>,
+{
+    let local = SocketAddrV4::new(options.description.address, ROCE_PORT);
+    let transport = UdpTransport::open(local, options.udp)?;
+    let mut node = Node::new(engine, 1, RoceCodec, transport, options.node)?;
+    if let Some(path) = &options.capture {
+        let capture = Capture::create(path, &options.description.name)
+            .map_err(|error| RuntimeError::Capture { path: path.display().to_string(), error })?;
+        node.set_observer(Some(Box::new(capture)));
+    }
+    let client = ControlClient::connect(options.manager, options.control)?;
+    let attachment = client.attach(&options.description)?;
+    Ok((node, attachment))
+}

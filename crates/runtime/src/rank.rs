@@ -1,0 +1,207 @@
+//! A rank: the application's side.
+
+use quincunx_collective::{Collective, Numbers, Rank as RankNumber, Reduction};
+use quincunx_control::{Design, Instruction, Report};
+use quincunx_control_grpc::{Attachment, ControlClient};
+use quincunx_driver_net::Statistics;
+use quincunx_engine::Engine;
+use quincunx_engine::verbs::Outcome;
+use quincunx_epic::GroupId;
+use quincunx_nodes::{Host, HostCommand, HostEvent, Programs};
+use quincunx_units::Duration;
+use std::collections::BTreeMap;
+use std::sync::mpsc::TryRecvError;
+use std::time::Instant;
+
+use crate::contexts::host_group;
+use crate::process::{INSTRUCTION_POLL, ProcessOptions, RuntimeError, UdpNode, start};
+
+/// A group that this rank has joined.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct JoinedGroup {
+    /// Its number.
+    pub id: GroupId,
+    /// This rank in it.
+    pub rank: RankNumber,
+    /// Ranks in it.
+    pub ranks: u16,
+    /// What it runs: the design that was asked for, or what it fell back to.
+    pub design: Design,
+    /// Who is at the other end of each queue pair.
+    peers: Vec<String>,
+}
+
+/// A collective that has ended well.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Finished {
+    /// The input, given back.
+    pub input: Numbers,
+    /// The result.
+    pub output: Numbers,
+}
+
+/// A rank process's place in the world: its node and its connection to the manager. Frames are answered only while one of
+/// its methods runs: between collectives an application that computes for long calls [`serve`](Self::serve).
+pub struct Rank {
+    node: UdpNode<Host<Numbers, Programs>>,
+    attachment: Attachment,
+    groups: BTreeMap<GroupId, JoinedGroup>,
+    failed: BTreeMap<GroupId, (String, String)>,
+    ready: Vec<GroupId>,
+}
+
+impl Rank {
+    /// Opens the rank's socket and attaches it to the manager.
+    ///
+    /// # Errors
+    /// If the socket or the manager cannot be had.
+    pub fn attach(options: &ProcessOptions) -> Result<Self, RuntimeError> {
+        let Ok(engine) = Host::<Numbers, Programs>::new(());
+        let (node, attachment) = start(engine, options)?;
+        Ok(Self { node, attachment, groups: BTreeMap::new(), failed: BTreeMap::new(), ready: Vec::new() })
+    }
+
+    /// The connection to the manager, to make and end groups with.
+    pub fn control(&self) -> &ControlClient {
+        self.attachment.client()
+    }
+
+    /// What the node has counted.
+    pub fn statistics(&self) -> &Statistics {
+        self.node.statistics()
+    }
+
+    /// Waits until this rank is in a group that is ready, one that it did not know before.
+    ///
+    /// # Errors
+    /// If none comes within `limit`, or the manager goes.
+    pub fn join(&mut self, limit: Duration) -> Result<JoinedGroup, RuntimeError> {
+        let end = Instant::now() + limit.into();
+        loop {
+            self.take_instructions()?;
+            if let Some(id) = self.ready.pop() {
+                return Ok(self.groups[&id].clone());
+            }
+            if Instant::now() >= end {
+                return Err(RuntimeError::TimedOut { what: "a group to join".into(), limit });
+            }
+            self.node.turn(INSTRUCTION_POLL)?;
+        }
+    }
+
+    /// Runs a collective to its end. Lengths are as [`quincunx_engine::verbs::CollectiveRequest`] says.
+    ///
+    /// # Errors
+    /// If the group fails, its peers do not answer, or it takes longer than `limit`; the group is of no use then.
+    pub fn run(
+        &mut self,
+        group: GroupId,
+        collective: Collective,
+        reduction: Reduction,
+        input: Numbers,
+        output: Numbers,
+        limit: Duration,
+    ) -> Result<Finished, RuntimeError> {
+        self.check(group)?;
+        self.node.command(HostCommand::Start { group, collective, reduction, input, output })?;
+        let mut next_look = Instant::now() + INSTRUCTION_POLL.into();
+        let end = Instant::now() + limit.into();
+        loop {
+            while let Some(HostEvent::Finished { group: of, outcome, input, output }) = self.node.next_event() {
+                match outcome {
+                    Outcome::Done if of == group => return Ok(Finished { input, output }),
+                    Outcome::Done => {}
+                    Outcome::Failed { qp, failure } => return Err(self.peer_failed(of, usize::from(qp.0), failure)),
+                }
+            }
+            self.node.turn(INSTRUCTION_POLL)?;
+            let now = Instant::now();
+            if now >= next_look {
+                next_look = now + INSTRUCTION_POLL.into();
+                self.take_instructions()?;
+                self.check(group)?;
+                if now >= end {
+                    let _ = self.node.command(HostCommand::Remove(group));
+                    return Err(RuntimeError::TimedOut { what: format!("the end of {collective}"), limit });
+                }
+            }
+        }
+    }
+
+    /// Answers peers for `time` while the application waits for something else.
+    ///
+    /// # Errors
+    /// If the socket or the manager goes.
+    pub fn serve(&mut self, time: Duration) -> Result<(), RuntimeError> {
+        self.node.serve(time)?;
+        self.take_instructions()
+    }
+
+    fn check(&self, group: GroupId) -> Result<(), RuntimeError> {
+        match self.failed.get(&group) {
+            Some((node, reason)) => {
+                Err(RuntimeError::GroupFailed { group: group.0, node: node.clone(), reason: reason.clone() })
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// A queue pair gave up: the manager hears of it, and tells everybody.
+    fn peer_failed(
+        &mut self,
+        group: GroupId,
+        index: usize,
+        failure: quincunx_engine::verbs::Failure,
+    ) -> RuntimeError {
+        let peer = self.groups.get(&group).and_then(|group| group.peers.get(index)).cloned();
+        let peer = peer.unwrap_or_else(|| "the peer".into());
+        let failure = format!("{failure:?}");
+        let reason = format!("the queue pair to {peer} failed: {failure}");
+        self.attachment.report(quincunx_control::GroupId(group.0), Report::DataPlaneFailed { reason });
+        RuntimeError::PeerFailed { peer, failure }
+    }
+
+    fn take_instructions(&mut self) -> Result<(), RuntimeError> {
+        loop {
+            match self.attachment.instructions().try_recv() {
+                Ok(Ok(Instruction::InstallRank(context))) => {
+                    let id = context.parameters.group;
+                    let installed = match host_group(&context) {
+                        Ok(group) => self.node.command(HostCommand::Install(Box::new(group))).map_err(|e| e.to_string()),
+                        Err(error) => Err(error.to_string()),
+                    };
+                    let report = match installed {
+                        Ok(()) => Report::Installed,
+                        Err(reason) => Report::Refused { reason },
+                    };
+                    let joined = JoinedGroup {
+                        id: GroupId(id.0),
+                        rank: context.rank,
+                        ranks: context.parameters.ranks,
+                        design: context.design,
+                        peers: context.queue_pairs.iter().map(|qp| format!("{} at {}", qp.peer, qp.remote.ip)).collect(),
+                    };
+                    self.groups.insert(joined.id, joined);
+                    self.attachment.report(id, report);
+                }
+                Ok(Ok(Instruction::Ready(group))) => self.ready.push(GroupId(group.0)),
+                Ok(Ok(Instruction::Remove(group))) => self.forget(GroupId(group.0)),
+                Ok(Ok(Instruction::Failed { group, failure })) => {
+                    let id = GroupId(group.0);
+                    self.failed.insert(id, (failure.node, failure.reason));
+                    self.forget(id);
+                }
+                Ok(Ok(Instruction::InstallSwitch(_))) => {}
+                Ok(Err(error)) => return Err(error.into()),
+                Err(TryRecvError::Empty | TryRecvError::Disconnected) => return Ok(()),
+            }
+        }
+    }
+
+    fn forget(&mut self, group: GroupId) {
+        self.groups.remove(&group);
+        self.ready.retain(|ready| *ready != group);
+        // A group that was refused here is not installed: nothing to remove.
+        let _ = self.node.command(HostCommand::Remove(group));
+    }
+}

@@ -1,0 +1,58 @@
+//! A switch process.
+
+use quincunx_collective::Numbers;
+use quincunx_control::{Instruction, Report, SwitchContext};
+use quincunx_engine::Engine;
+use quincunx_epic::{Event, GroupId};
+use quincunx_nodes::{Switch, SwitchCommand};
+use std::collections::BTreeMap;
+use std::sync::mpsc::TryRecvError;
+
+use crate::contexts::switch_group;
+use crate::process::{INSTRUCTION_POLL, ProcessOptions, RuntimeError, start};
+
+/// Runs a switch: attaches it to the manager, installs what the manager says, and tells the manager of neighbours that do
+/// not answer. Returns when the manager has gone.
+///
+/// # Errors
+/// If the socket or the manager cannot be had, or the connection to the manager breaks.
+pub fn serve_switch(options: &ProcessOptions) -> Result<(), RuntimeError> {
+    let Ok(engine) = Switch::<Numbers>::new(());
+    let (mut node, attachment) = start(engine, options)?;
+    let mut contexts: BTreeMap<GroupId, Box<SwitchContext>> = BTreeMap::new();
+    loop {
+        node.turn(INSTRUCTION_POLL)?;
+        while let Some(Event::Unreachable { group, edge }) = node.next_event() {
+            let peer = contexts.get(&group).and_then(|context| context.edges.get(usize::from(edge)));
+            let reason = match peer {
+                Some(edge) => format!("{} at {} does not answer", edge.peer, edge.remote.ip),
+                None => format!("the neighbour on edge {edge} does not answer"),
+            };
+            attachment.report(quincunx_control::GroupId(group.0), Report::DataPlaneFailed { reason });
+        }
+        loop {
+            match attachment.instructions().try_recv() {
+                Ok(Ok(Instruction::InstallSwitch(context))) => {
+                    let id = context.parameters.group;
+                    let install = SwitchCommand::Install(Box::new(switch_group(&context)));
+                    let report = match node.command(install) {
+                        Ok(()) => Report::Installed,
+                        Err(refusal) => Report::Refused { reason: refusal.to_string() },
+                    };
+                    contexts.insert(GroupId(id.0), context);
+                    attachment.report(id, report);
+                }
+                Ok(Ok(Instruction::Remove(group) | Instruction::Failed { group, .. })) => {
+                    let id = GroupId(group.0);
+                    contexts.remove(&id);
+                    // A group that was refused here is not installed: nothing to remove.
+                    let _ = node.command(SwitchCommand::Remove(id));
+                }
+                Ok(Ok(Instruction::InstallRank(_) | Instruction::Ready(_))) => {}
+                Ok(Err(lost)) => return Err(lost.into()),
+                Err(TryRecvError::Empty) => break,
+                Err(TryRecvError::Disconnected) => return Ok(()),
+            }
+        }
+    }
+}
