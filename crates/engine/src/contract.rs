@@ -28,7 +28,7 @@ impl<H, P: Payload> Clone for Frame<'_, H, P> {
 impl<H, P: Payload> Copy for Frame<'_, H, P> {}
 
 /// Where an engine's answers go. A driver implements it; nothing an engine says is lost or reordered here.
-pub trait Sink<E: Engine + ?Sized> {
+pub trait Sink<E: Engine> {
     /// Sends a frame out of `port`.
     fn transmit(&mut self, port: PortId, frame: Frame<'_, E::Header, E::Payload>);
 

@@ -41,7 +41,7 @@ pub enum DropReason {
     ReceiverNotReady,
     /// A request that was refused for good.
     Refused,
-    /// The answer to a Read or an atomic, which are never asked.
+    /// The answer to a Read or an atomic, which are never asked, or a datagram.
     Unexpected,
 }
 
@@ -155,7 +155,8 @@ impl<P: Payload> QueuePair<P> {
             | Operation::ReadResponseMiddle
             | Operation::ReadResponseLast(_)
             | Operation::ReadResponseOnly(_)
-            | Operation::AtomicAcknowledge(..) => out.drop_frame(DropReason::Unexpected),
+            | Operation::AtomicAcknowledge(..)
+            | Operation::DatagramSendOnly(_) => out.drop_frame(DropReason::Unexpected),
             _ => {
                 if let Err(failure) = self.responder.handle_request(&self.config, frame, memory, out) {
                     self.fail(Failure::Flushed, failure, out);

@@ -262,6 +262,7 @@ impl Requester {
     }
 
     pub(crate) fn assert_invariants(&self, config: &QueuePairConfig) {
+        assert!(self.acknowledged >= crate::COUNT_BEFORE_START, "a PSN from before has no count");
         assert!(self.acknowledged <= self.next, "next {} fell behind {}", self.next, self.acknowledged);
         assert!(
             self.next <= self.sent && self.sent <= self.posted,

@@ -246,6 +246,7 @@ impl Responder {
     }
 
     pub(crate) fn assert_invariants(&self) {
+        assert!(self.expected >= crate::COUNT_BEFORE_START, "a PSN from before has no count");
         assert!(self.message_sequence <= 0x00ff_ffff, "a message sequence number of more than 24 bits");
         match self.message {
             Message::None => {}

@@ -7,7 +7,7 @@ use common::{ALICE, BOB, BOB_PSN, MTU, alice, receive, send, slice};
 use quincunx_engine::verbs::{Completion, Failure, RegionId, WorkId};
 use quincunx_roce::{DropReason, QueuePairConfig};
 use quincunx_wire::{
-    Aeth, AtomicEth, NakCode, Operation, Position, Psn, QpNumber, Reth, RoceHeader, Syndrome,
+    Aeth, AtomicEth, Deth, NakCode, Operation, Position, Psn, QpNumber, Reth, RoceHeader, Syndrome,
 };
 
 const FIRST: Operation = Operation::Send(Position::First);
@@ -345,7 +345,7 @@ fn frames_of_other_connections_are_dropped() {
 }
 
 #[test]
-fn answers_to_reads_and_atomics_are_dropped() {
+fn answers_to_reads_and_atomics_and_datagrams_are_dropped() {
     let (mut bench, _) = posted(&[4]);
     let aeth = Aeth { syndrome: ACK, message_sequence: 0 };
     let unexpected = [
@@ -354,11 +354,12 @@ fn answers_to_reads_and_atomics_are_dropped() {
         Operation::ReadResponseLast(aeth),
         Operation::ReadResponseOnly(aeth),
         Operation::AtomicAcknowledge(aeth, 0),
+        Operation::DatagramSendOnly(Deth { queue_key: 0, source_qp: BOB.qp }),
     ];
     for operation in unexpected {
         bench.frame(psn(0), operation, &[]);
     }
-    assert_eq!(bench.out.drops, [DropReason::Unexpected; 5]);
+    assert_eq!(bench.out.drops, [DropReason::Unexpected; 6]);
     assert!(!bench.qp.has_failed());
 }
 

@@ -118,3 +118,19 @@ fn a_peer_that_went_ahead_sends_again_without_a_time_out() {
     bob.ack(AHEAD);
     assert_eq!(bob.out.completions, [Completion::Sent { id: WorkId(1) }]);
 }
+
+#[test]
+fn steps_of_more_than_half_the_psn_space_go_on_and_on() {
+    let mut bench = Bench::default_alice();
+    let mut psn = AHEAD;
+    for _ in 0..10 {
+        psn = psn.plus((1 << 23) + 1);
+        synchronize(&mut bench, psn).unwrap();
+        bench.frame(psn.minus(1), ONLY, &[]);
+    }
+    assert_eq!(bench.out.drops, [DropReason::Duplicate; 10]);
+    bench.qp.post_send(send(1, EMPTY), &bench.memory).unwrap();
+    assert_eq!(bench.transmit_all(), [psn]);
+    bench.ack(psn);
+    assert_eq!(bench.out.completions, [Completion::Sent { id: WorkId(1) }]);
+}

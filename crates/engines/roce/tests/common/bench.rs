@@ -81,19 +81,19 @@ impl Bench {
     }
 
     /// A header from the peer.
-    pub fn from_peer(&self, psn: Psn, operation: Operation) -> RoceHeader {
+    pub fn peer_header(&self, psn: Psn, operation: Operation) -> RoceHeader {
         let config = self.qp.config();
         RoceHeader::new(config.remote.ip, config.local.ip, config.local.qp, psn, operation)
     }
 
     /// Hands in a frame from the peer.
     pub fn frame(&mut self, psn: Psn, operation: Operation, payload: &[u8]) {
-        self.header(self.from_peer(psn, operation), payload);
+        self.header(self.peer_header(psn, operation), payload);
     }
 
     /// Hands in a frame from the peer that asks for an acknowledge.
     pub fn asking_frame(&mut self, psn: Psn, operation: Operation, payload: &[u8]) {
-        let header = RoceHeader { acknowledge_request: true, ..self.from_peer(psn, operation) };
+        let header = RoceHeader { acknowledge_request: true, ..self.peer_header(psn, operation) };
         self.header(header, payload);
     }
 

@@ -39,6 +39,10 @@ impl Payload for Bytes {
         view.len()
     }
 
+    fn reborrow<'short, 'long: 'short>(view: Self::View<'long>) -> Self::View<'short> {
+        view
+    }
+
     fn subview(view: Self::View<'_>, range: Range<usize>) -> Self::View<'_> {
         &view[range]
     }
