@@ -10,7 +10,7 @@ use quincunx_units::ByteCount;
 /// Pieces this long amortise a message's cost and still leave enough of them to overlap.
 pub const DEFAULT_CHUNK: ByteCount = ByteCount::new(64 * 1024);
 
-/// Messages in flight to a peer: with the default chunk 1 MiB, more than a fast link holds.
+/// With the default chunk 1 MiB on its way to a peer: more than a fast link holds.
 pub const DEFAULT_WINDOW: u16 = 16;
 
 /// How hosts compute a collective between them.
@@ -46,8 +46,7 @@ pub struct Config {
     pub peers: Vec<Option<QpIndex>>,
     /// The longest message: a multiple of 4 bytes, the same at every rank.
     pub chunk: ByteCount,
-    /// Messages that may be on their way to a peer, and the receive slots we keep for each: at least 2, the same at
-    /// every rank.
+    /// Messages that may be on their way to a peer or wait in its slots: at least 2, the same at every rank.
     pub window: u16,
 }
 

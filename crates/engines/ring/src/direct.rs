@@ -16,6 +16,7 @@ pub(crate) fn plan(plan: &mut Plan, collective: Collective, length: usize, eleme
     let alone = |offset| Some(Own { offset, position: 0 });
     let in_order = |offset| Some(Own { offset, position: me.index() });
     let mine = of_rank(me);
+    plan.cut(length / usize::from(ranks), 4);
     match collective {
         Collective::AllReduce | Collective::ReduceScatter => {
             let gather = collective == Collective::AllReduce;

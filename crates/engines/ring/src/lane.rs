@@ -70,8 +70,93 @@ pub(crate) struct Lane {
     pub(crate) outgoing: Cursor,
     /// Partial results that this lane is to send, in order.
     pub(crate) held: VecDeque<SlotId>,
-    /// Sends that are not complete.
+    /// Sends of pieces that are not complete.
     pub(crate) outstanding: usize,
+    pub(crate) credit: Credit,
+}
+
+/// Who may send how much on a lane. Each side counts the pieces whose slots it has freed, and tells the other in the
+/// immediate of every message; when it has none to send, in a message of its own. So no piece is sent that would
+/// find no receive request. Counts wrap at 31 bits.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub(crate) struct Credit {
+    window: u32,
+    /// Pieces that we have sent, and those of them whose slots the peer has freed.
+    sent: u32,
+    granted: u32,
+    /// Pieces of the peer whose slots we have freed, and how many of them it has been told of.
+    freed: u32,
+    announced: u32,
+    /// Whether a message that only tells is on its way; there is never a second, so the slots need no more room
+    /// for them than [`Credit::SPARE_SLOTS`].
+    telling: bool,
+}
+
+impl Credit {
+    /// Slots beyond the window: one for a message that only tells, one until that is posted again.
+    pub(crate) const SPARE_SLOTS: usize = 2;
+    const MASK: u32 = u32::MAX >> 1;
+    const ONLY_TELLS: u32 = !Self::MASK;
+
+    fn new(window: u32) -> Self {
+        Self { window, sent: 0, granted: 0, freed: 0, announced: 0, telling: false }
+    }
+
+    /// Freed slots of which a peer may not have been told.
+    fn threshold(window: u32) -> u32 {
+        (window / 4).max(1)
+    }
+
+    /// Slots that a peer with a window of that size can count on.
+    pub(crate) fn slots(window: u32) -> u32 {
+        window - Self::threshold(window) + 1
+    }
+
+    /// Pieces of ours whose slots are not freed, as far as we know.
+    pub(crate) fn waiting(&self) -> u32 {
+        self.sent.wrapping_sub(self.granted) & Self::MASK
+    }
+
+    /// The immediate of the next piece, if it may be sent.
+    pub(crate) fn send(&mut self) -> Option<u32> {
+        if self.waiting() >= self.window {
+            return None;
+        }
+        self.sent = (self.sent + 1) & Self::MASK;
+        self.announced = self.freed;
+        Some(self.freed)
+    }
+
+    /// The immediate of a message that only tells, if the peer should hear from us.
+    pub(crate) fn tell(&mut self) -> Option<u32> {
+        let untold = self.freed.wrapping_sub(self.announced) & Self::MASK;
+        if self.telling || untold < Self::threshold(self.window) {
+            return None;
+        }
+        (self.telling, self.announced) = (true, self.freed);
+        Some(self.freed | Self::ONLY_TELLS)
+    }
+
+    /// A message that only tells has arrived.
+    pub(crate) fn told(&mut self) {
+        assert!(self.telling, "a message completed that was not sent");
+        self.telling = false;
+    }
+
+    /// A piece has left its slot.
+    pub(crate) fn free(&mut self) {
+        self.freed = (self.freed + 1) & Self::MASK;
+    }
+
+    /// Takes the peer's immediate; whether it comes with a piece, or `None` if no peer of ours can have sent it.
+    pub(crate) fn hear(&mut self, immediate: u32) -> Option<bool> {
+        let freed = immediate & Self::MASK;
+        if freed.wrapping_sub(self.granted) & Self::MASK > self.waiting() {
+            return None;
+        }
+        self.granted = freed;
+        Some(immediate & Self::ONLY_TELLS == 0)
+    }
 }
 
 impl Lane {
@@ -79,12 +164,13 @@ impl Lane {
         Self {
             qp,
             region: None,
-            slots: alloc::vec![Slot::Posted; window],
+            slots: alloc::vec![Slot::Posted; window + Credit::SPARE_SLOTS],
             arrived: VecDeque::with_capacity(window),
             incoming: Cursor::default(),
             outgoing: Cursor::default(),
             held: VecDeque::with_capacity(window),
             outstanding: 0,
+            credit: Credit::new(window as u32),
         }
     }
 
@@ -95,11 +181,22 @@ impl Lane {
     }
 }
 
-/// Names of work requests: a receive is its slot; a send says which slot is free after it, if any.
+/// Names of work requests: a receive is its slot; a send says what to do after it.
 pub(crate) mod work {
     use super::{SlotId, WorkId};
 
-    const NO_SLOT: u64 = u64::MAX;
+    const NOTHING: u64 = u64::MAX;
+    const TOLD: u64 = u64::MAX - 1;
+
+    /// What the completion of a send means.
+    pub(crate) enum Sent {
+        /// A piece from one of the caller's buffers.
+        Piece,
+        /// A piece from a slot, which is free now.
+        Held(SlotId),
+        /// A message that only tells of free slots.
+        Telling,
+    }
 
     pub(crate) fn receive(slot: usize) -> WorkId {
         WorkId(slot as u64)
@@ -109,12 +206,62 @@ pub(crate) mod work {
         id.0 as usize
     }
 
-    pub(crate) fn send(frees: Option<SlotId>) -> WorkId {
-        WorkId(frees.map_or(NO_SLOT, |id| (id.lane as u64) << 32 | id.slot as u64))
+    pub(crate) fn send(after: Sent) -> WorkId {
+        WorkId(match after {
+            Sent::Piece => NOTHING,
+            Sent::Held(id) => (id.lane as u64) << 32 | id.slot as u64,
+            Sent::Telling => TOLD,
+        })
     }
 
-    pub(crate) fn sent(id: WorkId) -> Option<SlotId> {
-        let slot = SlotId { lane: (id.0 >> 32) as usize, slot: id.0 as u32 as usize };
-        (id.0 != NO_SLOT).then_some(slot)
+    pub(crate) fn sent(id: WorkId) -> Sent {
+        match id.0 {
+            NOTHING => Sent::Piece,
+            TOLD => Sent::Telling,
+            held => Sent::Held(SlotId { lane: (held >> 32) as usize, slot: held as u32 as usize }),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Credit;
+
+    #[test]
+    fn no_more_than_a_window_is_sent_before_the_peer_frees_slots() {
+        let mut credit = Credit::new(2);
+        assert_eq!([credit.send(), credit.send(), credit.send()], [Some(0), Some(0), None]);
+        assert_eq!(credit.hear(1), Some(true));
+        assert_eq!([credit.send(), credit.send()], [Some(0), None]);
+    }
+
+    #[test]
+    fn counts_wrap_around() {
+        let mut credit = Credit::new(2);
+        (credit.sent, credit.granted, credit.freed, credit.announced) = (Credit::MASK, Credit::MASK, 5, 5);
+        assert_eq!([credit.send(), credit.send(), credit.send()], [Some(5), Some(5), None]);
+        assert_eq!(credit.hear(1 | Credit::ONLY_TELLS), Some(false));
+        assert_eq!(credit.waiting(), 0);
+    }
+
+    #[test]
+    fn a_peer_cannot_free_what_it_did_not_get() {
+        let mut credit = Credit::new(2);
+        assert_eq!(credit.send(), Some(0));
+        assert_eq!(credit.hear(2), None);
+    }
+
+    #[test]
+    fn a_quarter_of_a_window_is_told_in_one_message_at_a_time() {
+        let mut credit = Credit::new(8);
+        credit.free();
+        assert_eq!(credit.tell(), None);
+        credit.free();
+        assert_eq!(credit.tell(), Some(2 | Credit::ONLY_TELLS));
+        credit.free();
+        credit.free();
+        assert_eq!(credit.tell(), None);
+        credit.told();
+        assert_eq!(credit.tell(), Some(4 | Credit::ONLY_TELLS));
     }
 }

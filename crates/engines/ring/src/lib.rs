@@ -5,9 +5,10 @@
 //! result, pass it on to those peers" (`plan`). One executor (`program`) runs every plan, piece by piece, so that
 //! the combining of one piece overlaps the transfer of the next.
 //!
-//! Messages are sends into slots of one chunk that are posted as soon as they are free, whether a collective runs
-//! or not: a peer that is ahead, even one collective ahead, finds a receive request. A peer that is ahead by more
-//! than the window meets receiver-not-ready, which the queue pair handles.
+//! Messages are sends into slots of one chunk that are posted as soon as they are free, whether a collective runs or
+//! not: a peer that is ahead, even one collective ahead, finds a receive request. Each side tells the other how many
+//! slots it has freed (in the immediates), and none sends more than there is room for. So receiver-not-ready comes up
+//! only before a peer's first collective, and the queue pair handles that.
 //!
 //! It does not choose between algorithms, and it does not repair: when a queue pair fails, the group has failed.
 #![no_std]

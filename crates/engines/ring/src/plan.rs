@@ -7,6 +7,9 @@ use alloc::vec::Vec;
 use core::ops::Range;
 use quincunx_collective::Rank;
 
+/// No piece is made shorter than this in bytes for the sake of overlap: then the cost of a message outweighs it.
+const MIN_PIECE: usize = 8 * 1024;
+
 /// Our own part in a stage.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct Own {
@@ -37,8 +40,8 @@ pub(crate) struct Stage {
 
 impl Stage {
     /// The bytes of a piece, from the start of the range.
-    pub(crate) fn piece(&self, piece: usize, chunk: usize) -> Range<usize> {
-        piece * chunk..((piece + 1) * chunk).min(self.length)
+    pub(crate) fn piece(&self, piece: usize, size: usize) -> Range<usize> {
+        piece * size..((piece + 1) * size).min(self.length)
     }
 
     /// Whether it waits for nobody.
@@ -52,10 +55,12 @@ impl Stage {
 pub(crate) struct Plan {
     pub(crate) rank: Rank,
     pub(crate) ranks: u16,
-    /// Longest piece in bytes.
-    pub(crate) chunk: usize,
-    /// Receive slots a lane.
-    pub(crate) window: usize,
+    /// Longest message in bytes.
+    chunk: usize,
+    /// Bytes of a piece in this collective, at most a chunk.
+    pub(crate) piece: usize,
+    /// Pieces that may wait in slots at a peer before it has told that any is free.
+    pub(crate) slots: usize,
     /// The lane to each rank that has one.
     lane_of: Vec<Option<usize>>,
     lanes: Vec<usize>,
@@ -63,14 +68,20 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
-    pub(crate) fn new(rank: Rank, lane_of: Vec<Option<usize>>, chunk: usize, window: usize) -> Self {
+    pub(crate) fn new(rank: Rank, lane_of: Vec<Option<usize>>, chunk: usize, slots: usize) -> Self {
         let ranks = lane_of.len() as u16;
-        Self { rank, ranks, chunk, window, lane_of, lanes: Vec::new(), stages: Vec::new() }
+        Self { rank, ranks, chunk, piece: chunk, slots, lane_of, lanes: Vec::new(), stages: Vec::new() }
     }
 
     pub(crate) fn clear(&mut self) {
         self.lanes.clear();
         self.stages.clear();
+    }
+
+    /// Sets how long a piece is: such that `length` bytes make at least `pieces`, if they are not too short for that.
+    pub(crate) fn cut(&mut self, length: usize, pieces: usize) {
+        let aim = (length / pieces).max(MIN_PIECE).min(self.chunk);
+        self.piece = aim - aim % 4;
     }
 
     /// Appends a stage; one without bytes is nothing.
@@ -83,7 +94,7 @@ impl Plan {
         to: impl IntoIterator<Item = Rank>,
     ) {
         if length > 0 {
-            self.push_pieces(length.div_ceil(self.chunk), length, own, keep, from, to);
+            self.push_pieces(length.div_ceil(self.piece), length, own, keep, from, to);
         }
     }
 

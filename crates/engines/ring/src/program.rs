@@ -4,7 +4,8 @@
 //! of the plan. It goes out on a lane when its turn in that lane has come and the window has room.
 
 use crate::config::{Algorithm, Config, ConfigError};
-use crate::lane::{Lane, Slot, SlotId, work};
+use crate::lane::work::Sent;
+use crate::lane::{Credit, Lane, Slot, SlotId, work};
 use crate::plan::Plan;
 use crate::{direct, request, ring, tree};
 use alloc::vec::Vec;
@@ -38,6 +39,8 @@ enum State {
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct HostProgram {
     algorithm: Algorithm,
+    /// Bytes of a slot.
+    chunk: usize,
     plan: Plan,
     lanes: Vec<Lane>,
     state: State,
@@ -50,15 +53,21 @@ impl HostProgram {
     /// If the rank is not in the group, a queue pair that the algorithm needs is missing or named twice, or the
     /// chunk or the window is of no use.
     pub fn new(config: &Config) -> Result<Self, ConfigError> {
-        let peers = config.check()?;
+        let mut peers = config.check()?;
+        // Lanes begin with the peer after us: not all ranks should send to one first.
+        let before = peers.iter().filter(|(peer, _)| *peer < config.rank).count();
+        peers.rotate_left(before);
         let window = usize::from(config.window);
         let mut lane_of = alloc::vec![None; config.peers.len()];
         for (lane, (peer, _)) in peers.iter().enumerate() {
             lane_of[peer.index()] = Some(lane);
         }
+        let chunk = config.chunk.as_usize();
+        let slots = Credit::slots(u32::from(config.window)) as usize;
         Ok(Self {
             algorithm: config.algorithm,
-            plan: Plan::new(config.rank, lane_of, config.chunk.as_usize(), window),
+            chunk,
+            plan: Plan::new(config.rank, lane_of, chunk, slots),
             lanes: peers.iter().map(|(_, qp)| Lane::new(*qp, window)).collect(),
             state: State::Idle,
         })
@@ -66,11 +75,11 @@ impl HostProgram {
 
     /// Registers the slots and posts them all, once.
     fn open<P: Payload>(&mut self, verbs: &mut impl Verbs<P>) {
-        let Plan { chunk, window, .. } = self.plan;
         for lane in 0..self.lanes.len() {
             if self.lanes[lane].region.is_none() {
-                self.lanes[lane].region = Some(verbs.memory().register(P::zeroed(chunk * window)));
-                (0..window).for_each(|slot| self.post(SlotId { lane, slot }, verbs));
+                let slots = self.lanes[lane].slots.len();
+                self.lanes[lane].region = Some(verbs.memory().register(P::zeroed(self.chunk * slots)));
+                (0..slots).for_each(|slot| self.post(SlotId { lane, slot }, verbs));
             }
         }
     }
@@ -79,8 +88,25 @@ impl HostProgram {
     fn post<P: Payload>(&mut self, id: SlotId, verbs: &mut impl Verbs<P>) {
         let lane = &mut self.lanes[id.lane];
         lane.slots[id.slot] = Slot::Posted;
-        let sink = lane.slice(id.slot, self.plan.chunk, self.plan.chunk);
+        let sink = lane.slice(id.slot, self.chunk, self.chunk);
         verbs.post_receive(lane.qp, ReceiveRequest { id: work::receive(id.slot), sink });
+    }
+
+    /// Takes a piece as gone from its slot.
+    fn free<P: Payload>(&mut self, id: SlotId, verbs: &mut impl Verbs<P>) {
+        self.lanes[id.lane].credit.free();
+        self.post(id, verbs);
+    }
+
+    /// Tells peers of free slots that should hear of them and get no piece that could say so.
+    fn tell<P: Payload>(&mut self, verbs: &mut impl Verbs<P>) {
+        for lane in &mut self.lanes {
+            if let Some(immediate) = lane.credit.tell() {
+                let (id, source) = (work::send(Sent::Telling), lane.slice(0, self.chunk, 0));
+                let send = SendRequest { id, verb: Verb::Send, source, immediate: Some(immediate) };
+                verbs.post_send(lane.qp, send);
+            }
+        }
     }
 
     /// Lays the plan out over the lanes; returns how many pieces and sends it has.
@@ -140,7 +166,8 @@ impl HostProgram {
                 break;
             }
         }
-        (0..self.lanes.len()).for_each(|lane| self.pump(lane, request, verbs));
+        self.pump(request, verbs);
+        self.tell(verbs);
         Ok(done)
     }
 
@@ -162,9 +189,10 @@ impl HostProgram {
         request: &CollectiveRequest,
         verbs: &mut impl Verbs<P>,
     ) -> Result<(), QpIndex> {
-        let (chunk, stage) = (self.plan.chunk, &self.plan.stages[index]);
+        let stage = &self.plan.stages[index];
         assert_eq!(stage.ready, piece, "pieces of a stage are combined in order");
-        let (range, own, keep, pieces) = (stage.piece(piece, chunk), stage.own, stage.keep, stage.pieces);
+        let (range, own, keep, pieces) =
+            (stage.piece(piece, self.plan.piece), stage.own, stage.keep, stage.pieces);
         let length = range.len();
         let own = own.map(|own| (cut(request.input, own.offset, range.clone()), own.position));
         let mut first: Option<(SlotId, Slice)> = None;
@@ -177,7 +205,7 @@ impl HostProgram {
             }
             lane.slots[slot] = Slot::Held;
             lane.incoming.advance(pieces);
-            let (id, slice) = (SlotId { lane: lane_index, slot }, lane.slice(slot, chunk, length));
+            let (id, slice) = (SlotId { lane: lane_index, slot }, lane.slice(slot, self.chunk, length));
             match first {
                 None => {
                     // What is ours comes second here even if it is to be first: two operands commute.
@@ -187,48 +215,65 @@ impl HostProgram {
                 Some((_, target)) => {
                     verbs.memory().reduce(target, slice, request.reduction);
                     combine_own(target, own, |own| own == position + 1, request.reduction, verbs);
-                    self.post(id, verbs);
+                    self.free(id, verbs);
                 }
             }
         }
         let (id, slice) = first.expect("a stage that waits for nobody does not come here");
         if let Some(kept) = keep {
             verbs.memory().copy(cut(request.output, kept, range), slice);
-            self.post(id, verbs);
+            self.free(id, verbs);
         } else if let Some(&to) = self.plan.to(index).first() {
             self.lanes[to].held.push_back(id);
         } else {
-            self.post(id, verbs);
+            self.free(id, verbs);
         }
         self.plan.stages[index].ready += 1;
         Ok(())
     }
 
-    /// Sends what may go out on a lane.
-    fn pump<P: Payload>(&mut self, lane: usize, request: &CollectiveRequest, verbs: &mut impl Verbs<P>) {
-        let Plan { chunk, window, .. } = self.plan;
-        while let Some((index, piece)) = self.lanes[lane].outgoing.head() {
-            let stage = &self.plan.stages[index];
-            if piece >= stage.ready || self.lanes[lane].outstanding == window {
+    /// Sends what may go out, one piece a lane in turn, so that no peer waits for another's window.
+    fn pump<P: Payload>(&mut self, request: &CollectiveRequest, verbs: &mut impl Verbs<P>) {
+        loop {
+            let mut sent = false;
+            for lane in 0..self.lanes.len() {
+                sent |= self.send_next(lane, request, verbs);
+            }
+            if !sent {
                 break;
             }
-            let range = stage.piece(piece, chunk);
-            let (source, frees) = match (stage.keep, stage.own) {
-                (Some(kept), _) => (cut(request.output, kept, range), None),
-                (None, Some(own)) if stage.is_source() => (cut(request.input, own.offset, range), None),
-                (None, _) => {
-                    let id =
-                        self.lanes[lane].held.pop_front().expect("a piece that is not kept waits in a slot");
-                    (self.lanes[id.lane].slice(id.slot, chunk, range.len()), Some(id))
-                }
-            };
-            let pieces = stage.pieces;
-            let lane = &mut self.lanes[lane];
-            lane.outgoing.advance(pieces);
-            lane.outstanding += 1;
-            let send = SendRequest { id: work::send(frees), verb: Verb::Send, source, immediate: None };
-            verbs.post_send(lane.qp, send);
         }
+    }
+
+    /// Sends the next piece of a lane; whether there was one and it may go.
+    fn send_next<P: Payload>(
+        &mut self,
+        lane: usize,
+        request: &CollectiveRequest,
+        verbs: &mut impl Verbs<P>,
+    ) -> bool {
+        let Some((index, piece)) = self.lanes[lane].outgoing.head() else { return false };
+        let stage = &self.plan.stages[index];
+        if piece >= stage.ready {
+            return false;
+        }
+        let Some(immediate) = self.lanes[lane].credit.send() else { return false };
+        let range = stage.piece(piece, self.plan.piece);
+        let (source, after) = match (stage.keep, stage.own) {
+            (Some(kept), _) => (cut(request.output, kept, range), Sent::Piece),
+            (None, Some(own)) if stage.is_source() => (cut(request.input, own.offset, range), Sent::Piece),
+            (None, _) => {
+                let id = self.lanes[lane].held.pop_front().expect("a piece that is not kept waits in a slot");
+                (self.lanes[id.lane].slice(id.slot, self.chunk, range.len()), Sent::Held(id))
+            }
+        };
+        let pieces = stage.pieces;
+        let lane = &mut self.lanes[lane];
+        lane.outgoing.advance(pieces);
+        lane.outstanding += 1;
+        let id = work::send(after);
+        verbs.post_send(lane.qp, SendRequest { id, verb: Verb::Send, source, immediate: Some(immediate) });
+        true
     }
 
     /// Goes on with the collective that runs, if any, after `finished` sends have completed.
@@ -288,21 +333,34 @@ impl<P: Payload> Program<P> for HostProgram {
         if self.state == State::Failed {
             return None;
         }
-        let lane = self.lanes.iter_mut().find(|lane| lane.qp == qp);
-        let lane = lane.expect("completions come from queue pairs that were posted to");
+        let index = self.lanes.iter().position(|lane| lane.qp == qp);
+        let index = index.expect("completions come from queue pairs that were posted to");
+        let lane = &mut self.lanes[index];
         match completion {
-            Completion::Received { id, length, .. } => {
+            Completion::Received { id, length, immediate } => {
                 let slot = work::received(id);
                 assert_eq!(lane.slots[slot], Slot::Posted, "a message in a slot that was not posted");
-                lane.slots[slot] = Slot::Arrived { length };
-                lane.arrived.push_back(slot);
+                match immediate.and_then(|immediate| lane.credit.hear(immediate)) {
+                    None => return self.fail(qp, Failure::InvalidRequest),
+                    Some(true) => {
+                        lane.slots[slot] = Slot::Arrived { length };
+                        lane.arrived.push_back(slot);
+                    }
+                    Some(false) => self.post(SlotId { lane: index, slot }, verbs),
+                }
                 self.proceed(0, verbs)
             }
             Completion::Sent { id } => {
+                let after = work::sent(id);
+                if let Sent::Telling = after {
+                    lane.credit.told();
+                    self.tell(verbs);
+                    return None;
+                }
                 assert!(lane.outstanding > 0, "a send completed that was not posted");
                 lane.outstanding -= 1;
-                if let Some(id) = work::sent(id) {
-                    self.post(id, verbs);
+                if let Sent::Held(id) = after {
+                    self.free(id, verbs);
                 }
                 self.proceed(1, verbs)
             }
@@ -314,7 +372,6 @@ impl<P: Payload> Program<P> for HostProgram {
         if self.state == State::Failed {
             return;
         }
-        let window = self.plan.window;
         let waiting: usize = self.lanes.iter().map(|lane| lane.held.len()).sum();
         let held = |lane: &Lane| lane.slots.iter().filter(|slot| **slot == Slot::Held).count();
         let all_held: usize = self.lanes.iter().map(held).sum();
@@ -324,12 +381,8 @@ impl<P: Payload> Program<P> for HostProgram {
             "a held slot is to be sent or being sent"
         );
         for lane in &self.lanes {
-            assert!(
-                lane.outstanding <= window,
-                "{} sends on the way in a window of {window}",
-                lane.outstanding
-            );
-            assert_eq!(lane.slots.len(), window);
+            let window = lane.slots.len() - Credit::SPARE_SLOTS;
+            assert!(lane.credit.waiting() as usize <= window, "a peer's slots are not overrun");
             let arrived = lane.slots.iter().filter(|slot| matches!(slot, Slot::Arrived { .. })).count();
             assert_eq!(arrived, lane.arrived.len(), "every message waits in one slot");
         }

@@ -32,8 +32,14 @@ pub(crate) fn plan(plan: &mut Plan, collective: Collective, length: usize, eleme
         Collective::AllGather => {
             waves(plan, Layout { part: &of_rank, input: own_part.start, output: 0 }, false, true);
         }
-        Collective::Reduce { root } => chain_to(plan, root, length),
-        Collective::Broadcast { root } => chain_from(plan, root, length),
+        Collective::Reduce { root } => {
+            plan.cut(length, 8 * usize::from(ranks));
+            chain_to(plan, root, length);
+        }
+        Collective::Broadcast { root } => {
+            plan.cut(length, 8 * usize::from(ranks));
+            chain_from(plan, root, length);
+        }
         Collective::Barrier => token(plan),
     }
 }
@@ -52,7 +58,8 @@ fn previous(plan: &Plan) -> Rank {
 
 fn waves(plan: &mut Plan, layout: Layout<'_>, reduce: bool, gather: bool) {
     let longest = (0..plan.ranks).map(|rank| (layout.part)(rank).len()).max().unwrap_or(0);
-    let stride = plan.window / 2 * plan.chunk;
+    plan.cut(longest, 4);
+    let stride = plan.slots / 2 * plan.piece;
     for wave in 0..longest.div_ceil(stride) {
         let of_rank = |rank: Rank| {
             let whole = (layout.part)(rank.0);

@@ -18,6 +18,7 @@ pub fn neighbours(rank: Rank, ranks: u16) -> impl Iterator<Item = Rank> {
 pub(crate) fn plan(plan: &mut Plan, collective: Collective, length: usize, element: usize) {
     let own = |offset| Some(Own { offset, position: 0 });
     let (rank, ranks) = (plan.rank, plan.ranks);
+    plan.cut(length, 8 * (ranks.ilog2() as usize + 1));
     match collective {
         Collective::AllReduce => {
             let (children, parent) = around(plan, Rank(0));

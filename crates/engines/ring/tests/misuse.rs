@@ -122,10 +122,23 @@ fn a_peer_that_runs_another_collective_fails_the_group() {
     let mut group = group();
     let request = request(&mut group, Collective::AllReduce, 24, 24);
     assert_eq!(group.start(0, request), Ok(None));
-    let message = Completion::Received { id: WorkId(0), length: 12, immediate: None };
+    let message = Completion::Received { id: WorkId(0), length: 12, immediate: Some(0) };
     let qp = qp_to(0, 2);
     let outcome = Outcome::Failed { qp: QpIndex(qp as u16), failure: Failure::Length };
     assert_eq!(group.complete(0, qp, message), Some(outcome));
+}
+
+#[test]
+fn a_peer_that_does_not_count_slots_or_frees_more_than_it_got_fails_the_group() {
+    for immediate in [None, Some(2)] {
+        let mut group = group();
+        let request = request(&mut group, Collective::AllReduce, 24, 24);
+        assert_eq!(group.start(0, request), Ok(None));
+        let message = Completion::Received { id: WorkId(0), length: 8, immediate };
+        let qp = qp_to(0, 1);
+        let outcome = Outcome::Failed { qp: QpIndex(qp as u16), failure: Failure::InvalidRequest };
+        assert_eq!(group.complete(0, qp, message), Some(outcome), "{immediate:?}");
+    }
 }
 
 #[test]

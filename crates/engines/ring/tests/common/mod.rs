@@ -12,6 +12,8 @@ use quincunx_ring::{Algorithm, Config, HostProgram};
 use quincunx_units::{ByteCount, Instant};
 use std::collections::VecDeque;
 
+pub mod timed;
+
 pub struct Qp<P> {
     sends: VecDeque<(SendRequest, P)>,
     receives: VecDeque<ReceiveRequest>,
