@@ -48,6 +48,13 @@ impl Probability {
     }
 }
 
+impl std::fmt::Display for Probability {
+    /// As a fraction, which reads back as the same probability.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
 impl FromStr for Probability {
     type Err = ProbabilityError;
 
