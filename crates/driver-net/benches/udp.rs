@@ -174,7 +174,7 @@ fn main() {
     }
     let both = UdpOptions::default();
     let out = UdpOptions { merge_received: false, ..both };
-    let none = UdpOptions { merge_sent: false, ..out };
+    let none = UdpOptions { merge_sent: 1, ..out };
     for length in [1024, 4096] {
         throughput("one by one", none, length, false);
         throughput("merged out", out, length, false);

@@ -35,7 +35,7 @@ fn udp(place: Place) -> UdpTransport {
 }
 
 fn plain_udp(place: Place) -> UdpTransport {
-    let options = UdpOptions { merge_sent: false, ..UdpOptions::default() };
+    let options = UdpOptions { merge_sent: 1, ..UdpOptions::default() };
     UdpTransport::open(at(place), options).expect("the place's address")
 }
 
