@@ -221,6 +221,66 @@ fn limited_link(mtu: u16, length: usize, window: u32, merge_sent: usize) {
     );
 }
 
+/// A switch sends to all its hosts at once through its one socket: what share of every link's rate arrives as payload.
+fn limited_star(hosts: u16, length: usize, window: u32, merge_sent: usize) {
+    let name = "limited star";
+    if !wanted(name) {
+        return;
+    }
+    let layout = Layout::star(usize::from(hosts), 1500, BitRate::new(500_000_000));
+    let fabric = match Fabric::new(layout) {
+        Ok(fabric) => fabric,
+        Err(why) => return println!("{name}: skipped: {why}"),
+    };
+    let count = (20 << 20) / length as u32;
+    let at = |place: Place| SocketAddrV4::new(place.address(), support::PORT);
+    let open = |here: Place, peers: Vec<SocketAddrV4>| {
+        fabric.enter(here).expect("the namespace is there");
+        let ports = peers.len() as u16;
+        let udp = UdpOptions { merge_sent, ..UdpOptions::for_links(ports) };
+        let config = Config { ports, window, ack_every: 8, retry: Duration::from_millis(200) };
+        let engine = Transfer::new(config).expect("a valid configuration");
+        let transport = UdpTransport::open(at(here), udp).expect("the place's address");
+        Node::new(engine, ports, ToyCodec { peers, tos: 0 }, transport, NodeOptions::default())
+            .expect("a node")
+    };
+    let ready = Barrier::new(usize::from(hosts) + 1);
+    let (wall, retries, blocked) = std::thread::scope(|scope| {
+        for host in 0..usize::from(hosts) {
+            let (open, at, ready) = (&open, &at, &ready);
+            scope.spawn(move || {
+                let mut node = open(Place::Host(host), vec![at(Place::Switch(0))]);
+                ready.wait();
+                node.run_until(LIMIT, |event| matches!(event, Event::Received { .. }).then_some(()))
+                    .expect("the transfer arrives");
+                node.serve(Duration::from_millis(300)).expect("the receiver works");
+            });
+        }
+        let sending = scope.spawn(|| {
+            let peers = (0..usize::from(hosts)).map(|host| at(Place::Host(host))).collect();
+            let mut node = open(Place::Switch(0), peers);
+            ready.wait();
+            let start = Instant::now();
+            for port in 0..hosts {
+                node.command(Command::Send { port: PortId(port), count, length }).expect("a port a host");
+            }
+            let mut left = hosts;
+            node.run_until(LIMIT, |event| {
+                left -= u16::from(matches!(event, Event::Sent(_)));
+                (left == 0).then_some(())
+            })
+            .expect("the transfers are acknowledged");
+            (start.elapsed(), node.engine().retries, node.statistics().send_blocked)
+        });
+        sending.join().expect("the sender ends")
+    });
+    println!(
+        "{name} of {hosts}, frames of {length} B, window {window:>3}, merging {merge_sent:>2}: {:>5.1} % of every link is \
+         payload, blocked {blocked} times, {retries} retries",
+        f64::from(count) * length as f64 * 8.0 / wall.as_secs_f64() / 500e6 * 100.0,
+    );
+}
+
 fn main() {
     // `cargo test` builds benchmarks and runs them without this argument: nothing to test.
     if !std::env::args().any(|argument| argument == "--bench") {
@@ -241,6 +301,11 @@ fn main() {
             for merge_sent in [1, 8, 64] {
                 limited_link(mtu, length, window, merge_sent);
             }
+        }
+    }
+    for window in [32, 128] {
+        for merge_sent in [1, 8, 64] {
+            limited_star(8, 1024, window, merge_sent);
         }
     }
     socket_round_trip("sockets, blocking receive with time-out", false, |socket, bytes| {
