@@ -1,5 +1,6 @@
-//! What the loop costs: packets a second over loopback, one by one, merged on the way out, merged both ways; and the time of
-//! a round trip, waiting in the kernel or spinning. `cargo bench -p quincunx-driver-net`
+//! What the loop costs: packets a second over loopback, one by one, merged on the way out, merged both ways; the share of a
+//! limited link that it fills (as root); and the time of a round trip, waiting in the kernel or spinning.
+//! `cargo bench -p quincunx-driver-net --bench udp -- [words in the names of those wanted]`
 //!
 //! Two threads, one node each, a toy protocol without an invariant CRC or arithmetic: what remains is the driver and the
 //! kernel.
@@ -10,11 +11,13 @@ mod support;
 use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::time::TimeSpec;
 use nix::time::{ClockId, clock_gettime};
+use quincunx_driver_net::netns::{Fabric, Layout, Place};
 use quincunx_driver_net::{Node, NodeOptions, Profile, UdpOptions, UdpTransport};
 use quincunx_engine::{Engine, PortId};
-use quincunx_units::Duration;
-use std::net::UdpSocket;
+use quincunx_units::{BitRate, Duration};
+use std::net::{SocketAddrV4, UdpSocket};
 use std::os::fd::AsFd;
+use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 use support::{Command, Config, Event, ToyCodec, Transfer, address};
@@ -167,6 +170,117 @@ fn socket_round_trip(name: &str, nonblocking: bool, receive: fn(&UdpSocket, &mut
     report(name, times);
 }
 
+/// One host sends to another over a limited link: what share of the link's rate arrives as payload.
+fn limited_link(mtu: u16, length: usize, window: u32, merge_sent: usize) {
+    let name = "limited link";
+    let rate = BitRate::new(500_000_000);
+    if !wanted(name) {
+        return;
+    }
+    let fabric = match Fabric::new(Layout::star(2, mtu, rate)) {
+        Ok(fabric) => fabric,
+        Err(why) => return println!("{name}: skipped: {why}"),
+    };
+    let count = (50 << 20) / length as u32;
+    let open = |host: usize| {
+        let [local, peer] =
+            [host, 1 - host].map(|host| SocketAddrV4::new(Place::Host(host).address(), support::PORT));
+        fabric.enter(Place::Host(host)).expect("the namespace is there");
+        let udp = UdpOptions { merge_sent, ..UdpOptions::default() };
+        let config = Config { ports: 1, window, ack_every: 8, retry: Duration::from_millis(200) };
+        let engine = Transfer::new(config).expect("a valid configuration");
+        let transport = UdpTransport::open(local, udp).expect("the host's address");
+        let codec = ToyCodec { peers: vec![peer], tos: 0 };
+        Node::new(engine, 1, codec, transport, NodeOptions::default()).expect("a node")
+    };
+    let ready = Barrier::new(2);
+    let (wall, retries, busy) = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut node = open(1);
+            ready.wait();
+            node.run_until(LIMIT, |event| matches!(event, Event::Received { .. }).then_some(()))
+                .expect("the transfer arrives");
+            node.serve(Duration::from_millis(100)).expect("the receiver works");
+        });
+        let sending = scope.spawn(|| {
+            let mut node = open(0);
+            ready.wait();
+            let (start, begin) = (Instant::now(), processor_time());
+            node.command(Command::Send { port: PortId(0), count, length }).expect("port 0 exists");
+            node.run_until(LIMIT, |event| matches!(event, Event::Sent(_)).then_some(()))
+                .expect("the transfer is acknowledged");
+            (start.elapsed(), node.engine().retries, processor_time() - begin)
+        });
+        sending.join().expect("the sender ends")
+    });
+    println!(
+        "{name} MTU {mtu:>4}, frames of {length:>4} B, window {window:>3}, merging {merge_sent:>2}: {:>5.1} % of the link is \
+         payload, sender busy {:>4.1} %, {retries} retries",
+        f64::from(count) * length as f64 * 8.0 / wall.as_secs_f64() / 500e6 * 100.0,
+        busy.as_secs_f64() / wall.as_secs_f64() * 100.0,
+    );
+}
+
+/// A switch sends to all its hosts at once through its one socket: what share of every link's rate arrives as payload.
+fn limited_star(hosts: u16, length: usize, window: u32, merge_sent: usize) {
+    let name = "limited star";
+    if !wanted(name) {
+        return;
+    }
+    let layout = Layout::star(usize::from(hosts), 1500, BitRate::new(500_000_000));
+    let fabric = match Fabric::new(layout) {
+        Ok(fabric) => fabric,
+        Err(why) => return println!("{name}: skipped: {why}"),
+    };
+    let count = (20 << 20) / length as u32;
+    let at = |place: Place| SocketAddrV4::new(place.address(), support::PORT);
+    let open = |here: Place, peers: Vec<SocketAddrV4>| {
+        fabric.enter(here).expect("the namespace is there");
+        let ports = peers.len() as u16;
+        let udp = UdpOptions { merge_sent, ..UdpOptions::for_links(ports) };
+        let config = Config { ports, window, ack_every: 8, retry: Duration::from_millis(200) };
+        let engine = Transfer::new(config).expect("a valid configuration");
+        let transport = UdpTransport::open(at(here), udp).expect("the place's address");
+        Node::new(engine, ports, ToyCodec { peers, tos: 0 }, transport, NodeOptions::default())
+            .expect("a node")
+    };
+    let ready = Barrier::new(usize::from(hosts) + 1);
+    let (wall, retries, blocked) = std::thread::scope(|scope| {
+        for host in 0..usize::from(hosts) {
+            let (open, at, ready) = (&open, &at, &ready);
+            scope.spawn(move || {
+                let mut node = open(Place::Host(host), vec![at(Place::Switch(0))]);
+                ready.wait();
+                node.run_until(LIMIT, |event| matches!(event, Event::Received { .. }).then_some(()))
+                    .expect("the transfer arrives");
+                node.serve(Duration::from_millis(300)).expect("the receiver works");
+            });
+        }
+        let sending = scope.spawn(|| {
+            let peers = (0..usize::from(hosts)).map(|host| at(Place::Host(host))).collect();
+            let mut node = open(Place::Switch(0), peers);
+            ready.wait();
+            let start = Instant::now();
+            for port in 0..hosts {
+                node.command(Command::Send { port: PortId(port), count, length }).expect("a port a host");
+            }
+            let mut left = hosts;
+            node.run_until(LIMIT, |event| {
+                left -= u16::from(matches!(event, Event::Sent(_)));
+                (left == 0).then_some(())
+            })
+            .expect("the transfers are acknowledged");
+            (start.elapsed(), node.engine().retries, node.statistics().send_blocked)
+        });
+        sending.join().expect("the sender ends")
+    });
+    println!(
+        "{name} of {hosts}, frames of {length} B, window {window:>3}, merging {merge_sent:>2}: {:>5.1} % of every link is \
+         payload, blocked {blocked} times, {retries} retries",
+        f64::from(count) * length as f64 * 8.0 / wall.as_secs_f64() / 500e6 * 100.0,
+    );
+}
+
 fn main() {
     // `cargo test` builds benchmarks and runs them without this argument: nothing to test.
     if !std::env::args().any(|argument| argument == "--bench") {
@@ -174,7 +288,7 @@ fn main() {
     }
     let both = UdpOptions::default();
     let out = UdpOptions { merge_received: false, ..both };
-    let none = UdpOptions { merge_sent: false, ..out };
+    let none = UdpOptions { merge_sent: 1, ..out };
     for length in [1024, 4096] {
         throughput("one by one", none, length, false);
         throughput("merged out", out, length, false);
@@ -182,6 +296,18 @@ fn main() {
     }
     throughput("merged both ways, profiled", both, 1024, true);
     throughput("merged both ways, profiled", both, 4096, true);
+    for (mtu, length) in [(1500, 1024), (9000, 4096)] {
+        for window in [32, 64, 256] {
+            for merge_sent in [1, 8, 64] {
+                limited_link(mtu, length, window, merge_sent);
+            }
+        }
+    }
+    for window in [32, 128] {
+        for merge_sent in [1, 8, 64] {
+            limited_star(8, 1024, window, merge_sent);
+        }
+    }
     socket_round_trip("sockets, blocking receive with time-out", false, |socket, bytes| {
         socket.recv(bytes).expect("a datagram comes")
     });

@@ -2,6 +2,7 @@
 //!
 //! The driver knows no protocol. Its owner hands it an `Engine`, a [`Codec`] that turns bytes into frames and back, and
 //! a [`Transport`]: [`UdpTransport`] needs no privilege and works on loopback addresses (one a node) as on any network;
+//! [`PacketTransport`] sends and receives whole Ethernet frames. The call loop of the owner:
 //!
 //! ```text
 //! let mut node = Node::new(engine, ports, codec, UdpTransport::open(address, options)?, NodeOptions::default())?;
@@ -9,6 +10,7 @@
 //! let outcome = node.run_until(limit, |event| the_one_waited_for(event))?;
 //! ```
 //!
+//! What costs on a real machine is the system call and the packet, not the arithmetic: datagrams are received and sent in
 //! batches, equally long frames for one destination become one datagram that the kernel splits late, and nothing is
 //! allocated for a frame in steady state. [`Faults`] loses, duplicates and reorders arrivals by seed, since
 //! not every kernel can. [`netns`] builds fabrics of network namespaces with limited links to run on.

@@ -14,6 +14,7 @@ use std::net::Ipv4Addr;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
 
 /// As many hosts as there are addresses before the first switch.
 const MAX_HOSTS: usize = FIRST_SWITCH as usize - 1;
@@ -29,6 +30,9 @@ const BURST: &str = "128kb";
 
 /// What a limited link queues before it loses.
 const QUEUE: &str = "400kb";
+
+/// How long the kernel may take to bring links up.
+const LINK_LIMIT: Duration = Duration::from_secs(5);
 
 /// Why there is no fabric.
 #[derive(Debug, thiserror::Error)]
@@ -210,7 +214,8 @@ impl Fabric {
         for switch in 0..parents.len() {
             let address = Place::Switch(switch).address();
             let text = &mut links[switch_base + switch].1;
-            let _ = writeln!(text, "link add br0 type bridge\nlink set br0 mtu {mtu} up");
+            let mac = mac(Place::Switch(switch));
+            let _ = writeln!(text, "link add br0 address {mac} type bridge\nlink set br0 mtu {mtu} up");
             let _ = writeln!(text, "addr add {address}/24 dev br0");
         }
         let mut join = |switch: usize, port: String, other: usize, peer: &str| {
@@ -237,12 +242,18 @@ impl Fabric {
             let mut text = text.clone();
             match *place {
                 Place::Host(_) => {
-                    let _ = writeln!(text, "link set eth0 up\naddr add {}/24 dev eth0", place.address());
+                    let _ = writeln!(text, "link set eth0 address {} up", mac(*place));
+                    let _ = writeln!(text, "addr add {}/24 dev eth0", place.address());
                 }
                 Place::Switch(switch) if parents[switch].is_some() => {
                     let _ = writeln!(text, "link set above master br0 up");
                 }
                 Place::Switch(_) => {}
+            }
+            // Whom to ask is known from the start: frames sent while a neighbour is being found may overtake each other.
+            let device = if matches!(place, Place::Host(_)) { "eth0" } else { "br0" };
+            for other in self.places().filter(|other| other != place) {
+                let _ = writeln!(text, "neigh add {} lladdr {} dev {device}", other.address(), mac(other));
             }
             batch("ip", Some(&self.namespace(*place)), &text)?;
         }
@@ -259,7 +270,24 @@ impl Fabric {
                 batch("tc", Some(&self.namespace(*place)), &text)?;
             }
         }
-        Ok(())
+        self.places().try_for_each(|place| {
+            self.keep_order(place);
+            wait_for_links(&self.namespace(place))
+        })
+    }
+
+    /// Has each flow received by one processor. Otherwise a virtual link hands a frame to whichever processor it is sent
+    /// on, the sender's or that of the rate limiter's timer, and frames of one flow overtake each other.
+    fn keep_order(&self, place: Place) {
+        // The file takes 32 processors in one word; so many are enough to spread the flows.
+        let processors = std::thread::available_parallelism().map_or(1, usize::from).min(32);
+        let mask = u32::MAX >> (32 - processors);
+        let script =
+            format!("for each in /sys/class/net/*/queues/rx-*/rps_cpus; do echo {mask:x} > $each; done");
+        let steered = self.command(place, "sh").args(["-c", &script]).stderr(Stdio::null()).status();
+        if !steered.is_ok_and(|status| status.success()) {
+            tracing::warn!("cannot steer received flows (rps_cpus); frames may overtake each other");
+        }
     }
 }
 
@@ -268,6 +296,12 @@ impl Drop for Fabric {
         // What cannot be removed now, the next sweep finds.
         let _ = remove(&self.places().map(|place| self.namespace(place)).collect::<Vec<_>>());
     }
+}
+
+/// A locally administered Ethernet address made of the place's IP address.
+fn mac(place: Place) -> String {
+    let [a, b, c, d] = place.address().octets();
+    format!("02:00:{a:02x}:{b:02x}:{c:02x}:{d:02x}")
 }
 
 /// Whether fabrics can be built here.
@@ -306,6 +340,27 @@ pub fn sweep() -> Result<usize, NetnsError> {
     // Another process may sweep the same ones at the same time: one of the two then finds nothing to remove.
     let _ = remove(&left);
     Ok(left.len())
+}
+
+/// Waits until every link in `namespace` is up: the kernel brings them up some time after it is told to, and until then
+/// frames vanish.
+fn wait_for_links(namespace: &str) -> Result<(), NetnsError> {
+    let end = Instant::now() + LINK_LIMIT;
+    loop {
+        let shown = Command::new("ip").args(["-n", namespace, "-o", "link", "show"]).output();
+        let text =
+            shown.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
+        match text.lines().find(|line| !line.contains(" lo: ") && !line.contains("state UP")) {
+            None => return Ok(()),
+            Some(line) if Instant::now() >= end => {
+                return Err(NetnsError::Command {
+                    command: format!("ip -n {namespace} link set ... up"),
+                    found: line.split(" mode").next().unwrap_or(line).to_owned(),
+                });
+            }
+            Some(_) => std::thread::sleep(Duration::from_millis(2)),
+        }
+    }
 }
 
 /// The process that made the namespace `name`, if it is one of ours.

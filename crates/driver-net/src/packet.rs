@@ -171,7 +171,7 @@ impl sealed::Transport for PacketTransport {
         for (index, arrival) in self.arrivals.iter().enumerate() {
             let start = index * SLOT;
             let frame = &inbox.bytes()[start..start + arrival.length];
-            match unwrap(frame).filter(|_| !arrival.truncated) {
+            match decapsulate(frame).filter(|_| !arrival.truncated) {
                 Some((datagram, payload)) => {
                     inbox.add(datagram, start + payload.start..start + payload.end, payload.len());
                 }
@@ -263,7 +263,7 @@ fn internet_checksum(bytes: &[u8]) -> u16 {
 }
 
 /// Takes the headers off an Ethernet frame with a whole UDP datagram: who sent it to whom, and where its payload lies.
-fn unwrap(frame: &[u8]) -> Option<(Datagram, std::ops::Range<usize>)> {
+fn decapsulate(frame: &[u8]) -> Option<(Datagram, std::ops::Range<usize>)> {
     let ip = frame.get(14..)?;
     if frame[12..14] != ETHERTYPE_IPV4.to_be_bytes() || ip.first()? >> 4 != 4 {
         return None;

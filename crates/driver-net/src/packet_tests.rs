@@ -24,7 +24,7 @@ fn frame(payload: &[u8]) -> Vec<u8> {
 fn a_frame_is_read_as_it_was_written_and_padding_is_ignored() {
     let mut bytes = frame(b"payload");
     bytes.resize(60, 0);
-    let (found, payload) = unwrap(&bytes).expect("a whole datagram");
+    let (found, payload) = decapsulate(&bytes).expect("a whole datagram");
     assert_eq!((found, &bytes[payload]), (datagram(), &b"payload"[..]));
 }
 
@@ -42,7 +42,7 @@ fn the_header_checksum_is_right_and_the_identification_zero() {
 fn a_truncated_frame_is_refused_at_every_length() {
     let bytes = frame(b"payload");
     for length in 0..bytes.len() {
-        assert_eq!(unwrap(&bytes[..length]), None, "{length} bytes");
+        assert_eq!(decapsulate(&bytes[..length]), None, "{length} bytes");
     }
 }
 
@@ -51,7 +51,7 @@ fn fragments_and_other_protocols_are_refused() {
     for (at, value) in [(12, 0x86), (14, 0x65), (14, 0x44), (20, 0x20), (21, 1), (23, 6), (39, 7), (38, 1)] {
         let mut bytes = frame(b"payload");
         bytes[at] = value;
-        assert_eq!(unwrap(&bytes), None, "byte {at} is {value}");
+        assert_eq!(decapsulate(&bytes), None, "byte {at} is {value}");
     }
 }
 
@@ -69,7 +69,7 @@ fn neighbours_are_read_from_the_kernels_table_if_complete() {
 proptest! {
     #[test]
     fn no_bytes_make_it_panic(bytes in proptest::collection::vec(any::<u8>(), 0..120)) {
-        if let Some((_, payload)) = unwrap(&bytes) {
+        if let Some((_, payload)) = decapsulate(&bytes) {
             prop_assert!(payload.end <= bytes.len());
         }
     }
@@ -78,7 +78,7 @@ proptest! {
     fn no_mutation_makes_it_panic(at in 0_usize..49, value in any::<u8>()) {
         let mut bytes = frame(b"payload");
         bytes[at] = value;
-        if let Some((_, payload)) = unwrap(&bytes) {
+        if let Some((_, payload)) = decapsulate(&bytes) {
             prop_assert!(payload.end <= bytes.len());
         }
     }

@@ -20,11 +20,12 @@ use std::os::fd::{AsFd, BorrowedFd};
 pub struct UdpOptions {
     /// What may wait to be received; the kernel counts its own overhead in. Beyond it frames are lost.
     pub receive_buffer: ByteCount,
-    /// What may wait to be sent: on a rate-limited link, keep it below the queue's limit and the node feels
-    /// back-pressure where it would else lose frames.
+    /// What may wait to be sent, over all links of the node: less than what the queue of a rate-limited link holds, and
+    /// the node feels back-pressure where it would else lose frames; but enough to keep every link busy.
     pub send_buffer: ByteCount,
-    /// Hand runs of equally long frames to the kernel as one datagram (UDP_SEGMENT).
-    pub merge_sent: bool,
+    /// Runs of up to so many equally long frames go to the kernel as one datagram (UDP_SEGMENT); 64 at most, 1 for no
+    /// merging. A rate-limited link passes a datagram whole, so a window should hold several of them.
+    pub merge_sent: usize,
     /// Take runs of equally long frames from the kernel as one datagram (UDP_GRO).
     pub merge_received: bool,
 }
@@ -35,9 +36,17 @@ impl Default for UdpOptions {
         Self {
             receive_buffer: ByteCount::new(8 << 20),
             send_buffer: ByteCount::new(256 << 10),
-            merge_sent: true,
+            merge_sent: MAX_SEGMENTS,
             merge_received: true,
         }
+    }
+}
+
+impl UdpOptions {
+    /// The default for a node that serves `links` links through one socket: 128 KiB out for each, and 256 KiB at least.
+    pub fn for_links(links: u16) -> Self {
+        let send_buffer = ByteCount::new(u64::from(links.max(2)) * (128 << 10));
+        Self { send_buffer, ..Self::default() }
     }
 }
 
@@ -45,7 +54,7 @@ impl Default for UdpOptions {
 pub struct UdpTransport {
     socket: UdpSocket,
     local: SocketAddrV4,
-    merge_sent: bool,
+    max_frames: usize,
     sender: sys::Sender,
     receiver: sys::Receiver,
     arrivals: Vec<Arrival>,
@@ -67,7 +76,7 @@ impl UdpTransport {
             )
         })?;
         let set = |level, name, value| sys::set_option(socket.as_fd(), level, name, value);
-        let set_up = || -> io::Result<bool> {
+        let set_up = || -> io::Result<usize> {
             set(libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, libc::IP_PMTUDISC_DO)?;
             set(libc::IPPROTO_IP, libc::IP_RECVTOS, 1)?;
             socket.set_read_timeout(Some(PATIENCE))?;
@@ -79,12 +88,12 @@ impl UdpTransport {
                     "the kernel does not merge received datagrams (UDP_GRO); frames come one by one"
                 );
             }
-            if options.merge_sent && !segments {
+            if options.merge_sent > 1 && !segments {
                 tracing::warn!("the kernel does not segment datagrams (UDP_SEGMENT); frames go one by one");
             }
-            Ok(options.merge_sent && segments)
+            Ok(if segments { options.merge_sent.clamp(1, MAX_SEGMENTS) } else { 1 })
         };
-        let merge_sent = set_up().map_err(|error| {
+        let max_frames = set_up().map_err(|error| {
             at("the socket options of Linux 4.18 or later", error, "use a newer kernel or fewer restrictions")
         })?;
         let local = match socket.local_addr() {
@@ -94,7 +103,7 @@ impl UdpTransport {
         Ok(Self {
             socket,
             local,
-            merge_sent,
+            max_frames,
             sender: sys::Sender::new(),
             receiver: sys::Receiver::new(),
             arrivals: Vec::new(),
@@ -110,7 +119,7 @@ impl sealed::Transport for UdpTransport {
     }
 
     fn max_frames(&self) -> usize {
-        if self.merge_sent { MAX_SEGMENTS } else { 1 }
+        self.max_frames
     }
 
     fn socket(&self) -> BorrowedFd<'_> {

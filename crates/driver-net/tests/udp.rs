@@ -74,12 +74,33 @@ fn equally_long_frames_share_a_datagram_both_ways() {
 
 #[test]
 fn without_merging_every_frame_is_a_datagram_and_batches_share_a_system_call() {
-    let plain = UdpOptions { merge_sent: false, merge_received: false, ..UdpOptions::default() };
+    let plain = UdpOptions { merge_sent: 1, merge_received: false, ..UdpOptions::default() };
     let (mut a, mut b) = pair(2, plain);
     transfer(&mut a, &mut b, 512, 1000);
     let (sent, received) = (a.statistics().sent, b.statistics().received);
     assert_eq!((sent.datagrams, received.datagrams), (512, 512));
     assert!(sent.system_calls < 128, "{sent:?}");
+}
+
+#[test]
+fn no_datagram_holds_more_frames_than_asked() {
+    let (mut a, mut b) = pair(17, UdpOptions { merge_sent: 4, ..UdpOptions::default() });
+    transfer(&mut a, &mut b, 128, 1000);
+    assert_eq!(a.statistics().sent.datagrams, 32);
+}
+
+#[test]
+fn a_turn_sends_so_much_and_then_looks_what_has_come() {
+    let (local, peer) = (address(18, 0), address(18, 1));
+    let mut node = open(local, &[peer], UdpOptions::default(), NodeOptions::default());
+    *node.engine_mut() =
+        Transfer::new(Config { window: 100_000, ..config(1) }).expect("a valid configuration");
+    node.command(Command::Send { port: PortId(0), count: 100_000, length: 100 }).expect("port 0 exists");
+    UdpSocket::bind(peer).expect("the peer's address").send_to(&[9; 9], local).expect("loopback");
+    while node.dropped().is_empty() {
+        node.turn(Duration::ZERO).expect("a turn");
+        assert!(node.statistics().sent.frames < 1000, "the frame that came is looked at soon");
+    }
 }
 
 #[test]
