@@ -32,8 +32,8 @@ impl Demo {
             switches: shape.switches(),
             tree: TREE.into(),
             mtu: 4096,
-            message: 8,
-            window: 8,
+            message: 15,
+            window: 4,
             reproducible: false,
             limit_seconds: 60,
         };

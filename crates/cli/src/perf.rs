@@ -14,11 +14,15 @@ use crate::nodes::Tuning;
 use crate::progress::bar;
 use crate::Failure;
 
-/// Bytes of a message, unless asked otherwise: M times the packet.
-const MESSAGE_BYTES: u64 = 32 << 10;
+/// Bytes of a message, unless asked otherwise, headers included: what one merged datagram holds, so that a message passes
+/// each system call whole.
+const MESSAGE_BYTES: u64 = 65_507;
+
+/// Bytes that a frame adds to its payload between UDP header and end: BTH and ICRC.
+const FRAME_BYTES: u64 = 16;
 
 /// Messages in flight, unless asked otherwise: W.
-const WINDOW: u32 = 8;
+const WINDOW: u32 = 4;
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Link {
@@ -74,7 +78,7 @@ pub(crate) struct Perf {
     /// Bytes of payload in a full packet [default: 4096, or 1024 where the link's MTU is smaller]
     #[arg(long)]
     payload: Option<u64>,
-    /// Packets in a message [default: 32 KiB of payload]
+    /// Packets in a message [default: as many as one system call takes, 15 of 4096 bytes]
     #[arg(long)]
     message: Option<u32>,
     /// Messages in flight
@@ -163,7 +167,7 @@ impl Perf {
     fn plan(&self, switches: usize) -> Plan {
         let narrow = self.link == Link::Netns && self.mtu < 4200;
         let payload = self.payload.unwrap_or(if narrow { 1024 } else { 4096 });
-        let message = self.message.unwrap_or((MESSAGE_BYTES / payload.max(1)).max(1) as u32);
+        let message = self.message.unwrap_or((MESSAGE_BYTES / (payload + FRAME_BYTES)).clamp(1, 64) as u32);
         let sizes: Vec<u64> = match self.collective {
             Collective::Barrier => vec![0],
             _ => self.sizes.sizes().map(|size| size.bytes()).collect(),

@@ -1,7 +1,7 @@
 //! The node's side of an engine's answers: frames go through the codec to the outbox and on to the kernel, timers to
 //! their queue, events and drops to the owner.
 
-use crate::codec::{Codec, Direction, Observer};
+use crate::codec::{Codec, Direction, Observer, Emitted};
 use crate::inbox::{Datagram, Inbox};
 use crate::node::NodeError;
 use crate::outbox::Outbox;
@@ -9,6 +9,7 @@ use crate::statistics::{Dropped, Phase, Statistics, Stopwatch};
 use crate::timers::Timers;
 use crate::transport::Transport;
 use nix::errno::Errno;
+use quincunx_collective::Payload;
 use quincunx_engine::{Engine, Frame, PortId, Sink};
 use quincunx_units::{Duration, Instant};
 use std::collections::{BTreeMap, VecDeque};
@@ -99,6 +100,28 @@ impl<E: Engine, C: Codec<E>, T: Transport> Io<E, C, T> {
         }
     }
 
+    /// Writes a frame into the outbox, and sends what is there when it is full.
+    fn put(&mut self, emit: impl FnOnce(&mut C, &mut [u8]) -> Emitted) {
+        let limit = self.codec.frame_limit();
+        if self.outbox.reserve(limit).is_none() {
+            self.flush();
+        }
+        let Some(space) = self.outbox.reserve(limit) else {
+            self.count(Dropped::SendBufferFull, 1);
+            return;
+        };
+        let emitted = emit(&mut self.codec, space);
+        let bytes = self.outbox.commit(emitted.length, emitted.destination, emitted.tos);
+        if let Some(observer) = &mut self.observer {
+            let datagram = Datagram {
+                source: self.transport.local(),
+                destination: emitted.destination,
+                tos: emitted.tos,
+            };
+            observer.observe(self.now, Direction::Sent, &datagram, bytes);
+        }
+    }
+
     /// Sends what is in the outbox as far as the kernel takes it.
     pub(crate) fn flush(&mut self) {
         if self.pause.is_some() || self.outbox.is_empty() {
@@ -161,23 +184,19 @@ impl<E: Engine, C: Codec<E>, T: Transport> Io<E, C, T> {
 impl<E: Engine, C: Codec<E>, T: Transport> Sink<E> for Io<E, C, T> {
     fn transmit(&mut self, port: PortId, frame: Frame<'_, E::Header, E::Payload>) {
         self.lap(Phase::Engine);
-        let limit = self.codec.frame_limit();
-        if self.outbox.reserve(limit).is_none() {
-            self.flush();
-        }
-        let Some(space) = self.outbox.reserve(limit) else {
-            self.count(Dropped::SendBufferFull, 1);
-            return;
-        };
-        let emitted = self.codec.emit(port, frame, space);
-        let bytes = self.outbox.commit(emitted.length, emitted.destination, emitted.tos);
-        if let Some(observer) = &mut self.observer {
-            let datagram = Datagram {
-                source: self.transport.local(),
-                destination: emitted.destination,
-                tos: emitted.tos,
-            };
-            observer.observe(self.now, Direction::Sent, &datagram, bytes);
+        self.put(|codec, space| codec.emit(port, frame, space));
+        self.lap(Phase::Emit);
+    }
+
+    fn replicate(
+        &mut self,
+        payload: <E::Payload as Payload>::View<'_>,
+        copies: impl Iterator<Item = (PortId, E::Header)>,
+    ) {
+        self.lap(Phase::Engine);
+        let shared = self.codec.share(payload);
+        for (port, header) in copies {
+            self.put(|codec, space| codec.emit_shared(port, &header, &shared, space));
         }
         self.lap(Phase::Emit);
     }

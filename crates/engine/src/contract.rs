@@ -32,6 +32,18 @@ pub trait Sink<E: Engine> {
     /// Sends a frame out of `port`.
     fn transmit(&mut self, port: PortId, frame: Frame<'_, E::Header, E::Payload>);
 
+    /// Sends one payload several times, under other headers. The same as that many calls of
+    /// [`transmit`](Self::transmit); a driver may do once what the copies share.
+    fn replicate(
+        &mut self,
+        payload: <E::Payload as Payload>::View<'_>,
+        copies: impl Iterator<Item = (PortId, E::Header)>,
+    ) {
+        for (port, header) in copies {
+            self.transmit(port, Frame { header: &header, payload: E::Payload::reborrow(payload) });
+        }
+    }
+
     /// Arms `timer` to fire `after` from now, in place of any earlier deadline.
     fn set_timer(&mut self, timer: E::Timer, after: Duration);
 

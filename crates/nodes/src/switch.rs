@@ -82,6 +82,10 @@ impl<P: Payload, S: Sink<Switch<P>>> Sink<IncEngine<P>> for IncSink<'_, P, S> {
         self.out.transmit(port, frame);
     }
 
+    fn replicate(&mut self, payload: P::View<'_>, copies: impl Iterator<Item = (PortId, RoceHeader)>) {
+        self.out.replicate(payload, copies);
+    }
+
     fn set_timer(&mut self, timer: Timer, after: Duration) {
         self.out.set_timer(SwitchTimer::IncEngine(timer), after);
     }

@@ -154,7 +154,6 @@ fn seeded(seed: u64) {
         reproducible: pick(2) == 0,
         ..Setup::tiny(mode)
     };
-    if std::env::var("QUINCUNX_SEED").is_ok() { eprintln!("{shape:?} {setup:?}"); }
     let network = Network::new(&shape, setup, Faults { loss: 5, duplication: 2, reordering: 5 }, seed);
     let reduction = Reduction {
         op: [ReduceOp::Sum, ReduceOp::Min, ReduceOp::Max][pick(3) as usize],

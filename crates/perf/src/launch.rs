@@ -228,7 +228,8 @@ impl Fabric {
 
 impl Drop for Fabric {
     fn drop(&mut self) {
-        for (_, child) in &mut self.children {
+        // The manager last: a switch that loses it complains.
+        for (_, child) in self.children.iter_mut().rev() {
             end(child);
         }
     }

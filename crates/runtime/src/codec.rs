@@ -1,9 +1,11 @@
 //! RoCEv2 datagrams to frames of real numbers and back, for the network driver.
 
-use quincunx_collective::Numbers;
+use quincunx_collective::{Numbers, Payload};
 use quincunx_driver_net::{Codec, Datagram, Emitted, Parsed};
 use quincunx_engine::{Engine, Frame, PortId};
-use quincunx_wire::{ParseError, RoceHeader, UdpPath, emit_datagram, parse_datagram};
+use quincunx_wire::{
+    ParseError, RoceHeader, SharedPayload, UdpPath, emit_datagram, emit_shared_datagram, parse_datagram,
+};
 use std::net::SocketAddrV4;
 
 /// UDP port of RoCEv2 (InfiniBand Architecture annex A17).
@@ -40,9 +42,27 @@ impl<E: Engine<Header = RoceHeader, Payload = Numbers>> Codec<E> for RoceCodec {
         bytes
     }
 
+    type Shared<'a> = SharedPayload<'a>;
+
+    fn share<'a>(&self, payload: <Numbers as Payload>::View<'a>) -> SharedPayload<'a> {
+        SharedPayload::new(payload)
+    }
+
+    fn emit_shared(&mut self, _: PortId, header: &RoceHeader, payload: &SharedPayload<'_>, out: &mut [u8]) -> Emitted {
+        let length = emit_shared_datagram(header, payload, out);
+        emitted(header, length)
+    }
+
     fn emit(&mut self, _: PortId, frame: Frame<'_, RoceHeader, Numbers>, out: &mut [u8]) -> Emitted {
         let length = emit_datagram(frame.header, frame.payload, out);
-        let destination = SocketAddrV4::new(frame.header.destination, ROCE_PORT);
-        Emitted { length, destination, tos: frame.header.traffic_class }
+        emitted(frame.header, length)
+    }
+}
+
+fn emitted(header: &RoceHeader, length: usize) -> Emitted {
+    Emitted {
+        length,
+        destination: SocketAddrV4::new(header.destination, ROCE_PORT),
+        tos: header.traffic_class,
     }
 }

@@ -293,6 +293,16 @@ impl Codec<Transfer> for ToyCodec {
         bytes
     }
 
+    type Shared<'a> = &'a [u8];
+
+    fn share<'a>(&self, payload: <Bytes as Payload>::View<'a>) -> &'a [u8] {
+        payload
+    }
+
+    fn emit_shared(&mut self, port: PortId, header: &Header, payload: &&[u8], out: &mut [u8]) -> Emitted {
+        self.emit(port, Frame { header, payload }, out)
+    }
+
     fn emit(&mut self, port: PortId, frame: Frame<'_, Header, Bytes>, out: &mut [u8]) -> Emitted {
         let (kind, number) = match *frame.header {
             Header::Data { number, last } => (u8::from(last), number),

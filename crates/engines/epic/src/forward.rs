@@ -39,9 +39,13 @@ pub(crate) fn replicate<P: Payload>(
     payload: P::View<'_>,
     out: &mut impl Sink<IncEngine<P>>,
 ) {
-    for edge in edges_of(outs) {
-        send(&edges[edge], sequence, what, payload, out);
-    }
+    out.replicate(
+        payload,
+        edges_of(outs).map(|edge| {
+            let edge = &edges[edge];
+            (edge.port, translate(edge, sequence, what))
+        }),
+    );
 }
 
 /// Sends an acknowledge with the number `sequence` out of `edge`: everything up to it for an ACK, the one that is

@@ -10,6 +10,8 @@ pub(crate) struct Hop {
     pub(crate) nak_sent: bool,
     /// The next packet in order was turned away because the pipe had no room; a NAK calls for it when there is.
     pub(crate) blocked: bool,
+    /// An ACK waits to travel with the next packet to the neighbour.
+    pub(crate) owed: bool,
     /// lastAcked + 1: the oldest number that the neighbour may still miss.
     pub(crate) acked: u64,
     /// The number to be sent next; before `sent` while packets are sent again.
@@ -45,6 +47,7 @@ impl Hop {
             expected: first,
             nak_sent: false,
             blocked: false,
+            owed: false,
             acked: first,
             cursor: first,
             sent: first,

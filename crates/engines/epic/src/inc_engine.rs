@@ -22,6 +22,11 @@ pub enum Timer {
         /// Index of the edge in the group's context.
         edge: u16,
     },
+    /// ACKs wait for results to travel with (Mode-III).
+    Acknowledge {
+        /// The group.
+        group: GroupId,
+    },
 }
 
 /// What the control plane asks of a switch.
@@ -159,6 +164,7 @@ impl<P: Payload> IncEngine<P> {
 
     fn remove(&mut self, id: GroupId, out: &mut impl Sink<Self>) -> Result<(), Rejected> {
         let group = self.groups.remove(&id).ok_or(Rejected::NoSuchGroup(id))?;
+        out.cancel_timer(Timer::Acknowledge { group: id });
         for (index, edge) in group.config.edges.iter().enumerate() {
             self.lookup.remove(&edge.local.qp);
             if let Realisation::III(_) = group.realisation {
@@ -211,9 +217,11 @@ impl<P: Payload> Engine for IncEngine<P> {
     }
 
     fn handle_timer(&mut self, _: Instant, timer: Timer, out: &mut impl Sink<Self>) {
-        let Timer::Resend { group, edge } = timer;
-        if let Some(Group { realisation: Realisation::III(mode), .. }) = self.groups.get_mut(&group) {
-            mode.handle_resend_timer(usize::from(edge), out);
+        let (Timer::Resend { group, .. } | Timer::Acknowledge { group }) = timer;
+        let Some(Group { realisation: Realisation::III(mode), .. }) = self.groups.get_mut(&group) else { return };
+        match timer {
+            Timer::Resend { edge, .. } => mode.handle_resend_timer(usize::from(edge), out),
+            Timer::Acknowledge { .. } => mode.handle_acknowledge_timer(out),
         }
     }
 

@@ -15,7 +15,7 @@ use quincunx_wire::{NakCode, Operation, RoceHeader, Syndrome};
 
 use crate::config::GroupConfig;
 use crate::control::Pattern;
-use crate::forward::{ACK, acknowledge, send};
+use crate::forward::{ACK, acknowledge, replicate, send};
 use crate::hop::{Answer, Hop};
 use crate::inc_engine::{DropReason, Event, IncEngine, Timer};
 use crate::invocation::{EdgeSet, Invocation, InvocationTable, LOCAL, Place, Route, edge_bit, edges_of};
@@ -42,6 +42,8 @@ pub(crate) struct ModeIII<P> {
     hops: Vec<Hop>,
     /// At the tree's root: the next number to hand from the aggregation to the replication pipe.
     local: u64,
+    /// The acknowledge timer is armed.
+    acknowledging: bool,
 }
 
 impl<P: Payload> ModeIII<P> {
@@ -57,6 +59,7 @@ impl<P: Payload> ModeIII<P> {
             replication: Pipe::new(first, window, config.mtu, 1),
             hops: alloc::vec![Hop::new(first); config.edges.len()],
             local: first,
+            acknowledging: false,
             config,
         }
     }
@@ -136,7 +139,11 @@ impl<P: Payload> ModeIII<P> {
         } else {
             self.hops[edge].out_of_order()
         };
-        self.answer(edge, answer, out);
+        if answer == Answer::Ack && invocation.message.pattern == Pattern::AllReduce && flow == Flow::Aggregation {
+            self.owe(edge, out);
+        } else {
+            self.answer(edge, answer, out);
+        }
         if invocation.message.pattern == Pattern::AllReduce && flow == Flow::Replication {
             // A result tells that the contribution to it has arrived, as an ACK would.
             let arrived = self.hops[edge].expected;
@@ -218,8 +225,10 @@ impl<P: Payload> ModeIII<P> {
 
     /// Retransmission: one packet of one edge that went back.
     pub(crate) fn handle_transmit_slot(&mut self, port: PortId, out: &mut impl Sink<IncEngine<P>>) {
-        if let Some(edge) = self.resending(port) {
-            self.send_next(edge, out);
+        if let Some(edge) = self.resending(port)
+            && let Some((sequence, flow)) = self.sendable(edge)
+        {
+            self.send_together(edge_bit(edge), sequence, flow, out);
             self.hops[edge].resending = self.sendable(edge).is_some();
         }
     }
@@ -231,14 +240,67 @@ impl<P: Payload> ModeIII<P> {
         })
     }
 
-    /// Sends what has become complete out of `outs`, in order on each edge.
+    /// Sends what has become complete out of `outs`, in order on each edge. Edges that stand at the same number, which
+    /// is nearly always all, share the packet.
     fn send_ready(&mut self, outs: EdgeSet, out: &mut impl Sink<IncEngine<P>>) {
+        let mut fresh = 0;
         for edge in edges_of(outs) {
-            if self.hops[edge].resending && self.sendable(edge).is_some() {
-                continue; // What is new follows what is sent again, in transmit slots.
+            // What is new follows what is sent again, in transmit slots.
+            let hop = &mut self.hops[edge];
+            if hop.resending && self.sendable(edge).is_none() {
+                self.hops[edge].resending = false;
             }
-            self.hops[edge].resending = false;
-            while self.send_next(edge, out) {}
+            if !self.hops[edge].resending {
+                fresh |= edge_bit(edge);
+            }
+        }
+        loop {
+            let mut next = None;
+            let mut together = 0;
+            for edge in edges_of(fresh) {
+                match self.sendable(edge) {
+                    None => fresh &= !edge_bit(edge),
+                    Some(found) if next.is_none_or(|next| next == found) => {
+                        next = Some(found);
+                        together |= edge_bit(edge);
+                    }
+                    Some(_) => {}
+                }
+            }
+            let Some((sequence, flow)) = next else { return };
+            self.send_together(together, sequence, flow, out);
+        }
+    }
+
+    fn send_together(&mut self, together: EdgeSet, sequence: u64, flow: Flow, out: &mut impl Sink<IncEngine<P>>) {
+        for edge in edges_of(together) {
+            self.settle_owed(edge, out);
+        }
+        let pipe = self.pipe(flow);
+        let what = pipe.what(sequence).expect("a complete slot holds something");
+        replicate(&self.config.edges, together, sequence, what, pipe.view(sequence), out);
+        for edge in edges_of(together) {
+            let hop = &mut self.hops[edge];
+            hop.cursor = sequence + 1;
+            hop.sent = hop.sent.max(hop.cursor);
+            if !hop.armed {
+                self.rearm(edge, out);
+            }
+        }
+    }
+
+    /// An acknowledge that waits for something to travel with leaves now.
+    fn settle_owed(&mut self, edge: usize, out: &mut impl Sink<IncEngine<P>>) {
+        if core::mem::replace(&mut self.hops[edge].owed, false) {
+            self.answer(edge, Answer::Ack, out);
+        }
+    }
+
+    /// Acknowledges that nothing travelled with in time: the result does not come.
+    pub(crate) fn handle_acknowledge_timer(&mut self, out: &mut impl Sink<IncEngine<P>>) {
+        self.acknowledging = false;
+        for edge in 0..self.hops.len() {
+            self.settle_owed(edge, out);
         }
     }
 
@@ -264,20 +326,6 @@ impl<P: Payload> ModeIII<P> {
                 }
             }
         }
-    }
-
-    fn send_next(&mut self, edge: usize, out: &mut impl Sink<IncEngine<P>>) -> bool {
-        let Some((sequence, flow)) = self.sendable(edge) else { return false };
-        let pipe = self.pipe(flow);
-        let what = pipe.what(sequence).expect("a complete slot holds something");
-        send(&self.config.edges[edge], sequence, what, pipe.view(sequence), out);
-        let hop = &mut self.hops[edge];
-        hop.cursor = sequence + 1;
-        hop.sent = hop.sent.max(hop.cursor);
-        if !hop.armed {
-            self.rearm(edge, out);
-        }
-        true
     }
 
     /// H.4: at the tree's root, aggregates become packets of the replication pipe, as far as its range reaches.
@@ -351,8 +399,22 @@ impl<P: Payload> ModeIII<P> {
         }
     }
 
+    /// The ACK of a contribution travels with the result, so that the neighbour is woken once; a timer sees to it when
+    /// the result does not come.
+    fn owe(&mut self, edge: usize, out: &mut impl Sink<IncEngine<P>>) {
+        self.hops[edge].owed = true;
+        if !core::mem::replace(&mut self.acknowledging, true) {
+            let timer = Timer::Acknowledge { group: self.config.group };
+            out.set_timer(timer, self.config.resend_timeout / 2);
+        }
+    }
+
     /// SendAck.
     fn answer(&mut self, edge: usize, answer: Answer, out: &mut impl Sink<IncEngine<P>>) {
+        if answer != Answer::Nothing {
+            // Both kinds say what has arrived.
+            self.hops[edge].owed = false;
+        }
         let config = &self.config.edges[edge];
         match answer {
             Answer::Nothing => {}

@@ -32,7 +32,8 @@ pub struct QueuePairConfig {
     pub send_psn: Psn,
     /// PSN of the first packet expected.
     pub expected_psn: Psn,
-    /// Packets of a message between two that ask for an acknowledge. The last packet of a message always asks, and so
+    /// Packets of a message between two that ask for an acknowledge. The last packet of a message asks too, unless another
+    /// message follows at once and fewer packets than this have passed since somebody asked; and so
     /// does one that fills the window.
     pub acknowledge_every: u32,
     /// How long nothing is acknowledged before everything outstanding is sent again.

@@ -38,6 +38,8 @@ pub(crate) struct Requester {
     sent: u64,
     /// One more than the last packet of all work.
     posted: u64,
+    /// One more than the last packet that asked for an acknowledge.
+    asked: u64,
     retries_left: u8,
     rnr_retries_left: u8,
     /// The retry timer is armed at the driver.
@@ -56,6 +58,7 @@ impl Requester {
             next: start,
             sent: start,
             posted: start,
+            asked: start,
             retries_left: config.retry_count,
             rnr_retries_left: config.rnr_retry_count,
             retry_armed: false,
@@ -86,6 +89,7 @@ impl Requester {
         assert!(self.is_idle() && !self.retry_armed && !self.waiting, "synchronising with sends outstanding");
         let count = crate::count_from(psn, self.posted);
         (self.acknowledged, self.next, self.sent, self.posted) = (count, count, count, count);
+        self.asked = count;
     }
 
     pub(crate) fn wants_transmit(&self, config: &QueuePairConfig) -> bool {
@@ -116,8 +120,15 @@ impl Requester {
             Psn::from_count(self.next),
             packet::operation(&work.request, index == 0, is_last),
         );
+        // A message that another one follows at once leaves the asking to that one, unless it is long enough itself: one
+        // acknowledge answers for both.
+        let every = u64::from(config.acknowledge_every);
+        let ends_burst = self.cursor + 1 == self.queue.len() || self.next + 1 >= self.asked + every;
         header.acknowledge_request =
-            is_last || fills_window || (index + 1).is_multiple_of(u64::from(config.acknowledge_every));
+            (is_last && ends_burst) || fills_window || (index + 1).is_multiple_of(every);
+        if header.acknowledge_request {
+            self.asked = self.next + 1;
+        }
         let piece = Slice { region: source.region, offset: source.offset + begin, length };
         out.transmit(Frame { header: &header, payload: memory.view(piece) });
 
@@ -256,6 +267,7 @@ impl Requester {
     /// Puts `next` at `count`, which is not before the work at the cursor.
     fn move_next(&mut self, count: u64) {
         self.next = count;
+        self.asked = self.asked.min(count);
         while self.queue.get(self.cursor).is_some_and(|work| work.end <= count) {
             self.cursor += 1;
         }

@@ -1,5 +1,6 @@
 //! A network of nodes in virtual time: frames take a while, some are lost, held back or doubled, all by seed. It is the
-//! smallest driver there is, for tests of protocols alone.
+//! smallest driver there is, for tests of protocols alone. `QUINCUNX_TRACE=1` prints every frame that arrives.
+#![allow(unreachable_pub, dead_code, reason = "each test file uses its part of it")]
 
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
@@ -162,7 +163,6 @@ pub struct Network {
     pub dead: Vec<usize>,
     /// Frames that this says yes to are lost, whatever the faults.
     pub lose: Option<Box<dyn FnMut(&RoceHeader) -> bool>>,
-    sent: Vec<Vec<u64>>,
 }
 
 struct Builder {
@@ -258,7 +258,6 @@ impl Network {
             frames: 0,
             dead: Vec::new(),
             lose: None,
-            sent: vec![Vec::new(); ranks],
         };
         for (rank, &(local, remote)) in builder.leaves.iter().enumerate() {
             let config = CommLibConfig {
@@ -378,13 +377,13 @@ impl Network {
             Node::Host(host) => host.wants_transmit(PORT),
             Node::Switch(switch) => switch.wants_transmit(PORT),
         };
-        if wants && self.sent_at(node) {
+        if wants && self.has_no_slot(node) {
             self.schedule(Duration::from_nanos(100), Due::Slots { node });
         }
     }
 
     /// Whether no slot of this node is waiting already.
-    fn sent_at(&self, node: usize) -> bool {
+    fn has_no_slot(&self, node: usize) -> bool {
         !self.queue.values().any(|due| matches!(due, Due::Slots { node: waiting } if *waiting == node))
     }
 
