@@ -54,12 +54,6 @@ struct Arguments {
         default_value = "epic-3,epic-2,epic-1,ring,tcp-ring,openmpi,openmpi-ring"
     )]
     contenders: Vec<Contender>,
-    /// Bytes of payload in a full packet of ours [default: 4096, or 1024 where the MTU is smaller]
-    #[arg(long)]
-    payload: Option<u64>,
-    /// Messages of ours in flight
-    #[arg(long, default_value_t = 8)]
-    window: u32,
     /// The quincunx program [default: the one that was built beside this one]
     #[arg(long)]
     program: Option<PathBuf>,
@@ -79,9 +73,6 @@ impl FromStr for Rate {
         if text == "none" { Ok(Self(None)) } else { text.parse().map(|rate| Self(Some(rate))) }
     }
 }
-
-/// Bytes of a message of ours.
-const MESSAGE_BYTES: u64 = 32 << 10;
 
 /// How long one collective of ours may take, in seconds.
 const LIMIT_SECONDS: u64 = 30;
@@ -217,14 +208,15 @@ impl Arguments {
         design: Design,
         switches: usize,
     ) -> Result<Vec<Sample>, Box<dyn Error>> {
-        let mtu = self.payload.unwrap_or(if link.mtu < 4200 { 1024 } else { 4096 });
+        // As `quincunx perf` sets groups up, unless told otherwise.
+        let mtu = Setup::payload_for(link.mtu);
         let setup = Setup {
             ranks: link.ranks,
             switches,
             tree: "star".into(),
             mtu,
-            message: (MESSAGE_BYTES / mtu.max(1)).max(1) as u32,
-            window: self.window,
+            message: Setup::message_for(mtu),
+            window: Setup::WINDOW,
             reproducible: false,
             limit_seconds: LIMIT_SECONDS,
         };

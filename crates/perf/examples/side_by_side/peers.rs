@@ -1,5 +1,6 @@
 //! The peers: compiled from `benches/peers`, run in the namespaces of a fabric. Every process of theirs runs under
-//! `timeout` of coreutils, so that every wait has an end.
+//! `timeout` of coreutils, so that every wait has an end; in the foreground, so that an interrupt from the keyboard ends
+//! all of them.
 
 use quincunx_driver_net::netns::{Fabric, Place};
 use quincunx_units::ByteCount;
@@ -120,7 +121,7 @@ impl Peers {
         let address = |rank: usize| Place::Host(rank % ranks).address().to_string();
         let command = |rank: usize| {
             let mut command = fabric.command(Place::Host(rank), "timeout");
-            command.args(["--kill-after=5", LIMIT_SECONDS]).arg(self.folder.join("tcp_ring"));
+            command.args(["--foreground", "--kill-after=5", LIMIT_SECONDS]).arg(self.folder.join("tcp_ring"));
             command.args([rank.to_string(), ranks.to_string(), address(rank), address(rank + 1)]).args(cases);
             command
         };
@@ -137,7 +138,7 @@ impl Peers {
         let agent = format!("{SOURCES}/agent.sh");
         // Over TCP on the fabric's links alone; ranks that wait give way to others, for there are more ranks than cores.
         let mpirun = format!(
-            "exec timeout --kill-after=10 {LIMIT_SECONDS} mpirun --allow-run-as-root \
+            "exec timeout --foreground --kill-after=10 {LIMIT_SECONDS} mpirun --allow-run-as-root \
              --mca plm_rsh_agent {agent} --mca plm_rsh_no_tree_spawn 1 --mca orte_tmpdir_base {folder}/session \
              --mca oob_tcp_if_include {NETWORK} --mca btl_tcp_if_include {NETWORK} --mca pml ob1 --mca btl tcp,self \
              --mca mpi_yield_when_idle 1 --bind-to none --host {hosts} -np {ranks} {rules} {folder}/mpi {cases}"
