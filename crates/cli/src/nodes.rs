@@ -7,8 +7,11 @@ use quincunx_driver_net::{Faults, NodeOptions, Probability, UdpOptions};
 use quincunx_perf::{Plan, work};
 use quincunx_runtime::{ProcessOptions, serve_switch};
 use quincunx_units::{ByteCount, Duration};
+use signal_hook::consts::{SIGINT, SIGTERM};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use crate::Failure;
 
@@ -148,7 +151,12 @@ pub(crate) struct Switch {
 impl Switch {
     pub(crate) fn run(self) -> Result<(), Failure> {
         let memory = self.memory;
-        serve_switch(&self.node.options(Role::Switch, memory)).map_err(Failure::input)
+        // Asked to end, it ends in order: what a capture still holds is written.
+        let stop = Arc::new(AtomicBool::new(false));
+        for signal in [SIGTERM, SIGINT] {
+            signal_hook::flag::register(signal, Arc::clone(&stop)).map_err(Failure::input)?;
+        }
+        serve_switch(&self.node.options(Role::Switch, memory), &stop).map_err(Failure::input)
     }
 }
 
