@@ -1,7 +1,7 @@
 //! The node's side of an engine's answers: frames go through the codec to the outbox and on to the kernel, timers to
 //! their queue, events and drops to the owner.
 
-use crate::codec::{Codec, Direction, Observer};
+use crate::codec::{Codec, Direction, Observer, Emitted};
 use crate::inbox::{Datagram, Inbox};
 use crate::node::NodeError;
 use crate::outbox::Outbox;
@@ -9,6 +9,7 @@ use crate::statistics::{Dropped, Phase, Statistics, Stopwatch};
 use crate::timers::Timers;
 use crate::transport::Transport;
 use nix::errno::Errno;
+use quincunx_collective::Payload;
 use quincunx_engine::{Engine, Frame, PortId, Sink};
 use quincunx_units::{Duration, Instant};
 use std::collections::{BTreeMap, VecDeque};

@@ -56,6 +56,24 @@ pub struct Plan {
     pub cases: Vec<Case>,
 }
 
+impl Setup {
+    /// Messages in flight that serve well: W.
+    pub const WINDOW: u32 = 4;
+
+    /// Bytes of payload in a full packet that links of `mtu` bytes carry.
+    pub fn payload_for(mtu: u16) -> u64 {
+        // Both are path MTUs of RoCE. IPv4, UDP, BTH, RETH, immediate and ICRC add up to 64 bytes.
+        if mtu < 4096 + 64 { 1024 } else { 4096 }
+    }
+
+    /// Packets of `payload` bytes in a message that serve well: as many as one merged datagram holds, headers included,
+    /// so that a message passes each system call whole.
+    pub fn message_for(payload: u64) -> u32 {
+        // The largest UDP datagram; BTH and ICRC.
+        (65_507 / (payload + 16)).clamp(1, 64) as u32
+    }
+}
+
 impl Case {
     /// Repetitions that take about as long at every size.
     pub fn iterations_for(bytes: u64) -> u32 {

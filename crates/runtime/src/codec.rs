@@ -1,6 +1,6 @@
 //! RoCEv2 datagrams to frames of real numbers and back, for the network driver.
 
-use quincunx_collective::Numbers;
+use quincunx_collective::{Numbers, Payload};
 use quincunx_driver_net::{Codec, Datagram, Emitted, Parsed};
 use quincunx_engine::{Engine, Frame, PortId};
 use quincunx_wire::{
@@ -44,7 +44,7 @@ impl<E: Engine<Header = RoceHeader, Payload = Numbers>> Codec<E> for RoceCodec {
 
     type Shared<'a> = SharedPayload<'a>;
 
-    fn share<'a>(&self, payload: &'a [u8]) -> SharedPayload<'a> {
+    fn share<'a>(&self, payload: <Numbers as Payload>::View<'a>) -> SharedPayload<'a> {
         SharedPayload::new(payload)
     }
 

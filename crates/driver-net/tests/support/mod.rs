@@ -295,7 +295,7 @@ impl Codec<Transfer> for ToyCodec {
 
     type Shared<'a> = &'a [u8];
 
-    fn share<'a>(&self, payload: &'a [u8]) -> &'a [u8] {
+    fn share<'a>(&self, payload: <Bytes as Payload>::View<'a>) -> &'a [u8] {
         payload
     }
 
