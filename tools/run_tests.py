@@ -98,7 +98,8 @@ def read_cargo(lines: Iterable[str]) -> Tally:
 CHECKS = [
     ("layering", read_check, [sys.executable, "tools/layering.py"]),
     ("tools", read_unittest, [sys.executable, "-m", "unittest", "discover", "-s", "tools"]),
-    ("format", read_check, ["cargo", "fmt", "--all", "--check"]),
+    # Prints the files that `make fmt` would change.
+    ("format", read_check, ["cargo", "fmt", "--all", "--", "--check", "--files-with-diff"]),
     ("lints", read_check, ["cargo", "clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]),
     # Unit, property and documentation tests, and the fuzz corpus through the same checks as under the fuzzer.
     ("tests", read_cargo, ["cargo", "test", "--workspace", "--no-fail-fast", "--", "--show-output"]),

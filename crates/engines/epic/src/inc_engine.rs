@@ -102,6 +102,7 @@ pub enum DropReason {
 }
 
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
+#[expect(clippy::upper_case_acronyms, reason = "a numeral, as the paper writes it")]
 enum Realisation<P> {
     II(ModeII<P>),
     III(ModeIII<P>),

@@ -228,6 +228,10 @@ impl<P: Payload> ModeIII<P> {
         if let Some(edge) = self.resending(port)
             && let Some((sequence, flow)) = self.sendable(edge)
         {
+            if self.hops[edge].owed {
+                // A slot is one frame: the acknowledge takes this one, the packet the next.
+                return self.settle_owed(edge, out);
+            }
             self.send_together(edge_bit(edge), sequence, flow, out);
             self.hops[edge].resending = self.sendable(edge).is_some();
         }
