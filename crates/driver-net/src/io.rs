@@ -176,6 +176,7 @@ impl<E: Engine, C: Codec<E>, T: Transport> Sink<E> for Io<E, C, T> {
                 source: self.transport.local(),
                 destination: emitted.destination,
                 tos: emitted.tos,
+                identification: 0,
             };
             observer.observe(self.now, Direction::Sent, &datagram, bytes);
         }

@@ -58,7 +58,10 @@ impl Observer for Capture {
             source_port: datagram.source.port(),
             traffic_class: datagram.tos,
         };
-        let envelope = Envelope::new(hardware_address(path.source), hardware_address(path.destination));
+        let envelope = Envelope {
+            identification: datagram.identification,
+            ..Envelope::new(hardware_address(path.source), hardware_address(path.destination))
+        };
         self.frame.resize(HEADERS_BELOW_BTH, 0);
         emit_headers(&envelope, &path, bytes.len(), &mut self.frame);
         self.frame.extend_from_slice(bytes);

@@ -3,7 +3,7 @@
 use quincunx_collective::Numbers;
 use quincunx_driver_net::{Codec, Datagram, Emitted, Parsed};
 use quincunx_engine::{Engine, Frame, PortId};
-use quincunx_wire::{ParseError, RoceHeader, UdpPath, emit_datagram, parse_datagram};
+use quincunx_wire::{ParseError, RoceHeader, UdpPath, emit_datagram, parse_identified_datagram};
 use std::net::SocketAddrV4;
 
 /// UDP port of RoCEv2 (InfiniBand Architecture annex A17).
@@ -30,7 +30,7 @@ impl<E: Engine<Header = RoceHeader, Payload = Numbers>> Codec<E> for RoceCodec {
             source_port: datagram.source.port(),
             traffic_class: datagram.tos,
         };
-        let (header, payload) = parse_datagram(&path, bytes)?;
+        let (header, payload) = parse_identified_datagram(&path, datagram.identification, bytes)?;
         // The payload is a part of `bytes`: where, the addresses tell.
         let start = payload.as_ptr().addr() - bytes.as_ptr().addr();
         Ok(Parsed { port: PortId(0), header, payload: start..start + payload.len() })
