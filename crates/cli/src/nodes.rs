@@ -131,7 +131,11 @@ impl Node {
             manager: self.manager,
             control: ClientConfig::default(),
             udp: UdpOptions::default(),
-            node: NodeOptions { spin, profile, faults: Faults { seed, loss, duplication: duplicate, reordering: reorder } },
+            node: NodeOptions {
+                spin,
+                profile,
+                faults: Faults { seed, loss, duplication: duplicate, reordering: reorder },
+            },
             capture: self.pcap,
         }
     }
@@ -139,7 +143,9 @@ impl Node {
 
 /// `quincunx switch`.
 #[derive(Args)]
-#[command(after_help = "Example:\n  quincunx switch --name leaf1 --address 10.0.0.1 --manager 10.0.0.9:4790 --memory 16MiB")]
+#[command(
+    after_help = "Example:\n  quincunx switch --name leaf1 --address 10.0.0.1 --manager 10.0.0.9:4790 --memory 16MiB"
+)]
 pub(crate) struct Switch {
     #[command(flatten)]
     node: Node,

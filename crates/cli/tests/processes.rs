@@ -24,7 +24,8 @@ fn rows(output: &Output) -> Vec<Value> {
 
 #[test]
 fn perf_prints_the_columns_of_the_contract_as_json() {
-    let rows = rows(&quincunx("perf all_reduce --ranks 4 --design epic-3,ring --sizes 64KiB --iterations 3 --json"));
+    let rows =
+        rows(&quincunx("perf all_reduce --ranks 4 --design epic-3,ring --sizes 64KiB --iterations 3 --json"));
     assert_eq!(rows.len(), 2);
     for row in &rows {
         assert_eq!(row["wrong"], 0);

@@ -48,7 +48,9 @@ pub enum LaunchError {
         error: std::io::Error,
     },
     /// The manager.
-    #[error("expected the manager to say where it listens, found \"{found}\"; start `quincunx manager` by hand to see why")]
+    #[error(
+        "expected the manager to say where it listens, found \"{found}\"; start `quincunx manager` by hand to see why"
+    )]
     Manager {
         /// What it said.
         found: String,
@@ -102,7 +104,16 @@ impl Fabric {
             }
         };
         let program = program.to_path_buf();
-        Ok(Self { ground, program, arguments, captures, manager: None, children: Vec::new(), switches, ranks })
+        Ok(Self {
+            ground,
+            program,
+            arguments,
+            captures,
+            manager: None,
+            children: Vec::new(),
+            switches,
+            ranks,
+        })
     }
 
     /// The namespaces, if there are any: other programs can be run in them.

@@ -55,5 +55,6 @@ pub fn serve_switch(options: &ProcessOptions, stop: &AtomicBool) -> Result<(), R
                 Err(TryRecvError::Disconnected) => return Ok(()),
             }
         }
-    }    Ok(())
+    }
+    Ok(())
 }

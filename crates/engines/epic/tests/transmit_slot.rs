@@ -54,7 +54,9 @@ fn star() -> Switch {
         retry_count: 3,
     };
     let Ok(mut switch) = Switch::new(());
-    switch.handle_command(Instant::ZERO, Command::Install(Box::new(config)), &mut Sent::default()).expect("valid");
+    switch
+        .handle_command(Instant::ZERO, Command::Install(Box::new(config)), &mut Sent::default())
+        .expect("valid");
     switch
 }
 
