@@ -144,6 +144,9 @@ impl Sink<Switch<Numbers>> for Answers {
     }
 }
 
+/// Says which frames are lost.
+pub type Victim = Box<dyn FnMut(&RoceHeader) -> bool>;
+
 /// The network. Ranks come first among the nodes, in rank order.
 pub struct Network {
     nodes: Vec<Node>,
@@ -162,7 +165,7 @@ pub struct Network {
     /// Nodes that neither send nor receive any more.
     pub dead: Vec<usize>,
     /// Frames that this says yes to are lost, whatever the faults.
-    pub lose: Option<Box<dyn FnMut(&RoceHeader) -> bool>>,
+    pub lose: Option<Victim>,
 }
 
 struct Builder {
