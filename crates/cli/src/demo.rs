@@ -38,11 +38,14 @@ impl Demo {
             limit_seconds: 60,
         };
         let plan = Plan { setup, cases };
-        println!("A manager, {} switches ({TREE}) and {RANKS} ranks, each a process, exchange RoCEv2 frames on loopback.", shape.switches());
+        println!(
+            "A manager, {} switches ({TREE}) and {RANKS} ranks, each a process, exchange RoCEv2 frames on loopback.",
+            shape.switches()
+        );
         println!("Every result is compared with the reference, to the bit.\n");
         let program = std::env::current_exe().map_err(Failure::input)?;
-        let mut fabric =
-            Fabric::new(&shape, LinkKind::Udp, &program, NodeArguments::default(), None).map_err(Failure::input)?;
+        let mut fabric = Fabric::new(&shape, LinkKind::Udp, &program, NodeArguments::default(), None)
+            .map_err(Failure::input)?;
         fabric.start_manager(&[]).map_err(Failure::input)?;
         fabric.start_switches().map_err(Failure::input)?;
         let progress = bar(plan.cases.len());

@@ -7,8 +7,11 @@ use quincunx_driver_net::{Faults, NodeOptions, Probability, UdpOptions};
 use quincunx_perf::{Plan, work};
 use quincunx_runtime::{ProcessOptions, serve_switch};
 use quincunx_units::{ByteCount, Duration};
+use signal_hook::consts::{SIGINT, SIGTERM};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use crate::Failure;
 
@@ -128,7 +131,11 @@ impl Node {
             manager: self.manager,
             control: ClientConfig::default(),
             udp: UdpOptions::default(),
-            node: NodeOptions { spin, profile, faults: Faults { seed, loss, duplication: duplicate, reordering: reorder } },
+            node: NodeOptions {
+                spin,
+                profile,
+                faults: Faults { seed, loss, duplication: duplicate, reordering: reorder },
+            },
             capture: self.pcap,
         }
     }
@@ -136,7 +143,9 @@ impl Node {
 
 /// `quincunx switch`.
 #[derive(Args)]
-#[command(after_help = "Example:\n  quincunx switch --name leaf1 --address 10.0.0.1 --manager 10.0.0.9:4790 --memory 16MiB")]
+#[command(
+    after_help = "Example:\n  quincunx switch --name leaf1 --address 10.0.0.1 --manager 10.0.0.9:4790 --memory 16MiB"
+)]
 pub(crate) struct Switch {
     #[command(flatten)]
     node: Node,
@@ -148,7 +157,12 @@ pub(crate) struct Switch {
 impl Switch {
     pub(crate) fn run(self) -> Result<(), Failure> {
         let memory = self.memory;
-        serve_switch(&self.node.options(Role::Switch, memory)).map_err(Failure::input)
+        // Asked to end, it ends in order: what a capture still holds is written.
+        let stop = Arc::new(AtomicBool::new(false));
+        for signal in [SIGTERM, SIGINT] {
+            signal_hook::flag::register(signal, Arc::clone(&stop)).map_err(Failure::input)?;
+        }
+        serve_switch(&self.node.options(Role::Switch, memory), &stop).map_err(Failure::input)
     }
 }
 

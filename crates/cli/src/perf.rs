@@ -10,9 +10,9 @@ use quincunx_units::{BitRate, Duration};
 use serde_json::json;
 use std::path::PathBuf;
 
+use crate::Failure;
 use crate::nodes::Tuning;
 use crate::progress::bar;
-use crate::Failure;
 
 /// Bytes of a message, unless asked otherwise, headers included: what one merged datagram holds, so that a message passes
 /// each system call whole.
@@ -131,7 +131,9 @@ impl Perf {
         let arguments = NodeArguments(self.tuning.arguments());
         let mut fabric =
             Fabric::new(&shape, kind, &program, arguments, self.pcap.clone()).map_err(Failure::input)?;
-        fabric.start_manager(&["--retry-timeout".into(), self.retry_timeout.to_string()]).map_err(Failure::input)?;
+        fabric
+            .start_manager(&["--retry-timeout".into(), self.retry_timeout.to_string()])
+            .map_err(Failure::input)?;
         fabric.start_switches().map_err(Failure::input)?;
 
         let progress = bar(plan.cases.len());
@@ -196,7 +198,11 @@ impl Perf {
                 reproducible: self.reproducible,
                 limit_seconds: 60,
             },
-            cases: self.design.iter().flat_map(|design| sizes.iter().map(|&bytes| case(design, bytes))).collect(),
+            cases: self
+                .design
+                .iter()
+                .flat_map(|design| sizes.iter().map(|&bytes| case(design, bytes)))
+                .collect(),
         }
     }
 }

@@ -55,7 +55,13 @@ pub trait Codec<E: Engine> {
     fn share<'a>(&self, payload: <E::Payload as Payload>::View<'a>) -> Self::Shared<'a>;
 
     /// Does what [`emit`](Self::emit) does, for a frame with a shared payload.
-    fn emit_shared(&mut self, port: PortId, header: &E::Header, payload: &Self::Shared<'_>, out: &mut [u8]) -> Emitted;
+    fn emit_shared(
+        &mut self,
+        port: PortId,
+        header: &E::Header,
+        payload: &Self::Shared<'_>,
+        out: &mut [u8],
+    ) -> Emitted;
 
     /// Writes the UDP payload of a frame that leaves `port` to the start of `out`, which holds `frame_limit` bytes.
     fn emit(&mut self, port: PortId, frame: Frame<'_, E::Header, E::Payload>, out: &mut [u8]) -> Emitted;

@@ -228,7 +228,7 @@ mod tests {
     #[test]
     fn a_held_frame_comes_back_after_its_overtakers_or_in_time() {
         let address = SocketAddrV4::new(Ipv4Addr::LOCALHOST, 4791);
-        let datagram = Datagram { source: address, destination: address, tos: 0 };
+        let datagram = Datagram { source: address, destination: address, tos: 0, identification: 0 };
         let mut injector = Injector::new(faults(0, 0.0, 0.0, 1.0));
         let now = Instant::ZERO;
         injector.arrive();

@@ -31,6 +31,8 @@ pub struct Datagram {
     pub destination: SocketAddrV4,
     /// IP type-of-service byte: DSCP and ECN.
     pub tos: u8,
+    /// IP identification, where the transport sees it; a UDP socket does not, and says 0, which is what one sends.
+    pub identification: u16,
 }
 
 /// A run of equally long frames from one sender, waiting in a slot.
@@ -113,7 +115,7 @@ mod tests {
 
     fn datagram() -> Datagram {
         let address = SocketAddrV4::new(Ipv4Addr::LOCALHOST, 4791);
-        Datagram { source: address, destination: address, tos: 0 }
+        Datagram { source: address, destination: address, tos: 0, identification: 0 }
     }
 
     fn frames(inbox: &mut Inbox) -> Vec<Vec<u8>> {

@@ -1,7 +1,7 @@
 //! The node's side of an engine's answers: frames go through the codec to the outbox and on to the kernel, timers to
 //! their queue, events and drops to the owner.
 
-use crate::codec::{Codec, Direction, Observer, Emitted};
+use crate::codec::{Codec, Direction, Emitted, Observer};
 use crate::inbox::{Datagram, Inbox};
 use crate::node::NodeError;
 use crate::outbox::Outbox;
@@ -117,6 +117,7 @@ impl<E: Engine, C: Codec<E>, T: Transport> Io<E, C, T> {
                 source: self.transport.local(),
                 destination: emitted.destination,
                 tos: emitted.tos,
+                identification: 0,
             };
             observer.observe(self.now, Direction::Sent, &datagram, bytes);
         }

@@ -129,7 +129,10 @@ impl Layout {
         }
         let (hosts, switches) = (self.hosts.len(), self.parents.len());
         if hosts > MAX_HOSTS || switches > MAX_SWITCHES {
-            return wrong("at most 191 hosts and 63 switches", format!("{hosts} hosts and {switches} switches"));
+            return wrong(
+                "at most 191 hosts and 63 switches",
+                format!("{hosts} hosts and {switches} switches"),
+            );
         }
         Ok(())
     }

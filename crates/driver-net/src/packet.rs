@@ -188,8 +188,8 @@ impl sealed::Transport for PacketTransport {
         for batch in batches {
             match self.resolve(*batch.destination().ip()) {
                 Ok(mac) => {
-                    let datagram =
-                        Datagram { source: self.local, destination: batch.destination(), tos: batch.tos() };
+                    let (destination, tos) = (batch.destination(), batch.tos());
+                    let datagram = Datagram { source: self.local, destination, tos, identification: 0 };
                     self.heads.push(head(self.mac, mac, &datagram, batch.length()));
                 }
                 // What comes before can go.
@@ -227,8 +227,8 @@ fn neighbour(table: &str, ip: Ipv4Addr) -> Option<MacAddress> {
     parts.next().is_none().then_some(MacAddress(mac))
 }
 
-/// The headers before a UDP payload of `length` bytes: don't fragment, identification 0, no UDP checksum (the payload
-/// has a stronger one of its own).
+/// The headers before a UDP payload of `length` bytes: don't fragment, no UDP checksum (the payload has a stronger one
+/// of its own).
 fn head(source: MacAddress, destination: MacAddress, datagram: &Datagram, length: usize) -> [u8; HEAD] {
     let mut head = [0; HEAD];
     head[0..6].copy_from_slice(&destination.0);
@@ -238,6 +238,7 @@ fn head(source: MacAddress, destination: MacAddress, datagram: &Datagram, length
     ip[0] = 0x45;
     ip[1] = datagram.tos;
     ip[2..4].copy_from_slice(&((20 + 8 + length) as u16).to_be_bytes());
+    ip[4..6].copy_from_slice(&datagram.identification.to_be_bytes());
     ip[6] = 0x40;
     ip[8] = 64;
     ip[9] = PROTOCOL_UDP;
@@ -288,10 +289,13 @@ fn decapsulate(frame: &[u8]) -> Option<(Datagram, std::ops::Range<usize>)> {
         )
     };
     let start = 14 + header + 8;
-    Some((
-        Datagram { source: address(12, 0), destination: address(16, 2), tos: ip[1] },
-        start..start + length - 8,
-    ))
+    let datagram = Datagram {
+        source: address(12, 0),
+        destination: address(16, 2),
+        tos: ip[1],
+        identification: u16::from_be_bytes([ip[4], ip[5]]),
+    };
+    Some((datagram, start..start + length - 8))
 }
 
 /// A classic BPF program that passes whole UDP datagrams for `local` and nothing else.

@@ -11,6 +11,7 @@ fn datagram() -> Datagram {
         source: "10.77.0.1:4791".parse().expect("an address"),
         destination: "10.77.0.2:4791".parse().expect("an address"),
         tos: 0x22,
+        identification: 0x3551,
     }
 }
 
@@ -29,10 +30,10 @@ fn a_frame_is_read_as_it_was_written_and_padding_is_ignored() {
 }
 
 #[test]
-fn the_header_checksum_is_right_and_the_identification_zero() {
+fn the_header_checksum_is_right_and_nothing_may_be_cut() {
     let bytes = frame(&[1; 100]);
     assert_eq!(internet_checksum(&bytes[14..34]), 0);
-    assert_eq!(bytes[18..22], [0, 0, 0x40, 0], "identification 0, don't fragment");
+    assert_eq!(bytes[18..22], [0x35, 0x51, 0x40, 0], "the identification, don't fragment");
     // A worked example that is often quoted for RFC 1071.
     let quoted = [0x45, 0, 0, 0x73, 0, 0, 0x40, 0, 0x40, 0x11, 0, 0, 0xc0, 0xa8, 0, 1, 0xc0, 0xa8, 0, 0xc7];
     assert_eq!(internet_checksum(&quoted), 0xb861);

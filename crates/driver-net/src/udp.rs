@@ -3,7 +3,8 @@
 //! The IP header's don't-fragment bit is set and its identification left zero, which is what an invariant CRC computed
 //! by the receiver from defaults presumes. A link or NIC that splits merged datagrams numbers their identifications
 //! 0, 1, 2..., so against a peer that covers the received identification with its CRC (a RoCE NIC, the kernel's own
-//! RoCE) merging on the way out must be off.
+//! RoCE) merging on the way out must be off. And where such a peer numbers its own datagrams, as the kernel's RoCE does, a
+//! UDP socket does not show by what: its CRC can be checked behind a [`PacketTransport`](crate::PacketTransport) only.
 
 use crate::inbox::{Arrival, Datagram, Inbox, SLOT};
 use crate::outbox::{MAX_SEGMENTS, Outbox};
@@ -133,7 +134,7 @@ impl sealed::Transport for UdpTransport {
                 Some(source) if !arrival.truncated => {
                     let start = index * SLOT;
                     inbox.add(
-                        Datagram { source, destination: self.local, tos: arrival.tos },
+                        Datagram { source, destination: self.local, tos: arrival.tos, identification: 0 },
                         start..start + arrival.length,
                         arrival.segment,
                     );

@@ -209,7 +209,8 @@ fn finish<P: Payload, A: Program<P>, S: Sink<Host<P, A>>>(
     sink: &mut GroupSink<'_, Host<P, A>, S>,
 ) {
     if let Some([input, output]) = group.running.take() {
-        let mut release = |region| group.transport.memory.release(region).expect("a running collective has its buffers");
+        let mut release =
+            |region| group.transport.memory.release(region).expect("a running collective has its buffers");
         let (input, output) = (release(input), release(output));
         sink.out.emit(HostEvent::Finished { group: sink.group, outcome, input, output });
     }
@@ -230,7 +231,13 @@ impl<P: Payload, A: Program<P>> Engine for Host<P, A> {
         Ok(Self { groups: BTreeMap::new(), lookup: BTreeMap::new() })
     }
 
-    fn handle_frame(&mut self, now: Instant, port: PortId, frame: Frame<'_, RoceHeader, P>, out: &mut impl Sink<Self>) {
+    fn handle_frame(
+        &mut self,
+        now: Instant,
+        port: PortId,
+        frame: Frame<'_, RoceHeader, P>,
+        out: &mut impl Sink<Self>,
+    ) {
         let Some(&(id, index)) = self.lookup.get(&frame.header.destination_qp) else {
             return out.drop_frame(port, NodeDrop::ForeignQueuePair);
         };

@@ -114,7 +114,11 @@ impl<P: Payload> Switch<P> {
         self.inc.buffer_bytes() + terminated
     }
 
-    fn install_mode_i(&mut self, config: GroupConfig, out: &mut impl Sink<Self>) -> Result<(), SwitchRejected> {
+    fn install_mode_i(
+        &mut self,
+        config: GroupConfig,
+        out: &mut impl Sink<Self>,
+    ) -> Result<(), SwitchRejected> {
         let id = config.group;
         if self.terminated.contains_key(&id) || self.inc.group(id).is_some() {
             return Err(Rejected::GroupExists(id).into());
@@ -125,7 +129,8 @@ impl<P: Payload> Switch<P> {
                 return Err(Rejected::QpInUse(edge.local.qp).into());
             }
         }
-        let queue_pairs: Vec<_> = config.edges.iter().map(|edge| (edge.port, queue_pair(&config, edge))).collect();
+        let queue_pairs: Vec<_> =
+            config.edges.iter().map(|edge| (edge.port, queue_pair(&config, edge))).collect();
         let mut transport = Transport::new(queue_pairs)?;
         let numbers: Vec<_> = config.edges.iter().map(|edge| edge.local.qp).collect();
         let mut sink = GroupSink::new(id, out);
@@ -186,7 +191,13 @@ impl<P: Payload> Engine for Switch<P> {
         Ok(Self { inc, terminated: BTreeMap::new(), lookup: BTreeMap::new() })
     }
 
-    fn handle_frame(&mut self, now: Instant, port: PortId, frame: Frame<'_, RoceHeader, P>, out: &mut impl Sink<Self>) {
+    fn handle_frame(
+        &mut self,
+        now: Instant,
+        port: PortId,
+        frame: Frame<'_, RoceHeader, P>,
+        out: &mut impl Sink<Self>,
+    ) {
         match self.lookup.get(&frame.header.destination_qp) {
             Some(&(id, index)) => {
                 let group = self.terminated.get_mut(&id).expect("the lookup table names installed groups");
@@ -222,7 +233,8 @@ impl<P: Payload> Engine for Switch<P> {
                 if self.terminated.contains_key(&config.group) {
                     return Err(Rejected::GroupExists(config.group).into());
                 }
-                if let Some(edge) = config.edges.iter().find(|edge| self.lookup.contains_key(&edge.local.qp)) {
+                if let Some(edge) = config.edges.iter().find(|edge| self.lookup.contains_key(&edge.local.qp))
+                {
                     return Err(Rejected::QpInUse(edge.local.qp).into());
                 }
                 Ok(self.inc.handle_command(now, Command::Install(config), &mut inc_sink(out))?)
@@ -239,7 +251,8 @@ impl<P: Payload> Engine for Switch<P> {
     }
 
     fn wants_transmit(&self, port: PortId) -> bool {
-        self.inc.wants_transmit(port) || self.terminated.values().any(|group| group.transport.wants_transmit(port))
+        self.inc.wants_transmit(port)
+            || self.terminated.values().any(|group| group.transport.wants_transmit(port))
     }
 
     fn handle_transmit_slot(&mut self, now: Instant, port: PortId, out: &mut impl Sink<Self>) {

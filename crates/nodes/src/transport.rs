@@ -161,7 +161,10 @@ impl<P: Payload> Transport<P> {
     }
 
     /// Disarms all timers and forgets all queue pairs: the group is over. What is registered stays.
-    pub(crate) fn shut_down<N: QueuePairNode<Payload = P>, S: Sink<N>>(&mut self, sink: &mut GroupSink<'_, N, S>) {
+    pub(crate) fn shut_down<N: QueuePairNode<Payload = P>, S: Sink<N>>(
+        &mut self,
+        sink: &mut GroupSink<'_, N, S>,
+    ) {
         for index in 0..self.lines.len() {
             for timer in [QueuePairTimer::Retry, QueuePairTimer::ReceiverNotReady] {
                 sink.out.cancel_timer(N::queue_pair_timer(sink.group, QpIndex(index as u16), timer));

@@ -4,7 +4,9 @@ mod common;
 
 use common::{Faults, Network, Random, SUM, Setup, Shape, star, tree};
 use proptest::prelude::*;
-use quincunx_collective::{Collective, DataType, Numbers, Payload, Rank, ReduceOp, Reduction, pattern, reference};
+use quincunx_collective::{
+    Collective, DataType, Numbers, Payload, Rank, ReduceOp, Reduction, pattern, reference,
+};
 use quincunx_engine::verbs::Outcome;
 use quincunx_epic::Mode;
 
@@ -22,7 +24,13 @@ fn all_collectives(root: Rank) -> [Collective; 6] {
 }
 
 /// What each rank puts in, and how long its output is.
-fn buffers(collective: Collective, ranks: usize, length: usize, salt: u16, data_type: DataType) -> (Vec<Numbers>, usize) {
+fn buffers(
+    collective: Collective,
+    ranks: usize,
+    length: usize,
+    salt: u16,
+    data_type: DataType,
+) -> (Vec<Numbers>, usize) {
     let (input, output) = match collective {
         Collective::Barrier => (0, 0),
         Collective::ReduceScatter => (length * ranks, length),
@@ -52,7 +60,13 @@ fn run(mut network: Network, collectives: &[(Collective, usize)], reduction: Red
         for rank in 0..ranks {
             all_done &= network.finished[rank].len() == jobs.len();
             if let Some((outcome, _)) = network.finished[rank].last() {
-                assert_eq!(*outcome, Outcome::Done, "collective {} of rank {rank}: {:?}", started[rank], jobs[started[rank] - 1].0);
+                assert_eq!(
+                    *outcome,
+                    Outcome::Done,
+                    "collective {} of rank {rank}: {:?}",
+                    started[rank],
+                    jobs[started[rank] - 1].0
+                );
             }
             if network.finished[rank].len() == started[rank] && started[rank] < jobs.len() {
                 let (collective, inputs, output, _) = &jobs[started[rank]];
@@ -63,7 +77,11 @@ fn run(mut network: Network, collectives: &[(Collective, usize)], reduction: Red
         if all_done {
             break;
         }
-        assert!(network.step(), "nothing is due, and ranks still wait: {:?}", network.finished.iter().map(Vec::len).collect::<Vec<_>>());
+        assert!(
+            network.step(),
+            "nothing is due, and ranks still wait: {:?}",
+            network.finished.iter().map(Vec::len).collect::<Vec<_>>()
+        );
     }
     for (rank, finished) in network.finished.iter().enumerate() {
         for ((collective, _, _, expected), (outcome, output)) in jobs.iter().zip(finished) {
@@ -96,7 +114,11 @@ fn every_primitive_is_right_in_every_mode_on_trees_of_any_depth() {
         for mode in MODES {
             for root in [Rank(0), Rank(3)] {
                 for collective in all_collectives(root) {
-                    run(Network::new(&shape, Setup::tiny(mode), Faults::default(), 1), &[(collective, 52)], SUM);
+                    run(
+                        Network::new(&shape, Setup::tiny(mode), Faults::default(), 1),
+                        &[(collective, 52)],
+                        SUM,
+                    );
                 }
             }
         }
@@ -106,7 +128,11 @@ fn every_primitive_is_right_in_every_mode_on_trees_of_any_depth() {
 #[test]
 fn a_clean_network_needs_no_retransmission() {
     for mode in MODES {
-        let network = run(Network::new(&star(4), Setup::tiny(mode), Faults::default(), 1), &[(Collective::AllReduce, 400)], SUM);
+        let network = run(
+            Network::new(&star(4), Setup::tiny(mode), Faults::default(), 1),
+            &[(Collective::AllReduce, 400)],
+            SUM,
+        );
         assert!(network.drops.is_empty(), "{mode:?} dropped {:?}", network.drops);
     }
 }
@@ -116,7 +142,11 @@ fn vectors_of_no_elements_and_of_less_than_a_packet_pass() {
     for mode in MODES {
         for length in [0, 4] {
             for collective in all_collectives(Rank(1)) {
-                run(Network::new(&tree(3, 2), Setup::tiny(mode), Faults::default(), 1), &[(collective, length)], SUM);
+                run(
+                    Network::new(&tree(3, 2), Setup::tiny(mode), Faults::default(), 1),
+                    &[(collective, length)],
+                    SUM,
+                );
             }
         }
     }
@@ -170,13 +200,18 @@ fn seeded(seed: u64) {
 
 #[test]
 fn a_thousand_seeds_of_loss_reordering_and_duplication_end_right() {
-    let failed: Vec<_> = (0..1_000).filter(|&seed| std::panic::catch_unwind(|| seeded(seed)).is_err()).collect();
-    assert!(failed.is_empty(), "replay with: QUINCUNX_SEED=<seed> cargo test -p quincunx-nodes one_seed, for {failed:?}");
+    let failed: Vec<_> =
+        (0..1_000).filter(|&seed| std::panic::catch_unwind(|| seeded(seed)).is_err()).collect();
+    assert!(
+        failed.is_empty(),
+        "replay with: QUINCUNX_SEED=<seed> cargo test -p quincunx-nodes one_seed, for {failed:?}"
+    );
 }
 
 #[test]
 fn one_seed() {
-    let seed = std::env::var("QUINCUNX_SEED").map_or(0, |seed| seed.parse().expect("QUINCUNX_SEED is a number"));
+    let seed =
+        std::env::var("QUINCUNX_SEED").map_or(0, |seed| seed.parse().expect("QUINCUNX_SEED is a number"));
     seeded(seed);
 }
 

@@ -1,6 +1,8 @@
 //! The processes of a run: a manager, switches and ranks, on loopback addresses or in network namespaces. All of them end
 //! when this value is dropped, whatever became of the run.
 
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use quincunx_driver_net::netns::{self, Layout, NetnsError, Place};
 use quincunx_fabric::TreeShape;
 use quincunx_units::BitRate;
@@ -8,9 +10,14 @@ use std::io::{BufRead, BufReader, Write};
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
 /// TCP port of the manager in a namespace fabric; on loopback the system chooses one.
 const MANAGER_PORT: u16 = 4790;
+
+/// How long a process that was asked to end may take.
+const GRACE: Duration = Duration::from_secs(1);
 
 /// Where the nodes are.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -41,7 +48,9 @@ pub enum LaunchError {
         error: std::io::Error,
     },
     /// The manager.
-    #[error("expected the manager to say where it listens, found \"{found}\"; start `quincunx manager` by hand to see why")]
+    #[error(
+        "expected the manager to say where it listens, found \"{found}\"; start `quincunx manager` by hand to see why"
+    )]
     Manager {
         /// What it said.
         found: String,
@@ -95,7 +104,16 @@ impl Fabric {
             }
         };
         let program = program.to_path_buf();
-        Ok(Self { ground, program, arguments, captures, manager: None, children: Vec::new(), switches, ranks })
+        Ok(Self {
+            ground,
+            program,
+            arguments,
+            captures,
+            manager: None,
+            children: Vec::new(),
+            switches,
+            ranks,
+        })
     }
 
     /// The namespaces, if there are any: other programs can be run in them.
@@ -228,8 +246,16 @@ impl Fabric {
 
 impl Drop for Fabric {
     fn drop(&mut self) {
-        // The manager last: a switch that loses it complains.
-        for (_, child) in self.children.iter_mut().rev() {
+        // Those with frames in a capture are asked first; the manager goes last: a switch that loses it complains.
+        for (_, child) in self.children.iter().filter(|(name, _)| name != "manager") {
+            let _ = kill(Pid::from_raw(child.id() as i32), Signal::SIGTERM);
+        }
+        let limit = Instant::now() + GRACE;
+        self.children.sort_by_key(|(name, _)| name == "manager");
+        for (name, child) in &mut self.children {
+            while name != "manager" && Instant::now() < limit && matches!(child.try_wait(), Ok(None)) {
+                sleep(Duration::from_millis(2));
+            }
             end(child);
         }
     }

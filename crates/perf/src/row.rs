@@ -63,7 +63,8 @@ impl Row {
         let rooted = collective.is_some_and(|collective| collective.root().is_some());
         let algbw = gigabytes(size as f64);
         let profile = [0, 1, 2, 3, 4, 5].map(|phase| {
-            measured.iter().map(|measured| measured.profile_s[phase]).sum::<f64>() / measured.len().max(1) as f64
+            measured.iter().map(|measured| measured.profile_s[phase]).sum::<f64>()
+                / measured.len().max(1) as f64
         });
         Self {
             design: measured.first().map_or_else(|| case.design.clone(), |measured| measured.design.clone()),
@@ -80,7 +81,11 @@ impl Row {
             busbw_GBps: algbw * collective.map_or(1.0, |collective| collective.bus_factor(ranks)),
             netbw_GBps: gigabytes(busiest),
             wrong: measured.iter().map(|measured| measured.wrong).sum(),
-            switch_buffer_bytes: measured.iter().map(|measured| measured.switch_buffer_bytes).max().unwrap_or(0),
+            switch_buffer_bytes: measured
+                .iter()
+                .map(|measured| measured.switch_buffer_bytes)
+                .max()
+                .unwrap_or(0),
             iterations: case.iterations,
             profile_s: (profile.iter().sum::<f64>() > 0.0).then_some(profile),
         }
@@ -95,8 +100,30 @@ fn reduces(collective: Collective) -> bool {
 pub fn table_header() -> String {
     format!(
         "{:<8} {:<14} {:>10} {:>9} {:>5} {:>5} {:>4} {:>11} {:>9} {:>9} {:>9} {:>7}\n{:<8} {:<14} {:>10} {:>9} {:>5} {:>5} {:>4} {:>11} {:>9} {:>9} {:>9} {:>7}",
-        "design", "collective", "size", "count", "type", "redop", "root", "time", "algbw", "busbw", "netbw", "#wrong",
-        "", "", "(B)", "(elem)", "", "", "", "(us)", "(GB/s)", "(GB/s)", "(GB/s)", "",
+        "design",
+        "collective",
+        "size",
+        "count",
+        "type",
+        "redop",
+        "root",
+        "time",
+        "algbw",
+        "busbw",
+        "netbw",
+        "#wrong",
+        "",
+        "",
+        "(B)",
+        "(elem)",
+        "",
+        "",
+        "",
+        "(us)",
+        "(GB/s)",
+        "(GB/s)",
+        "(GB/s)",
+        "",
     )
 }
 

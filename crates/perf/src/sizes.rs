@@ -13,7 +13,9 @@ pub struct SizeRange {
 
 /// Why a text is no sweep.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("expected sizes such as 1MiB or 4KiB:16MiB:4 (first:last:factor, a factor of 2 or more), found \"{found}\"")]
+#[error(
+    "expected sizes such as 1MiB or 4KiB:16MiB:4 (first:last:factor, a factor of 2 or more), found \"{found}\""
+)]
 pub struct SizeRangeError {
     found: String,
 }

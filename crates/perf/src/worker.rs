@@ -72,7 +72,12 @@ pub enum WorkerError {
 ///
 /// # Errors
 /// The first that any collective meets.
-pub fn work(plan: &Plan, options: &ProcessOptions, members: &[String], out: &mut impl Write) -> Result<(), WorkerError> {
+pub fn work(
+    plan: &Plan,
+    options: &ProcessOptions,
+    members: &[String],
+    out: &mut impl Write,
+) -> Result<(), WorkerError> {
     let mut rank = Rank::attach(options)?;
     let leads = members.first() == Some(&options.description.name);
     if leads {
@@ -88,7 +93,11 @@ pub fn work(plan: &Plan, options: &ProcessOptions, members: &[String], out: &mut
             group = Some((case.design.clone(), joined, buffers));
         }
         let Some((_, joined, buffers)) = &group else { unreachable!("joined above") };
-        let measured = Measured { case: index, switch_buffer_bytes: *buffers, ..measure(&mut rank, joined, case, plan)? };
+        let measured = Measured {
+            case: index,
+            switch_buffer_bytes: *buffers,
+            ..measure(&mut rank, joined, case, plan)?
+        };
         serde_json::to_writer(&mut *out, &measured).map_err(std::io::Error::from)?;
         out.write_all(b"\n")?;
         out.flush()?;
@@ -123,7 +132,9 @@ fn join(
     });
     let joined = rank.join(JOIN_LIMIT);
     let buffers = match made.map(|made| made.join().expect("the control client does not panic")) {
-        Some(Ok(GroupSummary { switches, .. })) => switches.iter().map(|held| held.memory.bytes()).max().unwrap_or(0),
+        Some(Ok(GroupSummary { switches, .. })) => {
+            switches.iter().map(|held| held.memory.bytes()).max().unwrap_or(0)
+        }
         // A refusal says more than the time-out that it leads to.
         Some(Err(refused)) => return Err(refused.into()),
         None => 0,
@@ -207,10 +218,8 @@ fn measure(rank: &mut Rank, group: &JoinedGroup, case: &Case, plan: &Plan) -> Re
     let limit = Duration::from_secs(plan.setup.limit_seconds);
     let expected = job.expected(group.rank, group.ranks);
     let data_type = job.reduction.data_type;
-    let mut buffers = Finished {
-        input: pattern(group.rank, job.input, data_type),
-        output: Numbers::zeroed(job.output),
-    };
+    let mut buffers =
+        Finished { input: pattern(group.rank, job.input, data_type), output: Numbers::zeroed(job.output) };
     let (mut wrong, mut compared) = (0, 0);
     let mut check = |output: &Numbers| {
         if let Some(expected) = &expected {
@@ -219,10 +228,8 @@ fn measure(rank: &mut Rank, group: &JoinedGroup, case: &Case, plan: &Plan) -> Re
         }
     };
     let once = |rank: &mut Rank, buffers: &mut Finished| {
-        let Finished { input, output } = std::mem::replace(
-            buffers,
-            Finished { input: Numbers::zeroed(0), output: Numbers::zeroed(0) },
-        );
+        let Finished { input, output } =
+            std::mem::replace(buffers, Finished { input: Numbers::zeroed(0), output: Numbers::zeroed(0) });
         *buffers = rank.run(group.id, job.collective, job.reduction, input, output, limit)?;
         Ok::<_, RuntimeError>(())
     };
@@ -248,7 +255,9 @@ fn measure(rank: &mut Rank, group: &JoinedGroup, case: &Case, plan: &Plan) -> Re
     let after = *rank.statistics();
     check(&buffers.output);
     times.sort_unstable_by(f64::total_cmp);
-    let at = |share: f64| times.get((times.len() as f64 * share) as usize).or(times.last()).copied().unwrap_or(0.0);
+    let at = |share: f64| {
+        times.get((times.len() as f64 * share) as usize).or(times.last()).copied().unwrap_or(0.0)
+    };
     Ok(Measured {
         case: 0,
         mean_us,
@@ -260,8 +269,9 @@ fn measure(rank: &mut Rank, group: &JoinedGroup, case: &Case, plan: &Plan) -> Re
         received_bytes: link_bytes(&before, &after, |statistics| statistics.received) / repetitions,
         switch_buffer_bytes: 0,
         design: group.design.to_string(),
-        profile_s: Profile::PHASES
-            .map(|phase| after.profile.spent(phase).as_secs_f64() - before.profile.spent(phase).as_secs_f64()),
+        profile_s: Profile::PHASES.map(|phase| {
+            after.profile.spent(phase).as_secs_f64() - before.profile.spent(phase).as_secs_f64()
+        }),
     })
 }
 

@@ -4,9 +4,9 @@ use quincunx_driver_net::{Datagram, Direction, Observer};
 use quincunx_units::Instant;
 use quincunx_wire::pcapng::{InterfaceId, Writer};
 use quincunx_wire::{Envelope, HEADERS_BELOW_BTH, MacAddress, UdpPath, emit_headers};
-use std::net::Ipv4Addr;
 use std::fs::File;
 use std::io::Write;
+use std::net::Ipv4Addr;
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -58,7 +58,10 @@ impl Observer for Capture {
             source_port: datagram.source.port(),
             traffic_class: datagram.tos,
         };
-        let envelope = Envelope::new(hardware_address(path.source), hardware_address(path.destination));
+        let envelope = Envelope {
+            identification: datagram.identification,
+            ..Envelope::new(hardware_address(path.source), hardware_address(path.destination))
+        };
         self.frame.resize(HEADERS_BELOW_BTH, 0);
         emit_headers(&envelope, &path, bytes.len(), &mut self.frame);
         self.frame.extend_from_slice(bytes);

@@ -4,7 +4,8 @@ use quincunx_collective::{Numbers, Payload};
 use quincunx_driver_net::{Codec, Datagram, Emitted, Parsed};
 use quincunx_engine::{Engine, Frame, PortId};
 use quincunx_wire::{
-    ParseError, RoceHeader, SharedPayload, UdpPath, emit_datagram, emit_shared_datagram, parse_datagram,
+    ParseError, RoceHeader, SharedPayload, UdpPath, emit_datagram, emit_shared_datagram,
+    parse_identified_datagram,
 };
 use std::net::SocketAddrV4;
 
@@ -32,7 +33,7 @@ impl<E: Engine<Header = RoceHeader, Payload = Numbers>> Codec<E> for RoceCodec {
             source_port: datagram.source.port(),
             traffic_class: datagram.tos,
         };
-        let (header, payload) = parse_datagram(&path, bytes)?;
+        let (header, payload) = parse_identified_datagram(&path, datagram.identification, bytes)?;
         // The payload is a part of `bytes`: where, the addresses tell.
         let start = payload.as_ptr().addr() - bytes.as_ptr().addr();
         Ok(Parsed { port: PortId(0), header, payload: start..start + payload.len() })
@@ -48,7 +49,13 @@ impl<E: Engine<Header = RoceHeader, Payload = Numbers>> Codec<E> for RoceCodec {
         SharedPayload::new(payload)
     }
 
-    fn emit_shared(&mut self, _: PortId, header: &RoceHeader, payload: &SharedPayload<'_>, out: &mut [u8]) -> Emitted {
+    fn emit_shared(
+        &mut self,
+        _: PortId,
+        header: &RoceHeader,
+        payload: &SharedPayload<'_>,
+        out: &mut [u8],
+    ) -> Emitted {
         let length = emit_shared_datagram(header, payload, out);
         emitted(header, length)
     }

@@ -1,9 +1,9 @@
 //! What rank and switch processes have in common: how they start, and what can go wrong.
 
+use quincunx_collective::Numbers;
 use quincunx_control::NodeDescription;
 use quincunx_control_grpc::{ClientConfig, ClientError, ControlClient};
 use quincunx_driver_net::{Node, NodeError, NodeOptions, OpenError, UdpOptions, UdpTransport};
-use quincunx_collective::Numbers;
 use quincunx_engine::Engine;
 use quincunx_units::Duration;
 use quincunx_wire::RoceHeader;

@@ -107,11 +107,14 @@ impl Rank {
         let mut next_look = Instant::now() + INSTRUCTION_POLL.into();
         let end = Instant::now() + limit.into();
         loop {
-            while let Some(HostEvent::Finished { group: of, outcome, input, output }) = self.node.next_event() {
+            while let Some(HostEvent::Finished { group: of, outcome, input, output }) = self.node.next_event()
+            {
                 match outcome {
                     Outcome::Done if of == group => return Ok(Finished { input, output }),
                     Outcome::Done => {}
-                    Outcome::Failed { qp, failure } => return Err(self.peer_failed(of, usize::from(qp.0), failure)),
+                    Outcome::Failed { qp, failure } => {
+                        return Err(self.peer_failed(of, usize::from(qp.0), failure));
+                    }
                 }
             }
             self.node.turn(INSTRUCTION_POLL)?;
@@ -167,7 +170,10 @@ impl Rank {
                 Ok(Ok(Instruction::InstallRank(context))) => {
                     let id = context.parameters.group;
                     let installed = match host_group(&context) {
-                        Ok(group) => self.node.command(HostCommand::Install(Box::new(group))).map_err(|e| e.to_string()),
+                        Ok(group) => self
+                            .node
+                            .command(HostCommand::Install(Box::new(group)))
+                            .map_err(|e| e.to_string()),
                         Err(error) => Err(error.to_string()),
                     };
                     let report = match installed {
@@ -179,7 +185,11 @@ impl Rank {
                         rank: context.rank,
                         ranks: context.parameters.ranks,
                         design: context.design,
-                        peers: context.queue_pairs.iter().map(|qp| format!("{} at {}", qp.peer, qp.remote.ip)).collect(),
+                        peers: context
+                            .queue_pairs
+                            .iter()
+                            .map(|qp| format!("{} at {}", qp.peer, qp.remote.ip))
+                            .collect(),
                     };
                     self.groups.insert(joined.id, joined);
                     self.attachment.report(id, report);

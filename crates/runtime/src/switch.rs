@@ -6,21 +6,22 @@ use quincunx_engine::Engine;
 use quincunx_epic::{Event, GroupId};
 use quincunx_nodes::{Switch, SwitchCommand};
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::TryRecvError;
 
 use crate::contexts::switch_group;
 use crate::process::{INSTRUCTION_POLL, ProcessOptions, RuntimeError, start};
 
 /// Runs a switch: attaches it to the manager, installs what the manager says, and tells the manager of neighbours that do
-/// not answer. Returns when the manager has gone.
+/// not answer. Returns when `stop` is set, or the manager has gone.
 ///
 /// # Errors
 /// If the socket or the manager cannot be had, or the connection to the manager breaks.
-pub fn serve_switch(options: &ProcessOptions) -> Result<(), RuntimeError> {
+pub fn serve_switch(options: &ProcessOptions, stop: &AtomicBool) -> Result<(), RuntimeError> {
     let Ok(engine) = Switch::<Numbers>::new(());
     let (mut node, attachment) = start(engine, options)?;
     let mut contexts: BTreeMap<GroupId, Box<SwitchContext>> = BTreeMap::new();
-    loop {
+    while !stop.load(Ordering::Relaxed) {
         node.turn(INSTRUCTION_POLL)?;
         while let Some(Event::Unreachable { group, edge }) = node.next_event() {
             let peer = contexts.get(&group).and_then(|context| context.edges.get(usize::from(edge)));
@@ -55,4 +56,5 @@ pub fn serve_switch(options: &ProcessOptions) -> Result<(), RuntimeError> {
             }
         }
     }
+    Ok(())
 }

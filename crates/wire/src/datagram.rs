@@ -11,7 +11,8 @@
 //! fragment" set, and no options. On Linux that is what a socket sends which is not connected and has the option
 //! `IP_MTU_DISCOVER` at `IP_PMTUDISC_DO`; any other numbers its datagrams, and a peer that sees the true header (an
 //! adapter, the kernel's RoCE, [`crate::parse_frame`]) drops them. So it is with the pieces, after the first, of a send
-//! that the kernel segments.
+//! that the kernel segments. The kernel's RoCE numbers its own datagrams: only who sees their headers can check them
+//! ([`parse_identified_datagram`]).
 
 use crate::bth::{self, BthRepr, BthView};
 use crate::icrc::PayloadCrc;
@@ -45,11 +46,20 @@ pub const fn datagram_length(operation: &Operation, payload_length: usize) -> us
 ///
 /// The ICRC is checked before anything else is believed.
 pub fn parse_datagram<'a>(path: &UdpPath, bytes: &'a [u8]) -> Result<(RoceHeader, &'a [u8]), ParseError> {
+    parse_identified_datagram(path, 0, bytes)
+}
+
+/// Does what [`parse_datagram`] does for a datagram whose IP identification is known.
+pub fn parse_identified_datagram<'a>(
+    path: &UdpPath,
+    identification: u16,
+    bytes: &'a [u8],
+) -> Result<(RoceHeader, &'a [u8]), ParseError> {
     if bytes.len() > MAX_DATAGRAM {
         return Err(ParseError::TooLong);
     }
     let (ipv4, udp) = socket_headers(path, bytes.len());
-    parse_transport(&ipv4, &udp, bytes)
+    parse_transport(&Ipv4Repr { identification, ..ipv4 }, &udp, bytes)
 }
 
 /// Writes BTH to ICRC to the start of `out`; returns the bytes written, which are [`datagram_length`].

@@ -32,7 +32,7 @@ pub mod udp;
 
 pub use datagram::{
     MAX_DATAGRAM, SharedPayload, UdpPath, datagram_length, emit_datagram, emit_shared_datagram,
-    parse_datagram,
+    parse_datagram, parse_identified_datagram,
 };
 pub use error::ParseError;
 pub use ethernet::{EthernetRepr, MacAddress};

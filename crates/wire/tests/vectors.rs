@@ -3,7 +3,7 @@
 mod common;
 
 use common::vector;
-use quincunx_wire::{ParseError, parse_frame};
+use quincunx_wire::{HEADERS_BELOW_BTH, ParseError, parse_frame, parse_identified_datagram};
 use std::collections::BTreeMap;
 
 /// Parses and rebuilds every frame of a capture; counts them by opcode.
@@ -54,5 +54,17 @@ fn a_damaged_kernel_frame_is_refused() {
         let last = bytes.len() - 1;
         bytes[last] ^= 1;
         assert_eq!(parse_frame(&bytes), Err(ParseError::WrongIcrc));
+    }
+}
+
+#[test]
+fn the_kernels_datagrams_are_read_by_whoever_knows_their_identification() {
+    for bytes in vector("rxe-rc-send.pcap") {
+        let (envelope, header, payload) = parse_frame(&bytes).expect("the vectors are valid");
+        let (path, datagram) = (common::path(&header), &bytes[HEADERS_BELOW_BTH..]);
+        let known = parse_identified_datagram(&path, envelope.identification, datagram);
+        assert_eq!(known, Ok((header, payload)));
+        let other = parse_identified_datagram(&path, envelope.identification ^ 1, datagram);
+        assert_eq!(other, Err(ParseError::WrongIcrc));
     }
 }

@@ -11,8 +11,8 @@
 
 use quincunx_collective::{Collective, Payload, Rank};
 use quincunx_engine::verbs::{
-    CollectiveRequest, Completion, Failure, Outcome, Program, QpIndex, ReceiveRequest, RegionId, RequestError, SendRequest,
-    Slice, Verb, Verbs, WorkId,
+    CollectiveRequest, Completion, Failure, Outcome, Program, QpIndex, ReceiveRequest, RegionId,
+    RequestError, SendRequest, Slice, Verb, Verbs, WorkId,
 };
 use quincunx_units::Instant;
 
@@ -42,7 +42,9 @@ pub struct CommLibConfig {
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum CommLibConfigError {
     /// No such group or rank.
-    #[error("expected a rank below 2 to {MAX_RANKS} ranks, found rank {rank} of {ranks}; number the ranks from zero")]
+    #[error(
+        "expected a rank below 2 to {MAX_RANKS} ranks, found rank {rank} of {ranks}; number the ranks from zero"
+    )]
     Rank {
         /// As given.
         rank: u16,
@@ -50,7 +52,9 @@ pub enum CommLibConfigError {
         ranks: u16,
     },
     /// Nothing could be sent.
-    #[error("expected a packet, a message and a window of at least one, found {mtu} bytes, {message} packets, {window} messages")]
+    #[error(
+        "expected a packet, a message and a window of at least one, found {mtu} bytes, {message} packets, {window} messages"
+    )]
     Zero {
         /// As given.
         mtu: usize,
@@ -181,7 +185,12 @@ impl CommLib {
     }
 
     /// Posts what flow control allows.
-    fn post<P: Payload>(&self, request: &CollectiveRequest, progress: &mut Progress, verbs: &mut impl Verbs<P>) {
+    fn post<P: Payload>(
+        &self,
+        request: &CollectiveRequest,
+        progress: &mut Progress,
+        verbs: &mut impl Verbs<P>,
+    ) {
         let window = u64::from(self.config.window);
         let Step { input, output, length, .. } = progress.step;
         // Receives go first: what is sent must not come back before there is a place for it.
@@ -335,7 +344,10 @@ impl<P: Payload> Program<P> for CommLib {
             let Progress { messages, posted_sends, sent, posted_receives, received, .. } = progress;
             assert!(sent <= posted_sends && posted_sends <= messages);
             assert!(received <= posted_receives && posted_receives <= messages);
-            assert!(posted_sends - sent <= u64::from(self.config.window), "no more than W messages in flight");
+            assert!(
+                posted_sends - sent <= u64::from(self.config.window),
+                "no more than W messages in flight"
+            );
         }
     }
 }

@@ -74,10 +74,14 @@ pub struct GroupConfig {
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum ConfigError {
     /// Too many or too few edges.
-    #[error("expected 2 to {MAX_EDGES} edges, found {0}; a node with one edge does nothing, one with more must be split")]
+    #[error(
+        "expected 2 to {MAX_EDGES} edges, found {0}; a node with one edge does nothing, one with more must be split"
+    )]
     Edges(usize),
     /// Too many ranks.
-    #[error("expected 1 to {MAX_RANKS} ranks, each with the edge toward it, found {ranks} with {toward} edges")]
+    #[error(
+        "expected 1 to {MAX_RANKS} ranks, each with the edge toward it, found {ranks} with {toward} edges"
+    )]
     Ranks {
         /// Ranks as given.
         ranks: u16,

@@ -102,6 +102,7 @@ pub enum DropReason {
 }
 
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
+#[expect(clippy::upper_case_acronyms, reason = "a numeral, as the paper writes it")]
 enum Realisation<P> {
     II(ModeII<P>),
     III(ModeIII<P>),
@@ -180,11 +181,14 @@ impl<P: Payload> IncEngine<P> {
         frame: Frame<'_, RoceHeader, P>,
         out: &mut impl Sink<Self>,
     ) -> Result<(), DropReason> {
-        let &(id, edge) = self.lookup.get(&frame.header.destination_qp).ok_or(DropReason::ForeignQueuePair)?;
+        let &(id, edge) =
+            self.lookup.get(&frame.header.destination_qp).ok_or(DropReason::ForeignQueuePair)?;
         let edge = usize::from(edge);
         let group = self.groups.get_mut(&id).expect("the lookup table names installed groups");
         let config = &group.config.edges[edge];
-        if config.remote.ip != frame.header.source || config.local.ip != frame.header.destination || config.port != port
+        if config.remote.ip != frame.header.source
+            || config.local.ip != frame.header.destination
+            || config.port != port
         {
             return Err(DropReason::ForeignSource);
         }
@@ -210,7 +214,13 @@ impl<P: Payload> Engine for IncEngine<P> {
         Ok(Self { groups: BTreeMap::new(), lookup: BTreeMap::new() })
     }
 
-    fn handle_frame(&mut self, _: Instant, port: PortId, frame: Frame<'_, RoceHeader, P>, out: &mut impl Sink<Self>) {
+    fn handle_frame(
+        &mut self,
+        _: Instant,
+        port: PortId,
+        frame: Frame<'_, RoceHeader, P>,
+        out: &mut impl Sink<Self>,
+    ) {
         if let Err(reason) = self.dispatch(port, frame, out) {
             out.drop_frame(port, reason);
         }
@@ -218,14 +228,21 @@ impl<P: Payload> Engine for IncEngine<P> {
 
     fn handle_timer(&mut self, _: Instant, timer: Timer, out: &mut impl Sink<Self>) {
         let (Timer::Resend { group, .. } | Timer::Acknowledge { group }) = timer;
-        let Some(Group { realisation: Realisation::III(mode), .. }) = self.groups.get_mut(&group) else { return };
+        let Some(Group { realisation: Realisation::III(mode), .. }) = self.groups.get_mut(&group) else {
+            return;
+        };
         match timer {
             Timer::Resend { edge, .. } => mode.handle_resend_timer(usize::from(edge), out),
             Timer::Acknowledge { .. } => mode.handle_acknowledge_timer(out),
         }
     }
 
-    fn handle_command(&mut self, _: Instant, command: Command, out: &mut impl Sink<Self>) -> Result<(), Rejected> {
+    fn handle_command(
+        &mut self,
+        _: Instant,
+        command: Command,
+        out: &mut impl Sink<Self>,
+    ) -> Result<(), Rejected> {
         match command {
             Command::Install(config) => self.install(*config),
             Command::Remove(group) => self.remove(group, out),

@@ -193,7 +193,8 @@ impl InvocationTable {
         };
         if let Some(message) = control.filter(|_| sequence == self.next) {
             if self.is_full()
-                && needed.is_some_and(|needed| self.entries.front().is_some_and(|oldest| oldest.last >= needed))
+                && needed
+                    .is_some_and(|needed| self.entries.front().is_some_and(|oldest| oldest.last >= needed))
             {
                 return Err(DropReason::TableFull);
             }

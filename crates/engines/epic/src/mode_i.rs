@@ -144,7 +144,11 @@ impl ModeI {
             .collect();
         let mut group = Self {
             place: Place::new(&config),
-            table: InvocationTable::new(0, usize::from(config.ranks) + 2 * messages as usize + 1, config.ranks),
+            table: InvocationTable::new(
+                0,
+                usize::from(config.ranks) + 2 * messages as usize + 1,
+                config.ranks,
+            ),
             aggregation: MessagePipe::new(messages, size, memory),
             replication: MessagePipe::new(messages, size, memory),
             peers,
@@ -355,7 +359,8 @@ impl ModeI {
                 None => invocation.last + 1,
                 Some(route) => {
                     let local = if route.outs & LOCAL != 0 { self.local } else { u64::MAX };
-                    let slowest = edges_of(route.outs).map(|edge| self.peers[edge].acked).min().unwrap_or(u64::MAX);
+                    let slowest =
+                        edges_of(route.outs).map(|edge| self.peers[edge].acked).min().unwrap_or(u64::MAX);
                     local.min(slowest).min(invocation.last + 1)
                 }
             };
@@ -373,7 +378,8 @@ impl ModeI {
         let (ring, size) = (self.aggregation.slots.len() as u64, self.aggregation.size);
         let peer = &mut self.peers[edge];
         while peer.posted < peer.taken + ring {
-            let sink = Slice { region: peer.region, offset: (peer.posted % ring) as usize * size, length: size };
+            let sink =
+                Slice { region: peer.region, offset: (peer.posted % ring) as usize * size, length: size };
             verbs.post_receive(QpIndex(edge as u16), ReceiveRequest { id: WorkId(peer.posted), sink });
             peer.posted += 1;
         }
@@ -385,7 +391,9 @@ impl ModeI {
     }
 
     fn flow(&self, invocation: &Invocation, carries: impl Fn(&Route) -> bool) -> Option<(Flow, Route)> {
-        FLOWS.into_iter().find_map(|flow| self.route(flow, invocation).filter(&carries).map(|route| (flow, route)))
+        FLOWS
+            .into_iter()
+            .find_map(|flow| self.route(flow, invocation).filter(&carries).map(|route| (flow, route)))
     }
 
     fn route(&self, flow: Flow, invocation: &Invocation) -> Option<Route> {
@@ -407,10 +415,16 @@ impl ModeI {
         self.table.assert_invariants();
         for peer in &self.peers {
             assert!(peer.acked <= peer.next, "nothing completes before it is sent");
-            assert!(peer.taken + peer.waiting.len() as u64 <= peer.posted, "messages arrive in posted buffers");
+            assert!(
+                peer.taken + peer.waiting.len() as u64 <= peer.posted,
+                "messages arrive in posted buffers"
+            );
         }
         for flow in FLOWS {
-            assert!(self.pipe(flow).start <= self.table.next(), "no range begins beyond the known collectives");
+            assert!(
+                self.pipe(flow).start <= self.table.next(),
+                "no range begins beyond the known collectives"
+            );
         }
     }
 }

@@ -74,9 +74,10 @@ impl<P: Payload> ModeII<P> {
         let length = P::view_length(frame.payload);
         let bit = edge_bit(edge);
         let place = &self.place;
-        let invocation = self.table.admit(sequence, frame.header.operation, length, self.config.mtu, None, |message| {
-            flows_from(place, message, bit)
-        })?;
+        let invocation =
+            self.table.admit(sequence, frame.header.operation, length, self.config.mtu, None, |message| {
+                flows_from(place, message, bit)
+            })?;
         let pattern = invocation.message.pattern;
         let what = What::of(frame.header, length);
         if let Some(route) = self.place.aggregation(pattern).filter(|route| route.sources & bit != 0) {
@@ -185,7 +186,8 @@ impl<P: Payload> ModeII<P> {
                     return Err(DropReason::WrongDirection);
                 }
                 if !positive {
-                    let sources = self.place.aggregation(invocation.message.pattern).map_or(0, |route| route.sources);
+                    let sources =
+                        self.place.aggregation(invocation.message.pattern).map_or(0, |route| route.sources);
                     for source in edges_of(sources) {
                         acknowledge(&self.config.edges[source], sequence, aeth.syndrome, out);
                     }
@@ -232,11 +234,15 @@ impl<P: Payload> ModeII<P> {
                 Pattern::AllReduce => continue,
                 Pattern::Reduce { root } if self.place.toward(root) == bit => {
                     self.advance(invocation.slot_of(reached - 1) + 1);
-                    (self.place.aggregation(invocation.message.pattern).map_or(0, |route| route.sources), reached)
+                    (
+                        self.place.aggregation(invocation.message.pattern).map_or(0, |route| route.sources),
+                        reached,
+                    )
                 }
                 Pattern::Reduce { .. } => continue,
                 Pattern::Broadcast { .. } => {
-                    let route = self.place.replication(invocation.message.pattern).expect("a broadcast replicates");
+                    let route =
+                        self.place.replication(invocation.message.pattern).expect("a broadcast replicates");
                     if route.outs & bit == 0 {
                         continue;
                     }

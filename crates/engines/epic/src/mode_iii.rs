@@ -96,10 +96,14 @@ impl<P: Payload> ModeIII<P> {
         let bit = edge_bit(edge);
         let needed = self.aggregation.start().min(self.replication.start());
         let place = &self.place;
-        let admitted =
-            self.table.admit(sequence, frame.header.operation, length, self.config.mtu, Some(needed), |message| {
-                flows_from(place, message, bit)
-            });
+        let admitted = self.table.admit(
+            sequence,
+            frame.header.operation,
+            length,
+            self.config.mtu,
+            Some(needed),
+            |message| flows_from(place, message, bit),
+        );
         let invocation = match admitted {
             Ok(invocation) => invocation,
             Err(DropReason::NoCollective) if sequence >= self.table.next() => {
@@ -129,7 +133,8 @@ impl<P: Payload> ModeIII<P> {
         }
         let what = What::of(frame.header, length);
         let reduction = invocation.message.reduction;
-        let outcome = self.pipe_mut(flow).aggregate(sequence, bit, route.sources, what, frame.payload, reduction);
+        let outcome =
+            self.pipe_mut(flow).aggregate(sequence, bit, route.sources, what, frame.payload, reduction);
         if outcome == Aggregated::Mismatch {
             return Err(DropReason::Mismatch);
         }
@@ -139,7 +144,10 @@ impl<P: Payload> ModeIII<P> {
         } else {
             self.hops[edge].out_of_order()
         };
-        if answer == Answer::Ack && invocation.message.pattern == Pattern::AllReduce && flow == Flow::Aggregation {
+        if answer == Answer::Ack
+            && invocation.message.pattern == Pattern::AllReduce
+            && flow == Flow::Aggregation
+        {
             self.owe(edge, out);
         } else {
             self.answer(edge, answer, out);
@@ -228,6 +236,10 @@ impl<P: Payload> ModeIII<P> {
         if let Some(edge) = self.resending(port)
             && let Some((sequence, flow)) = self.sendable(edge)
         {
+            if self.hops[edge].owed {
+                // A slot is one frame: the acknowledge takes this one, the packet the next.
+                return self.settle_owed(edge, out);
+            }
             self.send_together(edge_bit(edge), sequence, flow, out);
             self.hops[edge].resending = self.sendable(edge).is_some();
         }
@@ -236,7 +248,11 @@ impl<P: Payload> ModeIII<P> {
     fn resending(&self, port: PortId) -> Option<usize> {
         (0..self.hops.len()).find(|&edge| {
             let hop = &self.hops[edge];
-            hop.resending && !hop.paused && !hop.failed && self.config.edges[edge].port == port && self.sendable(edge).is_some()
+            hop.resending
+                && !hop.paused
+                && !hop.failed
+                && self.config.edges[edge].port == port
+                && self.sendable(edge).is_some()
         })
     }
 
@@ -272,7 +288,13 @@ impl<P: Payload> ModeIII<P> {
         }
     }
 
-    fn send_together(&mut self, together: EdgeSet, sequence: u64, flow: Flow, out: &mut impl Sink<IncEngine<P>>) {
+    fn send_together(
+        &mut self,
+        together: EdgeSet,
+        sequence: u64,
+        flow: Flow,
+        out: &mut impl Sink<IncEngine<P>>,
+    ) {
         for edge in edges_of(together) {
             self.settle_owed(edge, out);
         }
@@ -368,7 +390,8 @@ impl<P: Payload> ModeIII<P> {
                 None => invocation.last + 1,
                 Some(route) => {
                     let local = if route.outs & LOCAL != 0 { self.local } else { u64::MAX };
-                    let slowest = edges_of(route.outs).map(|edge| self.hops[edge].acked).min().unwrap_or(u64::MAX);
+                    let slowest =
+                        edges_of(route.outs).map(|edge| self.hops[edge].acked).min().unwrap_or(u64::MAX);
                     local.min(slowest).min(invocation.last + 1)
                 }
             };
@@ -526,7 +549,10 @@ impl<P: Payload> ModeIII<P> {
         for flow in FLOWS {
             let pipe = self.pipe(flow);
             assert!(pipe.start() <= self.table.next(), "no range begins beyond the known collectives");
-            assert!(pipe.start() >= self.table.oldest() || self.table.len() == 0, "a collective in use is known");
+            assert!(
+                pipe.start() >= self.table.oldest() || self.table.len() == 0,
+                "a collective in use is known"
+            );
             // psnStart = min(lastAcked) + 1 over the outgoing endpoints (4.4).
             if let Some(invocation) = self.table.find(pipe.start())
                 && let Some(route) = self.route(flow, invocation)
@@ -542,8 +568,8 @@ impl<P: Payload> ModeIII<P> {
 /// How long a receiver asks to wait, by its 5-bit code (InfiniBand Architecture table 45).
 fn receiver_not_ready_wait(code: u8) -> Duration {
     const HUNDREDTHS_OF_MILLIS: [u64; 32] = [
-        65_536, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1_024, 1_536, 2_048, 3_072,
-        4_096, 6_144, 8_192, 12_288, 16_384, 24_576, 32_768, 49_152,
+        65_536, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1_024, 1_536,
+        2_048, 3_072, 4_096, 6_144, 8_192, 12_288, 16_384, 24_576, 32_768, 49_152,
     ];
     Duration::from_micros(10 * HUNDREDTHS_OF_MILLIS[usize::from(code & 31)])
 }

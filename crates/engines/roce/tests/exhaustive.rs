@@ -1,6 +1,8 @@
 //! Every order of a small exchange: deliver, lose, duplicate, fire early, post late. However it goes, it ends, and it
 //! ends right.
 
+#![expect(clippy::disallowed_types, reason = "worlds are looked up by their hash, never walked in its order")]
+
 mod common;
 
 use common::{ALICE, Bytes, alice, mirrored, receive, send, slice};

@@ -10,7 +10,8 @@ use quincunx_engine::verbs::Outcome;
 use quincunx_engine::{Engine, Frame, PortId, Sink};
 use quincunx_epic::{CommLib, CommLibConfig, EdgeConfig, GroupConfig, GroupId, Mode};
 use quincunx_nodes::{
-    Host, HostCommand, HostEvent, HostGroup, HostTimer, NodeDrop, Programs, Switch, SwitchCommand, SwitchEvent, SwitchTimer,
+    Host, HostCommand, HostEvent, HostGroup, HostTimer, NodeDrop, Programs, Switch, SwitchCommand,
+    SwitchEvent, SwitchTimer,
 };
 use quincunx_roce::{QueuePairConfig, Reliability};
 use quincunx_units::{Duration, Instant};
@@ -144,6 +145,9 @@ impl Sink<Switch<Numbers>> for Answers {
     }
 }
 
+/// Whether a frame is the one to lose.
+pub type Victim = Box<dyn FnMut(&RoceHeader) -> bool>;
+
 /// The network. Ranks come first among the nodes, in rank order.
 pub struct Network {
     nodes: Vec<Node>,
@@ -162,7 +166,7 @@ pub struct Network {
     /// Nodes that neither send nor receive any more.
     pub dead: Vec<usize>,
     /// Frames that this says yes to are lost, whatever the faults.
-    pub lose: Option<Box<dyn FnMut(&RoceHeader) -> bool>>,
+    pub lose: Option<Victim>,
 }
 
 struct Builder {
@@ -301,14 +305,21 @@ impl Network {
             network.nodes.push(Node::Switch(switch));
             let mut answers = Answers::default();
             let Some(Node::Switch(switch)) = network.nodes.last_mut() else { unreachable!() };
-            switch.handle_command(Instant::ZERO, SwitchCommand::Install(Box::new(config)), &mut answers).unwrap();
+            switch
+                .handle_command(Instant::ZERO, SwitchCommand::Install(Box::new(config)), &mut answers)
+                .unwrap();
             network.take(ranks + index, answers);
         }
         network
     }
 
     pub fn switch_buffer_bytes(&self) -> Vec<usize> {
-        self.nodes.iter().filter_map(|node| if let Node::Switch(switch) = node { Some(switch.buffer_bytes()) } else { None }).collect()
+        self.nodes
+            .iter()
+            .filter_map(
+                |node| if let Node::Switch(switch) = node { Some(switch.buffer_bytes()) } else { None },
+            )
+            .collect()
     }
 
     fn host_command(&mut self, rank: usize, command: HostCommand<Numbers, Programs>) {
@@ -320,7 +331,14 @@ impl Network {
     }
 
     /// Starts a collective on one rank.
-    pub fn start(&mut self, rank: usize, collective: Collective, reduction: Reduction, input: Numbers, output: Numbers) {
+    pub fn start(
+        &mut self,
+        rank: usize,
+        collective: Collective,
+        reduction: Reduction,
+        input: Numbers,
+        output: Numbers,
+    ) {
         self.host_command(rank, HostCommand::Start { group: GROUP, collective, reduction, input, output });
     }
 
@@ -345,8 +363,10 @@ impl Network {
             self.frames += 1;
             let copies = if self.random.percent(self.faults.duplication) { 2 } else { 1 };
             for _ in 0..copies {
-                let lost = self.random.percent(self.faults.loss) || self.lose.as_mut().is_some_and(|lose| lose(&header));
-                let held = if self.random.percent(self.faults.reordering) { self.random.next() % 100 } else { 0 };
+                let lost = self.random.percent(self.faults.loss)
+                    || self.lose.as_mut().is_some_and(|lose| lose(&header));
+                let held =
+                    if self.random.percent(self.faults.reordering) { self.random.next() % 100 } else { 0 };
                 if !lost && let Some(&to) = self.addresses.get(&header.destination) {
                     let due = Due::Arrival { node: to, header, payload: payload.clone() };
                     self.schedule(Duration::from_micros(2 + held), due);
@@ -398,7 +418,14 @@ impl Network {
                     return true;
                 }
                 if std::env::var("QUINCUNX_TRACE").is_ok() {
-                    eprintln!("{:>9} us node {node} {:?} -> {} psn {} {:?}", at.as_picos() / 1_000_000, header.source, header.destination_qp.value(), header.psn.value(), header.operation);
+                    eprintln!(
+                        "{:>9} us node {node} {:?} -> {} psn {} {:?}",
+                        at.as_picos() / 1_000_000,
+                        header.source,
+                        header.destination_qp.value(),
+                        header.psn.value(),
+                        header.operation
+                    );
                 }
                 let frame = Frame { header: &header, payload: payload.view(0..payload.length()) };
                 match &mut self.nodes[node] {
@@ -414,7 +441,9 @@ impl Network {
                 self.timers.remove(&(node, timer));
                 match (&mut self.nodes[node], timer) {
                     (Node::Host(host), Timer::Host(timer)) => host.handle_timer(at, timer, &mut answers),
-                    (Node::Switch(switch), Timer::Switch(timer)) => switch.handle_timer(at, timer, &mut answers),
+                    (Node::Switch(switch), Timer::Switch(timer)) => {
+                        switch.handle_timer(at, timer, &mut answers)
+                    }
                     _ => unreachable!("timers belong to their nodes"),
                 }
                 node

@@ -1,0 +1,38 @@
+# Everything here does its own set-up: a Rust toolchain and Python 3.11 are all that must be there, root is not needed.
+# rust-toolchain.toml names the compiler; rustup fetches it on first use.
+
+PYTHON ?= python3
+CARGO ?= cargo
+
+.DEFAULT_GOAL := help
+
+.PHONY: help
+help: ## Say what there is
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  make \1|\2/' | column -t -s '|'
+
+.PHONY: demo
+demo: ## Eight ranks, three switches and a manager exchange real frames, every result checked
+	$(CARGO) run --release -p quincunx-cli -- demo
+
+.PHONY: test
+test: ## Every check and every test; what needs root is skipped with a line that says so
+	@$(PYTHON) tools/run_tests.py
+
+.PHONY: bench
+bench: ## Measure reduction, invariant CRC, queue pair and sockets (about ten minutes)
+	$(CARGO) bench --workspace
+
+.PHONY: docs
+docs: ## Documentation of every room, in target/doc
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps
+
+.PHONY: fmt
+fmt: ## Format all sources
+	$(CARGO) fmt --all
+
+.PHONY: lint
+lint: ## Layers, format and lints, without tests
+	$(PYTHON) tools/layering.py
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --workspace --all-targets -- -D warnings
+	@if command -v cargo-deny >/dev/null; then cargo deny check; else echo "skipped: cargo deny check, expected cargo-deny on PATH; cargo install cargo-deny"; fi

@@ -1,0 +1,156 @@
+//! The command as people and scripts use it: real processes on loopback addresses.
+
+use quincunx_fabric::TreeShape;
+use quincunx_perf::launch::{Fabric, LinkKind, NodeArguments};
+use quincunx_perf::{Case, Plan, Setup, run};
+use serde_json::Value;
+use std::path::Path;
+use std::process::{Command, Output};
+use std::time::{Duration, Instant};
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_quincunx");
+
+fn quincunx(arguments: &str) -> Output {
+    Command::new(PROGRAM).args(arguments.split_whitespace()).output().expect("the program is there")
+}
+
+fn rows(output: &Output) -> Vec<Value> {
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let json: Value = serde_json::from_slice(&output.stdout).expect("one JSON object");
+    assert_eq!(json["schema"], 1);
+    assert_eq!(json["command"], "perf");
+    json["rows"].as_array().expect("rows").clone()
+}
+
+#[test]
+fn perf_prints_the_columns_of_the_contract_as_json() {
+    let rows =
+        rows(&quincunx("perf all_reduce --ranks 4 --design epic-3,ring --sizes 64KiB --iterations 3 --json"));
+    assert_eq!(rows.len(), 2);
+    for row in &rows {
+        assert_eq!(row["wrong"], 0);
+        assert_eq!(row["size"], 65_536);
+        for column in ["time_us", "algbw_GBps", "busbw_GBps", "netbw_GBps"] {
+            assert!(row[column].as_f64().is_some_and(|value| value > 0.0), "{column} of {row}");
+        }
+    }
+    // Twice the window of 60 packets of 4096 bytes and a 4-byte degree each: two pipes of one window (EPIC F.3).
+    assert_eq!(rows[0]["switch_buffer_bytes"], 2 * 60 * (4096 + 4));
+    assert_eq!(rows[1]["switch_buffer_bytes"], 0);
+}
+
+#[test]
+fn every_primitive_is_right_in_every_mode_over_real_frames_that_are_lost_doubled_and_reordered() {
+    for collective in ["all_reduce", "reduce", "broadcast", "barrier", "reduce_scatter", "all_gather"] {
+        let output = quincunx(&format!(
+            "perf {collective} --ranks 4 --tree tree-2x2 --design epic-1,epic-2,epic-3 --sizes 40KiB --root 2 \
+             --payload 1024 --iterations 2 --loss 5% --reorder 5% --duplicate 2% --seed 3 --retry-timeout 2ms --json"
+        ));
+        let rows = rows(&output);
+        assert_eq!(rows.len(), 3, "{collective}");
+        assert!(rows.iter().all(|row| row["wrong"] == 0), "{collective}: {rows:?}");
+    }
+}
+
+#[test]
+fn bad_arguments_end_with_status_2_and_one_line_that_says_what_to_do() {
+    for (arguments, says) in [
+        ("perf all_reduce --ranks 8 --tree tree-3-2", "choose another tree or number of ranks"),
+        ("perf reduce --ranks 2 --root 2", "name a rank with --root"),
+        ("perf all_reduce --rate 500Mbit/s", "--link netns"),
+        ("perf all_reduce --sizes 16MiB:4KiB", "such as 1MiB"),
+        ("perf all_reduce --design epic-4", "expected a design"),
+    ] {
+        let output = quincunx(arguments);
+        assert_eq!(output.status.code(), Some(2), "{arguments}");
+        let error = String::from_utf8_lossy(&output.stderr).to_string();
+        assert!(error.contains(says), "{arguments}: {error}");
+    }
+}
+
+#[test]
+fn a_capture_holds_the_frames_of_each_node() {
+    let folder = std::env::temp_dir().join(format!("quincunx-capture-{}", std::process::id()));
+    let arguments =
+        format!("perf barrier --ranks 2 --design epic-3 --iterations 1 --json --pcap {}", folder.display());
+    rows(&quincunx(&arguments));
+    for node in ["switch0", "rank0", "rank1"] {
+        let bytes = std::fs::read(folder.join(format!("{node}.pcapng"))).expect("a capture of each node");
+        // A section header block in this machine's byte order, and more than headers.
+        assert_eq!(bytes[..4], [0x0a, 0x0d, 0x0d, 0x0a], "{node}");
+        assert!(bytes.len() > 500, "{node}: {} bytes", bytes.len());
+    }
+    std::fs::remove_dir_all(folder).expect("the folder is ours");
+}
+
+/// A fabric whose ranks are in the middle of an AllReduce that would take minutes.
+fn busy_fabric(tree: &str, ranks: u16) -> (Fabric, Plan) {
+    let shape: TreeShape = tree.parse().unwrap();
+    let case = Case {
+        design: "epic-3".into(),
+        collective: "all_reduce".into(),
+        root: 0,
+        bytes: 1 << 20,
+        data_type: "f32".into(),
+        op: "sum".into(),
+        iterations: 100_000,
+        warm_up: 1,
+    };
+    let setup = Setup {
+        ranks,
+        switches: shape.switches(),
+        tree: tree.into(),
+        mtu: 4096,
+        message: 15,
+        window: 4,
+        reproducible: false,
+        limit_seconds: 60,
+    };
+    let mut fabric =
+        Fabric::new(&shape, LinkKind::Udp, Path::new(PROGRAM), NodeArguments::default(), None).unwrap();
+    fabric.start_manager(&[]).unwrap();
+    fabric.start_switches().unwrap();
+    (fabric, Plan { setup, cases: vec![case] })
+}
+
+/// Kills `victim` while the ranks are busy; all others must end by themselves, soon, and with an error.
+fn everybody_hears_of(victim: &str) {
+    let (mut fabric, plan) = busy_fabric("tree-2x2", 4);
+    let outputs = fabric.start_ranks(&serde_json::to_string(&plan).unwrap()).unwrap();
+    std::thread::sleep(Duration::from_secs(1));
+    assert!(fabric.kill(victim));
+    let killed = Instant::now();
+    let mut failed = fabric.wait_for_ranks();
+    failed.push(victim.to_string());
+    for rank in fabric.members() {
+        assert!(failed.contains(&rank), "{rank} ended as if nothing had happened");
+    }
+    // Two seconds of silence are the manager's and the senders' limit; the rest is for a busy machine.
+    assert!(killed.elapsed() < Duration::from_secs(20), "it took {:?}", killed.elapsed());
+    drop(outputs);
+}
+
+#[test]
+fn when_a_rank_dies_the_others_end_with_an_error_and_do_not_hang() {
+    everybody_hears_of("rank3");
+}
+
+#[test]
+fn when_a_switch_dies_all_ranks_end_with_an_error_and_do_not_hang() {
+    everybody_hears_of("switch1");
+}
+
+#[test]
+fn when_the_manager_dies_all_ranks_end_with_an_error_and_do_not_hang() {
+    everybody_hears_of("manager");
+}
+
+#[test]
+fn a_plan_runs_on_a_fabric_as_a_library_call() {
+    let (mut fabric, mut plan) = busy_fabric("star-2", 2);
+    plan.cases[0].iterations = 2;
+    let mut rows = Vec::new();
+    run(&mut fabric, &plan, |row| rows.push(row)).unwrap();
+    assert_eq!(rows.len(), 1);
+    assert_eq!(rows[0].wrong, 0);
+}

@@ -1,0 +1,13 @@
+//! The committed corpus of the fuzz target `roce_host`, put through the same check on stable Rust.
+
+#![allow(unreachable_pub, reason = "the checks are shared with the crate of the fuzz targets")]
+
+#[path = "../../../../fuzz/checks/replay.rs"]
+mod replay;
+#[path = "../../../../fuzz/checks/roce_host.rs"]
+mod roce_host;
+
+#[test]
+fn the_seeds_pass() {
+    replay::replay("roce_host", roce_host::check);
+}

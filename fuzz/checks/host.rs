@@ -1,0 +1,226 @@
+//! Any sequence of collectives, frames, time-outs and transmit slots at a rank, with CommLib or a host collective above its queue
+//! pairs: no panic, invariants after each step, and every collective ends at most once and gives its buffers back.
+
+#[path = "harness.rs"]
+mod harness;
+
+use harness::{Input, MAX_EVENTS, MTU, Peer, Record, deliver, fire, transmit};
+use quincunx_collective::{Collective, Numbers, Payload, Rank};
+use quincunx_engine::verbs::QpIndex;
+use quincunx_engine::{Engine, PortId};
+use quincunx_epic::{CommLib, CommLibConfig, ControlMessage, GroupId, Pattern};
+use quincunx_nodes::{Host, HostCommand, HostEvent, HostGroup, Programs};
+use quincunx_ring::{Algorithm, Config, HostProgram};
+use quincunx_roce::{QueuePairConfig, Reliability};
+use quincunx_units::{ByteCount, Duration, Instant};
+use quincunx_wire::{Aeth, Endpoint, Operation, Position, Psn, QpNumber, RoceHeader, Syndrome};
+use std::net::Ipv4Addr;
+
+type Node = Host<Numbers, Programs>;
+
+const PORT: PortId = PortId(0);
+const GROUP: GroupId = GroupId(1);
+const FIRST: Psn = Psn::new(0xff_fffd);
+const HOST: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
+
+/// A rank under test, and what its owner knows of it.
+struct Bench {
+    node: Node,
+    out: Record<Node>,
+    group: HostGroup<Programs>,
+    peers: Vec<Peer>,
+    ranks: u16,
+    /// Lengths of the buffers of the collective that runs.
+    running: Option<[usize; 2]>,
+}
+
+/// Panics if `bytes` show a fault.
+pub fn check(bytes: &[u8]) {
+    let mut input = Input(bytes);
+    let (group, ranks) = group(&mut input);
+    let Ok(node) = Node::new(());
+    let peers = vec![Peer::new(FIRST); group.queue_pairs.len()];
+    let mut bench = Bench { node, out: Record::default(), group, peers, ranks, running: None };
+    bench.command(HostCommand::Install(Box::new(bench.group.clone())));
+    for _ in 0..MAX_EVENTS {
+        if input.is_empty() {
+            break;
+        }
+        bench.event(&mut input);
+        bench.settle();
+    }
+    bench.command(HostCommand::Remove(GROUP));
+    bench.settle();
+    assert_eq!(bench.running, None, "a collective outlived its group");
+    assert!(bench.out.armed.is_empty(), "timers of a removed group run: {:?}", bench.out.armed);
+}
+
+/// A rank's place in a group of two to four: its program and a queue pair to each peer, the first one also EPIC's to the switch.
+fn group(input: &mut Input<'_>) -> (HostGroup<Programs>, u16) {
+    let kind = input.below(5);
+    let ranks = 2 + u16::from(input.below(3));
+    let rank = Rank(u16::from(input.byte()) % ranks);
+    let (message, window) = (1 + u32::from(input.below(3)), 1 + u32::from(input.below(3)));
+    let epic = CommLibConfig { ranks, rank, mtu: MTU, message, window, synchronize_psn: kind == 0 };
+    let (program, count) = match kind {
+        0 | 1 => (Programs::CommLib(CommLib::new(epic).expect("a valid set-up")), 1),
+        _ => {
+            let algorithm = [Algorithm::Ring, Algorithm::Tree, Algorithm::Direct][usize::from(kind - 2)];
+            let others = (0..ranks).filter(|other| *other != rank.0).collect::<Vec<_>>();
+            let line =
+                |peer: u16| others.iter().position(|other| *other == peer).map(|index| QpIndex(index as u16));
+            let config = Config {
+                chunk: ByteCount::new(u64::from(message) * MTU as u64),
+                window: window as u16 + 1,
+                ..Config::new(algorithm, rank, (0..ranks).map(line).collect())
+            };
+            (Programs::Host(HostProgram::new(&config).expect("a valid set-up")), others.len())
+        }
+    };
+    let queue_pair = |index: usize| QueuePairConfig {
+        local: Endpoint { ip: HOST, qp: QpNumber::new(0x100 + index as u32) },
+        remote: Endpoint { ip: Ipv4Addr::new(10, 0, 1, index as u8 + 1), qp: QpNumber::new(0x11) },
+        mtu: MTU,
+        send_psn: FIRST,
+        expected_psn: FIRST,
+        acknowledge_every: message,
+        retry_timeout: Duration::from_micros(300),
+        retry_count: 3,
+        rnr_timer: 1,
+        rnr_retry_count: 3,
+        max_outstanding_packets: message * window,
+        source_port: 4791,
+        reliability: Reliability::GoBackN,
+    };
+    let queue_pairs = (0..count).map(|index| (PORT, queue_pair(index))).collect();
+    (HostGroup { group: GROUP, queue_pairs, program }, ranks)
+}
+
+impl Bench {
+    fn command(&mut self, command: HostCommand<Numbers, Programs>) {
+        self.node.handle_command(Instant::ZERO, command, &mut self.out).expect("the owner does as it should");
+    }
+
+    /// Takes what the node said.
+    fn settle(&mut self) {
+        self.node.assert_invariants();
+        assert!(
+            self.out.frames.len() <= self.peers.len() + 4,
+            "{} frames in one step",
+            self.out.frames.len()
+        );
+        for (header, _) in self.out.frames.drain(..) {
+            let mut remotes = self.group.queue_pairs.iter().map(|(_, config)| config.remote);
+            let peer = remotes
+                .position(|remote| (remote.ip, remote.qp) == (header.destination, header.destination_qp));
+            self.peers[peer.expect("frames go to peers")].hear(&header);
+        }
+        for HostEvent::Finished { input, output, outcome, .. } in self.out.events.drain(..) {
+            let lengths = self.running.take().expect("a collective ends once");
+            assert_eq!([input.length(), output.length()], lengths, "other buffers came back: {outcome:?}");
+        }
+    }
+
+    fn event(&mut self, input: &mut Input<'_>) {
+        let code = input.below(10);
+        let index = usize::from(input.below(self.peers.len() as u8));
+        let QueuePairConfig { local, remote, .. } = self.group.queue_pairs[index].1;
+        let peer = &mut self.peers[index];
+        let mut header = RoceHeader::new(remote.ip, local.ip, local.qp, peer.next, Operation::WriteMiddle);
+        let (node, out) = (&mut self.node, &mut self.out);
+        match code {
+            // A collective.
+            0 => self.start(input),
+            // A control message.
+            1 => {
+                let reduction = input.reduction();
+                let root = Rank(u16::from(input.below(self.ranks as u8)));
+                let pattern = match input.below(4) {
+                    0 | 1 => Pattern::AllReduce,
+                    2 => Pattern::Reduce { root },
+                    _ => Pattern::Broadcast { root },
+                };
+                let message = ControlMessage { pattern, reduction, data_packets: u16::from(input.below(9)) };
+                header.operation = Operation::SendOnlyImmediate(message.encode());
+                header.acknowledge_request = true;
+                peer.sent(header.psn);
+                deliver(node, PORT, &header, &Numbers::zeroed(0), out);
+            }
+            // A message of some packets in order, with a small number or none.
+            2 | 3 => {
+                let packets = 1 + input.below(3);
+                let immediate = match input.byte() {
+                    0..128 => None,
+                    told @ 128..192 => Some(u32::from(told - 128)),
+                    only_tells => Some(1 << 31 | u32::from(only_tells - 192)),
+                };
+                for packet in 0..packets {
+                    header.operation = match (packet == 0, packet + 1 == packets, immediate) {
+                        (true, true, None) => Operation::Send(Position::Only),
+                        (true, true, Some(immediate)) => Operation::SendOnlyImmediate(immediate),
+                        (true, false, _) => Operation::Send(Position::First),
+                        (false, true, None) => Operation::Send(Position::Last),
+                        (false, true, Some(immediate)) => Operation::SendLastImmediate(immediate),
+                        (false, false, _) => Operation::Send(Position::Middle),
+                    };
+                    header.psn = peer.next;
+                    header.acknowledge_request = packet + 1 == packets;
+                    peer.sent(header.psn);
+                    let empty = packets == 1 && immediate.is_some_and(|immediate| immediate >> 31 == 1);
+                    deliver(node, PORT, &header, &Numbers::zeroed(if empty { 0 } else { MTU }), out);
+                }
+            }
+            // Any request.
+            4 => {
+                let immediate = u32::from_be_bytes([input.byte(), input.byte(), input.byte(), input.byte()]);
+                header.operation = input.request(immediate);
+                header.psn = input.psn_near(header.psn);
+                header.acknowledge_request = input.flag();
+                peer.sent(header.psn);
+                let payload = Numbers::zeroed(input.length());
+                deliver(node, PORT, &header, &payload, out);
+            }
+            // An acknowledge of what has arrived.
+            5 => {
+                header.psn = peer.newest;
+                header.operation =
+                    Operation::Acknowledge(Aeth { syndrome: Syndrome::Ack(31), message_sequence: 0 });
+                deliver(node, PORT, &header, &Numbers::zeroed(0), out);
+            }
+            // Any acknowledge.
+            6 => {
+                header.psn = input.psn_near(peer.newest);
+                header.operation = input.acknowledge();
+                deliver(node, PORT, &header, &Numbers::zeroed(0), out);
+            }
+            7 => fire(node, input.byte(), out),
+            8 => transmit(node, PORT, input.below(4), out),
+            _ if input.byte() == 0 => {
+                self.command(HostCommand::Remove(GROUP));
+                self.settle();
+                self.peers.fill(Peer::new(FIRST));
+                self.command(HostCommand::Install(Box::new(self.group.clone())));
+            }
+            _ => {}
+        }
+    }
+
+    /// Starts a collective of a few packets; one that runs already, or a group that has failed, refuses it.
+    fn start(&mut self, input: &mut Input<'_>) {
+        let (collective, reduction) = (input.collective(self.ranks), input.reduction());
+        let (length, ranks) = (4 * usize::from(input.below(24)), usize::from(self.ranks));
+        let lengths = match collective {
+            Collective::Barrier => [0, 0],
+            Collective::ReduceScatter => [length * ranks, length],
+            Collective::AllGather => [length, length * ranks],
+            _ => [length, length],
+        };
+        let [input, output] = lengths.map(Numbers::zeroed);
+        let start = HostCommand::Start { group: GROUP, collective, reduction, input, output };
+        let done = self.node.handle_command(Instant::ZERO, start, &mut self.out);
+        if done.is_ok() {
+            assert_eq!(self.running, None, "two collectives run");
+            self.running = Some(lengths);
+        }
+    }
+}

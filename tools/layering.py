@@ -1,0 +1,130 @@
+#!/usr/bin/env python3
+"""Checks that rooms import downward only, and that state machines stay free of the world.
+
+Reads the manifests and sources of the workspace: `python3 tools/layering.py [ROOT]`. Prints one line for each fault and
+exits with status 1 if there is one. Needs Python 3.11, nothing else.
+"""
+
+import re
+import sys
+import tomllib
+from pathlib import Path
+
+PREFIX = "quincunx-"
+
+BASE = {"units", "wire", "collective", "fabric"}
+PROTOCOLS = {"roce", "epic", "ring"}
+MANAGED = BASE | {"engine", "nodes", "control", "control-grpc", "driver-net"} | PROTOCOLS
+
+# Who may import whom, from the bottom up. A new room gets a line here. That engines are not in each other's sets, nor
+# drivers, nor anything above itself, is the point.
+MAY_IMPORT: dict[str, set[str]] = {
+    "units": set(),
+    "wire": set(),
+    "collective": {"units"},
+    "fabric": {"units", "collective"},
+    "engine": {"units", "collective"},
+    **{protocol: BASE | {"engine"} for protocol in PROTOCOLS},
+    "nodes": BASE | {"engine"} | PROTOCOLS,
+    "control": BASE,
+    # Drivers know no protocol: what a frame is, their owner says.
+    "driver-net": {"units", "collective", "engine"},
+    "control-grpc": BASE | {"control"},
+    "runtime": MANAGED,
+    "perf": MANAGED | {"runtime"},
+    "cli": MANAGED | {"runtime", "perf"},
+}
+
+# Rooms of pure state machines and data: `no_std`, so that a driver, a simulator and a checker can run the same code.
+PURE = BASE | {"engine", "nodes", "control"} | PROTOCOLS
+
+# What none of them may name, and what to use instead. `no_std` alone would let `extern crate std` in.
+WORLD = [
+    (re.compile(r"\bstd::time\b"), "take `now` as an argument; time is quincunx_units'"),
+    (re.compile(r"\bstd::net\b"), "take frames as arguments; addresses are core::net's"),
+    (re.compile(r"\bstd::thread\b"), "leave threads to the drivers"),
+    (re.compile(r"\bstd::(env|fs|io|process)\b"), "leave the world to the rooms above"),
+    (re.compile(r"\bHash(Map|Set)\b"), "use BTreeMap or BTreeSet: their order is the same in every run"),
+    (re.compile(r"\b(rand|getrandom)::"), "let the driver hold the seed"),
+]
+
+COMMENT = re.compile(r"//.*$")
+
+
+def fault(expected: str, found: str, where: object, remedy: str) -> str:
+    """One line: what was expected, what was found, where, and what to do."""
+    return f"{where}: expected {expected}, found {found}; {remedy}"
+
+
+def members(root: Path) -> list[Path]:
+    """Folders of the workspace's rooms."""
+    with (root / "Cargo.toml").open("rb") as file:
+        patterns = tomllib.load(file)["workspace"]["members"]
+    return sorted(folder for pattern in patterns for folder in root.glob(pattern))
+
+
+def imports(manifest: dict) -> set[str]:
+    """Rooms that a manifest names, in dependencies of any kind, for any target."""
+    kinds = ("dependencies", "dev-dependencies", "build-dependencies")
+    tables = [manifest, *manifest.get("target", {}).values()]
+    names = set()
+    for table in tables:
+        for kind in kinds:
+            for key, value in table.get(kind, {}).items():
+                names.add(value.get("package", key) if isinstance(value, dict) else key)
+    return {name.removeprefix(PREFIX) for name in names if name.startswith(PREFIX)}
+
+
+def import_faults(room: str, found: set[str], where: Path) -> list[str]:
+    """What is wrong with the imports of `room`."""
+    if room not in MAY_IMPORT:
+        remedy = "add a line for it to MAY_IMPORT in tools/layering.py, and a row in ARCHITECTURE.md"
+        return [fault("a room with a place among the layers", room, where, remedy)]
+    allowed = MAY_IMPORT[room]
+    expected = "imports of " + ", ".join(sorted(allowed)) if allowed else "no imports of other rooms"
+    remedy = "move what both need down a layer, or join them in a room above"
+    return [fault(expected, other, where, remedy) for other in sorted(found - allowed)]
+
+
+def source_faults(folder: Path) -> list[str]:
+    """What is wrong with the sources of a room of pure state machines."""
+    faults = []
+    library = folder / "src" / "lib.rs"
+    if not re.search(r"^#!\[no_std\]", library.read_text(encoding="utf-8"), re.MULTILINE):
+        remedy = "add it: that nothing here touches the world is then proved by the compiler"
+        faults.append(fault("#![no_std]", "a library with std", library, remedy))
+    for source in sorted((folder / "src").rglob("*.rs")):
+        for number, line in enumerate(source.read_text(encoding="utf-8").splitlines(), 1):
+            code = COMMENT.sub("", line)
+            for pattern, remedy in WORLD:
+                if match := pattern.search(code):
+                    faults.append(fault("a state machine without the world", match[0], f"{source}:{number}", remedy))
+    return faults
+
+
+def check(root: Path) -> tuple[int, list[str]]:
+    """Checks the workspace at `root`: how many rooms, and the faults in a line each."""
+    rooms = members(root)
+    faults = []
+    for folder in rooms:
+        path = folder / "Cargo.toml"
+        with path.open("rb") as file:
+            manifest = tomllib.load(file)
+        room = manifest["package"]["name"].removeprefix(PREFIX)
+        faults += import_faults(room, imports(manifest), path.relative_to(root))
+        if room in PURE:
+            faults += source_faults(folder)
+    return len(rooms), [line.replace(f"{root}/", "") for line in faults]
+
+
+def main(arguments: list[str]) -> int:
+    root = Path(arguments[0]) if arguments else Path(__file__).resolve().parent.parent
+    rooms, faults = check(root)
+    for line in faults:
+        print(line)
+    print(f"layering: {rooms} rooms, {len(faults)} faults")
+    return 1 if faults else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
