@@ -24,13 +24,13 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 
 /// Datagrams taken from the kernel at once; each may hold 64 frames.
-const RECEIVE_BATCH: usize = 16;
+const RECEIVE_BATCH: usize = 4;
 
 /// Transmit slots offered in a turn, all ports together: the next receive is never further away than that.
 const TRANSMIT_BUDGET: usize = 128;
 
 /// Bytes of frames that may wait to be handed to the kernel.
-const SEND_ARENA: usize = 4 << 20;
+const SEND_ARENA: usize = 1 << 20;
 
 /// A wait at least this long may begin with a blocking receive, which overstays its time-out by some ticks of the kernel.
 const BLOCKING_MARGIN: Duration = Duration::from_millis(10);
