@@ -28,6 +28,8 @@ pub struct Emitted {
     pub destination: SocketAddrV4,
     /// IP type-of-service byte.
     pub tos: u8,
+    /// Later frames for the same destination may pass this one: then it travels at the end of their datagram.
+    pub may_wait: bool,
 }
 
 /// Bytes to frame and back. One is made for each node, so it may hold the node's tables (which peer is which port).

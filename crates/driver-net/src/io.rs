@@ -111,7 +111,7 @@ impl<E: Engine, C: Codec<E>, T: Transport> Io<E, C, T> {
             return;
         };
         let emitted = emit(&mut self.codec, space);
-        let bytes = self.outbox.commit(emitted.length, emitted.destination, emitted.tos);
+        let bytes = self.outbox.commit(emitted.length, emitted.destination, emitted.tos, emitted.may_wait);
         if let Some(observer) = &mut self.observer {
             let datagram = Datagram {
                 source: self.transport.local(),

@@ -28,6 +28,10 @@ pub(crate) struct Batch {
     frames: usize,
     length: usize,
     pieces: Vec<Range<usize>>,
+    /// The last piece is a short frame that lets the others pass.
+    has_tail: bool,
+    /// The only frame so far may be passed by later ones.
+    may_wait: bool,
 }
 
 impl Batch {
@@ -64,18 +68,38 @@ impl Batch {
             && self.tos == tos
             && self.frames < max_frames
             && 0 < length
-            && length <= self.segment
-            && self.length == self.frames * self.segment
             && self.length + length <= MAX_DATAGRAM
+            && (self.fits(length) || self.can_wait_for(length))
+    }
+
+    /// Whether the batch goes on with a frame of `length` bytes: equally long, or shorter and the last.
+    fn fits(&self, length: usize) -> bool {
+        if self.has_tail { length == self.segment } else { length <= self.segment && self.is_even() }
+    }
+
+    /// Whether all frames so far are equally long.
+    fn is_even(&self) -> bool {
+        self.length == self.frames * self.segment
+    }
+
+    /// Whether the only frame so far can be the short last one behind longer frames.
+    fn can_wait_for(&self, length: usize) -> bool {
+        self.may_wait && self.frames == 1 && !self.has_tail && length > self.segment
     }
 
     fn append(&mut self, bytes: Range<usize>) {
+        if self.can_wait_for(bytes.len()) {
+            self.has_tail = true;
+            self.segment = bytes.len();
+        }
         self.frames += 1;
         self.length += bytes.len();
+        let tail = if self.has_tail { self.pieces.pop() } else { None };
         match self.pieces.last_mut() {
             Some(last) if last.end == bytes.start => last.end = bytes.end,
             _ => self.pieces.push(bytes),
         }
+        self.pieces.extend(tail);
     }
 }
 
@@ -125,8 +149,15 @@ impl Outbox {
         self.arena.get_mut(self.used..self.used.checked_add(length)?)
     }
 
-    /// The first `length` bytes of what was reserved are a frame for `destination`. Returns them.
-    pub(crate) fn commit(&mut self, length: usize, destination: SocketAddrV4, tos: u8) -> &[u8] {
+    /// The first `length` bytes of what was reserved are a frame for `destination`, which later ones for the same
+    /// destination may pass if it `may_wait`. Returns them.
+    pub(crate) fn commit(
+        &mut self,
+        length: usize,
+        destination: SocketAddrV4,
+        tos: u8,
+        may_wait: bool,
+    ) -> &[u8] {
         let bytes = self.used..self.used + length;
         self.used = bytes.end;
         let same = |batch: &Batch| batch.destination == destination && batch.tos == tos;
@@ -135,12 +166,16 @@ impl Outbox {
             Some(at) if self.batches[self.open[at]].accepts(destination, tos, length, self.max_frames) => {
                 self.batches[self.open[at]].append(bytes.clone());
             }
-            Some(at) => self.open[at] = self.begin(destination, tos, bytes.clone()),
+            Some(at) => {
+                self.open[at] = self.begin(destination, tos, bytes.clone());
+                self.batches[self.open[at]].may_wait = may_wait;
+            }
             None => {
                 if self.open.len() == MAX_OPEN {
                     self.open.remove(0);
                 }
                 let index = self.begin(destination, tos, bytes.clone());
+                self.batches[index].may_wait = may_wait;
                 self.open.push(index);
             }
         }
@@ -200,6 +235,8 @@ impl Outbox {
                 frames: 0,
                 length: 0,
                 pieces: Vec::new(),
+                has_tail: false,
+                may_wait: false,
             });
         }
         let batch = &mut self.batches[index];
@@ -209,6 +246,8 @@ impl Outbox {
         batch.frames = 0;
         batch.length = 0;
         batch.pieces.clear();
+        batch.has_tail = false;
+        batch.may_wait = false;
         batch.append(bytes);
         index
     }

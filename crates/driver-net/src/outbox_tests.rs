@@ -10,7 +10,7 @@ fn to(host: u8) -> SocketAddrV4 {
 
 fn put(outbox: &mut Outbox, host: u8, tos: u8, bytes: &[u8]) {
     outbox.reserve(bytes.len()).expect("room for a small frame")[..bytes.len()].copy_from_slice(bytes);
-    outbox.commit(bytes.len(), to(host), tos);
+    outbox.commit(bytes.len(), to(host), tos, false);
 }
 
 /// (destination, frames, bytes) of each unsent batch.
@@ -66,6 +66,29 @@ fn a_batch_never_outgrows_a_datagram() {
     let (_, batches) = outbox.unsent();
     assert!(batches.iter().all(|batch| batch.length() <= MAX_DATAGRAM));
     assert_eq!(batches.iter().map(Batch::frames).sum::<usize>(), 64);
+}
+
+#[test]
+fn a_short_frame_that_may_wait_travels_behind_longer_ones() {
+    let mut outbox = Outbox::new(1024, 64);
+    outbox.reserve(1).expect("room")[0] = b'a';
+    outbox.commit(1, to(1), 0, true);
+    for frame in [&b"11"[..], b"22", b"33"] {
+        put(&mut outbox, 1, 0, frame);
+    }
+    // What comes after the last is a datagram of its own, also when it is as short.
+    put(&mut outbox, 1, 0, b"b");
+    let batches: Vec<_> = shape(&outbox).into_iter().map(|batch| batch.2).collect();
+    assert_eq!(batches, [b"112233a".to_vec(), b"b".to_vec()]);
+}
+
+#[test]
+fn a_short_frame_that_may_not_wait_goes_first() {
+    let mut outbox = Outbox::new(1024, 64);
+    put(&mut outbox, 1, 0, b"a");
+    put(&mut outbox, 1, 0, b"11");
+    let batches: Vec<_> = shape(&outbox).into_iter().map(|batch| batch.2).collect();
+    assert_eq!(batches, [b"a".to_vec(), b"11".to_vec()]);
 }
 
 #[test]

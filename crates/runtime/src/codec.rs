@@ -4,8 +4,8 @@ use quincunx_collective::{Numbers, Payload};
 use quincunx_driver_net::{Codec, Datagram, Emitted, Parsed};
 use quincunx_engine::{Engine, Frame, PortId};
 use quincunx_wire::{
-    ParseError, RoceHeader, SharedPayload, UdpPath, emit_datagram, emit_shared_datagram,
-    parse_identified_datagram,
+    Aeth, Operation, ParseError, RoceHeader, SharedPayload, Syndrome, UdpPath, emit_datagram,
+    emit_shared_datagram, parse_identified_datagram,
 };
 use std::net::SocketAddrV4;
 
@@ -71,5 +71,7 @@ fn emitted(header: &RoceHeader, length: usize) -> Emitted {
         length,
         destination: SocketAddrV4::new(header.destination, ROCE_PORT),
         tos: header.traffic_class,
+        // Requests must stay in order, and a NAK wants to be early; an ACK only has to come.
+        may_wait: matches!(header.operation, Operation::Acknowledge(Aeth { syndrome: Syndrome::Ack(_), .. })),
     }
 }
