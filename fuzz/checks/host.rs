@@ -89,6 +89,7 @@ fn group(input: &mut Input<'_>) -> (HostGroup<Programs>, u16) {
         rnr_timer: 1,
         rnr_retry_count: 3,
         max_outstanding_packets: message * window,
+        remote_write: false,
         source_port: 4791,
         reliability: Reliability::GoBackN,
     };

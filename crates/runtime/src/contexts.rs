@@ -113,6 +113,8 @@ fn queue_pair(context: &RankContext, queue_pair: &QueuePairContext) -> QueuePair
         rnr_timer: RNR_TIMER,
         rnr_retry_count: INFINITE_RNR_RETRIES,
         max_outstanding_packets: parameters.window_packets(),
+        // All programs exchange Sends; vectors are nobody else's to write to.
+        remote_write: false,
         source_port: ROCE_PORT,
         reliability: Reliability::GoBackN,
     }

@@ -8,8 +8,9 @@
 //! connection on both sides. Congestion notifications are counted and nothing else.
 //!
 //! # Where the architecture leaves a choice
-//! - A Write's remote key is the number of the region, its virtual address the offset in the region, in bytes. Every
-//!   registered region is open to the peer's Writes: a node registers only what a collective gives away.
+//! - A Write's remote key is the number of the region, its virtual address the offset in the region, in bytes. A
+//!   queue pair with `remote_write` opens every registered region to its peer; without, all Writes are refused with NAK
+//!   "remote access", which ends the connection.
 //! - A duplicate request is acknowledged again whether it asks for that or not: the sooner the requester, which has gone
 //!   back too far, learns where to go on, the better.
 //! - "Receiver not ready" silences "sequence error" until the packet comes again: the packets behind it are on the wire.

@@ -66,6 +66,7 @@ fn play(
         rnr_timer: 12,
         rnr_retry_count: 7,
         max_outstanding_packets: 64,
+        remote_write: true,
         source_port: 49_152,
         reliability: Reliability::GoBackN,
     };

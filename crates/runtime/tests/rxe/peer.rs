@@ -97,6 +97,7 @@ pub(crate) fn open(loss: bool, local: Endpoint, psn: Psn, remote: Endpoint, expe
         rnr_retry_count: INFINITE_RNR_RETRIES,
         max_outstanding_packets: 64,
         // What the transport sends from.
+        remote_write: true,
         source_port: ROCE_PORT,
         reliability: Reliability::GoBackN,
     };
