@@ -90,7 +90,6 @@ fn group(input: &mut Input<'_>) -> (HostGroup<Programs>, u16) {
         rnr_retry_count: 3,
         max_outstanding_packets: message * window,
         remote_write: false,
-        source_port: 4791,
         reliability: Reliability::GoBackN,
     };
     let queue_pairs = (0..count).map(|index| (PORT, queue_pair(index))).collect();

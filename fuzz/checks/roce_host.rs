@@ -65,7 +65,6 @@ pub fn check(bytes: &[u8]) {
         rnr_retry_count: input.below(8),
         max_outstanding_packets: 1 + u32::from(input.below(6)),
         remote_write: true,
-        source_port: 4791,
         reliability: Reliability::GoBackN,
     };
     let mut host = Host::new(config).expect("a valid set-up");

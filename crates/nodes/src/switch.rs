@@ -172,7 +172,6 @@ fn queue_pair(config: &GroupConfig, edge: &quincunx_epic::EdgeConfig) -> QueuePa
         max_outstanding_packets: config.window,
         // Neighbours send into posted receive buffers; the pipes are none of their business.
         remote_write: false,
-        source_port: 4791,
         reliability: Reliability::GoBackN,
     }
 }

@@ -8,8 +8,6 @@ use quincunx_nodes::{HostGroup, Programs};
 use quincunx_ring::{Algorithm, Config, HostProgram};
 use quincunx_roce::{INFINITE_RNR_RETRIES, QueuePairConfig, Reliability};
 
-use crate::codec::ROCE_PORT;
-
 /// The only port of a node on one socket.
 const PORT: PortId = PortId(0);
 
@@ -115,7 +113,6 @@ fn queue_pair(context: &RankContext, queue_pair: &QueuePairContext) -> QueuePair
         max_outstanding_packets: parameters.window_packets(),
         // All programs exchange Sends; vectors are nobody else's to write to.
         remote_write: false,
-        source_port: ROCE_PORT,
         reliability: Reliability::GoBackN,
     }
 }

@@ -82,7 +82,6 @@ fn end<P: Payload>(local: Endpoint, remote: Endpoint, mtu: usize) -> End<P> {
         rnr_retry_count: 7,
         max_outstanding_packets: 64,
         remote_write: true,
-        source_port: 49_152,
         reliability: Reliability::GoBackN,
     };
     let mut memory = Memory::default();

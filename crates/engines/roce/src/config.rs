@@ -49,8 +49,6 @@ pub struct QueuePairConfig {
     pub max_outstanding_packets: u32,
     /// Whether the peer may write to any registered region; if not, its Writes are refused.
     pub remote_write: bool,
-    /// UDP source port of the frames: entropy for load balancing.
-    pub source_port: u16,
     /// How lost packets are sent again.
     pub reliability: Reliability,
 }

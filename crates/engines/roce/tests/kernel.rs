@@ -67,7 +67,6 @@ fn play(
         rnr_retry_count: 7,
         max_outstanding_packets: 64,
         remote_write: true,
-        source_port: 49_152,
         reliability: Reliability::GoBackN,
     };
     let mut bench = common::bench::Bench::new(config);

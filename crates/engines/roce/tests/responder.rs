@@ -100,7 +100,7 @@ fn answers_carry_the_addresses_of_the_connection() {
     bench.asking_frame(psn(0), ONLY, &[]);
     let (header, payload) = &bench.out.frames[0];
     assert_eq!((header.source, header.destination), (ALICE.ip, BOB.ip));
-    assert_eq!((header.destination_qp, header.source_port), (BOB.qp, 50_000));
+    assert_eq!((header.destination_qp, header.source_port), (BOB.qp, 4791));
     assert!(payload.is_empty() && !header.acknowledge_request);
 }
 

@@ -285,7 +285,6 @@ impl Network {
                 rnr_retry_count: quincunx_roce::INFINITE_RNR_RETRIES,
                 max_outstanding_packets: setup.message * setup.window,
                 remote_write: false,
-                source_port: 4791,
                 reliability: Reliability::GoBackN,
             };
             let group = HostGroup {

@@ -98,7 +98,6 @@ pub(crate) fn open(loss: bool, local: Endpoint, psn: Psn, remote: Endpoint, expe
         max_outstanding_packets: 64,
         // What the transport sends from.
         remote_write: true,
-        source_port: ROCE_PORT,
         reliability: Reliability::GoBackN,
     };
     let engine = RoceHost::new(config).expect("a valid set-up");

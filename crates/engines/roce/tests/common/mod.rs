@@ -88,7 +88,6 @@ pub fn alice() -> QueuePairConfig {
         rnr_retry_count: 2,
         max_outstanding_packets: 4,
         remote_write: true,
-        source_port: 50_000,
         reliability: Reliability::GoBackN,
     }
 }
