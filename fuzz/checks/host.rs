@@ -89,7 +89,7 @@ fn group(input: &mut Input<'_>) -> (HostGroup<Programs>, u16) {
         rnr_timer: 1,
         rnr_retry_count: 3,
         max_outstanding_packets: message * window,
-        source_port: 4791,
+        remote_write: false,
         reliability: Reliability::GoBackN,
     };
     let queue_pairs = (0..count).map(|index| (PORT, queue_pair(index))).collect();

@@ -64,7 +64,7 @@ pub fn check(bytes: &[u8]) {
         rnr_timer: 1,
         rnr_retry_count: input.below(8),
         max_outstanding_packets: 1 + u32::from(input.below(6)),
-        source_port: 4791,
+        remote_write: true,
         reliability: Reliability::GoBackN,
     };
     let mut host = Host::new(config).expect("a valid set-up");

@@ -14,15 +14,8 @@ use crate::Failure;
 use crate::nodes::Tuning;
 use crate::progress::bar;
 
-/// Bytes of a message, unless asked otherwise, headers included: what one merged datagram holds, so that a message passes
-/// each system call whole.
-const MESSAGE_BYTES: u64 = 65_507;
-
-/// Bytes that a frame adds to its payload between UDP header and end: BTH and ICRC.
-const FRAME_BYTES: u64 = 16;
-
-/// Messages in flight, unless asked otherwise: W.
-const WINDOW: u32 = 4;
+/// Loopback carries datagrams of any size: it is not the link that limits a payload there.
+const LOOPBACK_MTU: u16 = u16::MAX;
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Link {
@@ -82,7 +75,7 @@ pub(crate) struct Perf {
     #[arg(long)]
     message: Option<u32>,
     /// Messages in flight
-    #[arg(long, default_value_t = WINDOW)]
+    #[arg(long, default_value_t = Setup::WINDOW)]
     window: u32,
     /// Timed repetitions [default: as many as move 128 MiB, 5 to 400]
     #[arg(long)]
@@ -167,9 +160,12 @@ impl Perf {
     }
 
     fn plan(&self, switches: usize) -> Plan {
-        let narrow = self.link == Link::Netns && self.mtu < 4200;
-        let payload = self.payload.unwrap_or(if narrow { 1024 } else { 4096 });
-        let message = self.message.unwrap_or((MESSAGE_BYTES / (payload + FRAME_BYTES)).clamp(1, 64) as u32);
+        let link_mtu = match self.link {
+            Link::Udp => LOOPBACK_MTU,
+            Link::Netns => self.mtu,
+        };
+        let payload = self.payload.unwrap_or(Setup::payload_for(link_mtu));
+        let message = self.message.unwrap_or(Setup::message_for(payload));
         let sizes: Vec<u64> = match self.collective {
             Collective::Barrier => vec![0],
             _ => self.sizes.sizes().map(|size| size.bytes()).collect(),

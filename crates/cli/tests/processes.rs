@@ -5,7 +5,7 @@ use quincunx_perf::launch::{Fabric, LinkKind, NodeArguments};
 use quincunx_perf::{Case, Plan, Setup, run};
 use serde_json::Value;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_quincunx");
@@ -143,6 +143,50 @@ fn when_a_switch_dies_all_ranks_end_with_an_error_and_do_not_hang() {
 #[test]
 fn when_the_manager_dies_all_ranks_end_with_an_error_and_do_not_hang() {
     everybody_hears_of("manager");
+}
+
+/// State and parent of a process as the system tells; `None`: there is no such process.
+fn state_and_parent(process: u32) -> Option<(String, u32)> {
+    let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+    // Behind the name, which is in parentheses and may hold anything.
+    let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
+    Some((fields.next()?.into(), fields.next()?.parse().ok()?))
+}
+
+fn children_of(parent: u32) -> Vec<u32> {
+    let processes = std::fs::read_dir("/proc").expect("a system with /proc");
+    let numbers = processes.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
+    numbers.filter(|&process| state_and_parent(process).is_some_and(|(_, of)| of == parent)).collect()
+}
+
+/// Whether it runs: one that has ended and that nobody has waited for does not.
+fn is_running(process: u32) -> bool {
+    state_and_parent(process).is_some_and(|(state, _)| state != "Z")
+}
+
+/// Waits until something holds, for as long as a busy machine may take.
+fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !holds() {
+        assert!(start.elapsed() < Duration::from_secs(20), "{what}: not in 20 s");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn a_killed_perf_leaves_no_process_behind() {
+    let mut perf = Command::new(PROGRAM)
+        .args("perf all_reduce --ranks 2 --sizes 1MiB --iterations 100000".split_whitespace())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("the program is there");
+    // A manager, a switch and two ranks.
+    eventually("four processes", || children_of(perf.id()).len() == 4);
+    let children = children_of(perf.id());
+    perf.kill().expect("it runs");
+    perf.wait().expect("it is ours");
+    eventually("an end of all", || !children.iter().any(|&child| is_running(child)));
 }
 
 #[test]

@@ -128,7 +128,7 @@ impl SwitchContext {
 
     /// Bytes of payload and degree buffers that the group takes here (EPIC F.3).
     pub fn memory(&self) -> ByteCount {
-        switch_memory(self.mode, &self.parameters, self.children(), self.parent.is_some())
+        switch_memory(self.mode, &self.parameters, self.edges.len() as u16)
     }
 }
 

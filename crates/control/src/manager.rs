@@ -394,8 +394,7 @@ impl Manager {
     fn admit(&self, mode: Mode, parameters: &GroupParameters, placement: &Placement) -> Result<(), Fallback> {
         for (&id, name) in &placement.names {
             let node = placement.tree.node(id);
-            let (children, has_parent) = (node.child_edges().len() as u16, node.parent_edge().is_some());
-            let needed = switch_memory(mode, parameters, children, has_parent);
+            let needed = switch_memory(mode, parameters, node.edges().len() as u16);
             let free = self.nodes.free_memory(name);
             if free < needed {
                 return Err(Fallback::SwitchMemory { switch: name.clone(), needed, free });

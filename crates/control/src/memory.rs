@@ -16,21 +16,24 @@ pub fn slots(mode: Mode, parameters: &GroupParameters) -> u32 {
     }
 }
 
-/// Bytes of payload and degree buffers at a switch with `children` and perhaps a parent.
+/// Bytes of payload and degree buffers that a switch with `edges` edges takes for a group: exactly what its engine
+/// allocates.
 ///
-/// - Mode-I: a window of messages for each edge and one more: D - 1 to receive, one to aggregate, one to broadcast,
-///   and D counts all edges;
-/// - Mode-II: N packets and their degrees; reproducible, N packets a child;
+/// - Mode-I: a window of messages for each edge and two more, and a degree for each slot of the two pipes. The paper's
+///   formula is (D + 1) windows: D - 1 to receive, one to aggregate, one to broadcast, where D counts all edges. We keep
+///   a receive buffer for every edge, because any of them may be the one that results leave through, and we count the
+///   degrees, as in the other modes;
+/// - Mode-II: N packets and their degrees; reproducible, N packets an edge, because with the root of a collective below
+///   the switch its parent contributes too;
 /// - Mode-III: that for the pipe up, and N packets and degrees for the pipe down.
-pub fn switch_memory(mode: Mode, parameters: &GroupParameters, children: u16, has_parent: bool) -> ByteCount {
-    let packets = u64::from(slots(mode, parameters));
-    let copies = if parameters.reproducible { u64::from(children) } else { 1 };
-    let buffer = |copies| parameters.mtu * packets * copies + ByteCount::new(DEGREE_BYTES * packets);
+pub fn switch_memory(mode: Mode, parameters: &GroupParameters, edges: u16) -> ByteCount {
+    let slots = u64::from(slots(mode, parameters));
+    let edges = u64::from(edges);
+    let degrees = ByteCount::new(DEGREE_BYTES * slots);
+    let copies = if parameters.reproducible { edges } else { 1 };
+    let buffer = |copies| parameters.mtu * slots * copies + degrees;
     match mode {
-        Mode::I => {
-            let degree = u64::from(children) + u64::from(has_parent);
-            parameters.mtu * u64::from(parameters.window_packets()) * (degree + 1)
-        }
+        Mode::I => parameters.mtu * u64::from(parameters.window_packets()) * (edges + 2) + degrees + degrees,
         Mode::II => buffer(copies),
         Mode::III => buffer(copies) + buffer(1),
     }

@@ -20,8 +20,8 @@ fn parameters(reproducible: bool) -> GroupParameters {
     }
 }
 
-fn bytes(mode: Mode, reproducible: bool, children: u16, has_parent: bool) -> u64 {
-    switch_memory(mode, &parameters(reproducible), children, has_parent).bytes()
+fn bytes(mode: Mode, reproducible: bool, edges: u16) -> u64 {
+    switch_memory(mode, &parameters(reproducible), edges).bytes()
 }
 
 #[test]
@@ -41,26 +41,26 @@ fn mode_ii_has_twice_the_window_and_mode_iii_the_window_in_each_pipe() {
 }
 
 #[test]
-fn mode_i_takes_a_window_for_each_edge_and_one_more() {
-    assert_eq!(bytes(Mode::I, false, 3, false), 4 * 8 * PACKET);
-    assert_eq!(bytes(Mode::I, false, 3, true), 5 * 8 * PACKET);
+fn mode_i_takes_a_window_for_each_edge_and_two_more_and_degrees_in_two_pipes() {
+    assert_eq!(bytes(Mode::I, false, 3), 5 * 8 * PACKET + 2 * 4 * DEGREE);
+    assert_eq!(bytes(Mode::I, false, 4), 6 * 8 * PACKET + 2 * 4 * DEGREE);
 }
 
 #[test]
 fn mode_ii_takes_packets_and_degrees() {
-    assert_eq!(bytes(Mode::II, false, 3, true), 16 * (PACKET + DEGREE));
+    assert_eq!(bytes(Mode::II, false, 4), 16 * (PACKET + DEGREE));
 }
 
 #[test]
 fn mode_iii_takes_packets_and_degrees_in_two_pipes() {
-    assert_eq!(bytes(Mode::III, false, 3, true), 2 * 8 * (PACKET + DEGREE));
+    assert_eq!(bytes(Mode::III, false, 4), 2 * 8 * (PACKET + DEGREE));
 }
 
 #[test]
-fn reproducible_keeps_the_packets_of_each_child() {
-    assert_eq!(bytes(Mode::II, true, 3, true), 16 * (3 * PACKET + DEGREE));
-    assert_eq!(bytes(Mode::III, true, 3, true), 8 * (3 * PACKET + DEGREE) + 8 * (PACKET + DEGREE));
-    assert_eq!(bytes(Mode::I, true, 3, true), bytes(Mode::I, false, 3, true));
+fn reproducible_keeps_the_packets_of_each_edge() {
+    assert_eq!(bytes(Mode::II, true, 4), 16 * (4 * PACKET + DEGREE));
+    assert_eq!(bytes(Mode::III, true, 4), 8 * (4 * PACKET + DEGREE) + 8 * (PACKET + DEGREE));
+    assert_eq!(bytes(Mode::I, true, 4), bytes(Mode::I, false, 4));
 }
 
 #[test]
@@ -68,5 +68,5 @@ fn the_largest_window_does_not_overflow() {
     let mut largest = parameters(true);
     (largest.message_packets, largest.window_messages) = (1 << 22, 1);
     assert_eq!(slots(Mode::II, &largest), 1 << 23);
-    assert!(switch_memory(Mode::II, &largest, u16::MAX, true) > ByteCount::new(1 << 48));
+    assert!(switch_memory(Mode::II, &largest, u16::MAX) > ByteCount::new(1 << 48));
 }

@@ -170,7 +170,8 @@ fn queue_pair(config: &GroupConfig, edge: &quincunx_epic::EdgeConfig) -> QueuePa
         rnr_timer: 1,
         rnr_retry_count: quincunx_roce::INFINITE_RNR_RETRIES,
         max_outstanding_packets: config.window,
-        source_port: 4791,
+        // Neighbours send into posted receive buffers; the pipes are none of their business.
+        remote_write: false,
         reliability: Reliability::GoBackN,
     }
 }

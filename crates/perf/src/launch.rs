@@ -1,13 +1,16 @@
 //! The processes of a run: a manager, switches and ranks, on loopback addresses or in network namespaces. All of them end
-//! when this value is dropped, whatever became of the run.
+//! when this value is dropped, whatever became of the run, and when the process that started them is killed.
 
+use nix::errno::Errno;
+use nix::sys::prctl::set_pdeathsig;
 use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
+use nix::unistd::{Pid, getpid, getppid};
 use quincunx_driver_net::netns::{self, Layout, NetnsError, Place};
 use quincunx_fabric::TreeShape;
 use quincunx_units::BitRate;
 use std::io::{BufRead, BufReader, Write};
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::thread::sleep;
@@ -66,7 +69,7 @@ enum Ground {
 #[derive(Clone, Debug, Default)]
 pub struct NodeArguments(pub Vec<String>);
 
-/// The processes of a run.
+/// The processes of a run. They end with the thread that starts them, too: keep it.
 pub struct Fabric {
     ground: Ground,
     program: PathBuf,
@@ -281,7 +284,21 @@ fn layout(shape: &TreeShape) -> (Vec<Option<usize>>, Vec<usize>) {
     (parents, hosts)
 }
 
+/// Starts a process that is asked to end when the calling thread does: nobody drops a value for a parent that is killed.
+#[expect(
+    unsafe_code,
+    reason = "only a process itself can ask for a signal at its parent's death, between fork and exec"
+)]
 fn spawn(what: &str, command: &mut Command) -> Result<Child, LaunchError> {
+    let parent = getpid();
+    let end_with_parent = move || {
+        set_pdeathsig(Signal::SIGTERM)?;
+        // A parent that died before the request sends no signal any more.
+        if getppid() == parent { Ok(()) } else { Err(Errno::ESRCH.into()) }
+    };
+    // SAFETY: after the fork of a process with threads, the closure may only do what a signal handler may: it makes two
+    // system calls, and neither allocates nor takes a lock.
+    unsafe { command.pre_exec(end_with_parent) };
     command.spawn().map_err(|error| LaunchError::Spawn { what: what.into(), error })
 }
 

@@ -8,8 +8,6 @@ use quincunx_nodes::{HostGroup, Programs};
 use quincunx_ring::{Algorithm, Config, HostProgram};
 use quincunx_roce::{INFINITE_RNR_RETRIES, QueuePairConfig, Reliability};
 
-use crate::codec::ROCE_PORT;
-
 /// The only port of a node on one socket.
 const PORT: PortId = PortId(0);
 
@@ -113,7 +111,8 @@ fn queue_pair(context: &RankContext, queue_pair: &QueuePairContext) -> QueuePair
         rnr_timer: RNR_TIMER,
         rnr_retry_count: INFINITE_RNR_RETRIES,
         max_outstanding_packets: parameters.window_packets(),
-        source_port: ROCE_PORT,
+        // All programs exchange Sends; vectors are nobody else's to write to.
+        remote_write: false,
         reliability: Reliability::GoBackN,
     }
 }

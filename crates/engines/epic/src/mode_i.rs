@@ -14,6 +14,7 @@ use quincunx_engine::verbs::{
 use crate::config::{ConfigError, GroupConfig};
 use crate::control::{ControlMessage, Pattern};
 use crate::invocation::{EdgeSet, Invocation, InvocationTable, LOCAL, Place, Route, edge_bit, edges_of};
+use crate::pipe::DEGREE_BYTES;
 
 /// Why a group on a Mode-I switch has failed.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -162,10 +163,11 @@ impl ModeI {
         Ok(group)
     }
 
-    /// Bytes of the payload and degree buffers: a receive buffer for each edge and the two pipes (EPIC F.3).
+    /// Bytes of the payload and degree buffers (EPIC F.3): a receive buffer for each edge, where the paper keeps one less,
+    /// and the two pipes with their degrees.
     pub fn buffer_bytes(&self) -> usize {
         let messages = self.aggregation.slots.len();
-        messages * self.aggregation.size * (self.peers.len() + 2) + 2 * messages * 4
+        messages * self.aggregation.size * (self.peers.len() + 2) + 2 * messages * DEGREE_BYTES
     }
 
     /// The regions that the group has registered, for their release.

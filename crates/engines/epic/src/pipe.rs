@@ -9,7 +9,7 @@ use quincunx_wire::{Operation, RoceHeader};
 use crate::invocation::{EdgeSet, LOCAL};
 
 /// Bytes of the degree counter that a switch keeps for each slot (EPIC 4.3; F.3 counts payload and degree buffers).
-const DEGREE_BYTES: usize = 4;
+pub(crate) const DEGREE_BYTES: usize = 4;
 
 /// What a slot knows beside its payload. The degree of the paper is the number of bits in `arrived`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]

@@ -81,7 +81,7 @@ fn end<P: Payload>(local: Endpoint, remote: Endpoint, mtu: usize) -> End<P> {
         rnr_timer: 12,
         rnr_retry_count: 7,
         max_outstanding_packets: 64,
-        source_port: 49_152,
+        remote_write: true,
         reliability: Reliability::GoBackN,
     };
     let mut memory = Memory::default();

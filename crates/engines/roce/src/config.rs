@@ -47,8 +47,8 @@ pub struct QueuePairConfig {
     pub rnr_retry_count: u8,
     /// Packets sent and not yet acknowledged, at most.
     pub max_outstanding_packets: u32,
-    /// UDP source port of the frames: entropy for load balancing.
-    pub source_port: u16,
+    /// Whether the peer may write to any registered region; if not, its Writes are refused.
+    pub remote_write: bool,
     /// How lost packets are sent again.
     pub reliability: Reliability,
 }

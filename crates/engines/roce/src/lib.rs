@@ -8,13 +8,16 @@
 //! connection on both sides. Congestion notifications are counted and nothing else.
 //!
 //! # Where the architecture leaves a choice
-//! - A Write's remote key is the number of the region, its virtual address the offset in the region, in bytes. Every
-//!   registered region is open to the peer's Writes: a node registers only what a collective gives away.
+//! - A Write's remote key is the number of the region, its virtual address the offset in the region, in bytes. A
+//!   queue pair with `remote_write` opens every registered region to its peer; without, all Writes are refused with NAK
+//!   "remote access", which ends the connection.
 //! - A duplicate request is acknowledged again whether it asks for that or not: the sooner the requester, which has gone
 //!   back too far, learns where to go on, the better.
 //! - "Receiver not ready" silences "sequence error" until the packet comes again: the packets behind it are on the wire.
 //! - A sequence-error NAK for packets that were acknowledged before makes the requester send all that is outstanding
 //!   again. A peer that was told to use another numbering ([`QueuePair::synchronize`]) may say such a thing.
+//! - Frames leave from UDP port 4791, the one that nodes are bound to: the invariant CRC covers the port, so a frame must
+//!   name the one it is really sent from. Spreading queue pairs over paths by source port would take a socket for each.
 //! - NAKs do not use up the retry budget, which measures silence; any progress restores it.
 //! - The packet that fills the window asks for an acknowledge, so that no choice of `acknowledge_every` and window stalls.
 //!
@@ -53,9 +56,7 @@ const fn count_from(psn: Psn, count: u64) -> u64 {
     count + psn.minus(Psn::from_count(count).value()).value() as u64
 }
 
-/// The header of a frame to the peer.
+/// The header of a frame to the peer. Its UDP source port is 4791.
 fn header_to_remote(config: &QueuePairConfig, psn: Psn, operation: Operation) -> RoceHeader {
-    let mut header = RoceHeader::new(config.local.ip, config.remote.ip, config.remote.qp, psn, operation);
-    header.source_port = config.source_port;
-    header
+    RoceHeader::new(config.local.ip, config.remote.ip, config.remote.qp, psn, operation)
 }

@@ -189,6 +189,8 @@ impl Responder {
         match (request.kind, self.message) {
             (Kind::Send, Message::None) => self.check_send(0, length),
             (Kind::Send, Message::Send { received }) => self.check_send(received, length),
+            // Even of no bytes: the right to write is the connection's, before that to a region.
+            (Kind::Write(_), Message::None) if !config.remote_write => Err(NO_ACCESS),
             (Kind::Write(Some(reth)), Message::None) => {
                 let target = write_target(reth, memory)?;
                 check_write(request, target.length, target, length, memory)

@@ -66,7 +66,7 @@ fn play(
         rnr_timer: 12,
         rnr_retry_count: 7,
         max_outstanding_packets: 64,
-        source_port: 49_152,
+        remote_write: true,
         reliability: Reliability::GoBackN,
     };
     let mut bench = common::bench::Bench::new(config);

@@ -57,7 +57,7 @@ fn frames_carry_the_addresses_of_the_connection() {
     bench.transmit_all();
     let (header, _) = &bench.out.frames[0];
     assert_eq!((header.source, header.destination), (ALICE.ip, BOB.ip));
-    assert_eq!((header.destination_qp, header.source_port), (BOB.qp, 50_000));
+    assert_eq!((header.destination_qp, header.source_port), (BOB.qp, 4791));
 }
 
 #[test]

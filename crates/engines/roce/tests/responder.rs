@@ -100,7 +100,7 @@ fn answers_carry_the_addresses_of_the_connection() {
     bench.asking_frame(psn(0), ONLY, &[]);
     let (header, payload) = &bench.out.frames[0];
     assert_eq!((header.source, header.destination), (ALICE.ip, BOB.ip));
-    assert_eq!((header.destination_qp, header.source_port), (BOB.qp, 50_000));
+    assert_eq!((header.destination_qp, header.source_port), (BOB.qp, 4791));
     assert!(payload.is_empty() && !header.acknowledge_request);
 }
 
@@ -279,6 +279,21 @@ fn a_write_outside_registered_memory_is_refused() {
         assert_eq!(bench.answers(), [(psn(0), REMOTE_ACCESS, 0)]);
         assert_eq!(bench.bytes(region, 16), [0; 16]);
         assert!(bench.qp.has_failed());
+    }
+}
+
+#[test]
+fn without_remote_write_any_write_is_refused_and_nothing_is_written() {
+    for length in [0, 4] {
+        for operation in [Operation::WriteOnly, |reth| Operation::WriteOnlyImmediate(reth, 7)] {
+            let mut bench = Bench::new(QueuePairConfig { remote_write: false, ..alice() });
+            let region = bench.blank(8);
+            bench.qp.post_receive(receive(1, slice(region, 4, 4)), &bench.memory).unwrap();
+            bench.frame(psn(0), operation(reth(region, 0, length)), &[1; MTU][..length as usize]);
+            assert_eq!(bench.answers(), [(psn(0), REMOTE_ACCESS, 0)]);
+            assert_eq!(bench.bytes(region, 8), [0; 8]);
+            assert!(bench.qp.has_failed());
+        }
     }
 }
 

@@ -284,7 +284,7 @@ impl Network {
                 rnr_timer: 1,
                 rnr_retry_count: quincunx_roce::INFINITE_RNR_RETRIES,
                 max_outstanding_packets: setup.message * setup.window,
-                source_port: 4791,
+                remote_write: false,
                 reliability: Reliability::GoBackN,
             };
             let group = HostGroup {

@@ -97,7 +97,7 @@ pub(crate) fn open(loss: bool, local: Endpoint, psn: Psn, remote: Endpoint, expe
         rnr_retry_count: INFINITE_RNR_RETRIES,
         max_outstanding_packets: 64,
         // What the transport sends from.
-        source_port: ROCE_PORT,
+        remote_write: true,
         reliability: Reliability::GoBackN,
     };
     let engine = RoceHost::new(config).expect("a valid set-up");

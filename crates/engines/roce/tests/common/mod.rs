@@ -87,7 +87,7 @@ pub fn alice() -> QueuePairConfig {
         rnr_timer: 1,
         rnr_retry_count: 2,
         max_outstanding_packets: 4,
-        source_port: 50_000,
+        remote_write: true,
         reliability: Reliability::GoBackN,
     }
 }
