@@ -15,6 +15,9 @@ const RANKS: u16 = 8;
 const DESIGNS: [&str; 4] = ["epic-1", "epic-2", "epic-3", "ring"];
 const BYTES: u64 = 1 << 20;
 
+/// Bytes of payload in a full packet: RoCE's largest.
+const PAYLOAD: u64 = 4096;
+
 /// `quincunx demo`.
 #[derive(Args)]
 pub(crate) struct Demo {}
@@ -31,9 +34,9 @@ impl Demo {
             ranks: RANKS,
             switches: shape.switches(),
             tree: TREE.into(),
-            mtu: 4096,
-            message: 15,
-            window: 4,
+            mtu: PAYLOAD,
+            message: Setup::message_for(PAYLOAD),
+            window: Setup::WINDOW,
             reproducible: false,
             limit_seconds: 60,
         };
