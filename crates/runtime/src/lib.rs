@@ -4,16 +4,20 @@
 //! call with an end. [`serve_switch`] is a whole switch process.
 //!
 //! ```no_run
-//! # use quincunx_runtime::*; use quincunx_collective::*; use quincunx_units::Duration;
-//! # fn main() -> Result<(), RuntimeError> {
-//! # let options: ProcessOptions = unimplemented!();
-//! let mut rank = Rank::attach(&options)?;
-//! let group = rank.join(Duration::from_secs(10))?; // somebody calls InitGroup meanwhile
-//! let input = pattern(group.rank, 1 << 20, DataType::F32);
-//! let sum = Reduction { op: ReduceOp::Sum, data_type: DataType::F32 };
-//! let done = rank.run(group.id, Collective::AllReduce, sum, input, Numbers::zeroed(1 << 20), Duration::from_secs(10))?;
-//! # let _ = done; Ok(())
-//! # }
+//! use quincunx_collective::{Collective, DataType, Numbers, Payload, ReduceOp, Reduction, pattern};
+//! use quincunx_runtime::{ProcessOptions, Rank, RuntimeError};
+//! use quincunx_units::Duration;
+//!
+//! fn sum_of_all(options: &ProcessOptions) -> Result<Numbers, RuntimeError> {
+//!     let limit = Duration::from_secs(10);
+//!     let mut rank = Rank::attach(options)?;
+//!     let group = rank.join(limit)?; // somebody calls InitGroup meanwhile
+//!     let input = pattern(group.rank, 1 << 20, DataType::F32);
+//!     let sum = Reduction { op: ReduceOp::Sum, data_type: DataType::F32 };
+//!     let output = Numbers::zeroed(1 << 20);
+//!     let done = rank.run(group.id, Collective::AllReduce, sum, input, output, limit)?;
+//!     Ok(done.output)
+//! }
 //! ```
 
 mod capture;
