@@ -10,8 +10,10 @@ pub(crate) struct Hop {
     pub(crate) nak_sent: bool,
     /// The next packet in order was turned away because the pipe had no room; a NAK calls for it when there is.
     pub(crate) blocked: bool,
-    /// An ACK waits to travel with the next packet to the neighbour.
+    /// An ACK has been put off.
     pub(crate) owed: bool,
+    /// ePSN when that ACK was put off.
+    pub(crate) owed_until: u64,
     /// lastAcked + 1: the oldest number that the neighbour may still miss.
     pub(crate) acked: u64,
     /// The number to be sent next; before `sent` while packets are sent again.
@@ -48,6 +50,7 @@ impl Hop {
             nak_sent: false,
             blocked: false,
             owed: false,
+            owed_until: first,
             acked: first,
             cursor: first,
             sent: first,

@@ -144,10 +144,10 @@ impl<P: Payload> ModeIII<P> {
         } else {
             self.hops[edge].out_of_order()
         };
-        if answer == Answer::Ack
-            && invocation.message.pattern == Pattern::AllReduce
-            && flow == Flow::Aggregation
-        {
+        let result_follows = invocation.message.pattern == Pattern::AllReduce && flow == Flow::Aggregation;
+        let can_outrun =
+            invocation.message.pattern != Pattern::AllReduce && self.config.edges[edge].rank.is_some();
+        if answer == Answer::Ack && sequence >= expected && (result_follows || can_outrun) {
             self.owe(edge, out);
         } else {
             self.answer(edge, answer, out);
@@ -403,7 +403,12 @@ impl<P: Payload> ModeIII<P> {
         if self.pipe(flow).start() == before {
             return false;
         }
+        let start = self.pipe(flow).start();
         for edge in 0..self.hops.len() {
+            let Hop { owed, owed_until, .. } = self.hops[edge];
+            if owed && start >= owed_until && self.carries(flow, edge, owed_until - 1) {
+                self.settle_owed(edge, out);
+            }
             if self.hops[edge].blocked {
                 self.call_for_blocked(edge, out);
             }
@@ -422,10 +427,14 @@ impl<P: Payload> ModeIII<P> {
         }
     }
 
-    /// The ACK of a contribution travels with the result, so that the neighbour is woken once; a timer sees to it when
-    /// the result does not come.
+    /// Puts an ACK off. In an AllReduce it travels with the result, so that the neighbour is woken once. In a Reduce or
+    /// Broadcast a rank hears nothing else, so its ACK waits until the pipe's range has moved that far: then its window
+    /// ends where the range ends, and it cannot run ahead of it. A timer sees to the ACK when neither comes.
     fn owe(&mut self, edge: usize, out: &mut impl Sink<IncEngine<P>>) {
-        self.hops[edge].owed = true;
+        let hop = &mut self.hops[edge];
+        if !core::mem::replace(&mut hop.owed, true) {
+            hop.owed_until = hop.expected;
+        }
         if !core::mem::replace(&mut self.acknowledging, true) {
             let timer = Timer::Acknowledge { group: self.config.group };
             out.set_timer(timer, self.config.resend_timeout / 2);
@@ -518,6 +527,13 @@ impl<P: Payload> ModeIII<P> {
         FLOWS.into_iter().find_map(|flow| {
             self.route(flow, invocation).filter(|route| route.sources & bit != 0).map(|route| (flow, route))
         })
+    }
+
+    /// Whether packet `sequence` from `edge` belongs to `flow`.
+    fn carries(&self, flow: Flow, edge: usize, sequence: u64) -> bool {
+        let invocation = self.table.find(sequence);
+        let found = invocation.and_then(|invocation| self.incoming(invocation, edge_bit(edge)));
+        found.is_none_or(|(of, _)| of == flow)
     }
 
     fn route(&self, flow: Flow, invocation: &Invocation) -> Option<Route> {
