@@ -129,6 +129,7 @@ impl<E: Engine, C: Codec<E>, T: Transport> Io<E, C, T> {
             return;
         }
         self.lap(Phase::Other);
+        self.outbox.gather();
         while self.pause.is_none() && !self.outbox.is_empty() {
             self.statistics.sent.system_calls += 1;
             match self.transport.send(&self.outbox) {

@@ -274,13 +274,16 @@ impl Fabric {
             }
         }
         self.places().try_for_each(|place| {
-            self.keep_order(place);
+            if rate.is_some() {
+                self.keep_order(place);
+            }
             wait_for_links(&self.namespace(place))
         })
     }
 
-    /// Has each flow received by one processor. Otherwise a virtual link hands a frame to whichever processor it is sent
-    /// on, the sender's or that of the rate limiter's timer, and frames of one flow overtake each other.
+    /// Has each flow received by one processor. Otherwise a limited link hands a frame on where it leaves the rate limiter,
+    /// on the sender's processor or on that of the limiter's timer, and frames of one flow overtake each other. A link
+    /// without a limiter hands on where the sender runs, which changes too seldom to pay an interrupt a frame for it.
     fn keep_order(&self, place: Place) {
         // The file takes 32 processors in one word; so many are enough to spread the flows.
         let processors = std::thread::available_parallelism().map_or(1, usize::from).min(32);

@@ -33,7 +33,7 @@ const TRANSMIT_BUDGET: usize = 128;
 const SEND_ARENA: usize = 1 << 20;
 
 /// A wait at least this long may begin with a blocking receive, which overstays its time-out by some ticks of the kernel.
-const BLOCKING_MARGIN: Duration = Duration::from_millis(10);
+const BLOCKING_MARGIN: Duration = Duration::from_millis(8);
 
 /// Frames handled between two readings of the clock.
 const FRAMES_PER_CLOCK_READ: usize = 64;
@@ -300,7 +300,7 @@ impl<E: Engine, C: Codec<E>, T: Transport> Node<E, C, T> {
         let start = self.io.clock.now();
         let mut now = start;
         let deadlines = [
-            self.io.timers.next_check(),
+            self.io.timers.next_check(start + BLOCKING_MARGIN),
             self.injector.as_ref().and_then(Injector::next_release),
             match self.io.pause {
                 Some(Pause::Until(end)) => Some(end),

@@ -2,7 +2,8 @@
 //! long frames for one destination, which the kernel takes as one datagram and splits late (generic segmentation offload).
 //!
 //! A batch stays open while frames for other destinations pass, so a switch that answers eight children in turn still
-//! gives the kernel eight large datagrams. Frames for one destination keep their order.
+//! gives the kernel eight large datagrams. What goes to one destination is sent in one go, so that a receiver which the
+//! first datagram wakes finds the others too. Frames for one destination keep their order.
 
 use std::net::SocketAddrV4;
 use std::ops::Range;
@@ -22,6 +23,8 @@ const MAX_OPEN: usize = 64;
 /// Equally long frames (the last may be shorter) for one destination.
 #[derive(Clone, Debug)]
 pub(crate) struct Batch {
+    /// Counts up from batch to batch.
+    number: usize,
     destination: SocketAddrV4,
     tos: u8,
     segment: usize,
@@ -182,7 +185,22 @@ impl Outbox {
         &self.arena[bytes]
     }
 
-    /// What is still to be sent: the arena, and the batches in order.
+    /// Brings the unsent batches of each destination together, in the order in which they were begun.
+    pub(crate) fn gather(&mut self) {
+        let unsent = &mut self.batches[self.sent..self.live];
+        let key = |batch: &Batch| (batch.destination, batch.number);
+        if unsent.is_sorted_by_key(key) {
+            return;
+        }
+        unsent.sort_unstable_by_key(key);
+        self.open.clear();
+        let lasts = (self.sent..self.live).filter(|&index| {
+            index + 1 == self.live || self.batches[index].destination != self.batches[index + 1].destination
+        });
+        self.open.extend(lasts.take(MAX_OPEN));
+    }
+
+    /// What is still to be sent: the arena, and the batches in the order to send them in.
     pub(crate) fn unsent(&self) -> (&[u8], &[Batch]) {
         (&self.arena, &self.batches[self.sent..self.live])
     }
@@ -229,6 +247,7 @@ impl Outbox {
         self.live += 1;
         if index == self.batches.len() {
             self.batches.push(Batch {
+                number: 0,
                 destination,
                 tos,
                 segment: 0,
@@ -240,6 +259,7 @@ impl Outbox {
             });
         }
         let batch = &mut self.batches[index];
+        batch.number = index;
         batch.destination = destination;
         batch.tos = tos;
         batch.segment = bytes.len();

@@ -37,6 +37,22 @@ fn interleaved_destinations_still_merge() {
 }
 
 #[test]
+fn what_goes_to_one_destination_is_sent_in_one_go() {
+    let mut outbox = Outbox::new(1024, 64);
+    for frame in [&b"a"[..], b"bb"] {
+        put(&mut outbox, 2, 0, frame);
+        put(&mut outbox, 1, 0, frame);
+    }
+    outbox.gather();
+    let order =
+        |outbox: &Outbox| shape(outbox).into_iter().map(|(host, _, bytes)| (host, bytes)).collect::<Vec<_>>();
+    let gathered = [(1, b"a".to_vec()), (1, b"bb".to_vec()), (2, b"a".to_vec()), (2, b"bb".to_vec())];
+    assert_eq!(order(&outbox), gathered);
+    put(&mut outbox, 1, 0, b"cc");
+    assert_eq!(order(&outbox)[1], (1, b"bbcc".to_vec()), "the last batch of each goes on growing");
+}
+
+#[test]
 fn a_shorter_frame_ends_its_batch_and_a_longer_one_begins_another() {
     let mut outbox = Outbox::new(1024, 64);
     for frame in [&b"aaa"[..], b"b", b"c", b"dddd"] {
@@ -129,6 +145,9 @@ proptest! {
             put(&mut outbox, host, tos, &bytes);
             expected[host as usize].push((tos, bytes));
             let count = sends.next().unwrap_or(0).min(outbox.unsent().1.len());
+            if count > 0 {
+                outbox.gather();
+            }
             drain(&mut outbox, count, &mut found);
         }
         let rest = outbox.unsent().1.len();

@@ -14,7 +14,7 @@ use crate::Capture;
 use crate::codec::{ROCE_PORT, RoceCodec};
 
 /// How often a process that waits looks for instructions of the manager.
-pub(crate) const INSTRUCTION_POLL: Duration = Duration::from_millis(5);
+pub(crate) const INSTRUCTION_POLL: Duration = Duration::from_millis(20);
 
 /// A node on its socket.
 pub(crate) type UdpNode<E> = Node<E, RoceCodec, UdpTransport>;
