@@ -74,8 +74,8 @@ pub(crate) struct Node {
 /// How a node's loop runs.
 #[derive(Args, Clone)]
 pub(crate) struct Tuning {
-    /// Look for frames for so long before sleeping; pays only with a core a node
-    #[arg(long, default_value = "0s")]
+    /// Look for frames for so long before sleeping
+    #[arg(long, default_value_t = NodeOptions::default().spin)]
     pub(crate) spin: Duration,
     /// Measure where the time goes
     #[arg(long)]
