@@ -1,0 +1,242 @@
+//! All six primitives in all three modes on real sockets, under loss, reordering and duplication by seed: ranks and
+//! switches are threads of this process, each a node on an address of 127.0.0.0/8, and know their groups from the
+//! start. `QUINCUNX_SEEDS=1000 cargo test -p quincunx-runtime --test seeds` runs a thousand seeds. A failure
+//! prints its seed and the command that injects the same faults again. Every wait has an end.
+
+use quincunx_collective::{Collective, DataType, Numbers, Payload, Rank, ReduceOp, Reduction};
+use quincunx_collective::{pattern, reference, wrong_elements};
+use quincunx_control::{GroupId, GroupParameters, Mode, Retry, TreeContexts, tree_contexts};
+use quincunx_driver_net::{Faults, Node, NodeOptions, Probability, UdpOptions, UdpTransport};
+use quincunx_engine::Engine;
+use quincunx_engine::verbs::Outcome;
+use quincunx_fabric::{IncTree, TreeEnd, TreeNodeId};
+use quincunx_nodes::{Host, HostCommand, HostEvent, Programs, Switch, SwitchCommand};
+use quincunx_runtime::{RoceCodec, host_group, switch_group};
+use quincunx_units::{ByteCount, Duration};
+use quincunx_wire::{Endpoint, Psn, QpNumber, RoceHeader};
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::time::Instant;
+
+const MODES: [Mode; 3] = [Mode::I, Mode::II, Mode::III];
+
+/// How long one collective may take.
+const LIMIT: Duration = Duration::from_secs(20);
+
+/// After this long a seed's threads end, whatever has happened.
+const SEED_LIMIT: Duration = Duration::from_secs(60);
+
+type UdpNode<E> = Node<E, RoceCodec, UdpTransport>;
+
+/// Steele, Lea and Flood's SplitMix64.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, end: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (mixed ^ (mixed >> 31)) % end
+    }
+
+    fn one_of<T: Copy>(&mut self, all: &[T]) -> T {
+        all[self.below(all.len() as u64) as usize]
+    }
+}
+
+/// One collective of one group, for all ranks.
+struct Job {
+    group: GroupId,
+    mode: Mode,
+    collective: Collective,
+    inputs: Vec<Numbers>,
+    output: usize,
+    expected: Vec<Numbers>,
+}
+
+/// Everything that a seed decides, but faults.
+struct Scene {
+    tree: IncTree,
+    groups: Vec<TreeContexts>,
+    reduction: Reduction,
+    jobs: Vec<Job>,
+}
+
+/// Where a node of the tree is: no other test process uses these addresses.
+fn address(node: TreeNodeId) -> Ipv4Addr {
+    let [.., high, low] = std::process::id().to_be_bytes();
+    Ipv4Addr::new(127, high, low, 1 + node.0 as u8)
+}
+
+impl Scene {
+    fn new(seed: u64) -> Self {
+        let mut random = Random(seed);
+        let shape = random.one_of(&["star-2", "star-3", "star-4", "tree-2x2"]);
+        let tree = IncTree::from_shape(&shape.parse().unwrap());
+        let names = tree.switches().into_iter().map(|id| (id, format!("switch{}", id.0))).collect();
+        let reduction =
+            Reduction { op: random.one_of(&ReduceOp::ALL), data_type: random.one_of(&DataType::ALL) };
+        let (mut groups, mut jobs, mut queue_pairs) = (Vec::new(), Vec::new(), 16..);
+        for mode in MODES {
+            let group = GroupId(groups.len() as u32);
+            let parameters = GroupParameters {
+                group,
+                ranks: tree.ranks(),
+                mtu: ByteCount::new(random.one_of(&[8, 256, 1024])),
+                message_packets: 1 + random.below(4) as u32,
+                window_messages: 1 + random.below(4) as u32,
+                reproducible: random.below(2) == 0,
+                initial_psn: Psn::new(0xff_fff0),
+                retry: Retry { timeout: Duration::from_millis(1), count: u8::MAX },
+            };
+            let mut endpoint = |TreeEnd { node, .. }: TreeEnd| {
+                let number = queue_pairs.next().expect("numbers do not run out");
+                Endpoint { ip: address(node), qp: QpNumber::new(number) }
+            };
+            groups.push(tree_contexts(&tree, mode, &parameters, &names, &mut endpoint));
+            let root = Rank(random.below(u64::from(tree.ranks())) as u16);
+            for collective in Collective::ALL.map(|collective| collective.with_root(root)) {
+                let length = 4 * random.below(1 + 10 * parameters.mtu.bytes()) as usize;
+                let all = length * usize::from(tree.ranks());
+                let (input, output) = match collective {
+                    Collective::Barrier => (0, 0),
+                    Collective::ReduceScatter => (all, length),
+                    Collective::AllGather => (length, all),
+                    _ => (length, length),
+                };
+                let salt = jobs.len() as u16 * tree.ranks();
+                let inputs: Vec<_> = (0..tree.ranks())
+                    .map(|rank| pattern(Rank(salt + rank), input, reduction.data_type))
+                    .collect();
+                let expected = reference(collective, reduction, &inputs);
+                jobs.push(Job { group, mode, collective, inputs, output, expected });
+            }
+        }
+        Self { tree, groups, reduction, jobs }
+    }
+}
+
+fn node<E: Engine<Header = RoceHeader, Payload = Numbers>>(
+    engine: E,
+    id: TreeNodeId,
+    seed: u64,
+) -> UdpNode<E> {
+    let percent = |percent: f64| Probability::new(percent / 100.0).unwrap();
+    let faults = Faults {
+        seed: seed << 16 | u64::from(id.0),
+        loss: percent(5.0),
+        duplication: percent(2.0),
+        reordering: percent(5.0),
+    };
+    // Threads share few processors: whoever has nothing to do sleeps.
+    let options = NodeOptions { spin: Duration::ZERO, faults, ..NodeOptions::default() };
+    let transport = UdpTransport::open(SocketAddrV4::new(address(id), 4791), UdpOptions::default()).unwrap();
+    Node::new(engine, 1, RoceCodec, transport, options).unwrap()
+}
+
+fn switch(scene: &Scene, id: TreeNodeId, seed: u64) -> UdpNode<Switch<Numbers>> {
+    let Ok(engine) = Switch::new(());
+    let mut node = node(engine, id, seed);
+    for group in &scene.groups {
+        node.command(SwitchCommand::Install(Box::new(switch_group(&group.switches[&id])))).unwrap();
+    }
+    node
+}
+
+fn host(scene: &Scene, rank: Rank, seed: u64) -> UdpNode<Host<Numbers, Programs>> {
+    let Ok(engine) = Host::new(());
+    let mut node = node(engine, scene.tree.leaf(rank), seed);
+    for group in &scene.groups {
+        let group = host_group(&group.ranks[rank.index()]).unwrap();
+        node.command(HostCommand::Install(Box::new(group))).unwrap();
+    }
+    node
+}
+
+/// Answers peers until all ranks are done.
+fn serve<E>(node: &mut UdpNode<E>, unfinished: &AtomicUsize) -> Result<(), String>
+where
+    E: Engine<Header = RoceHeader, Payload = Numbers>,
+{
+    let end = Instant::now() + SEED_LIMIT.into();
+    while unfinished.load(Ordering::Relaxed) > 0 && Instant::now() < end {
+        node.turn(Duration::from_millis(1)).map_err(|error| error.to_string())?;
+    }
+    node.engine().assert_invariants();
+    Ok(())
+}
+
+fn run_job(
+    node: &mut UdpNode<Host<Numbers, Programs>>,
+    job: &Job,
+    reduction: Reduction,
+    rank: Rank,
+) -> Result<(), String> {
+    let start = HostCommand::Start {
+        group: quincunx_epic::GroupId(job.group.0),
+        collective: job.collective,
+        reduction,
+        input: job.inputs[rank.index()].clone(),
+        output: Numbers::zeroed(job.output),
+    };
+    node.command(start).map_err(|error| error.to_string())?;
+    let finished = node.run_until(LIMIT, Some).map_err(|error| error.to_string())?;
+    let HostEvent::Finished { outcome, output, .. } = finished;
+    if outcome != Outcome::Done {
+        return Err(format!("it ended as {outcome:?}"));
+    }
+    let nothing = matches!(job.collective, Collective::Reduce { root } if root != rank);
+    match wrong_elements(&job.expected[rank.index()], &output, reduction.data_type) {
+        wrong if wrong > 0 && !nothing => Err(format!("{wrong} elements are wrong")),
+        _ => Ok(()),
+    }
+}
+
+/// Runs all of a seed; what went wrong, rank by rank and switch by switch.
+fn run(seed: u64) -> Vec<String> {
+    let scene = &Scene::new(seed);
+    // All are bound before the first one sends.
+    let switches: Vec<_> = scene.tree.switches().into_iter().map(|id| switch(scene, id, seed)).collect();
+    let hosts: Vec<_> = (0..scene.tree.ranks()).map(|rank| host(scene, Rank(rank), seed)).collect();
+    let unfinished = &AtomicUsize::new(hosts.len());
+    let run_rank = |mut node: UdpNode<_>, rank: Rank| {
+        let failure = scene.jobs.iter().find_map(|job| {
+            let fault = run_job(&mut node, job, scene.reduction, rank).err()?;
+            Some(format!("{} in mode {:?} at rank {rank}: {fault}", job.collective, job.mode))
+        });
+        unfinished.fetch_sub(1, Ordering::Relaxed);
+        failure.map_or(Ok(()), Err).and_then(|()| serve(&mut node, unfinished))
+    };
+    let run_switch = |mut node: UdpNode<_>| {
+        serve(&mut node, unfinished)?;
+        node.next_event().map_or(Ok(()), |event| Err(format!("a switch says {event:?}")))
+    };
+    thread::scope(|scope| {
+        let switches = switches.into_iter().map(|node| scope.spawn(move || run_switch(node)));
+        let ranks = hosts.into_iter().enumerate();
+        let ranks = ranks.map(|(rank, node)| scope.spawn(move || run_rank(node, Rank(rank as u16))));
+        let threads: Vec<_> = switches.chain(ranks).collect();
+        let ended = threads.into_iter().map(|thread| thread.join().unwrap_or(Err("it panicked".into())));
+        ended.filter_map(Result::err).collect()
+    })
+}
+
+fn number(name: &str, default: u64) -> u64 {
+    std::env::var(name).map_or(default, |text| text.parse().unwrap_or_else(|_| panic!("{name} is a number")))
+}
+
+#[test]
+fn all_primitives_in_all_modes_are_right_on_real_sockets_under_faults() {
+    let first = number("QUINCUNX_FIRST_SEED", 0);
+    for seed in first..first + number("QUINCUNX_SEEDS", 10) {
+        let failures = run(seed);
+        assert!(
+            failures.is_empty(),
+            "{}\nseed {seed} fails; replay with: QUINCUNX_FIRST_SEED={seed} QUINCUNX_SEEDS=1 cargo test -p \
+             quincunx-runtime --test seeds",
+            failures.join("\n")
+        );
+    }
+}
