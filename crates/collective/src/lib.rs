@@ -1,4 +1,5 @@
-//! Collectives as mathematics: the primitives and their reference results, the reductions, and what payloads can be.
+//! Collectives as mathematics: the primitives and their reference results, the reductions, block quantization, and what
+//! payloads can be.
 //!
 //! Nothing here knows how data travels. The same protocol runs over real numbers ([`Numbers`]), over lengths alone
 //! ([`LengthOnly`]), or over counts of who contributed ([`Contributions`]), because it only ever touches a
@@ -15,6 +16,7 @@ mod name;
 mod numbers;
 mod payload;
 mod primitive;
+mod quantization;
 mod reduction;
 mod reference;
 mod sample;
@@ -25,6 +27,7 @@ pub use name::ParseNameError;
 pub use numbers::Numbers;
 pub use payload::Payload;
 pub use primitive::{Collective, Rank};
+pub use quantization::{BlockQuantization, BlockSizeError, CodeType, Quantized};
 pub use reduction::{DataType, ReduceOp, Reduction};
 pub use reference::{Fold, reduce_in_order, reduce_in_tree, reference, wrong_elements};
 pub use sample::{noise, pattern};
