@@ -129,7 +129,7 @@ impl Outbox {
             batches: Vec::new(),
             live: 0,
             sent: 0,
-            open: Vec::new(),
+            open: Vec::with_capacity(MAX_OPEN),
             max_frames: max_frames.clamp(1, MAX_SEGMENTS),
         }
     }
@@ -253,7 +253,8 @@ impl Outbox {
                 segment: 0,
                 frames: 0,
                 length: 0,
-                pieces: Vec::new(),
+                // As many as it can ever hold: which batch becomes how long is another one every time.
+                pieces: Vec::with_capacity(self.max_frames),
                 has_tail: false,
                 may_wait: false,
             });

@@ -53,6 +53,21 @@ fn what_goes_to_one_destination_is_sent_in_one_go() {
 }
 
 #[test]
+fn a_batch_that_was_in_use_takes_any_number_of_pieces_without_allocating() {
+    let mut outbox = Outbox::new(1024, 64);
+    let mut rounds = |rounds| {
+        for round in 0..rounds {
+            put(&mut outbox, 1, 0, &[round]);
+            put(&mut outbox, 2, 0, &[round]);
+        }
+        outbox.remove(2);
+    };
+    rounds(1);
+    let counted = allocation_counter::measure(|| rounds(64));
+    assert_eq!(counted.count_total, 0, "{counted:?}");
+}
+
+#[test]
 fn a_shorter_frame_ends_its_batch_and_a_longer_one_begins_another() {
     let mut outbox = Outbox::new(1024, 64);
     for frame in [&b"aaa"[..], b"b", b"c", b"dddd"] {

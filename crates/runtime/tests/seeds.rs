@@ -3,18 +3,19 @@
 //! start. `QUINCUNX_SEEDS=1000 cargo test -p quincunx-runtime --test seeds` runs a thousand seeds. A failure
 //! prints its seed and the command that injects the same faults again. Every wait has an end.
 
+mod common;
+
+use common::{HostNode, SwitchNode, UdpNode, contexts};
 use quincunx_collective::{Collective, DataType, Numbers, Payload, Rank, ReduceOp, Reduction};
 use quincunx_collective::{pattern, reference, wrong_elements};
-use quincunx_control::{GroupId, GroupParameters, Mode, Retry, TreeContexts, tree_contexts};
-use quincunx_driver_net::{Faults, Node, NodeOptions, Probability, UdpOptions, UdpTransport};
+use quincunx_control::{GroupId, GroupParameters, Mode, Retry, TreeContexts};
+use quincunx_driver_net::{Faults, NodeOptions, Probability};
 use quincunx_engine::Engine;
 use quincunx_engine::verbs::Outcome;
-use quincunx_fabric::{IncTree, TreeEnd, TreeNodeId};
-use quincunx_nodes::{Host, HostCommand, HostEvent, Programs, Switch, SwitchCommand};
-use quincunx_runtime::{RoceCodec, host_group, switch_group};
+use quincunx_fabric::{IncTree, TreeNodeId};
+use quincunx_nodes::{HostCommand, HostEvent};
 use quincunx_units::{ByteCount, Duration};
-use quincunx_wire::{Endpoint, Psn, QpNumber, RoceHeader};
-use std::net::{Ipv4Addr, SocketAddrV4};
+use quincunx_wire::{Psn, RoceHeader};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Instant;
@@ -26,8 +27,6 @@ const LIMIT: Duration = Duration::from_secs(20);
 
 /// After this long a seed's threads end, whatever has happened.
 const SEED_LIMIT: Duration = Duration::from_secs(60);
-
-type UdpNode<E> = Node<E, RoceCodec, UdpTransport>;
 
 /// Steele, Lea and Flood's SplitMix64.
 struct Random(u64);
@@ -64,21 +63,14 @@ struct Scene {
     jobs: Vec<Job>,
 }
 
-/// Where a node of the tree is: no other test process uses these addresses.
-fn address(node: TreeNodeId) -> Ipv4Addr {
-    let [.., high, low] = std::process::id().to_be_bytes();
-    Ipv4Addr::new(127, high, low, 1 + node.0 as u8)
-}
-
 impl Scene {
     fn new(seed: u64) -> Self {
         let mut random = Random(seed);
         let shape = random.one_of(&["star-2", "star-3", "star-4", "tree-2x2"]);
         let tree = IncTree::from_shape(&shape.parse().unwrap());
-        let names = tree.switches().into_iter().map(|id| (id, format!("switch{}", id.0))).collect();
         let reduction =
             Reduction { op: random.one_of(&ReduceOp::ALL), data_type: random.one_of(&DataType::ALL) };
-        let (mut groups, mut jobs, mut queue_pairs) = (Vec::new(), Vec::new(), 16..);
+        let (mut groups, mut jobs) = (Vec::new(), Vec::new());
         for mode in MODES {
             let group = GroupId(groups.len() as u32);
             let parameters = GroupParameters {
@@ -91,11 +83,7 @@ impl Scene {
                 initial_psn: Psn::new(0xff_fff0),
                 retry: Retry { timeout: Duration::from_millis(1), count: u8::MAX },
             };
-            let mut endpoint = |TreeEnd { node, .. }: TreeEnd| {
-                let number = queue_pairs.next().expect("numbers do not run out");
-                Endpoint { ip: address(node), qp: QpNumber::new(number) }
-            };
-            groups.push(tree_contexts(&tree, mode, &parameters, &names, &mut endpoint));
+            groups.push(contexts(&tree, mode, &parameters));
             let root = Rank(random.below(u64::from(tree.ranks())) as u16);
             for collective in Collective::ALL.map(|collective| collective.with_root(root)) {
                 let length = 4 * random.below(1 + 10 * parameters.mtu.bytes()) as usize;
@@ -118,11 +106,7 @@ impl Scene {
     }
 }
 
-fn node<E: Engine<Header = RoceHeader, Payload = Numbers>>(
-    engine: E,
-    id: TreeNodeId,
-    seed: u64,
-) -> UdpNode<E> {
+fn options(id: TreeNodeId, seed: u64) -> NodeOptions {
     let percent = |percent: f64| Probability::new(percent / 100.0).unwrap();
     let faults = Faults {
         seed: seed << 16 | u64::from(id.0),
@@ -131,28 +115,7 @@ fn node<E: Engine<Header = RoceHeader, Payload = Numbers>>(
         reordering: percent(5.0),
     };
     // Threads share few processors: whoever has nothing to do sleeps.
-    let options = NodeOptions { spin: Duration::ZERO, faults, ..NodeOptions::default() };
-    let transport = UdpTransport::open(SocketAddrV4::new(address(id), 4791), UdpOptions::default()).unwrap();
-    Node::new(engine, 1, RoceCodec, transport, options).unwrap()
-}
-
-fn switch(scene: &Scene, id: TreeNodeId, seed: u64) -> UdpNode<Switch<Numbers>> {
-    let Ok(engine) = Switch::new(());
-    let mut node = node(engine, id, seed);
-    for group in &scene.groups {
-        node.command(SwitchCommand::Install(Box::new(switch_group(&group.switches[&id])))).unwrap();
-    }
-    node
-}
-
-fn host(scene: &Scene, rank: Rank, seed: u64) -> UdpNode<Host<Numbers, Programs>> {
-    let Ok(engine) = Host::new(());
-    let mut node = node(engine, scene.tree.leaf(rank), seed);
-    for group in &scene.groups {
-        let group = host_group(&group.ranks[rank.index()]).unwrap();
-        node.command(HostCommand::Install(Box::new(group))).unwrap();
-    }
-    node
+    NodeOptions { spin: Duration::ZERO, faults, ..NodeOptions::default() }
 }
 
 /// Answers peers until all ranks are done.
@@ -168,12 +131,7 @@ where
     Ok(())
 }
 
-fn run_job(
-    node: &mut UdpNode<Host<Numbers, Programs>>,
-    job: &Job,
-    reduction: Reduction,
-    rank: Rank,
-) -> Result<(), String> {
+fn run_job(node: &mut HostNode, job: &Job, reduction: Reduction, rank: Rank) -> Result<(), String> {
     let start = HostCommand::Start {
         group: quincunx_epic::GroupId(job.group.0),
         collective: job.collective,
@@ -198,10 +156,14 @@ fn run_job(
 fn run(seed: u64) -> Vec<String> {
     let scene = &Scene::new(seed);
     // All are bound before the first one sends.
-    let switches: Vec<_> = scene.tree.switches().into_iter().map(|id| switch(scene, id, seed)).collect();
-    let hosts: Vec<_> = (0..scene.tree.ranks()).map(|rank| host(scene, Rank(rank), seed)).collect();
+    let Scene { tree, groups, .. } = scene;
+    let switches = tree.switches().into_iter().map(|id| common::switch(groups, id, options(id, seed)));
+    let switches: Vec<_> = switches.collect();
+    let hosts = (0..tree.ranks()).map(Rank);
+    let hosts = hosts.map(|rank| common::host(groups, tree, rank, options(tree.leaf(rank), seed)));
+    let hosts: Vec<_> = hosts.collect();
     let unfinished = &AtomicUsize::new(hosts.len());
-    let run_rank = |mut node: UdpNode<_>, rank: Rank| {
+    let run_rank = |mut node: HostNode, rank: Rank| {
         let failure = scene.jobs.iter().find_map(|job| {
             let fault = run_job(&mut node, job, scene.reduction, rank).err()?;
             Some(format!("{} in mode {:?} at rank {rank}: {fault}", job.collective, job.mode))
@@ -209,7 +171,7 @@ fn run(seed: u64) -> Vec<String> {
         unfinished.fetch_sub(1, Ordering::Relaxed);
         failure.map_or(Ok(()), Err).and_then(|()| serve(&mut node, unfinished))
     };
-    let run_switch = |mut node: UdpNode<_>| {
+    let run_switch = |mut node: SwitchNode| {
         serve(&mut node, unfinished)?;
         node.next_event().map_or(Ok(()), |event| Err(format!("a switch says {event:?}")))
     };

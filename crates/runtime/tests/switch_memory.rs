@@ -1,14 +1,15 @@
 //! What the manager books for a group at a switch is what the switch takes.
 
+mod common;
+
 use quincunx_collective::Numbers;
-use quincunx_control::{GroupId, GroupParameters, Mode, Retry, SwitchContext, tree_contexts};
+use quincunx_control::{GroupId, GroupParameters, Mode, Retry, SwitchContext};
 use quincunx_engine::{Engine, Frame, PortId, Sink};
 use quincunx_fabric::IncTree;
 use quincunx_nodes::{NodeDrop, Switch, SwitchCommand, SwitchEvent, SwitchTimer};
 use quincunx_runtime::switch_group;
 use quincunx_units::{ByteCount, Duration, Instant};
-use quincunx_wire::{Endpoint, Psn, QpNumber, RoceHeader};
-use std::net::Ipv4Addr;
+use quincunx_wire::{Psn, RoceHeader};
 
 /// Listens to nothing.
 struct Deaf;
@@ -34,12 +35,7 @@ fn contexts(shape: &str, mode: Mode, reproducible: bool) -> Vec<SwitchContext> {
         initial_psn: Psn::new(0),
         retry: Retry { timeout: Duration::from_millis(20), count: 7 },
     };
-    let names = tree.switches().into_iter().map(|id| (id, format!("switch{}", id.0))).collect();
-    let endpoint = |end: quincunx_fabric::TreeEnd| Endpoint {
-        ip: Ipv4Addr::from_bits(0x7f01_0000 + u32::from(end.node.0)),
-        qp: QpNumber::new(16 + u32::from(end.index)),
-    };
-    tree_contexts(&tree, mode, &parameters, &names, endpoint).switches.into_values().collect()
+    common::contexts(&tree, mode, &parameters).switches.into_values().collect()
 }
 
 fn taken(context: &SwitchContext) -> u64 {
