@@ -27,12 +27,13 @@ MAY_IMPORT: dict[str, set[str]] = {
     **{protocol: BASE | {"engine"} for protocol in PROTOCOLS},
     "nodes": BASE | {"engine"} | PROTOCOLS,
     "control": BASE,
+    "scenario": {"units", "collective", "fabric"},
     # Drivers know no protocol: what a frame is, their owner says.
     "driver-net": {"units", "collective", "engine"},
     "control-grpc": BASE | {"control"},
     "runtime": MANAGED,
     "perf": MANAGED | {"runtime"},
-    "cli": MANAGED | {"runtime", "perf"},
+    "cli": MANAGED | {"runtime", "perf", "scenario"},
 }
 
 # Rooms of pure state machines and data: `no_std`, so that a driver, a simulator and a checker can run the same code.

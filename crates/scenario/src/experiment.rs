@@ -1,0 +1,328 @@
+//! An experiment: published figures as data, what to run for each, and how far off we may be.
+
+use crate::{Document, ScenarioError, text};
+use include_dir::{Dir, include_dir};
+use quincunx_collective::Collective;
+use quincunx_units::{ByteCount, Duration};
+use serde::Deserialize;
+use toml::{Table, Value};
+
+static FILES: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../../experiments");
+
+/// One file of `experiments/PAPER/ID.toml`.
+#[derive(Clone, PartialEq, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Experiment {
+    /// The paper: `epic`, `scin`.
+    pub paper: String,
+    /// Its name within the paper: `table25`.
+    pub id: String,
+    /// What it shows.
+    pub title: String,
+    /// Where it is published.
+    pub source: String,
+    /// The fabric's preset or file.
+    pub fabric: String,
+    /// The collective that is run.
+    #[serde(deserialize_with = "text::deserialize")]
+    pub collective: Collective,
+    /// What the published figures say.
+    pub quantity: Quantity,
+    /// How far ours may be from them.
+    pub tolerance: Tolerance,
+    /// Keys of the fabric that differ from the preset, for all series.
+    #[serde(default)]
+    pub set: Table,
+    /// What a reader should know: why a figure cannot be met, with the number that was measured.
+    pub note: Option<String>,
+    /// The lines of the table or figure.
+    pub series: Vec<Series>,
+}
+
+/// One design's line of a table.
+#[derive(Clone, PartialEq, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Series {
+    /// Its name in the paper, if it is not the design's.
+    pub label: Option<String>,
+    /// The design.
+    pub design: String,
+    /// What it is compared with, where the quantity is a ratio.
+    pub baseline: Option<String>,
+    /// Keys of the fabric that differ for this line.
+    #[serde(default)]
+    pub set: Table,
+    /// Keys of the fabric that differ for what it is compared with.
+    #[serde(default)]
+    pub baseline_set: Table,
+    /// The key that differs from point to point; `size` is the vector's length.
+    #[serde(default = "size_axis")]
+    pub axis: String,
+    /// Its values.
+    pub values: Vec<Value>,
+    /// The vector's length, where another key differs.
+    #[serde(default, deserialize_with = "text::maybe::deserialize")]
+    pub size: Option<ByteCount>,
+    /// The published figures, one a value; or one for the best of all values.
+    pub published: Vec<f64>,
+    /// Whether ours must come near the figure, reach it or stay under it.
+    #[serde(default)]
+    pub bound: Bound,
+    /// A note on this line.
+    pub note: Option<String>,
+}
+
+fn size_axis() -> String {
+    "size".into()
+}
+
+/// What a figure says.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Quantity {
+    /// Microseconds.
+    Time,
+    /// Gibit/s of a completion time rounded to whole microseconds, as EPIC's packet simulation prints; times are compared.
+    GibitPerSecond,
+    /// Barriers a second; times are compared.
+    Rate,
+    /// Algorithm bandwidth as a share of the links' bound for payload.
+    PayloadShare,
+    /// Time of the baseline over time of the design.
+    Speedup,
+}
+
+/// How a figure is to be met.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Bound {
+    /// Within the tolerance on either side.
+    #[default]
+    Near,
+    /// No less than the figure.
+    AtLeast,
+    /// No more than the figure.
+    AtMost,
+}
+
+/// How far off is still right: the wider of the two.
+#[derive(Clone, Copy, PartialEq, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Tolerance {
+    /// A share of the published figure.
+    pub relative: f64,
+    /// A time, where times are compared.
+    #[serde(default, deserialize_with = "text::maybe::deserialize")]
+    pub absolute: Option<Duration>,
+}
+
+/// One run of an experiment.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Point {
+    /// The axis' value as text.
+    pub value: String,
+    /// The vector's length.
+    pub size: ByteCount,
+    /// Keys of the fabric to set.
+    pub set: Table,
+}
+
+impl Experiment {
+    /// All experiments whose paper, or paper and id, is `filter`; all with an empty one. In order of their names.
+    ///
+    /// # Errors
+    /// If a file is wrong, or none is of that name.
+    pub fn find(filter: &str) -> Result<Vec<Self>, ScenarioError> {
+        let mut files: Vec<_> = FILES.find("**/*.toml").map(|files| files.collect()).unwrap_or_default();
+        files.sort_by_key(|file| file.path().to_path_buf());
+        let mut known = Vec::new();
+        let mut found = Vec::new();
+        for file in files {
+            let name = file.path().with_extension("").to_string_lossy().into_owned();
+            let matches = filter.is_empty() || filter == name || name.starts_with(&format!("{filter}/"));
+            if let (true, Some(text)) = (matches, file.as_file().and_then(|file| file.contents_utf8())) {
+                found.push(Self::parse(&format!("experiments/{name}.toml"), text)?);
+            }
+            known.push(name);
+        }
+        if found.is_empty() {
+            return Err(ScenarioError::Unknown {
+                what: "an experiment",
+                known: known.join(", "),
+                found: filter.into(),
+            });
+        }
+        Ok(found)
+    }
+
+    /// Reads one.
+    ///
+    /// # Errors
+    /// If a key is unknown or missing, or a series has not as many figures as values.
+    pub fn parse(place: &str, text: &str) -> Result<Self, ScenarioError> {
+        let experiment: Self = Document::parse(place, text)?.get()?;
+        for series in &experiment.series {
+            let counts = (series.values.len(), series.published.len());
+            if counts.0 == 0 || (counts.1 != counts.0 && counts.1 != 1) {
+                return Err(ScenarioError::Contradiction {
+                    place: place.into(),
+                    expected: "as many published figures as values in a series, or one for the best".into(),
+                    found: format!("{} for {} of {}", counts.1, counts.0, series.design),
+                    remedy: "give each value its figure".into(),
+                });
+            }
+            let is_ratio = experiment.quantity == Quantity::Speedup;
+            if is_ratio != series.baseline.is_some() {
+                return Err(ScenarioError::Contradiction {
+                    place: place.into(),
+                    expected: "a baseline where the quantity is a speedup, and nowhere else".into(),
+                    found: format!("the series of {}", series.design),
+                    remedy: "name the baseline's design, or take it out".into(),
+                });
+            }
+            series.points(place)?;
+        }
+        Ok(experiment)
+    }
+}
+
+impl Series {
+    /// Its runs, in order.
+    ///
+    /// # Errors
+    /// If a size is none.
+    pub fn points(&self, place: &str) -> Result<Vec<Point>, ScenarioError> {
+        self.values.iter().map(|value| self.point(place, value)).collect()
+    }
+
+    fn point(&self, place: &str, value: &Value) -> Result<Point, ScenarioError> {
+        let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        let mut set = self.set.clone();
+        let size = if self.axis == "size" {
+            text.parse::<ByteCount>().map_err(|error| ScenarioError::Key {
+                place: place.into(),
+                error: format!("{error} in `series.values`"),
+            })?
+        } else {
+            let mut document = Document::parse(place, "")?;
+            document.merge(&set)?;
+            document.set(&crate::Override { key: self.axis.clone(), value: value.clone() })?;
+            set = document.get()?;
+            self.size.ok_or_else(|| ScenarioError::Contradiction {
+                place: place.into(),
+                expected: "a size in a series whose axis is another key".into(),
+                found: format!("none in the series of {}", self.design),
+                remedy: "say how long the vector is: size = \"4MiB\"".into(),
+            })?
+        };
+        Ok(Point { value: text, size, set })
+    }
+}
+
+impl Quantity {
+    /// The time that a published figure stands for, where it stands for one; whole microseconds where the paper rounds.
+    pub fn published_time(self, figure: f64, size: ByteCount) -> Option<f64> {
+        match self {
+            Self::Time => Some(figure),
+            // TARGETS of the packet simulation: 10.17 at 4 KB is 3 us.
+            Self::GibitPerSecond => {
+                Some((size.bytes() as f64 * 8.0 / (1u64 << 30) as f64 / figure * 1e6).round())
+            }
+            Self::Rate => Some(1e6 / figure),
+            Self::PayloadShare | Self::Speedup => None,
+        }
+    }
+}
+
+impl Tolerance {
+    /// Whether `ours` meets `published`; both in microseconds if `times`.
+    pub fn accepts(self, bound: Bound, published: f64, ours: f64, times: bool) -> bool {
+        let absolute = self.absolute.filter(|_| times).map_or(0.0, |time| time.as_secs_f64() * 1e6);
+        // What both were rounded to must not decide.
+        let margin = (published.abs() * self.relative).max(absolute) + 1e-9;
+        match bound {
+            Bound::Near => (ours - published).abs() <= margin,
+            Bound::AtLeast => ours >= published - 1e-9,
+            Bound::AtMost => ours <= published + 1e-9,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: &str = r#"
+        paper = "epic"
+        id = "table25"
+        title = "AllReduce"
+        source = "table 25"
+        fabric = "epic-star8"
+        collective = "all_reduce"
+        quantity = "gibit-per-second"
+        tolerance = { relative = 0.1, absolute = "1us" }
+        [[series]]
+        design = "epic-3"
+        values = ["4KiB", "1MiB"]
+        published = [10.17, 88.78]
+    "#;
+
+    #[test]
+    fn published_rates_of_rounded_times_give_the_times_back() {
+        let time = |figure, size| Quantity::GibitPerSecond.published_time(figure, ByteCount::new(size));
+        assert_eq!(
+            [time(10.17, 4096), time(88.78, 1 << 20), time(6.10, 4096)],
+            [Some(3.0), Some(88.0), Some(5.0)]
+        );
+        assert_eq!(Quantity::Rate.published_time(2e5, ByteCount::new(0)), Some(5.0));
+    }
+
+    #[test]
+    fn each_value_of_a_series_is_a_run() {
+        let experiment = Experiment::parse("test", TEXT).unwrap();
+        let points = experiment.series[0].points("test").unwrap();
+        assert_eq!(points.iter().map(|point| point.size.bytes()).collect::<Vec<_>>(), [4096, 1 << 20]);
+    }
+
+    #[test]
+    fn another_axis_sets_its_key() {
+        let text = TEXT.replace(
+            r#"values = ["4KiB", "1MiB"]"#,
+            "axis = \"loss.links\"\nsize = \"4MiB\"\nvalues = [1, 2]",
+        );
+        let points = Experiment::parse("test", &text).unwrap().series[0].points("test").unwrap();
+        assert_eq!(points[1].size.bytes(), 4 << 20);
+        assert_eq!(points[1].set["loss"]["links"].as_integer(), Some(2));
+    }
+
+    #[test]
+    fn what_does_not_fit_together_is_refused() {
+        for (from, to) in [
+            ("[10.17, 88.78]", "[1.0, 2.0, 3.0]"),
+            ("design = \"epic-3\"", "design = \"epic-3\"\nbaseline = \"ring\""),
+            ("gibit-per-second", "speedup"),
+            ("\"4KiB\"", "\"4Kb\""),
+            ("title", "titel"),
+        ] {
+            assert!(Experiment::parse("test", &TEXT.replace(from, to)).is_err(), "{to}");
+        }
+    }
+
+    #[test]
+    fn the_wider_tolerance_counts_and_bounds_are_one_sided() {
+        let tolerance = Tolerance { relative: 0.1, absolute: Some(Duration::from_micros(1)) };
+        assert!(tolerance.accepts(Bound::Near, 3.0, 4.0, true));
+        assert!(!tolerance.accepts(Bound::Near, 3.0, 4.1, true));
+        assert!(!tolerance.accepts(Bound::Near, 3.0, 4.0, false));
+        assert!(
+            tolerance.accepts(Bound::AtLeast, 0.97, 1.2, false)
+                && !tolerance.accepts(Bound::AtMost, 0.97, 1.2, false)
+        );
+    }
+
+    #[test]
+    fn every_experiment_in_the_project_is_right() {
+        assert!(!Experiment::find("").unwrap().is_empty());
+        assert!(Experiment::find("no-such-paper").unwrap_err().to_string().contains("epic/table25"));
+    }
+}

@@ -1,0 +1,14 @@
+//! What to simulate, as one typed schema: fabrics (presets and files), overrides of single keys, and experiments, which hold
+//! a published figure against ours. The command line, experiments and tests all read it, so that one name means one thing
+//! everywhere and an unknown key is an error that names the key.
+//!
+//! Nothing here runs anything: see `quincunx-sim`.
+
+mod document;
+mod error;
+mod experiment;
+mod text;
+
+pub use document::{Document, Override};
+pub use error::ScenarioError;
+pub use experiment::{Bound, Experiment, Point, Quantity, Series, Tolerance};
