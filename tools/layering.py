@@ -33,7 +33,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "control-grpc": BASE | {"control"},
     "runtime": MANAGED,
     "perf": MANAGED | {"runtime"},
-    "cli": MANAGED | {"runtime", "perf", "scenario"},
+    "report": set(),
+    "cli": MANAGED | {"runtime", "perf", "scenario", "report"},
 }
 
 # Rooms of pure state machines and data: `no_std`, so that a driver, a simulator and a checker can run the same code.

@@ -6,6 +6,7 @@ mod demo;
 mod nodes;
 mod perf;
 mod progress;
+mod report;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
@@ -31,6 +32,8 @@ enum Command {
     Demo(demo::Demo),
     /// Measure a collective over real processes, in the columns of nccl-tests
     Perf(Box<perf::Perf>),
+    /// Draw one offline HTML page from the JSON files in a folder
+    Report(report::Report),
     /// Serve the control plane: who is there, which groups are where
     Manager(nodes::Manager),
     /// Be a switch: aggregate and replicate for the groups that the manager installs
@@ -59,6 +62,7 @@ fn main() -> ExitCode {
     let done = match Cli::parse().command {
         Command::Demo(demo) => demo.run(),
         Command::Perf(perf) => perf.run(),
+        Command::Report(report) => report.run(),
         Command::Manager(manager) => manager.run(),
         Command::Switch(switch) => switch.run(),
         Command::Rank(rank) => rank.run(),

@@ -13,7 +13,6 @@ where
     String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
 }
 
-
 /// Such values where there may be none.
 pub(crate) mod maybe {
     use super::*;

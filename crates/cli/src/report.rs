@@ -1,0 +1,24 @@
+//! `quincunx report`.
+
+use clap::Args;
+use std::path::PathBuf;
+
+use crate::Failure;
+
+/// `quincunx report`.
+#[derive(Args)]
+#[command(after_help = "Example:
+  quincunx perf all_reduce --design epic-3,ring --json > runs/perf.json
+  quincunx report runs                           writes runs/report.html")]
+pub(crate) struct Report {
+    /// Folder with what perf, sim and reproduce printed with --json, one file each
+    folder: PathBuf,
+}
+
+impl Report {
+    pub(crate) fn run(self) -> Result<(), Failure> {
+        let page = quincunx_report::write(&self.folder).map_err(Failure::input)?;
+        println!("{}", page.display());
+        Ok(())
+    }
+}

@@ -1,0 +1,48 @@
+//! One HTML page, readable offline, from the JSON that `perf`, `sim` and `reproduce` print: a plot and a table for each
+//! sweep, and each published figure beside ours. It computes no figure of its own.
+//!
+//! [`write`] reads every `*.json` of a folder and writes `report.html` there.
+
+mod page;
+mod plot;
+mod rows;
+
+pub use page::write;
+
+/// Why there is no report.
+#[derive(Debug, thiserror::Error)]
+pub enum ReportError {
+    /// A file or folder cannot be read or written.
+    #[error("expected to {what} {path}, found \"{error}\"; look at the path and its permissions")]
+    File {
+        /// Read or write.
+        what: &'static str,
+        /// Which.
+        path: String,
+        /// What the system said.
+        error: std::io::Error,
+    },
+    /// Nothing to report on.
+    #[error(
+        "expected *.json files in {0}, found none; save some: quincunx sim all_reduce --json > {0}/sim.json"
+    )]
+    Empty(String),
+    /// A file is not what a command prints.
+    #[error(
+        "{path}: expected an object that a command printed with --json (schema 1), found {found}; take it out of the folder"
+    )]
+    Foreign {
+        /// Which file.
+        path: String,
+        /// What it holds.
+        found: String,
+    },
+    /// A plot or the page could not be drawn.
+    #[error("expected to draw {what}, found \"{error}\"")]
+    Drawing {
+        /// What.
+        what: String,
+        /// What the library said.
+        error: String,
+    },
+}

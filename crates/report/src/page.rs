@@ -1,0 +1,148 @@
+//! The page: sections from rows, HTML from the template. Everything is inside the one file.
+
+use crate::ReportError;
+use crate::plot::{Line, throughput};
+use crate::rows::{Link, Measured, Output, Reproduced, read, rows};
+use minijinja::{AutoEscape, Environment, context};
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// One file's sweep of one collective.
+#[derive(Serialize)]
+struct Sweep {
+    title: String,
+    svg: String,
+    rows: Vec<Measured>,
+    links: Vec<Links>,
+}
+
+/// How busy the links of a row were.
+#[derive(Serialize)]
+struct Links {
+    title: String,
+    busiest: Vec<Link>,
+}
+
+/// Links that are listed a row: the busiest.
+const LISTED_LINKS: usize = 16;
+
+/// Reads the `*.json` files of `folder` and writes `report.html` beside them; returns where.
+///
+/// # Errors
+/// If there are none, if one was not printed by a command, or if the page cannot be written.
+pub fn write(folder: &Path) -> Result<PathBuf, ReportError> {
+    let html = render(&read(folder)?)?;
+    let path = folder.join("report.html");
+    std::fs::write(&path, html).map_err(|error| ReportError::File {
+        what: "write",
+        path: path.display().to_string(),
+        error,
+    })?;
+    Ok(path)
+}
+
+fn render(outputs: &[(String, Output)]) -> Result<String, ReportError> {
+    let mut sweeps = Vec::new();
+    let mut reproduced: Vec<Reproduced> = Vec::new();
+    for (name, output) in outputs {
+        match output.command.as_str() {
+            "reproduce" => reproduced.extend(rows::<Reproduced>(name, output)?),
+            "perf" | "sim" | "demo" => sweeps.extend(sweep(name, output)?),
+            other => {
+                return Err(ReportError::Foreign {
+                    path: format!("{name}.json"),
+                    found: format!("the command \"{other}\", of which a report shows nothing"),
+                });
+            }
+        }
+    }
+    #[expect(
+        deprecated,
+        reason = "it asks for a feature `serde` that this release of the library does not have"
+    )]
+    let mut environment = Environment::new();
+    environment.set_auto_escape_callback(|_| AutoEscape::Html);
+    let failed = |error: minijinja::Error| ReportError::Drawing {
+        what: "the page".into(),
+        error: format!("{error:#}").replace('\n', " "),
+    };
+    environment.add_template("report", include_str!("../templates/report.html")).map_err(failed)?;
+    let template = environment.get_template("report").map_err(failed)?;
+    template.render(context! { sweeps, reproduced }).map_err(failed)
+}
+
+/// The sweeps of a file, one a collective.
+fn sweep(name: &str, output: &Output) -> Result<Vec<Sweep>, ReportError> {
+    let mut by_collective: BTreeMap<String, Vec<Measured>> = BTreeMap::new();
+    for row in rows::<Measured>(name, output)? {
+        by_collective.entry(row.collective.clone()).or_default().push(row);
+    }
+    let one = |(collective, rows): (String, Vec<Measured>)| {
+        let mut lines: Vec<Line> = Vec::new();
+        for row in &rows {
+            let point = (row.size as f64, row.algbw_GBps);
+            match lines.iter_mut().find(|line| line.name == row.design) {
+                Some(line) => line.points.push(point),
+                None => lines.push(Line { name: row.design.clone(), points: vec![point] }),
+            }
+        }
+        let title = format!("{collective} ({}, {name}.json)", output.command);
+        let links = rows.iter().filter(|row| !row.links.is_empty()).map(busiest).collect();
+        Ok(Sweep { svg: throughput(&title, &lines)?, title, rows, links })
+    };
+    by_collective.into_iter().map(one).collect()
+}
+
+fn busiest(row: &Measured) -> Links {
+    let mut links = row.links.clone();
+    links.sort_by(|a, b| b.utilisation.total_cmp(&a.utilisation).then_with(|| a.name.cmp(&b.name)));
+    links.truncate(LISTED_LINKS);
+    Links { title: format!("{}, {} B", row.design, row.size), busiest: links }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn output(text: &str) -> Vec<(String, Output)> {
+        vec![("run".into(), serde_json::from_str(text).unwrap())]
+    }
+
+    const SIM: &str = r#"{"schema":1,"command":"sim","rows":[
+        {"design":"epic-3","collective":"all_reduce","size":4096,"time_us":3.0,"algbw_GBps":1.4,"busbw_GBps":2.4,
+         "netbw_GBps":1.5,"wrong":0,"links":[{"name":"rank0 > switch0","utilisation":0.91}]},
+        {"design":"epic-3","collective":"all_reduce","size":16384,"time_us":4.0,"algbw_GBps":4.1,"busbw_GBps":7.2,
+         "netbw_GBps":4.3,"wrong":0}]}"#;
+
+    #[test]
+    fn a_sweep_becomes_a_plot_a_table_and_its_busiest_links() {
+        let html = render(&output(SIM)).unwrap();
+        assert!(html.contains("<svg") && html.contains("epic-3") && html.contains("rank0 &gt; switch0"));
+        assert!(!html.contains("http"), "nothing is fetched from anywhere");
+    }
+
+    #[test]
+    fn published_figures_stand_beside_ours() {
+        let html = render(&output(
+            r#"{"schema":1,"command":"reproduce","rows":[{"paper":"epic","id":"table25","figure":"epic-3 4KiB",
+               "published":3.0,"ours":3.1,"error":0.03,"verdict":"met"}]}"#,
+        ))
+        .unwrap();
+        assert!(html.contains("epic/table25") && html.contains("met"));
+    }
+
+    #[test]
+    fn a_file_that_no_command_printed_is_named() {
+        let error = render(&output(r#"{"schema":1,"command":"check","rows":[]}"#)).unwrap_err().to_string();
+        assert!(error.starts_with("run.json: expected"), "{error}");
+        let error = render(&output(r#"{"schema":1,"command":"sim","rows":[{"design":3}]}"#)).unwrap_err();
+        assert!(error.to_string().contains("a row of sim that is not one"), "{error}");
+    }
+
+    #[test]
+    fn names_in_files_cannot_become_markup() {
+        let html = render(&output(&SIM.replace("epic-3", "<script>x</script>"))).unwrap();
+        assert!(!html.contains("<script>"));
+    }
+}

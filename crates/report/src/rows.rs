@@ -1,0 +1,81 @@
+//! What the commands print, as far as a report shows it. Keys that a report does not show are left alone.
+
+use crate::ReportError;
+use serde::{Deserialize, Serialize};
+use std::path::Path;
+
+/// A file.
+#[derive(Clone, Debug, Deserialize)]
+pub(crate) struct Output {
+    pub(crate) schema: u32,
+    pub(crate) command: String,
+    pub(crate) rows: Vec<serde_json::Value>,
+}
+
+/// A row of `perf` or `sim`.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[allow(non_snake_case, reason = "the names of the columns are a contract")]
+pub(crate) struct Measured {
+    pub(crate) design: String,
+    pub(crate) collective: String,
+    pub(crate) size: u64,
+    pub(crate) time_us: f64,
+    pub(crate) algbw_GBps: f64,
+    pub(crate) busbw_GBps: f64,
+    pub(crate) netbw_GBps: f64,
+    pub(crate) wrong: u64,
+    #[serde(default)]
+    pub(crate) links: Vec<Link>,
+}
+
+/// How busy a link was over the run.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub(crate) struct Link {
+    pub(crate) name: String,
+    pub(crate) utilisation: f64,
+}
+
+/// A row of `reproduce`.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub(crate) struct Reproduced {
+    pub(crate) paper: String,
+    pub(crate) id: String,
+    pub(crate) figure: String,
+    pub(crate) published: f64,
+    pub(crate) ours: f64,
+    pub(crate) error: f64,
+    pub(crate) verdict: String,
+}
+
+/// All outputs in a folder, by file name.
+pub(crate) fn read(folder: &Path) -> Result<Vec<(String, Output)>, ReportError> {
+    let failed =
+        |path: &Path, error| ReportError::File { what: "read", path: path.display().to_string(), error };
+    let entries = std::fs::read_dir(folder).map_err(|error| failed(folder, error))?;
+    let mut paths: Vec<_> = entries
+        .filter_map(|entry| entry.ok().map(|entry| entry.path()))
+        .filter(|path| path.extension().is_some_and(|extension| extension == "json"))
+        .collect();
+    paths.sort();
+    let mut outputs = Vec::new();
+    for path in paths {
+        let text = std::fs::read_to_string(&path).map_err(|error| failed(&path, error))?;
+        let foreign = |found: String| ReportError::Foreign { path: path.display().to_string(), found };
+        let output: Output = serde_json::from_str(&text).map_err(|error| foreign(error.to_string()))?;
+        if output.schema != 1 {
+            return Err(foreign(format!("schema {}", output.schema)));
+        }
+        let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        outputs.push((name, output));
+    }
+    if outputs.is_empty() { Err(ReportError::Empty(folder.display().to_string())) } else { Ok(outputs) }
+}
+
+/// The rows of `output` as `T`.
+pub(crate) fn rows<T: for<'de> Deserialize<'de>>(name: &str, output: &Output) -> Result<Vec<T>, ReportError> {
+    let row = |value: &serde_json::Value| T::deserialize(value);
+    output.rows.iter().map(row).collect::<Result<_, _>>().map_err(|error| ReportError::Foreign {
+        path: format!("{name}.json"),
+        found: format!("a row of {} that is not one: {error}", output.command),
+    })
+}
