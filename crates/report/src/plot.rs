@@ -7,6 +7,9 @@ use plotters::prelude::*;
 /// Width and height in pixels.
 const SIZE: (u32, u32) = (720, 400);
 
+/// Marks on the axis of sizes, at most.
+const LABELS: usize = 10;
+
 /// Okabe and Ito's colours, which most people can tell apart.
 const COLOURS: [RGBColor; 8] = [
     RGBColor(0, 114, 178),
@@ -53,13 +56,15 @@ fn draw(
     let mut chart = ChartBuilder::on(&area)
         .caption(title, ("sans-serif", 16))
         .margin(12)
+        .margin_right(32)
         .x_label_area_size(42)
         .y_label_area_size(58)
-        .build_cartesian_2d((first..last).log_scale(), 0.0..top)?;
+        .build_cartesian_2d((first..last).log_scale().base(2.0), 0.0..top)?;
     chart
         .configure_mesh()
         .light_line_style(TRANSPARENT)
         .bold_line_style(RGBColor(225, 225, 225))
+        .x_labels(LABELS)
         .x_desc("bytes")
         .y_desc("algbw (GB/s)")
         .x_label_formatter(&|bytes| size_name(*bytes))
