@@ -28,6 +28,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "nodes": BASE | {"engine"} | PROTOCOLS,
     "control": BASE,
     "scenario": {"units", "collective", "fabric"},
+    "trace": {"units"},
     # Drivers know no protocol: what a frame is, their owner says.
     "driver-net": {"units", "collective", "engine"},
     "control-grpc": BASE | {"control"},
