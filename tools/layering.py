@@ -31,6 +31,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "trace": {"units"},
     # Drivers know no protocol: what a frame is, their owner says.
     "driver-net": {"units", "collective", "engine"},
+    "driver-des": {"units", "collective", "engine"},
     "control-grpc": BASE | {"control"},
     "runtime": MANAGED,
     "perf": MANAGED | {"runtime"},

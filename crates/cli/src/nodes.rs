@@ -3,10 +3,10 @@
 use clap::Args;
 use quincunx_control::{ManagerConfig, Mode, NodeDescription, Retry, Role};
 use quincunx_control_grpc::{ClientConfig, ManagerServer, ServerConfig};
-use quincunx_driver_net::{Faults, NodeOptions, Probability, UdpOptions};
+use quincunx_driver_net::{Faults, NodeOptions, UdpOptions};
 use quincunx_perf::{Plan, work};
 use quincunx_runtime::{ProcessOptions, serve_switch};
-use quincunx_units::{ByteCount, Duration};
+use quincunx_units::{ByteCount, Duration, Probability};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::PathBuf;

@@ -30,4 +30,4 @@ pub use primitive::{Collective, Rank};
 pub use quantization::{BlockQuantization, BlockSizeError, CodeType, Quantized};
 pub use reduction::{DataType, ReduceOp, Reduction};
 pub use reference::{Fold, reduce_in_order, reduce_in_tree, reference, wrong_elements};
-pub use sample::{noise, pattern};
+pub use sample::{SplitMix64, noise, pattern};

@@ -15,7 +15,7 @@ pub fn pattern(rank: Rank, length: usize, data_type: DataType) -> Numbers {
     let (mut bits, mut left) = (0, 0);
     fill(length, data_type, || {
         if left == 0 {
-            (bits, left) = (state.next(), 16);
+            (bits, left) = (state.draw(), 16);
         }
         let whole = (bits & 7) as i32 - 3;
         (bits, left) = (bits >> 4, left - 1);
@@ -36,7 +36,7 @@ pub fn pattern(rank: Rank, length: usize, data_type: DataType) -> Numbers {
 pub fn noise(seed: u64, length: usize, data_type: DataType) -> Numbers {
     let mut state = SplitMix64::new(seed);
     fill(length, data_type, || {
-        let bits = state.next();
+        let bits = state.draw();
         let exponent = 127 - 8 + ((bits >> 32) as u32 & 15);
         let float = f32::from_bits(bits as u32 & 0x807f_ffff | exponent << 23);
         match data_type {
@@ -58,15 +58,19 @@ fn fill(length: usize, data_type: DataType, mut element: impl FnMut() -> u32) ->
     Numbers::from(bytes)
 }
 
-/// Steele, Lea and Flood's generator ("Fast splittable pseudorandom number generators", 2014).
-struct SplitMix64(u64);
+/// Steele, Lea and Flood's generator ("Fast splittable pseudorandom number generators", 2014): 64 bits of state, every
+/// output once in its period. Whoever needs chance that replays holds one, seeded by what it is for.
+#[derive(Clone, Debug)]
+pub struct SplitMix64(u64);
 
 impl SplitMix64 {
-    fn new(seed: u64) -> Self {
+    /// The generator that `seed` begins.
+    pub const fn new(seed: u64) -> Self {
         Self(seed)
     }
 
-    fn next(&mut self) -> u64 {
+    /// The next 64 bits.
+    pub const fn draw(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -2,71 +2,14 @@
 //! the same seed does the same to the n-th frame in every run.
 
 use crate::Datagram;
-use quincunx_units::{Duration, Instant};
-use std::str::FromStr;
+use quincunx_collective::SplitMix64;
+use quincunx_units::{Duration, Instant, Probability};
 
 /// A frame is held back for at most this many later ones.
 const MAX_OVERTAKERS: u64 = 8;
 
 /// A held-back frame is released after this time at the latest, or a quiet link would keep it for ever.
 const MAX_HOLD: Duration = Duration::from_micros(300);
-
-/// A probability, read as `0.05` or `5%`.
-#[derive(Clone, Copy, PartialEq, PartialOrd, Debug, Default)]
-pub struct Probability(f64);
-
-/// Why a text or a number is no probability.
-#[derive(Clone, PartialEq, Debug, thiserror::Error)]
-#[error("expected a probability from 0 to 1 such as 0.05 or 5%, found \"{found}\"")]
-pub struct ProbabilityError {
-    /// What was given.
-    pub found: String,
-}
-
-impl Probability {
-    /// The probability `value`.
-    ///
-    /// # Errors
-    /// If it is not from 0 to 1.
-    pub fn new(value: f64) -> Result<Self, ProbabilityError> {
-        if (0.0..=1.0).contains(&value) {
-            Ok(Self(value))
-        } else {
-            Err(ProbabilityError { found: value.to_string() })
-        }
-    }
-
-    /// From 0 to 1.
-    pub fn value(self) -> f64 {
-        self.0
-    }
-
-    /// Whether a uniform `draw` hits.
-    fn hits(self, draw: u64) -> bool {
-        // 53 bits are what an f64 holds exactly, so 0 never hits and 1 always does.
-        ((draw >> 11) as f64) < self.0 * (1_u64 << 53) as f64
-    }
-}
-
-impl std::fmt::Display for Probability {
-    /// As a fraction, which reads back as the same probability.
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        self.0.fmt(f)
-    }
-}
-
-impl FromStr for Probability {
-    type Err = ProbabilityError;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let error = || ProbabilityError { found: text.to_owned() };
-        let value = match text.trim().strip_suffix('%') {
-            Some(percent) => percent.trim().parse::<f64>().map_err(|_| error())? / 100.0,
-            None => text.trim().parse::<f64>().map_err(|_| error())?,
-        };
-        Self::new(value).map_err(|_| error())
-    }
-}
 
 /// What happens to arriving frames.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
@@ -99,29 +42,16 @@ impl Faults {
 
     /// The fate of the `index`-th frame to arrive.
     pub(crate) fn fate(&self, index: u64) -> Fate {
-        let mut draws = SplitMix(self.seed ^ SplitMix(index).next());
-        if self.loss.hits(draws.next()) {
+        let mut draws = SplitMix64::new(self.seed ^ SplitMix64::new(index).draw());
+        if self.loss.hits(draws.draw()) {
             Fate::Lose
-        } else if self.duplication.hits(draws.next()) {
+        } else if self.duplication.hits(draws.draw()) {
             Fate::Duplicate
-        } else if self.reordering.hits(draws.next()) {
-            Fate::HoldBack(1 + draws.next() % MAX_OVERTAKERS)
+        } else if self.reordering.hits(draws.draw()) {
+            Fate::HoldBack(1 + draws.draw() % MAX_OVERTAKERS)
         } else {
             Fate::Pass
         }
-    }
-}
-
-/// Steele, Lea and Flood's SplitMix64: 64 bits of state, every output once in its period.
-struct SplitMix(u64);
-
-impl SplitMix {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
     }
 }
 
@@ -211,18 +141,6 @@ mod tests {
         assert!((0..1000).all(|n| faults(3, 1.0, 0.0, 0.0).fate(n) == Fate::Lose));
         assert!((0..1000).all(|n| faults(3, 0.0, 0.0, 0.0).fate(n) == Fate::Pass));
         assert!(!Faults::default().is_active());
-    }
-
-    #[test]
-    fn probabilities_are_read_as_fractions_or_percentages() {
-        assert_eq!("5%".parse(), Probability::new(0.05));
-        assert_eq!("0.25".parse(), Probability::new(0.25));
-        let error = "120%".parse::<Probability>().expect_err("more than certain");
-        assert_eq!(
-            error.to_string(),
-            "expected a probability from 0 to 1 such as 0.05 or 5%, found \"120%\""
-        );
-        assert!("NaN".parse::<Probability>().is_err());
     }
 
     #[test]

@@ -31,7 +31,7 @@ mod transport;
 mod udp;
 
 pub use codec::{Codec, Direction, Emitted, Observer, Parsed};
-pub use faults::{Faults, Probability, ProbabilityError};
+pub use faults::Faults;
 pub use inbox::Datagram;
 pub use node::{Node, NodeError, NodeOptions, Waker};
 pub use packet::{MacAddress, PacketOptions, PacketTransport};

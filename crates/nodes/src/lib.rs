@@ -3,16 +3,19 @@
 //!
 //! - [`Host`] is a rank: queue pairs below, a collective [`Program`](quincunx_engine::verbs::Program) above them.
 //! - [`Switch`] takes part in groups of all three EPIC modes at once: Mode-II and Mode-III in its IncEngine, Mode-I as
-//!   queue pairs with aggregation above them.
+//!   queue pairs with aggregation above them. What is for somebody else it forwards.
+//! - [`Station`] is one or the other.
 #![no_std]
 extern crate alloc;
 
 mod host;
 mod programs;
+mod station;
 mod switch;
 mod transport;
 
 pub use host::{Host, HostCommand, HostEvent, HostGroup, HostRejected, HostTimer};
 pub use programs::Programs;
+pub use station::{Station, StationCommand, StationEvent, StationKind, StationRejected, StationTimer};
 pub use switch::{Switch, SwitchCommand, SwitchEvent, SwitchGroup, SwitchRejected, SwitchTimer};
 pub use transport::NodeDrop;

@@ -5,6 +5,7 @@ use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::marker::PhantomData;
+use core::net::Ipv4Addr;
 use quincunx_collective::Payload;
 use quincunx_engine::verbs::QpIndex;
 use quincunx_engine::{Engine, Frame, PortId, Sink};
@@ -26,6 +27,13 @@ pub enum SwitchCommand {
     Install(Box<SwitchGroup>),
     /// Removes a group; its packets are foreign from now on.
     Remove(GroupId),
+    /// Sends on what is for `destination` and comes to this switch, from now on through `port`.
+    Route {
+        /// An address that is not the switch's own.
+        destination: Ipv4Addr,
+        /// Where it goes.
+        port: PortId,
+    },
 }
 
 /// What a switch tells the control plane.
@@ -63,6 +71,7 @@ pub struct Switch<P> {
     inc: IncEngine<P>,
     terminated: BTreeMap<GroupId, Terminated<P>>,
     lookup: BTreeMap<QpNumber, (GroupId, QpIndex)>,
+    routes: BTreeMap<Ipv4Addr, PortId>,
 }
 
 impl<P: Payload> QueuePairNode for Switch<P> {
@@ -189,7 +198,7 @@ impl<P: Payload> Engine for Switch<P> {
 
     fn new((): ()) -> Result<Self, Self::ConfigError> {
         let Ok(inc) = IncEngine::new(());
-        Ok(Self { inc, terminated: BTreeMap::new(), lookup: BTreeMap::new() })
+        Ok(Self { inc, terminated: BTreeMap::new(), lookup: BTreeMap::new(), routes: BTreeMap::new() })
     }
 
     fn handle_frame(
@@ -199,6 +208,9 @@ impl<P: Payload> Engine for Switch<P> {
         frame: Frame<'_, RoceHeader, P>,
         out: &mut impl Sink<Self>,
     ) {
+        if let Some(&port) = self.routes.get(&frame.header.destination) {
+            return out.transmit(port, frame);
+        }
         match self.lookup.get(&frame.header.destination_qp) {
             Some(&(id, index)) => {
                 let group = self.terminated.get_mut(&id).expect("the lookup table names installed groups");
@@ -239,6 +251,10 @@ impl<P: Payload> Engine for Switch<P> {
                     return Err(Rejected::QpInUse(edge.local.qp).into());
                 }
                 Ok(self.inc.handle_command(now, Command::Install(config), &mut inc_sink(out))?)
+            }
+            SwitchCommand::Route { destination, port } => {
+                self.routes.insert(destination, port);
+                Ok(())
             }
             SwitchCommand::Remove(id) => match self.terminated.remove(&id) {
                 Some(mut group) => {

@@ -1,14 +1,16 @@
-//! Time, sizes and rates as types, so that no bare number crosses a function boundary with its unit in its name.
+//! Time, sizes, rates and probabilities as types, so that no bare number crosses a function boundary with its unit in its name.
 //!
 //! Time counts whole picoseconds, sizes whole bytes, rates whole bits a second: everything is exact and ordered.
 //! The crate reads and prints them as people write them (`250ns`, `16MiB`, `100Gbit/s`) and knows nothing else.
 #![no_std]
 extern crate alloc;
 
+mod probability;
 mod size;
 mod text;
 mod time;
 
+pub use probability::{Probability, ProbabilityError};
 pub use size::{BitRate, ByteCount};
 pub use text::ParseUnitError;
 use time::PICOS_PER_SECOND;

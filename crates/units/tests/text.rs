@@ -1,7 +1,7 @@
 //! How units are read and printed: exactly, with one-line errors.
 
 use proptest::prelude::*;
-use quincunx_units::{BitRate, ByteCount, Duration};
+use quincunx_units::{BitRate, ByteCount, Duration, Probability};
 
 fn duration(text: &str) -> Duration {
     text.parse().unwrap()
@@ -134,4 +134,19 @@ proptest! {
             let _ = (text.parse::<Duration>(), text.parse::<ByteCount>(), text.parse::<BitRate>());
         }
     }
+}
+
+#[test]
+fn probabilities_are_read_as_fractions_or_percentages() {
+    assert_eq!("5%".parse(), Probability::new(0.05));
+    assert_eq!("0.25".parse(), Probability::new(0.25));
+    let error = "120%".parse::<Probability>().expect_err("more than certain");
+    assert_eq!(error.to_string(), "expected a probability from 0 to 1 such as 0.05 or 5%, found \"120%\"");
+    assert!("NaN".parse::<Probability>().is_err());
+}
+
+#[test]
+fn certainty_and_impossibility_are_exact() {
+    let certain = Probability::new(1.0).expect("a probability");
+    assert!([0, 1, u64::MAX].into_iter().all(|draw| certain.hits(draw) && !Probability::ZERO.hits(draw)));
 }

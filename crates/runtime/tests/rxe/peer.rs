@@ -4,7 +4,6 @@ use crate::guest::{GUEST, GUEST_MAC, Guest};
 use quincunx_collective::{Numbers, Payload};
 use quincunx_driver_net::{
     Codec, Datagram, Dropped, Emitted, Faults, Node, NodeOptions, PacketOptions, PacketTransport, Parsed,
-    Probability,
 };
 use quincunx_engine::verbs::RegionId;
 use quincunx_engine::{Engine, Frame, PortId};
@@ -12,7 +11,7 @@ use quincunx_roce::{
     DropReason, INFINITE_RNR_RETRIES, QueuePairConfig, Reliability, RoceCommand, RoceEvent, RoceHost,
 };
 use quincunx_runtime::RoceCodec;
-use quincunx_units::Duration;
+use quincunx_units::{Duration, Probability};
 use quincunx_wire::{Endpoint, ParseError, Psn, RoceHeader};
 use std::collections::BTreeMap;
 use std::io::ErrorKind;

@@ -1,0 +1,35 @@
+//! Drives engines in virtual time: nodes, the links between them, and a queue of what is due.
+//!
+//! The driver knows no protocol. Its owner hands it engines, and a [`Medium`] that says how long a frame is on the wire.
+//! A [`Simulation`] owns all of its state, so that many run side by side, one a thread; nothing is global, and no
+//! outcome depends on anything but the configuration and the seed. The call loop of the owner:
+//!
+//! ```text
+//! let mut simulation = Simulation::new(medium, seed);
+//! let (a, b) = (simulation.add_node(engine), simulation.add_node(other));
+//! simulation.connect((a, &[PortId(0)]), (b, &[PortId(3)]), LinkConfig { rate, latency });
+//! simulation.command(a, order)?;
+//! while let Stopped::Event(emitted) = simulation.run(Limits { time, steps }) { .. }
+//! ```
+//!
+//! - Time is exact in picoseconds. What is due at one instant happens in the order in which it was scheduled.
+//! - A frame costs one entry in the queue, its arrival; a second one only if the sender waits for the port to be free.
+//! - Nothing is allocated for a frame in steady state, if its payload needs no allocation.
+//! - [`Faults`], queue limits, congestion marks, pauses and background traffic belong to one direction of one link.
+//! - An [`Observer`] sees every frame: traces and captures are written by it.
+
+mod faults;
+mod link;
+mod medium;
+mod network;
+mod observer;
+mod queue;
+mod simulation;
+mod timers;
+
+pub use faults::Faults;
+pub use link::{Direction, DirectionStatistics, LinkConfig, LinkIndex, QueueConfig};
+pub use medium::Medium;
+pub use observer::{Departure, Fate, Observer};
+pub use queue::EventQueue;
+pub use simulation::{Emitted, Limits, NodeIndex, Simulation, Stopped};

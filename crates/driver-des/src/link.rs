@@ -1,0 +1,158 @@
+//! Links: what they are set up with, and the state and statistics of each direction.
+
+use crate::faults::Injector;
+use quincunx_engine::{Engine, PortId};
+use quincunx_units::{BitRate, ByteCount, Duration, Instant};
+use std::collections::VecDeque;
+
+/// A link, numbered from zero in the order in which links were made.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct LinkIndex(pub u32);
+
+/// One of the two ways of a link.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Direction {
+    /// The link.
+    pub link: LinkIndex,
+    /// From the end that was named second, to the one that was named first.
+    pub backward: bool,
+}
+
+/// What a link can do, each way.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct LinkConfig {
+    /// Bits that go in a second.
+    pub rate: BitRate,
+    /// From the moment a bit is sent to the moment it arrives.
+    pub latency: Duration,
+}
+
+/// How a direction's queue treats frames: those that wait, and the one that is being sent. Without limits by default.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub struct QueueConfig {
+    /// Bytes that may be in it; a frame that finds no room is dropped.
+    pub limit: Option<ByteCount>,
+    /// A frame that finds more bytes than this in it is marked by the medium.
+    pub mark_above: Option<ByteCount>,
+}
+
+/// What a direction of a link has carried so far.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub struct DirectionStatistics {
+    /// Frames sent, lost ones among them.
+    pub frames: u64,
+    /// Their bytes on the wire.
+    pub bytes: ByteCount,
+    /// How long bits were on the wire.
+    pub busy: Duration,
+    /// Frames that found no room in the queue.
+    pub refused: u64,
+    /// Frames lost on the way.
+    pub lost: u64,
+    /// Frames that arrived twice.
+    pub duplicated: u64,
+    /// Frames that were held back.
+    pub held_back: u64,
+    /// Frames marked for congestion.
+    pub marked: u64,
+    /// The most bytes that were in the queue at once.
+    pub peak_queue: ByteCount,
+}
+
+impl Direction {
+    pub(crate) fn from_number(number: usize) -> Self {
+        Self { link: LinkIndex(number as u32 / 2), backward: number % 2 == 1 }
+    }
+
+    pub(crate) fn number(self) -> usize {
+        self.link.0 as usize * 2 + usize::from(self.backward)
+    }
+}
+
+impl LinkIndex {
+    /// From the end that was named first to the other.
+    pub const fn forward(self) -> Direction {
+        Direction { link: self, backward: false }
+    }
+
+    /// From the end that was named second to the other.
+    pub const fn backward(self) -> Direction {
+        Direction { link: self, backward: true }
+    }
+}
+
+/// A frame on its way.
+pub(crate) struct InFlight<E: Engine> {
+    pub(crate) at: Instant,
+    pub(crate) sequence: u64,
+    pub(crate) port: PortId,
+    pub(crate) header: E::Header,
+    pub(crate) payload: E::Payload,
+}
+
+/// One direction of a link. A frame's departure is settled when it is queued, for nothing overtakes in the queue: so
+/// what waits is a time, and all frames are already on their way.
+pub(crate) struct Channel<E: Engine> {
+    pub(crate) from: u32,
+    pub(crate) to: u32,
+    /// The logical ports at either end that share the direction.
+    pub(crate) lanes: Vec<(PortId, PortId)>,
+    /// The lane that gets the next transmit slot.
+    pub(crate) turn: usize,
+    pub(crate) config: LinkConfig,
+    pub(crate) background: Option<BitRate>,
+    /// What background traffic leaves of the rate.
+    pub(crate) rate: BitRate,
+    pub(crate) queue: QueueConfig,
+    pub(crate) injector: Option<Injector>,
+    /// When everything queued so far has been sent.
+    pub(crate) free_at: Instant,
+    /// An entry in the event queue says when the port is free.
+    pub(crate) awaits_port: bool,
+    /// In order of arrival.
+    pub(crate) in_flight: VecDeque<InFlight<E>>,
+    /// Frames queued so far: what faults count by.
+    pub(crate) index: u64,
+    pub(crate) statistics: DirectionStatistics,
+    /// The longest that the queue was, as a time: the peak in bytes follows from it and the rate.
+    pub(crate) peak_wait: Duration,
+}
+
+impl<E: Engine> Channel<E> {
+    pub(crate) fn new(from: u32, to: u32, lanes: Vec<(PortId, PortId)>, config: LinkConfig) -> Self {
+        Self {
+            from,
+            to,
+            lanes,
+            turn: 0,
+            config,
+            background: None,
+            rate: config.rate,
+            queue: QueueConfig::default(),
+            injector: None,
+            free_at: Instant::ZERO,
+            awaits_port: false,
+            in_flight: VecDeque::new(),
+            index: 0,
+            statistics: DirectionStatistics::default(),
+            peak_wait: Duration::ZERO,
+        }
+    }
+
+    /// Bytes in the queue: what is sent until the port is free.
+    pub(crate) fn queued_bytes(&self, now: Instant) -> ByteCount {
+        self.rate.bytes_in(self.free_at.since(now))
+    }
+
+    /// Puts a frame in the order of arrival; whether it is the first now.
+    pub(crate) fn launch(&mut self, frame: InFlight<E>) -> bool {
+        let order = |frame: &InFlight<E>| (frame.at, frame.sequence);
+        let later = self.in_flight.iter().rev().take_while(|other| order(other) > order(&frame)).count();
+        let place = self.in_flight.len() - later;
+        match later {
+            0 => self.in_flight.push_back(frame),
+            _ => self.in_flight.insert(place, frame),
+        }
+        place == 0
+    }
+}

@@ -1,0 +1,22 @@
+//! What the owner knows of frames on the wire and the driver does not.
+
+use quincunx_engine::Engine;
+use quincunx_units::ByteCount;
+
+/// Says how long frames are. The same frame must get the same answer every time.
+pub trait Medium<E: Engine> {
+    /// Bytes that a frame with `payload` bytes of payload takes on the link, with everything around it: preamble, gaps,
+    /// checksums.
+    fn wire_length(&self, header: &E::Header, payload: usize) -> ByteCount;
+
+    /// Bytes of the frame, from its start, that must have arrived before the node is handed it. The whole frame by
+    /// default (store and forward); a cut-through fabric answers with what the node needs to decide. The engine is
+    /// handed the whole frame then: the rest arrives while the node already sends, so links out of such a node must
+    /// not be faster than links into it.
+    fn needed_length(&self, header: &E::Header, payload: usize) -> ByteCount {
+        self.wire_length(header, payload)
+    }
+
+    /// Marks a frame that has met congestion (IP: congestion experienced). Nothing by default.
+    fn mark_congestion(&self, _header: &mut E::Header) {}
+}

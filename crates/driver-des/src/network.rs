@@ -1,0 +1,252 @@
+//! Everything but the engines: links, timers, the event queue; and the sink that engines' answers go to.
+
+use crate::link::{Channel, InFlight};
+use crate::queue::EventQueue;
+use crate::timers::Timers;
+use crate::{Departure, Direction, Emitted, Fate, Medium, NodeIndex, Observer};
+use quincunx_collective::Payload;
+use quincunx_engine::{Engine, Frame, PortId, Sink};
+use quincunx_units::{Duration, Instant};
+use std::collections::{BTreeMap, VecDeque};
+
+/// What an entry of the event queue is about. Two bits of its source say which kind.
+#[derive(Clone, Copy)]
+pub(crate) enum Source {
+    /// The first frame in flight on a channel arrives.
+    Arrival(u32),
+    /// The port at the start of a channel may be free.
+    PortFree(u32),
+    /// A timer may be due.
+    Timer(u32),
+}
+
+const KIND_SHIFT: u32 = 22;
+
+impl Source {
+    fn pack(self) -> u32 {
+        let (kind, number) = match self {
+            Self::Arrival(channel) => (0, channel),
+            Self::PortFree(channel) => (1, channel),
+            Self::Timer(timer) => (2, timer),
+        };
+        assert!(number < 1 << KIND_SHIFT, "more links or timers than the event queue can number");
+        kind << KIND_SHIFT | number
+    }
+
+    pub(crate) fn unpack(source: u32) -> Self {
+        let number = source & ((1 << KIND_SHIFT) - 1);
+        match source >> KIND_SHIFT {
+            0 => Self::Arrival(number),
+            1 => Self::PortFree(number),
+            _ => Self::Timer(number),
+        }
+    }
+}
+
+/// A logical port: the channel that it sends on, and which lane of it.
+#[derive(Clone, Copy)]
+struct Plug {
+    channel: u32,
+    lane: u16,
+}
+
+/// What a node has outside its engine.
+#[derive(Default)]
+pub(crate) struct Attachment<D> {
+    ports: Vec<Option<Plug>>,
+    /// The channels that start here.
+    pub(crate) channels: Vec<u32>,
+    pub(crate) drops: BTreeMap<D, u64>,
+}
+
+pub(crate) struct Network<E: Engine, M, O> {
+    pub(crate) now: Instant,
+    pub(crate) queue: EventQueue,
+    sequence: u64,
+    pub(crate) channels: Vec<Channel<E>>,
+    pub(crate) nodes: Vec<Attachment<E::DropReason>>,
+    pub(crate) timers: Timers<E::Timer>,
+    pub(crate) emitted: VecDeque<Emitted<E::Event>>,
+    medium: M,
+    pub(crate) observer: O,
+}
+
+impl<E: Engine, M: Medium<E>, O: Observer<E>> Network<E, M, O> {
+    pub(crate) fn new(medium: M, observer: O) -> Self {
+        Self {
+            now: Instant::ZERO,
+            queue: EventQueue::new(),
+            sequence: 0,
+            channels: Vec::new(),
+            nodes: Vec::new(),
+            timers: Timers::new(),
+            emitted: VecDeque::new(),
+            medium,
+            observer,
+        }
+    }
+
+    pub(crate) fn add_node(&mut self) {
+        self.timers.add_node();
+        self.nodes.push(Attachment { ports: Vec::new(), channels: Vec::new(), drops: BTreeMap::new() });
+    }
+
+    pub(crate) fn add_channel(&mut self, channel: Channel<E>) {
+        let number = self.channels.len() as u32;
+        let node = &mut self.nodes[channel.from as usize];
+        node.channels.push(number);
+        for (lane, (port, _)) in channel.lanes.iter().enumerate() {
+            let place = usize::from(port.0);
+            if node.ports.len() <= place {
+                node.ports.resize(place + 1, None);
+            }
+            assert!(node.ports[place].is_none(), "{port:?} is plugged in already");
+            node.ports[place] = Some(Plug { channel: number, lane: lane as u16 });
+        }
+        self.channels.push(channel);
+    }
+
+    fn next_sequence(&mut self) -> u64 {
+        self.sequence += 1;
+        self.sequence
+    }
+
+    pub(crate) fn schedule(&mut self, at: Instant, source: Source) {
+        let sequence = self.next_sequence();
+        self.queue.push(at, sequence, source.pack());
+    }
+
+    /// Takes the frame whose arrival has come up out of its channel, and moves the channel's entry, which is the first,
+    /// on to the next frame. `None` if another frame has been put before the one that the entry was made for.
+    pub(crate) fn take_arrival(&mut self, channel: u32, sequence: u64) -> Option<InFlight<E>> {
+        let in_flight = &mut self.channels[channel as usize].in_flight;
+        if in_flight.front().is_none_or(|frame| frame.sequence != sequence) {
+            self.queue.pop();
+            return None;
+        }
+        let frame = in_flight.pop_front();
+        match in_flight.front() {
+            Some(next) => self.queue.replace_first(next.at, next.sequence, Source::Arrival(channel).pack()),
+            None => {
+                self.queue.pop();
+            }
+        }
+        frame
+    }
+
+    /// Queues a frame on the channel that `port` of `node` is plugged into.
+    fn send(&mut self, node: u32, port: PortId, frame: Frame<'_, E::Header, E::Payload>) {
+        let plug = self.nodes[node as usize].ports.get(usize::from(port.0)).copied().flatten();
+        let plug = plug.unwrap_or_else(|| panic!("expected a link at {port:?} of node {node}, found none"));
+        let number = plug.channel as usize;
+        let channel = &mut self.channels[number];
+        let payload = E::Payload::view_length(E::Payload::reborrow(frame.payload));
+        let length = self.medium.wire_length(frame.header, payload);
+        let needed = self.medium.needed_length(frame.header, payload);
+
+        let start = channel.free_at.max(self.now);
+        let end = start + channel.rate.time_for(length);
+        let arrival = channel.config.latency
+            + if needed == length { end.since(start) } else { channel.rate.time_for(needed) };
+        let mut departure = Departure {
+            direction: Direction::from_number(number),
+            queued: self.now,
+            start,
+            end,
+            length,
+            marked: false,
+            fate: Fate::Delivered,
+        };
+        if channel.queue != crate::QueueConfig::default() {
+            let queued = channel.queued_bytes(self.now);
+            if channel.queue.limit.is_some_and(|limit| queued + length > limit) {
+                channel.statistics.refused += 1;
+                departure.fate = Fate::Refused;
+                return self.observer.departed(&departure, frame);
+            }
+            departure.marked = channel.queue.mark_above.is_some_and(|threshold| queued > threshold);
+        }
+        if let Some(injector) = &channel.injector {
+            departure.fate = injector.fate(channel.index);
+        }
+        self.observer.departed(&departure, frame);
+
+        channel.index += 1;
+        channel.free_at = end;
+        channel.peak_wait = channel.peak_wait.max(end.since(self.now));
+        let statistics = &mut channel.statistics;
+        statistics.frames += 1;
+        statistics.bytes += length;
+        statistics.busy += end.since(start);
+
+        let mut at = start + arrival;
+        let mut copies = 1;
+        match departure.fate {
+            Fate::Lost => {
+                statistics.lost += 1;
+                return;
+            }
+            Fate::Duplicated => {
+                statistics.duplicated += 1;
+                copies = 2;
+            }
+            Fate::HeldBack(longer) => {
+                statistics.held_back += 1;
+                at = at + longer;
+            }
+            Fate::Delivered | Fate::Refused => {}
+        }
+        let mut header = frame.header.clone();
+        if departure.marked {
+            statistics.marked += 1;
+            self.medium.mark_congestion(&mut header);
+        }
+        let port = channel.lanes[usize::from(plug.lane)].1;
+        for _ in 1..copies {
+            let payload = E::Payload::from_view(E::Payload::reborrow(frame.payload));
+            self.launch(plug.channel, at, port, header.clone(), payload);
+        }
+        self.launch(plug.channel, at, port, header, E::Payload::from_view(frame.payload));
+    }
+
+    fn launch(&mut self, channel: u32, at: Instant, port: PortId, header: E::Header, payload: E::Payload) {
+        let sequence = self.next_sequence();
+        if self.channels[channel as usize].launch(InFlight { at, sequence, port, header, payload }) {
+            self.queue.push(at, sequence, Source::Arrival(channel).pack());
+        }
+    }
+}
+
+/// Where the answers of one node's engine go.
+pub(crate) struct Outlet<'a, E: Engine, M, O> {
+    pub(crate) network: &'a mut Network<E, M, O>,
+    pub(crate) node: u32,
+}
+
+impl<E: Engine, M: Medium<E>, O: Observer<E>> Sink<E> for Outlet<'_, E, M, O> {
+    fn transmit(&mut self, port: PortId, frame: Frame<'_, E::Header, E::Payload>) {
+        self.network.send(self.node, port, frame);
+    }
+
+    fn set_timer(&mut self, timer: E::Timer, after: Duration) {
+        let deadline = self.network.now + after;
+        if let Some(number) = self.network.timers.set(self.node, timer, deadline) {
+            self.network.schedule(deadline, Source::Timer(number));
+        }
+    }
+
+    fn cancel_timer(&mut self, timer: E::Timer) {
+        self.network.timers.cancel(self.node, timer);
+    }
+
+    fn emit(&mut self, event: E::Event) {
+        let (at, node) = (self.network.now, NodeIndex(self.node));
+        self.network.observer.emitted(at, node, &event);
+        self.network.emitted.push_back(Emitted { at, node, event });
+    }
+
+    fn drop_frame(&mut self, port: PortId, reason: E::DropReason) {
+        self.network.observer.dropped(self.network.now, NodeIndex(self.node), port, reason);
+        *self.network.nodes[self.node as usize].drops.entry(reason).or_default() += 1;
+    }
+}

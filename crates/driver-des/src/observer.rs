@@ -1,0 +1,66 @@
+//! Who may watch a simulation: writers of traces and captures, and tests.
+
+use crate::{Direction, NodeIndex};
+use quincunx_engine::{Engine, Frame, PortId};
+use quincunx_units::{ByteCount, Duration, Instant};
+
+/// What becomes of a frame on a link.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Fate {
+    /// It arrives.
+    Delivered,
+    /// It does not arrive.
+    Lost,
+    /// It arrives twice.
+    Duplicated,
+    /// It arrives so much later.
+    HeldBack(Duration),
+    /// The queue had no room: it was never sent.
+    Refused,
+}
+
+/// A frame as it is queued for a link.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Departure {
+    /// Where it goes.
+    pub direction: Direction,
+    /// When it was queued: now.
+    pub queued: Instant,
+    /// When its first bit leaves; a pause may still put that off.
+    pub start: Instant,
+    /// When its last bit leaves.
+    pub end: Instant,
+    /// Its length on the wire.
+    pub length: ByteCount,
+    /// Whether it was marked for congestion.
+    pub marked: bool,
+    /// What becomes of it.
+    pub fate: Fate,
+}
+
+/// Sees what happens, and changes nothing. Each method does nothing by default; `()` does nothing at all.
+pub trait Observer<E: Engine> {
+    /// A frame was queued for a link, or refused.
+    fn departed(&mut self, _departure: &Departure, _frame: Frame<'_, E::Header, E::Payload>) {}
+
+    /// A frame is handed to a node.
+    fn arrived(
+        &mut self,
+        _at: Instant,
+        _node: NodeIndex,
+        _port: PortId,
+        _frame: Frame<'_, E::Header, E::Payload>,
+    ) {
+    }
+
+    /// A node dropped the frame that it was handed last.
+    fn dropped(&mut self, _at: Instant, _node: NodeIndex, _port: PortId, _reason: E::DropReason) {}
+
+    /// A timer fires.
+    fn fired(&mut self, _at: Instant, _node: NodeIndex, _timer: E::Timer) {}
+
+    /// A node tells its owner something.
+    fn emitted(&mut self, _at: Instant, _node: NodeIndex, _event: &E::Event) {}
+}
+
+impl<E: Engine> Observer<E> for () {}

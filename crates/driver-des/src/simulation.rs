@@ -1,0 +1,307 @@
+//! The simulation: nodes on links, run until something that its owner waits for.
+
+use crate::faults::Injector;
+use crate::link::Channel;
+use crate::network::{Network, Outlet, Source};
+use crate::timers::Due;
+use crate::{Direction, DirectionStatistics, Faults, LinkConfig, LinkIndex, Medium, Observer, QueueConfig};
+use quincunx_collective::{Payload, SplitMix64};
+use quincunx_engine::{Engine, Frame, PortId};
+use quincunx_units::{BitRate, Instant};
+use std::collections::BTreeMap;
+
+/// A node, numbered from zero in the order in which nodes were added.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct NodeIndex(pub u32);
+
+/// What a node tells its owner.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Emitted<T> {
+    /// When.
+    pub at: Instant,
+    /// Who.
+    pub node: NodeIndex,
+    /// What.
+    pub event: T,
+}
+
+/// How far a run may go.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Limits {
+    /// Nothing later than this is done.
+    pub time: Instant,
+    /// Steps in all, since the simulation began. An owner that shows progress moves this on in portions.
+    pub steps: u64,
+}
+
+/// Why a run has come back.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Stopped<T> {
+    /// A node has told something. Running on goes on from there.
+    Event(Emitted<T>),
+    /// Nothing is due any more, ever.
+    Idle,
+    /// What is due next is later than the time limit, which it now is.
+    TimeLimit,
+    /// As many steps as allowed were done.
+    StepLimit,
+}
+
+/// Nodes, links, and what is due. All state is in here.
+pub struct Simulation<E: Engine, M, O = ()> {
+    engines: Vec<E>,
+    network: Network<E, M, O>,
+    seed: u64,
+    steps: u64,
+}
+
+impl Limits {
+    /// None.
+    pub const NONE: Self = Self { time: Instant::from_picos(u64::MAX), steps: u64::MAX };
+
+    /// Until `time`.
+    pub const fn until(time: Instant) -> Self {
+        Self { time, ..Self::NONE }
+    }
+}
+
+impl<E: Engine, M: Medium<E>> Simulation<E, M> {
+    /// An empty simulation at time zero that nobody watches.
+    pub fn new(medium: M, seed: u64) -> Self {
+        Self::with_observer(medium, seed, ())
+    }
+}
+
+impl<E: Engine, M: Medium<E>, O: Observer<E>> Simulation<E, M, O> {
+    /// An empty simulation at time zero.
+    pub fn with_observer(medium: M, seed: u64, observer: O) -> Self {
+        Self { engines: Vec::new(), network: Network::new(medium, observer), seed, steps: 0 }
+    }
+
+    /// Adds a node without links.
+    pub fn add_node(&mut self, engine: E) -> NodeIndex {
+        self.engines.push(engine);
+        self.network.add_node();
+        NodeIndex(self.engines.len() as u32 - 1)
+    }
+
+    /// Joins two nodes. Each end names the ports of its node's engine that share the link, as many as the other: what is
+    /// sent at one arrives at the one in the same place at the other end. Ports that share a link get transmit slots
+    /// in turn.
+    ///
+    /// # Panics
+    /// If a node does not exist, a port is plugged in already, or the ends name different numbers of ports.
+    pub fn connect(
+        &mut self,
+        a: (NodeIndex, &[PortId]),
+        b: (NodeIndex, &[PortId]),
+        config: LinkConfig,
+    ) -> LinkIndex {
+        assert_eq!(a.1.len(), b.1.len(), "both ends of a link name equally many ports");
+        let link = LinkIndex(self.network.channels.len() as u32 / 2);
+        for (from, to) in [(a, b), (b, a)] {
+            let lanes = from.1.iter().copied().zip(to.1.iter().copied()).collect();
+            self.network.add_channel(Channel::new(from.0.0, to.0.0, lanes, config));
+        }
+        link
+    }
+
+    /// Sets the faults of a direction, for frames queued from now on.
+    pub fn set_faults(&mut self, direction: Direction, faults: Faults) {
+        let number = direction.number();
+        let mut seeds = SplitMix64::new(self.seed ^ SplitMix64::new(number as u64).draw());
+        self.network.channels[number].injector = Some(Injector::new(faults, seeds.draw()));
+    }
+
+    /// Sets the limits of a direction's queue, for frames queued from now on.
+    pub fn set_queue(&mut self, direction: Direction, queue: QueueConfig) {
+        self.network.channels[direction.number()].queue = queue;
+    }
+
+    /// Lets traffic of others take `rate` of a direction, for frames queued from now on; `None` ends it.
+    ///
+    /// # Panics
+    /// If that leaves nothing.
+    pub fn set_background(&mut self, direction: Direction, rate: Option<BitRate>) {
+        let channel = &mut self.network.channels[direction.number()];
+        let whole = channel.config.rate.bits_per_second();
+        let left = whole.checked_sub(rate.map_or(0, BitRate::bits_per_second)).and_then(BitRate::new);
+        channel.rate = left.expect("background traffic leaves some of the rate");
+        channel.background = rate;
+    }
+
+    /// Hands an order to a node, now.
+    ///
+    /// # Errors
+    /// Those of the engine; nothing has changed then.
+    pub fn command(&mut self, node: NodeIndex, command: E::Command) -> Result<(), E::Rejected> {
+        let now = self.network.now;
+        let mut outlet = Outlet { network: &mut self.network, node: node.0 };
+        let done = self.engines[node.0 as usize].handle_command(now, command, &mut outlet);
+        self.settle(node.0);
+        done
+    }
+
+    /// Does what is due, in order, until a node tells something or a limit is reached.
+    pub fn run(&mut self, limits: Limits) -> Stopped<E::Event> {
+        loop {
+            if let Some(emitted) = self.network.emitted.pop_front() {
+                return Stopped::Event(emitted);
+            }
+            let Some((at, sequence, source)) = self.network.queue.peek() else { return Stopped::Idle };
+            if at > limits.time {
+                self.network.now = self.network.now.max(limits.time);
+                return Stopped::TimeLimit;
+            }
+            if self.steps >= limits.steps {
+                return Stopped::StepLimit;
+            }
+            self.steps += 1;
+            self.network.now = at;
+            match Source::unpack(source) {
+                Source::Arrival(channel) => self.arrive(channel, sequence),
+                Source::PortFree(channel) => {
+                    self.network.queue.pop();
+                    self.network.channels[channel as usize].awaits_port = false;
+                    if self.offer(channel) {
+                        self.settle(self.network.channels[channel as usize].from);
+                    }
+                }
+                Source::Timer(number) => {
+                    self.network.queue.pop();
+                    self.fire(number);
+                }
+            }
+        }
+    }
+
+    fn arrive(&mut self, number: u32, sequence: u64) {
+        let Some(arrival) = self.network.take_arrival(number, sequence) else { return };
+        let (now, node) = (self.network.now, self.network.channels[number as usize].to);
+        let payload = arrival.payload.view(0..arrival.payload.length());
+        let frame = Frame { header: &arrival.header, payload };
+        self.network.observer.arrived(now, NodeIndex(node), arrival.port, frame);
+        let mut outlet = Outlet { network: &mut self.network, node };
+        self.engines[node as usize].handle_frame(now, arrival.port, frame, &mut outlet);
+        self.settle(node);
+    }
+
+    fn fire(&mut self, number: u32) {
+        let now = self.network.now;
+        match self.network.timers.due(number, now) {
+            Due::Nothing => {}
+            Due::Later(deadline) => self.network.schedule(deadline, Source::Timer(number)),
+            Due::Fire(node, timer) => {
+                self.network.observer.fired(now, NodeIndex(node), timer);
+                let mut outlet = Outlet { network: &mut self.network, node };
+                self.engines[node as usize].handle_timer(now, timer, &mut outlet);
+                self.settle(node);
+            }
+        }
+    }
+
+    /// Offers transmit slots on all free ports of a node, until nobody wants one: after every call to its engine.
+    fn settle(&mut self, node: u32) {
+        if cfg!(debug_assertions) {
+            self.engines[node as usize].assert_invariants();
+        }
+        loop {
+            let mut used = false;
+            for index in 0..self.network.nodes[node as usize].channels.len() {
+                used |= self.offer(self.network.nodes[node as usize].channels[index]);
+            }
+            if !used {
+                return;
+            }
+        }
+    }
+
+    /// Offers a transmit slot to the ports on a channel in turn if it is free; sees to it that they are asked again
+    /// when it is. Whether one used it.
+    fn offer(&mut self, number: u32) -> bool {
+        let channel = &self.network.channels[number as usize];
+        if channel.awaits_port {
+            return false;
+        }
+        let (now, node, lanes) = (self.network.now, channel.from, channel.lanes.len());
+        for step in 0..lanes {
+            let channel = &self.network.channels[number as usize];
+            let lane = (channel.turn + step) % lanes;
+            let port = channel.lanes[lane].0;
+            let engine = &mut self.engines[node as usize];
+            if !engine.wants_transmit(port) {
+                continue;
+            }
+            if channel.free_at > now {
+                let at = channel.free_at;
+                self.network.channels[number as usize].awaits_port = true;
+                self.network.schedule(at, Source::PortFree(number));
+                return false;
+            }
+            let before = channel.index;
+            engine.handle_transmit_slot(now, port, &mut Outlet { network: &mut self.network, node });
+            let channel = &mut self.network.channels[number as usize];
+            if channel.index > before {
+                channel.turn = lane + 1;
+                return true;
+            }
+        }
+        false
+    }
+
+    /// The time it is.
+    pub fn now(&self) -> Instant {
+        self.network.now
+    }
+
+    /// Steps done: arrivals, timers and port-free times that came up.
+    pub fn steps(&self) -> u64 {
+        self.steps
+    }
+
+    /// A node's engine.
+    ///
+    /// # Panics
+    /// If there is no such node.
+    pub fn engine(&self, node: NodeIndex) -> &E {
+        &self.engines[node.0 as usize]
+    }
+
+    /// All nodes' engines.
+    pub fn engines(&self) -> impl ExactSizeIterator<Item = (NodeIndex, &E)> {
+        self.engines.iter().enumerate().map(|(number, engine)| (NodeIndex(number as u32), engine))
+    }
+
+    /// All directions of all links, with what they have carried.
+    pub fn statistics(&self) -> impl ExactSizeIterator<Item = (Direction, DirectionStatistics)> {
+        let directions = (0..self.network.channels.len()).map(Direction::from_number);
+        directions.map(|direction| (direction, self.direction(direction)))
+    }
+
+    /// What a direction has carried.
+    ///
+    /// # Panics
+    /// If there is no such link.
+    pub fn direction(&self, direction: Direction) -> DirectionStatistics {
+        let channel = &self.network.channels[direction.number()];
+        DirectionStatistics { peak_queue: channel.rate.bytes_in(channel.peak_wait), ..channel.statistics }
+    }
+
+    /// Frames that a node's engine has dropped, by reason.
+    ///
+    /// # Panics
+    /// If there is no such node.
+    pub fn drops(&self, node: NodeIndex) -> &BTreeMap<E::DropReason, u64> {
+        &self.network.nodes[node.0 as usize].drops
+    }
+
+    /// Who watches.
+    pub fn observer(&self) -> &O {
+        &self.network.observer
+    }
+
+    /// Ends the simulation, and gives the observer back.
+    pub fn into_observer(self) -> O {
+        self.network.observer
+    }
+}

@@ -1,0 +1,96 @@
+//! Deadlines of the nodes' named timers.
+//!
+//! Engines re-arm a timer far more often than it fires (a retry timer moves with every acknowledge), so moving a
+//! deadline further away only notes the new one: it is queued again when the old one comes. A timer keeps its place here
+//! once it has been armed, whatever becomes of it.
+
+use quincunx_units::Instant;
+
+#[derive(Clone, Copy, Debug)]
+struct Place<T> {
+    node: u32,
+    timer: T,
+    /// When it shall fire; none while disarmed.
+    deadline: Option<Instant>,
+    /// The earliest of its entries in the queue; none if it has none.
+    queued: Option<Instant>,
+}
+
+/// What to do when an entry of a timer comes up.
+pub(crate) enum Due<T> {
+    /// The entry has been overtaken, or the timer disarmed.
+    Nothing,
+    /// It shall fire later: queue it again.
+    Later(Instant),
+    /// It fires on this node.
+    Fire(u32, T),
+}
+
+/// All nodes' timers, numbered in the order in which they were first armed.
+#[derive(Clone, Debug)]
+pub(crate) struct Timers<T> {
+    places: Vec<Place<T>>,
+    /// For each node, its timers' numbers in the order of the timers.
+    by_node: Vec<Vec<u32>>,
+}
+
+impl<T: Copy + Ord> Timers<T> {
+    pub(crate) const fn new() -> Self {
+        Self { places: Vec::new(), by_node: Vec::new() }
+    }
+
+    pub(crate) fn add_node(&mut self) {
+        self.by_node.push(Vec::new());
+    }
+
+    fn search(&self, node: u32, timer: T) -> Result<usize, usize> {
+        self.by_node[node as usize].binary_search_by(|&number| self.places[number as usize].timer.cmp(&timer))
+    }
+
+    /// Arms a timer for `deadline`, in place of any earlier one. Its number, if the queue must be told.
+    pub(crate) fn set(&mut self, node: u32, timer: T, deadline: Instant) -> Option<u32> {
+        let number = match self.search(node, timer) {
+            Ok(index) => self.by_node[node as usize][index],
+            Err(index) => {
+                let number = self.places.len() as u32;
+                self.places.push(Place { node, timer, deadline: None, queued: None });
+                self.by_node[node as usize].insert(index, number);
+                number
+            }
+        };
+        let place = &mut self.places[number as usize];
+        place.deadline = Some(deadline);
+        if place.queued.is_some_and(|queued| queued <= deadline) {
+            return None;
+        }
+        place.queued = Some(deadline);
+        Some(number)
+    }
+
+    /// Disarms a timer; nothing happens if it is not armed.
+    pub(crate) fn cancel(&mut self, node: u32, timer: T) {
+        if let Ok(index) = self.search(node, timer) {
+            self.places[self.by_node[node as usize][index] as usize].deadline = None;
+        }
+    }
+
+    /// An entry of timer `number` has come up at `now`.
+    pub(crate) fn due(&mut self, number: u32, now: Instant) -> Due<T> {
+        let place = &mut self.places[number as usize];
+        if place.queued != Some(now) {
+            return Due::Nothing;
+        }
+        place.queued = None;
+        match place.deadline {
+            None => Due::Nothing,
+            Some(deadline) if deadline > now => {
+                place.queued = Some(deadline);
+                Due::Later(deadline)
+            }
+            Some(_) => {
+                place.deadline = None;
+                Due::Fire(place.node, place.timer)
+            }
+        }
+    }
+}

@@ -1,0 +1,215 @@
+//! A host or a switch: one type for drivers whose nodes are all of one engine.
+
+use core::marker::PhantomData;
+use quincunx_collective::Payload;
+use quincunx_engine::{Engine, Frame, PortId, Sink};
+use quincunx_units::{Duration, Instant};
+use quincunx_wire::RoceHeader;
+
+use crate::host::{Host, HostCommand, HostEvent, HostRejected, HostTimer};
+use crate::programs::Programs;
+use crate::switch::{Switch, SwitchCommand, SwitchEvent, SwitchRejected, SwitchTimer};
+use crate::transport::NodeDrop;
+
+/// What a station is to be.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum StationKind {
+    /// A rank's node.
+    Host,
+    /// A switch.
+    Switch,
+}
+
+/// A node of a network of hosts and switches.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub enum Station<P> {
+    /// A rank's node.
+    Host(Host<P, Programs>),
+    /// A switch.
+    Switch(Switch<P>),
+}
+
+/// What is asked of a station.
+#[derive(Clone, Debug)]
+pub enum StationCommand<P> {
+    /// Of a host.
+    Host(HostCommand<P, Programs>),
+    /// Of a switch.
+    Switch(SwitchCommand),
+}
+
+/// What a station tells.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum StationEvent<P> {
+    /// A host.
+    Host(HostEvent<P>),
+    /// A switch.
+    Switch(SwitchEvent),
+}
+
+/// A station's named timers.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum StationTimer {
+    /// A host's.
+    Host(HostTimer),
+    /// A switch's.
+    Switch(SwitchTimer),
+}
+
+/// Why a command is refused; nothing has changed.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum StationRejected {
+    /// By a host.
+    #[error(transparent)]
+    Host(#[from] HostRejected),
+    /// By a switch.
+    #[error(transparent)]
+    Switch(#[from] SwitchRejected),
+    /// It is for the other kind.
+    #[error(
+        "expected a command for a {expected:?}, found one for the other kind of station; address another"
+    )]
+    OtherKind {
+        /// What the station is.
+        expected: StationKind,
+    },
+}
+
+/// A station's sink, as what is inside sees it.
+struct Inner<'a, P, S> {
+    out: &'a mut S,
+    payload: PhantomData<P>,
+}
+
+macro_rules! inner_sink {
+    ($engine:ty, $variant:ident, $timer:ty, $event:ty) => {
+        impl<P: Payload, S: Sink<Station<P>>> Sink<$engine> for Inner<'_, P, S> {
+            fn transmit(&mut self, port: PortId, frame: Frame<'_, RoceHeader, P>) {
+                self.out.transmit(port, frame);
+            }
+
+            fn replicate(
+                &mut self,
+                payload: P::View<'_>,
+                copies: impl Iterator<Item = (PortId, RoceHeader)>,
+            ) {
+                self.out.replicate(payload, copies);
+            }
+
+            fn set_timer(&mut self, timer: $timer, after: Duration) {
+                self.out.set_timer(StationTimer::$variant(timer), after);
+            }
+
+            fn cancel_timer(&mut self, timer: $timer) {
+                self.out.cancel_timer(StationTimer::$variant(timer));
+            }
+
+            fn emit(&mut self, event: $event) {
+                self.out.emit(StationEvent::$variant(event));
+            }
+
+            fn drop_frame(&mut self, port: PortId, reason: NodeDrop) {
+                self.out.drop_frame(port, reason);
+            }
+        }
+    };
+}
+
+inner_sink!(Host<P, Programs>, Host, HostTimer, HostEvent<P>);
+inner_sink!(Switch<P>, Switch, SwitchTimer, SwitchEvent);
+
+fn inner<P: Payload, S: Sink<Station<P>>>(out: &mut S) -> Inner<'_, P, S> {
+    Inner { out, payload: PhantomData }
+}
+
+impl<P: Payload> Station<P> {
+    /// What it is.
+    pub fn kind(&self) -> StationKind {
+        match self {
+            Self::Host(_) => StationKind::Host,
+            Self::Switch(_) => StationKind::Switch,
+        }
+    }
+}
+
+impl<P: Payload> Engine for Station<P> {
+    type Config = StationKind;
+    type ConfigError = core::convert::Infallible;
+    type Header = RoceHeader;
+    type Payload = P;
+    type Timer = StationTimer;
+    type Command = StationCommand<P>;
+    type Rejected = StationRejected;
+    type Event = StationEvent<P>;
+    type DropReason = NodeDrop;
+
+    fn new(kind: StationKind) -> Result<Self, Self::ConfigError> {
+        Ok(match kind {
+            StationKind::Host => Self::Host(Host::new(())?),
+            StationKind::Switch => Self::Switch(Switch::new(())?),
+        })
+    }
+
+    fn handle_frame(
+        &mut self,
+        now: Instant,
+        port: PortId,
+        frame: Frame<'_, RoceHeader, P>,
+        out: &mut impl Sink<Self>,
+    ) {
+        match self {
+            Self::Host(host) => host.handle_frame(now, port, frame, &mut inner(out)),
+            Self::Switch(switch) => switch.handle_frame(now, port, frame, &mut inner(out)),
+        }
+    }
+
+    fn handle_timer(&mut self, now: Instant, timer: StationTimer, out: &mut impl Sink<Self>) {
+        match (self, timer) {
+            (Self::Host(host), StationTimer::Host(timer)) => host.handle_timer(now, timer, &mut inner(out)),
+            (Self::Switch(switch), StationTimer::Switch(timer)) => {
+                switch.handle_timer(now, timer, &mut inner(out));
+            }
+            // A timer that was never armed here is as harmless as one that was cancelled.
+            _ => {}
+        }
+    }
+
+    fn handle_command(
+        &mut self,
+        now: Instant,
+        command: StationCommand<P>,
+        out: &mut impl Sink<Self>,
+    ) -> Result<(), StationRejected> {
+        let expected = self.kind();
+        match (self, command) {
+            (Self::Host(host), StationCommand::Host(command)) => {
+                Ok(host.handle_command(now, command, &mut inner(out))?)
+            }
+            (Self::Switch(switch), StationCommand::Switch(command)) => {
+                Ok(switch.handle_command(now, command, &mut inner(out))?)
+            }
+            _ => Err(StationRejected::OtherKind { expected }),
+        }
+    }
+
+    fn wants_transmit(&self, port: PortId) -> bool {
+        match self {
+            Self::Host(host) => host.wants_transmit(port),
+            Self::Switch(switch) => switch.wants_transmit(port),
+        }
+    }
+
+    fn handle_transmit_slot(&mut self, now: Instant, port: PortId, out: &mut impl Sink<Self>) {
+        match self {
+            Self::Host(host) => host.handle_transmit_slot(now, port, &mut inner(out)),
+            Self::Switch(switch) => switch.handle_transmit_slot(now, port, &mut inner(out)),
+        }
+    }
+
+    fn assert_invariants(&self) {
+        match self {
+            Self::Host(host) => host.assert_invariants(),
+            Self::Switch(switch) => switch.assert_invariants(),
+        }
+    }
+}
