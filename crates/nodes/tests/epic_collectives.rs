@@ -138,6 +138,19 @@ fn a_clean_network_needs_no_retransmission() {
 }
 
 #[test]
+fn in_mode_iii_nobody_outruns_a_rank_with_a_slow_link_and_nothing_is_sent_twice() {
+    // The others are several of these; whoever begins the next one cannot know how far the slowest is.
+    for collective in &all_collectives(Rank(0))[..4] {
+        for slow in 0..4 {
+            let mut network = Network::new(&star(4), Setup::tiny(Mode::III), Faults::default(), 1);
+            network.slow = Some(slow);
+            let network = run(network, &[(*collective, 400)], SUM);
+            assert!(network.drops.is_empty(), "{collective}, rank {slow} slow: {:?}", network.drops);
+        }
+    }
+}
+
+#[test]
 fn vectors_of_no_elements_and_of_less_than_a_packet_pass() {
     for mode in MODES {
         for length in [0, 4] {

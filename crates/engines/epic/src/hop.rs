@@ -12,8 +12,8 @@ pub(crate) struct Hop {
     pub(crate) blocked: bool,
     /// An ACK has been put off.
     pub(crate) owed: bool,
-    /// ePSN when that ACK was put off.
-    pub(crate) owed_until: u64,
+    /// The acknowledge timer has fired since.
+    pub(crate) overdue: bool,
     /// lastAcked + 1: the oldest number that the neighbour may still miss.
     pub(crate) acked: u64,
     /// The number to be sent next; before `sent` while packets are sent again.
@@ -50,7 +50,7 @@ impl Hop {
             nak_sent: false,
             blocked: false,
             owed: false,
-            owed_until: first,
+            overdue: false,
             acked: first,
             cursor: first,
             sent: first,
@@ -95,6 +95,7 @@ impl Hop {
 
     pub(crate) fn assert_invariants(&self) {
         assert!(self.acked <= self.cursor && self.cursor <= self.sent, "acked <= cursor <= sent: {self:?}");
+        assert!(self.owed || !self.overdue, "what is overdue is owed: {self:?}");
         assert!(!self.failed || !self.armed, "nothing is sent to a neighbour that counts as unreachable");
     }
 }

@@ -31,7 +31,8 @@
 //!   ACK goes upstream only if it advances nodeAckPsn) a lost ACK would not be repeated.
 //! - **Mode-III sends results in PSN order** on each endpoint: the receivers go back N, so anything else is dropped there.
 //! - **Mode-III puts ACKs off**: in an AllReduce until the result leaves (one wake-up), for a rank in a Reduce or Broadcast
-//!   until the range has moved that far (else a fast rank outruns it, is dropped, and sends again); a timer is the fallback.
+//!   until the range has moved, and no further than that (else a fast rank outruns it, is dropped, and sends again); a
+//!   timer is the fallback.
 //! - **Mode-III, ahead of the range**: the NAK is sent when the range opens, not when the packet is dropped (H.4: NAK rate
 //!   limiting); a NAK at once would be answered by the same packet, too early again. The CNP is sent at once.
 #![no_std]

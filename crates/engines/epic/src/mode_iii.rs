@@ -318,11 +318,16 @@ impl<P: Payload> ModeIII<P> {
         }
     }
 
-    /// Acknowledges that nothing travelled with in time: the result does not come.
+    /// Sends what has been owed since the timer fired the last time: what it waited for does not come.
     pub(crate) fn handle_acknowledge_timer(&mut self, out: &mut impl Sink<IncEngine<P>>) {
         self.acknowledging = false;
         for edge in 0..self.hops.len() {
-            self.settle_owed(edge, out);
+            if self.hops[edge].overdue {
+                self.settle_owed(edge, out);
+            } else if self.hops[edge].owed {
+                self.hops[edge].overdue = true;
+                self.watch_owed(out);
+            }
         }
     }
 
@@ -386,34 +391,53 @@ impl<P: Payload> ModeIII<P> {
         loop {
             let start = self.pipe(flow).start();
             let Some(invocation) = self.table.find(start) else { break };
+            let mut asking = 0;
             let next = match self.route(flow, invocation) {
                 None => invocation.last + 1,
                 Some(route) => {
                     let local = if route.outs & LOCAL != 0 { self.local } else { u64::MAX };
                     let slowest =
                         edges_of(route.outs).map(|edge| self.hops[edge].acked).min().unwrap_or(u64::MAX);
+                    if invocation.message.pattern != Pattern::AllReduce {
+                        asking = route.sources;
+                    }
                     local.min(slowest).min(invocation.last + 1)
                 }
             };
             if next <= start {
                 break;
             }
+            let pipe = self.pipe(flow);
+            let asks = |number| pipe.what(number).is_some_and(|what| what.acknowledge_request);
+            if asking != 0 && !(start..next).any(asks) {
+                asking = 0;
+            }
             self.pipe_mut(flow).recycle_to(next);
+            for edge in edges_of(asking) {
+                self.acknowledge_recycled(edge, next, out);
+            }
         }
         if self.pipe(flow).start() == before {
             return false;
         }
-        let start = self.pipe(flow).start();
         for edge in 0..self.hops.len() {
-            let Hop { owed, owed_until, .. } = self.hops[edge];
-            if owed && start >= owed_until && self.carries(flow, edge, owed_until - 1) {
-                self.settle_owed(edge, out);
-            }
             if self.hops[edge].blocked {
                 self.call_for_blocked(edge, out);
             }
         }
         true
+    }
+
+    /// The ACK that [`owe`](Self::owe) has put off, for what a rank sent before `start`: no further than the range has
+    /// moved, or the rank's window would end beyond the range.
+    fn acknowledge_recycled(&mut self, edge: usize, start: u64, out: &mut impl Sink<IncEngine<P>>) {
+        let config = &self.config.edges[edge];
+        if config.rank.is_some() {
+            acknowledge(config, start - 1, ACK, out);
+            let hop = &mut self.hops[edge];
+            hop.owed &= start < hop.expected;
+            hop.overdue = false;
+        }
     }
 
     fn call_for_blocked(&mut self, edge: usize, out: &mut impl Sink<IncEngine<P>>) {
@@ -431,13 +455,16 @@ impl<P: Payload> ModeIII<P> {
     /// Broadcast a rank hears nothing else, so its ACK waits until the pipe's range has moved that far: then its window
     /// ends where the range ends, and it cannot run ahead of it. A timer sees to the ACK when neither comes.
     fn owe(&mut self, edge: usize, out: &mut impl Sink<IncEngine<P>>) {
-        let hop = &mut self.hops[edge];
-        if !core::mem::replace(&mut hop.owed, true) {
-            hop.owed_until = hop.expected;
-        }
+        self.hops[edge].owed = true;
+        self.watch_owed(out);
+    }
+
+    /// Arms the acknowledge timer. It fires twice before an ACK leaves, so that one which something else settles in time
+    /// is not sent twice; and well before the neighbour's time-out.
+    fn watch_owed(&mut self, out: &mut impl Sink<IncEngine<P>>) {
         if !core::mem::replace(&mut self.acknowledging, true) {
             let timer = Timer::Acknowledge { group: self.config.group };
-            out.set_timer(timer, self.config.resend_timeout / 2);
+            out.set_timer(timer, self.config.resend_timeout / 4);
         }
     }
 
@@ -446,6 +473,7 @@ impl<P: Payload> ModeIII<P> {
         if answer != Answer::Nothing {
             // Both kinds say what has arrived.
             self.hops[edge].owed = false;
+            self.hops[edge].overdue = false;
         }
         let config = &self.config.edges[edge];
         match answer {
@@ -527,13 +555,6 @@ impl<P: Payload> ModeIII<P> {
         FLOWS.into_iter().find_map(|flow| {
             self.route(flow, invocation).filter(|route| route.sources & bit != 0).map(|route| (flow, route))
         })
-    }
-
-    /// Whether packet `sequence` from `edge` belongs to `flow`.
-    fn carries(&self, flow: Flow, edge: usize, sequence: u64) -> bool {
-        let invocation = self.table.find(sequence);
-        let found = invocation.and_then(|invocation| self.incoming(invocation, edge_bit(edge)));
-        found.is_none_or(|(of, _)| of == flow)
     }
 
     fn route(&self, flow: Flow, invocation: &Invocation) -> Option<Route> {

@@ -167,6 +167,10 @@ pub struct Network {
     pub dead: Vec<usize>,
     /// Frames that this says yes to are lost, whatever the faults.
     pub lose: Option<Victim>,
+    /// A node whose link carries a frame in 3 us, either way.
+    pub slow: Option<usize>,
+    /// When the slow link has carried what is on it: from the node, to the node.
+    slow_until: [Instant; 2],
 }
 
 struct Builder {
@@ -262,6 +266,8 @@ impl Network {
             frames: 0,
             dead: Vec::new(),
             lose: None,
+            slow: None,
+            slow_until: [Instant::ZERO; 2],
         };
         for (rank, &(local, remote)) in builder.leaves.iter().enumerate() {
             let config = CommLibConfig {
@@ -369,7 +375,8 @@ impl Network {
                     if self.random.percent(self.faults.reordering) { self.random.next() % 100 } else { 0 };
                 if !lost && let Some(&to) = self.addresses.get(&header.destination) {
                     let due = Due::Arrival { node: to, header, payload: payload.clone() };
-                    self.schedule(Duration::from_micros(2 + held), due);
+                    let delay = self.slow_link(node, to) + Duration::from_micros(2 + held);
+                    self.schedule(delay, due);
                 }
             }
         }
@@ -390,6 +397,17 @@ impl Network {
             *self.drops.entry(reason).or_default() += 1;
         }
         self.slots(node);
+    }
+
+    /// How long a frame from `node` to `to` takes on the slow link, behind those before it.
+    fn slow_link(&mut self, node: usize, to: usize) -> Duration {
+        let way = match self.slow {
+            Some(slow) if slow == node => 0,
+            Some(slow) if slow == to => 1,
+            _ => return Duration::ZERO,
+        };
+        self.slow_until[way] = self.slow_until[way].max(self.now) + Duration::from_micros(3);
+        self.slow_until[way].since(self.now)
     }
 
     fn slots(&mut self, node: usize) {
