@@ -91,6 +91,7 @@ fn group(input: &mut Input<'_>) -> (HostGroup<Programs>, u16) {
         max_outstanding_packets: message * window,
         remote_write: false,
         reliability: Reliability::GoBackN,
+        rate: None,
     };
     let queue_pairs = (0..count).map(|index| (PORT, queue_pair(index))).collect();
     (HostGroup { group: GROUP, queue_pairs, program }, ranks)

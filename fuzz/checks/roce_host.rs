@@ -66,6 +66,7 @@ pub fn check(bytes: &[u8]) {
         max_outstanding_packets: 1 + u32::from(input.below(6)),
         remote_write: true,
         reliability: Reliability::GoBackN,
+        rate: None,
     };
     let mut host = Host::new(config).expect("a valid set-up");
     let mut out = Record::default();

@@ -182,6 +182,7 @@ fn queue_pair(config: &GroupConfig, edge: &quincunx_epic::EdgeConfig) -> QueuePa
         // Neighbours send into posted receive buffers; the pipes are none of their business.
         remote_write: false,
         reliability: Reliability::GoBackN,
+        rate: None,
     }
 }
 

@@ -166,7 +166,7 @@ impl<P: Payload> Transport<P> {
         sink: &mut GroupSink<'_, N, S>,
     ) {
         for index in 0..self.lines.len() {
-            for timer in [QueuePairTimer::Retry, QueuePairTimer::ReceiverNotReady] {
+            for timer in QueuePairTimer::ALL {
                 sink.out.cancel_timer(N::queue_pair_timer(sink.group, QpIndex(index as u16), timer));
             }
         }

@@ -114,5 +114,6 @@ fn queue_pair(context: &RankContext, queue_pair: &QueuePairContext) -> QueuePair
         // All programs exchange Sends; vectors are nobody else's to write to.
         remote_write: false,
         reliability: Reliability::GoBackN,
+        rate: None,
     }
 }

@@ -214,4 +214,29 @@ impl RoceHeader {
             operation,
         }
     }
+
+    /// Lets switches mark the frame instead of dropping it (RFC 3168: ECT(0)).
+    pub const fn allow_marks(&mut self) {
+        self.traffic_class = self.traffic_class & !ECN | ECT_0;
+    }
+
+    /// Marks a frame that has met congestion, if its sender allows it (RFC 3168: CE). Returns whether it does.
+    pub const fn mark_congestion(&mut self) -> bool {
+        let allowed = self.traffic_class & ECN != 0;
+        if allowed {
+            self.traffic_class |= ECN;
+        }
+        allowed
+    }
+
+    /// Whether the frame was marked on its way.
+    pub const fn has_met_congestion(&self) -> bool {
+        self.traffic_class & ECN == ECN
+    }
 }
+
+/// The two bits of the traffic class that are ECN (RFC 3168); both set: congestion experienced.
+const ECN: u8 = 3;
+
+/// ECN-capable transport.
+const ECT_0: u8 = 2;

@@ -83,6 +83,7 @@ fn end<P: Payload>(local: Endpoint, remote: Endpoint, mtu: usize) -> End<P> {
         max_outstanding_packets: 64,
         remote_write: true,
         reliability: Reliability::GoBackN,
+        rate: None,
     };
     let mut memory = Memory::default();
     let region = memory.register(P::zeroed(MESSAGE));

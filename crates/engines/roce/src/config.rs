@@ -1,5 +1,6 @@
 //! What a queue pair is set up with, and why a set-up is refused.
 
+use crate::RateConfig;
 use quincunx_units::Duration;
 use quincunx_wire::{Endpoint, Psn};
 
@@ -51,6 +52,8 @@ pub struct QueuePairConfig {
     pub remote_write: bool,
     /// How lost packets are sent again.
     pub reliability: Reliability,
+    /// How the rate reacts to congestion; not at all if there is nothing here.
+    pub rate: Option<RateConfig>,
 }
 
 /// Why a set-up is refused.

@@ -5,7 +5,8 @@
 //!
 //! # What it speaks
 //! Send and Write, with and without immediate. Reads and atomics are refused with NAK "invalid request", which ends the
-//! connection on both sides. Congestion notifications are counted and nothing else.
+//! connection on both sides. With [`QueuePairConfig::rate`] a queue pair reacts to congestion as DCQCN has it; without, notifications are
+//! counted and nothing else.
 //!
 //! # Where the architecture leaves a choice
 //! - A Write's remote key is the number of the region, its virtual address the offset in the region, in bytes. A
@@ -30,6 +31,7 @@ mod config;
 mod host;
 mod packet;
 mod queue_pair;
+mod rate;
 mod requester;
 mod responder;
 mod rnr;
@@ -39,6 +41,7 @@ pub use config::{
 };
 pub use host::{RoceCommand, RoceEvent, RoceHost, RoceRejected};
 pub use queue_pair::{DropReason, MAX_MESSAGE, PostError, QueuePair, QueuePairSink, QueuePairTimer};
+pub use rate::RateConfig;
 pub use rnr::receiver_not_ready_delay;
 
 use quincunx_wire::{Operation, Psn, RoceHeader};
@@ -58,5 +61,9 @@ const fn count_from(psn: Psn, count: u64) -> u64 {
 
 /// The header of a frame to the peer. Its UDP source port is 4791.
 fn header_to_remote(config: &QueuePairConfig, psn: Psn, operation: Operation) -> RoceHeader {
-    RoceHeader::new(config.local.ip, config.remote.ip, config.remote.qp, psn, operation)
+    let mut header = RoceHeader::new(config.local.ip, config.remote.ip, config.remote.qp, psn, operation);
+    if config.rate.is_some() {
+        header.allow_marks();
+    }
+    header
 }

@@ -1,5 +1,6 @@
 //! The queue pair: a requester and a responder that fail together, and the sink that their answers go to.
 
+use crate::rate::Rate;
 use crate::requester::Requester;
 use crate::responder::Responder;
 use crate::{ConfigError, QueuePairConfig};
@@ -7,7 +8,7 @@ use core::marker::PhantomData;
 use quincunx_collective::Payload;
 use quincunx_engine::Frame;
 use quincunx_engine::verbs::{Completion, Failure, Memory, ReceiveRequest, RegionId, SendRequest, Slice};
-use quincunx_units::{Duration, Instant};
+use quincunx_units::{BitRate, Duration, Instant};
 use quincunx_wire::{Operation, Psn, RoceHeader};
 
 /// The longest message in bytes (InfiniBand Architecture 9.7.1).
@@ -20,6 +21,17 @@ pub enum QueuePairTimer {
     Retry,
     /// The peer may be ready now.
     ReceiverNotReady,
+    /// The next packet may leave now, at the current rate.
+    Pace,
+    /// No congestion has been notified for a while.
+    Alpha,
+    /// The rate may rise.
+    Raise,
+}
+
+impl QueuePairTimer {
+    /// All of them.
+    pub const ALL: [Self; 5] = [Self::Retry, Self::ReceiverNotReady, Self::Pace, Self::Alpha, Self::Raise];
 }
 
 /// Why a frame was dropped.
@@ -94,6 +106,7 @@ pub struct QueuePair<P> {
     responder: Responder,
     has_failed: bool,
     congestion_notifications: u64,
+    rate: Option<Rate>,
     payload: PhantomData<P>,
 }
 
@@ -104,6 +117,7 @@ impl<P: Payload> QueuePair<P> {
         Ok(Self {
             requester: Requester::new(&config),
             responder: Responder::new(&config),
+            rate: config.rate.map(Rate::new),
             config,
             has_failed: false,
             congestion_notifications: 0,
@@ -128,7 +142,7 @@ impl<P: Payload> QueuePair<P> {
     /// Takes a frame: a request is executed and answered at once, an acknowledge may complete sends.
     pub fn handle_frame(
         &mut self,
-        _now: Instant,
+        now: Instant,
         frame: Frame<'_, RoceHeader, P>,
         memory: &mut Memory<P>,
         out: &mut impl QueuePairSink<P>,
@@ -143,6 +157,7 @@ impl<P: Payload> QueuePair<P> {
         if self.has_failed {
             return out.drop_frame(DropReason::Failed);
         }
+        self.notify(now, header, out);
         match header.operation {
             Operation::Acknowledge(aeth) => {
                 let done = self.requester.handle_acknowledge(&self.config, header.psn, aeth.syndrome, out);
@@ -150,7 +165,7 @@ impl<P: Payload> QueuePair<P> {
                     self.fail(failure, Failure::Flushed, out);
                 }
             }
-            Operation::CongestionNotification => self.congestion_notifications += 1,
+            Operation::CongestionNotification => self.slow_down(now, out),
             Operation::ReadResponseFirst(_)
             | Operation::ReadResponseMiddle
             | Operation::ReadResponseLast(_)
@@ -167,27 +182,46 @@ impl<P: Payload> QueuePair<P> {
 
     /// Takes the expiry of `timer`; one that was cancelled meanwhile does nothing.
     pub fn handle_timer(&mut self, _now: Instant, timer: QueuePairTimer, out: &mut impl QueuePairSink<P>) {
-        match timer {
-            QueuePairTimer::Retry => {
+        match (timer, &mut self.rate) {
+            (QueuePairTimer::Retry, _) => {
                 if let Err(failure) = self.requester.handle_retry_timer() {
                     self.fail(failure, Failure::Flushed, out);
                 }
             }
-            QueuePairTimer::ReceiverNotReady => self.requester.handle_receiver_not_ready_timer(),
+            (QueuePairTimer::ReceiverNotReady, _) => self.requester.handle_receiver_not_ready_timer(),
+            (QueuePairTimer::Pace, Some(rate)) => rate.clear(),
+            (QueuePairTimer::Alpha, Some(rate)) if rate.is_slowed() => {
+                rate.shrink_alpha();
+                out.set_timer(timer, rate.config().alpha_interval);
+            }
+            (QueuePairTimer::Raise, Some(rate)) if rate.is_slowed() => {
+                rate.raise_by_time();
+                if rate.is_slowed() {
+                    out.set_timer(timer, rate.config().raise_interval);
+                }
+            }
+            (QueuePairTimer::Pace | QueuePairTimer::Alpha | QueuePairTimer::Raise, _) => {}
         }
     }
 
     /// Whether [`transmit`](Self::transmit) would send a packet. To be asked again after every call.
     pub fn wants_transmit(&self) -> bool {
-        self.requester.wants_transmit(&self.config)
+        self.requester.wants_transmit(&self.config) && !self.rate.as_ref().is_some_and(Rate::is_waiting)
     }
 
     /// Sends at most one request packet. Acknowledges do not wait for it.
     ///
     /// # Panics
     /// If the region of a posted send is no longer registered.
-    pub fn transmit(&mut self, _now: Instant, memory: &Memory<P>, out: &mut impl QueuePairSink<P>) {
-        self.requester.transmit(&self.config, memory, out);
+    pub fn transmit(&mut self, now: Instant, memory: &Memory<P>, out: &mut impl QueuePairSink<P>) {
+        if !self.wants_transmit() {
+            return;
+        }
+        let length = self.requester.transmit(&self.config, memory, out);
+        let pause = self.rate.as_mut().and_then(|rate| rate.sent(now, length));
+        if let Some(pause) = pause {
+            out.set_timer(QueuePairTimer::Pace, pause);
+        }
     }
 
     /// Numbers the next packet sent, and expects the next packet, with `psn` (EPIC 4.3, group PSN synchronisation,
@@ -235,7 +269,12 @@ impl<P: Payload> QueuePair<P> {
         self.requester.uses(region) || self.responder.uses(region)
     }
 
-    /// Congestion notification packets received. The rate does not react to them.
+    /// The rate at which packets leave, if it reacts to congestion.
+    pub fn rate(&self) -> Option<BitRate> {
+        self.rate.as_ref().map(Rate::current)
+    }
+
+    /// Congestion notification packets received.
     pub fn congestion_notifications(&self) -> u64 {
         self.congestion_notifications
     }
@@ -244,6 +283,9 @@ impl<P: Payload> QueuePair<P> {
     pub fn assert_invariants(&self) {
         self.requester.assert_invariants(&self.config);
         self.responder.assert_invariants();
+        if let Some(rate) = &self.rate {
+            rate.assert_invariants();
+        }
         assert!(!self.has_failed || self.requester.is_idle(), "a failed queue pair holds work");
     }
 
@@ -259,9 +301,34 @@ impl<P: Payload> QueuePair<P> {
         }
     }
 
+    /// Takes a congestion notification.
+    fn slow_down(&mut self, now: Instant, out: &mut impl QueuePairSink<P>) {
+        self.congestion_notifications += 1;
+        if let Some(rate) = &mut self.rate {
+            rate.slow_down(now);
+            out.set_timer(QueuePairTimer::Alpha, rate.config().alpha_interval);
+            out.set_timer(QueuePairTimer::Raise, rate.config().raise_interval);
+        }
+    }
+
+    /// Tells the peer if its frame met congestion on the way.
+    fn notify(&mut self, now: Instant, header: &RoceHeader, out: &mut impl QueuePairSink<P>) {
+        if header.has_met_congestion() && self.rate.as_mut().is_some_and(|rate| rate.notifies(now)) {
+            let header =
+                crate::header_to_remote(&self.config, Psn::new(0), Operation::CongestionNotification);
+            out.transmit(Frame { header: &header, payload: P::empty() });
+        }
+    }
+
     /// Ends all work. The oldest send ends with `send`, the oldest receive with `receive`, the others as flushed.
     fn fail(&mut self, send: Failure, receive: Failure, out: &mut impl QueuePairSink<P>) {
         self.has_failed = true;
+        if let Some(rate) = self.rate.as_mut().filter(|rate| rate.is_slowed()) {
+            *rate = Rate::new(*rate.config());
+            for timer in [QueuePairTimer::Pace, QueuePairTimer::Alpha, QueuePairTimer::Raise] {
+                out.cancel_timer(timer);
+            }
+        }
         self.requester.fail(send, out);
         self.responder.fail(receive, out);
     }

@@ -12,6 +12,7 @@ use alloc::collections::VecDeque;
 use quincunx_collective::Payload;
 use quincunx_engine::Frame;
 use quincunx_engine::verbs::{Completion, Failure, Memory, RegionId, SendRequest, Slice};
+use quincunx_units::ByteCount;
 use quincunx_wire::{NakCode, Psn, Syndrome};
 
 /// A work request and the packets that it is cut into.
@@ -98,15 +99,14 @@ impl Requester {
             && self.next - self.acknowledged < u64::from(config.max_outstanding_packets)
     }
 
+    /// Sends one packet, which must be wanted; returns the bytes of its payload.
     pub(crate) fn transmit<P: Payload>(
         &mut self,
         config: &QueuePairConfig,
         memory: &Memory<P>,
         out: &mut impl QueuePairSink<P>,
-    ) {
-        if !self.wants_transmit(config) {
-            return;
-        }
+    ) -> ByteCount {
+        assert!(self.wants_transmit(config), "a packet is due");
         let work = &self.queue[self.cursor];
         let source = work.request.source;
         let index = self.next - work.first;
@@ -138,6 +138,7 @@ impl Requester {
             self.retry_armed = true;
             out.set_timer(QueuePairTimer::Retry, config.retry_timeout);
         }
+        ByteCount::new(length as u64)
     }
 
     /// Takes an acknowledge. An error means that the queue pair has failed, through its oldest work.

@@ -68,6 +68,7 @@ fn play(
         max_outstanding_packets: 64,
         remote_write: true,
         reliability: Reliability::GoBackN,
+        rate: None,
     };
     let mut bench = common::bench::Bench::new(config);
     let packets = length / MTU;

@@ -292,6 +292,7 @@ impl Network {
                 max_outstanding_packets: setup.message * setup.window,
                 remote_write: false,
                 reliability: Reliability::GoBackN,
+                rate: None,
             };
             let group = HostGroup {
                 group: GROUP,

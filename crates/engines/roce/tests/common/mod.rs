@@ -89,6 +89,7 @@ pub fn alice() -> QueuePairConfig {
         max_outstanding_packets: 4,
         remote_write: true,
         reliability: Reliability::GoBackN,
+        rate: None,
     }
 }
 
