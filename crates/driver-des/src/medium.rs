@@ -1,5 +1,6 @@
 //! What the owner knows of frames on the wire and the driver does not.
 
+use crate::Direction;
 use quincunx_engine::Engine;
 use quincunx_units::ByteCount;
 
@@ -12,8 +13,9 @@ pub trait Medium<E: Engine> {
     /// Bytes of the frame, from its start, that must have arrived before the node is handed it. The whole frame by
     /// default (store and forward); a cut-through fabric answers with what the node needs to decide. The engine is
     /// handed the whole frame then: the rest arrives while the node already sends, so links out of such a node must
-    /// not be faster than links into it.
-    fn needed_length(&self, header: &E::Header, payload: usize) -> ByteCount {
+    /// not be faster than links into it. The direction says who is handed it: a switch may cut through where an endpoint
+    /// may not.
+    fn needed_length(&self, _direction: Direction, header: &E::Header, payload: usize) -> ByteCount {
         self.wire_length(header, payload)
     }
 

@@ -142,7 +142,7 @@ impl<E: Engine, M: Medium<E>, O: Observer<E>> Network<E, M, O> {
         let channel = &mut self.channels[number];
         let payload = E::Payload::view_length(E::Payload::reborrow(frame.payload));
         let length = self.medium.wire_length(frame.header, payload);
-        let needed = self.medium.needed_length(frame.header, payload);
+        let needed = self.medium.needed_length(Direction::from_number(number), frame.header, payload);
 
         let start = channel.free_at.max(self.now);
         let end = start + channel.rate.time_for(length);

@@ -26,6 +26,8 @@ use crate::field::{put, u16_at, u24_at, u64_at};
 pub const LENGTH: usize = 16;
 /// Bytes of the operand of an atomic or a store of a word.
 pub const WORD: usize = 8;
+/// Where the synchronisation words begin in every node's address space: the upper half. Our choice.
+const WORDS: u64 = 1 << 47;
 /// Highest node number: twelve bits.
 pub const MAX_NODE: u16 = 0xfff;
 /// Highest address: 48 bits (SCIN figure 6).
@@ -42,6 +44,18 @@ const SIZE: usize = 10;
 const TAG: usize = 12;
 const CREDIT: usize = 15;
 const INC: u8 = 0x08;
+
+/// The address of a synchronisation word, a flag or a counter.
+pub const fn word_address(word: u16) -> u64 {
+    WORDS + word as u64 * WORD as u64
+}
+
+/// The synchronisation word at an address, if one can be there.
+pub fn word_at(address: u64) -> Option<u16> {
+    let offset = address.checked_sub(WORDS)?;
+    let whole = offset.is_multiple_of(WORD as u64);
+    u16::try_from(offset / WORD as u64).ok().filter(|_| whole)
+}
 
 /// A node of the memory fabric: an accelerator or a switch.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]

@@ -122,7 +122,7 @@ impl Medium<Toy> for Wire {
         ByteCount::new(payload as u64 + HEADER)
     }
 
-    fn needed_length(&self, header: &Header, payload: usize) -> ByteCount {
+    fn needed_length(&self, _: Direction, header: &Header, payload: usize) -> ByteCount {
         if self.cut_through { ByteCount::new(HEADER) } else { self.wire_length(header, payload) }
     }
 

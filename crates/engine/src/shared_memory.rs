@@ -1,0 +1,124 @@
+//! What an accelerator offers to the communication kernel that runs on it: its memory, that of the others through the
+//! fabric, and words to synchronise with. The seam of the memory fabric, as [`verbs`](crate::verbs) is that of the packet fabric.
+//!
+//! Accelerators have one link to each switch of the fabric, in the order of their ports. What kernels keep in step with are 64-bit
+//! words apart from the data, so that flags and counters mean the same over every kind of payload.
+
+use crate::PortId;
+use core::error::Error;
+use core::fmt::Debug;
+use core::hash::Hash;
+use quincunx_collective::{Collective, Payload, Rank, Reduction};
+
+/// A synchronisation word (a flag, a counter) of an accelerator or of a switch, numbered from zero.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct WordId(pub u16);
+
+/// Bytes of an accelerator's memory.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Span {
+    /// First byte.
+    pub offset: usize,
+    /// Bytes.
+    pub length: usize,
+}
+
+impl Span {
+    /// The `index`-th of `count` parts of nearly equal length, cut at multiples of `granule` bytes from the start: a rank's part, or the
+    /// share of a link. Together they are the whole; some may be empty.
+    ///
+    /// # Panics
+    /// If `index` is not below `count`, or `granule` is zero.
+    pub const fn part(self, index: usize, count: usize, granule: usize) -> Self {
+        assert!(index < count, "a part that is there");
+        let granules = self.length.div_ceil(granule);
+        let (least, longer) = (granules / count, granules % count);
+        let start = (least * index + if index < longer { index } else { longer }) * granule;
+        let end = start + (least + if index < longer { 1 } else { 0 }) * granule;
+        let start = if start < self.length { start } else { self.length };
+        let end = if end < self.length { end } else { self.length };
+        Self { offset: self.offset + start, length: end - start }
+    }
+}
+
+/// What has come of a kernel's requests.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum MemoryEvent {
+    /// A piece of a reduced load has arrived, and lies in memory.
+    Loaded {
+        /// The link that it came by.
+        link: PortId,
+        /// Where it lies.
+        span: Span,
+    },
+    /// All writes before the fence have taken effect.
+    Fenced,
+    /// Somebody has changed a word.
+    Changed {
+        /// Which.
+        word: WordId,
+        /// What it is now.
+        value: u64,
+    },
+}
+
+/// What an accelerator offers to its kernel. Requests are queued, and leave as the links take them.
+///
+/// # Panics
+/// If a span is not inside the memory, or a link or a word is not there: kernels check when they start.
+pub trait SharedMemory<P: Payload> {
+    /// Links to switches.
+    fn links(&self) -> u16;
+    /// The accelerator's memory.
+    fn memory(&mut self) -> &mut P;
+    /// The accelerator's own word.
+    fn word(&self, word: WordId) -> u64;
+    /// Writes `source` to the memory of `to`, from byte `target` on.
+    fn write(&mut self, link: PortId, to: Rank, source: Span, target: usize);
+    /// Sets a word of `to`. What went to `to` by the same link before is there before.
+    fn store(&mut self, link: PortId, to: Rank, word: WordId, value: u64);
+    /// Asks for [`MemoryEvent::Fenced`] when all writes so far have taken effect; it may come at once.
+    fn fence(&mut self);
+    /// Adds to a word of the in-switch accelerator at the other end of the link (SCIN 3.3).
+    fn add_at_switch(&mut self, link: PortId, word: WordId, operand: u64);
+    /// `multimem.ld_reduce`: loads `span` of all accelerators, reduced by the switch, into one's own `span`.
+    fn multimem_load_reduce(&mut self, link: PortId, span: Span);
+    /// `multimem.st`: writes one's own `span` to that of all accelerators.
+    fn multimem_store(&mut self, link: PortId, span: Span);
+    /// `multimem.red`: adds to a word of all accelerators.
+    fn multimem_add(&mut self, link: PortId, word: WordId, operand: u64);
+}
+
+/// A collective on data that lies at the same place of every accelerator's memory, in place. With a vector of `s` bytes and `n`
+/// ranks: AllReduce leaves the reduction everywhere, Reduce at the root; Broadcast leaves the root's vector everywhere;
+/// ReduceScatter leaves the r-th part of the reduction in the r-th part of rank r's vector; AllGather leaves rank r's r-th part in
+/// the r-th part everywhere. What the others hold where none of this says it is not defined.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct InPlaceRequest {
+    /// Which.
+    pub collective: Collective,
+    /// How elements combine.
+    pub reduction: Reduction,
+    /// The vector.
+    pub span: Span,
+}
+
+/// A communication kernel on one accelerator: a software ring, NVLS, or the few instructions that SCIN leaves to it.
+pub trait Kernel<P: Payload>: Clone + Eq + Hash + Debug {
+    /// Why a collective is refused; nothing has changed.
+    type Rejected: Error;
+
+    /// Begins a collective. `true` if it is over at once.
+    fn start(
+        &mut self,
+        request: InPlaceRequest,
+        memory: &mut impl SharedMemory<P>,
+    ) -> Result<bool, Self::Rejected>;
+
+    /// Takes what has come of a request. `true` if that was the end of the collective. Words may change when no collective runs:
+    /// others may be ahead.
+    fn handle_event(&mut self, event: MemoryEvent, memory: &mut impl SharedMemory<P>) -> bool;
+
+    /// Panics if the state breaks a rule that must always hold.
+    fn assert_invariants(&self);
+}

@@ -1,0 +1,212 @@
+//! One end of a link: credits of each virtual channel, and who may send next.
+
+use quincunx_units::{BitRate, ByteCount, Duration};
+use quincunx_wire::flit::{Channel, Class, CreditReturn, FlitFormat, FlitHeader, MAX_CREDITS, Transaction};
+
+/// A set of virtual channels.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub struct ChannelSet(u8);
+
+/// The buffers at both ends of a link, in packets for each channel.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct PortConfig {
+    slots: [u16; Channel::COUNT],
+}
+
+/// What a peer of a link has done wrong.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum PortFault {
+    /// It sent without credit.
+    Overrun,
+    /// It returned more credits than it ever got.
+    TooManyCredits,
+}
+
+/// One end of a link. Its owner keeps the queues and says which channels have something to send.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Port {
+    slots: [u16; Channel::COUNT],
+    /// Packets that the peer has room for.
+    credits: [u16; Channel::COUNT],
+    /// Buffers of ours that the peer may not fill: full, or empty without the peer knowing.
+    held: [u16; Channel::COUNT],
+    /// Of those, the empty ones: credits to return.
+    owed: [u16; Channel::COUNT],
+    /// Channels with credit.
+    open: ChannelSet,
+    /// Channels that owe.
+    owing: ChannelSet,
+    /// Channels that owe so much that an idle flit must take it if nothing else does.
+    urgent: ChannelSet,
+    next: u8,
+    next_return: u8,
+}
+
+impl ChannelSet {
+    /// No channel.
+    pub const NONE: Self = Self(0);
+
+    /// Whether it is empty.
+    pub const fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    /// Whether `channel` is in it.
+    pub const fn contains(self, channel: Channel) -> bool {
+        self.0 & 1 << channel.index() != 0
+    }
+
+    /// Puts `channel` in, or takes it out.
+    pub const fn set(&mut self, channel: Channel, present: bool) {
+        let bit = 1 << channel.index();
+        self.0 = if present { self.0 | bit } else { self.0 & !bit };
+    }
+
+    /// With those of `other`, too.
+    pub const fn union(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    /// Those that are in both.
+    pub const fn intersection(self, other: Self) -> Self {
+        Self(self.0 & other.0)
+    }
+
+    /// The first at or after place `from`, around the circle.
+    const fn first_from(self, from: u8) -> Option<Channel> {
+        if self.0 == 0 {
+            return None;
+        }
+        let after = self.0.rotate_right(from as u32).trailing_zeros() as u8;
+        Some(Channel::ALL[(from.wrapping_add(after) % 8) as usize])
+    }
+}
+
+impl PortConfig {
+    /// The same number of packets for every channel.
+    ///
+    /// # Panics
+    /// If it is zero.
+    pub const fn uniform(packets: u16) -> Self {
+        assert!(packets > 0, "a channel without buffers sends nothing");
+        Self { slots: [packets; Channel::COUNT] }
+    }
+
+    /// Buffers that cover the round trip of a link of `rate` and `latency` (SCIN 4.1), for each channel as if it had the link for
+    /// itself; and as many packets more as may wait for their credits to be returned together.
+    pub fn covering_round_trip(rate: BitRate, latency: Duration, format: &FlitFormat) -> Self {
+        let round_trip = rate.bytes_in(latency * 2);
+        let slots = Channel::ALL.map(|channel| {
+            let bytes = match channel.class() {
+                Class::Read => format.wire_bytes(Transaction::Read { length: 0 }, 0),
+                Class::WriteResponse => format.wire_bytes(Transaction::WriteResponse, 0),
+                Class::Write => format.wire_bytes(Transaction::Write, format.max_payload),
+                Class::ReadResponse => format.wire_bytes(Transaction::ReadResponse, format.max_payload),
+            };
+            let packets = round_trip.pieces_of(ByteCount::new(bytes as u64)) + 2 * u64::from(MAX_CREDITS) + 2;
+            u16::try_from(packets).unwrap_or(u16::MAX)
+        });
+        Self { slots }
+    }
+}
+
+impl Port {
+    /// A link without a packet on it.
+    pub fn new(config: PortConfig) -> Self {
+        let none = [0; Channel::COUNT];
+        Self {
+            slots: config.slots,
+            credits: config.slots,
+            held: none,
+            owed: none,
+            open: ChannelSet(u8::MAX),
+            owing: ChannelSet::NONE,
+            urgent: ChannelSet::NONE,
+            next: 0,
+            next_return: 0,
+        }
+    }
+
+    /// Takes in a header: its credits, and a buffer for its packet, to be [released](Self::release) later. A packet of credits
+    /// alone has no channel.
+    pub fn accept(&mut self, header: &FlitHeader) -> Result<Option<Channel>, PortFault> {
+        let CreditReturn { channel, packets } = header.credit;
+        if packets > 0 {
+            let credits = self.credits[channel.index()] + u16::from(packets);
+            if credits > self.slots[channel.index()] {
+                return Err(PortFault::TooManyCredits);
+            }
+            self.credits[channel.index()] = credits;
+            self.open.set(channel, true);
+        }
+        let Some(channel) = header.channel() else { return Ok(None) };
+        let held = &mut self.held[channel.index()];
+        if *held == self.slots[channel.index()] {
+            return Err(PortFault::Overrun);
+        }
+        *held += 1;
+        Ok(Some(channel))
+    }
+
+    /// Frees the buffer of a packet that has been dealt with.
+    ///
+    /// # Panics
+    /// If there was no such packet.
+    pub fn release(&mut self, channel: Channel) {
+        let owed = &mut self.owed[channel.index()];
+        *owed += 1;
+        assert!(*owed <= self.held[channel.index()], "a buffer of {channel:?} freed twice");
+        let enough = (self.slots[channel.index()] / 2).clamp(1, u16::from(MAX_CREDITS));
+        self.owing.set(channel, true);
+        self.urgent.set(channel, *owed >= enough);
+    }
+
+    /// Whether there is anything to send, when `ready` are the channels with a packet.
+    pub fn wants_transmit(&self, ready: ChannelSet) -> bool {
+        !ready.intersection(self.open).is_empty() || !self.urgent.is_empty()
+    }
+
+    /// The channel whose turn it is, of those in `ready` that have credit, which is taken: round robin over the channels, and so
+    /// over switch core and in-switch accelerator (SCIN 3.2).
+    pub fn arbitrate(&mut self, ready: ChannelSet) -> Option<Channel> {
+        let channel = ready.intersection(self.open).first_from(self.next)?;
+        self.next = (channel.index() as u8 + 1) % Channel::COUNT as u8;
+        let credits = &mut self.credits[channel.index()];
+        *credits -= 1;
+        self.open.set(channel, *credits > 0);
+        Some(channel)
+    }
+
+    /// Credits for the next header to take along.
+    pub fn take_return(&mut self) -> CreditReturn {
+        let waiting = if self.urgent.is_empty() { self.owing } else { self.urgent };
+        let Some(channel) = waiting.first_from(self.next_return) else { return CreditReturn::NONE };
+        self.next_return = (channel.index() as u8 + 1) % Channel::COUNT as u8;
+        let owed = &mut self.owed[channel.index()];
+        let packets = (*owed).min(u16::from(MAX_CREDITS));
+        *owed -= packets;
+        self.held[channel.index()] -= packets;
+        let enough = (self.slots[channel.index()] / 2).clamp(1, u16::from(MAX_CREDITS));
+        self.owing.set(channel, *owed > 0);
+        self.urgent.set(channel, *owed >= enough);
+        CreditReturn { channel, packets: packets as u8 }
+    }
+
+    /// Packets of `channel` that lie in buffers of ours.
+    pub fn buffered(&self, channel: Channel) -> u16 {
+        self.held[channel.index()] - self.owed[channel.index()]
+    }
+
+    /// Panics if the state breaks a rule that must always hold.
+    pub fn assert_invariants(&self) {
+        for channel in Channel::ALL {
+            let at = channel.index();
+            assert!(self.credits[at] <= self.slots[at], "{channel:?}: more credits than buffers");
+            assert!(self.owed[at] <= self.held[at], "{channel:?}: owes more than it holds");
+            assert!(self.held[at] <= self.slots[at], "{channel:?}: holds more than it has");
+            assert_eq!(self.open.contains(channel), self.credits[at] > 0, "{channel:?}: open with credit");
+            assert_eq!(self.owing.contains(channel), self.owed[at] > 0, "{channel:?}: owing what it owes");
+            assert!(!self.urgent.contains(channel) || self.owed[at] > 0, "{channel:?}: urgent for nothing");
+        }
+    }
+}

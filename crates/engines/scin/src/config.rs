@@ -1,0 +1,97 @@
+//! What an in-switch accelerator is set up with.
+
+use alloc::vec::Vec;
+use quincunx_collective::Reduction;
+use quincunx_engine::shared_memory::WordId;
+use quincunx_units::Duration;
+use quincunx_wire::flit::{FlitFormat, MAX_TAG, NodeId};
+
+/// How long the compute units take, fully pipelined (SCIN 4.1: 20 cycles, 100 with quantization).
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct ComputeLatency {
+    /// The accumulator's.
+    pub regular: Duration,
+    /// Of dequantizer, accumulator and quantizer together.
+    pub quantized: Duration,
+}
+
+/// What an in-switch accelerator is set up with.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct IsaConfig {
+    /// The switch that it is in.
+    pub node: NodeId,
+    /// Accelerators around it, one a port; at most 64.
+    pub accelerators: u16,
+    /// One for each wave controller: the word of the accelerators that it uses as flag. The counter of controller c is word c of the
+    /// switch.
+    pub flags: Vec<WordId>,
+    /// Entries of each wave table: waves that may be outstanding. One entry is a table without wave regulation (SCIN 4.4).
+    pub waves: u16,
+    /// Bytes of an entry.
+    pub wave: usize,
+    /// How packets are cut.
+    pub format: FlitFormat,
+    /// What the accumulator does.
+    pub reduction: Reduction,
+    /// How long it takes.
+    pub latency: ComputeLatency,
+}
+
+/// Why a set-up makes no sense.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum ConfigError {
+    /// None, or more than a mask has bits.
+    #[error("expected 1 to 64 accelerators, found {0}")]
+    Accelerators(u16),
+    /// None: nothing would ever run.
+    #[error("expected at least one wave controller, found none")]
+    NoController,
+    /// No entry, or an entry that holds no whole number of elements and packets.
+    #[error(
+        "expected at least one wave of a multiple of the packet's payload of {payload} bytes, found {waves} of {wave} bytes"
+    )]
+    Waves {
+        /// Bytes.
+        payload: usize,
+        /// Entries.
+        waves: u16,
+        /// Bytes.
+        wave: usize,
+    },
+    /// More packets in the wave tables than tags can name (SCIN 3.4).
+    #[error(
+        "expected at most 2^24 packets in the wave tables of an accelerator, found {0}; make the tables smaller"
+    )]
+    Tags(usize),
+}
+
+impl IsaConfig {
+    pub(crate) fn check(&self) -> Result<(), ConfigError> {
+        if !(1..=64).contains(&self.accelerators) {
+            return Err(ConfigError::Accelerators(self.accelerators));
+        }
+        if self.flags.is_empty() {
+            return Err(ConfigError::NoController);
+        }
+        let payload = self.format.max_payload;
+        if self.waves == 0 || self.wave == 0 || !self.wave.is_multiple_of(payload) {
+            return Err(ConfigError::Waves { payload, waves: self.waves, wave: self.wave });
+        }
+        let named = usize::from(self.waves) << self.offset_bits();
+        if named > MAX_TAG as usize + 1 {
+            return Err(ConfigError::Tags(named));
+        }
+        Ok(())
+    }
+
+    /// Packets of a full wave.
+    pub(crate) const fn packets(&self) -> usize {
+        self.wave / self.format.max_payload
+    }
+
+    /// Bits of a tag that say which packet of a wave it is (SCIN 3.4); what is above them is the entry.
+    pub(crate) const fn offset_bits(&self) -> u32 {
+        // One place more than packets, for the packet of scale factors.
+        (self.packets() + 1).next_power_of_two().trailing_zeros()
+    }
+}

@@ -1,0 +1,424 @@
+//! The in-switch accelerator: controllers, wave tables, accumulator and write-back put together (SCIN 3.4, figure 4).
+//!
+//! Its owner hands it the packets of its channels, and asks it, port by port, for those that it wants to send. After each call
+//! there may be [events](Isa::next_event), and a [timer](Isa::arm) to arm.
+
+use crate::controller::{Controller, Operation, Operations};
+use crate::wave::{Wave, WaveTables};
+use crate::write_back::WriteBacks;
+use crate::{ConfigError, Instruction, InstructionError, IsaConfig};
+use alloc::collections::VecDeque;
+use alloc::vec;
+use alloc::vec::Vec;
+use quincunx_collective::Payload;
+use quincunx_engine::PortId;
+use quincunx_engine::shared_memory::WordId;
+use quincunx_units::{Duration, Instant};
+use quincunx_wire::flit::{Channel, Class, FlitHeader, MAX_TAG, NodeId, Transaction};
+
+/// What has become of an instruction.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum IsaEvent {
+    /// Its participants are all there; reads go out now.
+    Started {
+        /// Whose.
+        controller: u16,
+        /// Which.
+        instruction: u16,
+    },
+    /// All its results are written: every write response has come.
+    Written {
+        /// Whose.
+        controller: u16,
+        /// Which.
+        instruction: u16,
+    },
+}
+
+/// Why an instruction is not loaded; nothing has changed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum LoadError {
+    /// There is no such controller.
+    #[error("expected a controller below {controllers}, found {found}")]
+    Controller {
+        /// Controllers.
+        controllers: usize,
+        /// As given.
+        found: u16,
+    },
+    /// It cannot be run.
+    #[error(transparent)]
+    Instruction(#[from] InstructionError),
+}
+
+/// Why a packet is dropped.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum IsaDrop {
+    /// Not from the accelerator at that port.
+    Source,
+    /// A response that nobody waits for, or with a payload that does not fit.
+    UnexpectedResponse,
+    /// No transaction that it serves, or a word that is no counter.
+    UnexpectedTransaction,
+}
+
+/// Packets of a wave that go to or come from one accelerator.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+struct Burst {
+    /// Of the next packet.
+    tag: u32,
+    /// Of the next packet.
+    address: u64,
+    /// Bytes left.
+    remaining: u32,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+enum WriteJob {
+    Data { place: u16, offset: u32, burst: Burst },
+    Flag { word: WordId, value: u64 },
+}
+
+/// The transmit queues of one port.
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
+struct Queues {
+    reads: VecDeque<Burst>,
+    writes: VecDeque<WriteJob>,
+}
+
+/// A result in the accumulator.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+struct Computing {
+    done_at: Instant,
+    place: u16,
+}
+
+/// The accelerator in a switch.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Isa<P> {
+    config: IsaConfig,
+    controllers: Vec<Controller>,
+    operations: Operations,
+    tables: WaveTables<P>,
+    /// Entries whose wave is ready and waits for a place among the results.
+    ready: VecDeque<u16>,
+    /// In the order in which they come out.
+    accumulator: VecDeque<Computing>,
+    results: WriteBacks<P>,
+    ports: Vec<Queues>,
+    /// The controller that takes the next idle entry.
+    turn: usize,
+    armed: Option<Instant>,
+    events: VecDeque<IsaEvent>,
+}
+
+const READS: Channel = Channel::new(Class::Read, true);
+const WRITES: Channel = Channel::new(Class::Write, true);
+
+impl<P: Payload> Isa<P> {
+    /// An in-switch accelerator without instructions.
+    pub fn new(config: IsaConfig) -> Result<Self, ConfigError> {
+        config.check()?;
+        let results = ((MAX_TAG as usize + 1) >> config.offset_bits()).min(usize::from(u16::MAX));
+        Ok(Self {
+            controllers: vec![Controller::default(); config.flags.len()],
+            operations: Operations::default(),
+            tables: WaveTables::new(&config),
+            ready: VecDeque::new(),
+            accumulator: VecDeque::new(),
+            results: WriteBacks::new(results, config.wave),
+            ports: vec![Queues::default(); usize::from(config.accelerators)],
+            turn: 0,
+            armed: None,
+            events: VecDeque::new(),
+            config,
+        })
+    }
+
+    /// Queues instructions for a controller, all or none.
+    pub fn load(&mut self, controller: u16, instructions: Vec<Instruction>) -> Result<(), LoadError> {
+        let controllers = self.controllers.len();
+        let Some(queue) = self.controllers.get_mut(usize::from(controller)).map(|found| &mut found.queue)
+        else {
+            return Err(LoadError::Controller { controllers, found: controller });
+        };
+        for instruction in &instructions {
+            instruction.check(self.config.accelerators, self.config.reduction.data_type.size())?;
+        }
+        queue.extend(instructions);
+        self.schedule();
+        Ok(())
+    }
+
+    /// Takes a packet of the in-switch accelerator's channels.
+    pub fn handle_packet(
+        &mut self,
+        now: Instant,
+        port: PortId,
+        header: &FlitHeader,
+        payload: P::View<'_>,
+    ) -> Result<(), IsaDrop> {
+        if header.source != NodeId(port.0) || header.destination != self.config.node {
+            return Err(IsaDrop::Source);
+        }
+        match header.transaction {
+            Transaction::ReadResponse => self.take_operand(now, port, header.tag, payload),
+            Transaction::WriteResponse => self.take_answer(now, header.tag),
+            Transaction::Add { operand } => self.count(header.address, operand),
+            _ => Err(IsaDrop::UnexpectedTransaction),
+        }
+    }
+
+    /// Lets what has passed the accumulator by now take its place among the writes. To be called when the timer fires.
+    pub fn advance(&mut self, now: Instant) {
+        while self.accumulator.front().is_some_and(|first| first.done_at <= now) {
+            let first = self.accumulator.pop_front().expect("there is a first");
+            self.write_back(first.place);
+        }
+    }
+
+    /// How long until the next result; `None` if there is none or the timer is armed already. To be asked after every call.
+    pub fn arm(&mut self, now: Instant) -> Option<Duration> {
+        let done_at = self.accumulator.front()?.done_at;
+        if self.armed.is_some_and(|armed| armed > now && armed <= done_at) {
+            return None;
+        }
+        self.armed = Some(done_at);
+        Some(done_at.since(now))
+    }
+
+    /// What has become of instructions, in order.
+    pub fn next_event(&mut self) -> Option<IsaEvent> {
+        self.events.pop_front()
+    }
+
+    /// Whether there is a packet to send by `port`, of the channel of reads and of that of writes.
+    pub fn ready(&self, port: PortId) -> [(Channel, bool); 2] {
+        let queues = &self.ports[usize::from(port.0)];
+        [(READS, !queues.reads.is_empty()), (WRITES, !queues.writes.is_empty())]
+    }
+
+    /// The next packet of a channel.
+    ///
+    /// # Panics
+    /// If there is none.
+    pub fn next_packet(&mut self, port: PortId, channel: Channel) -> (FlitHeader, P::View<'_>) {
+        let (node, to, limit) = (self.config.node, NodeId(port.0), self.config.format.max_payload as u32);
+        let header = |address, tag, transaction| FlitHeader::new(node, to, true, address, tag, transaction);
+        let queues = &mut self.ports[usize::from(port.0)];
+        if channel == READS {
+            let burst = queues.reads.front_mut().expect("a read to send");
+            let Burst { tag, address, .. } = *burst;
+            let piece = burst.advance(limit);
+            if burst.remaining == 0 {
+                queues.reads.pop_front();
+            }
+            return (header(address, tag, Transaction::Read { length: piece as u16 }), P::empty());
+        }
+        match queues.writes.front_mut().expect("a write to send") {
+            &mut WriteJob::Flag { word, value } => {
+                queues.writes.pop_front();
+                let address = quincunx_wire::flit::word_address(word.0);
+                (header(address, 0, Transaction::Store { operand: value }), P::empty())
+            }
+            WriteJob::Data { place, offset, burst } => {
+                let Burst { tag, address, .. } = *burst;
+                let (place, start) = (*place, *offset as usize);
+                let piece = burst.advance(limit);
+                *offset += piece;
+                if burst.remaining == 0 {
+                    queues.writes.pop_front();
+                }
+                let data = self.results.get(place).data.view(start..start + piece as usize);
+                (header(address, tag, Transaction::Write), data)
+            }
+        }
+    }
+
+    fn take_operand(
+        &mut self,
+        now: Instant,
+        port: PortId,
+        tag: u32,
+        data: P::View<'_>,
+    ) -> Result<(), IsaDrop> {
+        let (entry, index) = self.split(tag);
+        let wave = self.tables.wave(entry).ok_or(IsaDrop::UnexpectedResponse)?;
+        let offset = index * self.config.format.max_payload;
+        let left = (wave.length as usize).checked_sub(offset).ok_or(IsaDrop::UnexpectedResponse)?;
+        let length = P::view_length(P::reborrow(data));
+        if length == 0 || length != left.min(self.config.format.max_payload) {
+            return Err(IsaDrop::UnexpectedResponse);
+        }
+        match self.tables.store(entry, port.0, offset, data) {
+            None => Err(IsaDrop::UnexpectedResponse),
+            Some(false) => Ok(()),
+            Some(true) => {
+                self.ready.push_back(entry as u16);
+                self.read_out(now);
+                Ok(())
+            }
+        }
+    }
+
+    /// Sends waves that are ready through the accumulator, and makes new ones of the entries that this releases.
+    fn read_out(&mut self, now: Instant) {
+        while self.results.has_room()
+            && let Some(entry) = self.ready.pop_front()
+        {
+            let Self { tables, results, operations, config, .. } = self;
+            let place = results.put(
+                |buffer| tables.read_out(entry, config.reduction, buffer),
+                |wave| {
+                    let destinations = operations.get(wave.operation).instruction.destinations;
+                    destinations.count() * wave.length.div_ceil(config.format.max_payload as u32)
+                },
+            );
+            // Operations without computation bypass the accumulator (SCIN 3.4).
+            let bypass = self.results.get(place).wave.sources.count() == 1;
+            let latency = if bypass { Duration::ZERO } else { self.config.latency.regular };
+            let last = self.accumulator.back().map_or(Instant::ZERO, |last| last.done_at);
+            self.accumulator.push_back(Computing { done_at: last.max(now + latency), place });
+        }
+        self.advance(now);
+        self.schedule();
+    }
+
+    fn write_back(&mut self, place: u16) {
+        let Wave { operation, offset, length, .. } = self.results.get(place).wave;
+        let instruction = &self.operations.get(operation).instruction;
+        let tag = u32::from(place) << self.config.offset_bits();
+        for destination in instruction.destinations.iter() {
+            let address = instruction.addresses.at(destination) + u64::from(offset);
+            let burst = Burst { tag, address, remaining: length };
+            let job = WriteJob::Data { place, offset: 0, burst };
+            self.ports[usize::from(destination)].writes.push_back(job);
+        }
+    }
+
+    fn take_answer(&mut self, now: Instant, tag: u32) -> Result<(), IsaDrop> {
+        let (place, _) = self.split(tag);
+        let wave = self.results.answer(place).map_err(|()| IsaDrop::UnexpectedResponse)?;
+        if let Some(wave) = wave {
+            self.operations.get_mut(wave.operation).open -= 1;
+            self.close(wave.operation);
+            self.read_out(now);
+        }
+        Ok(())
+    }
+
+    /// The barrier manager: counts an accelerator that has arrived (SCIN 3.3).
+    fn count(&mut self, address: u64, operand: u64) -> Result<(), IsaDrop> {
+        let word = quincunx_wire::flit::word_at(address).ok_or(IsaDrop::UnexpectedTransaction)?;
+        let controller = self.controllers.get_mut(usize::from(word)).ok_or(IsaDrop::UnexpectedTransaction)?;
+        controller.counter = controller.counter.saturating_add(operand);
+        self.schedule();
+        Ok(())
+    }
+
+    /// Begins what may begin, and makes waves for as long as there are idle entries; controllers take them in turn.
+    fn schedule(&mut self) {
+        let mut resting = 0;
+        while resting < self.controllers.len() {
+            let controller = self.turn;
+            self.turn = (self.turn + 1) % self.controllers.len();
+            resting = if self.step(controller) { 0 } else { resting + 1 };
+        }
+    }
+
+    /// Does the next thing that a controller can do; whether there was one.
+    fn step(&mut self, number: usize) -> bool {
+        let controller = &mut self.controllers[number];
+        if let Some(instruction) = controller.next_instruction() {
+            if instruction.notify {
+                controller.notify = Some(instruction.participants());
+            }
+            let (number, id) = (number as u16, instruction.id);
+            self.events.push_back(IsaEvent::Started { controller: number, instruction: id });
+            let operation = Operation { controller: number, instruction, issued: 0, open: 0 };
+            controller.open += 1;
+            controller.current = Some(self.operations.put(operation));
+            return true;
+        }
+        let Some(current) = controller.current else { return false };
+        if self.operations.get(current).fully_issued() {
+            controller.current = None;
+            self.close(current);
+            return true;
+        }
+        if !self.tables.has_idle() {
+            return false;
+        }
+        self.issue(current);
+        true
+    }
+
+    /// Makes the next wave of an operation, and asks its sources for their operands.
+    fn issue(&mut self, number: u16) {
+        let operation = self.operations.get_mut(number);
+        let offset = operation.issued;
+        let length = (operation.instruction.length - offset).min(self.config.wave as u32);
+        operation.issued += length;
+        operation.open += 1;
+        let sources = operation.instruction.sources;
+        let packets = length.div_ceil(self.config.format.max_payload as u32);
+        let entry = self.tables.take(Wave { operation: number, offset, length, sources }, packets);
+        let tag = u32::from(entry) << self.config.offset_bits();
+        for source in sources.iter() {
+            let address = operation.instruction.addresses.at(source) + u64::from(offset);
+            self.ports[usize::from(source)].reads.push_back(Burst { tag, address, remaining: length });
+        }
+    }
+
+    /// Ends an operation if it is over, and with the last of a collective tells the participants.
+    fn close(&mut self, number: u16) {
+        let operation = self.operations.get(number);
+        let controller = &mut self.controllers[usize::from(operation.controller)];
+        if !operation.is_over() || controller.current == Some(number) {
+            return;
+        }
+        let Operation { controller: at, instruction, .. } = self.operations.take(number);
+        self.events.push_back(IsaEvent::Written { controller: at, instruction: instruction.id });
+        controller.open -= 1;
+        if controller.open > 0 {
+            return;
+        }
+        let Some(participants) = controller.notify.take() else { return };
+        controller.notified += 1;
+        let (word, value) = (self.config.flags[usize::from(at)], controller.notified);
+        for participant in participants.iter() {
+            self.ports[usize::from(participant)].writes.push_back(WriteJob::Flag { word, value });
+        }
+    }
+
+    /// The entry and the packet that a tag names.
+    const fn split(&self, tag: u32) -> (usize, usize) {
+        let bits = self.config.offset_bits();
+        ((tag >> bits) as usize, (tag & ((1 << bits) - 1)) as usize)
+    }
+
+    /// Panics if the state breaks a rule that must always hold.
+    pub fn assert_invariants(&self) {
+        self.tables.assert_invariants();
+        self.results.assert_invariants();
+        for (controller, number) in self.controllers.iter().zip(0..) {
+            let open = self.operations.iter().filter(|operation| operation.controller == number).count();
+            assert_eq!(open as u32, controller.open, "operations that are not over");
+            assert!(controller.notify.is_none() || controller.open > 0, "notifies at the end of something");
+        }
+        let times = self.accumulator.iter().map(|computing| computing.done_at);
+        assert!(times.is_sorted(), "results come out of the accumulator in order");
+        assert!(self.ready.is_empty() || !self.results.has_room(), "waves wait for a place alone");
+    }
+}
+
+impl Burst {
+    /// Cuts off a packet of at most `limit` bytes; returns its length.
+    fn advance(&mut self, limit: u32) -> u32 {
+        let piece = self.remaining.min(limit);
+        self.tag += 1;
+        self.address += u64::from(piece);
+        self.remaining -= piece;
+        piece
+    }
+}

@@ -1,0 +1,140 @@
+//! An accelerator: its memory on the fabric, a link to each switch, and a communication kernel.
+
+use alloc::vec;
+use alloc::vec::Vec;
+use quincunx_collective::Payload;
+use quincunx_engine::shared_memory::{InPlaceRequest, Kernel};
+use quincunx_engine::{Frame, PortId, Sink};
+use quincunx_memory::{Endpoint, EndpointConfig, MemoryDrop, Port, PortConfig};
+use quincunx_units::Instant;
+use quincunx_wire::flit::FlitHeader;
+
+use super::kernels::{KernelRejected, Kernels};
+use super::node::{FabricDrop, FabricEvent, FabricNode, FabricTimer, send_credit};
+
+/// What an accelerator is set up with.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct AcceleratorConfig {
+    /// Its memory.
+    pub endpoint: EndpointConfig,
+    /// The buffers of each link.
+    pub port: PortConfig,
+    /// What runs on it.
+    pub kernel: Kernels,
+}
+
+/// An accelerator.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Accelerator<P> {
+    endpoint: Endpoint<P>,
+    ports: Vec<Port>,
+    kernel: Kernels,
+}
+
+impl<P: Payload> Accelerator<P> {
+    pub(super) fn new(config: AcceleratorConfig) -> Self {
+        let ports = vec![Port::new(config.port); config.endpoint.switches.len()];
+        Self { endpoint: Endpoint::new(config.endpoint), ports, kernel: config.kernel }
+    }
+
+    /// Its memory.
+    pub const fn memory(&self) -> &P {
+        self.endpoint.contents()
+    }
+
+    pub(super) fn exchange_memory(&mut self, memory: P) -> P {
+        self.endpoint.exchange_memory(memory)
+    }
+
+    pub(super) fn start(
+        &mut self,
+        now: Instant,
+        request: InPlaceRequest,
+        out: &mut impl Sink<FabricNode<P>>,
+    ) -> Result<(), KernelRejected> {
+        if self.kernel.start(request, &mut self.endpoint)? {
+            out.emit(FabricEvent::Finished);
+        }
+        self.settle(out);
+        for link in 0..self.ports.len() {
+            self.arm(now, PortId(link as u16), out);
+        }
+        Ok(())
+    }
+
+    pub(super) fn handle_frame(
+        &mut self,
+        now: Instant,
+        port: PortId,
+        frame: Frame<'_, FlitHeader, P>,
+        out: &mut impl Sink<FabricNode<P>>,
+    ) {
+        let done = self.ports[usize::from(port.0)].accept(frame.header).map_err(MemoryDrop::from);
+        let done = done.and_then(|channel| match channel {
+            None => Ok(()),
+            Some(channel) => {
+                // Memory takes whatever comes at once.
+                self.ports[usize::from(port.0)].release(channel);
+                self.endpoint.handle_packet(now, port, frame.header, frame.payload)
+            }
+        });
+        if let Err(reason) = done {
+            out.drop_frame(port, FabricDrop::Memory(reason));
+        }
+        self.settle(out);
+        self.arm(now, port, out);
+    }
+
+    pub(super) fn handle_timer(&mut self, now: Instant, link: PortId, out: &mut impl Sink<FabricNode<P>>) {
+        self.endpoint.advance(now, link);
+        self.arm(now, link, out);
+    }
+
+    pub(super) fn wants_transmit(&self, port: PortId) -> bool {
+        self.ports[usize::from(port.0)].wants_transmit(self.endpoint.ready(port))
+    }
+
+    pub(super) fn handle_transmit_slot(
+        &mut self,
+        now: Instant,
+        port: PortId,
+        out: &mut impl Sink<FabricNode<P>>,
+    ) {
+        self.endpoint.advance(now, port);
+        let link = &mut self.ports[usize::from(port.0)];
+        match link.arbitrate(self.endpoint.ready(port)) {
+            Some(channel) => {
+                let (mut header, payload) = self.endpoint.next_packet(port, channel);
+                header.credit = link.take_return();
+                out.transmit(port, Frame { header: &header, payload });
+            }
+            None => send_credit(port, link, out),
+        }
+        self.arm(now, port, out);
+    }
+
+    /// Lets the kernel see what has come of its requests.
+    fn settle(&mut self, out: &mut impl Sink<FabricNode<P>>) {
+        while let Some(event) = self.endpoint.next_event() {
+            if self.kernel.handle_event(event, &mut self.endpoint) {
+                out.emit(FabricEvent::Finished);
+            }
+        }
+    }
+
+    fn arm(&mut self, now: Instant, link: PortId, out: &mut impl Sink<FabricNode<P>>) {
+        if !self.wants_transmit(link)
+            && let Some(after) = self.endpoint.arm(now, link)
+        {
+            out.set_timer(FabricTimer::Respond(link), after);
+        }
+    }
+
+    pub(super) fn assert_invariants(&self) {
+        self.endpoint.assert_invariants();
+        Kernel::<P>::assert_invariants(&self.kernel);
+        for port in &self.ports {
+            port.assert_invariants();
+        }
+    }
+}

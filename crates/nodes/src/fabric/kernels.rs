@@ -1,0 +1,46 @@
+//! All communication kernels as one type.
+
+use quincunx_collective::Payload;
+use quincunx_engine::shared_memory::{InPlaceRequest, Kernel, MemoryEvent, SharedMemory};
+use quincunx_scin::{Participant, ParticipantRejected};
+
+/// A communication kernel.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub enum Kernels {
+    /// SCIN: the switches compute.
+    Scin(Participant),
+}
+
+/// Why a kernel does not start; nothing has changed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum KernelRejected {
+    /// SCIN's.
+    #[error(transparent)]
+    Scin(#[from] ParticipantRejected),
+}
+
+impl<P: Payload> Kernel<P> for Kernels {
+    type Rejected = KernelRejected;
+
+    fn start(
+        &mut self,
+        request: InPlaceRequest,
+        memory: &mut impl SharedMemory<P>,
+    ) -> Result<bool, KernelRejected> {
+        match self {
+            Self::Scin(kernel) => Ok(kernel.start(request, memory)?),
+        }
+    }
+
+    fn handle_event(&mut self, event: MemoryEvent, memory: &mut impl SharedMemory<P>) -> bool {
+        match self {
+            Self::Scin(kernel) => kernel.handle_event(event, memory),
+        }
+    }
+
+    fn assert_invariants(&self) {
+        match self {
+            Self::Scin(kernel) => Kernel::<P>::assert_invariants(kernel),
+        }
+    }
+}

@@ -1,0 +1,212 @@
+//! A node of the memory fabric as one engine.
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use quincunx_collective::Payload;
+use quincunx_engine::shared_memory::InPlaceRequest;
+use quincunx_engine::{Engine, Frame, PortId, Sink};
+use quincunx_memory::{MemoryDrop, Port};
+use quincunx_scin::{Instruction, IsaDrop, IsaEvent, LoadError};
+use quincunx_units::Instant;
+use quincunx_wire::flit::{FlitHeader, NodeId, Transaction};
+
+use super::accelerator::{Accelerator, AcceleratorConfig};
+use super::kernels::KernelRejected;
+use super::switch::{FabricSwitch, FabricSwitchConfig};
+
+/// What a node is to be.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub enum FabricConfig {
+    /// An accelerator.
+    Accelerator(AcceleratorConfig),
+    /// A switch.
+    Switch(FabricSwitchConfig),
+}
+
+/// Why a set-up is refused.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum FabricConfigError {
+    /// Of the in-switch accelerator.
+    #[error(transparent)]
+    Isa(#[from] quincunx_scin::ConfigError),
+}
+
+/// An accelerator or a switch.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub enum FabricNode<P> {
+    /// An accelerator.
+    Accelerator(Box<Accelerator<P>>),
+    /// A switch.
+    Switch(Box<FabricSwitch<P>>),
+}
+
+/// What is asked of a node.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum FabricCommand<P> {
+    /// Gives an accelerator another memory.
+    Fill(P),
+    /// Begins a collective on an accelerator.
+    Start(InPlaceRequest),
+    /// Queues instructions for a wave controller of a switch.
+    Load {
+        /// Which.
+        controller: u16,
+        /// What.
+        instructions: Vec<Instruction>,
+    },
+}
+
+/// Why a command is refused; nothing has changed.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum FabricRejected {
+    /// The kernel cannot begin.
+    #[error(transparent)]
+    Kernel(#[from] KernelRejected),
+    /// The instructions cannot be run.
+    #[error(transparent)]
+    Load(#[from] LoadError),
+    /// Memory of another size.
+    #[error("expected a memory of {expected} bytes, found {found}; fill it as it was set up")]
+    MemorySize {
+        /// Bytes.
+        expected: usize,
+        /// Bytes.
+        found: usize,
+    },
+    /// A command for an accelerator at a switch, or the other way round.
+    #[error("expected {0}, found another node; send the command there")]
+    OtherKind(&'static str),
+}
+
+/// What a node tells.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum FabricEvent {
+    /// An accelerator's collective is over.
+    Finished,
+    /// Something of a switch's in-switch accelerator.
+    Isa(IsaEvent),
+}
+
+/// A node's named timers.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum FabricTimer {
+    /// A response of an accelerator is ready for a link.
+    Respond(PortId),
+    /// Something comes out of a switch's accumulator.
+    Accumulator,
+}
+
+/// Why a packet is dropped.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum FabricDrop {
+    /// By a port, the switch core or a memory.
+    Memory(MemoryDrop),
+    /// By an in-switch accelerator.
+    Isa(IsaDrop),
+}
+
+/// Sends nothing but credits.
+pub(super) fn send_credit<P: Payload>(port: PortId, link: &mut Port, out: &mut impl Sink<FabricNode<P>>) {
+    let credit = link.take_return();
+    if credit.packets > 0 {
+        // It goes no further than the link, so that it needs no addresses.
+        let header = FlitHeader::new(NodeId(0), NodeId(0), false, 0, 0, Transaction::Credit);
+        let header = FlitHeader { credit, ..header };
+        out.transmit(port, Frame { header: &header, payload: P::empty() });
+    }
+}
+
+impl<P: Payload> FabricNode<P> {
+    /// The accelerator, if it is one.
+    pub fn accelerator(&self) -> Option<&Accelerator<P>> {
+        if let Self::Accelerator(accelerator) = self { Some(accelerator) } else { None }
+    }
+}
+
+impl<P: Payload> Engine for FabricNode<P> {
+    type Config = FabricConfig;
+    type ConfigError = FabricConfigError;
+    type Header = FlitHeader;
+    type Payload = P;
+    type Timer = FabricTimer;
+    type Command = FabricCommand<P>;
+    type Rejected = FabricRejected;
+    type Event = FabricEvent;
+    type DropReason = FabricDrop;
+
+    fn new(config: FabricConfig) -> Result<Self, FabricConfigError> {
+        Ok(match config {
+            FabricConfig::Accelerator(config) => Self::Accelerator(Box::new(Accelerator::new(config))),
+            FabricConfig::Switch(config) => Self::Switch(Box::new(FabricSwitch::new(config)?)),
+        })
+    }
+
+    fn handle_frame(
+        &mut self,
+        now: Instant,
+        port: PortId,
+        frame: Frame<'_, FlitHeader, P>,
+        out: &mut impl Sink<Self>,
+    ) {
+        match self {
+            Self::Accelerator(node) => node.handle_frame(now, port, frame, out),
+            Self::Switch(node) => node.handle_frame(now, port, frame, out),
+        }
+    }
+
+    fn handle_timer(&mut self, now: Instant, timer: FabricTimer, out: &mut impl Sink<Self>) {
+        match (self, timer) {
+            (Self::Accelerator(node), FabricTimer::Respond(link)) => node.handle_timer(now, link, out),
+            (Self::Switch(node), FabricTimer::Accumulator) => node.handle_timer(now, out),
+            (_, timer) => panic!("{timer:?} is not a timer of this node"),
+        }
+    }
+
+    fn handle_command(
+        &mut self,
+        now: Instant,
+        command: FabricCommand<P>,
+        out: &mut impl Sink<Self>,
+    ) -> Result<(), FabricRejected> {
+        match (self, command) {
+            (Self::Accelerator(node), FabricCommand::Fill(memory)) => {
+                let (expected, found) = (node.memory().length(), memory.length());
+                if expected != found {
+                    return Err(FabricRejected::MemorySize { expected, found });
+                }
+                node.exchange_memory(memory);
+                Ok(())
+            }
+            (Self::Accelerator(node), FabricCommand::Start(request)) => Ok(node.start(now, request, out)?),
+            (Self::Switch(node), FabricCommand::Load { controller, instructions }) => {
+                if !node.has_isa() {
+                    return Err(FabricRejected::OtherKind("a switch with an in-switch accelerator"));
+                }
+                Ok(node.load(now, controller, instructions, out)?)
+            }
+            (Self::Accelerator(_), FabricCommand::Load { .. }) => Err(FabricRejected::OtherKind("a switch")),
+            (Self::Switch(_), _) => Err(FabricRejected::OtherKind("an accelerator")),
+        }
+    }
+
+    fn wants_transmit(&self, port: PortId) -> bool {
+        match self {
+            Self::Accelerator(node) => node.wants_transmit(port),
+            Self::Switch(node) => node.wants_transmit(port),
+        }
+    }
+
+    fn handle_transmit_slot(&mut self, now: Instant, port: PortId, out: &mut impl Sink<Self>) {
+        match self {
+            Self::Accelerator(node) => node.handle_transmit_slot(now, port, out),
+            Self::Switch(node) => node.handle_transmit_slot(port, out),
+        }
+    }
+
+    fn assert_invariants(&self) {
+        match self {
+            Self::Accelerator(node) => node.assert_invariants(),
+            Self::Switch(node) => node.assert_invariants(),
+        }
+    }
+}
