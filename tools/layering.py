@@ -32,6 +32,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     # Drivers know no protocol: what a frame is, their owner says.
     "driver-net": {"units", "collective", "engine"},
     "driver-des": {"units", "collective", "engine"},
+    "sim": BASE | {"engine", "nodes", "scenario", "trace", "driver-des"} | PROTOCOLS,
     "control-grpc": BASE | {"control"},
     "runtime": MANAGED,
     "perf": MANAGED | {"runtime"},

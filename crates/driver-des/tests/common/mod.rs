@@ -3,7 +3,7 @@
 
 pub use quincunx_collective::LengthOnly as Payload;
 use quincunx_collective::LengthOnly;
-use quincunx_driver_des::{LinkConfig, Medium, Simulation};
+use quincunx_driver_des::{Direction, LinkConfig, Medium, Simulation};
 use quincunx_engine::{Engine, Frame, PortId, Sink};
 use quincunx_units::{BitRate, ByteCount, Duration, Instant};
 use std::convert::Infallible;

@@ -1,0 +1,31 @@
+//! How long packets of flits are on a link, and when a node is handed them.
+
+use quincunx_collective::Payload;
+use quincunx_driver_des::{Direction, Medium};
+use quincunx_nodes::fabric::FabricNode;
+use quincunx_units::ByteCount;
+use quincunx_wire::flit::{FlitFormat, FlitHeader};
+
+/// Links of a memory fabric, each made with its accelerator first and its switch second.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct FlitMedium {
+    /// How packets are cut.
+    pub format: FlitFormat,
+    /// Accelerators: the node numbers below this.
+    pub accelerators: u16,
+}
+
+impl<P: Payload> Medium<FabricNode<P>> for FlitMedium {
+    fn wire_length(&self, header: &FlitHeader, payload: usize) -> ByteCount {
+        ByteCount::new(self.format.wire_bytes(header.transaction, payload) as u64)
+    }
+
+    /// A switch cuts through: it forwards a packet when its header is there. What it computes with must be there whole, and so
+    /// must what an accelerator gets.
+    fn needed_length(&self, direction: Direction, header: &FlitHeader, payload: usize) -> ByteCount {
+        let whole = self.format.wire_bytes(header.transaction, payload);
+        let forwarded = !direction.backward && !header.inc && header.destination.0 < self.accelerators;
+        let needed = if forwarded { whole.min(self.format.header_bytes()) } else { whole };
+        ByteCount::new(needed as u64)
+    }
+}

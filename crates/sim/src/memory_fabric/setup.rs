@@ -1,0 +1,195 @@
+//! What a memory fabric is made of, and the set-ups of the papers.
+
+use quincunx_collective::{Collective, Payload, Rank};
+use quincunx_driver_des::LinkConfig;
+use quincunx_engine::shared_memory::{InPlaceRequest, Span, WordId};
+use quincunx_memory::{EndpointConfig, PortConfig, Scatter};
+use quincunx_nodes::fabric::{AcceleratorConfig, FabricCommand, FabricConfig, FabricSwitchConfig, Kernels};
+use quincunx_scin::{ComputeLatency, IsaConfig, Participant, ParticipantConfig, instructions};
+use quincunx_units::{BitRate, ByteCount, Duration};
+use quincunx_wire::flit::{FlitFormat, NodeId};
+
+/// How a collective is done.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Design {
+    /// By accelerators in the switches.
+    Scin,
+}
+
+/// The in-switch accelerators.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct IsaSetup {
+    /// Waves that may be outstanding; one is a table without wave regulation (SCIN 4.4).
+    pub waves: u16,
+    /// Bytes of a wave.
+    pub wave: ByteCount,
+    /// How long the compute units take.
+    pub latency: ComputeLatency,
+}
+
+/// A memory fabric: every accelerator has a link to every switch.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct MemoryFabric {
+    /// Accelerators.
+    pub accelerators: u16,
+    /// Switches.
+    pub switches: u16,
+    /// Each link.
+    pub link: LinkConfig,
+    /// How packets are cut.
+    pub format: FlitFormat,
+    /// From a request's arrival at an accelerator to its response: L_acc of SCIN's equation 1.
+    pub response_latency: Duration,
+    /// How much later some responses come than others.
+    pub scatter: Option<Scatter>,
+    /// The in-switch accelerators.
+    pub isa: IsaSetup,
+}
+
+/// SCIN does not give L_acc, neither of the prototype nor of the simulated accelerators. Figure 9's 2.62 us for 4 KB leaves 60 ns of
+/// it beyond links, serialisation and accumulator; figure 11a's two thirds of the bandwidth leave next to none. The same value in
+/// both: half of what figure 9 leaves.
+const RESPONSE_LATENCY: Duration = Duration::from_nanos(30);
+
+/// SCIN gives the latency of the compute units in cycles, but no clock for the simulated switch; the prototype's runs at 250 MHz
+/// (3.5). 1 GHz is what switches of this kind run at.
+const DGX_CYCLE: Duration = Duration::from_nanos(1);
+
+/// A cycle of the prototype: 250 MHz (SCIN 3.5).
+const PROTOTYPE_CYCLE: Duration = Duration::from_nanos(4);
+
+/// Latency of the compute units (SCIN 4.1).
+fn compute(cycle: Duration) -> ComputeLatency {
+    ComputeLatency { regular: cycle * 20, quantized: cycle * 100 }
+}
+
+fn rate(bits: u64) -> BitRate {
+    BitRate::new(bits).expect("a link that carries something")
+}
+
+impl MemoryFabric {
+    /// Eight accelerators and four switches, as in a DGX-H200 (SCIN 4.1): 900 GB/s for an accelerator both ways together, so 112.5
+    /// GB/s for a link each way; tables of 16 waves of 4 KB (figure 10).
+    pub fn dgx8() -> Self {
+        Self {
+            accelerators: 8,
+            switches: 4,
+            link: LinkConfig { rate: rate(900_000_000_000), latency: Duration::from_nanos(250) },
+            format: FlitFormat::DGX,
+            response_latency: RESPONSE_LATENCY,
+            scatter: None,
+            isa: IsaSetup { waves: 16, wave: ByteCount::new(4096), latency: compute(DGX_CYCLE) },
+        }
+    }
+
+    /// The same with 16 accelerators (SCIN 4.3).
+    pub fn dgx16() -> Self {
+        Self { accelerators: 16, ..Self::dgx8() }
+    }
+
+    /// The prototype of FPGAs (SCIN 3.5): four endpoints, one switch, links of 64 Gbit/s each way and 360 ns. The size of its tables is
+    /// not given; they hold 16 waves, too.
+    pub fn prototype() -> Self {
+        Self {
+            accelerators: 4,
+            switches: 1,
+            link: LinkConfig { rate: rate(64_000_000_000), latency: Duration::from_nanos(360) },
+            format: FlitFormat::PROTOTYPE,
+            response_latency: RESPONSE_LATENCY,
+            scatter: None,
+            isa: IsaSetup { waves: 16, wave: ByteCount::new(4096), latency: compute(PROTOTYPE_CYCLE) },
+        }
+    }
+
+    /// The most payload that one accelerator can send while it receives as much, when every packet of data is answered by a packet
+    /// without: 360 GB/s of the DGX (SCIN 4.3).
+    pub fn payload_bound(&self) -> BitRate {
+        use quincunx_wire::flit::Transaction;
+        let data = self.format.wire_bytes(Transaction::Write, self.format.max_payload);
+        let answer = self.format.wire_bytes(Transaction::WriteResponse, 0);
+        let bits = u128::from(self.link.rate.bits_per_second()) * u128::from(self.switches);
+        let payload = bits * self.format.max_payload as u128 / (data + answer) as u128;
+        rate(payload as u64)
+    }
+
+    /// The node number of a switch.
+    pub(super) const fn switch(&self, index: u16) -> NodeId {
+        NodeId(self.accelerators + index)
+    }
+
+    fn port(&self) -> PortConfig {
+        PortConfig::covering_round_trip(self.link.rate, self.link.latency, &self.format)
+    }
+
+    pub(super) fn accelerator(&self, rank: u16, design: Design, request: &InPlaceRequest) -> FabricConfig {
+        let span = request.span;
+        let kernel = match design {
+            Design::Scin => Kernels::Scin(Participant::new(ParticipantConfig {
+                counter: WordId(0),
+                first_flag: WordId(0),
+            })),
+        };
+        FabricConfig::Accelerator(AcceleratorConfig {
+            endpoint: EndpointConfig {
+                rank: Rank(rank),
+                switches: (0..self.switches).map(|index| self.switch(index)).collect(),
+                memory: span.offset + span.length,
+                words: self.switches,
+                format: self.format,
+                response_latency: self.response_latency,
+                scatter: self.scatter,
+                load_window: 1,
+            },
+            port: self.port(),
+            kernel,
+        })
+    }
+
+    pub(super) fn switch_config(&self, index: u16, design: Design, request: &InPlaceRequest) -> FabricConfig {
+        let isa = match design {
+            Design::Scin => IsaConfig {
+                node: self.switch(index),
+                accelerators: self.accelerators,
+                flags: vec![WordId(index)],
+                waves: self.isa.waves,
+                wave: self.isa.wave.as_usize(),
+                format: self.format,
+                reduction: request.reduction,
+                latency: self.isa.latency,
+            },
+        };
+        FabricConfig::Switch(FabricSwitchConfig {
+            node: self.switch(index),
+            ports: self.accelerators,
+            port: self.port(),
+            early_write_response: true,
+            isa: Some(isa),
+        })
+    }
+
+    /// What a switch is told before a collective.
+    pub(super) fn preload<P: Payload>(
+        &self,
+        index: u16,
+        design: Design,
+        request: &InPlaceRequest,
+    ) -> Option<FabricCommand<P>> {
+        let InPlaceRequest { collective, span, .. } = *request;
+        match design {
+            Design::Scin => Some(FabricCommand::Load {
+                controller: 0,
+                instructions: self.instructions(index, collective, span),
+            }),
+        }
+    }
+
+    fn instructions(
+        &self,
+        index: u16,
+        collective: Collective,
+        span: Span,
+    ) -> Vec<quincunx_scin::Instruction> {
+        let share = (usize::from(index), usize::from(self.switches));
+        instructions(collective, self.accelerators, span, share, self.format.max_payload)
+    }
+}
