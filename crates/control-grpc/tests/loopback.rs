@@ -113,8 +113,8 @@ fn a_node_that_does_not_install_is_named_when_the_time_is_over() {
 
 #[test]
 fn a_node_that_refuses_its_context_ends_the_request() {
-    let cluster = Cluster::start(1, 1, ServerConfig::default());
-    let waiting = cluster.call_init_group(&request(1, "epic-3", "star"));
+    let cluster = Cluster::start(1, 2, ServerConfig::default());
+    let waiting = cluster.call_init_group(&request(2, "epic-3", "star"));
     let group = cluster::group_of(&cluster.next("switch-0"));
     cluster.nodes["switch-0"].report(group, Report::Refused { reason: "no table entry left".to_string() });
     let error = waiting.join().unwrap().unwrap_err().to_string();
@@ -123,10 +123,10 @@ fn a_node_that_refuses_its_context_ends_the_request() {
 
 #[test]
 fn a_group_whose_caller_gives_up_is_taken_back() {
-    let cluster = Cluster::start(1, 1, ServerConfig::default());
+    let cluster = Cluster::start(1, 2, ServerConfig::default());
     let config = ClientConfig { call_timeout: Duration::from_millis(500), ..ClientConfig::default() };
     let hasty = ControlClient::connect(cluster.address(), config).unwrap();
-    let error = hasty.init_group(&request(1, "epic-3", "star")).unwrap_err();
+    let error = hasty.init_group(&request(2, "epic-3", "star")).unwrap_err();
     assert!(matches!(error, ClientError::TimedOut { call: "InitGroup", .. }), "{error}");
     let group = cluster::group_of(&cluster.next("rank-0"));
     assert_eq!(cluster.next("rank-0"), Instruction::Remove(group));

@@ -103,9 +103,16 @@ impl GroupRequest {
             let found = format!("{} packets times {} messages", self.message_packets, self.window_messages);
             return Err(parameter("a window", "1 to 4194304 packets", found));
         }
-        if matches!(self.design, Design::Epic(_)) && self.tree.ranks() != ranks {
-            let found = format!("{} with {}", self.tree, self.tree.ranks());
-            return Err(parameter("a tree", &format!("{ranks} ranks"), found));
+        if let Design::Epic(_) = self.design {
+            if self.tree.ranks() != ranks {
+                let found = format!("{} with {}", self.tree, self.tree.ranks());
+                return Err(parameter("a tree", &format!("{ranks} ranks"), found));
+            }
+            // A switch with one neighbour has nothing to combine and nobody to pass it on to; the others have a parent.
+            if self.tree.branches()[0] < 2 {
+                let expected = "at least two branches at the root";
+                return Err(parameter("a tree", expected, self.tree.to_string()));
+            }
         }
         Ok(())
     }

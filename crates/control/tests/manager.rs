@@ -92,8 +92,8 @@ fn a_node_that_is_late_is_named() {
 
 #[test]
 fn a_timer_that_fires_after_all_is_harmless() {
-    let mut site = Site::new(1, 1);
-    let group = site.init(&request(1, "epic-2", "star"));
+    let mut site = Site::new(1, 2);
+    let group = site.init(&request(2, "epic-2", "star"));
     assert_eq!(site.expire(group), []);
     site.destroy(group).unwrap();
     assert_eq!(site.expire(group), []);
@@ -171,10 +171,10 @@ fn reports_that_come_too_late_are_ignored() {
 
 #[test]
 fn only_nodes_of_a_group_report_on_it() {
-    let mut site = Site::new(1, 2);
-    let group = site.init(&request(1, "epic-2", "star"));
+    let mut site = Site::new(1, 3);
+    let group = site.init(&request(2, "epic-2", "star"));
     let mut report = |node: &str| site.manager.handle_report(node, group, Report::Installed, &mut Vec::new());
-    assert_eq!(report("r1"), Err(ReportError::NotInGroup { name: "r1".to_string(), group }));
+    assert_eq!(report("r2"), Err(ReportError::NotInGroup { name: "r2".to_string(), group }));
     assert_eq!(report("x"), Err(ReportError::NotAttached { name: "x".to_string() }));
 }
 
@@ -192,8 +192,8 @@ fn destroying_tells_all_nodes_and_frees_memory_and_queue_pairs() {
 
 #[test]
 fn a_request_whose_caller_goes_away_is_taken_back() {
-    let mut site = Site::new(1, 1);
-    let group = site.begin_id(&request(1, "epic-2", "star"));
+    let mut site = Site::new(1, 2);
+    let group = site.begin_id(&request(2, "epic-2", "star"));
     let mut actions = Vec::new();
     site.manager.abandon(site.last_request(), &mut actions);
     assert!(
@@ -205,8 +205,8 @@ fn a_request_whose_caller_goes_away_is_taken_back() {
 
 #[test]
 fn a_group_that_is_made_does_not_hang_on_its_caller() {
-    let mut site = Site::new(1, 1);
-    let group = site.init(&request(1, "epic-2", "star"));
+    let mut site = Site::new(1, 2);
+    let group = site.init(&request(2, "epic-2", "star"));
     let mut actions = Vec::new();
     site.manager.abandon(site.last_request(), &mut actions);
     assert_eq!(actions, []);
@@ -272,16 +272,16 @@ fn a_host_without_queue_pairs_is_an_error() {
 
 #[test]
 fn a_switch_that_cannot_run_the_mode_does_not_count() {
-    let mut site = Site::new(1, 2);
-    let mut simple = switch(1);
+    let mut site = Site::new(2, 2);
+    let mut simple = switch(2);
     simple.modes = [Mode::II].into();
     site.manager.attach(simple).unwrap();
-    let error = site.begin(&request(2, "epic-1", "tree-1x2")).unwrap_err();
+    let error = site.begin(&request(2, "epic-1", "tree-2x1")).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "expected 2 attached switches that can run epic-1, found 1; start more, or choose a smaller tree"
+        "expected 3 attached switches that can run epic-1, found 2; start more, or choose a smaller tree"
     );
-    assert!(site.begin(&request(2, "epic-2", "tree-1x2")).is_ok());
+    assert!(site.begin(&request(2, "epic-2", "tree-2x1")).is_ok());
 }
 
 #[test]
@@ -304,9 +304,9 @@ fn queue_pairs_are_not_used_again_at_once_even_by_a_node_that_comes_back() {
 
 #[test]
 fn groups_start_at_psns_far_apart() {
-    let mut site = Site::new(1, 1);
+    let mut site = Site::new(1, 2);
     let mut psn = || {
-        let told = site.begin(&request(1, "epic-2", "star")).unwrap();
+        let told = site.begin(&request(2, "epic-2", "star")).unwrap();
         match &told[0].1 {
             Instruction::InstallSwitch(context) => context.parameters.initial_psn,
             other => panic!("{other:?}"),
@@ -337,6 +337,11 @@ fn senseless_requests_are_refused_and_leave_nothing_behind() {
         (with(&|w| w.window_messages = 0), "expected a window of 1 to 4194304 packets"),
         (with(&|w| w.message_packets = u32::MAX), "expected a window of 1 to 4194304 packets"),
         (request(2, "epic-2", "star-8"), "expected a tree of 2 ranks, found star-8 with 8"),
+        (request(1, "epic-2", "star"), "expected a tree of at least two branches at the root, found star-1"),
+        (
+            request(2, "epic-2", "tree-1x2"),
+            "expected a tree of at least two branches at the root, found tree-1x2",
+        ),
     ];
     for (wanted, expected) in cases {
         let error = site.begin(&wanted).unwrap_err().to_string();
