@@ -7,8 +7,13 @@
 mod document;
 mod error;
 mod experiment;
+mod fabric;
 mod text;
 
 pub use document::{Document, Override};
 pub use error::ScenarioError;
 pub use experiment::{Bound, Experiment, Point, Quantity, Series, Tolerance};
+pub use fabric::{
+    AcceleratorSetup, Fabric, GroupSetup, IsaSetup, Loss, Measure, MemoryFabric, MemoryLink, MemoryMeasure,
+    PacketFabric, PacketLink, TopologyName,
+};
