@@ -5,8 +5,8 @@ use quincunx_collective::{Collective, DataType, ReduceOp};
 use quincunx_control::Design;
 use quincunx_fabric::TreeShape;
 use quincunx_perf::launch::{Fabric, LinkKind, NodeArguments};
-use quincunx_perf::{Case, Plan, Row, Setup, SizeRange, run, table_header};
-use quincunx_units::{BitRate, Duration};
+use quincunx_perf::{Case, Plan, Row, Setup, run, table_header};
+use quincunx_units::{BitRate, Duration, SizeRange};
 use serde_json::json;
 use std::path::PathBuf;
 

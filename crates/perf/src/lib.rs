@@ -9,11 +9,9 @@ pub mod launch;
 mod plan;
 mod row;
 mod run;
-mod sizes;
 mod worker;
 
 pub use plan::{Case, Plan, Setup};
 pub use row::{Row, table_header};
 pub use run::{PerfError, run};
-pub use sizes::{SizeRange, SizeRangeError};
 pub use worker::{Measured, WorkerError, work};

@@ -7,11 +7,13 @@ extern crate alloc;
 
 mod probability;
 mod size;
+mod size_range;
 mod text;
 mod time;
 
 pub use probability::{Probability, ProbabilityError};
 pub use size::{BitRate, ByteCount};
+pub use size_range::{SizeRange, SizeRangeError};
 pub use text::ParseUnitError;
 use time::PICOS_PER_SECOND;
 pub use time::{Duration, Instant};

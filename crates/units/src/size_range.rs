@@ -1,7 +1,9 @@
 //! Sweeps of sizes as the command line writes them.
 
-use quincunx_units::ByteCount;
-use std::str::FromStr;
+use crate::ByteCount;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::str::FromStr;
 
 /// Sizes from the first to the last, each `factor` times the one before: `4KiB:16MiB:4`, or one size alone.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -23,7 +25,7 @@ pub struct SizeRangeError {
 impl SizeRange {
     /// The sizes, ascending.
     pub fn sizes(self) -> impl Iterator<Item = ByteCount> {
-        std::iter::successors(Some(self.first), move |size| size.checked_mul(self.factor))
+        core::iter::successors(Some(self.first), move |size| size.checked_mul(self.factor))
             .take_while(move |&size| size <= self.last)
             // Zero times any factor is zero: once is enough.
             .take(if self.first == 0 { 1 } else { usize::MAX })
