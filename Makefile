@@ -8,7 +8,7 @@ CARGO ?= cargo
 
 .PHONY: help
 help: ## Say what there is
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  make \1|\2/' | column -t -s '|'
+	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## (.*)/  make \1|\2/' | column -t -s '|'
 
 .PHONY: demo
 demo: ## Eight ranks, three switches and a manager exchange real frames, every result checked
@@ -21,6 +21,10 @@ test: ## Every check and every test; what needs root is skipped with a line that
 .PHONY: bench
 bench: ## Measure reduction, invariant CRC, queue pair and sockets (about ten minutes)
 	$(CARGO) bench --workspace
+
+.PHONY: experiment-scin-table1
+experiment-scin-table1: ## SCIN's table 1 on a small language model: perplexity under quantised AllReduce (about ten minutes)
+	$(PYTHON) tools/python_environment.py python/experiments/requirements.txt python/experiments/scin_table1.py
 
 .PHONY: docs
 docs: ## Documentation of every room, in target/doc

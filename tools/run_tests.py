@@ -22,6 +22,7 @@ PYTHON_NEEDED = (3, 11)
 CARGO_RESULT = re.compile(r"^test result: \w+\. (\d+) passed; (\d+) failed; (\d+) ignored;")
 UNITTEST_RAN = re.compile(r"^Ran (\d+) tests? in ")
 UNITTEST_END = re.compile(r"^(?:OK|FAILED)(?: \((.*)\))?$")
+UNITTEST_SKIPPED = re.compile(r""" \.\.\. skipped (['"])(.*)\1$""")
 # What a test of ours prints when it cannot run here.
 SKIPPED = re.compile(r"^skipped:? +(.+)$", re.IGNORECASE)
 
@@ -57,16 +58,19 @@ def read_check(lines: Iterable[str]) -> Tally:
 
 
 def read_unittest(lines: Iterable[str]) -> Tally:
-    """Reads the output of Python's unittest."""
+    """Reads the output of Python's `unittest -v`."""
     tally = Tally()
     for line in lines:
         show(line)
-        if ran := UNITTEST_RAN.match(line):
+        if skipped := UNITTEST_SKIPPED.search(line):
+            tally.skipped[skipped[2]] += 1
+        elif ran := UNITTEST_RAN.match(line):
             tally.passed += int(ran[1])
         elif end := UNITTEST_END.match(line):
             counts = dict(part.split("=") for part in (end[1] or "").split(", ") if "=" in part)
             tally.failed += int(counts.get("failures", 0)) + int(counts.get("errors", 0))
-            tally.skipped["a Python test"] += int(counts.get("skipped", 0))
+            # Those whose reason another line of output tore apart.
+            tally.skipped["a Python test"] += int(counts.get("skipped", 0)) - tally.skipped.total()
     tally.passed -= tally.failed + tally.skipped.total()
     tally.skipped += Counter()  # Drops what was counted zero times.
     return tally
@@ -97,7 +101,14 @@ def read_cargo(lines: Iterable[str]) -> Tally:
 
 CHECKS = [
     ("layering", read_check, [sys.executable, "tools/layering.py"]),
-    ("tools", read_unittest, [sys.executable, "-m", "unittest", "discover", "-s", "tools"]),
+    ("tools", read_unittest, [sys.executable, "-m", "unittest", "discover", "-v", "-s", "tools"]),
+    # In an environment of their own, which is made here at first use.
+    (
+        "experiments",
+        read_unittest,
+        [sys.executable, "tools/python_environment.py", "python/experiments/requirements.txt"]
+        + ["-m", "unittest", "discover", "-v", "-s", "python/experiments"],
+    ),
     # Prints the files that `make fmt` would change.
     ("format", read_check, ["cargo", "fmt", "--all", "--", "--check", "--files-with-diff"]),
     ("lints", read_check, ["cargo", "clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]),

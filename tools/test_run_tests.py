@@ -35,6 +35,17 @@ class CountTest(unittest.TestCase):
         found = tally(run_tests.read_unittest, "Ran 7 tests in 0.1s\n\nFAILED (failures=1, errors=2, skipped=1)")
         self.assertEqual((found.passed, found.failed, found.skipped.total()), (3, 3, 1))
 
+    def test_unittest_says_why_it_skipped(self) -> None:
+        found = tally(
+            run_tests.read_unittest,
+            "test_a (test_x.X.test_a) ... ok\n"
+            "test_b (test_x.X.test_b) ... skipped 'expected numpy, found none'\n"
+            "test_c (test_x.X.test_c)\nIt's a sentence. ... skipped \"expected root, found 'nobody'\"\n"
+            "Ran 3 tests in 0.1s\n\nOK (skipped=2)",
+        )
+        self.assertEqual((found.passed, found.failed), (1, 0))
+        self.assertEqual(found.skipped, {"expected numpy, found none": 1, "expected root, found 'nobody'": 1})
+
     def test_a_runner_that_broke_before_its_tests_is_a_failure(self) -> None:
         found = tally(run_tests.read_cargo, "error: could not compile")
         found.close(status=101)

@@ -127,23 +127,44 @@ pub struct Point {
     pub set: Table,
 }
 
+/// What a file has that is run elsewhere: a language model, say, needs Python and no fabric.
+#[derive(Deserialize)]
+struct Elsewhere {
+    /// The command that runs it.
+    runner: String,
+}
+
 impl Experiment {
-    /// All experiments whose paper, or paper and id, is `filter`; all with an empty one. In order of their names.
+    /// All experiments that are run here and whose paper, or paper and id, is `filter`; all with an empty one. In order of
+    /// their names.
     ///
     /// # Errors
-    /// If a file is wrong, or none is of that name.
+    /// If a file is wrong, none is of that name, or the only one of that name is run elsewhere.
     pub fn find(filter: &str) -> Result<Vec<Self>, ScenarioError> {
         let mut files: Vec<_> = FILES.find("**/*.toml").map(|files| files.collect()).unwrap_or_default();
         files.sort_by_key(|file| file.path().to_path_buf());
         let mut known = Vec::new();
         let mut found = Vec::new();
+        let mut elsewhere = None;
         for file in files {
             let name = file.path().with_extension("").to_string_lossy().into_owned();
             let matches = filter.is_empty() || filter == name || name.starts_with(&format!("{filter}/"));
             if let (true, Some(text)) = (matches, file.as_file().and_then(|file| file.contents_utf8())) {
-                found.push(Self::parse(&format!("experiments/{name}.toml"), text)?);
+                let place = format!("experiments/{name}.toml");
+                match toml::from_str(text) {
+                    Ok(Elsewhere { runner }) => elsewhere = Some((place, runner)),
+                    Err(_) => found.push(Self::parse(&place, text)?),
+                }
             }
             known.push(name);
+        }
+        if let (true, Some((place, runner))) = (found.is_empty(), elsewhere) {
+            return Err(ScenarioError::Contradiction {
+                place,
+                expected: "an experiment of the simulator".into(),
+                found: "one with a runner of its own".into(),
+                remedy: format!("run `{runner}`"),
+            });
         }
         if found.is_empty() {
             return Err(ScenarioError::Unknown {
@@ -324,5 +345,11 @@ mod tests {
     fn every_experiment_in_the_project_is_right() {
         assert!(!Experiment::find("").unwrap().is_empty());
         assert!(Experiment::find("no-such-paper").unwrap_err().to_string().contains("epic/table25"));
+    }
+
+    #[test]
+    fn an_experiment_that_is_run_elsewhere_says_how() {
+        let error = Experiment::find("scin/table1").unwrap_err();
+        assert!(error.to_string().ends_with("run `make experiment-scin-table1`"), "{error}");
     }
 }
