@@ -25,19 +25,20 @@ MAY_IMPORT: dict[str, set[str]] = {
     "fabric": {"units", "collective"},
     "engine": {"units", "collective"},
     **{protocol: BASE | {"engine"} for protocol in PROTOCOLS},
-    "nodes": BASE | {"engine"} | PROTOCOLS,
     "control": BASE,
+    # The manager's contexts are what nodes are set up with.
+    "nodes": BASE | {"engine", "control"} | PROTOCOLS,
     "scenario": {"units", "collective", "fabric"},
     "trace": {"units"},
     # Drivers know no protocol: what a frame is, their owner says.
     "driver-net": {"units", "collective", "engine"},
     "driver-des": {"units", "collective", "engine"},
-    "sim": BASE | {"engine", "nodes", "scenario", "trace", "driver-des"} | PROTOCOLS,
+    "sim": BASE | {"engine", "nodes", "control", "scenario", "trace", "driver-des"} | PROTOCOLS,
     "control-grpc": BASE | {"control"},
     "runtime": MANAGED,
     "perf": MANAGED | {"runtime"},
     "report": set(),
-    "cli": MANAGED | {"runtime", "perf", "scenario", "report"},
+    "cli": MANAGED | {"runtime", "perf", "scenario", "report", "sim"},
 }
 
 # Rooms of pure state machines and data: `no_std`, so that a driver, a simulator and a checker can run the same code.

@@ -9,6 +9,7 @@ extern crate alloc;
 #[cfg(feature = "std")]
 extern crate std;
 
+mod bandwidth;
 mod contributions;
 mod kernels;
 mod length_only;
@@ -21,6 +22,7 @@ mod reduction;
 mod reference;
 mod sample;
 
+pub use bandwidth::Bandwidths;
 pub use contributions::{ContributionView, Contributions};
 pub use length_only::LengthOnly;
 pub use name::ParseNameError;

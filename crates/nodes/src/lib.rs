@@ -9,6 +9,7 @@
 #![no_std]
 extern crate alloc;
 
+mod contexts;
 pub mod fabric;
 mod host;
 mod programs;
@@ -16,6 +17,7 @@ mod station;
 mod switch;
 mod transport;
 
+pub use contexts::{ContextError, host_config, host_group, switch_group};
 pub use host::{Host, HostCommand, HostEvent, HostGroup, HostRejected, HostTimer};
 pub use programs::Programs;
 pub use station::{Station, StationCommand, StationEvent, StationKind, StationRejected, StationTimer};

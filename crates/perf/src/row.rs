@@ -1,6 +1,7 @@
 //! A line of the result, in the columns of nccl-tests, and `netbw`: what really crossed the busiest link of a rank.
 
-use quincunx_collective::{Collective, DataType};
+use quincunx_collective::{Bandwidths, Collective, DataType};
+use quincunx_units::{ByteCount, Duration};
 use serde::Serialize;
 use std::fmt;
 
@@ -55,13 +56,16 @@ impl Row {
         let most = |value: &dyn Fn(&Measured) -> f64| measured.iter().map(value).fold(0.0, f64::max);
         let time_us = most(&|measured| measured.mean_us);
         let busiest = most(&|measured| measured.sent_bytes.max(measured.received_bytes));
-        let gigabytes = |bytes: f64| if time_us > 0.0 { bytes / time_us / 1e3 } else { 0.0 };
         let collective: Option<Collective> = case.collective.parse().ok();
         let element = case.data_type.parse::<DataType>().map_or(1, DataType::size) as u64;
-        let barrier = collective == Some(Collective::Barrier);
-        let size = if barrier { 0 } else { case.bytes };
+        let counted = collective.map(|collective| collective.counted_size(ByteCount::new(case.bytes)));
+        let size = counted.map_or(case.bytes, ByteCount::bytes);
+        let time = Duration::from_picos((time_us * 1e6) as u64);
+        let busiest = ByteCount::new(busiest as u64);
+        let bandwidths = collective.map_or_else(Bandwidths::default, |collective| {
+            collective.bandwidths(ranks, ByteCount::new(case.bytes), busiest, time)
+        });
         let rooted = collective.is_some_and(|collective| collective.root().is_some());
-        let algbw = gigabytes(size as f64);
         let profile = [0, 1, 2, 3, 4, 5].map(|phase| {
             measured.iter().map(|measured| measured.profile_s[phase]).sum::<f64>()
                 / measured.len().max(1) as f64
@@ -72,14 +76,14 @@ impl Row {
             size,
             count: size / element,
             data_type: case.data_type.clone(),
-            redop: if collective.is_some_and(reduces) { case.op.clone() } else { "none".into() },
+            redop: if collective.is_some_and(Collective::reduces) { case.op.clone() } else { "none".into() },
             root: if rooted { i32::from(case.root) } else { -1 },
             time_us,
             median_us: measured.first().map_or(0.0, |measured| measured.median_us),
             p99_us: measured.first().map_or(0.0, |measured| measured.p99_us),
-            algbw_GBps: algbw,
-            busbw_GBps: algbw * collective.map_or(1.0, |collective| collective.bus_factor(ranks)),
-            netbw_GBps: gigabytes(busiest),
+            algbw_GBps: bandwidths.algorithm,
+            busbw_GBps: bandwidths.bus,
+            netbw_GBps: bandwidths.network,
             wrong: measured.iter().map(|measured| measured.wrong).sum(),
             switch_buffer_bytes: measured
                 .iter()
@@ -90,10 +94,6 @@ impl Row {
             profile_s: (profile.iter().sum::<f64>() > 0.0).then_some(profile),
         }
     }
-}
-
-fn reduces(collective: Collective) -> bool {
-    matches!(collective, Collective::AllReduce | Collective::Reduce { .. } | Collective::ReduceScatter)
 }
 
 /// The header of the table that rows print as.

@@ -12,6 +12,9 @@ use std::net::SocketAddrV4;
 /// UDP port of RoCEv2 (InfiniBand Architecture annex A17).
 pub(crate) const ROCE_PORT: u16 = 4791;
 
+/// The only port of a node on one socket.
+pub(crate) const PORT: PortId = PortId(0);
+
 /// The longest datagram: headers, 4096 bytes of payload, ICRC.
 const FRAME_LIMIT: usize = 4096 + 64;
 
@@ -36,7 +39,7 @@ impl<E: Engine<Header = RoceHeader, Payload = Numbers>> Codec<E> for RoceCodec {
         let (header, payload) = parse_identified_datagram(&path, datagram.identification, bytes)?;
         // The payload is a part of `bytes`: where, the addresses tell.
         let start = payload.as_ptr().addr() - bytes.as_ptr().addr();
-        Ok(Parsed { port: PortId(0), header, payload: start..start + payload.len() })
+        Ok(Parsed { port: PORT, header, payload: start..start + payload.len() })
     }
 
     fn payload<'a>(&self, bytes: &'a [u8]) -> &'a [u8] {

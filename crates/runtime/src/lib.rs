@@ -22,14 +22,12 @@
 
 mod capture;
 mod codec;
-mod contexts;
 mod process;
 mod rank;
 mod switch;
 
 pub use capture::Capture;
 pub use codec::RoceCodec;
-pub use contexts::{ContextError, host_group, switch_group};
 pub use process::{ProcessOptions, RuntimeError};
 pub use rank::{Finished, JoinedGroup, Rank};
 pub use switch::serve_switch;

@@ -7,13 +7,13 @@ use quincunx_driver_net::Statistics;
 use quincunx_engine::Engine;
 use quincunx_engine::verbs::Outcome;
 use quincunx_epic::GroupId;
-use quincunx_nodes::{Host, HostCommand, HostEvent, Programs};
+use quincunx_nodes::{Host, HostCommand, HostEvent, Programs, host_group};
 use quincunx_units::Duration;
 use std::collections::BTreeMap;
 use std::sync::mpsc::TryRecvError;
 use std::time::Instant;
 
-use crate::contexts::host_group;
+use crate::codec::PORT;
 use crate::process::{INSTRUCTION_POLL, ProcessOptions, RuntimeError, UdpNode, start};
 
 /// A group that this rank has joined.
@@ -169,7 +169,7 @@ impl Rank {
             match self.attachment.instructions().try_recv() {
                 Ok(Ok(Instruction::InstallRank(context))) => {
                     let id = context.parameters.group;
-                    let installed = match host_group(&context) {
+                    let installed = match host_group(&context, |_| PORT) {
                         Ok(group) => self
                             .node
                             .command(HostCommand::Install(Box::new(group)))

@@ -4,12 +4,12 @@ use quincunx_collective::Numbers;
 use quincunx_control::{Instruction, Report, SwitchContext};
 use quincunx_engine::Engine;
 use quincunx_epic::{Event, GroupId};
-use quincunx_nodes::{Switch, SwitchCommand};
+use quincunx_nodes::{Switch, SwitchCommand, switch_group};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::TryRecvError;
 
-use crate::contexts::switch_group;
+use crate::codec::PORT;
 use crate::process::{INSTRUCTION_POLL, ProcessOptions, RuntimeError, start};
 
 /// Runs a switch: attaches it to the manager, installs what the manager says, and tells the manager of neighbours that do
@@ -35,7 +35,7 @@ pub fn serve_switch(options: &ProcessOptions, stop: &AtomicBool) -> Result<(), R
             match attachment.instructions().try_recv() {
                 Ok(Ok(Instruction::InstallSwitch(context))) => {
                     let id = context.parameters.group;
-                    let install = SwitchCommand::Install(Box::new(switch_group(&context)));
+                    let install = SwitchCommand::Install(Box::new(switch_group(&context, |_| PORT)));
                     let report = match node.command(install) {
                         Ok(()) => Report::Installed,
                         Err(refusal) => Report::Refused { reason: refusal.to_string() },

@@ -6,8 +6,7 @@ use quincunx_collective::Numbers;
 use quincunx_control::{GroupId, GroupParameters, Mode, Retry, SwitchContext};
 use quincunx_engine::{Engine, Frame, PortId, Sink};
 use quincunx_fabric::IncTree;
-use quincunx_nodes::{NodeDrop, Switch, SwitchCommand, SwitchEvent, SwitchTimer};
-use quincunx_runtime::switch_group;
+use quincunx_nodes::{NodeDrop, Switch, SwitchCommand, SwitchEvent, SwitchTimer, switch_group};
 use quincunx_units::{ByteCount, Duration, Instant};
 use quincunx_wire::{Psn, RoceHeader};
 
@@ -40,7 +39,7 @@ fn contexts(shape: &str, mode: Mode, reproducible: bool) -> Vec<SwitchContext> {
 
 fn taken(context: &SwitchContext) -> u64 {
     let Ok(mut switch) = Switch::<Numbers>::new(());
-    let install = SwitchCommand::Install(Box::new(switch_group(context)));
+    let install = SwitchCommand::Install(Box::new(switch_group(context, |_| PortId(0))));
     switch.handle_command(Instant::ZERO, install, &mut Deaf).unwrap();
     switch.buffer_bytes() as u64
 }

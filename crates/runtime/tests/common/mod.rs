@@ -4,10 +4,10 @@
 use quincunx_collective::{Numbers, Rank};
 use quincunx_control::{GroupParameters, Mode, TreeContexts, tree_contexts};
 use quincunx_driver_net::{Node, NodeOptions, UdpOptions, UdpTransport};
-use quincunx_engine::Engine;
+use quincunx_engine::{Engine, PortId};
 use quincunx_fabric::{IncTree, TreeEnd, TreeNodeId};
-use quincunx_nodes::{Host, HostCommand, Programs, Switch, SwitchCommand};
-use quincunx_runtime::{RoceCodec, host_group, switch_group};
+use quincunx_nodes::{Host, HostCommand, Programs, Switch, SwitchCommand, host_group, switch_group};
+use quincunx_runtime::RoceCodec;
 use quincunx_wire::{Endpoint, QpNumber, RoceHeader};
 use std::net::{Ipv4Addr, SocketAddrV4};
 
@@ -44,7 +44,8 @@ pub fn switch(groups: &[TreeContexts], id: TreeNodeId, options: NodeOptions) -> 
     let Ok(engine) = Switch::new(());
     let mut node = open(engine, id, options);
     for group in groups {
-        node.command(SwitchCommand::Install(Box::new(switch_group(&group.switches[&id])))).unwrap();
+        node.command(SwitchCommand::Install(Box::new(switch_group(&group.switches[&id], |_| PortId(0)))))
+            .unwrap();
     }
     node
 }
@@ -54,7 +55,7 @@ pub fn host(groups: &[TreeContexts], tree: &IncTree, rank: Rank, options: NodeOp
     let Ok(engine) = Host::new(());
     let mut node = open(engine, tree.leaf(rank), options);
     for group in groups {
-        let group = host_group(&group.ranks[rank.index()]).unwrap();
+        let group = host_group(&group.ranks[rank.index()], |_| PortId(0)).unwrap();
         node.command(HostCommand::Install(Box::new(group))).unwrap();
     }
     node

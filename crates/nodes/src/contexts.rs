@@ -1,15 +1,16 @@
-//! What the manager says of a group, as the nodes want it.
+//! What the manager says of a group, as the nodes want it. Which port leads to a neighbour, the driver's owner knows.
 
+use alloc::vec;
+use alloc::vec::Vec;
 use quincunx_control::{Design, HostDesign, Mode, Peer, QueuePairContext, RankContext, SwitchContext};
 use quincunx_engine::PortId;
 use quincunx_engine::verbs::QpIndex;
 use quincunx_epic::{CommLib, CommLibConfig, EdgeConfig, GroupConfig, GroupId};
-use quincunx_nodes::{HostGroup, Programs};
 use quincunx_ring::{Algorithm, Config, HostProgram};
 use quincunx_roce::{INFINITE_RNR_RETRIES, QueuePairConfig, Reliability};
 
-/// The only port of a node on one socket.
-const PORT: PortId = PortId(0);
+use crate::host::HostGroup;
+use crate::programs::Programs;
 
 /// How long a peer waits when no receive request is posted: 0.01 ms, which in practice is until its next wake-up.
 const RNR_TIMER: u8 = 1;
@@ -25,13 +26,13 @@ pub enum ContextError {
     Host(#[from] quincunx_ring::ConfigError),
 }
 
-/// A switch's context as its engine wants it.
-pub fn switch_group(context: &SwitchContext) -> GroupConfig {
+/// A switch's context as its engine wants it; `port` says where each neighbour is.
+pub fn switch_group(context: &SwitchContext, port: impl Fn(&Peer) -> PortId) -> GroupConfig {
     let parameters = &context.parameters;
     let edges = context.edges.iter().map(|edge| EdgeConfig {
         local: edge.local,
         remote: edge.remote,
-        port: PORT,
+        port: port(&edge.peer),
         rank: match edge.peer {
             Peer::Rank(rank) => Some(rank),
             Peer::Switch(_) => None,
@@ -58,10 +59,14 @@ pub fn switch_group(context: &SwitchContext) -> GroupConfig {
     }
 }
 
-/// A rank's context as its node wants it.
-pub fn host_group(context: &RankContext) -> Result<HostGroup<Programs>, ContextError> {
+/// A rank's context as its node wants it; `port` says where each neighbour is.
+pub fn host_group(
+    context: &RankContext,
+    port: impl Fn(&Peer) -> PortId,
+) -> Result<HostGroup<Programs>, ContextError> {
     let parameters = &context.parameters;
-    let queue_pairs = context.queue_pairs.iter().map(|qp| (PORT, queue_pair(context, qp))).collect();
+    let queue_pairs =
+        context.queue_pairs.iter().map(|qp| (port(&qp.peer), queue_pair(context, qp))).collect();
     let program = match context.design {
         Design::Epic(mode) => Programs::CommLib(CommLib::new(CommLibConfig {
             ranks: parameters.ranks,
@@ -71,16 +76,19 @@ pub fn host_group(context: &RankContext) -> Result<HostGroup<Programs>, ContextE
             window: parameters.window_messages,
             synchronize_psn: mode != Mode::I,
         })?),
-        Design::Host(design) => {
-            let algorithm = match design {
-                HostDesign::Ring => Algorithm::Ring,
-                HostDesign::Tree => Algorithm::Tree,
-                HostDesign::Direct => Algorithm::Direct,
-            };
-            Programs::Host(HostProgram::new(&Config::new(algorithm, context.rank, peers(context)))?)
-        }
+        Design::Host(design) => Programs::Host(HostProgram::new(&host_config(context, design))?),
     };
     Ok(HostGroup { group: GroupId(parameters.group.0), queue_pairs, program })
+}
+
+/// The set-up of a collective among hosts alone, with the default chunk and window.
+pub fn host_config(context: &RankContext, design: HostDesign) -> Config {
+    let algorithm = match design {
+        HostDesign::Ring => Algorithm::Ring,
+        HostDesign::Tree => Algorithm::Tree,
+        HostDesign::Direct => Algorithm::Direct,
+    };
+    Config::new(algorithm, context.rank, peers(context))
 }
 
 /// The queue pair to each rank. Two ranks in a ring have two queue pairs between them, of which both must take the same.

@@ -1,0 +1,232 @@
+//! From a setup to nodes on links with a group installed: what the manager would assign, on nodes that this makes.
+
+use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
+
+use quincunx_collective::Rank;
+use quincunx_control::{
+    Design, GroupId, GroupParameters, HostDesign, Peer, RankContext, host_contexts, tree_contexts,
+};
+use quincunx_driver_des::{Faults, LinkConfig, LinkIndex, NodeIndex, Observer, Simulation};
+use quincunx_engine::{Engine, PortId};
+use quincunx_fabric::{IncTree, NodeId, PortRef, Topology, TreeNodeId, TreeRole, TreeShape};
+use quincunx_nodes::{
+    HostCommand, Station, StationCommand, StationKind, SwitchCommand, host_group, switch_group,
+};
+use quincunx_wire::{Endpoint, Psn, QpNumber};
+
+use super::data::Data;
+use super::{Fabric, RoceMedium, Setup, SimulationError};
+
+/// Queue pairs are numbered from here; what is below is reserved (InfiniBand Architecture 3.5.1).
+const FIRST_QP: u32 = 0x10;
+
+/// Nodes on links, a group installed.
+pub(crate) struct Built<P: Data, O> {
+    pub(crate) simulation: Simulation<Station<P>, RoceMedium, O>,
+    /// By node.
+    pub(crate) names: Vec<String>,
+    /// By rank.
+    pub(crate) ranks: Vec<NodeIndex>,
+    /// By link: the nodes at its ends.
+    pub(crate) links: Vec<[NodeIndex; 2]>,
+}
+
+/// An address for each node.
+fn address(node: NodeIndex) -> Ipv4Addr {
+    let [_, high, middle, low] = (node.0 + 1).to_be_bytes();
+    Ipv4Addr::new(10, high, middle, low)
+}
+
+impl<P: Data, O: Observer<Station<P>>> Built<P, O> {
+    pub(crate) fn new(
+        setup: &Setup,
+        design: Design,
+        seed: u64,
+        observer: O,
+    ) -> Result<Self, SimulationError> {
+        let medium = RoceMedium { framing: setup.framing };
+        let mut built = Self {
+            simulation: Simulation::with_observer(medium, seed, observer),
+            names: Vec::new(),
+            ranks: Vec::new(),
+            links: Vec::new(),
+        };
+        let parameters = GroupParameters {
+            group: GroupId(1),
+            ranks: setup.fabric.ranks(),
+            mtu: setup.mtu,
+            message_packets: setup.message,
+            window_messages: setup.window,
+            reproducible: setup.reproducible,
+            initial_psn: Psn::new(0),
+            retry: setup.retry,
+        };
+        let lossy_candidates = match (&setup.fabric, design) {
+            (Fabric::Tree(shape), _) => built.tree(setup, shape, design, &parameters)?,
+            (Fabric::Ring(ranks), Design::Host(HostDesign::Ring)) => {
+                built.ring(setup, *ranks, &parameters)?
+            }
+            (Fabric::Ring(_), _) => return Err(SimulationError::Fabric { design }),
+        };
+        if let Some(lossy) = setup.lossy {
+            for link in lossy_candidates.into_iter().take(usize::from(lossy.links)) {
+                for direction in [link.forward(), link.backward()] {
+                    let faults = Faults { loss: lossy.loss, ..Faults::default() };
+                    built.simulation.set_faults(direction, faults);
+                }
+            }
+        }
+        Ok(built)
+    }
+
+    fn add(&mut self, name: String, kind: StationKind) -> NodeIndex {
+        self.names.push(name);
+        let Ok(station) = Station::new(kind);
+        self.simulation.add_node(station)
+    }
+
+    fn connect(&mut self, setup: &Setup, a: (NodeIndex, PortId), b: (NodeIndex, PortId)) -> LinkIndex {
+        let config = LinkConfig { rate: setup.link.rate, latency: setup.link.latency };
+        self.links.push([a.0, b.0]);
+        self.simulation.connect((a.0, &[a.1]), (b.0, &[b.1]), config)
+    }
+
+    /// Switches and hosts as the shape says; returns each rank's link.
+    fn tree(
+        &mut self,
+        setup: &Setup,
+        shape: &TreeShape,
+        design: Design,
+        parameters: &GroupParameters,
+    ) -> Result<Vec<LinkIndex>, SimulationError> {
+        // Nodes of the two are numbered alike.
+        let (topology, tree) = (Topology::from_shape(shape, setup.link), IncTree::from_shape(shape));
+        for (node, (_, in_tree)) in topology.nodes().iter().zip(tree.nodes()) {
+            let kind = match in_tree.role() {
+                TreeRole::Rank(_) => StationKind::Host,
+                TreeRole::Switch => StationKind::Switch,
+            };
+            self.add(node.name.clone(), kind);
+        }
+        let end = |end: PortRef| (NodeIndex(u32::from(end.node.0)), PortId(end.port));
+        for link in topology.links() {
+            self.connect(setup, end(link.ends[0]), end(link.ends[1]));
+        }
+        let leaf = |rank| NodeId(tree.leaf(Rank(rank)).0);
+        self.ranks = (0..tree.ranks()).map(|rank| NodeIndex(u32::from(leaf(rank).0))).collect();
+
+        let port_to = |node: NodeId, far: NodeId| {
+            let ports = 0..topology.node(node).ports.len() as u16;
+            let mut ports = ports.filter(|&port| topology.across(PortRef { node, port }).node == far);
+            PortId(ports.next().expect("edges of the tree are links of the fabric"))
+        };
+        match design {
+            Design::Epic(mode) => {
+                let names =
+                    tree.switches().into_iter().map(|node| (node, self.names[usize::from(node.0)].clone()));
+                let endpoint = |end: quincunx_fabric::TreeEnd| Endpoint {
+                    ip: address(NodeIndex(u32::from(end.node.0))),
+                    qp: QpNumber::new(FIRST_QP + u32::from(end.index)),
+                };
+                let contexts = tree_contexts(&tree, mode, parameters, &names.collect(), endpoint);
+                for (node, context) in &contexts.switches {
+                    let id = NodeId(node.0);
+                    let group = switch_group(context, |peer| {
+                        let far = match peer {
+                            Peer::Rank(rank) => leaf(rank.0),
+                            Peer::Switch(name) => topology.find(name).expect("switches have their names"),
+                        };
+                        port_to(id, far)
+                    });
+                    let install = SwitchCommand::Install(Box::new(group));
+                    let node = NodeIndex(u32::from(node.0));
+                    self.simulation.command(node, StationCommand::Switch(install))?;
+                }
+                self.install(setup, &contexts.ranks, |_, _| PortId(0))?;
+            }
+            Design::Host(design) => {
+                for node in tree.switches() {
+                    self.add_routes(&tree, node, |far| port_to(NodeId(node.0), NodeId(far.0)))?;
+                }
+                let contexts = self.host_contexts(design, parameters);
+                self.install(setup, &contexts, |_, _| PortId(0))?;
+            }
+        }
+        let links = |rank: u16| {
+            let node = topology.node(leaf(rank));
+            LinkIndex(node.ports[0].0)
+        };
+        Ok((0..tree.ranks()).map(links).collect())
+    }
+
+    /// Tells a switch where each rank is.
+    fn add_routes(
+        &mut self,
+        tree: &IncTree,
+        node: TreeNodeId,
+        port_to: impl Fn(TreeNodeId) -> PortId,
+    ) -> Result<(), SimulationError> {
+        for rank in 0..tree.ranks() {
+            let edge = tree.node(node).toward(Rank(rank)).expect("no rank is at a switch");
+            let route = SwitchCommand::Route {
+                destination: address(self.ranks[usize::from(rank)]),
+                port: port_to(tree.across(node, edge).node),
+            };
+            self.simulation.command(NodeIndex(u32::from(node.0)), StationCommand::Switch(route))?;
+        }
+        Ok(())
+    }
+
+    /// Hosts alone, each with a link to the one before and the one after it; returns each rank's link to the next.
+    fn ring(
+        &mut self,
+        setup: &Setup,
+        ranks: u16,
+        parameters: &GroupParameters,
+    ) -> Result<Vec<LinkIndex>, SimulationError> {
+        self.ranks = (0..ranks).map(|rank| self.add(format!("host-{rank}"), StationKind::Host)).collect();
+        let (next_port, previous_port) = (PortId(0), PortId(1));
+        // Two ranks are each other's next and previous: one link, as there is one connection.
+        let links = if ranks == 2 { 1 } else { ranks };
+        let links = (0..links)
+            .map(|rank| {
+                let ends = [rank, (rank + 1) % ranks].map(|rank| self.ranks[usize::from(rank)]);
+                self.connect(setup, (ends[0], next_port), (ends[1], previous_port))
+            })
+            .collect();
+        let contexts = self.host_contexts(HostDesign::Ring, parameters);
+        self.install(setup, &contexts, |rank, peer| {
+            let is_next = *peer == Peer::Rank(Rank((rank.0 + 1) % ranks));
+            if is_next && (ranks > 2 || rank == Rank(0)) { next_port } else { previous_port }
+        })?;
+        Ok(links)
+    }
+
+    fn host_contexts(&self, design: HostDesign, parameters: &GroupParameters) -> Vec<RankContext> {
+        let mut used: BTreeMap<Rank, u32> = BTreeMap::new();
+        host_contexts(design, parameters, |rank| {
+            let number = used.entry(rank).or_insert(FIRST_QP);
+            *number += 1;
+            Endpoint { ip: address(self.ranks[rank.index()]), qp: QpNumber::new(*number) }
+        })
+    }
+
+    /// Installs the group on the hosts.
+    fn install(
+        &mut self,
+        setup: &Setup,
+        contexts: &[RankContext],
+        port: impl Fn(Rank, &Peer) -> PortId,
+    ) -> Result<(), SimulationError> {
+        for context in contexts {
+            let mut group = host_group(context, |peer| port(context.rank, peer))?;
+            for (_, queue_pair) in &mut group.queue_pairs {
+                queue_pair.acknowledge_every = setup.acknowledge_every;
+            }
+            let install = StationCommand::Host(HostCommand::Install(Box::new(group)));
+            self.simulation.command(self.ranks[context.rank.index()], install)?;
+        }
+        Ok(())
+    }
+}

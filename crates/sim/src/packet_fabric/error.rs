@@ -1,0 +1,56 @@
+//! Why a simulation gives no row.
+
+use quincunx_control::Design;
+use quincunx_engine::verbs::Outcome;
+use quincunx_units::Duration;
+
+/// Why a simulation gives no row. All on one line.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum SimulationError {
+    /// The design needs another fabric.
+    #[error(
+        "expected a fabric with switches for {design}, found hosts in a ring; choose a tree such as star-8"
+    )]
+    Fabric {
+        /// The design.
+        design: Design,
+    },
+    /// A vector that does not split over the ranks.
+    #[error("expected a size that splits into {ranks} parts of whole elements, found {size} bytes; round it")]
+    Parts {
+        /// Ranks in the group.
+        ranks: u16,
+        /// The size.
+        size: u64,
+    },
+    /// A node's set-up is refused.
+    #[error(transparent)]
+    Context(#[from] quincunx_nodes::ContextError),
+    /// A node refuses an order.
+    #[error(transparent)]
+    Rejected(#[from] quincunx_nodes::StationRejected),
+    /// A rank's collective failed.
+    #[error(
+        "expected every rank to finish, found {outcome:?} at rank {rank} after {after}; allow more retries or lose less"
+    )]
+    Failed {
+        /// Which rank.
+        rank: u16,
+        /// How.
+        outcome: Outcome,
+        /// When.
+        after: Duration,
+    },
+    /// Not all ranks finished.
+    #[error(
+        "expected every rank to finish, found {unfinished} of {ranks} still running after {after}; raise the limit or the window"
+    )]
+    Unfinished {
+        /// Ranks that had not finished.
+        unfinished: u16,
+        /// Ranks in the group.
+        ranks: u16,
+        /// When the run ended: nothing was due any more, or the limit was reached.
+        after: Duration,
+    },
+}

@@ -1,0 +1,181 @@
+//! A group of ranks in a simulation, and running collectives on it one after the other.
+
+use quincunx_collective::{Collective, Reduction};
+use quincunx_control::Design;
+use quincunx_driver_des::{Limits, NodeIndex, Observer, Simulation, Stopped};
+use quincunx_engine::verbs::Outcome;
+use quincunx_epic::GroupId;
+use quincunx_nodes::{HostCommand, HostEvent, Station, StationCommand, StationEvent};
+use quincunx_units::{ByteCount, Duration, Instant};
+
+use super::build::Built;
+use super::data::Data;
+use super::{LinkUse, RoceMedium, Setup, SimulationError};
+
+/// What [`Built`] installs.
+const GROUP: GroupId = GroupId(1);
+
+/// Steps between two reports of progress.
+const STEPS_A_REPORT: u64 = 1 << 20;
+
+/// How far a run has come.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Progress {
+    /// Virtual time.
+    pub now: Instant,
+    /// Steps so far.
+    pub steps: u64,
+}
+
+/// A collective that has ended well at all ranks.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Finished<P> {
+    /// By rank: how long after the start.
+    pub after: Vec<Duration>,
+    /// By rank: the input as it was given.
+    pub inputs: Vec<P>,
+    /// By rank.
+    pub outputs: Vec<P>,
+}
+
+/// Hosts, switches and links, with one group on them.
+pub struct Group<P: Data, O = ()> {
+    built: Built<P, O>,
+}
+
+impl<P: Data> Group<P> {
+    /// A group that nobody watches.
+    ///
+    /// # Errors
+    /// If the fabric does not go with the design, or a node refuses its set-up.
+    pub fn new(setup: &Setup, design: Design, seed: u64) -> Result<Self, SimulationError> {
+        Self::with_observer(setup, design, seed, ())
+    }
+}
+
+impl<P: Data, O: Observer<Station<P>>> Group<P, O> {
+    /// A group whose frames somebody watches.
+    ///
+    /// # Errors
+    /// As [`new`](Group::new).
+    pub fn with_observer(
+        setup: &Setup,
+        design: Design,
+        seed: u64,
+        observer: O,
+    ) -> Result<Self, SimulationError> {
+        Ok(Self { built: Built::new(setup, design, seed, observer)? })
+    }
+
+    /// Ranks in the group.
+    pub fn ranks(&self) -> u16 {
+        self.built.ranks.len() as u16
+    }
+
+    /// Starts a collective at all ranks now and runs until all have ended it, at most `limit`. Buffers are by rank, as
+    /// long as [`CollectiveRequest`](quincunx_engine::verbs::CollectiveRequest) says.
+    ///
+    /// # Errors
+    /// If a rank refuses it or fails, or not all end in time.
+    pub fn run(
+        &mut self,
+        collective: Collective,
+        reduction: Reduction,
+        buffers: Vec<(P, P)>,
+        limit: Duration,
+        progress: &mut dyn FnMut(Progress),
+    ) -> Result<Finished<P>, SimulationError> {
+        let start = self.simulation().now();
+        for (rank, (input, output)) in buffers.into_iter().enumerate() {
+            let order = HostCommand::Start { group: GROUP, collective, reduction, input, output };
+            let node = self.built.ranks[rank];
+            self.simulation_mut().command(node, StationCommand::Host(order))?;
+        }
+        let mut ended: Vec<Option<(Duration, P, P)>> = self.built.ranks.iter().map(|_| None).collect();
+        let mut unfinished = ended.len() as u16;
+        while unfinished > 0 {
+            let steps = self.simulation().steps() + STEPS_A_REPORT;
+            let stopped = self.simulation_mut().run(Limits { time: start + limit, steps });
+            let after = self.simulation().now().since(start);
+            match stopped {
+                Stopped::Event(emitted) => {
+                    let StationEvent::Host(HostEvent::Finished { outcome, input, output, .. }) =
+                        emitted.event
+                    else {
+                        // A switch has lost a neighbour: its ranks will find out by themselves.
+                        continue;
+                    };
+                    let rank = self.rank_at(emitted.node);
+                    if outcome != Outcome::Done {
+                        return Err(SimulationError::Failed { rank: rank as u16, outcome, after });
+                    }
+                    ended[rank] = Some((after, input, output));
+                    unfinished -= 1;
+                }
+                Stopped::StepLimit => {
+                    let simulation = self.simulation();
+                    progress(Progress { now: simulation.now(), steps: simulation.steps() });
+                }
+                Stopped::Idle | Stopped::TimeLimit => {
+                    return Err(SimulationError::Unfinished { unfinished, ranks: self.ranks(), after });
+                }
+            }
+        }
+        let mut finished = Finished { after: Vec::new(), inputs: Vec::new(), outputs: Vec::new() };
+        for (after, input, output) in ended.into_iter().flatten() {
+            finished.after.push(after);
+            finished.inputs.push(input);
+            finished.outputs.push(output);
+        }
+        Ok(finished)
+    }
+
+    fn rank_at(&self, node: NodeIndex) -> usize {
+        let rank = self.built.ranks.iter().position(|&rank| rank == node);
+        rank.expect("hosts are ranks")
+    }
+
+    /// The simulation underneath: time, steps, statistics, the observer.
+    pub fn simulation(&self) -> &Simulation<Station<P>, RoceMedium, O> {
+        &self.built.simulation
+    }
+
+    /// The simulation underneath, to be changed: faults, queues, background traffic.
+    pub fn simulation_mut(&mut self) -> &mut Simulation<Station<P>, RoceMedium, O> {
+        &mut self.built.simulation
+    }
+
+    /// What links have carried, as shares of `time`.
+    pub fn links(&self, time: Duration) -> Vec<LinkUse> {
+        let share = |busy: Duration| {
+            if time == Duration::ZERO { 0.0 } else { busy.as_secs_f64() / time.as_secs_f64() }
+        };
+        let link_use = |(direction, statistics): (quincunx_driver_des::Direction, _)| {
+            let statistics: quincunx_driver_des::DirectionStatistics = statistics;
+            let ends = self.built.links[direction.link.0 as usize];
+            let name = |end: usize| self.built.names[ends[end].0 as usize].clone();
+            let (from, to) = (usize::from(direction.backward), usize::from(!direction.backward));
+            LinkUse { from: name(from), to: name(to), utilisation: share(statistics.busy), statistics }
+        };
+        self.simulation().statistics().map(link_use).collect()
+    }
+
+    /// Bytes on the busiest link of a rank, one way.
+    pub fn busiest_bytes(&self) -> ByteCount {
+        let of_rank = |link: &[NodeIndex; 2]| link.iter().any(|end| self.built.ranks.contains(end));
+        let bytes = self
+            .simulation()
+            .statistics()
+            .filter(|(direction, _)| of_rank(&self.built.links[direction.link.0 as usize]));
+        bytes.map(|(_, statistics)| statistics.bytes).max().unwrap_or_default()
+    }
+
+    /// Payload and degree buffers of the switch with most of them (EPIC F.3).
+    pub fn switch_buffer(&self) -> ByteCount {
+        let bytes = self.simulation().engines().map(|(_, station)| match station {
+            Station::Host(_) => 0,
+            Station::Switch(switch) => switch.buffer_bytes(),
+        });
+        ByteCount::new(bytes.max().unwrap_or(0) as u64)
+    }
+}

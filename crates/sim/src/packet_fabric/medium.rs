@@ -1,0 +1,52 @@
+//! How long RoCE frames are on the wire.
+
+use quincunx_collective::Payload;
+use quincunx_driver_des::Medium;
+use quincunx_nodes::Station;
+use quincunx_units::ByteCount;
+use quincunx_wire::{RoceHeader, frame_length};
+
+/// Bytes around a frame on an Ethernet link: preamble and start delimiter, frame check sequence, inter-packet gap
+/// (IEEE 802.3, 3.1.1, 4.4.2).
+const AROUND_A_FRAME: u64 = 8 + 4 + 12;
+
+/// The shortest Ethernet frame without its check sequence; shorter ones are padded.
+const SHORTEST_FRAME: u64 = 60;
+
+/// ECN field of the IP type-of-service byte: both bits say "congestion experienced", none says that the sender does
+/// not want to hear of it (RFC 3168).
+const ECN: u8 = 0b11;
+
+/// What a frame takes on a link beside its payload.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Framing {
+    /// What it takes on an Ethernet link, from the preamble to the gap behind it.
+    Ethernet,
+    /// So many bytes, whatever the operation.
+    Fixed(ByteCount),
+}
+
+/// A store-and-forward network of RoCEv2 frames.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct RoceMedium {
+    /// What a frame takes beside its payload.
+    pub framing: Framing,
+}
+
+impl<P: Payload> Medium<Station<P>> for RoceMedium {
+    fn wire_length(&self, header: &RoceHeader, payload: usize) -> ByteCount {
+        match self.framing {
+            Framing::Ethernet => {
+                let frame = frame_length(&header.operation, payload) as u64;
+                ByteCount::new(frame.max(SHORTEST_FRAME) + AROUND_A_FRAME)
+            }
+            Framing::Fixed(around) => around + ByteCount::new(payload as u64),
+        }
+    }
+
+    fn mark_congestion(&self, header: &mut RoceHeader) {
+        if header.traffic_class & ECN != 0 {
+            header.traffic_class |= ECN;
+        }
+    }
+}

@@ -1,0 +1,42 @@
+//! Hosts and Ethernet switches, packet by packet: the engines that run on real sockets, on links in virtual time.
+//!
+//! ```
+//! use quincunx_collective::{Collective, DataType, ReduceOp, Reduction};
+//! use quincunx_sim::packet_fabric::{Case, Contents, Setup, simulate};
+//! use quincunx_units::ByteCount;
+//!
+//! let case = Case {
+//!     design: "epic-3".parse()?,
+//!     collective: Collective::AllReduce,
+//!     reduction: Reduction { op: ReduceOp::Sum, data_type: DataType::F32 },
+//!     size: ByteCount::new(64 << 10),
+//!     contents: Contents::Numbers,
+//!     seed: 1,
+//! };
+//! let row = simulate(&Setup::epic_star8(), &case)?;
+//! assert_eq!(row.wrong, Some(0));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! - [`Setup`] is the fabric and how groups are set up on it; [`Setup::epic_star8`] is EPIC's packet simulation, with
+//!   every parameter that the paper does not give in one place.
+//! - [`Case`] is one measurement, [`Row`] its result.
+//! - [`Group`] is what [`simulate`] is made of, for owners that want several collectives in a row, an observer, or
+//!   background traffic that comes and goes.
+
+mod build;
+mod data;
+mod error;
+mod group;
+mod medium;
+mod row;
+mod setup;
+mod simulate;
+
+pub use data::Data;
+pub use error::SimulationError;
+pub use group::{Finished, Group, Progress};
+pub use medium::{Framing, RoceMedium};
+pub use row::{LinkUse, Row};
+pub use setup::{Case, Composition, Contents, Counted, Fabric, LossyLinks, Setup};
+pub use simulate::{simulate, simulate_with_progress};

@@ -1,0 +1,150 @@
+//! What is simulated: a fabric, how groups are set up on it, and one measurement.
+
+use super::Framing;
+use quincunx_collective::{Collective, Reduction};
+use quincunx_control::{Design, Retry};
+use quincunx_fabric::{LinkProperties, TreeShape};
+use quincunx_units::{BitRate, ByteCount, Duration, Probability};
+
+/// How hosts and switches are joined.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub enum Fabric {
+    /// A tree of switches with ranks at its leaves. Designs among hosts alone run over its switches too.
+    Tree(TreeShape),
+    /// So many ranks in a ring, each linked to the one before and the one after it; for the ring alone.
+    Ring(u16),
+}
+
+/// How a collective that is several in a row runs: ReduceScatter and AllGather of EPIC.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Composition {
+    /// As the rank's library runs it: a rank begins the next part when it has finished its own.
+    Pipelined,
+    /// All ranks begin the next part when all have finished.
+    Stepwise,
+}
+
+/// Whose end ends a measurement.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Counted {
+    /// The last rank's.
+    AllRanks,
+    /// The last rank's of those that receive a result.
+    Receivers,
+}
+
+/// Loss on the links of the first ranks, both ways.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct LossyLinks {
+    /// How many links lose frames: those of ranks 0, 1, ...; on a ring those from these ranks to the next.
+    pub links: u16,
+    /// A frame is lost with this probability.
+    pub loss: Probability,
+}
+
+/// A fabric and how groups are set up on it.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Setup {
+    /// How nodes are joined.
+    pub fabric: Fabric,
+    /// What each link can do, each way.
+    pub link: LinkProperties,
+    /// What a frame takes on a link beside its payload.
+    pub framing: Framing,
+    /// Bytes of payload in a full packet: U in EPIC's table 2.
+    pub mtu: ByteCount,
+    /// Packets in a message: M.
+    pub message: u32,
+    /// Messages that a rank may have outstanding: W.
+    pub window: u32,
+    /// Packets between two that ask for an acknowledge.
+    pub acknowledge_every: u32,
+    /// When senders send again, and when they give up.
+    pub retry: Retry,
+    /// Whether numbers are combined in rank order.
+    pub reproducible: bool,
+    /// How a collective that is several in a row runs.
+    pub composition: Composition,
+    /// Whose end ends a measurement.
+    pub counted: Counted,
+    /// Links that lose frames.
+    pub lossy: Option<LossyLinks>,
+    /// Virtual time that a collective may take.
+    pub limit: Duration,
+}
+
+/// What memory holds.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Contents {
+    /// Nothing: only lengths. For large runs.
+    LengthOnly,
+    /// Numbers, and every result is held against the reference.
+    Numbers,
+}
+
+/// One measurement.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Case {
+    /// How the collective is carried out.
+    pub design: Design,
+    /// Which.
+    pub collective: Collective,
+    /// How elements combine, and what an element is.
+    pub reduction: Reduction,
+    /// Bytes as nccl-tests count them: of a rank's vector; of the whole for ReduceScatter and AllGather.
+    pub size: ByteCount,
+    /// What memory holds.
+    pub contents: Contents,
+    /// Decides all that chance decides.
+    pub seed: u64,
+}
+
+impl Fabric {
+    /// Ranks on it.
+    pub fn ranks(&self) -> u16 {
+        match self {
+            Self::Tree(shape) => shape.ranks(),
+            Self::Ring(ranks) => *ranks,
+        }
+    }
+}
+
+impl Setup {
+    /// EPIC's packet simulation (appendix K.2): eight ranks at a switch, links of 100 Gbit/s and 1 us.
+    ///
+    /// What the paper does not say, and what tells it, once for all of its tables:
+    /// - a frame takes 73 bytes beside its payload, an ACK 73 bytes: 91.50 of 93.13 Gibit/s is left where nothing but data
+    ///   of 4 KiB flows, 89.92 where each packet is acknowledged beside it (tables 25, 26, 28 at 1 GB);
+    /// - each packet is acknowledged: the same figures;
+    /// - 512 packets may be outstanding, in messages of 16, more than any path holds here: nothing waits for a window in the
+    ///   tables (88.78 Gibit/s at 1 MB is line rate from the first packet on);
+    /// - a measurement ends when all have what they are to receive: Broadcast takes as long in Mode-II, whose sender
+    ///   learns of it two hops later, as in Mode-III (tables 26, 28), and Barrier in Mode-II two hops longer (table 30);
+    /// - AllGather runs part after part, each begun when all have finished: 34 us at 4 KB is eight Broadcasts, with
+    ///   the way back of the last ACK between them (table 29).
+    pub fn epic_star8() -> Self {
+        Self {
+            fabric: Fabric::Tree(TreeShape::star(8).expect("eight is a number of ranks")),
+            link: LinkProperties {
+                rate: BitRate::new(100_000_000_000).expect("above zero"),
+                latency: Duration::from_micros(1),
+            },
+            framing: Framing::Fixed(ByteCount::new(73)),
+            mtu: ByteCount::new(4096),
+            message: 16,
+            window: 32,
+            acknowledge_every: 1,
+            retry: Retry { timeout: Duration::from_micros(50), count: 100 },
+            reproducible: false,
+            composition: Composition::Stepwise,
+            counted: Counted::Receivers,
+            lossy: None,
+            limit: Duration::from_secs(10),
+        }
+    }
+
+    /// The same for the ring: "8 ranks form a ring topology".
+    pub fn epic_ring8() -> Self {
+        Self { fabric: Fabric::Ring(8), ..Self::epic_star8() }
+    }
+}

@@ -1,0 +1,180 @@
+//! Every design gives the right result of every collective, on every kind of fabric, with and without loss.
+
+use quincunx_collective::{Collective, DataType, LengthOnly, ReduceOp, Reduction};
+use quincunx_control::Design;
+use quincunx_driver_des::{Departure, Observer};
+use quincunx_engine::Frame;
+use quincunx_fabric::TreeShape;
+use quincunx_nodes::Station;
+use quincunx_sim::packet_fabric::{
+    Case, Composition, Contents, Fabric, Framing, Group, LossyLinks, Row, Setup, SimulationError, simulate,
+};
+use quincunx_units::{ByteCount, Duration, Probability};
+use quincunx_wire::RoceHeader;
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+const SUM: Reduction = Reduction { op: ReduceOp::Sum, data_type: DataType::F32 };
+const EPIC: [&str; 3] = ["epic-1", "epic-2", "epic-3"];
+const HOSTS: [&str; 3] = ["ring", "tree", "direct"];
+
+fn design(name: &str) -> Design {
+    name.parse().unwrap()
+}
+
+fn on(fabric: Fabric) -> Setup {
+    Setup { fabric, mtu: ByteCount::new(256), message: 4, window: 4, ..Setup::epic_star8() }
+}
+
+fn tree(shape: &str) -> Fabric {
+    Fabric::Tree(shape.parse::<TreeShape>().unwrap())
+}
+
+fn case(design: Design, collective: Collective, size: u64) -> Case {
+    let size = ByteCount::new(size);
+    Case { design, collective, reduction: SUM, size, contents: Contents::Numbers, seed: 1 }
+}
+
+fn assert_right(row: &Row) {
+    assert_eq!(row.wrong, Some(0), "{} {}", row.design, row.collective);
+}
+
+#[test]
+fn every_design_gives_the_right_result_of_every_collective_on_a_star() {
+    for name in EPIC.into_iter().chain(HOSTS) {
+        for collective in Collective::ALL {
+            assert_right(&simulate(&on(tree("star-8")), &case(design(name), collective, 16 << 10)).unwrap());
+        }
+    }
+}
+
+#[test]
+fn every_design_gives_the_right_result_of_every_collective_on_a_tree() {
+    for name in EPIC.into_iter().chain(HOSTS) {
+        for collective in Collective::ALL {
+            assert_right(
+                &simulate(&on(tree("tree-3-2")), &case(design(name), collective, 16 << 10)).unwrap(),
+            );
+        }
+    }
+}
+
+#[test]
+fn a_ring_of_hosts_without_switches_gives_the_right_result_of_every_collective() {
+    for ranks in [2, 3, 8] {
+        for collective in Collective::ALL {
+            let row =
+                simulate(&on(Fabric::Ring(ranks)), &case(design("ring"), collective, 12 << 10)).unwrap();
+            assert_right(&row);
+        }
+    }
+}
+
+#[test]
+fn parts_that_run_as_one_collective_give_the_same_as_parts_that_run_step_by_step() {
+    for composition in [Composition::Pipelined, Composition::Stepwise] {
+        for collective in [Collective::ReduceScatter, Collective::AllGather] {
+            let setup = Setup { composition, ..on(tree("star-4")) };
+            assert_right(&simulate(&setup, &case(design("epic-3"), collective, 16 << 10)).unwrap());
+        }
+    }
+}
+
+#[test]
+fn results_are_right_when_every_link_loses_frames() {
+    let lossy = Some(LossyLinks { links: 8, loss: Probability::new(0.05).unwrap() });
+    for name in EPIC.into_iter().chain(HOSTS) {
+        for seed in 0..3 {
+            let setup = Setup { lossy, ..on(tree("star-8")) };
+            let case = Case { seed, ..case(design(name), Collective::AllReduce, 16 << 10) };
+            let row = simulate(&setup, &case).unwrap();
+            assert!(row.lost > 0);
+            assert_right(&row);
+        }
+    }
+}
+
+#[test]
+fn lengths_alone_take_the_same_time_as_numbers() {
+    for name in EPIC.into_iter().chain(HOSTS) {
+        let numbers = case(design(name), Collective::AllReduce, 64 << 10);
+        let lengths = Case { contents: Contents::LengthOnly, ..numbers };
+        let [numbers, lengths] = [numbers, lengths].map(|case| simulate(&on(tree("star-8")), &case).unwrap());
+        assert_eq!(Row { wrong: None, ..numbers }, lengths);
+    }
+}
+
+#[test]
+fn an_aggregate_crosses_each_link_once() {
+    let row =
+        simulate(&on(tree("star-8")), &case(design("epic-3"), Collective::AllReduce, 64 << 10)).unwrap();
+    let ring = simulate(&on(tree("star-8")), &case(design("ring"), Collective::AllReduce, 64 << 10)).unwrap();
+    let busiest =
+        |row: &Row| row.links.iter().map(|link| link.statistics.bytes).max().unwrap().bytes() as f64;
+    let ratio = busiest(&ring) / busiest(&row);
+    // 2(n-1)/n of the vector against one; acknowledges and control messages make the rest.
+    assert!((1.5..2.0).contains(&ratio), "{ratio}");
+}
+
+#[test]
+fn a_mode_iii_switch_holds_two_windows() {
+    let row =
+        simulate(&on(tree("star-8")), &case(design("epic-3"), Collective::AllReduce, 64 << 10)).unwrap();
+    assert_eq!(row.switch_buffer, ByteCount::new(2 * 16 * (256 + 4)));
+}
+
+#[test]
+fn an_ethernet_frame_counts_from_its_preamble_to_the_gap_behind_it() {
+    let setup = Setup { framing: Framing::Ethernet, ..on(tree("star-2")) };
+    let row = simulate(&setup, &case(design("epic-2"), Collective::Barrier, 0)).unwrap();
+    // The control message: Ethernet 14, IPv4 20, UDP 8, BTH 12, immediate 4, ICRC 4; 24 around it. The ACK is as long.
+    let upward = &row.links[0].statistics;
+    assert_eq!((upward.frames, upward.bytes), (2, ByteCount::new(2 * (62 + 24))));
+}
+
+#[test]
+fn a_design_with_switches_is_refused_on_a_ring_of_hosts() {
+    let error =
+        simulate(&on(Fabric::Ring(4)), &case(design("epic-3"), Collective::AllReduce, 64)).unwrap_err();
+    assert_eq!(error, SimulationError::Fabric { design: design("epic-3") });
+}
+
+#[test]
+fn a_size_that_does_not_split_over_the_ranks_is_refused() {
+    let error = simulate(&on(tree("star-8")), &case(design("ring"), Collective::AllGather, 100)).unwrap_err();
+    assert_eq!(error, SimulationError::Parts { ranks: 8, size: 100 });
+}
+
+#[test]
+fn a_collective_that_cannot_end_in_time_says_how_far_it_came() {
+    let setup = Setup { limit: Duration::from_micros(2), ..on(tree("star-8")) };
+    let error = simulate(&setup, &case(design("epic-3"), Collective::AllReduce, 1 << 20)).unwrap_err();
+    let after = Duration::from_micros(2);
+    assert_eq!(error, SimulationError::Unfinished { unfinished: 8, ranks: 8, after });
+}
+
+/// Hashes every frame that is sent.
+#[derive(Default)]
+struct Trace(DefaultHasher);
+
+impl Observer<Station<LengthOnly>> for Trace {
+    fn departed(&mut self, departure: &Departure, frame: Frame<'_, RoceHeader, LengthOnly>) {
+        (departure, frame.header, frame.payload).hash(&mut self.0);
+    }
+}
+
+#[test]
+fn a_seed_replays_a_lossy_collective_to_the_bit() {
+    let trace = |name: &str, seed| {
+        let lossy = Some(LossyLinks { links: 3, loss: Probability::new(0.05).unwrap() });
+        let setup = Setup { lossy, ..on(tree("star-8")) };
+        let mut group = Group::with_observer(&setup, design(name), seed, Trace::default()).unwrap();
+        let buffer = LengthOnly::new(32 << 10);
+        let buffers = vec![(buffer, buffer); 8];
+        group.run(Collective::AllReduce, SUM, buffers, setup.limit, &mut |_| {}).unwrap();
+        group.simulation().observer().0.finish()
+    };
+    for name in EPIC.into_iter().chain(HOSTS) {
+        assert_eq!(trace(name, 7), trace(name, 7), "{name}");
+        assert_ne!(trace(name, 7), trace(name, 8), "{name}");
+    }
+}
