@@ -259,6 +259,11 @@ impl<E: Engine, M: Medium<E>, O: Observer<E>> Simulation<E, M, O> {
         self.steps
     }
 
+    /// Frames on their way or in queues. Lost ones do not count: they never arrive.
+    pub fn frames_under_way(&self) -> usize {
+        self.network.channels.iter().map(|channel| channel.in_flight.len()).sum()
+    }
+
     /// A node's engine.
     ///
     /// # Panics

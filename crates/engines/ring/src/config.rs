@@ -34,6 +34,16 @@ pub enum Algorithm {
     Direct,
 }
 
+/// When pieces go out.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Pace {
+    /// As soon as they are there: pieces are short enough for several stages to overlap.
+    Eager,
+    /// Step by step, as textbooks and simulators have it: pieces are whole chunks, and a stage sends nothing before
+    /// what the one before it sent is acknowledged. Slower; for comparison with figures of those.
+    Lockstep,
+}
+
 /// A rank's place in its group.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Config {
@@ -48,6 +58,8 @@ pub struct Config {
     pub chunk: ByteCount,
     /// Messages that may be on their way to a peer or wait in its slots: at least 2, the same at every rank.
     pub window: u16,
+    /// When pieces go out; the same at every rank.
+    pub pace: Pace,
 }
 
 /// Why a set-up is refused.
@@ -123,9 +135,9 @@ impl Algorithm {
 }
 
 impl Config {
-    /// A program with the default chunk and window.
+    /// An eager program with the default chunk and window.
     pub fn new(algorithm: Algorithm, rank: Rank, peers: Vec<Option<QpIndex>>) -> Self {
-        Self { algorithm, rank, peers, chunk: DEFAULT_CHUNK, window: DEFAULT_WINDOW }
+        Self { algorithm, rank, peers, chunk: DEFAULT_CHUNK, window: DEFAULT_WINDOW, pace: Pace::Eager }
     }
 
     /// The peers that the algorithm needs and their queue pairs.

@@ -23,6 +23,6 @@ mod request;
 mod ring;
 mod tree;
 
-pub use config::{Algorithm, Config, ConfigError, DEFAULT_CHUNK, DEFAULT_WINDOW};
+pub use config::{Algorithm, Config, ConfigError, DEFAULT_CHUNK, DEFAULT_WINDOW, Pace};
 pub use program::HostProgram;
 pub use tree::neighbours as tree_neighbours;

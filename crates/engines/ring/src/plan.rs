@@ -3,6 +3,7 @@
 //! The one rule that every algorithm keeps: what a rank sends to a peer, stage after stage and piece after piece, is
 //! what the peer expects from it in the order of the peer's own stages. No message then needs to say what it is.
 
+use crate::Pace;
 use alloc::vec::Vec;
 use core::ops::Range;
 use quincunx_collective::Rank;
@@ -57,6 +58,7 @@ pub(crate) struct Plan {
     pub(crate) ranks: u16,
     /// Longest message in bytes.
     chunk: usize,
+    pace: Pace,
     /// Bytes of a piece in this collective, at most a chunk.
     pub(crate) piece: usize,
     /// Pieces that may wait in slots at a peer before it has told that any is free.
@@ -68,9 +70,15 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
-    pub(crate) fn new(rank: Rank, lane_of: Vec<Option<usize>>, chunk: usize, slots: usize) -> Self {
+    pub(crate) fn new(
+        rank: Rank,
+        lane_of: Vec<Option<usize>>,
+        chunk: usize,
+        slots: usize,
+        pace: Pace,
+    ) -> Self {
         let ranks = lane_of.len() as u16;
-        Self { rank, ranks, chunk, piece: chunk, slots, lane_of, lanes: Vec::new(), stages: Vec::new() }
+        Self { rank, ranks, chunk, pace, piece: chunk, slots, lane_of, lanes: Vec::new(), stages: Vec::new() }
     }
 
     pub(crate) fn clear(&mut self) {
@@ -80,7 +88,10 @@ impl Plan {
 
     /// Sets how long a piece is: such that `length` bytes make at least `pieces`, if they are not too short for that.
     pub(crate) fn cut(&mut self, length: usize, pieces: usize) {
-        let aim = (length / pieces).max(MIN_PIECE).min(self.chunk);
+        let aim = match self.pace {
+            Pace::Eager => (length / pieces).max(MIN_PIECE).min(self.chunk),
+            Pace::Lockstep => self.chunk,
+        };
         self.piece = aim - aim % 4;
     }
 

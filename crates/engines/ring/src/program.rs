@@ -3,7 +3,7 @@
 //! A piece is combined when every peer it is taken from has it at the head of its lane, all at once and in the order
 //! of the plan. It goes out on a lane when its turn in that lane has come and the window has room.
 
-use crate::config::{Algorithm, Config, ConfigError};
+use crate::config::{Algorithm, Config, ConfigError, Pace};
 use crate::lane::work::Sent;
 use crate::lane::{Credit, Lane, Slot, SlotId, work};
 use crate::plan::Plan;
@@ -41,6 +41,7 @@ pub struct HostProgram {
     algorithm: Algorithm,
     /// Bytes of a slot.
     chunk: usize,
+    pace: Pace,
     plan: Plan,
     lanes: Vec<Lane>,
     state: State,
@@ -67,7 +68,8 @@ impl HostProgram {
         Ok(Self {
             algorithm: config.algorithm,
             chunk,
-            plan: Plan::new(config.rank, lane_of, chunk, slots),
+            pace: config.pace,
+            plan: Plan::new(config.rank, lane_of, chunk, slots, config.pace),
             lanes: peers.iter().map(|(_, qp)| Lane::new(*qp, window)).collect(),
             state: State::Idle,
         })
@@ -255,6 +257,9 @@ impl HostProgram {
         let Some((index, piece)) = self.lanes[lane].outgoing.head() else { return false };
         let stage = &self.plan.stages[index];
         if piece >= stage.ready {
+            return false;
+        }
+        if self.pace == Pace::Lockstep && piece == 0 && self.lanes[lane].outstanding > 0 {
             return false;
         }
         let Some(immediate) = self.lanes[lane].credit.send() else { return false };

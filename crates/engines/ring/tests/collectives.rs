@@ -9,7 +9,7 @@ use quincunx_collective::{
     noise, pattern, reduce_in_order, reduce_in_tree, reference,
 };
 use quincunx_engine::verbs::CollectiveRequest;
-use quincunx_ring::{Algorithm, tree_neighbours};
+use quincunx_ring::{Algorithm, Pace, tree_neighbours};
 
 const ALGORITHMS: [Algorithm; 3] = [Algorithm::Ring, Algorithm::Tree, Algorithm::Direct];
 const F32_SUM: Reduction = Reduction { op: ReduceOp::Sum, data_type: DataType::F32 };
@@ -115,13 +115,17 @@ fn algorithm() -> impl Strategy<Value = Algorithm> {
     proptest::sample::select(&ALGORITHMS[..])
 }
 
+fn pace() -> impl Strategy<Value = Pace> {
+    proptest::sample::select(&[Pace::Eager, Pace::Lockstep][..])
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
     #[test]
     fn collectives_in_sequence_give_the_reference_results(
         algorithm in algorithm(), (ranks, collectives) in setting(), seed in any::<u64>(),
-        chunk in 1u64..6, window in 2u16..6,
+        chunk in 1u64..6, window in 2u16..6, pace in pace(),
         op in proptest::sample::select(&ReduceOp::ALL[..]),
         data_type in proptest::sample::select(&DataType::ALL[..]),
     ) {
@@ -133,13 +137,13 @@ proptest! {
                 case(*collective, reduction, ranks, bytes, |rank, length| pattern(rank, length, data_type))
             })
             .collect();
-        run(&mut Group::new(algorithm, ranks, 4 * chunk, window, seed), &cases);
+        run(&mut Group::paced(pace, algorithm, ranks, 4 * chunk, window, seed), &cases);
     }
 
     #[test]
     fn contributions_are_counted_once_in_any_interleaving(
         algorithm in algorithm(), (ranks, collectives) in setting(), seed in any::<u64>(),
-        chunk in 1u64..6, window in 2u16..6,
+        chunk in 1u64..6, window in 2u16..6, pace in pace(),
     ) {
         let cases: Vec<_> = collectives
             .iter()
@@ -147,7 +151,7 @@ proptest! {
                 case(*collective, F32_SUM, ranks, 4 * elements, Contributions::of_rank)
             })
             .collect();
-        run(&mut Group::new(algorithm, ranks, 4 * chunk, window, seed), &cases);
+        run(&mut Group::paced(pace, algorithm, ranks, 4 * chunk, window, seed), &cases);
     }
 
     #[test]

@@ -11,12 +11,14 @@ use quincunx_driver_des::{Faults, LinkConfig, LinkIndex, NodeIndex, Observer, Si
 use quincunx_engine::{Engine, PortId};
 use quincunx_fabric::{IncTree, NodeId, PortRef, Topology, TreeNodeId, TreeRole, TreeShape};
 use quincunx_nodes::{
-    HostCommand, Station, StationCommand, StationKind, SwitchCommand, host_group, switch_group,
+    ContextError, HostCommand, Programs, Station, StationCommand, StationKind, SwitchCommand, host_config,
+    host_group, switch_group,
 };
+use quincunx_ring::{Config, HostProgram};
 use quincunx_wire::{Endpoint, Psn, QpNumber};
 
 use super::data::Data;
-use super::{Fabric, RoceMedium, Setup, SimulationError};
+use super::{Fabric, HostPieces, RoceMedium, Setup, SimulationError};
 
 /// Queue pairs are numbered from here; what is below is reserved (InfiniBand Architecture 3.5.1).
 const FIRST_QP: u32 = 0x10;
@@ -223,6 +225,11 @@ impl<P: Data, O: Observer<Station<P>>> Built<P, O> {
             let mut group = host_group(context, |peer| port(context.rank, peer))?;
             for (_, queue_pair) in &mut group.queue_pairs {
                 queue_pair.acknowledge_every = setup.acknowledge_every;
+            }
+            if let Design::Host(design) = context.design {
+                let HostPieces { chunk, window, pace } = setup.hosts;
+                let config = Config { chunk, window, pace, ..host_config(context, design) };
+                group.program = Programs::Host(HostProgram::new(&config).map_err(ContextError::from)?);
             }
             let install = StationCommand::Host(HostCommand::Install(Box::new(group)));
             self.simulation.command(self.ranks[context.rank.index()], install)?;

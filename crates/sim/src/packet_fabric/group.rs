@@ -130,6 +130,18 @@ impl<P: Data, O: Observer<Station<P>>> Group<P, O> {
         Ok(finished)
     }
 
+    /// Runs on until no frame is on its way, at most `limit`; then the next collective finds an idle fabric.
+    pub fn drain(&mut self, limit: Duration) {
+        let time = self.simulation().now() + limit;
+        while self.simulation().frames_under_way() > 0 {
+            let steps = self.simulation().steps() + 1;
+            match self.simulation_mut().run(Limits { time, steps }) {
+                Stopped::StepLimit | Stopped::Event(_) => {}
+                Stopped::Idle | Stopped::TimeLimit => return,
+            }
+        }
+    }
+
     fn rank_at(&self, node: NodeIndex) -> usize {
         let rank = self.built.ranks.iter().position(|&rank| rank == node);
         rank.expect("hosts are ranks")

@@ -38,5 +38,5 @@ pub use error::SimulationError;
 pub use group::{Finished, Group, Progress};
 pub use medium::{Framing, RoceMedium};
 pub use row::{LinkUse, Row};
-pub use setup::{Case, Composition, Contents, Counted, Fabric, LossyLinks, Setup};
+pub use setup::{Case, Composition, Contents, Counted, Fabric, HostPieces, LossyLinks, Setup};
 pub use simulate::{simulate, simulate_with_progress};

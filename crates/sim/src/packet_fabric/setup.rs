@@ -4,6 +4,7 @@ use super::Framing;
 use quincunx_collective::{Collective, Reduction};
 use quincunx_control::{Design, Retry};
 use quincunx_fabric::{LinkProperties, TreeShape};
+use quincunx_ring::{DEFAULT_CHUNK, DEFAULT_WINDOW, Pace};
 use quincunx_units::{BitRate, ByteCount, Duration, Probability};
 
 /// How hosts and switches are joined.
@@ -20,7 +21,7 @@ pub enum Fabric {
 pub enum Composition {
     /// As the rank's library runs it: a rank begins the next part when it has finished its own.
     Pipelined,
-    /// All ranks begin the next part when all have finished.
+    /// All ranks begin the next part when all have finished and nothing is on its way any more.
     Stepwise,
 }
 
@@ -40,6 +41,17 @@ pub struct LossyLinks {
     pub links: u16,
     /// A frame is lost with this probability.
     pub loss: Probability,
+}
+
+/// How collectives among hosts alone are cut into messages.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct HostPieces {
+    /// The longest message.
+    pub chunk: ByteCount,
+    /// Messages that may be on their way to a peer.
+    pub window: u16,
+    /// When they go out.
+    pub pace: Pace,
 }
 
 /// A fabric and how groups are set up on it.
@@ -63,6 +75,8 @@ pub struct Setup {
     pub retry: Retry,
     /// Whether numbers are combined in rank order.
     pub reproducible: bool,
+    /// How collectives among hosts alone are cut.
+    pub hosts: HostPieces,
     /// How a collective that is several in a row runs.
     pub composition: Composition,
     /// Whose end ends a measurement.
@@ -99,6 +113,13 @@ pub struct Case {
     pub seed: u64,
 }
 
+impl Default for HostPieces {
+    /// As ranks on real networks do it.
+    fn default() -> Self {
+        Self { chunk: DEFAULT_CHUNK, window: DEFAULT_WINDOW, pace: Pace::Eager }
+    }
+}
+
 impl Fabric {
     /// Ranks on it.
     pub fn ranks(&self) -> u16 {
@@ -118,10 +139,15 @@ impl Setup {
     /// - each packet is acknowledged: the same figures;
     /// - 512 packets may be outstanding, in messages of 16, more than any path holds here: nothing waits for a window in the
     ///   tables (88.78 Gibit/s at 1 MB is line rate from the first packet on);
-    /// - a measurement ends when all have what they are to receive: Broadcast takes as long in Mode-II, whose sender
-    ///   learns of it two hops later, as in Mode-III (tables 26, 28), and Barrier in Mode-II two hops longer (table 30);
-    /// - AllGather runs part after part, each begun when all have finished: 34 us at 4 KB is eight Broadcasts, with
-    ///   the way back of the last ACK between them (table 29).
+    /// - a measurement ends when all have what they are to receive, and their own packets are acknowledged: Broadcast takes
+    ///   as long in Mode-II, whose sender learns of it two hops later, as in Mode-III (tables 26, 28), and Barrier in
+    ///   Mode-II two hops longer (table 30);
+    /// - AllGather runs part after part, each begun when all is over: 34 us at 4 KB is eight Broadcasts, with the way back
+    ///   of the last ACK between them (table 29);
+    /// - the ring goes in lockstep, a step begun when the one before is acknowledged: an AllGather of 4 KB takes 16 us,
+    ///   which is seven times a packet and its ACK (table 29);
+    /// - pieces of the ring are of 128 KiB: Reduce and Broadcast overlap from 256 KB on, and then as pieces of that size do
+    ///   (tables 26, 28).
     pub fn epic_star8() -> Self {
         Self {
             fabric: Fabric::Tree(TreeShape::star(8).expect("eight is a number of ranks")),
@@ -136,6 +162,11 @@ impl Setup {
             acknowledge_every: 1,
             retry: Retry { timeout: Duration::from_micros(50), count: 100 },
             reproducible: false,
+            hosts: HostPieces {
+                chunk: ByteCount::new(128 << 10),
+                window: DEFAULT_WINDOW,
+                pace: Pace::Lockstep,
+            },
             composition: Composition::Stepwise,
             counted: Counted::Receivers,
             lossy: None,

@@ -112,6 +112,7 @@ fn run_in_steps<P: Data>(
         let pieces = inputs.iter().map(|input| P::from_view(input.view(offset..offset + part))).collect();
         let root = Rank(root);
         let collective = if scatters { Collective::Reduce { root } } else { Collective::Broadcast { root } };
+        group.drain(setup.limit);
         let begun = group.simulation().now().since(start);
         let finished = run_once(group, setup, case, collective, pieces, part, progress)?;
         time = begun + counted_time(setup, collective, &finished.after);

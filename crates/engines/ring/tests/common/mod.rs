@@ -8,7 +8,7 @@ use quincunx_engine::verbs::{
     CollectiveRequest, Completion, Failure, Memory, Outcome, Program, QpIndex, ReceiveRequest, RequestError,
     SendRequest, Slice, Verbs, WorkId,
 };
-use quincunx_ring::{Algorithm, Config, HostProgram};
+use quincunx_ring::{Algorithm, Config, HostProgram, Pace};
 use quincunx_units::{ByteCount, Instant};
 use std::collections::VecDeque;
 
@@ -66,7 +66,8 @@ fn peer_of(rank: usize, qp: usize) -> usize {
 
 pub fn config(algorithm: Algorithm, rank: usize, ranks: usize, chunk: u64, window: u16) -> Config {
     let peers = (0..ranks).map(|peer| (peer != rank).then(|| QpIndex(qp_to(rank, peer) as u16))).collect();
-    Config { algorithm, rank: Rank(rank as u16), peers, chunk: ByteCount::new(chunk), window }
+    let (rank, chunk) = (Rank(rank as u16), ByteCount::new(chunk));
+    Config { algorithm, rank, peers, chunk, window, pace: Pace::Eager }
 }
 
 pub struct Group<P> {
@@ -82,8 +83,13 @@ enum Step {
 
 impl<P: Payload> Group<P> {
     pub fn new(algorithm: Algorithm, ranks: usize, chunk: u64, window: u16, seed: u64) -> Self {
+        Self::paced(Pace::Eager, algorithm, ranks, chunk, window, seed)
+    }
+
+    pub fn paced(pace: Pace, algorithm: Algorithm, ranks: usize, chunk: u64, window: u16, seed: u64) -> Self {
+        let config = |rank| Config { pace, ..config(algorithm, rank, ranks, chunk, window) };
         let host = |rank| Host {
-            program: HostProgram::new(&config(algorithm, rank, ranks, chunk, window)).unwrap(),
+            program: HostProgram::new(&config(rank)).unwrap(),
             memory: Memory::default(),
             qps: (1..ranks)
                 .map(|_| Qp {
