@@ -39,3 +39,12 @@ fn the_prototype_takes_what_its_links_and_units_take() {
     assert_eq!(outcome.unsynchronized, Some(Duration::from_nanos(expected)));
     assert_eq!(outcome.time, Duration::from_nanos(expected + 2 * (360 + 2 * 4)));
 }
+
+#[test]
+fn ring_right() {
+    let fabric = MemoryFabric::dgx8();
+    let inputs = numbers(&fabric, 40_000);
+    let sum = reference(Collective::AllReduce, SUM, &inputs);
+    let outcome = run(&fabric, Design::Ring, request(Collective::AllReduce, 40_000), inputs).expect("a run");
+    assert_eq!(outcome.memories, sum);
+}

@@ -2,6 +2,7 @@
 
 use quincunx_collective::Payload;
 use quincunx_engine::shared_memory::{InPlaceRequest, Kernel, MemoryEvent, SharedMemory};
+use quincunx_ring::{SharedRing, SharedRingRejected};
 use quincunx_scin::{Participant, ParticipantRejected};
 
 /// A communication kernel.
@@ -9,6 +10,8 @@ use quincunx_scin::{Participant, ParticipantRejected};
 pub enum Kernels {
     /// SCIN: the switches compute.
     Scin(Participant),
+    /// The software ring.
+    Ring(SharedRing),
 }
 
 /// Why a kernel does not start; nothing has changed.
@@ -17,6 +20,9 @@ pub enum KernelRejected {
     /// SCIN's.
     #[error(transparent)]
     Scin(#[from] ParticipantRejected),
+    /// The ring's.
+    #[error(transparent)]
+    Ring(#[from] SharedRingRejected),
 }
 
 impl<P: Payload> Kernel<P> for Kernels {
@@ -29,18 +35,21 @@ impl<P: Payload> Kernel<P> for Kernels {
     ) -> Result<bool, KernelRejected> {
         match self {
             Self::Scin(kernel) => Ok(kernel.start(request, memory)?),
+            Self::Ring(kernel) => Ok(kernel.start(request, memory)?),
         }
     }
 
     fn handle_event(&mut self, event: MemoryEvent, memory: &mut impl SharedMemory<P>) -> bool {
         match self {
             Self::Scin(kernel) => kernel.handle_event(event, memory),
+            Self::Ring(kernel) => kernel.handle_event(event, memory),
         }
     }
 
     fn assert_invariants(&self) {
         match self {
             Self::Scin(kernel) => Kernel::<P>::assert_invariants(kernel),
+            Self::Ring(kernel) => Kernel::<P>::assert_invariants(kernel),
         }
     }
 }

@@ -117,9 +117,9 @@ pub(super) fn send_credit<P: Payload>(port: PortId, link: &mut Port, out: &mut i
 }
 
 impl<P: Payload> FabricNode<P> {
-    /// The accelerator, if it is one.
-    pub fn accelerator(&self) -> Option<&Accelerator<P>> {
-        if let Self::Accelerator(accelerator) = self { Some(accelerator) } else { None }
+    /// The memory, if it is an accelerator.
+    pub fn memory(&self) -> Option<&P> {
+        if let Self::Accelerator(accelerator) = self { Some(accelerator.memory()) } else { None }
     }
 }
 

@@ -57,7 +57,8 @@ impl<P> Outcome<P> {
     }
 }
 
-/// Runs a collective on accelerators that begin at the same time, with these memories: `request.span` and nothing beyond it.
+/// Runs a collective on accelerators that begin at the same time, with these memories, which end
+/// where the vector ends.
 pub fn run<P: Payload>(
     fabric: &MemoryFabric,
     design: Design,
@@ -84,7 +85,10 @@ pub fn run<P: Payload>(
         }
     }
     for (&accelerator, memory) in accelerators.iter().zip(memories) {
-        simulation.command(accelerator, FabricCommand::Fill(memory))?;
+        let size = simulation.engine(accelerator).memory().map_or(0, Payload::length);
+        let mut filled = P::zeroed(size);
+        filled.write(0, memory.view(0..memory.length()));
+        simulation.command(accelerator, FabricCommand::Fill(filled))?;
     }
     for (&switch, index) in switches.iter().zip(0..) {
         if let Some(command) = fabric.preload(index, design, &request) {
@@ -112,9 +116,10 @@ pub fn run<P: Payload>(
     }
     let directions = links.iter().flat_map(|link| [link.forward(), link.backward()]);
     let statistics: Vec<_> = directions.map(|direction| simulation.direction(direction)).collect();
+    let end = request.span.offset + request.span.length;
     let memory = |node: &NodeIndex| {
-        let accelerator = simulation.engine(*node).accelerator();
-        accelerator.expect("accelerators come first among the nodes").memory().clone()
+        let memory = simulation.engine(*node).memory().expect("accelerators have memory");
+        P::from_view(memory.view(0..end))
     };
     Ok(Outcome {
         time: time.since(Instant::ZERO),

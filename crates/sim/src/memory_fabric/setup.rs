@@ -5,6 +5,7 @@ use quincunx_driver_des::LinkConfig;
 use quincunx_engine::shared_memory::{InPlaceRequest, Span, WordId};
 use quincunx_memory::{EndpointConfig, PortConfig, Scatter};
 use quincunx_nodes::fabric::{AcceleratorConfig, FabricCommand, FabricConfig, FabricSwitchConfig, Kernels};
+use quincunx_ring::{SharedRing, SharedRingConfig};
 use quincunx_scin::{ComputeLatency, IsaConfig, Participant, ParticipantConfig, instructions};
 use quincunx_units::{BitRate, ByteCount, Duration};
 use quincunx_wire::flit::{FlitFormat, NodeId};
@@ -14,6 +15,8 @@ use quincunx_wire::flit::{FlitFormat, NodeId};
 pub enum Design {
     /// By accelerators in the switches.
     Scin,
+    /// By the accelerators alone: a software ring.
+    Ring,
 }
 
 /// The in-switch accelerators.
@@ -122,18 +125,25 @@ impl MemoryFabric {
     }
 
     pub(super) fn accelerator(&self, rank: u16, design: Design, request: &InPlaceRequest) -> FabricConfig {
-        let span = request.span;
         let kernel = match design {
             Design::Scin => Kernels::Scin(Participant::new(ParticipantConfig {
                 counter: WordId(0),
                 first_flag: WordId(0),
             })),
+            Design::Ring => Kernels::Ring(SharedRing::new(SharedRingConfig {
+                ranks: self.accelerators,
+                rank: Rank(rank),
+                granule: self.format.max_payload,
+                scratch: self.scratch(design, request),
+                first_flag: WordId(0),
+            })),
         };
+        let scratch = self.scratch(design, request);
         FabricConfig::Accelerator(AcceleratorConfig {
             endpoint: EndpointConfig {
                 rank: Rank(rank),
                 switches: (0..self.switches).map(|index| self.switch(index)).collect(),
-                memory: span.offset + span.length,
+                memory: scratch.offset + scratch.length,
                 words: self.switches,
                 format: self.format,
                 response_latency: self.response_latency,
@@ -145,9 +155,20 @@ impl MemoryFabric {
         })
     }
 
+    /// Memory behind the vector that a design needs.
+    fn scratch(&self, design: Design, request: &InPlaceRequest) -> Span {
+        let Span { offset, length } = request.span;
+        let scratch = match design {
+            Design::Scin => 0,
+            Design::Ring => SharedRing::scratch_bytes(self.accelerators, length, self.format.max_payload),
+        };
+        Span { offset: offset + length, length: scratch }
+    }
+
     pub(super) fn switch_config(&self, index: u16, design: Design, request: &InPlaceRequest) -> FabricConfig {
         let isa = match design {
-            Design::Scin => IsaConfig {
+            Design::Ring => None,
+            Design::Scin => Some(IsaConfig {
                 node: self.switch(index),
                 accelerators: self.accelerators,
                 flags: vec![WordId(index)],
@@ -156,14 +177,14 @@ impl MemoryFabric {
                 format: self.format,
                 reduction: request.reduction,
                 latency: self.isa.latency,
-            },
+            }),
         };
         FabricConfig::Switch(FabricSwitchConfig {
             node: self.switch(index),
             ports: self.accelerators,
             port: self.port(),
             early_write_response: true,
-            isa: Some(isa),
+            isa,
         })
     }
 
@@ -176,6 +197,7 @@ impl MemoryFabric {
     ) -> Option<FabricCommand<P>> {
         let InPlaceRequest { collective, span, .. } = *request;
         match design {
+            Design::Ring => None,
             Design::Scin => Some(FabricCommand::Load {
                 controller: 0,
                 instructions: self.instructions(index, collective, span),
