@@ -21,6 +21,7 @@ mod quantization;
 mod reduction;
 mod reference;
 mod sample;
+mod tree;
 
 pub use bandwidth::Bandwidths;
 pub use contributions::{ContributionView, Contributions};
@@ -33,3 +34,4 @@ pub use quantization::{BlockQuantization, BlockSizeError, CodeType, Quantized};
 pub use reduction::{DataType, ReduceOp, Reduction};
 pub use reference::{Fold, reduce_in_order, reduce_in_tree, reference, wrong_elements};
 pub use sample::{SplitMix64, noise, pattern};
+pub use tree::accumulate_in_tree;

@@ -8,7 +8,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let fabric = MemoryFabric::dgx8();
     let reduction = Reduction { op: ReduceOp::Sum, data_type: DataType::F16 };
     for length in [4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20, 16 << 20] {
-        for design in [Design::Scin, Design::Ring] {
+        for design in [Design::Scin, Design::Ring, Design::Nvls] {
             let span = Span { offset: 0, length };
             let request = InPlaceRequest { collective: Collective::AllReduce, reduction, span };
             let memories = vec![LengthOnly::new(length); usize::from(fabric.accelerators)];

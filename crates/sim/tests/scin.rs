@@ -42,9 +42,11 @@ fn the_prototype_takes_what_its_links_and_units_take() {
 
 #[test]
 fn ring_right() {
-    let fabric = MemoryFabric::dgx8();
-    let inputs = numbers(&fabric, 40_000);
-    let sum = reference(Collective::AllReduce, SUM, &inputs);
-    let outcome = run(&fabric, Design::Ring, request(Collective::AllReduce, 40_000), inputs).expect("a run");
-    assert_eq!(outcome.memories, sum);
+    for design in [Design::Ring, Design::Nvls] {
+        let fabric = MemoryFabric::dgx8();
+        let inputs = numbers(&fabric, 40_000);
+        let sum = reference(Collective::AllReduce, SUM, &inputs);
+        let outcome = run(&fabric, design, request(Collective::AllReduce, 40_000), inputs).expect("a run");
+        assert_eq!(outcome.memories, sum);
+    }
 }

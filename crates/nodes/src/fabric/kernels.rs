@@ -2,6 +2,7 @@
 
 use quincunx_collective::Payload;
 use quincunx_engine::shared_memory::{InPlaceRequest, Kernel, MemoryEvent, SharedMemory};
+use quincunx_nvls::{NvlsKernel, NvlsRejected};
 use quincunx_ring::{SharedRing, SharedRingRejected};
 use quincunx_scin::{Participant, ParticipantRejected};
 
@@ -12,6 +13,8 @@ pub enum Kernels {
     Scin(Participant),
     /// The software ring.
     Ring(SharedRing),
+    /// NVLS.
+    Nvls(NvlsKernel),
 }
 
 /// Why a kernel does not start; nothing has changed.
@@ -23,6 +26,9 @@ pub enum KernelRejected {
     /// The ring's.
     #[error(transparent)]
     Ring(#[from] SharedRingRejected),
+    /// NVLS's.
+    #[error(transparent)]
+    Nvls(#[from] NvlsRejected),
 }
 
 impl<P: Payload> Kernel<P> for Kernels {
@@ -36,6 +42,7 @@ impl<P: Payload> Kernel<P> for Kernels {
         match self {
             Self::Scin(kernel) => Ok(kernel.start(request, memory)?),
             Self::Ring(kernel) => Ok(kernel.start(request, memory)?),
+            Self::Nvls(kernel) => Ok(kernel.start(request, memory)?),
         }
     }
 
@@ -43,6 +50,7 @@ impl<P: Payload> Kernel<P> for Kernels {
         match self {
             Self::Scin(kernel) => kernel.handle_event(event, memory),
             Self::Ring(kernel) => kernel.handle_event(event, memory),
+            Self::Nvls(kernel) => kernel.handle_event(event, memory),
         }
     }
 
@@ -50,6 +58,7 @@ impl<P: Payload> Kernel<P> for Kernels {
         match self {
             Self::Scin(kernel) => Kernel::<P>::assert_invariants(kernel),
             Self::Ring(kernel) => Kernel::<P>::assert_invariants(kernel),
+            Self::Nvls(kernel) => Kernel::<P>::assert_invariants(kernel),
         }
     }
 }

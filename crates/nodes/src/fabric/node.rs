@@ -6,6 +6,7 @@ use quincunx_collective::Payload;
 use quincunx_engine::shared_memory::InPlaceRequest;
 use quincunx_engine::{Engine, Frame, PortId, Sink};
 use quincunx_memory::{MemoryDrop, Port};
+use quincunx_nvls::MulticastDrop;
 use quincunx_scin::{Instruction, IsaDrop, IsaEvent, LoadError};
 use quincunx_units::Instant;
 use quincunx_wire::flit::{FlitHeader, NodeId, Transaction};
@@ -103,6 +104,8 @@ pub enum FabricDrop {
     Memory(MemoryDrop),
     /// By an in-switch accelerator.
     Isa(IsaDrop),
+    /// By a multicast unit.
+    Multicast(MulticastDrop),
 }
 
 /// Sends nothing but credits.

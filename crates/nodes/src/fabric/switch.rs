@@ -1,10 +1,11 @@
-//! A switch of the memory fabric: ports, the core that forwards between them, and the in-switch accelerator beside it.
+//! A switch of the memory fabric: ports, the core that forwards between them, and what computes beside it.
 
 use alloc::vec;
 use alloc::vec::Vec;
 use quincunx_collective::Payload;
 use quincunx_engine::{Frame, PortId, Sink};
 use quincunx_memory::{ChannelSet, Forwarded, MemoryDrop, Port, PortConfig, SwitchCore};
+use quincunx_nvls::{Multicast, MulticastConfig, Output};
 use quincunx_scin::{ConfigError, Instruction, Isa, IsaConfig, LoadError};
 use quincunx_units::Instant;
 use quincunx_wire::flit::{Channel, Class, FlitHeader, NodeId, Transaction};
@@ -24,6 +25,8 @@ pub struct FabricSwitchConfig {
     pub early_write_response: bool,
     /// The in-switch accelerator, if there is one.
     pub isa: Option<IsaConfig>,
+    /// The multicast unit, if there is one.
+    pub multicast: Option<MulticastConfig>,
 }
 
 /// A switch.
@@ -34,6 +37,7 @@ pub struct FabricSwitch<P> {
     ports: Vec<Port>,
     core: SwitchCore<P>,
     isa: Option<Isa<P>>,
+    multicast: Option<Multicast<P>>,
 }
 
 impl<P: Payload> FabricSwitch<P> {
@@ -44,6 +48,7 @@ impl<P: Payload> FabricSwitch<P> {
             ports: vec![Port::new(config.port); usize::from(config.ports)],
             core: SwitchCore::new(config.ports),
             isa: config.isa.map(Isa::new).transpose()?,
+            multicast: config.multicast.map(Multicast::new),
         })
     }
 
@@ -89,9 +94,30 @@ impl<P: Payload> FabricSwitch<P> {
                 out.drop_frame(port, reason);
             }
             self.settle(now, out);
-        } else if let Err(reason) = self.forward(port, channel, frame) {
-            self.ports[usize::from(port.0)].release(channel);
-            out.drop_frame(port, FabricDrop::Memory(reason));
+        } else {
+            let done = match &mut self.multicast {
+                Some(unit) if frame.header.destination == self.node => {
+                    unit.handle_packet(port, frame.header, frame.payload).map_err(FabricDrop::Multicast)
+                }
+                _ => self.forward(port, channel, frame).map_err(FabricDrop::Memory),
+            };
+            if let Err(reason) = done {
+                self.ports[usize::from(port.0)].release(channel);
+                out.drop_frame(port, reason);
+            }
+            self.take_outputs();
+        }
+    }
+
+    /// Does what the multicast unit asks for.
+    fn take_outputs(&mut self) {
+        while let Some(output) = self.multicast.as_mut().and_then(Multicast::next_output) {
+            match output {
+                Output::Packet(port, header, payload) => {
+                    self.core.enqueue(port, Forwarded { header, payload, input: None });
+                }
+                Output::Release(port, channel) => self.ports[usize::from(port.0)].release(channel),
+            }
         }
     }
 
@@ -184,11 +210,16 @@ impl<P: Payload> FabricSwitch<P> {
         if let Some(isa) = &self.isa {
             isa.assert_invariants();
         }
+        if let Some(unit) = &self.multicast {
+            unit.assert_invariants();
+        }
         for (port, number) in self.ports.iter().zip(0..) {
             port.assert_invariants();
             for class in Class::ALL {
                 let channel = Channel::new(class, false);
-                let held = self.core.held(PortId(number), channel);
+                let waiting = |unit: &Multicast<P>| unit.held(PortId(number), channel);
+                let held =
+                    self.core.held(PortId(number), channel) + self.multicast.as_ref().map_or(0, waiting);
                 assert_eq!(
                     held,
                     usize::from(port.buffered(channel)),

@@ -5,10 +5,11 @@ use quincunx_driver_des::LinkConfig;
 use quincunx_engine::shared_memory::{InPlaceRequest, Span, WordId};
 use quincunx_memory::{EndpointConfig, PortConfig, Scatter};
 use quincunx_nodes::fabric::{AcceleratorConfig, FabricCommand, FabricConfig, FabricSwitchConfig, Kernels};
+use quincunx_nvls::{MulticastConfig, NvlsConfig, NvlsKernel};
 use quincunx_ring::{SharedRing, SharedRingConfig};
 use quincunx_scin::{ComputeLatency, IsaConfig, Participant, ParticipantConfig, instructions};
 use quincunx_units::{BitRate, ByteCount, Duration};
-use quincunx_wire::flit::{FlitFormat, NodeId};
+use quincunx_wire::flit::{FlitFormat, NodeId, Transaction};
 
 /// How a collective is done.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -17,6 +18,8 @@ pub enum Design {
     Scin,
     /// By the accelerators alone: a software ring.
     Ring,
+    /// By the accelerators, with reductions and multicast in the switches.
+    Nvls,
 }
 
 /// The in-switch accelerators.
@@ -107,7 +110,6 @@ impl MemoryFabric {
     /// The most payload that one accelerator can send while it receives as much, when every packet of data is answered by a packet
     /// without: 360 GB/s of the DGX (SCIN 4.3).
     pub fn payload_bound(&self) -> BitRate {
-        use quincunx_wire::flit::Transaction;
         let data = self.format.wire_bytes(Transaction::Write, self.format.max_payload);
         let answer = self.format.wire_bytes(Transaction::WriteResponse, 0);
         let bits = u128::from(self.link.rate.bits_per_second()) * u128::from(self.switches);
@@ -124,6 +126,16 @@ impl MemoryFabric {
         PortConfig::covering_round_trip(self.link.rate, self.link.latency, &self.format)
     }
 
+    /// Reduced loads that an accelerator keeps outstanding on a link: as many as answer one round trip through the switch to the members and
+    /// back, when all accelerators share the links of each, and once more, so that answers that come late leave no gap.
+    fn load_window(&self) -> u16 {
+        let round_trip = self.link.latency * 4 + self.response_latency;
+        let answer =
+            ByteCount::new(self.format.wire_bytes(Transaction::ReadResponse, self.format.max_payload) as u64);
+        let loads = self.link.rate.bytes_in(round_trip).pieces_of(answer);
+        (2 * loads.div_ceil(u64::from(self.accelerators))) as u16
+    }
+
     pub(super) fn accelerator(&self, rank: u16, design: Design, request: &InPlaceRequest) -> FabricConfig {
         let kernel = match design {
             Design::Scin => Kernels::Scin(Participant::new(ParticipantConfig {
@@ -137,6 +149,12 @@ impl MemoryFabric {
                 scratch: self.scratch(design, request),
                 first_flag: WordId(0),
             })),
+            Design::Nvls => Kernels::Nvls(NvlsKernel::new(NvlsConfig {
+                ranks: self.accelerators,
+                rank: Rank(rank),
+                granule: self.format.max_payload,
+                counter: WordId(0),
+            })),
         };
         let scratch = self.scratch(design, request);
         FabricConfig::Accelerator(AcceleratorConfig {
@@ -148,7 +166,7 @@ impl MemoryFabric {
                 format: self.format,
                 response_latency: self.response_latency,
                 scatter: self.scatter,
-                load_window: 1,
+                load_window: u32::from(self.load_window()),
             },
             port: self.port(),
             kernel,
@@ -159,7 +177,7 @@ impl MemoryFabric {
     fn scratch(&self, design: Design, request: &InPlaceRequest) -> Span {
         let Span { offset, length } = request.span;
         let scratch = match design {
-            Design::Scin => 0,
+            Design::Scin | Design::Nvls => 0,
             Design::Ring => SharedRing::scratch_bytes(self.accelerators, length, self.format.max_payload),
         };
         Span { offset: offset + length, length: scratch }
@@ -167,7 +185,7 @@ impl MemoryFabric {
 
     pub(super) fn switch_config(&self, index: u16, design: Design, request: &InPlaceRequest) -> FabricConfig {
         let isa = match design {
-            Design::Ring => None,
+            Design::Ring | Design::Nvls => None,
             Design::Scin => Some(IsaConfig {
                 node: self.switch(index),
                 accelerators: self.accelerators,
@@ -179,12 +197,20 @@ impl MemoryFabric {
                 latency: self.isa.latency,
             }),
         };
+        let multicast = (design == Design::Nvls).then(|| MulticastConfig {
+            node: self.switch(index),
+            members: self.accelerators,
+            entries: self.load_window() * self.accelerators,
+            format: self.format,
+            reduction: request.reduction,
+        });
         FabricConfig::Switch(FabricSwitchConfig {
             node: self.switch(index),
             ports: self.accelerators,
             port: self.port(),
             early_write_response: true,
             isa,
+            multicast,
         })
     }
 
@@ -197,7 +223,7 @@ impl MemoryFabric {
     ) -> Option<FabricCommand<P>> {
         let InPlaceRequest { collective, span, .. } = *request;
         match design {
-            Design::Ring => None,
+            Design::Ring | Design::Nvls => None,
             Design::Scin => Some(FabricCommand::Load {
                 controller: 0,
                 instructions: self.instructions(index, collective, span),
