@@ -11,6 +11,7 @@ pub struct ChannelSet(u8);
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct PortConfig {
     slots: [u16; Channel::COUNT],
+    format: FlitFormat,
 }
 
 /// What a peer of a link has done wrong.
@@ -26,6 +27,7 @@ pub enum PortFault {
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Port {
     slots: [u16; Channel::COUNT],
+    format: FlitFormat,
     /// Packets that the peer has room for.
     credits: [u16; Channel::COUNT],
     /// Buffers of ours that the peer may not fill: full, or empty without the peer knowing.
@@ -38,7 +40,9 @@ pub struct Port {
     owing: ChannelSet,
     /// Channels that owe so much that an idle flit must take it if nothing else does.
     urgent: ChannelSet,
-    next: u8,
+    /// The channel whose turn it is, and the flits that it may still send.
+    turn: u8,
+    left: usize,
     next_return: u8,
 }
 
@@ -87,9 +91,9 @@ impl PortConfig {
     ///
     /// # Panics
     /// If it is zero.
-    pub const fn uniform(packets: u16) -> Self {
+    pub const fn uniform(packets: u16, format: FlitFormat) -> Self {
         assert!(packets > 0, "a channel without buffers sends nothing");
-        Self { slots: [packets; Channel::COUNT] }
+        Self { slots: [packets; Channel::COUNT], format }
     }
 
     /// Buffers that cover the round trip of a link of `rate` and `latency` (SCIN 4.1), for each channel as if it had the link for
@@ -106,7 +110,7 @@ impl PortConfig {
             let packets = round_trip.pieces_of(ByteCount::new(bytes as u64)) + 2 * u64::from(MAX_CREDITS) + 2;
             u16::try_from(packets).unwrap_or(u16::MAX)
         });
-        Self { slots }
+        Self { slots, format: *format }
     }
 }
 
@@ -116,13 +120,15 @@ impl Port {
         let none = [0; Channel::COUNT];
         Self {
             slots: config.slots,
+            format: config.format,
             credits: config.slots,
             held: none,
             owed: none,
             open: ChannelSet(u8::MAX),
             owing: ChannelSet::NONE,
             urgent: ChannelSet::NONE,
-            next: 0,
+            turn: 0,
+            left: 0,
             next_return: 0,
         }
     }
@@ -167,18 +173,30 @@ impl Port {
     }
 
     /// The channel whose turn it is, of those in `ready` that have credit, which is taken: round robin over the channels, and so
-    /// over switch core and in-switch accelerator (SCIN 3.2).
+    /// over switch core and in-switch accelerator (SCIN 3.2). It is bandwidth that they share: in its turn a channel may send as
+    /// many flits as the largest packet has. A packet of the channel must be [sealed](Self::seal) next.
     pub fn arbitrate(&mut self, ready: ChannelSet) -> Option<Channel> {
-        let channel = ready.intersection(self.open).first_from(self.next)?;
-        self.next = (channel.index() as u8 + 1) % Channel::COUNT as u8;
+        let candidates = ready.intersection(self.open);
+        if self.left == 0 || !candidates.contains(Channel::ALL[usize::from(self.turn)]) {
+            let next = candidates.first_from((self.turn + 1) % Channel::COUNT as u8)?;
+            self.turn = next.index() as u8;
+            self.left = self.format.flits(Transaction::Write, self.format.max_payload);
+        }
+        let channel = Channel::ALL[usize::from(self.turn)];
         let credits = &mut self.credits[channel.index()];
         *credits -= 1;
         self.open.set(channel, *credits > 0);
         Some(channel)
     }
 
-    /// Credits for the next header to take along.
-    pub fn take_return(&mut self) -> CreditReturn {
+    /// Finishes a packet that is about to be sent: counts its flits, and lets it take credits along.
+    pub fn seal(&mut self, header: &mut FlitHeader, payload: usize) {
+        self.left = self.left.saturating_sub(self.format.flits(header.transaction, payload));
+        header.credit = self.take_return();
+    }
+
+    /// Credits to return, for a header that takes them along.
+    fn take_return(&mut self) -> CreditReturn {
         let waiting = if self.urgent.is_empty() { self.owing } else { self.urgent };
         let Some(channel) = waiting.first_from(self.next_return) else { return CreditReturn::NONE };
         self.next_return = (channel.index() as u8 + 1) % Channel::COUNT as u8;

@@ -105,7 +105,7 @@ impl<P: Payload> Accelerator<P> {
         match link.arbitrate(self.endpoint.ready(port)) {
             Some(channel) => {
                 let (mut header, payload) = self.endpoint.next_packet(port, channel);
-                header.credit = link.take_return();
+                link.seal(&mut header, P::view_length(P::reborrow(payload)));
                 out.transmit(port, Frame { header: &header, payload });
             }
             None => send_credit(port, link, out),

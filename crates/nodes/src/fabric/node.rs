@@ -110,11 +110,10 @@ pub enum FabricDrop {
 
 /// Sends nothing but credits.
 pub(super) fn send_credit<P: Payload>(port: PortId, link: &mut Port, out: &mut impl Sink<FabricNode<P>>) {
-    let credit = link.take_return();
-    if credit.packets > 0 {
-        // It goes no further than the link, so that it needs no addresses.
-        let header = FlitHeader::new(NodeId(0), NodeId(0), false, 0, 0, Transaction::Credit);
-        let header = FlitHeader { credit, ..header };
+    // It goes no further than the link, so that it needs no addresses.
+    let mut header = FlitHeader::new(NodeId(0), NodeId(0), false, 0, 0, Transaction::Credit);
+    link.seal(&mut header, 0);
+    if header.credit.packets > 0 {
         out.transmit(port, Frame { header: &header, payload: P::empty() });
     }
 }

@@ -178,12 +178,12 @@ impl<P: Payload> FabricSwitch<P> {
         match (link.arbitrate(ready), &mut self.isa) {
             (Some(channel), Some(isa)) if channel.inc() => {
                 let (mut header, payload) = isa.next_packet(port, channel);
-                header.credit = link.take_return();
+                link.seal(&mut header, P::view_length(P::reborrow(payload)));
                 out.transmit(port, Frame { header: &header, payload });
             }
             (Some(channel), _) => {
                 let mut packet = self.core.dequeue(port, channel);
-                packet.header.credit = link.take_return();
+                link.seal(&mut packet.header, packet.payload.length());
                 let payload = packet.payload.view(0..packet.payload.length());
                 out.transmit(port, Frame { header: &packet.header, payload });
                 if let Some(input) = packet.input {
