@@ -114,7 +114,7 @@ impl<P: Payload> Multicast<P> {
                 self.begin();
             }
             Transaction::MultimemAdd { operand } => {
-                self.to_all(header.address, 0, Transaction::Add { operand }, &P::zeroed(0));
+                self.send_to_all(header.address, 0, Transaction::Add { operand }, &P::zeroed(0));
                 self.outputs.push_back(Output::Release(port, channel));
             }
             Transaction::ReadResponse | Transaction::WriteResponse => {
@@ -154,7 +154,7 @@ impl<P: Payload> Multicast<P> {
             place.request = header;
             place.length = length;
             place.missing = u64::MAX >> (64 - self.config.members);
-            self.to_all(header.address, u32::from(entry), transaction, &payload);
+            self.send_to_all(header.address, u32::from(entry), transaction, &payload);
             let channel = header.channel().expect("a request has a channel");
             self.outputs.push_back(Output::Release(port, channel));
         }
@@ -177,7 +177,7 @@ impl<P: Payload> Multicast<P> {
         })
     }
 
-    fn to_all(&mut self, address: u64, tag: u32, transaction: Transaction, payload: &P) {
+    fn send_to_all(&mut self, address: u64, tag: u32, transaction: Transaction, payload: &P) {
         for member in 0..self.config.members {
             let header = FlitHeader::new(self.config.node, NodeId(member), false, address, tag, transaction);
             let payload = P::from_view(payload.view(0..payload.length()));

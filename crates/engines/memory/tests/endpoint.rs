@@ -1,0 +1,161 @@
+//! An accelerator's memory: what it serves and when, and what its own requests bring.
+
+use quincunx_collective::{Numbers, Rank};
+use quincunx_engine::PortId;
+use quincunx_engine::shared_memory::{MemoryEvent, SharedMemory, Span, WordId};
+use quincunx_memory::{Endpoint, EndpointConfig, MemoryDrop, Scatter};
+use quincunx_units::{Duration, Instant};
+use quincunx_wire::flit::*;
+
+const LINK: PortId = PortId(0);
+const SWITCH: NodeId = NodeId(9);
+const LATENCY: Duration = Duration::from_nanos(30);
+
+fn endpoint(scatter: Option<Scatter>) -> Endpoint<Numbers> {
+    let mut endpoint = Endpoint::<Numbers>::new(EndpointConfig {
+        rank: Rank(3),
+        switches: vec![SWITCH],
+        memory: 1024,
+        words: 2,
+        format: FlitFormat::DGX,
+        response_latency: LATENCY,
+        scatter,
+        load_window: 2,
+    });
+    endpoint.memory().bytes_mut().iter_mut().zip(0..).for_each(|(byte, number)| *byte = number as u8);
+    endpoint
+}
+
+fn to_it(address: u64, tag: u32, transaction: Transaction) -> FlitHeader {
+    FlitHeader::new(SWITCH, NodeId(3), true, address, tag, transaction)
+}
+
+fn at(nanos: u64) -> Instant {
+    Instant::ZERO + Duration::from_nanos(nanos)
+}
+
+/// What it sends on its only link until `now`: headers and payloads.
+fn sent(endpoint: &mut Endpoint<Numbers>, now: Instant) -> Vec<(FlitHeader, Vec<u8>)> {
+    endpoint.advance(now, LINK);
+    let mut packets = Vec::new();
+    while let Some(channel) = Channel::ALL.into_iter().find(|channel| endpoint.ready(LINK).contains(*channel))
+    {
+        let (header, payload) = endpoint.next_packet(LINK, channel);
+        packets.push((header, payload.to_vec()));
+        endpoint.assert_invariants();
+    }
+    packets
+}
+
+#[test]
+fn a_read_is_answered_with_the_bytes_after_the_latency() {
+    let mut endpoint = endpoint(None);
+    let read = to_it(100, 77, Transaction::Read { length: 4 });
+    endpoint.handle_packet(at(0), LINK, &read, &[]).expect("a read inside");
+    assert_eq!(endpoint.arm(at(0), LINK), Some(LATENCY));
+    assert_eq!(sent(&mut endpoint, at(29)), []);
+    assert_eq!(
+        sent(&mut endpoint, at(30)),
+        [(read.response(Transaction::ReadResponse), vec![100, 101, 102, 103])]
+    );
+}
+
+#[test]
+fn a_write_is_there_at_once_and_answered_after_the_latency() {
+    let mut endpoint = endpoint(None);
+    let write = to_it(8, 5, Transaction::Write);
+    endpoint.handle_packet(at(0), LINK, &write, &[9, 9]).expect("a write inside");
+    assert_eq!(endpoint.contents().bytes()[7..11], [7, 9, 9, 10]);
+    assert_eq!(sent(&mut endpoint, at(30)), [(write.response(Transaction::WriteResponse), vec![])]);
+}
+
+#[test]
+fn words_are_added_to_and_set_without_an_answer() {
+    let mut endpoint = endpoint(None);
+    for (transaction, value) in [
+        (Transaction::Add { operand: 5 }, 5),
+        (Transaction::Add { operand: 2 }, 7),
+        (Transaction::Store { operand: 1 }, 1),
+    ] {
+        endpoint.handle_packet(at(0), LINK, &to_it(word_address(1), 0, transaction), &[]).expect("a word");
+        assert_eq!(endpoint.next_event(), Some(MemoryEvent::Changed { word: WordId(1), value }));
+    }
+    assert_eq!(sent(&mut endpoint, at(100)), []);
+}
+
+#[test]
+fn responses_stray_from_their_order_by_the_seed_and_none_is_lost() {
+    let order = |seed| {
+        let mut endpoint = endpoint(Some(Scatter { seed, spread: Duration::from_nanos(100) }));
+        for tag in 0..20 {
+            let read = to_it(0, tag, Transaction::Read { length: 1 });
+            endpoint.handle_packet(at(0), LINK, &read, &[]).expect("a read inside");
+        }
+        let tags: Vec<u32> = sent(&mut endpoint, at(130)).into_iter().map(|(header, _)| header.tag).collect();
+        tags
+    };
+    let mut sorted = order(1);
+    assert_ne!(sorted, order(2));
+    assert_eq!(sorted, order(1));
+    assert_ne!(sorted, (0..20).collect::<Vec<_>>());
+    sorted.sort_unstable();
+    assert_eq!(sorted, (0..20).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_long_write_goes_in_packets_and_the_fence_waits_for_all() {
+    let mut endpoint = endpoint(None);
+    endpoint.write(LINK, Rank(1), Span { offset: 0, length: 300 }, 500);
+    endpoint.fence();
+    let packets = sent(&mut endpoint, at(0));
+    let shapes: Vec<_> = packets.iter().map(|(header, bytes)| (header.address, bytes.len())).collect();
+    assert_eq!(shapes, [(500, 128), (628, 128), (756, 44)]);
+    for (header, _) in packets {
+        assert_eq!(endpoint.next_event(), None);
+        let answer = header.response(Transaction::WriteResponse);
+        endpoint.handle_packet(at(9), LINK, &answer, &[]).expect("an answer");
+    }
+    assert_eq!(endpoint.next_event(), Some(MemoryEvent::Fenced));
+}
+
+#[test]
+fn a_fence_with_nothing_before_it_is_through_at_once() {
+    let mut endpoint = endpoint(None);
+    endpoint.fence();
+    assert_eq!(endpoint.next_event(), Some(MemoryEvent::Fenced));
+}
+
+#[test]
+fn reduced_loads_are_bounded_by_the_window() {
+    let mut endpoint = endpoint(None);
+    endpoint.multimem_load_reduce(LINK, Span { offset: 0, length: 512 });
+    let first = sent(&mut endpoint, at(0));
+    assert_eq!(first.len(), 2);
+    let answer = first[0].0.response(Transaction::ReadResponse);
+    endpoint.handle_packet(at(9), LINK, &answer, &[1; 128]).expect("an answer");
+    assert_eq!(
+        endpoint.next_event(),
+        Some(MemoryEvent::Loaded { link: LINK, span: Span { offset: 0, length: 128 } })
+    );
+    assert_eq!(sent(&mut endpoint, at(9)).len(), 1);
+}
+
+#[test]
+fn what_makes_no_sense_is_dropped_for_a_reason() {
+    let mut endpoint = endpoint(None);
+    let mut reason = |header: FlitHeader, payload: &[u8]| {
+        endpoint.handle_packet(at(0), LINK, &header, payload).expect_err("a drop")
+    };
+    let elsewhere = FlitHeader { destination: NodeId(4), ..to_it(0, 0, Transaction::Write) };
+    assert_eq!(reason(elsewhere, &[1]), MemoryDrop::NoRoute);
+    assert_eq!(reason(to_it(1020, 0, Transaction::Read { length: 5 }), &[]), MemoryDrop::NoSuchAddress);
+    assert_eq!(reason(to_it(0, 0, Transaction::Read { length: 129 }), &[]), MemoryDrop::BadLength);
+    assert_eq!(reason(to_it(1023, 0, Transaction::Write), &[1, 2]), MemoryDrop::NoSuchAddress);
+    assert_eq!(
+        reason(to_it(word_address(2), 0, Transaction::Add { operand: 1 }), &[]),
+        MemoryDrop::NoSuchAddress
+    );
+    assert_eq!(reason(to_it(0, 1, Transaction::WriteResponse), &[]), MemoryDrop::UnexpectedResponse);
+    assert_eq!(reason(to_it(0, 1, Transaction::ReadResponse), &[]), MemoryDrop::UnexpectedResponse);
+    assert_eq!(reason(to_it(0, 1, Transaction::MultimemStore), &[1]), MemoryDrop::UnexpectedTransaction);
+}

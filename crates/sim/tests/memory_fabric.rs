@@ -1,0 +1,170 @@
+//! Collectives on a memory fabric: right results by every design, whatever the order of responses, and the times that follow from links
+//! and units.
+
+use quincunx_collective::*;
+use quincunx_engine::shared_memory::{InPlaceRequest, Span};
+use quincunx_memory::Scatter;
+use quincunx_sim::memory_fabric::{Design, IsaSetup, MemoryFabric, Outcome, run};
+use quincunx_units::{ByteCount, Duration};
+
+const SUM: Reduction = Reduction { op: ReduceOp::Sum, data_type: DataType::F32 };
+
+/// Small tables, so that entries run out all the time; responses out of order.
+fn small(accelerators: u16) -> MemoryFabric {
+    let dgx = MemoryFabric::dgx8();
+    MemoryFabric {
+        accelerators,
+        switches: 2,
+        scatter: Some(Scatter { seed: 7, spread: Duration::from_nanos(400) }),
+        isa: IsaSetup { waves: 2, wave: ByteCount::new(256), ..dgx.isa },
+        ..dgx
+    }
+}
+
+fn request(collective: Collective, span: Span) -> InPlaceRequest {
+    InPlaceRequest { collective, reduction: SUM, span }
+}
+
+/// What rank `rank` must hold at the end, in bytes of the vector that are defined, from what all held before.
+fn expected<P: Payload>(collective: Collective, rank: usize, inputs: &[P]) -> Option<(usize, P)> {
+    let part = inputs[0].length() / inputs.len();
+    let own = |rank: usize, input: &P| P::from_view(input.view(rank * part..(rank + 1) * part));
+    match collective {
+        Collective::AllGather => {
+            let parts: Vec<P> = inputs.iter().enumerate().map(|(rank, input)| own(rank, input)).collect();
+            Some((0, reference(collective, SUM, &parts).remove(rank)))
+        }
+        Collective::Reduce { root } if rank != root.index() => None,
+        Collective::Barrier => None,
+        Collective::ReduceScatter => Some((rank * part, reference(collective, SUM, inputs).remove(rank))),
+        _ => Some((0, reference(collective, SUM, inputs).remove(rank))),
+    }
+}
+
+fn assert_right<P: Payload>(fabric: &MemoryFabric, design: Design, collective: Collective, inputs: &[P]) {
+    let span = Span { offset: 0, length: inputs[0].length() };
+    let outcome = run(fabric, design, request(collective, span), inputs.to_vec()).expect("a run");
+    for (rank, memory) in outcome.memories.iter().enumerate() {
+        if let Some((offset, right)) = expected(collective, rank, inputs) {
+            let found = P::from_view(memory.view(offset..offset + right.length()));
+            assert!(found == right, "{design:?} {collective} at rank {rank} of {}", fabric.accelerators);
+        }
+    }
+}
+
+fn numbers(ranks: u16, length: usize) -> Vec<Numbers> {
+    (0..ranks).map(|rank| pattern(Rank(rank), length, DataType::F32)).collect()
+}
+
+#[test]
+fn every_collective_of_scin_gives_what_it_must() {
+    let roots = [Collective::Reduce { root: Rank(2) }, Collective::Broadcast { root: Rank(1) }];
+    for collective in Collective::ALL.into_iter().chain(roots) {
+        for ranks in [1, 3, 4] {
+            if collective.root().is_none_or(|root| root.0 < ranks) {
+                let length = usize::from(ranks) * 4 * 333;
+                assert_right(&small(ranks), Design::Scin, collective, &numbers(ranks, length));
+            }
+        }
+    }
+}
+
+#[test]
+fn every_collective_of_ring_and_nvls_gives_what_it_must() {
+    for design in [Design::Ring, Design::Nvls] {
+        for collective in [Collective::AllReduce, Collective::ReduceScatter, Collective::AllGather] {
+            for ranks in [1, 2, 3, 5] {
+                let length = usize::from(ranks) * 4 * 333;
+                assert_right(&small(ranks), design, collective, &numbers(ranks, length));
+            }
+        }
+    }
+}
+
+#[test]
+fn every_rank_is_counted_once_at_any_length() {
+    for design in [Design::Scin, Design::Ring, Design::Nvls] {
+        for length in [0, 4, 128, 132, 1020, 5000] {
+            let inputs: Vec<_> = (0..3).map(|rank| Contributions::of_rank(Rank(rank), length)).collect();
+            assert_right(&small(3), design, Collective::AllReduce, &inputs);
+        }
+    }
+}
+
+#[test]
+fn a_vector_may_begin_anywhere() {
+    let span = Span { offset: 64, length: 1000 };
+    for design in [Design::Scin, Design::Ring, Design::Nvls] {
+        let inputs = numbers(4, span.offset + span.length);
+        let outcome =
+            run(&small(4), design, request(Collective::AllReduce, span), inputs.clone()).expect("a run");
+        let mut right = inputs[3].clone();
+        let vectors: Vec<_> =
+            inputs.iter().map(|input| Numbers::from(input.bytes()[span.offset..].to_vec())).collect();
+        right.write(span.offset, reference(Collective::AllReduce, SUM, &vectors)[3].bytes());
+        assert_eq!(outcome.memories[3], right, "{design:?}");
+    }
+}
+
+#[test]
+fn sums_in_scin_and_nvls_are_added_as_a_tree_adds() {
+    let inputs: Vec<_> = (0..4).map(|rank| noise(rank, 4000, DataType::F32)).collect();
+    let leaf = |rank| Fold::Rank(Rank(rank));
+    let pair = |a, b| Fold::Node(vec![a, b]);
+    let fold = pair(pair(leaf(0), leaf(1)), pair(leaf(2), leaf(3)));
+    let right = reduce_in_tree(&fold, SUM, &inputs);
+    for design in [Design::Scin, Design::Nvls] {
+        let all_reduce = request(Collective::AllReduce, Span { offset: 0, length: 4000 });
+        let outcome = run(&small(4), design, all_reduce, inputs.clone()).expect("a run");
+        assert!(outcome.memories.iter().all(|memory| *memory == right), "{design:?}");
+    }
+}
+
+#[test]
+fn the_same_run_twice_is_the_same() {
+    let all_reduce = request(Collective::AllReduce, Span { offset: 0, length: 10_000 });
+    let once = || run(&small(4), Design::Scin, all_reduce, numbers(4, 10_000)).expect("a run");
+    assert_eq!(once(), once());
+}
+
+fn timed(fabric: &MemoryFabric, design: Design, length: usize) -> Outcome<LengthOnly> {
+    let memories = vec![LengthOnly::new(length); usize::from(fabric.accelerators)];
+    run(fabric, design, request(Collective::AllReduce, Span { offset: 0, length }), memories).expect("a run")
+}
+
+/// What the links of the prototype give for one wave of one packet (SCIN 3.5): four flights, two packets of 129 flits of 4 ns, two of one
+/// flit, 20 cycles in the accumulator, two responses; and for the synchronisation a word each way, of two flits.
+#[test]
+fn the_prototype_takes_what_its_links_and_units_take() {
+    let fabric = MemoryFabric::prototype();
+    let outcome = timed(&fabric, Design::Scin, 4096);
+    let expected = 4 * 360 + 2 * 129 * 4 + 2 * 4 + 20 * 4 + 2 * 30;
+    assert_eq!(outcome.unsynchronized, Some(Duration::from_nanos(expected)));
+    assert_eq!(outcome.time, Duration::from_nanos(expected + 2 * (360 + 2 * 4)));
+}
+
+/// SCIN 4.1 and 4.3: of 900 GB/s both ways together, 360 GB/s each way are payload.
+#[test]
+fn the_payload_bound_of_the_dgx_is_360_gigabytes_a_second() {
+    assert_eq!(MemoryFabric::dgx8().payload_bound().as_gigabytes_per_second_f64(), 360.0);
+}
+
+/// A step of the ring is a fence, that is a round trip to the switch, and a flag, that is a trip through the switch: four flights, and
+/// flits of the data, its answer and the flag.
+#[test]
+fn a_step_of_the_ring_takes_four_flights() {
+    let fabric = MemoryFabric::dgx8();
+    let step = timed(&fabric, Design::Ring, 4096).time.as_picos() / 14;
+    assert!((1_000_000..1_003_000).contains(&step), "{step} ps");
+}
+
+#[test]
+fn a_large_all_reduce_comes_close_to_the_payload_bound() {
+    let fabric = MemoryFabric { accelerators: 4, switches: 1, ..MemoryFabric::dgx8() };
+    let length = ByteCount::new(1 << 20);
+    let outcome = timed(&fabric, Design::Scin, length.as_usize());
+    let bound = fabric.payload_bound().time_for(length);
+    // The last wave's round trip and write are on top of what the links carry.
+    let limit = bound + Duration::from_nanos(1_200);
+    assert!(outcome.unsynchronized.is_some_and(|time| bound < time && time < limit), "{outcome:?}");
+}
