@@ -20,7 +20,7 @@ MANAGED = BASE | {"engine", "nodes", "control", "control-grpc", "driver-net"} | 
 # drivers, nor anything above itself, is the point.
 MAY_IMPORT: dict[str, set[str]] = {
     "units": set(),
-    "wire": set(),
+    "wire": {"units"},
     "collective": {"units"},
     "fabric": {"units", "collective"},
     "engine": {"units", "collective"},

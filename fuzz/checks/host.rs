@@ -5,10 +5,10 @@
 mod harness;
 
 use harness::{Input, MAX_EVENTS, MTU, Peer, Record, deliver, fire, transmit};
-use quincunx_collective::{Collective, Numbers, Payload, Rank};
+use quincunx_collective::{Collective, GroupId, Numbers, Payload, Rank};
 use quincunx_engine::verbs::QpIndex;
 use quincunx_engine::{Engine, PortId};
-use quincunx_epic::{CommLib, CommLibConfig, ControlMessage, GroupId, Pattern};
+use quincunx_epic::{CommLib, CommLibConfig, ControlMessage, Pattern};
 use quincunx_nodes::{Host, HostCommand, HostEvent, HostGroup, Programs};
 use quincunx_ring::{Algorithm, Config, HostProgram};
 use quincunx_roce::{QueuePairConfig, Reliability};

@@ -6,11 +6,10 @@
 mod harness;
 
 use harness::{Input, MAX_EVENTS, MTU, Peer, Record, deliver, fire, transmit};
-use quincunx_collective::{Contributions, Payload, Rank};
+use quincunx_collective::{Contributions, GroupId, Payload, Rank};
 use quincunx_engine::{Engine, PortId};
-use quincunx_epic::{
-    Command, ControlMessage, EdgeConfig, GroupConfig, GroupId, IncEngine, MAX_EDGES, Mode, Pattern,
-};
+use quincunx_epic::{Command, ControlMessage, EdgeConfig, GroupConfig, IncEngine, MAX_EDGES, Pattern};
+use quincunx_fabric::Mode;
 use quincunx_units::{Duration, Instant};
 use quincunx_wire::{Endpoint, Operation, Position, Psn, QpNumber, RoceHeader};
 use std::net::Ipv4Addr;

@@ -5,9 +5,10 @@
 mod harness;
 
 use harness::{Input, MAX_EVENTS, MTU, Peer, Record, deliver, fire, transmit};
-use quincunx_collective::{Numbers, Payload, Rank};
+use quincunx_collective::{GroupId, Numbers, Payload, Rank};
 use quincunx_engine::{Engine, PortId};
-use quincunx_epic::{ControlMessage, EdgeConfig, GroupConfig, GroupId, Mode, Pattern};
+use quincunx_epic::{ControlMessage, EdgeConfig, GroupConfig, Pattern};
+use quincunx_fabric::Mode;
 use quincunx_nodes::{Switch, SwitchCommand};
 use quincunx_units::{Duration, Instant};
 use quincunx_wire::{Aeth, Endpoint, Operation, Position, Psn, QpNumber, RoceHeader, Syndrome};

@@ -1,9 +1,10 @@
 //! The processes of a fabric: manager, switch, rank.
 
 use clap::Args;
-use quincunx_control::{ManagerConfig, Mode, NodeDescription, Retry, Role};
+use quincunx_control::{ManagerConfig, NodeDescription, Retry, Role};
 use quincunx_control_grpc::{ClientConfig, ManagerServer, ServerConfig};
 use quincunx_driver_net::{Faults, NodeOptions, UdpOptions};
+use quincunx_fabric::Mode;
 use quincunx_perf::{Plan, work};
 use quincunx_runtime::{ProcessOptions, serve_switch};
 use quincunx_units::{ByteCount, Duration, Probability};

@@ -29,7 +29,7 @@ pub use length_only::LengthOnly;
 pub use name::ParseNameError;
 pub use numbers::Numbers;
 pub use payload::Payload;
-pub use primitive::{Collective, Rank};
+pub use primitive::{Collective, GroupId, Rank};
 pub use quantization::{BlockQuantization, BlockSizeError, CodeType, Quantized};
 pub use reduction::{DataType, ReduceOp, Reduction};
 pub use reference::{Fold, reduce_in_order, reduce_in_tree, reference, wrong_elements};

@@ -4,6 +4,10 @@ use crate::name::{ParseNameError, find};
 use core::fmt;
 use core::str::FromStr;
 
+/// A group of ranks, numbered by the control plane; never used twice.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct GroupId(pub u32);
+
 /// A member of a group, numbered from zero.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Rank(pub u16);
@@ -35,6 +39,12 @@ impl Rank {
     /// For indexing what is kept one a rank.
     pub const fn index(self) -> usize {
         self.0 as usize
+    }
+}
+
+impl fmt::Display for GroupId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
     }
 }
 

@@ -3,9 +3,8 @@
 
 use crate::{DecodeError, convert, proto};
 use proto::control_client::ControlClient as Stub;
-use quincunx_control::{
-    GroupId, GroupRequest, GroupSummary, Holding, Instruction, NodeDescription, Report, Role,
-};
+use quincunx_collective::GroupId;
+use quincunx_control::{GroupRequest, GroupSummary, Holding, Instruction, NodeDescription, Report, Role};
 use quincunx_units::Duration;
 use std::future::Future;
 use std::net::SocketAddr;

@@ -1,12 +1,13 @@
 //! Between the messages on the wire and the control plane's own types. Encoding cannot fail; decoding checks all.
 
 use crate::{NodeStatus, proto};
-use quincunx_collective::Rank;
+use quincunx_collective::{GroupId, Rank};
 use quincunx_control::{
-    Design, EdgeContext, Fallback, GroupFailure, GroupId, GroupParameters, GroupState, GroupSummary, Holding,
-    HostDesign, Instruction, Mode, NodeDescription, Peer, QueuePairContext, RankContext, Report, Retry, Role,
+    Design, EdgeContext, Fallback, GroupFailure, GroupParameters, GroupState, GroupSummary, Holding,
+    HostDesign, Instruction, NodeDescription, Peer, QueuePairContext, RankContext, Report, Retry, Role,
     SwitchContext,
 };
+use quincunx_fabric::Mode;
 use quincunx_units::{ByteCount, Duration};
 use quincunx_wire::{Endpoint, MAX_QPN, Psn, QpNumber};
 

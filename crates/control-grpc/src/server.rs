@@ -5,9 +5,9 @@
 //! detached. HTTP/2 keep-alive drops the connection of a node that hangs.
 
 use crate::{convert, proto};
+use quincunx_collective::GroupId;
 use quincunx_control::{
-    Action, AttachError, GroupId, GroupRequest, GroupSummary, InitGroupError, Manager, ManagerConfig,
-    RequestId,
+    Action, AttachError, GroupRequest, GroupSummary, InitGroupError, Manager, ManagerConfig, RequestId,
 };
 use quincunx_fabric::TreeShape;
 use quincunx_units::{ByteCount, Duration};

@@ -1,14 +1,14 @@
 //! From a tree, or a set of hosts, to the context of each node.
 
 use crate::{
-    Design, EdgeContext, GroupParameters, HostDesign, Mode, Peer, QueuePairContext, RankContext,
-    SwitchContext, slots,
+    Design, EdgeContext, GroupParameters, HostDesign, Peer, QueuePairContext, RankContext, SwitchContext,
+    slots,
 };
 use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::vec::Vec;
 use quincunx_collective::Rank;
-use quincunx_fabric::{IncTree, TreeEnd, TreeNodeId, TreeRole};
+use quincunx_fabric::{IncTree, Mode, TreeEnd, TreeNodeId, TreeRole};
 use quincunx_wire::Endpoint;
 
 /// The contexts of all nodes of a tree.

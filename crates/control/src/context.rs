@@ -1,16 +1,13 @@
 //! What a node's data plane needs to know of a group: its local context (EPIC 4.1).
 
-use crate::{Design, Mode, switch_memory};
+use crate::{Design, switch_memory};
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
-use quincunx_collective::Rank;
+use quincunx_collective::{GroupId, Rank};
+use quincunx_fabric::Mode;
 use quincunx_units::{ByteCount, Duration};
 use quincunx_wire::{Endpoint, Psn};
-
-/// A group, numbered by the manager; never used twice.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct GroupId(pub u32);
 
 /// When a sender gives up.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -129,12 +126,6 @@ impl SwitchContext {
     /// Bytes of payload and degree buffers that the group takes here (EPIC F.3).
     pub fn memory(&self) -> ByteCount {
         switch_memory(self.mode, &self.parameters, self.edges.len() as u16)
-    }
-}
-
-impl fmt::Display for GroupId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
     }
 }
 

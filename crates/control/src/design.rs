@@ -3,17 +3,7 @@
 use alloc::string::{String, ToString};
 use core::fmt;
 use core::str::FromStr;
-
-/// How an EPIC switch realises the IncTree (EPIC 4.2 to 4.4).
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum Mode {
-    /// Connection terminated: connections end at the switch.
-    I,
-    /// Connection translated: headers are rewritten; the hosts retransmit.
-    II,
-    /// Connection augmented: packets pass through pipes; every hop retransmits.
-    III,
-}
+use quincunx_fabric::Mode;
 
 /// A collective among hosts alone.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]

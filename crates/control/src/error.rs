@@ -1,8 +1,9 @@
 //! Refusals of the manager: one line each, with what was expected, what was found and what to do.
 
-use crate::{Design, GroupFailure, GroupId, Role};
+use crate::{Design, GroupFailure, Role};
 use alloc::string::String;
 use core::net::Ipv4Addr;
+use quincunx_collective::GroupId;
 use quincunx_units::ByteCount;
 
 /// Why a node cannot attach.

@@ -1,10 +1,11 @@
 //! Groups as their users and operators see them.
 
-use crate::{Design, Fallback, GroupId, GroupParameters, InitGroupError};
+use crate::{Design, Fallback, GroupParameters, InitGroupError};
 use alloc::collections::BTreeSet;
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
+use quincunx_collective::GroupId;
 use quincunx_fabric::TreeShape;
 use quincunx_units::ByteCount;
 

@@ -19,10 +19,8 @@ mod memory;
 mod node;
 
 pub use assign::{TreeContexts, host_contexts, tree_contexts};
-pub use context::{
-    EdgeContext, GroupId, GroupParameters, Peer, QueuePairContext, RankContext, Retry, SwitchContext,
-};
-pub use design::{Design, HostDesign, Mode, ParseDesignError};
+pub use context::{EdgeContext, GroupParameters, Peer, QueuePairContext, RankContext, Retry, SwitchContext};
+pub use design::{Design, HostDesign, ParseDesignError};
 pub use error::{AttachError, Fallback, InitGroupError, ReportError, UnknownGroup};
 pub use group::{GroupFailure, GroupRequest, GroupState, GroupSummary, Holding};
 pub use manager::{Action, Instruction, Manager, ManagerConfig, Report, RequestId};

@@ -6,9 +6,9 @@
 mod nodes;
 
 use crate::{
-    AttachError, Design, Fallback, GroupFailure, GroupId, GroupParameters, GroupRequest, GroupState,
-    GroupSummary, Holding, HostDesign, InitGroupError, Mode, NodeDescription, RankContext, ReportError,
-    Retry, Role, SwitchContext, UnknownGroup, assign, host_contexts, switch_memory, tree_contexts,
+    AttachError, Design, Fallback, GroupFailure, GroupParameters, GroupRequest, GroupState, GroupSummary,
+    Holding, HostDesign, InitGroupError, NodeDescription, RankContext, ReportError, Retry, Role,
+    SwitchContext, UnknownGroup, assign, host_contexts, switch_memory, tree_contexts,
 };
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
@@ -16,7 +16,8 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use nodes::{Nodes, Taken};
-use quincunx_fabric::{IncTree, TreeNodeId};
+use quincunx_collective::GroupId;
+use quincunx_fabric::{IncTree, Mode, TreeNodeId};
 use quincunx_units::Duration;
 use quincunx_wire::Psn;
 

@@ -1,6 +1,7 @@
 //! What a group takes of a switch's memory (EPIC 4.2 to 4.4, F.3).
 
-use crate::{GroupParameters, Mode};
+use crate::GroupParameters;
+use quincunx_fabric::Mode;
 use quincunx_units::ByteCount;
 
 /// Bytes of one degree counter.

@@ -1,10 +1,10 @@
 //! What a node says of itself when it attaches (EPIC 3.3.1, bootup).
 
-use crate::Mode;
 use alloc::collections::BTreeSet;
 use alloc::string::String;
 use core::fmt;
 use core::net::Ipv4Addr;
+use quincunx_fabric::Mode;
 use quincunx_units::ByteCount;
 
 /// What a node does in a group.

@@ -3,7 +3,8 @@
 mod site;
 
 use proptest::prelude::*;
-use quincunx_control::{Action, GroupId, Instruction, Manager, ManagerConfig, Report, RequestId};
+use quincunx_collective::GroupId;
+use quincunx_control::{Action, Instruction, Manager, ManagerConfig, Report, RequestId};
 use site::{host, request, switch};
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,12 +1,12 @@
 //! The contexts of one group fit together, whatever its tree.
 
 use proptest::prelude::*;
-use quincunx_collective::Rank;
+use quincunx_collective::{GroupId, Rank};
 use quincunx_control::{
-    Design, GroupId, GroupParameters, HostDesign, Mode, Peer, RankContext, Retry, SwitchContext,
-    host_contexts, tree_contexts,
+    Design, GroupParameters, HostDesign, Peer, RankContext, Retry, SwitchContext, host_contexts,
+    tree_contexts,
 };
-use quincunx_fabric::{IncTree, TreeNodeId, TreeRole};
+use quincunx_fabric::{IncTree, Mode, TreeNodeId, TreeRole};
 use quincunx_units::{ByteCount, Duration};
 use quincunx_wire::{Endpoint, Psn, QpNumber};
 use std::collections::{BTreeMap, BTreeSet};

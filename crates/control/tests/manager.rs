@@ -2,10 +2,12 @@
 
 mod site;
 
+use quincunx_collective::GroupId;
 use quincunx_control::{
-    Action, AttachError, Design, Fallback, GroupId, GroupState, HostDesign, InitGroupError, Instruction,
-    Mode, Peer, Report, ReportError, RequestId, Retry, Role, UnknownGroup,
+    Action, AttachError, Design, Fallback, GroupState, HostDesign, InitGroupError, Instruction, Peer, Report,
+    ReportError, RequestId, Retry, Role, UnknownGroup,
 };
+use quincunx_fabric::Mode;
 use quincunx_units::{ByteCount, Duration};
 use site::{Site, host, request, switch};
 

@@ -1,6 +1,8 @@
 //! What a group takes of a switch (EPIC F.3), in a group with an MTU of 1 KiB, messages of 2 packets and a window of 4.
 
-use quincunx_control::{GroupId, GroupParameters, Mode, Retry, slots, switch_memory};
+use quincunx_collective::GroupId;
+use quincunx_control::{GroupParameters, Retry, slots, switch_memory};
+use quincunx_fabric::Mode;
 use quincunx_units::{ByteCount, Duration};
 use quincunx_wire::Psn;
 

@@ -3,15 +3,18 @@
 //! - [`TreeShape`] names a uniform tree (`star-8`, `tree-3-2`, `tree-2x4`);
 //! - [`Topology`] is the physical side: nodes, ports, links with a rate and a latency;
 //! - [`IncTree`] is the logical side (EPIC 3.1): ranks at the leaves, switches inside, any depth and fan-in.
+//! - [`Mode`] says how switches realise it.
 //!
 //! Nothing here has an address: who gets which `<IP, QP>` is the manager's decision.
 #![no_std]
 extern crate alloc;
 
 mod inc_tree;
+mod mode;
 mod shape;
 mod topology;
 
 pub use inc_tree::{IncTree, TreeEdge, TreeEdgeId, TreeEnd, TreeError, TreeNode, TreeNodeId, TreeRole};
+pub use mode::Mode;
 pub use shape::{ShapeError, TreeShape};
 pub use topology::{Link, LinkId, LinkProperties, Node, NodeId, NodeKind, PortRef, Topology, TopologyError};

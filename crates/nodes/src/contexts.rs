@@ -2,10 +2,11 @@
 
 use alloc::vec;
 use alloc::vec::Vec;
-use quincunx_control::{Design, HostDesign, Mode, Peer, QueuePairContext, RankContext, SwitchContext};
+use quincunx_control::{Design, HostDesign, Peer, QueuePairContext, RankContext, SwitchContext};
 use quincunx_engine::PortId;
 use quincunx_engine::verbs::QpIndex;
-use quincunx_epic::{CommLib, CommLibConfig, EdgeConfig, GroupConfig, GroupId};
+use quincunx_epic::{CommLib, CommLibConfig, EdgeConfig, GroupConfig};
+use quincunx_fabric::Mode;
 use quincunx_ring::{Algorithm, Config, HostProgram};
 use quincunx_roce::{INFINITE_RNR_RETRIES, QueuePairConfig, Reliability};
 
@@ -39,13 +40,9 @@ pub fn switch_group(context: &SwitchContext, port: impl Fn(&Peer) -> PortId) -> 
         },
     });
     GroupConfig {
-        group: GroupId(parameters.group.0),
+        group: parameters.group,
         ranks: parameters.ranks,
-        mode: match context.mode {
-            Mode::I => quincunx_epic::Mode::I,
-            Mode::II => quincunx_epic::Mode::II,
-            Mode::III => quincunx_epic::Mode::III,
-        },
+        mode: context.mode,
         mtu: parameters.mtu.as_usize(),
         window: parameters.window_packets(),
         message: parameters.message_packets,
@@ -78,7 +75,7 @@ pub fn host_group(
         })?),
         Design::Host(design) => Programs::Host(HostProgram::new(&host_config(context, design))?),
     };
-    Ok(HostGroup { group: GroupId(parameters.group.0), queue_pairs, program })
+    Ok(HostGroup { group: parameters.group, queue_pairs, program })
 }
 
 /// The set-up of a collective among hosts alone, with the default chunk and window.

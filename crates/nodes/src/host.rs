@@ -3,12 +3,11 @@
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
-use quincunx_collective::{Collective, Payload, Reduction};
+use quincunx_collective::{Collective, GroupId, Payload, Reduction};
 use quincunx_engine::verbs::{
     CollectiveRequest, Failure, Outcome, Program, QpIndex, RegionId, RequestError, Slice,
 };
 use quincunx_engine::{Engine, Frame, PortId, Sink};
-use quincunx_epic::GroupId;
 use quincunx_roce::{ConfigError, QueuePairConfig, QueuePairTimer};
 use quincunx_units::Instant;
 use quincunx_wire::{QpNumber, RoceHeader};

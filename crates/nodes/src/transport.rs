@@ -3,12 +3,11 @@
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use core::marker::PhantomData;
-use quincunx_collective::Payload;
+use quincunx_collective::{GroupId, Payload};
 use quincunx_engine::verbs::{
     Completion, Failure, Memory, QpIndex, ReceiveRequest, SendRequest, Verbs, WorkId,
 };
 use quincunx_engine::{Engine, Frame, PortId, Sink};
-use quincunx_epic::GroupId;
 use quincunx_roce::{ConfigError, QueuePair, QueuePairConfig, QueuePairSink, QueuePairTimer};
 use quincunx_units::{Duration, Instant};
 use quincunx_wire::{Psn, RoceHeader};

@@ -8,7 +8,7 @@ use quincunx_collective::{
     Collective, DataType, Numbers, Payload, Rank, ReduceOp, Reduction, pattern, reference,
 };
 use quincunx_engine::verbs::Outcome;
-use quincunx_epic::Mode;
+use quincunx_fabric::Mode;
 
 const MODES: [Mode; 3] = [Mode::I, Mode::II, Mode::III];
 

@@ -145,7 +145,7 @@ fn join(
 fn leave(rank: &mut Rank, leads: bool, group: &JoinedGroup) -> Result<(), WorkerError> {
     rank.serve(LINGER)?;
     if leads {
-        rank.control().destroy_group(quincunx_control::GroupId(group.id.0))?;
+        rank.control().destroy_group(group.id)?;
     }
     Ok(())
 }

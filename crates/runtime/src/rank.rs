@@ -1,12 +1,11 @@
 //! A rank: the application's side.
 
-use quincunx_collective::{Collective, Numbers, Rank as RankNumber, Reduction};
+use quincunx_collective::{Collective, GroupId, Numbers, Rank as RankNumber, Reduction};
 use quincunx_control::{Design, Instruction, Report};
 use quincunx_control_grpc::{Attachment, ControlClient};
 use quincunx_driver_net::Statistics;
 use quincunx_engine::Engine;
 use quincunx_engine::verbs::Outcome;
-use quincunx_epic::GroupId;
 use quincunx_nodes::{Host, HostCommand, HostEvent, Programs, host_group};
 use quincunx_units::Duration;
 use std::collections::BTreeMap;
@@ -160,7 +159,7 @@ impl Rank {
         let peer = peer.unwrap_or_else(|| "the peer".into());
         let failure = format!("{failure:?}");
         let reason = format!("the queue pair to {peer} failed: {failure}");
-        self.attachment.report(quincunx_control::GroupId(group.0), Report::DataPlaneFailed { reason });
+        self.attachment.report(group, Report::DataPlaneFailed { reason });
         RuntimeError::PeerFailed { peer, failure }
     }
 
@@ -181,7 +180,7 @@ impl Rank {
                         Err(reason) => Report::Refused { reason },
                     };
                     let joined = JoinedGroup {
-                        id: GroupId(id.0),
+                        id,
                         rank: context.rank,
                         ranks: context.parameters.ranks,
                         design: context.design,
@@ -194,12 +193,11 @@ impl Rank {
                     self.groups.insert(joined.id, joined);
                     self.attachment.report(id, report);
                 }
-                Ok(Ok(Instruction::Ready(group))) => self.ready.push(GroupId(group.0)),
-                Ok(Ok(Instruction::Remove(group))) => self.forget(GroupId(group.0)),
+                Ok(Ok(Instruction::Ready(group))) => self.ready.push(group),
+                Ok(Ok(Instruction::Remove(group))) => self.forget(group),
                 Ok(Ok(Instruction::Failed { group, failure })) => {
-                    let id = GroupId(group.0);
-                    self.failed.insert(id, (failure.node, failure.reason));
-                    self.forget(id);
+                    self.failed.insert(group, (failure.node, failure.reason));
+                    self.forget(group);
                 }
                 Ok(Ok(Instruction::InstallSwitch(_))) => {}
                 Ok(Err(error)) => return Err(error.into()),

@@ -1,9 +1,9 @@
 //! A switch process.
 
-use quincunx_collective::Numbers;
+use quincunx_collective::{GroupId, Numbers};
 use quincunx_control::{Instruction, Report, SwitchContext};
 use quincunx_engine::Engine;
-use quincunx_epic::{Event, GroupId};
+use quincunx_epic::Event;
 use quincunx_nodes::{Switch, SwitchCommand, switch_group};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -29,7 +29,7 @@ pub fn serve_switch(options: &ProcessOptions, stop: &AtomicBool) -> Result<(), R
                 Some(edge) => format!("{} at {} does not answer", edge.peer, edge.remote.ip),
                 None => format!("the neighbour on edge {edge} does not answer"),
             };
-            attachment.report(quincunx_control::GroupId(group.0), Report::DataPlaneFailed { reason });
+            attachment.report(group, Report::DataPlaneFailed { reason });
         }
         loop {
             match attachment.instructions().try_recv() {
@@ -40,14 +40,13 @@ pub fn serve_switch(options: &ProcessOptions, stop: &AtomicBool) -> Result<(), R
                         Ok(()) => Report::Installed,
                         Err(refusal) => Report::Refused { reason: refusal.to_string() },
                     };
-                    contexts.insert(GroupId(id.0), context);
+                    contexts.insert(id, context);
                     attachment.report(id, report);
                 }
                 Ok(Ok(Instruction::Remove(group) | Instruction::Failed { group, .. })) => {
-                    let id = GroupId(group.0);
-                    contexts.remove(&id);
+                    contexts.remove(&group);
                     // A group that was refused here is not installed: nothing to remove.
-                    let _ = node.command(SwitchCommand::Remove(id));
+                    let _ = node.command(SwitchCommand::Remove(group));
                 }
                 Ok(Ok(Instruction::InstallRank(_) | Instruction::Ready(_))) => {}
                 Ok(Err(lost)) => return Err(lost.into()),

@@ -3,10 +3,12 @@
 
 mod common;
 
-use quincunx_collective::{Collective, DataType, Numbers, Payload, Rank, ReduceOp, Reduction, pattern};
-use quincunx_control::{GroupId, GroupParameters, Mode, Retry};
+use quincunx_collective::{
+    Collective, DataType, GroupId, Numbers, Payload, Rank, ReduceOp, Reduction, pattern,
+};
+use quincunx_control::{GroupParameters, Retry};
 use quincunx_driver_net::NodeOptions;
-use quincunx_fabric::IncTree;
+use quincunx_fabric::{IncTree, Mode};
 use quincunx_nodes::{HostCommand, HostEvent};
 use quincunx_units::{ByteCount, Duration};
 use quincunx_wire::Psn;
@@ -33,7 +35,7 @@ fn allocates_nothing(mode: Mode) {
     let mut hosts = [0, 1, 2, 3].map(|rank| common::host(&groups, &tree, Rank(rank), options));
     let mut run = |collective, buffers: [(Numbers, Numbers); 4]| {
         for (host, (input, output)) in hosts.iter_mut().zip(buffers) {
-            let group = quincunx_epic::GroupId(1);
+            let group = GroupId(1);
             host.command(HostCommand::Start { group, collective, reduction: SUM, input, output }).unwrap();
         }
         let end = Instant::now() + std::time::Duration::from_secs(20);

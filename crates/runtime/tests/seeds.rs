@@ -6,13 +6,13 @@
 mod common;
 
 use common::{HostNode, SwitchNode, UdpNode, contexts};
-use quincunx_collective::{Collective, DataType, Numbers, Payload, Rank, ReduceOp, Reduction};
+use quincunx_collective::{Collective, DataType, GroupId, Numbers, Payload, Rank, ReduceOp, Reduction};
 use quincunx_collective::{pattern, reference, wrong_elements};
-use quincunx_control::{GroupId, GroupParameters, Mode, Retry, TreeContexts};
+use quincunx_control::{GroupParameters, Retry, TreeContexts};
 use quincunx_driver_net::{Faults, NodeOptions};
 use quincunx_engine::Engine;
 use quincunx_engine::verbs::Outcome;
-use quincunx_fabric::{IncTree, TreeNodeId};
+use quincunx_fabric::{IncTree, Mode, TreeNodeId};
 use quincunx_nodes::{HostCommand, HostEvent};
 use quincunx_units::{ByteCount, Duration, Probability};
 use quincunx_wire::{Psn, RoceHeader};
@@ -133,7 +133,7 @@ where
 
 fn run_job(node: &mut HostNode, job: &Job, reduction: Reduction, rank: Rank) -> Result<(), String> {
     let start = HostCommand::Start {
-        group: quincunx_epic::GroupId(job.group.0),
+        group: job.group,
         collective: job.collective,
         reduction,
         input: job.inputs[rank.index()].clone(),

@@ -2,10 +2,10 @@
 
 mod common;
 
-use quincunx_collective::Numbers;
-use quincunx_control::{GroupId, GroupParameters, Mode, Retry, SwitchContext};
+use quincunx_collective::{GroupId, Numbers};
+use quincunx_control::{GroupParameters, Retry, SwitchContext};
 use quincunx_engine::{Engine, Frame, PortId, Sink};
-use quincunx_fabric::IncTree;
+use quincunx_fabric::{IncTree, Mode};
 use quincunx_nodes::{NodeDrop, Switch, SwitchCommand, SwitchEvent, SwitchTimer, switch_group};
 use quincunx_units::{ByteCount, Duration, Instant};
 use quincunx_wire::{Psn, RoceHeader};

@@ -12,6 +12,7 @@
 
 use crate::field::{low_24, put, u24_at};
 use crate::{Aeth, NakCode, ParseError, Syndrome};
+use quincunx_units::Duration;
 
 /// Bytes of the header.
 pub const LENGTH: usize = 4;
@@ -80,4 +81,15 @@ impl Aeth {
         out[SYNDROME] = kind << TYPE_SHIFT | value & VALUE;
         put(out, MESSAGE_SEQUENCE, &low_24(self.message_sequence));
     }
+}
+
+/// How long a requester waits after a receiver-not-ready answer with `code`; only the low 5 bits count. The 32 codes come
+/// in pairs that grow by half and by a third (InfiniBand Architecture, table 45 "Encoding for RNR NAK Timer Field").
+pub const fn receiver_not_ready_delay(code: u8) -> Duration {
+    /// In units of 10 us, by code.
+    const DELAYS: [u64; 32] = [
+        65_536, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1_024, 1_536,
+        2_048, 3_072, 4_096, 6_144, 8_192, 12_288, 16_384, 24_576, 32_768, 49_152,
+    ];
+    Duration::from_micros(DELAYS[(code & VALUE) as usize] * 10)
 }

@@ -1,13 +1,13 @@
 //! A manager and its nodes for the tests, on loopback.
 
+use quincunx_collective::GroupId;
 use quincunx_control::{
-    Design, GroupFailure, GroupId, GroupRequest, GroupSummary, Instruction, Mode, NodeDescription, Report,
-    Role,
+    Design, GroupFailure, GroupRequest, GroupSummary, Instruction, NodeDescription, Report, Role,
 };
 use quincunx_control_grpc::{
     Attachment, ClientConfig, ClientError, ControlClient, ManagerServer, ServerConfig, proto,
 };
-use quincunx_fabric::TreeShape;
+use quincunx_fabric::{Mode, TreeShape};
 use quincunx_units::{ByteCount, Duration};
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};

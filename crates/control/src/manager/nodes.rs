@@ -1,9 +1,10 @@
 //! The attached nodes and what is taken of each: queue pairs and switch memory.
 
-use crate::{AttachError, GroupId, Holding, NodeDescription};
+use crate::{AttachError, Holding, NodeDescription};
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::{String, ToString};
 use core::net::Ipv4Addr;
+use quincunx_collective::GroupId;
 use quincunx_units::ByteCount;
 use quincunx_wire::{Endpoint, MAX_QPN, QpNumber};
 

@@ -1,11 +1,12 @@
 //! A manager with switches `s0`, `s1`, ... and hosts `r0`, `r1`, ... attached.
 #![allow(dead_code, reason = "each test binary uses its part")]
 
+use quincunx_collective::GroupId;
 use quincunx_control::{
-    Action, GroupId, GroupRequest, GroupState, GroupSummary, InitGroupError, Instruction, Manager,
-    ManagerConfig, Mode, NodeDescription, Report, RequestId, Role, UnknownGroup,
+    Action, GroupRequest, GroupState, GroupSummary, InitGroupError, Instruction, Manager, ManagerConfig,
+    NodeDescription, Report, RequestId, Role, UnknownGroup,
 };
-use quincunx_fabric::TreeShape;
+use quincunx_fabric::{Mode, TreeShape};
 use quincunx_units::ByteCount;
 use std::net::Ipv4Addr;
 

@@ -1,8 +1,9 @@
 //! What the control plane installs on a switch for one group: the local context (EPIC 4.1, "States and Context").
 
 use alloc::vec::Vec;
-use quincunx_collective::Rank;
+use quincunx_collective::{GroupId, Rank};
 use quincunx_engine::PortId;
+use quincunx_fabric::Mode;
 use quincunx_units::Duration;
 use quincunx_wire::{Endpoint, Psn};
 
@@ -10,21 +11,6 @@ use crate::control::MAX_RANKS;
 
 /// The most edges that one node of an IncTree may have: arrivals are kept as a bit set, with one bit for the node itself.
 pub const MAX_EDGES: usize = 63;
-
-/// Names a group on a switch.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct GroupId(pub u32);
-
-/// How a switch realises the IncTree abstraction (EPIC section 4).
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum Mode {
-    /// Connection terminated: whole messages over queue pairs.
-    I,
-    /// Connection translated: hosts keep reliability end to end.
-    II,
-    /// Connection augmented: reliability hop by hop, packet by packet.
-    III,
-}
 
 /// An edge of the IncTree as one of its two nodes sees it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]

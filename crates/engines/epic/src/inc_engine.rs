@@ -3,12 +3,13 @@
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
-use quincunx_collective::Payload;
+use quincunx_collective::{GroupId, Payload};
 use quincunx_engine::{Engine, Frame, PortId, Sink};
+use quincunx_fabric::Mode;
 use quincunx_units::Instant;
 use quincunx_wire::{QpNumber, RoceHeader};
 
-use crate::config::{ConfigError, GroupConfig, GroupId, Mode};
+use crate::config::{ConfigError, GroupConfig};
 use crate::mode_ii::ModeII;
 use crate::mode_iii::ModeIII;
 

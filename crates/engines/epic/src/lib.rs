@@ -51,6 +51,6 @@ mod mode_iii;
 mod pipe;
 
 pub use comm_lib::{CommLib, CommLibConfig, CommLibConfigError};
-pub use config::{ConfigError, EdgeConfig, GroupConfig, GroupId, MAX_EDGES, Mode};
+pub use config::{ConfigError, EdgeConfig, GroupConfig, MAX_EDGES};
 pub use control::{ControlMessage, MAX_DATA_PACKETS, MAX_RANKS, Pattern};
 pub use inc_engine::{Command, DropReason, Event, IncEngine, Rejected, Timer};

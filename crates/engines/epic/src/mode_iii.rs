@@ -10,7 +10,7 @@
 use alloc::vec::Vec;
 use quincunx_collective::Payload;
 use quincunx_engine::{Frame, PortId, Sink};
-use quincunx_units::Duration;
+use quincunx_wire::aeth::receiver_not_ready_delay;
 use quincunx_wire::{NakCode, Operation, RoceHeader, Syndrome};
 
 use crate::config::GroupConfig;
@@ -188,7 +188,7 @@ impl<P: Payload> ModeIII<P> {
                 hop.paused = true;
                 hop.armed = true;
                 let timer = Timer::Resend { group: self.config.group, edge: edge as u16 };
-                out.set_timer(timer, receiver_not_ready_wait(code));
+                out.set_timer(timer, receiver_not_ready_delay(code));
             }
             Syndrome::Nak(_) => self.fail(edge, out),
         }
@@ -600,13 +600,4 @@ impl<P: Payload> ModeIII<P> {
             }
         }
     }
-}
-
-/// How long a receiver asks to wait, by its 5-bit code (InfiniBand Architecture table 45).
-fn receiver_not_ready_wait(code: u8) -> Duration {
-    const HUNDREDTHS_OF_MILLIS: [u64; 32] = [
-        65_536, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1_024, 1_536,
-        2_048, 3_072, 4_096, 6_144, 8_192, 12_288, 16_384, 24_576, 32_768, 49_152,
-    ];
-    Duration::from_micros(10 * HUNDREDTHS_OF_MILLIS[usize::from(code & 31)])
 }

@@ -1,10 +1,9 @@
 //! A transmit slot of a Mode-III switch is one frame, whatever else the switch owes the neighbour.
 
-use quincunx_collective::{DataType, LengthOnly, Payload, Rank, ReduceOp, Reduction};
+use quincunx_collective::{DataType, GroupId, LengthOnly, Payload, Rank, ReduceOp, Reduction};
 use quincunx_engine::{Engine, Frame, PortId, Sink};
-use quincunx_epic::{
-    Command, ControlMessage, EdgeConfig, Event, GroupConfig, GroupId, IncEngine, Mode, Pattern, Timer,
-};
+use quincunx_epic::{Command, ControlMessage, EdgeConfig, Event, GroupConfig, IncEngine, Pattern, Timer};
+use quincunx_fabric::Mode;
 use quincunx_units::{Duration, Instant};
 use quincunx_wire::{Aeth, Endpoint, NakCode, Operation, Psn, QpNumber, RoceHeader, Syndrome};
 use std::net::Ipv4Addr;

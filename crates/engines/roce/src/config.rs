@@ -42,7 +42,7 @@ pub struct QueuePairConfig {
     /// How many time-outs in a row, without any progress, are followed by another try.
     pub retry_count: u8,
     /// How long a peer is told to wait when no receive request is posted: a code of
-    /// [`receiver_not_ready_delay`](crate::receiver_not_ready_delay), less than 32.
+    /// [`receiver_not_ready_delay`](quincunx_wire::aeth::receiver_not_ready_delay), less than 32.
     pub rnr_timer: u8,
     /// How many receiver-not-ready answers in a row are followed by another try; [`INFINITE_RNR_RETRIES`]: all.
     pub rnr_retry_count: u8,

@@ -34,7 +34,6 @@ mod queue_pair;
 mod rate;
 mod requester;
 mod responder;
-mod rnr;
 
 pub use config::{
     ConfigError, INFINITE_RNR_RETRIES, MAX_MTU, MAX_OUTSTANDING_PACKETS, QueuePairConfig, Reliability,
@@ -42,7 +41,6 @@ pub use config::{
 pub use host::{RoceCommand, RoceEvent, RoceHost, RoceRejected};
 pub use queue_pair::{DropReason, MAX_MESSAGE, PostError, QueuePair, QueuePairSink, QueuePairTimer};
 pub use rate::RateConfig;
-pub use rnr::receiver_not_ready_delay;
 
 use quincunx_wire::{Operation, Psn, RoceHeader};
 

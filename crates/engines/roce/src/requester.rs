@@ -4,15 +4,13 @@
 //! Packets are counted without end from the start; PSNs are the low 24 bits of the counts. In order:
 //! `acknowledged <= next <= sent <= posted`, and `next - acknowledged` never exceeds the window.
 
-use crate::{
-    DropReason, INFINITE_RNR_RETRIES, QueuePairConfig, QueuePairSink, QueuePairTimer, packet,
-    receiver_not_ready_delay,
-};
+use crate::{DropReason, INFINITE_RNR_RETRIES, QueuePairConfig, QueuePairSink, QueuePairTimer, packet};
 use alloc::collections::VecDeque;
 use quincunx_collective::Payload;
 use quincunx_engine::Frame;
 use quincunx_engine::verbs::{Completion, Failure, Memory, RegionId, SendRequest, Slice};
 use quincunx_units::ByteCount;
+use quincunx_wire::aeth::receiver_not_ready_delay;
 use quincunx_wire::{NakCode, Psn, Syndrome};
 
 /// A work request and the packets that it is cut into.

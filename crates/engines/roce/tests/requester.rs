@@ -5,9 +5,7 @@ mod common;
 use common::bench::Bench;
 use common::{ALICE, ALICE_PSN, BOB, MTU, RETRY_TIMEOUT, alice, receive, send, slice, write};
 use quincunx_engine::verbs::{Completion, Failure, RegionId, SendRequest, WorkId};
-use quincunx_roce::{
-    DropReason, INFINITE_RNR_RETRIES, PostError, QueuePairConfig, QueuePairTimer, receiver_not_ready_delay,
-};
+use quincunx_roce::{DropReason, INFINITE_RNR_RETRIES, PostError, QueuePairConfig, QueuePairTimer};
 use quincunx_units::Duration;
 use quincunx_wire::{NakCode, Operation, Position, Psn, Reth, Syndrome};
 
@@ -504,16 +502,4 @@ fn a_message_of_more_than_two_to_the_31_bytes_is_refused() {
     let length = (1 << 31) + 1;
     let refused = bench.qp.post_send(send(1, slice(RegionId(0), 0, length)), &bench.memory);
     assert_eq!(refused, Err(PostError::TooLong(length)));
-}
-
-#[test]
-fn receiver_not_ready_delays_are_those_of_the_architecture() {
-    let micros = |code| receiver_not_ready_delay(code).as_nanos() / 1_000;
-    assert_eq!([0, 1, 2, 3, 4, 5, 6, 7].map(micros), [655_360, 10, 20, 30, 40, 60, 80, 120]);
-    // From code 2 on, every second code doubles.
-    for code in 2..30 {
-        assert_eq!(micros(code + 2), 2 * micros(code), "code {}", code + 2);
-    }
-    assert_eq!(micros(31), 491_520);
-    assert_eq!(micros(32), micros(0));
 }

@@ -2,13 +2,14 @@
 //! smallest driver there is, for tests of protocols alone. `QUINCUNX_TRACE=1` prints every frame that arrives.
 #![allow(unreachable_pub, dead_code, reason = "each test file uses its part of it")]
 
+use quincunx_fabric::Mode;
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 
-use quincunx_collective::{Collective, DataType, Numbers, Payload, Rank, ReduceOp, Reduction};
+use quincunx_collective::{Collective, DataType, GroupId, Numbers, Payload, Rank, ReduceOp, Reduction};
 use quincunx_engine::verbs::Outcome;
 use quincunx_engine::{Engine, Frame, PortId, Sink};
-use quincunx_epic::{CommLib, CommLibConfig, EdgeConfig, GroupConfig, GroupId, Mode};
+use quincunx_epic::{CommLib, CommLibConfig, EdgeConfig, GroupConfig};
 use quincunx_nodes::{
     Host, HostCommand, HostEvent, HostGroup, HostTimer, NodeDrop, Programs, Switch, SwitchCommand,
     SwitchEvent, SwitchTimer,

@@ -2,10 +2,10 @@
 #![allow(unreachable_pub, dead_code, reason = "each test file uses its part of it")]
 
 use quincunx_collective::{Numbers, Rank};
-use quincunx_control::{GroupParameters, Mode, TreeContexts, tree_contexts};
+use quincunx_control::{GroupParameters, TreeContexts, tree_contexts};
 use quincunx_driver_net::{Node, NodeOptions, UdpOptions, UdpTransport};
 use quincunx_engine::{Engine, PortId};
-use quincunx_fabric::{IncTree, TreeEnd, TreeNodeId};
+use quincunx_fabric::{IncTree, Mode, TreeEnd, TreeNodeId};
 use quincunx_nodes::{Host, HostCommand, Programs, Switch, SwitchCommand, host_group, switch_group};
 use quincunx_runtime::RoceCodec;
 use quincunx_wire::{Endpoint, QpNumber, RoceHeader};

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 
-use quincunx_collective::Rank;
+use quincunx_collective::{GroupId, Rank};
 use quincunx_control::{
-    Design, GroupId, GroupParameters, HostDesign, Peer, RankContext, host_contexts, tree_contexts,
+    Design, GroupParameters, HostDesign, Peer, RankContext, host_contexts, tree_contexts,
 };
 use quincunx_driver_des::{Faults, LinkConfig, LinkIndex, NodeIndex, Observer, Simulation};
 use quincunx_engine::{Engine, PortId};

@@ -1,10 +1,9 @@
 //! A group of ranks in a simulation, and running collectives on it one after the other.
 
-use quincunx_collective::{Collective, Reduction};
+use quincunx_collective::{Collective, GroupId, Reduction};
 use quincunx_control::Design;
 use quincunx_driver_des::{Limits, NodeIndex, Observer, Simulation, Stopped};
 use quincunx_engine::verbs::Outcome;
-use quincunx_epic::GroupId;
 use quincunx_nodes::{HostCommand, HostEvent, Station, StationCommand, StationEvent};
 use quincunx_units::{ByteCount, Duration, Instant};
 
