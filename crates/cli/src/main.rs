@@ -7,6 +7,8 @@ mod nodes;
 mod perf;
 mod progress;
 mod report;
+mod reproduce;
+mod sim;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
@@ -23,6 +25,8 @@ const EXAMPLES: &str = "Examples:
   quincunx demo                                  all primitives, all modes, on this machine
   quincunx perf all_reduce --design epic-3,ring --sizes 4KiB:16MiB:4
   quincunx perf all_reduce --link netns --rate 500Mbit/s --design epic-3    (as root)
+  quincunx sim all_reduce --fabric epic-star8 --design epic-3,ring --size 4KiB:16MiB:4
+  quincunx reproduce epic/table25                published figures and ours
   quincunx manager --listen 10.0.0.9:4790        then, on other machines:
   quincunx switch --name leaf1 --address 10.0.0.1 --manager 10.0.0.9:4790";
 
@@ -32,6 +36,10 @@ enum Command {
     Demo(demo::Demo),
     /// Measure a collective over real processes, in the columns of nccl-tests
     Perf(Box<perf::Perf>),
+    /// Simulate a collective on a fabric, with the engines that run on real sockets
+    Sim(Box<sim::Sim>),
+    /// Hold the papers' published figures against ours
+    Reproduce(reproduce::Reproduce),
     /// Draw one offline HTML page from the JSON files in a folder
     Report(report::Report),
     /// Serve the control plane: who is there, which groups are where
@@ -62,6 +70,8 @@ fn main() -> ExitCode {
     let done = match Cli::parse().command {
         Command::Demo(demo) => demo.run(),
         Command::Perf(perf) => perf.run(),
+        Command::Sim(sim) => sim.run(),
+        Command::Reproduce(reproduce) => reproduce.run(),
         Command::Report(report) => report.run(),
         Command::Manager(manager) => manager.run(),
         Command::Switch(switch) => switch.run(),

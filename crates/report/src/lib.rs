@@ -3,10 +3,12 @@
 //!
 //! [`write`] reads every `*.json` of a folder and writes `report.html` there.
 
+mod columns;
 mod page;
 mod plot;
 mod rows;
 
+pub use columns::Columns;
 pub use page::write;
 
 /// Why there is no report.

@@ -32,6 +32,9 @@ pub struct PacketFabric {
     /// How groups are set up.
     #[serde(default)]
     pub group: GroupSetup,
+    /// How collectives among hosts alone are cut.
+    #[serde(default)]
+    pub hosts: HostPieces,
     /// Loss on links of hosts.
     pub loss: Option<Loss>,
     /// How runs are measured.
@@ -98,6 +101,19 @@ impl Default for GroupSetup {
             reproducible: false,
         }
     }
+}
+
+/// How collectives among hosts alone (ring, tree, direct) are cut. What is not said is as on real networks.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct HostPieces {
+    /// The longest message.
+    #[serde(deserialize_with = "text::maybe::deserialize")]
+    pub chunk: Option<ByteCount>,
+    /// Messages that may be on their way to a peer.
+    pub window: Option<u16>,
+    /// A step begins when what the one before sent is acknowledged, not as soon as its data is there.
+    pub lockstep: bool,
 }
 
 /// Frames that are lost, on the links of the first hosts, both ways.
@@ -233,6 +249,27 @@ impl Fabric {
         Self::read(document)
     }
 
+    /// The text of a preset, to start a file from.
+    ///
+    /// # Errors
+    /// If there is no preset of that name.
+    pub fn preset(name: &str) -> Result<&'static str, ScenarioError> {
+        let file = PRESETS.get_file(format!("{name}.toml")).and_then(include_dir::File::contents_utf8);
+        file.ok_or_else(|| ScenarioError::Unknown {
+            what: "a preset",
+            known: Self::presets().join(", "),
+            found: name.into(),
+        })
+    }
+
+    /// Ranks on it.
+    pub fn ranks(&self) -> u16 {
+        match self {
+            Self::Packet(fabric) => fabric.ranks(),
+            Self::Memory(fabric) => fabric.accelerators,
+        }
+    }
+
     /// The names of all presets.
     pub fn presets() -> Vec<String> {
         let stem =
@@ -247,8 +284,8 @@ impl Fabric {
     /// # Errors
     /// If there is none, or it is no TOML.
     pub fn document(name: &str) -> Result<Document, ScenarioError> {
-        if let Some(file) = PRESETS.get_file(format!("{name}.toml")) {
-            return Document::parse(name, file.contents_utf8().unwrap_or_default());
+        if let Ok(text) = Self::preset(name) {
+            return Document::parse(name, text);
         }
         if name.parse::<TopologyName>().is_ok() {
             let mut document = Self::document("epic-star8")?;
@@ -325,6 +362,14 @@ impl Fabric {
                         "there is no path otherwise",
                     );
                 }
+                let (flit, payload) = (fabric.link.flit.bytes(), fabric.link.payload.bytes());
+                if flit == 0 || payload == 0 || !payload.is_multiple_of(flit) {
+                    return refuse(
+                        "`link.payload` of whole flits",
+                        format!("{} with flits of {}", fabric.link.payload, fabric.link.flit),
+                        "make it a multiple of `link.flit`",
+                    );
+                }
                 if fabric.isa.waves == 0 || fabric.isa.wave < fabric.link.payload {
                     return refuse(
                         "`isa.waves` of one or more, each of one packet or more",
@@ -397,6 +442,7 @@ mod tests {
             ("epic-star8", "group.window=0", "group.window"),
             ("epic-star8", "kind=both", "kind"),
             ("scin-dgx8", "isa.wave=64", "isa.wave"),
+            ("scin-dgx8", "link.flit=24B", "link.flit"),
             ("scin-dgx8", "switches=0", "switches"),
             ("scin-dgx8", "topology=star-8", "topology"),
         ] {

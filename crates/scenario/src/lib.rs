@@ -14,6 +14,6 @@ pub use document::{Document, Override};
 pub use error::ScenarioError;
 pub use experiment::{Bound, Experiment, Point, Quantity, Series, Tolerance};
 pub use fabric::{
-    AcceleratorSetup, Fabric, GroupSetup, IsaSetup, Loss, Measure, MemoryFabric, MemoryLink, MemoryMeasure,
-    PacketFabric, PacketLink, TopologyName,
+    AcceleratorSetup, Fabric, GroupSetup, HostPieces, IsaSetup, Loss, Measure, MemoryFabric, MemoryLink,
+    MemoryMeasure, PacketFabric, PacketLink, TopologyName,
 };

@@ -2,6 +2,14 @@
 //!
 //! [`packet_fabric`] has hosts and Ethernet switches: EPIC, and the collectives among hosts that it is compared with.
 //! [`memory_fabric`] has accelerators around switches: SCIN, NVLS, and the software ring that both are compared with.
+//! [`measure`] runs a scenario, as files and the command line write it, on either; [`reproduce`] holds published figures
+//! against it.
 
 pub mod memory_fabric;
 pub mod packet_fabric;
+mod reproduce;
+mod scenario;
+
+pub use packet_fabric::{Contents, Progress};
+pub use reproduce::{ReproduceError, Reproduced, Verdict, reproduce, runs_of};
+pub use scenario::{MeasureError, Measurement, Request, measure};

@@ -1,0 +1,194 @@
+//! `quincunx sim`.
+
+use clap::Args;
+use quincunx_collective::{Collective, DataType, Rank, ReduceOp, Reduction};
+use quincunx_report::Columns;
+use quincunx_scenario::{Fabric, Override};
+use quincunx_sim::{Contents, Measurement, Request, measure};
+use quincunx_units::{ByteCount, Instant, SizeRange};
+use serde_json::{Value, json};
+
+use crate::Failure;
+use crate::progress::bar;
+
+/// Vectors up to this size hold numbers, and results are checked; longer ones are lengths alone.
+const CHECKED: ByteCount = ByteCount::new(1 << 20);
+
+/// `quincunx sim`.
+#[derive(Args)]
+#[command(after_help = "Examples:
+  quincunx sim all_reduce --fabric epic-star8 --design epic-3,ring --size 4KiB:16MiB:4
+  quincunx sim all_reduce --fabric tree-3-2 --design epic-2 --size 1MiB --set link.rate=200Gbit/s --loss 5%@3
+  quincunx sim all_reduce --fabric scin-dgx8 --design scin --size 16MiB --set isa.waves=4
+  quincunx sim all_reduce --fabric my-cluster.toml --design epic-3 --size 64MiB --json
+
+Fabrics are presets, shapes (star-N, tree-X-Y, ring-N) or TOML files; `quincunx sim --show epic-star8` prints one to start from.
+Vectors of up to 1 MiB hold numbers, and every result is checked; of longer ones only the lengths travel.")]
+pub(crate) struct Sim {
+    /// all_reduce, reduce, broadcast, barrier, reduce_scatter or all_gather
+    #[arg(required_unless_present = "show")]
+    collective: Option<Collective>,
+    /// A preset, a shape or a file
+    #[arg(long, default_value = "epic-star8")]
+    fabric: String,
+    /// epic-1, epic-2, epic-3, ring, tree, direct on packets; scin, ring on memory; several with commas
+    #[arg(long, value_delimiter = ',', default_value = "epic-3")]
+    design: Vec<String>,
+    /// One size, or first:last:factor
+    #[arg(long, default_value = "1MiB")]
+    size: SizeRange,
+    /// f32, f16, bf16 or i32
+    #[arg(long, default_value = "f32")]
+    dtype: DataType,
+    /// sum, min or max
+    #[arg(long, default_value = "sum")]
+    op: ReduceOp,
+    /// The root of reduce and broadcast
+    #[arg(long, default_value_t = 0)]
+    root: u16,
+    /// Set a key of the fabric: link.rate=200Gbit/s
+    #[arg(long, value_name = "KEY=VALUE")]
+    set: Vec<Override>,
+    /// Lose frames on the links of the first hosts: 5%, or 5%@3 for three of them
+    #[arg(long, value_name = "RATE[@LINKS]")]
+    loss: Option<String>,
+    /// Decides all that chance decides: the same seed, the same run
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Print one JSON object instead of a table
+    #[arg(long)]
+    json: bool,
+    /// Print the keys of a fabric as TOML, and simulate nothing
+    #[arg(long, value_name = "FABRIC")]
+    show: Option<String>,
+}
+
+impl Sim {
+    pub(crate) fn run(self) -> Result<(), Failure> {
+        if let Some(name) = &self.show {
+            print!("{}", Fabric::preset(name).map_err(Failure::input)?);
+            return Ok(());
+        }
+        let Some(collective) = self.collective else {
+            return Err(Failure::Input(
+                "expected a collective, found none; name one, such as all_reduce".into(),
+            ));
+        };
+        let fabric = Fabric::find(&self.fabric, &self.changes()?).map_err(Failure::input)?;
+        if self.root >= fabric.ranks() {
+            return Err(Failure::Input(format!(
+                "expected a root below {}, found {}; name a rank with --root",
+                fabric.ranks(),
+                self.root
+            )));
+        }
+        let collective = collective.with_root(Rank(self.root));
+        let sizes: Vec<ByteCount> = match collective {
+            Collective::Barrier => vec![ByteCount::new(0)],
+            _ => self.size.sizes().collect(),
+        };
+        let cases: Vec<_> =
+            self.design.iter().flat_map(|design| sizes.iter().map(move |&size| (design, size))).collect();
+        let progress = bar(cases.len());
+        if !self.json {
+            progress.suspend(|| println!("{}", Columns::header()));
+        }
+        let mut rows: Vec<Value> = Vec::new();
+        let mut wrong = 0;
+        for (design, size) in cases {
+            progress.set_message(format!("{design} {size}"));
+            let request = Request {
+                fabric: fabric.clone(),
+                design: design.clone(),
+                collective,
+                reduction: Reduction { op: self.op, data_type: self.dtype },
+                size,
+                contents: if size <= CHECKED { Contents::Numbers } else { Contents::LengthOnly },
+                seed: self.seed,
+            };
+            let measured = measure(&request, &mut |at| {
+                let time = at.now.since(Instant::ZERO).as_micros_f64();
+                progress.set_message(format!("{design} {size}: at {time:.1} us, {} steps", at.steps));
+            });
+            let measured = measured.map_err(|error| {
+                progress.finish_and_clear();
+                Failure::input(error)
+            })?;
+            wrong += measured.wrong.unwrap_or(0);
+            let (row, line) = show(&request, &measured);
+            if !self.json {
+                progress.suspend(|| println!("{line}"));
+            }
+            rows.push(row);
+            progress.inc(1);
+        }
+        progress.finish_and_clear();
+        if self.json {
+            println!("{}", json!({ "schema": 1, "command": "sim", "rows": rows }));
+        }
+        if wrong > 0 {
+            let seed = self.seed;
+            return Err(Failure::Wrong(format!(
+                "expected right results, found {wrong} wrong elements; replay with the same arguments and --seed {seed}"
+            )));
+        }
+        Ok(())
+    }
+
+    /// What is to be set: `--loss` is short for two keys.
+    fn changes(&self) -> Result<Vec<Override>, Failure> {
+        let mut changes = self.set.clone();
+        if let Some(loss) = &self.loss {
+            let (rate, links) = loss.split_once('@').unwrap_or((loss, "1"));
+            for (key, value) in [("loss.probability", rate), ("loss.links", links)] {
+                changes.push(format!("{key}={value}").parse().map_err(Failure::input)?);
+            }
+        }
+        Ok(changes)
+    }
+}
+
+/// A measurement as JSON and as a line of the table.
+fn show(request: &Request, measured: &Measurement) -> (Value, String) {
+    let Request { collective, reduction, .. } = *request;
+    let (data_type, op) = (reduction.data_type.to_string(), reduction.op.to_string());
+    let rates = measured.bandwidths;
+    let columns = Columns {
+        design: &request.design,
+        collective: collective.name(),
+        size: measured.size.bytes(),
+        count: measured.size.bytes() / reduction.data_type.size() as u64,
+        data_type: &data_type,
+        redop: if collective.reduces() { &op } else { "none" },
+        root: collective.root().map_or(-1, |root| i32::from(root.0)),
+        time: measured.time.as_micros_f64(),
+        algbw: rates.algorithm,
+        busbw: rates.bus,
+        netbw: rates.network,
+        wrong: measured.wrong,
+    };
+    let links: Vec<Value> = measured
+        .links
+        .iter()
+        .map(|(name, utilisation)| json!({ "name": name, "utilisation": utilisation }))
+        .collect();
+    let row = json!({
+        "design": columns.design,
+        "collective": columns.collective,
+        "size": columns.size,
+        "count": columns.count,
+        "type": columns.data_type,
+        "redop": columns.redop,
+        "root": columns.root,
+        "time_us": columns.time,
+        "algbw_GBps": columns.algbw,
+        "busbw_GBps": columns.busbw,
+        "netbw_GBps": columns.netbw,
+        "wrong": columns.wrong,
+        "switch_buffer_bytes": measured.switch_buffer.map(ByteCount::bytes),
+        "frames": measured.frames,
+        "steps": measured.steps,
+        "links": links,
+    });
+    (row, columns.to_string())
+}

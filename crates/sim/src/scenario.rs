@@ -1,0 +1,226 @@
+//! From a scenario, as files and the command line write it, to a measurement: any design on any fabric.
+
+use crate::memory_fabric::{self, IsaSetup, MemoryFabric, RunError};
+use crate::packet_fabric::{
+    self, Case, Composition, Contents, Counted, Data, Framing, HostPieces, LossyLinks, Progress, Setup,
+    SimulationError,
+};
+use quincunx_collective::{Bandwidths, Collective, LengthOnly, Numbers, Rank, Reduction};
+use quincunx_control::Retry;
+use quincunx_driver_des::LinkConfig;
+use quincunx_engine::shared_memory::{InPlaceRequest, Span};
+use quincunx_fabric::LinkProperties;
+use quincunx_ring::Pace;
+use quincunx_scenario::{self as scenario, TopologyName};
+use quincunx_scin::ComputeLatency;
+use quincunx_units::{BitRate, ByteCount, Duration};
+use quincunx_wire::flit::FlitFormat;
+
+/// Virtual time that a collective may take.
+const LIMIT: Duration = Duration::from_secs(10);
+
+/// One collective to simulate.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Request {
+    /// Where.
+    pub fabric: scenario::Fabric,
+    /// How: a design that the fabric allows.
+    pub design: String,
+    /// Which.
+    pub collective: Collective,
+    /// How elements combine, and what an element is.
+    pub reduction: Reduction,
+    /// Bytes as nccl-tests count them.
+    pub size: ByteCount,
+    /// What memory holds.
+    pub contents: Contents,
+    /// Decides all that chance decides.
+    pub seed: u64,
+}
+
+/// What a simulation has measured, on either kind of fabric.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Measurement {
+    /// Bytes; none for a Barrier.
+    pub size: ByteCount,
+    /// How long it took.
+    pub time: Duration,
+    /// Rates over that time.
+    pub bandwidths: Bandwidths,
+    /// Wrong elements over all ranks; none if memory held no numbers.
+    pub wrong: Option<u64>,
+    /// Payload and degree buffers of the switch with most of them; none where switches keep wave tables.
+    pub switch_buffer: Option<ByteCount>,
+    /// Steps of the simulation.
+    pub steps: u64,
+    /// Frames or packets on all links.
+    pub frames: u64,
+    /// Directions of links by name, with the share of the time that they were busy.
+    pub links: Vec<(String, f64)>,
+    /// The most payload that an accelerator's links can carry, where requests and responses share them with data.
+    pub payload_bound: Option<BitRate>,
+}
+
+/// Why there is no measurement.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum MeasureError {
+    /// The packet simulation's reason.
+    #[error(transparent)]
+    Packet(#[from] SimulationError),
+    /// The memory simulation's reason.
+    #[error(transparent)]
+    Memory(#[from] RunError),
+    /// The fabric has no such design.
+    #[error("expected a design for this kind of fabric ({known}), found \"{found}\"")]
+    Design {
+        /// What there is.
+        known: &'static str,
+        /// The name as given.
+        found: String,
+    },
+}
+
+/// Simulates `request`, telling how far it has come from time to time.
+///
+/// # Errors
+/// If the design does not exist or does not run on the fabric, or the collective does not end.
+pub fn measure(request: &Request, progress: &mut dyn FnMut(Progress)) -> Result<Measurement, MeasureError> {
+    match (&request.fabric, request.contents) {
+        (scenario::Fabric::Packet(fabric), _) => packet(fabric, request, progress),
+        (scenario::Fabric::Memory(fabric), Contents::LengthOnly) => memory::<LengthOnly>(fabric, request),
+        (scenario::Fabric::Memory(fabric), Contents::Numbers) => memory::<Numbers>(fabric, request),
+    }
+}
+
+fn packet(
+    fabric: &scenario::PacketFabric,
+    request: &Request,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<Measurement, MeasureError> {
+    let known = "epic-1, epic-2, epic-3, ring, tree, direct";
+    let design =
+        request.design.parse().map_err(|_| MeasureError::Design { known, found: request.design.clone() })?;
+    let Request { collective, reduction, size, contents, seed, .. } = *request;
+    let case = Case { design, collective, reduction, size, contents, seed };
+    let row = packet_fabric::simulate_with_progress(&Setup::from(fabric), &case, progress)?;
+    let links = row.links.iter().map(|link| (format!("{} > {}", link.from, link.to), link.utilisation));
+    Ok(Measurement {
+        size: row.size,
+        time: row.time,
+        bandwidths: row.bandwidths,
+        wrong: row.wrong,
+        switch_buffer: Some(row.switch_buffer),
+        steps: row.steps,
+        frames: row.frames,
+        links: links.collect(),
+        payload_bound: None,
+    })
+}
+
+fn memory<P: Data>(fabric: &scenario::MemoryFabric, request: &Request) -> Result<Measurement, MeasureError> {
+    let design = match request.design.as_str() {
+        "scin" => memory_fabric::Design::Scin,
+        "nvls" => memory_fabric::Design::Nvls,
+        "ring" => memory_fabric::Design::Ring,
+        found => return Err(MeasureError::Design { known: "scin, nvls, ring", found: found.into() }),
+    };
+    let Request { collective, reduction, size, .. } = *request;
+    let setup = MemoryFabric::from(fabric);
+    let ranks = setup.accelerators;
+    let length = size.as_usize();
+    let input = || (0..ranks).map(|rank| P::input(Rank(rank), length, reduction.data_type)).collect();
+    let span = Span { offset: 0, length };
+    let outcome =
+        memory_fabric::run(&setup, design, InPlaceRequest { collective, reduction, span }, input())?;
+    let time = match outcome.unsynchronized {
+        Some(time) if !fabric.measure.synchronised => time,
+        _ => outcome.time,
+    };
+    Ok(Measurement {
+        size,
+        time,
+        bandwidths: collective.bandwidths(ranks, size, outcome.busiest_link, time),
+        wrong: P::wrong(collective, reduction, &input(), &outcome.memories),
+        switch_buffer: None,
+        steps: outcome.steps,
+        frames: outcome.packets,
+        links: Vec::new(),
+        payload_bound: Some(setup.payload_bound()),
+    })
+}
+
+impl From<&scenario::PacketFabric> for Setup {
+    fn from(fabric: &scenario::PacketFabric) -> Self {
+        let (group, measure) = (&fabric.group, fabric.measure);
+        let (loss, default) = (fabric.loss.as_ref(), HostPieces::default());
+        Self {
+            fabric: match &fabric.topology {
+                TopologyName::Tree(shape) => packet_fabric::Fabric::Tree(shape.clone()),
+                TopologyName::Ring(ranks) => packet_fabric::Fabric::Ring(*ranks),
+            },
+            link: LinkProperties { rate: fabric.link.rate, latency: fabric.link.latency },
+            framing: fabric.link.framing.map_or(Framing::Ethernet, Framing::Fixed),
+            mtu: group.mtu,
+            message: group.message,
+            window: group.window,
+            acknowledge_every: group.acknowledge_every,
+            retry: Retry { timeout: group.retry_timeout, count: group.retry_count },
+            reproducible: group.reproducible,
+            hosts: HostPieces {
+                chunk: fabric.hosts.chunk.unwrap_or(default.chunk),
+                window: fabric.hosts.window.unwrap_or(default.window),
+                pace: if fabric.hosts.lockstep { Pace::Lockstep } else { default.pace },
+            },
+            composition: if measure.stepwise { Composition::Stepwise } else { Composition::Pipelined },
+            counted: if measure.receivers_only { Counted::Receivers } else { Counted::AllRanks },
+            lossy: loss.map(|loss| LossyLinks { links: loss.links, loss: loss.probability }),
+            limit: LIMIT,
+        }
+    }
+}
+
+impl From<&scenario::MemoryFabric> for MemoryFabric {
+    fn from(fabric: &scenario::MemoryFabric) -> Self {
+        let (link, isa) = (&fabric.link, &fabric.isa);
+        Self {
+            accelerators: fabric.accelerators,
+            switches: fabric.switches,
+            link: LinkConfig { rate: link.rate, latency: link.latency },
+            format: FlitFormat {
+                flit: link.flit.as_usize(),
+                header_flits: 1,
+                max_payload: link.payload.as_usize(),
+            },
+            response_latency: fabric.accelerator.response_latency,
+            scatter: None,
+            isa: IsaSetup {
+                waves: isa.waves,
+                wave: isa.wave,
+                latency: ComputeLatency { regular: isa.compute_latency, quantized: isa.quantized_latency },
+            },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_preset_of_a_paper_is_what_its_tables_were_calibrated_with() {
+        let Ok(scenario::Fabric::Packet(fabric)) = scenario::Fabric::find("epic-star8", &[]) else {
+            panic!("a packet fabric")
+        };
+        assert_eq!(Setup::from(&fabric), Setup::epic_star8());
+        for (name, setup) in [
+            ("scin-dgx8", MemoryFabric::dgx8()),
+            ("scin-dgx16", MemoryFabric::dgx16()),
+            ("scin-fpga", MemoryFabric::prototype()),
+        ] {
+            let Ok(scenario::Fabric::Memory(fabric)) = scenario::Fabric::find(name, &[]) else {
+                panic!("a memory fabric")
+            };
+            assert_eq!(MemoryFabric::from(&fabric), setup, "{name}");
+        }
+    }
+}
