@@ -110,9 +110,14 @@ impl Rank {
             {
                 match outcome {
                     Outcome::Done if of == group => return Ok(Finished { input, output }),
+                    // A group that was removed under its collective, after an error that the application has seen.
+                    _ if of != group && !self.groups.contains_key(&of) => {}
                     Outcome::Done => {}
                     Outcome::Failed { qp, failure } => {
-                        return Err(self.peer_failed(of, usize::from(qp.0), failure));
+                        let error = self.peer_failed(of, usize::from(qp.0), failure);
+                        if of == group {
+                            return Err(error);
+                        }
                     }
                 }
             }
@@ -123,7 +128,7 @@ impl Rank {
                 self.take_instructions()?;
                 self.check(group)?;
                 if now >= end {
-                    let _ = self.node.command(HostCommand::Remove(group));
+                    self.forget(group);
                     return Err(RuntimeError::TimedOut { what: format!("the end of {collective}"), limit });
                 }
             }
@@ -148,7 +153,7 @@ impl Rank {
         }
     }
 
-    /// A queue pair gave up: the manager hears of it, and tells everybody.
+    /// A queue pair gave up: the manager hears of it, and tells everybody. Whoever asks for the group later is told, too.
     fn peer_failed(
         &mut self,
         group: GroupId,
@@ -159,6 +164,7 @@ impl Rank {
         let peer = peer.unwrap_or_else(|| "the peer".into());
         let failure = format!("{failure:?}");
         let reason = format!("the queue pair to {peer} failed: {failure}");
+        self.failed.insert(group, (peer.clone(), format!("its queue pair failed ({failure})")));
         self.attachment.report(group, Report::DataPlaneFailed { reason });
         RuntimeError::PeerFailed { peer, failure }
     }
