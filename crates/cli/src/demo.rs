@@ -3,11 +3,11 @@
 use clap::Args;
 use quincunx_collective::Collective;
 use quincunx_fabric::TreeShape;
-use quincunx_perf::launch::{Fabric, LinkKind, NodeArguments};
-use quincunx_perf::{Case, Plan, Row, Setup, run, table_header};
+use quincunx_perf::launch::{ChildArguments, Fabric, LinkKind};
+use quincunx_perf::{Case, Plan, Setup};
 
 use crate::Failure;
-use crate::progress::bar;
+use crate::progress::run_with_bar;
 
 /// Three switches, eight ranks.
 const TREE: &str = "tree-2x4";
@@ -47,25 +47,13 @@ impl Demo {
         );
         println!("Every result is compared with the reference, to the bit.\n");
         let program = std::env::current_exe().map_err(Failure::input)?;
-        let mut fabric = Fabric::new(&shape, LinkKind::Udp, &program, NodeArguments::default(), None)
+        let mut fabric = Fabric::start(&shape, LinkKind::Udp, &program, ChildArguments::default(), None)
             .map_err(Failure::input)?;
-        fabric.start_manager(&[]).map_err(Failure::input)?;
-        fabric.start_switches().map_err(Failure::input)?;
-        let progress = bar(plan.cases.len());
-        progress.suspend(|| println!("{}", table_header()));
-        let mut rows: Vec<Row> = Vec::new();
-        let done = run(&mut fabric, &plan, |row| {
-            progress.suspend(|| println!("{row}"));
-            rows.push(row);
-            progress.inc(1);
-        });
-        progress.finish_and_clear();
-        done.map_err(Failure::input)?;
-        let wrong: u64 = rows.iter().map(|row| row.wrong).sum();
+        let wrong = run_with_bar(&mut fabric, &plan, None).map_err(Failure::input)?;
         if wrong > 0 {
             return Err(Failure::Wrong(format!("expected right results, found {wrong} wrong elements")));
         }
-        println!("\n{} of {} runs right at every rank.", rows.len(), plan.cases.len());
+        println!("\n{0} of {0} runs right at every rank.", plan.cases.len());
         Ok(())
     }
 }

@@ -4,15 +4,15 @@ use clap::{Args, ValueEnum};
 use quincunx_collective::{Collective, DataType, ReduceOp};
 use quincunx_control::Design;
 use quincunx_fabric::TreeShape;
-use quincunx_perf::launch::{Fabric, LinkKind, NodeArguments};
-use quincunx_perf::{Case, Plan, Row, Setup, run, table_header};
+use quincunx_perf::launch::{ChildArguments, Fabric, LinkKind};
+use quincunx_perf::{Case, Plan, Setup};
 use quincunx_units::{BitRate, Duration, SizeRange};
 use serde_json::json;
 use std::path::PathBuf;
 
 use crate::Failure;
 use crate::nodes::Tuning;
-use crate::progress::bar;
+use crate::progress::run_with_bar;
 
 /// Loopback carries datagrams of any size: it is not the link that limits a payload there.
 const LOOPBACK_MTU: u16 = u16::MAX;
@@ -121,35 +121,18 @@ impl Perf {
             })?;
         }
         let program = std::env::current_exe().map_err(Failure::input)?;
-        let arguments = NodeArguments(self.tuning.arguments());
+        let arguments = ChildArguments {
+            manager: vec!["--retry-timeout".into(), self.retry_timeout.to_string()],
+            nodes: self.tuning.arguments(),
+        };
         let mut fabric =
-            Fabric::new(&shape, kind, &program, arguments, self.pcap.clone()).map_err(Failure::input)?;
-        fabric
-            .start_manager(&["--retry-timeout".into(), self.retry_timeout.to_string()])
-            .map_err(Failure::input)?;
-        fabric.start_switches().map_err(Failure::input)?;
-
-        let progress = bar(plan.cases.len());
-        if !self.json {
-            progress.suspend(|| println!("{}", table_header()));
-        }
-        let mut rows: Vec<Row> = Vec::new();
-        let done = run(&mut fabric, &plan, |row| {
-            if !self.json {
-                progress.suspend(|| println!("{row}"));
-            }
-            rows.push(row);
-            let next = plan.cases.get(rows.len()).map(|case| format!("{} {} B", case.design, case.bytes));
-            progress.set_message(next.unwrap_or_default());
-            progress.inc(1);
-        });
-        progress.finish_and_clear();
+            Fabric::start(&shape, kind, &program, arguments, self.pcap.clone()).map_err(Failure::input)?;
+        let mut rows = Vec::new();
+        let done = run_with_bar(&mut fabric, &plan, self.json.then_some(&mut rows));
         if self.json {
-            let rows: Vec<_> = rows.iter().map(|row| json!(row)).collect();
             println!("{}", json!({ "schema": 1, "command": "perf", "rows": rows }));
         }
-        done.map_err(Failure::input)?;
-        let wrong: u64 = rows.iter().map(|row| row.wrong).sum();
+        let wrong = done.map_err(Failure::input)?;
         if wrong > 0 {
             let seed = self.tuning.seed;
             return Err(Failure::Wrong(format!(

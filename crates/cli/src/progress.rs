@@ -1,10 +1,37 @@
 //! What a person at a terminal sees beside the results: a progress bar, and errors in colour.
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use quincunx_perf::launch::Fabric;
+use quincunx_perf::{PerfError, Plan, Row, run, table_header};
 use std::io::{IsTerminal, stderr};
 
+/// Runs a plan with a bar over its cases, and prints a table row by row as its results come, or hands the rows to `instead`.
+/// Returns how many elements were wrong.
+pub(crate) fn run_with_bar(
+    fabric: &mut Fabric,
+    plan: &Plan,
+    mut instead: Option<&mut Vec<Row>>,
+) -> Result<u64, PerfError> {
+    let bar = bar(plan.cases.len());
+    if instead.is_none() {
+        bar.suspend(|| println!("{}", table_header()));
+    }
+    let mut cases = plan.cases.iter().skip(1);
+    let done = run(fabric, plan, |row| {
+        match &mut instead {
+            Some(rows) => rows.push(row),
+            None => bar.suspend(|| println!("{row}")),
+        }
+        let next = cases.next().map(|case| format!("{} {} {} B", case.design, case.collective, case.bytes));
+        bar.set_message(next.unwrap_or_default());
+        bar.inc(1);
+    });
+    bar.finish_and_clear();
+    done
+}
+
 /// A bar over `steps` steps on standard error; nothing when that is no terminal.
-pub(crate) fn bar(steps: usize) -> ProgressBar {
+fn bar(steps: usize) -> ProgressBar {
     let bar = ProgressBar::with_draw_target(Some(steps as u64), ProgressDrawTarget::stderr());
     let style = ProgressStyle::with_template("{bar:32} {pos}/{len}  {msg}").expect("the template is right");
     bar.with_style(style)

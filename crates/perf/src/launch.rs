@@ -65,15 +65,20 @@ enum Ground {
     Namespaces(netns::Fabric),
 }
 
-/// Options that go to every switch and rank process as they are.
+/// Options that go to the processes as they are.
 #[derive(Clone, Debug, Default)]
-pub struct NodeArguments(pub Vec<String>);
+pub struct ChildArguments {
+    /// To the manager.
+    pub manager: Vec<String>,
+    /// To every switch and rank.
+    pub nodes: Vec<String>,
+}
 
 /// The processes of a run. They end with the thread that starts them, too: keep it.
 pub struct Fabric {
     ground: Ground,
     program: PathBuf,
-    arguments: NodeArguments,
+    arguments: ChildArguments,
     captures: Option<PathBuf>,
     manager: Option<SocketAddr>,
     children: Vec<(String, Child)>,
@@ -82,16 +87,16 @@ pub struct Fabric {
 }
 
 impl Fabric {
-    /// Lays out a fabric for the switches and ranks of `shape`. `program` is the `quincunx` binary; with `captures` every
-    /// node writes its frames to a file of its name in that folder.
+    /// Lays out a fabric for the switches and ranks of `shape`, and starts the manager and the switches. `program` is the
+    /// `quincunx` binary; with `captures` every node writes its frames to a file of its name in that folder.
     ///
     /// # Errors
-    /// If namespaces are asked for and cannot be had.
-    pub fn new(
+    /// If namespaces are asked for and cannot be had, or a process does not start.
+    pub fn start(
         shape: &TreeShape,
         kind: LinkKind,
         program: &Path,
-        arguments: NodeArguments,
+        arguments: ChildArguments,
         captures: Option<PathBuf>,
     ) -> Result<Self, LaunchError> {
         let (parents, hosts) = layout(shape);
@@ -107,16 +112,12 @@ impl Fabric {
             }
         };
         let program = program.to_path_buf();
-        Ok(Self {
-            ground,
-            program,
-            arguments,
-            captures,
-            manager: None,
-            children: Vec::new(),
-            switches,
-            ranks,
-        })
+        let children = Vec::new();
+        let mut fabric =
+            Self { ground, program, arguments, captures, manager: None, children, switches, ranks };
+        fabric.start_manager()?;
+        fabric.start_switches()?;
+        Ok(fabric)
     }
 
     /// The namespaces, if there are any: other programs can be run in them.
@@ -127,18 +128,16 @@ impl Fabric {
         }
     }
 
-    /// Starts the manager, with `arguments`, and waits until it listens.
-    ///
-    /// # Errors
-    /// If it does not.
-    pub fn start_manager(&mut self, arguments: &[String]) -> Result<(), LaunchError> {
+    /// Starts the manager, and waits until it listens.
+    fn start_manager(&mut self) -> Result<(), LaunchError> {
         let place = Place::Switch(0);
         let listen = match self.ground {
             Ground::Loopback { .. } => SocketAddrV4::new(self.address(Place::Host(253)), 0),
             Ground::Namespaces(_) => SocketAddrV4::new(self.address(place), MANAGER_PORT),
         };
         let mut command = self.command(place);
-        command.args(["manager", "--listen", &listen.to_string()]).args(arguments).stdout(Stdio::piped());
+        command.args(["manager", "--listen", &listen.to_string()]).args(&self.arguments.manager);
+        command.stdout(Stdio::piped());
         let mut child = spawn("the manager", &mut command)?;
         let mut line = String::new();
         if let Some(stdout) = child.stdout.take() {
@@ -151,11 +150,7 @@ impl Fabric {
         Ok(())
     }
 
-    /// Starts all switches.
-    ///
-    /// # Errors
-    /// If a process does not start.
-    pub fn start_switches(&mut self) -> Result<(), LaunchError> {
+    fn start_switches(&mut self) -> Result<(), LaunchError> {
         for index in 0..self.switches {
             let name = format!("switch{index}");
             let place = Place::Switch(index);
@@ -232,7 +227,7 @@ impl Fabric {
         let mut command = self.command(place);
         let manager = self.manager.expect("the manager is started first");
         command.args([role, "--name", name, "--address", &self.address(place).to_string()]);
-        command.args(["--manager", &manager.to_string()]).args(&self.arguments.0);
+        command.args(["--manager", &manager.to_string()]).args(&self.arguments.nodes);
         if let Some(folder) = &self.captures {
             command.arg("--pcap").arg(folder.join(format!("{name}.pcapng")));
         }

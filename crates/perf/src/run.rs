@@ -29,11 +29,12 @@ pub enum PerfError {
     },
 }
 
-/// Runs `plan` on ranks that it starts in `fabric`; hands out each case's row as soon as all ranks have it.
+/// Runs `plan` on ranks that it starts in `fabric`; hands out each case's row as soon as all ranks have it. Returns how many
+/// elements were wrong, all rows together.
 ///
 /// # Errors
 /// If the ranks cannot be started or do not finish. Rows handed out before are good.
-pub fn run(fabric: &mut Fabric, plan: &Plan, mut each: impl FnMut(Row)) -> Result<(), PerfError> {
+pub fn run(fabric: &mut Fabric, plan: &Plan, mut each: impl FnMut(Row)) -> Result<u64, PerfError> {
     let json = serde_json::to_string(plan).expect("a plan is plain data");
     let outputs = fabric.start_ranks(&json)?;
     let ranks = outputs.len();
@@ -54,6 +55,7 @@ pub fn run(fabric: &mut Fabric, plan: &Plan, mut each: impl FnMut(Row)) -> Resul
         .collect();
     drop(lines);
     let mut measured: Vec<Vec<(usize, Measured)>> = vec![Vec::new(); plan.cases.len()];
+    let mut wrong = 0;
     for (rank, line) in all {
         let one: Measured =
             serde_json::from_str(&line).map_err(|_| PerfError::Measurement { found: line.clone() })?;
@@ -65,12 +67,14 @@ pub fn run(fabric: &mut Fabric, plan: &Plan, mut each: impl FnMut(Row)) -> Resul
         if measured[index].len() == ranks {
             measured[index].sort_by_key(|(rank, _)| *rank);
             let of_case: Vec<Measured> = measured[index].drain(..).map(|(_, one)| one).collect();
-            each(Row::new(case, plan.setup.ranks, &of_case));
+            let row = Row::new(case, plan.setup.ranks, &of_case);
+            wrong += row.wrong;
+            each(row);
         }
     }
     for reader in readers {
         let _ = reader.join();
     }
     let failed = fabric.wait_for_ranks();
-    if failed.is_empty() { Ok(()) } else { Err(PerfError::RanksFailed { ranks: failed.join(", ") }) }
+    if failed.is_empty() { Ok(wrong) } else { Err(PerfError::RanksFailed { ranks: failed.join(", ") }) }
 }

@@ -18,7 +18,7 @@ use peers::Peers;
 use quincunx_control::Design;
 use quincunx_driver_net::netns;
 use quincunx_fabric::TreeShape;
-use quincunx_perf::launch::{Fabric, LinkKind, NodeArguments};
+use quincunx_perf::launch::{ChildArguments, Fabric, LinkKind};
 use quincunx_perf::{Case, Plan, Setup};
 use quincunx_units::{BitRate, ByteCount};
 use serde_json::json;
@@ -166,9 +166,7 @@ impl Arguments {
     ) -> Result<Vec<Sample>, Box<dyn Error>> {
         let shape = TreeShape::for_ranks("star", link.ranks)?;
         let kind = LinkKind::Netns { rate: link.rate, mtu: link.mtu };
-        let mut fabric = Fabric::new(&shape, kind, program, NodeArguments::default(), None)?;
-        fabric.start_manager(&[])?;
-        fabric.start_switches()?;
+        let mut fabric = Fabric::start(&shape, kind, program, ChildArguments::default(), None)?;
         let mut samples = Vec::new();
         for round in 0..self.rounds {
             let mut order = contenders.to_vec();
