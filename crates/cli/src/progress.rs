@@ -31,7 +31,7 @@ pub(crate) fn run_with_bar(
 }
 
 /// A bar over `steps` steps on standard error; nothing when that is no terminal.
-fn bar(steps: usize) -> ProgressBar {
+pub(crate) fn bar(steps: usize) -> ProgressBar {
     let bar = ProgressBar::with_draw_target(Some(steps as u64), ProgressDrawTarget::stderr());
     let style = ProgressStyle::with_template("{bar:32} {pos}/{len}  {msg}").expect("the template is right");
     bar.with_style(style)
