@@ -36,7 +36,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "sim": BASE | {"engine", "nodes", "control", "scenario", "trace", "driver-des"} | PROTOCOLS,
     "control-grpc": BASE | {"control"},
     "runtime": MANAGED,
-    "perf": MANAGED | {"runtime"},
+    "perf": MANAGED | {"runtime", "report"},
     "report": set(),
     "cli": MANAGED | {"runtime", "perf", "scenario", "report", "sim"},
 }

@@ -2,7 +2,8 @@
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use quincunx_perf::launch::Fabric;
-use quincunx_perf::{PerfError, Plan, Row, run, table_header};
+use quincunx_perf::{PerfError, Plan, Row, run};
+use quincunx_report::Columns;
 use std::io::{IsTerminal, stderr};
 
 /// Runs a plan with a bar over its cases, and prints a table row by row as its results come, or hands the rows to `instead`.
@@ -14,7 +15,7 @@ pub(crate) fn run_with_bar(
 ) -> Result<u64, PerfError> {
     let bar = bar(plan.cases.len());
     if instead.is_none() {
-        bar.suspend(|| println!("{}", table_header()));
+        bar.suspend(|| println!("{}", Columns::header()));
     }
     let mut cases = plan.cases.iter().skip(1);
     let done = run(fabric, plan, |row| {

@@ -4,9 +4,12 @@ use clap::Args;
 use quincunx_collective::{Collective, DataType, Rank, ReduceOp, Reduction};
 use quincunx_report::Columns;
 use quincunx_scenario::{Fabric, Override};
-use quincunx_sim::{Contents, Measurement, Request, measure};
+use quincunx_sim::{Contents, Measurement, Out, Request, measure};
 use quincunx_units::{ByteCount, Instant, SizeRange};
 use serde_json::{Value, json};
+use std::fs::File;
+use std::io::BufWriter;
+use std::path::PathBuf;
 
 use crate::Failure;
 use crate::progress::bar;
@@ -19,6 +22,7 @@ const CHECKED: ByteCount = ByteCount::new(1 << 20);
 #[command(after_help = "Examples:
   quincunx sim all_reduce --fabric epic-star8 --design epic-3,ring --size 4KiB:16MiB:4
   quincunx sim all_reduce --fabric tree-3-2 --design epic-2 --size 1MiB --set link.rate=200Gbit/s --loss 5%@3
+  quincunx sim all_reduce --design epic-3 --size 64KiB --trace run.pftrace
   quincunx sim all_reduce --fabric scin-dgx8 --design scin --size 16MiB --set isa.waves=4
   quincunx sim all_reduce --fabric my-cluster.toml --design epic-3 --size 64MiB --json
 
@@ -55,6 +59,9 @@ pub(crate) struct Sim {
     /// Decides all that chance decides: the same seed, the same run
     #[arg(long, default_value_t = 1)]
     seed: u64,
+    /// Write every frame on every link to this file, for ui.perfetto.dev; one design and one size
+    #[arg(long, value_name = "FILE.pftrace")]
+    trace: Option<PathBuf>,
     /// Print one JSON object instead of a table
     #[arg(long)]
     json: bool,
@@ -89,6 +96,12 @@ impl Sim {
         };
         let cases: Vec<_> =
             self.design.iter().flat_map(|design| sizes.iter().map(move |&size| (design, size))).collect();
+        if self.trace.is_some() && cases.len() > 1 {
+            let found = cases.len();
+            return Err(Failure::Input(format!(
+                "expected one design and one size with --trace, found {found} runs; trace one at a time"
+            )));
+        }
         let progress = bar(cases.len());
         if !self.json {
             progress.suspend(|| println!("{}", Columns::header()));
@@ -106,7 +119,7 @@ impl Sim {
                 contents: if size <= CHECKED { Contents::Numbers } else { Contents::LengthOnly },
                 seed: self.seed,
             };
-            let measured = measure(&request, &mut |at| {
+            let measured = measure(&request, self.trace_file()?, &mut |at| {
                 let time = at.now.since(Instant::ZERO).as_micros_f64();
                 progress.set_message(format!("{design} {size}: at {time:.1} us, {} steps", at.steps));
             });
@@ -133,6 +146,17 @@ impl Sim {
             )));
         }
         Ok(())
+    }
+
+    fn trace_file(&self) -> Result<Option<Out>, Failure> {
+        let Some(path) = &self.trace else { return Ok(None) };
+        let file = File::create(path).map_err(|error| {
+            Failure::Input(format!(
+                "expected to write {}, found \"{error}\"; name another file",
+                path.display()
+            ))
+        })?;
+        Ok(Some(Box::new(BufWriter::new(file))))
     }
 
     /// What is to be set: `--loss` is short for two keys.

@@ -78,6 +78,20 @@ fn bad_input_is_refused_before_the_run_with_the_key() {
 }
 
 #[test]
+fn a_trace_is_written_for_one_run_and_refused_for_several() {
+    let file = std::env::temp_dir().join(format!("quincunx-{}.pftrace", std::process::id()));
+    let path = file.to_str().expect("a plain path");
+    let output = quincunx(&["sim", "broadcast", "--size", "64KiB", "--trace", path]);
+    let length = std::fs::metadata(&file).map(|metadata| metadata.len());
+    let _ = std::fs::remove_file(&file);
+    assert_eq!(output.status.code(), Some(0));
+    assert!(length.expect("the trace") > 1000);
+    let output = quincunx(&["sim", "broadcast", "--size", "4KiB:64KiB:4", "--trace", path]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(error(&output).contains("--trace"));
+}
+
+#[test]
 fn reproduce_says_what_is_published_and_what_is_ours() {
     let output = quincunx(&["reproduce", "epic/table30", "--json"]);
     assert_eq!(output.status.code(), Some(0));

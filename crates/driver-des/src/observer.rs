@@ -64,3 +64,42 @@ pub trait Observer<E: Engine> {
 }
 
 impl<E: Engine> Observer<E> for () {}
+
+/// Somebody, or nobody.
+impl<E: Engine, O: Observer<E>> Observer<E> for Option<O> {
+    fn departed(&mut self, departure: &Departure, frame: Frame<'_, E::Header, E::Payload>) {
+        if let Some(observer) = self {
+            observer.departed(departure, frame);
+        }
+    }
+
+    fn arrived(
+        &mut self,
+        at: Instant,
+        node: NodeIndex,
+        port: PortId,
+        frame: Frame<'_, E::Header, E::Payload>,
+    ) {
+        if let Some(observer) = self {
+            observer.arrived(at, node, port, frame);
+        }
+    }
+
+    fn dropped(&mut self, at: Instant, node: NodeIndex, port: PortId, reason: E::DropReason) {
+        if let Some(observer) = self {
+            observer.dropped(at, node, port, reason);
+        }
+    }
+
+    fn fired(&mut self, at: Instant, node: NodeIndex, timer: E::Timer) {
+        if let Some(observer) = self {
+            observer.fired(at, node, timer);
+        }
+    }
+
+    fn emitted(&mut self, at: Instant, node: NodeIndex, event: &E::Event) {
+        if let Some(observer) = self {
+            observer.emitted(at, node, event);
+        }
+    }
+}

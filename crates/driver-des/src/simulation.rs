@@ -305,6 +305,11 @@ impl<E: Engine, M: Medium<E>, O: Observer<E>> Simulation<E, M, O> {
         &self.network.observer
     }
 
+    /// Who watches, to be told something, or another.
+    pub fn observer_mut(&mut self) -> &mut O {
+        &mut self.network.observer
+    }
+
     /// Ends the simulation, and gives the observer back.
     pub fn into_observer(self) -> O {
         self.network.observer

@@ -12,6 +12,6 @@ mod run;
 mod worker;
 
 pub use plan::{Case, Plan, Setup};
-pub use row::{Row, table_header};
+pub use row::Row;
 pub use run::{PerfError, run};
 pub use worker::{Measured, WorkerError, work};

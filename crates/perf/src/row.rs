@@ -1,6 +1,7 @@
 //! A line of the result, in the columns of nccl-tests, and `netbw`: what really crossed the busiest link of a rank.
 
 use quincunx_collective::{Bandwidths, Collective, DataType};
+use quincunx_report::Columns;
 use quincunx_units::{ByteCount, Duration};
 use serde::Serialize;
 use std::fmt;
@@ -96,54 +97,22 @@ impl Row {
     }
 }
 
-/// The header of the table that rows print as.
-pub fn table_header() -> String {
-    format!(
-        "{:<8} {:<14} {:>10} {:>9} {:>5} {:>5} {:>4} {:>11} {:>9} {:>9} {:>9} {:>7}\n{:<8} {:<14} {:>10} {:>9} {:>5} {:>5} {:>4} {:>11} {:>9} {:>9} {:>9} {:>7}",
-        "design",
-        "collective",
-        "size",
-        "count",
-        "type",
-        "redop",
-        "root",
-        "time",
-        "algbw",
-        "busbw",
-        "netbw",
-        "#wrong",
-        "",
-        "",
-        "(B)",
-        "(elem)",
-        "",
-        "",
-        "",
-        "(us)",
-        "(GB/s)",
-        "(GB/s)",
-        "(GB/s)",
-        "",
-    )
-}
-
 impl fmt::Display for Row {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "{:<8} {:<14} {:>10} {:>9} {:>5} {:>5} {:>4} {:>11.1} {:>9.4} {:>9.4} {:>9.4} {:>7}",
-            self.design,
-            self.collective,
-            self.size,
-            self.count,
-            self.data_type,
-            self.redop,
-            self.root,
-            self.time_us,
-            self.algbw_GBps,
-            self.busbw_GBps,
-            self.netbw_GBps,
-            self.wrong,
-        )
+        let columns = Columns {
+            design: &self.design,
+            collective: &self.collective,
+            size: self.size,
+            count: self.count,
+            data_type: &self.data_type,
+            redop: &self.redop,
+            root: self.root,
+            time: self.time_us,
+            algbw: self.algbw_GBps,
+            busbw: self.busbw_GBps,
+            netbw: self.netbw_GBps,
+            wrong: Some(self.wrong),
+        };
+        columns.fmt(f)
     }
 }

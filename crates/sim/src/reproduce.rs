@@ -187,7 +187,7 @@ fn run_all(
             let Some(index) = queue.lock().expect("no worker panics while it holds the queue").next() else {
                 return;
             };
-            let result = measure(&runs[index].request, &mut |_| {});
+            let result = measure(&runs[index].request, None, &mut |_| {});
             results.lock().expect("no worker panics while it holds the results")[index] = Some(result);
             done();
         }

@@ -2,7 +2,7 @@
 
 use crate::memory_fabric::{self, IsaSetup, MemoryFabric, RunError};
 use crate::packet_fabric::{
-    self, Case, Composition, Contents, Counted, Data, Framing, HostPieces, LossyLinks, Progress, Setup,
+    self, Case, Composition, Contents, Counted, Data, Framing, HostPieces, LossyLinks, Out, Progress, Setup,
     SimulationError,
 };
 use quincunx_collective::{Bandwidths, Collective, LengthOnly, Numbers, Rank, Reduction};
@@ -78,15 +78,24 @@ pub enum MeasureError {
         /// The name as given.
         found: String,
     },
+    /// Traces are written of packet fabrics alone.
+    #[error("expected a packet fabric for a trace, found a memory fabric; simulate without a trace")]
+    NoTrace,
 }
 
-/// Simulates `request`, telling how far it has come from time to time.
+/// Simulates `request`, writing a Perfetto trace if `trace` is there, and telling how far it has come from time to time.
 ///
 /// # Errors
-/// If the design does not exist or does not run on the fabric, or the collective does not end.
-pub fn measure(request: &Request, progress: &mut dyn FnMut(Progress)) -> Result<Measurement, MeasureError> {
+/// If the design does not exist or does not run on the fabric, the collective does not end, or the trace cannot be
+/// written.
+pub fn measure(
+    request: &Request,
+    trace: Option<Out>,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<Measurement, MeasureError> {
     match (&request.fabric, request.contents) {
-        (scenario::Fabric::Packet(fabric), _) => packet(fabric, request, progress),
+        (scenario::Fabric::Packet(fabric), _) => packet(fabric, request, trace, progress),
+        (scenario::Fabric::Memory(_), _) if trace.is_some() => Err(MeasureError::NoTrace),
         (scenario::Fabric::Memory(fabric), Contents::LengthOnly) => memory::<LengthOnly>(fabric, request),
         (scenario::Fabric::Memory(fabric), Contents::Numbers) => memory::<Numbers>(fabric, request),
     }
@@ -95,6 +104,7 @@ pub fn measure(request: &Request, progress: &mut dyn FnMut(Progress)) -> Result<
 fn packet(
     fabric: &scenario::PacketFabric,
     request: &Request,
+    trace: Option<Out>,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Measurement, MeasureError> {
     let known = "epic-1, epic-2, epic-3, ring, tree, direct";
@@ -102,7 +112,7 @@ fn packet(
         request.design.parse().map_err(|_| MeasureError::Design { known, found: request.design.clone() })?;
     let Request { collective, reduction, size, contents, seed, .. } = *request;
     let case = Case { design, collective, reduction, size, contents, seed };
-    let row = packet_fabric::simulate_with_progress(&Setup::from(fabric), &case, progress)?;
+    let row = packet_fabric::simulate_traced(&Setup::from(fabric), &case, trace, progress)?;
     let links = row.links.iter().map(|link| (format!("{} > {}", link.from, link.to), link.utilisation));
     Ok(Measurement {
         size: row.size,

@@ -53,4 +53,13 @@ pub enum SimulationError {
         /// When the run ended: nothing was due any more, or the limit was reached.
         after: Duration,
     },
+    /// The trace cannot be written.
+    #[error("expected to write the trace, found \"{0}\"; look at the place and its free space")]
+    Trace(String),
+}
+
+impl SimulationError {
+    pub(super) fn trace(error: std::io::Error) -> Self {
+        Self::Trace(error.to_string())
+    }
 }

@@ -2,7 +2,7 @@
 
 use quincunx_collective::{Collective, GroupId, Reduction};
 use quincunx_control::Design;
-use quincunx_driver_des::{Limits, NodeIndex, Observer, Simulation, Stopped};
+use quincunx_driver_des::{Direction, DirectionStatistics, Limits, NodeIndex, Observer, Simulation, Stopped};
 use quincunx_engine::verbs::Outcome;
 use quincunx_nodes::{HostCommand, HostEvent, Station, StationCommand, StationEvent};
 use quincunx_units::{ByteCount, Duration, Instant};
@@ -156,17 +156,30 @@ impl<P: Data, O: Observer<Station<P>>> Group<P, O> {
         &mut self.built.simulation
     }
 
+    /// Every direction of every link, with the names of its ends.
+    pub fn directions(&self) -> Vec<(Direction, String)> {
+        let named = |(direction, _): (Direction, _)| {
+            let [from, to] = self.ends(direction);
+            (direction, format!("{from} > {to}"))
+        };
+        self.simulation().statistics().map(named).collect()
+    }
+
+    /// The names of the nodes that a direction comes from and goes to.
+    fn ends(&self, direction: Direction) -> [&str; 2] {
+        let ends = self.built.links[direction.link.0 as usize];
+        let [first, second] = ends.map(|end| self.built.names[end.0 as usize].as_str());
+        if direction.backward { [second, first] } else { [first, second] }
+    }
+
     /// What links have carried, as shares of `time`.
     pub fn links(&self, time: Duration) -> Vec<LinkUse> {
         let share = |busy: Duration| {
             if time == Duration::ZERO { 0.0 } else { busy.as_secs_f64() / time.as_secs_f64() }
         };
-        let link_use = |(direction, statistics): (quincunx_driver_des::Direction, _)| {
-            let statistics: quincunx_driver_des::DirectionStatistics = statistics;
-            let ends = self.built.links[direction.link.0 as usize];
-            let name = |end: usize| self.built.names[ends[end].0 as usize].clone();
-            let (from, to) = (usize::from(direction.backward), usize::from(!direction.backward));
-            LinkUse { from: name(from), to: name(to), utilisation: share(statistics.busy), statistics }
+        let link_use = |(direction, statistics): (Direction, DirectionStatistics)| {
+            let [from, to] = self.ends(direction).map(str::to_owned);
+            LinkUse { from, to, utilisation: share(statistics.busy), statistics }
         };
         self.simulation().statistics().map(link_use).collect()
     }

@@ -32,6 +32,7 @@ mod medium;
 mod row;
 mod setup;
 mod simulate;
+mod tracer;
 
 pub use data::Data;
 pub use error::SimulationError;
@@ -39,4 +40,5 @@ pub use group::{Finished, Group, Progress};
 pub use medium::{Framing, RoceMedium};
 pub use row::{LinkUse, Row};
 pub use setup::{Case, Composition, Contents, Counted, Fabric, HostPieces, LossyLinks, Setup};
-pub use simulate::{simulate, simulate_with_progress};
+pub use simulate::{Out, simulate, simulate_traced};
+pub use tracer::Tracer;

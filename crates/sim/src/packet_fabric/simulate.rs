@@ -3,9 +3,11 @@
 use quincunx_collective::{Collective, LengthOnly, Numbers, Rank};
 use quincunx_control::Design;
 use quincunx_units::Duration;
+use std::io::Write;
 
 use super::data::{Data, lengths};
 use super::group::{Finished, Group, Progress};
+use super::tracer::Tracer;
 use super::{Case, Composition, Contents, Counted, Row, Setup, SimulationError};
 
 /// Runs one collective once, on a fabric of its own.
@@ -13,27 +15,36 @@ use super::{Case, Composition, Contents, Counted, Row, Setup, SimulationError};
 /// # Errors
 /// If the set-up or the case makes no sense, or the collective does not end.
 pub fn simulate(setup: &Setup, case: &Case) -> Result<Row, SimulationError> {
-    simulate_with_progress(setup, case, &mut |_| {})
+    simulate_traced(setup, case, None, &mut |_| {})
 }
 
-/// The same, telling how far it has come about every million steps.
+/// The same, writing every frame to a Perfetto trace if `trace` is there, and telling how far it has come about every million
+/// steps.
 ///
 /// # Errors
-/// As [`simulate`].
-pub fn simulate_with_progress(
+/// As [`simulate`], and if the trace cannot be written.
+pub fn simulate_traced(
     setup: &Setup,
     case: &Case,
+    trace: Option<Out>,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Row, SimulationError> {
     match case.contents {
-        Contents::LengthOnly => run::<LengthOnly>(setup, case, progress),
-        Contents::Numbers => run::<Numbers>(setup, case, progress),
+        Contents::LengthOnly => run::<LengthOnly>(setup, case, trace, progress),
+        Contents::Numbers => run::<Numbers>(setup, case, trace, progress),
     }
 }
+
+/// Where a trace goes.
+pub type Out = Box<dyn Write>;
+
+/// A group whose frames may go to a trace.
+type Watched<P> = Group<P, Option<Tracer<Out>>>;
 
 fn run<P: Data>(
     setup: &Setup,
     case: &Case,
+    trace: Option<Out>,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Row, SimulationError> {
     let ranks = setup.fabric.ranks();
@@ -44,7 +55,11 @@ fn run<P: Data>(
     if in_parts && !bytes.is_multiple_of(count * element) {
         return Err(SimulationError::Parts { ranks, size: size.bytes() });
     }
-    let mut group: Group<P> = Group::new(setup, case.design, case.seed)?;
+    let mut group: Watched<P> = Group::with_observer(setup, case.design, case.seed, None)?;
+    if let Some(out) = trace {
+        let tracer = Tracer::new(out, group.directions()).map_err(SimulationError::trace)?;
+        *group.simulation_mut().observer_mut() = Some(tracer);
+    }
     let [input, output] = lengths(case.collective, count, bytes);
     let inputs = (0..ranks).map(|rank| P::input(Rank(rank), input, case.reduction.data_type)).collect();
     let in_steps =
@@ -59,7 +74,7 @@ fn run<P: Data>(
     let lost = links.iter().map(|link| link.statistics.lost + link.statistics.refused).sum();
     let simulation = group.simulation();
     let dropped = simulation.engines().map(|(node, _)| simulation.drops(node).values().sum::<u64>()).sum();
-    Ok(Row {
+    let row = Row {
         design: case.design,
         collective: case.collective,
         reduction: case.reduction,
@@ -74,12 +89,16 @@ fn run<P: Data>(
         lost,
         dropped,
         links,
-    })
+    };
+    if let Some(tracer) = group.simulation_mut().observer_mut().take() {
+        tracer.finish().map_err(SimulationError::trace)?;
+    }
+    Ok(row)
 }
 
 /// Runs a collective with outputs of `output` bytes.
 fn run_once<P: Data>(
-    group: &mut Group<P>,
+    group: &mut Watched<P>,
     setup: &Setup,
     case: &Case,
     collective: Collective,
@@ -93,7 +112,7 @@ fn run_once<P: Data>(
 
 /// ReduceScatter as a Reduce to each rank, AllGather as a Broadcast from each, one after the other.
 fn run_in_steps<P: Data>(
-    group: &mut Group<P>,
+    group: &mut Watched<P>,
     setup: &Setup,
     case: &Case,
     inputs: Vec<P>,

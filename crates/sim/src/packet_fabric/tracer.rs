@@ -1,0 +1,148 @@
+//! Writes a Perfetto trace of a packet simulation: a track for each direction of each link, a slice for each frame.
+
+use quincunx_collective::Payload;
+use quincunx_driver_des::{Departure, Direction, Fate, Observer};
+use quincunx_engine::Frame;
+use quincunx_nodes::Station;
+use quincunx_trace::{TraceWriter, Track};
+use quincunx_wire::{Aeth, Operation, RoceHeader, Syndrome};
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+
+/// An observer that writes what passes. The first failure to write ends the trace; [`finish`](Self::finish) tells it.
+pub struct Tracer<W> {
+    trace: TraceWriter<W>,
+    tracks: BTreeMap<Direction, Track>,
+    failure: Option<io::Error>,
+}
+
+impl<W: Write> Tracer<W> {
+    /// A trace of links with these names.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn new(out: W, links: impl IntoIterator<Item = (Direction, String)>) -> io::Result<Self> {
+        let mut trace = TraceWriter::new(out);
+        let tracks = links.into_iter().map(|(direction, name)| Ok((direction, trace.track(&name, None)?)));
+        let tracks = tracks.collect::<io::Result<_>>()?;
+        Ok(Self { trace, tracks, failure: None })
+    }
+
+    /// Ends the trace.
+    ///
+    /// # Errors
+    /// If any of it could not be written.
+    pub fn finish(self) -> io::Result<W> {
+        match self.failure {
+            Some(failure) => Err(failure),
+            None => self.trace.finish(),
+        }
+    }
+
+    fn write(&mut self, departure: &Departure, header: &RoceHeader, length: usize) -> io::Result<()> {
+        let Some(&track) = self.tracks.get(&departure.direction) else { return Ok(()) };
+        let fate = match departure.fate {
+            Fate::Delivered => "",
+            Fate::Lost => ", lost",
+            Fate::Duplicated => ", doubled",
+            Fate::HeldBack(_) => ", held back",
+            Fate::Refused => ", no room",
+        };
+        let (psn, mark) = (header.psn.value(), if departure.marked { ", marked" } else { "" });
+        let name = format!("{} {psn:#08x} {length} B{mark}{fate}", kind(&header.operation));
+        match departure.fate {
+            Fate::Refused => self.trace.instant(track, departure.queued, &name),
+            _ => self.trace.slice(track, departure.start, departure.end, &name),
+        }
+    }
+}
+
+/// What a frame is, in the words that people use of it.
+const fn kind(operation: &Operation) -> &'static str {
+    match operation {
+        Operation::Send(_) | Operation::SendLastImmediate(_) | Operation::SendOnlyImmediate(_) => "SEND",
+        Operation::WriteFirst(_)
+        | Operation::WriteMiddle
+        | Operation::WriteLast
+        | Operation::WriteLastImmediate(_)
+        | Operation::WriteOnly(_)
+        | Operation::WriteOnlyImmediate(..) => "WRITE",
+        Operation::Acknowledge(Aeth { syndrome: Syndrome::Ack(_), .. }) => "ACK",
+        Operation::Acknowledge(Aeth { syndrome: Syndrome::ReceiverNotReady(_), .. }) => "RNR",
+        Operation::Acknowledge(_) => "NAK",
+        Operation::CongestionNotification => "CNP",
+        _ => "OTHER",
+    }
+}
+
+impl<P: Payload, W: Write> Observer<Station<P>> for Tracer<W> {
+    fn departed(&mut self, departure: &Departure, frame: Frame<'_, RoceHeader, P>) {
+        if self.failure.is_none() {
+            let length = P::view_length(frame.payload);
+            self.failure = self.write(departure, frame.header, length).err();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Case, Contents, Setup, simulate_traced};
+    use quincunx_collective::{Collective, DataType, ReduceOp, Reduction};
+    use quincunx_units::ByteCount;
+    use std::io::{self, Write};
+    use std::sync::{Arc, Mutex};
+
+    #[derive(Clone, Default)]
+    struct Shared(Arc<Mutex<Vec<u8>>>);
+
+    impl Write for Shared {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().unwrap().write(bytes)
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    struct Full;
+
+    impl Write for Full {
+        fn write(&mut self, _: &[u8]) -> io::Result<usize> {
+            Err(io::ErrorKind::StorageFull.into())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    fn case() -> Case {
+        Case {
+            design: "epic-3".parse().unwrap(),
+            collective: Collective::AllReduce,
+            reduction: Reduction { op: ReduceOp::Sum, data_type: DataType::F32 },
+            size: ByteCount::new(8192),
+            contents: Contents::LengthOnly,
+            seed: 1,
+        }
+    }
+
+    #[test]
+    fn a_trace_has_a_track_a_direction_and_a_slice_a_frame() {
+        let out = Shared::default();
+        let row =
+            simulate_traced(&Setup::epic_star8(), &case(), Some(Box::new(out.clone())), &mut |_| {}).unwrap();
+        let bytes = out.0.lock().unwrap().clone();
+        let text = String::from_utf8_lossy(&bytes);
+        assert_eq!(text.matches(" > ").count(), row.links.len());
+        let named: usize = ["SEND ", "WRITE ", "ACK "].iter().map(|kind| text.matches(kind).count()).sum();
+        assert!(named as u64 >= row.frames, "{named} slices, {} frames counted", row.frames);
+    }
+
+    #[test]
+    fn a_trace_that_cannot_be_written_is_an_error() {
+        let failed = simulate_traced(&Setup::epic_star8(), &case(), Some(Box::new(Full)), &mut |_| {});
+        assert!(failed.unwrap_err().to_string().contains("trace"));
+    }
+}
