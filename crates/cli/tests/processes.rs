@@ -1,9 +1,11 @@
 //! The command as people and scripts use it: real processes on loopback addresses.
 
+use quincunx_driver_net::netns::available;
 use quincunx_fabric::TreeShape;
 use quincunx_perf::launch::{ChildArguments, Fabric, LinkKind};
 use quincunx_perf::{Case, Plan, Setup, run};
 use serde_json::Value;
+use std::io::Write as _;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -185,6 +187,31 @@ fn a_killed_perf_leaves_no_process_behind() {
     perf.kill().expect("it runs");
     perf.wait().expect("it is ours");
     eventually("an end of all", || !children.iter().any(|&child| is_running(child)));
+}
+
+#[test]
+fn a_killed_perf_leaves_no_namespace_behind() {
+    if let Err(why) = available() {
+        // Past the capture of the test's output.
+        let _ = writeln!(std::io::stderr(), "skipped the test in namespaces: {why}");
+        return;
+    }
+    let mut perf = Command::new(PROGRAM)
+        .args("perf all_reduce --link netns --ranks 2 --sizes 1MiB --iterations 100000".split_whitespace())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("the program is there");
+    let mark = format!("qx{}x", perf.id());
+    let namespaces = || {
+        let listed = Command::new("ip").args(["netns", "list"]).output().expect("ip runs");
+        let names = String::from_utf8_lossy(&listed.stdout).into_owned();
+        names.lines().filter(|name| name.starts_with(&mark)).count()
+    };
+    eventually("a switch and two hosts", || namespaces() == 3);
+    perf.kill().expect("it runs");
+    perf.wait().expect("it is ours");
+    eventually("no namespace", || namespaces() == 0);
 }
 
 #[test]

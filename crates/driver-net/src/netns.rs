@@ -2,8 +2,10 @@
 //!
 //! Each host is a namespace with an interface `eth0`; each switch is one with a bridge `br0` that joins its links and
 //! holds the switch's own address, so that hosts reach both each other and the switch. All addresses are in 10.77.0.0/24:
-//! hosts count up from .1, switches up from .192. Needs root and iproute2. Names begin with the maker's process id, so
-//! fabrics of processes that died can be told and swept.
+//! hosts count up from .1, switches up from .192. Needs root and iproute2.
+//!
+//! A fabric goes with its maker, even one that is killed: a process that waits for the maker's end removes it. Names begin with
+//! the maker's process id, so that what is left all the same can be told and swept.
 
 use nix::sched::{CloneFlags, setns};
 use quincunx_units::BitRate;
@@ -11,8 +13,9 @@ use std::fmt::Write as _;
 use std::fs::File;
 use std::io::Write as _;
 use std::net::Ipv4Addr;
+use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
@@ -143,6 +146,37 @@ impl Layout {
 pub struct Fabric {
     prefix: String,
     layout: Layout,
+    /// Dropped with the fabric, for which it then waits.
+    _janitor: Janitor,
+}
+
+/// Removes namespaces when its input ends: when it is dropped, or this process has ended, however it did.
+#[derive(Debug)]
+struct Janitor(Child);
+
+impl Janitor {
+    fn start(namespaces: &[String]) -> Result<Self, NetnsError> {
+        // The shell hands nothing on before it has read everything. What is not there is not removed; the rest is.
+        let script = "names=$(cat); echo \"$names\" | ip -force -batch -";
+        let mut shell = Command::new("sh");
+        // In a process group of its own: what a terminal says to ours passes it by.
+        shell.args(["-c", script]).process_group(0);
+        shell.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+        let started = shell.spawn().and_then(|mut child| {
+            let input = child.stdin.as_mut().expect("asked for above");
+            input.write_all(removals(namespaces).as_bytes())?;
+            Ok(Self(child))
+        });
+        started.map_err(|error| NetnsError::Command { command: "sh".into(), found: error.to_string() })
+    }
+}
+
+impl Drop for Janitor {
+    fn drop(&mut self) {
+        drop(self.0.stdin.take());
+        // What cannot be removed now, the next sweep finds.
+        let _ = self.0.wait();
+    }
 }
 
 impl Fabric {
@@ -156,8 +190,10 @@ impl Fabric {
         available()?;
         sweep()?;
         let prefix = format!("qx{}x{}", std::process::id(), SERIAL.fetch_add(1, Ordering::Relaxed));
+        let name = |place| namespace(&prefix, place);
+        let names: Vec<String> = places(&layout).map(name).collect();
         // From here on, dropping the value removes whatever was made.
-        let fabric = Self { prefix, layout };
+        let fabric = Self { _janitor: Janitor::start(&names)?, prefix, layout };
         fabric.build()?;
         Ok(fabric)
     }
@@ -169,17 +205,12 @@ impl Fabric {
 
     /// All hosts and switches.
     pub fn places(&self) -> impl Iterator<Item = Place> + use<> {
-        let hosts = self.layout.hosts.len();
-        let switches = self.layout.parents.len();
-        (0..hosts).map(Place::Host).chain((0..switches).map(Place::Switch))
+        places(&self.layout)
     }
 
     /// The namespace of `place`, as `ip netns` names it.
     pub fn namespace(&self, place: Place) -> String {
-        match place {
-            Place::Host(index) => format!("{}h{index}", self.prefix),
-            Place::Switch(index) => format!("{}s{index}", self.prefix),
-        }
+        namespace(&self.prefix, place)
     }
 
     /// A command that runs `program` at `place`. Its process is the program itself: signals reach it.
@@ -309,10 +340,15 @@ impl Fabric {
     }
 }
 
-impl Drop for Fabric {
-    fn drop(&mut self) {
-        // What cannot be removed now, the next sweep finds.
-        let _ = remove(&self.places().map(|place| self.namespace(place)).collect::<Vec<_>>());
+fn places(layout: &Layout) -> impl Iterator<Item = Place> + use<> {
+    let (hosts, switches) = (layout.hosts.len(), layout.parents.len());
+    (0..hosts).map(Place::Host).chain((0..switches).map(Place::Switch))
+}
+
+fn namespace(prefix: &str, place: Place) -> String {
+    match place {
+        Place::Host(index) => format!("{prefix}h{index}"),
+        Place::Switch(index) => format!("{prefix}s{index}"),
     }
 }
 
@@ -356,7 +392,7 @@ pub fn sweep() -> Result<usize, NetnsError> {
         .map(str::to_owned)
         .collect();
     // Another process may sweep the same ones at the same time: one of the two then finds nothing to remove.
-    let _ = remove(&left);
+    let _ = batch("ip", None, &removals(&left));
     Ok(left.len())
 }
 
@@ -390,12 +426,8 @@ fn maker(name: &str) -> Option<u32> {
     process.parse().ok()
 }
 
-fn remove(names: &[String]) -> Result<(), NetnsError> {
-    let text = names.iter().fold(String::new(), |mut text, name| {
-        let _ = writeln!(text, "netns del {name}");
-        text
-    });
-    batch("ip", None, &text)
+fn removals(namespaces: &[String]) -> String {
+    namespaces.iter().map(|name| format!("netns del {name}\n")).collect()
 }
 
 /// Runs lines of commands in one process of `ip` or `tc`, going on after one that fails.
