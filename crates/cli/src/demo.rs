@@ -1,13 +1,19 @@
 //! `quincunx demo`: the main job, in one command.
 
 use clap::Args;
-use quincunx_collective::Collective;
+use quincunx_collective::{Collective, DataType, ReduceOp, Reduction};
 use quincunx_fabric::TreeShape;
 use quincunx_perf::launch::{ChildArguments, Fabric, LinkKind};
 use quincunx_perf::{Case, Plan, Setup};
+use quincunx_report::Columns;
+use quincunx_sim::{Contents, Request, measure};
+use quincunx_units::{ByteCount, SizeRange};
+use serde_json::{Value, json};
+use std::path::Path;
 
 use crate::Failure;
 use crate::progress::run_with_bar;
+use crate::sim::show;
 
 /// Three switches, eight ranks.
 const TREE: &str = "tree-2x4";
@@ -54,8 +60,54 @@ impl Demo {
             return Err(Failure::Wrong(format!("expected right results, found {wrong} wrong elements")));
         }
         println!("\n{0} of {0} runs right at every rank.", plan.cases.len());
-        Ok(())
+        simulate()
     }
+}
+
+/// The papers' fabrics, and the designs that run on them.
+const SIMULATED: [(&str, &[&str]); 2] =
+    [("epic-star8", &["epic-1", "epic-2", "epic-3", "ring"]), ("scin-dgx8", &["scin", "nvls", "ring"])];
+
+/// Sizes that are simulated: with numbers, so that every result is checked.
+const SIZES: &str = "4KiB:1MiB:16";
+
+/// Simulates an AllReduce by every design on its paper's fabric, and draws the report.
+fn simulate() -> Result<(), Failure> {
+    println!("\nThe same engines in simulation, AllReduce on the fabrics of the papers, results checked:\n");
+    println!("{:<11} {}", "fabric", Columns::header().replace('\n', &format!("\n{:12}", "")));
+    let sizes: Vec<ByteCount> = SIZES.parse::<SizeRange>().map_err(Failure::input)?.sizes().collect();
+    let folder = Path::new("quincunx-demo");
+    let save = |name: &str, rows: &[Value]| {
+        let text = json!({ "schema": 1, "command": "sim", "rows": rows }).to_string();
+        std::fs::create_dir_all(folder).and_then(|()| std::fs::write(folder.join(name), text))
+    };
+    for (name, designs) in SIMULATED {
+        let fabric = quincunx_scenario::Fabric::find(name, &[]).map_err(Failure::input)?;
+        let mut rows = Vec::new();
+        for (design, &size) in designs.iter().flat_map(|design| sizes.iter().map(move |size| (design, size)))
+        {
+            let request = Request {
+                fabric: fabric.clone(),
+                design: (*design).into(),
+                collective: Collective::AllReduce,
+                reduction: Reduction { op: ReduceOp::Sum, data_type: DataType::F32 },
+                size,
+                contents: Contents::Numbers,
+                seed: 1,
+            };
+            let measured = measure(&request, None, &mut |_| {}).map_err(Failure::input)?;
+            let (row, line) = show(&request, &measured);
+            println!("{name:<11} {line}");
+            rows.push(row);
+            if let Some(wrong @ 1..) = measured.wrong {
+                return Err(Failure::Wrong(format!("expected right results, found {wrong} wrong elements")));
+            }
+        }
+        save(&format!("{name}.json"), &rows).map_err(Failure::input)?;
+    }
+    let page = quincunx_report::write(folder).map_err(Failure::input)?;
+    println!("\nPlots: {}", page.display());
+    Ok(())
 }
 
 fn case(design: &str, collective: Collective) -> Case {

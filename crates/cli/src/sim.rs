@@ -173,7 +173,7 @@ impl Sim {
 }
 
 /// A measurement as JSON and as a line of the table.
-fn show(request: &Request, measured: &Measurement) -> (Value, String) {
+pub(crate) fn show(request: &Request, measured: &Measurement) -> (Value, String) {
     let Request { collective, reduction, .. } = *request;
     let (data_type, op) = (reduction.data_type.to_string(), reduction.op.to_string());
     let rates = measured.bandwidths;
