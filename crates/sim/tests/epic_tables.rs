@@ -25,7 +25,7 @@ fn time(setup: &Setup, design: &str, collective: Collective, size: u64) -> Durat
 fn assert_row(setup: &Setup, design: &str, collective: Collective, published: &[u64]) {
     let parts = if collective == Collective::AllGather { 8 } else { 1 };
     for (index, &micros) in published.iter().enumerate() {
-        let size = 4 * KIB << (2 * index);
+        let size = (4 * KIB) << (2 * index);
         let found = time(setup, design, collective, parts * size).as_micros_f64();
         let allowed = (micros as f64 / 10.0).max(1.0);
         let error = (found - micros as f64).abs();
