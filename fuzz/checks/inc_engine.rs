@@ -93,6 +93,7 @@ fn group(input: &mut Input<'_>) -> GroupConfig {
         parent,
         toward: (0..ranks).map(|rank| rank.min(count - 1)).collect(),
         reproducible,
+        selective: false,
         resend_timeout: Duration::from_micros(200),
         retry_count: 3,
     }

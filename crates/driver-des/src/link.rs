@@ -1,5 +1,6 @@
 //! Links: what they are set up with, and the state and statistics of each direction.
 
+use crate::Fate;
 use crate::faults::Injector;
 use quincunx_engine::{Engine, PortId};
 use quincunx_units::{BitRate, ByteCount, Duration, Instant};
@@ -83,15 +84,19 @@ impl LinkIndex {
 
 /// A frame on its way.
 pub(crate) struct InFlight<E: Engine> {
+    /// When its first bit leaves.
+    pub(crate) start: Instant,
+    /// When it arrives.
     pub(crate) at: Instant,
     pub(crate) sequence: u64,
+    pub(crate) urgent: bool,
     pub(crate) port: PortId,
     pub(crate) header: E::Header,
     pub(crate) payload: E::Payload,
 }
 
-/// One direction of a link. A frame's departure is settled when it is queued, for nothing overtakes in the queue: so
-/// what waits is a time, and all frames are already on their way.
+/// One direction of a link. A frame's departure is settled when it is queued: so what waits is a time, and all frames are
+/// already on their way. The rare frame that overtakes in the queue puts off those that it overtakes.
 pub(crate) struct Channel<E: Engine> {
     pub(crate) from: u32,
     pub(crate) to: u32,
@@ -111,6 +116,8 @@ pub(crate) struct Channel<E: Engine> {
     pub(crate) awaits_port: bool,
     /// In order of arrival.
     pub(crate) in_flight: VecDeque<InFlight<E>>,
+    /// The frame that the event queue was told of last.
+    announced: Option<u64>,
     /// Frames queued so far: what faults count by.
     pub(crate) index: u64,
     pub(crate) statistics: DirectionStatistics,
@@ -133,6 +140,7 @@ impl<E: Engine> Channel<E> {
             free_at: Instant::ZERO,
             awaits_port: false,
             in_flight: VecDeque::new(),
+            announced: None,
             index: 0,
             statistics: DirectionStatistics::default(),
             peak_wait: Duration::ZERO,
@@ -144,15 +152,65 @@ impl<E: Engine> Channel<E> {
         self.rate.bytes_in(self.free_at.since(now))
     }
 
-    /// Puts a frame in the order of arrival; whether it is the first now.
-    pub(crate) fn launch(&mut self, frame: InFlight<E>) -> bool {
+    /// When a frame that takes `time` can leave: behind all that is queued, or, if it is urgent, before what waits and is
+    /// not. That is put off.
+    pub(crate) fn make_room(&mut self, now: Instant, time: Duration, urgent: bool) -> Instant {
+        let mut start = self.free_at.max(now);
+        self.free_at = start + time;
+        if !urgent || start == now {
+            return start;
+        }
+        for frame in self.in_flight.iter_mut().filter(|frame| frame.start > now && !frame.urgent) {
+            start = start.min(frame.start);
+            frame.start = frame.start + time;
+            frame.at = frame.at + time;
+        }
+        if self.injector.is_some() {
+            // What was held back after it had left is not put off.
+            self.in_flight.make_contiguous().sort_unstable_by_key(|frame| (frame.at, frame.sequence));
+        }
+        start
+    }
+
+    /// Takes a frame that is sent into the statistics.
+    pub(crate) fn count(
+        &mut self,
+        now: Instant,
+        length: ByteCount,
+        time: Duration,
+        marked: bool,
+        fate: Fate,
+    ) {
+        self.index += 1;
+        self.peak_wait = self.peak_wait.max(self.free_at.since(now));
+        let statistics = &mut self.statistics;
+        statistics.frames += 1;
+        statistics.bytes += length;
+        statistics.busy += time;
+        statistics.marked += u64::from(marked);
+        match fate {
+            Fate::Lost => statistics.lost += 1,
+            Fate::Duplicated => statistics.duplicated += 1,
+            Fate::HeldBack(_) => statistics.held_back += 1,
+            Fate::Delivered | Fate::Refused => {}
+        }
+    }
+
+    /// Puts a frame in the order of arrival.
+    pub(crate) fn launch(&mut self, frame: InFlight<E>) {
         let order = |frame: &InFlight<E>| (frame.at, frame.sequence);
         let later = self.in_flight.iter().rev().take_while(|other| order(other) > order(&frame)).count();
-        let place = self.in_flight.len() - later;
         match later {
             0 => self.in_flight.push_back(frame),
-            _ => self.in_flight.insert(place, frame),
+            _ => self.in_flight.insert(self.in_flight.len() - later, frame),
         }
-        place == 0
+    }
+
+    /// The first frame to arrive, if the event queue has not been told of it: when, and its number. It is told now.
+    pub(crate) fn announce(&mut self) -> Option<(Instant, u64)> {
+        let first = self.in_flight.front()?;
+        let news = self.announced != Some(first.sequence);
+        self.announced = Some(first.sequence);
+        news.then_some((first.at, first.sequence))
     }
 }

@@ -19,6 +19,12 @@ pub trait Medium<E: Engine> {
         self.wire_length(header, payload)
     }
 
+    /// Whether a frame goes before all that wait in its queue, but for other urgent ones: what a switch keeps a queue of
+    /// higher priority for. None does by default.
+    fn is_urgent(&self, _header: &E::Header) -> bool {
+        false
+    }
+
     /// Marks a frame that has met congestion (IP: congestion experienced). Nothing by default.
     fn mark_congestion(&self, _header: &mut E::Header) {}
 }

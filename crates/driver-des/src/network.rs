@@ -3,7 +3,7 @@
 use crate::link::{Channel, InFlight};
 use crate::queue::EventQueue;
 use crate::timers::Timers;
-use crate::{Departure, Direction, Emitted, Fate, Medium, NodeIndex, Observer};
+use crate::{Departure, Direction, Emitted, Fate, Medium, NodeIndex, Observer, QueueConfig};
 use quincunx_collective::Payload;
 use quincunx_engine::{Engine, Frame, PortId, Sink};
 use quincunx_units::{Duration, Instant};
@@ -117,16 +117,24 @@ impl<E: Engine, M: Medium<E>, O: Observer<E>> Network<E, M, O> {
     }
 
     /// Takes the frame whose arrival has come up out of its channel, and moves the channel's entry, which is the first,
-    /// on to the next frame. `None` if another frame has been put before the one that the entry was made for.
+    /// on to the next frame. `None` if the frame that the entry was made for has been put off, or another put before it.
     pub(crate) fn take_arrival(&mut self, channel: u32, sequence: u64) -> Option<InFlight<E>> {
-        let in_flight = &mut self.channels[channel as usize].in_flight;
-        if in_flight.front().is_none_or(|frame| frame.sequence != sequence) {
-            self.queue.pop();
-            return None;
+        let source = Source::Arrival(channel).pack();
+        let channel = &mut self.channels[channel as usize];
+        match channel.in_flight.front() {
+            Some(frame) if frame.sequence == sequence && frame.at > self.now => {
+                self.queue.replace_first(frame.at, sequence, source);
+                return None;
+            }
+            Some(frame) if frame.sequence == sequence => {}
+            _ => {
+                self.queue.pop();
+                return None;
+            }
         }
-        let frame = in_flight.pop_front();
-        match in_flight.front() {
-            Some(next) => self.queue.replace_first(next.at, next.sequence, Source::Arrival(channel).pack()),
+        let frame = channel.in_flight.pop_front();
+        match channel.announce() {
+            Some((at, sequence)) => self.queue.replace_first(at, sequence, source),
             None => {
                 self.queue.pop();
             }
@@ -144,75 +152,56 @@ impl<E: Engine, M: Medium<E>, O: Observer<E>> Network<E, M, O> {
         let length = self.medium.wire_length(frame.header, payload);
         let needed = self.medium.needed_length(Direction::from_number(number), frame.header, payload);
 
-        let start = channel.free_at.max(self.now);
-        let end = start + channel.rate.time_for(length);
-        let arrival = channel.config.latency
-            + if needed == length { end.since(start) } else { channel.rate.time_for(needed) };
-        let mut departure = Departure {
-            direction: Direction::from_number(number),
-            queued: self.now,
-            start,
-            end,
-            length,
-            marked: false,
-            fate: Fate::Delivered,
-        };
-        if channel.queue != crate::QueueConfig::default() {
+        let time = channel.rate.time_for(length);
+        let mut marked = false;
+        if channel.queue != QueueConfig::default() {
             let queued = channel.queued_bytes(self.now);
             if channel.queue.limit.is_some_and(|limit| queued + length > limit) {
                 channel.statistics.refused += 1;
-                departure.fate = Fate::Refused;
+                let (start, direction) = (channel.free_at, Direction::from_number(number));
+                let (queued, end, fate) = (self.now, start, Fate::Refused);
+                let departure = Departure { direction, queued, start, end, length, marked, fate };
                 return self.observer.departed(&departure, frame);
             }
-            departure.marked = channel.queue.mark_above.is_some_and(|threshold| queued > threshold);
+            marked = channel.queue.mark_above.is_some_and(|threshold| queued > threshold);
         }
-        if let Some(injector) = &channel.injector {
-            departure.fate = injector.fate(channel.index);
-        }
+        let urgent = self.medium.is_urgent(frame.header);
+        let start = channel.make_room(self.now, time, urgent);
+        let fate = channel.injector.as_ref().map_or(Fate::Delivered, |injector| injector.fate(channel.index));
+        channel.count(self.now, length, time, marked, fate);
+        let departure = Departure {
+            direction: Direction::from_number(number),
+            queued: self.now,
+            start,
+            end: start + time,
+            length,
+            marked,
+            fate,
+        };
         self.observer.departed(&departure, frame);
 
-        channel.index += 1;
-        channel.free_at = end;
-        channel.peak_wait = channel.peak_wait.max(end.since(self.now));
-        let statistics = &mut channel.statistics;
-        statistics.frames += 1;
-        statistics.bytes += length;
-        statistics.busy += end.since(start);
-
-        let mut at = start + arrival;
+        let on_the_wire = if needed == length { time } else { channel.rate.time_for(needed) };
+        let mut at = start + on_the_wire + channel.config.latency;
         let mut copies = 1;
-        match departure.fate {
-            Fate::Lost => {
-                statistics.lost += 1;
-                return;
-            }
-            Fate::Duplicated => {
-                statistics.duplicated += 1;
-                copies = 2;
-            }
-            Fate::HeldBack(longer) => {
-                statistics.held_back += 1;
-                at = at + longer;
-            }
+        match fate {
+            Fate::Lost => copies = 0,
+            Fate::Duplicated => copies = 2,
+            Fate::HeldBack(longer) => at = at + longer,
             Fate::Delivered | Fate::Refused => {}
         }
-        let mut header = frame.header.clone();
-        if departure.marked {
-            statistics.marked += 1;
-            self.medium.mark_congestion(&mut header);
-        }
         let port = channel.lanes[usize::from(plug.lane)].1;
-        for _ in 1..copies {
+        for _ in 0..copies {
+            let mut header = frame.header.clone();
+            if marked {
+                self.medium.mark_congestion(&mut header);
+            }
             let payload = E::Payload::from_view(E::Payload::reborrow(frame.payload));
-            self.launch(plug.channel, at, port, header.clone(), payload);
+            self.sequence += 1;
+            let sequence = self.sequence;
+            channel.launch(InFlight { start, at, sequence, urgent, port, header, payload });
         }
-        self.launch(plug.channel, at, port, header, E::Payload::from_view(frame.payload));
-    }
-
-    fn launch(&mut self, channel: u32, at: Instant, port: PortId, header: E::Header, payload: E::Payload) {
-        let sequence = self.next_sequence();
-        if self.channels[channel as usize].launch(InFlight { at, sequence, port, header, payload }) {
-            self.queue.push(at, sequence, Source::Arrival(channel).pack());
+        if let Some((at, sequence)) = channel.announce() {
+            self.queue.push(at, sequence, Source::Arrival(plug.channel).pack());
         }
     }
 }

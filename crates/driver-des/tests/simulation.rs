@@ -80,14 +80,14 @@ fn the_two_directions_of_a_link_do_not_share_its_rate() {
 
 #[test]
 fn a_store_and_forward_node_is_handed_the_whole_frame() {
-    let (mut simulation, [a, _]) = line(Wire { cut_through: false });
+    let (mut simulation, [a, _]) = line(Wire::default());
     simulation.command(a, send(1, 40)).unwrap();
     assert_eq!(times(&finish(&mut simulation)), [nanos(2 * 150)]);
 }
 
 #[test]
 fn a_cut_through_node_is_handed_a_frame_when_the_header_is_there() {
-    let (mut simulation, [a, _]) = line(Wire { cut_through: true });
+    let (mut simulation, [a, _]) = line(Wire { cut_through: true, ..Wire::default() });
     simulation.command(a, send(2, 40)).unwrap();
     // Header at the relay at 110; from there another header's time and latency; the second frame 50 later.
     assert_eq!(times(&finish(&mut simulation)), [nanos(220), nanos(270)]);
@@ -95,7 +95,7 @@ fn a_cut_through_node_is_handed_a_frame_when_the_header_is_there() {
 
 #[test]
 fn a_queued_frame_costs_one_step_and_a_slot_that_waits_another() {
-    let (mut simulation, [a, _]) = line(Wire { cut_through: false });
+    let (mut simulation, [a, _]) = line(Wire::default());
     simulation.command(a, send(3, 40)).unwrap();
     finish(&mut simulation);
     // Three arrivals at the relay, three behind it; the sender waits for its port twice.
@@ -165,7 +165,7 @@ fn a_run_stops_at_its_limits_and_goes_on_from_there() {
 
 #[test]
 fn a_full_queue_refuses_frames_and_counts_them() {
-    let (mut simulation, [a, _]) = line(Wire { cut_through: false });
+    let (mut simulation, [a, _]) = line(Wire::default());
     // The link behind the relay is half as fast: frames pile up before it.
     let (_, last) = simulation.statistics().nth(2).map(|(direction, _)| ((), direction)).unwrap();
     simulation.set_background(last, BitRate::new(4_000_000_000));
@@ -180,7 +180,7 @@ fn a_full_queue_refuses_frames_and_counts_them() {
 
 #[test]
 fn a_frame_that_finds_a_long_queue_is_marked() {
-    let (mut simulation, [a, _]) = line(Wire { cut_through: false });
+    let (mut simulation, [a, _]) = line(Wire::default());
     let last = simulation.statistics().nth(2).unwrap().0;
     simulation.set_background(last, BitRate::new(4_000_000_000));
     simulation.set_queue(last, QueueConfig { limit: None, mark_above: Some(ByteCount::new(60)) });
@@ -192,6 +192,41 @@ fn a_frame_that_finds_a_long_queue_is_marked() {
     // Each frame finds 25 bytes more than the one before it.
     assert_eq!(marked, [false, false, false, true, true, true]);
     assert_eq!(simulation.direction(last).marked, 3);
+}
+
+/// A relay whose second link is half as fast as its first, and ten frames through it.
+fn ten_through_a_bottleneck(faults: Option<Faults>) -> Vec<Emitted<Told>> {
+    let (mut simulation, [a, _]) = line(Wire { tenth_is_urgent: true, ..Wire::default() });
+    let last = simulation.statistics().nth(2).unwrap().0;
+    simulation.set_background(last, BitRate::new(4_000_000_000));
+    if let Some(faults) = faults {
+        simulation.set_faults(last, faults);
+    }
+    simulation.command(a, send(10, 40)).unwrap();
+    finish(&mut simulation)
+}
+
+#[test]
+fn an_urgent_frame_goes_before_all_that_wait_and_puts_them_off() {
+    let told = ten_through_a_bottleneck(None);
+    // The last frame meets the fifth on the wire and four that wait; a frame takes 100 there.
+    assert_eq!(numbers(&told), [0, 1, 2, 3, 4, 9, 5, 6, 7, 8]);
+    let expected: Vec<Instant> = (0..10).map(|index| nanos(150 + 200 + 100 * index)).collect();
+    assert_eq!(times(&told), expected);
+}
+
+#[test]
+fn an_urgent_frame_loses_none_of_those_that_were_held_back() {
+    let faults = Faults {
+        reordering: Probability::new(0.5).unwrap(),
+        longest_hold: Duration::from_nanos(700),
+        ..Faults::default()
+    };
+    let told = ten_through_a_bottleneck(Some(faults));
+    let mut order = numbers(&told);
+    order.sort_unstable();
+    assert_eq!(order, (0..10).collect::<Vec<_>>());
+    assert!(times(&told).is_sorted());
 }
 
 #[test]
@@ -278,7 +313,7 @@ impl Observer<Toy> for Trace {
 
 /// The trace of a run with every fault there is.
 fn trace_of(seed: u64) -> u64 {
-    let mut simulation = Simulation::with_observer(Wire { cut_through: false }, seed, Trace::default());
+    let mut simulation = Simulation::with_observer(Wire::default(), seed, Trace::default());
     let nodes = [simulation.add_node(Toy::end()), simulation.add_node(Toy::end())];
     let link = simulation.connect((nodes[0], &[PORT]), (nodes[1], &[PORT]), slow_link());
     let tenth = Probability::new(0.1).unwrap();
@@ -314,7 +349,7 @@ fn an_observer_sees_what_becomes_of_a_frame() {
             self.0.push(departure.fate);
         }
     }
-    let mut simulation = Simulation::with_observer(Wire { cut_through: false }, 1, Fates::default());
+    let mut simulation = Simulation::with_observer(Wire::default(), 1, Fates::default());
     let nodes = [simulation.add_node(Toy::end()), simulation.add_node(Toy::end())];
     let link = simulation.connect((nodes[0], &[PORT]), (nodes[1], &[PORT]), slow_link());
     simulation.set_faults(link.forward(), Faults { lost_frames: vec![1], ..Faults::default() });

@@ -51,6 +51,7 @@ pub fn switch_group(context: &SwitchContext, port: impl Fn(&Peer) -> PortId) -> 
         parent: context.parent.map(usize::from),
         toward: context.toward.iter().map(|&edge| usize::from(edge)).collect(),
         reproducible: parameters.reproducible,
+        selective: false,
         resend_timeout: parameters.retry.timeout,
         retry_count: parameters.retry.count,
     }

@@ -182,7 +182,7 @@ fn queue_pair(config: &GroupConfig, edge: &quincunx_epic::EdgeConfig) -> QueuePa
         max_outstanding_packets: config.window,
         // Neighbours send into posted receive buffers; the pipes are none of their business.
         remote_write: false,
-        reliability: Reliability::GoBackN,
+        reliability: if config.selective { Reliability::Selective } else { Reliability::GoBackN },
         rate: None,
     }
 }

@@ -195,6 +195,7 @@ fn seeded(seed: u64) {
         message: 1 + pick(3) as u32,
         window: 1 + pick(4) as u32,
         reproducible: pick(2) == 0,
+        selective: pick(2) == 0,
         ..Setup::tiny(mode)
     };
     let network = Network::new(&shape, setup, Faults { loss: 5, duplication: 2, reordering: 5 }, seed);

@@ -84,6 +84,8 @@ pub struct GroupSetup {
     pub retry_timeout: Duration,
     /// Time-outs in a row after which a peer is given up.
     pub retry_count: u8,
+    /// Send again what is missing and nothing else; otherwise everything from there on, as RoCE NICs do.
+    pub selective: bool,
     /// Combine in rank order, for equal bits every time.
     pub reproducible: bool,
 }
@@ -98,6 +100,7 @@ impl Default for GroupSetup {
             acknowledge_every: 1,
             retry_timeout: Duration::from_micros(50),
             retry_count: 100,
+            selective: false,
             reproducible: false,
         }
     }

@@ -28,7 +28,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         reduction: Reduction { op: ReduceOp::Sum, data_type: DataType::F32 },
         size: size.parse::<ByteCount>()?,
         contents: Contents::LengthOnly,
-        seed: 1,
+        seed: std::env::var("SEED").map_or(Ok(1), |seed| seed.parse())?,
     };
     let begun = Instant::now();
     let row = simulate(&setup, &case)?;

@@ -175,6 +175,7 @@ impl From<&scenario::PacketFabric> for Setup {
             window: group.window,
             acknowledge_every: group.acknowledge_every,
             retry: Retry { timeout: group.retry_timeout, count: group.retry_count },
+            selective: group.selective,
             reproducible: group.reproducible,
             hosts: HostPieces {
                 chunk: fabric.hosts.chunk.unwrap_or(default.chunk),

@@ -110,9 +110,10 @@ impl Toy {
 }
 
 /// Ten bytes of header; a node needs them alone if the fabric cuts through.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 pub struct Wire {
     pub cut_through: bool,
+    pub tenth_is_urgent: bool,
 }
 
 pub const HEADER: u64 = 10;
@@ -124,6 +125,11 @@ impl Medium<Toy> for Wire {
 
     fn needed_length(&self, _: Direction, header: &Header, payload: usize) -> ByteCount {
         if self.cut_through { ByteCount::new(HEADER) } else { self.wire_length(header, payload) }
+    }
+
+    /// Every tenth frame.
+    fn is_urgent(&self, header: &Header) -> bool {
+        self.tenth_is_urgent && header.number % 10 == 9
     }
 
     fn mark_congestion(&self, header: &mut Header) {
@@ -138,7 +144,7 @@ pub fn slow_link() -> LinkConfig {
 }
 
 pub fn store_and_forward(seed: u64) -> Simulation<Toy, Wire> {
-    Simulation::new(Wire { cut_through: false }, seed)
+    Simulation::new(Wire::default(), seed)
 }
 
 pub fn nanos(nanos: u64) -> Instant {

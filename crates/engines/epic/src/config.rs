@@ -50,6 +50,8 @@ pub struct GroupConfig {
     pub toward: Vec<usize>,
     /// Combine in the order of the edges, not of arrival: equal bits every time, for a buffer per edge (footnote 4).
     pub reproducible: bool,
+    /// Send again what is missing and nothing else, as ranks whose queue pairs do; otherwise everything from there on.
+    pub selective: bool,
     /// How long an unacknowledged packet waits before it is sent again.
     pub resend_timeout: Duration,
     /// Time-outs without progress after which a neighbour counts as unreachable.

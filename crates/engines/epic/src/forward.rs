@@ -3,6 +3,7 @@
 
 use quincunx_collective::Payload;
 use quincunx_engine::{Frame, Sink};
+use quincunx_wire::ipv4::EXPEDITED;
 use quincunx_wire::{Aeth, Operation, Psn, RoceHeader, Syndrome};
 
 use crate::config::EdgeConfig;
@@ -27,6 +28,19 @@ pub(crate) fn send<P: Payload>(
     out: &mut impl Sink<IncEngine<P>>,
 ) {
     let header = translate(edge, sequence, what);
+    out.transmit(edge.port, Frame { header: &header, payload: P::reborrow(payload) });
+}
+
+/// Sends one packet out of `edge` that somebody waits for with later ones in hand: before other traffic.
+pub(crate) fn expedite<P: Payload>(
+    edge: &EdgeConfig,
+    sequence: u64,
+    what: What,
+    payload: P::View<'_>,
+    out: &mut impl Sink<IncEngine<P>>,
+) {
+    let mut header = translate(edge, sequence, what);
+    header.traffic_class = EXPEDITED;
     out.transmit(edge.port, Frame { header: &header, payload: P::reborrow(payload) });
 }
 

@@ -6,6 +6,8 @@
 pub(crate) struct Hop {
     /// ePSN: everything that this neighbour sent before it has arrived.
     pub(crate) expected: u64,
+    /// Everything from here on has neither arrived nor been asked for; only kept where reliability is selective.
+    pub(crate) reached: u64,
     /// A NAK has been sent since the last packet in order; another one would only repeat it (H.4).
     pub(crate) nak_sent: bool,
     /// The next packet in order was turned away because the pipe had no room; a NAK calls for it when there is.
@@ -47,6 +49,7 @@ impl Hop {
     pub(crate) fn new(first: u64) -> Self {
         Self {
             expected: first,
+            reached: first,
             nak_sent: false,
             blocked: false,
             owed: false,

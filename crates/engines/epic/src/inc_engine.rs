@@ -178,6 +178,7 @@ impl<P: Payload> IncEngine<P> {
 
     fn dispatch(
         &mut self,
+        now: Instant,
         port: PortId,
         frame: Frame<'_, RoceHeader, P>,
         out: &mut impl Sink<Self>,
@@ -195,7 +196,7 @@ impl<P: Payload> IncEngine<P> {
         }
         match &mut group.realisation {
             Realisation::II(mode) => mode.handle_frame(edge, frame, out),
-            Realisation::III(mode) => mode.handle_frame(edge, frame, out),
+            Realisation::III(mode) => mode.handle_frame(now, edge, frame, out),
         }
     }
 }
@@ -217,12 +218,12 @@ impl<P: Payload> Engine for IncEngine<P> {
 
     fn handle_frame(
         &mut self,
-        _: Instant,
+        now: Instant,
         port: PortId,
         frame: Frame<'_, RoceHeader, P>,
         out: &mut impl Sink<Self>,
     ) {
-        if let Err(reason) = self.dispatch(port, frame, out) {
+        if let Err(reason) = self.dispatch(now, port, frame, out) {
             out.drop_frame(port, reason);
         }
     }

@@ -33,6 +33,9 @@
 //! - **Mode-III puts ACKs off**: in an AllReduce until the result leaves (one wake-up), for a rank in a Reduce or Broadcast
 //!   until the range has moved, and no further than that (else a fast rank outruns it, is dropped, and sends again); a
 //!   timer is the fallback.
+//! - **Selective reliability** (`GroupConfig::selective`; ranks' queue pairs must have it too): a NAK asks for one packet and
+//!   acknowledges nothing; what is asked for is sent again before other traffic, and nothing else is. With it a lost packet
+//!   costs what section 7.4 shows; go-back-N, the default and what RoCE NICs do, costs a round trip of packets.
 //! - **Mode-III, ahead of the range**: the NAK is sent when the range opens, not when the packet is dropped (H.4: NAK rate
 //!   limiting); a NAK at once would be answered by the same packet, too early again. The CNP is sent at once.
 #![no_std]

@@ -13,7 +13,7 @@ use quincunx_wire::{Aeth, NakCode, Operation, RoceHeader, Syndrome};
 
 use crate::config::GroupConfig;
 use crate::control::{ControlMessage, Pattern};
-use crate::forward::{ACK, acknowledge, replicate};
+use crate::forward::{ACK, acknowledge, expedite, replicate};
 use crate::inc_engine::{DropReason, IncEngine};
 use crate::invocation::{EdgeSet, Invocation, InvocationTable, Place, edge_bit, edges_of};
 use crate::pipe::{Aggregated, Pipe, What};
@@ -142,7 +142,12 @@ impl<P: Payload> ModeII<P> {
             _ => self.place.aggregation(invocation.message.pattern).map_or(0, |route| route.outs),
         };
         let held = self.pipe.what(number).expect("a complete slot holds something");
-        replicate(&self.config.edges, outs, sequence, held, self.pipe.view(number), out);
+        let view = self.pipe.view(number);
+        if self.config.selective && outs == bit {
+            expedite(&self.config.edges[edge], sequence, held, view, out);
+        } else {
+            replicate(&self.config.edges, outs, sequence, held, view, out);
+        }
         if outcome == Aggregated::Complete && invocation.message.pattern == Pattern::AllReduce {
             self.advance(number + 1);
         }
@@ -171,7 +176,11 @@ impl<P: Payload> ModeII<P> {
         };
         let arrived = if positive { sequence + 1 } else { sequence };
         let invocation = *self.table.find(sequence).ok_or(DropReason::BadAcknowledge)?;
-        self.advance_acked(edge, arrived, out);
+        // A selective NAK asks for one packet, and says nothing of those before it.
+        let asks_for_one = self.config.selective && aeth.syndrome == Syndrome::Nak(NakCode::SequenceError);
+        if !asks_for_one {
+            self.advance_acked(edge, arrived, out);
+        }
         let bit = edge_bit(edge);
         match invocation.message.pattern {
             Pattern::AllReduce => {
@@ -198,7 +207,11 @@ impl<P: Payload> ModeII<P> {
                 let Some(route) = route.filter(|route| route.outs & bit != 0) else {
                     return Err(DropReason::WrongDirection);
                 };
-                if !positive {
+                if asks_for_one {
+                    for source in edges_of(route.sources) {
+                        acknowledge(&self.config.edges[source], sequence, aeth.syndrome, out);
+                    }
+                } else if !positive {
                     // A NAK also acknowledges what is before it, to the sender on behalf of all: so it must not ask for
                     // anything later than what the slowest receiver misses. One that is still in an earlier collective
                     // cannot be spoken for at all: then the sender's time-out has to do.

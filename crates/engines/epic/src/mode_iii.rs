@@ -7,15 +7,17 @@
 //! collective that does not use the pipe is skipped. Group PSN synchronisation follows from that: each direction of
 //! each edge skips the collectives that it does not carry.
 
+use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use quincunx_collective::Payload;
 use quincunx_engine::{Frame, PortId, Sink};
+use quincunx_units::Instant;
 use quincunx_wire::aeth::receiver_not_ready_delay;
 use quincunx_wire::{NakCode, Operation, RoceHeader, Syndrome};
 
 use crate::config::GroupConfig;
 use crate::control::Pattern;
-use crate::forward::{ACK, acknowledge, replicate, send};
+use crate::forward::{ACK, acknowledge, expedite, replicate, send};
 use crate::hop::{Answer, Hop};
 use crate::inc_engine::{DropReason, Event, IncEngine, Timer};
 use crate::invocation::{EdgeSet, Invocation, InvocationTable, LOCAL, Place, Route, edge_bit, edges_of};
@@ -40,6 +42,9 @@ pub(crate) struct ModeIII<P> {
     aggregation: Pipe<P>,
     replication: Pipe<P>,
     hops: Vec<Hop>,
+    /// For each edge, packets that have not arrived though later ones have, and when they were asked for last; none unless
+    /// reliability is selective.
+    missing: Vec<BTreeMap<u64, Instant>>,
     /// At the tree's root: the next number to hand from the aggregation to the replication pipe.
     local: u64,
     /// The acknowledge timer is armed.
@@ -58,6 +63,7 @@ impl<P: Payload> ModeIII<P> {
             aggregation: Pipe::new(first, window, config.mtu, regions),
             replication: Pipe::new(first, window, config.mtu, 1),
             hops: alloc::vec![Hop::new(first); config.edges.len()],
+            missing: alloc::vec![BTreeMap::new(); config.edges.len()],
             local: first,
             acknowledging: false,
             config,
@@ -70,6 +76,7 @@ impl<P: Payload> ModeIII<P> {
 
     pub(crate) fn handle_frame(
         &mut self,
+        now: Instant,
         edge: usize,
         frame: Frame<'_, RoceHeader, P>,
         out: &mut impl Sink<IncEngine<P>>,
@@ -79,7 +86,7 @@ impl<P: Payload> ModeIII<P> {
         }
         self.hops[edge].silent = 0;
         match frame.header.operation {
-            Operation::Send(_) | Operation::SendOnlyImmediate(_) => self.handle_data(edge, frame, out),
+            Operation::Send(_) | Operation::SendOnlyImmediate(_) => self.handle_data(now, edge, frame, out),
             Operation::Acknowledge(aeth) => self.handle_acknowledge(edge, frame.header, aeth.syndrome, out),
             _ => Err(DropReason::UnexpectedOperation),
         }
@@ -87,6 +94,7 @@ impl<P: Payload> ModeIII<P> {
 
     fn handle_data(
         &mut self,
+        now: Instant,
         edge: usize,
         frame: Frame<'_, RoceHeader, P>,
         out: &mut impl Sink<IncEngine<P>>,
@@ -141,9 +149,15 @@ impl<P: Payload> ModeIII<P> {
         let answer = if sequence == expected {
             let reached = self.advance_expected(edge, expected);
             self.hops[edge].in_order(frame.header.acknowledge_request, reached - expected)
+        } else if self.config.selective {
+            self.note_missing(now, edge, expected, sequence, out);
+            Answer::Nothing
         } else {
             self.hops[edge].out_of_order()
         };
+        if !self.missing[edge].is_empty() {
+            self.ask_again(now, edge, sequence, out);
+        }
         let result_follows = invocation.message.pattern == Pattern::AllReduce && flow == Flow::Aggregation;
         let can_outrun =
             invocation.message.pattern != Pattern::AllReduce && self.config.edges[edge].rank.is_some();
@@ -178,6 +192,9 @@ impl<P: Payload> ModeIII<P> {
         }
         match syndrome {
             Syndrome::Ack(_) => self.handle_arrived(edge, sequence + 1, out),
+            Syndrome::Nak(NakCode::SequenceError) if self.config.selective => {
+                self.send_again(edge, sequence, out);
+            }
             Syndrome::Nak(NakCode::SequenceError) => {
                 self.handle_arrived(edge, sequence, out);
                 self.hops[edge].go_back();
@@ -215,12 +232,18 @@ impl<P: Payload> ModeIII<P> {
             return;
         }
         hop.armed = false;
-        if !core::mem::replace(&mut hop.paused, false) {
+        let paused = core::mem::replace(&mut hop.paused, false);
+        if !paused {
             hop.silent += 1;
             if hop.silent > retry_count {
                 self.fail(edge, out);
                 return;
             }
+        }
+        if self.config.selective && !paused {
+            let acked = hop.acked;
+            self.rearm(edge, out);
+            return self.send_again(edge, acked, out);
         }
         hop.go_back();
         self.rearm(edge, out);
@@ -331,14 +354,67 @@ impl<P: Payload> ModeIII<P> {
         }
     }
 
+    /// Asks `edge` for what is missing before `sequence`, as far as that was not known.
+    fn note_missing(
+        &mut self,
+        now: Instant,
+        edge: usize,
+        expected: u64,
+        sequence: u64,
+        out: &mut impl Sink<IncEngine<P>>,
+    ) {
+        let mut missing = self.skip_incoming(edge, self.hops[edge].reached.max(expected));
+        while missing < sequence {
+            self.ask_for(edge, missing, out);
+            self.missing[edge].insert(missing, now);
+            missing = self.skip_incoming(edge, missing + 1);
+        }
+        let hop = &mut self.hops[edge];
+        hop.reached = hop.reached.max(sequence + 1);
+    }
+
+    /// `arrived` has come from `edge`. Asks once more for what was asked for long ago: it, or the NAK, was lost on the way.
+    /// Before the neighbour's time-out, and for all of it at once.
+    fn ask_again(&mut self, now: Instant, edge: usize, arrived: u64, out: &mut impl Sink<IncEngine<P>>) {
+        let mut missing = core::mem::take(&mut self.missing[edge]).split_off(&self.hops[edge].expected);
+        missing.remove(&arrived);
+        for (&sequence, asked) in &mut missing {
+            if now.since(*asked) >= self.config.resend_timeout / 2 {
+                *asked = now;
+                self.ask_for(edge, sequence, out);
+            }
+        }
+        self.missing[edge] = missing;
+    }
+
+    fn ask_for(&self, edge: usize, sequence: u64, out: &mut impl Sink<IncEngine<P>>) {
+        acknowledge(&self.config.edges[edge], sequence, Syndrome::Nak(NakCode::SequenceError), out);
+    }
+
+    /// Sends one packet again that `edge` has been sent and has not acknowledged: `sequence`, or the first after it that
+    /// goes there.
+    fn send_again(&self, edge: usize, sequence: u64, out: &mut impl Sink<IncEngine<P>>) {
+        let hop = &self.hops[edge];
+        if !(hop.acked..hop.cursor).contains(&sequence) || hop.paused || hop.failed {
+            return;
+        }
+        if let Some((sequence, flow)) = self.complete_from(edge, sequence) {
+            let pipe = self.pipe(flow);
+            let what = pipe.what(sequence).expect("a complete slot holds something");
+            expedite(&self.config.edges[edge], sequence, what, pipe.view(sequence), out);
+        }
+    }
+
     /// The packet that `edge` sends next, if it is complete: its number, its pipe.
     fn sendable(&self, edge: usize) -> Option<(u64, Flow)> {
         let hop = &self.hops[edge];
-        if hop.paused || hop.failed {
-            return None;
-        }
+        if hop.paused || hop.failed { None } else { self.complete_from(edge, hop.cursor) }
+    }
+
+    /// The first packet from `sequence` on that goes to `edge`, if it is complete: its number, its pipe.
+    fn complete_from(&self, edge: usize, sequence: u64) -> Option<(u64, Flow)> {
         let bit = edge_bit(edge);
-        let mut sequence = hop.cursor.max(self.table.oldest());
+        let mut sequence = sequence.max(self.table.oldest());
         loop {
             let invocation = self.table.find(sequence)?;
             let carried = FLOWS.into_iter().find_map(|flow| {

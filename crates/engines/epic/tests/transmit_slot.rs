@@ -49,6 +49,7 @@ fn star() -> Switch {
         parent: None,
         toward: vec![0, 1],
         reproducible: false,
+        selective: false,
         resend_timeout: Duration::from_micros(200),
         retry_count: 3,
     };

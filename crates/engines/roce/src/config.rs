@@ -18,6 +18,10 @@ pub const INFINITE_RNR_RETRIES: u8 = 7;
 pub enum Reliability {
     /// Everything from the first lost packet on, as RoCE NICs do.
     GoBackN,
+    /// What is missing and nothing else. The receiver keeps packets that come early, and asks for each missing one with a
+    /// NAK of its own, which unlike InfiniBand's acknowledges nothing; a time-out sends the oldest packet alone. Both
+    /// ends must agree.
+    Selective,
 }
 
 /// What a queue pair is set up with. Both ends must agree on the MTU and on each other's first PSN.

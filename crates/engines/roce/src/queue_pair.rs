@@ -4,7 +4,6 @@ use crate::rate::Rate;
 use crate::requester::Requester;
 use crate::responder::Responder;
 use crate::{ConfigError, QueuePairConfig};
-use core::marker::PhantomData;
 use quincunx_collective::Payload;
 use quincunx_engine::Frame;
 use quincunx_engine::verbs::{Completion, Failure, Memory, ReceiveRequest, RegionId, SendRequest, Slice};
@@ -103,11 +102,10 @@ pub trait QueuePairSink<P: Payload> {
 pub struct QueuePair<P> {
     config: QueuePairConfig,
     requester: Requester,
-    responder: Responder,
+    responder: Responder<P>,
     has_failed: bool,
     congestion_notifications: u64,
     rate: Option<Rate>,
-    payload: PhantomData<P>,
 }
 
 impl<P: Payload> QueuePair<P> {
@@ -121,7 +119,6 @@ impl<P: Payload> QueuePair<P> {
             config,
             has_failed: false,
             congestion_notifications: 0,
-            payload: PhantomData,
         })
     }
 
@@ -173,7 +170,7 @@ impl<P: Payload> QueuePair<P> {
             | Operation::AtomicAcknowledge(..)
             | Operation::DatagramSendOnly(_) => out.drop_frame(DropReason::Unexpected),
             _ => {
-                if let Err(failure) = self.responder.handle_request(&self.config, frame, memory, out) {
+                if let Err(failure) = self.responder.handle_request(now, &self.config, frame, memory, out) {
                     self.fail(Failure::Flushed, failure, out);
                 }
             }
@@ -184,7 +181,7 @@ impl<P: Payload> QueuePair<P> {
     pub fn handle_timer(&mut self, _now: Instant, timer: QueuePairTimer, out: &mut impl QueuePairSink<P>) {
         match (timer, &mut self.rate) {
             (QueuePairTimer::Retry, _) => {
-                if let Err(failure) = self.requester.handle_retry_timer() {
+                if let Err(failure) = self.requester.handle_retry_timer(&self.config) {
                     self.fail(failure, Failure::Flushed, out);
                 }
             }

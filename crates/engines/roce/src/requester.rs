@@ -1,11 +1,14 @@
 //! The sending half: cuts work requests into packets, keeps a window of them on the wire, and sends again from the
-//! oldest packet that the peer has not acknowledged (InfiniBand Architecture 9.7.3 to 9.7.5).
+//! oldest packet that the peer has not acknowledged (InfiniBand Architecture 9.7.3 to 9.7.5), or, where reliability is
+//! selective, the packets that it asks for.
 //!
 //! Packets are counted without end from the start; PSNs are the low 24 bits of the counts. In order:
 //! `acknowledged <= next <= sent <= posted`, and `next - acknowledged` never exceeds the window.
 
-use crate::{DropReason, INFINITE_RNR_RETRIES, QueuePairConfig, QueuePairSink, QueuePairTimer, packet};
-use alloc::collections::VecDeque;
+use crate::{
+    DropReason, INFINITE_RNR_RETRIES, QueuePairConfig, QueuePairSink, QueuePairTimer, Reliability, packet,
+};
+use alloc::collections::{BTreeSet, VecDeque};
 use quincunx_collective::Payload;
 use quincunx_engine::Frame;
 use quincunx_engine::verbs::{Completion, Failure, Memory, RegionId, SendRequest, Slice};
@@ -35,6 +38,8 @@ pub(crate) struct Requester {
     next: u64,
     /// One more than the newest packet ever sent.
     sent: u64,
+    /// Packets before `next` that go out again before it does; none unless reliability is selective.
+    again: BTreeSet<u64>,
     /// One more than the last packet of all work.
     posted: u64,
     /// One more than the last packet that asked for an acknowledge.
@@ -56,6 +61,7 @@ impl Requester {
             acknowledged: start,
             next: start,
             sent: start,
+            again: BTreeSet::new(),
             posted: start,
             asked: start,
             retries_left: config.retry_count,
@@ -92,9 +98,11 @@ impl Requester {
     }
 
     pub(crate) fn wants_transmit(&self, config: &QueuePairConfig) -> bool {
-        !self.waiting
-            && self.cursor < self.queue.len()
-            && self.next - self.acknowledged < u64::from(config.max_outstanding_packets)
+        let has_new = || {
+            self.cursor < self.queue.len()
+                && self.next - self.acknowledged < u64::from(config.max_outstanding_packets)
+        };
+        !self.waiting && (!self.again.is_empty() || has_new())
     }
 
     /// Sends one packet, which must be wanted; returns the bytes of its payload.
@@ -105,33 +113,41 @@ impl Requester {
         out: &mut impl QueuePairSink<P>,
     ) -> ByteCount {
         assert!(self.wants_transmit(config), "a packet is due");
-        let work = &self.queue[self.cursor];
+        let again = self.again.pop_first();
+        let count = again.unwrap_or(self.next);
+        let place = match again {
+            Some(count) => self.queue.partition_point(|work| work.end <= count),
+            None => self.cursor,
+        };
+        let work = &self.queue[place];
         let source = work.request.source;
-        let index = self.next - work.first;
+        let index = count - work.first;
         let begin = index as usize * config.mtu;
         let length = config.mtu.min(source.length - begin);
-        let is_last = self.next + 1 == work.end;
-        let fills_window = self.next + 1 - self.acknowledged == u64::from(config.max_outstanding_packets);
+        let is_last = count + 1 == work.end;
+        let fills_window = count + 1 - self.acknowledged == u64::from(config.max_outstanding_packets);
 
         let mut header = crate::header_to_remote(
             config,
-            Psn::from_count(self.next),
+            Psn::from_count(count),
             packet::operation(&work.request, index == 0, is_last),
         );
         // A message that another one follows at once leaves the asking to that one, unless it is long enough itself: one
         // acknowledge answers for both.
         let every = u64::from(config.acknowledge_every);
-        let ends_burst = self.cursor + 1 == self.queue.len() || self.next + 1 >= self.asked + every;
+        let ends_burst = place + 1 == self.queue.len() || count + 1 >= self.asked + every;
         header.acknowledge_request =
-            (is_last && ends_burst) || fills_window || (index + 1).is_multiple_of(every);
+            (is_last && ends_burst) || fills_window || (index + 1).is_multiple_of(every) || again.is_some();
         if header.acknowledge_request {
-            self.asked = self.next + 1;
+            self.asked = self.asked.max(count + 1);
         }
         let piece = Slice { region: source.region, offset: source.offset + begin, length };
         out.transmit(Frame { header: &header, payload: memory.view(piece) });
 
-        self.move_next(self.next + 1);
-        self.sent = self.sent.max(self.next);
+        if again.is_none() {
+            self.move_next(self.next + 1);
+            self.sent = self.sent.max(self.next);
+        }
         if !self.retry_armed {
             self.retry_armed = true;
             out.set_timer(QueuePairTimer::Retry, config.retry_timeout);
@@ -151,6 +167,14 @@ impl Requester {
         let is_outstanding = (self.acknowledged..self.sent).contains(&count);
         match syndrome {
             Syndrome::Ack(_) if is_outstanding => self.advance(config, count + 1, out),
+            Syndrome::Nak(NakCode::SequenceError) if config.reliability == Reliability::Selective => {
+                // From `next` on packets go out anyway; before the window the peer has been overtaken by its ACK.
+                if (self.acknowledged..self.next).contains(&count) {
+                    self.again.insert(count);
+                } else {
+                    out.drop_frame(DropReason::StaleAcknowledge);
+                }
+            }
             Syndrome::Nak(NakCode::SequenceError) if is_outstanding => {
                 self.advance(config, count, out);
                 self.go_back();
@@ -178,13 +202,19 @@ impl Requester {
     }
 
     /// Takes the expiry of the retry timer. An error means that the peer is given up.
-    pub(crate) fn handle_retry_timer(&mut self) -> Result<(), Failure> {
+    pub(crate) fn handle_retry_timer(&mut self, config: &QueuePairConfig) -> Result<(), Failure> {
         if !self.retry_armed {
             return Ok(());
         }
         self.retry_armed = false;
         self.retries_left = self.retries_left.checked_sub(1).ok_or(Failure::RetryExceeded)?;
-        self.go_back();
+        match config.reliability {
+            Reliability::GoBackN => self.go_back(),
+            Reliability::Selective if self.acknowledged < self.next => {
+                self.again.insert(self.acknowledged);
+            }
+            Reliability::Selective => {}
+        }
         Ok(())
     }
 
@@ -207,6 +237,7 @@ impl Requester {
             failure = Failure::Flushed;
         }
         self.cursor = 0;
+        self.again.clear();
         (self.acknowledged, self.next, self.sent) = (self.posted, self.posted, self.posted);
     }
 
@@ -216,6 +247,9 @@ impl Requester {
             return;
         }
         self.acknowledged = count;
+        while self.again.first().is_some_and(|&again| again < count) {
+            self.again.pop_first();
+        }
         self.retries_left = config.retry_count;
         self.rnr_retries_left = config.rnr_retry_count;
         if self.waiting {
@@ -259,6 +293,7 @@ impl Requester {
 
     /// Sends again from the oldest packet that is not acknowledged.
     fn go_back(&mut self) {
+        self.again.clear();
         self.cursor = 0;
         self.move_next(self.acknowledged);
     }
@@ -302,10 +337,14 @@ impl Requester {
                 assert!(self.cursor == self.queue.len() && self.next == self.posted, "the cursor is behind")
             }
         }
+        assert!(
+            self.again.iter().all(|again| (self.acknowledged..self.next).contains(again)),
+            "what goes out again has gone out and is not acknowledged"
+        );
         assert!(!self.retry_armed || self.acknowledged < self.sent, "a timer for nothing");
         assert!(!self.waiting || !self.retry_armed, "both timers run");
         assert!(
-            self.next == self.acknowledged || self.retry_armed,
+            self.next == self.acknowledged || self.retry_armed || !self.again.is_empty(),
             "packets are on the wire, and no timer watches them"
         );
     }

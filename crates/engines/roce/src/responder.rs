@@ -1,12 +1,13 @@
 //! The receiving half: executes packets in the order of their PSNs, once each, and acknowledges them (InfiniBand
-//! Architecture 9.7.4 and 9.7.5).
+//! Architecture 9.7.4 and 9.7.5). Packets that come early are dropped, or kept where reliability is selective.
 
 use crate::packet::{Kind, Request};
-use crate::{DropReason, QueuePairConfig, QueuePairSink};
-use alloc::collections::VecDeque;
+use crate::{DropReason, QueuePairConfig, QueuePairSink, Reliability};
+use alloc::collections::{BTreeMap, VecDeque};
 use quincunx_collective::Payload;
 use quincunx_engine::Frame;
 use quincunx_engine::verbs::{Completion, Failure, Memory, ReceiveRequest, RegionId, Slice};
+use quincunx_units::Instant;
 use quincunx_wire::{Aeth, NakCode, Operation, Psn, Reth, RoceHeader, Syndrome};
 
 /// The credit count that says that none is kept (9.7.7.2): receivers answer "not ready" instead.
@@ -42,7 +43,7 @@ const NO_ACCESS: Refusal = Refusal { code: NakCode::RemoteAccess, failure: Failu
 const TOO_LONG: Refusal = Refusal { code: NakCode::InvalidRequest, failure: Failure::Length };
 
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub(crate) struct Responder {
+pub(crate) struct Responder<P> {
     /// Receive requests, oldest first.
     queue: VecDeque<ReceiveRequest>,
     /// Count of the packet expected next; its low 24 bits are the expected PSN.
@@ -52,9 +53,22 @@ pub(crate) struct Responder {
     /// The peer knows that it must go back to `expected`: further packets out of sequence are dropped in silence.
     nak_sent: bool,
     message: Message,
+    /// Packets behind `expected` that have arrived, by count; none unless reliability is selective.
+    early: BTreeMap<u64, Early<P>>,
+    /// Everything from here on has neither arrived nor been asked for.
+    reached: u64,
+    /// Packets before `reached` that have not arrived, and when they were asked for last.
+    missing: BTreeMap<u64, Instant>,
 }
 
-impl Responder {
+/// A packet that has arrived before one that comes before it.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+struct Early<P> {
+    header: RoceHeader,
+    payload: P,
+}
+
+impl<P: Payload> Responder<P> {
     pub(crate) fn new(config: &QueuePairConfig) -> Self {
         Self {
             queue: VecDeque::new(),
@@ -62,6 +76,9 @@ impl Responder {
             message_sequence: 0,
             nak_sent: false,
             message: Message::None,
+            early: BTreeMap::new(),
+            reached: crate::first_count(config.expected_psn),
+            missing: BTreeMap::new(),
         }
     }
 
@@ -82,21 +99,31 @@ impl Responder {
     }
 
     /// Expects `psn` next. A peer that was told to go back is told where to, now that it is known.
-    pub(crate) fn synchronize<P: Payload>(
+    pub(crate) fn synchronize(
         &mut self,
         config: &QueuePairConfig,
         psn: Psn,
         out: &mut impl QueuePairSink<P>,
     ) {
         self.expected = crate::count_from(psn, self.expected);
+        self.reached = self.expected;
         if self.nak_sent {
             self.answer(config, Syndrome::Nak(NakCode::SequenceError), out);
+        }
+        // What came early was sent by one who has synchronised before us: it is asked for once more, and if that is lost
+        // too, the sender's time-out sees to it.
+        self.missing.clear();
+        for (count, _) in core::mem::take(&mut self.early).range(self.expected..) {
+            self.ask_for(config, *count, out);
+            self.reached = count + 1;
         }
     }
 
     /// Ends all receive requests: the oldest with `failure`, the others as flushed.
-    pub(crate) fn fail<P: Payload>(&mut self, mut failure: Failure, out: &mut impl QueuePairSink<P>) {
+    pub(crate) fn fail(&mut self, mut failure: Failure, out: &mut impl QueuePairSink<P>) {
         self.message = Message::None;
+        self.early.clear();
+        self.missing.clear();
         while let Some(request) = self.queue.pop_front() {
             out.complete(Completion::Failed { id: request.id, failure });
             failure = Failure::Flushed;
@@ -105,8 +132,9 @@ impl Responder {
 
     /// Takes a request packet. An error means that the queue pair has failed; what becomes of the oldest receive
     /// request is inside, and the peer has been told.
-    pub(crate) fn handle_request<P: Payload>(
+    pub(crate) fn handle_request(
         &mut self,
+        now: Instant,
         config: &QueuePairConfig,
         frame: Frame<'_, RoceHeader, P>,
         memory: &mut Memory<P>,
@@ -119,6 +147,11 @@ impl Responder {
             out.drop_frame(DropReason::Duplicate);
             return Ok(());
         }
+        if count > self.expected && config.reliability == Reliability::Selective {
+            self.keep(now, config, count, frame, out);
+            self.ask_again(now, config, out);
+            return Ok(());
+        }
         if count > self.expected {
             if !self.nak_sent {
                 self.nak_sent = true;
@@ -127,6 +160,69 @@ impl Responder {
             out.drop_frame(DropReason::OutOfSequence);
             return Ok(());
         }
+        self.execute(config, frame, memory, out)?;
+        while let Some(early) = self.early.remove(&self.expected) {
+            let payload = early.payload.view(0..early.payload.length());
+            self.execute(config, Frame { header: &early.header, payload }, memory, out)?;
+        }
+        self.reached = self.reached.max(self.expected);
+        if !self.missing.is_empty() {
+            self.missing = self.missing.split_off(&self.expected);
+            self.ask_again(now, config, out);
+        }
+        Ok(())
+    }
+
+    /// Keeps a packet that comes before one that is missing, and asks for those of which that was not known.
+    fn keep(
+        &mut self,
+        now: Instant,
+        config: &QueuePairConfig,
+        count: u64,
+        frame: Frame<'_, RoceHeader, P>,
+        out: &mut impl QueuePairSink<P>,
+    ) {
+        if count - self.expected >= u64::from(config.max_outstanding_packets) {
+            return out.drop_frame(DropReason::OutOfSequence);
+        }
+        if self.early.contains_key(&count) {
+            return out.drop_frame(DropReason::Duplicate);
+        }
+        for missing in self.reached.max(self.expected)..count {
+            self.ask_for(config, missing, out);
+            self.missing.insert(missing, now);
+        }
+        self.missing.remove(&count);
+        self.reached = self.reached.max(count + 1);
+        let early = Early { header: *frame.header, payload: P::from_view(frame.payload) };
+        self.early.insert(count, early);
+    }
+
+    /// Asks once more for what was asked for long ago: it, or the NAK, was lost on the way. Before the sender's time-out, and
+    /// for all of it at once.
+    fn ask_again(&mut self, now: Instant, config: &QueuePairConfig, out: &mut impl QueuePairSink<P>) {
+        let mut missing = core::mem::take(&mut self.missing);
+        for (count, asked) in &mut missing {
+            if now.since(*asked) >= config.retry_timeout / 2 {
+                *asked = now;
+                self.ask_for(config, *count, out);
+            }
+        }
+        self.missing = missing;
+    }
+
+    fn ask_for(&self, config: &QueuePairConfig, count: u64, out: &mut impl QueuePairSink<P>) {
+        self.answer_at(config, Psn::from_count(count), Syndrome::Nak(NakCode::SequenceError), out);
+    }
+
+    /// Executes the packet that is expected, if it makes sense.
+    fn execute(
+        &mut self,
+        config: &QueuePairConfig,
+        frame: Frame<'_, RoceHeader, P>,
+        memory: &mut Memory<P>,
+        out: &mut impl QueuePairSink<P>,
+    ) -> Result<(), Failure> {
         let length = P::view_length(frame.payload);
         let checked = Request::from_operation(frame.header.operation)
             .ok_or(SENSELESS)
@@ -168,7 +264,7 @@ impl Responder {
     }
 
     /// Checks a packet of `length` bytes that is next in sequence: where its payload goes, and the message after it.
-    fn check<P: Payload>(
+    fn check(
         &self,
         config: &QueuePairConfig,
         request: &Request,
@@ -232,16 +328,21 @@ impl Responder {
     }
 
     /// Sends an acknowledge: positive with the last packet's PSN, negative with the expected one.
-    fn answer<P: Payload>(
-        &self,
-        config: &QueuePairConfig,
-        syndrome: Syndrome,
-        out: &mut impl QueuePairSink<P>,
-    ) {
+    fn answer(&self, config: &QueuePairConfig, syndrome: Syndrome, out: &mut impl QueuePairSink<P>) {
         let psn = match syndrome {
             Syndrome::Ack(_) => self.expected_psn().minus(1),
             Syndrome::ReceiverNotReady(_) | Syndrome::Nak(_) => self.expected_psn(),
         };
+        self.answer_at(config, psn, syndrome, out);
+    }
+
+    fn answer_at(
+        &self,
+        config: &QueuePairConfig,
+        psn: Psn,
+        syndrome: Syndrome,
+        out: &mut impl QueuePairSink<P>,
+    ) {
         let aeth = Aeth { syndrome, message_sequence: self.message_sequence };
         let header = crate::header_to_remote(config, psn, Operation::Acknowledge(aeth));
         out.transmit(Frame { header: &header, payload: P::empty() });
@@ -250,6 +351,16 @@ impl Responder {
     pub(crate) fn assert_invariants(&self) {
         assert!(self.expected >= crate::COUNT_BEFORE_START, "a PSN from before has no count");
         assert!(self.message_sequence <= 0x00ff_ffff, "a message sequence number of more than 24 bits");
+        assert!(self.reached >= self.expected, "what has arrived in order has been reached");
+        assert!(
+            self.early.keys().all(|early| (self.expected + 1..self.reached).contains(early)),
+            "what came early is ahead of what is expected, and was noticed"
+        );
+        assert!(
+            self.missing.keys().all(|missing| (self.expected..self.reached).contains(missing)
+                && !self.early.contains_key(missing)),
+            "what is missing was noticed, and has not come"
+        );
         match self.message {
             Message::None => {}
             Message::Send { received } => {

@@ -7,7 +7,7 @@ use common::links::{Dice, Links, Trouble};
 use common::{MTU, alice, receive, send, slice};
 use proptest::prelude::*;
 use quincunx_engine::verbs::{Completion, RegionId, SendRequest, Verb, WorkId};
-use quincunx_roce::{INFINITE_RNR_RETRIES, QueuePairConfig};
+use quincunx_roce::{INFINITE_RNR_RETRIES, QueuePairConfig, Reliability};
 use quincunx_units::Duration;
 use quincunx_wire::Psn;
 
@@ -172,12 +172,14 @@ proptest! {
     fn every_message_arrives_once_in_order_and_whole(
         window in 1..6_u32,
         acknowledge_every in 1..5_u32,
+        reliability in proptest::sample::select(&[Reliability::GoBackN, Reliability::Selective][..]),
         trouble in troubles(),
         seed: u64,
         late_micros in prop_oneof![Just(0), 1..300_u64],
         plans in [messages(), messages()],
     ) {
-        check_delivery(patient(window, acknowledge_every), trouble, seed, Duration::from_micros(late_micros), &plans);
+        let config = QueuePairConfig { reliability, ..patient(window, acknowledge_every) };
+        check_delivery(config, trouble, seed, Duration::from_micros(late_micros), &plans);
     }
 }
 

@@ -9,7 +9,8 @@ use common::{ALICE, Bytes, alice, mirrored, receive, send, slice};
 use quincunx_engine::verbs::{Completion, RegionId, WorkId};
 use quincunx_engine::{Engine, Frame, PortId, Sink};
 use quincunx_roce::{
-    DropReason, INFINITE_RNR_RETRIES, QueuePairConfig, QueuePairTimer, RoceCommand, RoceEvent, RoceHost,
+    DropReason, INFINITE_RNR_RETRIES, QueuePairConfig, QueuePairTimer, Reliability, RoceCommand, RoceEvent,
+    RoceHost,
 };
 use quincunx_units::{Duration, Instant};
 use quincunx_wire::RoceHeader;
@@ -72,11 +73,12 @@ struct World {
 const LENGTHS: [usize; 2] = [7, 3];
 
 impl World {
-    fn new(window: u32) -> Self {
+    fn new(window: u32, reliability: Reliability) -> Self {
         let config = QueuePairConfig {
             max_outstanding_packets: window,
             retry_count: u8::MAX,
             rnr_retry_count: INFINITE_RNR_RETRIES,
+            reliability,
             ..alice()
         };
         let node = |config| Node {
@@ -198,8 +200,8 @@ impl World {
 ///
 /// # Panics
 /// If a world in which nothing more can happen is not right, or if from some world none of these can be reached.
-fn explore(window: u32) -> usize {
-    let first = World::new(window);
+fn explore(window: u32, reliability: Reliability) -> usize {
+    let first = World::new(window, reliability);
     let mut numbers = HashMap::from([(first.clone(), 0)]);
     let mut todo = vec![first];
     let mut predecessors: Vec<Vec<usize>> = vec![Vec::new()];
@@ -233,10 +235,15 @@ fn explore(window: u32) -> usize {
 
 #[test]
 fn a_window_of_one_ends_right_in_every_order() {
-    assert!(explore(1) > 1_000);
+    assert!(explore(1, Reliability::GoBackN) > 1_000);
 }
 
 #[test]
 fn a_window_of_two_ends_right_in_every_order() {
-    assert!(explore(2) > 10_000);
+    assert!(explore(2, Reliability::GoBackN) > 10_000);
+}
+
+#[test]
+fn selective_reliability_ends_right_in_every_order() {
+    assert!(explore(2, Reliability::Selective) > 10_000);
 }

@@ -57,11 +57,20 @@ pub struct Setup {
     pub window: u32,
     pub initial_psn: Psn,
     pub reproducible: bool,
+    pub selective: bool,
 }
 
 impl Setup {
     pub fn tiny(mode: Mode) -> Self {
-        Self { mode, mtu: 8, message: 2, window: 2, initial_psn: Psn::new(0xff_fffd), reproducible: false }
+        Self {
+            mode,
+            mtu: 8,
+            message: 2,
+            window: 2,
+            initial_psn: Psn::new(0xff_fffd),
+            reproducible: false,
+            selective: false,
+        }
     }
 }
 
@@ -205,6 +214,7 @@ impl Builder {
             parent: None,
             toward: Vec::new(),
             reproducible: self.setup.reproducible,
+            selective: self.setup.selective,
             resend_timeout: Duration::from_micros(200),
             retry_count: 40,
         });
@@ -292,7 +302,7 @@ impl Network {
                 rnr_retry_count: quincunx_roce::INFINITE_RNR_RETRIES,
                 max_outstanding_packets: setup.message * setup.window,
                 remote_write: false,
-                reliability: Reliability::GoBackN,
+                reliability: if setup.selective { Reliability::Selective } else { Reliability::GoBackN },
                 rate: None,
             };
             let group = HostGroup {

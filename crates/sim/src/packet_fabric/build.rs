@@ -15,6 +15,7 @@ use quincunx_nodes::{
     host_group, switch_group,
 };
 use quincunx_ring::{Config, HostProgram};
+use quincunx_roce::Reliability;
 use quincunx_wire::{Endpoint, Psn, QpNumber};
 
 use super::data::Data;
@@ -134,13 +135,14 @@ impl<P: Data, O: Observer<Station<P>>> Built<P, O> {
                 let contexts = tree_contexts(&tree, mode, parameters, &names.collect(), endpoint);
                 for (node, context) in &contexts.switches {
                     let id = NodeId(node.0);
-                    let group = switch_group(context, |peer| {
+                    let mut group = switch_group(context, |peer| {
                         let far = match peer {
                             Peer::Rank(rank) => leaf(rank.0),
                             Peer::Switch(name) => topology.find(name).expect("switches have their names"),
                         };
                         port_to(id, far)
                     });
+                    group.selective = setup.selective;
                     let install = SwitchCommand::Install(Box::new(group));
                     let node = NodeIndex(u32::from(node.0));
                     self.simulation.command(node, StationCommand::Switch(install))?;
@@ -225,6 +227,9 @@ impl<P: Data, O: Observer<Station<P>>> Built<P, O> {
             let mut group = host_group(context, |peer| port(context.rank, peer))?;
             for (_, queue_pair) in &mut group.queue_pairs {
                 queue_pair.acknowledge_every = setup.acknowledge_every;
+                if setup.selective {
+                    queue_pair.reliability = Reliability::Selective;
+                }
             }
             if let Design::Host(design) = context.design {
                 let HostPieces { chunk, window, pace } = setup.hosts;

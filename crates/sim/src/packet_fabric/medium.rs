@@ -4,7 +4,8 @@ use quincunx_collective::Payload;
 use quincunx_driver_des::Medium;
 use quincunx_nodes::Station;
 use quincunx_units::ByteCount;
-use quincunx_wire::{RoceHeader, frame_length};
+use quincunx_wire::ipv4::EXPEDITED;
+use quincunx_wire::{Operation, RoceHeader, frame_length};
 
 /// Bytes around a frame on an Ethernet link: preamble and start delimiter, frame check sequence, inter-packet gap
 /// (IEEE 802.3, 3.1.1, 4.4.2).
@@ -42,6 +43,13 @@ impl<P: Payload> Medium<Station<P>> for RoceMedium {
             }
             Framing::Fixed(around) => around + ByteCount::new(payload as u64),
         }
+    }
+
+    /// What answers goes before what asks: an ACK that waits behind data is late news, and a NAK behind data makes that
+    /// data wait at the receiver. So does what says so itself.
+    fn is_urgent(&self, header: &RoceHeader) -> bool {
+        matches!(header.operation, Operation::Acknowledge(_) | Operation::CongestionNotification)
+            || header.traffic_class & !ECN == EXPEDITED
     }
 
     fn mark_congestion(&self, header: &mut RoceHeader) {
