@@ -6,7 +6,7 @@ use quincunx_fabric::TreeShape;
 use quincunx_perf::launch::{ChildArguments, Fabric, LinkKind};
 use quincunx_perf::{Case, Plan, Setup};
 use quincunx_report::Columns;
-use quincunx_sim::{Contents, Request, measure};
+use quincunx_sim::{Contents, Outputs, Request, measure};
 use quincunx_units::{ByteCount, SizeRange};
 use serde_json::{Value, json};
 use std::path::Path;
@@ -95,7 +95,7 @@ fn simulate() -> Result<(), Failure> {
                 contents: Contents::Numbers,
                 seed: 1,
             };
-            let measured = measure(&request, None, &mut |_| {}).map_err(Failure::input)?;
+            let measured = measure(&request, Outputs::default(), &mut |_| {}).map_err(Failure::input)?;
             let (row, line) = show(&request, &measured);
             println!("{name:<11} {line}");
             rows.push(row);

@@ -4,7 +4,7 @@ use clap::Args;
 use quincunx_collective::{Collective, DataType, Rank, ReduceOp, Reduction};
 use quincunx_report::Columns;
 use quincunx_scenario::{Fabric, Override};
-use quincunx_sim::{Contents, Measurement, Out, Request, measure};
+use quincunx_sim::{Contents, Measurement, Out, Outputs, Request, measure};
 use quincunx_units::{ByteCount, Instant, SizeRange};
 use serde_json::{Value, json};
 use std::fs::File;
@@ -62,6 +62,9 @@ pub(crate) struct Sim {
     /// Write every frame on every link to this file, for ui.perfetto.dev; one design and one size
     #[arg(long, value_name = "FILE.pftrace")]
     trace: Option<PathBuf>,
+    /// Write every frame on every link to this file, for Wireshark; one design and one size
+    #[arg(long, value_name = "FILE.pcapng")]
+    pcap: Option<PathBuf>,
     /// Print one JSON object instead of a table
     #[arg(long)]
     json: bool,
@@ -96,10 +99,10 @@ impl Sim {
         };
         let cases: Vec<_> =
             self.design.iter().flat_map(|design| sizes.iter().map(move |&size| (design, size))).collect();
-        if self.trace.is_some() && cases.len() > 1 {
+        if (self.trace.is_some() || self.pcap.is_some()) && cases.len() > 1 {
             let found = cases.len();
             return Err(Failure::Input(format!(
-                "expected one design and one size with --trace, found {found} runs; trace one at a time"
+                "expected one design and one size with --trace or --pcap, found {found} runs; write one at a time"
             )));
         }
         let progress = bar(cases.len());
@@ -119,7 +122,7 @@ impl Sim {
                 contents: if size <= CHECKED { Contents::Numbers } else { Contents::LengthOnly },
                 seed: self.seed,
             };
-            let measured = measure(&request, self.trace_file()?, &mut |at| {
+            let measured = measure(&request, self.outputs()?, &mut |at| {
                 let time = at.now.since(Instant::ZERO).as_micros_f64();
                 progress.set_message(format!("{design} {size}: at {time:.1} us, {} steps", at.steps));
             });
@@ -148,15 +151,18 @@ impl Sim {
         Ok(())
     }
 
-    fn trace_file(&self) -> Result<Option<Out>, Failure> {
-        let Some(path) = &self.trace else { return Ok(None) };
-        let file = File::create(path).map_err(|error| {
-            Failure::Input(format!(
-                "expected to write {}, found \"{error}\"; name another file",
-                path.display()
-            ))
-        })?;
-        Ok(Some(Box::new(BufWriter::new(file))))
+    fn outputs(&self) -> Result<Outputs, Failure> {
+        let open = |path: &Option<PathBuf>| -> Result<Option<Out>, Failure> {
+            let Some(path) = path else { return Ok(None) };
+            let file = File::create(path).map_err(|error| {
+                Failure::Input(format!(
+                    "expected to write {}, found \"{error}\"; name another file",
+                    path.display()
+                ))
+            })?;
+            Ok(Some(Box::new(BufWriter::new(file))))
+        };
+        Ok(Outputs { trace: open(&self.trace)?, capture: open(&self.pcap)? })
     }
 
     /// What is to be set: `--loss` is short for two keys.

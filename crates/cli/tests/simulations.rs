@@ -92,6 +92,25 @@ fn a_trace_is_written_for_one_run_and_refused_for_several() {
 }
 
 #[test]
+fn a_capture_of_a_simulation_holds_every_frame() {
+    let file = std::env::temp_dir().join(format!("quincunx-{}.pcapng", std::process::id()));
+    let path = file.to_str().expect("a plain path");
+    let output = quincunx(&["sim", "all_reduce", "--size", "64KiB", "--pcap", path, "--json"]);
+    let bytes = std::fs::read(&file).unwrap_or_default();
+    let _ = std::fs::remove_file(&file);
+    let frames = json(&output)["rows"][0]["frames"].as_u64().expect("frames");
+    assert!(bytes.starts_with(&0x0a0d_0d0a_u32.to_le_bytes()), "a section header");
+    // Blocks of type 6 are packets: type, length, and so on to the next.
+    let (mut at, mut packets) = (0, 0);
+    while at + 8 <= bytes.len() {
+        let word = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"));
+        packets += u64::from(word(at) == 6);
+        at += word(at + 4) as usize;
+    }
+    assert!(packets >= frames, "{packets} packets of {frames} frames");
+}
+
+#[test]
 fn reproduce_says_what_is_published_and_what_is_ours() {
     let output = quincunx(&["reproduce", "epic/table30", "--json"]);
     assert_eq!(output.status.code(), Some(0));

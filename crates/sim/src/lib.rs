@@ -10,6 +10,6 @@ pub mod packet_fabric;
 mod reproduce;
 mod scenario;
 
-pub use packet_fabric::{Contents, Out, Progress};
+pub use packet_fabric::{Contents, Out, Outputs, Progress};
 pub use reproduce::{ReproduceError, Reproduced, Verdict, reproduce, runs_of};
 pub use scenario::{MeasureError, Measurement, Request, measure};

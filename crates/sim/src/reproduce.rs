@@ -1,6 +1,6 @@
 //! Published figures held against ours: every point of an experiment simulated, one simulation a thread.
 
-use crate::{Contents, MeasureError, Measurement, Request, measure};
+use crate::{Contents, MeasureError, Measurement, Outputs, Request, measure};
 use quincunx_collective::{DataType, ReduceOp, Reduction};
 use quincunx_scenario::{Experiment, Fabric, Point, Quantity, ScenarioError, Series};
 use quincunx_units::ByteCount;
@@ -187,7 +187,7 @@ fn run_all(
             let Some(index) = queue.lock().expect("no worker panics while it holds the queue").next() else {
                 return;
             };
-            let result = measure(&runs[index].request, None, &mut |_| {});
+            let result = measure(&runs[index].request, Outputs::default(), &mut |_| {});
             results.lock().expect("no worker panics while it holds the results")[index] = Some(result);
             done();
         }

@@ -2,8 +2,8 @@
 
 use crate::memory_fabric::{self, IsaSetup, MemoryFabric, RunError};
 use crate::packet_fabric::{
-    self, Case, Composition, Contents, Counted, Data, Framing, HostPieces, LossyLinks, Out, Progress, Setup,
-    SimulationError,
+    self, Case, Composition, Contents, Counted, Data, Framing, HostPieces, LossyLinks, Outputs, Progress,
+    Setup, SimulationError,
 };
 use quincunx_collective::{Bandwidths, Collective, LengthOnly, Numbers, Rank, Reduction};
 use quincunx_control::Retry;
@@ -78,24 +78,26 @@ pub enum MeasureError {
         /// The name as given.
         found: String,
     },
-    /// Traces are written of packet fabrics alone.
-    #[error("expected a packet fabric for a trace, found a memory fabric; simulate without a trace")]
-    NoTrace,
+    /// Frames are written of packet fabrics alone.
+    #[error("expected a packet fabric for a trace or a capture, found a memory fabric; simulate without")]
+    NoOutput,
 }
 
-/// Simulates `request`, writing a Perfetto trace if `trace` is there, and telling how far it has come from time to time.
+/// Simulates `request`, writing every frame to `outputs`, and telling how far it has come from time to time.
 ///
 /// # Errors
-/// If the design does not exist or does not run on the fabric, the collective does not end, or the trace cannot be
-/// written.
+/// If the design does not exist or does not run on the fabric, the collective does not end, or an output cannot
+/// be written.
 pub fn measure(
     request: &Request,
-    trace: Option<Out>,
+    outputs: Outputs,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Measurement, MeasureError> {
     match (&request.fabric, request.contents) {
-        (scenario::Fabric::Packet(fabric), _) => packet(fabric, request, trace, progress),
-        (scenario::Fabric::Memory(_), _) if trace.is_some() => Err(MeasureError::NoTrace),
+        (scenario::Fabric::Packet(fabric), _) => packet(fabric, request, outputs, progress),
+        (scenario::Fabric::Memory(_), _) if outputs.trace.is_some() || outputs.capture.is_some() => {
+            Err(MeasureError::NoOutput)
+        }
         (scenario::Fabric::Memory(fabric), Contents::LengthOnly) => memory::<LengthOnly>(fabric, request),
         (scenario::Fabric::Memory(fabric), Contents::Numbers) => memory::<Numbers>(fabric, request),
     }
@@ -104,7 +106,7 @@ pub fn measure(
 fn packet(
     fabric: &scenario::PacketFabric,
     request: &Request,
-    trace: Option<Out>,
+    outputs: Outputs,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Measurement, MeasureError> {
     let known = "epic-1, epic-2, epic-3, ring, tree, direct";
@@ -112,7 +114,7 @@ fn packet(
         request.design.parse().map_err(|_| MeasureError::Design { known, found: request.design.clone() })?;
     let Request { collective, reduction, size, contents, seed, .. } = *request;
     let case = Case { design, collective, reduction, size, contents, seed };
-    let row = packet_fabric::simulate_traced(&Setup::from(fabric), &case, trace, progress)?;
+    let row = packet_fabric::simulate_watched(&Setup::from(fabric), &case, outputs, progress)?;
     let links = row.links.iter().map(|link| (format!("{} > {}", link.from, link.to), link.utilisation));
     Ok(Measurement {
         size: row.size,

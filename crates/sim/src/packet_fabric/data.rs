@@ -4,10 +4,15 @@ use quincunx_collective::{
     Collective, DataType, LengthOnly, Numbers, Payload, Rank, Reduction, pattern, reference, wrong_elements,
 };
 
+use std::borrow::Cow;
+
 /// A kind of payload that simulations run with.
 pub trait Data: Payload {
     /// A rank's input of `length` bytes.
     fn input(rank: Rank, length: usize, data_type: DataType) -> Self;
+
+    /// What a frame with this payload carries: zeroes if nobody knows.
+    fn bytes(view: Self::View<'_>) -> Cow<'_, [u8]>;
 
     /// Wrong elements in all ranks' outputs; `None` if nobody can tell.
     fn wrong(collective: Collective, reduction: Reduction, inputs: &[Self], outputs: &[Self]) -> Option<u64>;
@@ -18,6 +23,10 @@ impl Data for LengthOnly {
         Self::new(length)
     }
 
+    fn bytes(view: Self::View<'_>) -> Cow<'_, [u8]> {
+        Cow::Owned(vec![0; Self::view_length(view)])
+    }
+
     fn wrong(_: Collective, _: Reduction, _: &[Self], _: &[Self]) -> Option<u64> {
         None
     }
@@ -26,6 +35,10 @@ impl Data for LengthOnly {
 impl Data for Numbers {
     fn input(rank: Rank, length: usize, data_type: DataType) -> Self {
         pattern(rank, length, data_type)
+    }
+
+    fn bytes(view: Self::View<'_>) -> Cow<'_, [u8]> {
+        Cow::Borrowed(view)
     }
 
     fn wrong(collective: Collective, reduction: Reduction, inputs: &[Self], outputs: &[Self]) -> Option<u64> {

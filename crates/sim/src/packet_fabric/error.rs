@@ -53,13 +53,13 @@ pub enum SimulationError {
         /// When the run ended: nothing was due any more, or the limit was reached.
         after: Duration,
     },
-    /// The trace cannot be written.
-    #[error("expected to write the trace, found \"{0}\"; look at the place and its free space")]
-    Trace(String),
+    /// The trace or the capture cannot be written.
+    #[error("expected to write every frame, found \"{0}\"; look at the place and its free space")]
+    Output(String),
 }
 
 impl SimulationError {
-    pub(super) fn trace(error: std::io::Error) -> Self {
-        Self::Trace(error.to_string())
+    pub(super) fn output(error: std::io::Error) -> Self {
+        Self::Output(error.to_string())
     }
 }

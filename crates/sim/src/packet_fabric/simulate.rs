@@ -3,11 +3,10 @@
 use quincunx_collective::{Collective, LengthOnly, Numbers, Rank};
 use quincunx_control::Design;
 use quincunx_units::Duration;
-use std::io::Write;
 
 use super::data::{Data, lengths};
 use super::group::{Finished, Group, Progress};
-use super::tracer::Tracer;
+use super::watch::{Outputs, Watcher};
 use super::{Case, Composition, Contents, Counted, Row, Setup, SimulationError};
 
 /// Runs one collective once, on a fabric of its own.
@@ -15,36 +14,32 @@ use super::{Case, Composition, Contents, Counted, Row, Setup, SimulationError};
 /// # Errors
 /// If the set-up or the case makes no sense, or the collective does not end.
 pub fn simulate(setup: &Setup, case: &Case) -> Result<Row, SimulationError> {
-    simulate_traced(setup, case, None, &mut |_| {})
+    simulate_watched(setup, case, Outputs::default(), &mut |_| {})
 }
 
-/// The same, writing every frame to a Perfetto trace if `trace` is there, and telling how far it has come about every million
-/// steps.
+/// The same, writing every frame to `outputs`, and telling how far it has come about every million steps.
 ///
 /// # Errors
-/// As [`simulate`], and if the trace cannot be written.
-pub fn simulate_traced(
+/// As [`simulate`], and if an output cannot be written.
+pub fn simulate_watched(
     setup: &Setup,
     case: &Case,
-    trace: Option<Out>,
+    outputs: Outputs,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Row, SimulationError> {
     match case.contents {
-        Contents::LengthOnly => run::<LengthOnly>(setup, case, trace, progress),
-        Contents::Numbers => run::<Numbers>(setup, case, trace, progress),
+        Contents::LengthOnly => run::<LengthOnly>(setup, case, outputs, progress),
+        Contents::Numbers => run::<Numbers>(setup, case, outputs, progress),
     }
 }
 
-/// Where a trace goes.
-pub type Out = Box<dyn Write>;
-
-/// A group whose frames may go to a trace.
-type Watched<P> = Group<P, Option<Tracer<Out>>>;
+/// A group whose frames may be written.
+type Watched<P> = Group<P, Watcher>;
 
 fn run<P: Data>(
     setup: &Setup,
     case: &Case,
-    trace: Option<Out>,
+    outputs: Outputs,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Row, SimulationError> {
     let ranks = setup.fabric.ranks();
@@ -55,11 +50,9 @@ fn run<P: Data>(
     if in_parts && !bytes.is_multiple_of(count * element) {
         return Err(SimulationError::Parts { ranks, size: size.bytes() });
     }
-    let mut group: Watched<P> = Group::with_observer(setup, case.design, case.seed, None)?;
-    if let Some(out) = trace {
-        let tracer = Tracer::new(out, group.directions()).map_err(SimulationError::trace)?;
-        *group.simulation_mut().observer_mut() = Some(tracer);
-    }
+    let mut group: Watched<P> = Group::with_observer(setup, case.design, case.seed, Watcher::default())?;
+    let watcher = Watcher::new(outputs, &group.directions()).map_err(SimulationError::output)?;
+    *group.simulation_mut().observer_mut() = watcher;
     let [input, output] = lengths(case.collective, count, bytes);
     let inputs = (0..ranks).map(|rank| P::input(Rank(rank), input, case.reduction.data_type)).collect();
     let in_steps =
@@ -90,9 +83,7 @@ fn run<P: Data>(
         dropped,
         links,
     };
-    if let Some(tracer) = group.simulation_mut().observer_mut().take() {
-        tracer.finish().map_err(SimulationError::trace)?;
-    }
+    std::mem::take(group.simulation_mut().observer_mut()).finish().map_err(SimulationError::output)?;
     Ok(row)
 }
 

@@ -86,7 +86,7 @@ impl<P: Payload, W: Write> Observer<Station<P>> for Tracer<W> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Case, Contents, Setup, simulate_traced};
+    use super::super::{Case, Contents, Outputs, Setup, simulate_watched};
     use quincunx_collective::{Collective, DataType, ReduceOp, Reduction};
     use quincunx_units::ByteCount;
     use std::io::{self, Write};
@@ -131,8 +131,8 @@ mod tests {
     #[test]
     fn a_trace_has_a_track_a_direction_and_a_slice_a_frame() {
         let out = Shared::default();
-        let row =
-            simulate_traced(&Setup::epic_star8(), &case(), Some(Box::new(out.clone())), &mut |_| {}).unwrap();
+        let outputs = Outputs { trace: Some(Box::new(out.clone())), capture: None };
+        let row = simulate_watched(&Setup::epic_star8(), &case(), outputs, &mut |_| {}).unwrap();
         let bytes = out.0.lock().unwrap().clone();
         let text = String::from_utf8_lossy(&bytes);
         assert_eq!(text.matches(" > ").count(), row.links.len());
@@ -141,8 +141,13 @@ mod tests {
     }
 
     #[test]
-    fn a_trace_that_cannot_be_written_is_an_error() {
-        let failed = simulate_traced(&Setup::epic_star8(), &case(), Some(Box::new(Full)), &mut |_| {});
-        assert!(failed.unwrap_err().to_string().contains("trace"));
+    fn what_cannot_be_written_is_an_error() {
+        for outputs in [
+            Outputs { trace: Some(Box::new(Full)), capture: None },
+            Outputs { trace: None, capture: Some(Box::new(Full)) },
+        ] {
+            let failed = simulate_watched(&Setup::epic_star8(), &case(), outputs, &mut |_| {});
+            assert!(failed.unwrap_err().to_string().contains("expected to write"));
+        }
     }
 }
