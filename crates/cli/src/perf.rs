@@ -74,7 +74,7 @@ pub(crate) struct Perf {
     /// Packets in a message [default: as many as one system call takes, 15 of 4096 bytes]
     #[arg(long)]
     message: Option<u32>,
-    /// Messages in flight
+    /// Messages in flight; what finds a receive buffer full is lost, and without root net.core.rmem_max bounds it
     #[arg(long, default_value_t = Setup::WINDOW)]
     window: u32,
     /// Timed repetitions [default: as many as move 128 MiB, 5 to 400]

@@ -115,6 +115,11 @@ impl GroupParameters {
     pub fn window_packets(&self) -> u32 {
         self.message_packets * self.window_messages
     }
+
+    /// Bytes of payload that a neighbour may have under way to a node.
+    pub fn window_bytes(&self) -> ByteCount {
+        self.mtu * u64::from(self.window_packets())
+    }
 }
 
 impl SwitchContext {

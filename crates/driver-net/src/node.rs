@@ -11,13 +11,14 @@ use crate::inbox::{Datagram, Inbox};
 use crate::io::{Clock, Io, Pause};
 use crate::outbox::Outbox;
 use crate::statistics::{Dropped, Phase, Statistics, Stopwatch};
+use crate::sys;
 use crate::timers::Timers;
 use crate::transport::Transport;
 use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use nix::sys::time::TimeSpec;
 use quincunx_engine::{Engine, Frame, PortId};
-use quincunx_units::{Duration, Instant};
+use quincunx_units::{ByteCount, Duration, Instant};
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddrV4;
 use std::os::fd::AsFd;
@@ -206,6 +207,17 @@ impl<E: Engine, C: Codec<E>, T: Transport> Node<E, C, T> {
     /// Has every frame that passes watched from now on, or none.
     pub fn set_observer(&mut self, observer: Option<Box<dyn Observer>>) {
         self.io.observer = observer;
+    }
+
+    /// Makes room for `bytes` that peers may have under way to this node at once, counted with the kernel's overhead: frames
+    /// that find the socket's receive buffer full are lost. Returns the room there is: without CAP_NET_ADMIN the system's
+    /// limit (net.core.rmem_max) ends it. It never shrinks.
+    ///
+    /// # Errors
+    /// If the socket fails.
+    pub fn make_room(&mut self, bytes: ByteCount) -> Result<ByteCount, NodeError> {
+        sys::grow_receive_buffer(self.io.transport.socket(), bytes)
+            .map_err(|error| NodeError::Receive { local: self.local(), error })
     }
 
     /// Ends this node's waits from another thread.
@@ -487,9 +499,14 @@ impl<E: Engine, C: Codec<E>, T: Transport> Node<E, C, T> {
     }
 
     fn check(&self) {
-        if cfg!(debug_assertions) {
-            self.engine.assert_invariants();
-        }
+        check(&self.engine);
+    }
+}
+
+/// A walk over the whole state after every step, which only tests can afford.
+fn check<E: Engine>(engine: &E) {
+    if cfg!(debug_assertions) {
+        engine.assert_invariants();
     }
 }
 
@@ -508,9 +525,7 @@ fn deliver<E: Engine, C: Codec<E>, T: Transport>(
             let frame = Frame { header: &parsed.header, payload: io.codec.payload(&bytes[parsed.payload]) };
             engine.handle_frame(io.now, parsed.port, frame, io);
             io.lap(Phase::Engine);
-            if cfg!(debug_assertions) {
-                engine.assert_invariants();
-            }
+            check(engine);
         }
         Err(fault) => io.count(Dropped::Codec(fault), 1),
     }

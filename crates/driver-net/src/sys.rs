@@ -201,15 +201,27 @@ pub(crate) fn option(socket: BorrowedFd<'_>, level: i32, name: i32) -> io::Resul
 
 /// Sets the sizes of a socket's buffers, past the system's limits with CAP_NET_ADMIN and up to them without.
 pub(crate) fn set_buffers(socket: BorrowedFd<'_>, receive: ByteCount, send: ByteCount) -> io::Result<()> {
-    for (forced, plain, size) in
-        [(libc::SO_RCVBUFFORCE, libc::SO_RCVBUF, receive), (libc::SO_SNDBUFFORCE, libc::SO_SNDBUF, send)]
-    {
-        // The kernel doubles what it is given, to make up for its overhead.
-        let size = i32::try_from(size.bytes() / 2).unwrap_or(i32::MAX / 2);
-        set_option(socket, libc::SOL_SOCKET, forced, size)
-            .or_else(|_| set_option(socket, libc::SOL_SOCKET, plain, size))?;
+    set_buffer(socket, libc::SO_RCVBUFFORCE, libc::SO_RCVBUF, receive)?;
+    set_buffer(socket, libc::SO_SNDBUFFORCE, libc::SO_SNDBUF, send)
+}
+
+fn set_buffer(socket: BorrowedFd<'_>, forced: i32, plain: i32, size: ByteCount) -> io::Result<()> {
+    // The kernel doubles what it is given, to make up for its overhead.
+    let size = i32::try_from(size.bytes() / 2).unwrap_or(i32::MAX / 2);
+    set_option(socket, libc::SOL_SOCKET, forced, size)
+        .or_else(|_| set_option(socket, libc::SOL_SOCKET, plain, size))
+}
+
+/// Raises the size of a socket's receive buffer to `size`, as far as it may; returns what it is then.
+pub(crate) fn grow_receive_buffer(socket: BorrowedFd<'_>, size: ByteCount) -> io::Result<ByteCount> {
+    let now = || {
+        let bytes = option(socket, libc::SOL_SOCKET, libc::SO_RCVBUF)?;
+        Ok(ByteCount::new(u64::try_from(bytes).unwrap_or(0)))
+    };
+    if now()? < size {
+        set_buffer(socket, libc::SO_RCVBUFFORCE, libc::SO_RCVBUF, size)?;
     }
-    Ok(())
+    now()
 }
 
 /// Lets only what passes a classic BPF program into a socket.

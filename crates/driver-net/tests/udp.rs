@@ -6,7 +6,7 @@ use quincunx_driver_net::{
     Direction, Dropped, Faults, Node, NodeError, NodeOptions, Observer, Phase, UdpOptions, UdpTransport,
 };
 use quincunx_engine::{Engine, PortId};
-use quincunx_units::{Duration, Instant};
+use quincunx_units::{ByteCount, Duration, Instant};
 use std::net::{SocketAddrV4, UdpSocket};
 use std::sync::{Arc, Mutex};
 use support::{Command, Config, Event, Fault, ToyCodec, Transfer, address};
@@ -51,6 +51,33 @@ fn transfer(sender: &mut ToyNode, receiver: &mut ToyNode, count: u32, length: us
     }
     assert!(sent, "every frame is acknowledged: {:?}", sender.statistics());
     received.expect("the transfer arrives")
+}
+
+#[test]
+fn what_finds_room_is_kept_until_the_node_runs() {
+    let sizes = UdpOptions { receive_buffer: ByteCount::new(64 << 10), ..UdpOptions::default() };
+    let local = address(20, 0);
+    let mut node = open(local, &[address(20, 1)], sizes, NodeOptions::default());
+    let room = node.make_room(ByteCount::new(256 << 10)).expect("a socket that works");
+    let sender = UdpSocket::bind(address(20, 1)).expect("a free loopback address");
+    // A frame of 1 KiB takes less than 4 KiB of the kernel's memory.
+    let frames = room.bytes() / (4 << 10);
+    assert!(frames >= 64, "{room} are no more than before");
+    for _ in 0..frames {
+        sender.send_to(&[9; 1024], local).expect("room to send");
+    }
+    while node.statistics().received.frames < frames {
+        let before = node.statistics().received.frames;
+        node.serve(Duration::from_millis(5)).expect("the node works");
+        assert!(node.statistics().received.frames > before, "{frames} frames, {before} came");
+    }
+}
+
+#[test]
+fn a_receive_buffer_never_shrinks() {
+    let mut node = open(address(21, 0), &[address(21, 1)], UdpOptions::default(), NodeOptions::default());
+    let before = node.make_room(ByteCount::new(0)).expect("a socket that works");
+    assert_eq!(node.make_room(ByteCount::new(4 << 10)).expect("a socket that works"), before);
 }
 
 #[test]

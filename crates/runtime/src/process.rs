@@ -1,11 +1,11 @@
 //! What rank and switch processes have in common: how they start, and what can go wrong.
 
 use quincunx_collective::Numbers;
-use quincunx_control::NodeDescription;
+use quincunx_control::{GroupParameters, NodeDescription};
 use quincunx_control_grpc::{ClientConfig, ClientError, ControlClient};
 use quincunx_driver_net::{Node, NodeError, NodeOptions, OpenError, UdpOptions, UdpTransport};
 use quincunx_engine::Engine;
-use quincunx_units::Duration;
+use quincunx_units::{ByteCount, Duration};
 use quincunx_wire::RoceHeader;
 use std::net::{SocketAddr, SocketAddrV4};
 use std::path::PathBuf;
@@ -18,6 +18,14 @@ pub(crate) const INSTRUCTION_POLL: Duration = Duration::from_millis(20);
 
 /// A node on its socket.
 pub(crate) type UdpNode<E> = Node<E, RoceCodec, UdpTransport>;
+
+/// What a node's receive buffer must hold for a group with so many neighbours: before the node gets to run, all of them may
+/// send their window, and send it again after a time-out. Of its own the kernel counts in up to as much again, for packets of
+/// 1 KiB that are not merged.
+pub(crate) fn room(parameters: &GroupParameters, neighbours: usize) -> ByteCount {
+    let windows = parameters.window_bytes() * neighbours as u64;
+    (windows + windows) * 2
+}
 
 /// How a rank or switch process starts.
 #[derive(Clone, Debug)]

@@ -13,7 +13,7 @@ use std::sync::mpsc::TryRecvError;
 use std::time::Instant;
 
 use crate::codec::PORT;
-use crate::process::{INSTRUCTION_POLL, ProcessOptions, RuntimeError, UdpNode, start};
+use crate::process::{INSTRUCTION_POLL, ProcessOptions, RuntimeError, UdpNode, room, start};
 
 /// A group that this rank has joined.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -174,6 +174,8 @@ impl Rank {
             match self.attachment.instructions().try_recv() {
                 Ok(Ok(Instruction::InstallRank(context))) => {
                     let id = context.parameters.group;
+                    // One collective runs at a time.
+                    self.node.make_room(room(&context.parameters, context.queue_pairs.len()))?;
                     let installed = match host_group(&context, |_| PORT) {
                         Ok(group) => self
                             .node

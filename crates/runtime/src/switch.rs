@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::TryRecvError;
 
 use crate::codec::PORT;
-use crate::process::{INSTRUCTION_POLL, ProcessOptions, RuntimeError, start};
+use crate::process::{INSTRUCTION_POLL, ProcessOptions, RuntimeError, room, start};
 
 /// Runs a switch: attaches it to the manager, installs what the manager says, and tells the manager of neighbours that do
 /// not answer. Returns when `stop` is set, or the manager has gone.
@@ -41,6 +41,9 @@ pub fn serve_switch(options: &ProcessOptions, stop: &AtomicBool) -> Result<(), R
                         Err(refusal) => Report::Refused { reason: refusal.to_string() },
                     };
                     contexts.insert(id, context);
+                    let rooms =
+                        contexts.values().map(|context| room(&context.parameters, context.edges.len()));
+                    node.make_room(rooms.sum())?;
                     attachment.report(id, report);
                 }
                 Ok(Ok(Instruction::Remove(group) | Instruction::Failed { group, .. })) => {
