@@ -1,6 +1,6 @@
 //! A payload that counts whose data is in each element, for proving that a protocol neither loses nor doubles any.
 
-use crate::{Payload, Rank, Reduction};
+use crate::{BlockQuantization, DataType, Payload, Quantized, Rank, ReduceOp, Reduction};
 use alloc::vec;
 use alloc::vec::Vec;
 use core::ops::Range;
@@ -134,5 +134,21 @@ impl Payload for Contributions {
         for (a, b) in self.counts_at(offset, view.length).iter_mut().zip(view.counts) {
             *a = add_counts(*a, *b);
         }
+    }
+
+    /// Whoever has contributed to a code or a scale has contributed to that of the sum.
+    fn sum_quantized(
+        quantization: BlockQuantization,
+        values: usize,
+        vectors: &[Quantized<ContributionView<'_>>],
+    ) -> Quantized<Self> {
+        const ADD: Reduction = Reduction { op: ReduceOp::Sum, data_type: DataType::F32 };
+        let codes = Self::zeroed(quantization.code_bytes(values));
+        let mut sum = Quantized { codes, scales: Self::zeroed(quantization.scale_bytes(values)) };
+        for vector in vectors {
+            sum.codes.reduce(0, vector.codes, ADD);
+            sum.scales.reduce(0, vector.scales, ADD);
+        }
+        sum
     }
 }

@@ -1,6 +1,6 @@
 //! A payload without contents, for runs where only time and traffic are asked for.
 
-use crate::{Payload, Reduction};
+use crate::{BlockQuantization, Payload, Quantized, Reduction};
 use core::ops::Range;
 
 /// A region of which only the length is kept. It checks ranges like the other kinds.
@@ -63,5 +63,16 @@ impl Payload for LengthOnly {
 
     fn reduce(&mut self, offset: usize, view: Self, _reduction: Reduction) {
         self.check(offset, view.0);
+    }
+
+    fn sum_quantized(
+        quantization: BlockQuantization,
+        values: usize,
+        vectors: &[Quantized<Self>],
+    ) -> Quantized<Self> {
+        let codes = Self(quantization.code_bytes(values));
+        let sum = Quantized { codes, scales: Self(quantization.scale_bytes(values)) };
+        assert!(vectors.iter().all(|vector| *vector == sum), "codes and scales of {values} values");
+        sum
     }
 }

@@ -1,6 +1,6 @@
 //! A payload of real numbers, as they lie in memory and on the wire.
 
-use crate::{Payload, Reduction, kernels};
+use crate::{BlockQuantization, Payload, Quantized, Reduction, kernels};
 use alloc::vec;
 use alloc::vec::Vec;
 use core::ops::Range;
@@ -76,5 +76,14 @@ impl Payload for Numbers {
 
     fn reduce(&mut self, offset: usize, view: &[u8], reduction: Reduction) {
         kernels::reduce(&mut self.0[offset..][..view.len()], view, reduction);
+    }
+
+    fn sum_quantized(
+        quantization: BlockQuantization,
+        values: usize,
+        vectors: &[Quantized<&[u8]>],
+    ) -> Quantized<Self> {
+        let Quantized { codes, scales } = quantization.sum(vectors, values);
+        Quantized { codes: Self(codes), scales: Self(scales) }
     }
 }

@@ -1,6 +1,6 @@
 //! What frames carry and memory holds, as engines see it.
 
-use crate::Reduction;
+use crate::{BlockQuantization, Quantized, Reduction};
 use alloc::fmt::Debug;
 use core::hash::Hash;
 use core::ops::Range;
@@ -46,4 +46,14 @@ pub trait Payload: Clone + Eq + Hash + Debug + Sized + 'static {
 
     /// Combines `view` into the bytes at `offset`, element by element: `self = self op view`.
     fn reduce(&mut self, offset: usize, view: Self::View<'_>, reduction: Reduction);
+
+    /// The quantised sum of quantised vectors of `values` values: [`BlockQuantization::sum`].
+    ///
+    /// # Panics
+    /// If there is no vector, or the lengths do not fit.
+    fn sum_quantized(
+        quantization: BlockQuantization,
+        values: usize,
+        vectors: &[Quantized<Self::View<'_>>],
+    ) -> Quantized<Self>;
 }

@@ -103,6 +103,11 @@ impl BlockQuantization {
         values.div_ceil(self.code.per_byte())
     }
 
+    /// Values whose codes so many bytes hold.
+    pub const fn values(self, code_bytes: usize) -> usize {
+        code_bytes * self.code.per_byte()
+    }
+
     /// Bytes of the scales of so many values.
     pub const fn scale_bytes(self, values: usize) -> usize {
         SCALE * values.div_ceil(self.block)

@@ -1,20 +1,21 @@
 //! Adding up as a tree of adders does: neighbours first, then neighbours of these.
 
 use crate::{Payload, Reduction};
+use core::ops::Range;
 
 /// Most vectors that a tree adds up: a port each.
 const MOST: usize = 64;
 
-/// Combines the first `length` bytes of the vectors that `members` name, in their order: the first with the second, the third with
-/// the fourth and so on, then these results in the same way. It works in place; the index of the vector that holds the result is
-/// returned, and the others hold something in between.
+/// Combines the bytes in `range` of the vectors that `members` name, in their order: the first with the second, the
+/// third with the fourth and so on, then these results in the same way. It works in place; the index of the vector
+/// that holds the result is returned, and the others hold something in between.
 ///
 /// # Panics
 /// If there is no member or more than 64, one is named twice, or one is shorter.
 pub fn accumulate_in_tree<P: Payload>(
     vectors: &mut [P],
     members: impl IntoIterator<Item = usize>,
-    length: usize,
+    range: Range<usize>,
     reduction: Reduction,
 ) -> usize {
     let mut level = [0; MOST];
@@ -29,7 +30,7 @@ pub fn accumulate_in_tree<P: Payload>(
             let (left, right) = (level[2 * pair], level[2 * pair + 1]);
             let [target, source] =
                 vectors.get_disjoint_mut([left, right]).expect("two vectors that are there");
-            target.reduce(0, source.view(0..length), reduction);
+            target.reduce(range.start, source.view(range.clone()), reduction);
             level[pair] = left;
         }
         if count % 2 == 1 {
@@ -55,7 +56,7 @@ mod tests {
         let fold = pair(pair(pair(leaf(1), leaf(2)), pair(leaf(3), leaf(5))), leaf(6));
         let inputs: Vec<Numbers> = (0..7).map(|rank| noise(rank, 64, DataType::F32)).collect();
         let mut vectors = inputs.clone();
-        let at = accumulate_in_tree(&mut vectors, [1, 2, 3, 5, 6], 64, sum);
+        let at = accumulate_in_tree(&mut vectors, [1, 2, 3, 5, 6], 0..64, sum);
         assert_eq!(vectors[at], reduce_in_tree(&fold, sum, &inputs));
     }
 }

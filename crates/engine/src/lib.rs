@@ -4,8 +4,8 @@
 //! frames, timers and events come out through a [`Sink`]. It knows no clock, socket, thread, randomness or unordered
 //! map, so that a network driver, a simulator and a model checker can all run the same code.
 //!
-//! [`verbs`] is the other seam: what a host's transport offers to the collective above it. [`shared_memory`] is the same for the
-//! accelerators of a memory fabric.
+//! [`verbs`] is the other seam: what a host's transport offers to the collective above it. [`shared_memory`] is the
+//! same for the accelerators of a memory fabric.
 #![no_std]
 extern crate alloc;
 

@@ -1,8 +1,9 @@
 //! What an accelerator offers to the communication kernel that runs on it: its memory, that of the others through the
-//! fabric, and words to synchronise with. The seam of the memory fabric, as [`verbs`](crate::verbs) is that of the packet fabric.
+//! fabric, and words to synchronise with. The seam of the memory fabric, as [`verbs`](crate::verbs) is that of the
+//! packet fabric.
 //!
-//! Accelerators have one link to each switch of the fabric, in the order of their ports. What kernels keep in step with are 64-bit
-//! words apart from the data, so that flags and counters mean the same over every kind of payload.
+//! Accelerators have one link to each switch of the fabric, in the order of their ports. What kernels keep in step
+//! with are 64-bit words apart from the data, so that flags and counters mean the same over every kind of payload.
 
 use crate::PortId;
 use core::error::Error;
@@ -24,8 +25,8 @@ pub struct Span {
 }
 
 impl Span {
-    /// The `index`-th of `count` parts of nearly equal length, cut at multiples of `granule` bytes from the start: a rank's part, or the
-    /// share of a link. Together they are the whole; some may be empty.
+    /// The `index`-th of `count` parts of nearly equal length, cut at multiples of `granule` bytes from the start: a
+    /// rank's part, or the share of a link. Together they are the whole; some may be empty.
     ///
     /// # Panics
     /// If `index` is not below `count`, or `granule` is zero.
@@ -89,10 +90,11 @@ pub trait SharedMemory<P: Payload> {
     fn multimem_add(&mut self, link: PortId, word: WordId, operand: u64);
 }
 
-/// A collective on data that lies at the same place of every accelerator's memory, in place. With a vector of `s` bytes and `n`
-/// ranks: AllReduce leaves the reduction everywhere, Reduce at the root; Broadcast leaves the root's vector everywhere;
-/// ReduceScatter leaves the r-th part of the reduction in the r-th part of rank r's vector; AllGather leaves rank r's r-th part in
-/// the r-th part everywhere. What the others hold where none of this says it is not defined.
+/// A collective on data that lies at the same place of every accelerator's memory, in place. With a vector of `s`
+/// bytes and `n` ranks: AllReduce leaves the reduction everywhere, Reduce at the root; Broadcast leaves the root's
+/// vector everywhere; ReduceScatter leaves the r-th part of the reduction in the r-th part of rank r's vector;
+/// AllGather leaves rank r's r-th part in the r-th part everywhere. What the others hold where none of this says it
+/// is not defined.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct InPlaceRequest {
     /// Which.
@@ -115,8 +117,8 @@ pub trait Kernel<P: Payload>: Clone + Eq + Hash + Debug {
         memory: &mut impl SharedMemory<P>,
     ) -> Result<bool, Self::Rejected>;
 
-    /// Takes what has come of a request. `true` if that was the end of the collective. Words may change when no collective runs:
-    /// others may be ahead.
+    /// Takes what has come of a request. `true` if that was the end of the collective. Words may change when no
+    /// collective runs: others may be ahead.
     fn handle_event(&mut self, event: MemoryEvent, memory: &mut impl SharedMemory<P>) -> bool;
 
     /// Panics if the state breaks a rule that must always hold.

@@ -2,6 +2,7 @@
 
 use quincunx_collective::{Collective, DataType, LengthOnly, ReduceOp, Reduction};
 use quincunx_engine::shared_memory::{InPlaceRequest, Span};
+use quincunx_scin::ReadOut;
 use quincunx_sim::memory_fabric::{Design, IsaSetup, MemoryFabric, Outcome, run};
 use quincunx_units::ByteCount;
 
@@ -12,7 +13,9 @@ fn all_reduce(fabric: &MemoryFabric, design: Design, length: usize) -> Outcome<L
     let reduction = Reduction { op: ReduceOp::Sum, data_type: DataType::F16 };
     let span = Span { offset: 0, length };
     let request = InPlaceRequest { collective: Collective::AllReduce, reduction, span };
-    let memories = vec![LengthOnly::new(length); usize::from(fabric.accelerators)];
+    let scales = fabric.isa.quantization.scale_bytes(length);
+    let whole = if design == Design::ScinInq { length + scales } else { length };
+    let memories = vec![LengthOnly::new(whole); usize::from(fabric.accelerators)];
     run(fabric, design, request, memories).expect("a set-up of the paper")
 }
 
@@ -24,6 +27,8 @@ fn utilisation(fabric: &MemoryFabric, length: usize) -> f64 {
 
 fn speedup(fabric: &MemoryFabric, design: Design, length: usize) -> f64 {
     let ring = all_reduce(fabric, Design::Ring, length).time;
+    // Codes take half the bytes of binary16.
+    let length = if design == Design::ScinInq { length / 2 } else { length };
     ring.as_secs_f64() / all_reduce(fabric, design, length).time.as_secs_f64()
 }
 
@@ -35,25 +40,25 @@ fn main() {
     for fabric in [dgx, MemoryFabric::dgx16()] {
         for length in [4 * KIB, 64 * KIB, MIB, 16 * MIB] {
             let of = |design| speedup(&fabric, design, length);
-            let [scin, nvls] = [Design::Scin, Design::Nvls].map(of);
+            let [scin, inq, nvls] = [Design::Scin, Design::ScinInq, Design::Nvls].map(of);
             println!(
-                "fig10b: {} accelerators, {length} B: SCIN {scin:.2}, NVLS {nvls:.2}",
+                "fig10b: {} accelerators, {length} B: SCIN {scin:.2}, INQ {inq:.2}, NVLS {nvls:.2}",
                 fabric.accelerators
             );
         }
     }
-    let tables = |waves: u16, total: usize| {
+    let tables = |waves: u16, total: usize, read_out: ReadOut| {
         let wave = ByteCount::new((total / usize::from(waves)) as u64);
-        MemoryFabric { isa: IsaSetup { waves, wave, ..dgx.isa }, ..dgx }
+        MemoryFabric { isa: IsaSetup { waves, wave, read_out, ..dgx.isa }, ..dgx }
     };
     for total in [16, 32, 64, 128, 256, 512, 1024] {
-        let used = utilisation(&tables(1, total * KIB), 16 * MIB);
-        println!("fig11a: one wave of {total} KiB: {used:.3} (about 2/3 at 64)");
+        let used = utilisation(&tables(1, total * KIB, ReadOut::Packet), 16 * MIB);
+        println!("fig11a: no waves, {total} KiB: {used:.3} (about 2/3 at 64)");
     }
     for waves in [1, 2, 4, 8, 16, 32] {
         println!(
             "fig11b: {waves} waves of 64 KiB together: {:.3}",
-            utilisation(&tables(waves, 64 * KIB), 16 * MIB)
+            utilisation(&tables(waves, 64 * KIB, ReadOut::Wave), 16 * MIB)
         );
     }
 }

@@ -1,10 +1,11 @@
-//! Collectives on a memory fabric: right results by every design, whatever the order of responses, and the times that follow from links
-//! and units.
+//! Collectives on a memory fabric: right results by every design, whatever the order of responses, and the times that
+//! follow from links and units.
 
 use quincunx_collective::*;
 use quincunx_engine::shared_memory::{InPlaceRequest, Span};
 use quincunx_memory::Scatter;
-use quincunx_sim::memory_fabric::{Design, IsaSetup, MemoryFabric, Outcome, run};
+use quincunx_scin::ReadOut;
+use quincunx_sim::memory_fabric::{Design, IsaSetup, MemoryFabric, Outcome, RunError, run};
 use quincunx_units::{ByteCount, Duration};
 
 const SUM: Reduction = Reduction { op: ReduceOp::Sum, data_type: DataType::F32 };
@@ -127,13 +128,69 @@ fn the_same_run_twice_is_the_same() {
     assert_eq!(once(), once());
 }
 
+/// A rank's quantised vector as it lies in memory, codes and then scales.
+fn quantised(quantization: BlockQuantization, rank: u16, values: usize) -> Numbers {
+    let noise = noise(u64::from(rank), 4 * values, DataType::F32);
+    let floats = noise.bytes().as_chunks::<4>().0.iter().map(|bytes| f32::from_le_bytes(*bytes));
+    let Quantized { codes, scales } = quantization.quantize(&floats.collect::<Vec<_>>());
+    Numbers::from([codes, scales].concat())
+}
+
+#[test]
+fn a_quantised_all_reduce_leaves_the_quantised_sum_everywhere() {
+    for (code, block) in
+        [(CodeType::Int8, 64), (CodeType::Int8, 256), (CodeType::Int4, 32), (CodeType::Int4, 512)]
+    {
+        for values in [8, 512, 1536, 5000] {
+            let quantization = BlockQuantization::new(code, block).expect("a block size of the paper");
+            let tables = IsaSetup { quantization, wave: ByteCount::new(512), ..small(4).isa };
+            let fabric = MemoryFabric { isa: tables, ..small(4) };
+            let codes = quantization.code_bytes(values);
+            let inputs: Vec<_> = (0..4).map(|rank| quantised(quantization, rank, values)).collect();
+            let vectors: Vec<_> = inputs
+                .iter()
+                .map(|input| input.bytes().split_at(codes))
+                .map(|(codes, scales)| Quantized { codes, scales })
+                .collect();
+            let sum = quantization.sum(&vectors, values);
+            let all_reduce = request(Collective::AllReduce, Span { offset: 0, length: codes });
+            let outcome = run(&fabric, Design::ScinInq, all_reduce, inputs.clone()).expect("a run");
+            let right = Numbers::from([sum.codes, sum.scales].concat());
+            assert!(
+                outcome.memories.iter().all(|memory| *memory == right),
+                "{code:?}, blocks of {block}, {values} values"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_quantised_collective_other_than_all_reduce_is_refused() {
+    let reduce = request(Collective::Barrier, Span { offset: 0, length: 0 });
+    let memories = vec![LengthOnly::new(0); 4];
+    assert_eq!(
+        run(&small(4), Design::ScinInq, reduce, memories),
+        Err(RunError::Quantized(Collective::Barrier))
+    );
+}
+
+#[test]
+fn without_wave_regulation_results_are_the_same() {
+    let tables = IsaSetup { waves: 1, wave: ByteCount::new(512), read_out: ReadOut::Packet, ..small(4).isa };
+    let fabric = MemoryFabric { isa: tables, ..small(4) };
+    for collective in Collective::ALL {
+        assert_right(&fabric, Design::Scin, collective, &numbers(4, 16 * 333));
+    }
+}
+
 fn timed(fabric: &MemoryFabric, design: Design, length: usize) -> Outcome<LengthOnly> {
     let memories = vec![LengthOnly::new(length); usize::from(fabric.accelerators)];
     run(fabric, design, request(Collective::AllReduce, Span { offset: 0, length }), memories).expect("a run")
 }
 
-/// What the links of the prototype give for one wave of one packet (SCIN 3.5): four flights, two packets of 129 flits of 4 ns, two of one
-/// flit, 20 cycles in the accumulator, two responses; and for the synchronisation a word each way, of two flits.
+/// What the links of the prototype give for one wave of one packet (SCIN 3.5): four flights, two packets of 129 flits
+/// of 4 ns, two of one flit, 20 cycles in the accumulator, two responses; and for the synchronisation a word each
+/// way, of two flits.
 #[test]
 fn the_prototype_takes_what_its_links_and_units_take() {
     let fabric = MemoryFabric::prototype();
@@ -149,8 +206,8 @@ fn the_payload_bound_of_the_dgx_is_360_gigabytes_a_second() {
     assert_eq!(MemoryFabric::dgx8().payload_bound().as_gigabytes_per_second_f64(), 360.0);
 }
 
-/// A step of the ring is a fence, that is a round trip to the switch, and a flag, that is a trip through the switch: four flights, and
-/// flits of the data, its answer and the flag.
+/// A step of the ring is a fence, that is a round trip to the switch, and a flag, that is a trip through the switch:
+/// four flights, and flits of the data, its answer and the flag.
 #[test]
 fn a_step_of_the_ring_takes_four_flights() {
     let fabric = MemoryFabric::dgx8();

@@ -1,7 +1,7 @@
 //! Packets of the memory fabric: memory transactions in flits (SCIN 3.2, 3.5 and 4.1).
 //!
-//! A packet is a header and, for some transactions, a payload. The header is 16 bytes and takes one flit, whatever the
-//! flit's size ([`FlitFormat`]). The papers give the fields, not their widths and places, so these are ours:
+//! A packet is a header and, for some transactions, a payload. The header is 16 bytes and takes one flit, whatever
+//! the flit's size ([`FlitFormat`]). The papers give the fields, not their widths and places, so these are ours:
 //!
 //! ```text
 //!  0                   1                   2                   3
@@ -17,8 +17,8 @@
 //! +-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
 //! ```
 //!
-//! I: in-network computing, the one bit that SCIN adds. Length: bytes that a read asks for, or bytes that follow. The last byte
-//! returns credits of one virtual channel to the peer of the link (four bits of channel, four of packets).
+//! I: in-network computing, the one bit that SCIN adds. Length: bytes that a read asks for, or bytes that follow. The
+//! last byte returns credits of one virtual channel to the peer of the link (four bits of channel, four of packets).
 
 use crate::field::{put, u16_at, u24_at, u64_at};
 
@@ -101,8 +101,8 @@ pub enum Transaction {
     },
 }
 
-/// A class of transactions, each with buffers of its own, so that answers pass when requests cannot (SCIN 3.5: four types of
-/// buffers).
+/// A class of transactions, each with buffers of its own, so that answers pass when requests cannot (SCIN 3.5: four
+/// types of buffers).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Class {
     /// Requests without data.
@@ -115,7 +115,8 @@ pub enum Class {
     WriteResponse,
 }
 
-/// A virtual channel of a link: a class, for the switch core or for the in-switch accelerator (SCIN 3.2: two independent sets).
+/// A virtual channel of a link: a class, for the switch core or for the in-switch accelerator (SCIN 3.2: two
+/// independent sets).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Channel(u8);
 

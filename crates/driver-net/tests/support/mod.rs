@@ -2,7 +2,7 @@
 //! It exists to exercise the driver, so it shares nothing with the engines.
 #![allow(dead_code, unreachable_pub, reason = "each test binary uses its part")]
 
-use quincunx_collective::{Payload, Reduction};
+use quincunx_collective::{BlockQuantization, Payload, Quantized, Reduction};
 use quincunx_driver_net::{Codec, Datagram, Emitted, Parsed};
 use quincunx_engine::{Engine, Frame, PortId, Sink};
 use quincunx_units::{Duration, Instant};
@@ -54,6 +54,10 @@ impl Payload for Bytes {
     }
     fn reduce(&mut self, _: usize, _: &[u8], _: Reduction) {
         unreachable!("a transfer reduces nothing")
+    }
+
+    fn sum_quantized(_: BlockQuantization, _: usize, _: &[Quantized<&[u8]>]) -> Quantized<Self> {
+        unreachable!("bytes are not quantised here")
     }
 }
 

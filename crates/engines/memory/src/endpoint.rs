@@ -1,4 +1,5 @@
-//! An accelerator's end of the memory fabric: it serves its memory to the others, and issues the requests of its own kernel.
+//! An accelerator's end of the memory fabric: it serves its memory to the others, and issues the requests of its own
+//! kernel.
 
 use crate::outbound::{Job, Outbound};
 use crate::{ChannelSet, MemoryDrop, Scatter};
@@ -145,8 +146,8 @@ impl<P: Payload> Endpoint<P> {
         self.events.pop_front()
     }
 
-    /// Lets responses that are ready by now take their place among what `link` sends. To be called when its timer fires, and
-    /// before it is asked for a packet.
+    /// Lets responses that are ready by now take their place among what `link` sends. To be called when its timer
+    /// fires, and before it is asked for a packet.
     pub fn advance(&mut self, now: Instant, link: PortId) {
         let link = &mut self.links[usize::from(link.0)];
         while link.pending.front().is_some_and(|first| first.ready_at <= now) {
@@ -155,8 +156,9 @@ impl<P: Payload> Endpoint<P> {
         }
     }
 
-    /// How long until the next response of `link` is ready; `None` if there is none or the timer is armed already. To be asked
-    /// when the link has nothing to send: while it has, [`advance`](Self::advance) comes by itself, and a timer would only cost.
+    /// How long until the next response of `link` is ready; `None` if there is none or the timer is armed already. To
+    /// be asked when the link has nothing to send: while it has, [`advance`](Self::advance) comes by itself, and a
+    /// timer would only cost.
     pub fn arm(&mut self, now: Instant, link: PortId) -> Option<Duration> {
         let link = &mut self.links[usize::from(link.0)];
         let ready_at = link.pending.front()?.ready_at;

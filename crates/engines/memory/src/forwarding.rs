@@ -24,7 +24,8 @@ struct Output<P> {
     ready: ChannelSet,
 }
 
-/// The queues between the ports of a switch: one for each output and class, first in, first out. Accelerator n is at port n.
+/// The queues between the ports of a switch: one for each output and class, first in, first out. Accelerator n is at
+/// port n.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct SwitchCore<P> {
     outputs: Vec<Output<P>>,

@@ -96,8 +96,8 @@ impl PortConfig {
         Self { slots: [packets; Channel::COUNT], format }
     }
 
-    /// Buffers that cover the round trip of a link of `rate` and `latency` (SCIN 4.1), for each channel as if it had the link for
-    /// itself; and as many packets more as may wait for their credits to be returned together.
+    /// Buffers that cover the round trip of a link of `rate` and `latency` (SCIN 4.1), for each channel as if it had
+    /// the link for itself; and as many packets more as may wait for their credits to be returned together.
     pub fn covering_round_trip(rate: BitRate, latency: Duration, format: &FlitFormat) -> Self {
         let round_trip = rate.bytes_in(latency * 2);
         let slots = Channel::ALL.map(|channel| {
@@ -133,8 +133,8 @@ impl Port {
         }
     }
 
-    /// Takes in a header: its credits, and a buffer for its packet, to be [released](Self::release) later. A packet of credits
-    /// alone has no channel.
+    /// Takes in a header: its credits, and a buffer for its packet, to be [released](Self::release) later. A packet
+    /// of credits alone has no channel.
     pub fn accept(&mut self, header: &FlitHeader) -> Result<Option<Channel>, PortFault> {
         let CreditReturn { channel, packets } = header.credit;
         if packets > 0 {
@@ -172,9 +172,10 @@ impl Port {
         !ready.intersection(self.open).is_empty() || !self.urgent.is_empty()
     }
 
-    /// The channel whose turn it is, of those in `ready` that have credit, which is taken: round robin over the channels, and so
-    /// over switch core and in-switch accelerator (SCIN 3.2). It is bandwidth that they share: in its turn a channel may send as
-    /// many flits as the largest packet has. A packet of the channel must be [sealed](Self::seal) next.
+    /// The channel whose turn it is, of those in `ready` that have credit, which is taken: round robin over the
+    /// channels, and so over switch core and in-switch accelerator (SCIN 3.2). It is bandwidth that they share: in
+    /// its turn a channel may send as many flits as the largest packet has. A packet of the channel must be
+    /// [sealed](Self::seal) next.
     pub fn arbitrate(&mut self, ready: ChannelSet) -> Option<Channel> {
         let candidates = ready.intersection(self.open);
         if self.left == 0 || !candidates.contains(Channel::ALL[usize::from(self.turn)]) {

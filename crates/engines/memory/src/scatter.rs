@@ -2,8 +2,8 @@
 
 use quincunx_units::Duration;
 
-/// How far responses stray from their order: each takes up to `spread` longer, by the seed. Accelerators are highly concurrent, so
-/// that the order of their responses is not determined (SCIN 3.1).
+/// How far responses stray from their order: each takes up to `spread` longer, by the seed. Accelerators are highly
+/// concurrent, so that the order of their responses is not determined (SCIN 3.1).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Scatter {
     /// Which order.
@@ -13,7 +13,8 @@ pub struct Scatter {
 }
 
 impl Scatter {
-    /// What the `sequence`-th response takes longer: a hash of it by splitmix64's finaliser (Steele, Lea and Flood 2014).
+    /// What the `sequence`-th response takes longer: a hash of it by splitmix64's finaliser (Steele, Lea and Flood
+    /// 2014).
     pub fn delay(&self, sequence: u64) -> Duration {
         let mut mixed = self.seed ^ sequence.wrapping_mul(0x9e37_79b9_7f4a_7c15);
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

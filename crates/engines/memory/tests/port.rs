@@ -114,7 +114,8 @@ fn buffers_cover_the_round_trip_for_each_channel_alone() {
     let rate = BitRate::new(900_000_000_000).expect("a rate");
     let config = PortConfig::covering_round_trip(rate, Duration::from_nanos(250), &FlitFormat::DGX);
     let mut port = Port::new(config);
-    // 500 ns of 112.5 GB/s are 56,250 bytes: 390.6 packets of 144 bytes, 3515.6 of 16; and 32 more for what waits to be returned.
+    // 500 ns of 112.5 GB/s are 56,250 bytes: 390.6 packets of 144 bytes, 3515.6 of 16; and 32 more for what waits to
+    // be returned.
     assert_eq!(send(&mut port, set(&[WRITES]), 10_000).len(), 391 + 32);
     assert_eq!(send(&mut port, set(&[READS]), 10_000).len(), 3516 + 32);
 }

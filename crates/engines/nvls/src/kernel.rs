@@ -1,4 +1,5 @@
-//! Collectives that accelerators issue: reduce-scatter by reduced loads, all-gather by multicast stores (SCIN 2.2, 3.3).
+//! Collectives that accelerators issue: reduce-scatter by reduced loads, all-gather by multicast stores (SCIN 2.2,
+//! 3.3).
 
 use quincunx_collective::{Collective, Payload, Rank};
 use quincunx_engine::PortId;

@@ -89,8 +89,8 @@ impl<P: Payload> Multicast<P> {
         }
     }
 
-    /// Takes a packet that is for this switch. On success its buffer is freed by an [`Output`], perhaps later; on failure it is the
-    /// owner's to free.
+    /// Takes a packet that is for this switch. On success its buffer is freed by an [`Output`], perhaps later; on
+    /// failure it is the owner's to free.
     pub fn handle_packet(
         &mut self,
         port: PortId,
@@ -204,7 +204,7 @@ impl<P: Payload> Multicast<P> {
         let reduced = match expected {
             Transaction::ReadResponse => {
                 let members = 0..usize::from(self.config.members);
-                let at = accumulate_in_tree(&mut entry.answers, members, length, self.config.reduction);
+                let at = accumulate_in_tree(&mut entry.answers, members, 0..length, self.config.reduction);
                 P::from_view(entry.answers[at].view(0..length))
             }
             _ => P::zeroed(0),

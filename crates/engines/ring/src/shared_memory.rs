@@ -1,9 +1,9 @@
 //! The software ring of accelerators on a memory fabric: data, fence, flag (SCIN 4.1).
 //!
-//! At each step every rank writes a chunk to its successor, over all links at once, waits until the writes have taken effect, and then
-//! sets a flag there, one for each link. Chunks on their way to being summed go to scratch memory behind the vector, a place for
-//! each step; sums go to where they belong. A rank may be ahead of its successor by as many steps as it likes: it cannot end a collective
-//! before all others have begun its second half.
+//! At each step every rank writes a chunk to its successor, over all links at once, waits until the writes have taken
+//! effect, and then sets a flag there, one for each link. Chunks on their way to being summed go to scratch memory
+//! behind the vector, a place for each step; sums go to where they belong. A rank may be ahead of its successor by as
+//! many steps as it likes: it cannot end a collective before all others have begun its second half.
 //!
 //! Adding up in local memory takes no time here, which favours the ring.
 

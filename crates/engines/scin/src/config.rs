@@ -1,7 +1,7 @@
 //! What an in-switch accelerator is set up with.
 
 use alloc::vec::Vec;
-use quincunx_collective::Reduction;
+use quincunx_collective::{BlockQuantization, Reduction};
 use quincunx_engine::shared_memory::WordId;
 use quincunx_units::Duration;
 use quincunx_wire::flit::{FlitFormat, MAX_TAG, NodeId};
@@ -15,6 +15,17 @@ pub struct ComputeLatency {
     pub quantized: Duration,
 }
 
+/// What the accumulator takes at once.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum ReadOut {
+    /// A wave, when all of it has come from all sources (SCIN 3.4).
+    Wave,
+    /// A packet, when it has come from all sources: a reduction buffer without wave regulation, which a request fills
+    /// and empties as a whole (SCIN 4.4). Equation 1 counts one round trip, so that data must leave the buffer as it
+    /// comes.
+    Packet,
+}
+
 /// What an in-switch accelerator is set up with.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct IsaConfig {
@@ -22,19 +33,23 @@ pub struct IsaConfig {
     pub node: NodeId,
     /// Accelerators around it, one a port; at most 64.
     pub accelerators: u16,
-    /// One for each wave controller: the word of the accelerators that it uses as flag. The counter of controller c is word c of the
-    /// switch.
+    /// One for each wave controller: the word of the accelerators that it uses as flag. The counter of controller c
+    /// is word c of the switch.
     pub flags: Vec<WordId>,
-    /// Entries of each wave table: waves that may be outstanding. One entry is a table without wave regulation (SCIN 4.4).
+    /// Entries of each wave table: waves that may be outstanding.
     pub waves: u16,
     /// Bytes of an entry.
     pub wave: usize,
+    /// What the accumulator takes at once.
+    pub read_out: ReadOut,
     /// How packets are cut.
     pub format: FlitFormat,
     /// What the accumulator does.
     pub reduction: Reduction,
     /// How long it takes.
     pub latency: ComputeLatency,
+    /// How vectors of instructions with QuantEnable are quantised; none if there is no quantizer.
+    pub quantization: Option<BlockQuantization>,
 }
 
 /// Why a set-up makes no sense.
@@ -58,6 +73,14 @@ pub enum ConfigError {
         /// Bytes.
         wave: usize,
     },
+    /// A wave that ends within a block, whose scale factor another wave would need too.
+    #[error("expected waves of whole blocks of {block} values, found waves of {wave} bytes of codes")]
+    Blocks {
+        /// Values.
+        block: usize,
+        /// Bytes.
+        wave: usize,
+    },
     /// More packets in the wave tables than tags can name (SCIN 3.4).
     #[error(
         "expected at most 2^24 packets in the wave tables of an accelerator, found {0}; make the tables smaller"
@@ -77,6 +100,11 @@ impl IsaConfig {
         if self.waves == 0 || self.wave == 0 || !self.wave.is_multiple_of(payload) {
             return Err(ConfigError::Waves { payload, waves: self.waves, wave: self.wave });
         }
+        if let Some(quantization) = self.quantization
+            && !self.wave.is_multiple_of(quantization.code_bytes(quantization.block()))
+        {
+            return Err(ConfigError::Blocks { block: quantization.block(), wave: self.wave });
+        }
         let named = usize::from(self.waves) << self.offset_bits();
         if named > MAX_TAG as usize + 1 {
             return Err(ConfigError::Tags(named));
@@ -91,7 +119,15 @@ impl IsaConfig {
 
     /// Bits of a tag that say which packet of a wave it is (SCIN 3.4); what is above them is the entry.
     pub(crate) const fn offset_bits(&self) -> u32 {
-        // One place more than packets, for the packet of scale factors.
-        (self.packets() + 1).next_power_of_two().trailing_zeros()
+        let scales = self.scale_bytes(self.wave).div_ceil(self.format.max_payload);
+        (self.packets() + scales).next_power_of_two().trailing_zeros()
+    }
+
+    /// Bytes of the scale factors for so many bytes of codes.
+    pub(crate) const fn scale_bytes(&self, codes: usize) -> usize {
+        match self.quantization {
+            Some(quantization) => quantization.scale_bytes(quantization.values(codes)),
+            None => 0,
+        }
     }
 }

@@ -1,6 +1,6 @@
 //! Wave controllers: each runs the instructions of its queue, in order (SCIN 3.4).
 
-use crate::{Accelerators, Instruction};
+use crate::{Accelerators, Addresses, Instruction};
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
@@ -9,9 +9,11 @@ use alloc::vec::Vec;
 pub(crate) struct Operation {
     pub(crate) controller: u16,
     pub(crate) instruction: Instruction,
+    /// Where the scale factors lie, if it is quantised.
+    pub(crate) scales: Option<Addresses>,
     /// Bytes that waves have been made of.
     pub(crate) issued: u32,
-    /// Waves that have not been written back everywhere.
+    /// Of these, bytes whose results have not been written back everywhere.
     pub(crate) open: u32,
 }
 
@@ -69,8 +71,8 @@ pub(crate) struct Controller {
     pub(crate) current: Option<u16>,
     /// Operations that are not over.
     pub(crate) open: u32,
-    /// Set when the last instruction of a collective has begun: whom to notify when it and all before it are over. Nothing begins
-    /// until then.
+    /// Set when the last instruction of a collective has begun: whom to notify when it and all before it are over.
+    /// Nothing begins until then.
     pub(crate) notify: Option<Accelerators>,
     /// The barrier's counter.
     pub(crate) counter: u64,

@@ -47,7 +47,8 @@ pub struct Instruction {
     pub destinations: Accelerators,
     /// In-network quantization: the next instruction names the scale factors.
     pub quantize: bool,
-    /// Waits until all participants have counted up the barrier. Without it the instruction follows the one before it at once.
+    /// Waits until all participants have counted up the barrier. Without it the instruction follows the one before it
+    /// at once.
     pub wait: bool,
     /// Sets all participants' flags when this and all before it are done.
     pub notify: bool,
@@ -92,6 +93,17 @@ pub enum InstructionError {
     /// An address, or the end of the vector, beyond 48 bits.
     #[error("expected addresses of 48 bits, found a vector that ends at {0:#x}")]
     Address(u64),
+    /// Quantised, without a quantizer.
+    #[error("expected an instruction without QuantEnable, found one with it; this switch has no quantizer")]
+    NoQuantizer,
+    /// Quantised, without the instruction that must follow it (SCIN 3.4).
+    #[error(
+        "expected an instruction for {expected} bytes of scale factors, with the same masks and no flags, after one with QuantEnable"
+    )]
+    Scales {
+        /// Bytes.
+        expected: usize,
+    },
     /// Not whole elements.
     #[error("expected a length of whole elements of {element} bytes, found {found}")]
     Length {

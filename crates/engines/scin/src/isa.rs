@@ -1,10 +1,10 @@
 //! The in-switch accelerator: controllers, wave tables, accumulator and write-back put together (SCIN 3.4, figure 4).
 //!
-//! Its owner hands it the packets of its channels, and asks it, port by port, for those that it wants to send. After each call
-//! there may be [events](Isa::next_event), and a [timer](Isa::arm) to arm.
+//! Its owner hands it the packets of its channels, and asks it, port by port, for those that it wants to send. After
+//! each call there may be [events](Isa::next_event), and a [timer](Isa::arm) to arm.
 
 use crate::controller::{Controller, Operation, Operations};
-use crate::wave::{Wave, WaveTables};
+use crate::wave::{Place, Ready, Wave, WaveTables};
 use crate::write_back::WriteBacks;
 use crate::{ConfigError, Instruction, InstructionError, IsaConfig};
 use alloc::collections::VecDeque;
@@ -75,7 +75,7 @@ struct Burst {
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 enum WriteJob {
-    Data { place: u16, offset: u32, burst: Burst },
+    Data { place: u16, scales: bool, offset: u32, burst: Burst },
     Flag { word: WordId, value: u64 },
 }
 
@@ -100,8 +100,8 @@ pub struct Isa<P> {
     controllers: Vec<Controller>,
     operations: Operations,
     tables: WaveTables<P>,
-    /// Entries whose wave is ready and waits for a place among the results.
-    ready: VecDeque<u16>,
+    /// What is ready and waits for a place among the results.
+    ready: VecDeque<Ready>,
     /// In the order in which they come out.
     accumulator: VecDeque<Computing>,
     results: WriteBacks<P>,
@@ -126,7 +126,7 @@ impl<P: Payload> Isa<P> {
             tables: WaveTables::new(&config),
             ready: VecDeque::new(),
             accumulator: VecDeque::new(),
-            results: WriteBacks::new(results, config.wave),
+            results: WriteBacks::new(results),
             ports: vec![Queues::default(); usize::from(config.accelerators)],
             turn: 0,
             armed: None,
@@ -142,9 +142,7 @@ impl<P: Payload> Isa<P> {
         else {
             return Err(LoadError::Controller { controllers, found: controller });
         };
-        for instruction in &instructions {
-            instruction.check(self.config.accelerators, self.config.reduction.data_type.size())?;
-        }
+        check_all(&instructions, &self.config)?;
         queue.extend(instructions);
         self.schedule();
         Ok(())
@@ -169,7 +167,8 @@ impl<P: Payload> Isa<P> {
         }
     }
 
-    /// Lets what has passed the accumulator by now take its place among the writes. To be called when the timer fires.
+    /// Lets what has passed the accumulator by now take its place among the writes. To be called when the timer
+    /// fires.
     pub fn advance(&mut self, now: Instant) {
         while self.accumulator.front().is_some_and(|first| first.done_at <= now) {
             let first = self.accumulator.pop_front().expect("there is a first");
@@ -177,7 +176,8 @@ impl<P: Payload> Isa<P> {
         }
     }
 
-    /// How long until the next result; `None` if there is none or the timer is armed already. To be asked after every call.
+    /// How long until the next result; `None` if there is none or the timer is armed already. To be asked after every
+    /// call.
     pub fn arm(&mut self, now: Instant) -> Option<Duration> {
         let done_at = self.accumulator.front()?.done_at;
         if self.armed.is_some_and(|armed| armed > now && armed <= done_at) {
@@ -221,16 +221,18 @@ impl<P: Payload> Isa<P> {
                 let address = quincunx_wire::flit::word_address(word.0);
                 (header(address, 0, Transaction::Store { operand: value }), P::empty())
             }
-            WriteJob::Data { place, offset, burst } => {
+            WriteJob::Data { place, scales, offset, burst } => {
                 let Burst { tag, address, .. } = *burst;
-                let (place, start) = (*place, *offset as usize);
+                let (place, scales, start) = (*place, *scales, *offset as usize);
                 let piece = burst.advance(limit);
                 *offset += piece;
                 if burst.remaining == 0 {
                     queues.writes.pop_front();
                 }
-                let data = self.results.get(place).data.view(start..start + piece as usize);
-                (header(address, tag, Transaction::Write), data)
+                let sum = self.results.get(place);
+                let part = if scales { &sum.scales } else { &sum.data };
+                let bytes = part.view(start..start + piece as usize);
+                (header(address, tag, Transaction::Write), bytes)
             }
         }
     }
@@ -244,39 +246,43 @@ impl<P: Payload> Isa<P> {
     ) -> Result<(), IsaDrop> {
         let (entry, index) = self.split(tag);
         let wave = self.tables.wave(entry).ok_or(IsaDrop::UnexpectedResponse)?;
-        let offset = index * self.config.format.max_payload;
-        let left = (wave.length as usize).checked_sub(offset).ok_or(IsaDrop::UnexpectedResponse)?;
+        // Scale factors have the places behind those of a full wave's data.
+        let payload = self.config.format.max_payload;
+        let (scales, index, whole) = match index.checked_sub(self.config.packets()) {
+            Some(index) => (true, index, wave.scales),
+            None => (false, index, wave.length),
+        };
+        let offset = index * payload;
+        let left = (whole as usize).checked_sub(offset).ok_or(IsaDrop::UnexpectedResponse)?;
         let length = P::view_length(P::reborrow(data));
-        if length == 0 || length != left.min(self.config.format.max_payload) {
+        if length == 0 || length != left.min(payload) {
             return Err(IsaDrop::UnexpectedResponse);
         }
-        match self.tables.store(entry, port.0, offset, data) {
-            None => Err(IsaDrop::UnexpectedResponse),
-            Some(false) => Ok(()),
-            Some(true) => {
-                self.ready.push_back(entry as u16);
-                self.read_out(now);
-                Ok(())
-            }
+        let stored = self.tables.store(entry, port.0, Place { scales, offset }, data);
+        if let Some(ready) = stored.map_err(|()| IsaDrop::UnexpectedResponse)? {
+            self.ready.push_back(ready);
+            self.read_out(now);
         }
+        Ok(())
     }
 
-    /// Sends waves that are ready through the accumulator, and makes new ones of the entries that this releases.
+    /// Sends what is ready through the accumulator, and makes new waves of the entries that this releases.
     fn read_out(&mut self, now: Instant) {
         while self.results.has_room()
-            && let Some(entry) = self.ready.pop_front()
+            && let Some(ready) = self.ready.pop_front()
         {
-            let Self { tables, results, operations, config, .. } = self;
-            let place = results.put(
-                |buffer| tables.read_out(entry, config.reduction, buffer),
-                |wave| {
-                    let destinations = operations.get(wave.operation).instruction.destinations;
-                    destinations.count() * wave.length.div_ceil(config.format.max_payload as u32)
-                },
-            );
-            // Operations without computation bypass the accumulator (SCIN 3.4).
-            let bypass = self.results.get(place).wave.sources.count() == 1;
-            let latency = if bypass { Duration::ZERO } else { self.config.latency.regular };
+            let sum = self.tables.read_out(ready, self.config.reduction);
+            let payload = self.config.format.max_payload;
+            let packets = sum.wave.packets(payload) + sum.wave.scale_packets(payload);
+            let operation = self.operations.get(sum.wave.operation);
+            let answers = operation.instruction.destinations.count() * packets;
+            let latency = match sum.wave {
+                Wave { scales: 1.., .. } => self.config.latency.quantized,
+                // Operations without computation bypass the accumulator (SCIN 3.4).
+                wave if wave.sources.count() == 1 => Duration::ZERO,
+                _ => self.config.latency.regular,
+            };
+            let place = self.results.put(sum, answers);
             let last = self.accumulator.back().map_or(Instant::ZERO, |last| last.done_at);
             self.accumulator.push_back(Computing { done_at: last.max(now + latency), place });
         }
@@ -285,14 +291,20 @@ impl<P: Payload> Isa<P> {
     }
 
     fn write_back(&mut self, place: u16) {
-        let Wave { operation, offset, length, .. } = self.results.get(place).wave;
-        let instruction = &self.operations.get(operation).instruction;
+        let Wave { operation, offset, length, scales, .. } = self.results.get(place).wave;
+        let Operation { instruction, scales: scale_addresses, .. } = self.operations.get(operation);
         let tag = u32::from(place) << self.config.offset_bits();
         for destination in instruction.destinations.iter() {
             let address = instruction.addresses.at(destination) + u64::from(offset);
             let burst = Burst { tag, address, remaining: length };
-            let job = WriteJob::Data { place, offset: 0, burst };
-            self.ports[usize::from(destination)].writes.push_back(job);
+            let writes = &mut self.ports[usize::from(destination)].writes;
+            writes.push_back(WriteJob::Data { place, scales: false, offset: 0, burst });
+            // The scale factors follow their data (SCIN 3.4).
+            if let Some(addresses) = scale_addresses {
+                let address = addresses.at(destination) + self.config.scale_bytes(offset as usize) as u64;
+                let burst = Burst { tag, address, remaining: scales };
+                writes.push_back(WriteJob::Data { place, scales: true, offset: 0, burst });
+            }
         }
     }
 
@@ -300,7 +312,7 @@ impl<P: Payload> Isa<P> {
         let (place, _) = self.split(tag);
         let wave = self.results.answer(place).map_err(|()| IsaDrop::UnexpectedResponse)?;
         if let Some(wave) = wave {
-            self.operations.get_mut(wave.operation).open -= 1;
+            self.operations.get_mut(wave.operation).open -= wave.length;
             self.close(wave.operation);
             self.read_out(now);
         }
@@ -335,7 +347,12 @@ impl<P: Payload> Isa<P> {
             }
             let (number, id) = (number as u16, instruction.id);
             self.events.push_back(IsaEvent::Started { controller: number, instruction: id });
-            let operation = Operation { controller: number, instruction, issued: 0, open: 0 };
+            // The instruction behind a quantised one says where its scale factors lie (SCIN 3.4).
+            let scales = match instruction.quantize {
+                true => controller.queue.pop_front().map(|scales| scales.addresses),
+                false => None,
+            };
+            let operation = Operation { controller: number, instruction, scales, issued: 0, open: 0 };
             controller.open += 1;
             controller.current = Some(self.operations.put(operation));
             return true;
@@ -359,12 +376,20 @@ impl<P: Payload> Isa<P> {
         let offset = operation.issued;
         let length = (operation.instruction.length - offset).min(self.config.wave as u32);
         operation.issued += length;
-        operation.open += 1;
+        let scales =
+            if operation.scales.is_some() { self.config.scale_bytes(length as usize) as u32 } else { 0 };
         let sources = operation.instruction.sources;
-        let packets = length.div_ceil(self.config.format.max_payload as u32);
-        let entry = self.tables.take(Wave { operation: number, offset, length, sources }, packets);
+        let wave = Wave { operation: number, offset, length, scales, sources };
+        operation.open += length;
+        let entry = self.tables.take(wave);
         let tag = u32::from(entry) << self.config.offset_bits();
         for source in sources.iter() {
+            if let Some(addresses) = &operation.scales {
+                // Scale factors first, then the data (SCIN 3.4).
+                let address = addresses.at(source) + self.config.scale_bytes(offset as usize) as u64;
+                let tag = tag + self.config.packets() as u32;
+                self.ports[usize::from(source)].reads.push_back(Burst { tag, address, remaining: scales });
+            }
             let address = operation.instruction.addresses.at(source) + u64::from(offset);
             self.ports[usize::from(source)].reads.push_back(Burst { tag, address, remaining: length });
         }
@@ -410,6 +435,30 @@ impl<P: Payload> Isa<P> {
         assert!(times.is_sorted(), "results come out of the accumulator in order");
         assert!(self.ready.is_empty() || !self.results.has_room(), "waves wait for a place alone");
     }
+}
+
+/// Whether instructions can be run one after the other.
+fn check_all(instructions: &[Instruction], config: &IsaConfig) -> Result<(), InstructionError> {
+    let mut rest = instructions.iter();
+    while let Some(instruction) = rest.next() {
+        if !instruction.quantize {
+            instruction.check(config.accelerators, config.reduction.data_type.size())?;
+            continue;
+        }
+        instruction.check(config.accelerators, 1)?;
+        if config.quantization.is_none() {
+            return Err(InstructionError::NoQuantizer);
+        }
+        let expected = config.scale_bytes(instruction.length as usize);
+        let fits = |scales: &&Instruction| {
+            scales.length as usize == expected
+                && (scales.sources, scales.destinations) == (instruction.sources, instruction.destinations)
+                && !(scales.quantize || scales.wait || scales.notify)
+        };
+        let scales = rest.next().filter(fits).ok_or(InstructionError::Scales { expected })?;
+        scales.check(config.accelerators, 1)?;
+    }
+    Ok(())
 }
 
 impl Burst {

@@ -1,4 +1,5 @@
-//! What SCIN leaves to an accelerator: to count up a counter in each switch, and to wait for the flag that each sets (SCIN 3.3).
+//! What SCIN leaves to an accelerator: to count up a counter in each switch, and to wait for the flag that each sets
+//! (SCIN 3.3).
 
 use quincunx_collective::Payload;
 use quincunx_engine::PortId;

@@ -3,15 +3,16 @@
 use crate::{Accelerators, Addresses, Instruction};
 use alloc::vec;
 use alloc::vec::Vec;
-use quincunx_collective::{Collective, Rank};
+use quincunx_collective::{BlockQuantization, Collective, Rank};
 use quincunx_engine::shared_memory::Span;
 
-/// The instructions of a collective among the first `ranks` accelerators, on a vector that lies at `span` of each of them. Of each
-/// part of the vector they do the `share.0`-th of `share.1` shares, cut at multiples of `granule` bytes: one for each switch of the
-/// fabric. The first waits for everybody, the last notifies everybody; an instruction may have nothing to do but that.
+/// The instructions of a collective among the first `ranks` accelerators, on a vector that lies at `span` of each of
+/// them. Of each part of the vector they do the `share.0`-th of `share.1` shares, cut at multiples of `granule`
+/// bytes: one for each switch of the fabric. The first waits for everybody, the last notifies everybody; an
+/// instruction may have nothing to do but that.
 ///
-/// # Panics
-/// If there are no ranks or more than 64, the share is not there, or a vector for parts does not split over the ranks.
+/// # Panics If there are no ranks or more than 64, the share is not there, or a vector for parts does not split over
+/// the ranks.
 pub fn instructions(
     collective: Collective,
     ranks: u16,
@@ -61,5 +62,39 @@ pub fn instructions(
     }
     instructions.first_mut().expect("a collective is at least one instruction").wait = true;
     instructions.last_mut().expect("a collective is at least one instruction").notify = true;
+    instructions
+}
+
+/// The instructions of a quantised AllReduce (SCIN 3.4, INQ): the codes lie at `codes`, their scale factors at
+/// `scales`. The share is cut at multiples of `granule` bytes of codes, which are whole blocks.
+///
+/// # Panics
+/// If there are no ranks or more than 64, the share is not there, or the granule is not whole blocks.
+pub fn quantized_all_reduce(
+    ranks: u16,
+    quantization: BlockQuantization,
+    (codes, scales): (Span, Span),
+    share: (usize, usize),
+    granule: usize,
+) -> Vec<Instruction> {
+    let block = quantization.code_bytes(quantization.block());
+    assert!(granule.is_multiple_of(block), "shares of whole blocks of {block} bytes, not of {granule}");
+    let mut instructions = instructions(Collective::AllReduce, ranks, codes, share, granule);
+    let data = &mut instructions[0];
+    let share = codes.part(share.0, share.1, granule);
+    if data.length > 0 {
+        data.quantize = true;
+        let scale_bytes = |codes| quantization.scale_bytes(quantization.values(codes));
+        let before = scale_bytes(share.offset - codes.offset);
+        let scales = Instruction {
+            length: scale_bytes(share.length) as u32,
+            addresses: Addresses::Region((scales.offset + before) as u64),
+            quantize: false,
+            wait: false,
+            notify: false,
+            ..data.clone()
+        };
+        instructions.push(scales);
+    }
     instructions
 }

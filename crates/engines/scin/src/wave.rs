@@ -1,9 +1,9 @@
 //! Wave tables: buffers for what read responses bring, one table for each accelerator (SCIN 3.4).
 
-use crate::{Accelerators, IsaConfig};
+use crate::{Accelerators, IsaConfig, ReadOut};
 use alloc::vec;
 use alloc::vec::Vec;
-use quincunx_collective::{Payload, Reduction, accumulate_in_tree};
+use quincunx_collective::{BlockQuantization, Payload, Quantized, Reduction, accumulate_in_tree};
 
 /// What an entry of one accelerator's table is doing.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -16,7 +16,7 @@ pub(crate) enum State {
     Ready,
 }
 
-/// The wave that an entry is taken by.
+/// The wave that an entry is taken by, or a piece of it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct Wave {
     /// The operation that it is part of.
@@ -25,25 +25,50 @@ pub(crate) struct Wave {
     pub(crate) offset: u32,
     /// Bytes.
     pub(crate) length: u32,
+    /// Bytes of the scale factors that go with it; none without quantization.
+    pub(crate) scales: u32,
     /// Who contributes.
     pub(crate) sources: Accelerators,
 }
 
-impl Wave {
-    /// Of no operation.
-    pub(crate) const NONE: Self =
-        Self { operation: 0, offset: 0, length: 0, sources: Accelerators::first(0) };
+/// Where in an entry a packet belongs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Place {
+    /// Among the scale factors, not the data.
+    pub(crate) scales: bool,
+    /// The first byte.
+    pub(crate) offset: usize,
+}
+
+/// What the accumulator can take: a piece of the wave in an entry.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(crate) struct Ready {
+    entry: u16,
+    piece: u32,
+}
+
+/// What the accumulator gives.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub(crate) struct Sum<P> {
+    /// Of what.
+    pub(crate) wave: Wave,
+    pub(crate) data: P,
+    /// Empty without quantization.
+    pub(crate) scales: P,
 }
 
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 struct Entry<P> {
     wave: Option<Wave>,
-    /// Tables whose entry is not ready yet.
-    waiting: u32,
     /// Of each accelerator's table.
     states: Vec<State>,
-    /// Of each accelerator's table.
+    /// Data and scale factors, of each accelerator's table.
     data: Vec<P>,
+    scales: Vec<P>,
+    /// Packets that have not come, of all sources together, for each piece that the accumulator takes at once.
+    missing: Vec<u32>,
+    /// Pieces that it has not taken.
+    unread: u32,
 }
 
 /// The tables of all accelerators: entry e of every table holds the same wave.
@@ -51,20 +76,46 @@ struct Entry<P> {
 pub(crate) struct WaveTables<P> {
     entries: Vec<Entry<P>>,
     idle: Vec<u16>,
+    payload: usize,
+    /// Bytes that the accumulator takes at once; of quantised waves all.
+    piece: usize,
+    quantization: Option<BlockQuantization>,
+}
+
+impl Wave {
+    /// Packets of data from or to one accelerator.
+    pub(crate) const fn packets(&self, payload: usize) -> u32 {
+        self.length.div_ceil(payload as u32)
+    }
+
+    /// Packets of scale factors from or to one accelerator.
+    pub(crate) const fn scale_packets(&self, payload: usize) -> u32 {
+        self.scales.div_ceil(payload as u32)
+    }
 }
 
 impl<P: Payload> WaveTables<P> {
     pub(crate) fn new(config: &IsaConfig) -> Self {
-        let tables = usize::from(config.accelerators);
+        let (tables, payload) = (usize::from(config.accelerators), config.format.max_payload);
+        let piece = match config.read_out {
+            ReadOut::Wave => config.wave,
+            ReadOut::Packet => payload,
+        };
+        let buffers = |length| (0..tables).map(|_| P::zeroed(length)).collect();
         let entry = || Entry {
             wave: None,
-            waiting: 0,
             states: vec![State::Idle; tables],
-            data: (0..tables).map(|_| P::zeroed(config.wave)).collect(),
+            data: buffers(config.wave),
+            scales: buffers(config.scale_bytes(config.wave)),
+            missing: vec![0; config.wave / piece],
+            unread: 0,
         };
         Self {
             entries: (0..config.waves).map(|_| entry()).collect(),
             idle: (0..config.waves).rev().collect(),
+            payload,
+            piece,
+            quantization: config.quantization,
         }
     }
 
@@ -72,18 +123,30 @@ impl<P: Payload> WaveTables<P> {
         !self.idle.is_empty()
     }
 
-    /// Takes an entry for a wave that comes in `packets` packets from each source.
+    /// Takes an entry for a wave.
     ///
     /// # Panics
     /// If none is idle.
-    pub(crate) fn take(&mut self, wave: Wave, packets: u32) -> u16 {
+    pub(crate) fn take(&mut self, wave: Wave) -> u16 {
         let index = self.idle.pop().expect("an idle entry");
         let entry = &mut self.entries[usize::from(index)];
-        entry.wave = Some(wave);
-        entry.waiting = wave.sources.count();
+        let (sources, payload) = (wave.sources.count(), self.payload);
+        let packets = wave.packets(payload) + wave.scale_packets(payload);
         for source in wave.sources.iter() {
             entry.states[usize::from(source)] = State::Waiting { packets };
         }
+        if wave.scales > 0 {
+            entry.unread = 1;
+            entry.missing[0] = sources * packets;
+        } else {
+            let pieces = (wave.length as usize).div_ceil(self.piece);
+            entry.unread = pieces as u32;
+            for (missing, piece) in entry.missing[..pieces].iter_mut().zip(0..) {
+                let bytes = (wave.length as usize - piece * self.piece).min(self.piece);
+                *missing = sources * bytes.div_ceil(payload) as u32;
+            }
+        }
+        entry.wave = Some(wave);
         index
     }
 
@@ -92,43 +155,68 @@ impl<P: Payload> WaveTables<P> {
         self.entries.get(entry)?.wave.as_ref()
     }
 
-    /// Stores what has come from a source at `offset` of an entry. Whether the wave is ready; `None` if nothing was missing
-    /// from there.
+    /// Stores a packet of a source in an entry that holds a wave. What is ready by that, if anything; an error if
+    /// nothing was missing from there.
     pub(crate) fn store(
         &mut self,
         entry: usize,
         source: u16,
-        offset: usize,
+        place: Place,
         data: P::View<'_>,
-    ) -> Option<bool> {
-        let entry = self.entries.get_mut(entry)?;
-        let state = entry.states.get_mut(usize::from(source))?;
-        let State::Waiting { packets } = state else { return None };
+    ) -> Result<Option<Ready>, ()> {
+        let piece = if place.scales { 0 } else { place.offset / self.piece };
+        let index = entry as u16;
+        let entry = self.entries.get_mut(entry).ok_or(())?;
+        let state = entry.states.get_mut(usize::from(source)).ok_or(())?;
+        let missing = entry.missing.get_mut(piece).ok_or(())?;
+        let State::Waiting { packets } = state else { return Err(()) };
+        *missing = missing.checked_sub(1).ok_or(())?;
+        let ready = (*missing == 0).then_some(Ready { entry: index, piece: piece as u32 });
         *packets -= 1;
-        let complete = *packets == 0;
-        if complete {
+        if *packets == 0 {
             *state = State::Ready;
-            entry.waiting -= 1;
         }
-        entry.data[usize::from(source)].write(offset, data);
-        Some(complete && entry.waiting == 0)
+        let buffers = if place.scales { &mut entry.scales } else { &mut entry.data };
+        buffers[usize::from(source)].write(place.offset, data);
+        Ok(ready)
     }
 
-    /// Adds up a wave that is ready and releases its entry. The sum goes to `result`, whose own buffer the table takes in its place.
+    /// Adds up what is ready. With the last piece of a wave its entry is released.
     ///
     /// # Panics
     /// If there is no wave.
-    pub(crate) fn read_out(&mut self, index: u16, reduction: Reduction, result: &mut P) -> Wave {
-        let entry = &mut self.entries[usize::from(index)];
-        let wave = entry.wave.take().expect("a wave to read out");
+    pub(crate) fn read_out(&mut self, ready: Ready, reduction: Reduction) -> Sum<P> {
+        let entry = &mut self.entries[usize::from(ready.entry)];
+        let wave = entry.wave.expect("a wave to read out");
         let sources = wave.sources.iter().map(usize::from);
-        let sum = accumulate_in_tree(&mut entry.data, sources, wave.length as usize, reduction);
-        core::mem::swap(&mut entry.data[sum], result);
-        for source in wave.sources.iter() {
-            entry.states[usize::from(source)] = State::Idle;
+        let sum = match self.quantization {
+            Some(quantization) if wave.scales > 0 => {
+                let (length, scales) = (wave.length as usize, wave.scales as usize);
+                let vectors: Vec<_> = sources
+                    .map(|source| Quantized {
+                        codes: entry.data[source].view(0..length),
+                        scales: entry.scales[source].view(0..scales),
+                    })
+                    .collect();
+                let sum = P::sum_quantized(quantization, quantization.values(length), &vectors);
+                Sum { wave, data: sum.codes, scales: sum.scales }
+            }
+            _ => {
+                let start = ready.piece as usize * self.piece;
+                let end = (wave.length as usize).min(start + self.piece);
+                let at = accumulate_in_tree(&mut entry.data, sources, start..end, reduction);
+                let (offset, length) = (wave.offset + start as u32, (end - start) as u32);
+                let data = P::from_view(entry.data[at].view(start..end));
+                Sum { wave: Wave { offset, length, ..wave }, data, scales: P::zeroed(0) }
+            }
+        };
+        entry.unread -= 1;
+        if entry.unread == 0 {
+            entry.wave = None;
+            entry.states.fill(State::Idle);
+            self.idle.push(ready.entry);
         }
-        self.idle.push(index);
-        wave
+        sum
     }
 
     pub(crate) fn assert_invariants(&self) {
@@ -136,12 +224,19 @@ impl<P: Payload> WaveTables<P> {
         assert_eq!(busy + self.idle.len(), self.entries.len(), "an entry is idle or holds a wave");
         for entry in &self.entries {
             let sources = entry.wave.map_or(Accelerators::default(), |wave| wave.sources);
-            let mut waiting = 0;
+            let mut packets_missing = 0;
             for (&state, number) in entry.states.iter().zip(0..) {
-                assert_eq!(state != State::Idle, sources.contains(number), "slots of sources are in use");
-                waiting += u32::from(matches!(state, State::Waiting { .. }));
+                assert_eq!(state != State::Idle, sources.contains(number), "tables of sources are in use");
+                if let State::Waiting { packets } = state {
+                    packets_missing += packets;
+                }
             }
-            assert_eq!(waiting, entry.waiting, "tables that a wave waits for");
+            assert_eq!(
+                packets_missing,
+                entry.missing.iter().sum::<u32>(),
+                "each missing packet is waited for"
+            );
+            assert_eq!(entry.wave.is_some(), entry.unread > 0, "a wave stays until it is read out");
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Nodes of the memory fabric: accelerators, and the switches between them (SCIN 3.2, figure 4).
 //!
-//! A [`FabricNode`] is either, as one engine. Both have ports of [`quincunx_memory::Port`]; an accelerator has its memory and a
-//! communication kernel behind them, a switch its core and what computes in it.
+//! A [`FabricNode`] is either, as one engine. Both have ports of [`quincunx_memory::Port`]; an accelerator has its
+//! memory and a communication kernel behind them, a switch its core and what computes in it.
 
 mod accelerator;
 mod kernels;

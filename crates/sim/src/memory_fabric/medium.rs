@@ -20,8 +20,8 @@ impl<P: Payload> Medium<FabricNode<P>> for FlitMedium {
         ByteCount::new(self.format.wire_bytes(header.transaction, payload) as u64)
     }
 
-    /// A switch cuts through: it forwards a packet when its header is there. What it computes with must be there whole, and so
-    /// must what an accelerator gets.
+    /// A switch cuts through: it forwards a packet when its header is there. What it computes with must be there
+    /// whole, and so must what an accelerator gets.
     fn needed_length(&self, direction: Direction, header: &FlitHeader, payload: usize) -> ByteCount {
         let whole = self.format.wire_bytes(header.transaction, payload);
         let forwarded = !direction.backward && !header.inc && header.destination.0 < self.accelerators;

@@ -1,7 +1,7 @@
 //! Collectives on a memory fabric: accelerators, each with a link to every switch (SCIN 4.1).
 //!
-//! [`MemoryFabric`] says what the fabric is, with presets for the papers' set-ups; [`run`] runs a collective on it by one of the
-//! [`Design`]s, over real numbers or lengths alone, and says how long it took.
+//! [`MemoryFabric`] says what the fabric is, with presets for the papers' set-ups; [`run`] runs a collective on it by
+//! one of the [`Design`]s, over real numbers or lengths alone, and says how long it took.
 
 mod medium;
 mod run;

@@ -1,7 +1,7 @@
 //! Running a collective on a memory fabric.
 
 use super::{Design, FlitMedium, MemoryFabric};
-use quincunx_collective::Payload;
+use quincunx_collective::{Collective, Payload};
 use quincunx_driver_des::{Limits, LinkIndex, NodeIndex, Simulation, Stopped};
 use quincunx_engine::shared_memory::InPlaceRequest;
 use quincunx_engine::{Engine, PortId};
@@ -16,8 +16,8 @@ use quincunx_units::{BitRate, ByteCount, Duration, Instant};
 pub struct Outcome<P> {
     /// From the start until the last accelerator knows that the collective is over: with synchronisation.
     pub time: Duration,
-    /// Of designs whose switches issue the requests: from the first request to the last write response, without synchronisation (SCIN
-    /// 4.3).
+    /// Of designs whose switches issue the requests: from the first request to the last write response, without
+    /// synchronisation (SCIN 4.3).
     pub unsynchronized: Option<Duration>,
     /// Packets on links, credits alone not counted.
     pub packets: u64,
@@ -38,6 +38,9 @@ pub enum RunError {
     /// The collective cannot be done so.
     #[error(transparent)]
     Rejected(#[from] FabricRejected),
+    /// A collective that there is no quantised form of.
+    #[error("expected all_reduce quantised in the network, found {0}; the paper has no other")]
+    Quantized(Collective),
     /// Nothing more happens, and the collective is not over.
     #[error(
         "expected {expected} accelerators to finish, found {found} when nothing more could happen; this is a fault of the protocol"
@@ -58,7 +61,7 @@ impl<P> Outcome<P> {
 }
 
 /// Runs a collective on accelerators that begin at the same time, with these memories, which end
-/// where the vector ends.
+/// where the vector ends, or its scale factors if it is quantised.
 pub fn run<P: Payload>(
     fabric: &MemoryFabric,
     design: Design,
@@ -66,6 +69,10 @@ pub fn run<P: Payload>(
     memories: Vec<P>,
 ) -> Result<Outcome<P>, RunError> {
     assert_eq!(memories.len(), usize::from(fabric.accelerators), "one memory for each accelerator");
+    if design == Design::ScinInq && request.collective != Collective::AllReduce {
+        return Err(RunError::Quantized(request.collective));
+    }
+    let ends: Vec<usize> = memories.iter().map(Payload::length).collect();
     let medium = FlitMedium { format: fabric.format, accelerators: fabric.accelerators };
     let mut simulation = Simulation::new(medium, 0);
     let mut add = |config: FabricConfig| -> Result<NodeIndex, RunError> {
@@ -116,8 +123,7 @@ pub fn run<P: Payload>(
     }
     let directions = links.iter().flat_map(|link| [link.forward(), link.backward()]);
     let statistics: Vec<_> = directions.map(|direction| simulation.direction(direction)).collect();
-    let end = request.span.offset + request.span.length;
-    let memory = |node: &NodeIndex| {
+    let memory = |(node, end): (&NodeIndex, usize)| {
         let memory = simulation.engine(*node).memory().expect("accelerators have memory");
         P::from_view(memory.view(0..end))
     };
@@ -127,6 +133,6 @@ pub fn run<P: Payload>(
         packets: statistics.iter().map(|direction| direction.frames).sum(),
         busiest_link: statistics.iter().map(|direction| direction.bytes).max().unwrap_or_default(),
         steps: simulation.steps(),
-        memories: accelerators.iter().map(memory).collect(),
+        memories: accelerators.iter().zip(ends).map(memory).collect(),
     })
 }

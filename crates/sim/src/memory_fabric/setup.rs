@@ -1,13 +1,15 @@
 //! What a memory fabric is made of, and the set-ups of the papers.
 
-use quincunx_collective::{Collective, Payload, Rank};
+use quincunx_collective::{BlockQuantization, Payload, Rank};
 use quincunx_driver_des::LinkConfig;
 use quincunx_engine::shared_memory::{InPlaceRequest, Span, WordId};
 use quincunx_memory::{EndpointConfig, PortConfig, Scatter};
 use quincunx_nodes::fabric::{AcceleratorConfig, FabricCommand, FabricConfig, FabricSwitchConfig, Kernels};
 use quincunx_nvls::{MulticastConfig, NvlsConfig, NvlsKernel};
 use quincunx_ring::{SharedRing, SharedRingConfig};
-use quincunx_scin::{ComputeLatency, IsaConfig, Participant, ParticipantConfig, instructions};
+use quincunx_scin::{
+    ComputeLatency, IsaConfig, Participant, ParticipantConfig, ReadOut, instructions, quantized_all_reduce,
+};
 use quincunx_units::{BitRate, ByteCount, Duration};
 use quincunx_wire::flit::{FlitFormat, NodeId, Transaction};
 
@@ -16,6 +18,9 @@ use quincunx_wire::flit::{FlitFormat, NodeId, Transaction};
 pub enum Design {
     /// By accelerators in the switches.
     Scin,
+    /// The same, quantised in the network (INQ): the vector is one of codes, and right behind it lie their scale
+    /// factors. AllReduce alone.
+    ScinInq,
     /// By the accelerators alone: a software ring.
     Ring,
     /// By the accelerators, with reductions and multicast in the switches.
@@ -25,12 +30,17 @@ pub enum Design {
 /// The in-switch accelerators.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct IsaSetup {
-    /// Waves that may be outstanding; one is a table without wave regulation (SCIN 4.4).
+    /// Waves that may be outstanding.
     pub waves: u16,
     /// Bytes of a wave.
     pub wave: ByteCount,
+    /// What the accumulator takes at once. Without wave regulation: one wave that fills the table, taken packet by
+    /// packet (SCIN 4.4).
+    pub read_out: ReadOut,
     /// How long the compute units take.
     pub latency: ComputeLatency,
+    /// How vectors are quantised.
+    pub quantization: BlockQuantization,
 }
 
 /// A memory fabric: every accelerator has a link to every switch.
@@ -52,13 +62,13 @@ pub struct MemoryFabric {
     pub isa: IsaSetup,
 }
 
-/// SCIN does not give L_acc, neither of the prototype nor of the simulated accelerators. Figure 9's 2.62 us for 4 KB leaves 60 ns of
-/// it beyond links, serialisation and accumulator; figure 11a's two thirds of the bandwidth leave next to none. The same value in
-/// both: half of what figure 9 leaves.
+/// SCIN does not give L_acc, neither of the prototype nor of the simulated accelerators. Figure 9's 2.62 us for 4 KB
+/// leaves 60 ns of it beyond links, serialisation and accumulator; figure 11a's two thirds of the bandwidth leave
+/// next to none. The same value in both: half of what figure 9 leaves.
 const RESPONSE_LATENCY: Duration = Duration::from_nanos(30);
 
-/// SCIN gives the latency of the compute units in cycles, but no clock for the simulated switch; the prototype's runs at 250 MHz
-/// (3.5). 1 GHz is what switches of this kind run at.
+/// SCIN gives the latency of the compute units in cycles, but no clock for the simulated switch; the prototype's runs
+/// at 250 MHz (3.5). 1 GHz is what switches of this kind run at.
 const DGX_CYCLE: Duration = Duration::from_nanos(1);
 
 /// A cycle of the prototype: 250 MHz (SCIN 3.5).
@@ -69,13 +79,24 @@ fn compute(cycle: Duration) -> ComputeLatency {
     ComputeLatency { regular: cycle * 20, quantized: cycle * 100 }
 }
 
+/// Tables of 16 waves of 4 KB, and INT8 in blocks of 64 values (SCIN 4.2, figure 10).
+fn isa(cycle: Duration) -> IsaSetup {
+    IsaSetup {
+        waves: 16,
+        wave: ByteCount::new(4096),
+        read_out: ReadOut::Wave,
+        latency: compute(cycle),
+        quantization: BlockQuantization::SCIN,
+    }
+}
+
 fn rate(bits: u64) -> BitRate {
     BitRate::new(bits).expect("a link that carries something")
 }
 
 impl MemoryFabric {
-    /// Eight accelerators and four switches, as in a DGX-H200 (SCIN 4.1): 900 GB/s for an accelerator both ways together, so 112.5
-    /// GB/s for a link each way; tables of 16 waves of 4 KB (figure 10).
+    /// Eight accelerators and four switches, as in a DGX-H200 (SCIN 4.1): 900 GB/s for an accelerator both ways
+    /// together, so 112.5 GB/s for a link each way; tables of 16 waves of 4 KB (figure 10).
     pub fn dgx8() -> Self {
         Self {
             accelerators: 8,
@@ -84,7 +105,7 @@ impl MemoryFabric {
             format: FlitFormat::DGX,
             response_latency: RESPONSE_LATENCY,
             scatter: None,
-            isa: IsaSetup { waves: 16, wave: ByteCount::new(4096), latency: compute(DGX_CYCLE) },
+            isa: isa(DGX_CYCLE),
         }
     }
 
@@ -93,8 +114,8 @@ impl MemoryFabric {
         Self { accelerators: 16, ..Self::dgx8() }
     }
 
-    /// The prototype of FPGAs (SCIN 3.5): four endpoints, one switch, links of 64 Gbit/s each way and 360 ns. The size of its tables is
-    /// not given; they hold 16 waves, too.
+    /// The prototype of FPGAs (SCIN 3.5): four endpoints, one switch, links of 64 Gbit/s each way and 360 ns. The
+    /// size of its tables is not given; they hold 16 waves, too.
     pub fn prototype() -> Self {
         Self {
             accelerators: 4,
@@ -103,12 +124,12 @@ impl MemoryFabric {
             format: FlitFormat::PROTOTYPE,
             response_latency: RESPONSE_LATENCY,
             scatter: None,
-            isa: IsaSetup { waves: 16, wave: ByteCount::new(4096), latency: compute(PROTOTYPE_CYCLE) },
+            isa: isa(PROTOTYPE_CYCLE),
         }
     }
 
-    /// The most payload that one accelerator can send while it receives as much, when every packet of data is answered by a packet
-    /// without: 360 GB/s of the DGX (SCIN 4.3).
+    /// The most payload that one accelerator can send while it receives as much, when every packet of data is
+    /// answered by a packet without: 360 GB/s of the DGX (SCIN 4.3).
     pub fn payload_bound(&self) -> BitRate {
         let data = self.format.wire_bytes(Transaction::Write, self.format.max_payload);
         let answer = self.format.wire_bytes(Transaction::WriteResponse, 0);
@@ -126,8 +147,9 @@ impl MemoryFabric {
         PortConfig::covering_round_trip(self.link.rate, self.link.latency, &self.format)
     }
 
-    /// Reduced loads that an accelerator keeps outstanding on a link: as many as answer one round trip through the switch to the members and
-    /// back, when all accelerators share the links of each, and once more, so that answers that come late leave no gap.
+    /// Reduced loads that an accelerator keeps outstanding on a link: as many as answer one round trip through the
+    /// switch to the members and back, when all accelerators share the links of each, and once more, so that answers
+    /// that come late leave no gap.
     fn load_window(&self) -> u16 {
         let round_trip = self.link.latency * 4 + self.response_latency;
         let answer =
@@ -138,7 +160,7 @@ impl MemoryFabric {
 
     pub(super) fn accelerator(&self, rank: u16, design: Design, request: &InPlaceRequest) -> FabricConfig {
         let kernel = match design {
-            Design::Scin => Kernels::Scin(Participant::new(ParticipantConfig {
+            Design::Scin | Design::ScinInq => Kernels::Scin(Participant::new(ParticipantConfig {
                 counter: WordId(0),
                 first_flag: WordId(0),
             })),
@@ -146,7 +168,7 @@ impl MemoryFabric {
                 ranks: self.accelerators,
                 rank: Rank(rank),
                 granule: self.format.max_payload,
-                scratch: self.scratch(design, request),
+                scratch: self.behind(design, request),
                 first_flag: WordId(0),
             })),
             Design::Nvls => Kernels::Nvls(NvlsKernel::new(NvlsConfig {
@@ -156,12 +178,12 @@ impl MemoryFabric {
                 counter: WordId(0),
             })),
         };
-        let scratch = self.scratch(design, request);
+        let behind = self.behind(design, request);
         FabricConfig::Accelerator(AcceleratorConfig {
             endpoint: EndpointConfig {
                 rank: Rank(rank),
                 switches: (0..self.switches).map(|index| self.switch(index)).collect(),
-                memory: scratch.offset + scratch.length,
+                memory: behind.offset + behind.length,
                 words: self.switches,
                 format: self.format,
                 response_latency: self.response_latency,
@@ -173,11 +195,15 @@ impl MemoryFabric {
         })
     }
 
-    /// Memory behind the vector that a design needs.
-    fn scratch(&self, design: Design, request: &InPlaceRequest) -> Span {
+    /// Memory behind the vector that a design needs: scratch, or scale factors.
+    pub(super) fn behind(&self, design: Design, request: &InPlaceRequest) -> Span {
         let Span { offset, length } = request.span;
         let scratch = match design {
             Design::Scin | Design::Nvls => 0,
+            Design::ScinInq => {
+                let quantization = self.isa.quantization;
+                quantization.scale_bytes(quantization.values(length))
+            }
             Design::Ring => SharedRing::scratch_bytes(self.accelerators, length, self.format.max_payload),
         };
         Span { offset: offset + length, length: scratch }
@@ -186,15 +212,17 @@ impl MemoryFabric {
     pub(super) fn switch_config(&self, index: u16, design: Design, request: &InPlaceRequest) -> FabricConfig {
         let isa = match design {
             Design::Ring | Design::Nvls => None,
-            Design::Scin => Some(IsaConfig {
+            Design::Scin | Design::ScinInq => Some(IsaConfig {
                 node: self.switch(index),
                 accelerators: self.accelerators,
                 flags: vec![WordId(index)],
                 waves: self.isa.waves,
                 wave: self.isa.wave.as_usize(),
+                read_out: self.isa.read_out,
                 format: self.format,
                 reduction: request.reduction,
                 latency: self.isa.latency,
+                quantization: Some(self.isa.quantization),
             }),
         };
         let multicast = (design == Design::Nvls).then(|| MulticastConfig {
@@ -221,23 +249,19 @@ impl MemoryFabric {
         design: Design,
         request: &InPlaceRequest,
     ) -> Option<FabricCommand<P>> {
-        let InPlaceRequest { collective, span, .. } = *request;
-        match design {
-            Design::Ring | Design::Nvls => None,
-            Design::Scin => Some(FabricCommand::Load {
-                controller: 0,
-                instructions: self.instructions(index, collective, span),
-            }),
-        }
-    }
-
-    fn instructions(
-        &self,
-        index: u16,
-        collective: Collective,
-        span: Span,
-    ) -> Vec<quincunx_scin::Instruction> {
+        let (ranks, span, granule) = (self.accelerators, request.span, self.format.max_payload);
         let share = (usize::from(index), usize::from(self.switches));
-        instructions(collective, self.accelerators, span, share, self.format.max_payload)
+        let instructions = match design {
+            Design::Ring | Design::Nvls => return None,
+            Design::Scin => instructions(request.collective, ranks, span, share, granule),
+            Design::ScinInq => {
+                let quantization = self.isa.quantization;
+                let vector = (span, self.behind(design, request));
+                // Whole packets, and whole blocks.
+                let granule = granule.max(quantization.code_bytes(quantization.block()));
+                quantized_all_reduce(ranks, quantization, vector, share, granule)
+            }
+        };
+        Some(FabricCommand::Load { controller: 0, instructions })
     }
 }

@@ -6,7 +6,7 @@ pub mod links;
 
 use core::net::Ipv4Addr;
 use core::ops::Range;
-use quincunx_collective::{Payload, Reduction};
+use quincunx_collective::{BlockQuantization, Payload, Quantized, Reduction};
 use quincunx_engine::verbs::{ReceiveRequest, RegionId, SendRequest, Slice, Verb, WorkId};
 use quincunx_roce::{QueuePairConfig, Reliability};
 use quincunx_units::Duration;
@@ -57,6 +57,10 @@ impl Payload for Bytes {
 
     fn reduce(&mut self, _offset: usize, _view: &[u8], _reduction: Reduction) {
         unreachable!("a queue pair does not reduce");
+    }
+
+    fn sum_quantized(_: BlockQuantization, _: usize, _: &[Quantized<&[u8]>]) -> Quantized<Self> {
+        unreachable!("bytes are not quantised here")
     }
 }
 
