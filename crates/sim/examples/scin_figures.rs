@@ -2,7 +2,6 @@
 
 use quincunx_collective::{Collective, DataType, LengthOnly, ReduceOp, Reduction};
 use quincunx_engine::shared_memory::{InPlaceRequest, Span};
-use quincunx_scin::ReadOut;
 use quincunx_sim::memory_fabric::{Design, IsaSetup, MemoryFabric, Outcome, run};
 use quincunx_units::ByteCount;
 
@@ -47,18 +46,18 @@ fn main() {
             );
         }
     }
-    let tables = |waves: u16, total: usize, read_out: ReadOut| {
+    let tables = |waves: u16, total: usize| {
         let wave = ByteCount::new((total / usize::from(waves)) as u64);
-        MemoryFabric { isa: IsaSetup { waves, wave, read_out, ..dgx.isa }, ..dgx }
+        MemoryFabric { isa: IsaSetup { waves, wave, ..dgx.isa }, ..dgx }
     };
     for total in [16, 32, 64, 128, 256, 512, 1024] {
-        let used = utilisation(&tables(1, total * KIB, ReadOut::Packet), 16 * MIB);
+        let used = utilisation(&tables(1, total * KIB), 16 * MIB);
         println!("fig11a: no waves, {total} KiB: {used:.3} (about 2/3 at 64)");
     }
     for waves in [1, 2, 4, 8, 16, 32] {
         println!(
             "fig11b: {waves} waves of 64 KiB together: {:.3}",
-            utilisation(&tables(waves, 64 * KIB, ReadOut::Wave), 16 * MIB)
+            utilisation(&tables(waves, 64 * KIB), 16 * MIB)
         );
     }
 }

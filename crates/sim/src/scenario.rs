@@ -5,7 +5,9 @@ use crate::packet_fabric::{
     self, Case, Composition, Contents, Counted, Data, Framing, HostPieces, LossyLinks, Outputs, Progress,
     Setup, SimulationError,
 };
-use quincunx_collective::{Bandwidths, Collective, LengthOnly, Numbers, Rank, Reduction};
+use quincunx_collective::{
+    Bandwidths, BlockQuantization, Collective, DataType, LengthOnly, Numbers, Quantized, Rank, Reduction,
+};
 use quincunx_control::Retry;
 use quincunx_driver_des::LinkConfig;
 use quincunx_engine::shared_memory::{InPlaceRequest, Span};
@@ -132,33 +134,88 @@ fn packet(
 fn memory<P: Data>(fabric: &scenario::MemoryFabric, request: &Request) -> Result<Measurement, MeasureError> {
     let design = match request.design.as_str() {
         "scin" => memory_fabric::Design::Scin,
+        "scin-inq" => return quantized_memory::<P>(fabric, request),
         "nvls" => memory_fabric::Design::Nvls,
         "ring" => memory_fabric::Design::Ring,
-        found => return Err(MeasureError::Design { known: "scin, nvls, ring", found: found.into() }),
+        found => {
+            return Err(MeasureError::Design { known: "scin, scin-inq, nvls, ring", found: found.into() });
+        }
     };
     let Request { collective, reduction, size, .. } = *request;
     let setup = MemoryFabric::from(fabric);
     let ranks = setup.accelerators;
     let length = size.as_usize();
-    let input = || (0..ranks).map(|rank| P::input(Rank(rank), length, reduction.data_type)).collect();
-    let span = Span { offset: 0, length };
-    let outcome =
-        memory_fabric::run(&setup, design, InPlaceRequest { collective, reduction, span }, input())?;
+    let inputs: Vec<P> = (0..ranks).map(|rank| P::input(Rank(rank), length, reduction.data_type)).collect();
+    let in_place = InPlaceRequest { collective, reduction, span: Span { offset: 0, length } };
+    let outcome = memory_fabric::run(&setup, design, in_place, inputs.clone())?;
+    let wrong = outcome.memories.iter().enumerate().map(|(rank, memory)| {
+        let Some((span, right)) = memory_fabric::expected(&in_place, rank, &inputs) else { return Some(0) };
+        let found = P::from_view(memory.view(span.offset..span.offset + span.length));
+        P::differing(&right, &found, reduction.data_type)
+    });
+    let wrong = wrong.sum();
+    Ok(memory_measurement(fabric, request, &setup, &outcome, wrong))
+}
+
+/// Quantised in the network: the codes of a vector that has the requested size in binary16, which the paper's gains are held against
+/// (SCIN 4.3, equivalent bandwidth).
+fn quantized_memory<P: Data>(
+    fabric: &scenario::MemoryFabric,
+    request: &Request,
+) -> Result<Measurement, MeasureError> {
+    let setup = MemoryFabric::from(fabric);
+    let (quantization, reduction) = (setup.isa.quantization, request.reduction);
+    let values = request.size.as_usize() / DataType::F16.size();
+    let codes = quantization.code_bytes(values);
+    let inputs: Vec<P> =
+        (0..setup.accelerators).map(|rank| P::quantized(Rank(rank), values, quantization)).collect();
+    let span = Span { offset: 0, length: codes };
+    let in_place = InPlaceRequest { collective: request.collective, reduction, span };
+    let outcome = memory_fabric::run(&setup, memory_fabric::Design::ScinInq, in_place, inputs.clone())?;
+    let cut =
+        |input: &P| (P::from_view(input.view(0..codes)), P::from_view(input.view(codes..input.length())));
+    let parts: Vec<(P, P)> = inputs.iter().map(cut).collect();
+    let vectors: Vec<_> = parts
+        .iter()
+        .map(|(codes, scales)| Quantized {
+            codes: codes.view(0..codes.length()),
+            scales: scales.view(0..scales.length()),
+        })
+        .collect();
+    let sum = P::sum_quantized(quantization, values, &vectors);
+    // Counted in words of four bytes, of codes and of scale factors.
+    let wrong = outcome.memories.iter().map(|memory| {
+        let (codes, scales) = cut(memory);
+        let differ = |right: &P, found: &P| P::differing(right, found, DataType::I32);
+        Some(differ(&sum.codes, &codes)? + differ(&sum.scales, &scales)?)
+    });
+    let wrong = wrong.sum();
+    Ok(memory_measurement(fabric, request, &setup, &outcome, wrong))
+}
+
+fn memory_measurement<P>(
+    fabric: &scenario::MemoryFabric,
+    request: &Request,
+    setup: &MemoryFabric,
+    outcome: &memory_fabric::Outcome<P>,
+    wrong: Option<u64>,
+) -> Measurement {
+    let Request { collective, size, .. } = *request;
     let time = match outcome.unsynchronized {
         Some(time) if !fabric.measure.synchronised => time,
         _ => outcome.time,
     };
-    Ok(Measurement {
+    Measurement {
         size,
         time,
-        bandwidths: collective.bandwidths(ranks, size, outcome.busiest_link, time),
-        wrong: P::wrong(collective, reduction, &input(), &outcome.memories),
+        bandwidths: collective.bandwidths(setup.accelerators, size, outcome.busiest_link, time),
+        wrong,
         switch_buffer: None,
         steps: outcome.steps,
         frames: outcome.packets,
         links: Vec::new(),
         payload_bound: Some(setup.payload_bound()),
-    })
+    }
 }
 
 impl From<&scenario::PacketFabric> for Setup {
@@ -209,6 +266,7 @@ impl From<&scenario::MemoryFabric> for MemoryFabric {
             isa: IsaSetup {
                 waves: isa.waves,
                 wave: isa.wave,
+                quantization: BlockQuantization::SCIN,
                 latency: ComputeLatency { regular: isa.compute_latency, quantized: isa.quantized_latency },
             },
         }

@@ -4,8 +4,7 @@
 use quincunx_collective::*;
 use quincunx_engine::shared_memory::{InPlaceRequest, Span};
 use quincunx_memory::Scatter;
-use quincunx_scin::ReadOut;
-use quincunx_sim::memory_fabric::{Design, IsaSetup, MemoryFabric, Outcome, RunError, run};
+use quincunx_sim::memory_fabric::{Design, IsaSetup, MemoryFabric, Outcome, RunError, expected, run};
 use quincunx_units::{ByteCount, Duration};
 
 const SUM: Reduction = Reduction { op: ReduceOp::Sum, data_type: DataType::F32 };
@@ -26,28 +25,12 @@ fn request(collective: Collective, span: Span) -> InPlaceRequest {
     InPlaceRequest { collective, reduction: SUM, span }
 }
 
-/// What rank `rank` must hold at the end, in bytes of the vector that are defined, from what all held before.
-fn expected<P: Payload>(collective: Collective, rank: usize, inputs: &[P]) -> Option<(usize, P)> {
-    let part = inputs[0].length() / inputs.len();
-    let own = |rank: usize, input: &P| P::from_view(input.view(rank * part..(rank + 1) * part));
-    match collective {
-        Collective::AllGather => {
-            let parts: Vec<P> = inputs.iter().enumerate().map(|(rank, input)| own(rank, input)).collect();
-            Some((0, reference(collective, SUM, &parts).remove(rank)))
-        }
-        Collective::Reduce { root } if rank != root.index() => None,
-        Collective::Barrier => None,
-        Collective::ReduceScatter => Some((rank * part, reference(collective, SUM, inputs).remove(rank))),
-        _ => Some((0, reference(collective, SUM, inputs).remove(rank))),
-    }
-}
-
 fn assert_right<P: Payload>(fabric: &MemoryFabric, design: Design, collective: Collective, inputs: &[P]) {
-    let span = Span { offset: 0, length: inputs[0].length() };
-    let outcome = run(fabric, design, request(collective, span), inputs.to_vec()).expect("a run");
+    let request = request(collective, Span { offset: 0, length: inputs[0].length() });
+    let outcome = run(fabric, design, request, inputs.to_vec()).expect("a run");
     for (rank, memory) in outcome.memories.iter().enumerate() {
-        if let Some((offset, right)) = expected(collective, rank, inputs) {
-            let found = P::from_view(memory.view(offset..offset + right.length()));
+        if let Some((span, right)) = expected(&request, rank, inputs) {
+            let found = P::from_view(memory.view(span.offset..span.offset + span.length));
             assert!(found == right, "{design:?} {collective} at rank {rank} of {}", fabric.accelerators);
         }
     }
@@ -176,7 +159,7 @@ fn a_quantised_collective_other_than_all_reduce_is_refused() {
 
 #[test]
 fn without_wave_regulation_results_are_the_same() {
-    let tables = IsaSetup { waves: 1, wave: ByteCount::new(512), read_out: ReadOut::Packet, ..small(4).isa };
+    let tables = IsaSetup { waves: 1, wave: ByteCount::new(512), ..small(4).isa };
     let fabric = MemoryFabric { isa: tables, ..small(4) };
     for collective in Collective::ALL {
         assert_right(&fabric, Design::Scin, collective, &numbers(4, 16 * 333));

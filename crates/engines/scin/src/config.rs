@@ -15,17 +15,6 @@ pub struct ComputeLatency {
     pub quantized: Duration,
 }
 
-/// What the accumulator takes at once.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum ReadOut {
-    /// A wave, when all of it has come from all sources (SCIN 3.4).
-    Wave,
-    /// A packet, when it has come from all sources: a reduction buffer without wave regulation, which a request fills
-    /// and empties as a whole (SCIN 4.4). Equation 1 counts one round trip, so that data must leave the buffer as it
-    /// comes.
-    Packet,
-}
-
 /// What an in-switch accelerator is set up with.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct IsaConfig {
@@ -36,12 +25,13 @@ pub struct IsaConfig {
     /// One for each wave controller: the word of the accelerators that it uses as flag. The counter of controller c
     /// is word c of the switch.
     pub flags: Vec<WordId>,
-    /// Entries of each wave table: waves that may be outstanding.
+    /// Entries of each wave table: waves that may be outstanding. One entry is a reduction buffer without wave
+    /// regulation (SCIN 4.4), which a request fills and empties as a whole. Nothing waits for the whole of a wave
+    /// there: the accumulator takes a packet when it has come from all sources, as equation 1 assumes, which counts one
+    /// round trip and no time to fill the buffer.
     pub waves: u16,
     /// Bytes of an entry.
     pub wave: usize,
-    /// What the accumulator takes at once.
-    pub read_out: ReadOut,
     /// How packets are cut.
     pub format: FlitFormat,
     /// What the accumulator does.
@@ -110,6 +100,11 @@ impl IsaConfig {
             return Err(ConfigError::Tags(named));
         }
         Ok(())
+    }
+
+    /// Bytes that the accumulator takes at once.
+    pub(crate) const fn piece(&self) -> usize {
+        if self.waves == 1 { self.format.max_payload } else { self.wave }
     }
 
     /// Packets of a full wave.

@@ -37,7 +37,7 @@ mod wave;
 mod write_back;
 
 pub use capacity::minimum_capacity;
-pub use config::{ComputeLatency, ConfigError, IsaConfig, ReadOut};
+pub use config::{ComputeLatency, ConfigError, IsaConfig};
 pub use instruction::{Accelerators, Addresses, Instruction, InstructionError};
 pub use isa::{Isa, IsaDrop, IsaEvent, LoadError};
 pub use participant::{Participant, ParticipantConfig, ParticipantRejected};

@@ -1,6 +1,6 @@
 //! Wave tables: buffers for what read responses bring, one table for each accelerator (SCIN 3.4).
 
-use crate::{Accelerators, IsaConfig, ReadOut};
+use crate::{Accelerators, IsaConfig};
 use alloc::vec;
 use alloc::vec::Vec;
 use quincunx_collective::{BlockQuantization, Payload, Quantized, Reduction, accumulate_in_tree};
@@ -97,10 +97,7 @@ impl Wave {
 impl<P: Payload> WaveTables<P> {
     pub(crate) fn new(config: &IsaConfig) -> Self {
         let (tables, payload) = (usize::from(config.accelerators), config.format.max_payload);
-        let piece = match config.read_out {
-            ReadOut::Wave => config.wave,
-            ReadOut::Packet => payload,
-        };
+        let piece = config.piece();
         let buffers = |length| (0..tables).map(|_| P::zeroed(length)).collect();
         let entry = || Entry {
             wave: None,

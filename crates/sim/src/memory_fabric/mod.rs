@@ -1,12 +1,15 @@
 //! Collectives on a memory fabric: accelerators, each with a link to every switch (SCIN 4.1).
 //!
 //! [`MemoryFabric`] says what the fabric is, with presets for the papers' set-ups; [`run`] runs a collective on it by
-//! one of the [`Design`]s, over real numbers or lengths alone, and says how long it took.
+//! one of the [`Design`]s, over real numbers or lengths alone, and says how long it took. [`expected`] says what must come
+//! out.
 
+mod expected;
 mod medium;
 mod run;
 mod setup;
 
+pub use expected::expected;
 pub use medium::FlitMedium;
 pub use run::{Outcome, RunError, run};
 pub use setup::{Design, IsaSetup, MemoryFabric};

@@ -8,7 +8,7 @@ use quincunx_nodes::fabric::{AcceleratorConfig, FabricCommand, FabricConfig, Fab
 use quincunx_nvls::{MulticastConfig, NvlsConfig, NvlsKernel};
 use quincunx_ring::{SharedRing, SharedRingConfig};
 use quincunx_scin::{
-    ComputeLatency, IsaConfig, Participant, ParticipantConfig, ReadOut, instructions, quantized_all_reduce,
+    ComputeLatency, IsaConfig, Participant, ParticipantConfig, instructions, quantized_all_reduce,
 };
 use quincunx_units::{BitRate, ByteCount, Duration};
 use quincunx_wire::flit::{FlitFormat, NodeId, Transaction};
@@ -30,13 +30,10 @@ pub enum Design {
 /// The in-switch accelerators.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct IsaSetup {
-    /// Waves that may be outstanding.
+    /// Waves that may be outstanding; one is a table without wave regulation (SCIN 4.4).
     pub waves: u16,
     /// Bytes of a wave.
     pub wave: ByteCount,
-    /// What the accumulator takes at once. Without wave regulation: one wave that fills the table, taken packet by
-    /// packet (SCIN 4.4).
-    pub read_out: ReadOut,
     /// How long the compute units take.
     pub latency: ComputeLatency,
     /// How vectors are quantised.
@@ -84,7 +81,6 @@ fn isa(cycle: Duration) -> IsaSetup {
     IsaSetup {
         waves: 16,
         wave: ByteCount::new(4096),
-        read_out: ReadOut::Wave,
         latency: compute(cycle),
         quantization: BlockQuantization::SCIN,
     }
@@ -218,7 +214,6 @@ impl MemoryFabric {
                 flags: vec![WordId(index)],
                 waves: self.isa.waves,
                 wave: self.isa.wave.as_usize(),
-                read_out: self.isa.read_out,
                 format: self.format,
                 reduction: request.reduction,
                 latency: self.isa.latency,

@@ -1,7 +1,8 @@
 //! Buffers of a collective: how long they are, what is in them, and whether the result is right.
 
 use quincunx_collective::{
-    Collective, DataType, LengthOnly, Numbers, Payload, Rank, Reduction, pattern, reference, wrong_elements,
+    BlockQuantization, Collective, DataType, LengthOnly, Numbers, Payload, Quantized, Rank, Reduction,
+    pattern, reference, wrong_elements,
 };
 
 use std::borrow::Cow;
@@ -13,6 +14,12 @@ pub trait Data: Payload {
 
     /// What a frame with this payload carries: zeroes if nobody knows.
     fn bytes(view: Self::View<'_>) -> Cow<'_, [u8]>;
+
+    /// A rank's input of `values` values, quantised: codes, and behind them their scale factors.
+    fn quantized(rank: Rank, values: usize, quantization: BlockQuantization) -> Self;
+
+    /// Elements that differ; `None` if nobody can tell.
+    fn differing(expected: &Self, found: &Self, data_type: DataType) -> Option<u64>;
 
     /// Wrong elements in all ranks' outputs; `None` if nobody can tell.
     fn wrong(collective: Collective, reduction: Reduction, inputs: &[Self], outputs: &[Self]) -> Option<u64>;
@@ -27,6 +34,14 @@ impl Data for LengthOnly {
         Cow::Owned(vec![0; Self::view_length(view)])
     }
 
+    fn quantized(_: Rank, values: usize, quantization: BlockQuantization) -> Self {
+        Self::new(quantization.code_bytes(values) + quantization.scale_bytes(values))
+    }
+
+    fn differing(_: &Self, _: &Self, _: DataType) -> Option<u64> {
+        None
+    }
+
     fn wrong(_: Collective, _: Reduction, _: &[Self], _: &[Self]) -> Option<u64> {
         None
     }
@@ -39,6 +54,17 @@ impl Data for Numbers {
 
     fn bytes(view: Self::View<'_>) -> Cow<'_, [u8]> {
         Cow::Borrowed(view)
+    }
+
+    fn quantized(rank: Rank, values: usize, quantization: BlockQuantization) -> Self {
+        let pattern = pattern(rank, 4 * values, DataType::F32);
+        let floats = pattern.bytes().as_chunks::<4>().0.iter().map(|bytes| f32::from_le_bytes(*bytes));
+        let Quantized { codes, scales } = quantization.quantize(&floats.collect::<Vec<_>>());
+        Self::from([codes, scales].concat())
+    }
+
+    fn differing(expected: &Self, found: &Self, data_type: DataType) -> Option<u64> {
+        Some(wrong_elements(expected, found, data_type) as u64)
     }
 
     fn wrong(collective: Collective, reduction: Reduction, inputs: &[Self], outputs: &[Self]) -> Option<u64> {
