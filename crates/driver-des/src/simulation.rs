@@ -205,7 +205,7 @@ impl<E: Engine, M: Medium<E>, O: Observer<E>> Simulation<E, M, O> {
         if cfg!(debug_assertions) {
             self.engines[node as usize].assert_invariants();
         }
-        loop {
+        while self.engines[node as usize].may_want_transmit() {
             let mut used = false;
             for index in 0..self.network.nodes[node as usize].channels.len() {
                 used |= self.offer(self.network.nodes[node as usize].channels[index]);
@@ -224,27 +224,28 @@ impl<E: Engine, M: Medium<E>, O: Observer<E>> Simulation<E, M, O> {
             return false;
         }
         let (now, node, lanes) = (self.network.now, channel.from, channel.lanes.len());
-        for step in 0..lanes {
+        let mut lane = channel.turn;
+        for _ in 0..lanes {
+            let next = if lane + 1 == lanes { 0 } else { lane + 1 };
             let channel = &self.network.channels[number as usize];
-            let lane = (channel.turn + step) % lanes;
             let port = channel.lanes[lane].0;
             let engine = &mut self.engines[node as usize];
-            if !engine.wants_transmit(port) {
-                continue;
+            if engine.wants_transmit(port) {
+                if channel.free_at > now {
+                    let at = channel.free_at;
+                    self.network.channels[number as usize].awaits_port = true;
+                    self.network.schedule(at, Source::PortFree(number));
+                    return false;
+                }
+                let before = channel.index;
+                engine.handle_transmit_slot(now, port, &mut Outlet { network: &mut self.network, node });
+                let channel = &mut self.network.channels[number as usize];
+                if channel.index > before {
+                    channel.turn = next;
+                    return true;
+                }
             }
-            if channel.free_at > now {
-                let at = channel.free_at;
-                self.network.channels[number as usize].awaits_port = true;
-                self.network.schedule(at, Source::PortFree(number));
-                return false;
-            }
-            let before = channel.index;
-            engine.handle_transmit_slot(now, port, &mut Outlet { network: &mut self.network, node });
-            let channel = &mut self.network.channels[number as usize];
-            if channel.index > before {
-                channel.turn = lane + 1;
-                return true;
-            }
+            lane = next;
         }
         false
     }

@@ -107,6 +107,12 @@ pub trait Engine: Clone + Eq + Hash + Debug + Sized {
     /// Whether a transmit slot on `port` would be used. To be asked again after every call.
     fn wants_transmit(&self, port: PortId) -> bool;
 
+    /// Whether there may be a port that wants a slot: a node with many ports that sends by itself can spare its driver to
+    /// ask for each.
+    fn may_want_transmit(&self) -> bool {
+        true
+    }
+
     /// Sends at most one frame out of `port`: this is where back-pressure acts.
     fn handle_transmit_slot(&mut self, now: Instant, port: PortId, out: &mut impl Sink<Self>);
 

@@ -199,6 +199,13 @@ impl<P: Payload> Engine for Station<P> {
         }
     }
 
+    fn may_want_transmit(&self) -> bool {
+        match self {
+            Self::Host(host) => host.may_want_transmit(),
+            Self::Switch(switch) => switch.may_want_transmit(),
+        }
+    }
+
     fn handle_transmit_slot(&mut self, now: Instant, port: PortId, out: &mut impl Sink<Self>) {
         match self {
             Self::Host(host) => host.handle_transmit_slot(now, port, &mut inner(out)),

@@ -274,6 +274,10 @@ impl<P: Payload> Engine for Switch<P> {
             || self.terminated.values().any(|group| group.transport.wants_transmit(port))
     }
 
+    fn may_want_transmit(&self) -> bool {
+        self.inc.may_want_transmit() || !self.terminated.is_empty()
+    }
+
     fn handle_transmit_slot(&mut self, now: Instant, port: PortId, out: &mut impl Sink<Self>) {
         for (&id, group) in &mut self.terminated {
             if group.transport.wants_transmit(port) {

@@ -156,6 +156,10 @@ impl BitRate {
 
     /// How long `size` takes to pass at this rate, rounded up to the picosecond, saturating.
     pub fn time_for(self, size: ByteCount) -> Duration {
+        // A frame's picoseconds fit into 64 bits, whose division is the faster one.
+        if let Some(scaled) = size.bytes().checked_mul(8 * PICOS_PER_SECOND) {
+            return Duration::from_picos(scaled.div_ceil(self.0.get()));
+        }
         let picos =
             (u128::from(size.bytes()) * 8 * u128::from(PICOS_PER_SECOND)).div_ceil(u128::from(self.0.get()));
         Duration::from_picos(u64::try_from(picos).unwrap_or(u64::MAX))

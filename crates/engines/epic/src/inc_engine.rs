@@ -258,6 +258,13 @@ impl<P: Payload> Engine for IncEngine<P> {
         })
     }
 
+    fn may_want_transmit(&self) -> bool {
+        self.groups.values().any(|group| match &group.realisation {
+            Realisation::II(_) => false,
+            Realisation::III(mode) => mode.is_resending(),
+        })
+    }
+
     fn handle_transmit_slot(&mut self, _: Instant, port: PortId, out: &mut impl Sink<Self>) {
         for group in self.groups.values_mut() {
             if let Realisation::III(mode) = &mut group.realisation

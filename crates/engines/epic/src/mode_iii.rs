@@ -250,6 +250,11 @@ impl<P: Payload> ModeIII<P> {
         self.send_ready(edge_bit(edge), out);
     }
 
+    /// Whether an edge has gone back, and may want slots for it.
+    pub(crate) fn is_resending(&self) -> bool {
+        self.hops.iter().any(|hop| hop.resending)
+    }
+
     pub(crate) fn wants_transmit(&self, port: PortId) -> bool {
         self.resending(port).is_some()
     }
