@@ -1,9 +1,9 @@
 //! The processes of a fabric: manager, switch, rank.
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use quincunx_control::{ManagerConfig, NodeDescription, Retry, Role};
 use quincunx_control_grpc::{ClientConfig, ManagerServer, ServerConfig};
-use quincunx_driver_net::{Faults, NodeOptions, UdpOptions};
+use quincunx_driver_net::{Faults, NodeOptions, TransportOptions, UdpOptions};
 use quincunx_fabric::Mode;
 use quincunx_perf::{Plan, work};
 use quincunx_runtime::{ProcessOptions, serve_switch};
@@ -72,9 +72,20 @@ pub(crate) struct Node {
     pcap: Option<PathBuf>,
 }
 
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Transport {
+    /// An ordinary UDP socket: no privilege
+    Udp,
+    /// Whole Ethernet frames on the interface that has the node's address: needs root, and what other RoCE peers need
+    Packet,
+}
+
 /// How a node's loop runs.
 #[derive(Args, Clone)]
 pub(crate) struct Tuning {
+    /// How frames reach the network
+    #[arg(long, value_enum, default_value_t = Transport::Udp)]
+    pub(crate) transport: Transport,
     /// Look for frames for so long before sleeping
     #[arg(long, default_value_t = NodeOptions::default().spin)]
     pub(crate) spin: Duration,
@@ -108,6 +119,9 @@ impl Tuning {
         .into_iter()
         .flat_map(|(name, value)| [name.to_string(), value])
         .collect();
+        if self.transport == Transport::Packet {
+            arguments.extend(["--transport".into(), "packet".into()]);
+        }
         if self.profile {
             arguments.push("--profile".into());
         }
@@ -117,7 +131,7 @@ impl Tuning {
 
 impl Node {
     fn options(self, role: Role, memory: ByteCount) -> ProcessOptions {
-        let Tuning { spin, profile, loss, duplicate, reorder, seed } = self.tuning;
+        let Tuning { transport, spin, profile, loss, duplicate, reorder, seed } = self.tuning;
         // Each node has its own fates.
         let seed = seed ^ u64::from(self.address.to_bits()) << 32;
         ProcessOptions {
@@ -131,7 +145,10 @@ impl Node {
             },
             manager: self.manager,
             control: ClientConfig::default(),
-            udp: UdpOptions::default(),
+            transport: match transport {
+                Transport::Udp => TransportOptions::Udp(UdpOptions::default()),
+                Transport::Packet => TransportOptions::Packet,
+            },
             node: NodeOptions {
                 spin,
                 profile,

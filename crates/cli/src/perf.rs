@@ -11,7 +11,7 @@ use serde_json::json;
 use std::path::PathBuf;
 
 use crate::Failure;
-use crate::nodes::Tuning;
+use crate::nodes::{Transport, Tuning};
 use crate::progress::run_with_bar;
 
 /// Loopback carries datagrams of any size: it is not the link that limits a payload there.
@@ -108,6 +108,12 @@ impl Perf {
         if self.rate.is_some() && self.link == Link::Udp {
             return Err(Failure::Input(
                 "expected --link netns with --rate, found --link udp; loopback cannot be limited".into(),
+            ));
+        }
+        if self.tuning.transport == Transport::Packet && self.link == Link::Udp {
+            return Err(Failure::Input(
+                "expected --link netns with --transport packet, found --link udp; loopback is no Ethernet"
+                    .into(),
             ));
         }
         let plan = self.plan(shape.switches());

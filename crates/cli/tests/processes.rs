@@ -57,6 +57,7 @@ fn every_primitive_is_right_in_every_mode_over_real_frames_that_are_lost_doubled
 #[test]
 fn bad_arguments_end_with_status_2_and_one_line_that_says_what_to_do() {
     for (arguments, says) in [
+        ("perf all_reduce --transport packet", "expected --link netns"),
         ("perf all_reduce --ranks 8 --tree tree-3-2", "choose another tree or number of ranks"),
         ("perf reduce --ranks 2 --root 2", "name a rank with --root"),
         ("perf all_reduce --rate 500Mbit/s", "--link netns"),
@@ -189,11 +190,32 @@ fn a_killed_perf_leaves_no_process_behind() {
     eventually("an end of all", || !children.iter().any(|&child| is_running(child)));
 }
 
+/// Whether there are namespaces; says why not on the test's output.
+fn has_namespaces() -> bool {
+    available()
+        .inspect_err(|why| {
+            // Past the capture of the test's output.
+            let _ = writeln!(std::io::stderr(), "skipped the tests in namespaces: {why}");
+        })
+        .is_ok()
+}
+
+#[test]
+fn every_mode_and_the_ring_are_right_over_packet_sockets() {
+    if !has_namespaces() {
+        return;
+    }
+    let rows = rows(&quincunx(
+        "perf all_reduce --link netns --transport packet --ranks 3 --design epic-1,epic-2,epic-3,ring --sizes 64KiB \
+         --iterations 3 --json",
+    ));
+    assert_eq!(rows.len(), 4);
+    assert!(rows.iter().all(|row| row["wrong"] == 0), "{rows:?}");
+}
+
 #[test]
 fn a_killed_perf_leaves_no_namespace_behind() {
-    if let Err(why) = available() {
-        // Past the capture of the test's output.
-        let _ = writeln!(std::io::stderr(), "skipped the test in namespaces: {why}");
+    if !has_namespaces() {
         return;
     }
     let mut perf = Command::new(PROGRAM)

@@ -2,7 +2,7 @@
 //!
 //! The driver knows no protocol. Its owner hands it an `Engine`, a [`Codec`] that turns bytes into frames and back, and
 //! a [`Transport`]: [`UdpTransport`] needs no privilege and works on loopback addresses (one a node) as on any network;
-//! [`PacketTransport`] sends and receives whole Ethernet frames. The call loop of the owner:
+//! [`PacketTransport`] sends and receives whole Ethernet frames; [`AnyTransport`] is whichever is chosen. The call loop of the owner:
 //!
 //! ```text
 //! let mut node = Node::new(engine, ports, codec, UdpTransport::open(address, options)?, NodeOptions::default())?;
@@ -16,6 +16,7 @@
 //! not every kernel can. [`netns`] builds fabrics of network namespaces with limited links to run on.
 #![cfg(target_os = "linux")]
 
+mod any;
 mod codec;
 mod faults;
 mod inbox;
@@ -30,6 +31,7 @@ mod timers;
 mod transport;
 mod udp;
 
+pub use any::{AnyTransport, TransportOptions};
 pub use codec::{Codec, Direction, Emitted, Observer, Parsed};
 pub use faults::Faults;
 pub use inbox::Datagram;

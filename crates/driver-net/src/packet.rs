@@ -60,6 +60,24 @@ impl PacketOptions {
             send_buffer: ByteCount::new(256 << 10),
         }
     }
+
+    /// The same for the interface that has `address`.
+    ///
+    /// # Errors
+    /// If none has.
+    pub fn for_address(address: Ipv4Addr) -> Result<Self, OpenError> {
+        let has = |entry: &nix::ifaddrs::InterfaceAddress| {
+            entry.address.is_some_and(|it| it.as_sockaddr_in().is_some_and(|it| it.ip() == address))
+        };
+        let found = nix::ifaddrs::getifaddrs().and_then(|mut all| all.find(has).ok_or(Errno::EADDRNOTAVAIL));
+        let name = found.map(|entry| entry.interface_name).map_err(|error| OpenError {
+            expected: "an interface with the node's address",
+            place: address.to_string(),
+            error: error.into(),
+            remedy: "name an address that `ip addr` shows",
+        })?;
+        Ok(Self::new(name))
+    }
 }
 
 /// One packet socket on one interface.

@@ -3,7 +3,7 @@
 use quincunx_collective::Numbers;
 use quincunx_control::{GroupParameters, NodeDescription};
 use quincunx_control_grpc::{ClientConfig, ClientError, ControlClient};
-use quincunx_driver_net::{Node, NodeError, NodeOptions, OpenError, UdpOptions, UdpTransport};
+use quincunx_driver_net::{AnyTransport, Node, NodeError, NodeOptions, OpenError, TransportOptions};
 use quincunx_engine::Engine;
 use quincunx_units::{ByteCount, Duration};
 use quincunx_wire::RoceHeader;
@@ -17,7 +17,7 @@ use crate::codec::{ROCE_PORT, RoceCodec};
 pub(crate) const INSTRUCTION_POLL: Duration = Duration::from_millis(20);
 
 /// A node on its socket.
-pub(crate) type UdpNode<E> = Node<E, RoceCodec, UdpTransport>;
+pub(crate) type SocketNode<E> = Node<E, RoceCodec, AnyTransport>;
 
 /// What a node's receive buffer must hold for a group with so many neighbours: before the node gets to run, all of them may
 /// send their window, and send it again after a time-out. Of its own the kernel counts in up to as much again, for packets of
@@ -36,8 +36,8 @@ pub struct ProcessOptions {
     pub manager: SocketAddr,
     /// How it waits for the manager.
     pub control: ClientConfig,
-    /// How its socket is set up.
-    pub udp: UdpOptions,
+    /// Its socket.
+    pub transport: TransportOptions,
     /// How its node runs.
     pub node: NodeOptions,
     /// A capture of all its frames, written here.
@@ -99,12 +99,12 @@ pub enum RuntimeError {
 pub(crate) fn start<E>(
     engine: E,
     options: &ProcessOptions,
-) -> Result<(UdpNode<E>, quincunx_control_grpc::Attachment), RuntimeError>
+) -> Result<(SocketNode<E>, quincunx_control_grpc::Attachment), RuntimeError>
 where
     E: Engine<Header = RoceHeader, Payload = Numbers>,
 {
     let local = SocketAddrV4::new(options.description.address, ROCE_PORT);
-    let transport = UdpTransport::open(local, options.udp)?;
+    let transport = AnyTransport::open(local, options.transport)?;
     let mut node = Node::new(engine, 1, RoceCodec, transport, options.node)?;
     if let Some(path) = &options.capture {
         let capture = Capture::create(path, &options.description.name)

@@ -13,7 +13,7 @@ use std::sync::mpsc::TryRecvError;
 use std::time::Instant;
 
 use crate::codec::PORT;
-use crate::process::{INSTRUCTION_POLL, ProcessOptions, RuntimeError, UdpNode, room, start};
+use crate::process::{INSTRUCTION_POLL, ProcessOptions, RuntimeError, SocketNode, room, start};
 
 /// A group that this rank has joined.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -42,7 +42,7 @@ pub struct Finished {
 /// A rank process's place in the world: its node and its connection to the manager. Frames are answered only while one of
 /// its methods runs: between collectives an application that computes for long calls [`serve`](Self::serve).
 pub struct Rank {
-    node: UdpNode<Host<Numbers, Programs>>,
+    node: SocketNode<Host<Numbers, Programs>>,
     attachment: Attachment,
     groups: BTreeMap<GroupId, JoinedGroup>,
     failed: BTreeMap<GroupId, (String, String)>,

@@ -3,7 +3,7 @@
 use quincunx_collective::{Collective, DataType, GroupId, Numbers, Payload, ReduceOp, Reduction, pattern};
 use quincunx_control::{GroupRequest, NodeDescription, Role};
 use quincunx_control_grpc::{ClientConfig, ManagerServer, ServerConfig};
-use quincunx_driver_net::{NodeOptions, UdpOptions};
+use quincunx_driver_net::{NodeOptions, TransportOptions, UdpOptions};
 use quincunx_fabric::TreeShape;
 use quincunx_runtime::{ProcessOptions, Rank, RuntimeError};
 use quincunx_units::{ByteCount, Duration};
@@ -28,7 +28,7 @@ fn attach(manager: SocketAddr, number: u8) -> Rank {
         description,
         manager,
         control: ClientConfig::default(),
-        udp: UdpOptions::default(),
+        transport: TransportOptions::Udp(UdpOptions::default()),
         node: NodeOptions::default(),
         capture: None,
     })
