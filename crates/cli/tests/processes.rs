@@ -237,6 +237,15 @@ fn a_killed_perf_leaves_no_namespace_behind() {
 }
 
 #[test]
+fn two_fabrics_of_one_process_do_not_meet() {
+    let [mut first, mut second] = [(); 2].map(|()| busy_fabric("star-2", 2));
+    for (fabric, plan) in [&mut first, &mut second] {
+        plan.cases[0].iterations = 2;
+        assert_eq!(run(fabric, plan, |_| ()).unwrap(), 0);
+    }
+}
+
+#[test]
 fn a_plan_runs_on_a_fabric_as_a_library_call() {
     let (mut fabric, mut plan) = busy_fabric("star-2", 2);
     plan.cases[0].iterations = 2;

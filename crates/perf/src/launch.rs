@@ -13,6 +13,7 @@ use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -103,8 +104,11 @@ impl Fabric {
         let (switches, ranks) = (parents.len(), hosts.len());
         let ground = match kind {
             LinkKind::Udp => {
-                // One block of addresses a process, so that runs do not meet: 127.64.0.0 and up.
-                let block = std::process::id() & 0x3fff;
+                // A block of addresses for each fabric of each process, so that runs do not meet: 127.64.0.0 and up.
+                static SERIAL: AtomicU32 = AtomicU32::new(0);
+                let serial = SERIAL.fetch_add(1, Ordering::Relaxed);
+                // Far from the blocks of processes with the next numbers.
+                let block = std::process::id().wrapping_add(serial.wrapping_mul(0x1333)) & 0x3fff;
                 Ground::Loopback { hosts: Ipv4Addr::new(127, 64 + (block >> 8) as u8, block as u8, 0) }
             }
             LinkKind::Netns { rate, mtu } => {
