@@ -102,13 +102,14 @@ impl<P: Payload> Multicast<P> {
         }
         let channel = header.channel().ok_or(MulticastDrop::UnexpectedTransaction)?;
         match header.transaction {
-            Transaction::MultimemLoadReduce { length: 0 } => return Err(MulticastDrop::BadLength),
-            Transaction::MultimemLoadReduce { length }
-                if usize::from(length) > self.config.format.max_payload =>
-            {
-                return Err(MulticastDrop::BadLength);
-            }
             Transaction::MultimemLoadReduce { .. } | Transaction::MultimemStore => {
+                let length = match header.transaction {
+                    Transaction::MultimemLoadReduce { length } => usize::from(length),
+                    _ => P::view_length(P::reborrow(payload)),
+                };
+                if length == 0 || length > self.config.format.max_payload {
+                    return Err(MulticastDrop::BadLength);
+                }
                 let payload = P::from_view(payload);
                 self.waiting.push_back(Waiting { port, header: *header, payload });
                 self.begin();
