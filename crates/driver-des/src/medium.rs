@@ -25,6 +25,9 @@ pub trait Medium<E: Engine> {
         false
     }
 
-    /// Marks a frame that has met congestion (IP: congestion experienced). Nothing by default.
-    fn mark_congestion(&self, _header: &mut E::Header) {}
+    /// Marks a frame that has met congestion (IP: congestion experienced), if it can be marked; whether it is. None can by
+    /// default.
+    fn mark_congestion(&self, _header: &mut E::Header) -> bool {
+        false
+    }
 }

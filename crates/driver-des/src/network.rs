@@ -153,7 +153,7 @@ impl<E: Engine, M: Medium<E>, O: Observer<E>> Network<E, M, O> {
         let needed = self.medium.needed_length(Direction::from_number(number), frame.header, payload);
 
         let time = channel.rate.time_for(length);
-        let mut marked = false;
+        let (mut header, mut marked) = (frame.header.clone(), false);
         if channel.queue != QueueConfig::default() {
             let queued = channel.queued_bytes(self.now);
             if channel.queue.limit.is_some_and(|limit| queued + length > limit) {
@@ -163,7 +163,8 @@ impl<E: Engine, M: Medium<E>, O: Observer<E>> Network<E, M, O> {
                 let departure = Departure { direction, queued, start, end, length, marked, fate };
                 return self.observer.departed(&departure, frame);
             }
-            marked = channel.queue.mark_above.is_some_and(|threshold| queued > threshold);
+            let is_long = channel.queue.mark_above.is_some_and(|threshold| queued > threshold);
+            marked = is_long && self.medium.mark_congestion(&mut header);
         }
         let urgent = self.medium.is_urgent(frame.header);
         let start = channel.make_room(self.now, time, urgent);
@@ -191,10 +192,7 @@ impl<E: Engine, M: Medium<E>, O: Observer<E>> Network<E, M, O> {
         }
         let port = channel.lanes[usize::from(plug.lane)].1;
         for _ in 0..copies {
-            let mut header = frame.header.clone();
-            if marked {
-                self.medium.mark_congestion(&mut header);
-            }
+            let header = header.clone();
             let payload = E::Payload::from_view(E::Payload::reborrow(frame.payload));
             self.sequence += 1;
             let sequence = self.sequence;

@@ -2,8 +2,8 @@
 
 use crate::memory_fabric::{self, IsaSetup, MemoryFabric, RunError};
 use crate::packet_fabric::{
-    self, Case, Composition, Contents, Counted, Data, Framing, HostPieces, LossyLinks, Outputs, Progress,
-    Setup, SimulationError,
+    self, Case, Composition, Congestion, Contents, Counted, Data, Framing, HostPieces, LossyLinks, Outputs,
+    Progress, Setup, SimulationError,
 };
 use quincunx_collective::{
     Bandwidths, BlockQuantization, Collective, DataType, LengthOnly, Numbers, Quantized, Rank, Reduction,
@@ -244,6 +244,7 @@ impl From<&scenario::PacketFabric> for Setup {
             composition: if measure.stepwise { Composition::Stepwise } else { Composition::Pipelined },
             counted: if measure.receivers_only { Counted::Receivers } else { Counted::AllRanks },
             lossy: loss.map(|loss| LossyLinks { links: loss.links, loss: loss.probability }),
+            congestion: Congestion::default(),
             limit: LIMIT,
         }
     }

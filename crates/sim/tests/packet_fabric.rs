@@ -1,19 +1,22 @@
 //! Every design gives the right result of every collective, on every kind of fabric, with and without loss.
 
-use quincunx_collective::{Collective, DataType, LengthOnly, ReduceOp, Reduction};
+use quincunx_collective::{Collective, DataType, LengthOnly, Rank, ReduceOp, Reduction};
 use quincunx_control::Design;
-use quincunx_driver_des::{Departure, Observer};
+use quincunx_driver_des::{Departure, Observer, QueueConfig};
 use quincunx_engine::Frame;
 use quincunx_fabric::TreeShape;
 use quincunx_nodes::Station;
+use quincunx_roce::RateConfig;
 use quincunx_sim::packet_fabric::{
-    Case, Composition, Contents, Fabric, Framing, Group, LossyLinks, Row, Setup, SimulationError, simulate,
+    Background, Case, Composition, Congestion, Contents, Fabric, Framing, Group, HostPieces, LossyLinks, Row,
+    Setup, SimulationError, simulate,
 };
-use quincunx_units::{ByteCount, Duration, Probability};
+use quincunx_units::{BitRate, ByteCount, Duration, Probability};
 use quincunx_wire::RoceHeader;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 const SUM: Reduction = Reduction { op: ReduceOp::Sum, data_type: DataType::F32 };
+const REDUCE: Collective = Collective::Reduce { root: Rank(0) };
 const EPIC: [&str; 3] = ["epic-1", "epic-2", "epic-3"];
 const HOSTS: [&str; 3] = ["ring", "tree", "direct"];
 
@@ -129,6 +132,50 @@ fn an_ethernet_frame_counts_from_its_preamble_to_the_gap_behind_it() {
     // The control message: Ethernet 14, IPv4 20, UDP 8, BTH 12, immediate 4, ICRC 4; 24 around it. The ACK is as long.
     let upward = &row.links[0].statistics;
     assert_eq!((upward.frames, upward.bytes), (2, ByteCount::new(2 * (62 + 24))));
+}
+
+#[test]
+fn background_traffic_on_one_link_slows_an_aggregate_down_to_what_it_leaves() {
+    let time = |background| {
+        let congestion = Congestion { background, ..Congestion::default() };
+        let setup = Setup { congestion, ..Setup::epic_star8() };
+        simulate(&setup, &case(design("epic-3"), Collective::AllReduce, 1 << 20)).unwrap().time
+    };
+    let half = BitRate::new(50_000_000_000).unwrap();
+    let slowed = time(Some(Background { links: 1, rate: half }));
+    let ratio = slowed.as_micros_f64() / time(None).as_micros_f64();
+    assert!((1.9..2.1).contains(&ratio), "{ratio}");
+}
+
+/// Seven ranks send to one at once. Control begins when the first marks have come back, so what is on its way by then is
+/// queued all the same.
+#[test]
+fn marks_and_rate_control_keep_the_queue_of_an_incast_short() {
+    let reduce = |control: Option<RateConfig>| {
+        let queue = QueueConfig { limit: None, mark_above: Some(ByteCount::new(64 << 10)) };
+        let congestion = Congestion { queue, control, background: None };
+        let hosts = HostPieces { window: 64, ..HostPieces::default() };
+        let setup = Setup { congestion, hosts, ..Setup::epic_star8() };
+        let row = simulate(&setup, &case(design("direct"), REDUCE, 4 << 20)).unwrap();
+        assert_right(&row);
+        let peak = row.links.iter().map(|link| link.statistics.peak_queue).max().unwrap();
+        (peak, row.links.iter().map(|link| link.statistics.marked).sum::<u64>())
+    };
+    let (free, unmarked) = reduce(None);
+    let (controlled, marked) = reduce(Some(RateConfig::dcqcn(Setup::epic_star8().link.rate)));
+    assert_eq!(unmarked, 0, "senders without control allow no marks");
+    assert!(marked > 0);
+    assert!(controlled < free, "{controlled} with control, {free} without");
+}
+
+#[test]
+fn a_queue_with_a_limit_drops_and_what_it_drops_is_sent_again() {
+    let queue = QueueConfig { limit: Some(ByteCount::new(64 << 10)), mark_above: None };
+    let congestion = Congestion { queue, ..Congestion::default() };
+    let setup = Setup { congestion, ..Setup::epic_star8() };
+    let row = simulate(&setup, &case(design("direct"), REDUCE, 1 << 20)).unwrap();
+    assert!(row.links.iter().any(|link| link.statistics.refused > 0));
+    assert_right(&row);
 }
 
 #[test]

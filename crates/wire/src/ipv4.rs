@@ -25,9 +25,6 @@ pub const LENGTH: usize = 20;
 /// Protocol number of UDP.
 pub const PROTOCOL_UDP: u8 = 17;
 
-/// Traffic class of what goes before other traffic: expedited forwarding (RFC 3246), above the two ECN bits.
-pub const EXPEDITED: u8 = 46 << 2;
-
 const VERSION_IHL: usize = 0;
 pub(crate) const TRAFFIC_CLASS: usize = 1;
 const TOTAL_LENGTH: usize = 2;

@@ -215,6 +215,16 @@ impl RoceHeader {
         }
     }
 
+    /// Lets the frame go before other traffic (RFC 3246: expedited forwarding).
+    pub const fn expedite(&mut self) {
+        self.traffic_class = self.traffic_class & ECN | EXPEDITED;
+    }
+
+    /// Whether the frame goes before other traffic.
+    pub const fn is_expedited(&self) -> bool {
+        self.traffic_class & !ECN == EXPEDITED
+    }
+
     /// Lets switches mark the frame instead of dropping it (RFC 3168: ECT(0)).
     pub const fn allow_marks(&mut self) {
         self.traffic_class = self.traffic_class & !ECN | ECT_0;
@@ -234,6 +244,9 @@ impl RoceHeader {
         self.traffic_class & ECN == ECN
     }
 }
+
+/// Expedited forwarding (RFC 3246), above the two ECN bits.
+const EXPEDITED: u8 = 46 << 2;
 
 /// The two bits of the traffic class that are ECN (RFC 3168); both set: congestion experienced.
 const ECN: u8 = 3;

@@ -132,8 +132,9 @@ impl Medium<Toy> for Wire {
         self.tenth_is_urgent && header.number % 10 == 9
     }
 
-    fn mark_congestion(&self, header: &mut Header) {
+    fn mark_congestion(&self, header: &mut Header) -> bool {
         header.marked = true;
+        true
     }
 }
 

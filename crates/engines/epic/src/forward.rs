@@ -3,7 +3,6 @@
 
 use quincunx_collective::Payload;
 use quincunx_engine::{Frame, Sink};
-use quincunx_wire::ipv4::EXPEDITED;
 use quincunx_wire::{Aeth, Operation, Psn, RoceHeader, Syndrome};
 
 use crate::config::EdgeConfig;
@@ -40,7 +39,7 @@ pub(crate) fn expedite<P: Payload>(
     out: &mut impl Sink<IncEngine<P>>,
 ) {
     let mut header = translate(edge, sequence, what);
-    header.traffic_class = EXPEDITED;
+    header.expedite();
     out.transmit(edge.port, Frame { header: &header, payload: P::reborrow(payload) });
 }
 

@@ -19,7 +19,7 @@ use quincunx_roce::Reliability;
 use quincunx_wire::{Endpoint, Psn, QpNumber};
 
 use super::data::Data;
-use super::{Fabric, HostPieces, RoceMedium, Setup, SimulationError};
+use super::{Background, Congestion, Fabric, HostPieces, LossyLinks, RoceMedium, Setup, SimulationError};
 
 /// Queue pairs are numbered from here; what is below is reserved (InfiniBand Architecture 3.5.1).
 const FIRST_QP: u32 = 0x10;
@@ -65,22 +65,39 @@ impl<P: Data, O: Observer<Station<P>>> Built<P, O> {
             initial_psn: Psn::new(0),
             retry: setup.retry,
         };
-        let lossy_candidates = match (&setup.fabric, design) {
+        let rank_links = match (&setup.fabric, design) {
             (Fabric::Tree(shape), _) => built.tree(setup, shape, design, &parameters)?,
             (Fabric::Ring(ranks), Design::Host(HostDesign::Ring)) => {
                 built.ring(setup, *ranks, &parameters)?
             }
             (Fabric::Ring(_), _) => return Err(SimulationError::Fabric { design }),
         };
-        if let Some(lossy) = setup.lossy {
-            for link in lossy_candidates.into_iter().take(usize::from(lossy.links)) {
-                for direction in [link.forward(), link.backward()] {
-                    let faults = Faults { loss: lossy.loss, ..Faults::default() };
-                    built.simulation.set_faults(direction, faults);
-                }
+        built.disturb(setup, &rank_links);
+        Ok(built)
+    }
+
+    /// Loss, background traffic and limits of queues.
+    fn disturb(&mut self, setup: &Setup, rank_links: &[LinkIndex]) {
+        let both_ways = |links: u16| {
+            let links = rank_links.iter().take(usize::from(links));
+            links.flat_map(|link| [link.forward(), link.backward()])
+        };
+        if let Some(LossyLinks { links, loss }) = setup.lossy {
+            for direction in both_ways(links) {
+                self.simulation.set_faults(direction, Faults { loss, ..Faults::default() });
             }
         }
-        Ok(built)
+        let Congestion { queue, background, .. } = setup.congestion;
+        if let Some(Background { links, rate }) = background {
+            for direction in both_ways(links) {
+                self.simulation.set_background(direction, Some(rate));
+            }
+        }
+        for link in 0..self.links.len() as u32 {
+            for direction in [LinkIndex(link).forward(), LinkIndex(link).backward()] {
+                self.simulation.set_queue(direction, queue);
+            }
+        }
     }
 
     fn add(&mut self, name: String, kind: StationKind) -> NodeIndex {
@@ -227,6 +244,7 @@ impl<P: Data, O: Observer<Station<P>>> Built<P, O> {
             let mut group = host_group(context, |peer| port(context.rank, peer))?;
             for (_, queue_pair) in &mut group.queue_pairs {
                 queue_pair.acknowledge_every = setup.acknowledge_every;
+                queue_pair.rate = setup.congestion.control;
                 if setup.selective {
                     queue_pair.reliability = Reliability::Selective;
                 }

@@ -4,7 +4,6 @@ use quincunx_collective::Payload;
 use quincunx_driver_des::Medium;
 use quincunx_nodes::Station;
 use quincunx_units::ByteCount;
-use quincunx_wire::ipv4::EXPEDITED;
 use quincunx_wire::{Operation, RoceHeader, frame_length};
 
 /// Bytes around a frame on an Ethernet link: preamble and start delimiter, frame check sequence, inter-packet gap
@@ -13,10 +12,6 @@ const AROUND_A_FRAME: u64 = 8 + 4 + 12;
 
 /// The shortest Ethernet frame without its check sequence; shorter ones are padded.
 const SHORTEST_FRAME: u64 = 60;
-
-/// ECN field of the IP type-of-service byte: both bits say "congestion experienced", none says that the sender does
-/// not want to hear of it (RFC 3168).
-const ECN: u8 = 0b11;
 
 /// What a frame takes on a link beside its payload.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -49,12 +44,10 @@ impl<P: Payload> Medium<Station<P>> for RoceMedium {
     /// data wait at the receiver. So does what says so itself.
     fn is_urgent(&self, header: &RoceHeader) -> bool {
         matches!(header.operation, Operation::Acknowledge(_) | Operation::CongestionNotification)
-            || header.traffic_class & !ECN == EXPEDITED
+            || header.is_expedited()
     }
 
-    fn mark_congestion(&self, header: &mut RoceHeader) {
-        if header.traffic_class & ECN != 0 {
-            header.traffic_class |= ECN;
-        }
+    fn mark_congestion(&self, header: &mut RoceHeader) -> bool {
+        header.mark_congestion()
     }
 }

@@ -42,7 +42,9 @@ pub use group::{Finished, Group, Progress};
 pub use medium::{Framing, RoceMedium};
 pub use recorder::Recorder;
 pub use row::{LinkUse, Row};
-pub use setup::{Case, Composition, Contents, Counted, Fabric, HostPieces, LossyLinks, Setup};
+pub use setup::{
+    Background, Case, Composition, Congestion, Contents, Counted, Fabric, HostPieces, LossyLinks, Setup,
+};
 pub use simulate::{simulate, simulate_watched};
 pub use tracer::Tracer;
 pub use watch::{Out, Outputs};

@@ -3,8 +3,10 @@
 use super::Framing;
 use quincunx_collective::{Collective, Reduction};
 use quincunx_control::{Design, Retry};
+use quincunx_driver_des::QueueConfig;
 use quincunx_fabric::{LinkProperties, TreeShape};
 use quincunx_ring::{DEFAULT_CHUNK, DEFAULT_WINDOW, Pace};
+use quincunx_roce::RateConfig;
 use quincunx_units::{BitRate, ByteCount, Duration, Probability};
 
 /// How hosts and switches are joined.
@@ -54,6 +56,26 @@ pub struct HostPieces {
     pub pace: Pace,
 }
 
+/// Traffic of others on the links of the first ranks, both ways.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Background {
+    /// On how many links: those of ranks 0, 1, ...; on a ring those from these ranks to the next.
+    pub links: u16,
+    /// What it takes of each link's rate.
+    pub rate: BitRate,
+}
+
+/// What there is of congestion, and what is done about it: nothing by default.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub struct Congestion {
+    /// How each link's queue treats frames.
+    pub queue: QueueConfig,
+    /// Traffic of others.
+    pub background: Option<Background>,
+    /// How the ranks' queue pairs react to marks; they neither allow nor notice them if it is not said.
+    pub control: Option<RateConfig>,
+}
+
 /// A fabric and how groups are set up on it.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Setup {
@@ -85,6 +107,8 @@ pub struct Setup {
     pub counted: Counted,
     /// Links that lose frames.
     pub lossy: Option<LossyLinks>,
+    /// Congestion.
+    pub congestion: Congestion,
     /// Virtual time that a collective may take.
     pub limit: Duration,
 }
@@ -176,6 +200,7 @@ impl Setup {
             composition: Composition::Stepwise,
             counted: Counted::Receivers,
             lossy: None,
+            congestion: Congestion::default(),
             limit: Duration::from_secs(10),
         }
     }
