@@ -112,8 +112,8 @@ pub(crate) struct Channel<E: Engine> {
     pub(crate) injector: Option<Injector>,
     /// When everything queued so far has been sent.
     pub(crate) free_at: Instant,
-    /// An entry in the event queue says when the port is free.
-    pub(crate) awaits_port: bool,
+    /// Which of the channels that start at its node it is.
+    pub(crate) place: usize,
     /// In order of arrival.
     pub(crate) in_flight: VecDeque<InFlight<E>>,
     /// The frame that the event queue was told of last.
@@ -138,7 +138,7 @@ impl<E: Engine> Channel<E> {
             queue: QueueConfig::default(),
             injector: None,
             free_at: Instant::ZERO,
-            awaits_port: false,
+            place: 0,
             in_flight: VecDeque::new(),
             announced: None,
             index: 0,

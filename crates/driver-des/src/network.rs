@@ -56,7 +56,37 @@ pub(crate) struct Attachment<D> {
     ports: Vec<Option<Plug>>,
     /// The channels that start here.
     pub(crate) channels: Vec<u32>,
+    /// Of these, the ones that are offered slots: a bit each, by place. The others have an entry in the event queue, which
+    /// says when their port is free.
+    offered: Vec<u64>,
     pub(crate) drops: BTreeMap<D, u64>,
+}
+
+impl<D> Attachment<D> {
+    /// Whether the channel at `place` is offered slots from now on.
+    pub(crate) fn set_offered(&mut self, place: usize, offered: bool) {
+        let (word, bit) = (place / 64, 1 << (place % 64));
+        if self.offered.len() <= word {
+            self.offered.resize(word + 1, 0);
+        }
+        if offered {
+            self.offered[word] |= bit;
+        } else {
+            self.offered[word] &= !bit;
+        }
+    }
+
+    /// The first channel at or after `place` that is offered slots, and the place after its own.
+    pub(crate) fn next_offered(&self, place: usize) -> Option<(u32, usize)> {
+        let mut word = place / 64;
+        let mut left = self.offered.get(word)? & (u64::MAX << (place % 64));
+        while left == 0 {
+            word += 1;
+            left = *self.offered.get(word)?;
+        }
+        let place = word * 64 + left.trailing_zeros() as usize;
+        Some((self.channels[place], place + 1))
+    }
 }
 
 pub(crate) struct Network<E: Engine, M, O> {
@@ -88,13 +118,20 @@ impl<E: Engine, M: Medium<E>, O: Observer<E>> Network<E, M, O> {
 
     pub(crate) fn add_node(&mut self) {
         self.timers.add_node();
-        self.nodes.push(Attachment { ports: Vec::new(), channels: Vec::new(), drops: BTreeMap::new() });
+        self.nodes.push(Attachment {
+            ports: Vec::new(),
+            channels: Vec::new(),
+            offered: Vec::new(),
+            drops: BTreeMap::new(),
+        });
     }
 
-    pub(crate) fn add_channel(&mut self, channel: Channel<E>) {
+    pub(crate) fn add_channel(&mut self, mut channel: Channel<E>) {
         let number = self.channels.len() as u32;
         let node = &mut self.nodes[channel.from as usize];
+        channel.place = node.channels.len();
         node.channels.push(number);
+        node.set_offered(channel.place, true);
         for (lane, (port, _)) in channel.lanes.iter().enumerate() {
             let place = usize::from(port.0);
             if node.ports.len() <= place {

@@ -162,9 +162,10 @@ impl<E: Engine, M: Medium<E>, O: Observer<E>> Simulation<E, M, O> {
                 Source::Arrival(channel) => self.arrive(channel, sequence),
                 Source::PortFree(channel) => {
                     self.network.queue.pop();
-                    self.network.channels[channel as usize].awaits_port = false;
+                    let Channel { from, place, .. } = self.network.channels[channel as usize];
+                    self.network.nodes[from as usize].set_offered(place, true);
                     if self.offer(channel) {
-                        self.settle(self.network.channels[channel as usize].from);
+                        self.settle(from);
                     }
                 }
                 Source::Timer(number) => {
@@ -206,9 +207,10 @@ impl<E: Engine, M: Medium<E>, O: Observer<E>> Simulation<E, M, O> {
             self.engines[node as usize].assert_invariants();
         }
         while self.engines[node as usize].may_want_transmit() {
-            let mut used = false;
-            for index in 0..self.network.nodes[node as usize].channels.len() {
-                used |= self.offer(self.network.nodes[node as usize].channels[index]);
+            let (mut used, mut place) = (false, 0);
+            while let Some((channel, next)) = self.network.nodes[node as usize].next_offered(place) {
+                used |= self.offer(channel);
+                place = next;
             }
             if !used {
                 return;
@@ -220,9 +222,6 @@ impl<E: Engine, M: Medium<E>, O: Observer<E>> Simulation<E, M, O> {
     /// when it is. Whether one used it.
     fn offer(&mut self, number: u32) -> bool {
         let channel = &self.network.channels[number as usize];
-        if channel.awaits_port {
-            return false;
-        }
         let (now, node, lanes) = (self.network.now, channel.from, channel.lanes.len());
         let mut lane = channel.turn;
         for _ in 0..lanes {
@@ -232,8 +231,8 @@ impl<E: Engine, M: Medium<E>, O: Observer<E>> Simulation<E, M, O> {
             let engine = &mut self.engines[node as usize];
             if engine.wants_transmit(port) {
                 if channel.free_at > now {
-                    let at = channel.free_at;
-                    self.network.channels[number as usize].awaits_port = true;
+                    let (at, place) = (channel.free_at, channel.place);
+                    self.network.nodes[node as usize].set_offered(place, false);
                     self.network.schedule(at, Source::PortFree(number));
                     return false;
                 }

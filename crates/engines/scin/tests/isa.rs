@@ -36,8 +36,7 @@ fn at(nanos: u64) -> Instant {
 
 fn all_reduce(accelerators: u16, length: usize) -> Vec<Instruction> {
     let span = Span { offset: 0, length };
-    let whole = instructions(Collective::AllReduce, accelerators, span, (0, 1), PAYLOAD);
-    whole
+    instructions(Collective::AllReduce, accelerators, span, (0, 1), PAYLOAD)
 }
 
 /// What it wants to send by `port` now.
