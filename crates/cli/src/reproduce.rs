@@ -80,7 +80,9 @@ fn print_table(experiment: &Experiment, figures: &[Reproduced]) {
         let percent = error * 100.0;
         println!("  {figure:<32} {published:>14.3} {ours:>14.3} {percent:>7.1}%  {verdict}");
     }
-    if let Some(note) = &experiment.note {
+    for note in
+        experiment.note.iter().chain(experiment.series.iter().filter_map(|series| series.note.as_ref()))
+    {
         println!("  {note}");
     }
 }

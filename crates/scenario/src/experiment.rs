@@ -65,11 +65,18 @@ pub struct Series {
     pub size: Option<ByteCount>,
     /// The published figures, one a value; or one for the best of all values.
     pub published: Vec<f64>,
+    /// The share of the vector that a published rate counts: an AllGather may count what a rank receives, and not its own part.
+    #[serde(default = "whole")]
+    pub counted_share: f64,
     /// Whether ours must come near the figure, reach it or stay under it.
     #[serde(default)]
     pub bound: Bound,
     /// A note on this line.
     pub note: Option<String>,
+}
+
+fn whole() -> f64 {
+    1.0
 }
 
 fn size_axis() -> String {
@@ -241,14 +248,13 @@ impl Series {
 }
 
 impl Quantity {
-    /// The time that a published figure stands for, where it stands for one; whole microseconds where the paper rounds.
-    pub fn published_time(self, figure: f64, size: ByteCount) -> Option<f64> {
+    /// The time in microseconds that a published figure stands for, where it stands for one; whole ones where the paper rounds.
+    /// `bytes` are those that it counts.
+    pub fn published_time(self, figure: f64, bytes: f64) -> Option<f64> {
         match self {
             Self::Time => Some(figure),
             // TARGETS of the packet simulation: 10.17 at 4 KB is 3 us.
-            Self::GibitPerSecond => {
-                Some((size.bytes() as f64 * 8.0 / (1u64 << 30) as f64 / figure * 1e6).round())
-            }
+            Self::GibitPerSecond => Some((bytes * 8.0 / (1u64 << 30) as f64 / figure * 1e6).round()),
             Self::Rate => Some(1e6 / figure),
             Self::PayloadShare | Self::Speedup => None,
         }
@@ -290,12 +296,12 @@ mod tests {
 
     #[test]
     fn published_rates_of_rounded_times_give_the_times_back() {
-        let time = |figure, size| Quantity::GibitPerSecond.published_time(figure, ByteCount::new(size));
+        let time = |figure, bytes| Quantity::GibitPerSecond.published_time(figure, f64::from(bytes));
         assert_eq!(
             [time(10.17, 4096), time(88.78, 1 << 20), time(6.10, 4096)],
             [Some(3.0), Some(88.0), Some(5.0)]
         );
-        assert_eq!(Quantity::Rate.published_time(2e5, ByteCount::new(0)), Some(5.0));
+        assert_eq!(Quantity::Rate.published_time(2e5, 0.0), Some(5.0));
     }
 
     #[test]

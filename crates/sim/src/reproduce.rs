@@ -240,7 +240,7 @@ fn figures(experiment: &Experiment, series: &Series, points: &[Point], ours: &[f
         return vec![judge(name, series.published[0], best, false)];
     }
     let one = |((point, &published), &ours): ((&Point, &f64), &f64)| {
-        let time = quantity.published_time(published, point.size);
+        let time = quantity.published_time(published, point.size.bytes() as f64 * series.counted_share);
         judge(figure(series, &point.value), time.unwrap_or(published), ours, time.is_some())
     };
     points.iter().zip(&series.published).zip(ours).map(one).collect()
