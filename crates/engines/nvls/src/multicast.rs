@@ -26,7 +26,7 @@ pub struct MulticastConfig {
 pub enum MulticastDrop {
     /// Not from a member, or not from the member at that port.
     Source,
-    /// A length that no packet may have.
+    /// A length that no packet may have, or elements cut in two.
     BadLength,
     /// A response that nobody waits for.
     UnexpectedResponse,
@@ -103,11 +103,14 @@ impl<P: Payload> Multicast<P> {
         let channel = header.channel().ok_or(MulticastDrop::UnexpectedTransaction)?;
         match header.transaction {
             Transaction::MultimemLoadReduce { .. } | Transaction::MultimemStore => {
-                let length = match header.transaction {
-                    Transaction::MultimemLoadReduce { length } => usize::from(length),
-                    _ => P::view_length(P::reborrow(payload)),
+                let (length, granule) = match header.transaction {
+                    // What is reduced is whole elements.
+                    Transaction::MultimemLoadReduce { length } => {
+                        (usize::from(length), self.config.reduction.data_type.size())
+                    }
+                    _ => (P::view_length(P::reborrow(payload)), 1),
                 };
-                if length == 0 || length > self.config.format.max_payload {
+                if length == 0 || length > self.config.format.max_payload || !length.is_multiple_of(granule) {
                     return Err(MulticastDrop::BadLength);
                 }
                 let payload = P::from_view(payload);

@@ -99,7 +99,7 @@ fn what_makes_no_sense_is_dropped_for_a_reason() {
     };
     assert_eq!(reason(0, from(1, 0, 0, load), &[]), MulticastDrop::Source);
     assert_eq!(reason(2, from(2, 0, 0, load), &[]), MulticastDrop::Source);
-    for length in [0, 129] {
+    for length in [0, 2, 129] {
         let load = Transaction::MultimemLoadReduce { length };
         assert_eq!(reason(0, from(0, 0, 0, load), &[]), MulticastDrop::BadLength);
     }

@@ -87,7 +87,9 @@ impl IsaConfig {
             return Err(ConfigError::NoController);
         }
         let payload = self.format.max_payload;
-        if self.waves == 0 || self.wave == 0 || !self.wave.is_multiple_of(payload) {
+        let whole =
+            payload.is_multiple_of(self.reduction.data_type.size()) && self.wave.is_multiple_of(payload);
+        if self.waves == 0 || self.wave == 0 || !whole {
             return Err(ConfigError::Waves { payload, waves: self.waves, wave: self.wave });
         }
         if let Some(quantization) = self.quantization

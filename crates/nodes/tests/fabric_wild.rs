@@ -1,0 +1,217 @@
+//! Nodes of the memory fabric take any packet from any peer: nothing panics, and every invariant holds after it.
+
+use proptest::prelude::*;
+use quincunx_collective::*;
+use quincunx_engine::shared_memory::{InPlaceRequest, Span, WordId};
+use quincunx_engine::{Engine, Frame, PortId, Sink};
+use quincunx_memory::{EndpointConfig, PortConfig};
+use quincunx_nodes::fabric::*;
+use quincunx_nvls::{MulticastConfig, NvlsConfig, NvlsKernel};
+use quincunx_ring::{SharedRing, SharedRingConfig};
+use quincunx_scin::*;
+use quincunx_units::{Duration, Instant};
+use quincunx_wire::flit::*;
+
+const ACCELERATORS: u16 = 3;
+const SWITCH: NodeId = NodeId(ACCELERATORS);
+const FORMAT: FlitFormat = FlitFormat { flit: 16, header_flits: 1, max_payload: 16 };
+const REDUCTION: Reduction = Reduction { op: ReduceOp::Sum, data_type: DataType::I32 };
+const SPAN: Span = Span { offset: 0, length: 96 };
+
+/// Takes what a node says, and remembers the requests in it.
+#[derive(Default)]
+struct Nobody {
+    requests: Vec<(PortId, FlitHeader)>,
+    drops: Vec<FabricDrop>,
+}
+
+impl Sink<FabricNode<Numbers>> for Nobody {
+    fn transmit(&mut self, port: PortId, frame: Frame<'_, FlitHeader, Numbers>) {
+        self.requests.push((port, *frame.header));
+    }
+    fn set_timer(&mut self, _: FabricTimer, _: Duration) {}
+    fn cancel_timer(&mut self, _: FabricTimer) {}
+    fn emit(&mut self, _: FabricEvent) {}
+    fn drop_frame(&mut self, _: PortId, reason: FabricDrop) {
+        self.drops.push(reason);
+    }
+}
+
+fn switch() -> FabricNode<Numbers> {
+    let isa = IsaConfig {
+        node: SWITCH,
+        accelerators: ACCELERATORS,
+        flags: vec![WordId(0)],
+        waves: 2,
+        wave: 32,
+        format: FORMAT,
+        reduction: REDUCTION,
+        latency: ComputeLatency { regular: Duration::ZERO, quantized: Duration::ZERO },
+        quantization: None,
+    };
+    let multicast = MulticastConfig {
+        node: SWITCH,
+        members: ACCELERATORS,
+        entries: 2,
+        format: FORMAT,
+        reduction: REDUCTION,
+    };
+    let config = FabricSwitchConfig {
+        node: SWITCH,
+        ports: ACCELERATORS,
+        port: PortConfig::uniform(3, FORMAT),
+        early_write_response: true,
+        isa: Some(isa),
+        multicast: Some(multicast),
+    };
+    let mut node = FabricNode::new(FabricConfig::Switch(config)).expect("a set-up that makes sense");
+    let instructions = instructions(Collective::AllReduce, ACCELERATORS, SPAN, (0, 1), FORMAT.max_payload);
+    let load = FabricCommand::Load { controller: 0, instructions };
+    node.handle_command(Instant::ZERO, load, &mut Nobody::default()).expect("instructions");
+    node
+}
+
+fn accelerator(kernel: Kernels) -> FabricNode<Numbers> {
+    let endpoint = EndpointConfig {
+        rank: Rank(1),
+        switches: vec![SWITCH],
+        memory: 192,
+        words: 2,
+        format: FORMAT,
+        response_latency: Duration::ZERO,
+        scatter: None,
+        load_window: 2,
+    };
+    let config = AcceleratorConfig { endpoint, port: PortConfig::uniform(3, FORMAT), kernel };
+    let mut node = FabricNode::new(FabricConfig::Accelerator(config)).expect("a set-up that makes sense");
+    let request = InPlaceRequest { collective: Collective::AllReduce, reduction: REDUCTION, span: SPAN };
+    node.handle_command(Instant::ZERO, FabricCommand::Start(request), &mut Nobody::default())
+        .expect("a collective");
+    node
+}
+
+fn nodes() -> [FabricNode<Numbers>; 4] {
+    let rank = Rank(1);
+    let (ranks, granule) = (ACCELERATORS, FORMAT.max_payload);
+    let ring = SharedRingConfig {
+        ranks,
+        rank,
+        granule,
+        scratch: Span { offset: 96, length: 96 },
+        first_flag: WordId(0),
+    };
+    [
+        switch(),
+        accelerator(Kernels::Ring(SharedRing::new(ring))),
+        accelerator(Kernels::Nvls(NvlsKernel::new(NvlsConfig { ranks, rank, granule, counter: WordId(0) }))),
+        accelerator(Kernels::Scin(Participant::new(ParticipantConfig {
+            counter: WordId(0),
+            first_flag: WordId(0),
+        }))),
+    ]
+}
+
+prop_compose! {
+    /// Packets that could mean something, mostly from those who may send them: few nodes, addresses, tags and lengths; and
+    /// their port.
+    fn packets()(
+        port in 0..ACCELERATORS,
+        stranger in prop_oneof![9 => Just(None), 1 => (0..5u16).prop_map(Some)],
+        destination in prop_oneof![6 => Just(SWITCH.0), 3 => Just(1u16), 1 => 0..5u16],
+        inc in any::<bool>(),
+        address in prop_oneof![(0..14u64).prop_map(|piece| piece * 16), (0..3u16).prop_map(word_address)],
+        tag in prop_oneof![0..3u32, 0..20u32],
+        length in prop_oneof![Just(16u16), Just(4), Just(0), Just(2), Just(17)],
+        kind in 0..10usize,
+        credits in prop_oneof![9 => Just(0u8), 1 => 0..=MAX_CREDITS],
+        channel in 0..Channel::COUNT,
+    ) -> (u16, FlitHeader, Numbers) {
+        let transaction = [
+            Transaction::Credit,
+            Transaction::Read { length },
+            Transaction::ReadResponse,
+            Transaction::Write,
+            Transaction::WriteResponse,
+            Transaction::Add { operand: u64::from(tag) },
+            Transaction::Store { operand: u64::from(tag) },
+            Transaction::MultimemLoadReduce { length },
+            Transaction::MultimemStore,
+            Transaction::MultimemAdd { operand: u64::from(tag) },
+        ][kind];
+        let credit = CreditReturn { channel: Channel::ALL[channel], packets: credits };
+        let header = FlitHeader::new(NodeId(stranger.unwrap_or(port)), NodeId(destination), inc, address, tag, transaction);
+        let payload = if transaction.carries_data() { usize::from(length) } else { 0 };
+        (port, FlitHeader { credit, ..header }, Numbers::zeroed(payload))
+    }
+}
+
+/// The right answer to a request of the node's; none if there is none.
+fn answer(request: &FlitHeader) -> Option<(FlitHeader, Numbers)> {
+    let (transaction, length) = match request.transaction {
+        Transaction::Read { length } | Transaction::MultimemLoadReduce { length } => {
+            (Transaction::ReadResponse, length)
+        }
+        Transaction::Write | Transaction::MultimemStore => (Transaction::WriteResponse, 0),
+        _ => return None,
+    };
+    Some((request.response(transaction), Numbers::zeroed(usize::from(length))))
+}
+
+proptest! {
+    #[test]
+    fn any_packets_and_answers_leave_a_node_whole(
+        steps in proptest::collection::vec((packets(), any::<Option<prop::sample::Index>>(), 0..3usize), 1..100),
+    ) {
+        for mut node in nodes() {
+            let ports = if matches!(node, FabricNode::Switch(_)) { ACCELERATORS } else { 1 };
+            let mut out = Nobody::default();
+            for (time, ((port, header, payload), answered, slots)) in steps.iter().enumerate() {
+                let now = Instant::from_picos(time as u64);
+                let (mut port, mut packet) = (PortId(port % ports), (*header, payload.clone()));
+                if let Some(index) = answered && !out.requests.is_empty() {
+                    let (to, request) = out.requests.swap_remove(index.index(out.requests.len()));
+                    if let Some(right) = answer(&request) {
+                        (port, packet) = (to, right);
+                    }
+                }
+                let (header, payload) = packet;
+                let frame = Frame { header: &header, payload: payload.view(0..payload.length()) };
+                node.handle_frame(now, port, frame, &mut out);
+                node.assert_invariants();
+                for port in (0..ports).map(PortId).cycle().take(*slots * usize::from(ports)) {
+                    if node.wants_transmit(port) {
+                        node.handle_transmit_slot(now, port, &mut out);
+                        node.assert_invariants();
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_packet_for_nobody_is_dropped_and_its_buffer_is_free_again() {
+    let mut node = switch();
+    let mut out = Nobody::default();
+    let header = FlitHeader::new(NodeId(0), NodeId(7), false, 0, 0, Transaction::WriteResponse);
+    for _ in 0..3 {
+        node.handle_frame(Instant::ZERO, PortId(0), Frame { header: &header, payload: &[] }, &mut out);
+        node.assert_invariants();
+    }
+    assert_eq!(out.drops, [FabricDrop::Memory(quincunx_memory::MemoryDrop::NoRoute); 3]);
+    assert!(node.wants_transmit(PortId(0)), "credits to return");
+}
+
+#[test]
+fn commands_for_the_other_kind_of_node_are_refused() {
+    let mut out = Nobody::default();
+    let [mut switch, mut accelerator, ..] = nodes();
+    let fill = FabricCommand::Fill(Numbers::zeroed(192));
+    let refused = switch.handle_command(Instant::ZERO, fill, &mut out);
+    assert_eq!(refused, Err(FabricRejected::OtherKind("an accelerator")));
+    let load = FabricCommand::Load { controller: 0, instructions: vec![] };
+    let refused = accelerator.handle_command(Instant::ZERO, load, &mut out);
+    assert_eq!(refused, Err(FabricRejected::OtherKind("a switch")));
+    let short = accelerator.handle_command(Instant::ZERO, FabricCommand::Fill(Numbers::zeroed(1)), &mut out);
+    assert_eq!(short, Err(FabricRejected::MemorySize { expected: 192, found: 1 }));
+}
