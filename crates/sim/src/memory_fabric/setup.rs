@@ -60,13 +60,20 @@ pub struct MemoryFabric {
 }
 
 /// SCIN does not give L_acc, neither of the prototype nor of the simulated accelerators. Figure 9's 2.62 us for 4 KB
-/// leaves 60 ns of it beyond links, serialisation and accumulator; figure 11a's two thirds of the bandwidth leave
-/// next to none. The same value in both: half of what figure 9 leaves.
+/// leaves 60 ns beyond links, serialisation and accumulator, for two responses: one to a read, one to a write. The
+/// same value serves both fabrics.
 const RESPONSE_LATENCY: Duration = Duration::from_nanos(30);
 
 /// SCIN gives the latency of the compute units in cycles, but no clock for the simulated switch; the prototype's runs
 /// at 250 MHz (3.5). 1 GHz is what switches of this kind run at.
 const DGX_CYCLE: Duration = Duration::from_nanos(1);
+
+/// SCIN does not say what the fence of the software ring waits for. Answers of the switch, as buses give for bufferable
+/// writes: a step is then a round trip to the switch and a flag through it, four flights of a link. Figure 10's 8.7 over
+/// the ring, and the 4 of NVLS over the same ring, leave four flights for a step. With answers of the far accelerator it
+/// would be six, and these figures 13 and 7. Data cannot be overtaken by its flag all the same: both go by the same
+/// link, in the same channel.
+const EARLY_WRITE_RESPONSE: bool = true;
 
 /// A cycle of the prototype: 250 MHz (SCIN 3.5).
 const PROTOTYPE_CYCLE: Duration = Duration::from_nanos(4);
@@ -231,7 +238,7 @@ impl MemoryFabric {
             node: self.switch(index),
             ports: self.accelerators,
             port: self.port(),
-            early_write_response: true,
+            early_write_response: EARLY_WRITE_RESPONSE,
             isa,
             multicast,
         })
