@@ -30,6 +30,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "nodes": BASE | {"engine", "control"} | PROTOCOLS,
     "scenario": {"units", "collective", "fabric"},
     "trace": {"units"},
+    "report": set(),
     # Drivers know no protocol: what a frame is, their owner says.
     "driver-net": {"units", "collective", "engine"},
     "driver-des": {"units", "collective", "engine"},
@@ -37,7 +38,6 @@ MAY_IMPORT: dict[str, set[str]] = {
     "control-grpc": BASE | {"control"},
     "runtime": MANAGED,
     "perf": MANAGED | {"runtime", "report"},
-    "report": set(),
     "cli": MANAGED | {"runtime", "perf", "scenario", "report", "sim"},
 }
 
