@@ -14,9 +14,6 @@ use std::path::PathBuf;
 use crate::Failure;
 use crate::progress::bar;
 
-/// Vectors up to this size hold numbers, and results are checked; longer ones are lengths alone.
-const CHECKED: ByteCount = ByteCount::new(1 << 20);
-
 /// `quincunx sim`.
 #[derive(Args)]
 #[command(after_help = "Examples:
@@ -119,7 +116,7 @@ impl Sim {
                 collective,
                 reduction: Reduction { op: self.op, data_type: self.dtype },
                 size,
-                contents: if size <= CHECKED { Contents::Numbers } else { Contents::LengthOnly },
+                contents: Contents::for_size(size),
                 seed: self.seed,
             };
             let measured = measure(&request, self.outputs()?, &mut |at| {

@@ -8,9 +8,6 @@ use std::num::NonZeroUsize;
 use std::sync::Mutex;
 use toml::Table;
 
-/// Vectors up to this size hold numbers, and a wrong result is an error; longer ones are lengths alone.
-const CHECKED: ByteCount = ByteCount::new(1 << 20);
-
 /// One figure, as it was published and as it is here.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Reproduced {
@@ -168,7 +165,7 @@ fn request(
         collective: experiment.collective,
         reduction: Reduction { op: ReduceOp::Sum, data_type: DataType::F32 },
         size,
-        contents: if size <= CHECKED { Contents::Numbers } else { Contents::LengthOnly },
+        contents: Contents::for_size(size),
         seed: 1,
     })
 }

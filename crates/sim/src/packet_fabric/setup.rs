@@ -122,6 +122,16 @@ pub enum Contents {
     Numbers,
 }
 
+impl Contents {
+    /// The longest vector that holds numbers unless somebody says otherwise.
+    const CHECKED: ByteCount = ByteCount::new(1 << 20);
+
+    /// Numbers, and so a checked result, for vectors of up to 1 MiB; lengths alone for longer ones.
+    pub fn for_size(size: ByteCount) -> Self {
+        if size <= Self::CHECKED { Self::Numbers } else { Self::LengthOnly }
+    }
+}
+
 /// One measurement.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Case {
