@@ -123,6 +123,12 @@ mod tests {
     }
 
     #[test]
+    fn a_run_of_lengths_alone_has_nobody_to_say_what_is_wrong() {
+        let html = render(&output(&SIM.replace("\"wrong\":0", "\"wrong\":null"))).unwrap();
+        assert!(html.contains("<td>-</td>"));
+    }
+
+    #[test]
     fn published_figures_stand_beside_ours() {
         let html = render(&output(
             r#"{"schema":1,"command":"reproduce","rows":[{"paper":"epic","id":"table25","figure":"epic-3 4KiB",

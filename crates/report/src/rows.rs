@@ -23,7 +23,8 @@ pub(crate) struct Measured {
     pub(crate) algbw_GBps: f64,
     pub(crate) busbw_GBps: f64,
     pub(crate) netbw_GBps: f64,
-    pub(crate) wrong: u64,
+    /// None if memory held no numbers.
+    pub(crate) wrong: Option<u64>,
     #[serde(default)]
     pub(crate) links: Vec<Link>,
 }
