@@ -12,7 +12,7 @@
 //! | LookupTable | `inc_engine.rs` (endpoint), `invocation.rs` (collective, direction, fan-in, outs) |
 //! | TranslateHeader, ReplicateData, Forward | `forward.rs` |
 //! | CheckDuplicate, AggregateData, RecycleBuffer | `pipe.rs` |
-//! | ReceiveAck, SendAck, Retransmission | `hop.rs` |
+//! | ReceiveAck, SendAck, Retransmission | `hop.rs`, `mode_iii/{answers,sending}.rs` |
 //!
 //! ## Where we differ from the paper, and why
 //! - **Packet numbers are unbounded counts inside**, 24 bits on the wire, so that `psn % N` is continuous where the

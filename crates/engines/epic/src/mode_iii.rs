@@ -7,19 +7,21 @@
 //! collective that does not use the pipe is skipped. Group PSN synchronisation follows from that: each direction of
 //! each edge skips the collectives that it does not carry.
 
+mod answers;
+mod sending;
+
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use quincunx_collective::Payload;
-use quincunx_engine::{Frame, PortId, Sink};
+use quincunx_engine::{Frame, Sink};
 use quincunx_units::Instant;
 use quincunx_wire::aeth::receiver_not_ready_delay;
 use quincunx_wire::{NakCode, Operation, RoceHeader, Syndrome};
 
 use crate::config::GroupConfig;
 use crate::control::Pattern;
-use crate::forward::{ACK, acknowledge, expedite, replicate, send};
 use crate::hop::{Answer, Hop};
-use crate::inc_engine::{DropReason, Event, IncEngine, Timer};
+use crate::inc_engine::{DropReason, IncEngine, Timer};
 use crate::invocation::{EdgeSet, Invocation, InvocationTable, LOCAL, Place, Route, edge_bit, edges_of};
 use crate::mode_ii::flows_from;
 use crate::pipe::{Aggregated, Pipe, What};
@@ -224,218 +226,6 @@ impl<P: Payload> ModeIII<P> {
         }
     }
 
-    /// The time-out of `edge`: sends again from the oldest packet that the neighbour may miss.
-    pub(crate) fn handle_resend_timer(&mut self, edge: usize, out: &mut impl Sink<IncEngine<P>>) {
-        let retry_count = self.config.retry_count;
-        let Some(hop) = self.hops.get_mut(edge) else { return };
-        if !hop.armed {
-            return;
-        }
-        hop.armed = false;
-        let paused = core::mem::replace(&mut hop.paused, false);
-        if !paused {
-            hop.silent += 1;
-            if hop.silent > retry_count {
-                self.fail(edge, out);
-                return;
-            }
-        }
-        if self.config.selective && !paused {
-            let acked = hop.acked;
-            self.rearm(edge, out);
-            return self.send_again(edge, acked, out);
-        }
-        hop.go_back();
-        self.rearm(edge, out);
-        self.send_ready(edge_bit(edge), out);
-    }
-
-    /// Whether an edge has gone back, and may want slots for it.
-    pub(crate) fn is_resending(&self) -> bool {
-        self.hops.iter().any(|hop| hop.resending)
-    }
-
-    pub(crate) fn wants_transmit(&self, port: PortId) -> bool {
-        self.resending(port).is_some()
-    }
-
-    /// Retransmission: one packet of one edge that went back.
-    pub(crate) fn handle_transmit_slot(&mut self, port: PortId, out: &mut impl Sink<IncEngine<P>>) {
-        if let Some(edge) = self.resending(port)
-            && let Some((sequence, flow)) = self.sendable(edge)
-        {
-            if self.hops[edge].owed {
-                // A slot is one frame: the acknowledge takes this one, the packet the next.
-                return self.settle_owed(edge, out);
-            }
-            self.send_together(edge_bit(edge), sequence, flow, out);
-            self.hops[edge].resending = self.sendable(edge).is_some();
-        }
-    }
-
-    fn resending(&self, port: PortId) -> Option<usize> {
-        (0..self.hops.len()).find(|&edge| {
-            let hop = &self.hops[edge];
-            hop.resending
-                && !hop.paused
-                && !hop.failed
-                && self.config.edges[edge].port == port
-                && self.sendable(edge).is_some()
-        })
-    }
-
-    /// Sends what has become complete out of `outs`, in order on each edge. Edges that stand at the same number, which
-    /// is nearly always all, share the packet.
-    fn send_ready(&mut self, outs: EdgeSet, out: &mut impl Sink<IncEngine<P>>) {
-        let mut fresh = 0;
-        for edge in edges_of(outs) {
-            // What is new follows what is sent again, in transmit slots.
-            let hop = &mut self.hops[edge];
-            if hop.resending && self.sendable(edge).is_none() {
-                self.hops[edge].resending = false;
-            }
-            if !self.hops[edge].resending {
-                fresh |= edge_bit(edge);
-            }
-        }
-        loop {
-            let mut next = None;
-            let mut together = 0;
-            for edge in edges_of(fresh) {
-                match self.sendable(edge) {
-                    None => fresh &= !edge_bit(edge),
-                    Some(found) if next.is_none_or(|next| next == found) => {
-                        next = Some(found);
-                        together |= edge_bit(edge);
-                    }
-                    Some(_) => {}
-                }
-            }
-            let Some((sequence, flow)) = next else { return };
-            self.send_together(together, sequence, flow, out);
-        }
-    }
-
-    fn send_together(
-        &mut self,
-        together: EdgeSet,
-        sequence: u64,
-        flow: Flow,
-        out: &mut impl Sink<IncEngine<P>>,
-    ) {
-        for edge in edges_of(together) {
-            self.settle_owed(edge, out);
-        }
-        let pipe = self.pipe(flow);
-        let what = pipe.what(sequence).expect("a complete slot holds something");
-        replicate(&self.config.edges, together, sequence, what, pipe.view(sequence), out);
-        for edge in edges_of(together) {
-            let hop = &mut self.hops[edge];
-            hop.cursor = sequence + 1;
-            hop.sent = hop.sent.max(hop.cursor);
-            if !hop.armed {
-                self.rearm(edge, out);
-            }
-        }
-    }
-
-    /// An acknowledge that waits for something to travel with leaves now.
-    fn settle_owed(&mut self, edge: usize, out: &mut impl Sink<IncEngine<P>>) {
-        if core::mem::replace(&mut self.hops[edge].owed, false) {
-            self.answer(edge, Answer::Ack, out);
-        }
-    }
-
-    /// Sends what has been owed since the timer fired the last time: what it waited for does not come.
-    pub(crate) fn handle_acknowledge_timer(&mut self, out: &mut impl Sink<IncEngine<P>>) {
-        self.acknowledging = false;
-        for edge in 0..self.hops.len() {
-            if self.hops[edge].overdue {
-                self.settle_owed(edge, out);
-            } else if self.hops[edge].owed {
-                self.hops[edge].overdue = true;
-                self.watch_owed(out);
-            }
-        }
-    }
-
-    /// Asks `edge` for what is missing before `sequence`, as far as that was not known.
-    fn note_missing(
-        &mut self,
-        now: Instant,
-        edge: usize,
-        expected: u64,
-        sequence: u64,
-        out: &mut impl Sink<IncEngine<P>>,
-    ) {
-        let mut missing = self.skip_incoming(edge, self.hops[edge].reached.max(expected));
-        while missing < sequence {
-            self.ask_for(edge, missing, out);
-            self.missing[edge].insert(missing, now);
-            missing = self.skip_incoming(edge, missing + 1);
-        }
-        let hop = &mut self.hops[edge];
-        hop.reached = hop.reached.max(sequence + 1);
-    }
-
-    /// `arrived` has come from `edge`. Asks once more for what was asked for long ago: it, or the NAK, was lost on the way.
-    /// Before the neighbour's time-out, and for all of it at once.
-    fn ask_again(&mut self, now: Instant, edge: usize, arrived: u64, out: &mut impl Sink<IncEngine<P>>) {
-        let mut missing = core::mem::take(&mut self.missing[edge]).split_off(&self.hops[edge].expected);
-        missing.remove(&arrived);
-        for (&sequence, asked) in &mut missing {
-            if now.since(*asked) >= self.config.resend_timeout / 2 {
-                *asked = now;
-                self.ask_for(edge, sequence, out);
-            }
-        }
-        self.missing[edge] = missing;
-    }
-
-    fn ask_for(&self, edge: usize, sequence: u64, out: &mut impl Sink<IncEngine<P>>) {
-        acknowledge(&self.config.edges[edge], sequence, Syndrome::Nak(NakCode::SequenceError), out);
-    }
-
-    /// Sends one packet again that `edge` has been sent and has not acknowledged: `sequence`, or the first after it that
-    /// goes there.
-    fn send_again(&self, edge: usize, sequence: u64, out: &mut impl Sink<IncEngine<P>>) {
-        let hop = &self.hops[edge];
-        if !(hop.acked..hop.cursor).contains(&sequence) || hop.paused || hop.failed {
-            return;
-        }
-        if let Some((sequence, flow)) = self.complete_from(edge, sequence) {
-            let pipe = self.pipe(flow);
-            let what = pipe.what(sequence).expect("a complete slot holds something");
-            expedite(&self.config.edges[edge], sequence, what, pipe.view(sequence), out);
-        }
-    }
-
-    /// The packet that `edge` sends next, if it is complete: its number, its pipe.
-    fn sendable(&self, edge: usize) -> Option<(u64, Flow)> {
-        let hop = &self.hops[edge];
-        if hop.paused || hop.failed { None } else { self.complete_from(edge, hop.cursor) }
-    }
-
-    /// The first packet from `sequence` on that goes to `edge`, if it is complete: its number, its pipe.
-    fn complete_from(&self, edge: usize, sequence: u64) -> Option<(u64, Flow)> {
-        let bit = edge_bit(edge);
-        let mut sequence = sequence.max(self.table.oldest());
-        loop {
-            let invocation = self.table.find(sequence)?;
-            let carried = FLOWS.into_iter().find_map(|flow| {
-                self.route(flow, invocation).filter(|route| route.outs & bit != 0).map(|route| (flow, route))
-            });
-            match carried {
-                None => sequence = invocation.last + 1,
-                Some((flow, route)) => {
-                    let pipe = self.pipe(flow);
-                    let ready = pipe.contains(sequence) && pipe.is_complete(sequence, route.sources);
-                    return ready.then_some((sequence, flow));
-                }
-            }
-        }
-    }
-
     /// H.4: at the tree's root, aggregates become packets of the replication pipe, as far as its range reaches.
     fn hand_over(&mut self, out: &mut impl Sink<IncEngine<P>>) {
         if !self.place.is_root() {
@@ -507,99 +297,6 @@ impl<P: Payload> ModeIII<P> {
             }
         }
         true
-    }
-
-    /// The ACK that [`owe`](Self::owe) has put off, for what a rank sent before `start`: no further than the range has
-    /// moved, or the rank's window would end beyond the range.
-    fn acknowledge_recycled(&mut self, edge: usize, start: u64, out: &mut impl Sink<IncEngine<P>>) {
-        let config = &self.config.edges[edge];
-        if config.rank.is_some() {
-            acknowledge(config, start - 1, ACK, out);
-            let hop = &mut self.hops[edge];
-            hop.owed &= start < hop.expected;
-            hop.overdue = false;
-        }
-    }
-
-    fn call_for_blocked(&mut self, edge: usize, out: &mut impl Sink<IncEngine<P>>) {
-        let expected = self.skip_incoming(edge, self.hops[edge].expected);
-        let Some(invocation) = self.table.find(expected) else { return };
-        let Some((flow, _)) = self.incoming(invocation, edge_bit(edge)) else { return };
-        if self.pipe(flow).contains(expected) {
-            self.hops[edge].blocked = false;
-            self.hops[edge].nak_sent = true;
-            self.answer(edge, Answer::Nak, out);
-        }
-    }
-
-    /// Puts an ACK off. In an AllReduce it travels with the result, so that the neighbour is woken once. In a Reduce or
-    /// Broadcast a rank hears nothing else, so its ACK waits until the pipe's range has moved that far: then its window
-    /// ends where the range ends, and it cannot run ahead of it. A timer sees to the ACK when neither comes.
-    fn owe(&mut self, edge: usize, out: &mut impl Sink<IncEngine<P>>) {
-        self.hops[edge].owed = true;
-        self.watch_owed(out);
-    }
-
-    /// Arms the acknowledge timer. It fires twice before an ACK leaves, so that one which something else settles in time
-    /// is not sent twice; and well before the neighbour's time-out.
-    fn watch_owed(&mut self, out: &mut impl Sink<IncEngine<P>>) {
-        if !core::mem::replace(&mut self.acknowledging, true) {
-            let timer = Timer::Acknowledge { group: self.config.group };
-            out.set_timer(timer, self.config.resend_timeout / 4);
-        }
-    }
-
-    /// SendAck.
-    fn answer(&mut self, edge: usize, answer: Answer, out: &mut impl Sink<IncEngine<P>>) {
-        if answer != Answer::Nothing {
-            // Both kinds say what has arrived.
-            self.hops[edge].owed = false;
-            self.hops[edge].overdue = false;
-        }
-        let config = &self.config.edges[edge];
-        match answer {
-            Answer::Nothing => {}
-            // Only what this neighbour sent: it may not have sent in the collectives that it skipped.
-            Answer::Ack => acknowledge(config, self.hops[edge].expected - 1, ACK, out),
-            Answer::Nak => {
-                let missing = self.skip_incoming(edge, self.hops[edge].expected);
-                acknowledge(config, missing, Syndrome::Nak(NakCode::SequenceError), out);
-            }
-        }
-    }
-
-    /// Rate synchronisation (4.4): a rank that runs ahead of the others is told to slow down.
-    fn slow_down(&self, edge: usize, out: &mut impl Sink<IncEngine<P>>) {
-        let config = &self.config.edges[edge];
-        if config.rank.is_some() {
-            let operation = Operation::CongestionNotification;
-            send(config, 0, What { operation, acknowledge_request: false, length: 0 }, P::empty(), out);
-        }
-    }
-
-    fn fail(&mut self, edge: usize, out: &mut impl Sink<IncEngine<P>>) {
-        let timer = Timer::Resend { group: self.config.group, edge: edge as u16 };
-        let hop = &mut self.hops[edge];
-        hop.failed = true;
-        hop.resending = false;
-        if core::mem::replace(&mut hop.armed, false) {
-            out.cancel_timer(timer);
-        }
-        out.emit(Event::Unreachable { group: self.config.group, edge: edge as u16 });
-    }
-
-    fn rearm(&mut self, edge: usize, out: &mut impl Sink<IncEngine<P>>) {
-        let timer = Timer::Resend { group: self.config.group, edge: edge as u16 };
-        let hop = &mut self.hops[edge];
-        if hop.paused {
-            return;
-        }
-        if hop.acked < hop.sent {
-            hop.armed = true;
-            out.set_timer(timer, self.config.resend_timeout);
-        } else if core::mem::replace(&mut hop.armed, false) {
-            out.cancel_timer(timer);
-        }
     }
 
     /// ePSN moves over everything that has arrived; returns where it stands.

@@ -1,0 +1,152 @@
+//! SendAck of a Mode-III switch: what a neighbour is told of what it sent. Acknowledges, and when they are put off; requests for
+//! what is missing; the notification that slows a rank down (EPIC 4.4, algorithm 3, H.4).
+
+use quincunx_collective::Payload;
+use quincunx_engine::Sink;
+use quincunx_units::Instant;
+use quincunx_wire::{NakCode, Operation, Syndrome};
+
+use super::ModeIII;
+use crate::forward::{ACK, acknowledge, send};
+use crate::hop::Answer;
+use crate::inc_engine::{IncEngine, Timer};
+use crate::invocation::edge_bit;
+use crate::pipe::What;
+
+impl<P: Payload> ModeIII<P> {
+    /// An acknowledge that waits for something to travel with leaves now.
+    pub(super) fn settle_owed(&mut self, edge: usize, out: &mut impl Sink<IncEngine<P>>) {
+        if core::mem::replace(&mut self.hops[edge].owed, false) {
+            self.answer(edge, Answer::Ack, out);
+        }
+    }
+
+    /// Sends what has been owed since the timer fired the last time: what it waited for does not come.
+    pub(crate) fn handle_acknowledge_timer(&mut self, out: &mut impl Sink<IncEngine<P>>) {
+        self.acknowledging = false;
+        for edge in 0..self.hops.len() {
+            if self.hops[edge].overdue {
+                self.settle_owed(edge, out);
+            } else if self.hops[edge].owed {
+                self.hops[edge].overdue = true;
+                self.watch_owed(out);
+            }
+        }
+    }
+
+    /// Asks `edge` for what is missing before `sequence`, as far as that was not known.
+    pub(super) fn note_missing(
+        &mut self,
+        now: Instant,
+        edge: usize,
+        expected: u64,
+        sequence: u64,
+        out: &mut impl Sink<IncEngine<P>>,
+    ) {
+        let mut missing = self.skip_incoming(edge, self.hops[edge].reached.max(expected));
+        while missing < sequence {
+            self.ask_for(edge, missing, out);
+            self.missing[edge].insert(missing, now);
+            missing = self.skip_incoming(edge, missing + 1);
+        }
+        let hop = &mut self.hops[edge];
+        hop.reached = hop.reached.max(sequence + 1);
+    }
+
+    /// `arrived` has come from `edge`. Asks once more for what was asked for long ago: it, or the NAK, was lost on the way.
+    /// Before the neighbour's time-out, and for all of it at once.
+    pub(super) fn ask_again(
+        &mut self,
+        now: Instant,
+        edge: usize,
+        arrived: u64,
+        out: &mut impl Sink<IncEngine<P>>,
+    ) {
+        let mut missing = core::mem::take(&mut self.missing[edge]).split_off(&self.hops[edge].expected);
+        missing.remove(&arrived);
+        for (&sequence, asked) in &mut missing {
+            if now.since(*asked) >= self.config.resend_timeout / 2 {
+                *asked = now;
+                self.ask_for(edge, sequence, out);
+            }
+        }
+        self.missing[edge] = missing;
+    }
+
+    fn ask_for(&self, edge: usize, sequence: u64, out: &mut impl Sink<IncEngine<P>>) {
+        acknowledge(&self.config.edges[edge], sequence, Syndrome::Nak(NakCode::SequenceError), out);
+    }
+
+    /// The ACK that [`owe`](Self::owe) has put off, for what a rank sent before `start`: no further than the range has
+    /// moved, or the rank's window would end beyond the range.
+    pub(super) fn acknowledge_recycled(
+        &mut self,
+        edge: usize,
+        start: u64,
+        out: &mut impl Sink<IncEngine<P>>,
+    ) {
+        let config = &self.config.edges[edge];
+        if config.rank.is_some() {
+            acknowledge(config, start - 1, ACK, out);
+            let hop = &mut self.hops[edge];
+            hop.owed &= start < hop.expected;
+            hop.overdue = false;
+        }
+    }
+
+    pub(super) fn call_for_blocked(&mut self, edge: usize, out: &mut impl Sink<IncEngine<P>>) {
+        let expected = self.skip_incoming(edge, self.hops[edge].expected);
+        let Some(invocation) = self.table.find(expected) else { return };
+        let Some((flow, _)) = self.incoming(invocation, edge_bit(edge)) else { return };
+        if self.pipe(flow).contains(expected) {
+            self.hops[edge].blocked = false;
+            self.hops[edge].nak_sent = true;
+            self.answer(edge, Answer::Nak, out);
+        }
+    }
+
+    /// Puts an ACK off. In an AllReduce it travels with the result, so that the neighbour is woken once. In a Reduce or
+    /// Broadcast a rank hears nothing else, so its ACK waits until the pipe's range has moved that far: then its window
+    /// ends where the range ends, and it cannot run ahead of it. A timer sees to the ACK when neither comes.
+    pub(super) fn owe(&mut self, edge: usize, out: &mut impl Sink<IncEngine<P>>) {
+        self.hops[edge].owed = true;
+        self.watch_owed(out);
+    }
+
+    /// Arms the acknowledge timer. It fires twice before an ACK leaves, so that one which something else settles in time
+    /// is not sent twice; and well before the neighbour's time-out.
+    fn watch_owed(&mut self, out: &mut impl Sink<IncEngine<P>>) {
+        if !core::mem::replace(&mut self.acknowledging, true) {
+            let timer = Timer::Acknowledge { group: self.config.group };
+            out.set_timer(timer, self.config.resend_timeout / 4);
+        }
+    }
+
+    /// SendAck.
+    pub(super) fn answer(&mut self, edge: usize, answer: Answer, out: &mut impl Sink<IncEngine<P>>) {
+        if answer != Answer::Nothing {
+            // Both kinds say what has arrived.
+            self.hops[edge].owed = false;
+            self.hops[edge].overdue = false;
+        }
+        let config = &self.config.edges[edge];
+        match answer {
+            Answer::Nothing => {}
+            // Only what this neighbour sent: it may not have sent in the collectives that it skipped.
+            Answer::Ack => acknowledge(config, self.hops[edge].expected - 1, ACK, out),
+            Answer::Nak => {
+                let missing = self.skip_incoming(edge, self.hops[edge].expected);
+                acknowledge(config, missing, Syndrome::Nak(NakCode::SequenceError), out);
+            }
+        }
+    }
+
+    /// Rate synchronisation (4.4): a rank that runs ahead of the others is told to slow down.
+    pub(super) fn slow_down(&self, edge: usize, out: &mut impl Sink<IncEngine<P>>) {
+        let config = &self.config.edges[edge];
+        if config.rank.is_some() {
+            let operation = Operation::CongestionNotification;
+            send(config, 0, What { operation, acknowledge_request: false, length: 0 }, P::empty(), out);
+        }
+    }
+}

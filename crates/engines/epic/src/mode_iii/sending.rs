@@ -1,0 +1,192 @@
+//! Sending and Retransmission of a Mode-III switch: what is complete leaves in order on each edge, what may be lost leaves again
+//! in transmit slots (EPIC 4.4, algorithm 3).
+
+use quincunx_collective::Payload;
+use quincunx_engine::{PortId, Sink};
+
+use super::{FLOWS, Flow, ModeIII};
+use crate::forward::{expedite, replicate};
+use crate::inc_engine::{Event, IncEngine, Timer};
+use crate::invocation::{EdgeSet, edge_bit, edges_of};
+
+impl<P: Payload> ModeIII<P> {
+    /// The time-out of `edge`: sends again from the oldest packet that the neighbour may miss.
+    pub(crate) fn handle_resend_timer(&mut self, edge: usize, out: &mut impl Sink<IncEngine<P>>) {
+        let retry_count = self.config.retry_count;
+        let Some(hop) = self.hops.get_mut(edge) else { return };
+        if !hop.armed {
+            return;
+        }
+        hop.armed = false;
+        let paused = core::mem::replace(&mut hop.paused, false);
+        if !paused {
+            hop.silent += 1;
+            if hop.silent > retry_count {
+                self.fail(edge, out);
+                return;
+            }
+        }
+        if self.config.selective && !paused {
+            let acked = hop.acked;
+            self.rearm(edge, out);
+            return self.send_again(edge, acked, out);
+        }
+        hop.go_back();
+        self.rearm(edge, out);
+        self.send_ready(edge_bit(edge), out);
+    }
+
+    /// Whether an edge has gone back, and may want slots for it.
+    pub(crate) fn is_resending(&self) -> bool {
+        self.hops.iter().any(|hop| hop.resending)
+    }
+
+    pub(crate) fn wants_transmit(&self, port: PortId) -> bool {
+        self.resending(port).is_some()
+    }
+
+    /// Retransmission: one packet of one edge that went back.
+    pub(crate) fn handle_transmit_slot(&mut self, port: PortId, out: &mut impl Sink<IncEngine<P>>) {
+        if let Some(edge) = self.resending(port)
+            && let Some((sequence, flow)) = self.sendable(edge)
+        {
+            if self.hops[edge].owed {
+                // A slot is one frame: the acknowledge takes this one, the packet the next.
+                return self.settle_owed(edge, out);
+            }
+            self.send_together(edge_bit(edge), sequence, flow, out);
+            self.hops[edge].resending = self.sendable(edge).is_some();
+        }
+    }
+
+    fn resending(&self, port: PortId) -> Option<usize> {
+        (0..self.hops.len()).find(|&edge| {
+            let hop = &self.hops[edge];
+            hop.resending
+                && !hop.paused
+                && !hop.failed
+                && self.config.edges[edge].port == port
+                && self.sendable(edge).is_some()
+        })
+    }
+
+    /// Sends what has become complete out of `outs`, in order on each edge. Edges that stand at the same number, which
+    /// is nearly always all, share the packet.
+    pub(super) fn send_ready(&mut self, outs: EdgeSet, out: &mut impl Sink<IncEngine<P>>) {
+        let mut fresh = 0;
+        for edge in edges_of(outs) {
+            // What is new follows what is sent again, in transmit slots.
+            let hop = &mut self.hops[edge];
+            if hop.resending && self.sendable(edge).is_none() {
+                self.hops[edge].resending = false;
+            }
+            if !self.hops[edge].resending {
+                fresh |= edge_bit(edge);
+            }
+        }
+        loop {
+            let mut next = None;
+            let mut together = 0;
+            for edge in edges_of(fresh) {
+                match self.sendable(edge) {
+                    None => fresh &= !edge_bit(edge),
+                    Some(found) if next.is_none_or(|next| next == found) => {
+                        next = Some(found);
+                        together |= edge_bit(edge);
+                    }
+                    Some(_) => {}
+                }
+            }
+            let Some((sequence, flow)) = next else { return };
+            self.send_together(together, sequence, flow, out);
+        }
+    }
+
+    fn send_together(
+        &mut self,
+        together: EdgeSet,
+        sequence: u64,
+        flow: Flow,
+        out: &mut impl Sink<IncEngine<P>>,
+    ) {
+        for edge in edges_of(together) {
+            self.settle_owed(edge, out);
+        }
+        let pipe = self.pipe(flow);
+        let what = pipe.what(sequence).expect("a complete slot holds something");
+        replicate(&self.config.edges, together, sequence, what, pipe.view(sequence), out);
+        for edge in edges_of(together) {
+            let hop = &mut self.hops[edge];
+            hop.cursor = sequence + 1;
+            hop.sent = hop.sent.max(hop.cursor);
+            if !hop.armed {
+                self.rearm(edge, out);
+            }
+        }
+    }
+
+    /// Sends one packet again that `edge` has been sent and has not acknowledged: `sequence`, or the first after it that
+    /// goes there.
+    pub(super) fn send_again(&self, edge: usize, sequence: u64, out: &mut impl Sink<IncEngine<P>>) {
+        let hop = &self.hops[edge];
+        if !(hop.acked..hop.cursor).contains(&sequence) || hop.paused || hop.failed {
+            return;
+        }
+        if let Some((sequence, flow)) = self.complete_from(edge, sequence) {
+            let pipe = self.pipe(flow);
+            let what = pipe.what(sequence).expect("a complete slot holds something");
+            expedite(&self.config.edges[edge], sequence, what, pipe.view(sequence), out);
+        }
+    }
+
+    /// The packet that `edge` sends next, if it is complete: its number, its pipe.
+    fn sendable(&self, edge: usize) -> Option<(u64, Flow)> {
+        let hop = &self.hops[edge];
+        if hop.paused || hop.failed { None } else { self.complete_from(edge, hop.cursor) }
+    }
+
+    /// The first packet from `sequence` on that goes to `edge`, if it is complete: its number, its pipe.
+    fn complete_from(&self, edge: usize, sequence: u64) -> Option<(u64, Flow)> {
+        let bit = edge_bit(edge);
+        let mut sequence = sequence.max(self.table.oldest());
+        loop {
+            let invocation = self.table.find(sequence)?;
+            let carried = FLOWS.into_iter().find_map(|flow| {
+                self.route(flow, invocation).filter(|route| route.outs & bit != 0).map(|route| (flow, route))
+            });
+            match carried {
+                None => sequence = invocation.last + 1,
+                Some((flow, route)) => {
+                    let pipe = self.pipe(flow);
+                    let ready = pipe.contains(sequence) && pipe.is_complete(sequence, route.sources);
+                    return ready.then_some((sequence, flow));
+                }
+            }
+        }
+    }
+
+    pub(super) fn rearm(&mut self, edge: usize, out: &mut impl Sink<IncEngine<P>>) {
+        let timer = Timer::Resend { group: self.config.group, edge: edge as u16 };
+        let hop = &mut self.hops[edge];
+        if hop.paused {
+            return;
+        }
+        if hop.acked < hop.sent {
+            hop.armed = true;
+            out.set_timer(timer, self.config.resend_timeout);
+        } else if core::mem::replace(&mut hop.armed, false) {
+            out.cancel_timer(timer);
+        }
+    }
+
+    pub(super) fn fail(&mut self, edge: usize, out: &mut impl Sink<IncEngine<P>>) {
+        let timer = Timer::Resend { group: self.config.group, edge: edge as u16 };
+        let hop = &mut self.hops[edge];
+        hop.failed = true;
+        hop.resending = false;
+        if core::mem::replace(&mut hop.armed, false) {
+            out.cancel_timer(timer);
+        }
+        out.emit(Event::Unreachable { group: self.config.group, edge: edge as u16 });
+    }
+}
