@@ -38,6 +38,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "control-grpc": BASE | {"control"},
     "runtime": MANAGED,
     "perf": MANAGED | {"runtime", "report"},
+    # Stands above all drivers: it alone may have them side by side.
+    "conformance": MANAGED | {"runtime", "sim", "driver-des"},
     "cli": MANAGED | {"runtime", "perf", "scenario", "report", "sim"},
 }
 

@@ -1,9 +1,12 @@
-//! Faults injected where frames arrive: loss, duplication, reordering, decided by seed and arrival index alone, so that
-//! the same seed does the same to the n-th frame in every run.
+//! Faults of two kinds. Where frames arrive: loss, duplication, reordering, decided by seed and arrival index alone, so that
+//! the same seed does the same to the n-th frame in every run. Where they leave: a list of frames to a peer that are lost,
+//! by their number in the order in which they are sent, as `driver-des` counts them.
 
 use crate::Datagram;
 use quincunx_collective::SplitMix64;
 use quincunx_units::{Duration, Instant, Probability};
+use std::collections::BTreeMap;
+use std::net::SocketAddrV4;
 
 /// A frame is held back for at most this many later ones.
 const MAX_OVERTAKERS: u64 = 8;
@@ -27,11 +30,11 @@ pub struct Faults {
 /// What happens to one frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Fate {
-    Pass,
-    Lose,
-    Duplicate,
+    Delivered,
+    Lost,
+    Duplicated,
     /// Until so many later frames have arrived.
-    HoldBack(u64),
+    HeldBack(u64),
 }
 
 impl Faults {
@@ -44,13 +47,13 @@ impl Faults {
     pub(crate) fn fate(&self, index: u64) -> Fate {
         let mut draws = SplitMix64::new(self.seed ^ SplitMix64::new(index).draw());
         if self.loss.hits(draws.draw()) {
-            Fate::Lose
+            Fate::Lost
         } else if self.duplication.hits(draws.draw()) {
-            Fate::Duplicate
+            Fate::Duplicated
         } else if self.reordering.hits(draws.draw()) {
-            Fate::HoldBack(1 + draws.draw() % MAX_OVERTAKERS)
+            Fate::HeldBack(1 + draws.draw() % MAX_OVERTAKERS)
         } else {
-            Fate::Pass
+            Fate::Delivered
         }
     }
 }
@@ -105,6 +108,27 @@ impl Injector {
     }
 }
 
+/// Frames that are lost on the way to each peer, and how many have been sent there.
+#[derive(Default)]
+pub(crate) struct LostFrames {
+    peers: BTreeMap<SocketAddrV4, (u64, Vec<u64>)>,
+}
+
+impl LostFrames {
+    /// `frames`, ascending, are lost on the way to `peer`, counted from 0 from now on.
+    pub(crate) fn set(&mut self, peer: SocketAddrV4, frames: Vec<u64>) {
+        self.peers.insert(peer, (0, frames));
+    }
+
+    /// Numbers the next frame to `peer` and says whether it is lost.
+    pub(crate) fn send(&mut self, peer: SocketAddrV4) -> bool {
+        let Some((index, frames)) = self.peers.get_mut(&peer) else { return false };
+        let lost = frames.binary_search(index).is_ok();
+        *index += 1;
+        lost
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -131,16 +155,26 @@ mod tests {
     fn faults_come_as_often_as_asked() {
         let faults = faults(1, 0.05, 0.02, 0.05);
         let count = |wanted: fn(&Fate) -> bool| (0..100_000).map(|n| faults.fate(n)).filter(wanted).count();
-        assert!((4700..5300).contains(&count(|fate| *fate == Fate::Lose)));
-        assert!((1750..2050).contains(&count(|fate| *fate == Fate::Duplicate)));
-        assert!((4350..4950).contains(&count(|fate| matches!(fate, Fate::HoldBack(1..=8)))));
+        assert!((4700..5300).contains(&count(|fate| *fate == Fate::Lost)));
+        assert!((1750..2050).contains(&count(|fate| *fate == Fate::Duplicated)));
+        assert!((4350..4950).contains(&count(|fate| matches!(fate, Fate::HeldBack(1..=8)))));
     }
 
     #[test]
     fn certainty_and_impossibility_are_exact() {
-        assert!((0..1000).all(|n| faults(3, 1.0, 0.0, 0.0).fate(n) == Fate::Lose));
-        assert!((0..1000).all(|n| faults(3, 0.0, 0.0, 0.0).fate(n) == Fate::Pass));
+        assert!((0..1000).all(|n| faults(3, 1.0, 0.0, 0.0).fate(n) == Fate::Lost));
+        assert!((0..1000).all(|n| faults(3, 0.0, 0.0, 0.0).fate(n) == Fate::Delivered));
         assert!(!Faults::default().is_active());
+    }
+
+    #[test]
+    fn listed_frames_are_lost_each_on_its_way() {
+        let peers = [1, 2].map(|last| SocketAddrV4::new(Ipv4Addr::new(127, 0, 0, last), 4791));
+        let mut lost = LostFrames::default();
+        lost.set(peers[0], vec![0, 3]);
+        let sent: Vec<bool> = (0..5).map(|_| lost.send(peers[0])).collect();
+        assert_eq!(sent, [true, false, false, true, false]);
+        assert!(!lost.send(peers[1]));
     }
 
     #[test]

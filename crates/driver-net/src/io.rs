@@ -2,6 +2,7 @@
 //! their queue, events and drops to the owner.
 
 use crate::codec::{Codec, Direction, Emitted, Observer};
+use crate::faults::LostFrames;
 use crate::inbox::{Datagram, Inbox};
 use crate::node::NodeError;
 use crate::outbox::Outbox;
@@ -50,6 +51,8 @@ pub(crate) struct Io<E: Engine, C: Codec<E>, T> {
     pub(crate) events: VecDeque<E::Event>,
     pub(crate) dropped: BTreeMap<Dropped<E::DropReason, C::Fault>, u64>,
     pub(crate) observer: Option<Box<dyn Observer>>,
+    /// What is lost on the way to peers.
+    pub(crate) lost: LostFrames,
     pub(crate) statistics: Statistics,
     pub(crate) stopwatch: Stopwatch,
     pub(crate) clock: Clock,
@@ -111,7 +114,12 @@ impl<E: Engine, C: Codec<E>, T: Transport> Io<E, C, T> {
             return;
         };
         let emitted = emit(&mut self.codec, space);
-        let bytes = self.outbox.commit(emitted.length, emitted.destination, emitted.tos, emitted.may_wait);
+        let is_lost = self.lost.send(emitted.destination);
+        let bytes = if is_lost {
+            &space[..emitted.length]
+        } else {
+            self.outbox.commit(emitted.length, emitted.destination, emitted.tos, emitted.may_wait)
+        };
         if let Some(observer) = &mut self.observer {
             let datagram = Datagram {
                 source: self.transport.local(),
@@ -120,6 +128,9 @@ impl<E: Engine, C: Codec<E>, T: Transport> Io<E, C, T> {
                 identification: 0,
             };
             observer.observe(self.now, Direction::Sent, &datagram, bytes);
+        }
+        if is_lost {
+            self.count(Dropped::InjectedLoss, 1);
         }
     }
 

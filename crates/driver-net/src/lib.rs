@@ -13,7 +13,7 @@
 //! What costs on a real machine is the system call and the packet, not the arithmetic: datagrams are received and sent in
 //! batches, equally long frames for one destination become one datagram that the kernel splits late, and nothing is
 //! allocated for a frame in steady state. [`Faults`] loses, duplicates and reorders arrivals by seed, since
-//! not every kernel can. [`netns`] builds fabrics of network namespaces with limited links to run on.
+//! not every kernel can; [`Node::lose_frames`] loses those of a list. [`netns`] builds fabrics of network namespaces with limited links to run on.
 #![cfg(target_os = "linux")]
 
 mod any;

@@ -6,7 +6,7 @@
 //! lose it. When there is nothing to do the node waits in the kernel for a datagram, a deadline or a [`Waker`].
 
 use crate::codec::{Codec, Direction, Observer};
-use crate::faults::{Fate, Faults, Injector};
+use crate::faults::{Fate, Faults, Injector, LostFrames};
 use crate::inbox::{Datagram, Inbox};
 use crate::io::{Clock, Io, Pause};
 use crate::outbox::Outbox;
@@ -156,6 +156,7 @@ impl<E: Engine, C: Codec<E>, T: Transport> Node<E, C, T> {
                 events: VecDeque::new(),
                 dropped: BTreeMap::new(),
                 observer: None,
+                lost: LostFrames::default(),
                 statistics: Statistics { merging: max_frames > 1, ..Statistics::default() },
                 stopwatch: Stopwatch::new(options.profile),
                 clock: Clock::new(),
@@ -207,6 +208,12 @@ impl<E: Engine, C: Codec<E>, T: Transport> Node<E, C, T> {
     /// Has every frame that passes watched from now on, or none.
     pub fn set_observer(&mut self, observer: Option<Box<dyn Observer>>) {
         self.io.observer = observer;
+    }
+
+    /// Has `frames` lost on the way to `peer`, counted from 0 in the order in which they are sent from now on; ascending.
+    /// They are observed like the others.
+    pub fn lose_frames(&mut self, peer: SocketAddrV4, frames: Vec<u64>) {
+        self.io.lost.set(peer, frames);
     }
 
     /// Makes room for `bytes` that peers may have under way to this node at once, counted with the kernel's overhead: frames
@@ -435,15 +442,15 @@ impl<E: Engine, C: Codec<E>, T: Transport> Node<E, C, T> {
                 self.io.now = self.io.clock.now();
             }
             self.io.observe(Direction::Received, &datagram, bytes);
-            let fate = self.injector.as_mut().map_or(Fate::Pass, Injector::arrive);
+            let fate = self.injector.as_mut().map_or(Fate::Delivered, Injector::arrive);
             match fate {
-                Fate::Pass => deliver(&mut self.engine, &mut self.io, &datagram, bytes),
-                Fate::Lose => self.io.count(Dropped::InjectedLoss, 1),
-                Fate::Duplicate => {
+                Fate::Delivered => deliver(&mut self.engine, &mut self.io, &datagram, bytes),
+                Fate::Lost => self.io.count(Dropped::InjectedLoss, 1),
+                Fate::Duplicated => {
                     deliver(&mut self.engine, &mut self.io, &datagram, bytes);
                     deliver(&mut self.engine, &mut self.io, &datagram, bytes);
                 }
-                Fate::HoldBack(overtakers) => {
+                Fate::HeldBack(overtakers) => {
                     if let Some(injector) = &mut self.injector {
                         injector.hold(self.io.now, overtakers, datagram, bytes);
                     }

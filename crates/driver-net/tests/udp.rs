@@ -348,3 +348,13 @@ fn an_address_in_use_is_refused_in_one_line() {
     assert!(text.starts_with("expected a free UDP port at an address of this machine, found"), "{text}");
     assert!(text.contains(&local.to_string()) && !text.contains('\n'), "{text}");
 }
+
+#[test]
+fn listed_frames_are_lost_on_the_way_and_sent_again() {
+    let (mut a, mut b) = pair(40, UdpOptions::default());
+    a.lose_frames(address(40, 1), vec![0, 9]);
+    let (frames, _) = transfer(&mut a, &mut b, 20, 100);
+    assert_eq!(frames, 20);
+    assert_eq!(a.dropped().get(&Dropped::InjectedLoss), Some(&2));
+    assert!(a.engine().retries >= 1, "somebody noticed");
+}
