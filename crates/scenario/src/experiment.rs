@@ -63,8 +63,11 @@ pub struct Series {
     /// The vector's length, where another key differs.
     #[serde(default, deserialize_with = "text::maybe::deserialize")]
     pub size: Option<ByteCount>,
-    /// The published figures, one a value; or one for the best of all values.
+    /// The published figures, one a value; or one for the best of all values. Empty where a formula is published.
+    #[serde(default)]
     pub published: Vec<f64>,
+    /// The published formula, which gives a figure for each value.
+    pub formula: Option<Formula>,
     /// The share of the vector that a published rate counts: an AllGather may count what a rank receives, and not its own part.
     #[serde(default = "whole")]
     pub counted_share: f64,
@@ -97,6 +100,20 @@ pub enum Quantity {
     PayloadShare,
     /// Time of the baseline over time of the design.
     Speedup,
+    /// Bytes of payload and degree buffers of the switch with most of them.
+    SwitchBuffer,
+}
+
+/// A closed form that a paper publishes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Formula {
+    /// EPIC F.1: how long an AllReduce takes.
+    EpicLatency,
+    /// EPIC F.3: what a switch's buffers take.
+    EpicSpace,
+    /// EPIC F.4: what share of the throughput is left where frames are lost.
+    EpicLossTolerance,
 }
 
 /// How a figure is to be met.
@@ -190,8 +207,27 @@ impl Experiment {
     pub fn parse(place: &str, text: &str) -> Result<Self, ScenarioError> {
         let experiment: Self = Document::parse(place, text)?.get()?;
         for series in &experiment.series {
+            if let Some(formula) = series.formula
+                && (!series.published.is_empty() || experiment.quantity != formula.quantity())
+            {
+                return Err(ScenarioError::Contradiction {
+                    place: place.into(),
+                    expected: format!("a formula alone, of the quantity {:?}", formula.quantity()),
+                    found: format!(
+                        "{} published figures and the quantity {:?} in the series of {}",
+                        series.published.len(),
+                        experiment.quantity,
+                        series.design
+                    ),
+                    remedy: "take `series.published` out, or change `quantity`".into(),
+                });
+            }
             let counts = (series.values.len(), series.published.len());
-            if counts.0 == 0 || (counts.1 != counts.0 && counts.1 != 1) {
+            let is_complete = match series.formula {
+                Some(_) => counts.0 > 0,
+                None => counts.0 > 0 && (counts.1 == counts.0 || counts.1 == 1),
+            };
+            if !is_complete {
                 return Err(ScenarioError::Contradiction {
                     place: place.into(),
                     expected: "as many published figures as values in a series, or one for the best".into(),
@@ -256,7 +292,18 @@ impl Quantity {
             // TARGETS of the packet simulation: 10.17 at 4 KB is 3 us.
             Self::GibitPerSecond => Some((bytes * 8.0 / (1u64 << 30) as f64 / figure * 1e6).round()),
             Self::Rate => Some(1e6 / figure),
-            Self::PayloadShare | Self::Speedup => None,
+            Self::PayloadShare | Self::Speedup | Self::SwitchBuffer => None,
+        }
+    }
+}
+
+impl Formula {
+    /// What its values are.
+    pub const fn quantity(self) -> Quantity {
+        match self {
+            Self::EpicLatency => Quantity::Time,
+            Self::EpicSpace => Quantity::SwitchBuffer,
+            Self::EpicLossTolerance => Quantity::Speedup,
         }
     }
 }
@@ -330,6 +377,9 @@ mod tests {
             ("gibit-per-second", "speedup"),
             ("\"4KiB\"", "\"4Kb\""),
             ("title", "titel"),
+            ("published = [10.17, 88.78]", ""),
+            ("published = [10.17, 88.78]", "formula = \"epic-latency\""),
+            ("[10.17, 88.78]", "[10.17, 88.78]\nformula = \"epic-space\""),
         ] {
             assert!(Experiment::parse("test", &TEXT.replace(from, to)).is_err(), "{to}");
         }

@@ -12,7 +12,7 @@ mod text;
 
 pub use document::{Document, Override};
 pub use error::ScenarioError;
-pub use experiment::{Bound, Experiment, Point, Quantity, Series, Tolerance};
+pub use experiment::{Bound, Experiment, Formula, Point, Quantity, Series, Tolerance};
 pub use fabric::{
     AcceleratorSetup, Fabric, GroupSetup, HostPieces, IsaSetup, Loss, Measure, MemoryFabric, MemoryLink,
     MemoryMeasure, PacketFabric, PacketLink, TopologyName,

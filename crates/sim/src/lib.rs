@@ -5,11 +5,13 @@
 //! [`measure`] runs a scenario, as files and the command line write it, on either; [`reproduce`] holds published figures
 //! against it.
 
+mod closed_forms;
 pub mod memory_fabric;
 pub mod packet_fabric;
 mod reproduce;
 mod scenario;
 
+pub use closed_forms::FormulaError;
 pub use packet_fabric::{Contents, Out, Outputs, Progress};
 pub use reproduce::{ReproduceError, Reproduced, Verdict, reproduce, runs_of};
 pub use scenario::{MeasureError, Measurement, Request, measure};

@@ -1,5 +1,6 @@
 //! Published figures held against ours: every point of an experiment simulated, one simulation a thread.
 
+use crate::closed_forms::{self, FormulaError};
 use crate::{Contents, MeasureError, Measurement, Outputs, Request, measure};
 use quincunx_collective::{DataType, ReduceOp, Reduction};
 use quincunx_scenario::{Experiment, Fabric, Point, Quantity, ScenarioError, Series};
@@ -73,6 +74,22 @@ pub enum ReproduceError {
         /// Elements.
         wrong: u64,
     },
+    /// A formula that says nothing of a run.
+    #[error("{experiment}, {figure}: {error}")]
+    Formula {
+        /// The experiment.
+        experiment: String,
+        /// The figure.
+        figure: String,
+        /// What went wrong.
+        error: FormulaError,
+    },
+    /// Buffers of switches that the fabric does not have.
+    #[error("{experiment}: expected a packet fabric for switch buffers, found a memory fabric")]
+    NoBuffer {
+        /// The experiment.
+        experiment: String,
+    },
     /// A share of a bound that the fabric does not have.
     #[error("{experiment}: expected a memory fabric for a share of the payload bound, found a packet fabric")]
     NoBound {
@@ -101,26 +118,35 @@ pub fn reproduce(
     let place = format!("experiments/{}/{}.toml", experiment.paper, experiment.id);
     let runs = runs(experiment, &place)?;
     let measured = run_all(experiment, &runs, done)?;
-    let of = |series: usize, point: usize, is_baseline: bool| {
-        let index = runs
-            .iter()
-            .position(|run| (run.series, run.point, run.is_baseline) == (series, point, is_baseline))
-            .expect("every point was run");
-        &measured[index]
+    let index = |series: usize, point: usize, is_baseline: bool| {
+        let is_it = |run: &Run| (run.series, run.point, run.is_baseline) == (series, point, is_baseline);
+        runs.iter().position(is_it).expect("every point was run")
     };
+    let of = |series, point, is_baseline| &measured[index(series, point, is_baseline)];
     let mut reproduced = Vec::new();
-    for (index, series) in experiment.series.iter().enumerate() {
+    for (number, series) in experiment.series.iter().enumerate() {
         let points = series.points(&place)?;
-        let mut ours = Vec::new();
+        let (mut published, mut ours) = (series.published.clone(), Vec::new());
         for point in 0..points.len() {
-            let run = of(index, point, false);
+            let run = of(number, point, false);
             ours.push(match experiment.quantity {
                 Quantity::Time | Quantity::GibitPerSecond | Quantity::Rate => run.time.as_micros_f64(),
                 Quantity::PayloadShare => share_of_bound(run, &place)?,
-                Quantity::Speedup => of(index, point, true).time.as_micros_f64() / run.time.as_micros_f64(),
+                Quantity::Speedup => of(number, point, true).time.as_micros_f64() / run.time.as_micros_f64(),
+                Quantity::SwitchBuffer => buffer_bytes(run, &place)?,
             });
+            if let Some(formula) = series.formula {
+                let run = &runs[index(number, point, false)];
+                let value = closed_forms::evaluate(formula, &run.request);
+                let figure = run.figure.clone();
+                published.push(value.map_err(|error| ReproduceError::Formula {
+                    experiment: place.clone(),
+                    figure,
+                    error,
+                })?);
+            }
         }
-        reproduced.extend(figures(experiment, series, &points, &ours));
+        reproduced.extend(figures(experiment, series, &points, &published, &ours));
     }
     Ok(reproduced)
 }
@@ -215,8 +241,19 @@ fn share_of_bound(run: &Measurement, place: &str) -> Result<f64, ReproduceError>
     Ok(run.bandwidths.algorithm / bound.as_gigabytes_per_second_f64())
 }
 
+fn buffer_bytes(run: &Measurement, place: &str) -> Result<f64, ReproduceError> {
+    let buffer = run.switch_buffer.ok_or_else(|| ReproduceError::NoBuffer { experiment: place.into() })?;
+    Ok(buffer.bytes() as f64)
+}
+
 /// Ours against the published figures: one a point, or the best of all points against one.
-fn figures(experiment: &Experiment, series: &Series, points: &[Point], ours: &[f64]) -> Vec<Reproduced> {
+fn figures(
+    experiment: &Experiment,
+    series: &Series,
+    points: &[Point],
+    published: &[f64],
+    ours: &[f64],
+) -> Vec<Reproduced> {
     let (quantity, tolerance) = (experiment.quantity, experiment.tolerance);
     let judge = |figure: String, published: f64, ours: f64, times: bool| {
         let met = tolerance.accepts(series.bound, published, ours, times);
@@ -230,17 +267,17 @@ fn figures(experiment: &Experiment, series: &Series, points: &[Point], ours: &[f
             verdict: if met { Verdict::Met } else { Verdict::Missed },
         }
     };
-    if series.published.len() < points.len() {
+    if published.len() < points.len() {
         let best = ours.iter().copied().fold(f64::NEG_INFINITY, f64::max);
         let at = ours.iter().position(|&ours| ours == best).unwrap_or_default();
         let name = figure(series, &format!("best, at {}", points[at].value));
-        return vec![judge(name, series.published[0], best, false)];
+        return vec![judge(name, published[0], best, false)];
     }
     let one = |((point, &published), &ours): ((&Point, &f64), &f64)| {
         let time = quantity.published_time(published, point.size.bytes() as f64 * series.counted_share);
         judge(figure(series, &point.value), time.unwrap_or(published), ours, time.is_some())
     };
-    points.iter().zip(&series.published).zip(ours).map(one).collect()
+    points.iter().zip(published).zip(ours).map(one).collect()
 }
 
 fn figure(series: &Series, value: &str) -> String {
