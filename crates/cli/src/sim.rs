@@ -21,6 +21,7 @@ use crate::progress::bar;
   quincunx sim all_reduce --fabric tree-3-2 --design epic-2 --size 1MiB --set link.rate=200Gbit/s --loss 5%@3
   quincunx sim all_reduce --design epic-3 --size 64KiB --trace run.pftrace
   quincunx sim all_reduce --fabric scin-dgx8 --design scin --size 16MiB --set isa.waves=4
+  quincunx sim all_reduce --fabric scin-dgx8 --design scin --size 256KiB --trace waves.pftrace
   quincunx sim all_reduce --fabric my-cluster.toml --design epic-3 --size 64MiB --json
 
 Fabrics are presets, shapes (star-N, tree-X-Y, ring-N) or TOML files; `quincunx sim --show epic-star8` prints one to start from.
@@ -56,10 +57,11 @@ pub(crate) struct Sim {
     /// Decides all that chance decides: the same seed, the same run
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Write every frame on every link to this file, for ui.perfetto.dev; one design and one size
+    /// Write every frame on every link, and the waves in switches, to this file for ui.perfetto.dev; one design and one size
     #[arg(long, value_name = "FILE.pftrace")]
     trace: Option<PathBuf>,
-    /// Write every frame on every link to this file, for Wireshark; one design and one size
+    /// Write every frame on every link to this file, for Wireshark; packets of memory fabrics, which it does not know, have the
+    /// link type USER0; one design and one size
     #[arg(long, value_name = "FILE.pcapng")]
     pcap: Option<PathBuf>,
     /// Print one JSON object instead of a table
@@ -212,7 +214,7 @@ pub(crate) fn show(request: &Request, measured: &Measurement) -> (Value, String)
         "busbw_GBps": columns.busbw,
         "netbw_GBps": columns.netbw,
         "wrong": columns.wrong,
-        "switch_buffer_bytes": measured.switch_buffer.map(ByteCount::bytes),
+        "switch_buffer_bytes": measured.switch_buffer.bytes(),
         "frames": measured.frames,
         "steps": measured.steps,
         "links": links,

@@ -7,11 +7,13 @@
 
 mod closed_forms;
 pub mod memory_fabric;
+mod outputs;
 pub mod packet_fabric;
 mod reproduce;
 mod scenario;
 
 pub use closed_forms::FormulaError;
-pub use packet_fabric::{Contents, Out, Outputs, Progress};
+pub use outputs::{Out, Outputs};
+pub use packet_fabric::{Contents, Progress};
 pub use reproduce::{ReproduceError, Reproduced, Verdict, reproduce, runs_of};
 pub use scenario::{MeasureError, Measurement, Request, measure};

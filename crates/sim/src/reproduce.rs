@@ -84,12 +84,6 @@ pub enum ReproduceError {
         /// What went wrong.
         error: FormulaError,
     },
-    /// Buffers of switches that the fabric does not have.
-    #[error("{experiment}: expected a packet fabric for switch buffers, found a memory fabric")]
-    NoBuffer {
-        /// The experiment.
-        experiment: String,
-    },
     /// A share of a bound that the fabric does not have.
     #[error("{experiment}: expected a memory fabric for a share of the payload bound, found a packet fabric")]
     NoBound {
@@ -133,7 +127,7 @@ pub fn reproduce(
                 Quantity::Time | Quantity::GibitPerSecond | Quantity::Rate => run.time.as_micros_f64(),
                 Quantity::PayloadShare => share_of_bound(run, &place)?,
                 Quantity::Speedup => of(number, point, true).time.as_micros_f64() / run.time.as_micros_f64(),
-                Quantity::SwitchBuffer => buffer_bytes(run, &place)?,
+                Quantity::SwitchBuffer => run.switch_buffer.bytes() as f64,
             });
             if let Some(formula) = series.formula {
                 let run = &runs[index(number, point, false)];
@@ -239,11 +233,6 @@ fn run_all(
 fn share_of_bound(run: &Measurement, place: &str) -> Result<f64, ReproduceError> {
     let bound = run.payload_bound.ok_or_else(|| ReproduceError::NoBound { experiment: place.into() })?;
     Ok(run.bandwidths.algorithm / bound.as_gigabytes_per_second_f64())
-}
-
-fn buffer_bytes(run: &Measurement, place: &str) -> Result<f64, ReproduceError> {
-    let buffer = run.switch_buffer.ok_or_else(|| ReproduceError::NoBuffer { experiment: place.into() })?;
-    Ok(buffer.bytes() as f64)
 }
 
 /// Ours against the published figures: one a point, or the best of all points against one.

@@ -1,8 +1,9 @@
 //! From a scenario, as files and the command line write it, to a measurement: any design on any fabric.
 
+use crate::Outputs;
 use crate::memory_fabric::{self, IsaSetup, MemoryFabric, RunError};
 use crate::packet_fabric::{
-    self, Case, Composition, Congestion, Contents, Counted, Data, Framing, HostPieces, LossyLinks, Outputs,
+    self, Case, Composition, Congestion, Contents, Counted, Data, Framing, HostPieces, LinkUse, LossyLinks,
     Progress, Setup, SimulationError,
 };
 use quincunx_collective::{
@@ -51,8 +52,9 @@ pub struct Measurement {
     pub bandwidths: Bandwidths,
     /// Wrong elements over all ranks; none if memory held no numbers.
     pub wrong: Option<u64>,
-    /// Payload and degree buffers of the switch with most of them; none where switches keep wave tables.
-    pub switch_buffer: Option<ByteCount>,
+    /// What the collective takes of the fullest switch: payload and degree buffers, wave tables, or the entries of a multicast
+    /// unit.
+    pub switch_buffer: ByteCount,
     /// Steps of the simulation.
     pub steps: u64,
     /// Frames or packets on all links.
@@ -80,9 +82,6 @@ pub enum MeasureError {
         /// The name as given.
         found: String,
     },
-    /// Frames are written of packet fabrics alone.
-    #[error("expected a packet fabric for a trace or a capture, found a memory fabric; simulate without")]
-    NoOutput,
 }
 
 /// Simulates `request`, writing every frame to `outputs`, and telling how far it has come from time to time.
@@ -97,11 +96,10 @@ pub fn measure(
 ) -> Result<Measurement, MeasureError> {
     match (&request.fabric, request.contents) {
         (scenario::Fabric::Packet(fabric), _) => packet(fabric, request, outputs, progress),
-        (scenario::Fabric::Memory(_), _) if outputs.trace.is_some() || outputs.capture.is_some() => {
-            Err(MeasureError::NoOutput)
+        (scenario::Fabric::Memory(fabric), Contents::LengthOnly) => {
+            memory::<LengthOnly>(fabric, request, outputs)
         }
-        (scenario::Fabric::Memory(fabric), Contents::LengthOnly) => memory::<LengthOnly>(fabric, request),
-        (scenario::Fabric::Memory(fabric), Contents::Numbers) => memory::<Numbers>(fabric, request),
+        (scenario::Fabric::Memory(fabric), Contents::Numbers) => memory::<Numbers>(fabric, request, outputs),
     }
 }
 
@@ -117,24 +115,46 @@ fn packet(
     let Request { collective, reduction, size, contents, seed, .. } = *request;
     let case = Case { design, collective, reduction, size, contents, seed };
     let row = packet_fabric::simulate_watched(&Setup::from(fabric), &case, outputs, progress)?;
-    let links = row.links.iter().map(|link| (format!("{} > {}", link.from, link.to), link.utilisation));
     Ok(Measurement {
         size: row.size,
         time: row.time,
         bandwidths: row.bandwidths,
         wrong: row.wrong,
-        switch_buffer: Some(row.switch_buffer),
+        switch_buffer: row.switch_buffer,
         steps: row.steps,
         frames: row.frames,
-        links: links.collect(),
+        links: named(&row.links),
         payload_bound: None,
     })
 }
 
-fn memory<P: Data>(fabric: &scenario::MemoryFabric, request: &Request) -> Result<Measurement, MeasureError> {
+/// Directions of links with the share of the time that they were busy.
+fn named(links: &[LinkUse]) -> Vec<(String, f64)> {
+    links.iter().map(|link| (format!("{} > {}", link.from, link.to), link.utilisation)).collect()
+}
+
+/// Runs a collective, watched only if there is something to write.
+fn run<P: Data>(
+    fabric: &MemoryFabric,
+    design: memory_fabric::Design,
+    request: InPlaceRequest,
+    inputs: Vec<P>,
+    outputs: Outputs,
+) -> Result<memory_fabric::Outcome<P>, RunError> {
+    match outputs {
+        Outputs { trace: None, capture: None } => memory_fabric::run(fabric, design, request, inputs),
+        outputs => memory_fabric::run_watched(fabric, design, request, inputs, outputs),
+    }
+}
+
+fn memory<P: Data>(
+    fabric: &scenario::MemoryFabric,
+    request: &Request,
+    outputs: Outputs,
+) -> Result<Measurement, MeasureError> {
     let design = match request.design.as_str() {
         "scin" => memory_fabric::Design::Scin,
-        "scin-inq" => return quantized_memory::<P>(fabric, request),
+        "scin-inq" => return quantized_memory::<P>(fabric, request, outputs),
         "nvls" => memory_fabric::Design::Nvls,
         "ring" => memory_fabric::Design::Ring,
         found => {
@@ -147,7 +167,7 @@ fn memory<P: Data>(fabric: &scenario::MemoryFabric, request: &Request) -> Result
     let length = size.as_usize();
     let inputs: Vec<P> = (0..ranks).map(|rank| P::input(Rank(rank), length, reduction.data_type)).collect();
     let in_place = InPlaceRequest { collective, reduction, span: Span { offset: 0, length } };
-    let outcome = memory_fabric::run(&setup, design, in_place, inputs.clone())?;
+    let outcome = run(&setup, design, in_place, inputs.clone(), outputs)?;
     let wrong = outcome.memories.iter().enumerate().map(|(rank, memory)| {
         let Some((span, right)) = memory_fabric::expected(&in_place, rank, &inputs) else { return Some(0) };
         let found = P::from_view(memory.view(span.offset..span.offset + span.length));
@@ -162,6 +182,7 @@ fn memory<P: Data>(fabric: &scenario::MemoryFabric, request: &Request) -> Result
 fn quantized_memory<P: Data>(
     fabric: &scenario::MemoryFabric,
     request: &Request,
+    outputs: Outputs,
 ) -> Result<Measurement, MeasureError> {
     let setup = MemoryFabric::from(fabric);
     let (quantization, reduction) = (setup.isa.quantization, request.reduction);
@@ -171,7 +192,7 @@ fn quantized_memory<P: Data>(
         (0..setup.accelerators).map(|rank| P::quantized(Rank(rank), values, quantization)).collect();
     let span = Span { offset: 0, length: codes };
     let in_place = InPlaceRequest { collective: request.collective, reduction, span };
-    let outcome = memory_fabric::run(&setup, memory_fabric::Design::ScinInq, in_place, inputs.clone())?;
+    let outcome = run(&setup, memory_fabric::Design::ScinInq, in_place, inputs.clone(), outputs)?;
     let cut =
         |input: &P| (P::from_view(input.view(0..codes)), P::from_view(input.view(codes..input.length())));
     let parts: Vec<(P, P)> = inputs.iter().map(cut).collect();
@@ -208,12 +229,12 @@ fn memory_measurement<P>(
     Measurement {
         size,
         time,
-        bandwidths: collective.bandwidths(setup.accelerators, size, outcome.busiest_link, time),
+        bandwidths: collective.bandwidths(setup.accelerators, size, outcome.busiest_link(), time),
         wrong,
-        switch_buffer: None,
+        switch_buffer: outcome.switch_buffer,
         steps: outcome.steps,
         frames: outcome.packets,
-        links: Vec::new(),
+        links: named(&outcome.links),
         payload_bound: Some(setup.payload_bound()),
     }
 }

@@ -5,6 +5,9 @@
 //! so that slices that follow each other never overlap. It knows nothing of protocols or simulations.
 
 mod proto;
+mod read;
+
+pub use read::{ReadError, TrackContents, read};
 
 use proto::{CounterDescriptor, TracePacket, TrackDescriptor, TrackEvent, kind};
 use quincunx_units::Instant;
@@ -133,10 +136,39 @@ mod tests {
         Instant::from_picos(nanos * 1000)
     }
 
-    fn written(write: impl FnOnce(&mut TraceWriter<Vec<u8>>) -> io::Result<()>) -> Vec<TracePacket> {
+    fn bytes_of(write: impl FnOnce(&mut TraceWriter<Vec<u8>>) -> io::Result<()>) -> Vec<u8> {
         let mut trace = TraceWriter::new(Vec::new());
         write(&mut trace).unwrap();
-        Trace::decode(trace.finish().unwrap().as_slice()).unwrap().packets
+        trace.finish().unwrap()
+    }
+
+    fn written(write: impl FnOnce(&mut TraceWriter<Vec<u8>>) -> io::Result<()>) -> Vec<TracePacket> {
+        Trace::decode(bytes_of(write).as_slice()).unwrap().packets
+    }
+
+    #[test]
+    fn what_was_written_is_read_back_track_by_track() {
+        let bytes = bytes_of(|trace| {
+            let node = trace.track("switch0", None)?;
+            let queue = trace.counter_track("queue", "B", Some(node))?;
+            trace.slice(node, at(5), at(8), "busy")?;
+            trace.instant(node, at(9), "full")?;
+            trace.counter(queue, at(7), 4096.0)
+        });
+        let node = TrackContents {
+            name: "switch0".into(),
+            slices: vec![(5, 8, "busy".into())],
+            instants: vec![(9, "full".into())],
+            ..TrackContents::default()
+        };
+        let queue = TrackContents {
+            name: "queue".into(),
+            parent: Some("switch0".into()),
+            values: vec![(7, 4096.0)],
+            ..TrackContents::default()
+        };
+        assert_eq!(read(&bytes), Ok(vec![node, queue]));
+        assert!(read(&bytes[..bytes.len() - 1]).is_err(), "a trace that is cut short");
     }
 
     #[test]

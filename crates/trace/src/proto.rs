@@ -11,8 +11,7 @@ pub(crate) mod kind {
     pub(crate) const COUNTER: i32 = 4;
 }
 
-/// A whole trace; only tests read one.
-#[cfg(test)]
+/// A whole trace.
 #[derive(Clone, PartialEq, prost::Message)]
 pub(crate) struct Trace {
     #[prost(message, repeated, tag = "1")]

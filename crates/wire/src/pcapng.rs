@@ -1,4 +1,4 @@
-//! Writes captures that Wireshark opens (the pcapng format, little-endian, Ethernet, times in nanoseconds).
+//! Writes captures that Wireshark opens (the pcapng format, little-endian, times in nanoseconds).
 //!
 //! The writer fills a buffer and knows no file: its owner takes the bytes now and then and puts them where they belong.
 //!
@@ -17,7 +17,6 @@ const INTERFACE_DESCRIPTION: u32 = 1;
 const ENHANCED_PACKET: u32 = 6;
 const BYTE_ORDER_MAGIC: u32 = 0x1a2b_3c4d;
 const LENGTH_UNKNOWN: u64 = u64::MAX;
-const LINK_TYPE_ETHERNET: u16 = 1;
 const NO_SNAP_LENGTH: u32 = 0;
 
 const OPTION_END: u16 = 0;
@@ -26,6 +25,15 @@ const OPTION_INTERFACE_NAME: u16 = 2;
 const OPTION_TIME_RESOLUTION: u16 = 9;
 /// Times count units of 10^-9 seconds.
 const NANOSECONDS: u8 = 9;
+
+/// What the packets of an interface begin with, by the numbers that tcpdump.org registers.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum LinkType {
+    /// An Ethernet header.
+    Ethernet = 1,
+    /// What no registry knows (USER0): readers show bytes, or have been told what they mean.
+    User = 147,
+}
 
 /// An interface of one capture.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -53,12 +61,17 @@ impl Writer {
         writer
     }
 
-    /// Describes an interface; its packets come after it.
+    /// Describes an Ethernet interface; its packets come after it.
     pub fn interface(&mut self, name: &str) -> InterfaceId {
+        self.interface_of(name, LinkType::Ethernet)
+    }
+
+    /// Describes an interface whose packets are of another kind.
+    pub fn interface_of(&mut self, name: &str, packets: LinkType) -> InterfaceId {
         let id = InterfaceId(self.interfaces);
         self.interfaces += 1;
         self.block(INTERFACE_DESCRIPTION, |buffer| {
-            buffer.extend(LINK_TYPE_ETHERNET.to_le_bytes());
+            buffer.extend((packets as u16).to_le_bytes());
             buffer.extend(0u16.to_le_bytes());
             buffer.extend(NO_SNAP_LENGTH.to_le_bytes());
             option(buffer, OPTION_INTERFACE_NAME, name.as_bytes());
@@ -68,7 +81,7 @@ impl Writer {
         id
     }
 
-    /// Adds a whole Ethernet frame, seen `since_epoch` after the beginning of 1970 (or of the simulation).
+    /// Adds a whole packet as its interface's link type has it, seen `since_epoch` after the beginning of 1970 (or of the simulation).
     ///
     /// # Panics
     /// If `interface` is another capture's and unknown to this one.

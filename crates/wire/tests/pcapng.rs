@@ -1,6 +1,6 @@
 //! A capture, block by block, against the layout of the pcapng format.
 
-use quincunx_wire::pcapng::Writer;
+use quincunx_wire::pcapng::{LinkType, Writer};
 use std::time::Duration;
 
 /// Type and body of every block; each must announce its length at both ends and lie on 4 bytes.
@@ -40,6 +40,13 @@ fn an_interface_has_a_name_and_counts_nanoseconds() {
         &[0, 0, 0, 0],                                        // no more options
     ];
     assert_eq!(blocks(&writer.take())[1..], [(1, interface.concat())]);
+}
+
+#[test]
+fn an_interface_says_what_its_packets_begin_with() {
+    let mut writer = Writer::new("qx");
+    writer.interface_of("link", LinkType::User);
+    assert_eq!(blocks(&writer.take())[1].1[..2], [147, 0]);
 }
 
 #[test]

@@ -131,6 +131,12 @@ impl<P: Payload> Multicast<P> {
         Ok(())
     }
 
+    /// Bytes that it has room for: the members' answers to as many transactions as it takes at once.
+    pub fn buffer_bytes(&self) -> usize {
+        let MulticastConfig { members, entries, format, .. } = self.config;
+        usize::from(members) * usize::from(entries) * format.max_payload
+    }
+
     /// What is to be done, in order.
     pub fn next_output(&mut self) -> Option<Output<P>> {
         self.outputs.pop_front()

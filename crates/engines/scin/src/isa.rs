@@ -33,6 +33,24 @@ pub enum IsaEvent {
         /// Which.
         instruction: u16,
     },
+    /// A wave of it has taken an entry of the wave tables: its operands are asked for.
+    WaveTaken {
+        /// Which of the entries.
+        entry: u16,
+        /// Whose wave it is.
+        controller: u16,
+        /// Which.
+        instruction: u16,
+        /// Where in the vector the wave begins.
+        offset: u32,
+        /// Bytes of it.
+        length: u32,
+    },
+    /// A wave has been read out, and its entry is idle.
+    WaveReleased {
+        /// Which of the entries.
+        entry: u16,
+    },
 }
 
 /// Why an instruction is not loaded; nothing has changed.
@@ -198,6 +216,12 @@ impl<P: Payload> Isa<P> {
         [(READS, !queues.reads.is_empty()), (WRITES, !queues.writes.is_empty())]
     }
 
+    /// Bytes of the wave tables of all accelerators: data, and scale factors if there is a quantizer.
+    pub fn buffer_bytes(&self) -> usize {
+        let IsaConfig { accelerators, waves, wave, .. } = self.config;
+        usize::from(accelerators) * usize::from(waves) * (wave + self.config.scale_bytes(wave))
+    }
+
     /// The next packet of a channel.
     ///
     /// # Panics
@@ -271,7 +295,8 @@ impl<P: Payload> Isa<P> {
         while self.results.has_room()
             && let Some(ready) = self.ready.pop_front()
         {
-            let sum = self.tables.read_out(ready, self.config.reduction);
+            let (sum, released) = self.tables.read_out(ready, self.config.reduction);
+            self.events.extend(released.map(|entry| IsaEvent::WaveReleased { entry }));
             let payload = self.config.format.max_payload;
             let packets = sum.wave.packets(payload) + sum.wave.scale_packets(payload);
             let operation = self.operations.get(sum.wave.operation);
@@ -382,6 +407,8 @@ impl<P: Payload> Isa<P> {
         let wave = Wave { operation: number, offset, length, scales, sources };
         operation.open += length;
         let entry = self.tables.take(wave);
+        let (controller, instruction) = (operation.controller, operation.instruction.id);
+        self.events.push_back(IsaEvent::WaveTaken { entry, controller, instruction, offset, length });
         let tag = u32::from(entry) << self.config.offset_bits();
         for source in sources.iter() {
             if let Some(addresses) = &operation.scales {

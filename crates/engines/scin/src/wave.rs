@@ -178,11 +178,11 @@ impl<P: Payload> WaveTables<P> {
         Ok(ready)
     }
 
-    /// Adds up what is ready. With the last piece of a wave its entry is released.
+    /// Adds up what is ready. With the last piece of a wave its entry is released, and told.
     ///
     /// # Panics
     /// If there is no wave.
-    pub(crate) fn read_out(&mut self, ready: Ready, reduction: Reduction) -> Sum<P> {
+    pub(crate) fn read_out(&mut self, ready: Ready, reduction: Reduction) -> (Sum<P>, Option<u16>) {
         let entry = &mut self.entries[usize::from(ready.entry)];
         let wave = entry.wave.expect("a wave to read out");
         let sources = wave.sources.iter().map(usize::from);
@@ -212,8 +212,9 @@ impl<P: Payload> WaveTables<P> {
             entry.wave = None;
             entry.states.fill(State::Idle);
             self.idle.push(ready.entry);
+            return (sum, Some(ready.entry));
         }
-        sum
+        (sum, None)
     }
 
     pub(crate) fn assert_invariants(&self) {

@@ -50,8 +50,10 @@ fn sent(isa: &mut Isa<Numbers>, port: u16) -> Vec<(FlitHeader, Vec<u8>)> {
     packets
 }
 
+/// What has become of instructions.
 fn events(isa: &mut Isa<Numbers>) -> Vec<IsaEvent> {
-    std::iter::from_fn(|| isa.next_event()).collect()
+    let all = std::iter::from_fn(|| isa.next_event());
+    all.filter(|event| matches!(event, IsaEvent::Started { .. } | IsaEvent::Written { .. })).collect()
 }
 
 /// Accelerator `port` counts up the counter of a controller.
@@ -131,6 +133,31 @@ fn no_more_waves_are_outstanding_than_the_tables_hold() {
         }
     }
     assert_eq!(sent(&mut isa, 0).len(), 2);
+}
+
+#[test]
+fn a_wave_is_told_when_it_takes_an_entry_and_when_it_is_read_out() {
+    let mut isa = isa(1, 1);
+    isa.load(0, all_reduce(1, 3 * PAYLOAD)).expect("instructions");
+    arrive(&mut isa, 0, 0);
+    let taken =
+        |offset, length| IsaEvent::WaveTaken { entry: 0, controller: 0, instruction: 0, offset, length };
+    let all = |isa: &mut Isa<Numbers>| std::iter::from_fn(|| isa.next_event()).collect::<Vec<_>>();
+    assert_eq!(all(&mut isa), [started(0), taken(0, 32)]);
+    for (read, _) in sent(&mut isa, 0) {
+        answer(&mut isa, at(0), 0, &read, 1);
+    }
+    assert_eq!(all(&mut isa), [IsaEvent::WaveReleased { entry: 0 }, taken(32, 16)]);
+}
+
+#[test]
+fn the_tables_hold_the_waves_of_all_accelerators_and_their_scale_factors() {
+    assert_eq!(isa(3, 2).buffer_bytes(), 3 * 2 * 2 * PAYLOAD);
+    // SCIN 4.3: 64 KB for data and 2 KB for quantization parameters.
+    let format = FlitFormat::DGX;
+    let quantization = Some(BlockQuantization::SCIN);
+    let dgx = IsaConfig { waves: 16, wave: 4096, format, quantization, ..config(1, 16) };
+    assert_eq!(Isa::<Numbers>::new(dgx).expect("a set-up").buffer_bytes(), 66 << 10);
 }
 
 #[test]

@@ -123,6 +123,11 @@ impl<P: Payload> FabricNode<P> {
     pub fn memory(&self) -> Option<&P> {
         if let Self::Accelerator(accelerator) = self { Some(accelerator.memory()) } else { None }
     }
+
+    /// Bytes that a switch needs for what computes in it, beside the buffers of its ports.
+    pub fn buffer_bytes(&self) -> usize {
+        if let Self::Switch(switch) = self { switch.buffer_bytes() } else { 0 }
+    }
 }
 
 impl<P: Payload> Engine for FabricNode<P> {

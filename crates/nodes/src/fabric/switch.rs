@@ -57,6 +57,12 @@ impl<P: Payload> FabricSwitch<P> {
         self.isa.is_some()
     }
 
+    /// Bytes of what computes beside the core: wave tables, or the multicast unit's entries.
+    pub(super) fn buffer_bytes(&self) -> usize {
+        self.isa.as_ref().map_or(0, Isa::buffer_bytes)
+            + self.multicast.as_ref().map_or(0, Multicast::buffer_bytes)
+    }
+
     pub(super) fn load(
         &mut self,
         now: Instant,

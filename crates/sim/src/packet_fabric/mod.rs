@@ -47,4 +47,3 @@ pub use setup::{
 };
 pub use simulate::{simulate, simulate_watched};
 pub use tracer::Tracer;
-pub use watch::{Out, Outputs};

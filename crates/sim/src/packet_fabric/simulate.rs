@@ -6,8 +6,9 @@ use quincunx_units::Duration;
 
 use super::data::{Data, lengths};
 use super::group::{Finished, Group, Progress};
-use super::watch::{Outputs, Watcher};
+use super::watch::Watcher;
 use super::{Case, Composition, Contents, Counted, Row, Setup, SimulationError};
+use crate::outputs::Outputs;
 
 /// Runs one collective once, on a fabric of its own.
 ///

@@ -86,7 +86,8 @@ impl<P: Payload, W: Write> Observer<Station<P>> for Tracer<W> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Case, Contents, Outputs, Setup, simulate_watched};
+    use super::super::{Case, Contents, Setup, simulate_watched};
+    use crate::Outputs;
     use quincunx_collective::{Collective, DataType, ReduceOp, Reduction};
     use quincunx_units::ByteCount;
     use std::io::{self, Write};
@@ -134,10 +135,12 @@ mod tests {
         let outputs = Outputs { trace: Some(Box::new(out.clone())), capture: None };
         let row = simulate_watched(&Setup::epic_star8(), &case(), outputs, &mut |_| {}).unwrap();
         let bytes = out.0.lock().unwrap().clone();
-        let text = String::from_utf8_lossy(&bytes);
-        assert_eq!(text.matches(" > ").count(), row.links.len());
-        let named: usize = ["SEND ", "WRITE ", "ACK "].iter().map(|kind| text.matches(kind).count()).sum();
-        assert!(named as u64 >= row.frames, "{named} slices, {} frames counted", row.frames);
+        let tracks = quincunx_trace::read(&bytes).unwrap();
+        assert_eq!(tracks.len(), row.links.len());
+        for (track, link) in tracks.iter().zip(&row.links) {
+            assert_eq!(track.name, format!("{} > {}", link.from, link.to));
+            assert!(track.slices.len() as u64 >= link.statistics.frames, "{}", track.name);
+        }
     }
 
     #[test]

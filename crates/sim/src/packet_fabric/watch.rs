@@ -1,23 +1,12 @@
-//! What may be written while a packet simulation runs: a trace, a capture, both or neither.
+//! Writes what is asked for while a packet simulation runs.
 
 use super::{Data, Recorder, Tracer};
+use crate::outputs::{Out, Outputs};
 use quincunx_driver_des::{Departure, Direction, Observer};
 use quincunx_engine::Frame;
 use quincunx_nodes::Station;
 use quincunx_wire::RoceHeader;
-use std::io::{self, Write};
-
-/// Where something is written.
-pub type Out = Box<dyn Write>;
-
-/// What is to be written, and where.
-#[derive(Default)]
-pub struct Outputs {
-    /// A Perfetto trace.
-    pub trace: Option<Out>,
-    /// A pcapng capture.
-    pub capture: Option<Out>,
-}
+use std::io;
 
 /// An observer that writes what is asked for; nothing by default.
 #[derive(Default)]
