@@ -61,7 +61,15 @@ fn group(input: &mut Input<'_>) -> (HostGroup<Programs>, u16) {
     let ranks = 2 + u16::from(input.below(3));
     let rank = Rank(u16::from(input.byte()) % ranks);
     let (message, window) = (1 + u32::from(input.below(3)), 1 + u32::from(input.below(3)));
-    let epic = CommLibConfig { ranks, rank, mtu: MTU, message, window, synchronize_psn: kind == 0 };
+    let epic = CommLibConfig {
+        ranks,
+        rank,
+        mtu: MTU,
+        message,
+        window,
+        run_ahead: false,
+        synchronize_psn: kind == 0,
+    };
     let (program, count) = match kind {
         0 | 1 => (Programs::CommLib(CommLib::new(epic).expect("a valid set-up")), 1),
         _ => {

@@ -94,6 +94,8 @@ fn group(input: &mut Input<'_>) -> GroupConfig {
         toward: (0..ranks).map(|rank| rank.min(count - 1)).collect(),
         reproducible,
         selective: false,
+        run_ahead: false,
+        notification_interval: Some(Duration::from_micros(50)),
         resend_timeout: Duration::from_micros(200),
         retry_count: 3,
     }

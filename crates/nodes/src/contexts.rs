@@ -9,12 +9,16 @@ use quincunx_epic::{CommLib, CommLibConfig, EdgeConfig, GroupConfig};
 use quincunx_fabric::Mode;
 use quincunx_ring::{Algorithm, Config, HostProgram};
 use quincunx_roce::{INFINITE_RNR_RETRIES, QueuePairConfig, Reliability};
+use quincunx_units::Duration;
 
 use crate::host::HostGroup;
 use crate::programs::Programs;
 
 /// How long a peer waits when no receive request is posted: 0.01 ms, which in practice is until its next wake-up.
 const RNR_TIMER: u8 = 1;
+
+/// How often a rank that runs ahead is told so at most: as often as DCQCN's receivers notify (N).
+const NOTIFICATION_INTERVAL: Duration = Duration::from_micros(50);
 
 /// Why a context cannot be installed.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -52,6 +56,8 @@ pub fn switch_group(context: &SwitchContext, port: impl Fn(&Peer) -> PortId) -> 
         toward: context.toward.iter().map(|&edge| usize::from(edge)).collect(),
         reproducible: parameters.reproducible,
         selective: false,
+        run_ahead: false,
+        notification_interval: Some(NOTIFICATION_INTERVAL),
         resend_timeout: parameters.retry.timeout,
         retry_count: parameters.retry.count,
     }
@@ -66,17 +72,24 @@ pub fn host_group(
     let queue_pairs =
         context.queue_pairs.iter().map(|qp| (port(&qp.peer), queue_pair(context, qp))).collect();
     let program = match context.design {
-        Design::Epic(mode) => Programs::CommLib(CommLib::new(CommLibConfig {
-            ranks: parameters.ranks,
-            rank: context.rank,
-            mtu: parameters.mtu.as_usize(),
-            message: parameters.message_packets,
-            window: parameters.window_messages,
-            synchronize_psn: mode != Mode::I,
-        })?),
+        Design::Epic(mode) => Programs::CommLib(CommLib::new(comm_lib_config(context, mode))?),
         Design::Host(design) => Programs::Host(HostProgram::new(&host_config(context, design))?),
     };
     Ok(HostGroup { group: parameters.group, queue_pairs, program })
+}
+
+/// The set-up of EPIC's library on a rank.
+pub fn comm_lib_config(context: &RankContext, mode: Mode) -> CommLibConfig {
+    let parameters = &context.parameters;
+    CommLibConfig {
+        ranks: parameters.ranks,
+        rank: context.rank,
+        mtu: parameters.mtu.as_usize(),
+        message: parameters.message_packets,
+        window: parameters.window_messages,
+        run_ahead: false,
+        synchronize_psn: mode != Mode::I,
+    }
 }
 
 /// The set-up of a collective among hosts alone, with the default chunk and window.

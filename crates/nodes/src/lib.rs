@@ -17,7 +17,7 @@ mod station;
 mod switch;
 mod transport;
 
-pub use contexts::{ContextError, host_config, host_group, switch_group};
+pub use contexts::{ContextError, comm_lib_config, host_config, host_group, switch_group};
 pub use host::{Host, HostCommand, HostEvent, HostGroup, HostRejected, HostTimer};
 pub use programs::Programs;
 pub use station::{Station, StationCommand, StationEvent, StationKind, StationRejected, StationTimer};

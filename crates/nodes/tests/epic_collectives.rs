@@ -196,6 +196,7 @@ fn seeded(seed: u64) {
         window: 1 + pick(4) as u32,
         reproducible: pick(2) == 0,
         selective: pick(2) == 0,
+        run_ahead: pick(3) == 0,
         ..Setup::tiny(mode)
     };
     let network = Network::new(&shape, setup, Faults { loss: 5, duplication: 2, reordering: 5 }, seed);

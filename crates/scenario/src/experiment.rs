@@ -94,6 +94,8 @@ pub enum Quantity {
     Time,
     /// Gibit/s of a completion time rounded to whole microseconds, as EPIC's packet simulation prints; times are compared.
     GibitPerSecond,
+    /// Gbit/s of the vector over the time.
+    GigabitPerSecond,
     /// Barriers a second; times are compared.
     Rate,
     /// Algorithm bandwidth as a share of the links' bound for payload.
@@ -292,7 +294,7 @@ impl Quantity {
             // TARGETS of the packet simulation: 10.17 at 4 KB is 3 us.
             Self::GibitPerSecond => Some((bytes * 8.0 / (1u64 << 30) as f64 / figure * 1e6).round()),
             Self::Rate => Some(1e6 / figure),
-            Self::PayloadShare | Self::Speedup | Self::SwitchBuffer => None,
+            Self::GigabitPerSecond | Self::PayloadShare | Self::Speedup | Self::SwitchBuffer => None,
         }
     }
 }

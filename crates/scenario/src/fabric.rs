@@ -1,6 +1,6 @@
 //! What a fabric is made of, as files and presets say it. Units are written out: `rate = "100Gbit/s"`, `latency = "1us"`.
 
-use crate::{Document, Override, ScenarioError, text};
+use crate::{CongestionSetup, Document, Override, ScenarioError, text};
 use include_dir::{Dir, include_dir};
 use quincunx_fabric::TreeShape;
 use quincunx_units::{BitRate, ByteCount, Duration, Probability};
@@ -37,6 +37,9 @@ pub struct PacketFabric {
     pub hosts: HostPieces,
     /// Loss on links of hosts.
     pub loss: Option<Loss>,
+    /// What others send, how queues treat frames, and what is done about it.
+    #[serde(default)]
+    pub congestion: CongestionSetup,
     /// How runs are measured.
     #[serde(default)]
     pub measure: Measure,
@@ -88,6 +91,14 @@ pub struct GroupSetup {
     pub selective: bool,
     /// Combine in rank order, for equal bits every time.
     pub reproducible: bool,
+    /// Mode-III: packets in each of a switch's pipes (N); a window if it is not said.
+    pub slots: Option<u32>,
+    /// Mode-III: switches acknowledge at once and ranks count acknowledges alone, so that fast ranks run ahead of slow ones (4.4);
+    /// otherwise acknowledges and windows wait for results.
+    pub run_ahead: bool,
+    /// Mode-III: a switch answers what lies ahead of its range, so that the sender slows down (4.4, rate synchronisation);
+    /// otherwise it drops it in silence.
+    pub synchronize_rates: bool,
 }
 
 impl Default for GroupSetup {
@@ -102,6 +113,9 @@ impl Default for GroupSetup {
             retry_count: 100,
             selective: false,
             reproducible: false,
+            slots: None,
+            run_ahead: false,
+            synchronize_rates: true,
         }
     }
 }
@@ -356,6 +370,20 @@ impl Fabric {
                         "nothing could be sent",
                     );
                 }
+                if group.slots.is_some_and(|slots| slots < group.message) {
+                    return refuse(
+                        "`group.slots` of a message at least",
+                        format!(
+                            "{} with messages of {} packets",
+                            group.slots.unwrap_or_default(),
+                            group.message
+                        ),
+                        "raise it, or shorten `group.message`",
+                    );
+                }
+                if let Err((expected, found, remedy)) = fabric.congestion.check(fabric) {
+                    return refuse(expected, found, remedy);
+                }
             }
             Self::Memory(fabric) => {
                 if fabric.accelerators < 2 || fabric.switches == 0 {
@@ -444,6 +472,8 @@ mod tests {
             ("epic-star8", "loss.links=9", "loss.links"),
             ("epic-star8", "group.window=0", "group.window"),
             ("epic-star8", "kind=both", "kind"),
+            ("epic-star8", "group.slots=0", "group.slots"),
+            ("epic-star8", "group.run_ahead=2", "group.run_ahead"),
             ("scin-dgx8", "isa.wave=64", "isa.wave"),
             ("scin-dgx8", "link.flit=24B", "link.flit"),
             ("scin-dgx8", "switches=0", "switches"),

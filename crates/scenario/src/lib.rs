@@ -4,12 +4,14 @@
 //!
 //! Nothing here runs anything: see `quincunx-sim`.
 
+mod congestion;
 mod document;
 mod error;
 mod experiment;
 mod fabric;
 mod text;
 
+pub use congestion::CongestionSetup;
 pub use document::{Document, Override};
 pub use error::ScenarioError;
 pub use experiment::{Bound, Experiment, Formula, Point, Quantity, Series, Tolerance};

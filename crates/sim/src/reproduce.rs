@@ -125,6 +125,7 @@ pub fn reproduce(
             let run = of(number, point, false);
             ours.push(match experiment.quantity {
                 Quantity::Time | Quantity::GibitPerSecond | Quantity::Rate => run.time.as_micros_f64(),
+                Quantity::GigabitPerSecond => run.bandwidths.algorithm * 8.0,
                 Quantity::PayloadShare => share_of_bound(run, &place)?,
                 Quantity::Speedup => of(number, point, true).time.as_micros_f64() / run.time.as_micros_f64(),
                 Quantity::SwitchBuffer => run.switch_buffer.bytes() as f64,

@@ -3,17 +3,18 @@
 use crate::Outputs;
 use crate::memory_fabric::{self, IsaSetup, MemoryFabric, RunError};
 use crate::packet_fabric::{
-    self, Case, Composition, Congestion, Contents, Counted, Data, Framing, HostPieces, LinkUse, LossyLinks,
-    Progress, Setup, SimulationError,
+    self, Background, Case, Composition, Congestion, Contents, Counted, Data, Framing, HostPieces, LinkUse,
+    LossyLinks, Progress, Setup, SimulationError,
 };
 use quincunx_collective::{
     Bandwidths, BlockQuantization, Collective, DataType, LengthOnly, Numbers, Quantized, Rank, Reduction,
 };
 use quincunx_control::Retry;
-use quincunx_driver_des::LinkConfig;
+use quincunx_driver_des::{LinkConfig, QueueConfig};
 use quincunx_engine::shared_memory::{InPlaceRequest, Span};
 use quincunx_fabric::LinkProperties;
 use quincunx_ring::Pace;
+use quincunx_roce::RateConfig;
 use quincunx_scenario::{self as scenario, TopologyName};
 use quincunx_scin::ComputeLatency;
 use quincunx_units::{BitRate, ByteCount, Duration};
@@ -241,7 +242,7 @@ fn memory_measurement<P>(
 
 impl From<&scenario::PacketFabric> for Setup {
     fn from(fabric: &scenario::PacketFabric) -> Self {
-        let (group, measure) = (&fabric.group, fabric.measure);
+        let (group, congestion, measure) = (&fabric.group, &fabric.congestion, fabric.measure);
         let (loss, default) = (fabric.loss.as_ref(), HostPieces::default());
         Self {
             fabric: match &fabric.topology {
@@ -256,6 +257,9 @@ impl From<&scenario::PacketFabric> for Setup {
             acknowledge_every: group.acknowledge_every,
             retry: Retry { timeout: group.retry_timeout, count: group.retry_count },
             selective: group.selective,
+            slots: group.slots,
+            run_ahead: group.run_ahead,
+            synchronize_rates: group.synchronize_rates,
             reproducible: group.reproducible,
             hosts: HostPieces {
                 chunk: fabric.hosts.chunk.unwrap_or(default.chunk),
@@ -265,7 +269,11 @@ impl From<&scenario::PacketFabric> for Setup {
             composition: if measure.stepwise { Composition::Stepwise } else { Composition::Pipelined },
             counted: if measure.receivers_only { Counted::Receivers } else { Counted::AllRanks },
             lossy: loss.map(|loss| LossyLinks { links: loss.links, loss: loss.probability }),
-            congestion: Congestion::default(),
+            congestion: Congestion {
+                queue: QueueConfig { limit: congestion.queue, mark_above: congestion.mark_above },
+                background: congestion.background.map(|rate| Background { links: congestion.links, rate }),
+                control: congestion.dcqcn.then(|| RateConfig::dcqcn(fabric.link.rate)),
+            },
             limit: LIMIT,
         }
     }

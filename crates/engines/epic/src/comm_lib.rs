@@ -4,7 +4,8 @@
 //! announce is split, ReduceScatter is a Reduce for each rank and AllGather a Broadcast for each rank (appendix A). An
 //! invocation is a control message (Send with Immediate) and data messages of M packets (Send), pipelined behind it. At
 //! most W messages are unacknowledged, and in an AllReduce no message is sent before the result of the message W before
-//! it has come: that is the flow control that keeps switches' buffers from overflowing (4.2).
+//! it has come: that is the flow control that keeps switches' buffers from overflowing (4.2). A rank that may run ahead counts
+//! acknowledges alone (4.4).
 //!
 //! After an invocation both directions of the queue pair stand at the same PSN at every rank (4.3, 4.4: group PSN
 //! synchronisation), whether they carried data or not; Mode-I, which ends connections at the switch, needs none.
@@ -34,6 +35,8 @@ pub struct CommLibConfig {
     pub message: u32,
     /// Messages in flight, W in table 2.
     pub window: u32,
+    /// Messages count as in flight until they are acknowledged, not until their result has come.
+    pub run_ahead: bool,
     /// Modes II and III share one PSN among all ranks; Mode-I does not.
     pub synchronize_psn: bool,
 }
@@ -206,7 +209,9 @@ impl CommLib {
         while progress.sends
             && progress.posted_sends < progress.messages
             && progress.posted_sends < progress.sent + window
-            && (!progress.receives || progress.posted_sends < progress.received + window)
+            && (!progress.receives
+                || self.config.run_ahead
+                || progress.posted_sends < progress.received + window)
         {
             let index = progress.posted_sends;
             let source = self.slice(request.input, input, length, index);

@@ -36,7 +36,8 @@ pub struct GroupConfig {
     pub mode: Mode,
     /// Bytes of payload in a full packet, U in table 2.
     pub mtu: usize,
-    /// Packets that a rank may have in flight: message size M times window W (table 2).
+    /// Packets that a rank may have in flight: message size M times window W (table 2). In Mode-III, the array size N of each
+    /// pipe, which may be less than that if ranks run ahead.
     pub window: u32,
     /// Packets in a message, M in table 2. Mode-I alone needs to know.
     pub message: u32,
@@ -52,6 +53,13 @@ pub struct GroupConfig {
     pub reproducible: bool,
     /// Send again what is missing and nothing else, as ranks whose queue pairs do; otherwise everything from there on.
     pub selective: bool,
+    /// Mode-III: acknowledge a packet as soon as it is taken in, so that ranks that run ahead do so as far as the pipe reaches
+    /// (4.4, "rank windows progress independently"); otherwise ACKs are put off, and keep the ranks together.
+    pub run_ahead: bool,
+    /// Mode-III: what lies ahead of the range is answered, with a congestion notification to a rank, at most one in this time,
+    /// and with a NAK as soon as the range has opened (4.4, rate synchronisation). Otherwise it is dropped in silence (algorithm
+    /// 2), and the sender's time-out sees to it.
+    pub notification_interval: Option<Duration>,
     /// How long an unacknowledged packet waits before it is sent again.
     pub resend_timeout: Duration,
     /// Time-outs without progress after which a neighbour counts as unreachable.

@@ -1,6 +1,8 @@
 //! ReceiveAck, SendAck and Retransmission: the transmission states of one endpoint in Mode-III (EPIC 4.4, algorithm 3,
 //! appendix H.4). All numbers are "one past": `acked` is lastAcked + 1.
 
+use quincunx_units::Instant;
+
 /// The transmission states of one edge, in both directions.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct Hop {
@@ -12,6 +14,8 @@ pub(crate) struct Hop {
     pub(crate) nak_sent: bool,
     /// The next packet in order was turned away because the pipe had no room; a NAK calls for it when there is.
     pub(crate) blocked: bool,
+    /// When the neighbour was last told to slow down.
+    pub(crate) notified: Option<Instant>,
     /// An ACK has been put off.
     pub(crate) owed: bool,
     /// The acknowledge timer has fired since.
@@ -52,6 +56,7 @@ impl Hop {
             reached: first,
             nak_sent: false,
             blocked: false,
+            notified: None,
             owed: false,
             overdue: false,
             acked: first,

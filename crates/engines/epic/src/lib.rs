@@ -32,12 +32,14 @@
 //! - **Mode-III sends results in PSN order** on each endpoint: the receivers go back N, so anything else is dropped there.
 //! - **Mode-III puts ACKs off**: in an AllReduce until the result leaves (one wake-up), for a rank in a Reduce or Broadcast
 //!   until the range has moved, and no further than that (else a fast rank outruns it, is dropped, and sends again); a
-//!   timer is the fallback.
+//!   timer is the fallback. With `GroupConfig::run_ahead` they are sent at once, as algorithm 2 has it, and ranks count ACKs
+//!   alone.
 //! - **Selective reliability** (`GroupConfig::selective`; ranks' queue pairs must have it too): a NAK asks for one packet and
 //!   acknowledges nothing; what is asked for is sent again before other traffic, and nothing else is. With it a lost packet
 //!   costs what section 7.4 shows; go-back-N, the default and what RoCE NICs do, costs a round trip of packets.
 //! - **Mode-III, ahead of the range**: the NAK is sent when the range opens, not when the packet is dropped (H.4: NAK rate
-//!   limiting); a NAK at once would be answered by the same packet, too early again. The CNP is sent at once.
+//!   limiting); a NAK at once would be answered by the same packet, too early again. The CNP is sent at once, but not for each
+//!   packet: one in `GroupConfig::notification_interval`, as DCQCN's receivers do.
 #![no_std]
 extern crate alloc;
 

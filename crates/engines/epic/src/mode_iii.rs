@@ -135,10 +135,7 @@ impl<P: Payload> ModeIII<P> {
             return Err(DropReason::Duplicate);
         }
         if sequence >= self.pipe(flow).end() {
-            if sequence == expected {
-                self.hops[edge].blocked = true;
-            }
-            self.slow_down(edge, out);
+            self.turn_away(now, edge, sequence == expected, out);
             return Err(DropReason::AheadOfRange);
         }
         let what = What::of(frame.header, length);
@@ -160,10 +157,11 @@ impl<P: Payload> ModeIII<P> {
         if !self.missing[edge].is_empty() {
             self.ask_again(now, edge, sequence, out);
         }
+        let may_wait = !self.config.run_ahead && answer == Answer::Ack && sequence >= expected;
         let result_follows = invocation.message.pattern == Pattern::AllReduce && flow == Flow::Aggregation;
         let can_outrun =
             invocation.message.pattern != Pattern::AllReduce && self.config.edges[edge].rank.is_some();
-        if answer == Answer::Ack && sequence >= expected && (result_follows || can_outrun) {
+        if may_wait && (result_follows || can_outrun) {
             self.owe(edge, out);
         } else {
             self.answer(edge, answer, out);

@@ -58,6 +58,7 @@ pub struct Setup {
     pub initial_psn: Psn,
     pub reproducible: bool,
     pub selective: bool,
+    pub run_ahead: bool,
 }
 
 impl Setup {
@@ -70,6 +71,7 @@ impl Setup {
             initial_psn: Psn::new(0xff_fffd),
             reproducible: false,
             selective: false,
+            run_ahead: false,
         }
     }
 }
@@ -215,6 +217,8 @@ impl Builder {
             toward: Vec::new(),
             reproducible: self.setup.reproducible,
             selective: self.setup.selective,
+            run_ahead: self.setup.run_ahead,
+            notification_interval: Some(Duration::from_micros(50)),
             resend_timeout: Duration::from_micros(200),
             retry_count: 40,
         });
@@ -287,6 +291,7 @@ impl Network {
                 mtu: setup.mtu,
                 message: setup.message,
                 window: setup.window,
+                run_ahead: setup.run_ahead,
                 synchronize_psn: setup.mode != Mode::I,
             };
             let queue_pair = QueuePairConfig {

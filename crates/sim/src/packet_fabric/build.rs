@@ -9,10 +9,11 @@ use quincunx_control::{
 };
 use quincunx_driver_des::{Faults, LinkConfig, LinkIndex, NodeIndex, Observer, Simulation};
 use quincunx_engine::{Engine, PortId};
-use quincunx_fabric::{IncTree, NodeId, PortRef, Topology, TreeNodeId, TreeRole, TreeShape};
+use quincunx_epic::{CommLib, CommLibConfig};
+use quincunx_fabric::{IncTree, Mode, NodeId, PortRef, Topology, TreeNodeId, TreeRole, TreeShape};
 use quincunx_nodes::{
-    ContextError, HostCommand, Programs, Station, StationCommand, StationKind, SwitchCommand, host_config,
-    host_group, switch_group,
+    ContextError, HostCommand, Programs, Station, StationCommand, StationKind, SwitchCommand,
+    comm_lib_config, host_config, host_group, switch_group,
 };
 use quincunx_ring::{Config, HostProgram};
 use quincunx_roce::Reliability;
@@ -160,6 +161,13 @@ impl<P: Data, O: Observer<Station<P>>> Built<P, O> {
                         port_to(id, far)
                     });
                     group.selective = setup.selective;
+                    if mode == Mode::III {
+                        group.run_ahead = setup.run_ahead;
+                        group.window = setup.slots.unwrap_or(group.window);
+                        if !setup.synchronize_rates {
+                            group.notification_interval = None;
+                        }
+                    }
                     let install = SwitchCommand::Install(Box::new(group));
                     let node = NodeIndex(u32::from(node.0));
                     self.simulation.command(node, StationCommand::Switch(install))?;
@@ -249,10 +257,17 @@ impl<P: Data, O: Observer<Station<P>>> Built<P, O> {
                     queue_pair.reliability = Reliability::Selective;
                 }
             }
-            if let Design::Host(design) = context.design {
-                let HostPieces { chunk, window, pace } = setup.hosts;
-                let config = Config { chunk, window, pace, ..host_config(context, design) };
-                group.program = Programs::Host(HostProgram::new(&config).map_err(ContextError::from)?);
+            match context.design {
+                Design::Epic(mode) => {
+                    let run_ahead = setup.run_ahead && mode == Mode::III;
+                    let config = CommLibConfig { run_ahead, ..comm_lib_config(context, mode) };
+                    group.program = Programs::CommLib(CommLib::new(config).map_err(ContextError::from)?);
+                }
+                Design::Host(design) => {
+                    let HostPieces { chunk, window, pace } = setup.hosts;
+                    let config = Config { chunk, window, pace, ..host_config(context, design) };
+                    group.program = Programs::Host(HostProgram::new(&config).map_err(ContextError::from)?);
+                }
             }
             let install = StationCommand::Host(HostCommand::Install(Box::new(group)));
             self.simulation.command(self.ranks[context.rank.index()], install)?;

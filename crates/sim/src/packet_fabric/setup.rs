@@ -97,6 +97,12 @@ pub struct Setup {
     pub retry: Retry,
     /// Send again what is missing and nothing else; otherwise everything from there on.
     pub selective: bool,
+    /// Mode-III: packets in each of a switch's pipes, N; a rank's window if it is not said.
+    pub slots: Option<u32>,
+    /// Mode-III: switches acknowledge at once and ranks count acknowledges alone, so that fast ranks run ahead of slow ones.
+    pub run_ahead: bool,
+    /// Mode-III: a switch answers what lies ahead of its range, so that the sender slows down.
+    pub synchronize_rates: bool,
     /// Whether numbers are combined in rank order.
     pub reproducible: bool,
     /// How collectives among hosts alone are cut.
@@ -201,6 +207,9 @@ impl Setup {
             acknowledge_every: 1,
             retry: Retry { timeout: Duration::from_micros(10), count: 200 },
             selective: true,
+            slots: None,
+            run_ahead: false,
+            synchronize_rates: true,
             reproducible: false,
             hosts: HostPieces {
                 chunk: ByteCount::new(128 << 10),

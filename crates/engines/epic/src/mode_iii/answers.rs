@@ -141,10 +141,21 @@ impl<P: Payload> ModeIII<P> {
         }
     }
 
-    /// Rate synchronisation (4.4): a rank that runs ahead of the others is told to slow down.
-    pub(super) fn slow_down(&self, edge: usize, out: &mut impl Sink<IncEngine<P>>) {
-        let config = &self.config.edges[edge];
-        if config.rank.is_some() {
+    /// Rate synchronisation (4.4): a packet ahead of the range was dropped. If it `is_next`, it is called for when there is room;
+    /// and a rank that runs ahead of the others is told to slow down.
+    pub(super) fn turn_away(
+        &mut self,
+        now: Instant,
+        edge: usize,
+        is_next: bool,
+        out: &mut impl Sink<IncEngine<P>>,
+    ) {
+        let Some(interval) = self.config.notification_interval else { return };
+        let (config, hop) = (&self.config.edges[edge], &mut self.hops[edge]);
+        hop.blocked |= is_next;
+        let is_due = hop.notified.is_none_or(|last| now.since(last) >= interval);
+        if config.rank.is_some() && is_due {
+            hop.notified = Some(now);
             let operation = Operation::CongestionNotification;
             send(config, 0, What { operation, acknowledge_request: false, length: 0 }, P::empty(), out);
         }
