@@ -13,7 +13,7 @@ from pathlib import Path
 PREFIX = "quincunx-"
 
 BASE = {"units", "wire", "collective", "fabric"}
-PROTOCOLS = {"roce", "epic", "ring", "memory", "scin", "nvls"}
+PROTOCOLS = {"roce", "epic", "ring", "memory", "scin", "nvls", "multiwrite"}
 MANAGED = BASE | {"engine", "nodes", "control", "control-grpc", "driver-net"} | PROTOCOLS
 
 # Who may import whom, from the bottom up. A new room gets a line here. That engines are not in each other's sets, nor

@@ -41,7 +41,7 @@ impl Posted {
     fn end(&mut self, completion: Completion) {
         let (id, queue) = match completion {
             Completion::Sent { id } => (id, &mut self.sends),
-            Completion::Received { id, .. } => (id, &mut self.receives),
+            Completion::Received { id, .. } | Completion::Written { id, .. } => (id, &mut self.receives),
             Completion::Failed { id, .. } if self.sends.front() == Some(&id) => (id, &mut self.sends),
             Completion::Failed { id, .. } => (id, &mut self.receives),
         };

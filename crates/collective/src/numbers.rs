@@ -74,6 +74,14 @@ impl Payload for Numbers {
         self.0[offset..][..view.len()].copy_from_slice(view);
     }
 
+    fn inscribe(&mut self, offset: usize, bytes: &[u8]) {
+        self.write(offset, bytes);
+    }
+
+    fn contents<'a>(view: Self::View<'a>) -> Option<&'a [u8]> {
+        Some(view)
+    }
+
     fn reduce(&mut self, offset: usize, view: &[u8], reduction: Reduction) {
         kernels::reduce(&mut self.0[offset..][..view.len()], view, reduction);
     }

@@ -44,6 +44,15 @@ pub trait Payload: Clone + Eq + Hash + Debug + Sized + 'static {
     /// Copies `view` over the bytes at `offset`.
     fn write(&mut self, offset: usize, view: Self::View<'_>);
 
+    /// Writes what is not an element but says something about those, such as who they are for. A kind without contents keeps none
+    /// of it.
+    fn inscribe(&mut self, _offset: usize, _bytes: &[u8]) {}
+
+    /// The bytes of a view, to read what was inscribed; `None` where there are no contents.
+    fn contents<'a>(_view: Self::View<'a>) -> Option<&'a [u8]> {
+        None
+    }
+
     /// Combines `view` into the bytes at `offset`, element by element: `self = self op view`.
     fn reduce(&mut self, offset: usize, view: Self::View<'_>, reduction: Reduction);
 

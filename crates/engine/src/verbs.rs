@@ -3,7 +3,7 @@
 
 use alloc::vec::Vec;
 use quincunx_collective::{Collective, Payload, Reduction};
-use quincunx_units::Instant;
+use quincunx_units::{Duration, Instant};
 
 /// A registered region of a node's [`Memory`].
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -95,6 +95,15 @@ pub enum Completion {
         length: usize,
         /// The peer's 32 bits.
         immediate: Option<u32>,
+    },
+    /// A peer's Write with Immediate is done, and the receive request that it consumed.
+    Written {
+        /// The request.
+        id: WorkId,
+        /// What the peer has written. Hardware does not tell; ours does, for those who pass on what lands with them.
+        target: Slice,
+        /// The peer's 32 bits.
+        immediate: u32,
     },
     /// It failed.
     Failed {
@@ -213,6 +222,10 @@ impl<P: Payload> Memory<P> {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct QpIndex(pub u16);
 
+/// A program's own timer, named by it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Alarm(pub u8);
+
 /// What a host offers to the [`Program`] that runs on it.
 pub trait Verbs<P: Payload> {
     /// The host's registered memory.
@@ -223,6 +236,9 @@ pub trait Verbs<P: Payload> {
 
     /// Queues a receive request.
     fn post_receive(&mut self, qp: QpIndex, request: ReceiveRequest);
+
+    /// Has [`handle_alarm`](Program::handle_alarm) called `after` from now, in place of any earlier time of that alarm.
+    fn set_alarm(&mut self, alarm: Alarm, after: Duration);
 
     /// Sets both directions of a queue pair `packets` further on than the last synchronisation (or the initial PSN):
     /// the next PSN sent and the next PSN expected (EPIC 4.3, group PSN synchronisation, "RoCE-refined"). Sends must
@@ -301,6 +317,12 @@ pub enum RequestError {
         /// The region.
         region: RegionId,
     },
+    /// A collective that the group's program does not know.
+    #[error("expected a collective that the group offers, found {found}; make a group for it")]
+    NotOffered {
+        /// The collective as given.
+        found: Collective,
+    },
     /// A length that is not whole elements.
     #[error("expected a multiple of {element} bytes, found {found}; a vector holds whole elements")]
     Element {
@@ -313,6 +335,9 @@ pub enum RequestError {
 
 /// A collective algorithm on one host, above queue pairs and below the application: EPIC's CommLib, a ring, a tree.
 pub trait Program<P: Payload>: Clone + Eq + core::hash::Hash + core::fmt::Debug {
+    /// Called once, when the host joins the group: what peers may reach before the first collective here is made ready.
+    fn initialise(&mut self, _verbs: &mut impl Verbs<P>) {}
+
     /// Begins a collective. It may end at once (a group of one): then the outcome is returned here.
     fn start(
         &mut self,
@@ -329,6 +354,11 @@ pub trait Program<P: Payload>: Clone + Eq + core::hash::Hash + core::fmt::Debug 
         completion: Completion,
         verbs: &mut impl Verbs<P>,
     ) -> Option<Outcome>;
+
+    /// Takes an alarm that the program has set; returns the outcome of the collective when this was the last of it.
+    fn handle_alarm(&mut self, _now: Instant, _alarm: Alarm, _verbs: &mut impl Verbs<P>) -> Option<Outcome> {
+        None
+    }
 
     /// Panics if the state breaks a rule that must always hold.
     fn assert_invariants(&self);

@@ -5,7 +5,7 @@ use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use quincunx_collective::{Collective, GroupId, Payload, Reduction};
 use quincunx_engine::verbs::{
-    CollectiveRequest, Failure, Outcome, Program, QpIndex, RegionId, RequestError, Slice,
+    Alarm, CollectiveRequest, Failure, Outcome, Program, QpIndex, RegionId, RequestError, Slice,
 };
 use quincunx_engine::{Engine, Frame, PortId, Sink};
 use quincunx_roce::{ConfigError, QueuePairConfig, QueuePairTimer};
@@ -87,8 +87,14 @@ pub enum HostRejected {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct HostTimer {
     group: GroupId,
-    queue_pair: QpIndex,
-    timer: QueuePairTimer,
+    whose: TimerOwner,
+}
+
+/// Whose timer it is within a group.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+enum TimerOwner {
+    QueuePair(QpIndex, QueuePairTimer),
+    Program(Alarm),
 }
 
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -107,13 +113,17 @@ pub struct Host<P, A> {
 
 impl<P: Payload, A: Program<P>> QueuePairNode for Host<P, A> {
     fn queue_pair_timer(group: GroupId, queue_pair: QpIndex, timer: QueuePairTimer) -> HostTimer {
-        HostTimer { group, queue_pair, timer }
+        HostTimer { group, whose: TimerOwner::QueuePair(queue_pair, timer) }
+    }
+
+    fn alarm_timer(group: GroupId, alarm: Alarm) -> Option<HostTimer> {
+        Some(HostTimer { group, whose: TimerOwner::Program(alarm) })
     }
 }
 
 impl<P: Payload, A: Program<P>> Host<P, A> {
-    fn install(&mut self, install: HostGroup<A>) -> Result<(), HostRejected> {
-        let HostGroup { group, queue_pairs, program } = install;
+    fn install(&mut self, install: HostGroup<A>, out: &mut impl Sink<Self>) -> Result<(), HostRejected> {
+        let HostGroup { group, queue_pairs, mut program } = install;
         if self.groups.contains_key(&group) {
             return Err(HostRejected::GroupExists(group));
         }
@@ -124,10 +134,12 @@ impl<P: Payload, A: Program<P>> Host<P, A> {
                 return Err(HostRejected::QpInUse(number));
             }
         }
-        let transport = Transport::new(queue_pairs)?;
+        let mut transport = Transport::new(queue_pairs)?;
         for (index, config) in transport.configs().enumerate() {
             self.lookup.insert(config.local.qp, (group, QpIndex(index as u16)));
         }
+        let mut sink = GroupSink::new(group, out);
+        program.initialise(&mut TransportVerbs { transport: &mut transport, sink: &mut sink });
         self.groups.insert(group, Group { transport, program, running: None });
         Ok(())
     }
@@ -249,8 +261,17 @@ impl<P: Payload, A: Program<P>> Engine for Host<P, A> {
     fn handle_timer(&mut self, now: Instant, timer: HostTimer, out: &mut impl Sink<Self>) {
         let Some(group) = self.groups.get_mut(&timer.group) else { return };
         let mut sink = GroupSink::new(timer.group, out);
-        group.transport.handle_timer(now, timer.queue_pair, timer.timer, &mut sink);
-        self.settle(now, timer.group, None, &mut sink);
+        let outcome = match timer.whose {
+            TimerOwner::QueuePair(queue_pair, timer) => {
+                group.transport.handle_timer(now, queue_pair, timer, &mut sink);
+                None
+            }
+            TimerOwner::Program(alarm) => {
+                let mut verbs = TransportVerbs { transport: &mut group.transport, sink: &mut sink };
+                group.program.handle_alarm(now, alarm, &mut verbs)
+            }
+        };
+        self.settle(now, timer.group, outcome, &mut sink);
     }
 
     fn handle_command(
@@ -260,7 +281,7 @@ impl<P: Payload, A: Program<P>> Engine for Host<P, A> {
         out: &mut impl Sink<Self>,
     ) -> Result<(), HostRejected> {
         match command {
-            HostCommand::Install(group) => self.install(*group),
+            HostCommand::Install(group) => self.install(*group, out),
             HostCommand::Remove(group) => self.remove(group, out),
             HostCommand::Start { group, collective, reduction, input, output } => {
                 self.start(now, group, (collective, reduction), (input, output), out)

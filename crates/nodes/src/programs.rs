@@ -1,8 +1,11 @@
 //! All collective programs as one type, so that a host can run whichever its group was given.
 
 use quincunx_collective::Payload;
-use quincunx_engine::verbs::{CollectiveRequest, Completion, Outcome, Program, QpIndex, RequestError, Verbs};
+use quincunx_engine::verbs::{
+    Alarm, CollectiveRequest, Completion, Outcome, Program, QpIndex, RequestError, Verbs,
+};
 use quincunx_epic::CommLib;
+use quincunx_multiwrite::AllGather;
 use quincunx_ring::HostProgram;
 use quincunx_units::Instant;
 
@@ -13,9 +16,19 @@ pub enum Programs {
     CommLib(CommLib),
     /// Ring, tree or direct, among hosts alone.
     Host(HostProgram),
+    /// An AllGather over MultiWrite.
+    MultiWrite(AllGather),
 }
 
 impl<P: Payload> Program<P> for Programs {
+    fn initialise(&mut self, verbs: &mut impl Verbs<P>) {
+        match self {
+            Self::CommLib(program) => program.initialise(verbs),
+            Self::Host(program) => program.initialise(verbs),
+            Self::MultiWrite(program) => program.initialise(verbs),
+        }
+    }
+
     fn start(
         &mut self,
         now: Instant,
@@ -25,6 +38,7 @@ impl<P: Payload> Program<P> for Programs {
         match self {
             Self::CommLib(program) => program.start(now, request, verbs),
             Self::Host(program) => program.start(now, request, verbs),
+            Self::MultiWrite(program) => program.start(now, request, verbs),
         }
     }
 
@@ -38,6 +52,15 @@ impl<P: Payload> Program<P> for Programs {
         match self {
             Self::CommLib(program) => program.handle_completion(now, qp, completion, verbs),
             Self::Host(program) => program.handle_completion(now, qp, completion, verbs),
+            Self::MultiWrite(program) => program.handle_completion(now, qp, completion, verbs),
+        }
+    }
+
+    fn handle_alarm(&mut self, now: Instant, alarm: Alarm, verbs: &mut impl Verbs<P>) -> Option<Outcome> {
+        match self {
+            Self::CommLib(program) => program.handle_alarm(now, alarm, verbs),
+            Self::Host(program) => program.handle_alarm(now, alarm, verbs),
+            Self::MultiWrite(program) => program.handle_alarm(now, alarm, verbs),
         }
     }
 
@@ -45,6 +68,7 @@ impl<P: Payload> Program<P> for Programs {
         match self {
             Self::CommLib(program) => Program::<P>::assert_invariants(program),
             Self::Host(program) => Program::<P>::assert_invariants(program),
+            Self::MultiWrite(program) => Program::<P>::assert_invariants(program),
         }
     }
 }

@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 use core::marker::PhantomData;
 use core::net::Ipv4Addr;
 use quincunx_collective::{GroupId, Payload};
-use quincunx_engine::verbs::QpIndex;
+use quincunx_engine::verbs::{Alarm, QpIndex};
 use quincunx_engine::{Engine, Frame, PortId, Sink};
 use quincunx_epic::mode_i::{Broken, ModeI};
 use quincunx_epic::{Command, Event, GroupConfig, IncEngine, Rejected, Timer};
@@ -78,6 +78,10 @@ pub struct Switch<P> {
 impl<P: Payload> QueuePairNode for Switch<P> {
     fn queue_pair_timer(group: GroupId, index: QpIndex, timer: QueuePairTimer) -> SwitchTimer {
         SwitchTimer::QueuePair(group, index, timer)
+    }
+
+    fn alarm_timer(_: GroupId, _: Alarm) -> Option<SwitchTimer> {
+        None
     }
 }
 

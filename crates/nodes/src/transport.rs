@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use core::marker::PhantomData;
 use quincunx_collective::{GroupId, Payload};
 use quincunx_engine::verbs::{
-    Completion, Failure, Memory, QpIndex, ReceiveRequest, SendRequest, Verbs, WorkId,
+    Alarm, Completion, Failure, Memory, QpIndex, ReceiveRequest, SendRequest, Verbs, WorkId,
 };
 use quincunx_engine::{Engine, Frame, PortId, Sink};
 use quincunx_roce::{ConfigError, QueuePair, QueuePairConfig, QueuePairSink, QueuePairTimer};
@@ -26,6 +26,9 @@ pub enum NodeDrop {
 /// A node that embeds queue pairs: how their timers are called there.
 pub(crate) trait QueuePairNode: Engine<Header = RoceHeader, DropReason = NodeDrop> {
     fn queue_pair_timer(group: GroupId, index: QpIndex, timer: QueuePairTimer) -> Self::Timer;
+
+    /// An alarm of the group's program; `None` on nodes that run none.
+    fn alarm_timer(group: GroupId, alarm: Alarm) -> Option<Self::Timer>;
 }
 
 /// A node's sink, as one group's queue pairs see it.
@@ -212,6 +215,11 @@ impl<P: Payload, N: QueuePairNode<Payload = P>, S: Sink<N>> Verbs<P> for Transpo
         let line = lines.get_mut(usize::from(qp.0));
         let refused = line.is_none_or(|line| line.queue_pair.post_receive(request, memory).is_err());
         self.refuse(qp, request.id, refused);
+    }
+
+    fn set_alarm(&mut self, alarm: Alarm, after: Duration) {
+        let timer = N::alarm_timer(self.sink.group, alarm).expect("only programs set alarms");
+        self.sink.out.set_timer(timer, after);
     }
 
     fn synchronize(&mut self, qp: QpIndex, packets: u32) {

@@ -2,8 +2,8 @@
 //!
 //! Two pairs of entries do all that a node needs: [`parse_datagram`] and [`emit_datagram`] for what a UDP socket
 //! carries, [`parse_frame`] and [`emit_frame`] for whole Ethernet frames. Beneath them, each header has a module with
-//! its layout, a view and a repr; [`pcapng`] writes captures. [`flit`] has the packets of the memory fabric, which
-//! have nothing to do with RoCE.
+//! its layout, a view and a repr; [`pcapng`] writes captures. [`multiwrite`] says who a
+//! write is for. [`flit`] has the packets of the memory fabric, which have nothing to do with RoCE.
 //!
 //! Parsing takes any bytes at all: it never panics, never allocates, never trusts a length, and believes nothing
 //! before the invariant CRC matches. Building writes into a caller's buffer and never allocates. IPv4 without options
@@ -25,6 +25,7 @@ mod frame;
 pub mod icrc;
 pub mod immediate;
 pub mod ipv4;
+pub mod multiwrite;
 mod operation;
 pub mod pcapng;
 mod psn;

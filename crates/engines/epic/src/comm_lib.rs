@@ -325,6 +325,8 @@ impl<P: Payload> Program<P> for CommLib {
                     None
                 }
             }
+            // The switch may not write to this memory.
+            Completion::Written { .. } => Some(Failure::InvalidRequest),
             Completion::Failed { failure, .. } => Some(failure),
         };
         if let Some(failure) = failed {

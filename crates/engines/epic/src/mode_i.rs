@@ -196,7 +196,8 @@ impl ModeI {
             Completion::Received { length, immediate, .. } => {
                 self.peers[edge].waiting.push_back(Waiting { length, immediate });
             }
-            Completion::Failed { .. } => return self.fail(edge),
+            // Peers may not write to this memory.
+            Completion::Written { .. } | Completion::Failed { .. } => return self.fail(edge),
         }
         self.work(verbs)
     }

@@ -369,6 +369,8 @@ impl<P: Payload> Program<P> for HostProgram {
                 }
                 self.proceed(1, verbs)
             }
+            // Peers may not write to this memory.
+            Completion::Written { .. } => self.fail(qp, Failure::InvalidRequest),
             Completion::Failed { failure, .. } => self.fail(qp, failure),
         }
     }

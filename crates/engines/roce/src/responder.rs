@@ -312,19 +312,23 @@ impl<P: Payload> Responder<P> {
 
     /// Counts the message as done, and returns the completion of the receive request that it consumed, if any.
     fn end_message(&mut self, request: &Request) -> Option<Completion> {
-        let length = match self.message {
-            Message::Send { received } => received,
-            Message::Write { length, .. } => length,
-            Message::None => 0,
-        };
-        self.message = Message::None;
+        let message = core::mem::replace(&mut self.message, Message::None);
         self.message_sequence = (self.message_sequence + 1) & 0x00ff_ffff;
         if !request.completes_receive() {
             return None;
         }
         let receive =
             self.queue.pop_front().expect("a receive request was there when the packet was checked");
-        Some(Completion::Received { id: receive.id, length, immediate: request.immediate })
+        Some(match (message, request.immediate) {
+            (Message::Write { length, rest }, Some(immediate)) => {
+                let target = Slice { offset: rest.offset - length, length, ..rest };
+                Completion::Written { id: receive.id, target, immediate }
+            }
+            (Message::Send { received: length }, immediate) => {
+                Completion::Received { id: receive.id, length, immediate }
+            }
+            _ => unreachable!("only Sends and Writes with an immediate consume receive requests"),
+        })
     }
 
     /// Sends an acknowledge: positive with the last packet's PSN, negative with the expected one.

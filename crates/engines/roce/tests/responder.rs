@@ -315,13 +315,13 @@ fn a_write_of_nothing_may_name_anything() {
 }
 
 #[test]
-fn a_write_with_immediate_consumes_a_receive_request_and_reports_its_whole_length() {
+fn a_write_with_immediate_consumes_a_receive_request_and_reports_all_that_it_wrote() {
     let (mut bench, region) = posted(&[0]);
     bench.frame(psn(0), Operation::WriteFirst(reth(region, 2, 6)), &[1; MTU]);
     bench.frame(psn(1), Operation::WriteLastImmediate(7), &[2; 2]);
     assert_eq!(
         bench.out.completions,
-        [Completion::Received { id: WorkId(1), length: 6, immediate: Some(7) }]
+        [Completion::Written { id: WorkId(1), target: slice(region, 2, 6), immediate: 7 }]
     );
     assert_eq!(bench.bytes(region, 9), [0, 0, 1, 1, 1, 1, 2, 2, 0]);
 }
@@ -336,7 +336,7 @@ fn a_write_with_immediate_waits_for_its_receive_request_at_the_last_packet() {
     bench.frame(psn(1), Operation::WriteLastImmediate(7), &[2]);
     assert_eq!(
         bench.out.completions,
-        [Completion::Received { id: WorkId(1), length: 5, immediate: Some(7) }]
+        [Completion::Written { id: WorkId(1), target: slice(region, 0, 5), immediate: 7 }]
     );
 }
 

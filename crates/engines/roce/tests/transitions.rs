@@ -47,6 +47,7 @@ fn cell(state: State, event: Event, name_of: fn(&Bench) -> &'static str) -> Stri
         parts.push(match completion {
             Completion::Sent { .. } => "sent".to_string(),
             Completion::Received { .. } => "received".to_string(),
+            Completion::Written { .. } => "written".to_string(),
             Completion::Failed { failure, .. } => format!("fails {failure:?}"),
         });
     }

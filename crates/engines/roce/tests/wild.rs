@@ -126,7 +126,10 @@ fn step() -> impl Strategy<Value = Step> {
 /// The request that `completion` ends.
 const fn work(completion: &Completion) -> WorkId {
     match *completion {
-        Completion::Sent { id } | Completion::Received { id, .. } | Completion::Failed { id, .. } => id,
+        Completion::Sent { id }
+        | Completion::Received { id, .. }
+        | Completion::Written { id, .. }
+        | Completion::Failed { id, .. } => id,
     }
 }
 

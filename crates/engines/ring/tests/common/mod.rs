@@ -5,11 +5,11 @@
 
 use quincunx_collective::{Payload, Rank};
 use quincunx_engine::verbs::{
-    CollectiveRequest, Completion, Failure, Memory, Outcome, Program, QpIndex, ReceiveRequest, RequestError,
-    SendRequest, Slice, Verbs, WorkId,
+    Alarm, CollectiveRequest, Completion, Failure, Memory, Outcome, Program, QpIndex, ReceiveRequest,
+    RequestError, SendRequest, Slice, Verbs, WorkId,
 };
 use quincunx_ring::{Algorithm, Config, HostProgram, Pace};
-use quincunx_units::{ByteCount, Instant};
+use quincunx_units::{ByteCount, Duration, Instant};
 use std::collections::VecDeque;
 
 pub mod timed;
@@ -48,6 +48,10 @@ impl<P: Payload> Verbs<P> for HostVerbs<'_, P> {
     fn post_receive(&mut self, qp: QpIndex, request: ReceiveRequest) {
         assert!(self.memory.contains(request.sink));
         self.qps[usize::from(qp.0)].receives.push_back(request);
+    }
+
+    fn set_alarm(&mut self, _alarm: Alarm, _after: Duration) {
+        panic!("host collectives set no alarms");
     }
 
     fn synchronize(&mut self, _qp: QpIndex, _packets: u32) {

@@ -1,0 +1,419 @@
+//! AllGather over MultiWrite (MultiWrite 5.2): each rank writes its data to the others of its group, part of it over the direct links
+//! and part of it over ranks that relay, which may be of another group; then a barrier tells everybody that all have everything.
+//!
+//! The vector is cut into pieces of a slot. A piece is copied from the window to the output when it arrives; one that arrives
+//! before the collective has begun here waits in the window, which its source does not touch before the barrier.
+
+use alloc::vec::Vec;
+use quincunx_collective::{Collective, Payload, Rank};
+use quincunx_engine::verbs::{
+    Alarm, CollectiveRequest, Completion, Failure, Outcome, Program, QpIndex, RequestError, SendRequest,
+    Slice, Verb, Verbs, WorkId,
+};
+use quincunx_units::{Duration, Instant};
+
+use crate::split::{Part, pieces};
+use crate::writer::{Delivery, RELAY, Senseless, Target, Write, Writer, WriterConfig};
+
+/// Fires when everything is prepared for several ways.
+const PREPARED: Alarm = Alarm(1);
+
+/// The immediate of a barrier's message, and the name of its work request.
+const ALL_HERE: u32 = u32::MAX;
+const BARRIER: WorkId = WorkId(u64::MAX);
+
+/// What a rank is set up with.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct AllGatherConfig {
+    /// The node's part in all writes.
+    pub writer: WriterConfig,
+    /// The ranks that gather together, ascending; the node relays for others, too.
+    pub group: Vec<Rank>,
+    /// How a rank's data is divided over ways.
+    pub parts: Vec<Part>,
+    /// What it takes to prepare more than one way, before anything is sent. Nothing, but in simulations of devices that take it.
+    pub preparation: Duration,
+}
+
+/// Why a set-up is refused.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum AllGatherConfigError {
+    /// The node is not in its group.
+    #[error("expected rank {rank} among those that it gathers with, found it missing; add it")]
+    NotAMember {
+        /// The node.
+        rank: u16,
+    },
+    /// The group is not in order, or has a rank twice.
+    #[error("expected ranks in ascending order, found {found} out of it; sort the group")]
+    Order {
+        /// The first one out of order.
+        found: u16,
+    },
+    /// A barrier needs a queue pair to each member.
+    #[error("expected a queue pair to rank {found}, found none; connect the group in full")]
+    NoQueuePair {
+        /// Who cannot be reached.
+        found: u16,
+    },
+    /// No data would go anywhere.
+    #[error("expected parts with a weight, found none; name a way")]
+    NoParts,
+}
+
+/// How far a collective has come.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+struct Progress {
+    request: CollectiveRequest,
+    /// Writes of this rank's own that are not acknowledged.
+    outstanding: usize,
+    /// All of them have been posted.
+    is_posted: bool,
+    /// Pieces that are missing, by member.
+    missing: Vec<Missing>,
+    /// This rank has told the others that it has everything; so many messages of that are not acknowledged.
+    told: Option<usize>,
+}
+
+/// Which pieces of a member have not arrived.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+struct Missing {
+    count: usize,
+    /// A bit for each piece that has.
+    arrived: Vec<u64>,
+}
+
+impl Missing {
+    fn new(count: usize) -> Self {
+        Self { count, arrived: alloc::vec![0; count.div_ceil(64)] }
+    }
+
+    /// Notes that a piece has arrived; whether it was missing.
+    fn take(&mut self, piece: usize) -> bool {
+        let bit = 1 << (piece % 64);
+        let was_missing = self.arrived.get(piece / 64).is_some_and(|word| word & bit == 0);
+        if was_missing {
+            self.arrived[piece / 64] |= bit;
+            self.count -= 1;
+        }
+        was_missing
+    }
+}
+
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+enum State {
+    Idle,
+    Running(Progress),
+    Failed,
+}
+
+/// A rank that gathers, and relays for others.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct AllGather {
+    writer: Writer,
+    group: Vec<Rank>,
+    parts: Vec<Part>,
+    preparation: Duration,
+    state: State,
+    /// Pieces of the next collective that have come before it began here.
+    early: Vec<Delivery>,
+    /// Members that have everything, of the collective that runs.
+    all_here: usize,
+}
+
+impl AllGather {
+    /// A rank before its first collective.
+    ///
+    /// # Errors
+    /// If the group or the parts make no sense.
+    pub fn new(config: AllGatherConfig) -> Result<Self, AllGatherConfigError> {
+        let AllGatherConfig { writer, group, parts, preparation } = config;
+        let me = writer.table.rank();
+        if let Some(pair) = group.windows(2).find(|pair| pair[0] >= pair[1]) {
+            return Err(AllGatherConfigError::Order { found: pair[1].0 });
+        }
+        if !group.contains(&me) {
+            return Err(AllGatherConfigError::NotAMember { rank: me.0 });
+        }
+        let reached = |rank: &&Rank| **rank == me || writer.table.queue_pair(**rank).is_some();
+        if let Some(found) = group.iter().find(|rank| !reached(rank)) {
+            return Err(AllGatherConfigError::NoQueuePair { found: found.0 });
+        }
+        if parts.iter().all(|part| part.weight == 0) {
+            return Err(AllGatherConfigError::NoParts);
+        }
+        Ok(Self {
+            writer: Writer::new(writer),
+            group,
+            parts,
+            preparation,
+            state: State::Idle,
+            early: Vec::new(),
+            all_here: 0,
+        })
+    }
+
+    fn others(&self) -> impl Iterator<Item = Rank> {
+        let me = self.writer.table().rank();
+        self.group.iter().copied().filter(move |rank| *rank != me)
+    }
+
+    fn member(&self, rank: Rank) -> Option<usize> {
+        self.group.iter().position(|member| *member == rank)
+    }
+
+    /// The longest input.
+    fn limit(&self) -> usize {
+        self.writer.window().slots() * self.writer.window().data
+    }
+
+    fn pieces(&self, length: usize) -> usize {
+        length.div_ceil(self.writer.window().data)
+    }
+
+    fn check<P: Payload>(
+        &self,
+        request: &CollectiveRequest,
+        verbs: &mut impl Verbs<P>,
+    ) -> Result<(), RequestError> {
+        let (input, output) = (request.input.length, request.output.length);
+        let buffers = [
+            ("an input", input, input.min(self.limit()), request.input),
+            ("an output", output, input * self.group.len(), request.output),
+        ];
+        for (what, found, expected, slice) in buffers {
+            if found != expected || !verbs.memory().contains(slice) {
+                return Err(RequestError::Length { what, expected, found });
+            }
+        }
+        if request.input.region == request.output.region && input > 0 {
+            return Err(RequestError::SameRegion { region: request.input.region });
+        }
+        let element = request.reduction.data_type.size();
+        if input % element != 0 {
+            return Err(RequestError::Element { element, found: input });
+        }
+        Ok(())
+    }
+
+    /// Writes this rank's data to the others: each part its own way.
+    fn post<P: Payload>(&mut self, verbs: &mut impl Verbs<P>) {
+        let State::Running(progress) = &self.state else { return };
+        let input = progress.request.input;
+        let size = self.writer.window().data;
+        let mut piece = 0;
+        let mut outstanding = 0;
+        for (part, count) in self.parts.iter().zip(pieces(&self.parts, self.pieces(input.length))) {
+            for slot in piece..piece + count {
+                let start = slot * size;
+                let length = size.min(input.length - start);
+                let source = Slice { region: input.region, offset: input.offset + start, length };
+                let targets: Vec<Target> = self.others().map(|rank| Target { rank, slot }).collect();
+                let each = if part.is_shared { targets.len() } else { 1 };
+                for targets in targets.chunks(each.max(1)) {
+                    let write = Write { targets, source, way: part.way };
+                    let posted = self.writer.write(&write, verbs);
+                    outstanding += posted.expect("the table, the window and the input were checked");
+                }
+            }
+            piece += count;
+        }
+        let State::Running(progress) = &mut self.state else { return };
+        progress.outstanding += outstanding;
+        progress.is_posted = true;
+    }
+
+    /// Copies a piece to where it belongs; whether it is one that is missing.
+    fn take<P: Payload>(
+        group: &[Rank],
+        size: usize,
+        progress: &mut Progress,
+        delivery: &Delivery,
+        verbs: &mut impl Verbs<P>,
+    ) -> bool {
+        let Some(member) = group.iter().position(|rank| *rank == delivery.source) else { return false };
+        let CollectiveRequest { input, output, .. } = progress.request;
+        let start = delivery.slot * size;
+        let is_right = start < input.length && delivery.data.length == size.min(input.length - start);
+        if !is_right || !progress.missing[member].take(delivery.slot) {
+            return false;
+        }
+        let offset = output.offset + member * input.length + start;
+        verbs.memory().copy(Slice { offset, length: delivery.data.length, ..output }, delivery.data);
+        true
+    }
+
+    /// Takes what has arrived; whether it makes sense.
+    fn deliver<P: Payload>(&mut self, delivery: Delivery, verbs: &mut impl Verbs<P>) -> bool {
+        if self.member(delivery.source).is_none() {
+            return false;
+        }
+        let size = self.writer.window().data;
+        match &mut self.state {
+            // Whoever has everything is sent nothing but the next collective's.
+            State::Running(progress) if progress.told.is_none() => {
+                Self::take(&self.group, size, progress, &delivery, verbs)
+            }
+            _ => {
+                let is_same =
+                    |known: &Delivery| (known.source, known.slot) == (delivery.source, delivery.slot);
+                let is_new = !self.early.iter().any(is_same);
+                self.early.push(delivery);
+                is_new
+            }
+        }
+    }
+
+    /// Tells the others when this rank has everything; the outcome when all have, and all that was sent is acknowledged.
+    fn proceed<P: Payload>(&mut self, verbs: &mut impl Verbs<P>) -> Option<Outcome> {
+        let others: Vec<Rank> = self.others().collect();
+        let State::Running(progress) = &mut self.state else { return None };
+        let has_everything = progress.missing.iter().all(|missing| missing.count == 0);
+        if has_everything && progress.is_posted && progress.told.is_none() {
+            progress.told = Some(others.len());
+            let source = Slice { length: 0, ..progress.request.input };
+            for rank in &others {
+                let qp = self.writer.table().queue_pair(*rank).expect("members are connected");
+                let request =
+                    SendRequest { id: BARRIER, verb: Verb::Send, source, immediate: Some(ALL_HERE) };
+                verbs.post_send(qp, request);
+            }
+        }
+        if progress.told == Some(0) && progress.outstanding == 0 && self.all_here == others.len() {
+            self.all_here = 0;
+            self.state = State::Idle;
+            return Some(Outcome::Done);
+        }
+        None
+    }
+
+    fn fail(&mut self, qp: QpIndex, failure: Failure) -> Option<Outcome> {
+        let was_running = matches!(self.state, State::Running(_));
+        self.state = State::Failed;
+        was_running.then_some(Outcome::Failed { qp, failure })
+    }
+}
+
+impl<P: Payload> Program<P> for AllGather {
+    fn initialise(&mut self, verbs: &mut impl Verbs<P>) {
+        self.writer.initialise(verbs);
+    }
+
+    /// # Errors
+    /// If another collective than an AllGather is asked for, which these queue pairs do not offer, beside what all refuse.
+    fn start(
+        &mut self,
+        _: Instant,
+        request: CollectiveRequest,
+        verbs: &mut impl Verbs<P>,
+    ) -> Result<Option<Outcome>, RequestError> {
+        match self.state {
+            State::Idle => {}
+            State::Running(_) => return Err(RequestError::Busy),
+            State::Failed => return Err(RequestError::GroupFailed),
+        }
+        if request.collective != Collective::AllGather {
+            return Err(RequestError::NotOffered { found: request.collective });
+        }
+        self.check(&request, verbs)?;
+        let (input, output) = (request.input, request.output);
+        let me = self.writer.table().rank();
+        let mine = self.member(me).expect("a rank is in its group");
+        if input.length > 0 {
+            let own = Slice { offset: output.offset + mine * input.length, length: input.length, ..output };
+            verbs.memory().copy(own, input);
+        }
+        let each = self.pieces(input.length);
+        let missing =
+            self.group.iter().map(|rank| Missing::new(if *rank == me { 0 } else { each })).collect();
+        let mut progress = Progress { request, outstanding: 0, is_posted: false, missing, told: None };
+        let size = self.writer.window().data;
+        for delivery in core::mem::take(&mut self.early) {
+            if !Self::take(&self.group, size, &mut progress, &delivery, verbs) {
+                self.state = State::Failed;
+                let qp = self.writer.table().queue_pair(delivery.source).expect("members are connected");
+                return Ok(Some(Outcome::Failed { qp, failure: Failure::InvalidRequest }));
+            }
+        }
+        self.state = State::Running(progress);
+        if self.parts.len() > 1 && self.preparation > Duration::ZERO {
+            verbs.set_alarm(PREPARED, self.preparation);
+        } else {
+            self.post(verbs);
+        }
+        Ok(self.proceed(verbs))
+    }
+
+    fn handle_completion(
+        &mut self,
+        _: Instant,
+        qp: QpIndex,
+        completion: Completion,
+        verbs: &mut impl Verbs<P>,
+    ) -> Option<Outcome> {
+        if self.state == State::Failed {
+            return None;
+        }
+        let makes_sense = match completion {
+            Completion::Sent { id: BARRIER } => {
+                if let State::Running(Progress { told: Some(told), .. }) = &mut self.state {
+                    *told -= 1;
+                }
+                true
+            }
+            Completion::Sent { id } => {
+                let is_own = self.writer.handle_sent(id, verbs);
+                if let (true, State::Running(progress)) = (is_own, &mut self.state) {
+                    progress.outstanding -= 1;
+                }
+                true
+            }
+            Completion::Written { target, immediate, .. } => {
+                match self.writer.handle_written(qp, target, immediate, verbs) {
+                    Ok(Some(delivery)) => self.deliver(delivery, verbs),
+                    Ok(None) => true,
+                    Err(_) => false,
+                }
+            }
+            Completion::Received { length: 0, immediate: Some(ALL_HERE), .. } => {
+                self.writer.receive(qp, verbs);
+                let is_member = self.group.contains(&self.writer.table().neighbour(qp));
+                self.all_here += 1;
+                is_member && self.all_here < self.group.len()
+            }
+            Completion::Received { .. } => false,
+            Completion::Failed { failure, .. } => return self.fail(qp, failure),
+        };
+        if makes_sense { self.proceed(verbs) } else { self.fail(qp, Failure::InvalidRequest) }
+    }
+
+    fn handle_alarm(&mut self, _: Instant, alarm: Alarm, verbs: &mut impl Verbs<P>) -> Option<Outcome> {
+        match (&self.state, alarm) {
+            (State::Failed, _) => None,
+            (_, RELAY) => match self.writer.relay(verbs) {
+                Ok(()) => None,
+                Err(Senseless { peer }) => {
+                    let qp = self.writer.table().queue_pair(peer).expect("neighbours are connected");
+                    self.fail(qp, Failure::InvalidRequest)
+                }
+            },
+            (_, PREPARED) => {
+                self.post(verbs);
+                self.proceed(verbs)
+            }
+            _ => None,
+        }
+    }
+
+    fn assert_invariants(&self) {
+        if let State::Running(progress) = &self.state {
+            assert!(
+                progress.is_posted || progress.told.is_none(),
+                "a rank that has sent nothing is not done"
+            );
+            assert!(self.all_here < self.group.len(), "no more members than there are have everything");
+        }
+        let limit = self.writer.window().slots() * self.group.len();
+        assert!(self.early.len() <= limit, "what comes early lies in a slot each");
+    }
+}
