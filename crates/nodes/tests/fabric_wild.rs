@@ -214,4 +214,9 @@ fn commands_for_the_other_kind_of_node_are_refused() {
     assert_eq!(refused, Err(FabricRejected::OtherKind("a switch")));
     let short = accelerator.handle_command(Instant::ZERO, FabricCommand::Fill(Numbers::zeroed(1)), &mut out);
     assert_eq!(short, Err(FabricRejected::MemorySize { expected: 192, found: 1 }));
+    for (link, length) in [(PortId(9), 16), (PortId(0), 17)] {
+        let packet = FabricCommand::Send { link, to: Rank(1), length, address: 0 };
+        let refused = accelerator.handle_command(Instant::ZERO, packet, &mut out);
+        assert!(matches!(refused, Err(FabricRejected::Packet { most: 16, .. })), "{refused:?}");
+    }
 }

@@ -11,8 +11,12 @@ use quincunx_engine::PortId;
 use quincunx_engine::shared_memory::{MemoryEvent, SharedMemory, Span, WordId};
 use quincunx_units::{Duration, Instant};
 use quincunx_wire::flit::{
-    Channel, Class, FlitFormat, FlitHeader, NodeId, Transaction, word_address, word_at,
+    Channel, Class, FlitFormat, FlitHeader, MAX_TAG, NodeId, Transaction, word_address, word_at,
 };
+
+/// The tag of a read response that answers nothing: data one way, for traffic that no kernel knows of. Our choice; no
+/// request has it.
+pub const UNSOLICITED: u32 = MAX_TAG;
 
 /// What an endpoint is set up with.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -120,6 +124,7 @@ impl<P: Payload> Endpoint<P> {
                 *self.word_mut(header.address)? = operand;
                 self.announce(header.address);
             }
+            Transaction::ReadResponse if header.tag == UNSOLICITED => {}
             Transaction::ReadResponse => {
                 let loads = &mut self.links[usize::from(link.0)].loads;
                 *loads = loads.checked_sub(1).ok_or(MemoryDrop::UnexpectedResponse)?;
@@ -139,6 +144,30 @@ impl<P: Payload> Endpoint<P> {
             | Transaction::MultimemAdd { .. } => return Err(MemoryDrop::UnexpectedTransaction),
         }
         Ok(())
+    }
+
+    /// The most bytes that [`send_unsolicited`](Self::send_unsolicited) takes: those of a packet, or of memory.
+    pub fn longest_unsolicited(&self) -> usize {
+        self.memory.length().min(self.config.format.max_payload)
+    }
+
+    /// Sends the first `length` bytes of memory in one packet to another accelerator, which takes them and does nothing.
+    /// The packet has the given address, for whoever watches it, and goes once the responses before it have gone.
+    ///
+    /// # Panics
+    /// If that is longer than it can be.
+    pub fn send_unsolicited(&mut self, link: PortId, to: Rank, length: usize, address: u64) {
+        assert!(length <= self.longest_unsolicited(), "one packet of memory, found {length} bytes");
+        let header = FlitHeader::new(
+            self.node(),
+            NodeId(to.0),
+            false,
+            address,
+            UNSOLICITED,
+            Transaction::ReadResponse,
+        );
+        let job = Job { header, local: 0, remaining: length };
+        self.links[usize::from(link.0)].outbound.push(job);
     }
 
     /// What has come of the kernel's requests, in order.

@@ -2,7 +2,7 @@
 
 use alloc::vec;
 use alloc::vec::Vec;
-use quincunx_collective::Payload;
+use quincunx_collective::{Payload, Rank};
 use quincunx_engine::shared_memory::{InPlaceRequest, Kernel};
 use quincunx_engine::{Frame, PortId, Sink};
 use quincunx_memory::{Endpoint, EndpointConfig, MemoryDrop, Port, PortConfig};
@@ -10,7 +10,7 @@ use quincunx_units::Instant;
 use quincunx_wire::flit::FlitHeader;
 
 use super::kernels::{KernelRejected, Kernels};
-use super::node::{FabricDrop, FabricEvent, FabricNode, FabricTimer, send_credit};
+use super::node::{FabricDrop, FabricEvent, FabricNode, FabricRejected, FabricTimer, send_credit};
 
 /// What an accelerator is set up with.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -59,6 +59,21 @@ impl<P: Payload> Accelerator<P> {
         for link in 0..self.ports.len() {
             self.arm(now, PortId(link as u16), out);
         }
+        Ok(())
+    }
+
+    pub(super) fn send(
+        &mut self,
+        link: PortId,
+        to: Rank,
+        length: usize,
+        address: u64,
+    ) -> Result<(), FabricRejected> {
+        let (links, most) = (self.ports.len() as u16, self.endpoint.longest_unsolicited());
+        if link.0 >= links || length > most {
+            return Err(FabricRejected::Packet { links, most, link: link.0, length });
+        }
+        self.endpoint.send_unsolicited(link, to, length, address);
         Ok(())
     }
 

@@ -2,7 +2,7 @@
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
-use quincunx_collective::Payload;
+use quincunx_collective::{Payload, Rank};
 use quincunx_engine::shared_memory::InPlaceRequest;
 use quincunx_engine::{Engine, Frame, PortId, Sink};
 use quincunx_memory::{MemoryDrop, Port};
@@ -48,6 +48,17 @@ pub enum FabricCommand<P> {
     Fill(P),
     /// Begins a collective on an accelerator.
     Start(InPlaceRequest),
+    /// Sends bytes of an accelerator's memory to another one, which takes them and does nothing: traffic of others.
+    Send {
+        /// The link that they go by.
+        link: PortId,
+        /// Whom they are for.
+        to: Rank,
+        /// How many, at most a packet's.
+        length: usize,
+        /// What the packet says as its address.
+        address: u64,
+    },
     /// Queues instructions for a wave controller of a switch.
     Load {
         /// Which.
@@ -73,6 +84,20 @@ pub enum FabricRejected {
         expected: usize,
         /// Bytes.
         found: usize,
+    },
+    /// A packet that cannot be sent.
+    #[error(
+        "expected a link below {links} and at most {most} bytes of memory, found link {link} and {length} bytes; send another packet"
+    )]
+    Packet {
+        /// Links.
+        links: u16,
+        /// Bytes.
+        most: usize,
+        /// The link as given.
+        link: u16,
+        /// Bytes as given.
+        length: usize,
     },
     /// A command for an accelerator at a switch, or the other way round.
     #[error("expected {0}, found another node; send the command there")]
@@ -185,6 +210,9 @@ impl<P: Payload> Engine for FabricNode<P> {
                 Ok(())
             }
             (Self::Accelerator(node), FabricCommand::Start(request)) => Ok(node.start(now, request, out)?),
+            (Self::Accelerator(node), FabricCommand::Send { link, to, length, address }) => {
+                node.send(link, to, length, address)
+            }
             (Self::Switch(node), FabricCommand::Load { controller, instructions }) => {
                 if !node.has_isa() {
                     return Err(FabricRejected::OtherKind("a switch with an in-switch accelerator"));

@@ -4,14 +4,17 @@
 //! one of the [`Design`]s, over real numbers or lengths alone, and says how long it took, [`run_watched`] writes every packet,
 //! too. [`expected`] says what must come out.
 
+mod build;
 mod expected;
 mod medium;
 mod run;
 mod setup;
 mod shape;
 mod tracer;
+mod traffic;
 mod watch;
 
+pub(crate) use build::Built;
 pub use expected::expected;
 pub use medium::FlitMedium;
 pub use run::{Outcome, RunError, run, run_watched};

@@ -1,16 +1,15 @@
 //! Running a collective on a memory fabric.
 
+use super::build::Built;
 use super::watch::Watcher;
-use super::{Design, FlitMedium, MemoryFabric};
+use super::{Design, MemoryFabric};
 use crate::outputs::Outputs;
 use crate::packet_fabric::{Data, LinkUse};
+use crate::progress::{Progress, STEPS_A_REPORT, Watch, unwatched};
 use quincunx_collective::{Collective, Payload};
-use quincunx_driver_des::{Limits, NodeIndex, Observer, Simulation, Stopped};
+use quincunx_driver_des::{Limits, NodeIndex, Observer, Stopped};
 use quincunx_engine::shared_memory::InPlaceRequest;
-use quincunx_engine::{Engine, PortId};
-use quincunx_nodes::fabric::{
-    FabricCommand, FabricConfig, FabricConfigError, FabricEvent, FabricNode, FabricRejected,
-};
+use quincunx_nodes::fabric::{FabricCommand, FabricConfigError, FabricEvent, FabricNode, FabricRejected};
 use quincunx_scin::IsaEvent;
 use quincunx_units::{BitRate, ByteCount, Duration, Instant};
 
@@ -34,6 +33,9 @@ pub struct Outcome<P> {
     pub memories: Vec<P>,
 }
 
+/// Bytes that an instruction can be about, less a packet, to whose multiples shares are cut (SCIN figure 6: 32 bits).
+const LONGEST_INSTRUCTION: usize = u32::MAX as usize - 4095;
+
 /// Why a run has given nothing.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum RunError {
@@ -46,6 +48,25 @@ pub enum RunError {
     /// A collective that there is no quantised form of.
     #[error("expected all_reduce quantised in the network, found {0}; the paper has no other")]
     Quantized(Collective),
+    /// An instruction cannot say that many bytes.
+    #[error(
+        "expected less than 4 GiB for each of {switches} `switches` in one collective of SCIN, found a size of {length} bytes; reduce a part at a time"
+    )]
+    Length {
+        /// Switches, which share the vector.
+        switches: u16,
+        /// Bytes of the vector.
+        length: usize,
+    },
+    /// Traffic has nowhere to go.
+    #[error("expected two `accelerators` or more for traffic, found one; add some")]
+    OneAccelerator,
+    /// The owner has stopped it.
+    #[error("stopped after {after} of virtual time")]
+    Stopped {
+        /// When.
+        after: Duration,
+    },
     /// Nothing more happens, and the collective is not over.
     #[error(
         "expected {expected} accelerators to finish, found {found} when nothing more could happen; this is a fault of the protocol"
@@ -81,28 +102,36 @@ impl<P> Outcome<P> {
 
 /// Runs a collective on accelerators that begin at the same time, with these memories, which end
 /// where the vector ends, or its scale factors if it is quantised.
+///
+/// # Errors
+/// If the set-up makes no sense, a design cannot do the collective, or it does not end.
 pub fn run<P: Payload>(
     fabric: &MemoryFabric,
     design: Design,
     request: InPlaceRequest,
     memories: Vec<P>,
 ) -> Result<Outcome<P>, RunError> {
-    run_observed(fabric, design, request, memories, ()).map(|(outcome, ())| outcome)
+    run_observed(fabric, design, request, memories, (), &mut unwatched).map(|(outcome, ())| outcome)
 }
 
-/// The same, writing every packet to `outputs`.
+/// The same, writing every packet to `outputs`, and telling how far it has come about every million steps; whoever is told
+/// may stop it.
 ///
 /// # Errors
-/// As [`run`], and if an output cannot be written.
+/// As [`run`], if an output cannot be written, or if it was stopped.
 pub fn run_watched<P: Data>(
     fabric: &MemoryFabric,
     design: Design,
     request: InPlaceRequest,
     memories: Vec<P>,
     outputs: Outputs,
+    progress: Watch<'_>,
 ) -> Result<Outcome<P>, RunError> {
+    if outputs.is_none() {
+        return run_observed(fabric, design, request, memories, (), progress).map(|(outcome, ())| outcome);
+    }
     let watcher = Watcher::new(outputs, fabric).map_err(RunError::output)?;
-    let (outcome, watcher) = run_observed(fabric, design, request, memories, watcher)?;
+    let (outcome, watcher) = run_observed(fabric, design, request, memories, watcher, progress)?;
     watcher.finish().map_err(RunError::output)?;
     Ok(outcome)
 }
@@ -113,61 +142,75 @@ fn run_observed<P: Payload, O: Observer<FabricNode<P>>>(
     request: InPlaceRequest,
     memories: Vec<P>,
     observer: O,
+    progress: Watch<'_>,
 ) -> Result<(Outcome<P>, O), RunError> {
     assert_eq!(memories.len(), usize::from(fabric.accelerators), "one memory for each accelerator");
     if design == Design::ScinInq && request.collective != Collective::AllReduce {
         return Err(RunError::Quantized(request.collective));
     }
-    let ends: Vec<usize> = memories.iter().map(Payload::length).collect();
-    let medium = FlitMedium { format: fabric.format, accelerators: fabric.accelerators };
-    let mut simulation = Simulation::with_observer(medium, 0, observer);
-    let mut add = |config: FabricConfig| -> Result<NodeIndex, RunError> {
-        Ok(simulation.add_node(FabricNode::<P>::new(config)?))
-    };
-    let accelerators: Vec<NodeIndex> = (0..fabric.accelerators)
-        .map(|rank| add(fabric.accelerator(rank, design, &request)))
-        .collect::<Result<_, _>>()?;
-    let switches: Vec<NodeIndex> = (0..fabric.switches)
-        .map(|index| add(fabric.switch_config(index, design, &request)))
-        .collect::<Result<_, _>>()?;
-    for (&accelerator, rank) in accelerators.iter().zip(0..) {
-        for (&switch, index) in switches.iter().zip(0..) {
-            let ends = ((accelerator, &[PortId(index)][..]), (switch, &[PortId(rank)][..]));
-            simulation.connect(ends.0, ends.1, fabric.link);
-        }
+    let share = request.span.length.div_ceil(usize::from(fabric.switches));
+    if matches!(design, Design::Scin | Design::ScinInq) && share > LONGEST_INSTRUCTION {
+        return Err(RunError::Length { switches: fabric.switches, length: request.span.length });
     }
-    for (&accelerator, memory) in accelerators.iter().zip(memories) {
-        let size = simulation.engine(accelerator).memory().map_or(0, Payload::length);
+    let ends: Vec<usize> = memories.iter().map(Payload::length).collect();
+    let mut built = Built::new(fabric, design, &request, observer)?;
+    for (&accelerator, memory) in built.accelerators.iter().zip(memories) {
+        let size = built.simulation.engine(accelerator).memory().map_or(0, Payload::length);
         let mut filled = P::zeroed(size);
         filled.write(0, memory.view(0..memory.length()));
-        simulation.command(accelerator, FabricCommand::Fill(filled))?;
+        built.simulation.command(accelerator, FabricCommand::Fill(filled))?;
     }
-    for (&switch, index) in switches.iter().zip(0..) {
+    let mut traffic = match fabric.traffic {
+        Some((offered, seed)) => Some(built.settle(offered, fabric, seed)?),
+        None => None,
+    };
+    let start = built.simulation.now();
+    for (&switch, index) in built.switches.iter().zip(0..) {
         if let Some(command) = fabric.preload(index, design, &request) {
-            simulation.command(switch, command)?;
+            built.simulation.command(switch, command)?;
         }
     }
-    for &accelerator in &accelerators {
-        simulation.command(accelerator, FabricCommand::Start(request))?;
+    for &accelerator in &built.accelerators {
+        built.simulation.command(accelerator, FabricCommand::Start(request))?;
     }
 
-    let (mut finished, mut begun, mut written) = (0, None, None);
-    let mut time = Instant::ZERO;
-    while let Stopped::Event(emitted) = simulation.run(Limits::NONE) {
-        match emitted.event {
-            FabricEvent::Finished => {
-                finished += 1;
-                time = emitted.at;
+    let (mut unfinished, mut begun, mut written) = (fabric.accelerators, None, None);
+    let mut time = start;
+    let mut limits = Limits { steps: built.simulation.steps() + STEPS_A_REPORT, ..Limits::NONE };
+    loop {
+        let stopped = match &mut traffic {
+            // Traffic goes on when the collective is over.
+            Some(_) if unfinished == 0 => break,
+            Some(traffic) => traffic.run(&mut built, limits),
+            None => built.simulation.run(limits),
+        };
+        match stopped {
+            Stopped::Event(emitted) => match emitted.event {
+                FabricEvent::Finished => {
+                    unfinished -= 1;
+                    time = emitted.at;
+                }
+                FabricEvent::Isa(IsaEvent::Started { .. }) => begun = begun.or(Some(emitted.at)),
+                FabricEvent::Isa(IsaEvent::Written { .. }) => written = Some(emitted.at),
+                FabricEvent::Isa(IsaEvent::WaveTaken { .. } | IsaEvent::WaveReleased { .. }) => {}
+            },
+            Stopped::StepLimit => {
+                let simulation = &built.simulation;
+                let at = Progress { now: simulation.now(), steps: simulation.steps() };
+                if progress(at).is_break() {
+                    return Err(RunError::Stopped { after: simulation.now().since(start) });
+                }
+                limits.steps += STEPS_A_REPORT;
             }
-            FabricEvent::Isa(IsaEvent::Started { .. }) => begun = begun.or(Some(emitted.at)),
-            FabricEvent::Isa(IsaEvent::Written { .. }) => written = Some(emitted.at),
-            FabricEvent::Isa(IsaEvent::WaveTaken { .. } | IsaEvent::WaveReleased { .. }) => {}
+            Stopped::Idle | Stopped::TimeLimit => break,
         }
     }
-    if finished != fabric.accelerators {
-        return Err(RunError::Stalled { expected: fabric.accelerators, found: finished });
+    if unfinished > 0 {
+        let expected = fabric.accelerators;
+        return Err(RunError::Stalled { expected, found: expected - unfinished });
     }
-    let time = time.since(Instant::ZERO);
+    let simulation = &built.simulation;
+    let time = time.since(start);
     let link_use = |direction| {
         let ([from, to], statistics) = (fabric.names(direction), simulation.direction(direction));
         let utilisation =
@@ -175,7 +218,7 @@ fn run_observed<P: Payload, O: Observer<FabricNode<P>>>(
         LinkUse { from, to, utilisation, statistics }
     };
     let links: Vec<LinkUse> = fabric.directions().map(link_use).collect();
-    let buffers = switches.iter().map(|&switch| simulation.engine(switch).buffer_bytes());
+    let buffers = built.switches.iter().map(|&switch| simulation.engine(switch).buffer_bytes());
     let memory = |(node, end): (&NodeIndex, usize)| {
         let memory = simulation.engine(*node).memory().expect("accelerators have memory");
         P::from_view(memory.view(0..end))
@@ -187,7 +230,7 @@ fn run_observed<P: Payload, O: Observer<FabricNode<P>>>(
         links,
         switch_buffer: ByteCount::new(buffers.max().unwrap_or(0) as u64),
         steps: simulation.steps(),
-        memories: accelerators.iter().zip(ends).map(memory).collect(),
+        memories: built.accelerators.iter().zip(ends).map(memory).collect(),
     };
-    Ok((outcome, simulation.into_observer()))
+    Ok((outcome, built.simulation.into_observer()))
 }

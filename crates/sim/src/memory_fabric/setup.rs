@@ -1,5 +1,6 @@
 //! What a memory fabric is made of, and the set-ups of the papers.
 
+use crate::traffic::Offered;
 use quincunx_collective::{BlockQuantization, Payload, Rank};
 use quincunx_driver_des::LinkConfig;
 use quincunx_engine::shared_memory::{InPlaceRequest, Span, WordId};
@@ -41,7 +42,7 @@ pub struct IsaSetup {
 }
 
 /// A memory fabric: every accelerator has a link to every switch.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Debug)]
 pub struct MemoryFabric {
     /// Accelerators.
     pub accelerators: u16,
@@ -57,6 +58,8 @@ pub struct MemoryFabric {
     pub scatter: Option<Scatter>,
     /// The in-switch accelerators.
     pub isa: IsaSetup,
+    /// What the accelerators send to each other beside the collective, packet by packet, and what decides its chances.
+    pub traffic: Option<(Offered, u64)>,
 }
 
 /// SCIN does not give L_acc, neither of the prototype nor of the simulated accelerators. Figure 9's 2.62 us for 4 KB
@@ -109,6 +112,7 @@ impl MemoryFabric {
             response_latency: RESPONSE_LATENCY,
             scatter: None,
             isa: isa(DGX_CYCLE),
+            traffic: None,
         }
     }
 
@@ -128,6 +132,7 @@ impl MemoryFabric {
             response_latency: RESPONSE_LATENCY,
             scatter: None,
             isa: isa(PROTOTYPE_CYCLE),
+            traffic: None,
         }
     }
 
@@ -186,7 +191,11 @@ impl MemoryFabric {
             endpoint: EndpointConfig {
                 rank: Rank(rank),
                 switches: (0..self.switches).map(|index| self.switch(index)).collect(),
-                memory: behind.offset + behind.length,
+                memory: match self.traffic {
+                    // Its packets are cut out of memory.
+                    Some(_) => (behind.offset + behind.length).max(self.format.max_payload),
+                    None => behind.offset + behind.length,
+                },
                 words: self.switches,
                 format: self.format,
                 response_latency: self.response_latency,
