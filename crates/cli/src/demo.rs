@@ -6,14 +6,13 @@ use quincunx_fabric::TreeShape;
 use quincunx_perf::launch::{ChildArguments, Fabric, LinkKind};
 use quincunx_perf::{Case, Plan, Setup};
 use quincunx_report::Columns;
-use quincunx_sim::{Contents, Outputs, Request, measure};
+use quincunx_sim::{Contents, Outputs, Request};
 use quincunx_units::{ByteCount, SizeRange};
-use serde_json::{Value, json};
 use std::path::Path;
 
-use crate::Failure;
 use crate::progress::run_with_bar;
-use crate::sim::show;
+use crate::simulations::{self, envelope, simulate};
+use crate::{Failure, interrupt};
 
 /// Three switches, eight ranks.
 const TREE: &str = "tree-2x4";
@@ -60,7 +59,7 @@ impl Demo {
             return Err(Failure::Wrong(format!("expected right results, found {wrong} wrong elements")));
         }
         println!("\n{0} of {0} runs right at every rank.", plan.cases.len());
-        simulate()
+        simulate_designs()
     }
 }
 
@@ -72,20 +71,16 @@ const SIMULATED: [(&str, &[&str]); 2] =
 const SIZES: &str = "4KiB:1MiB:16";
 
 /// Simulates an AllReduce by every design on its paper's fabric, and draws the report.
-fn simulate() -> Result<(), Failure> {
+fn simulate_designs() -> Result<(), Failure> {
     println!("\nThe same engines in simulation, AllReduce on the fabrics of the papers, results checked:\n");
     println!("{:<11} {}", "fabric", Columns::header().replace('\n', &format!("\n{:12}", "")));
     let sizes: Vec<ByteCount> = SIZES.parse::<SizeRange>().map_err(Failure::input)?.sizes().collect();
     let folder = Path::new("quincunx-demo");
-    let save = |name: &str, rows: &[Value]| {
-        let text = json!({ "schema": 1, "command": "sim", "rows": rows }).to_string();
-        std::fs::create_dir_all(folder).and_then(|()| std::fs::write(folder.join(name), text))
-    };
+    let stop = interrupt::flag()?;
     for (name, designs) in SIMULATED {
         let fabric = quincunx_scenario::Fabric::find(name, &[]).map_err(Failure::input)?;
-        let mut rows = Vec::new();
-        for (design, &size) in designs.iter().flat_map(|design| sizes.iter().map(move |size| (design, size)))
-        {
+        let runs = designs.iter().flat_map(|design| sizes.iter().map(move |&size| (design, size)));
+        let case = |(design, size): (&&str, ByteCount)| {
             let request = Request {
                 fabric: fabric.clone(),
                 design: (*design).into(),
@@ -93,17 +88,19 @@ fn simulate() -> Result<(), Failure> {
                 reduction: Reduction { op: ReduceOp::Sum, data_type: DataType::F32 },
                 size,
                 contents: Contents::Numbers,
+                background: None,
                 seed: 1,
             };
-            let measured = measure(&request, Outputs::default(), &mut |_| {}).map_err(Failure::input)?;
-            let (row, line) = show(&request, &measured);
-            println!("{name:<11} {line}");
-            rows.push(row);
-            if let Some(wrong @ 1..) = measured.wrong {
-                return Err(Failure::Wrong(format!("expected right results, found {wrong} wrong elements")));
-            }
-        }
-        save(&format!("{name}.json"), &rows).map_err(Failure::input)?;
+            simulations::Case { request, seeds: 1, outputs: Outputs::default() }
+        };
+        let cases: Vec<_> = runs.map(case).collect();
+        let rows = cases.len();
+        let simulated = simulate(cases, &stop, |line| println!("{name:<11} {line}"))?;
+        let text = envelope("sim", &simulated.rows).to_string();
+        let saved = std::fs::create_dir_all(folder)
+            .and_then(|()| std::fs::write(folder.join(format!("{name}.json")), text));
+        saved.map_err(Failure::input)?;
+        simulated.check(rows)?;
     }
     let page = quincunx_report::write(folder).map_err(Failure::input)?;
     println!("\nPlots: {}", page.display());

@@ -1,14 +1,17 @@
 //! The `quincunx` command: reads arguments, calls the rooms that do the work, prints what they say.
 //!
-//! Exit status: 0 done and right, 1 a wrong result, 2 bad arguments or input.
+//! Exit status: 0 done and right, 1 a wrong result, 2 bad arguments or input, 130 interrupted.
 
 mod demo;
+mod interrupt;
 mod nodes;
 mod perf;
 mod progress;
 mod report;
 mod reproduce;
 mod sim;
+mod simulations;
+mod traffic;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
@@ -57,12 +60,26 @@ enum Failure {
     Wrong(String),
     /// Bad arguments or input, or no way to do what was asked.
     Input(String),
+    /// An interrupt, which ended it before all was done.
+    Interrupted(String),
 }
 
 impl Failure {
     /// What a room could not do, in its own words.
     fn input(error: impl std::fmt::Display) -> Self {
         Self::Input(error.to_string())
+    }
+
+    /// Nothing, if all rows are there; otherwise what was `running` when an interrupt ended the rest.
+    fn unless_all(rows: usize, found: usize, running: &[String]) -> Result<(), Self> {
+        if found == rows {
+            return Ok(());
+        }
+        let at =
+            if running.is_empty() { "between two runs".into() } else { format!("in {}", running.join(", ")) };
+        Err(Self::Interrupted(format!(
+            "expected {rows} rows, found an interrupt after {found}; stopped {at}"
+        )))
     }
 }
 
@@ -81,6 +98,7 @@ fn main() -> ExitCode {
         Ok(()) => return ExitCode::SUCCESS,
         Err(Failure::Wrong(message)) => (message, 1),
         Err(Failure::Input(message)) => (message, 2),
+        Err(Failure::Interrupted(message)) => (message, interrupt::STATUS),
     };
     progress::print_error(&message);
     ExitCode::from(status)

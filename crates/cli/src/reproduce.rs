@@ -6,7 +6,9 @@ use quincunx_sim::{Reproduced, Verdict, reproduce, runs_of};
 use serde_json::json;
 
 use crate::Failure;
+use crate::interrupt::{self, is_set};
 use crate::progress::bar;
+use crate::simulations::envelope;
 
 /// `quincunx reproduce`.
 #[derive(Args)]
@@ -29,11 +31,18 @@ pub(crate) struct Reproduce {
 impl Reproduce {
     pub(crate) fn run(self) -> Result<(), Failure> {
         let experiments = Experiment::find(&self.experiment).map_err(Failure::input)?;
+        let expected = experiments
+            .iter()
+            .flat_map(|experiment| &experiment.series)
+            .map(|series| series.published.len())
+            .sum();
         let progress = bar(experiments.iter().map(runs_of).sum());
+        let stop = interrupt::flag()?;
         let mut rows: Vec<Reproduced> = Vec::new();
+        let mut running = Vec::new();
         for experiment in &experiments {
             progress.set_message(format!("{}/{}", experiment.paper, experiment.id));
-            let figures = reproduce(experiment, &|| progress.inc(1)).map_err(|error| {
+            let figures = reproduce(experiment, &stop, &|| progress.inc(1)).map_err(|error| {
                 progress.finish_and_clear();
                 Failure::input(error)
             })?;
@@ -41,6 +50,10 @@ impl Reproduce {
                 progress.suspend(|| print_table(experiment, &figures));
             }
             rows.extend(figures);
+            if is_set(&stop) {
+                running.push(format!("{}/{}", experiment.paper, experiment.id));
+                break;
+            }
         }
         progress.finish_and_clear();
         let missed = rows.iter().filter(|row| row.verdict == Verdict::Missed).count();
@@ -59,10 +72,11 @@ impl Reproduce {
                     })
                 })
                 .collect();
-            println!("{}", json!({ "schema": 1, "command": "reproduce", "rows": rows }));
+            println!("{}", envelope("reproduce", &rows));
         } else {
             println!("{} of {} figures met", rows.len() - missed, rows.len());
         }
+        Failure::unless_all(expected, rows.len(), &running)?;
         if missed > 0 {
             return Err(Failure::Wrong(format!(
                 "expected all {} figures within their tolerance, found {missed} outside; the notes in experiments/ say what is known",

@@ -1,39 +1,55 @@
 //! `quincunx sim`.
 
-use clap::Args;
+use clap::{Args, Subcommand};
 use quincunx_collective::{Collective, DataType, Rank, ReduceOp, Reduction};
 use quincunx_report::Columns;
 use quincunx_scenario::{Fabric, Override};
-use quincunx_sim::{Contents, Measurement, Out, Outputs, Request, measure};
-use quincunx_units::{ByteCount, Instant, SizeRange};
-use serde_json::{Value, json};
+use quincunx_sim::traffic::Offered;
+use quincunx_sim::{Contents, Out, Outputs, Request};
+use quincunx_units::{ByteCount, SizeRange};
 use std::fs::File;
 use std::io::BufWriter;
 use std::path::PathBuf;
 
-use crate::Failure;
-use crate::progress::bar;
+use crate::simulations::{Case, envelope, simulate};
+use crate::traffic::Traffic;
+use crate::{Failure, interrupt};
+
+/// What is simulated that is no collective.
+#[derive(Subcommand)]
+enum Other {
+    /// Simulate synthetic traffic: what the fabric accepts, and how long packets take
+    Traffic(Traffic),
+}
 
 /// `quincunx sim`.
 #[derive(Args)]
-#[command(after_help = "Examples:
+#[command(
+    args_conflicts_with_subcommands = true,
+    subcommand_negates_reqs = true,
+    after_help = "Examples:
   quincunx sim all_reduce --fabric epic-star8 --design epic-3,ring --size 4KiB:16MiB:4
   quincunx sim all_reduce --fabric tree-3-2 --design epic-2 --size 1MiB --set link.rate=200Gbit/s --loss 5%@3
   quincunx sim all_reduce --design epic-3 --size 64KiB --trace run.pftrace
   quincunx sim all_reduce --fabric scin-dgx8 --design scin --size 16MiB --set isa.waves=4
   quincunx sim all_reduce --fabric scin-dgx8 --design scin --size 256KiB --trace waves.pftrace
+  quincunx sim all_reduce --design epic-3,ring --background uniform:0.3 --seeds 8
+  quincunx sim traffic --fabric star-16 --pattern uniform --load 0.5,0.9
   quincunx sim all_reduce --fabric my-cluster.toml --design epic-3 --size 64MiB --json
 
 Fabrics are presets, shapes (star-N, tree-X-Y, ring-N) or TOML files; `quincunx sim --show epic-star8` prints one to start from.
-Vectors of up to 1 MiB hold numbers, and every result is checked; of longer ones only the lengths travel.")]
+Vectors of up to 1 MiB hold numbers, and every result is checked; of longer ones only the lengths travel."
+)]
 pub(crate) struct Sim {
+    #[command(subcommand)]
+    other: Option<Other>,
     /// all_reduce, reduce, broadcast, barrier, reduce_scatter or all_gather
     #[arg(required_unless_present = "show")]
     collective: Option<Collective>,
     /// A preset, a shape or a file
     #[arg(long, default_value = "epic-star8")]
     fabric: String,
-    /// epic-1, epic-2, epic-3, ring, tree, direct on packets; scin, scin-inq, nvls, ring, ring-rq, direct on memory; several with commas
+    /// epic-1, epic-2, epic-3, ring, tree, direct on packets; scin, scin-inq, nvls, ring on memory; several with commas
     #[arg(long, value_delimiter = ',', default_value = "epic-3")]
     design: Vec<String>,
     /// One size, or first:last:factor
@@ -54,9 +70,15 @@ pub(crate) struct Sim {
     /// Lose frames on the links of the first hosts: 5%, or 5%@3 for three of them
     #[arg(long, value_name = "RATE[@LINKS]")]
     loss: Option<String>,
+    /// Let all hosts send to each other meanwhile: uniform, neighbor or hotspot, and how much of their links they take
+    #[arg(long, value_name = "PATTERN:LOAD")]
+    background: Option<Offered>,
     /// Decides all that chance decides: the same seed, the same run
     #[arg(long, default_value_t = 1)]
     seed: u64,
+    /// Run with so many seeds, from --seed on: rows are means, with the standard error of the time
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
+    seeds: u64,
     /// Write every frame on every link, and the waves in switches, to this file for ui.perfetto.dev; one design and one size
     #[arg(long, value_name = "FILE.pftrace")]
     trace: Option<PathBuf>,
@@ -74,6 +96,9 @@ pub(crate) struct Sim {
 
 impl Sim {
     pub(crate) fn run(self) -> Result<(), Failure> {
+        if let Some(Other::Traffic(traffic)) = self.other {
+            return traffic.run();
+        }
         if let Some(name) = &self.show {
             print!("{}", Fabric::preset(name).map_err(Failure::input)?);
             return Ok(());
@@ -96,22 +121,16 @@ impl Sim {
             Collective::Barrier => vec![ByteCount::new(0)],
             _ => self.size.sizes().collect(),
         };
-        let cases: Vec<_> =
+        let runs: Vec<_> =
             self.design.iter().flat_map(|design| sizes.iter().map(move |&size| (design, size))).collect();
-        if (self.trace.is_some() || self.pcap.is_some()) && cases.len() > 1 {
-            let found = cases.len();
+        if (self.trace.is_some() || self.pcap.is_some()) && (runs.len() > 1 || self.seeds > 1) {
+            let found = runs.len() as u64 * self.seeds;
             return Err(Failure::Input(format!(
-                "expected one design and one size with --trace or --pcap, found {found} runs; write one at a time"
+                "expected one design, one size and one seed with --trace or --pcap, found {found} runs; write one at a time"
             )));
         }
-        let progress = bar(cases.len());
-        if !self.json {
-            progress.suspend(|| println!("{}", Columns::header()));
-        }
-        let mut rows: Vec<Value> = Vec::new();
-        let mut wrong = 0;
-        for (design, size) in cases {
-            progress.set_message(format!("{design} {size}"));
+        let mut cases = Vec::new();
+        for (design, size) in runs {
             let request = Request {
                 fabric: fabric.clone(),
                 design: design.clone(),
@@ -119,35 +138,24 @@ impl Sim {
                 reduction: Reduction { op: self.op, data_type: self.dtype },
                 size,
                 contents: Contents::for_size(size),
+                background: self.background,
                 seed: self.seed,
             };
-            let measured = measure(&request, self.outputs()?, &mut |at| {
-                let time = at.now.since(Instant::ZERO).as_micros_f64();
-                progress.set_message(format!("{design} {size}: at {time:.1} us, {} steps", at.steps));
-            });
-            let measured = measured.map_err(|error| {
-                progress.finish_and_clear();
-                Failure::input(error)
-            })?;
-            wrong += measured.wrong.unwrap_or(0);
-            let (row, line) = show(&request, &measured);
+            cases.push(Case { request, seeds: self.seeds, outputs: self.outputs()? });
+        }
+        let (stop, rows) = (interrupt::flag()?, cases.len());
+        if !self.json {
+            println!("{}", Columns::header());
+        }
+        let simulated = simulate(cases, &stop, |line| {
             if !self.json {
-                progress.suspend(|| println!("{line}"));
+                println!("{line}");
             }
-            rows.push(row);
-            progress.inc(1);
-        }
-        progress.finish_and_clear();
+        })?;
         if self.json {
-            println!("{}", json!({ "schema": 1, "command": "sim", "rows": rows }));
+            println!("{}", envelope("sim", &simulated.rows));
         }
-        if wrong > 0 {
-            let seed = self.seed;
-            return Err(Failure::Wrong(format!(
-                "expected right results, found {wrong} wrong elements; replay with the same arguments and --seed {seed}"
-            )));
-        }
-        Ok(())
+        simulated.check(rows)
     }
 
     fn outputs(&self) -> Result<Outputs, Failure> {
@@ -175,49 +183,4 @@ impl Sim {
         }
         Ok(changes)
     }
-}
-
-/// A measurement as JSON and as a line of the table.
-pub(crate) fn show(request: &Request, measured: &Measurement) -> (Value, String) {
-    let Request { collective, reduction, .. } = *request;
-    let (data_type, op) = (reduction.data_type.to_string(), reduction.op.to_string());
-    let rates = measured.bandwidths;
-    let columns = Columns {
-        design: &request.design,
-        collective: collective.name(),
-        size: measured.size.bytes(),
-        count: measured.size.bytes() / reduction.data_type.size() as u64,
-        data_type: &data_type,
-        redop: if collective.reduces() { &op } else { "none" },
-        root: collective.root().map_or(-1, |root| i32::from(root.0)),
-        time: measured.time.as_micros_f64(),
-        algbw: rates.algorithm,
-        busbw: rates.bus,
-        netbw: rates.network,
-        wrong: measured.wrong,
-    };
-    let links: Vec<Value> = measured
-        .links
-        .iter()
-        .map(|(name, utilisation)| json!({ "name": name, "utilisation": utilisation }))
-        .collect();
-    let row = json!({
-        "design": columns.design,
-        "collective": columns.collective,
-        "size": columns.size,
-        "count": columns.count,
-        "type": columns.data_type,
-        "redop": columns.redop,
-        "root": columns.root,
-        "time_us": columns.time,
-        "algbw_GBps": columns.algbw,
-        "busbw_GBps": columns.busbw,
-        "netbw_GBps": columns.netbw,
-        "wrong": columns.wrong,
-        "switch_buffer_bytes": measured.switch_buffer.bytes(),
-        "frames": measured.frames,
-        "steps": measured.steps,
-        "links": links,
-    });
-    (row, columns.to_string())
 }

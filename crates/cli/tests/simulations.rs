@@ -1,7 +1,9 @@
 //! `sim`, `reproduce` and `report` as scripts see them: exit statuses, JSON, one-line errors.
 
 use serde_json::Value;
-use std::process::{Command, Output};
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Output, Stdio};
+use std::time::Duration;
 
 fn quincunx(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_quincunx")).args(arguments).output().expect("the command starts")
@@ -59,6 +61,132 @@ fn sim_runs_designs_of_the_memory_fabric() {
 }
 
 #[test]
+fn sim_traffic_says_what_is_accepted_and_how_long_packets_take_on_either_fabric() {
+    for fabric in ["star-4", "scin-dgx8"] {
+        let output = quincunx(&[
+            "sim",
+            "traffic",
+            "--fabric",
+            fabric,
+            "--pattern",
+            "uniform,hotspot",
+            "--load",
+            "0.05,0.1",
+            "--packets",
+            "2000",
+            "--json",
+        ]);
+        assert_eq!(output.status.code(), Some(0));
+        let printed = json(&output);
+        assert_eq!(printed["command"].as_str(), Some("sim traffic"));
+        let rows = printed["rows"].as_array().expect("rows");
+        let order: Vec<_> = rows.iter().map(|row| (row["pattern"].as_str(), row["load"].as_f64())).collect();
+        let expected =
+            ["uniform", "hotspot"].map(|pattern| [0.05, 0.1].map(|load| (Some(pattern), Some(load))));
+        assert_eq!(order, expected.concat());
+        for row in rows {
+            let of = |key: &str| row[key].as_f64().unwrap_or_else(|| panic!("a number for {key}: {row}"));
+            assert!((of("accepted") / of("load") - 1.0).abs() < 0.1, "{row}");
+            let latencies = ["p50", "p99", "max"].map(|rank| of(&format!("latency_{rank}_us")));
+            assert!(
+                latencies.is_sorted() && latencies[0] > 0.0 && of("latency_mean_us") < latencies[2],
+                "{row}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_collective_can_run_beside_traffic() {
+    let time = |background: &[&str]| {
+        let arguments = [&["sim", "all_reduce", "--size", "64KiB", "--json"], background].concat();
+        let output = quincunx(&arguments);
+        assert_eq!(output.status.code(), Some(0));
+        json(&output)["rows"][0]["time_us"].as_f64().expect("a time")
+    };
+    assert!(time(&["--background", "uniform:0.5"]) > time(&[]));
+}
+
+#[test]
+fn several_seeds_make_one_row_of_means_with_their_error() {
+    let rows = |more: &[&str]| {
+        let arguments =
+            [&["sim", "all_reduce", "--size", "256KiB", "--loss", "5%@3", "--json"], more].concat();
+        json(&quincunx(&arguments))["rows"].as_array().expect("rows").clone()
+    };
+    let time = |row: &Value| row["time_us"].as_f64().expect("a time");
+    let singles: Vec<f64> = ["7", "8", "9"].map(|seed| time(&rows(&["--seed", seed])[0])).into();
+    let means = rows(&["--seed", "7", "--seeds", "3"]);
+    assert_eq!((means.len(), means[0]["seeds"].as_u64(), means[0]["wrong"].as_u64()), (1, Some(3), Some(0)));
+    let mean = singles.iter().sum::<f64>() / 3.0;
+    assert!((time(&means[0]) - mean).abs() < 1e-3, "{singles:?}, {}", means[0]);
+    let squares: f64 = singles.iter().map(|single| (single - mean).powi(2)).sum();
+    let error = means[0]["time_stderr_us"].as_f64().expect("an error");
+    assert!((error - (squares / 2.0 / 3.0).sqrt()).abs() < 1e-3, "{singles:?}, {}", means[0]);
+}
+
+/// Waits until a process takes interrupts, as its signals' masks say (proc(5), `SigCgt`).
+fn wait_for_handler(process: u32) {
+    let takes = || {
+        let status = std::fs::read_to_string(format!("/proc/{process}/status")).expect("it runs");
+        let mask =
+            status.lines().find_map(|line| line.strip_prefix("SigCgt:")).expect("a mask").trim().to_owned();
+        u64::from_str_radix(&mask, 16).expect("hexadecimal") & 1 << (2 - 1) != 0
+    };
+    while !takes() {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// Starts a command that takes long, lets it come to `lines` lines of output, and interrupts it.
+fn interrupt(arguments: &[&str], lines: usize) -> (Option<i32>, Vec<String>, String) {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_quincunx"))
+        .args(arguments)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the command starts");
+    let mut output = BufReader::new(child.stdout.take().expect("its output")).lines();
+    let mut printed: Vec<String> = output.by_ref().take(lines).map(|line| line.expect("a line")).collect();
+    wait_for_handler(child.id());
+    let kill = Command::new("kill").args(["-INT", &child.id().to_string()]).status();
+    assert!(kill.expect("kill runs").success());
+    printed.extend(output.map(|line| line.expect("a line")));
+    let output = child.wait_with_output().expect("it ends");
+    (output.status.code(), printed, String::from_utf8(output.stderr).expect("text"))
+}
+
+#[test]
+fn an_interrupted_simulation_keeps_its_rows_and_says_where_it_stopped() {
+    // A row that takes no time, and one that takes an hour.
+    let sizes = "1KiB:8GiB:8388608";
+    for design in [&["--design", "epic-3"][..], &["--fabric", "scin-dgx8", "--design", "scin"]] {
+        let arguments = [&["sim", "all_reduce", "--size", sizes], design].concat();
+        let (status, printed, error) = interrupt(&arguments, 3);
+        assert_eq!(status, Some(130), "{error}");
+        assert_eq!(printed.len(), 3, "two lines of header and a row: {printed:?}");
+        assert!(
+            error.contains("found an interrupt after 1; stopped in") && error.trim_end().lines().count() == 1,
+            "{error}"
+        );
+    }
+}
+
+#[test]
+fn interrupted_traffic_says_where_it_stopped() {
+    let (status, printed, error) = interrupt(&["sim", "traffic", "--packets", "1000000000000"], 2);
+    assert_eq!((status, printed.len()), (Some(130), 2), "{error}");
+    assert!(error.contains("found an interrupt after 0; stopped"), "{error}");
+}
+
+#[test]
+fn an_interrupted_reproduction_says_where_it_stopped() {
+    let (status, _, error) = interrupt(&["reproduce", "epic"], 0);
+    assert_eq!(status, Some(130), "{error}");
+    assert!(error.contains("stopped in epic/") && error.trim_end().lines().count() == 1, "{error}");
+}
+
+#[test]
 fn bad_input_is_refused_before_the_run_with_the_key() {
     for (arguments, named) in [
         (&["sim", "all_reduce", "--set", "link.speed=1"][..], "speed"),
@@ -67,6 +195,13 @@ fn bad_input_is_refused_before_the_run_with_the_key() {
         (&["sim", "all_reduce", "--design", "magic"], "magic"),
         (&["sim", "all_reduce", "--fabric", "ring-8", "--design", "epic-3"], "star-8"),
         (&["sim", "reduce", "--root", "8"], "--root"),
+        (&["sim", "all_reduce", "--fabric", "scin-dgx8", "--design", "scin", "--size", "1TiB"], "size"),
+        (&["sim", "traffic", "--fabric", "star-1"], "topology"),
+        (&["sim", "traffic", "--fabric", "ring-8"], "star-8"),
+        (
+            &["sim", "all_reduce", "--fabric", "ring-8", "--design", "ring", "--background", "uniform:0.1"],
+            "star-8",
+        ),
         (&["reproduce", "nobody"], "nobody"),
         (&["report", "no/such/folder"], "no/such/folder"),
     ] {
@@ -74,6 +209,21 @@ fn bad_input_is_refused_before_the_run_with_the_key() {
         assert_eq!(output.status.code(), Some(2), "{arguments:?}");
         let message = error(&output);
         assert!(message.contains(named), "{arguments:?}: {message}");
+    }
+}
+
+#[test]
+fn an_argument_that_cannot_be_read_is_refused_with_its_name() {
+    for (arguments, named) in [
+        (&["sim", "traffic", "--load", "1.5"][..], "--load"),
+        (&["sim", "traffic", "--load", "0"], "--load"),
+        (&["sim", "traffic", "--pattern", "random"], "--pattern"),
+        (&["sim", "all_reduce", "--background", "uniform"], "--background"),
+    ] {
+        let output = quincunx(arguments);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+        let message = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(message.contains(named) && message.contains("expected"), "{arguments:?}: {message}");
     }
 }
 

@@ -44,7 +44,7 @@ pub struct DirectionStatistics {
     pub frames: u64,
     /// Their bytes on the wire.
     pub bytes: ByteCount,
-    /// How long bits were on the wire.
+    /// How long bits were on the wire until now.
     pub busy: Duration,
     /// Frames that found no room in the queue.
     pub refused: u64,
@@ -194,6 +194,13 @@ impl<E: Engine> Channel<E> {
             Fate::HeldBack(_) => statistics.held_back += 1,
             Fate::Delivered | Fate::Refused => {}
         }
+    }
+
+    /// Counts from `now` on: of what was queued before, the time that it is still on the wire.
+    pub(crate) fn reset_statistics(&mut self, now: Instant) {
+        let left = self.free_at.since(now);
+        self.statistics = DirectionStatistics { busy: left, ..DirectionStatistics::default() };
+        self.peak_wait = left;
     }
 
     /// Puts a frame in the order of arrival.

@@ -180,7 +180,7 @@ impl<E: Engine, M: Medium<E>, O: Observer<E>> Network<E, M, O> {
     }
 
     /// Queues a frame on the channel that `port` of `node` is plugged into.
-    fn send(&mut self, node: u32, port: PortId, frame: Frame<'_, E::Header, E::Payload>) {
+    pub(crate) fn send(&mut self, node: u32, port: PortId, frame: Frame<'_, E::Header, E::Payload>) {
         let plug = self.nodes[node as usize].ports.get(usize::from(port.0)).copied().flatten();
         let plug = plug.unwrap_or_else(|| panic!("expected a link at {port:?} of node {node}, found none"));
         let number = plug.channel as usize;

@@ -142,6 +142,33 @@ impl<E: Engine, M: Medium<E>, O: Observer<E>> Simulation<E, M, O> {
         done
     }
 
+    /// Queues a frame at a port in the place of its node: traffic of others, which shares the link and which the node's engine
+    /// knows nothing of.
+    ///
+    /// # Panics
+    /// If no link is plugged into the port.
+    pub fn send(&mut self, node: NodeIndex, port: PortId, frame: Frame<'_, E::Header, E::Payload>) {
+        self.network.send(node.0, port, frame);
+    }
+
+    /// Lets time pass in which nothing is due: for owners that do something of their own at `time`.
+    ///
+    /// # Panics
+    /// If something is due before.
+    pub fn pass(&mut self, time: Instant) {
+        let due = self.network.queue.next_time();
+        assert!(due.is_none_or(|due| due >= time), "what is due before is done first");
+        self.network.now = self.network.now.max(time);
+    }
+
+    /// Begins to count anew: what directions have carried from now on.
+    pub fn reset_statistics(&mut self) {
+        let now = self.network.now;
+        for channel in &mut self.network.channels {
+            channel.reset_statistics(now);
+        }
+    }
+
     /// Does what is due, in order, until a node tells something or a limit is reached.
     pub fn run(&mut self, limits: Limits) -> Stopped<E::Event> {
         loop {
@@ -289,7 +316,10 @@ impl<E: Engine, M: Medium<E>, O: Observer<E>> Simulation<E, M, O> {
     /// If there is no such link.
     pub fn direction(&self, direction: Direction) -> DirectionStatistics {
         let channel = &self.network.channels[direction.number()];
-        DirectionStatistics { peak_queue: channel.rate.bytes_in(channel.peak_wait), ..channel.statistics }
+        // What is queued has been counted, and is on the wire later.
+        let busy = channel.statistics.busy - channel.free_at.since(self.network.now);
+        let peak_queue = channel.rate.bytes_in(channel.peak_wait);
+        DirectionStatistics { busy, peak_queue, ..channel.statistics }
     }
 
     /// Frames that a node's engine has dropped, by reason.

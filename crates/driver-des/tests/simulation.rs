@@ -4,7 +4,8 @@ mod common;
 
 use common::{Order, Told, Toy, Wire, nanos, slow_link, store_and_forward};
 use quincunx_driver_des::{
-    Departure, Emitted, Fate, Faults, Limits, Medium, NodeIndex, Observer, QueueConfig, Simulation, Stopped,
+    Departure, Emitted, Fate, Faults, Limits, LinkIndex, Medium, NodeIndex, Observer, QueueConfig,
+    Simulation, Stopped,
 };
 use quincunx_engine::{Frame, PortId};
 use quincunx_units::{BitRate, ByteCount, Duration, Instant, Probability};
@@ -356,4 +357,51 @@ fn an_observer_sees_what_becomes_of_a_frame() {
     simulation.command(nodes[0], send(2, 40)).unwrap();
     finish(&mut simulation);
     assert_eq!(simulation.observer().0, [Fate::Delivered, Fate::Lost]);
+}
+
+#[test]
+fn frames_of_others_share_the_link_and_not_the_node() {
+    let (mut simulation, [a, _]) = pair(1);
+    let header = common::Header { number: 77, marked: false };
+    let frame = || Frame { header: &header, payload: common::Payload::new(40) };
+    simulation.send(a, PORT, frame());
+    simulation.command(a, send(1, 40)).unwrap();
+    simulation.send(a, PORT, frame());
+    let emitted = finish(&mut simulation);
+    // The node's own frame waits for a slot, when both of the others are queued.
+    assert_eq!(numbers(&emitted), [77, 77, 0]);
+    assert_eq!(times(&emitted), [nanos(150), nanos(200), nanos(250)]);
+}
+
+#[test]
+fn time_can_pass_in_which_nothing_is_due() {
+    let (mut simulation, [a, _]) = pair(1);
+    simulation.pass(nanos(1000));
+    simulation.command(a, send(1, 40)).unwrap();
+    assert_eq!(times(&finish(&mut simulation)), [nanos(1150)]);
+}
+
+#[test]
+#[should_panic(expected = "what is due before is done first")]
+fn time_does_not_pass_what_is_due() {
+    let (mut simulation, [a, _]) = pair(1);
+    simulation.command(a, send(1, 40)).unwrap();
+    simulation.pass(nanos(1000));
+}
+
+#[test]
+fn a_link_has_been_busy_until_now_and_not_with_what_waits() {
+    let (mut simulation, [a, _]) = line(Wire::default());
+    let direction = LinkIndex(1).forward();
+    simulation.command(a, send(2, 40)).unwrap();
+    // The relay has sent on the first frame for 10 of the 50 that it takes.
+    simulation.run(Limits::until(nanos(160)));
+    assert_eq!(simulation.direction(direction).busy, Duration::from_nanos(10));
+    simulation.reset_statistics();
+    simulation.run(Limits::until(nanos(180)));
+    let statistics = simulation.direction(direction);
+    assert_eq!((statistics.busy, statistics.frames), (Duration::from_nanos(20), 0));
+    finish(&mut simulation);
+    let statistics = simulation.direction(direction);
+    assert_eq!((statistics.busy, statistics.frames), (Duration::from_nanos(40 + 50), 1));
 }

@@ -132,6 +132,7 @@ mod tests {
             reduction: Reduction { op: ReduceOp::Sum, data_type: DataType::F32 },
             size: ByteCount::new(125_000),
             contents: Contents::LengthOnly,
+            background: None,
             seed: 1,
         };
         evaluate(formula, &request)

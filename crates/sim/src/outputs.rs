@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 /// Where something is written.
-pub type Out = Box<dyn Write>;
+pub type Out = Box<dyn Write + Send>;
 
 /// What is to be written, and where.
 #[derive(Default)]
@@ -16,6 +16,13 @@ pub struct Outputs {
     pub trace: Option<Out>,
     /// A pcapng capture.
     pub capture: Option<Out>,
+}
+
+impl Outputs {
+    /// Whether there is nothing to write.
+    pub(crate) fn is_none(&self) -> bool {
+        self.trace.is_none() && self.capture.is_none()
+    }
 }
 
 /// Bytes that are collected before they are written.

@@ -1,12 +1,13 @@
 //! Published figures held against ours: every point of an experiment simulated, one simulation a thread.
 
 use crate::closed_forms::{self, FormulaError};
-use crate::{Contents, MeasureError, Measurement, Outputs, Request, measure};
+use crate::progress::unless;
+use crate::{Contents, MeasureError, Measurement, Outputs, Request, measure, sweep};
 use quincunx_collective::{DataType, ReduceOp, Reduction};
 use quincunx_scenario::{Experiment, Fabric, Point, Quantity, ScenarioError, Series};
 use quincunx_units::ByteCount;
-use std::num::NonZeroUsize;
-use std::sync::Mutex;
+use std::ops::ControlFlow;
+use std::sync::atomic::AtomicBool;
 use toml::Table;
 
 /// One figure, as it was published and as it is here.
@@ -101,34 +102,42 @@ struct Run {
     request: Request,
 }
 
-/// Simulates every point of `experiment` on all processors, calling `done` after each run. Figures come in the order of the file.
+/// Simulates every point of `experiment` on all processors, calling `done` after each run. Figures come in the order of the
+/// file; once `stop` is set, those alone for which all had been run.
 ///
 /// # Errors
 /// If the file, its fabric or a run makes no sense, or a result is wrong.
 pub fn reproduce(
     experiment: &Experiment,
+    stop: &AtomicBool,
     done: &(dyn Fn() + Sync),
 ) -> Result<Vec<Reproduced>, ReproduceError> {
     let place = format!("experiments/{}/{}.toml", experiment.paper, experiment.id);
     let runs = runs(experiment, &place)?;
-    let measured = run_all(experiment, &runs, done)?;
+    let measured = run_all(experiment, &runs, stop, done)?;
     let index = |series: usize, point: usize, is_baseline: bool| {
         let is_it = |run: &Run| (run.series, run.point, run.is_baseline) == (series, point, is_baseline);
-        runs.iter().position(is_it).expect("every point was run")
+        runs.iter().position(is_it).expect("every point has a run")
     };
-    let of = |series, point, is_baseline| &measured[index(series, point, is_baseline)];
+    let of = |series, point, is_baseline| measured[index(series, point, is_baseline)].as_ref();
     let mut reproduced = Vec::new();
     for (number, series) in experiment.series.iter().enumerate() {
         let points = series.points(&place)?;
         let (mut published, mut ours) = (series.published.clone(), Vec::new());
         for point in 0..points.len() {
-            let run = of(number, point, false);
-            ours.push(match experiment.quantity {
-                Quantity::Time | Quantity::GibitPerSecond | Quantity::Rate => run.time.as_micros_f64(),
-                Quantity::GigabitPerSecond => run.bandwidths.algorithm * 8.0,
-                Quantity::PayloadShare => share_of_bound(run, &place)?,
-                Quantity::Speedup => of(number, point, true).time.as_micros_f64() / run.time.as_micros_f64(),
-                Quantity::SwitchBuffer => run.switch_buffer.bytes() as f64,
+            let ratio = |run: &Measurement| {
+                of(number, point, true)
+                    .map(|baseline| baseline.time.as_micros_f64() / run.time.as_micros_f64())
+            };
+            ours.push(match (of(number, point, false), experiment.quantity) {
+                (None, _) => None,
+                (Some(run), Quantity::Time | Quantity::GibitPerSecond | Quantity::Rate) => {
+                    Some(run.time.as_micros_f64())
+                }
+                (Some(run), Quantity::GigabitPerSecond) => Some(run.bandwidths.algorithm * 8.0),
+                (Some(run), Quantity::PayloadShare) => Some(share_of_bound(run, &place)?),
+                (Some(run), Quantity::Speedup) => ratio(run),
+                (Some(run), Quantity::SwitchBuffer) => Some(run.switch_buffer.bytes() as f64),
             });
             if let Some(formula) = series.formula {
                 let run = &runs[index(number, point, false)];
@@ -187,48 +196,56 @@ fn request(
         reduction: Reduction { op: ReduceOp::Sum, data_type: DataType::F32 },
         size,
         contents: Contents::for_size(size),
+        background: None,
         seed: 1,
     })
 }
 
-/// Runs all, the longest first, so that none is left over at the end.
+/// Runs all, the longest first, so that none is left over at the end. None of those that were not run to their end.
 fn run_all(
     experiment: &Experiment,
     runs: &[Run],
+    stop: &AtomicBool,
     done: &(dyn Fn() + Sync),
-) -> Result<Vec<Measurement>, ReproduceError> {
+) -> Result<Vec<Option<Measurement>>, ReproduceError> {
     let mut order: Vec<usize> = (0..runs.len()).collect();
     order.sort_by_key(|&index| std::cmp::Reverse((runs[index].request.size, index)));
-    let (queue, results) = (Mutex::new(order.into_iter()), Mutex::new(vec![None; runs.len()]));
-    let worker = || {
-        loop {
-            let Some(index) = queue.lock().expect("no worker panics while it holds the queue").next() else {
-                return;
-            };
-            let result = measure(&runs[index].request, Outputs::default(), &mut |_| {});
-            results.lock().expect("no worker panics while it holds the results")[index] = Some(result);
-            done();
-        }
+    let mut measured = vec![None; runs.len()];
+    let mut failed = None;
+    let run = |index: usize| {
+        let result = measure(&runs[index].request, Outputs::default(), &mut unless(stop));
+        done();
+        result
     };
-    let workers = std::thread::available_parallelism().map_or(1, NonZeroUsize::get).min(runs.len());
-    std::thread::scope(|scope| {
-        for _ in 0..workers {
-            scope.spawn(worker);
-        }
-    });
-    let results = results.into_inner().expect("all workers have ended");
-    let experiment = format!("{}/{}", experiment.paper, experiment.id);
-    let one = |(run, result): (&Run, Option<Result<Measurement, MeasureError>>)| {
-        let figure = run.figure.clone();
-        match result.expect("every run was made") {
-            Err(error) => Err(ReproduceError::Run { experiment: experiment.clone(), figure, error }),
-            Ok(Measurement { wrong: Some(wrong @ 1..), .. }) => {
-                Err(ReproduceError::Wrong { experiment: experiment.clone(), figure, wrong })
+    sweep(order.clone(), stop, run, |place, result| {
+        let index = order[place];
+        match checked(experiment, &runs[index], result) {
+            Ok(result) => measured[index] = result,
+            Err(error) => {
+                failed = Some(error);
+                return ControlFlow::Break(());
             }
-            Ok(measured) => Ok(measured),
         }
-    };
-    runs.iter().zip(results).map(one).collect()
+        ControlFlow::Continue(())
+    });
+    failed.map_or(Ok(measured), Err)
+}
+
+/// Takes no wrong result, and nothing of a run that was stopped.
+fn checked(
+    experiment: &Experiment,
+    run: &Run,
+    result: Result<Measurement, MeasureError>,
+) -> Result<Option<Measurement>, ReproduceError> {
+    let (figure, experiment) = (run.figure.clone(), format!("{}/{}", experiment.paper, experiment.id));
+    match result {
+        Err(MeasureError::Stopped { .. }) => Ok(None),
+        Err(error) => Err(ReproduceError::Run { experiment, figure, error }),
+        Ok(Measurement { wrong: Some(wrong @ 1..), .. }) => {
+            Err(ReproduceError::Wrong { experiment, figure, wrong })
+        }
+        Ok(measured) => Ok(Some(measured)),
+    }
 }
 
 fn share_of_bound(run: &Measurement, place: &str) -> Result<f64, ReproduceError> {
@@ -242,7 +259,7 @@ fn figures(
     series: &Series,
     points: &[Point],
     published: &[f64],
-    ours: &[f64],
+    ours: &[Option<f64>],
 ) -> Vec<Reproduced> {
     let (quantity, tolerance) = (experiment.quantity, experiment.tolerance);
     let judge = |figure: String, published: f64, ours: f64, times: bool| {
@@ -258,16 +275,18 @@ fn figures(
         }
     };
     if published.len() < points.len() {
+        let Some(ours) = ours.iter().copied().collect::<Option<Vec<f64>>>() else { return Vec::new() };
         let best = ours.iter().copied().fold(f64::NEG_INFINITY, f64::max);
         let at = ours.iter().position(|&ours| ours == best).unwrap_or_default();
         let name = figure(series, &format!("best, at {}", points[at].value));
         return vec![judge(name, published[0], best, false)];
     }
-    let one = |((point, &published), &ours): ((&Point, &f64), &f64)| {
+    let one = |((point, &published), &ours): ((&Point, &f64), &Option<f64>)| {
+        let ours = ours?;
         let time = quantity.published_time(published, point.size.bytes() as f64 * series.counted_share);
-        judge(figure(series, &point.value), time.unwrap_or(published), ours, time.is_some())
+        Some(judge(figure(series, &point.value), time.unwrap_or(published), ours, time.is_some()))
     };
-    points.iter().zip(published).zip(ours).map(one).collect()
+    points.iter().zip(published).zip(ours).filter_map(one).collect()
 }
 
 fn figure(series: &Series, value: &str) -> String {

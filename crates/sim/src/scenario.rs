@@ -1,19 +1,26 @@
 //! From a scenario, as files and the command line write it, to a measurement: any design on any fabric.
 
 use crate::Outputs;
-use crate::memory_fabric::{self, RunError};
+use crate::memory_fabric::{self, IsaSetup, MemoryFabric, RunError};
 use crate::packet_fabric::{
-    self, Background, Case, Composition, Congestion, Contents, Counted, Framing, HostPieces, LinkUse,
-    LossyLinks, Progress, Setup, SimulationError,
+    self, Background, Case, Composition, Congestion, Contents, Counted, Data, Framing, HostPieces, LinkUse,
+    LossyLinks, Setup, SimulationError,
 };
-use quincunx_collective::{Bandwidths, Collective, LengthOnly, Numbers, Reduction};
+use crate::progress::Watch;
+use crate::traffic::Offered;
+use quincunx_collective::{
+    Bandwidths, BlockQuantization, Collective, DataType, LengthOnly, Numbers, Quantized, Rank, Reduction,
+};
 use quincunx_control::Retry;
-use quincunx_driver_des::QueueConfig;
+use quincunx_driver_des::{LinkConfig, QueueConfig};
+use quincunx_engine::shared_memory::{InPlaceRequest, Span};
 use quincunx_fabric::LinkProperties;
 use quincunx_ring::Pace;
 use quincunx_roce::RateConfig;
 use quincunx_scenario::{self as scenario, TopologyName};
+use quincunx_scin::ComputeLatency;
 use quincunx_units::{BitRate, ByteCount, Duration};
+use quincunx_wire::flit::FlitFormat;
 
 /// Virtual time that a collective may take.
 const LIMIT: Duration = Duration::from_secs(10);
@@ -33,6 +40,8 @@ pub struct Request {
     pub size: ByteCount,
     /// What memory holds.
     pub contents: Contents,
+    /// What others send on the same network meanwhile.
+    pub background: Option<Offered>,
     /// Decides all that chance decides.
     pub seed: u64,
 }
@@ -61,15 +70,51 @@ pub struct Measurement {
     pub payload_bound: Option<BitRate>,
 }
 
+impl Measurement {
+    /// The mean of several runs of one request with other seeds, and the standard error of its time. Rates are over the
+    /// mean time, wrong elements those of all.
+    ///
+    /// # Panics
+    /// If there are none.
+    pub fn mean(runs: &[Self]) -> (Self, Duration) {
+        let (count, first) = (runs.len() as u64, runs.first().expect("a run at least"));
+        let total: Duration = runs.iter().map(|run| run.time).sum();
+        let time = total / count;
+        // What a rate counts is the same in every run, so that its mean is weighted by the time.
+        let weighted = |rate: &dyn Fn(&Self) -> f64| match total {
+            Duration::ZERO => 0.0,
+            _ => runs.iter().map(|run| rate(run) * run.time.as_secs_f64()).sum::<f64>() / total.as_secs_f64(),
+        };
+        let squares = runs.iter().map(|run| (run.time.as_picos() as f64 - time.as_picos() as f64).powi(2));
+        let variance = squares.sum::<f64>() / (count.max(2) - 1) as f64;
+        let links = first.links.iter().enumerate();
+        let mean = Self {
+            time,
+            bandwidths: Bandwidths {
+                algorithm: weighted(&|run| run.bandwidths.algorithm),
+                bus: weighted(&|run| run.bandwidths.bus),
+                network: weighted(&|run| run.bandwidths.network),
+            },
+            wrong: runs.iter().map(|run| run.wrong).sum(),
+            switch_buffer: runs.iter().map(|run| run.switch_buffer).max().unwrap_or_default(),
+            steps: runs.iter().map(|run| run.steps).sum::<u64>() / count,
+            frames: runs.iter().map(|run| run.frames).sum::<u64>() / count,
+            links: links.map(|(at, (name, _))| (name.clone(), weighted(&|run| run.links[at].1))).collect(),
+            ..first.clone()
+        };
+        (mean, Duration::from_picos((variance / count as f64).sqrt() as u64))
+    }
+}
+
 /// Why there is no measurement.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum MeasureError {
     /// The packet simulation's reason.
     #[error(transparent)]
-    Packet(#[from] SimulationError),
+    Packet(SimulationError),
     /// The memory simulation's reason.
     #[error(transparent)]
-    Memory(#[from] RunError),
+    Memory(RunError),
     /// The fabric has no such design.
     #[error("expected a design for this kind of fabric ({known}), found \"{found}\"")]
     Design {
@@ -78,25 +123,50 @@ pub enum MeasureError {
         /// The name as given.
         found: String,
     },
+    /// The owner has stopped it.
+    #[error("stopped after {after} of virtual time")]
+    Stopped {
+        /// When.
+        after: Duration,
+    },
 }
 
-/// Simulates `request`, writing every frame to `outputs`, and telling how far it has come from time to time.
+impl From<SimulationError> for MeasureError {
+    fn from(error: SimulationError) -> Self {
+        match error {
+            SimulationError::Stopped { after } => Self::Stopped { after },
+            error => Self::Packet(error),
+        }
+    }
+}
+
+impl From<RunError> for MeasureError {
+    fn from(error: RunError) -> Self {
+        match error {
+            RunError::Stopped { after } => Self::Stopped { after },
+            error => Self::Memory(error),
+        }
+    }
+}
+
+/// Simulates `request`, writing every frame to `outputs`, and telling how far it has come from time to time; whoever is told
+/// may stop it.
 ///
 /// # Errors
-/// If the design does not exist or does not run on the fabric, the collective does not end, or an output cannot
-/// be written.
+/// If the design does not exist or does not run on the fabric, the collective does not end or was stopped, or an output
+/// cannot be written.
 pub fn measure(
     request: &Request,
     outputs: Outputs,
-    progress: &mut dyn FnMut(Progress),
+    progress: Watch<'_>,
 ) -> Result<Measurement, MeasureError> {
     match (&request.fabric, request.contents) {
         (scenario::Fabric::Packet(fabric), _) => packet(fabric, request, outputs, progress),
         (scenario::Fabric::Memory(fabric), Contents::LengthOnly) => {
-            memory_fabric::measure::<LengthOnly>(fabric, request, outputs)
+            memory::<LengthOnly>(fabric, request, outputs, progress)
         }
         (scenario::Fabric::Memory(fabric), Contents::Numbers) => {
-            memory_fabric::measure::<Numbers>(fabric, request, outputs)
+            memory::<Numbers>(fabric, request, outputs, progress)
         }
     }
 }
@@ -105,14 +175,15 @@ fn packet(
     fabric: &scenario::PacketFabric,
     request: &Request,
     outputs: Outputs,
-    progress: &mut dyn FnMut(Progress),
+    progress: Watch<'_>,
 ) -> Result<Measurement, MeasureError> {
     let known = "epic-1, epic-2, epic-3, ring, tree, direct";
     let design =
         request.design.parse().map_err(|_| MeasureError::Design { known, found: request.design.clone() })?;
     let Request { collective, reduction, size, contents, seed, .. } = *request;
     let case = Case { design, collective, reduction, size, contents, seed };
-    let row = packet_fabric::simulate_watched(&Setup::from(fabric), &case, outputs, progress)?;
+    let setup = Setup { traffic: request.background, ..Setup::from(fabric) };
+    let row = packet_fabric::simulate_watched(&setup, &case, outputs, progress)?;
     Ok(Measurement {
         size: row.size,
         time: row.time,
@@ -127,8 +198,108 @@ fn packet(
 }
 
 /// Directions of links with the share of the time that they were busy.
-pub(crate) fn named(links: &[LinkUse]) -> Vec<(String, f64)> {
+fn named(links: &[LinkUse]) -> Vec<(String, f64)> {
     links.iter().map(|link| (format!("{} > {}", link.from, link.to), link.utilisation)).collect()
+}
+
+fn memory<P: Data>(
+    fabric: &scenario::MemoryFabric,
+    request: &Request,
+    outputs: Outputs,
+    progress: Watch<'_>,
+) -> Result<Measurement, MeasureError> {
+    let design = match request.design.as_str() {
+        "scin" => memory_fabric::Design::Scin,
+        "scin-inq" => return quantized_memory::<P>(fabric, request, outputs, progress),
+        "nvls" => memory_fabric::Design::Nvls,
+        "ring" => memory_fabric::Design::Ring,
+        found => {
+            return Err(MeasureError::Design { known: "scin, scin-inq, nvls, ring", found: found.into() });
+        }
+    };
+    let Request { collective, reduction, size, .. } = *request;
+    let setup = memory_setup(fabric, request);
+    let ranks = setup.accelerators;
+    let length = size.as_usize();
+    let inputs: Vec<P> = (0..ranks).map(|rank| P::input(Rank(rank), length, reduction.data_type)).collect();
+    let in_place = InPlaceRequest { collective, reduction, span: Span { offset: 0, length } };
+    let outcome = memory_fabric::run_watched(&setup, design, in_place, inputs.clone(), outputs, progress)?;
+    let wrong = outcome.memories.iter().enumerate().map(|(rank, memory)| {
+        let Some((span, right)) = memory_fabric::expected(&in_place, rank, &inputs) else { return Some(0) };
+        let found = P::from_view(memory.view(span.offset..span.offset + span.length));
+        P::differing(&right, &found, reduction.data_type)
+    });
+    let wrong = wrong.sum();
+    Ok(memory_measurement(fabric, request, &setup, &outcome, wrong))
+}
+
+fn memory_setup(fabric: &scenario::MemoryFabric, request: &Request) -> MemoryFabric {
+    let traffic = request.background.map(|offered| (offered, request.seed));
+    MemoryFabric { traffic, ..MemoryFabric::from(fabric) }
+}
+
+/// Quantised in the network: the codes of a vector that has the requested size in binary16, which the paper's gains are held against
+/// (SCIN 4.3, equivalent bandwidth).
+fn quantized_memory<P: Data>(
+    fabric: &scenario::MemoryFabric,
+    request: &Request,
+    outputs: Outputs,
+    progress: Watch<'_>,
+) -> Result<Measurement, MeasureError> {
+    let setup = memory_setup(fabric, request);
+    let (quantization, reduction) = (setup.isa.quantization, request.reduction);
+    let values = request.size.as_usize() / DataType::F16.size();
+    let codes = quantization.code_bytes(values);
+    let inputs: Vec<P> =
+        (0..setup.accelerators).map(|rank| P::quantized(Rank(rank), values, quantization)).collect();
+    let span = Span { offset: 0, length: codes };
+    let in_place = InPlaceRequest { collective: request.collective, reduction, span };
+    let design = memory_fabric::Design::ScinInq;
+    let outcome = memory_fabric::run_watched(&setup, design, in_place, inputs.clone(), outputs, progress)?;
+    let cut =
+        |input: &P| (P::from_view(input.view(0..codes)), P::from_view(input.view(codes..input.length())));
+    let parts: Vec<(P, P)> = inputs.iter().map(cut).collect();
+    let vectors: Vec<_> = parts
+        .iter()
+        .map(|(codes, scales)| Quantized {
+            codes: codes.view(0..codes.length()),
+            scales: scales.view(0..scales.length()),
+        })
+        .collect();
+    let sum = P::sum_quantized(quantization, values, &vectors);
+    // Counted in words of four bytes, of codes and of scale factors.
+    let wrong = outcome.memories.iter().map(|memory| {
+        let (codes, scales) = cut(memory);
+        let differ = |right: &P, found: &P| P::differing(right, found, DataType::I32);
+        Some(differ(&sum.codes, &codes)? + differ(&sum.scales, &scales)?)
+    });
+    let wrong = wrong.sum();
+    Ok(memory_measurement(fabric, request, &setup, &outcome, wrong))
+}
+
+fn memory_measurement<P>(
+    fabric: &scenario::MemoryFabric,
+    request: &Request,
+    setup: &MemoryFabric,
+    outcome: &memory_fabric::Outcome<P>,
+    wrong: Option<u64>,
+) -> Measurement {
+    let Request { collective, size, .. } = *request;
+    let time = match outcome.unsynchronized {
+        Some(time) if !fabric.measure.synchronised => time,
+        _ => outcome.time,
+    };
+    Measurement {
+        size,
+        time,
+        bandwidths: collective.bandwidths(setup.accelerators, size, outcome.busiest_link(), time),
+        wrong,
+        switch_buffer: outcome.switch_buffer,
+        steps: outcome.steps,
+        frames: outcome.packets,
+        links: named(&outcome.links),
+        payload_bound: Some(setup.payload_bound()),
+    }
 }
 
 impl From<&scenario::PacketFabric> for Setup {
@@ -165,7 +336,33 @@ impl From<&scenario::PacketFabric> for Setup {
                 background: congestion.background.map(|rate| Background { links: congestion.links, rate }),
                 control: congestion.dcqcn.then(|| RateConfig::dcqcn(fabric.link.rate)),
             },
+            traffic: None,
             limit: LIMIT,
+        }
+    }
+}
+
+impl From<&scenario::MemoryFabric> for MemoryFabric {
+    fn from(fabric: &scenario::MemoryFabric) -> Self {
+        let (link, isa) = (&fabric.link, &fabric.isa);
+        Self {
+            accelerators: fabric.accelerators,
+            switches: fabric.switches,
+            link: LinkConfig { rate: link.rate, latency: link.latency },
+            format: FlitFormat {
+                flit: link.flit.as_usize(),
+                header_flits: 1,
+                max_payload: link.payload.as_usize(),
+            },
+            response_latency: fabric.accelerator.response_latency,
+            scatter: None,
+            isa: IsaSetup {
+                waves: isa.waves,
+                wave: isa.wave,
+                quantization: BlockQuantization::SCIN,
+                latency: ComputeLatency { regular: isa.compute_latency, quantized: isa.quantized_latency },
+            },
+            traffic: None,
         }
     }
 }
@@ -180,5 +377,15 @@ mod tests {
             panic!("a packet fabric")
         };
         assert_eq!(Setup::from(&fabric), Setup::epic_star8());
+        for (name, setup) in [
+            ("scin-dgx8", MemoryFabric::dgx8()),
+            ("scin-dgx16", MemoryFabric::dgx16()),
+            ("scin-fpga", MemoryFabric::prototype()),
+        ] {
+            let Ok(scenario::Fabric::Memory(fabric)) = scenario::Fabric::find(name, &[]) else {
+                panic!("a memory fabric")
+            };
+            assert_eq!(MemoryFabric::from(&fabric), setup, "{name}");
+        }
     }
 }

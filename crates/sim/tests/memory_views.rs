@@ -3,7 +3,7 @@
 use quincunx_collective::{Collective, DataType, Numbers, Payload, Rank, ReduceOp, Reduction, pattern};
 use quincunx_engine::shared_memory::{InPlaceRequest, Span};
 use quincunx_sim::memory_fabric::{Design, IsaSetup, MemoryFabric, Outcome, run, run_watched};
-use quincunx_sim::{Out, Outputs};
+use quincunx_sim::{Out, Outputs, unwatched};
 use quincunx_trace::{TrackContents, read};
 use quincunx_units::ByteCount;
 use quincunx_wire::flit::{FlitHeader, Transaction};
@@ -35,12 +35,8 @@ impl Write for Shared {
     }
 }
 
-fn preset(name: &str) -> MemoryFabric {
-    MemoryFabric::preset(name).expect("a preset of the paper")
-}
-
 fn fabric() -> MemoryFabric {
-    let dgx = preset("scin-dgx8");
+    let dgx = MemoryFabric::dgx8();
     let isa = IsaSetup { waves: 3, wave: ByteCount::new(512), ..dgx.isa };
     MemoryFabric { accelerators: 3, switches: 2, isa, ..dgx }
 }
@@ -58,7 +54,8 @@ fn inputs() -> Vec<Numbers> {
 fn watched(design: Design) -> (Outcome<Numbers>, Vec<u8>, Vec<u8>) {
     let (trace, capture) = (Shared::default(), Shared::default());
     let outputs = Outputs { trace: trace.out(), capture: capture.out() };
-    let outcome = run_watched(&fabric(), design, all_reduce(), inputs(), outputs).expect("a run");
+    let outcome =
+        run_watched(&fabric(), design, all_reduce(), inputs(), outputs, &mut unwatched).expect("a run");
     (outcome, trace.bytes(), capture.bytes())
 }
 

@@ -11,6 +11,7 @@ use quincunx_sim::packet_fabric::{
     Background, Case, Composition, Congestion, Contents, Fabric, Framing, Group, HostPieces, LossyLinks, Row,
     Setup, SimulationError, simulate,
 };
+use quincunx_sim::unwatched;
 use quincunx_units::{BitRate, ByteCount, Duration, Probability};
 use quincunx_wire::RoceHeader;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -217,7 +218,7 @@ fn a_seed_replays_a_lossy_collective_to_the_bit() {
         let mut group = Group::with_observer(&setup, design(name), seed, Trace::default()).unwrap();
         let buffer = LengthOnly::new(32 << 10);
         let buffers = vec![(buffer, buffer); 8];
-        group.run(Collective::AllReduce, SUM, buffers, setup.limit, &mut |_| {}).unwrap();
+        group.run(Collective::AllReduce, SUM, buffers, setup.limit, &mut unwatched).unwrap();
         group.simulation().observer().0.finish()
     };
     for name in EPIC.into_iter().chain(HOSTS) {

@@ -9,10 +9,14 @@ use alloc::vec::Vec;
 use quincunx_collective::{Payload, Rank};
 use quincunx_engine::PortId;
 use quincunx_engine::shared_memory::{MemoryEvent, SharedMemory, Span, WordId};
-use quincunx_units::{BitRate, ByteCount, Duration, Instant};
+use quincunx_units::{Duration, Instant};
 use quincunx_wire::flit::{
-    Channel, Class, FlitFormat, FlitHeader, NodeId, Transaction, word_address, word_at,
+    Channel, Class, FlitFormat, FlitHeader, MAX_TAG, NodeId, Transaction, word_address, word_at,
 };
+
+/// The tag of a read response that answers nothing: data one way, for traffic that no kernel knows of. Our choice; no
+/// request has it.
+pub const UNSOLICITED: u32 = MAX_TAG;
 
 /// What an endpoint is set up with.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -33,8 +37,6 @@ pub struct EndpointConfig {
     pub scatter: Option<Scatter>,
     /// Most reduced loads a link may wait for.
     pub load_window: u32,
-    /// How fast its kernel adds vectors; none if that takes no time.
-    pub add_rate: Option<BitRate>,
 }
 
 /// A response in the making.
@@ -67,8 +69,6 @@ pub struct Endpoint<P> {
     /// Bytes that writes of ours still have to be answered for.
     unanswered: usize,
     fenced: bool,
-    /// How long what the kernel computes will take, until a timer has been armed for it.
-    computing: Option<Duration>,
     events: VecDeque<MemoryEvent>,
 }
 
@@ -82,7 +82,6 @@ impl<P: Payload> Endpoint<P> {
             served: 0,
             unanswered: 0,
             fenced: false,
-            computing: None,
             events: VecDeque::new(),
             config,
         }
@@ -125,6 +124,7 @@ impl<P: Payload> Endpoint<P> {
                 *self.word_mut(header.address)? = operand;
                 self.announce(header.address);
             }
+            Transaction::ReadResponse if header.tag == UNSOLICITED => {}
             Transaction::ReadResponse => {
                 let loads = &mut self.links[usize::from(link.0)].loads;
                 *loads = loads.checked_sub(1).ok_or(MemoryDrop::UnexpectedResponse)?;
@@ -144,6 +144,30 @@ impl<P: Payload> Endpoint<P> {
             | Transaction::MultimemAdd { .. } => return Err(MemoryDrop::UnexpectedTransaction),
         }
         Ok(())
+    }
+
+    /// The most bytes that [`send_unsolicited`](Self::send_unsolicited) takes: those of a packet, or of memory.
+    pub fn longest_unsolicited(&self) -> usize {
+        self.memory.length().min(self.config.format.max_payload)
+    }
+
+    /// Sends the first `length` bytes of memory in one packet to another accelerator, which takes them and does nothing.
+    /// The packet has the given address, for whoever watches it, and goes once the responses before it have gone.
+    ///
+    /// # Panics
+    /// If that is longer than it can be.
+    pub fn send_unsolicited(&mut self, link: PortId, to: Rank, length: usize, address: u64) {
+        assert!(length <= self.longest_unsolicited(), "one packet of memory, found {length} bytes");
+        let header = FlitHeader::new(
+            self.node(),
+            NodeId(to.0),
+            false,
+            address,
+            UNSOLICITED,
+            Transaction::ReadResponse,
+        );
+        let job = Job { header, local: 0, remaining: length };
+        self.links[usize::from(link.0)].outbound.push(job);
     }
 
     /// What has come of the kernel's requests, in order.
@@ -172,17 +196,6 @@ impl<P: Payload> Endpoint<P> {
         }
         link.armed = Some(ready_at);
         Some(ready_at.since(now))
-    }
-
-    /// How long what the kernel has begun to compute takes; told once. To be asked after every event that a kernel is handed;
-    /// [`computed`](Self::computed) is due so much later.
-    pub fn arm_computation(&mut self) -> Option<Duration> {
-        self.computing.take()
-    }
-
-    /// What the kernel computes is done.
-    pub fn computed(&mut self) {
-        self.events.push_back(MemoryEvent::Computed);
     }
 
     /// Channels with a packet to send by `link`.
@@ -322,13 +335,6 @@ impl<P: Payload> SharedMemory<P> for Endpoint<P> {
     fn fence(&mut self) {
         self.fenced = true;
         self.settle_fence();
-    }
-
-    fn compute(&mut self, bytes: usize) {
-        match self.config.add_rate {
-            Some(rate) => self.computing = Some(rate.time_for(ByteCount::new(bytes as u64))),
-            None => self.computed(),
-        }
     }
 
     fn add_at_switch(&mut self, link: PortId, word: WordId, operand: u64) {

@@ -24,7 +24,7 @@ mod port;
 mod scatter;
 
 pub use drops::MemoryDrop;
-pub use endpoint::{Endpoint, EndpointConfig};
+pub use endpoint::{Endpoint, EndpointConfig, UNSOLICITED};
 pub use forwarding::{Forwarded, SwitchCore};
 pub use port::{ChannelSet, Port, PortConfig, PortFault};
 pub use scatter::Scatter;

@@ -3,7 +3,7 @@
 use quincunx_collective::{Numbers, Rank};
 use quincunx_engine::PortId;
 use quincunx_engine::shared_memory::{MemoryEvent, SharedMemory, Span, WordId};
-use quincunx_memory::{Endpoint, EndpointConfig, MemoryDrop, Scatter};
+use quincunx_memory::{Endpoint, EndpointConfig, MemoryDrop, Scatter, UNSOLICITED};
 use quincunx_units::{Duration, Instant};
 use quincunx_wire::flit::*;
 
@@ -21,7 +21,6 @@ fn endpoint(scatter: Option<Scatter>) -> Endpoint<Numbers> {
         response_latency: LATENCY,
         scatter,
         load_window: 2,
-        add_rate: None,
     });
     endpoint.memory().bytes_mut().iter_mut().zip(0..).for_each(|(byte, number)| *byte = number as u8);
     endpoint
@@ -159,4 +158,18 @@ fn what_makes_no_sense_is_dropped_for_a_reason() {
     assert_eq!(reason(to_it(0, 1, Transaction::WriteResponse), &[]), MemoryDrop::UnexpectedResponse);
     assert_eq!(reason(to_it(0, 1, Transaction::ReadResponse), &[]), MemoryDrop::UnexpectedResponse);
     assert_eq!(reason(to_it(0, 1, Transaction::MultimemStore), &[1]), MemoryDrop::UnexpectedTransaction);
+}
+
+#[test]
+fn what_nobody_asked_for_is_sent_in_one_packet_and_taken_without_effect() {
+    let mut endpoint = endpoint(None);
+    endpoint.send_unsolicited(LINK, Rank(5), 3, 99);
+    let header = FlitHeader::new(NodeId(3), NodeId(5), false, 99, UNSOLICITED, Transaction::ReadResponse);
+    assert_eq!(sent(&mut endpoint, at(0)), [(header, vec![0, 1, 2])]);
+
+    let (memory, to_us) = (endpoint.contents().clone(), FlitHeader { destination: NodeId(3), ..header });
+    endpoint.handle_packet(at(0), LINK, &to_us, &[7, 7, 7]).expect("it is taken");
+    assert_eq!(endpoint.next_event(), None);
+    assert_eq!(endpoint.contents(), &memory);
+    assert_eq!(sent(&mut endpoint, at(100)), []);
 }

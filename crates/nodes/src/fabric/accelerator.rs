@@ -1,8 +1,8 @@
-//! An accelerator: its memory on the fabric, a link to each switch, and communication kernels, one for each stream.
+//! An accelerator: its memory on the fabric, a link to each switch, and a communication kernel.
 
 use alloc::vec;
 use alloc::vec::Vec;
-use quincunx_collective::Payload;
+use quincunx_collective::{Payload, Rank};
 use quincunx_engine::shared_memory::{InPlaceRequest, Kernel};
 use quincunx_engine::{Frame, PortId, Sink};
 use quincunx_memory::{Endpoint, EndpointConfig, MemoryDrop, Port, PortConfig};
@@ -10,7 +10,7 @@ use quincunx_units::Instant;
 use quincunx_wire::flit::FlitHeader;
 
 use super::kernels::{KernelRejected, Kernels};
-use super::node::{FabricDrop, FabricEvent, FabricNode, FabricTimer, send_credit};
+use super::node::{FabricDrop, FabricEvent, FabricNode, FabricRejected, FabricTimer, send_credit};
 
 /// What an accelerator is set up with.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -19,9 +19,8 @@ pub struct AcceleratorConfig {
     pub endpoint: EndpointConfig,
     /// The buffers of each link.
     pub port: PortConfig,
-    /// What runs on it, one for each stream of collectives. They share words that somebody changes; fences, loads and arithmetic are
-    /// one kernel's alone, so that at most one of them may be of a kind that uses these: not SCIN's.
-    pub kernels: Vec<Kernels>,
+    /// What runs on it.
+    pub kernel: Kernels,
 }
 
 /// An accelerator.
@@ -29,13 +28,13 @@ pub struct AcceleratorConfig {
 pub struct Accelerator<P> {
     endpoint: Endpoint<P>,
     ports: Vec<Port>,
-    kernels: Vec<Kernels>,
+    kernel: Kernels,
 }
 
 impl<P: Payload> Accelerator<P> {
     pub(super) fn new(config: AcceleratorConfig) -> Self {
         let ports = vec![Port::new(config.port); config.endpoint.switches.len()];
-        Self { endpoint: Endpoint::new(config.endpoint), ports, kernels: config.kernels }
+        Self { endpoint: Endpoint::new(config.endpoint), ports, kernel: config.kernel }
     }
 
     /// Its memory.
@@ -47,23 +46,34 @@ impl<P: Payload> Accelerator<P> {
         self.endpoint.exchange_memory(memory)
     }
 
-    /// Whether there is a kernel of that number.
-    pub(super) fn has_kernel(&self, number: u16) -> bool {
-        usize::from(number) < self.kernels.len()
-    }
-
     pub(super) fn start(
         &mut self,
         now: Instant,
-        kernel: u16,
         request: InPlaceRequest,
         out: &mut impl Sink<FabricNode<P>>,
     ) -> Result<(), KernelRejected> {
-        if self.kernels[usize::from(kernel)].start(request, &mut self.endpoint)? {
-            out.emit(FabricEvent::Finished { kernel });
+        if self.kernel.start(request, &mut self.endpoint)? {
+            out.emit(FabricEvent::Finished);
         }
         self.settle(out);
-        self.arm_all(now, out);
+        for link in 0..self.ports.len() {
+            self.arm(now, PortId(link as u16), out);
+        }
+        Ok(())
+    }
+
+    pub(super) fn send(
+        &mut self,
+        link: PortId,
+        to: Rank,
+        length: usize,
+        address: u64,
+    ) -> Result<(), FabricRejected> {
+        let (links, most) = (self.ports.len() as u16, self.endpoint.longest_unsolicited());
+        if link.0 >= links || length > most {
+            return Err(FabricRejected::Packet { links, most, link: link.0, length });
+        }
+        self.endpoint.send_unsolicited(link, to, length, address);
         Ok(())
     }
 
@@ -95,13 +105,6 @@ impl<P: Payload> Accelerator<P> {
         self.arm(now, link, out);
     }
 
-    /// What the kernel has computed is done.
-    pub(super) fn handle_computed(&mut self, now: Instant, out: &mut impl Sink<FabricNode<P>>) {
-        self.endpoint.computed();
-        self.settle(out);
-        self.arm_all(now, out);
-    }
-
     pub(super) fn wants_transmit(&self, port: PortId) -> bool {
         self.ports[usize::from(port.0)].wants_transmit(self.endpoint.ready(port))
     }
@@ -125,23 +128,12 @@ impl<P: Payload> Accelerator<P> {
         self.arm(now, port, out);
     }
 
-    /// Lets the kernels see what has come of their requests.
+    /// Lets the kernel see what has come of its requests.
     fn settle(&mut self, out: &mut impl Sink<FabricNode<P>>) {
         while let Some(event) = self.endpoint.next_event() {
-            for (kernel, number) in self.kernels.iter_mut().zip(0..) {
-                if kernel.handle_event(event, &mut self.endpoint) {
-                    out.emit(FabricEvent::Finished { kernel: number });
-                }
+            if self.kernel.handle_event(event, &mut self.endpoint) {
+                out.emit(FabricEvent::Finished);
             }
-        }
-        if let Some(after) = self.endpoint.arm_computation() {
-            out.set_timer(FabricTimer::Compute, after);
-        }
-    }
-
-    fn arm_all(&mut self, now: Instant, out: &mut impl Sink<FabricNode<P>>) {
-        for link in 0..self.ports.len() {
-            self.arm(now, PortId(link as u16), out);
         }
     }
 
@@ -155,7 +147,7 @@ impl<P: Payload> Accelerator<P> {
 
     pub(super) fn assert_invariants(&self) {
         self.endpoint.assert_invariants();
-        self.kernels.iter().for_each(Kernel::<P>::assert_invariants);
+        Kernel::<P>::assert_invariants(&self.kernel);
         for port in &self.ports {
             port.assert_invariants();
         }

@@ -2,7 +2,7 @@
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
-use quincunx_collective::Payload;
+use quincunx_collective::{Payload, Rank};
 use quincunx_engine::shared_memory::InPlaceRequest;
 use quincunx_engine::{Engine, Frame, PortId, Sink};
 use quincunx_memory::{MemoryDrop, Port};
@@ -47,11 +47,17 @@ pub enum FabricCommand<P> {
     /// Gives an accelerator another memory.
     Fill(P),
     /// Begins a collective on an accelerator.
-    Start {
-        /// The kernel that runs it.
-        kernel: u16,
-        /// What.
-        request: InPlaceRequest,
+    Start(InPlaceRequest),
+    /// Sends bytes of an accelerator's memory to another one, which takes them and does nothing: traffic of others.
+    Send {
+        /// The link that they go by.
+        link: PortId,
+        /// Whom they are for.
+        to: Rank,
+        /// How many, at most a packet's.
+        length: usize,
+        /// What the packet says as its address.
+        address: u64,
     },
     /// Queues instructions for a wave controller of a switch.
     Load {
@@ -68,9 +74,6 @@ pub enum FabricRejected {
     /// The kernel cannot begin.
     #[error(transparent)]
     Kernel(#[from] KernelRejected),
-    /// There is no such kernel.
-    #[error("expected a kernel that the accelerator was set up with, found number {0}")]
-    NoKernel(u16),
     /// The instructions cannot be run.
     #[error(transparent)]
     Load(#[from] LoadError),
@@ -82,6 +85,20 @@ pub enum FabricRejected {
         /// Bytes.
         found: usize,
     },
+    /// A packet that cannot be sent.
+    #[error(
+        "expected a link below {links} and at most {most} bytes of memory, found link {link} and {length} bytes; send another packet"
+    )]
+    Packet {
+        /// Links.
+        links: u16,
+        /// Bytes.
+        most: usize,
+        /// The link as given.
+        link: u16,
+        /// Bytes as given.
+        length: usize,
+    },
     /// A command for an accelerator at a switch, or the other way round.
     #[error("expected {0}, found another node; send the command there")]
     OtherKind(&'static str),
@@ -90,11 +107,8 @@ pub enum FabricRejected {
 /// What a node tells.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum FabricEvent {
-    /// A collective is over on an accelerator.
-    Finished {
-        /// The kernel that ran it.
-        kernel: u16,
-    },
+    /// An accelerator's collective is over.
+    Finished,
     /// Something of a switch's in-switch accelerator.
     Isa(IsaEvent),
 }
@@ -104,8 +118,6 @@ pub enum FabricEvent {
 pub enum FabricTimer {
     /// A response of an accelerator is ready for a link.
     Respond(PortId),
-    /// An accelerator's kernel has added what it had to add.
-    Compute,
     /// Something comes out of a switch's accumulator.
     Accumulator,
 }
@@ -177,7 +189,6 @@ impl<P: Payload> Engine for FabricNode<P> {
     fn handle_timer(&mut self, now: Instant, timer: FabricTimer, out: &mut impl Sink<Self>) {
         match (self, timer) {
             (Self::Accelerator(node), FabricTimer::Respond(link)) => node.handle_timer(now, link, out),
-            (Self::Accelerator(node), FabricTimer::Compute) => node.handle_computed(now, out),
             (Self::Switch(node), FabricTimer::Accumulator) => node.handle_timer(now, out),
             (_, timer) => panic!("{timer:?} is not a timer of this node"),
         }
@@ -198,11 +209,9 @@ impl<P: Payload> Engine for FabricNode<P> {
                 node.exchange_memory(memory);
                 Ok(())
             }
-            (Self::Accelerator(node), FabricCommand::Start { kernel, request }) => {
-                if !node.has_kernel(kernel) {
-                    return Err(FabricRejected::NoKernel(kernel));
-                }
-                Ok(node.start(now, kernel, request, out)?)
+            (Self::Accelerator(node), FabricCommand::Start(request)) => Ok(node.start(now, request, out)?),
+            (Self::Accelerator(node), FabricCommand::Send { link, to, length, address }) => {
+                node.send(link, to, length, address)
             }
             (Self::Switch(node), FabricCommand::Load { controller, instructions }) => {
                 if !node.has_isa() {

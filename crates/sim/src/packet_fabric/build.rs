@@ -34,10 +34,15 @@ pub(crate) struct Built<P: Data, O> {
     pub(crate) ranks: Vec<NodeIndex>,
     /// By link: the nodes at its ends.
     pub(crate) links: Vec<[NodeIndex; 2]>,
+    /// How long frames are, and how fast links.
+    pub(crate) medium: RoceMedium,
+    pub(crate) link: LinkConfig,
+    /// What packets of traffic carry.
+    pub(crate) filling: P,
 }
 
 /// An address for each node.
-fn address(node: NodeIndex) -> Ipv4Addr {
+pub(super) fn address(node: NodeIndex) -> Ipv4Addr {
     let [_, high, middle, low] = (node.0 + 1).to_be_bytes();
     Ipv4Addr::new(10, high, middle, low)
 }
@@ -55,6 +60,9 @@ impl<P: Data, O: Observer<Station<P>>> Built<P, O> {
             names: Vec::new(),
             ranks: Vec::new(),
             links: Vec::new(),
+            medium,
+            link: LinkConfig { rate: setup.link.rate, latency: setup.link.latency },
+            filling: P::zeroed(setup.mtu.as_usize()),
         };
         let parameters = GroupParameters {
             group: GroupId(1),
@@ -68,6 +76,7 @@ impl<P: Data, O: Observer<Station<P>>> Built<P, O> {
         };
         let rank_links = match (&setup.fabric, design) {
             (Fabric::Tree(shape), _) => built.tree(setup, shape, design, &parameters)?,
+            (Fabric::Ring(_), _) if setup.traffic.is_some() => return Err(SimulationError::NoWay),
             (Fabric::Ring(ranks), Design::Host(HostDesign::Ring)) => {
                 built.ring(setup, *ranks, &parameters)?
             }
@@ -107,10 +116,9 @@ impl<P: Data, O: Observer<Station<P>>> Built<P, O> {
         self.simulation.add_node(station)
     }
 
-    fn connect(&mut self, setup: &Setup, a: (NodeIndex, PortId), b: (NodeIndex, PortId)) -> LinkIndex {
-        let config = LinkConfig { rate: setup.link.rate, latency: setup.link.latency };
+    fn connect(&mut self, a: (NodeIndex, PortId), b: (NodeIndex, PortId)) -> LinkIndex {
         self.links.push([a.0, b.0]);
-        self.simulation.connect((a.0, &[a.1]), (b.0, &[b.1]), config)
+        self.simulation.connect((a.0, &[a.1]), (b.0, &[b.1]), self.link)
     }
 
     /// Switches and hosts as the shape says; returns each rank's link.
@@ -132,7 +140,7 @@ impl<P: Data, O: Observer<Station<P>>> Built<P, O> {
         }
         let end = |end: PortRef| (NodeIndex(u32::from(end.node.0)), PortId(end.port));
         for link in topology.links() {
-            self.connect(setup, end(link.ends[0]), end(link.ends[1]));
+            self.connect(end(link.ends[0]), end(link.ends[1]));
         }
         let leaf = |rank| NodeId(tree.leaf(Rank(rank)).0);
         self.ranks = (0..tree.ranks()).map(|rank| NodeIndex(u32::from(leaf(rank).0))).collect();
@@ -142,6 +150,11 @@ impl<P: Data, O: Observer<Station<P>>> Built<P, O> {
             let mut ports = ports.filter(|&port| topology.across(PortRef { node, port }).node == far);
             PortId(ports.next().expect("edges of the tree are links of the fabric"))
         };
+        if matches!(design, Design::Host(_)) || setup.traffic.is_some() {
+            for node in tree.switches() {
+                self.add_routes(&tree, node, |far| port_to(NodeId(node.0), NodeId(far.0)))?;
+            }
+        }
         match design {
             Design::Epic(mode) => {
                 let names =
@@ -175,9 +188,6 @@ impl<P: Data, O: Observer<Station<P>>> Built<P, O> {
                 self.install(setup, &contexts.ranks, |_, _| PortId(0))?;
             }
             Design::Host(design) => {
-                for node in tree.switches() {
-                    self.add_routes(&tree, node, |far| port_to(NodeId(node.0), NodeId(far.0)))?;
-                }
                 let contexts = self.host_contexts(design, parameters);
                 self.install(setup, &contexts, |_, _| PortId(0))?;
             }
@@ -221,7 +231,7 @@ impl<P: Data, O: Observer<Station<P>>> Built<P, O> {
         let links = (0..links)
             .map(|rank| {
                 let ends = [rank, (rank + 1) % ranks].map(|rank| self.ranks[usize::from(rank)]);
-                self.connect(setup, (ends[0], next_port), (ends[1], previous_port))
+                self.connect((ends[0], next_port), (ends[1], previous_port))
             })
             .collect();
         let contexts = self.host_contexts(HostDesign::Ring, parameters);

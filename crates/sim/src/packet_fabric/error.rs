@@ -15,6 +15,22 @@ pub enum SimulationError {
         /// The design.
         design: Design,
     },
+    /// Traffic has no way.
+    #[error(
+        "expected a fabric with switches for traffic, found hosts in a ring; choose a tree such as star-8 as `topology`"
+    )]
+    NoWay,
+    /// Traffic has nowhere to go.
+    #[error(
+        "expected two hosts or more for traffic, found one; choose a larger tree such as star-8 as `topology`"
+    )]
+    OneHost,
+    /// The owner has stopped it.
+    #[error("stopped after {after} of virtual time")]
+    Stopped {
+        /// When.
+        after: Duration,
+    },
     /// A vector that does not split over the ranks.
     #[error("expected a size that splits into {ranks} parts of whole elements, found {size} bytes; round it")]
     Parts {

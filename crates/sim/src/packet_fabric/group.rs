@@ -10,21 +10,11 @@ use quincunx_units::{ByteCount, Duration, Instant};
 use super::build::Built;
 use super::data::Data;
 use super::{LinkUse, RoceMedium, Setup, SimulationError};
+use crate::progress::{Progress, STEPS_A_REPORT, Watch};
+use crate::traffic::Source;
 
 /// What [`Built`] installs.
 const GROUP: GroupId = GroupId(1);
-
-/// Steps between two reports of progress.
-const STEPS_A_REPORT: u64 = 1 << 20;
-
-/// How far a run has come.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Progress {
-    /// Virtual time.
-    pub now: Instant,
-    /// Steps so far.
-    pub steps: u64,
-}
 
 /// A collective that has ended well at all ranks.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -40,6 +30,7 @@ pub struct Finished<P> {
 /// Hosts, switches and links, with one group on them.
 pub struct Group<P: Data, O = ()> {
     built: Built<P, O>,
+    traffic: Option<Source>,
 }
 
 impl<P: Data> Group<P> {
@@ -63,7 +54,16 @@ impl<P: Data, O: Observer<Station<P>>> Group<P, O> {
         seed: u64,
         observer: O,
     ) -> Result<Self, SimulationError> {
-        Ok(Self { built: Built::new(setup, design, seed, observer)? })
+        let mut built = Built::new(setup, design, seed, observer)?;
+        let mut traffic = None;
+        if let Some(offered) = setup.traffic {
+            let mut source = Source::new(offered, built.population()?, seed);
+            let settled = Instant::ZERO + source.settling_time(setup.link.latency);
+            source.run(&mut built, Limits::until(settled));
+            built.simulation.reset_statistics();
+            traffic = Some(source);
+        }
+        Ok(Self { built, traffic })
     }
 
     /// Ranks in the group.
@@ -82,9 +82,12 @@ impl<P: Data, O: Observer<Station<P>>> Group<P, O> {
         reduction: Reduction,
         buffers: Vec<(P, P)>,
         limit: Duration,
-        progress: &mut dyn FnMut(Progress),
+        progress: Watch<'_>,
     ) -> Result<Finished<P>, SimulationError> {
         let start = self.simulation().now();
+        if let Some(traffic) = &mut self.traffic {
+            traffic.skip_to(start);
+        }
         for (rank, (input, output)) in buffers.into_iter().enumerate() {
             let order = HostCommand::Start { group: GROUP, collective, reduction, input, output };
             let node = self.built.ranks[rank];
@@ -92,9 +95,13 @@ impl<P: Data, O: Observer<Station<P>>> Group<P, O> {
         }
         let mut ended: Vec<Option<(Duration, P, P)>> = self.built.ranks.iter().map(|_| None).collect();
         let mut unfinished = ended.len() as u16;
+        let steps = self.simulation().steps() + STEPS_A_REPORT;
+        let mut limits = Limits { time: start + limit, steps };
         while unfinished > 0 {
-            let steps = self.simulation().steps() + STEPS_A_REPORT;
-            let stopped = self.simulation_mut().run(Limits { time: start + limit, steps });
+            let stopped = match &mut self.traffic {
+                Some(traffic) => traffic.run(&mut self.built, limits),
+                None => self.built.simulation.run(limits),
+            };
             let after = self.simulation().now().since(start);
             match stopped {
                 Stopped::Event(emitted) => {
@@ -113,7 +120,11 @@ impl<P: Data, O: Observer<Station<P>>> Group<P, O> {
                 }
                 Stopped::StepLimit => {
                     let simulation = self.simulation();
-                    progress(Progress { now: simulation.now(), steps: simulation.steps() });
+                    let at = Progress { now: simulation.now(), steps: simulation.steps() };
+                    if progress(at).is_break() {
+                        return Err(SimulationError::Stopped { after });
+                    }
+                    limits.steps += STEPS_A_REPORT;
                 }
                 Stopped::Idle | Stopped::TimeLimit => {
                     return Err(SimulationError::Unfinished { unfinished, ranks: self.ranks(), after });

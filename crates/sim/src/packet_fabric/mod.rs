@@ -34,11 +34,13 @@ mod row;
 mod setup;
 mod simulate;
 mod tracer;
+mod traffic;
 mod watch;
 
+pub(crate) use build::Built;
 pub use data::Data;
 pub use error::SimulationError;
-pub use group::{Finished, Group, Progress};
+pub use group::{Finished, Group};
 pub use medium::{Framing, RoceMedium};
 pub use recorder::Recorder;
 pub use row::{LinkUse, Row};

@@ -1,6 +1,7 @@
 //! What is simulated: a fabric, how groups are set up on it, and one measurement.
 
 use super::Framing;
+use crate::traffic::Offered;
 use quincunx_collective::{Collective, Reduction};
 use quincunx_control::{Design, Retry};
 use quincunx_driver_des::QueueConfig;
@@ -115,6 +116,8 @@ pub struct Setup {
     pub lossy: Option<LossyLinks>,
     /// Congestion.
     pub congestion: Congestion,
+    /// What the hosts send to each other beside the collective, packet by packet; for fabrics with switches.
+    pub traffic: Option<Offered>,
     /// Virtual time that a collective may take.
     pub limit: Duration,
 }
@@ -220,6 +223,7 @@ impl Setup {
             counted: Counted::Receivers,
             lossy: None,
             congestion: Congestion::default(),
+            traffic: None,
             limit: Duration::from_secs(10),
         }
     }

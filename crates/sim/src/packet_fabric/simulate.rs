@@ -5,28 +5,30 @@ use quincunx_control::Design;
 use quincunx_units::Duration;
 
 use super::data::{Data, lengths};
-use super::group::{Finished, Group, Progress};
+use super::group::{Finished, Group};
 use super::watch::Watcher;
 use super::{Case, Composition, Contents, Counted, Row, Setup, SimulationError};
 use crate::outputs::Outputs;
+use crate::progress::{Watch, unwatched};
 
 /// Runs one collective once, on a fabric of its own.
 ///
 /// # Errors
 /// If the set-up or the case makes no sense, or the collective does not end.
 pub fn simulate(setup: &Setup, case: &Case) -> Result<Row, SimulationError> {
-    simulate_watched(setup, case, Outputs::default(), &mut |_| {})
+    simulate_watched(setup, case, Outputs::default(), &mut unwatched)
 }
 
-/// The same, writing every frame to `outputs`, and telling how far it has come about every million steps.
+/// The same, writing every frame to `outputs`, and telling how far it has come about every million steps; whoever is told
+/// may stop it.
 ///
 /// # Errors
-/// As [`simulate`], and if an output cannot be written.
+/// As [`simulate`], if an output cannot be written, or if it was stopped.
 pub fn simulate_watched(
     setup: &Setup,
     case: &Case,
     outputs: Outputs,
-    progress: &mut dyn FnMut(Progress),
+    progress: Watch<'_>,
 ) -> Result<Row, SimulationError> {
     match case.contents {
         Contents::LengthOnly => run::<LengthOnly>(setup, case, outputs, progress),
@@ -41,7 +43,7 @@ fn run<P: Data>(
     setup: &Setup,
     case: &Case,
     outputs: Outputs,
-    progress: &mut dyn FnMut(Progress),
+    progress: Watch<'_>,
 ) -> Result<Row, SimulationError> {
     let ranks = setup.fabric.ranks();
     let size = case.collective.counted_size(case.size);
@@ -96,7 +98,7 @@ fn run_once<P: Data>(
     collective: Collective,
     inputs: Vec<P>,
     output: usize,
-    progress: &mut dyn FnMut(Progress),
+    progress: Watch<'_>,
 ) -> Result<Finished<P>, SimulationError> {
     let buffers = inputs.into_iter().map(|input| (input, P::zeroed(output))).collect();
     group.run(collective, case.reduction, buffers, setup.limit, progress)
@@ -109,7 +111,7 @@ fn run_in_steps<P: Data>(
     case: &Case,
     inputs: Vec<P>,
     output: usize,
-    progress: &mut dyn FnMut(Progress),
+    progress: Watch<'_>,
 ) -> Result<(Duration, Vec<P>, Vec<P>), SimulationError> {
     let ranks = group.ranks();
     let scatters = case.collective == Collective::ReduceScatter;

@@ -1,0 +1,24 @@
+//! Ctrl-C: what runs ends early, and says what it had.
+
+use crate::Failure;
+use signal_hook::consts::SIGINT;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Exit status of a command that was interrupted: 128 and the signal's number, as shells have it.
+pub(crate) const STATUS: u8 = 128 + SIGINT as u8;
+
+/// From now on the first interrupt sets the flag; another one ends the process at once.
+pub(crate) fn flag() -> Result<Arc<AtomicBool>, Failure> {
+    let stop = Arc::new(AtomicBool::new(false));
+    // In this order: the first interrupt must not find the flag set.
+    signal_hook::flag::register_conditional_shutdown(SIGINT, i32::from(STATUS), Arc::clone(&stop))
+        .map_err(Failure::input)?;
+    signal_hook::flag::register(SIGINT, Arc::clone(&stop)).map_err(Failure::input)?;
+    Ok(stop)
+}
+
+/// Whether it was set.
+pub(crate) fn is_set(stop: &AtomicBool) -> bool {
+    stop.load(Ordering::Relaxed)
+}

@@ -1,0 +1,145 @@
+//! `quincunx sim traffic`.
+
+use clap::Args;
+use quincunx_scenario::{Fabric, Override};
+use quincunx_sim::sweep;
+use quincunx_sim::traffic::{
+    Load, Offered, Pattern, TrafficError, TrafficMeasurement, TrafficRequest, measure_traffic,
+};
+use serde_json::{Value, json};
+use std::ops::ControlFlow;
+
+use crate::Failure;
+use crate::interrupt::{self, is_set};
+use crate::progress::bar;
+use crate::simulations::{envelope, position};
+
+/// `quincunx sim traffic`.
+#[derive(Args)]
+#[command(after_help = "Examples:
+  quincunx sim traffic --fabric star-16 --pattern uniform --load 0.9
+  quincunx sim traffic --fabric scin-dgx8 --pattern uniform,hotspot --load 0.1,0.5,0.9 --json
+
+Every host makes full packets at times that chance decides (Poisson), whatever the network does. The load, and what is accepted of it,
+are shares of what the links of those that send can carry, headers included. Latencies are from when a packet is made until all of
+it has arrived; under a load that the fabric cannot take they grow for as long as it is offered.")]
+pub(crate) struct Traffic {
+    /// A preset, a shape or a file
+    #[arg(long, default_value = "epic-star8")]
+    fabric: String,
+    /// uniform: to any other; neighbor: to the next; hotspot: all to the first; several with commas
+    #[arg(long, value_delimiter = ',', default_value = "uniform")]
+    pattern: Vec<Pattern>,
+    /// What each host sends, as a share of its links, above 0 and at most 1; several with commas
+    #[arg(long, value_delimiter = ',', default_value = "0.9")]
+    load: Vec<Load>,
+    /// Packets that are measured
+    #[arg(long, default_value_t = 400_000, value_parser = clap::value_parser!(u64).range(1..))]
+    packets: u64,
+    /// Set a key of the fabric: link.rate=200Gbit/s
+    #[arg(long, value_name = "KEY=VALUE")]
+    set: Vec<Override>,
+    /// Decides all that chance decides: the same seed, the same run
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Print one JSON object instead of a table
+    #[arg(long)]
+    json: bool,
+}
+
+impl Traffic {
+    pub(crate) fn run(self) -> Result<(), Failure> {
+        let fabric = Fabric::find(&self.fabric, &self.set).map_err(Failure::input)?;
+        let offers = self
+            .pattern
+            .iter()
+            .flat_map(|&pattern| self.load.iter().map(move |&load| Offered { pattern, load }));
+        let offers: Vec<Offered> = offers.collect();
+        let stop = interrupt::flag()?;
+        let progress = bar(offers.len());
+        if !self.json {
+            progress.suspend(|| println!("{}", header()));
+        }
+        let run = |offered: Offered| {
+            let request =
+                TrafficRequest { fabric: fabric.clone(), offered, packets: self.packets, seed: self.seed };
+            let result = measure_traffic(&request, &mut |at| {
+                progress.set_message(format!("{offered}: at {}", position(at)));
+                if is_set(&stop) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+            });
+            progress.inc(1);
+            result
+        };
+        let (mut rows, mut failed, mut interrupted) = (Vec::new(), None, Vec::new());
+        sweep(offers.clone(), &stop, run, |place, result| {
+            let offered = offers[place];
+            match result {
+                Ok(measured) => {
+                    if !self.json {
+                        progress.suspend(|| println!("{}", line(offered, &measured)));
+                    }
+                    rows.push(row(offered, &measured));
+                }
+                Err(TrafficError::Stopped { after }) => interrupted.push(format!("{offered} at {after}")),
+                Err(error) => {
+                    failed = Some(error);
+                    return ControlFlow::Break(());
+                }
+            }
+            ControlFlow::Continue(())
+        });
+        progress.finish_and_clear();
+        if let Some(error) = failed {
+            return Err(Failure::input(error));
+        }
+        if self.json {
+            println!("{}", envelope("sim traffic", &rows));
+        }
+        Failure::unless_all(offers.len(), rows.len(), &interrupted)
+    }
+}
+
+fn header() -> String {
+    format!(
+        "{:<9} {:>6} {:>9} {:>11} {:>9} {:>11} {:>11} {:>11} {:>11}",
+        "pattern", "load", "accepted", "payload", "packets", "mean", "p50", "p99", "max"
+    ) + "\n"
+        + &format!(
+            "{:<9} {:>6} {:>9} {:>11} {:>9} {:>11} {:>11} {:>11} {:>11}",
+            "", "", "", "(GB/s)", "", "(us)", "(us)", "(us)", "(us)"
+        )
+}
+
+fn line(offered: Offered, measured: &TrafficMeasurement) -> String {
+    let [mean, p50, p99, max] =
+        [measured.mean, measured.p50, measured.p99, measured.max].map(|latency| latency.as_micros_f64());
+    format!(
+        "{:<9} {:>6.3} {:>9.4} {:>11.4} {:>9} {mean:>11.3} {p50:>11.3} {p99:>11.3} {max:>11.3}",
+        offered.pattern,
+        offered.load.value(),
+        measured.accepted,
+        gigabytes(measured),
+        measured.packets
+    )
+}
+
+fn row(offered: Offered, measured: &TrafficMeasurement) -> Value {
+    json!({
+        "pattern": offered.pattern.name(),
+        "load": offered.load.value(),
+        "hosts": measured.hosts,
+        "payload_bytes": measured.payload.bytes(),
+        "accepted": measured.accepted,
+        "accepted_GBps": gigabytes(measured),
+        "packets": measured.packets,
+        "latency_mean_us": measured.mean.as_micros_f64(),
+        "latency_p50_us": measured.p50.as_micros_f64(),
+        "latency_p99_us": measured.p99.as_micros_f64(),
+        "latency_max_us": measured.max.as_micros_f64(),
+        "steps": measured.steps,
+    })
+}
+
+fn gigabytes(measured: &TrafficMeasurement) -> f64 {
+    measured.rate.map_or(0.0, |rate| rate.as_gigabytes_per_second_f64())
+}

@@ -1,0 +1,177 @@
+//! Traffic alone on a fabric: a warm-up, a window in which packets are counted, and the rest of their way.
+
+use super::meter::Latencies;
+use super::{Carrier, Meter, Metered, Offered, Source};
+use crate::memory_fabric::{self, MemoryFabric, RunError};
+use crate::packet_fabric::{self, Setup, SimulationError};
+use crate::progress::{STEPS_A_REPORT, Watch};
+use quincunx_collective::{Collective, DataType, LengthOnly, ReduceOp, Reduction};
+use quincunx_control::{Design, HostDesign};
+use quincunx_driver_des::{Limits, Stopped};
+use quincunx_engine::shared_memory::{InPlaceRequest, Span};
+use quincunx_scenario::Fabric;
+use quincunx_units::{BitRate, ByteCount, Duration, Instant};
+
+/// How many times as long as queues take to fill the warm-up is.
+const WARM_UP: u64 = 10;
+
+/// Traffic to simulate.
+#[derive(Clone, PartialEq, Debug)]
+pub struct TrafficRequest {
+    /// Where.
+    pub fabric: Fabric,
+    /// How much, and where it goes.
+    pub offered: Offered,
+    /// Packets that are measured, on average.
+    pub packets: u64,
+    /// Decides all that chance decides.
+    pub seed: u64,
+}
+
+/// What has become of traffic.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct TrafficMeasurement {
+    /// Hosts, or accelerators.
+    pub hosts: u16,
+    /// Payload of a packet.
+    pub payload: ByteCount,
+    /// Packets that arrived in the window, in the unit of the load: as a share of what the links of all senders carry.
+    pub accepted: f64,
+    /// Their payload over the window; none if none arrived.
+    pub rate: Option<BitRate>,
+    /// Packets that were made in the window and arrived at any time: those that the latencies are of.
+    pub packets: u64,
+    /// From when a packet is made until all of it is there, on average.
+    pub mean: Duration,
+    /// Half of the packets take longer.
+    pub p50: Duration,
+    /// One of a hundred takes longer.
+    pub p99: Duration,
+    /// The longest that one takes.
+    pub max: Duration,
+    /// Steps of the simulation.
+    pub steps: u64,
+}
+
+/// Why traffic could not be measured.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum TrafficError {
+    /// The packet simulation's reason.
+    #[error(transparent)]
+    Packet(#[from] SimulationError),
+    /// The memory simulation's reason.
+    #[error(transparent)]
+    Memory(#[from] RunError),
+    /// Nothing was measured.
+    #[error(
+        "expected packets in the measured window that arrive, found none; measure more `packets`, or lose less"
+    )]
+    Nothing,
+    /// The owner has stopped it.
+    #[error("stopped after {after} of virtual time")]
+    Stopped {
+        /// When.
+        after: Duration,
+    },
+}
+
+/// Runs traffic on an idle fabric.
+///
+/// After the warm-up packets are measured that are made in a window of time. Then no more are made, and those
+/// under way arrive. A load that the fabric cannot take has no steady state: its latencies grow with the window.
+///
+/// # Errors
+/// If the fabric has nobody to send to or no way there, or if whoever is told how far it has come stops it.
+pub fn measure_traffic(
+    request: &TrafficRequest,
+    progress: Watch<'_>,
+) -> Result<TrafficMeasurement, TrafficError> {
+    let (offered, seed) = (request.offered, request.seed);
+    match &request.fabric {
+        Fabric::Packet(fabric) => {
+            let setup = Setup { traffic: Some(offered), ..Setup::from(fabric) };
+            // Of all designs the ring has the fewest queue pairs; none of them is used.
+            let design = Design::Host(HostDesign::Ring);
+            let mut built =
+                packet_fabric::Built::<LengthOnly, _>::new(&setup, design, seed, Meter::default())?;
+            let source = Source::new(offered, built.population()?, seed);
+            measure_on(&mut built, source, setup.link.latency, setup.mtu, request.packets, progress)
+        }
+        Fabric::Memory(fabric) => {
+            let setup = MemoryFabric { traffic: Some((offered, seed)), ..MemoryFabric::from(fabric) };
+            // Of all designs the ring has nothing in the switches.
+            let design = memory_fabric::Design::Ring;
+            let request_of_nothing = InPlaceRequest {
+                collective: Collective::Barrier,
+                reduction: Reduction { op: ReduceOp::Sum, data_type: DataType::F32 },
+                span: Span { offset: 0, length: 0 },
+            };
+            let built = memory_fabric::Built::<LengthOnly, _>::new(
+                &setup,
+                design,
+                &request_of_nothing,
+                Meter::default(),
+            );
+            let mut built = built.map_err(RunError::from)?;
+            let source = Source::new(offered, setup.population()?, seed);
+            let payload = ByteCount::new(setup.format.max_payload as u64);
+            measure_on(&mut built, source, setup.link.latency, payload, request.packets, progress)
+        }
+    }
+}
+
+fn measure_on<C: Metered>(
+    carrier: &mut C,
+    mut source: Source,
+    latency: Duration,
+    payload: ByteCount,
+    packets: u64,
+    progress: Watch<'_>,
+) -> Result<TrafficMeasurement, TrafficError> {
+    let start = Instant::ZERO + source.settling_time(latency) * WARM_UP;
+    let window = source.time_for(packets);
+    let end = start + window;
+    *carrier.meter() = Meter::new(start..end);
+    advance(carrier, end, |carrier, limits| source.run(carrier, limits), progress)?;
+    advance(carrier, Limits::NONE.time, C::run, progress)?;
+    let meter = std::mem::take(carrier.meter());
+    let accepted = meter.accepted();
+    let Latencies { packets, mean, p50, p99, max } = meter.latencies().ok_or(TrafficError::Nothing)?;
+    let capacity = window.as_secs_f64() * source.sending_links() as f64;
+    Ok(TrafficMeasurement {
+        hosts: source.hosts(),
+        payload,
+        accepted: source.packet_time().as_secs_f64() * accepted as f64 / capacity,
+        rate: BitRate::of_transfer(payload * accepted, window),
+        packets,
+        mean,
+        p50,
+        p99,
+        max,
+        steps: carrier.progress().steps,
+    })
+}
+
+/// Runs until a time, or until nothing is due.
+fn advance<C: Carrier>(
+    carrier: &mut C,
+    until: Instant,
+    mut run: impl FnMut(&mut C, Limits) -> Stopped<C::Event>,
+    progress: Watch<'_>,
+) -> Result<(), TrafficError> {
+    let mut limits = Limits { time: until, steps: carrier.progress().steps + STEPS_A_REPORT };
+    loop {
+        match run(carrier, limits) {
+            // Nobody runs a collective.
+            Stopped::Event(_) => {}
+            Stopped::StepLimit => {
+                let at = carrier.progress();
+                if progress(at).is_break() {
+                    return Err(TrafficError::Stopped { after: at.now.since(Instant::ZERO) });
+                }
+                limits.steps += STEPS_A_REPORT;
+            }
+            Stopped::Idle | Stopped::TimeLimit => return Ok(()),
+        }
+    }
+}

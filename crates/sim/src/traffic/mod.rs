@@ -1,0 +1,17 @@
+//! Synthetic traffic, as networks are judged by: every host sends packets at times and to hosts that chance decides, whatever
+//! the network does (open loop). On its own it holds a fabric against queueing theory and against other simulators; behind a
+//! collective it is what the others on the same network do.
+//!
+//! [`Offered`] says how much of it there is and where it goes; [`measure_traffic`] runs it on either kind of fabric.
+
+mod generator;
+mod measure;
+mod meter;
+mod offered;
+mod source;
+
+pub(crate) use generator::{Arrival, Population};
+pub use measure::{TrafficError, TrafficMeasurement, TrafficRequest, measure_traffic};
+pub(crate) use meter::Meter;
+pub use offered::{Load, LoadError, Offered, OfferedError, Pattern, PatternError};
+pub(crate) use source::{Carrier, Metered, Source};
