@@ -383,10 +383,11 @@ impl<P: Payload> Responder<P> {
 fn write_target<P: Payload>(reth: Reth, memory: &Memory<P>) -> Result<Slice, Refusal> {
     let length = reth.dma_length as usize;
     let region = RegionId(reth.remote_key);
+    let offset = usize::try_from(reth.virtual_address).map_err(|_| NO_ACCESS);
     if length == 0 {
-        return Ok(Slice { region, offset: 0, length });
+        return Ok(Slice { region, offset: offset.unwrap_or(0), length });
     }
-    let offset = usize::try_from(reth.virtual_address).map_err(|_| NO_ACCESS)?;
+    let offset = offset?;
     let target = Slice { region, offset, length };
     if memory.contains(target) { Ok(target) } else { Err(NO_ACCESS) }
 }

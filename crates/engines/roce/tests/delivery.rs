@@ -129,10 +129,15 @@ fn check_delivery(
             .iter()
             .enumerate()
             .filter(|(_, message)| message.consumes_receive())
-            .map(|(id, message)| Completion::Received {
-                id: WorkId(1_000 + id as u64),
-                length: message.length(),
-                immediate: message.immediate(),
+            .map(|(id, message)| {
+                let (work, length) = (WorkId(1_000 + id as u64), message.length());
+                match (message, message.immediate()) {
+                    (Message::Write { .. }, Some(immediate)) => {
+                        let target = slice(regions[index].written, id * ROOM, length);
+                        Completion::Written { id: work, target, immediate }
+                    }
+                    (_, immediate) => Completion::Received { id: work, length, immediate },
+                }
             })
             .collect();
         assert_eq!(arrived, expected_arrived, "receives of host {index}");

@@ -327,6 +327,16 @@ fn a_write_with_immediate_consumes_a_receive_request_and_reports_all_that_it_wro
 }
 
 #[test]
+fn a_write_with_immediate_of_nothing_reports_where_it_would_be() {
+    let (mut bench, region) = posted(&[0]);
+    bench.frame(psn(0), Operation::WriteOnlyImmediate(reth(region, 5, 0), 7), &[]);
+    assert_eq!(
+        bench.out.completions,
+        [Completion::Written { id: WorkId(1), target: slice(region, 5, 0), immediate: 7 }]
+    );
+}
+
+#[test]
 fn a_write_with_immediate_waits_for_its_receive_request_at_the_last_packet() {
     let (mut bench, region) = posted(&[]);
     bench.frame(psn(0), Operation::WriteFirst(reth(region, 0, 5)), &[1; MTU]);
