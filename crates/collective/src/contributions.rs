@@ -136,6 +136,34 @@ impl Payload for Contributions {
         }
     }
 
+    /// Whoever has contributed to the first of the values that a counter of codes or scales stands for has contributed to it.
+    fn quantize(quantization: BlockQuantization, values: ContributionView<'_>) -> Quantized<Self> {
+        let count = values.length / ELEMENT;
+        let counters = |length, values_each| {
+            let counts = values.counts[..count].chunks(values_each).map(|values| values[0]).collect();
+            Self { counts, length }
+        };
+        let scales_each = ELEMENT / quantization.scale_bytes(1) * quantization.block();
+        Quantized {
+            codes: counters(quantization.code_bytes(count), quantization.values(ELEMENT)),
+            scales: counters(quantization.scale_bytes(count), scales_each),
+        }
+    }
+
+    /// Whoever has contributed to a counter of codes has contributed to all values that it stands for.
+    fn dequantize(
+        quantization: BlockQuantization,
+        values: usize,
+        quantized: Quantized<ContributionView<'_>>,
+    ) -> Self {
+        let Quantized { codes, scales } = quantized;
+        let expected = (quantization.code_bytes(values), quantization.scale_bytes(values));
+        assert_eq!((codes.length, scales.length), expected, "codes and scales of {values} values");
+        let values_each = quantization.values(ELEMENT);
+        let counts = (0..values).map(|value| codes.counts[value / values_each]).collect();
+        Self { counts, length: values * ELEMENT }
+    }
+
     /// Whoever has contributed to a code or a scale has contributed to that of the sum.
     fn sum_quantized(
         quantization: BlockQuantization,

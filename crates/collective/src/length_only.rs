@@ -21,6 +21,15 @@ impl LengthOnly {
     }
 }
 
+/// Bytes of a binary32 value.
+const BINARY32: usize = 4;
+
+/// How long the codes and scales of so many values are.
+fn quantized_lengths(quantization: BlockQuantization, values: usize) -> Quantized<LengthOnly> {
+    let codes = LengthOnly(quantization.code_bytes(values));
+    Quantized { codes, scales: LengthOnly(quantization.scale_bytes(values)) }
+}
+
 impl Payload for LengthOnly {
     type View<'a> = Self;
 
@@ -65,13 +74,22 @@ impl Payload for LengthOnly {
         self.check(offset, view.0);
     }
 
+    fn quantize(quantization: BlockQuantization, values: Self) -> Quantized<Self> {
+        assert!(values.0.is_multiple_of(BINARY32), "whole values in {values:?}");
+        quantized_lengths(quantization, values.0 / BINARY32)
+    }
+
+    fn dequantize(quantization: BlockQuantization, values: usize, quantized: Quantized<Self>) -> Self {
+        assert_eq!(quantized, quantized_lengths(quantization, values), "codes and scales of {values} values");
+        Self(values * BINARY32)
+    }
+
     fn sum_quantized(
         quantization: BlockQuantization,
         values: usize,
         vectors: &[Quantized<Self>],
     ) -> Quantized<Self> {
-        let codes = Self(quantization.code_bytes(values));
-        let sum = Quantized { codes, scales: Self(quantization.scale_bytes(values)) };
+        let sum = quantized_lengths(quantization, values);
         assert!(vectors.iter().all(|vector| *vector == sum), "codes and scales of {values} values");
         sum
     }

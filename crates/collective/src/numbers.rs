@@ -86,6 +86,19 @@ impl Payload for Numbers {
         kernels::reduce(&mut self.0[offset..][..view.len()], view, reduction);
     }
 
+    fn quantize(quantization: BlockQuantization, values: &[u8]) -> Quantized<Self> {
+        let (values, rest) = values.as_chunks::<4>();
+        assert!(rest.is_empty(), "whole values, found {} bytes more", rest.len());
+        let values: Vec<f32> = values.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect();
+        let Quantized { codes, scales } = quantization.quantize(&values);
+        Quantized { codes: Self(codes), scales: Self(scales) }
+    }
+
+    fn dequantize(quantization: BlockQuantization, values: usize, quantized: Quantized<&[u8]>) -> Self {
+        let values = quantization.dequantize(&quantized, values);
+        Self(values.iter().flat_map(|value| value.to_le_bytes()).collect())
+    }
+
     fn sum_quantized(
         quantization: BlockQuantization,
         values: usize,

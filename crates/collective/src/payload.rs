@@ -56,6 +56,22 @@ pub trait Payload: Clone + Eq + Hash + Debug + Sized + 'static {
     /// Combines `view` into the bytes at `offset`, element by element: `self = self op view`.
     fn reduce(&mut self, offset: usize, view: Self::View<'_>, reduction: Reduction);
 
+    /// A vector of binary32 values, quantised: [`BlockQuantization::quantize`].
+    ///
+    /// # Panics
+    /// If that are not whole values.
+    fn quantize(quantization: BlockQuantization, values: Self::View<'_>) -> Quantized<Self>;
+
+    /// The `values` binary32 values that a quantised vector stands for: [`BlockQuantization::dequantize`].
+    ///
+    /// # Panics
+    /// If the lengths do not fit.
+    fn dequantize(
+        quantization: BlockQuantization,
+        values: usize,
+        quantized: Quantized<Self::View<'_>>,
+    ) -> Self;
+
     /// The quantised sum of quantised vectors of `values` values: [`BlockQuantization::sum`].
     ///
     /// # Panics

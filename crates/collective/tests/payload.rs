@@ -2,7 +2,8 @@
 
 use proptest::prelude::*;
 use quincunx_collective::{
-    Contributions, DataType, LengthOnly, Numbers, Payload, Rank, ReduceOp, Reduction, noise, pattern,
+    BlockQuantization, CodeType, Contributions, DataType, LengthOnly, Numbers, Payload, Quantized, Rank,
+    ReduceOp, Reduction, noise, pattern,
 };
 
 const SUM: Reduction = Reduction { op: ReduceOp::Sum, data_type: DataType::F32 };
@@ -209,4 +210,27 @@ fn contributions_cannot_be_cut_within_an_element() {
 #[should_panic(expected = "3 bytes at 6")]
 fn lengths_are_checked_like_numbers() {
     LengthOnly::new(8).write(6, LengthOnly::new(3));
+}
+
+/// Quantises and dequantises, and says how long codes and scales are.
+fn there_and_back<P: Payload>(quantization: BlockQuantization, vector: &P) -> (P, usize, usize) {
+    let Quantized { codes, scales } = P::quantize(quantization, vector.view(0..vector.length()));
+    let (code_bytes, scale_bytes) = (codes.length(), scales.length());
+    let quantized = Quantized { codes: codes.view(0..code_bytes), scales: scales.view(0..scale_bytes) };
+    (P::dequantize(quantization, vector.length() / 4, quantized), code_bytes, scale_bytes)
+}
+
+proptest! {
+    #[test]
+    fn every_kind_is_quantised_to_the_same_lengths_and_back(values in 0usize..700, int4 in any::<bool>()) {
+        let code = if int4 { CodeType::Int4 } else { CodeType::Int8 };
+        let quantization = BlockQuantization::new(code, 64).unwrap();
+        let (numbers, codes, scales) = there_and_back(quantization, &pattern(Rank(1), 4 * values, DataType::F32));
+        prop_assert_eq!((codes, scales), (quantization.code_bytes(values), quantization.scale_bytes(values)));
+        prop_assert_eq!(numbers.length(), 4 * values);
+        let lengths = LengthOnly::new(4 * values);
+        prop_assert_eq!(there_and_back(quantization, &lengths), (lengths, codes, scales));
+        let counts = Contributions::of_rank(Rank(1), 4 * values);
+        prop_assert_eq!(there_and_back(quantization, &counts), (counts.clone(), codes, scales));
+    }
 }

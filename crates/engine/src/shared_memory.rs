@@ -54,6 +54,8 @@ pub enum MemoryEvent {
     },
     /// All writes before the fence have taken effect.
     Fenced,
+    /// The time that arithmetic takes is over.
+    Computed,
     /// Somebody has changed a word.
     Changed {
         /// Which.
@@ -80,6 +82,9 @@ pub trait SharedMemory<P: Payload> {
     fn store(&mut self, link: PortId, to: Rank, word: WordId, value: u64);
     /// Asks for [`MemoryEvent::Fenced`] when all writes so far have taken effect; it may come at once.
     fn fence(&mut self);
+    /// Asks for [`MemoryEvent::Computed`] when the accelerator has had time to add `bytes` to as many; it may come at once.
+    /// One at a time.
+    fn compute(&mut self, bytes: usize);
     /// Adds to a word of the in-switch accelerator at the other end of the link (SCIN 3.3).
     fn add_at_switch(&mut self, link: PortId, word: WordId, operand: u64);
     /// `multimem.ld_reduce`: loads `span` of all accelerators, reduced by the switch, into one's own `span`.

@@ -7,7 +7,9 @@ use quincunx_engine::{Engine, Frame, PortId, Sink};
 use quincunx_memory::{EndpointConfig, PortConfig};
 use quincunx_nodes::fabric::*;
 use quincunx_nvls::{MulticastConfig, NvlsConfig, NvlsKernel};
-use quincunx_ring::{SharedRing, SharedRingConfig};
+use quincunx_ring::{
+    QuantizedRing, QuantizedRingConfig, SharedDirect, SharedDirectConfig, SharedRing, SharedRingConfig,
+};
 use quincunx_scin::*;
 use quincunx_units::{Duration, Instant};
 use quincunx_wire::flit::*;
@@ -71,43 +73,47 @@ fn switch() -> FabricNode<Numbers> {
     node
 }
 
-fn accelerator(kernel: Kernels) -> FabricNode<Numbers> {
+fn accelerator(kernel: Kernels, reduction: Reduction) -> FabricNode<Numbers> {
     let endpoint = EndpointConfig {
         rank: Rank(1),
         switches: vec![SWITCH],
-        memory: 192,
-        words: 2,
+        memory: 480,
+        words: 3,
         format: FORMAT,
         response_latency: Duration::ZERO,
         scatter: None,
         load_window: 2,
+        add_rate: None,
     };
-    let config = AcceleratorConfig { endpoint, port: PortConfig::uniform(3, FORMAT), kernel };
+    let config = AcceleratorConfig { endpoint, port: PortConfig::uniform(3, FORMAT), kernels: vec![kernel] };
     let mut node = FabricNode::new(FabricConfig::Accelerator(config)).expect("a set-up that makes sense");
-    let request = InPlaceRequest { collective: Collective::AllReduce, reduction: REDUCTION, span: SPAN };
-    node.handle_command(Instant::ZERO, FabricCommand::Start(request), &mut Nobody::default())
+    let request = InPlaceRequest { collective: Collective::AllReduce, reduction, span: SPAN };
+    node.handle_command(Instant::ZERO, FabricCommand::Start { kernel: 0, request }, &mut Nobody::default())
         .expect("a collective");
     node
 }
 
-fn nodes() -> [FabricNode<Numbers>; 4] {
+fn nodes() -> [FabricNode<Numbers>; 6] {
     let rank = Rank(1);
     let (ranks, granule) = (ACCELERATORS, FORMAT.max_payload);
-    let ring = SharedRingConfig {
-        ranks,
-        rank,
-        granule,
-        scratch: Span { offset: 96, length: 96 },
-        first_flag: WordId(0),
-    };
+    let scratch = Span { offset: 96, length: 384 };
+    let first_flag = WordId(0);
+    let ring = SharedRingConfig { ranks, rank, granule, scratch, first_flag };
+    let direct = SharedDirectConfig { ranks, rank, granule, scratch, first_flag };
+    let quantization = BlockQuantization::new(CodeType::Int8, 32).expect("a block size");
+    let quantized = QuantizedRingConfig { ranks, rank, granule, quantization, scratch, first_flag };
+    let multicast = NvlsConfig { ranks, rank, granule, counter: WordId(0) };
+    let floats = Reduction { data_type: DataType::F32, ..REDUCTION };
     [
         switch(),
-        accelerator(Kernels::Ring(SharedRing::new(ring))),
-        accelerator(Kernels::Nvls(NvlsKernel::new(NvlsConfig { ranks, rank, granule, counter: WordId(0) }))),
-        accelerator(Kernels::Scin(Participant::new(ParticipantConfig {
-            counter: WordId(0),
-            first_flag: WordId(0),
-        }))),
+        accelerator(Kernels::Ring(SharedRing::new(ring)), REDUCTION),
+        accelerator(Kernels::Direct(SharedDirect::new(direct)), REDUCTION),
+        accelerator(Kernels::QuantizedRing(QuantizedRing::new(quantized)), floats),
+        accelerator(Kernels::Nvls(NvlsKernel::new(multicast)), REDUCTION),
+        accelerator(
+            Kernels::Scin(Participant::new(ParticipantConfig { counter: WordId(0), first_flag })),
+            REDUCTION,
+        ),
     ]
 }
 
@@ -213,7 +219,7 @@ fn commands_for_the_other_kind_of_node_are_refused() {
     let refused = accelerator.handle_command(Instant::ZERO, load, &mut out);
     assert_eq!(refused, Err(FabricRejected::OtherKind("a switch")));
     let short = accelerator.handle_command(Instant::ZERO, FabricCommand::Fill(Numbers::zeroed(1)), &mut out);
-    assert_eq!(short, Err(FabricRejected::MemorySize { expected: 192, found: 1 }));
+    assert_eq!(short, Err(FabricRejected::MemorySize { expected: 480, found: 1 }));
     for (link, length) in [(PortId(9), 16), (PortId(0), 17)] {
         let packet = FabricCommand::Send { link, to: Rank(1), length, address: 0 };
         let refused = accelerator.handle_command(Instant::ZERO, packet, &mut out);

@@ -221,6 +221,9 @@ pub struct AcceleratorSetup {
     /// From a request's arrival to its response (SCIN equation 1: L_acc).
     #[serde(deserialize_with = "text::deserialize")]
     pub response_latency: Duration,
+    /// How fast its kernels add vectors, in bytes of the sum; not said: it takes no time.
+    #[serde(default, deserialize_with = "text::maybe::deserialize")]
+    pub add_rate: Option<BitRate>,
 }
 
 /// The in-switch accelerators (SCIN 3.4).

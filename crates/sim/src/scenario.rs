@@ -1,26 +1,21 @@
 //! From a scenario, as files and the command line write it, to a measurement: any design on any fabric.
 
 use crate::Outputs;
-use crate::memory_fabric::{self, IsaSetup, MemoryFabric, RunError};
+use crate::memory_fabric::{self, RunError};
 use crate::packet_fabric::{
-    self, Background, Case, Composition, Congestion, Contents, Counted, Data, Framing, HostPieces, LinkUse,
+    self, Background, Case, Composition, Congestion, Contents, Counted, Framing, HostPieces, LinkUse,
     LossyLinks, Setup, SimulationError,
 };
 use crate::progress::Watch;
 use crate::traffic::Offered;
-use quincunx_collective::{
-    Bandwidths, BlockQuantization, Collective, DataType, LengthOnly, Numbers, Quantized, Rank, Reduction,
-};
+use quincunx_collective::{Bandwidths, Collective, LengthOnly, Numbers, Reduction};
 use quincunx_control::Retry;
-use quincunx_driver_des::{LinkConfig, QueueConfig};
-use quincunx_engine::shared_memory::{InPlaceRequest, Span};
+use quincunx_driver_des::QueueConfig;
 use quincunx_fabric::LinkProperties;
 use quincunx_ring::Pace;
 use quincunx_roce::RateConfig;
 use quincunx_scenario::{self as scenario, TopologyName};
-use quincunx_scin::ComputeLatency;
 use quincunx_units::{BitRate, ByteCount, Duration};
-use quincunx_wire::flit::FlitFormat;
 
 /// Virtual time that a collective may take.
 const LIMIT: Duration = Duration::from_secs(10);
@@ -163,10 +158,10 @@ pub fn measure(
     match (&request.fabric, request.contents) {
         (scenario::Fabric::Packet(fabric), _) => packet(fabric, request, outputs, progress),
         (scenario::Fabric::Memory(fabric), Contents::LengthOnly) => {
-            memory::<LengthOnly>(fabric, request, outputs, progress)
+            memory_fabric::measure::<LengthOnly>(fabric, request, outputs, progress)
         }
         (scenario::Fabric::Memory(fabric), Contents::Numbers) => {
-            memory::<Numbers>(fabric, request, outputs, progress)
+            memory_fabric::measure::<Numbers>(fabric, request, outputs, progress)
         }
     }
 }
@@ -198,108 +193,8 @@ fn packet(
 }
 
 /// Directions of links with the share of the time that they were busy.
-fn named(links: &[LinkUse]) -> Vec<(String, f64)> {
+pub(crate) fn named(links: &[LinkUse]) -> Vec<(String, f64)> {
     links.iter().map(|link| (format!("{} > {}", link.from, link.to), link.utilisation)).collect()
-}
-
-fn memory<P: Data>(
-    fabric: &scenario::MemoryFabric,
-    request: &Request,
-    outputs: Outputs,
-    progress: Watch<'_>,
-) -> Result<Measurement, MeasureError> {
-    let design = match request.design.as_str() {
-        "scin" => memory_fabric::Design::Scin,
-        "scin-inq" => return quantized_memory::<P>(fabric, request, outputs, progress),
-        "nvls" => memory_fabric::Design::Nvls,
-        "ring" => memory_fabric::Design::Ring,
-        found => {
-            return Err(MeasureError::Design { known: "scin, scin-inq, nvls, ring", found: found.into() });
-        }
-    };
-    let Request { collective, reduction, size, .. } = *request;
-    let setup = memory_setup(fabric, request);
-    let ranks = setup.accelerators;
-    let length = size.as_usize();
-    let inputs: Vec<P> = (0..ranks).map(|rank| P::input(Rank(rank), length, reduction.data_type)).collect();
-    let in_place = InPlaceRequest { collective, reduction, span: Span { offset: 0, length } };
-    let outcome = memory_fabric::run_watched(&setup, design, in_place, inputs.clone(), outputs, progress)?;
-    let wrong = outcome.memories.iter().enumerate().map(|(rank, memory)| {
-        let Some((span, right)) = memory_fabric::expected(&in_place, rank, &inputs) else { return Some(0) };
-        let found = P::from_view(memory.view(span.offset..span.offset + span.length));
-        P::differing(&right, &found, reduction.data_type)
-    });
-    let wrong = wrong.sum();
-    Ok(memory_measurement(fabric, request, &setup, &outcome, wrong))
-}
-
-fn memory_setup(fabric: &scenario::MemoryFabric, request: &Request) -> MemoryFabric {
-    let traffic = request.background.map(|offered| (offered, request.seed));
-    MemoryFabric { traffic, ..MemoryFabric::from(fabric) }
-}
-
-/// Quantised in the network: the codes of a vector that has the requested size in binary16, which the paper's gains are held against
-/// (SCIN 4.3, equivalent bandwidth).
-fn quantized_memory<P: Data>(
-    fabric: &scenario::MemoryFabric,
-    request: &Request,
-    outputs: Outputs,
-    progress: Watch<'_>,
-) -> Result<Measurement, MeasureError> {
-    let setup = memory_setup(fabric, request);
-    let (quantization, reduction) = (setup.isa.quantization, request.reduction);
-    let values = request.size.as_usize() / DataType::F16.size();
-    let codes = quantization.code_bytes(values);
-    let inputs: Vec<P> =
-        (0..setup.accelerators).map(|rank| P::quantized(Rank(rank), values, quantization)).collect();
-    let span = Span { offset: 0, length: codes };
-    let in_place = InPlaceRequest { collective: request.collective, reduction, span };
-    let design = memory_fabric::Design::ScinInq;
-    let outcome = memory_fabric::run_watched(&setup, design, in_place, inputs.clone(), outputs, progress)?;
-    let cut =
-        |input: &P| (P::from_view(input.view(0..codes)), P::from_view(input.view(codes..input.length())));
-    let parts: Vec<(P, P)> = inputs.iter().map(cut).collect();
-    let vectors: Vec<_> = parts
-        .iter()
-        .map(|(codes, scales)| Quantized {
-            codes: codes.view(0..codes.length()),
-            scales: scales.view(0..scales.length()),
-        })
-        .collect();
-    let sum = P::sum_quantized(quantization, values, &vectors);
-    // Counted in words of four bytes, of codes and of scale factors.
-    let wrong = outcome.memories.iter().map(|memory| {
-        let (codes, scales) = cut(memory);
-        let differ = |right: &P, found: &P| P::differing(right, found, DataType::I32);
-        Some(differ(&sum.codes, &codes)? + differ(&sum.scales, &scales)?)
-    });
-    let wrong = wrong.sum();
-    Ok(memory_measurement(fabric, request, &setup, &outcome, wrong))
-}
-
-fn memory_measurement<P>(
-    fabric: &scenario::MemoryFabric,
-    request: &Request,
-    setup: &MemoryFabric,
-    outcome: &memory_fabric::Outcome<P>,
-    wrong: Option<u64>,
-) -> Measurement {
-    let Request { collective, size, .. } = *request;
-    let time = match outcome.unsynchronized {
-        Some(time) if !fabric.measure.synchronised => time,
-        _ => outcome.time,
-    };
-    Measurement {
-        size,
-        time,
-        bandwidths: collective.bandwidths(setup.accelerators, size, outcome.busiest_link(), time),
-        wrong,
-        switch_buffer: outcome.switch_buffer,
-        steps: outcome.steps,
-        frames: outcome.packets,
-        links: named(&outcome.links),
-        payload_bound: Some(setup.payload_bound()),
-    }
 }
 
 impl From<&scenario::PacketFabric> for Setup {
@@ -342,31 +237,6 @@ impl From<&scenario::PacketFabric> for Setup {
     }
 }
 
-impl From<&scenario::MemoryFabric> for MemoryFabric {
-    fn from(fabric: &scenario::MemoryFabric) -> Self {
-        let (link, isa) = (&fabric.link, &fabric.isa);
-        Self {
-            accelerators: fabric.accelerators,
-            switches: fabric.switches,
-            link: LinkConfig { rate: link.rate, latency: link.latency },
-            format: FlitFormat {
-                flit: link.flit.as_usize(),
-                header_flits: 1,
-                max_payload: link.payload.as_usize(),
-            },
-            response_latency: fabric.accelerator.response_latency,
-            scatter: None,
-            isa: IsaSetup {
-                waves: isa.waves,
-                wave: isa.wave,
-                quantization: BlockQuantization::SCIN,
-                latency: ComputeLatency { regular: isa.compute_latency, quantized: isa.quantized_latency },
-            },
-            traffic: None,
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -377,15 +247,5 @@ mod tests {
             panic!("a packet fabric")
         };
         assert_eq!(Setup::from(&fabric), Setup::epic_star8());
-        for (name, setup) in [
-            ("scin-dgx8", MemoryFabric::dgx8()),
-            ("scin-dgx16", MemoryFabric::dgx16()),
-            ("scin-fpga", MemoryFabric::prototype()),
-        ] {
-            let Ok(scenario::Fabric::Memory(fabric)) = scenario::Fabric::find(name, &[]) else {
-                panic!("a memory fabric")
-            };
-            assert_eq!(MemoryFabric::from(&fabric), setup, "{name}");
-        }
     }
 }

@@ -5,13 +5,17 @@ use quincunx_collective::*;
 use quincunx_engine::shared_memory::{InPlaceRequest, Span};
 use quincunx_memory::Scatter;
 use quincunx_sim::memory_fabric::{Design, IsaSetup, MemoryFabric, Outcome, RunError, expected, run};
-use quincunx_units::{ByteCount, Duration};
+use quincunx_units::{BitRate, ByteCount, Duration};
 
 const SUM: Reduction = Reduction { op: ReduceOp::Sum, data_type: DataType::F32 };
 
+fn preset(name: &str) -> MemoryFabric {
+    MemoryFabric::preset(name).expect("a preset of the paper")
+}
+
 /// Small tables, so that entries run out all the time; responses out of order.
 fn small(accelerators: u16) -> MemoryFabric {
-    let dgx = MemoryFabric::dgx8();
+    let dgx = preset("scin-dgx8");
     MemoryFabric {
         accelerators,
         switches: 2,
@@ -54,8 +58,8 @@ fn every_collective_of_scin_gives_what_it_must() {
 }
 
 #[test]
-fn every_collective_of_ring_and_nvls_gives_what_it_must() {
-    for design in [Design::Ring, Design::Nvls] {
+fn every_collective_that_accelerators_run_gives_what_it_must() {
+    for design in [Design::Ring, Design::Direct, Design::Nvls] {
         for collective in [Collective::AllReduce, Collective::ReduceScatter, Collective::AllGather] {
             for ranks in [1, 2, 3, 5] {
                 let length = usize::from(ranks) * 4 * 333;
@@ -67,7 +71,7 @@ fn every_collective_of_ring_and_nvls_gives_what_it_must() {
 
 #[test]
 fn every_rank_is_counted_once_at_any_length() {
-    for design in [Design::Scin, Design::Ring, Design::Nvls] {
+    for design in [Design::Scin, Design::Ring, Design::Direct, Design::Nvls] {
         for length in [0, 4, 128, 132, 1020, 5000] {
             let inputs: Vec<_> = (0..3).map(|rank| Contributions::of_rank(Rank(rank), length)).collect();
             assert_right(&small(3), design, Collective::AllReduce, &inputs);
@@ -78,7 +82,7 @@ fn every_rank_is_counted_once_at_any_length() {
 #[test]
 fn a_vector_may_begin_anywhere() {
     let span = Span { offset: 64, length: 1000 };
-    for design in [Design::Scin, Design::Ring, Design::Nvls] {
+    for design in [Design::Scin, Design::Ring, Design::Direct, Design::Nvls] {
         let inputs = numbers(4, span.offset + span.length);
         let outcome =
             run(&small(4), design, request(Collective::AllReduce, span), inputs.clone()).expect("a run");
@@ -102,6 +106,12 @@ fn sums_in_scin_and_nvls_are_added_as_a_tree_adds() {
         let outcome = run(&small(4), design, all_reduce, inputs.clone()).expect("a run");
         assert!(outcome.memories.iter().all(|memory| *memory == right), "{design:?}");
     }
+}
+
+#[test]
+fn direct_sums_are_added_in_rank_order() {
+    let inputs: Vec<_> = (0..5).map(|rank| noise(rank, 4000, DataType::F32)).collect();
+    assert_right(&small(5), Design::Direct, Collective::AllReduce, &inputs);
 }
 
 #[test]
@@ -147,6 +157,42 @@ fn a_quantised_all_reduce_leaves_the_quantised_sum_everywhere() {
     }
 }
 
+/// SCIN 2.1, item 3: quantised and dequantised at every hop of the reduce-scatter, once more for the all-gather.
+#[test]
+fn a_ring_that_quantises_leaves_what_its_reference_says_to_the_bit() {
+    for (code, block) in [(CodeType::Int8, 64), (CodeType::Int4, 32), (CodeType::Int4, 512)] {
+        for (ranks, values) in [(1, 100), (2, 64), (3, 0), (3, 7), (4, 5000), (5, 333), (5, 3 * 512)] {
+            let quantization = BlockQuantization::new(code, block).expect("a block size of the paper");
+            let fabric = MemoryFabric { isa: IsaSetup { quantization, ..small(4).isa }, ..small(ranks) };
+            let inputs: Vec<_> =
+                (0..ranks).map(|rank| noise(rank.into(), 4 * values, DataType::F32)).collect();
+            let floats = |input: &Numbers| {
+                let values = input.bytes().as_chunks::<4>().0.iter();
+                values.map(|bytes| f32::from_le_bytes(*bytes)).collect::<Vec<_>>()
+            };
+            let right = quantization.rq_all_reduce(&inputs.iter().map(floats).collect::<Vec<_>>());
+            let right = Numbers::from(right.iter().flat_map(|value| value.to_le_bytes()).collect::<Vec<_>>());
+            let all_reduce = request(Collective::AllReduce, Span { offset: 0, length: 4 * values });
+            let outcome = run(&fabric, Design::RingRq, all_reduce, inputs).expect("a run");
+            assert!(
+                outcome.memories.iter().all(|memory| *memory == right),
+                "{code:?}, blocks of {block}, {values} values at {ranks} ranks"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_ring_that_quantises_refuses_what_has_no_codes() {
+    let all_reduce = request(Collective::AllReduce, Span { offset: 0, length: 64 });
+    let minimum = InPlaceRequest { reduction: Reduction { op: ReduceOp::Min, ..SUM }, ..all_reduce };
+    let scatter = InPlaceRequest { collective: Collective::ReduceScatter, ..all_reduce };
+    for refused in [minimum, scatter] {
+        let error = run(&small(4), Design::RingRq, refused, numbers(4, 64)).expect_err("a refusal");
+        assert!(error.to_string().starts_with("expected all_reduce of sums of f32"), "{error}");
+    }
+}
+
 #[test]
 fn a_quantised_collective_other_than_all_reduce_is_refused() {
     let reduce = request(Collective::Barrier, Span { offset: 0, length: 0 });
@@ -176,35 +222,62 @@ fn timed(fabric: &MemoryFabric, design: Design, length: usize) -> Outcome<Length
 /// way, of two flits.
 #[test]
 fn the_prototype_takes_what_its_links_and_units_take() {
-    let fabric = MemoryFabric::prototype();
+    let fabric = preset("scin-fpga");
     let outcome = timed(&fabric, Design::Scin, 4096);
     let expected = 4 * 360 + 2 * 129 * 4 + 2 * 4 + 20 * 4 + 2 * 30;
-    assert_eq!(outcome.unsynchronized, Some(Duration::from_nanos(expected)));
-    assert_eq!(outcome.time, Duration::from_nanos(expected + 2 * (360 + 2 * 4)));
+    assert_eq!(outcome.streams[0].unsynchronized, Some(Duration::from_nanos(expected)));
+    assert_eq!(outcome.time(), Duration::from_nanos(expected + 2 * (360 + 2 * 4)));
 }
 
 /// SCIN 4.1 and 4.3: of 900 GB/s both ways together, 360 GB/s each way are payload.
 #[test]
 fn the_payload_bound_of_the_dgx_is_360_gigabytes_a_second() {
-    assert_eq!(MemoryFabric::dgx8().payload_bound().as_gigabytes_per_second_f64(), 360.0);
+    assert_eq!(preset("scin-dgx8").payload_bound().as_gigabytes_per_second_f64(), 360.0);
 }
 
 /// A step of the ring is a fence, that is a round trip to the switch, and a flag, that is a trip through the switch:
 /// four flights, and flits of the data, its answer and the flag.
 #[test]
 fn a_step_of_the_ring_takes_four_flights() {
-    let fabric = MemoryFabric::dgx8();
-    let step = timed(&fabric, Design::Ring, 4096).time.as_picos() / 14;
+    let fabric = preset("scin-dgx8");
+    let step = timed(&fabric, Design::Ring, 4096).time().as_picos() / 14;
     assert!((1_000_000..1_003_000).contains(&step), "{step} ps");
 }
 
 #[test]
 fn a_large_all_reduce_comes_close_to_the_payload_bound() {
-    let fabric = MemoryFabric { accelerators: 4, switches: 1, ..MemoryFabric::dgx8() };
+    let fabric = MemoryFabric { accelerators: 4, switches: 1, ..preset("scin-dgx8") };
     let length = ByteCount::new(1 << 20);
     let outcome = timed(&fabric, Design::Scin, length.as_usize());
     let bound = fabric.payload_bound().time_for(length);
     // The last wave's round trip and write are on top of what the links carry.
     let limit = bound + Duration::from_nanos(1_200);
-    assert!(outcome.unsynchronized.is_some_and(|time| bound < time && time < limit), "{outcome:?}");
+    assert!(
+        outcome.streams[0].unsynchronized.is_some_and(|time| bound < time && time < limit),
+        "{outcome:?}"
+    );
+}
+
+/// In the reduce-scatter each step waits until a chunk is added, which is consumable only when its flag is there.
+#[test]
+fn accelerators_that_add_at_a_rate_take_so_much_longer() {
+    let rates = [BitRate::new(8_000_000_000), None];
+    let longer = |design, length| {
+        let [with, without] =
+            rates.map(|add_rate| timed(&MemoryFabric { add_rate, ..small(4) }, design, length).time());
+        with.as_picos() - without.as_picos()
+    };
+    // A byte a nanosecond: three steps of a quarter of 4 KiB each; three vectors at once; nothing where switches add.
+    assert_eq!(longer(Design::Ring, 4096), 3 * 1_024_000);
+    assert_eq!(longer(Design::Direct, 4096), 3 * 4_096_000);
+    assert_eq!([longer(Design::Scin, 4096), longer(Design::Nvls, 4096)], [0, 0]);
+}
+
+#[test]
+fn direct_writes_take_one_step_and_the_most_traffic() {
+    let fabric = preset("scin-dgx8");
+    let [direct, ring] = [Design::Direct, Design::Ring].map(|design| timed(&fabric, design, 4096));
+    assert!(direct.time() * 10 < ring.time(), "{} and {}", direct.time(), ring.time());
+    let [direct, ring] = [Design::Direct, Design::Ring].map(|design| timed(&fabric, design, 32 << 10));
+    assert!(direct.busiest_link().bytes() > 3 * ring.busiest_link().bytes());
 }

@@ -35,8 +35,12 @@ impl Write for Shared {
     }
 }
 
+fn preset(name: &str) -> MemoryFabric {
+    MemoryFabric::preset(name).expect("a preset of the paper")
+}
+
 fn fabric() -> MemoryFabric {
-    let dgx = MemoryFabric::dgx8();
+    let dgx = preset("scin-dgx8");
     let isa = IsaSetup { waves: 3, wave: ByteCount::new(512), ..dgx.isa };
     MemoryFabric { accelerators: 3, switches: 2, isa, ..dgx }
 }

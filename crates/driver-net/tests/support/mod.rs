@@ -56,6 +56,14 @@ impl Payload for Bytes {
         unreachable!("a transfer reduces nothing")
     }
 
+    fn quantize(_: BlockQuantization, _: &[u8]) -> Quantized<Self> {
+        unreachable!("bytes are not quantised here")
+    }
+
+    fn dequantize(_: BlockQuantization, _: usize, _: Quantized<&[u8]>) -> Self {
+        unreachable!("bytes are not quantised here")
+    }
+
     fn sum_quantized(_: BlockQuantization, _: usize, _: &[Quantized<&[u8]>]) -> Quantized<Self> {
         unreachable!("bytes are not quantised here")
     }

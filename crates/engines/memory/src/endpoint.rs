@@ -9,7 +9,7 @@ use alloc::vec::Vec;
 use quincunx_collective::{Payload, Rank};
 use quincunx_engine::PortId;
 use quincunx_engine::shared_memory::{MemoryEvent, SharedMemory, Span, WordId};
-use quincunx_units::{Duration, Instant};
+use quincunx_units::{BitRate, ByteCount, Duration, Instant};
 use quincunx_wire::flit::{
     Channel, Class, FlitFormat, FlitHeader, MAX_TAG, NodeId, Transaction, word_address, word_at,
 };
@@ -37,6 +37,8 @@ pub struct EndpointConfig {
     pub scatter: Option<Scatter>,
     /// Most reduced loads a link may wait for.
     pub load_window: u32,
+    /// How fast its kernel adds vectors; none if that takes no time.
+    pub add_rate: Option<BitRate>,
 }
 
 /// A response in the making.
@@ -69,6 +71,8 @@ pub struct Endpoint<P> {
     /// Bytes that writes of ours still have to be answered for.
     unanswered: usize,
     fenced: bool,
+    /// How long what the kernel computes will take, until a timer has been armed for it.
+    computing: Option<Duration>,
     events: VecDeque<MemoryEvent>,
 }
 
@@ -82,6 +86,7 @@ impl<P: Payload> Endpoint<P> {
             served: 0,
             unanswered: 0,
             fenced: false,
+            computing: None,
             events: VecDeque::new(),
             config,
         }
@@ -196,6 +201,17 @@ impl<P: Payload> Endpoint<P> {
         }
         link.armed = Some(ready_at);
         Some(ready_at.since(now))
+    }
+
+    /// How long what the kernel has begun to compute takes; told once. To be asked after every event that a kernel is handed;
+    /// [`computed`](Self::computed) is due so much later.
+    pub fn arm_computation(&mut self) -> Option<Duration> {
+        self.computing.take()
+    }
+
+    /// What the kernel computes is done.
+    pub fn computed(&mut self) {
+        self.events.push_back(MemoryEvent::Computed);
     }
 
     /// Channels with a packet to send by `link`.
@@ -335,6 +351,13 @@ impl<P: Payload> SharedMemory<P> for Endpoint<P> {
     fn fence(&mut self) {
         self.fenced = true;
         self.settle_fence();
+    }
+
+    fn compute(&mut self, bytes: usize) {
+        match self.config.add_rate {
+            Some(rate) => self.computing = Some(rate.time_for(ByteCount::new(bytes as u64))),
+            None => self.computed(),
+        }
     }
 
     fn add_at_switch(&mut self, link: PortId, word: WordId, operand: u64) {

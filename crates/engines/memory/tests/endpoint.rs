@@ -21,6 +21,7 @@ fn endpoint(scatter: Option<Scatter>) -> Endpoint<Numbers> {
         response_latency: LATENCY,
         scatter,
         load_window: 2,
+        add_rate: None,
     });
     endpoint.memory().bytes_mut().iter_mut().zip(0..).for_each(|(byte, number)| *byte = number as u8);
     endpoint

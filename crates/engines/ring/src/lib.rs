@@ -10,7 +10,8 @@
 //! slots it has freed (in the immediates), and none sends more than there is room for. So receiver-not-ready comes up
 //! only before a peer's first collective, and the queue pair handles that.
 //!
-//! [`SharedRing`] is the ring of accelerators on a memory fabric, which shares nothing with these but the idea.
+//! Accelerators on a memory fabric have kernels of their own, which share nothing with these but the idea: [`SharedRing`],
+//! [`QuantizedRing`], which quantises at every hop, and [`SharedDirect`].
 //!
 //! It does not choose between algorithms, and it does not repair: when a queue pair fails, the group has failed.
 #![no_std]
@@ -21,12 +22,16 @@ mod direct;
 mod lane;
 mod plan;
 mod program;
+mod quantized_ring;
 mod request;
 mod ring;
+mod shared_direct;
 mod shared_memory;
 mod tree;
 
 pub use config::{Algorithm, Config, ConfigError, DEFAULT_CHUNK, DEFAULT_WINDOW, Pace};
 pub use program::HostProgram;
+pub use quantized_ring::{QuantizedRing, QuantizedRingConfig, QuantizedRingRejected};
+pub use shared_direct::{SharedDirect, SharedDirectConfig, SharedDirectRejected};
 pub use shared_memory::{SharedRing, SharedRingConfig, SharedRingRejected};
 pub use tree::neighbours as tree_neighbours;

@@ -5,7 +5,8 @@
 //! behind the vector, a place for each step; sums go to where they belong. A rank may be ahead of its successor by as
 //! many steps as it likes: it cannot end a collective before all others have begun its second half.
 //!
-//! Adding up in local memory takes no time here, which favours the ring.
+//! Adding up takes the time that the accelerator says ([`SharedMemory::compute`]), a chunk at a time: it is consumable when
+//! its flag is there, not before.
 
 use quincunx_collective::{Collective, Payload, Rank};
 use quincunx_engine::PortId;
@@ -55,6 +56,8 @@ struct Running {
     end: usize,
     /// The flags of this step are set.
     flagged: bool,
+    /// What has arrived is being added.
+    adding: bool,
 }
 
 /// A rank of the ring.
@@ -138,29 +141,45 @@ impl SharedRing {
 
     /// Goes on for as long as the predecessor's flags allow; whether the collective is over.
     fn proceed<P: Payload>(&mut self, memory: &mut impl SharedMemory<P>) -> bool {
-        while let Some(mut running) = self.running {
-            let arrived = |link| memory.word(self.flag(link)) > self.done;
-            if !running.flagged || !(0..memory.links()).all(arrived) {
+        while let Some(running) = &mut self.running {
+            let (first, done) = (self.config.first_flag.0, self.done);
+            let arrived = |link| memory.word(WordId(first + link)) > done;
+            if running.adding || !running.flagged || !(0..memory.links()).all(arrived) {
                 return false;
             }
-            if running.step < self.ranks() - 1 {
-                let chunk = self.chunk(&running.request, running.step + 2);
-                let source = self.scratch(&running, chunk.length);
-                let arrived =
-                    P::from_view(memory.memory().view(source.offset..source.offset + source.length));
-                let view = arrived.view(0..chunk.length);
-                memory.memory().reduce(chunk.offset, view, running.request.reduction);
+            if running.step < usize::from(self.config.ranks) - 1 {
+                running.adding = true;
+                let running = *running;
+                memory.compute(self.chunk(&running.request, running.step + 2).length);
+                return false;
             }
-            self.done += 1;
-            running.step += 1;
-            running.flagged = false;
-            if running.step == running.end {
-                self.running = None;
+            if self.next_step(memory) {
                 return true;
             }
-            self.running = Some(running);
-            self.send(&running, memory);
         }
+        false
+    }
+
+    /// Adds what has arrived to the chunk that it belongs to.
+    fn add<P: Payload>(&self, running: &Running, memory: &mut impl SharedMemory<P>) {
+        let chunk = self.chunk(&running.request, running.step + 2);
+        let source = self.scratch(running, chunk.length);
+        let arrived = P::from_view(memory.memory().view(source.offset..source.offset + source.length));
+        let view = arrived.view(0..chunk.length);
+        memory.memory().reduce(chunk.offset, view, running.request.reduction);
+    }
+
+    /// Goes to the next step; whether there was none.
+    fn next_step<P: Payload>(&mut self, memory: &mut impl SharedMemory<P>) -> bool {
+        let mut running = self.running.take().expect("a step that is done");
+        self.done += 1;
+        running.step += 1;
+        (running.flagged, running.adding) = (false, false);
+        if running.step == running.end {
+            return true;
+        }
+        self.running = Some(running);
+        self.send(&running, memory);
         false
     }
 }
@@ -190,7 +209,7 @@ impl<P: Payload> Kernel<P> for SharedRing {
         if half == 0 {
             return Ok(true);
         }
-        let running = Running { request, step, end, flagged: false };
+        let running = Running { request, step, end, flagged: false, adding: false };
         self.running = Some(running);
         self.send(&running, memory);
         Ok(false)
@@ -206,6 +225,10 @@ impl<P: Payload> Kernel<P> for SharedRing {
                 self.proceed(memory)
             }
             (MemoryEvent::Changed { .. }, Some(_)) => self.proceed(memory),
+            (MemoryEvent::Computed, &mut Some(running)) => {
+                self.add(&running, memory);
+                self.next_step(memory) || self.proceed(memory)
+            }
             _ => false,
         }
     }

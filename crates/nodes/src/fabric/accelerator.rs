@@ -1,4 +1,4 @@
-//! An accelerator: its memory on the fabric, a link to each switch, and a communication kernel.
+//! An accelerator: its memory on the fabric, a link to each switch, and communication kernels, one for each stream.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -19,8 +19,9 @@ pub struct AcceleratorConfig {
     pub endpoint: EndpointConfig,
     /// The buffers of each link.
     pub port: PortConfig,
-    /// What runs on it.
-    pub kernel: Kernels,
+    /// What runs on it, one for each stream of collectives. They share words that somebody changes; fences, loads and arithmetic are
+    /// one kernel's alone, so that at most one of them may be of a kind that uses these: not SCIN's.
+    pub kernels: Vec<Kernels>,
 }
 
 /// An accelerator.
@@ -28,13 +29,13 @@ pub struct AcceleratorConfig {
 pub struct Accelerator<P> {
     endpoint: Endpoint<P>,
     ports: Vec<Port>,
-    kernel: Kernels,
+    kernels: Vec<Kernels>,
 }
 
 impl<P: Payload> Accelerator<P> {
     pub(super) fn new(config: AcceleratorConfig) -> Self {
         let ports = vec![Port::new(config.port); config.endpoint.switches.len()];
-        Self { endpoint: Endpoint::new(config.endpoint), ports, kernel: config.kernel }
+        Self { endpoint: Endpoint::new(config.endpoint), ports, kernels: config.kernels }
     }
 
     /// Its memory.
@@ -46,19 +47,23 @@ impl<P: Payload> Accelerator<P> {
         self.endpoint.exchange_memory(memory)
     }
 
+    /// Whether there is a kernel of that number.
+    pub(super) fn has_kernel(&self, number: u16) -> bool {
+        usize::from(number) < self.kernels.len()
+    }
+
     pub(super) fn start(
         &mut self,
         now: Instant,
+        kernel: u16,
         request: InPlaceRequest,
         out: &mut impl Sink<FabricNode<P>>,
     ) -> Result<(), KernelRejected> {
-        if self.kernel.start(request, &mut self.endpoint)? {
-            out.emit(FabricEvent::Finished);
+        if self.kernels[usize::from(kernel)].start(request, &mut self.endpoint)? {
+            out.emit(FabricEvent::Finished { kernel });
         }
         self.settle(out);
-        for link in 0..self.ports.len() {
-            self.arm(now, PortId(link as u16), out);
-        }
+        self.arm_all(now, out);
         Ok(())
     }
 
@@ -105,6 +110,13 @@ impl<P: Payload> Accelerator<P> {
         self.arm(now, link, out);
     }
 
+    /// What the kernel has computed is done.
+    pub(super) fn handle_computed(&mut self, now: Instant, out: &mut impl Sink<FabricNode<P>>) {
+        self.endpoint.computed();
+        self.settle(out);
+        self.arm_all(now, out);
+    }
+
     pub(super) fn wants_transmit(&self, port: PortId) -> bool {
         self.ports[usize::from(port.0)].wants_transmit(self.endpoint.ready(port))
     }
@@ -128,12 +140,23 @@ impl<P: Payload> Accelerator<P> {
         self.arm(now, port, out);
     }
 
-    /// Lets the kernel see what has come of its requests.
+    /// Lets the kernels see what has come of their requests.
     fn settle(&mut self, out: &mut impl Sink<FabricNode<P>>) {
         while let Some(event) = self.endpoint.next_event() {
-            if self.kernel.handle_event(event, &mut self.endpoint) {
-                out.emit(FabricEvent::Finished);
+            for (kernel, number) in self.kernels.iter_mut().zip(0..) {
+                if kernel.handle_event(event, &mut self.endpoint) {
+                    out.emit(FabricEvent::Finished { kernel: number });
+                }
             }
+        }
+        if let Some(after) = self.endpoint.arm_computation() {
+            out.set_timer(FabricTimer::Compute, after);
+        }
+    }
+
+    fn arm_all(&mut self, now: Instant, out: &mut impl Sink<FabricNode<P>>) {
+        for link in 0..self.ports.len() {
+            self.arm(now, PortId(link as u16), out);
         }
     }
 
@@ -147,7 +170,7 @@ impl<P: Payload> Accelerator<P> {
 
     pub(super) fn assert_invariants(&self) {
         self.endpoint.assert_invariants();
-        Kernel::<P>::assert_invariants(&self.kernel);
+        self.kernels.iter().for_each(Kernel::<P>::assert_invariants);
         for port in &self.ports {
             port.assert_invariants();
         }

@@ -3,7 +3,9 @@
 use quincunx_collective::Payload;
 use quincunx_engine::shared_memory::{InPlaceRequest, Kernel, MemoryEvent, SharedMemory};
 use quincunx_nvls::{NvlsKernel, NvlsRejected};
-use quincunx_ring::{SharedRing, SharedRingRejected};
+use quincunx_ring::{
+    QuantizedRing, QuantizedRingRejected, SharedDirect, SharedDirectRejected, SharedRing, SharedRingRejected,
+};
 use quincunx_scin::{Participant, ParticipantRejected};
 
 /// A communication kernel.
@@ -13,6 +15,10 @@ pub enum Kernels {
     Scin(Participant),
     /// The software ring.
     Ring(SharedRing),
+    /// The software ring that quantises at every hop.
+    QuantizedRing(QuantizedRing),
+    /// Everybody writes to everybody.
+    Direct(SharedDirect),
     /// NVLS.
     Nvls(NvlsKernel),
 }
@@ -26,6 +32,12 @@ pub enum KernelRejected {
     /// The ring's.
     #[error(transparent)]
     Ring(#[from] SharedRingRejected),
+    /// That of the ring that quantises.
+    #[error(transparent)]
+    QuantizedRing(#[from] QuantizedRingRejected),
+    /// That of direct writes.
+    #[error(transparent)]
+    Direct(#[from] SharedDirectRejected),
     /// NVLS's.
     #[error(transparent)]
     Nvls(#[from] NvlsRejected),
@@ -42,6 +54,8 @@ impl<P: Payload> Kernel<P> for Kernels {
         match self {
             Self::Scin(kernel) => Ok(kernel.start(request, memory)?),
             Self::Ring(kernel) => Ok(kernel.start(request, memory)?),
+            Self::QuantizedRing(kernel) => Ok(kernel.start(request, memory)?),
+            Self::Direct(kernel) => Ok(kernel.start(request, memory)?),
             Self::Nvls(kernel) => Ok(kernel.start(request, memory)?),
         }
     }
@@ -50,6 +64,8 @@ impl<P: Payload> Kernel<P> for Kernels {
         match self {
             Self::Scin(kernel) => kernel.handle_event(event, memory),
             Self::Ring(kernel) => kernel.handle_event(event, memory),
+            Self::QuantizedRing(kernel) => kernel.handle_event(event, memory),
+            Self::Direct(kernel) => kernel.handle_event(event, memory),
             Self::Nvls(kernel) => kernel.handle_event(event, memory),
         }
     }
@@ -58,6 +74,8 @@ impl<P: Payload> Kernel<P> for Kernels {
         match self {
             Self::Scin(kernel) => Kernel::<P>::assert_invariants(kernel),
             Self::Ring(kernel) => Kernel::<P>::assert_invariants(kernel),
+            Self::QuantizedRing(kernel) => Kernel::<P>::assert_invariants(kernel),
+            Self::Direct(kernel) => Kernel::<P>::assert_invariants(kernel),
             Self::Nvls(kernel) => Kernel::<P>::assert_invariants(kernel),
         }
     }

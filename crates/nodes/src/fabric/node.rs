@@ -47,7 +47,12 @@ pub enum FabricCommand<P> {
     /// Gives an accelerator another memory.
     Fill(P),
     /// Begins a collective on an accelerator.
-    Start(InPlaceRequest),
+    Start {
+        /// The kernel that runs it.
+        kernel: u16,
+        /// What.
+        request: InPlaceRequest,
+    },
     /// Sends bytes of an accelerator's memory to another one, which takes them and does nothing: traffic of others.
     Send {
         /// The link that they go by.
@@ -74,6 +79,9 @@ pub enum FabricRejected {
     /// The kernel cannot begin.
     #[error(transparent)]
     Kernel(#[from] KernelRejected),
+    /// There is no such kernel.
+    #[error("expected a kernel that the accelerator was set up with, found number {0}")]
+    NoKernel(u16),
     /// The instructions cannot be run.
     #[error(transparent)]
     Load(#[from] LoadError),
@@ -107,8 +115,11 @@ pub enum FabricRejected {
 /// What a node tells.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum FabricEvent {
-    /// An accelerator's collective is over.
-    Finished,
+    /// A collective is over on an accelerator.
+    Finished {
+        /// The kernel that ran it.
+        kernel: u16,
+    },
     /// Something of a switch's in-switch accelerator.
     Isa(IsaEvent),
 }
@@ -118,6 +129,8 @@ pub enum FabricEvent {
 pub enum FabricTimer {
     /// A response of an accelerator is ready for a link.
     Respond(PortId),
+    /// An accelerator's kernel has added what it had to add.
+    Compute,
     /// Something comes out of a switch's accumulator.
     Accumulator,
 }
@@ -189,6 +202,7 @@ impl<P: Payload> Engine for FabricNode<P> {
     fn handle_timer(&mut self, now: Instant, timer: FabricTimer, out: &mut impl Sink<Self>) {
         match (self, timer) {
             (Self::Accelerator(node), FabricTimer::Respond(link)) => node.handle_timer(now, link, out),
+            (Self::Accelerator(node), FabricTimer::Compute) => node.handle_computed(now, out),
             (Self::Switch(node), FabricTimer::Accumulator) => node.handle_timer(now, out),
             (_, timer) => panic!("{timer:?} is not a timer of this node"),
         }
@@ -209,7 +223,12 @@ impl<P: Payload> Engine for FabricNode<P> {
                 node.exchange_memory(memory);
                 Ok(())
             }
-            (Self::Accelerator(node), FabricCommand::Start(request)) => Ok(node.start(now, request, out)?),
+            (Self::Accelerator(node), FabricCommand::Start { kernel, request }) => {
+                if !node.has_kernel(kernel) {
+                    return Err(FabricRejected::NoKernel(kernel));
+                }
+                Ok(node.start(now, kernel, request, out)?)
+            }
             (Self::Accelerator(node), FabricCommand::Send { link, to, length, address }) => {
                 node.send(link, to, length, address)
             }

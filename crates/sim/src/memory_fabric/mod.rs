@@ -1,21 +1,25 @@
 //! Collectives on a memory fabric: accelerators, each with a link to every switch (SCIN 4.1).
 //!
-//! [`MemoryFabric`] says what the fabric is, with presets for the papers' set-ups; [`run`] runs a collective on it by
+//! [`MemoryFabric`] says what the fabric is; the papers' are presets of scenarios; [`run`] runs a collective on it by
 //! one of the [`Design`]s, over real numbers or lengths alone, and says how long it took, [`run_watched`] writes every packet,
-//! too. [`expected`] says what must come out.
+//! too, and [`run_streams`] runs several side by side. [`expected`] says what must come out.
 
 mod build;
 mod expected;
+mod measure;
 mod medium;
 mod run;
 mod setup;
 mod shape;
+mod stream;
 mod tracer;
 mod traffic;
 mod watch;
 
 pub(crate) use build::Built;
 pub use expected::expected;
+pub(crate) use measure::measure;
 pub use medium::FlitMedium;
-pub use run::{Outcome, RunError, run, run_watched};
-pub use setup::{Design, IsaSetup, MemoryFabric};
+pub use run::{Outcome, RunError, Timing, run, run_streams, run_watched};
+pub use setup::{IsaSetup, MemoryFabric};
+pub use stream::{Design, Stream};

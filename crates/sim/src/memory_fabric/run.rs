@@ -2,7 +2,7 @@
 
 use super::build::Built;
 use super::watch::Watcher;
-use super::{Design, MemoryFabric};
+use super::{Design, MemoryFabric, Stream};
 use crate::outputs::Outputs;
 use crate::packet_fabric::{Data, LinkUse};
 use crate::progress::{Progress, STEPS_A_REPORT, Watch, unwatched};
@@ -11,16 +11,23 @@ use quincunx_driver_des::{Limits, NodeIndex, Observer, Stopped};
 use quincunx_engine::shared_memory::InPlaceRequest;
 use quincunx_nodes::fabric::{FabricCommand, FabricConfigError, FabricEvent, FabricNode, FabricRejected};
 use quincunx_scin::IsaEvent;
-use quincunx_units::{BitRate, ByteCount, Duration, Instant};
+use quincunx_units::{ByteCount, Duration, Instant};
 
-/// What a run has given.
-#[derive(Clone, PartialEq, Debug)]
-pub struct Outcome<P> {
+/// How long a collective took.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Timing {
     /// From the start until the last accelerator knows that the collective is over: with synchronisation.
     pub time: Duration,
     /// Of designs whose switches issue the requests: from the first request to the last write response, without
     /// synchronisation (SCIN 4.3).
     pub unsynchronized: Option<Duration>,
+}
+
+/// What a run has given.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Outcome<P> {
+    /// Of each stream.
+    pub streams: Vec<Timing>,
     /// Packets on links, those of credits alone among them.
     pub packets: u64,
     /// Each direction of each link.
@@ -32,9 +39,6 @@ pub struct Outcome<P> {
     /// The accelerators' memories.
     pub memories: Vec<P>,
 }
-
-/// Bytes that an instruction can be about, less a packet, to whose multiples shares are cut (SCIN figure 6: 32 bits).
-const LONGEST_INSTRUCTION: usize = u32::MAX as usize - 4095;
 
 /// Why a run has given nothing.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -77,6 +81,16 @@ pub enum RunError {
         /// Of them, those that did.
         found: u16,
     },
+    /// Several streams whose accelerators load, store or add: an accelerator has one fence.
+    #[error(
+        "expected at most one stream beside those that run in the switches, found {0}; run the others by themselves"
+    )]
+    Streams(usize),
+    /// Streams that add differently: a switch has one accumulator.
+    #[error(
+        "expected streams of one operation and one type of elements, found several; run them by themselves"
+    )]
+    Reductions,
     /// The trace or the capture cannot be written.
     #[error("expected to write every packet, found \"{0}\"; look at the place and its free space")]
     Output(String),
@@ -89,9 +103,9 @@ impl RunError {
 }
 
 impl<P> Outcome<P> {
-    /// Bytes of the vector over time (SCIN 4.3), with synchronisation.
-    pub fn bandwidth(&self, length: ByteCount) -> Option<BitRate> {
-        BitRate::of_transfer(length, self.time)
+    /// From the start until the last stream is over.
+    pub fn time(&self) -> Duration {
+        self.streams.iter().map(|stream| stream.time).max().unwrap_or_default()
     }
 
     /// Bytes that went over the busiest direction of a link, headers among them.
@@ -101,7 +115,7 @@ impl<P> Outcome<P> {
 }
 
 /// Runs a collective on accelerators that begin at the same time, with these memories, which end
-/// where the vector ends, or its scale factors if it is quantised.
+/// where the vector ends, or its scale factors if it is quantised in the network.
 ///
 /// # Errors
 /// If the set-up makes no sense, a design cannot do the collective, or it does not end.
@@ -111,11 +125,24 @@ pub fn run<P: Payload>(
     request: InPlaceRequest,
     memories: Vec<P>,
 ) -> Result<Outcome<P>, RunError> {
-    run_observed(fabric, design, request, memories, (), &mut unwatched).map(|(outcome, ())| outcome)
+    run_streams(fabric, &[Stream { design, request }], memories)
 }
 
-/// The same, writing every packet to `outputs`, and telling how far it has come about every million steps; whoever is told
-/// may stop it.
+/// The same for several streams side by side, which begin at the same time, too; the memories end where the last vector
+/// ends.
+///
+/// # Errors
+/// As [`run`], and if the streams cannot share the fabric.
+pub fn run_streams<P: Payload>(
+    fabric: &MemoryFabric,
+    streams: &[Stream],
+    memories: Vec<P>,
+) -> Result<Outcome<P>, RunError> {
+    run_observed(fabric, streams, memories, (), &mut unwatched).map(|(outcome, ())| outcome)
+}
+
+/// Runs one collective, writing every packet to `outputs`, and telling how far it has come about every million steps;
+/// whoever is told may stop it.
 ///
 /// # Errors
 /// As [`run`], if an output cannot be written, or if it was stopped.
@@ -127,33 +154,35 @@ pub fn run_watched<P: Data>(
     outputs: Outputs,
     progress: Watch<'_>,
 ) -> Result<Outcome<P>, RunError> {
+    let streams = [Stream { design, request }];
     if outputs.is_none() {
-        return run_observed(fabric, design, request, memories, (), progress).map(|(outcome, ())| outcome);
+        return run_observed(fabric, &streams, memories, (), progress).map(|(outcome, ())| outcome);
     }
     let watcher = Watcher::new(outputs, fabric).map_err(RunError::output)?;
-    let (outcome, watcher) = run_observed(fabric, design, request, memories, watcher, progress)?;
+    let (outcome, watcher) = run_observed(fabric, &streams, memories, watcher, progress)?;
     watcher.finish().map_err(RunError::output)?;
     Ok(outcome)
 }
 
+/// What a stream has told so far.
+#[derive(Clone, Copy, Default)]
+struct Told {
+    finished: u16,
+    last: Instant,
+    begun: Option<Instant>,
+    written: Option<Instant>,
+}
+
 fn run_observed<P: Payload, O: Observer<FabricNode<P>>>(
     fabric: &MemoryFabric,
-    design: Design,
-    request: InPlaceRequest,
+    streams: &[Stream],
     memories: Vec<P>,
     observer: O,
     progress: Watch<'_>,
 ) -> Result<(Outcome<P>, O), RunError> {
     assert_eq!(memories.len(), usize::from(fabric.accelerators), "one memory for each accelerator");
-    if design == Design::ScinInq && request.collective != Collective::AllReduce {
-        return Err(RunError::Quantized(request.collective));
-    }
-    let share = request.span.length.div_ceil(usize::from(fabric.switches));
-    if matches!(design, Design::Scin | Design::ScinInq) && share > LONGEST_INSTRUCTION {
-        return Err(RunError::Length { switches: fabric.switches, length: request.span.length });
-    }
     let ends: Vec<usize> = memories.iter().map(Payload::length).collect();
-    let mut built = Built::new(fabric, design, &request, observer)?;
+    let mut built = Built::new(fabric, streams, observer)?;
     for (&accelerator, memory) in built.accelerators.iter().zip(memories) {
         let size = built.simulation.engine(accelerator).memory().map_or(0, Payload::length);
         let mut filled = P::zeroed(size);
@@ -166,32 +195,41 @@ fn run_observed<P: Payload, O: Observer<FabricNode<P>>>(
     };
     let start = built.simulation.now();
     for (&switch, index) in built.switches.iter().zip(0..) {
-        if let Some(command) = fabric.preload(index, design, &request) {
+        for command in built.layout.preload(index) {
             built.simulation.command(switch, command)?;
         }
     }
     for &accelerator in &built.accelerators {
-        built.simulation.command(accelerator, FabricCommand::Start(request))?;
+        for (&Stream { request, .. }, kernel) in streams.iter().zip(0..) {
+            built.simulation.command(accelerator, FabricCommand::Start { kernel, request })?;
+        }
     }
 
-    let (mut unfinished, mut begun, mut written) = (fabric.accelerators, None, None);
-    let mut time = start;
+    let mut told = vec![Told::default(); streams.len()];
+    let mut unfinished = usize::from(fabric.accelerators) * streams.len();
     let mut limits = Limits { steps: built.simulation.steps() + STEPS_A_REPORT, ..Limits::NONE };
     loop {
         let stopped = match &mut traffic {
-            // Traffic goes on when the collective is over.
+            // Traffic goes on when the collectives are over.
             Some(_) if unfinished == 0 => break,
             Some(traffic) => traffic.run(&mut built, limits),
             None => built.simulation.run(limits),
         };
         match stopped {
             Stopped::Event(emitted) => match emitted.event {
-                FabricEvent::Finished => {
+                FabricEvent::Finished { kernel } => {
+                    let stream = &mut told[usize::from(kernel)];
+                    stream.finished += 1;
+                    stream.last = emitted.at;
                     unfinished -= 1;
-                    time = emitted.at;
                 }
-                FabricEvent::Isa(IsaEvent::Started { .. }) => begun = begun.or(Some(emitted.at)),
-                FabricEvent::Isa(IsaEvent::Written { .. }) => written = Some(emitted.at),
+                FabricEvent::Isa(IsaEvent::Started { controller, .. }) => {
+                    let stream = &mut told[built.layout.controlled(controller)];
+                    stream.begun = stream.begun.or(Some(emitted.at));
+                }
+                FabricEvent::Isa(IsaEvent::Written { controller, .. }) => {
+                    told[built.layout.controlled(controller)].written = Some(emitted.at);
+                }
                 FabricEvent::Isa(IsaEvent::WaveTaken { .. } | IsaEvent::WaveReleased { .. }) => {}
             },
             Stopped::StepLimit => {
@@ -205,12 +243,16 @@ fn run_observed<P: Payload, O: Observer<FabricNode<P>>>(
             Stopped::Idle | Stopped::TimeLimit => break,
         }
     }
-    if unfinished > 0 {
-        let expected = fabric.accelerators;
-        return Err(RunError::Stalled { expected, found: expected - unfinished });
+    if let Some(stream) = told.iter().find(|stream| stream.finished < fabric.accelerators) {
+        return Err(RunError::Stalled { expected: fabric.accelerators, found: stream.finished });
     }
     let simulation = &built.simulation;
-    let time = time.since(start);
+    let timing = |stream: &Told| Timing {
+        time: stream.last.since(start),
+        unsynchronized: stream.begun.zip(stream.written).map(|(begun, written)| written.since(begun)),
+    };
+    let streams: Vec<Timing> = told.iter().map(timing).collect();
+    let time = streams.iter().map(|stream| stream.time).max().unwrap_or_default();
     let link_use = |direction| {
         let ([from, to], statistics) = (fabric.names(direction), simulation.direction(direction));
         let utilisation =
@@ -224,8 +266,7 @@ fn run_observed<P: Payload, O: Observer<FabricNode<P>>>(
         P::from_view(memory.view(0..end))
     };
     let outcome = Outcome {
-        time,
-        unsynchronized: begun.zip(written).map(|(begun, written): (Instant, Instant)| written.since(begun)),
+        streams,
         packets: links.iter().map(|link| link.statistics.frames).sum(),
         links,
         switch_buffer: ByteCount::new(buffers.max().unwrap_or(0) as u64),

@@ -57,7 +57,8 @@ mod tests {
 
     #[test]
     fn every_port_leads_where_its_direction_says() {
-        let fabric = MemoryFabric { accelerators: 3, switches: 2, ..MemoryFabric::dgx8() };
+        let fabric =
+            MemoryFabric { accelerators: 3, switches: 2, ..MemoryFabric::preset("scin-dgx8").unwrap() };
         let mut found = Vec::new();
         for (node, ports) in (0..5).map(|node| (NodeIndex(node), if node < 3 { 2 } else { 3 })) {
             for port in 0..ports {

@@ -18,6 +18,9 @@ pub trait Data: Payload {
     /// A rank's input of `values` values, quantised: codes, and behind them their scale factors.
     fn quantized(rank: Rank, values: usize, quantization: BlockQuantization) -> Self;
 
+    /// What a ring that quantises at every hop makes of inputs of binary32 values: [`BlockQuantization::rq_all_reduce`].
+    fn requantized(inputs: &[Self], quantization: BlockQuantization) -> Self;
+
     /// Elements that differ; `None` if nobody can tell.
     fn differing(expected: &Self, found: &Self, data_type: DataType) -> Option<u64>;
 
@@ -36,6 +39,10 @@ impl Data for LengthOnly {
 
     fn quantized(_: Rank, values: usize, quantization: BlockQuantization) -> Self {
         Self::new(quantization.code_bytes(values) + quantization.scale_bytes(values))
+    }
+
+    fn requantized(inputs: &[Self], _: BlockQuantization) -> Self {
+        inputs[0]
     }
 
     fn differing(_: &Self, _: &Self, _: DataType) -> Option<u64> {
@@ -57,10 +64,15 @@ impl Data for Numbers {
     }
 
     fn quantized(rank: Rank, values: usize, quantization: BlockQuantization) -> Self {
-        let pattern = pattern(rank, 4 * values, DataType::F32);
-        let floats = pattern.bytes().as_chunks::<4>().0.iter().map(|bytes| f32::from_le_bytes(*bytes));
-        let Quantized { codes, scales } = quantization.quantize(&floats.collect::<Vec<_>>());
+        let Quantized { codes, scales } =
+            quantization.quantize(&floats(&pattern(rank, 4 * values, DataType::F32)));
         Self::from([codes, scales].concat())
+    }
+
+    fn requantized(inputs: &[Self], quantization: BlockQuantization) -> Self {
+        let inputs: Vec<Vec<f32>> = inputs.iter().map(floats).collect();
+        let sum = quantization.rq_all_reduce(&inputs);
+        Self::from(sum.iter().flat_map(|value| value.to_le_bytes()).collect::<Vec<_>>())
     }
 
     fn differing(expected: &Self, found: &Self, data_type: DataType) -> Option<u64> {
@@ -76,6 +88,11 @@ impl Data for Numbers {
         };
         Some(expected.iter().zip(outputs).enumerate().map(of_rank).sum())
     }
+}
+
+/// The binary32 values of a region.
+fn floats(numbers: &Numbers) -> Vec<f32> {
+    numbers.bytes().as_chunks::<4>().0.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect()
 }
 
 /// Bytes of a rank's input and output, for a collective of `size` bytes as nccl-tests count them.

@@ -5,10 +5,9 @@ use super::{Carrier, Meter, Metered, Offered, Source};
 use crate::memory_fabric::{self, MemoryFabric, RunError};
 use crate::packet_fabric::{self, Setup, SimulationError};
 use crate::progress::{STEPS_A_REPORT, Watch};
-use quincunx_collective::{Collective, DataType, LengthOnly, ReduceOp, Reduction};
+use quincunx_collective::LengthOnly;
 use quincunx_control::{Design, HostDesign};
 use quincunx_driver_des::{Limits, Stopped};
-use quincunx_engine::shared_memory::{InPlaceRequest, Span};
 use quincunx_scenario::Fabric;
 use quincunx_units::{BitRate, ByteCount, Duration, Instant};
 
@@ -99,20 +98,7 @@ pub fn measure_traffic(
         }
         Fabric::Memory(fabric) => {
             let setup = MemoryFabric { traffic: Some((offered, seed)), ..MemoryFabric::from(fabric) };
-            // Of all designs the ring has nothing in the switches.
-            let design = memory_fabric::Design::Ring;
-            let request_of_nothing = InPlaceRequest {
-                collective: Collective::Barrier,
-                reduction: Reduction { op: ReduceOp::Sum, data_type: DataType::F32 },
-                span: Span { offset: 0, length: 0 },
-            };
-            let built = memory_fabric::Built::<LengthOnly, _>::new(
-                &setup,
-                design,
-                &request_of_nothing,
-                Meter::default(),
-            );
-            let mut built = built.map_err(RunError::from)?;
+            let mut built = memory_fabric::Built::<LengthOnly, _>::new(&setup, &[], Meter::default())?;
             let source = Source::new(offered, setup.population()?, seed);
             let payload = ByteCount::new(setup.format.max_payload as u64);
             measure_on(&mut built, source, setup.link.latency, payload, request.packets, progress)

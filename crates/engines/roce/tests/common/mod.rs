@@ -59,6 +59,14 @@ impl Payload for Bytes {
         unreachable!("a queue pair does not reduce");
     }
 
+    fn quantize(_: BlockQuantization, _: &[u8]) -> Quantized<Self> {
+        unreachable!("bytes are not quantised here")
+    }
+
+    fn dequantize(_: BlockQuantization, _: usize, _: Quantized<&[u8]>) -> Self {
+        unreachable!("bytes are not quantised here")
+    }
+
     fn sum_quantized(_: BlockQuantization, _: usize, _: &[Quantized<&[u8]>]) -> Quantized<Self> {
         unreachable!("bytes are not quantised here")
     }
