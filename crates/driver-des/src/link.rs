@@ -2,6 +2,7 @@
 
 use crate::Fate;
 use crate::faults::Injector;
+use crate::pause::Pausing;
 use quincunx_engine::{Engine, PortId};
 use quincunx_units::{BitRate, ByteCount, Duration, Instant};
 use std::collections::VecDeque;
@@ -58,6 +59,12 @@ pub struct DirectionStatistics {
     pub marked: u64,
     /// The most bytes that were in the queue at once.
     pub peak_queue: ByteCount,
+    /// How often it was paused.
+    pub pauses: u64,
+    /// For how long.
+    pub paused: Duration,
+    /// The most bytes that were in the input buffer at its end; none without pauses.
+    pub peak_buffer: ByteCount,
 }
 
 impl Direction {
@@ -123,6 +130,8 @@ pub(crate) struct Channel<E: Engine> {
     pub(crate) statistics: DirectionStatistics,
     /// The longest that the queue was, as a time: the peak in bytes follows from it and the rate.
     pub(crate) peak_wait: Duration,
+    /// Nothing as long as no pause has to do with it.
+    pub(crate) pausing: Option<Box<Pausing<E>>>,
 }
 
 impl<E: Engine> Channel<E> {
@@ -144,30 +153,37 @@ impl<E: Engine> Channel<E> {
             index: 0,
             statistics: DirectionStatistics::default(),
             peak_wait: Duration::ZERO,
+            pausing: None,
         }
     }
 
     /// Bytes in the queue: what is sent until the port is free.
     pub(crate) fn queued_bytes(&self, now: Instant) -> ByteCount {
-        self.rate.bytes_in(self.free_at.since(now))
+        self.rate.bytes_in(self.free_at.since(self.clock(now)))
     }
 
     /// When a frame that takes `time` can leave: behind all that is queued, or, if it is urgent, before what waits and is
     /// not. That is put off.
     pub(crate) fn make_room(&mut self, now: Instant, time: Duration, urgent: bool) -> Instant {
+        let now = self.clock(now);
         let mut start = self.free_at.max(now);
         self.free_at = start + time;
         if !urgent || start == now {
             return start;
         }
-        for frame in self.in_flight.iter_mut().filter(|frame| frame.start > now && !frame.urgent) {
+        if let Some(pausing) = &mut self.pausing {
+            pausing.put_off(now, time);
+        }
+        let has_faults = self.injector.is_some();
+        let in_queue = self.unsent_mut();
+        for frame in in_queue.iter_mut().filter(|frame| frame.start > now && !frame.urgent) {
             start = start.min(frame.start);
             frame.start = frame.start + time;
             frame.at = frame.at + time;
         }
-        if self.injector.is_some() {
+        if has_faults {
             // What was held back after it had left is not put off.
-            self.in_flight.make_contiguous().sort_unstable_by_key(|frame| (frame.at, frame.sequence));
+            in_queue.make_contiguous().sort_unstable_by_key(|frame| (frame.at, frame.sequence));
         }
         start
     }
@@ -182,7 +198,7 @@ impl<E: Engine> Channel<E> {
         fate: Fate,
     ) {
         self.index += 1;
-        self.peak_wait = self.peak_wait.max(self.free_at.since(now));
+        self.peak_wait = self.peak_wait.max(self.free_at.since(self.clock(now)));
         let statistics = &mut self.statistics;
         statistics.frames += 1;
         statistics.bytes += length;
@@ -205,12 +221,23 @@ impl<E: Engine> Channel<E> {
 
     /// Puts a frame in the order of arrival.
     pub(crate) fn launch(&mut self, frame: InFlight<E>) {
+        let frames = self.unsent_mut();
         let order = |frame: &InFlight<E>| (frame.at, frame.sequence);
-        let later = self.in_flight.iter().rev().take_while(|other| order(other) > order(&frame)).count();
+        let later = frames.iter().rev().take_while(|other| order(other) > order(&frame)).count();
         match later {
-            0 => self.in_flight.push_back(frame),
-            _ => self.in_flight.insert(self.in_flight.len() - later, frame),
+            0 => frames.push_back(frame),
+            _ => frames.insert(frames.len() - later, frame),
         }
+    }
+
+    /// Frames on their way or in the queue.
+    pub(crate) fn under_way(&self) -> usize {
+        self.in_flight.len() + self.pausing.as_ref().map_or(0, |pausing| pausing.waiting())
+    }
+
+    /// The first frame to arrive may be another than the event queue was told of.
+    pub(crate) fn forget_announced(&mut self) {
+        self.announced = None;
     }
 
     /// The first frame to arrive, if the event queue has not been told of it: when, and its number. It is told now.

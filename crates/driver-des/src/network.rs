@@ -1,6 +1,7 @@
 //! Everything but the engines: links, timers, the event queue; and the sink that engines' answers go to.
 
 use crate::link::{Channel, InFlight};
+use crate::pause::Holds;
 use crate::queue::EventQueue;
 use crate::timers::Timers;
 use crate::{Departure, Direction, Emitted, Fate, Medium, NodeIndex, Observer, QueueConfig};
@@ -18,16 +19,19 @@ pub(crate) enum Source {
     PortFree(u32),
     /// A timer may be due.
     Timer(u32),
+    /// A pause of a channel may begin or end, or a frame may have left that kept another in its buffer.
+    Pausing(u32),
 }
 
 const KIND_SHIFT: u32 = 22;
 
 impl Source {
-    fn pack(self) -> u32 {
+    pub(crate) fn pack(self) -> u32 {
         let (kind, number) = match self {
             Self::Arrival(channel) => (0, channel),
             Self::PortFree(channel) => (1, channel),
             Self::Timer(timer) => (2, timer),
+            Self::Pausing(channel) => (3, channel),
         };
         assert!(number < 1 << KIND_SHIFT, "more links or timers than the event queue can number");
         kind << KIND_SHIFT | number
@@ -38,7 +42,8 @@ impl Source {
         match source >> KIND_SHIFT {
             0 => Self::Arrival(number),
             1 => Self::PortFree(number),
-            _ => Self::Timer(number),
+            2 => Self::Timer(number),
+            _ => Self::Pausing(number),
         }
     }
 }
@@ -97,8 +102,9 @@ pub(crate) struct Network<E: Engine, M, O> {
     pub(crate) nodes: Vec<Attachment<E::DropReason>>,
     pub(crate) timers: Timers<E::Timer>,
     pub(crate) emitted: VecDeque<Emitted<E::Event>>,
-    medium: M,
+    pub(crate) medium: M,
     pub(crate) observer: O,
+    pub(crate) holds: Holds,
 }
 
 impl<E: Engine, M: Medium<E>, O: Observer<E>> Network<E, M, O> {
@@ -113,6 +119,7 @@ impl<E: Engine, M: Medium<E>, O: Observer<E>> Network<E, M, O> {
             emitted: VecDeque::new(),
             medium,
             observer,
+            holds: Holds::default(),
         }
     }
 
@@ -238,6 +245,7 @@ impl<E: Engine, M: Medium<E>, O: Observer<E>> Network<E, M, O> {
         if let Some((at, sequence)) = channel.announce() {
             self.queue.push(at, sequence, Source::Arrival(plug.channel).pack());
         }
+        self.hold(plug.channel, start, start + time, urgent);
     }
 }
 

@@ -3,6 +3,7 @@
 use crate::faults::Injector;
 use crate::link::Channel;
 use crate::network::{Network, Outlet, Source};
+use crate::pause::{Buffer, PauseConfig};
 use crate::timers::Due;
 use crate::{Direction, DirectionStatistics, Faults, LinkConfig, LinkIndex, Medium, Observer, QueueConfig};
 use quincunx_collective::{Payload, SplitMix64};
@@ -118,6 +119,21 @@ impl<E: Engine, M: Medium<E>, O: Observer<E>> Simulation<E, M, O> {
         self.network.channels[direction.number()].queue = queue;
     }
 
+    /// Has the node at the end of a direction pause its sender when its input buffer fills up; for frames that arrive from now on.
+    ///
+    /// # Panics
+    /// If the threshold to resume lies above the one to pause.
+    pub fn set_pause(&mut self, direction: Direction, pause: PauseConfig) {
+        self.network.channels[direction.number()].pausing_mut().buffer = Some(Buffer::new(pause));
+    }
+
+    /// The directions that are paused now. What is in their queues does not leave: if nothing is due any more, they wait for each
+    /// other.
+    pub fn paused(&self) -> impl Iterator<Item = Direction> {
+        let channels = self.network.channels.iter().enumerate();
+        channels.filter(|(_, channel)| channel.is_paused()).map(|(number, _)| Direction::from_number(number))
+    }
+
     /// Lets traffic of others take `rate` of a direction, for frames queued from now on; `None` ends it.
     ///
     /// # Panics
@@ -189,10 +205,12 @@ impl<E: Engine, M: Medium<E>, O: Observer<E>> Simulation<E, M, O> {
                 Source::Arrival(channel) => self.arrive(channel, sequence),
                 Source::PortFree(channel) => {
                     self.network.queue.pop();
-                    let Channel { from, place, .. } = self.network.channels[channel as usize];
-                    self.network.nodes[from as usize].set_offered(place, true);
-                    if self.offer(channel) {
-                        self.settle(from);
+                    self.offer_anew(channel);
+                }
+                Source::Pausing(channel) => {
+                    self.network.queue.pop();
+                    if self.network.settle_pausing(channel) {
+                        self.offer_anew(channel);
                     }
                 }
                 Source::Timer(number) => {
@@ -203,14 +221,29 @@ impl<E: Engine, M: Medium<E>, O: Observer<E>> Simulation<E, M, O> {
         }
     }
 
+    /// Offers slots on a channel that may be free again.
+    fn offer_anew(&mut self, channel: u32) {
+        let Channel { from, place, .. } = self.network.channels[channel as usize];
+        self.network.nodes[from as usize].set_offered(place, true);
+        if self.offer(channel) {
+            self.settle(from);
+        }
+    }
+
     fn arrive(&mut self, number: u32, sequence: u64) {
         let Some(arrival) = self.network.take_arrival(number, sequence) else { return };
         let (now, node) = (self.network.now, self.network.channels[number as usize].to);
         let payload = arrival.payload.view(0..arrival.payload.length());
         let frame = Frame { header: &arrival.header, payload };
         self.network.observer.arrived(now, NodeIndex(node), arrival.port, frame);
+        let pausing = &self.network.channels[number as usize].pausing;
+        if pausing.as_ref().is_some_and(|pausing| pausing.buffer.is_some()) {
+            let length = self.network.medium.wire_length(frame.header, arrival.payload.length());
+            self.network.holds.begin(number, length);
+        }
         let mut outlet = Outlet { network: &mut self.network, node };
         self.engines[node as usize].handle_frame(now, arrival.port, frame, &mut outlet);
+        self.network.holds.end();
         self.settle(node);
     }
 
@@ -257,10 +290,14 @@ impl<E: Engine, M: Medium<E>, O: Observer<E>> Simulation<E, M, O> {
             let port = channel.lanes[lane].0;
             let engine = &mut self.engines[node as usize];
             if engine.wants_transmit(port) {
-                if channel.free_at > now {
+                let is_paused = channel.is_paused();
+                if is_paused || channel.free_at > now {
                     let (at, place) = (channel.free_at, channel.place);
                     self.network.nodes[node as usize].set_offered(place, false);
-                    self.network.schedule(at, Source::PortFree(number));
+                    // The end of a pause offers slots anew.
+                    if !is_paused {
+                        self.network.schedule(at, Source::PortFree(number));
+                    }
                     return false;
                 }
                 let before = channel.index;
@@ -288,7 +325,7 @@ impl<E: Engine, M: Medium<E>, O: Observer<E>> Simulation<E, M, O> {
 
     /// Frames on their way or in queues. Lost ones do not count: they never arrive.
     pub fn frames_under_way(&self) -> usize {
-        self.network.channels.iter().map(|channel| channel.in_flight.len()).sum()
+        self.network.channels.iter().map(Channel::under_way).sum()
     }
 
     /// A node's engine.
@@ -316,10 +353,13 @@ impl<E: Engine, M: Medium<E>, O: Observer<E>> Simulation<E, M, O> {
     /// If there is no such link.
     pub fn direction(&self, direction: Direction) -> DirectionStatistics {
         let channel = &self.network.channels[direction.number()];
+        let now = self.network.now;
         // What is queued has been counted, and is on the wire later.
-        let busy = channel.statistics.busy - channel.free_at.since(self.network.now);
+        let busy = channel.statistics.busy - channel.free_at.since(channel.clock(now));
         let peak_queue = channel.rate.bytes_in(channel.peak_wait);
-        DirectionStatistics { busy, peak_queue, ..channel.statistics }
+        let of_pauses = channel.pausing.as_ref().map(|pausing| pausing.statistics(now));
+        let (pauses, paused, peak_buffer) = of_pauses.unwrap_or_default();
+        DirectionStatistics { busy, peak_queue, pauses, paused, peak_buffer, ..channel.statistics }
     }
 
     /// Frames that a node's engine has dropped, by reason.

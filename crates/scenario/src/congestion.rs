@@ -21,11 +21,25 @@ pub struct CongestionSetup {
     pub mark_above: Option<ByteCount>,
     /// Ranks slow down as DCQCN has it.
     pub dcqcn: bool,
+    /// Switches pause who sends to them.
+    pub pause: Option<PauseSetup>,
+}
+
+/// When a switch has the sender of a link pause (PFC).
+#[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PauseSetup {
+    /// More bytes than this from one link, in the switch's queues, pause it.
+    #[serde(deserialize_with = "text::deserialize")]
+    pub xoff: ByteCount,
+    /// So few resume it.
+    #[serde(deserialize_with = "text::deserialize")]
+    pub xon: ByteCount,
 }
 
 impl Default for CongestionSetup {
     fn default() -> Self {
-        Self { background: None, links: 1, queue: None, mark_above: None, dcqcn: false }
+        Self { background: None, links: 1, queue: None, mark_above: None, dcqcn: false, pause: None }
     }
 }
 
@@ -56,6 +70,12 @@ impl CongestionSetup {
         {
             let found = format!("{queue} with packets of {longest}");
             return Err(("`congestion.queue` of a packet at least", found, "nothing could be sent"));
+        }
+        if let Some(PauseSetup { xoff, xon }) = &self.pause
+            && xon > xoff
+        {
+            let found = format!("{xon} above {xoff}");
+            return Err(("`congestion.pause.xon` of at most `congestion.pause.xoff`", found, "lower it"));
         }
         if let Some(mark_above) = self.mark_above {
             if let Some(queue) = self.queue
@@ -103,6 +123,9 @@ mod tests {
                 "mark_above",
             ),
             (&["congestion.link=1"], "unknown field `link`"),
+            (&["congestion.pause=true"], "congestion.pause"),
+            (&["congestion.pause.xoff=64KiB"], "missing field `xon` in `congestion.pause`"),
+            (&["congestion.pause.xoff=1KiB", "congestion.pause.xon=2KiB"], "congestion.pause.xon"),
         ] {
             let message = refusal(changes).unwrap_or_else(|| panic!("{changes:?} is taken"));
             assert!(message.contains(key) && !message.contains('\n'), "{changes:?}: {message}");
@@ -114,5 +137,6 @@ mod tests {
         let changes = ["congestion.dcqcn=true", "congestion.queue=1MiB", "congestion.mark_above=64KiB"];
         assert_eq!(refusal(&changes), None);
         assert_eq!(refusal(&["congestion.background=99Gbit/s", "congestion.links=8"]), None);
+        assert_eq!(refusal(&["congestion.pause.xoff=64KiB", "congestion.pause.xon=64KiB"]), None);
     }
 }

@@ -11,7 +11,7 @@ mod experiment;
 mod fabric;
 mod text;
 
-pub use congestion::CongestionSetup;
+pub use congestion::{CongestionSetup, PauseSetup};
 pub use document::{Document, Override};
 pub use error::ScenarioError;
 pub use experiment::{Bound, Experiment, Formula, Point, Quantity, Series, Tolerance};

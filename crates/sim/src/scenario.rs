@@ -10,7 +10,7 @@ use crate::progress::Watch;
 use crate::traffic::Offered;
 use quincunx_collective::{Bandwidths, Collective, LengthOnly, Numbers, Reduction};
 use quincunx_control::Retry;
-use quincunx_driver_des::QueueConfig;
+use quincunx_driver_des::{PauseConfig, QueueConfig};
 use quincunx_fabric::LinkProperties;
 use quincunx_ring::Pace;
 use quincunx_roce::RateConfig;
@@ -230,6 +230,10 @@ impl From<&scenario::PacketFabric> for Setup {
                 queue: QueueConfig { limit: congestion.queue, mark_above: congestion.mark_above },
                 background: congestion.background.map(|rate| Background { links: congestion.links, rate }),
                 control: congestion.dcqcn.then(|| RateConfig::dcqcn(fabric.link.rate)),
+                pause: congestion
+                    .pause
+                    .as_ref()
+                    .map(|pause| PauseConfig { xoff: pause.xoff, xon: pause.xon }),
             },
             traffic: None,
             limit: LIMIT,

@@ -2,7 +2,7 @@
 
 use quincunx_collective::{Collective, DataType, LengthOnly, Rank, ReduceOp, Reduction};
 use quincunx_control::Design;
-use quincunx_driver_des::{Departure, Observer, QueueConfig};
+use quincunx_driver_des::{Departure, Observer, PauseConfig, QueueConfig};
 use quincunx_engine::Frame;
 use quincunx_fabric::TreeShape;
 use quincunx_nodes::Station;
@@ -154,7 +154,7 @@ fn background_traffic_on_one_link_slows_an_aggregate_down_to_what_it_leaves() {
 fn marks_and_rate_control_keep_the_queue_of_an_incast_short() {
     let reduce = |control: Option<RateConfig>| {
         let queue = QueueConfig { limit: None, mark_above: Some(ByteCount::new(64 << 10)) };
-        let congestion = Congestion { queue, control, background: None };
+        let congestion = Congestion { queue, control, ..Congestion::default() };
         let hosts = HostPieces { window: 64, ..HostPieces::default() };
         let setup = Setup { congestion, hosts, ..Setup::epic_star8() };
         let row = simulate(&setup, &case(design("direct"), REDUCE, 4 << 20)).unwrap();
@@ -177,6 +177,53 @@ fn a_queue_with_a_limit_drops_and_what_it_drops_is_sent_again() {
     let row = simulate(&setup, &case(design("direct"), REDUCE, 1 << 20)).unwrap();
     assert!(row.links.iter().any(|link| link.statistics.refused > 0));
     assert_right(&row);
+}
+
+/// Seven ranks send to one at once, with room at the switch for 256 KiB.
+#[test]
+fn pauses_keep_an_incast_from_dropping_and_its_receiver_busy() {
+    let reduce = |pause| {
+        let queue = QueueConfig { limit: Some(ByteCount::new(256 << 10)), mark_above: None };
+        let congestion = Congestion { queue, pause, ..Congestion::default() };
+        let setup = Setup { congestion, ..Setup::epic_star8() };
+        let row = simulate(&setup, &case(design("direct"), REDUCE, 1 << 20)).unwrap();
+        assert_right(&row);
+        row
+    };
+    let refused = |row: &Row| row.links.iter().map(|link| link.statistics.refused).sum::<u64>();
+    let (dropping, pausing) = (
+        reduce(None),
+        reduce(Some(PauseConfig { xoff: ByteCount::new(4 << 10), xon: ByteCount::new(4 << 10) })),
+    );
+    assert!(refused(&dropping) > 0);
+    assert_eq!(refused(&pausing), 0);
+    assert!(pausing.links.iter().any(|link| link.statistics.pauses > 0));
+    let receiver = pausing.links.iter().find(|link| link.to == "host-0").unwrap();
+    assert!(receiver.utilisation > 0.95, "{}", receiver.utilisation);
+    assert!(pausing.time < dropping.time, "{} with pauses, {} without", pausing.time, dropping.time);
+}
+
+#[test]
+fn results_are_right_with_pauses_wherever_frames_meet() {
+    let pause = Some(PauseConfig { xoff: ByteCount::new(600), xon: ByteCount::new(300) });
+    let congestion = Congestion { pause, ..Congestion::default() };
+    for name in EPIC.into_iter().chain(HOSTS) {
+        for collective in Collective::ALL {
+            let setup = Setup { congestion, ..on(tree("tree-3-2")) };
+            assert_right(&simulate(&setup, &case(design(name), collective, 16 << 10)).unwrap());
+        }
+    }
+}
+
+#[test]
+fn a_run_that_ends_in_a_pause_says_which_link_is_paused() {
+    let pause = Some(PauseConfig { xoff: ByteCount::new(600), xon: ByteCount::new(300) });
+    let congestion = Congestion { pause, ..Congestion::default() };
+    let limit = Duration::from_micros(8);
+    let setup = Setup { congestion, limit, ..on(tree("star-8")) };
+    let error = simulate(&setup, &case(design("direct"), REDUCE, 1 << 20)).unwrap_err();
+    let SimulationError::Paused { links, .. } = &error else { panic!("{error}") };
+    assert!(links.starts_with("host-") && links.contains(" > switch-0"), "{error}");
 }
 
 #[test]

@@ -1,5 +1,5 @@
 //! A toy protocol to drive: an end sends numbered frames as slots come and reports what arrives; a relay sends on.
-#![allow(unreachable_pub, dead_code, reason = "each test file uses its part of it")]
+#![allow(unreachable_pub, dead_code, unused_imports, reason = "each test file uses its part of it")]
 
 pub use quincunx_collective::LengthOnly as Payload;
 use quincunx_collective::LengthOnly;
@@ -21,6 +21,8 @@ pub enum Toy {
     End { left: Vec<u64>, next: u64, length: usize },
     /// Sends what comes in at port 0 out of port 1, and the other way round.
     Relay,
+    /// Sends whatever comes in out of port 1.
+    Onward,
 }
 
 pub enum Order {
@@ -62,6 +64,7 @@ impl Engine for Toy {
         match self {
             Self::End { .. } => out.emit(Told::Arrived { port, number, marked }),
             Self::Relay => out.transmit(PortId(1 - port.0), frame),
+            Self::Onward => out.transmit(PortId(1), frame),
         }
     }
 
@@ -82,7 +85,7 @@ impl Engine for Toy {
             }
             (_, Order::Timer { name, after: Some(after) }) => out.set_timer(name, after),
             (_, Order::Timer { name, after: None }) => out.cancel_timer(name),
-            (Self::Relay, Order::Send { .. }) => {}
+            (Self::Relay | Self::Onward, Order::Send { .. }) => {}
         }
         Ok(())
     }

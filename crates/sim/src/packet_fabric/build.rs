@@ -86,7 +86,7 @@ impl<P: Data, O: Observer<Station<P>>> Built<P, O> {
         Ok(built)
     }
 
-    /// Loss, background traffic and limits of queues.
+    /// Loss, background traffic, limits of queues, and pauses.
     fn disturb(&mut self, setup: &Setup, rank_links: &[LinkIndex]) {
         let both_ways = |links: u16| {
             let links = rank_links.iter().take(usize::from(links));
@@ -97,7 +97,7 @@ impl<P: Data, O: Observer<Station<P>>> Built<P, O> {
                 self.simulation.set_faults(direction, Faults { loss, ..Faults::default() });
             }
         }
-        let Congestion { queue, background, .. } = setup.congestion;
+        let Congestion { queue, background, pause, .. } = setup.congestion;
         if let Some(Background { links, rate }) = background {
             for direction in both_ways(links) {
                 self.simulation.set_background(direction, Some(rate));
@@ -106,6 +106,13 @@ impl<P: Data, O: Observer<Station<P>>> Built<P, O> {
         for link in 0..self.links.len() as u32 {
             for direction in [LinkIndex(link).forward(), LinkIndex(link).backward()] {
                 self.simulation.set_queue(direction, queue);
+                let [first, second] = self.links[link as usize];
+                let to = if direction.backward { first } else { second };
+                if let Some(pause) = pause
+                    && self.simulation.engine(to).kind() == StationKind::Switch
+                {
+                    self.simulation.set_pause(direction, pause);
+                }
             }
         }
     }

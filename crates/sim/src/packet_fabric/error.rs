@@ -69,6 +69,20 @@ pub enum SimulationError {
         /// When the run ended: nothing was due any more, or the limit was reached.
         after: Duration,
     },
+    /// Not all ranks finished, and links were paused when the run ended.
+    #[error(
+        "expected every rank to finish, found {unfinished} of {ranks} still running after {after} and {links} paused; raise the thresholds of congestion.pause, or the limit"
+    )]
+    Paused {
+        /// Ranks that had not finished.
+        unfinished: u16,
+        /// Ranks in the group.
+        ranks: u16,
+        /// When the run ended: nothing was due any more, or the limit was reached.
+        after: Duration,
+        /// The directions.
+        links: String,
+    },
     /// The trace or the capture cannot be written.
     #[error("expected to write every frame, found \"{0}\"; look at the place and its free space")]
     Output(String),

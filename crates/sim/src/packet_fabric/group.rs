@@ -127,7 +127,7 @@ impl<P: Data, O: Observer<Station<P>>> Group<P, O> {
                     limits.steps += STEPS_A_REPORT;
                 }
                 Stopped::Idle | Stopped::TimeLimit => {
-                    return Err(SimulationError::Unfinished { unfinished, ranks: self.ranks(), after });
+                    return Err(self.unfinished(unfinished, after));
                 }
             }
         }
@@ -138,6 +138,21 @@ impl<P: Data, O: Observer<Station<P>>> Group<P, O> {
             finished.outputs.push(output);
         }
         Ok(finished)
+    }
+
+    /// Why not all ranks finished.
+    fn unfinished(&self, unfinished: u16, after: Duration) -> SimulationError {
+        let ranks = self.ranks();
+        let paused: Vec<_> =
+            self.simulation().paused().map(|direction| self.ends(direction).join(" > ")).collect();
+        match &paused[..] {
+            [] => SimulationError::Unfinished { unfinished, ranks, after },
+            [first, rest @ ..] => {
+                let others =
+                    if rest.is_empty() { String::new() } else { format!(" and {} more", rest.len()) };
+                SimulationError::Paused { unfinished, ranks, after, links: format!("{first}{others}") }
+            }
+        }
     }
 
     /// Runs on until no frame is on its way, at most `limit`; then the next collective finds an idle fabric.

@@ -4,7 +4,7 @@ use super::Framing;
 use crate::traffic::Offered;
 use quincunx_collective::{Collective, Reduction};
 use quincunx_control::{Design, Retry};
-use quincunx_driver_des::QueueConfig;
+use quincunx_driver_des::{PauseConfig, QueueConfig};
 use quincunx_fabric::{LinkProperties, TreeShape};
 use quincunx_ring::{DEFAULT_CHUNK, DEFAULT_WINDOW, Pace};
 use quincunx_roce::RateConfig;
@@ -75,6 +75,8 @@ pub struct Congestion {
     pub background: Option<Background>,
     /// How the ranks' queue pairs react to marks; they neither allow nor notice them if it is not said.
     pub control: Option<RateConfig>,
+    /// When switches pause who sends to them.
+    pub pause: Option<PauseConfig>,
 }
 
 /// A fabric and how groups are set up on it.
