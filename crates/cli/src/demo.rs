@@ -91,7 +91,7 @@ fn simulate_designs() -> Result<(), Failure> {
                 background: None,
                 seed: 1,
             };
-            simulations::Case { request, seeds: 1, outputs: Outputs::default() }
+            simulations::Case { request, seeds: 1, over_time: true, outputs: Outputs::default() }
         };
         let cases: Vec<_> = runs.map(case).collect();
         let rows = cases.len();

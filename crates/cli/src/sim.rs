@@ -35,7 +35,7 @@ enum Other {
   quincunx sim all_reduce --fabric scin-dgx8 --design scin --size 256KiB --trace waves.pftrace
   quincunx sim all_reduce --design epic-3,ring --background uniform:0.3 --seeds 8
   quincunx sim traffic --fabric star-16 --pattern uniform --load 0.5,0.9
-  quincunx sim all_reduce --fabric my-cluster.toml --design epic-3 --size 64MiB --json
+  quincunx sim all_reduce --fabric my-cluster.toml --design epic-3 --size 64MiB --json --utilisation
 
 Fabrics are presets, shapes (star-N, tree-X-Y, ring-N) or TOML files; `quincunx sim --show epic-star8` prints one to start from.
 Vectors of up to 1 MiB hold numbers, and every result is checked; of longer ones only the lengths travel."
@@ -86,6 +86,9 @@ pub(crate) struct Sim {
     /// link type USER0; one design and one size
     #[arg(long, value_name = "FILE.pcapng")]
     pcap: Option<PathBuf>,
+    /// Say in the JSON how busy each link was over time, too, in up to 64 bins; `quincunx report` draws it
+    #[arg(long, requires = "json", conflicts_with = "seeds")]
+    utilisation: bool,
     /// Print one JSON object instead of a table
     #[arg(long)]
     json: bool,
@@ -141,7 +144,12 @@ impl Sim {
                 background: self.background,
                 seed: self.seed,
             };
-            cases.push(Case { request, seeds: self.seeds, outputs: self.outputs()? });
+            cases.push(Case {
+                request,
+                seeds: self.seeds,
+                over_time: self.utilisation,
+                outputs: self.outputs()?,
+            });
         }
         let (stop, rows) = (interrupt::flag()?, cases.len());
         if !self.json {

@@ -18,6 +18,8 @@ pub(crate) struct Case {
     pub(crate) request: Request,
     /// How many, counted from the first.
     pub(crate) seeds: u64,
+    /// Whether the row says how busy links were over time; for one seed.
+    pub(crate) over_time: bool,
     /// What the run writes; for one seed.
     pub(crate) outputs: Outputs,
 }
@@ -40,11 +42,11 @@ pub(crate) fn simulate(
 ) -> Result<Simulated, Failure> {
     let mut jobs = Vec::new();
     let mut places = Vec::new();
-    for Case { request, seeds, mut outputs } in cases {
+    for Case { request, seeds, over_time, mut outputs } in cases {
         let first = request.seed;
         for number in 0..seeds {
             let seed = first.wrapping_add(number);
-            places.push((Request { seed, ..request.clone() }, number, seeds));
+            places.push((Request { seed, ..request.clone() }, number, seeds, over_time));
             jobs.push((Request { seed, ..request.clone() }, std::mem::take(&mut outputs)));
         }
     }
@@ -62,7 +64,7 @@ pub(crate) fn simulate(
     let (mut simulated, mut failed) = (Simulated::default(), None);
     let mut group: Vec<Measurement> = Vec::new();
     sweep(jobs, stop, run, |place, result| {
-        let (request, number, seeds) = &places[place];
+        let (request, number, seeds, over_time) = &places[place];
         if *number == 0 {
             group.clear();
         }
@@ -81,6 +83,9 @@ pub(crate) fn simulate(
             simulated.wrong += mean.wrong.unwrap_or(0);
             let (mut row, line) = show(request, &mean);
             progress.suspend(|| print(&line));
+            if *over_time {
+                add_over_time(&mut row, &mean);
+            }
             if *seeds > 1 {
                 row["seeds"] = json!(seeds);
                 row["time_stderr_us"] = json!(deviation.as_micros_f64());
@@ -125,6 +130,16 @@ fn name(request: &Request) -> String {
 /// How far a run has come, as people read it.
 pub(crate) fn position(at: Progress) -> String {
     format!("{:.1} us, {} steps", at.now.since(Instant::ZERO).as_micros_f64(), at.steps)
+}
+
+/// How busy links were, bin by bin of time, rounded to a thousandth.
+fn add_over_time(row: &mut Value, measured: &Measurement) {
+    let busy = &measured.busy_over_time;
+    row["bin_us"] = json!(busy.bin.as_micros_f64());
+    for (link, shares) in busy.directions.iter().enumerate() {
+        let shares = shares.iter().map(|share| (share * 1e3).round() / 1e3);
+        row["links"][link]["over_time"] = shares.collect();
+    }
 }
 
 /// A measurement as JSON and as a line of the table.

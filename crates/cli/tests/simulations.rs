@@ -271,14 +271,48 @@ fn reproduce_says_what_is_published_and_what_is_ours() {
 }
 
 #[test]
-fn report_draws_what_sim_printed() {
+fn report_draws_what_sim_printed_and_how_busy_links_were_over_time_on_either_fabric() {
     let folder = std::env::temp_dir().join(format!("quincunx-report-{}", std::process::id()));
     std::fs::create_dir_all(&folder).expect("a folder");
-    let printed = quincunx(&["sim", "all_reduce", "--size", "4KiB:64KiB:4", "--json"]).stdout;
-    std::fs::write(folder.join("sim.json"), printed).expect("a file");
+    let write = |name: &str, arguments: &[&str]| {
+        let printed = quincunx(arguments).stdout;
+        std::fs::write(folder.join(name), printed).expect("a file");
+    };
+    let common = ["sim", "all_reduce", "--size", "4KiB:64KiB:16", "--json", "--utilisation"];
+    write("packet.json", &common);
+    write("memory.json", &[&common[..], &["--fabric", "scin-dgx8", "--design", "scin"]].concat());
+    write("traffic.json", &["sim", "traffic", "--load", "0.1,0.5", "--packets", "1000", "--json"]);
     let output = quincunx(&["report", folder.to_str().expect("a plain path")]);
     let page = std::fs::read_to_string(folder.join("report.html")).expect("the page");
     std::fs::remove_dir_all(&folder).expect("the folder goes");
     assert_eq!(output.status.code(), Some(0));
-    assert!(page.contains("<svg") && page.contains("epic-3"));
+    // Each sweep over size and its two rows over time; traffic over load.
+    assert_eq!(page.matches("<svg").count(), 2 * 3 + 1);
+    for shown in ["epic-3", "host-0 &gt; switch-0", "accelerator0 &gt; switch0", "uniform, p99"] {
+        assert!(page.contains(shown), "{shown}");
+    }
+}
+
+#[test]
+fn bins_of_time_hold_what_the_whole_run_says() {
+    for design in [&["--design", "epic-3"][..], &["--fabric", "scin-dgx8", "--design", "scin"]] {
+        let arguments =
+            [&["sim", "all_reduce", "--size", "1MiB", "--json", "--utilisation"], design].concat();
+        let row = &json(&quincunx(&arguments))["rows"][0];
+        let (bin, time) =
+            (row["bin_us"].as_f64().expect("a width"), row["time_us"].as_f64().expect("a time"));
+        for link in row["links"].as_array().expect("links") {
+            let bins: Vec<f64> = link["over_time"]
+                .as_array()
+                .expect("bins")
+                .iter()
+                .map(|bin| bin.as_f64().expect("a share"))
+                .collect();
+            assert!((32..=64).contains(&bins.len()), "{link}");
+            let busy = bins.iter().sum::<f64>() * bin;
+            let expected = link["utilisation"].as_f64().expect("a share") * time;
+            // Shares are rounded, and the last bin is not whole.
+            assert!((busy - expected).abs() < 0.02 * time + bin, "{busy} us of {expected}: {link}");
+        }
+    }
 }

@@ -18,6 +18,7 @@
 //! - [`Faults`], queue limits, congestion marks, pauses and background traffic belong to one direction of one link.
 //! - An [`Observer`] sees every frame: traces and captures are written by it.
 
+mod busy;
 mod faults;
 mod link;
 mod medium;
@@ -28,6 +29,7 @@ mod queue;
 mod simulation;
 mod timers;
 
+pub use busy::BusyOverTime;
 pub use faults::Faults;
 pub use link::{Direction, DirectionStatistics, LinkConfig, LinkIndex, QueueConfig};
 pub use medium::Medium;

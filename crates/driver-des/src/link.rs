@@ -1,6 +1,7 @@
 //! Links: what they are set up with, and the state and statistics of each direction.
 
 use crate::Fate;
+use crate::busy::BusyBins;
 use crate::faults::Injector;
 use crate::pause::Pausing;
 use quincunx_engine::{Engine, PortId};
@@ -128,6 +129,7 @@ pub(crate) struct Channel<E: Engine> {
     /// Frames queued so far: what faults count by.
     pub(crate) index: u64,
     pub(crate) statistics: DirectionStatistics,
+    pub(crate) busy: BusyBins,
     /// The longest that the queue was, as a time: the peak in bytes follows from it and the rate.
     pub(crate) peak_wait: Duration,
     /// Nothing as long as no pause has to do with it.
@@ -152,6 +154,7 @@ impl<E: Engine> Channel<E> {
             announced: None,
             index: 0,
             statistics: DirectionStatistics::default(),
+            busy: BusyBins::new(Instant::ZERO),
             peak_wait: Duration::ZERO,
             pausing: None,
         }
@@ -199,6 +202,7 @@ impl<E: Engine> Channel<E> {
     ) {
         self.index += 1;
         self.peak_wait = self.peak_wait.max(self.free_at.since(self.clock(now)));
+        self.busy.extend(self.free_at - time, self.free_at);
         let statistics = &mut self.statistics;
         statistics.frames += 1;
         statistics.bytes += length;
@@ -214,9 +218,10 @@ impl<E: Engine> Channel<E> {
 
     /// Counts from `now` on: of what was queued before, the time that it is still on the wire.
     pub(crate) fn reset_statistics(&mut self, now: Instant) {
-        let left = self.free_at.since(now);
+        let left = self.free_at.since(self.clock(now));
         self.statistics = DirectionStatistics { busy: left, ..DirectionStatistics::default() };
         self.peak_wait = left;
+        self.busy.restart(now);
     }
 
     /// Puts a frame in the order of arrival.

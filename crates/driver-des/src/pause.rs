@@ -187,6 +187,7 @@ impl<E: Engine> Channel<E> {
             if frame.start > now { waiting.push_back(frame) } else { sent.push_back(frame) }
         }
         self.in_flight = sent;
+        self.busy.cut(boundary);
         let pausing = self.pausing_mut();
         pausing.waiting = waiting;
         pausing.pause = Some(Pause { since: now, boundary });
@@ -205,6 +206,7 @@ impl<E: Engine> Channel<E> {
             leaving.end = leaving.end + later;
         }
         let waiting = std::mem::take(&mut pausing.waiting);
+        self.busy.put_off(later);
         if self.free_at > since {
             self.free_at = self.free_at + later;
         }

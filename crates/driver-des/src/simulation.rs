@@ -5,7 +5,10 @@ use crate::link::Channel;
 use crate::network::{Network, Outlet, Source};
 use crate::pause::{Buffer, PauseConfig};
 use crate::timers::Due;
-use crate::{Direction, DirectionStatistics, Faults, LinkConfig, LinkIndex, Medium, Observer, QueueConfig};
+use crate::{
+    BusyOverTime, Direction, DirectionStatistics, Faults, LinkConfig, LinkIndex, Medium, Observer,
+    QueueConfig,
+};
 use quincunx_collective::{Payload, SplitMix64};
 use quincunx_engine::{Engine, Frame, PortId};
 use quincunx_units::{BitRate, Instant};
@@ -360,6 +363,12 @@ impl<E: Engine, M: Medium<E>, O: Observer<E>> Simulation<E, M, O> {
         let of_pauses = channel.pausing.as_ref().map(|pausing| pausing.statistics(now));
         let (pauses, paused, peak_buffer) = of_pauses.unwrap_or_default();
         DirectionStatistics { busy, peak_queue, pauses, paused, peak_buffer, ..channel.statistics }
+    }
+
+    /// How busy each direction was over time, since the beginning or since [`reset_statistics`](Self::reset_statistics).
+    pub fn busy_over_time(&self) -> BusyOverTime {
+        let all = self.network.channels.iter().map(|channel| (&channel.busy, channel.is_paused()));
+        BusyOverTime::new(all, self.network.now)
     }
 
     /// Frames that a node's engine has dropped, by reason.

@@ -1,8 +1,8 @@
 //! The page: sections from rows, HTML from the template. Everything is inside the one file.
 
 use crate::ReportError;
-use crate::plot::{Line, throughput};
-use crate::rows::{Link, Measured, Output, Reproduced, read, rows};
+use crate::plot::{Line, latency, throughput, utilisation};
+use crate::rows::{Link, Measured, Output, Reproduced, Traffic, read, rows};
 use minijinja::{AutoEscape, Environment, context};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -21,11 +21,24 @@ struct Sweep {
 #[derive(Serialize)]
 struct Links {
     title: String,
+    /// Over time; empty if that is not known.
+    svg: String,
     busiest: Vec<Link>,
+}
+
+/// One file's traffic.
+#[derive(Serialize)]
+struct Load {
+    title: String,
+    svg: String,
+    rows: Vec<Traffic>,
 }
 
 /// Links that are listed a row: the busiest.
 const LISTED_LINKS: usize = 16;
+
+/// Links that are drawn over time: as many as have a colour of their own.
+const DRAWN_LINKS: usize = 8;
 
 /// Reads the `*.json` files of `folder` and writes `report.html` beside them; returns where.
 ///
@@ -43,11 +56,12 @@ pub fn write(folder: &Path) -> Result<PathBuf, ReportError> {
 }
 
 fn render(outputs: &[(String, Output)]) -> Result<String, ReportError> {
-    let mut sweeps = Vec::new();
+    let (mut sweeps, mut loads) = (Vec::new(), Vec::new());
     let mut reproduced: Vec<Reproduced> = Vec::new();
     for (name, output) in outputs {
         match output.command.as_str() {
             "reproduce" => reproduced.extend(rows::<Reproduced>(name, output)?),
+            "sim traffic" => loads.push(load(name, output)?),
             "perf" | "sim" | "demo" => sweeps.extend(sweep(name, output)?),
             other => {
                 return Err(ReportError::Foreign {
@@ -69,7 +83,7 @@ fn render(outputs: &[(String, Output)]) -> Result<String, ReportError> {
     };
     environment.add_template("report", include_str!("../templates/report.html")).map_err(failed)?;
     let template = environment.get_template("report").map_err(failed)?;
-    template.render(context! { sweeps, reproduced }).map_err(failed)
+    template.render(context! { sweeps, loads, reproduced }).map_err(failed)
 }
 
 /// The sweeps of a file, one a collective.
@@ -88,17 +102,39 @@ fn sweep(name: &str, output: &Output) -> Result<Vec<Sweep>, ReportError> {
             }
         }
         let title = format!("{collective} ({}, {name}.json)", output.command);
-        let links = rows.iter().filter(|row| !row.links.is_empty()).map(busiest).collect();
+        let links = rows.iter().filter(|row| !row.links.is_empty()).map(busiest).collect::<Result<_, _>>()?;
         Ok(Sweep { svg: throughput(&title, &lines)?, title, rows, links })
     };
     by_collective.into_iter().map(one).collect()
 }
 
-fn busiest(row: &Measured) -> Links {
+fn busiest(row: &Measured) -> Result<Links, ReportError> {
     let mut links = row.links.clone();
     links.sort_by(|a, b| b.utilisation.total_cmp(&a.utilisation).then_with(|| a.name.cmp(&b.name)));
     links.truncate(LISTED_LINKS);
-    Links { title: format!("{}, {} B", row.design, row.size), busiest: links }
+    let title = format!("{}, {} B", row.design, row.size);
+    let line = |link: &Link| {
+        // A bin stands at its middle.
+        let point = |(bin, &share): (usize, &f64)| ((bin as f64 + 0.5) * row.bin_us, share);
+        Line { name: link.name.clone(), points: link.over_time.iter().enumerate().map(point).collect() }
+    };
+    let lines: Vec<Line> = links.iter().take(DRAWN_LINKS).map(line).collect();
+    let svg = utilisation(&format!("busiest links: {title}"), &lines)?;
+    Ok(Links { title, svg, busiest: links })
+}
+
+fn load(name: &str, output: &Output) -> Result<Load, ReportError> {
+    let rows = rows::<Traffic>(name, output)?;
+    let mut lines: BTreeMap<String, Vec<(f64, f64)>> = BTreeMap::new();
+    for row in &rows {
+        for (what, latency) in [("mean", row.latency_mean_us), ("p99", row.latency_p99_us)] {
+            lines.entry(format!("{}, {what}", row.pattern)).or_default().push((row.load, latency));
+        }
+    }
+    let line = |(name, points)| Line { name, points };
+    let lines: Vec<Line> = lines.into_iter().map(line).collect();
+    let title = format!("traffic ({name}.json)");
+    Ok(Load { svg: latency(&title, &lines)?, title, rows })
 }
 
 #[cfg(test)]
@@ -120,6 +156,29 @@ mod tests {
         let html = render(&output(SIM)).unwrap();
         assert!(html.contains("<svg") && html.contains("epic-3") && html.contains("rank0 &gt; switch0"));
         assert!(!html.contains("http"), "nothing is fetched from anywhere");
+    }
+
+    #[test]
+    fn links_that_have_bins_are_drawn_over_time() {
+        let binned = SIM.replace("\"utilisation\":0.91", "\"utilisation\":0.91,\"over_time\":[0.5,1.0,0.25]");
+        let html = render(&output(&binned.replace("\"wrong\":0", "\"wrong\":0,\"bin_us\":0.5"))).unwrap();
+        assert_eq!((html.matches("<svg").count(), html.matches("time (us)").count()), (2, 1 + 1));
+    }
+
+    #[test]
+    fn traffic_becomes_latencies_over_load_and_a_table() {
+        let row = |load: f64| {
+            format!(
+                r#"{{"pattern":"uniform","load":{load},"accepted":{load},"accepted_GBps":1.5,"packets":100,
+                "latency_mean_us":2.0,"latency_p50_us":1.9,"latency_p99_us":4.0,"latency_max_us":5.0}}"#
+            )
+        };
+        let text = format!(r#"{{"schema":1,"command":"sim traffic","rows":[{},{}]}}"#, row(0.3), row(0.9));
+        let html = render(&output(&text)).unwrap();
+        assert!(
+            html.contains("<svg") && html.contains("uniform, p99") && html.contains("<td>0.9</td>"),
+            "{html}"
+        );
     }
 
     #[test]

@@ -2,12 +2,13 @@
 
 use crate::ReportError;
 use plotters::coord::combinators::IntoLogRange;
+use plotters::coord::ranged1d::{AsRangedCoord, ValueFormatter};
 use plotters::prelude::*;
 
 /// Width and height in pixels.
 const SIZE: (u32, u32) = (720, 400);
 
-/// Marks on the axis of sizes, at most.
+/// Labels on the horizontal axis, at most.
 const LABELS: usize = 10;
 
 /// Okabe and Ito's colours, which most people can tell apart.
@@ -28,54 +29,105 @@ pub(crate) struct Line {
     pub(crate) points: Vec<(f64, f64)>,
 }
 
-/// Throughput in GB/s over size in bytes, the size on a logarithmic axis.
+/// Throughput in GB/s over size in bytes, the size on a logarithmic axis. Nothing of fewer than two sizes.
 pub(crate) fn throughput(title: &str, lines: &[Line]) -> Result<String, ReportError> {
-    let points = || lines.iter().flat_map(|line| &line.points).filter(|point| point.0 > 0.0);
+    let sized = |line: &Line| {
+        let points = line.points.iter().copied().filter(|point| point.0 > 0.0).collect();
+        Line { name: line.name.clone(), points }
+    };
+    let lines: Vec<Line> = lines.iter().map(sized).collect();
+    let Some((first, last, top)) = bounds(&lines) else { return Ok(String::new()) };
+    let axes =
+        Axes { title, x: "bytes", y: "algbw (GB/s)", top: top * 1.08, mark: Some(3), label: &size_name };
+    svg(&axes, &lines, (first..last).log_scale().base(2.0))
+}
+
+/// The share of time in which links were busy, over time in microseconds. Nothing of fewer than two moments.
+pub(crate) fn utilisation(title: &str, lines: &[Line]) -> Result<String, ReportError> {
+    let Some((first, last, _)) = bounds(lines) else { return Ok(String::new()) };
+    let label = |time: f64| time.to_string();
+    let axes = Axes { title, x: "time (us)", y: "busy", top: 1.02, mark: None, label: &label };
+    svg(&axes, lines, first..last)
+}
+
+/// How long packets take in microseconds, over the load. Nothing of fewer than two loads.
+pub(crate) fn latency(title: &str, lines: &[Line]) -> Result<String, ReportError> {
+    let Some((first, last, top)) = bounds(lines) else { return Ok(String::new()) };
+    let label = |load: f64| format!("{load:.2}");
+    let axes = Axes { title, x: "load", y: "latency (us)", top: top * 1.08, mark: Some(3), label: &label };
+    svg(&axes, lines, first..last)
+}
+
+/// The least and the greatest x, and the greatest y; none if there is nothing between them.
+fn bounds(lines: &[Line]) -> Option<(f64, f64, f64)> {
+    let points = || lines.iter().flat_map(|line| &line.points);
     let first = points().map(|point| point.0).fold(f64::INFINITY, f64::min);
-    let last = points().map(|point| point.0).fold(0.0, f64::max);
-    let top = points().map(|point| point.1).fold(0.0, f64::max) * 1.08;
-    if first >= last || top <= 0.0 {
-        return Ok(String::new());
-    }
+    let last = points().map(|point| point.0).fold(f64::NEG_INFINITY, f64::max);
+    let top = points().map(|point| point.1).fold(0.0, f64::max);
+    (first < last && top > 0.0).then_some((first, last, top))
+}
+
+/// What stands around the lines.
+struct Axes<'a> {
+    title: &'a str,
+    x: &'a str,
+    y: &'a str,
+    /// The greatest y that is shown.
+    top: f64,
+    /// The size of the mark at each point, if they have one.
+    mark: Option<i32>,
+    label: &'a dyn Fn(f64) -> String,
+}
+
+fn svg<X>(axes: &Axes<'_>, lines: &[Line], range: X) -> Result<String, ReportError>
+where
+    X: AsRangedCoord<Value = f64>,
+    X::CoordDescType: ValueFormatter<f64>,
+{
     let mut svg = String::new();
-    draw(&mut svg, title, lines, (first, last), top)
-        .map_err(|error| ReportError::Drawing { what: title.to_owned(), error: error.to_string() })?;
+    draw(&mut svg, axes, lines, range)
+        .map_err(|error| ReportError::Drawing { what: axes.title.to_owned(), error: error.to_string() })?;
     // Inside a page the namespace is known; a page without it names no place outside.
     Ok(svg.replacen(" xmlns=\"http://www.w3.org/2000/svg\"", "", 1))
 }
 
-fn draw(
+fn draw<X>(
     svg: &mut String,
-    title: &str,
+    axes: &Axes<'_>,
     lines: &[Line],
-    (first, last): (f64, f64),
-    top: f64,
-) -> Result<(), Box<dyn std::error::Error>> {
+    range: X,
+) -> Result<(), Box<dyn std::error::Error>>
+where
+    X: AsRangedCoord<Value = f64>,
+    X::CoordDescType: ValueFormatter<f64>,
+{
     let area = SVGBackend::with_string(svg, SIZE).into_drawing_area();
     area.fill(&WHITE)?;
     let mut chart = ChartBuilder::on(&area)
-        .caption(title, ("sans-serif", 16))
+        .caption(axes.title, ("sans-serif", 16))
         .margin(12)
         .margin_right(32)
         .x_label_area_size(42)
         .y_label_area_size(58)
-        .build_cartesian_2d((first..last).log_scale().base(2.0), 0.0..top)?;
+        .build_cartesian_2d(range, 0.0..axes.top)?;
     chart
         .configure_mesh()
         .light_line_style(TRANSPARENT)
         .bold_line_style(RGBColor(225, 225, 225))
         .x_labels(LABELS)
-        .x_desc("bytes")
-        .y_desc("algbw (GB/s)")
-        .x_label_formatter(&|bytes| size_name(*bytes))
+        .x_desc(axes.x)
+        .y_desc(axes.y)
+        .x_label_formatter(&|x| (axes.label)(*x))
         .draw()?;
     for (line, colour) in lines.iter().zip(COLOURS.iter().cycle()) {
-        let points: Vec<_> = line.points.iter().copied().filter(|point| point.0 > 0.0).collect();
         chart
-            .draw_series(LineSeries::new(points.clone(), colour.stroke_width(2)))?
+            .draw_series(LineSeries::new(line.points.iter().copied(), colour.stroke_width(2)))?
             .label(line.name.clone())
             .legend(move |(x, y)| PathElement::new([(x, y), (x + 18, y)], colour.stroke_width(2)));
-        chart.draw_series(points.into_iter().map(|point| Circle::new(point, 3, colour.filled())))?;
+        if let Some(size) = axes.mark {
+            let marks = line.points.iter().map(|&point| Circle::new(point, size, colour.filled()));
+            chart.draw_series(marks)?;
+        }
     }
     chart
         .configure_series_labels()
@@ -110,6 +162,15 @@ mod tests {
         let svg = throughput("all_reduce", &[line("epic-3", 1.0), line("ring", 0.5)]).unwrap();
         assert!(svg.starts_with("<svg") && svg.contains("epic-3") && svg.contains("ring"));
         assert_eq!(svg.matches("<circle").count(), 6);
+    }
+
+    #[test]
+    fn links_are_drawn_over_time_and_latencies_over_load() {
+        let line = |name: &str| Line { name: name.into(), points: vec![(0.5, 0.2), (1.5, 0.9), (2.5, 0.0)] };
+        let svg = utilisation("all_reduce", &[line("host-0 > switch-0")]).unwrap();
+        assert!(svg.contains("host-0") && svg.contains("time (us)") && !svg.contains("<circle"));
+        let svg = latency("traffic", &[line("uniform, mean"), line("uniform, p99")]).unwrap();
+        assert!(svg.contains("uniform, p99") && svg.matches("<circle").count() == 6);
     }
 
     #[test]

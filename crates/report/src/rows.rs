@@ -27,6 +27,24 @@ pub(crate) struct Measured {
     pub(crate) wrong: Option<u64>,
     #[serde(default)]
     pub(crate) links: Vec<Link>,
+    /// The width of the bins of links, if they have any.
+    #[serde(default)]
+    pub(crate) bin_us: f64,
+}
+
+/// A row of `sim traffic`.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[allow(non_snake_case, reason = "the names of the columns are a contract")]
+pub(crate) struct Traffic {
+    pub(crate) pattern: String,
+    pub(crate) load: f64,
+    pub(crate) accepted: f64,
+    pub(crate) accepted_GBps: f64,
+    pub(crate) packets: u64,
+    pub(crate) latency_mean_us: f64,
+    pub(crate) latency_p50_us: f64,
+    pub(crate) latency_p99_us: f64,
+    pub(crate) latency_max_us: f64,
 }
 
 /// How busy a link was over the run.
@@ -34,6 +52,9 @@ pub(crate) struct Measured {
 pub(crate) struct Link {
     pub(crate) name: String,
     pub(crate) utilisation: f64,
+    /// The same for each bin of time; empty if nobody asked for it.
+    #[serde(default)]
+    pub(crate) over_time: Vec<f64>,
 }
 
 /// A row of `reproduce`.

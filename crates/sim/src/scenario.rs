@@ -10,7 +10,7 @@ use crate::progress::Watch;
 use crate::traffic::Offered;
 use quincunx_collective::{Bandwidths, Collective, LengthOnly, Numbers, Reduction};
 use quincunx_control::Retry;
-use quincunx_driver_des::{PauseConfig, QueueConfig};
+use quincunx_driver_des::{BusyOverTime, PauseConfig, QueueConfig};
 use quincunx_fabric::LinkProperties;
 use quincunx_ring::Pace;
 use quincunx_roce::RateConfig;
@@ -61,6 +61,8 @@ pub struct Measurement {
     pub frames: u64,
     /// Directions of links by name, with the share of the time that they were busy.
     pub links: Vec<(String, f64)>,
+    /// How busy each of them was over time; nothing in a mean of several runs.
+    pub busy_over_time: BusyOverTime,
     /// The most payload that an accelerator's links can carry, where requests and responses share them with data.
     pub payload_bound: Option<BitRate>,
 }
@@ -72,6 +74,9 @@ impl Measurement {
     /// # Panics
     /// If there are none.
     pub fn mean(runs: &[Self]) -> (Self, Duration) {
+        if let [only] = runs {
+            return (only.clone(), Duration::ZERO);
+        }
         let (count, first) = (runs.len() as u64, runs.first().expect("a run at least"));
         let total: Duration = runs.iter().map(|run| run.time).sum();
         let time = total / count;
@@ -81,7 +86,7 @@ impl Measurement {
             _ => runs.iter().map(|run| rate(run) * run.time.as_secs_f64()).sum::<f64>() / total.as_secs_f64(),
         };
         let squares = runs.iter().map(|run| (run.time.as_picos() as f64 - time.as_picos() as f64).powi(2));
-        let variance = squares.sum::<f64>() / (count.max(2) - 1) as f64;
+        let variance = squares.sum::<f64>() / (count - 1) as f64;
         let links = first.links.iter().enumerate();
         let mean = Self {
             time,
@@ -94,6 +99,7 @@ impl Measurement {
             switch_buffer: runs.iter().map(|run| run.switch_buffer).max().unwrap_or_default(),
             steps: runs.iter().map(|run| run.steps).sum::<u64>() / count,
             frames: runs.iter().map(|run| run.frames).sum::<u64>() / count,
+            busy_over_time: BusyOverTime::default(),
             links: links.map(|(at, (name, _))| (name.clone(), weighted(&|run| run.links[at].1))).collect(),
             ..first.clone()
         };
@@ -188,6 +194,7 @@ fn packet(
         steps: row.steps,
         frames: row.frames,
         links: named(&row.links),
+        busy_over_time: row.busy_over_time,
         payload_bound: None,
     })
 }

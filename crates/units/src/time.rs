@@ -97,6 +97,14 @@ impl Add<Duration> for Instant {
     }
 }
 
+impl Sub<Duration> for Instant {
+    type Output = Self;
+    /// Saturating at the epoch.
+    fn sub(self, rhs: Duration) -> Self {
+        Self(self.0.saturating_sub(rhs.0))
+    }
+}
+
 impl Add for Duration {
     type Output = Self;
     fn add(self, rhs: Self) -> Self {

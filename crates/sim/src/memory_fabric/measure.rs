@@ -42,6 +42,7 @@ pub(crate) fn measure<P: Data>(
         steps: outcome.steps,
         frames: outcome.packets,
         links: named(&outcome.links),
+        busy_over_time: outcome.busy_over_time.clone(),
         payload_bound: Some(setup.payload_bound()),
     })
 }

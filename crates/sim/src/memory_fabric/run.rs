@@ -7,7 +7,7 @@ use crate::outputs::Outputs;
 use crate::packet_fabric::{Data, LinkUse};
 use crate::progress::{Progress, STEPS_A_REPORT, Watch, unwatched};
 use quincunx_collective::{Collective, Payload};
-use quincunx_driver_des::{Limits, NodeIndex, Observer, Stopped};
+use quincunx_driver_des::{BusyOverTime, Limits, NodeIndex, Observer, Stopped};
 use quincunx_engine::shared_memory::InPlaceRequest;
 use quincunx_nodes::fabric::{FabricCommand, FabricConfigError, FabricEvent, FabricNode, FabricRejected};
 use quincunx_scin::IsaEvent;
@@ -32,6 +32,8 @@ pub struct Outcome<P> {
     pub packets: u64,
     /// Each direction of each link.
     pub links: Vec<LinkUse>,
+    /// How busy each of them was over time, until the last packet.
+    pub busy_over_time: BusyOverTime,
     /// What the fullest switch needs for what computes in it: wave tables, or the entries of a multicast unit.
     pub switch_buffer: ByteCount,
     /// Steps of the simulation.
@@ -269,6 +271,7 @@ fn run_observed<P: Payload, O: Observer<FabricNode<P>>>(
         streams,
         packets: links.iter().map(|link| link.statistics.frames).sum(),
         links,
+        busy_over_time: simulation.busy_over_time(),
         switch_buffer: ByteCount::new(buffers.max().unwrap_or(0) as u64),
         steps: simulation.steps(),
         memories: built.accelerators.iter().zip(ends).map(memory).collect(),

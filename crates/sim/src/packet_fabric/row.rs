@@ -2,7 +2,7 @@
 
 use quincunx_collective::{Bandwidths, Collective, Reduction};
 use quincunx_control::Design;
-use quincunx_driver_des::DirectionStatistics;
+use quincunx_driver_des::{BusyOverTime, DirectionStatistics};
 use quincunx_units::{ByteCount, Duration};
 
 /// What one direction of a link has carried.
@@ -49,4 +49,6 @@ pub struct Row {
     pub dropped: u64,
     /// Each direction of each link.
     pub links: Vec<LinkUse>,
+    /// How busy each of them was over time, until the last rank's end.
+    pub busy_over_time: BusyOverTime,
 }

@@ -85,6 +85,7 @@ fn run<P: Data>(
         lost,
         dropped,
         links,
+        busy_over_time: simulation.busy_over_time(),
     };
     std::mem::take(group.simulation_mut().observer_mut()).finish().map_err(SimulationError::output)?;
     Ok(row)
