@@ -191,7 +191,26 @@ fn bad_input_is_refused_before_the_run_with_the_key() {
     for (arguments, named) in [
         (&["sim", "all_reduce", "--set", "link.speed=1"][..], "speed"),
         (&["sim", "all_reduce", "--set", "link.rate=-1Gbit/s"], "link.rate"),
+        (&["sim", "all_reduce", "--set", "loss.probability=-5%"], "loss.probability"),
+        (&["sim", "all_reduce", "--loss=-1%"], "loss.probability"),
         (&["sim", "all_reduce", "--fabric", "nowhere"], "nowhere"),
+        // No path from one accelerator to another.
+        (
+            &["sim", "all_reduce", "--fabric", "scin-dgx8", "--design", "scin", "--set", "switches=0"],
+            "`switches`",
+        ),
+        // A tree of one level: ranks under a switch that is not there.
+        (&["sim", "all_reduce", "--set", "topology=tree-1-8"], "topology"),
+        (&["sim", "all_reduce", "--set", "topology=tree-0x4"], "topology"),
+        // A table smaller than a wave, a wave smaller than a packet.
+        (
+            &["sim", "all_reduce", "--fabric", "scin-dgx8", "--design", "scin", "--set", "isa.waves=0"],
+            "isa.waves",
+        ),
+        (
+            &["sim", "all_reduce", "--fabric", "scin-dgx8", "--design", "scin", "--set", "isa.wave=64"],
+            "isa.wave",
+        ),
         (&["sim", "all_reduce", "--design", "magic"], "magic"),
         (&["sim", "all_reduce", "--fabric", "ring-8", "--design", "epic-3"], "star-8"),
         (&["sim", "reduce", "--root", "8"], "--root"),
