@@ -49,7 +49,7 @@ pub(crate) struct Sim {
     /// A preset, a shape or a file
     #[arg(long, default_value = "epic-star8")]
     fabric: String,
-    /// epic-1, epic-2, epic-3, ring, tree, direct on packets; scin, scin-inq, nvls, ring, ring-rq, direct on memory; several with commas
+    /// epic-1, epic-2, epic-3, ring, tree, direct on packets; scin, scin-inq, nvls, ring, ring-rq, direct on memory; multiwrite, unicast-multipath, direct on a mesh; several with commas
     #[arg(long, value_delimiter = ',', default_value = "epic-3")]
     design: Vec<String>,
     /// One size, or first:last:factor

@@ -102,6 +102,8 @@ pub enum Quantity {
     PayloadShare,
     /// Time of the baseline over time of the design.
     Speedup,
+    /// The share of the baseline's time that the design saves.
+    Saving,
     /// Bytes of payload and degree buffers of the switch with most of them.
     SwitchBuffer,
 }
@@ -237,11 +239,12 @@ impl Experiment {
                     remedy: "give each value its figure".into(),
                 });
             }
-            let is_ratio = experiment.quantity == Quantity::Speedup;
+            let is_ratio = matches!(experiment.quantity, Quantity::Speedup | Quantity::Saving);
             if is_ratio != series.baseline.is_some() {
                 return Err(ScenarioError::Contradiction {
                     place: place.into(),
-                    expected: "a baseline where the quantity is a speedup, and nowhere else".into(),
+                    expected: "a baseline where the quantity is a speedup or a saving, and nowhere else"
+                        .into(),
                     found: format!("the series of {}", series.design),
                     remedy: "name the baseline's design, or take it out".into(),
                 });
@@ -294,7 +297,11 @@ impl Quantity {
             // TARGETS of the packet simulation: 10.17 at 4 KB is 3 us.
             Self::GibitPerSecond => Some((bytes * 8.0 / (1u64 << 30) as f64 / figure * 1e6).round()),
             Self::Rate => Some(1e6 / figure),
-            Self::GigabitPerSecond | Self::PayloadShare | Self::Speedup | Self::SwitchBuffer => None,
+            Self::GigabitPerSecond
+            | Self::PayloadShare
+            | Self::Speedup
+            | Self::Saving
+            | Self::SwitchBuffer => None,
         }
     }
 }

@@ -1,6 +1,6 @@
 //! What a fabric is made of, as files and presets say it. Units are written out: `rate = "100Gbit/s"`, `latency = "1us"`.
 
-use crate::{CongestionSetup, Document, Override, ScenarioError, text};
+use crate::{CongestionSetup, Document, MeshFabric, Override, ScenarioError, text};
 use include_dir::{Dir, include_dir};
 use quincunx_fabric::TreeShape;
 use quincunx_units::{BitRate, ByteCount, Duration, Probability};
@@ -9,13 +9,15 @@ use std::str::FromStr;
 
 static PRESETS: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/presets");
 
-/// A fabric of one of the two kinds.
+/// A fabric of one of the kinds.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Fabric {
     /// Ethernet: hosts and switches that exchange RoCE frames.
     Packet(PacketFabric),
     /// Accelerators around switches that read and write each other's memory.
     Memory(MemoryFabric),
+    /// Accelerators joined each with each.
+    Mesh(MeshFabric),
 }
 
 /// Hosts and switches on Ethernet links.
@@ -287,6 +289,7 @@ impl Fabric {
         match self {
             Self::Packet(fabric) => fabric.ranks(),
             Self::Memory(fabric) => fabric.accelerators,
+            Self::Mesh(fabric) => fabric.ranks(),
         }
     }
 
@@ -332,11 +335,12 @@ impl Fabric {
         let fabric = match kind.as_ref().and_then(toml::Value::as_str) {
             Some("packet") => Self::Packet(document.get()?),
             Some("memory") => Self::Memory(document.get()?),
+            Some("mesh") => Self::Mesh(document.get()?),
             _ => {
                 return Err(ScenarioError::Key {
                     place: document.place,
                     error: format!(
-                        "expected \"packet\" or \"memory\", found {} in `kind`",
+                        "expected \"packet\", \"memory\" or \"mesh\", found {} in `kind`",
                         kind.map_or("nothing".into(), |kind| kind.to_string())
                     ),
                 });
@@ -415,6 +419,28 @@ impl Fabric {
                     );
                 }
             }
+            Self::Mesh(fabric) => {
+                if fabric.groups < 2 || fabric.members < 2 {
+                    return refuse(
+                        "two `groups` of two `members` at least",
+                        format!("{} of {}", fabric.groups, fabric.members),
+                        "nobody relays within a group",
+                    );
+                }
+                if let Some(loss) = &fabric.loss
+                    && loss.links > fabric.ranks()
+                {
+                    let found = format!("{} with {} hosts", loss.links, fabric.ranks());
+                    return refuse("`loss.links` of at most the hosts", found, "name fewer");
+                }
+                if fabric.relay.piece.bytes() == 0 {
+                    return refuse(
+                        "a `relay.piece` of a byte or more",
+                        "none".into(),
+                        "nothing could be sent",
+                    );
+                }
+            }
         }
         Ok(())
     }
@@ -446,6 +472,7 @@ mod tests {
             let summary = match Fabric::find(&name, &[]).unwrap() {
                 Fabric::Packet(fabric) => fabric.summary,
                 Fabric::Memory(fabric) => fabric.summary,
+                Fabric::Mesh(fabric) => fabric.summary,
             };
             assert!(summary.is_some(), "{name}");
         }
@@ -481,6 +508,9 @@ mod tests {
             ("scin-dgx8", "link.flit=24B", "link.flit"),
             ("scin-dgx8", "switches=0", "switches"),
             ("scin-dgx8", "topology=star-8", "topology"),
+            ("mesh8", "groups=1", "groups"),
+            ("mesh8", "relay.piece=0", "relay.piece"),
+            ("mesh8", "relay.relays=some", "relays"),
         ] {
             let message = changed(name, &[change]).unwrap_err().to_string();
             assert!(message.contains(key) && !message.contains('\n'), "{change}: {message}");

@@ -9,6 +9,7 @@ mod document;
 mod error;
 mod experiment;
 mod fabric;
+mod mesh;
 mod text;
 
 pub use congestion::{CongestionSetup, PauseSetup};
@@ -19,3 +20,4 @@ pub use fabric::{
     AcceleratorSetup, Fabric, GroupSetup, HostPieces, IsaSetup, Loss, Measure, MemoryFabric, MemoryLink,
     MemoryMeasure, PacketFabric, PacketLink, TopologyName,
 };
+pub use mesh::{MeshFabric, RelaySetup, Relays};

@@ -137,6 +137,7 @@ pub fn reproduce(
                 (Some(run), Quantity::GigabitPerSecond) => Some(run.bandwidths.algorithm * 8.0),
                 (Some(run), Quantity::PayloadShare) => Some(share_of_bound(run, &place)?),
                 (Some(run), Quantity::Speedup) => ratio(run),
+                (Some(run), Quantity::Saving) => ratio(run).map(|speedup| 1.0 - 1.0 / speedup),
                 (Some(run), Quantity::SwitchBuffer) => Some(run.switch_buffer.bytes() as f64),
             });
             if let Some(formula) = series.formula {

@@ -4,7 +4,7 @@ use crate::Outputs;
 use crate::memory_fabric::{self, RunError};
 use crate::packet_fabric::{
     self, Background, Case, Composition, Congestion, Contents, Counted, Framing, HostPieces, LinkUse,
-    LossyLinks, Setup, SimulationError,
+    LossyLinks, Mesh, MeshCase, Setup, SimulationError,
 };
 use crate::progress::Watch;
 use crate::traffic::Offered;
@@ -12,6 +12,7 @@ use quincunx_collective::{Bandwidths, Collective, LengthOnly, Numbers, Reduction
 use quincunx_control::Retry;
 use quincunx_driver_des::{BusyOverTime, PauseConfig, QueueConfig};
 use quincunx_fabric::LinkProperties;
+use quincunx_multiwrite::{RelayCost, Strategy};
 use quincunx_ring::Pace;
 use quincunx_roce::RateConfig;
 use quincunx_scenario::{self as scenario, TopologyName};
@@ -169,6 +170,7 @@ pub fn measure(
         (scenario::Fabric::Memory(fabric), Contents::Numbers) => {
             memory_fabric::measure::<Numbers>(fabric, request, outputs, progress)
         }
+        (scenario::Fabric::Mesh(fabric), _) => mesh(fabric, request, outputs, progress),
     }
 }
 
@@ -195,6 +197,40 @@ fn packet(
         frames: row.frames,
         links: named(&row.links),
         busy_over_time: row.busy_over_time,
+        payload_bound: None,
+    })
+}
+
+fn mesh(
+    fabric: &scenario::MeshFabric,
+    request: &Request,
+    outputs: Outputs,
+    progress: Watch<'_>,
+) -> Result<Measurement, MeasureError> {
+    let strategy = match request.design.as_str() {
+        "direct" => Strategy::Direct,
+        "unicast-multipath" => Strategy::Unicast,
+        "multiwrite" => Strategy::MultiWrite,
+        found => {
+            let known = "multiwrite, unicast-multipath, direct";
+            return Err(MeasureError::Design { known, found: found.into() });
+        }
+    };
+    let Request { collective, reduction, size, contents, seed, .. } = *request;
+    if request.background.is_some() {
+        return Err(SimulationError::NoWay.into());
+    }
+    let case = MeshCase { strategy, collective, reduction, size, contents, seed };
+    let row = packet_fabric::simulate_mesh(&Mesh::from(fabric), &case, outputs, progress)?;
+    Ok(Measurement {
+        size: row.size,
+        time: row.time,
+        bandwidths: row.bandwidths,
+        wrong: row.wrong,
+        switch_buffer: ByteCount::new(0),
+        steps: row.steps,
+        frames: row.frames,
+        links: named(&row.links),
         payload_bound: None,
     })
 }
@@ -243,6 +279,29 @@ impl From<&scenario::PacketFabric> for Setup {
                     .map(|pause| PauseConfig { xoff: pause.xoff, xon: pause.xon }),
             },
             traffic: None,
+            limit: LIMIT,
+        }
+    }
+}
+
+impl From<&scenario::MeshFabric> for Mesh {
+    fn from(fabric: &scenario::MeshFabric) -> Self {
+        let (group, relay) = (&fabric.group, &fabric.relay);
+        Self {
+            groups: fabric.groups,
+            members: fabric.members,
+            link: LinkProperties { rate: fabric.link.rate, latency: fabric.link.latency },
+            framing: fabric.link.framing.map_or(Framing::Ethernet, Framing::Fixed),
+            mtu: group.mtu,
+            outstanding: group.message * group.window,
+            acknowledge_every: group.acknowledge_every,
+            retry: Retry { timeout: group.retry_timeout, count: group.retry_count },
+            selective: group.selective,
+            lossy: fabric.loss.as_ref().map(|loss| LossyLinks { links: loss.links, loss: loss.probability }),
+            full: relay.relays == scenario::Relays::Full,
+            piece: relay.piece,
+            preparation: relay.preparation,
+            cost: RelayCost { message: relay.message, copy: relay.copy },
             limit: LIMIT,
         }
     }

@@ -57,14 +57,14 @@ impl MemoryFabric {
     /// they do not give comes from.
     ///
     /// # Errors
-    /// If there is no preset of that name, or it is one of packet fabrics.
+    /// If there is no preset of that name, or it is one of another kind.
     pub fn preset(name: &str) -> Result<Self, ScenarioError> {
         match scenario::Fabric::find(name, &[])? {
             scenario::Fabric::Memory(fabric) => Ok(Self::from(&fabric)),
-            scenario::Fabric::Packet(_) => Err(ScenarioError::Contradiction {
+            _ => Err(ScenarioError::Contradiction {
                 place: name.into(),
                 expected: "a memory fabric".into(),
-                found: "a packet fabric".into(),
+                found: "another kind".into(),
                 remedy: "name another, such as scin-dgx8".into(),
             }),
         }

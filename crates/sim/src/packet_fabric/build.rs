@@ -23,7 +23,7 @@ use super::data::Data;
 use super::{Background, Congestion, Fabric, HostPieces, LossyLinks, RoceMedium, Setup, SimulationError};
 
 /// Queue pairs are numbered from here; what is below is reserved (InfiniBand Architecture 3.5.1).
-const FIRST_QP: u32 = 0x10;
+pub(super) const FIRST_QP: u32 = 0x10;
 
 /// Nodes on links, a group installed.
 pub(crate) struct Built<P: Data, O> {
@@ -117,7 +117,7 @@ impl<P: Data, O: Observer<Station<P>>> Built<P, O> {
         }
     }
 
-    fn add(&mut self, name: String, kind: StationKind) -> NodeIndex {
+    pub(super) fn add(&mut self, name: String, kind: StationKind) -> NodeIndex {
         self.names.push(name);
         let Ok(station) = Station::new(kind);
         self.simulation.add_node(station)

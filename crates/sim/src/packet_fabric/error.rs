@@ -9,7 +9,7 @@ use quincunx_units::Duration;
 pub enum SimulationError {
     /// The design needs another fabric.
     #[error(
-        "expected a fabric with switches for {design}, found hosts in a ring; choose a tree such as star-8"
+        "expected a fabric with switches for {design}, found hosts that are joined directly; choose a tree such as star-8"
     )]
     Fabric {
         /// The design.
@@ -39,6 +39,12 @@ pub enum SimulationError {
         /// The size.
         size: u64,
     },
+    /// A MultiWrite group makes no sense.
+    #[error(transparent)]
+    Table(#[from] quincunx_multiwrite::TableError),
+    /// An AllGather over MultiWrite makes no sense.
+    #[error(transparent)]
+    AllGather(#[from] quincunx_multiwrite::AllGatherConfigError),
     /// A node's set-up is refused.
     #[error(transparent)]
     Context(#[from] quincunx_nodes::ContextError),

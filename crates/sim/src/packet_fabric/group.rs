@@ -66,6 +66,10 @@ impl<P: Data, O: Observer<Station<P>>> Group<P, O> {
         Ok(Self { built, traffic })
     }
 
+    pub(super) fn from_built(built: Built<P, O>) -> Self {
+        Self { built, traffic: None }
+    }
+
     /// Ranks in the group.
     pub fn ranks(&self) -> u16 {
         self.built.ranks.len() as u16

@@ -21,6 +21,7 @@
 //! - [`Setup`] is the fabric and how groups are set up on it; [`Setup::epic_star8`] is EPIC's packet simulation, with
 //!   every parameter that the paper does not give in one place.
 //! - [`Case`] is one measurement, [`Row`] its result.
+//! - [`Mesh`] is a fabric without switches, for MultiWrite; [`MeshCase`] and [`simulate_mesh`] are the same for it.
 //! - [`Group`] is what [`simulate`] is made of, for owners that want several collectives in a row, an observer, or
 //!   background traffic that comes and goes.
 
@@ -29,6 +30,7 @@ mod data;
 mod error;
 mod group;
 mod medium;
+mod mesh;
 mod recorder;
 mod row;
 mod setup;
@@ -42,6 +44,7 @@ pub use data::Data;
 pub use error::SimulationError;
 pub use group::{Finished, Group};
 pub use medium::{Framing, RoceMedium};
+pub use mesh::{Mesh, MeshCase, MeshRow, simulate_mesh};
 pub use recorder::Recorder;
 pub use row::{LinkUse, Row};
 pub use setup::{

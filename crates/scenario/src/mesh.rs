@@ -1,0 +1,63 @@
+//! A full mesh of accelerators in groups that gather each for itself, and relay for each other (MultiWrite 3.1).
+
+use crate::{GroupSetup, Loss, PacketLink, text};
+use quincunx_units::{ByteCount, Duration};
+use serde::Deserialize;
+
+/// Accelerators that are joined each with each, without switches.
+#[derive(Clone, PartialEq, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MeshFabric {
+    /// What it is, in a line.
+    pub summary: Option<String>,
+    /// Groups; each runs the collective for itself.
+    pub groups: u16,
+    /// Accelerators in a group.
+    pub members: u16,
+    /// Every link.
+    pub link: PacketLink,
+    /// How queue pairs are set up.
+    #[serde(default)]
+    pub group: GroupSetup,
+    /// Loss on links of hosts: on all links of each of the first ones, both ways.
+    pub loss: Option<Loss>,
+    /// Relays.
+    pub relay: RelaySetup,
+}
+
+/// How ranks of other groups relay, and what it takes them.
+#[derive(Clone, PartialEq, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RelaySetup {
+    /// Who relays for a rank.
+    pub relays: Relays,
+    /// The longest message.
+    #[serde(deserialize_with = "text::deserialize")]
+    pub piece: ByteCount,
+    /// To prepare more than one way, once a collective, before anything is sent.
+    #[serde(deserialize_with = "text::deserialize")]
+    pub preparation: Duration,
+    /// To take a message in and to read whom it is for.
+    #[serde(deserialize_with = "text::deserialize")]
+    pub message: Duration,
+    /// To send one copy of it.
+    #[serde(deserialize_with = "text::deserialize")]
+    pub copy: Duration,
+}
+
+/// Who relays for a rank.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Relays {
+    /// Its partner: the rank in the same place of the next group.
+    Paired,
+    /// Every rank of the next group.
+    Full,
+}
+
+impl MeshFabric {
+    /// Accelerators.
+    pub fn ranks(&self) -> u16 {
+        self.groups.saturating_mul(self.members)
+    }
+}
