@@ -117,8 +117,9 @@ pub struct AllGather {
     state: State,
     /// Pieces of the next collective that have come before it began here.
     early: Vec<Delivery>,
-    /// Members that have everything, of the collective that runs.
-    all_here: usize,
+    /// By member: how often it has told that it has everything, beyond the collectives that have ended here. One may be a collective
+    /// ahead.
+    told_here: Vec<u8>,
 }
 
 impl AllGather {
@@ -144,12 +145,12 @@ impl AllGather {
         }
         Ok(Self {
             writer: Writer::new(writer),
+            told_here: alloc::vec![0; group.len()],
             group,
             parts,
             preparation,
             state: State::Idle,
             early: Vec::new(),
-            all_here: 0,
         })
     }
 
@@ -279,8 +280,10 @@ impl AllGather {
                 verbs.post_send(qp, request);
             }
         }
-        if progress.told == Some(0) && progress.outstanding == 0 && self.all_here == others.len() {
-            self.all_here = 0;
+        let is_mine = |member: usize| self.group[member] == self.writer.table().rank();
+        let all_have = self.told_here.iter().enumerate().all(|(member, told)| *told > 0 || is_mine(member));
+        if progress.told == Some(0) && progress.outstanding == 0 && all_have {
+            self.told_here.iter_mut().for_each(|told| *told = told.saturating_sub(1));
             self.state = State::Idle;
             return Some(Outcome::Done);
         }
@@ -377,9 +380,9 @@ impl<P: Payload> Program<P> for AllGather {
             }
             Completion::Received { length: 0, immediate: Some(ALL_HERE), .. } => {
                 self.writer.receive(qp, verbs);
-                let is_member = self.group.contains(&self.writer.table().neighbour(qp));
-                self.all_here += 1;
-                is_member && self.all_here < self.group.len()
+                let member = self.member(self.writer.table().neighbour(qp));
+                let told = member.map(|member| &mut self.told_here[member]).filter(|told| **told < 2);
+                told.map(|told| *told += 1).is_some()
             }
             Completion::Received { .. } => false,
             Completion::Failed { failure, .. } => return self.fail(qp, failure),
@@ -411,8 +414,8 @@ impl<P: Payload> Program<P> for AllGather {
                 progress.is_posted || progress.told.is_none(),
                 "a rank that has sent nothing is not done"
             );
-            assert!(self.all_here < self.group.len(), "no more members than there are have everything");
         }
+        assert!(self.told_here.iter().all(|told| *told <= 2), "nobody is two collectives ahead");
         let limit = self.writer.window().slots() * self.group.len();
         assert!(self.early.len() <= limit, "what comes early lies in a slot each");
     }

@@ -206,6 +206,26 @@ fn nobody_is_done_while_somebody_of_its_group_has_not_begun() {
 }
 
 #[test]
+fn a_collective_of_nothing_may_be_over_elsewhere_before_the_one_before_it_is_here() {
+    let mut ranks = Ranks::new(&parts(Strategy::Direct, 1), RelayCost::default(), 1);
+    let all_here = Completion::Received { id: WorkId(0), length: 0, immediate: Some(u32::MAX) };
+    ranks.gather(0, 1, 0);
+    let qps = [1, 2, 3].map(|peer| table(&ranks.graph, 0).queue_pair(Rank(peer)).unwrap());
+    for qp in [qps[0], qps[0], qps[1], qps[2]] {
+        ranks.complete(0, qp, all_here);
+    }
+    assert!(ranks.outcomes[0].is_empty(), "what rank 0 has told is not acknowledged");
+    let told: Vec<_> = ranks.ports[0].lines.iter_mut().flat_map(|line| line.sends.drain(..)).collect();
+    told.iter().for_each(|send| ranks.complete(0, qps[0], Completion::Sent { id: send.id }));
+    assert_eq!(ranks.outcomes[0], [Outcome::Done]);
+    ranks.complete(0, qps[0], all_here);
+    ranks.complete(0, qps[0], all_here);
+    ranks.gather(1, 1, 0);
+    let again = ranks.start(0, Collective::AllGather, Numbers::zeroed(0), 0);
+    assert_eq!(again, Err(RequestError::GroupFailed), "nobody is two collectives ahead");
+}
+
+#[test]
 fn a_relay_that_dies_fails_the_collective_and_no_part_of_it_counts_as_whole() {
     let mut ranks = Ranks::new(&parts(Strategy::MultiWrite, 1), RelayCost::default(), 1);
     (0..MEMBERS).for_each(|rank| ranks.gather(rank, 1, 128));
@@ -286,7 +306,7 @@ fn alarms_that_nobody_set_are_harmless() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(60))]
+    #![proptest_config(ProptestConfig::with_cases(200))]
 
     #[test]
     fn collectives_follow_each_other_whoever_is_ahead(
