@@ -231,6 +231,7 @@ fn mesh(
         steps: row.steps,
         frames: row.frames,
         links: named(&row.links),
+        busy_over_time: row.busy_over_time,
         payload_bound: None,
     })
 }

@@ -2,7 +2,7 @@
 
 use quincunx_collective::{Bandwidths, Collective, GroupId, LengthOnly, Numbers, Rank, Reduction};
 use quincunx_control::Retry;
-use quincunx_driver_des::{Faults, LinkConfig, NodeIndex, Observer, Simulation};
+use quincunx_driver_des::{BusyOverTime, Faults, LinkConfig, NodeIndex, Observer, Simulation};
 use quincunx_engine::PortId;
 use quincunx_engine::verbs::QpIndex;
 use quincunx_fabric::LinkProperties;
@@ -91,6 +91,8 @@ pub struct MeshRow {
     pub frames: u64,
     /// Each direction of each link.
     pub links: Vec<LinkUse>,
+    /// How busy each of them was over time, until the last rank's end.
+    pub busy_over_time: BusyOverTime,
 }
 
 /// Runs one collective in every group at once, on a fabric of its own.
@@ -140,6 +142,7 @@ fn run<P: Data>(
         steps: group.simulation().steps(),
         frames: links.iter().map(|link| link.statistics.frames).sum(),
         links,
+        busy_over_time: group.simulation().busy_over_time(),
     })
 }
 
