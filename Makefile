@@ -22,6 +22,11 @@ test: ## Every check and every test; what needs root is skipped with a line that
 bench: ## Measure reduction, invariant CRC, queue pair and sockets (about ten minutes)
 	$(CARGO) bench --workspace
 
+.PHONY: bench-growth
+bench-growth: ## How simulations' cost grows with size, ranks and loss: packets a second and memory (about ten minutes)
+	$(CARGO) build --release -p quincunx-cli
+	$(PYTHON) benches/growth.py "$${CARGO_TARGET_DIR:-target}/release/quincunx"
+
 .PHONY: experiment-scin-table1
 experiment-scin-table1: ## SCIN's table 1 on a small language model: perplexity under quantised AllReduce (about ten minutes)
 	$(PYTHON) tools/python_environment.py python/experiments/requirements.txt python/experiments/scin_table1.py
