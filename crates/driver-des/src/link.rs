@@ -168,6 +168,9 @@ impl<E: Engine> Channel<E> {
     /// When a frame that takes `time` can leave: behind all that is queued, or, if it is urgent, before what waits and is
     /// not. That is put off.
     pub(crate) fn make_room(&mut self, now: Instant, time: Duration, urgent: bool) -> Instant {
+        if urgent && let Some(start) = self.make_room_in_pause(now, time) {
+            return start;
+        }
         let now = self.clock(now);
         let mut start = self.free_at.max(now);
         self.free_at = start + time;
@@ -177,16 +180,14 @@ impl<E: Engine> Channel<E> {
         if let Some(pausing) = &mut self.pausing {
             pausing.put_off(now, time);
         }
-        let has_faults = self.injector.is_some();
-        let in_queue = self.unsent_mut();
-        for frame in in_queue.iter_mut().filter(|frame| frame.start > now && !frame.urgent) {
+        for frame in self.in_flight.iter_mut().filter(|frame| frame.start > now && !frame.urgent) {
             start = start.min(frame.start);
             frame.start = frame.start + time;
             frame.at = frame.at + time;
         }
-        if has_faults {
+        if self.injector.is_some() {
             // What was held back after it had left is not put off.
-            in_queue.make_contiguous().sort_unstable_by_key(|frame| (frame.at, frame.sequence));
+            self.in_flight.make_contiguous().sort_unstable_by_key(|frame| (frame.at, frame.sequence));
         }
         start
     }
@@ -226,7 +227,7 @@ impl<E: Engine> Channel<E> {
 
     /// Puts a frame in the order of arrival.
     pub(crate) fn launch(&mut self, frame: InFlight<E>) {
-        let frames = self.unsent_mut();
+        let frames = self.unsent_mut(frame.urgent);
         let order = |frame: &InFlight<E>| (frame.at, frame.sequence);
         let later = frames.iter().rev().take_while(|other| order(other) > order(&frame)).count();
         match later {

@@ -26,7 +26,7 @@ pub struct Departure {
     pub direction: Direction,
     /// When it was queued: now.
     pub queued: Instant,
-    /// When its first bit leaves; an urgent frame may still come before it.
+    /// When its first bit leaves; an urgent frame may still come before it, and a pause put it off.
     pub start: Instant,
     /// When its last bit leaves.
     pub end: Instant,

@@ -1,5 +1,6 @@
-//! Pauses: a node whose input buffer fills up has the sender of that link stop, until the buffer has drained (IEEE 802.3 annex
-//! 31B, and 802.1Qbb for a link with one class). Then queues upstream grow instead of dropping, and may pause theirs.
+//! Pauses: a node whose input buffer fills up has the sender of that link stop, until the buffer has drained (IEEE 802.1Qbb).
+//! Then queues upstream grow instead of dropping, and may pause theirs. What is urgent has a class of its own, which goes on: an
+//! acknowledge that waits for data to drain, which waits for the acknowledge, would wait for ever.
 //!
 //! A frame that arrives is in its input buffer until all that the node sends at once because of it has left; what the engine keeps,
 //! or sends later in a transmit slot, is the engine's own affair. The order to pause travels back over the link: it goes before
@@ -55,15 +56,17 @@ struct Leaving {
 #[derive(Clone, Copy)]
 struct Pause {
     since: Instant,
-    /// When the frame that was being sent then has left; all others wait.
+    /// From here on, in the direction's own time, frames wait.
     boundary: Instant,
+    /// When the frame that was being sent and the urgent ones since have left.
+    free_at: Instant,
 }
 
 /// What pauses have to do with one direction.
 pub(crate) struct Pausing<E: Engine> {
     pub(crate) buffer: Option<Buffer>,
     pause: Option<Pause>,
-    /// Frames that had not begun to leave when it was paused, and those queued since; in order of arrival.
+    /// Frames that had not begun to leave when it was paused, and those queued since, but for urgent ones; in order of arrival.
     waiting: VecDeque<InFlight<E>>,
     /// In order of departure.
     leaving: VecDeque<Leaving>,
@@ -131,13 +134,20 @@ impl<E: Engine> Pausing<E> {
 
     /// Takes one that has left by `now`; what it holds.
     fn take_left(&mut self, now: Instant) -> Option<usize> {
-        self.next_leaving().filter(|leaving| leaving.end <= now)?;
-        self.leaving.pop_front().map(|leaving| leaving.hold)
+        let next = self.next_leaving().filter(|&next| self.leaving[next].end <= now)?;
+        self.leaving.remove(next).map(|leaving| leaving.hold)
     }
 
     /// The next frame to leave, unless a pause keeps it.
-    fn next_leaving(&self) -> Option<&Leaving> {
-        self.leaving.front().filter(|leaving| self.pause.is_none_or(|pause| leaving.start <= pause.since))
+    fn next_leaving(&self) -> Option<usize> {
+        let leaves =
+            |leaving: &Leaving| leaving.urgent || self.pause.is_none_or(|pause| leaving.start <= pause.since);
+        self.leaving.iter().position(leaves)
+    }
+
+    /// When the frame has left that leaves next.
+    fn next_end(&self) -> Option<Instant> {
+        self.next_leaving().map(|next| self.leaving[next].end)
     }
 }
 
@@ -156,24 +166,32 @@ impl<E: Engine> Channel<E> {
     }
 
     /// The frames among which one that is queued now takes its place.
-    pub(crate) fn unsent_mut(&mut self) -> &mut VecDeque<InFlight<E>> {
+    pub(crate) fn unsent_mut(&mut self, urgent: bool) -> &mut VecDeque<InFlight<E>> {
         match &mut self.pausing {
-            Some(pausing) if pausing.pause.is_some() => &mut pausing.waiting,
+            Some(pausing) if pausing.pause.is_some() && !urgent => &mut pausing.waiting,
             _ => &mut self.in_flight,
         }
+    }
+
+    /// When an urgent frame that takes `time` leaves, if the direction is paused.
+    pub(crate) fn make_room_in_pause(&mut self, now: Instant, time: Duration) -> Option<Instant> {
+        let pause = self.pausing.as_mut().and_then(|pausing| pausing.pause.as_mut())?;
+        let start = pause.free_at.max(now);
+        pause.free_at = start + time;
+        Some(start)
     }
 
     pub(crate) fn pausing_mut(&mut self) -> &mut Pausing<E> {
         self.pausing.get_or_insert_default()
     }
 
-    /// When the frame that is being sent at `now` has left.
+    /// When the frame that is being sent at `now`, and those that are urgent, have left.
     fn boundary(&self, now: Instant) -> Instant {
         if let Some(pause) = self.pause_now() {
-            return pause.boundary.max(now);
+            return pause.free_at.max(now);
         }
-        let starts = self.in_flight.iter().map(|frame| frame.start).filter(|&start| start > now);
-        starts.min().unwrap_or(self.free_at).max(now)
+        let waiting = self.in_flight.iter().filter(|frame| frame.start > now && !frame.urgent);
+        waiting.map(|frame| frame.start).min().unwrap_or(self.free_at).max(now)
     }
 
     /// Nothing that has not begun to leave does so until it is resumed.
@@ -184,13 +202,14 @@ impl<E: Engine> Channel<E> {
         let boundary = self.boundary(now).max(now + Duration::from_picos(1));
         let (mut sent, mut waiting) = (VecDeque::new(), VecDeque::new());
         for frame in self.in_flight.drain(..) {
-            if frame.start > now { waiting.push_back(frame) } else { sent.push_back(frame) }
+            let waits = frame.start > now && !frame.urgent;
+            if waits { waiting.push_back(frame) } else { sent.push_back(frame) }
         }
         self.in_flight = sent;
         self.busy.cut(boundary);
         let pausing = self.pausing_mut();
         pausing.waiting = waiting;
-        pausing.pause = Some(Pause { since: now, boundary });
+        pausing.pause = Some(Pause { since: now, boundary, free_at: boundary });
         pausing.pauses += 1;
         self.forget_announced();
     }
@@ -198,18 +217,20 @@ impl<E: Engine> Channel<E> {
     /// What waits leaves from now on.
     fn resume(&mut self, now: Instant) {
         let pausing = self.pausing_mut();
-        let Some(Pause { since, boundary }) = pausing.pause.take() else { return };
-        let later = if now > boundary { now.since(boundary) } else { Duration::ZERO };
+        let Some(Pause { since, boundary, free_at }) = pausing.pause.take() else { return };
+        let later = free_at.max(now).since(boundary);
         pausing.paused += now.since(since);
-        for leaving in pausing.leaving.iter_mut().filter(|leaving| leaving.start > since) {
+        for leaving in pausing.leaving.iter_mut().filter(|leaving| leaving.start > since && !leaving.urgent) {
             leaving.start = leaving.start + later;
             leaving.end = leaving.end + later;
         }
+        pausing.leaving.make_contiguous().sort_by_key(|leaving| leaving.start);
         let waiting = std::mem::take(&mut pausing.waiting);
         self.busy.put_off(later);
         if self.free_at > since {
             self.free_at = self.free_at + later;
         }
+        self.free_at = self.free_at.max(free_at);
         for mut frame in waiting {
             frame.start = frame.start + later;
             frame.at = frame.at + later;
@@ -333,7 +354,7 @@ impl<E: Engine, M: Medium<E>, O: Observer<E>> Network<E, M, O> {
     /// Sees to it that the next frame to leave is asked for when it has.
     fn watch(&mut self, channel: u32) {
         let pausing = self.channels[channel as usize].pausing_mut();
-        let Some(end) = pausing.next_leaving().map(|leaving| leaving.end) else { return };
+        let Some(end) = pausing.next_end() else { return };
         if pausing.watched.is_none_or(|watched| end < watched) {
             pausing.watched = Some(end);
             self.schedule(end, Source::Pausing(channel));
