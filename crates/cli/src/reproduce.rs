@@ -1,7 +1,7 @@
 //! `quincunx reproduce`.
 
 use clap::Args;
-use quincunx_scenario::Experiment;
+use quincunx_scenario::{Experiment, Series};
 use quincunx_sim::{Reproduced, Verdict, reproduce, runs_of};
 use serde_json::json;
 
@@ -31,11 +31,8 @@ pub(crate) struct Reproduce {
 impl Reproduce {
     pub(crate) fn run(self) -> Result<(), Failure> {
         let experiments = Experiment::find(&self.experiment).map_err(Failure::input)?;
-        let expected = experiments
-            .iter()
-            .flat_map(|experiment| &experiment.series)
-            .map(|series| series.published.len())
-            .sum();
+        let expected =
+            experiments.iter().flat_map(|experiment| &experiment.series).map(Series::figures).sum();
         let progress = bar(experiments.iter().map(runs_of).sum());
         let stop = interrupt::flag()?;
         let mut rows: Vec<Reproduced> = Vec::new();

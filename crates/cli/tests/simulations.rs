@@ -280,6 +280,18 @@ fn a_capture_of_a_simulation_holds_every_frame() {
 }
 
 #[test]
+fn reproduce_holds_a_formula_against_each_value() {
+    let output = quincunx(&["reproduce", "epic/F3", "--json"]);
+    let rows = json(&output)["rows"].as_array().expect("rows").clone();
+    // The window of the path, of 64 packets of 4 KiB, twice.
+    let mode_ii =
+        rows.iter().find(|row| row["figure"] == "epic-2, H = 2, 64KiB").expect("a figure of Mode-II");
+    assert_eq!(mode_ii["published"].as_f64(), Some(2.0 * 64.0 * 4096.0));
+    let missed = rows.iter().filter(|row| row["verdict"] == "missed").count();
+    assert_eq!((rows.len(), missed, output.status.code()), (11, 4, Some(1)));
+}
+
+#[test]
 fn reproduce_says_what_is_published_and_what_is_ours() {
     let output = quincunx(&["reproduce", "epic/table30", "--json"]);
     assert_eq!(output.status.code(), Some(0));

@@ -256,6 +256,11 @@ impl Experiment {
 }
 
 impl Series {
+    /// How many figures it has.
+    pub fn figures(&self) -> usize {
+        if self.formula.is_some() { self.values.len() } else { self.published.len() }
+    }
+
     /// Its runs, in order.
     ///
     /// # Errors
