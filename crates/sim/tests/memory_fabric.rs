@@ -4,7 +4,9 @@
 use quincunx_collective::*;
 use quincunx_engine::shared_memory::{InPlaceRequest, Span};
 use quincunx_memory::Scatter;
-use quincunx_sim::memory_fabric::{Design, IsaSetup, MemoryFabric, Outcome, RunError, expected, run};
+use quincunx_sim::memory_fabric::{
+    Design, IsaSetup, MemoryFabric, Outcome, RunError, Stream, expected, run, run_streams,
+};
 use quincunx_units::{BitRate, ByteCount, Duration};
 
 const SUM: Reduction = Reduction { op: ReduceOp::Sum, data_type: DataType::F32 };
@@ -280,4 +282,78 @@ fn direct_writes_take_one_step_and_the_most_traffic() {
     assert!(direct.time() * 10 < ring.time(), "{} and {}", direct.time(), ring.time());
     let [direct, ring] = [Design::Direct, Design::Ring].map(|design| timed(&fabric, design, 32 << 10));
     assert!(direct.busiest_link().bytes() > 3 * ring.busiest_link().bytes());
+}
+
+/// Streams of AllReduces on parts of memory one behind the other.
+fn streams(designs: &[Design], length: usize) -> Vec<Stream> {
+    let of = |(number, &design): (usize, &Design)| Stream {
+        design,
+        request: request(Collective::AllReduce, Span { offset: number * length, length }),
+    };
+    designs.iter().enumerate().map(of).collect()
+}
+
+/// SCIN 3.4: several synchronisation resources, several wave controllers.
+#[test]
+fn streams_side_by_side_each_leave_their_own_sums() {
+    let length = 4 * 333;
+    for designs in
+        [&[Design::Scin; 3][..], &[Design::Scin, Design::Ring, Design::Scin], &[Design::Nvls, Design::Scin]]
+    {
+        let inputs = numbers(4, designs.len() * length);
+        let streams = streams(designs, length);
+        let outcome = run_streams(&small(4), &streams, inputs.clone()).expect("a run");
+        for stream in &streams {
+            for (rank, memory) in outcome.memories.iter().enumerate() {
+                let (span, right) =
+                    expected(&stream.request, rank, &inputs).expect("an AllReduce leaves something");
+                let found = Numbers::from_view(memory.view(span.offset..span.offset + span.length));
+                assert!(found == right, "{designs:?}: {:?} at rank {rank}", stream.request.span);
+            }
+        }
+    }
+}
+
+#[test]
+fn two_streams_share_what_one_would_have_and_hide_each_others_latency() {
+    let fabric = preset("scin-dgx8");
+    let last = |streams: &[Stream], length| {
+        let memories = vec![LengthOnly::new(length); 8];
+        run_streams(&fabric, streams, memories).expect("a run").time().as_micros_f64()
+    };
+    let [one, two] = [
+        last(&streams(&[Design::Scin], 1 << 18), 1 << 18),
+        last(&streams(&[Design::Scin; 2], 1 << 17), 1 << 18),
+    ];
+    assert!((one / two - 1.0).abs() < 0.05, "{one} us in one stream, {two} us in two");
+    let [one, two] = [4 << 10, 8 << 10].map(|length| last(&streams(&[Design::Scin; 2], length / 2), length));
+    assert!(two < 1.1 * one, "small streams take what one takes: {one} us, {two} us");
+}
+
+#[test]
+fn ordinary_traffic_and_scin_share_the_ports_and_neither_starves() {
+    let fabric = MemoryFabric { accelerators: 4, switches: 1, ..preset("scin-dgx8") };
+    let time = |designs: &[Design], stream: usize| {
+        let memories = vec![LengthOnly::new(designs.len() << 17); 4];
+        let outcome = run_streams(&fabric, &streams(designs, 1 << 17), memories).expect("a run");
+        outcome.streams[stream].time.as_micros_f64()
+    };
+    for (stream, design) in [Design::Scin, Design::Ring].into_iter().enumerate() {
+        let (alone, beside) = (time(&[design], 0), time(&[Design::Scin, Design::Ring], stream));
+        // Round robin gives each at least half of a link's flits while both have something to send.
+        assert!(
+            1.05 * alone < beside && beside < 2.1 * alone,
+            "{design:?}: {alone} us alone, {beside} us beside"
+        );
+    }
+}
+
+#[test]
+fn streams_that_cannot_share_are_refused() {
+    let refused =
+        |streams: &[Stream]| run_streams(&small(4), streams, numbers(4, 512)).expect_err("a refusal");
+    assert_eq!(refused(&streams(&[Design::Ring, Design::Nvls], 256)), RunError::Streams(2));
+    let mut different = streams(&[Design::Scin; 2], 256);
+    different[1].request.reduction.op = ReduceOp::Max;
+    assert_eq!(refused(&different), RunError::Reductions);
 }

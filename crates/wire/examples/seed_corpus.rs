@@ -1,4 +1,5 @@
-//! Writes the seeds of the fuzz targets: the first frame of each opcode in each capture of `vectors/`.
+//! Writes the seeds of the fuzz targets: the first frame of each opcode in each capture of `vectors/`, and a packet of each
+//! kind of the memory fabric, with some that are cut short or say what cannot be.
 //!
 //! `cargo run -p quincunx-wire --example seed_corpus`
 
@@ -6,6 +7,10 @@
 mod common;
 
 use common::{repository, vector};
+use quincunx_wire::flit::{
+    Channel, CreditReturn, FlitHeader, MAX_ADDRESS, MAX_CREDITS, MAX_NODE, MAX_TAG, NodeId, Transaction,
+    word_address,
+};
 use quincunx_wire::{HEADERS_BELOW_BTH, parse_frame};
 use std::collections::BTreeSet;
 
@@ -27,5 +32,55 @@ fn main() -> std::io::Result<()> {
             }
         }
     }
+    let folder = repository("fuzz/corpus/parse_flit");
+    std::fs::create_dir_all(&folder)?;
+    for (name, bytes) in packets() {
+        std::fs::write(folder.join(name), bytes)?;
+    }
     Ok(())
+}
+
+/// Packets of the memory fabric by name.
+fn packets() -> Vec<(String, Vec<u8>)> {
+    let kinds = [
+        ("credit", Transaction::Credit, 0),
+        ("read", Transaction::Read { length: 128 }, 0),
+        ("read-response", Transaction::ReadResponse, 128),
+        ("write", Transaction::Write, 128),
+        ("write-response", Transaction::WriteResponse, 0),
+        ("add", Transaction::Add { operand: 1 }, 0),
+        ("store", Transaction::Store { operand: u64::MAX }, 0),
+        ("load-reduce", Transaction::MultimemLoadReduce { length: 128 }, 0),
+        ("multicast-store", Transaction::MultimemStore, 128),
+        ("multicast-add", Transaction::MultimemAdd { operand: 1 }, 0),
+    ];
+    let mut packets = Vec::new();
+    for (name, transaction, length) in kinds {
+        let header = FlitHeader::new(NodeId(1), NodeId(9), true, word_address(3), 5, transaction);
+        packets.push((name.to_owned(), emitted(&header, length)));
+    }
+    let credit = CreditReturn { channel: Channel::ALL[7], packets: MAX_CREDITS };
+    let last = NodeId(MAX_NODE);
+    let highest = FlitHeader::new(last, last, false, MAX_ADDRESS, MAX_TAG, Transaction::Write);
+    packets.push(("highest-fields".into(), emitted(&FlitHeader { credit, ..highest }, 1)));
+    let write = emitted(&highest, 16);
+    let changed = |at: usize, byte: u8| {
+        let mut bytes = write.clone();
+        bytes[at] = byte;
+        bytes
+    };
+    packets.push(("short-header".into(), write[..15].to_vec()));
+    packets.push(("short-payload".into(), write[..31].to_vec()));
+    packets.push(("trailing".into(), [&write[..], &[0]].concat()));
+    packets.push(("unknown-kind".into(), changed(0, 0xf0)));
+    packets.push(("unknown-channel".into(), changed(15, 0x80)));
+    packets.push(("operand-length".into(), changed(0, 0x50)));
+    packets
+}
+
+fn emitted(header: &FlitHeader, length: usize) -> Vec<u8> {
+    let payload: Vec<u8> = (0..length).map(|byte| byte as u8).collect();
+    let mut bytes = vec![0; header.emitted_length(length)];
+    header.emit(&payload, &mut bytes);
+    bytes
 }

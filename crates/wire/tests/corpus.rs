@@ -4,6 +4,8 @@
 
 #[path = "../../../fuzz/checks/parse_datagram.rs"]
 mod parse_datagram;
+#[path = "../../../fuzz/checks/parse_flit.rs"]
+mod parse_flit;
 #[path = "../../../fuzz/checks/parse_frame.rs"]
 mod parse_frame;
 #[path = "../../../fuzz/checks/replay.rs"]
@@ -17,4 +19,9 @@ fn the_datagrams_pass() {
 #[test]
 fn the_frames_pass() {
     replay::replay("parse_frame", parse_frame::check);
+}
+
+#[test]
+fn the_packets_of_the_memory_fabric_pass() {
+    replay::replay("parse_flit", parse_flit::check);
 }

@@ -1,7 +1,12 @@
 //! Packets of the memory fabric: what is written is read back, what is cut short is refused, flits are counted.
 
+#![allow(unreachable_pub, reason = "the check is shared with the crate of the fuzz targets")]
+
 use proptest::prelude::*;
 use quincunx_wire::flit::*;
+
+#[path = "../../../fuzz/checks/parse_flit.rs"]
+mod parse_flit;
 
 fn transactions() -> impl Strategy<Value = Transaction> {
     prop_oneof![
@@ -50,6 +55,26 @@ proptest! {
     fn what_is_emitted_is_parsed_back((header, payload) in packets()) {
         let bytes = emitted(&header, &payload);
         prop_assert_eq!(FlitHeader::parse(&bytes), Ok((header, &payload[..])));
+    }
+
+    #[test]
+    fn any_bytes_are_refused_or_say_the_same_after_they_were_written_again(
+        bytes in proptest::collection::vec(any::<u8>(), 0..64),
+    ) {
+        parse_flit::check(&bytes);
+    }
+
+    #[test]
+    fn a_packet_with_wrong_bytes_is_refused_or_says_the_same_after_it_was_written_again(
+        (header, payload) in packets(),
+        wrong in proptest::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..4),
+    ) {
+        let mut bytes = emitted(&header, &payload);
+        for (at, byte) in wrong {
+            let at = at.index(bytes.len());
+            bytes[at] = byte;
+        }
+        parse_flit::check(&bytes);
     }
 
     #[test]

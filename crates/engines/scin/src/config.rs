@@ -25,10 +25,8 @@ pub struct IsaConfig {
     /// One for each wave controller: the word of the accelerators that it uses as flag. The counter of controller c
     /// is word c of the switch.
     pub flags: Vec<WordId>,
-    /// Entries of each wave table: waves that may be outstanding. One entry is a reduction buffer without wave
-    /// regulation (SCIN 4.4), which a request fills and empties as a whole. Nothing waits for the whole of a wave
-    /// there: the accumulator takes a packet when it has come from all sources, as equation 1 assumes, which counts one
-    /// round trip and no time to fill the buffer.
+    /// Entries of each wave table: waves that may be outstanding. With one there is no wave regulation (SCIN 4.4): a request
+    /// for the next wave goes out when the one before has been read out.
     pub waves: u16,
     /// Bytes of an entry.
     pub wave: usize,
@@ -102,11 +100,6 @@ impl IsaConfig {
             return Err(ConfigError::Tags(named));
         }
         Ok(())
-    }
-
-    /// Bytes that the accumulator takes at once.
-    pub(crate) const fn piece(&self) -> usize {
-        if self.waves == 1 { self.format.max_payload } else { self.wave }
     }
 
     /// Packets of a full wave.

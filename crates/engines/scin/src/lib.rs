@@ -19,6 +19,13 @@
 //!   that a ReduceScatter made of Reduces is synchronised once, not once a part.
 //! - A wave takes the same entry in the tables of all accelerators. The tables are a pool for all controllers, which
 //!   take entries in turn.
+//! - Waves are read out packet by packet: the accumulator takes a packet when it has come from all sources, and the entry
+//!   is released with the last. The paper has a wave READY when all of it is there and read out then. The entry is free
+//!   at the same moment, so that regulation is the same; the results of the first packets leave earlier, by at most the
+//!   time that a wave is on its link. For waves of 4 KB that is nothing; for a table that is one wave (4.4) it is what
+//!   spreads the answers to writes over the time when no operands come: figure 11a's two thirds are 0.60 so, and
+//!   0.57 if nothing leaves before the table is full, whose answers then all compete with the next operands. Quantised
+//!   waves are read out whole, as their scale factors leave in packets of their own behind the last of them.
 //! - What the accumulator gives waits for the link outside the wave tables, in as many places as tags can name: the
 //!   paper releases entries when a wave has been read out, and does not say what the write queue holds.
 //! - Counters count up to the number of participants and start again: no accelerator may count for the next

@@ -40,7 +40,7 @@ pub(crate) struct Place {
     pub(crate) offset: usize,
 }
 
-/// What the accumulator can take: a piece of the wave in an entry.
+/// What the accumulator can take: a piece of the wave in an entry, which is a packet; a quantised wave as a whole.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct Ready {
     entry: u16,
@@ -65,7 +65,7 @@ struct Entry<P> {
     /// Data and scale factors, of each accelerator's table.
     data: Vec<P>,
     scales: Vec<P>,
-    /// Packets that have not come, of all sources together, for each piece that the accumulator takes at once.
+    /// Sources from which a packet has not come, for each piece; of quantised waves all packets together.
     missing: Vec<u32>,
     /// Pieces that it has not taken.
     unread: u32,
@@ -77,8 +77,6 @@ pub(crate) struct WaveTables<P> {
     entries: Vec<Entry<P>>,
     idle: Vec<u16>,
     payload: usize,
-    /// Bytes that the accumulator takes at once; of quantised waves all.
-    piece: usize,
     quantization: Option<BlockQuantization>,
 }
 
@@ -97,21 +95,19 @@ impl Wave {
 impl<P: Payload> WaveTables<P> {
     pub(crate) fn new(config: &IsaConfig) -> Self {
         let (tables, payload) = (usize::from(config.accelerators), config.format.max_payload);
-        let piece = config.piece();
         let buffers = |length| (0..tables).map(|_| P::zeroed(length)).collect();
         let entry = || Entry {
             wave: None,
             states: vec![State::Idle; tables],
             data: buffers(config.wave),
             scales: buffers(config.scale_bytes(config.wave)),
-            missing: vec![0; config.wave / piece],
+            missing: vec![0; config.packets()],
             unread: 0,
         };
         Self {
             entries: (0..config.waves).map(|_| entry()).collect(),
             idle: (0..config.waves).rev().collect(),
             payload,
-            piece,
             quantization: config.quantization,
         }
     }
@@ -136,12 +132,8 @@ impl<P: Payload> WaveTables<P> {
             entry.unread = 1;
             entry.missing[0] = sources * packets;
         } else {
-            let pieces = (wave.length as usize).div_ceil(self.piece);
-            entry.unread = pieces as u32;
-            for (missing, piece) in entry.missing[..pieces].iter_mut().zip(0..) {
-                let bytes = (wave.length as usize - piece * self.piece).min(self.piece);
-                *missing = sources * bytes.div_ceil(payload) as u32;
-            }
+            entry.unread = packets;
+            entry.missing[..packets as usize].fill(sources);
         }
         entry.wave = Some(wave);
         index
@@ -161,10 +153,12 @@ impl<P: Payload> WaveTables<P> {
         place: Place,
         data: P::View<'_>,
     ) -> Result<Option<Ready>, ()> {
-        let piece = if place.scales { 0 } else { place.offset / self.piece };
+        let packet = place.offset / self.payload;
         let index = entry as u16;
         let entry = self.entries.get_mut(entry).ok_or(())?;
         let state = entry.states.get_mut(usize::from(source)).ok_or(())?;
+        let quantised = entry.wave.is_some_and(|wave| wave.scales > 0);
+        let piece = if quantised { 0 } else { packet };
         let missing = entry.missing.get_mut(piece).ok_or(())?;
         let State::Waiting { packets } = state else { return Err(()) };
         *missing = missing.checked_sub(1).ok_or(())?;
@@ -199,8 +193,8 @@ impl<P: Payload> WaveTables<P> {
                 Sum { wave, data: sum.codes, scales: sum.scales }
             }
             _ => {
-                let start = ready.piece as usize * self.piece;
-                let end = (wave.length as usize).min(start + self.piece);
+                let start = ready.piece as usize * self.payload;
+                let end = (wave.length as usize).min(start + self.payload);
                 let at = accumulate_in_tree(&mut entry.data, sources, start..end, reduction);
                 let (offset, length) = (wave.offset + start as u32, (end - start) as u32);
                 let data = P::from_view(entry.data[at].view(start..end));

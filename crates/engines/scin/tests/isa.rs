@@ -151,6 +151,27 @@ fn a_wave_is_told_when_it_takes_an_entry_and_when_it_is_read_out() {
 }
 
 #[test]
+fn a_packet_of_a_wave_is_added_when_it_has_come_from_all_sources() {
+    let mut isa = isa(2, 1);
+    isa.load(0, all_reduce(2, 4 * PAYLOAD)).expect("instructions");
+    (0..2).for_each(|port| arrive(&mut isa, port, 0));
+    let reads: Vec<_> = (0..2).map(|port| sent(&mut isa, port)).collect();
+    for (port, reads) in (0..).zip(&reads) {
+        answer(&mut isa, at(100), port, &reads[1].0, 1);
+    }
+    isa.advance(at(120));
+    let (write, data) = sent(&mut isa, 0).remove(0);
+    assert_eq!((write.address, data), (PAYLOAD as u64, vec![2; PAYLOAD]));
+    // The entry is held until the other packet has come, too.
+    assert!(sent(&mut isa, 1).iter().all(|(header, _)| header.transaction == Transaction::Write));
+    for (port, reads) in (0..).zip(&reads) {
+        answer(&mut isa, at(200), port, &reads[0].0, 1);
+    }
+    let next: Vec<_> = sent(&mut isa, 0).iter().map(|(header, _)| header.address).collect();
+    assert_eq!(next, [2 * PAYLOAD as u64, 3 * PAYLOAD as u64]);
+}
+
+#[test]
 fn the_tables_hold_the_waves_of_all_accelerators_and_their_scale_factors() {
     assert_eq!(isa(3, 2).buffer_bytes(), 3 * 2 * 2 * PAYLOAD);
     // SCIN 4.3: 64 KB for data and 2 KB for quantization parameters.
