@@ -14,7 +14,7 @@ const RANKS: u64 = 8;
 fn all_reduce(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("all_reduce_16MiB_star8");
     group.sample_size(20);
-    let setup = Setup { hosts: HostPieces::default(), ..Setup::epic_star8() };
+    let setup = Setup { hosts: HostPieces::default(), ..Setup::preset("epic-star8").unwrap() };
     let vector = SIZE.pieces_of(setup.mtu);
     // Around the ring each rank sends 2(n-1)/n of the vector; to a switch, all of it.
     for (design, packets) in

@@ -307,16 +307,3 @@ impl From<&scenario::MeshFabric> for Mesh {
         }
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_preset_of_a_paper_is_what_its_tables_were_calibrated_with() {
-        let Ok(scenario::Fabric::Packet(fabric)) = scenario::Fabric::find("epic-star8", &[]) else {
-            panic!("a packet fabric")
-        };
-        assert_eq!(Setup::from(&fabric), Setup::epic_star8());
-    }
-}

@@ -16,7 +16,7 @@ fn count(design: &str, size: u64) -> (u64, u64) {
     };
     let mut frames = 0;
     let allocations = allocation_counter::measure(|| {
-        frames = simulate(&Setup::epic_star8(), &case).unwrap().frames;
+        frames = simulate(&Setup::preset("epic-star8").unwrap(), &case).unwrap().frames;
     });
     (frames, allocations.count_total)
 }

@@ -5,10 +5,14 @@ use quincunx_collective::{Collective, DataType, ReduceOp, Reduction};
 use quincunx_sim::packet_fabric::{Case, Contents, Fabric, Framing, LossyLinks, Row, Setup, simulate};
 use quincunx_units::{ByteCount, Probability};
 
+fn preset(name: &str) -> Setup {
+    Setup::preset(name).expect("a preset of the paper")
+}
+
 /// Frames are their payload, as the formulas count them.
 fn on(shape: &str) -> Setup {
     let framing = Framing::Fixed(ByteCount::default());
-    Setup { fabric: Fabric::Tree(shape.parse().unwrap()), framing, ..Setup::epic_star8() }
+    Setup { fabric: Fabric::Tree(shape.parse().unwrap()), framing, ..preset("epic-star8") }
 }
 
 fn all_reduce(setup: &Setup, design: &str, size: u64) -> Row {

@@ -16,6 +16,10 @@ use quincunx_units::{BitRate, ByteCount, Duration, Probability};
 use quincunx_wire::RoceHeader;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
+fn preset(name: &str) -> Setup {
+    Setup::preset(name).expect("a preset of the paper")
+}
+
 const SUM: Reduction = Reduction { op: ReduceOp::Sum, data_type: DataType::F32 };
 const REDUCE: Collective = Collective::Reduce { root: Rank(0) };
 const EPIC: [&str; 3] = ["epic-1", "epic-2", "epic-3"];
@@ -26,7 +30,7 @@ fn design(name: &str) -> Design {
 }
 
 fn on(fabric: Fabric) -> Setup {
-    Setup { fabric, mtu: ByteCount::new(256), message: 4, window: 4, ..Setup::epic_star8() }
+    Setup { fabric, mtu: ByteCount::new(256), message: 4, window: 4, ..preset("epic-star8") }
 }
 
 fn tree(shape: &str) -> Fabric {
@@ -139,7 +143,7 @@ fn an_ethernet_frame_counts_from_its_preamble_to_the_gap_behind_it() {
 fn background_traffic_on_one_link_slows_an_aggregate_down_to_what_it_leaves() {
     let time = |background| {
         let congestion = Congestion { background, ..Congestion::default() };
-        let setup = Setup { congestion, ..Setup::epic_star8() };
+        let setup = Setup { congestion, ..preset("epic-star8") };
         simulate(&setup, &case(design("epic-3"), Collective::AllReduce, 1 << 20)).unwrap().time
     };
     let half = BitRate::new(50_000_000_000).unwrap();
@@ -156,14 +160,14 @@ fn marks_and_rate_control_keep_the_queue_of_an_incast_short() {
         let queue = QueueConfig { limit: None, mark_above: Some(ByteCount::new(64 << 10)) };
         let congestion = Congestion { queue, control, ..Congestion::default() };
         let hosts = HostPieces { window: 64, ..HostPieces::default() };
-        let setup = Setup { congestion, hosts, ..Setup::epic_star8() };
+        let setup = Setup { congestion, hosts, ..preset("epic-star8") };
         let row = simulate(&setup, &case(design("direct"), REDUCE, 4 << 20)).unwrap();
         assert_right(&row);
         let peak = row.links.iter().map(|link| link.statistics.peak_queue).max().unwrap();
         (peak, row.links.iter().map(|link| link.statistics.marked).sum::<u64>())
     };
     let (free, unmarked) = reduce(None);
-    let (controlled, marked) = reduce(Some(RateConfig::dcqcn(Setup::epic_star8().link.rate)));
+    let (controlled, marked) = reduce(Some(RateConfig::dcqcn(preset("epic-star8").link.rate)));
     assert_eq!(unmarked, 0, "senders without control allow no marks");
     assert!(marked > 0);
     assert!(controlled < free, "{controlled} with control, {free} without");
@@ -173,7 +177,7 @@ fn marks_and_rate_control_keep_the_queue_of_an_incast_short() {
 fn a_queue_with_a_limit_drops_and_what_it_drops_is_sent_again() {
     let queue = QueueConfig { limit: Some(ByteCount::new(64 << 10)), mark_above: None };
     let congestion = Congestion { queue, ..Congestion::default() };
-    let setup = Setup { congestion, ..Setup::epic_star8() };
+    let setup = Setup { congestion, ..preset("epic-star8") };
     let row = simulate(&setup, &case(design("direct"), REDUCE, 1 << 20)).unwrap();
     assert!(row.links.iter().any(|link| link.statistics.refused > 0));
     assert_right(&row);
@@ -185,7 +189,7 @@ fn pauses_keep_an_incast_from_dropping_and_its_receiver_busy() {
     let reduce = |pause| {
         let queue = QueueConfig { limit: Some(ByteCount::new(256 << 10)), mark_above: None };
         let congestion = Congestion { queue, pause, ..Congestion::default() };
-        let setup = Setup { congestion, ..Setup::epic_star8() };
+        let setup = Setup { congestion, ..preset("epic-star8") };
         let row = simulate(&setup, &case(design("direct"), REDUCE, 1 << 20)).unwrap();
         assert_right(&row);
         row

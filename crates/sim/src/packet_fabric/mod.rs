@@ -13,13 +13,12 @@
 //!     contents: Contents::Numbers,
 //!     seed: 1,
 //! };
-//! let row = simulate(&Setup::epic_star8(), &case)?;
+//! let row = simulate(&Setup::preset("epic-star8")?, &case)?;
 //! assert_eq!(row.wrong, Some(0));
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! - [`Setup`] is the fabric and how groups are set up on it; [`Setup::epic_star8`] is EPIC's packet simulation, with
-//!   every parameter that the paper does not give in one place.
+//! - [`Setup`] is the fabric and how groups are set up on it; the papers' are presets of scenarios ([`Setup::preset`]).
 //! - [`Case`] is one measurement, [`Row`] its result.
 //! - [`Mesh`] is a fabric without switches, for MultiWrite; [`MeshCase`] and [`simulate_mesh`] are the same for it.
 //! - [`Group`] is what [`simulate`] is made of, for owners that want several collectives in a row, an observer, or

@@ -8,6 +8,7 @@ use quincunx_driver_des::{PauseConfig, QueueConfig};
 use quincunx_fabric::{LinkProperties, TreeShape};
 use quincunx_ring::{DEFAULT_CHUNK, DEFAULT_WINDOW, Pace};
 use quincunx_roce::RateConfig;
+use quincunx_scenario::{self as scenario, ScenarioError};
 use quincunx_units::{BitRate, ByteCount, Duration, Probability};
 
 /// How hosts and switches are joined.
@@ -178,60 +179,20 @@ impl Fabric {
 }
 
 impl Setup {
-    /// EPIC's packet simulation (appendix K.2): eight ranks at a switch, links of 100 Gbit/s and 1 us.
+    /// The fabric of a preset, or of a shape on the links of one: `epic-star8`, `tree-3-2`, `ring-8`. Files of presets say what the
+    /// papers give, and where what they do not give comes from.
     ///
-    /// What the paper does not say, and what tells it, once for all of its tables:
-    /// - a frame takes 73 bytes beside its payload, an ACK 73 bytes: 91.50 of 93.13 Gibit/s is left where nothing but data
-    ///   of 4 KiB flows, 89.92 where each packet is acknowledged beside it (tables 25, 26, 28 at 1 GB);
-    /// - each packet is acknowledged: the same figures;
-    /// - 512 packets may be outstanding, in messages of 16, more than any path holds here: nothing waits for a window in the
-    ///   tables (88.78 Gibit/s at 1 MB is line rate from the first packet on);
-    /// - a measurement ends when all have what they are to receive, and their own packets are acknowledged: Broadcast takes
-    ///   as long in Mode-II, whose sender learns of it two hops later, as in Mode-III (tables 26, 28), and Barrier in
-    ///   Mode-II two hops longer (table 30);
-    /// - AllGather runs part after part, each begun when all is over: 34 us at 4 KB is eight Broadcasts, with the way back
-    ///   of the last ACK between them (table 29);
-    /// - the ring goes in lockstep, a step begun when the one before is acknowledged: an AllGather of 4 KB takes 16 us,
-    ///   which is seven times a packet and its ACK (table 29);
-    /// - what is missing is sent again and nothing else, 10 us after it was sent in vain, or 5 us after it was asked for in
-    ///   vain: a lost packet costs Mode-III the time of one packet (table 31). Up to 10 % loss both modes are as published;
-    ///   the collapse of the paper's Mode-II beyond that (to 39 Gibit/s at 15 %, ours keeps 56) is of its simulator;
-    /// - pieces of the ring are of 128 KiB: Reduce and Broadcast overlap from 256 KB on, and then as pieces of that size do
-    ///   (tables 26, 28).
-    pub fn epic_star8() -> Self {
-        Self {
-            fabric: Fabric::Tree(TreeShape::star(8).expect("eight is a number of ranks")),
-            link: LinkProperties {
-                rate: BitRate::new(100_000_000_000).expect("above zero"),
-                latency: Duration::from_micros(1),
-            },
-            framing: Framing::Fixed(ByteCount::new(73)),
-            mtu: ByteCount::new(4096),
-            message: 16,
-            window: 32,
-            acknowledge_every: 1,
-            retry: Retry { timeout: Duration::from_micros(10), count: 200 },
-            selective: true,
-            slots: None,
-            run_ahead: false,
-            synchronize_rates: true,
-            reproducible: false,
-            hosts: HostPieces {
-                chunk: ByteCount::new(128 << 10),
-                window: DEFAULT_WINDOW,
-                pace: Pace::Lockstep,
-            },
-            composition: Composition::Stepwise,
-            counted: Counted::Receivers,
-            lossy: None,
-            congestion: Congestion::default(),
-            traffic: None,
-            limit: Duration::from_secs(10),
+    /// # Errors
+    /// If there is none of that name, or it is of another kind.
+    pub fn preset(name: &str) -> Result<Self, ScenarioError> {
+        match scenario::Fabric::find(name, &[])? {
+            scenario::Fabric::Packet(fabric) => Ok(Self::from(&fabric)),
+            _ => Err(ScenarioError::Contradiction {
+                place: name.into(),
+                expected: "a packet fabric".into(),
+                found: "another kind".into(),
+                remedy: "name another, such as epic-star8".into(),
+            }),
         }
-    }
-
-    /// The same for the ring: "8 ranks form a ring topology".
-    pub fn epic_ring8() -> Self {
-        Self { fabric: Fabric::Ring(8), ..Self::epic_star8() }
     }
 }

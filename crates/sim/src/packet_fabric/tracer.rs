@@ -134,7 +134,8 @@ mod tests {
     fn a_trace_has_a_track_a_direction_and_a_slice_a_frame() {
         let out = Shared::default();
         let outputs = Outputs { trace: Some(Box::new(out.clone())), capture: None };
-        let row = simulate_watched(&Setup::epic_star8(), &case(), outputs, &mut unwatched).unwrap();
+        let row = simulate_watched(&Setup::preset("epic-star8").unwrap(), &case(), outputs, &mut unwatched)
+            .unwrap();
         let bytes = out.0.lock().unwrap().clone();
         let tracks = quincunx_trace::read(&bytes).unwrap();
         assert_eq!(tracks.len(), row.links.len());
@@ -150,7 +151,8 @@ mod tests {
             Outputs { trace: Some(Box::new(Full)), capture: None },
             Outputs { trace: None, capture: Some(Box::new(Full)) },
         ] {
-            let failed = simulate_watched(&Setup::epic_star8(), &case(), outputs, &mut unwatched);
+            let failed =
+                simulate_watched(&Setup::preset("epic-star8").unwrap(), &case(), outputs, &mut unwatched);
             assert!(failed.unwrap_err().to_string().contains("expected to write"));
         }
     }
