@@ -88,6 +88,8 @@ pub(crate) struct Transport<P> {
     pub(crate) memory: Memory<P>,
     lines: Vec<Line<P>>,
     completions: VecDeque<(QpIndex, Completion)>,
+    /// Those that the program has ever set.
+    alarms: Vec<Alarm>,
     /// The line that is asked first for the next frame, so that each gets its turn.
     turn: usize,
 }
@@ -101,7 +103,13 @@ impl<P: Payload> Transport<P> {
                 Ok(Line { queue_pair: QueuePair::new(config)?, port, synchronized })
             })
             .collect::<Result<_, ConfigError>>()?;
-        Ok(Self { memory: Memory::default(), lines, completions: VecDeque::new(), turn: 0 })
+        Ok(Self {
+            memory: Memory::default(),
+            lines,
+            completions: VecDeque::new(),
+            alarms: Vec::new(),
+            turn: 0,
+        })
     }
 
     /// The configurations of the queue pairs, in order.
@@ -172,6 +180,9 @@ impl<P: Payload> Transport<P> {
                 sink.out.cancel_timer(N::queue_pair_timer(sink.group, QpIndex(index as u16), timer));
             }
         }
+        for alarm in self.alarms.drain(..) {
+            sink.out.cancel_timer(N::alarm_timer(sink.group, alarm).expect("only programs set alarms"));
+        }
         self.lines.clear();
         self.completions.clear();
     }
@@ -219,6 +230,9 @@ impl<P: Payload, N: QueuePairNode<Payload = P>, S: Sink<N>> Verbs<P> for Transpo
 
     fn set_alarm(&mut self, alarm: Alarm, after: Duration) {
         let timer = N::alarm_timer(self.sink.group, alarm).expect("only programs set alarms");
+        if !self.transport.alarms.contains(&alarm) {
+            self.transport.alarms.push(alarm);
+        }
         self.sink.out.set_timer(timer, after);
     }
 

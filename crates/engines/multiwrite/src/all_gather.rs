@@ -200,6 +200,9 @@ impl AllGather {
     /// Writes this rank's data to the others: each part its own way.
     fn post<P: Payload>(&mut self, verbs: &mut impl Verbs<P>) {
         let State::Running(progress) = &self.state else { return };
+        if progress.is_posted {
+            return;
+        }
         let input = progress.request.input;
         let size = self.writer.window().data;
         let mut piece = 0;
@@ -415,6 +418,7 @@ impl<P: Payload> Program<P> for AllGather {
                 "a rank that has sent nothing is not done"
             );
         }
+        self.writer.assert_invariants();
         assert!(self.told_here.iter().all(|told| *told <= 2), "nobody is two collectives ahead");
         let limit = self.writer.window().slots() * self.group.len();
         assert!(self.early.len() <= limit, "what comes early lies in a slot each");

@@ -334,7 +334,6 @@ impl Writer {
         immediate: u32,
         verbs: &mut impl Verbs<P>,
     ) -> Result<Option<Delivery>, Senseless> {
-        self.receive(from, verbs);
         let (table, window) = (&self.config.table, self.config.window);
         let senseless = Senseless { peer: table.neighbour(from) };
         let has_bitmap = window.bitmap() > 0 && immediate == BITMAP_IN_PAYLOAD;
@@ -346,7 +345,10 @@ impl Writer {
         }
         let Landed { source, slot, data, .. } = landed;
         let is_mine = destinations.remove(me.0);
-        if !destinations.is_empty() {
+        if destinations.is_empty() {
+            self.receive(from, verbs);
+        } else {
+            // Its receive request is posted again when it has been passed on: a relay that is behind makes its peers wait.
             let length = data.length;
             self.passing.push_back(Passing { from, destinations, source, slot, length });
             if self.config.cost == RelayCost::default() {
@@ -398,10 +400,17 @@ impl Writer {
         for (qp, part) in parts {
             self.post(qp, part, window.offset(source, slot), data, true, verbs);
         }
+        self.receive(from, verbs);
         if !self.passing.is_empty() {
             self.work_on_next(verbs);
         }
         Ok(())
+    }
+
+    /// Panics if the state breaks a rule that must always hold.
+    pub fn assert_invariants(&self) {
+        let limit = self.config.receives * self.config.table.queue_pairs().count();
+        assert!(self.passing.len() <= limit, "what waits to be passed on holds a receive request each");
     }
 
     /// Sets the alarm for when the relay has done the oldest message.

@@ -6,7 +6,8 @@ use common::{Graph, Random, Writers};
 use proptest::prelude::*;
 use quincunx_collective::Rank;
 use quincunx_engine::verbs::{QpIndex, RegionId, SendRequest, Slice, Verb, Verbs, WorkId};
-use quincunx_multiwrite::{Table, TableError, Target, Write, WriteError};
+use quincunx_multiwrite::{RelayCost, Table, TableError, Target, Write, WriteError, Writer};
+use quincunx_units::Duration;
 use quincunx_wire::multiwrite::Destinations;
 
 fn targets(ranks: &[usize], slot: usize) -> Vec<Target> {
@@ -70,6 +71,30 @@ fn a_relay_remembers_nothing_of_what_it_has_passed_on() {
     write(&mut nodes, &targets(&[1, 2, 3], 0), b"abc").unwrap();
     nodes.run().unwrap();
     assert_eq!(nodes.writers[1], before);
+}
+
+#[test]
+fn a_relay_that_is_behind_makes_its_peers_wait() {
+    // Every message takes until the alarm: two receive requests, two messages that wait with the relay, and no third.
+    let mut nodes = Writers::new(Graph::line(3), 4, 8, 1);
+    let mut slow = common::config(&nodes.graph, 1, 4, 8);
+    slow.cost = RelayCost { message: Duration::from_nanos(1), copy: Duration::ZERO };
+    (nodes.writers[1], nodes.ports[1]) = (Writer::new(slow), common::port(&nodes.graph, 1));
+    nodes.writers[1].initialise(&mut nodes.ports[1]);
+    (0..4).for_each(|slot| assert_eq!(write(&mut nodes, &targets(&[2], slot), b"abc"), Ok(1)));
+    let mut left = Vec::new();
+    while left.last() != Some(&0) {
+        nodes.run().unwrap();
+        nodes.writers[1].assert_invariants();
+        left.push(nodes.ports[0].lines[0].sends.len());
+        nodes.writers[1].relay(&mut nodes.ports[1]).unwrap();
+    }
+    assert_eq!(left, [2, 1, 0]);
+    while nodes.delivered.len() < 4 {
+        nodes.run().unwrap();
+        nodes.writers[1].relay(&mut nodes.ports[1]).unwrap();
+    }
+    assert_eq!(receivers(&nodes), [2; 4]);
 }
 
 #[test]

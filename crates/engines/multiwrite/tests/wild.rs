@@ -1,0 +1,157 @@
+//! Whatever peers send: no panic, invariants after each step, and every collective ends at most once.
+
+mod common;
+
+use common::{Graph, Port, config, port};
+use proptest::prelude::*;
+use quincunx_collective::{Collective, DataType, Numbers, Payload, Rank, ReduceOp, Reduction};
+use quincunx_engine::verbs::{
+    CollectiveRequest, Completion, Failure, Outcome, Program, QpIndex, RegionId, Slice, WorkId,
+};
+use quincunx_multiwrite::{AllGather, AllGatherConfig, Part, RelayCost};
+use quincunx_units::{Duration, Instant};
+
+/// Two slots of four bytes for each of four ranks, of which three gather.
+const RANKS: usize = 4;
+const WINDOW: usize = RANKS * 2 * 4;
+
+#[derive(Clone, Debug)]
+enum Event {
+    Start {
+        length: usize,
+    },
+    Written {
+        qp: u16,
+        offset: usize,
+        length: usize,
+        immediate: u32,
+    },
+    Received {
+        qp: u16,
+        length: usize,
+        immediate: Option<u32>,
+    },
+    Failed {
+        qp: u16,
+    },
+    /// The oldest message of a queue pair is acknowledged.
+    Sent {
+        qp: u16,
+    },
+    Alarm,
+}
+
+fn event() -> impl Strategy<Value = Event> {
+    let qp = || 0..RANKS as u16 - 1;
+    let all_here = prop_oneof![4 => Just(Some(u32::MAX)), 1 => any::<Option<u32>>()];
+    prop_oneof![
+        2 => (0..3_usize).prop_map(|words| Event::Start { length: 4 * words }),
+        8 => (qp(), 0..WINDOW / 4, 0..5_usize, 0..20_u32)
+            .prop_map(|(qp, word, length, immediate)| Event::Written { qp, offset: 4 * word, length, immediate }),
+        1 => (qp(), 0..WINDOW - 8, 0..9_usize, any::<u32>())
+            .prop_map(|(qp, offset, length, immediate)| Event::Written { qp, offset, length, immediate }),
+        4 => (qp(), prop_oneof![9 => Just(0), 1 => 1..3_usize], all_here)
+            .prop_map(|(qp, length, immediate)| Event::Received { qp, length, immediate }),
+        1 => qp().prop_map(|qp| Event::Failed { qp }),
+        8 => qp().prop_map(|qp| Event::Sent { qp }),
+        2 => Just(Event::Alarm),
+    ]
+}
+
+struct Bench {
+    program: AllGather,
+    port: Port,
+    started: usize,
+    ended: usize,
+}
+
+impl Bench {
+    fn new(cost: RelayCost) -> Self {
+        let graph = Graph::mesh(RANKS);
+        let mut writer = config(&graph, 0, 2, 4);
+        writer.cost = cost;
+        let parts =
+            vec![Part { way: 0, weight: 1, is_shared: true }, Part { way: 1, weight: 1, is_shared: false }];
+        let group = [0, 1, 2].map(Rank).to_vec();
+        let config = AllGatherConfig { writer, group, parts, preparation: Duration::from_nanos(1) };
+        let (mut program, mut port) = (AllGather::new(config).unwrap(), port(&graph, 0));
+        program.initialise(&mut port);
+        Self { program, port, started: 0, ended: 0 }
+    }
+
+    fn start(&mut self, length: usize) {
+        let memory = &mut self.port.memory;
+        let [input, output] = [length, 3 * length].map(|length| Slice {
+            region: memory.register(Numbers::zeroed(length)),
+            offset: 0,
+            length,
+        });
+        let reduction = Reduction { op: ReduceOp::Sum, data_type: DataType::F32 };
+        let request = CollectiveRequest { collective: Collective::AllGather, reduction, input, output };
+        if let Ok(outcome) = self.program.start(Instant::ZERO, request, &mut self.port) {
+            self.started += 1;
+            self.end(outcome);
+        }
+    }
+
+    fn end(&mut self, outcome: Option<Outcome>) {
+        self.ended += usize::from(outcome.is_some());
+        assert!(self.ended <= self.started, "a collective ends once");
+        Program::<Numbers>::assert_invariants(&self.program);
+    }
+
+    fn takes_receive(&mut self, qp: u16) -> bool {
+        let receives = &mut self.port.lines[usize::from(qp)].receives;
+        let was_posted = *receives > 0;
+        *receives -= usize::from(was_posted);
+        was_posted
+    }
+
+    fn complete(&mut self, qp: u16, completion: Completion) {
+        let outcome = self.program.handle_completion(Instant::ZERO, QpIndex(qp), completion, &mut self.port);
+        self.end(outcome);
+    }
+
+    fn step(&mut self, event: Event) {
+        let id = WorkId(0);
+        match event {
+            Event::Start { length } => self.start(length),
+            // Without a receive request nothing completes.
+            Event::Written { qp, .. } | Event::Received { qp, .. } if !self.takes_receive(qp) => {}
+            Event::Written { qp, offset, length, immediate } => {
+                let target = Slice { region: RegionId(0), offset, length: length.min(WINDOW - offset) };
+                self.complete(qp, Completion::Written { id, target, immediate });
+            }
+            Event::Received { qp, length, immediate } => {
+                self.complete(qp, Completion::Received { id, length, immediate });
+            }
+            Event::Failed { qp } => {
+                self.complete(qp, Completion::Failed { id, failure: Failure::RetryExceeded });
+            }
+            Event::Sent { qp } => {
+                if let Some(send) = self.port.lines[usize::from(qp)].sends.pop_front() {
+                    self.complete(qp, Completion::Sent { id: send.id });
+                }
+            }
+            Event::Alarm => {
+                if let Some(alarm) = self.port.alarms.pop_first() {
+                    let outcome = self.program.handle_alarm(Instant::ZERO, alarm, &mut self.port);
+                    self.end(outcome);
+                }
+            }
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 2000, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_peer_never_makes_it_panic(events in prop::collection::vec(event(), 1..60), takes_time in any::<bool>()) {
+        let nanos = Duration::from_nanos(u64::from(takes_time));
+        let mut bench = Bench::new(RelayCost { message: nanos, copy: nanos });
+        for event in events {
+            bench.step(event);
+        }
+    }
+}
