@@ -34,13 +34,15 @@ MAY_IMPORT: dict[str, set[str]] = {
     # Drivers know no protocol: what a frame is, their owner says.
     "driver-net": {"units", "collective", "engine"},
     "driver-des": {"units", "collective", "engine"},
+    "driver-check": {"units", "collective", "engine"},
     "sim": BASE | {"engine", "nodes", "control", "scenario", "trace", "driver-des"} | PROTOCOLS,
+    "check": BASE | {"engine", "nodes", "control", "driver-check"} | PROTOCOLS,
     "control-grpc": BASE | {"control"},
     "runtime": MANAGED,
     "perf": MANAGED | {"runtime", "report"},
     # Stands above all drivers: it alone may have them side by side.
     "conformance": MANAGED | {"runtime", "sim", "driver-des"},
-    "cli": MANAGED | {"runtime", "perf", "scenario", "report", "sim"},
+    "cli": MANAGED | {"runtime", "perf", "scenario", "report", "sim", "check"},
 }
 
 # Rooms of pure state machines and data: `no_std`, so that a driver, a simulator and a checker can run the same code.

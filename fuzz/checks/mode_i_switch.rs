@@ -83,6 +83,7 @@ fn group(input: &mut Input<'_>) -> GroupConfig {
         selective: false,
         run_ahead: false,
         notification_interval: Some(Duration::from_micros(50)),
+        mutation: None,
         resend_timeout: Duration::from_micros(200),
         retry_count: 3,
     }

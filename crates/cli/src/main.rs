@@ -2,6 +2,7 @@
 //!
 //! Exit status: 0 done and right, 1 a wrong result, 2 bad arguments or input, 130 interrupted.
 
+mod check;
 mod demo;
 mod interrupt;
 mod nodes;
@@ -30,6 +31,7 @@ const EXAMPLES: &str = "Examples:
   quincunx perf all_reduce --link netns --rate 500Mbit/s --design epic-3    (as root)
   quincunx sim all_reduce --fabric epic-star8 --design epic-3,ring --size 4KiB:16MiB:4
   quincunx reproduce epic/table25                published figures and ours
+  quincunx check epic-3 all_reduce --losses 1    every order, loss and time-out
   quincunx manager --listen 10.0.0.9:4790        then, on other machines:
   quincunx switch --name leaf1 --address 10.0.0.1 --manager 10.0.0.9:4790";
 
@@ -43,6 +45,8 @@ enum Command {
     Sim(Box<sim::Sim>),
     /// Hold the papers' published figures against ours
     Reproduce(reproduce::Reproduce),
+    /// Explore every run of a small group of the engines, and say that all are right or show the shortest that is not
+    Check(check::Check),
     /// Draw one offline HTML page from the JSON files in a folder
     Report(report::Report),
     /// Serve the control plane: who is there, which groups are where
@@ -89,6 +93,7 @@ fn main() -> ExitCode {
         Command::Perf(perf) => perf.run(),
         Command::Sim(sim) => sim.run(),
         Command::Reproduce(reproduce) => reproduce.run(),
+        Command::Check(check) => check.run(),
         Command::Report(report) => report.run(),
         Command::Manager(manager) => manager.run(),
         Command::Switch(switch) => switch.run(),

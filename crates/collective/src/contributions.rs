@@ -59,6 +59,22 @@ impl Contributions {
         (self.counts[offset / ELEMENT] >> (4 * rank.0)) as u8 & 15
     }
 
+    /// The same with other names for the ranks below `ranks`.
+    ///
+    /// # Panics
+    /// If a name is not below [`Self::RANKS`].
+    pub fn renamed(&self, ranks: u16, rename: impl Fn(Rank) -> Rank) -> Self {
+        let mut renamed = Self::zeroed(self.length);
+        for rank in 0..ranks {
+            let name = rename(Rank(rank)).0;
+            assert!(name < Self::RANKS, "expected a rank below {}, found {name}", Self::RANKS);
+            for (to, from) in renamed.counts.iter_mut().zip(&self.counts) {
+                *to |= (from >> (4 * rank) & 15) << (4 * name);
+            }
+        }
+        renamed
+    }
+
     fn as_view(&self) -> ContributionView<'_> {
         ContributionView { counts: &self.counts, length: self.length }
     }
@@ -83,6 +99,29 @@ fn add_counts(a: u64, b: u64) -> u64 {
         (sum | ((carry << 4) - carry)) & LOW
     };
     add(a, b) | add(a >> 4, b >> 4) << 4
+}
+
+/// Each element as the ranks that have contributed to it, with their number of times if that is not one: `0+1+2x2`.
+impl core::fmt::Display for Contributions {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str("[")?;
+        for (index, counts) in self.counts.iter().enumerate() {
+            f.write_str(if index == 0 { "" } else { " " })?;
+            let ranks = (0..Self::RANKS).map(|rank| (rank, counts >> (4 * rank) & 15));
+            let mut separator = "";
+            for (rank, count) in ranks.filter(|(_, count)| *count > 0) {
+                write!(f, "{separator}{rank}")?;
+                if count > 1 {
+                    write!(f, "x{count}")?;
+                }
+                separator = "+";
+            }
+            if separator.is_empty() {
+                f.write_str("-")?;
+            }
+        }
+        f.write_str("]")
+    }
 }
 
 impl Payload for Contributions {

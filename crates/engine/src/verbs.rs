@@ -5,6 +5,9 @@ use alloc::vec::Vec;
 use quincunx_collective::{Collective, Payload, Reduction};
 use quincunx_units::{Duration, Instant};
 
+/// As a number of retries: a sender never gives up.
+pub const UNLIMITED_RETRIES: u8 = u8::MAX;
+
 /// A registered region of a node's [`Memory`].
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct RegionId(pub u32);

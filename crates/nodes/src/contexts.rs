@@ -58,6 +58,7 @@ pub fn switch_group(context: &SwitchContext, port: impl Fn(&Peer) -> PortId) -> 
         selective: false,
         run_ahead: false,
         notification_interval: Some(NOTIFICATION_INTERVAL),
+        mutation: None,
         resend_timeout: parameters.retry.timeout,
         retry_count: parameters.retry.count,
     }

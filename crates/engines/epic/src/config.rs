@@ -8,6 +8,7 @@ use quincunx_units::Duration;
 use quincunx_wire::{Endpoint, Psn};
 
 use crate::control::MAX_RANKS;
+use crate::mutation::Mutation;
 
 /// The most edges that one node of an IncTree may have: arrivals are kept as a bit set, with one bit for the node itself.
 pub const MAX_EDGES: usize = 63;
@@ -64,6 +65,8 @@ pub struct GroupConfig {
     pub resend_timeout: Duration,
     /// Time-outs without progress after which a neighbour counts as unreachable.
     pub retry_count: u8,
+    /// A rule to break, for the checker alone.
+    pub mutation: Option<Mutation>,
 }
 
 /// Why a context is refused.
@@ -106,6 +109,19 @@ pub enum ConfigError {
 }
 
 impl GroupConfig {
+    /// Whether this rule is to be broken.
+    pub(crate) fn breaks(&self, mutation: Mutation) -> bool {
+        self.mutation == Some(mutation)
+    }
+
+    /// The unbounded count that a PSN stands for, near one that is known.
+    pub(crate) fn count(&self, psn: Psn, near: u64) -> u64 {
+        match self.breaks(Mutation::PsnNoWrap) {
+            true => (near & !0xff_ffff) | u64::from(psn.value()),
+            false => psn.to_count_near(near),
+        }
+    }
+
     /// Refuses what no node could run.
     pub(crate) fn validate(&self) -> Result<(), ConfigError> {
         let edges = self.edges.len();

@@ -53,9 +53,11 @@ mod invocation;
 pub mod mode_i;
 mod mode_ii;
 mod mode_iii;
+mod mutation;
 mod pipe;
 
 pub use comm_lib::{CommLib, CommLibConfig, CommLibConfigError};
 pub use config::{ConfigError, EdgeConfig, GroupConfig, MAX_EDGES};
 pub use control::{ControlMessage, MAX_DATA_PACKETS, MAX_RANKS, Pattern};
 pub use inc_engine::{Command, DropReason, Event, IncEngine, Rejected, Timer};
+pub use mutation::{Mutation, UnknownMutation};

@@ -16,6 +16,7 @@ use crate::control::{ControlMessage, Pattern};
 use crate::forward::{ACK, acknowledge, expedite, replicate};
 use crate::inc_engine::{DropReason, IncEngine};
 use crate::invocation::{EdgeSet, Invocation, InvocationTable, Place, edge_bit, edges_of};
+use crate::mutation::Mutation;
 use crate::pipe::{Aggregated, Pipe, What};
 
 /// A group on a Mode-II switch.
@@ -37,10 +38,11 @@ impl<P: Payload> ModeII<P> {
         let regions = if config.reproducible { config.edges.len() } else { 1 };
         // A rank is in one collective, and every unfinished one holds a rank: no more than `ranks` are unfinished.
         let capacity = usize::from(config.ranks) + 1;
+        let slots = if config.breaks(Mutation::WindowShort) { window + 1 } else { 2 * window };
         Self {
             place: Place::new(&config),
             table: InvocationTable::new(first, capacity, config.ranks),
-            pipe: Pipe::new(first - window, 2 * window, config.mtu, regions),
+            pipe: Pipe::new(first - window, slots, config.mtu, regions, config.mutation),
             progress: first,
             acked: vec![first; config.edges.len()],
             config,
@@ -70,7 +72,7 @@ impl<P: Payload> ModeII<P> {
         frame: Frame<'_, RoceHeader, P>,
         out: &mut impl Sink<IncEngine<P>>,
     ) -> Result<(), DropReason> {
-        let sequence = frame.header.psn.to_count_near(self.table.next());
+        let sequence = self.config.count(frame.header.psn, self.table.next());
         let length = P::view_length(frame.payload);
         let bit = edge_bit(edge);
         let place = &self.place;
@@ -87,7 +89,7 @@ impl<P: Payload> ModeII<P> {
         let route = route.ok_or(DropReason::WrongDirection)?;
         if let Pattern::Broadcast { .. } = pattern {
             let done = self.acked_by_all(route.outs, &invocation);
-            if sequence < done {
+            if sequence < done && !self.config.breaks(Mutation::AckOnlyIfNews) {
                 // All have it: whoever asks missed the ACK, which is repeated here instead of asking everybody again.
                 acknowledge(&self.config.edges[edge], done - 1, ACK, out);
                 return Err(DropReason::Duplicate);
@@ -112,17 +114,19 @@ impl<P: Payload> ModeII<P> {
         let reduction = invocation.message.reduction;
         if let Pattern::Reduce { .. } = invocation.message.pattern
             && number < self.progress
+            && !self.config.breaks(Mutation::ReduceRecycledByCompletion)
         {
+            if self.config.breaks(Mutation::AckOnlyIfNews) {
+                return Err(DropReason::Duplicate);
+            }
             // The receiver has it: whoever asks missed the ACK.
             let done = invocation.last.min(invocation.first + (self.progress - 1 - invocation.slot_first));
             acknowledge(&self.config.edges[edge], done, ACK, out);
             return Err(DropReason::Duplicate);
         }
-        if number < self.pipe.start() {
-            return Err(DropReason::Stale);
-        }
-        if number >= self.pipe.end() {
-            return Err(DropReason::AheadOfRange);
+        if !self.pipe.contains(number) {
+            let stale = number < self.pipe.start();
+            return Err(if stale { DropReason::Stale } else { DropReason::AheadOfRange });
         }
         let bit = edge_bit(edge);
         let outcome = self.pipe.aggregate(number, bit, sources, what, payload, reduction);
@@ -148,7 +152,9 @@ impl<P: Payload> ModeII<P> {
         } else {
             replicate(&self.config.edges, outs, sequence, held, view, out);
         }
-        if outcome == Aggregated::Complete && invocation.message.pattern == Pattern::AllReduce {
+        let by_completion = invocation.message.pattern == Pattern::AllReduce
+            || self.config.breaks(Mutation::ReduceRecycledByCompletion);
+        if outcome == Aggregated::Complete && by_completion {
             self.advance(number + 1);
         }
         Ok(())
@@ -167,9 +173,10 @@ impl<P: Payload> ModeII<P> {
         aeth: Aeth,
         out: &mut impl Sink<IncEngine<P>>,
     ) -> Result<(), DropReason> {
-        let sequence = header.psn.to_count_near(self.table.next());
+        let sequence = self.config.count(header.psn, self.table.next());
         let positive = match aeth.syndrome {
             Syndrome::Ack(_) => true,
+            Syndrome::Nak(NakCode::SequenceError) if self.config.breaks(Mutation::NakAsAck) => true,
             Syndrome::Nak(NakCode::SequenceError) | Syndrome::ReceiverNotReady(_) => false,
             // The receiver is broken: its sender must know, whatever the PSN.
             Syndrome::Nak(_) => false,
@@ -216,10 +223,11 @@ impl<P: Payload> ModeII<P> {
                     // anything later than what the slowest receiver misses. One that is still in an earlier collective
                     // cannot be spoken for at all: then the sender's time-out has to do.
                     let slowest = edges_of(route.outs).map(|edge| self.acked[edge]).min().unwrap_or(sequence);
-                    if slowest < invocation.first {
+                    let as_it_is = self.config.breaks(Mutation::NakForwarded);
+                    if slowest < invocation.first && !as_it_is {
                         return Ok(());
                     }
-                    let missing = sequence.min(slowest);
+                    let missing = if as_it_is { sequence } else { sequence.min(slowest) };
                     for source in edges_of(route.sources) {
                         acknowledge(&self.config.edges[source], missing, aeth.syndrome, out);
                     }
@@ -285,7 +293,9 @@ impl<P: Payload> ModeII<P> {
     pub(crate) fn assert_invariants(&self) {
         self.table.assert_invariants();
         let window = u64::from(self.config.window);
-        assert_eq!(self.pipe.end() - self.pipe.start(), 2 * window, "the range is twice the window");
+        if !self.config.breaks(Mutation::WindowShort) {
+            assert_eq!(self.pipe.end() - self.pipe.start(), 2 * window, "the range is twice the window");
+        }
         assert_eq!(self.pipe.start() + window, self.progress, "the range lies around the progress");
         for &acked in &self.acked {
             assert!(acked <= self.table.next(), "nobody acknowledges what no collective holds");

@@ -20,10 +20,12 @@ use quincunx_wire::{NakCode, Operation, RoceHeader, Syndrome};
 
 use crate::config::GroupConfig;
 use crate::control::Pattern;
+use crate::forward::{ACK, acknowledge};
 use crate::hop::{Answer, Hop};
 use crate::inc_engine::{DropReason, IncEngine, Timer};
 use crate::invocation::{EdgeSet, Invocation, InvocationTable, LOCAL, Place, Route, edge_bit, edges_of};
 use crate::mode_ii::flows_from;
+use crate::mutation::Mutation;
 use crate::pipe::{Aggregated, Pipe, What};
 
 /// Which of the two pipes.
@@ -56,14 +58,15 @@ pub(crate) struct ModeIII<P> {
 impl<P: Payload> ModeIII<P> {
     pub(crate) fn new(config: GroupConfig, first: u64) -> Self {
         let window = u64::from(config.window);
+        let slots = if config.breaks(Mutation::ModeIIRecycling) { 2 * window } else { window };
         let regions = if config.reproducible { config.edges.len() } else { 1 };
         // Each unfinished collective holds at least a rank or a slot.
         let capacity = usize::from(config.ranks) + 2 * config.window as usize + 1;
         Self {
             place: Place::new(&config),
             table: InvocationTable::new(first, capacity, config.ranks),
-            aggregation: Pipe::new(first, window, config.mtu, regions),
-            replication: Pipe::new(first, window, config.mtu, 1),
+            aggregation: Pipe::new(first, slots, config.mtu, regions, config.mutation),
+            replication: Pipe::new(first, window, config.mtu, 1, config.mutation),
             hops: alloc::vec![Hop::new(first); config.edges.len()],
             missing: alloc::vec![BTreeMap::new(); config.edges.len()],
             local: first,
@@ -101,7 +104,7 @@ impl<P: Payload> ModeIII<P> {
         frame: Frame<'_, RoceHeader, P>,
         out: &mut impl Sink<IncEngine<P>>,
     ) -> Result<(), DropReason> {
-        let sequence = frame.header.psn.to_count_near(self.table.next());
+        let sequence = self.config.count(frame.header.psn, self.table.next());
         let length = P::view_length(frame.payload);
         let bit = edge_bit(edge);
         let needed = self.aggregation.start().min(self.replication.start());
@@ -133,6 +136,9 @@ impl<P: Payload> ModeIII<P> {
         if sequence < expected || sequence < self.pipe(flow).start() {
             self.answer(edge, Answer::Ack, out);
             return Err(DropReason::Duplicate);
+        }
+        if self.config.breaks(Mutation::AckBeforeAggregate) {
+            acknowledge(&self.config.edges[edge], sequence, ACK, out);
         }
         if sequence >= self.pipe(flow).end() {
             self.turn_away(now, edge, sequence == expected, out);
@@ -176,6 +182,12 @@ impl<P: Payload> ModeIII<P> {
             Aggregated::Complete => self.send_ready(route.outs, out),
             _ => {}
         }
+        if outcome == Aggregated::Complete
+            && flow == Flow::Aggregation
+            && self.config.breaks(Mutation::ModeIIRecycling)
+        {
+            self.aggregation.recycle_to(sequence + 1 - u64::from(self.config.window));
+        }
         Ok(())
     }
 
@@ -186,12 +198,15 @@ impl<P: Payload> ModeIII<P> {
         syndrome: Syndrome,
         out: &mut impl Sink<IncEngine<P>>,
     ) -> Result<(), DropReason> {
-        let sequence = header.psn.to_count_near(self.table.next());
+        let sequence = self.config.count(header.psn, self.table.next());
         if sequence > self.table.next() {
             return Err(DropReason::BadAcknowledge);
         }
         match syndrome {
             Syndrome::Ack(_) => self.handle_arrived(edge, sequence + 1, out),
+            Syndrome::Nak(NakCode::SequenceError) if self.config.breaks(Mutation::NakAsAck) => {
+                self.handle_arrived(edge, sequence + 1, out);
+            }
             Syndrome::Nak(NakCode::SequenceError) if self.config.selective => {
                 self.send_again(edge, sequence, out);
             }
@@ -240,7 +255,7 @@ impl<P: Payload> ModeIII<P> {
             let sources = self.place.aggregation(Pattern::AllReduce).map_or(0, |route| route.sources);
             let ready = self.aggregation.contains(first)
                 && self.aggregation.is_complete(first, sources)
-                && self.replication.contains(first);
+                && (self.replication.contains(first) || self.config.breaks(Mutation::RootCopiesAggregate));
             if !ready {
                 break;
             }

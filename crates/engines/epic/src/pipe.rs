@@ -7,6 +7,7 @@ use quincunx_collective::{Payload, Reduction};
 use quincunx_wire::{Operation, RoceHeader};
 
 use crate::invocation::{EdgeSet, LOCAL};
+use crate::mutation::Mutation;
 
 /// Bytes of the degree counter that a switch keeps for each slot (EPIC 4.3; F.3 counts payload and degree buffers).
 pub(crate) const DEGREE_BYTES: usize = 4;
@@ -52,6 +53,7 @@ pub(crate) enum Aggregated {
 /// A ring of slots with a valid range.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct Pipe<P> {
+    mutation: Option<Mutation>,
     start: u64,
     capacity: u64,
     mtu: usize,
@@ -62,8 +64,15 @@ pub(crate) struct Pipe<P> {
 
 impl<P: Payload> Pipe<P> {
     /// An empty pipe for the numbers `start .. start + capacity`, with `regions` payload regions (1: add on arrival).
-    pub(crate) fn new(start: u64, capacity: u64, mtu: usize, regions: usize) -> Self {
+    pub(crate) fn new(
+        start: u64,
+        capacity: u64,
+        mtu: usize,
+        regions: usize,
+        mutation: Option<Mutation>,
+    ) -> Self {
         Self {
+            mutation,
             start,
             capacity,
             mtu,
@@ -83,7 +92,15 @@ impl<P: Payload> Pipe<P> {
     }
 
     pub(crate) fn contains(&self, number: u64) -> bool {
-        (self.start..self.end()).contains(&number)
+        (self.start..self.end()).contains(&number) || self.takes_anything()
+    }
+
+    /// Broken rules: no valid range, numbers share slots.
+    fn takes_anything(&self) -> bool {
+        use Mutation::{OneBitVersion, RootCopiesAggregate, StaleCollective, WindowShort};
+        self.mutation.is_some_and(|broken| {
+            matches!(broken, OneBitVersion | RootCopiesAggregate | StaleCollective | WindowShort)
+        })
     }
 
     /// Bytes of the payload and degree buffers (EPIC F.3).
@@ -126,7 +143,7 @@ impl<P: Payload> Pipe<P> {
         assert!(self.contains(number), "{number} is outside the pipe's range {}..{}", self.start, self.end());
         let offset = self.offset(number);
         let slot = &mut self.slots[(number % self.capacity) as usize];
-        if slot.arrived & source != 0 {
+        if slot.arrived & source != 0 && self.mutation != Some(Mutation::NoDuplicateCheck) {
             return Aggregated::Duplicate;
         }
         match &mut slot.what {
@@ -139,6 +156,10 @@ impl<P: Payload> Pipe<P> {
         let first = slot.arrived == 0;
         slot.arrived |= source;
         let complete = slot.arrived & sources == sources;
+        if self.mutation == Some(Mutation::OneBitVersion) {
+            let other = (number + self.capacity / 2) % self.capacity;
+            self.slots[other as usize].arrived &= !source;
+        }
         if self.payload.len() == 1 || source == LOCAL {
             if first {
                 self.payload[0].write(offset, view);

@@ -52,6 +52,8 @@ pub enum DropReason {
     ReceiverNotReady,
     /// A request that was refused for good.
     Refused,
+    /// A congestion notification where the rate is fixed.
+    NoRateControl,
     /// The answer to a Read or an atomic, which are never asked, or a datagram.
     Unexpected,
 }
@@ -104,7 +106,6 @@ pub struct QueuePair<P> {
     requester: Requester,
     responder: Responder<P>,
     has_failed: bool,
-    congestion_notifications: u64,
     rate: Option<Rate>,
 }
 
@@ -118,7 +119,6 @@ impl<P: Payload> QueuePair<P> {
             rate: config.rate.map(Rate::new),
             config,
             has_failed: false,
-            congestion_notifications: 0,
         })
     }
 
@@ -271,11 +271,6 @@ impl<P: Payload> QueuePair<P> {
         self.rate.as_ref().map(Rate::current)
     }
 
-    /// Congestion notification packets received.
-    pub fn congestion_notifications(&self) -> u64 {
-        self.congestion_notifications
-    }
-
     /// Panics if the state breaks a rule that must always hold.
     pub fn assert_invariants(&self) {
         self.requester.assert_invariants(&self.config);
@@ -300,12 +295,10 @@ impl<P: Payload> QueuePair<P> {
 
     /// Takes a congestion notification.
     fn slow_down(&mut self, now: Instant, out: &mut impl QueuePairSink<P>) {
-        self.congestion_notifications += 1;
-        if let Some(rate) = &mut self.rate {
-            rate.slow_down(now);
-            out.set_timer(QueuePairTimer::Alpha, rate.config().alpha_interval);
-            out.set_timer(QueuePairTimer::Raise, rate.config().raise_interval);
-        }
+        let Some(rate) = &mut self.rate else { return out.drop_frame(DropReason::NoRateControl) };
+        rate.slow_down(now);
+        out.set_timer(QueuePairTimer::Alpha, rate.config().alpha_interval);
+        out.set_timer(QueuePairTimer::Raise, rate.config().raise_interval);
     }
 
     /// Tells the peer if its frame met congestion on the way.

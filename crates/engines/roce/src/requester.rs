@@ -11,7 +11,7 @@ use crate::{
 use alloc::collections::{BTreeSet, VecDeque};
 use quincunx_collective::Payload;
 use quincunx_engine::Frame;
-use quincunx_engine::verbs::{Completion, Failure, Memory, RegionId, SendRequest, Slice};
+use quincunx_engine::verbs::{Completion, Failure, Memory, RegionId, SendRequest, Slice, UNLIMITED_RETRIES};
 use quincunx_units::ByteCount;
 use quincunx_wire::aeth::receiver_not_ready_delay;
 use quincunx_wire::{NakCode, Psn, Syndrome};
@@ -207,7 +207,9 @@ impl Requester {
             return Ok(());
         }
         self.retry_armed = false;
-        self.retries_left = self.retries_left.checked_sub(1).ok_or(Failure::RetryExceeded)?;
+        if self.retries_left != UNLIMITED_RETRIES {
+            self.retries_left = self.retries_left.checked_sub(1).ok_or(Failure::RetryExceeded)?;
+        }
         match config.reliability {
             Reliability::GoBackN => self.go_back(),
             Reliability::Selective if self.acknowledged < self.next => {

@@ -389,12 +389,11 @@ fn answers_to_reads_and_atomics_and_datagrams_are_dropped() {
 }
 
 #[test]
-fn congestion_notifications_are_counted() {
+fn a_congestion_notification_where_the_rate_is_fixed_is_dropped() {
     let (mut bench, _) = posted(&[]);
     bench.frame(psn(0), Operation::CongestionNotification, &[]);
     bench.frame(psn(0), Operation::CongestionNotification, &[]);
-    assert_eq!(bench.qp.congestion_notifications(), 2);
-    assert_eq!(bench.out.drops, []);
+    assert_eq!(bench.out.drops, [DropReason::NoRateControl; 2]);
 }
 
 #[test]

@@ -219,6 +219,7 @@ impl Builder {
             selective: self.setup.selective,
             run_ahead: self.setup.run_ahead,
             notification_interval: Some(Duration::from_micros(50)),
+            mutation: None,
             resend_timeout: Duration::from_micros(200),
             retry_count: 40,
         });

@@ -2,6 +2,7 @@
 //! in transmit slots (EPIC 4.4, algorithm 3).
 
 use quincunx_collective::Payload;
+use quincunx_engine::verbs::UNLIMITED_RETRIES;
 use quincunx_engine::{PortId, Sink};
 
 use super::{FLOWS, Flow, ModeIII};
@@ -19,7 +20,7 @@ impl<P: Payload> ModeIII<P> {
         }
         hop.armed = false;
         let paused = core::mem::replace(&mut hop.paused, false);
-        if !paused {
+        if !paused && retry_count != UNLIMITED_RETRIES {
             hop.silent += 1;
             if hop.silent > retry_count {
                 self.fail(edge, out);

@@ -57,6 +57,7 @@ pub(crate) fn config() -> GroupConfig {
         selective: false,
         run_ahead: false,
         notification_interval: None,
+        mutation: None,
         resend_timeout: Duration::from_micros(200),
         retry_count: 3,
     }

@@ -1,0 +1,15 @@
+//! What the checker explores: a group of ranks and switches, put together from the engines that also run on real networks,
+//! and what must hold in it.
+//!
+//! [`Group`] is such a network, a [`System`](quincunx_driver_check::System) for `driver-check`. Its payloads are counts of
+//! contributions, so that a rank whose data is lost or counted twice is seen whatever the numbers are.
+#![warn(missing_docs)]
+
+mod group;
+mod print;
+
+pub use print::Sequence;
+pub use quincunx_driver_check::{Exploration, Fault, Path, Statistics, Unfinished, Verdict, explore};
+pub use quincunx_epic::Mutation;
+
+pub use group::{Group, GroupError, Owner, Setup};

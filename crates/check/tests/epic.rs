@@ -1,0 +1,223 @@
+//! EPIC's modes, explored whole on small trees: right in every run; and wrong in some run if a rule is broken.
+
+use std::ops::ControlFlow;
+
+use quincunx_check::{
+    Exploration, Fault, Group, Mutation, Path, Sequence, Setup, Statistics, Verdict, explore,
+};
+use quincunx_collective::{Collective, Rank};
+use quincunx_fabric::Mode;
+use quincunx_units::ByteCount;
+
+const ROOT: Rank = Rank(0);
+const MODES: [Mode; 3] = [Mode::I, Mode::II, Mode::III];
+const PRIMITIVES: [Collective; 3] =
+    [Collective::AllReduce, Collective::Reduce { root: ROOT }, Collective::Broadcast { root: ROOT }];
+
+/// One loss, everything reduced.
+fn lossy() -> Exploration {
+    Exploration {
+        losses: 1,
+        duplicates: 0,
+        delays: 0,
+        early_timeouts: 0,
+        at_once: true,
+        symmetry: true,
+        leaves_first: true,
+        threads: 2,
+        memory: ByteCount::new(4 << 30),
+    }
+}
+
+/// Nothing reduced.
+fn full(rules: Exploration) -> Exploration {
+    Exploration { symmetry: false, leaves_first: false, ..rules }
+}
+
+fn setup(mode: Mode, collective: Collective, tree: &str, packets: u32) -> Setup {
+    let tree = tree.parse().unwrap();
+    Setup { tree, mode, collectives: vec![collective], packets, window: 2, mutation: None }
+}
+
+fn run(setup: &Setup, rules: Exploration) -> (Statistics, Option<(Fault, Path<Group>)>) {
+    let group = Group::new(setup.clone()).unwrap();
+    let (statistics, verdict) = explore(&group, rules, &mut |_| ControlFlow::Continue(()));
+    match verdict {
+        Verdict::Correct => (statistics, None),
+        Verdict::Wrong { fault, path } => (statistics, Some((fault, path))),
+        Verdict::Unfinished(why) => panic!("{setup:?} is not explored whole: {why:?}"),
+    }
+}
+
+#[track_caller]
+fn assert_right(setup: &Setup, rules: Exploration) -> Statistics {
+    let (statistics, fault) = run(setup, rules);
+    if let Some((fault, path)) = fault {
+        let group = Group::new(setup.clone()).unwrap();
+        panic!("{setup:?}: {fault}\n{}", Sequence { group: &group, path: &path });
+    }
+    statistics
+}
+
+#[test]
+fn every_mode_does_every_primitive_with_a_loss_a_late_frame_and_a_copy() {
+    let rules = Exploration { duplicates: 1, delays: 1, ..lossy() };
+    for mode in MODES {
+        for collective in PRIMITIVES {
+            assert_right(&setup(mode, collective, "star-2", 1), rules);
+        }
+    }
+}
+
+#[test]
+fn buffers_are_used_again_in_a_run_longer_than_the_window() {
+    for mode in MODES {
+        for collective in PRIMITIVES {
+            assert_right(&setup(mode, collective, "star-2", 4), lossy());
+        }
+    }
+}
+
+#[test]
+fn a_tree_of_switches_does_every_primitive_with_a_loss() {
+    for mode in MODES {
+        for collective in PRIMITIVES {
+            let packets = if collective == Collective::AllReduce { 0 } else { 1 };
+            assert_right(&setup(mode, collective, "tree-3-2", packets), lossy());
+        }
+    }
+}
+
+#[test]
+fn two_collectives_in_sequence_keep_their_numbers_in_step() {
+    let pairs = [(0, 1), (1, 2), (2, 0), (0, 0), (2, 2)];
+    for mode in MODES {
+        for (first, second) in pairs {
+            let mut setup = setup(mode, PRIMITIVES[first], "star-2", 1);
+            setup.collectives.push(PRIMITIVES[second]);
+            assert_right(&setup, lossy());
+        }
+    }
+}
+
+#[test]
+fn a_time_out_that_comes_too_early_does_no_harm() {
+    for mode in MODES {
+        for collective in PRIMITIVES {
+            let rules = Exploration { losses: 0, early_timeouts: 2, ..lossy() };
+            assert_right(&setup(mode, collective, "star-2", 2), rules);
+        }
+    }
+}
+
+/// A broken rule, and a small case in which it does harm.
+struct Case {
+    mutation: Mutation,
+    setup: Setup,
+    rules: Exploration,
+}
+
+fn cases() -> Vec<Case> {
+    use Mode::{II, III};
+    let [all_reduce, reduce, broadcast] = PRIMITIVES;
+    let loss = lossy();
+    let copy = Exploration { losses: 0, duplicates: 1, ..loss };
+    let late = Exploration { losses: 0, delays: 1, ..loss };
+    let case = |mutation, mode, collective, tree, packets, rules| {
+        let mutation: Mutation = mutation;
+        let setup = Setup { mutation: Some(mutation), ..setup(mode, collective, tree, packets) };
+        Case { mutation, setup, rules }
+    };
+    let mut cases = vec![
+        case(Mutation::ModeIIRecycling, III, reduce, "star-2", 3, loss),
+        case(Mutation::RootCopiesAggregate, III, all_reduce, "star-2", 3, loss),
+        case(Mutation::WindowShort, II, all_reduce, "star-2", 4, late),
+        case(Mutation::AckBeforeAggregate, III, all_reduce, "star-2", 3, loss),
+        case(Mutation::NoDuplicateCheck, II, all_reduce, "star-2", 2, copy),
+        case(Mutation::NoDuplicateCheck, III, all_reduce, "star-2", 3, Exploration { delays: 1, ..copy }),
+        case(Mutation::PsnNoWrap, II, all_reduce, "star-2", 3, loss),
+        case(Mutation::PsnNoWrap, III, all_reduce, "star-2", 3, loss),
+        case(Mutation::NakAsAck, II, broadcast, "star-2", 2, loss),
+        case(Mutation::NakAsAck, III, all_reduce, "star-2", 2, loss),
+        case(Mutation::StaleCollective, II, all_reduce, "star-2", 2, copy),
+        case(Mutation::OneBitVersion, II, all_reduce, "star-2", 4, copy),
+        case(Mutation::ReduceRecycledByCompletion, II, reduce, "star-2", 2, loss),
+        case(Mutation::AckOnlyIfNews, II, broadcast, "star-3", 2, loss),
+        case(Mutation::NakForwarded, II, broadcast, "star-3", 2, Exploration { losses: 2, ..loss }),
+    ];
+    for case in &mut cases {
+        if case.mutation == Mutation::NakForwarded {
+            case.setup.window = 3;
+        }
+        if matches!(case.mutation, Mutation::StaleCollective | Mutation::ReduceRecycledByCompletion) {
+            let collective = case.setup.collectives[0];
+            case.setup.collectives.push(collective);
+        }
+    }
+    cases
+}
+
+#[test]
+fn every_broken_rule_is_noticed() {
+    for Case { mutation, setup, rules } in cases() {
+        let (_, fault) = run(&setup, rules);
+        assert!(fault.is_some(), "{mutation} does no harm in {setup:?}");
+        assert_right(&Setup { mutation: None, ..setup }, rules);
+    }
+}
+
+#[test]
+fn every_rule_that_can_be_broken_has_a_case() {
+    for mutation in Mutation::all() {
+        assert!(cases().iter().any(|case| case.mutation == mutation), "{mutation} has none");
+        assert_eq!(mutation.to_string().parse(), Ok(mutation));
+    }
+}
+
+#[test]
+fn what_is_left_out_changes_no_verdict() {
+    for mode in MODES {
+        for collective in PRIMITIVES {
+            let setup = setup(mode, collective, "star-2", 1);
+            let reduced = assert_right(&setup, lossy());
+            let whole = assert_right(&setup, full(lossy()));
+            assert!(reduced.distinct <= whole.distinct, "{setup:?}: {reduced:?} {whole:?}");
+        }
+    }
+    for Case { mutation, setup, rules } in cases() {
+        // Those of a star of two are small enough.
+        if setup.tree.ranks() == 2 && mutation != Mutation::NoDuplicateCheck {
+            assert!(run(&setup, full(rules)).1.is_some(), "{mutation} does no harm when all is explored");
+        }
+    }
+}
+
+#[test]
+fn one_thread_and_two_see_the_same() {
+    let right = setup(Mode::III, Collective::AllReduce, "star-2", 2);
+    let wrong = Setup { mutation: Some(Mutation::NakAsAck), ..right.clone() };
+    for setup in [right, wrong] {
+        let alone = run(&setup, Exploration { threads: 1, ..lossy() });
+        let (statistics, fault) = run(&setup, lossy());
+        assert_eq!(alone.0.distinct, statistics.distinct);
+        assert_eq!(alone.0.diameter, statistics.diameter);
+        let steps = |fault: Option<(Fault, Path<Group>)>| fault.map(|(fault, path)| (fault, path.0));
+        assert_eq!(steps(alone.1), steps(fault));
+    }
+}
+
+#[test]
+fn a_path_reads_as_a_sequence() {
+    let mutated = Setup {
+        mutation: Some(Mutation::NoDuplicateCheck),
+        ..setup(Mode::II, Collective::AllReduce, "star-2", 2)
+    };
+    let rules = Exploration { losses: 0, duplicates: 1, ..lossy() };
+    let (fault, path) = run(&mutated, rules).1.expect("a rank is counted twice");
+    let group = Group::new(mutated).unwrap();
+    let lines = Sequence { group: &group, path: &path }.lines();
+    assert!(fault.to_string().contains("x2"), "{fault}");
+    assert_eq!(lines.len(), path.0.len());
+    assert!(lines[0].starts_with("rank 0    starts; sends control 0 to switch 0"), "{}", lines[0]);
+    assert!(lines.iter().any(|line| line.contains("a copy of which is on its way")), "{lines:#?}");
+}

@@ -1,0 +1,185 @@
+//! `quincunx check`.
+
+use clap::Args;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use quincunx_check::{
+    Exploration, Group, Mutation, Sequence, Setup, Statistics, Unfinished, Verdict, explore,
+};
+use quincunx_collective::{Collective, Rank};
+use quincunx_control::Design;
+use quincunx_fabric::TreeShape;
+use quincunx_units::ByteCount;
+use serde_json::{Value, json};
+use std::ops::ControlFlow;
+use std::time::Instant;
+
+use crate::simulations::envelope;
+use crate::{Failure, interrupt};
+
+/// `quincunx check`.
+#[derive(Args)]
+#[command(after_help = "Examples:
+  quincunx check epic-3 all_reduce                       three packets, one loss, every order of events
+  quincunx check epic-2 broadcast --reorder --duplicate  and one frame may be late, and one may come twice
+  quincunx check epic-3 all_reduce --times 2 --packets 1 two in sequence on one group
+  quincunx check epic-3 reduce --mutate mode-ii-recycling
+                                                         break a rule, and see the shortest way to the fault
+
+Explored are the engines that run on real sockets, in every order of delivery, loss, duplication and time-out. Nothing is sampled:
+`correct` means that every run gives every rank the right result, and ends. `--full` leaves the reductions out; try it on tree-2-2.
+Exit status 1: a fault was found, or memory did not suffice.")]
+pub(crate) struct Check {
+    /// epic-1, epic-2 or epic-3
+    design: Design,
+    /// all_reduce, reduce, broadcast, barrier, reduce_scatter or all_gather
+    collective: Collective,
+    /// star-N, tree-X-Y or tree-AxB
+    #[arg(long, default_value = "tree-3-2")]
+    tree: TreeShape,
+    /// Packets of data from each sender; a control message goes before them
+    #[arg(long, default_value_t = 3)]
+    packets: u32,
+    /// Packets that a rank may have in flight
+    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..))]
+    window: u32,
+    /// How often in sequence
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..))]
+    times: u8,
+    /// The root of reduce and broadcast
+    #[arg(long, default_value_t = 0)]
+    root: u16,
+    /// Frames that may be lost
+    #[arg(long, default_value_t = 1)]
+    losses: u8,
+    /// Frames that may be late, overtaken by any number of others and by time-outs; alone: 1
+    #[arg(long, num_args = 0..=1, require_equals = true, default_value_t = 0, default_missing_value = "1", value_name = "FRAMES")]
+    reorder: u8,
+    /// Frames of which a copy may come later; alone: 1
+    #[arg(long, num_args = 0..=1, require_equals = true, default_value_t = 0, default_missing_value = "1", value_name = "FRAMES")]
+    duplicate: u8,
+    /// Time-outs that may expire while frames are on their way
+    #[arg(long, default_value_t = 0, value_name = "TIMES")]
+    early_timeouts: u8,
+    /// Break a rule of the protocol
+    #[arg(long, value_name = "NAME")]
+    mutate: Option<Mutation>,
+    /// Explore without reductions: no symmetry, no leaves first
+    #[arg(long)]
+    full: bool,
+    /// Memory that may be used
+    #[arg(long, default_value = "16GiB")]
+    memory: ByteCount,
+    /// Print one JSON object instead of a table
+    #[arg(long)]
+    json: bool,
+}
+
+impl Check {
+    pub(crate) fn run(self) -> Result<(), Failure> {
+        let Design::Epic(mode) = self.design else {
+            return Err(Failure::Input(format!(
+                "expected one of epic-1, epic-2, epic-3 as the design, found {}; it is not explored yet",
+                self.design
+            )));
+        };
+        if self.root >= self.tree.ranks() {
+            return Err(Failure::Input(format!(
+                "expected a root below {}, found {}; name a rank with --root",
+                self.tree.ranks(),
+                self.root
+            )));
+        }
+        let collective = self.collective.with_root(Rank(self.root));
+        let setup = Setup {
+            tree: self.tree.clone(),
+            mode,
+            collectives: vec![collective; usize::from(self.times)],
+            packets: self.packets,
+            window: self.window,
+            mutation: self.mutate,
+        };
+        let group = Group::new(setup).map_err(Failure::input)?;
+        let rules = Exploration {
+            losses: self.losses,
+            duplicates: self.duplicate,
+            delays: self.reorder,
+            early_timeouts: self.early_timeouts,
+            at_once: true,
+            symmetry: !self.full,
+            leaves_first: !self.full,
+            threads: std::thread::available_parallelism().map_or(1, usize::from),
+            memory: self.memory,
+        };
+        let stop = interrupt::flag()?;
+        let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr())
+            .with_style(ProgressStyle::with_template("{spinner} {msg}").expect("the template is right"));
+        let begin = Instant::now();
+        let (statistics, verdict) = explore(&group, rules, &mut |statistics| {
+            bar.set_message(line(statistics, begin.elapsed().as_secs_f64()));
+            bar.tick();
+            if interrupt::is_set(&stop) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        });
+        bar.finish_and_clear();
+        let seconds = begin.elapsed().as_secs_f64();
+        let (word, sequence) = match &verdict {
+            Verdict::Correct => ("correct", None),
+            Verdict::Wrong { path, .. } => ("wrong", Some(Sequence { group: &group, path })),
+            Verdict::Unfinished(_) => ("unfinished", None),
+        };
+        if self.json {
+            let lines = sequence.as_ref().map(Sequence::lines);
+            let fault = match &verdict {
+                Verdict::Wrong { fault, .. } => json!(fault.to_string()),
+                _ => Value::Null,
+            };
+            let row = json!({
+                "design": self.design.to_string(),
+                "collective": self.collective.to_string(),
+                "tree": self.tree.to_string(),
+                "packets": self.packets,
+                "losses": self.losses,
+                "reorder": self.reorder,
+                "duplicate": self.duplicate,
+                "mutation": self.mutate.map(|mutation| mutation.to_string()),
+                "states": statistics.states,
+                "distinct": statistics.distinct,
+                "diameter": statistics.diameter,
+                "seconds": seconds,
+                "verdict": word,
+                "fault": fault,
+                "counterexample": lines,
+            });
+            println!("{}", envelope("check", &[row]));
+        } else {
+            println!("{word}: {}", line(&statistics, seconds));
+            if let Some(sequence) = &sequence {
+                print!("{sequence}");
+            }
+        }
+        match verdict {
+            Verdict::Correct => Ok(()),
+            Verdict::Wrong { fault, path } => Err(Failure::Wrong(format!(
+                "expected every run to be right, found one of {} steps where {fault}",
+                path.0.len()
+            ))),
+            Verdict::Unfinished(Unfinished::Stopped) => Err(Failure::Interrupted(format!(
+                "expected to see every state, found an interrupt after {}; all of them are right, {} wait",
+                statistics.distinct, statistics.waiting
+            ))),
+            Verdict::Unfinished(Unfinished::Memory { resident }) => Err(Failure::Wrong(format!(
+                "expected to need at most {}, found {resident} in use after {} states, all of them right; give --memory more, or \
+                 explore less",
+                self.memory, statistics.distinct
+            ))),
+        }
+    }
+}
+
+/// How far it has come, on a line.
+fn line(statistics: &Statistics, seconds: f64) -> String {
+    let Statistics { states, distinct, diameter, locals, .. } = statistics;
+    let rate = *distinct as f64 / seconds.max(1e-9);
+    format!(
+        "{states} states, {distinct} distinct, diameter {diameter}, {locals} states of nodes, {seconds:.1} s, {rate:.0} distinct a second"
+    )
+}

@@ -1,0 +1,68 @@
+//! `check` as scripts see it: exit statuses, JSON, one-line errors.
+
+use serde_json::Value;
+use std::process::{Command, Output};
+
+fn check(arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_quincunx"));
+    command.arg("check").args(arguments).output().expect("the command starts")
+}
+
+fn row(output: &Output) -> Value {
+    let printed: Value = serde_json::from_slice(&output.stdout).expect("one JSON object on standard output");
+    assert_eq!((printed["schema"].as_u64(), printed["command"].as_str()), (Some(1), Some("check")));
+    printed["rows"][0].clone()
+}
+
+fn error(output: &Output) -> String {
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(text.trim_end().lines().count(), 1, "{text}");
+    text
+}
+
+#[test]
+fn a_right_design_is_correct_and_the_row_says_how_much_was_seen() {
+    let output = check(&["epic-3", "all_reduce", "--tree", "star-2", "--json"]);
+    assert_eq!(output.status.code(), Some(0));
+    let row = row(&output);
+    assert_eq!(row["verdict"], "correct");
+    assert!(row["counterexample"].is_null());
+    let count = |key: &str| row[key].as_u64().unwrap();
+    assert!(count("states") > count("distinct") && count("distinct") > 100 && count("diameter") > 10);
+    assert!(row["seconds"].as_f64() > Some(0.0));
+}
+
+#[test]
+fn a_broken_rule_is_wrong_and_the_row_shows_the_way_there() {
+    let arguments = ["epic-2", "all_reduce", "--tree", "star-2", "--packets", "2", "--duplicate"];
+    let output = check(&[&arguments[..], &["--mutate", "no-duplicate-check", "--json"]].concat());
+    assert_eq!(output.status.code(), Some(1));
+    let row = row(&output);
+    assert_eq!(row["verdict"], "wrong");
+    let steps = row["counterexample"].as_array().expect("a way");
+    assert!(steps.len() > 10 && steps[0].as_str().unwrap().contains("starts"));
+    assert!(error(&output).contains(&format!("found one of {} steps", steps.len())));
+}
+
+#[test]
+fn bad_input_is_one_line_that_says_what_was_expected() {
+    for (arguments, expected) in [
+        (&["ring", "all_reduce"][..], "expected one of epic-1, epic-2, epic-3 as the design, found ring"),
+        (&["epic-3", "all_reduce", "--tree", "star-17"], "expected a tree of at most 16 ranks, found 17"),
+        (&["epic-3", "reduce", "--root", "4"], "expected a root below 4, found 4"),
+    ] {
+        let output = check(arguments);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+        assert!(error(&output).contains(expected), "{}", error(&output));
+    }
+    let output = check(&["epic-3", "all_reduce", "--mutate", "nothing"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("expected one of mode-ii-recycling, "));
+}
+
+#[test]
+fn memory_that_does_not_suffice_is_said_and_is_no_proof() {
+    let output = check(&["epic-3", "all_reduce", "--memory", "1MiB"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(error(&output).contains("expected to need at most 1 MiB") || error(&output).contains("1MiB"));
+}

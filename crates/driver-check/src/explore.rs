@@ -1,0 +1,340 @@
+//! The exploration: breadth first, in rounds. In a round threads take pieces of the frontier and find what follows, then
+//! share the fingerprints that are new among the shards of what has been visited. Pieces and shards are the same for any
+//! number of threads, and so is the outcome.
+
+use std::ops::ControlFlow;
+use std::sync::Mutex;
+
+use quincunx_units::ByteCount;
+
+use crate::parallel::share;
+use crate::path::{self, Path};
+use crate::state::View;
+use crate::system::System;
+use crate::visited::{SHARDS, Shard, StateId, place_of, shard_of};
+use crate::world::{Fault, World};
+
+/// What may happen, and what is left out.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Exploration {
+    /// Frames that may be lost.
+    pub losses: u8,
+    /// Frames of which a copy may arrive later, at any time.
+    pub duplicates: u8,
+    /// Frames that may be late: others overtake them, and time-outs expire meanwhile. All others keep their order.
+    pub delays: u8,
+    /// Timers that may fire while frames are on their way.
+    pub early_timeouts: u8,
+    /// What has come to a node with one link happens before anything else.
+    pub leaves_first: bool,
+    /// Nodes take their slots, and owners ask again, as soon as they want to.
+    pub at_once: bool,
+    /// States that a symmetry turns into each other count once.
+    pub symmetry: bool,
+    /// Threads to use.
+    pub threads: usize,
+    /// The memory that the process may hold.
+    pub memory: ByteCount,
+}
+
+/// How far an exploration has come.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Statistics {
+    /// Steps taken, into known states too.
+    pub states: u64,
+    /// States of the network.
+    pub distinct: u64,
+    /// Steps from the beginning to the state that is farthest from it.
+    pub diameter: u32,
+    /// States of nodes, over all nodes.
+    pub locals: u64,
+    /// States that are not expanded yet.
+    pub waiting: u64,
+}
+
+/// Told to the owner now and then.
+pub type Progress<'a> = &'a mut dyn FnMut(&Statistics) -> ControlFlow<()>;
+
+/// Why an exploration ended before it had seen everything.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Unfinished {
+    /// The owner has had enough.
+    Stopped,
+    /// The memory was used up.
+    Memory {
+        /// What the process held.
+        resident: ByteCount,
+    },
+}
+
+/// How an exploration ends.
+#[derive(Debug)]
+pub enum Verdict<S: System> {
+    /// Every run is right, and ends.
+    Correct,
+    /// One is not.
+    Wrong {
+        /// What is wrong.
+        fault: Fault,
+        /// A shortest way there.
+        path: Path<S>,
+    },
+    /// Everything that was seen is right, but not everything was seen.
+    Unfinished(Unfinished),
+}
+
+/// States to expand: their words one after the other.
+#[derive(Default)]
+struct Frontier {
+    ids: Vec<StateId>,
+    ends: Vec<usize>,
+    words: Vec<u32>,
+}
+
+impl Frontier {
+    fn push(&mut self, id: StateId, state: &[u32]) {
+        self.ids.push(id);
+        self.words.extend_from_slice(state);
+        self.ends.push(self.words.len());
+    }
+
+    fn state(&self, index: usize) -> &[u32] {
+        let start = if index == 0 { 0 } else { self.ends[index - 1] };
+        &self.words[start..self.ends[index]]
+    }
+}
+
+/// A state that may be new.
+struct Candidate {
+    fingerprint: u64,
+    parent: StateId,
+    /// Where its words end in the piece.
+    end: usize,
+    /// Which of the piece's edges leads to it.
+    edge: Option<usize>,
+}
+
+/// What is found from a piece of the frontier.
+#[derive(Default)]
+struct Piece {
+    frontier: usize,
+    range: core::ops::Range<usize>,
+    candidates: Vec<Vec<Candidate>>,
+    words: Vec<Vec<u32>>,
+    states: u64,
+    /// Steps that are nobody's fault, for each state of the piece, and where they lead.
+    degrees: Vec<u8>,
+    edges: Vec<StateId>,
+    ends: Vec<StateId>,
+    fault: Option<(StateId, u64, Fault)>,
+}
+
+/// The steps from the states that have been expanded, in that order.
+#[derive(Default)]
+struct Graph {
+    pieces: Vec<(Vec<StateId>, Vec<u8>, Vec<StateId>)>,
+    ends: Vec<StateId>,
+}
+
+/// States in a piece; pieces in a round.
+const PIECE: usize = 2048;
+const ROUND: usize = 32;
+
+/// Explores `system`.
+pub fn explore<S: System>(
+    system: &S,
+    rules: Exploration,
+    progress: Progress<'_>,
+) -> (Statistics, Verdict<S>) {
+    let world = Mutex::new(World::new(system, rules.at_once, rules.symmetry));
+    let mut views: Vec<_> = (0..rules.threads.max(1)).map(|_| View::new(&world, rules)).collect();
+    let mut shards: Vec<Shard> = (0..SHARDS).map(Shard::new).collect();
+    let mut graph = Graph::default();
+    let mut statistics = Statistics { states: 1, distinct: 1, ..Statistics::default() };
+
+    let initial = views[0].initial();
+    let fingerprint = views[0].fingerprint(&initial);
+    let (root, _) = shards[shard_of(fingerprint)].insert(fingerprint, 0);
+    let mut level = vec![Frontier::default()];
+    level[0].push(root, &initial);
+
+    while level.iter().any(|frontier| !frontier.ids.is_empty()) {
+        let mut next: Vec<Frontier> = (0..SHARDS).map(|_| Frontier::default()).collect();
+        let mut pieces = pieces_of(&level).peekable();
+        while pieces.peek().is_some() {
+            let mut round: Vec<Piece> = pieces.by_ref().take(ROUND).collect();
+            share(&mut views, round.iter_mut(), |view, piece| {
+                expand(view, &level[piece.frontier], piece, &shards);
+            });
+            if let Some((state, fingerprint, fault)) = round.iter_mut().find_map(|piece| piece.fault.take()) {
+                statistics.distinct = shards.iter().map(|shard| shard.len() as u64).sum();
+                let path = path::to(&world, &mut views[0], &shards, root, state, Some(fingerprint));
+                return (statistics, Verdict::Wrong { fault, path });
+            }
+            take_in(&mut views, &mut round, &mut shards, &mut next);
+            for piece in round {
+                statistics.states += piece.states;
+                let ids = level[piece.frontier].ids[piece.range].to_vec();
+                graph.pieces.push((ids, piece.degrees, piece.edges));
+                graph.ends.extend(piece.ends);
+            }
+            statistics.distinct = shards.iter().map(|shard| shard.len() as u64).sum();
+            statistics.waiting = next.iter().map(|frontier| frontier.ids.len() as u64).sum();
+            statistics.locals = world.lock().expect("no thread panics with the world").locals() as u64;
+            if progress(&statistics).is_break() {
+                return (statistics, Verdict::Unfinished(Unfinished::Stopped));
+            }
+            if let Some(resident) = resident().filter(|resident| *resident > rules.memory) {
+                return (statistics, Verdict::Unfinished(Unfinished::Memory { resident }));
+            }
+        }
+        drop(pieces);
+        if next.iter().any(|frontier| !frontier.ids.is_empty()) {
+            statistics.diameter += 1;
+        }
+        level = next;
+    }
+    drop(level);
+    match graph.first_without_end(&shards) {
+        None => (statistics, Verdict::Correct),
+        Some(state) => {
+            let path = path::to(&world, &mut views[0], &shards, root, state, None);
+            (statistics, Verdict::Wrong { fault: Fault::Livelock, path })
+        }
+    }
+}
+
+fn pieces_of(level: &[Frontier]) -> impl Iterator<Item = Piece> {
+    level.iter().enumerate().flat_map(|(frontier, states)| {
+        let states = states.ids.len();
+        (0..states).step_by(PIECE).map(move |start| Piece {
+            frontier,
+            range: start..(start + PIECE).min(states),
+            candidates: (0..SHARDS).map(|_| Vec::new()).collect(),
+            words: vec![Vec::new(); SHARDS],
+            ..Piece::default()
+        })
+    })
+}
+
+/// Finds what follows the states of a piece.
+fn expand<S: System>(view: &mut View<'_, '_, S>, frontier: &Frontier, piece: &mut Piece, shards: &[Shard]) {
+    view.refresh();
+    for index in piece.range.clone() {
+        let (id, state) = (frontier.ids[index], frontier.state(index));
+        let first_edge = piece.edges.len();
+        let mut steps = 0;
+        view.each_step(state, |view, step, next| {
+            steps += 1;
+            let next = match next {
+                Ok(next) => next,
+                Err(fault) => {
+                    let known = piece.fault.is_some();
+                    if !known {
+                        piece.fault = Some((id, path::code(step), fault));
+                    }
+                    return;
+                }
+            };
+            let fingerprint = view.fingerprint(next);
+            let shard = shard_of(fingerprint);
+            let known = shards[shard].find(fingerprint);
+            let edge = (!step.is_fault()).then(|| {
+                piece.edges.push(known.unwrap_or(0));
+                piece.edges.len() - 1
+            });
+            if known.is_none() {
+                piece.words[shard].extend_from_slice(next);
+                let end = piece.words[shard].len();
+                piece.candidates[shard].push(Candidate { fingerprint, parent: id, end, edge });
+            }
+        });
+        piece.states += steps;
+        let degree = piece.edges.len() - first_edge;
+        piece.degrees.push(u8::try_from(degree).expect("a network of few frames"));
+        if view.is_end(state) {
+            piece.ends.push(id);
+        } else if degree == 0 && piece.fault.is_none() {
+            piece.fault = Some((id, path::NO_STEP, Fault::Stuck));
+        }
+    }
+}
+
+/// Gives new states their numbers, and completes the edges that lead to them.
+fn take_in<W: Send>(workers: &mut [W], round: &mut [Piece], shards: &mut [Shard], next: &mut [Frontier]) {
+    let mut found: Vec<Vec<Vec<(usize, StateId)>>> = vec![Vec::new(); SHARDS];
+    let jobs = shards.iter_mut().zip(next).zip(&mut found).enumerate();
+    share(workers, jobs, |_, (number, ((shard, frontier), found))| {
+        for piece in &*round {
+            let mut resolved = Vec::new();
+            let mut start = 0;
+            for candidate in &piece.candidates[number] {
+                let (id, new) = shard.insert(candidate.fingerprint, candidate.parent);
+                if new {
+                    frontier.push(id, &piece.words[number][start..candidate.end]);
+                }
+                start = candidate.end;
+                resolved.extend(candidate.edge.map(|edge| (edge, id)));
+            }
+            found.push(resolved);
+        }
+    });
+    for found in found {
+        for (piece, resolved) in round.iter_mut().zip(found) {
+            for (edge, id) in resolved {
+                piece.edges[edge] = id;
+            }
+        }
+    }
+}
+
+impl Graph {
+    /// The first state, in the order of expansion, from which no end can be reached.
+    fn first_without_end(&self, shards: &[Shard]) -> Option<StateId> {
+        let most = shards.iter().map(Shard::len).max().unwrap_or(0);
+        let mut reaches = vec![false; most * SHARDS];
+        for &end in &self.ends {
+            reaches[end as usize] = true;
+        }
+        // Nearly all steps lead to states that were expanded later, so the second sweep hardly finds any more.
+        loop {
+            let mut changed = false;
+            for (ids, degrees, edges) in self.pieces.iter().rev() {
+                let mut end = edges.len();
+                for (&id, &degree) in ids.iter().zip(degrees).rev() {
+                    let start = end - usize::from(degree);
+                    if !reaches[id as usize] && edges[start..end].iter().any(|&edge| reaches[edge as usize]) {
+                        reaches[id as usize] = true;
+                        changed = true;
+                    }
+                    end = start;
+                }
+            }
+            if !changed {
+                break;
+            }
+        }
+        let expanded = self.pieces.iter().flat_map(|(ids, _, _)| ids);
+        expanded.copied().find(|&id| !reaches[id as usize])
+    }
+}
+
+/// What the process holds in memory, where the system tells.
+fn resident() -> Option<ByteCount> {
+    let text = std::fs::read_to_string("/proc/self/statm").ok()?;
+    let pages: u64 = text.split_ascii_whitespace().nth(1)?.parse().ok()?;
+    Some(ByteCount::new(pages * 4096))
+}
+
+/// The way from the root to `state`, by number.
+pub(crate) fn ancestry(shards: &[Shard], root: StateId, state: StateId) -> Vec<StateId> {
+    let mut way = vec![state];
+    let mut state = state;
+    while state != root {
+        let (shard, place) = place_of(state);
+        state = shards[shard].parent(place);
+        way.push(state);
+    }
+    way.reverse();
+    way
+}

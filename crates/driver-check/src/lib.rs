@@ -1,0 +1,54 @@
+//! Explores every run of a small network of engines: every order of delivery, loss, duplication and time-out.
+//!
+//! The driver knows no protocol. Its owner describes a [`System`]: nodes, links, what each node's owner asks for and what
+//! it must be told. [`explore`] visits every state that the network can reach, breadth first, and says that all is well
+//! or shows a shortest way to a fault:
+//!
+//! - an engine panics (its own assertions and invariants are checked after every step);
+//! - a node's owner is told something wrong ([`System::observe`]);
+//! - a run is stuck, or has come to where the end cannot be reached any more (livelock), faults aside.
+//!
+//! ## What a state is
+//! A network's state is what its nodes hold and what its links carry. A node's state is its engine, the timers that it has
+//! armed and its owner. There are few of those, and the engine's answer to an input depends on nothing else, so every state
+//! of a node is kept once and has a number (`interned.rs`), and every answer is computed once (`world.rs`). A state of the
+//! network is then a short list of numbers (`state.rs`), and a step is a lookup: the engine's code runs some ten thousand
+//! times in an exploration of a hundred million states.
+//!
+//! A link keeps the order of its frames, except for those that are late ([`Exploration::delays`], and the copies of
+//! [`Exploration::duplicates`]): they arrive at any time, however many others overtake them and however many time-outs expire.
+//!
+//! Of each state of the network only a 64-bit fingerprint is kept (`visited.rs`). With `n` states the probability that any
+//! two share one is below `n²/2^65` times the `g` symmetries in use: for a hundred million states and eight symmetries
+//! 0.2 %.
+//!
+//! ## What is left out, and why it may be
+//! - **Symmetry** ([`System::symmetries`]): states that differ only in which of several equal nodes is which count as one.
+//!   That the engines treat them alike is not assumed: each answer of an engine is computed for all symmetric cases and
+//!   compared, and an exploration that finds two that differ says so ([`Fault::Asymmetry`]).
+//! - **At once** ([`Exploration::at_once`]): a node takes its transmit slots, and its owner's commands, as soon as it wants
+//!   to. A frame that leaves later is a frame that takes longer, which is explored; not explored is that what arrives
+//!   meanwhile changes the frame.
+//! - **Leaves first** ([`Exploration::leaves_first`]): a node with one link takes what has come to it, late frames of it included,
+//!   before anything else happens. Only its neighbour sends to it, and behind what is there; what it sends goes behind what it
+//!   has sent. So what happens at a leaf commutes with all that happens elsewhere until its first frame has arrived, been lost or
+//!   been put off: a persistent set in the words of partial-order reduction. It cannot put anything off for ever, for a leaf's
+//!   neighbour is no leaf, and each such step uses up a frame. Not used while timers may fire early.
+//! - **Patience** ([`Exploration::early_timeouts`]): a timer fires when nothing is on its way, that is, time-outs are longer
+//!   than any frame's life; except for as many early ones as are asked for.
+#![warn(missing_docs)]
+
+mod explore;
+mod interned;
+mod panics;
+mod parallel;
+mod path;
+mod state;
+mod system;
+mod visited;
+mod world;
+
+pub use explore::{Exploration, Progress, Statistics, Unfinished, Verdict, explore};
+pub use path::{Path, Step, What};
+pub use system::{End, Member, NodeId, Renaming, System};
+pub use world::Fault;

@@ -1,0 +1,176 @@
+//! A way from the beginning to a fault, step by step, in terms that a reader or another driver understands.
+
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+
+use quincunx_engine::{Engine, PortId};
+
+use crate::explore::ancestry;
+use crate::state::{LATE, Move, View};
+use crate::system::{End, NodeId, System};
+use crate::visited::{Shard, StateId};
+use crate::world::{Input, World};
+
+/// What happens in a step.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum What<E: Engine> {
+    /// A frame arrives.
+    Arrival {
+        /// Where it left.
+        from: End,
+        /// Its header.
+        header: E::Header,
+        /// What it carries.
+        payload: E::Payload,
+        /// It was overtaken, or is a copy.
+        late: bool,
+    },
+    /// A frame arrives, and a copy of it will arrive later.
+    Duplicate {
+        /// Where it left.
+        from: End,
+        /// Its header.
+        header: E::Header,
+        /// What it carries.
+        payload: E::Payload,
+    },
+    /// A frame is held up, and will arrive later.
+    Delay {
+        /// Where it left.
+        from: End,
+        /// Its header.
+        header: E::Header,
+        /// What it carries.
+        payload: E::Payload,
+    },
+    /// A frame is lost.
+    Loss {
+        /// Where it left.
+        from: End,
+        /// Its header.
+        header: E::Header,
+        /// What it carries.
+        payload: E::Payload,
+    },
+    /// A timer fires.
+    Timer {
+        /// Which.
+        timer: E::Timer,
+        /// Though frames are on their way.
+        early: bool,
+    },
+    /// A port takes a frame.
+    Slot(PortId),
+    /// The node's owner asks for something.
+    Command,
+}
+
+/// A step, and what it leads to.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Step<E: Engine> {
+    /// Where it happens; for a loss, where the frame does not arrive.
+    pub node: NodeId,
+    /// What.
+    pub what: What<E>,
+    /// Frames that the node sends.
+    pub sent: Vec<(End, E::Header, E::Payload)>,
+    /// Why it drops what arrived, if it does.
+    pub drops: Vec<E::DropReason>,
+}
+
+/// Steps, one after the other.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Path<S: System>(pub Vec<Step<S::Engine>>);
+
+/// Stands for no step.
+pub(crate) const NO_STEP: u64 = u64::MAX;
+
+/// A number for a step, the same whoever finds it.
+pub(crate) fn code(step: Move) -> u64 {
+    let pack = |kind: u64, node: usize, input: u32| kind << 56 | (node as u64) << 32 | u64::from(input);
+    match step {
+        Move::Deliver(flight) => pack(0, 0, flight),
+        Move::Duplicate(flight) => pack(1, 0, flight),
+        Move::Lose(flight) => pack(2, 0, flight),
+        Move::Delay(flight) => pack(5, 0, flight),
+        Move::Act { node, input } => pack(3, node, input.encode()),
+        Move::FireEarly { node, input } => pack(4, node, input.encode()),
+    }
+}
+
+/// The way to `state`, and one step on: the one with the code `last`.
+pub(crate) fn to<S: System>(
+    world: &Mutex<World<'_, S>>,
+    view: &mut View<'_, '_, S>,
+    shards: &[Shard],
+    root: StateId,
+    state: StateId,
+    last: Option<u64>,
+) -> Path<S> {
+    let way = ancestry(shards, root, state);
+    let mut fingerprints: BTreeMap<StateId, u64> = way.iter().map(|&id| (id, 0)).collect();
+    for (fingerprint, id) in shards.iter().flat_map(Shard::entries) {
+        if let Some(place) = fingerprints.get_mut(&id) {
+            *place = fingerprint;
+        }
+    }
+    let mut state = view.initial();
+    let mut steps = Vec::new();
+    for id in &way[1..] {
+        let mut found = None;
+        view.each_step(&state, |view, step, next| {
+            if let (None, Ok(next)) = (&found, next)
+                && view.fingerprint(next).max(1) == fingerprints[id]
+            {
+                found = Some((step, next.to_vec()));
+            }
+        });
+        let (step, next) = found.expect("a state follows the one it was reached from");
+        steps.push(describe(world, &state, step));
+        state = next;
+    }
+    if let Some(last) = last.filter(|&last| last != NO_STEP) {
+        let mut found = None;
+        view.each_step(&state, |_, step, _| {
+            if code(step) == last {
+                found = Some(step);
+            }
+        });
+        steps.push(describe(world, &state, found.expect("the step is possible from its state")));
+    }
+    Path(steps)
+}
+
+/// A step in the reader's terms: runs the engine once more.
+fn describe<S: System>(world: &Mutex<World<'_, S>>, state: &[u32], step: Move) -> Step<S::Engine> {
+    let world = world.lock().expect("no thread panics with the world");
+    let (node, input) = match step {
+        Move::Deliver(flight) | Move::Duplicate(flight) | Move::Delay(flight) | Move::Lose(flight) => {
+            (world.flight(flight & !LATE).to.node, Input::Frame(flight & !LATE))
+        }
+        Move::Act { node, input } | Move::FireEarly { node, input } => (NodeId(node as u16), input),
+    };
+    let what = match input {
+        Input::Frame(flight) => {
+            let flight = world.flight(flight);
+            let (from, header, payload) = (flight.from, flight.header.clone(), flight.payload.clone());
+            match step {
+                Move::Lose(_) => What::Loss { from, header, payload },
+                Move::Delay(_) => What::Delay { from, header, payload },
+                Move::Deliver(flight) => What::Arrival { from, header, payload, late: flight & LATE != 0 },
+                _ => What::Duplicate { from, header, payload },
+            }
+        }
+        Input::Timer(timer) => {
+            What::Timer { timer: world.timer(timer), early: matches!(step, Move::FireEarly { .. }) }
+        }
+        Input::Slot(port) => What::Slot(port),
+        Input::Command => What::Command,
+    };
+    if let Move::Lose(_) | Move::Delay(_) = step {
+        return Step { node, what, sent: Vec::new(), drops: Vec::new() };
+    }
+    let answer = world.run(world.local(state[1 + node.index()]), input);
+    let sent = answer.sends.into_iter().map(|flight| (flight.from, flight.header, flight.payload)).collect();
+    Step { node, what, sent, drops: answer.drops }
+}

@@ -1,0 +1,338 @@
+//! A state of the network as a list of words, its fingerprint, and the states that follow it.
+//!
+//! The words: what is left of the budgets; the state of each node; the frames on their way, in the order in which they were
+//! sent; the frames that are late, in the order of their hashes.
+
+use std::sync::Mutex;
+
+use foldhash::fast::FixedState;
+use hashbrown::HashMap;
+
+use crate::explore::Exploration;
+use crate::interned::Id;
+use crate::system::System;
+use crate::world::{Facts, Fault, Input, Outcome, Way, World};
+
+/// What is left of what may go wrong.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Budget {
+    pub(crate) losses: u8,
+    pub(crate) duplicates: u8,
+    pub(crate) delays: u8,
+    pub(crate) early_timeouts: u8,
+}
+
+impl Budget {
+    fn encode(self) -> u32 {
+        u32::from_be_bytes([self.losses, self.duplicates, self.delays, self.early_timeouts])
+    }
+
+    fn decode(word: u32) -> Self {
+        let [losses, duplicates, delays, early_timeouts] = word.to_be_bytes();
+        Self { losses, duplicates, delays, early_timeouts }
+    }
+}
+
+/// Marks a frame that is late: it arrives at any time, however long after others, or after time-outs.
+pub(crate) const LATE: u32 = 1 << 31;
+
+/// A step of the network.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Move {
+    /// A frame arrives; with its number, and the mark if it is late.
+    Deliver(Id),
+    /// A frame arrives, and a copy of it will be late.
+    Duplicate(Id),
+    /// A frame will be late.
+    Delay(Id),
+    /// A frame is lost.
+    Lose(Id),
+    /// A node does what nothing arrives for: a timer, a slot, a command. With its index and its state.
+    Act { node: usize, input: Input },
+    /// A timer fires though frames are on their way.
+    FireEarly { node: usize, input: Input },
+}
+
+impl Move {
+    /// Whether it is the environment's doing: a run must end without.
+    pub(crate) fn is_fault(self) -> bool {
+        matches!(self, Self::Duplicate(_) | Self::Delay(_) | Self::Lose(_) | Self::FireEarly { .. })
+    }
+}
+
+/// What one thread knows of the world: a copy that is brought up to date when something is missing.
+pub(crate) struct View<'w, 's, S: System> {
+    world: &'w Mutex<World<'s, S>>,
+    rules: Exploration,
+    nodes: usize,
+    order: usize,
+    hashes: Vec<u64>,
+    facts: Vec<Facts>,
+    flight_hashes: Vec<u64>,
+    ways: Vec<Way>,
+    /// Nodes with one link, to a node with several.
+    leaves: Vec<bool>,
+    answers: HashMap<(Id, u32), u32, FixedState>,
+    outcomes: Vec<Outcome>,
+    sums: Vec<u64>,
+    next: Vec<u32>,
+}
+
+impl<'w, 's, S: System> View<'w, 's, S> {
+    pub(crate) fn new(world: &'w Mutex<World<'s, S>>, rules: Exploration) -> Self {
+        let (nodes, order, leaves) = {
+            let world = world.lock().expect("no thread panics with the world");
+            (world.initial.len(), world.order(), world.leaves())
+        };
+        let mut view = Self {
+            world,
+            rules,
+            nodes,
+            order,
+            hashes: Vec::new(),
+            facts: Vec::new(),
+            flight_hashes: Vec::new(),
+            ways: Vec::new(),
+            leaves,
+            answers: HashMap::with_hasher(FixedState::with_seed(1)),
+            outcomes: Vec::new(),
+            sums: vec![0; order],
+            next: Vec::new(),
+        };
+        view.refresh();
+        view
+    }
+
+    /// Learns what other threads have found: to be called before states of theirs are looked at.
+    pub(crate) fn refresh(&mut self) {
+        self.catch_up(|_| ());
+    }
+
+    /// The state in which everything begins.
+    pub(crate) fn initial(&self) -> Vec<u32> {
+        let Exploration { losses, duplicates, delays, early_timeouts, .. } = self.rules;
+        let budget = Budget { losses, duplicates, delays, early_timeouts };
+        let world = self.world.lock().expect("no thread panics with the world");
+        core::iter::once(budget.encode()).chain(world.initial.iter().copied()).collect()
+    }
+
+    fn catch_up<T>(&mut self, ask: impl FnOnce(&mut World<'s, S>) -> T) -> T {
+        let mut world = self.world.lock().expect("no thread panics with the world");
+        let answer = ask(&mut world);
+        self.hashes.extend_from_slice(&world.hashes()[self.hashes.len()..]);
+        self.facts.extend_from_slice(&world.facts()[self.facts.len()..]);
+        self.flight_hashes.extend_from_slice(&world.flight_hashes()[self.flight_hashes.len()..]);
+        self.ways.extend_from_slice(&world.ways()[self.ways.len()..]);
+        answer
+    }
+
+    /// The index of a node's answer.
+    fn outcome(&mut self, local: Id, input: Input) -> usize {
+        let key = (local, input.encode());
+        if let Some(&index) = self.answers.get(&key) {
+            return index as usize;
+        }
+        let outcome = self.catch_up(|world| world.outcome(local, input).clone());
+        let index = self.outcomes.len();
+        self.outcomes.push(outcome);
+        self.answers.insert(key, index as u32);
+        index
+    }
+
+    /// The fingerprint of a state, the same for all states that are symmetric to it.
+    pub(crate) fn fingerprint(&mut self, state: &[u32]) -> u64 {
+        const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
+        let order = self.order;
+        let budget = u64::from(state[0]).wrapping_mul(SPREAD);
+        self.sums.fill(budget ^ budget >> 29);
+        let (nodes, flights) = state[1..].split_at(self.nodes);
+        for &local in nodes {
+            let hashes = &self.hashes[local as usize * order..][..order];
+            for (sum, hash) in self.sums.iter_mut().zip(hashes) {
+                *sum = sum.wrapping_add(*hash);
+            }
+        }
+        for (index, &flight) in flights.iter().enumerate() {
+            // A late frame has no place among the others.
+            let place = if flight & LATE != 0 { 6 } else { self.place(flights, index) % 6 };
+            let hashes = &self.flight_hashes[(flight & !LATE) as usize * order..][..order];
+            for (sum, hash) in self.sums.iter_mut().zip(hashes) {
+                *sum = sum.wrapping_add(hash.rotate_left(9 * place).wrapping_mul(SPREAD | 1));
+            }
+        }
+        let least = self.sums.iter().copied().min().expect("one symmetry at least");
+        // Sums of hashes are spread well, but the least of several is small.
+        (least ^ least >> 32).wrapping_mul(SPREAD)
+    }
+
+    /// How many frames are before this one in its channel.
+    fn place(&self, flights: &[u32], index: usize) -> u32 {
+        let channel = |flight: u32| self.ways[(flight & !LATE) as usize].channel;
+        let own = channel(flights[index]);
+        flights[..index].iter().filter(|&&flight| channel(flight) == own).count() as u32
+    }
+
+    /// Whether nothing is left to do: no frame, no timer, nothing wanted, everybody done.
+    pub(crate) fn is_end(&self, state: &[u32]) -> bool {
+        let rests = |&local: &u32| {
+            let facts = &self.facts[local as usize];
+            facts.is_done && facts.wants.is_empty() && facts.timers.is_empty()
+        };
+        state.len() == 1 + self.nodes && state[1..].iter().all(rests)
+    }
+
+    /// Calls `found` with every step from `state`: the state that follows, or the fault that it leads to.
+    pub(crate) fn each_step(
+        &mut self,
+        state: &[u32],
+        mut found: impl FnMut(&mut Self, Move, Result<&[u32], Fault>),
+    ) {
+        let budget = Budget::decode(state[0]);
+        let (nodes, flights) = state[1..].split_at(self.nodes);
+        let first = self.leaf_to_serve(budget, flights);
+        let serves = |node: usize| first.is_none_or(|first| first == node);
+        for (index, &flight) in flights.iter().enumerate() {
+            let node = self.ways[(flight & !LATE) as usize].to.index();
+            if serves(node) {
+                self.each_fate(state, budget, node, index, &mut found);
+            }
+        }
+        let mut idle = flights.iter().all(|&flight| flight & LATE != 0);
+        for (node, &local) in nodes.iter().enumerate() {
+            let wants = self.facts[local as usize].wants.clone();
+            for &input in wants.iter() {
+                idle = false;
+                if serves(node) {
+                    let input = Input::decode(input);
+                    self.step(state, budget, node, input, None, None, Move::Act { node, input }, &mut found);
+                }
+            }
+        }
+        let early =
+            budget.early_timeouts.checked_sub(1).map(|early_timeouts| Budget { early_timeouts, ..budget });
+        let Some(timers_budget) = (if idle { Some(budget) } else { early }) else { return };
+        for (node, &local) in nodes.iter().enumerate() {
+            let timers = self.facts[local as usize].timers.clone();
+            for &input in timers.iter() {
+                let input = Input::decode(input);
+                let step = if idle { Move::Act { node, input } } else { Move::FireEarly { node, input } };
+                self.step(state, timers_budget, node, input, None, None, step, &mut found);
+            }
+        }
+    }
+
+    /// What may become of the frame at `index`, if it is the first of its channel or late.
+    fn each_fate(
+        &mut self,
+        state: &[u32],
+        budget: Budget,
+        node: usize,
+        index: usize,
+        found: &mut impl FnMut(&mut Self, Move, Result<&[u32], Fault>),
+    ) {
+        let flights = &state[1 + self.nodes..];
+        let flight = flights[index];
+        let input = Input::Frame(flight & !LATE);
+        if flight & LATE != 0 {
+            if index == 0 || flights[index - 1] != flight {
+                self.step(state, budget, node, input, Some(index), None, Move::Deliver(flight), found);
+            }
+            return;
+        }
+        if self.place(flights, index) > 0 {
+            return;
+        }
+        self.step(state, budget, node, input, Some(index), None, Move::Deliver(flight), found);
+        let late = Some(flight | LATE);
+        if let Some(duplicates) = budget.duplicates.checked_sub(1) {
+            let budget = Budget { duplicates, ..budget };
+            self.step(state, budget, node, input, Some(index), late, Move::Duplicate(flight), found);
+        }
+        if let Some(delays) = budget.delays.checked_sub(1) {
+            self.network_step(state, Budget { delays, ..budget }, index, late, Move::Delay(flight), found);
+        }
+        if let Some(losses) = budget.losses.checked_sub(1) {
+            self.network_step(state, Budget { losses, ..budget }, index, None, Move::Lose(flight), found);
+        }
+    }
+
+    /// A leaf that a frame has come to, if what happens there can be looked at alone ([`Exploration::leaves_first`]).
+    fn leaf_to_serve(&self, budget: Budget, flights: &[u32]) -> Option<usize> {
+        if !self.rules.leaves_first || budget.early_timeouts > 0 {
+            return None;
+        }
+        let on_time = flights.iter().filter(|&&flight| flight & LATE == 0);
+        let mut nodes = on_time.map(|&flight| self.ways[flight as usize].to.index());
+        nodes.find(|&node| self.leaves[node])
+    }
+
+    /// A step in which no node takes part: the frame at `gone` is lost, or late.
+    fn network_step(
+        &mut self,
+        state: &[u32],
+        budget: Budget,
+        gone: usize,
+        late: Option<u32>,
+        step: Move,
+        found: &mut impl FnMut(&mut Self, Move, Result<&[u32], Fault>),
+    ) {
+        let mut next = core::mem::take(&mut self.next);
+        self.begin(&mut next, state, budget, Some(gone));
+        self.add(&mut next, &[], late);
+        found(self, step, Ok(&next));
+        self.next = next;
+    }
+
+    /// One step of one node; the frame at `arrived` is on its way no longer, the frame `late` still is.
+    #[expect(clippy::too_many_arguments, reason = "a step, and what it leaves")]
+    fn step(
+        &mut self,
+        state: &[u32],
+        budget: Budget,
+        node: usize,
+        input: Input,
+        arrived: Option<usize>,
+        late: Option<u32>,
+        step: Move,
+        found: &mut impl FnMut(&mut Self, Move, Result<&[u32], Fault>),
+    ) {
+        let outcome = self.outcome(state[1 + node], input);
+        if let Some(fault) = &self.outcomes[outcome].fault {
+            let fault = fault.clone();
+            return found(self, step, Err(fault));
+        }
+        let mut next = core::mem::take(&mut self.next);
+        self.begin(&mut next, state, budget, arrived);
+        let Outcome { next: local, sends, .. } = &self.outcomes[outcome];
+        next[1 + node] = *local;
+        self.add(&mut next, sends, late);
+        found(self, step, Ok(&next));
+        self.next = next;
+    }
+
+    /// Puts frames in their places: sent ones behind those that were sent before, late ones behind all.
+    fn add(&self, next: &mut Vec<u32>, sends: &[Id], late: Option<u32>) {
+        let flights = &next[1 + self.nodes..];
+        let on_time = flights.iter().position(|flight| flight & LATE != 0).unwrap_or(flights.len());
+        let place = 1 + self.nodes + on_time;
+        next.splice(place..place, sends.iter().copied());
+        if let Some(late) = late {
+            next.push(late);
+            // By contents: numbers depend on which thread was first.
+            let hash = |&flight: &u32| (self.flight_hashes[(flight & !LATE) as usize * self.order], flight);
+            next[place + sends.len()..].sort_unstable_by_key(hash);
+        }
+    }
+
+    fn begin(&self, next: &mut Vec<u32>, state: &[u32], budget: Budget, gone: Option<usize>) {
+        next.clear();
+        next.push(budget.encode());
+        match gone.map(|gone| 1 + self.nodes + gone) {
+            None => next.extend_from_slice(&state[1..]),
+            Some(gone) => {
+                next.extend_from_slice(&state[1..gone]);
+                next.extend_from_slice(&state[gone + 1..]);
+            }
+        }
+    }
+}

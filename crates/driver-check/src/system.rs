@@ -1,0 +1,139 @@
+//! What an owner describes: a network of engines, their owners, and what is equal to what.
+
+use core::fmt::Debug;
+use core::hash::Hash;
+use quincunx_engine::{Engine, PortId};
+
+/// A node, numbered from zero.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct NodeId(pub u16);
+
+impl NodeId {
+    /// As an index.
+    pub fn index(self) -> usize {
+        usize::from(self.0)
+    }
+}
+
+/// An end of a link.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct End {
+    /// The node.
+    pub node: NodeId,
+    /// Its port.
+    pub port: PortId,
+}
+
+/// A node as it stands before anything has happened.
+#[derive(Clone, Debug)]
+pub struct Member<E, O> {
+    /// The engine, set up.
+    pub engine: E,
+    /// Whoever uses it: what it has asked for and been told.
+    pub owner: O,
+}
+
+/// A network to explore, and what must hold in it.
+pub trait System: Sync {
+    /// All nodes are of one kind; an enum makes several kinds one.
+    type Engine: Engine<Header: Send + Sync, Payload: Send + Sync, Timer: Send + Sync> + Send + Sync;
+    /// What a node's owner remembers.
+    type Owner: Clone + Eq + Hash + Debug + Send + Sync;
+
+    /// The nodes, in the order of their numbers.
+    fn members(&self) -> Vec<Member<Self::Engine, Self::Owner>>;
+
+    /// The links. A port has one; frames that leave a port without one are lost.
+    fn links(&self) -> Vec<[End; 2]>;
+
+    /// Whether the owner has something to ask for.
+    fn wants_command(&self, node: NodeId, owner: &Self::Owner) -> bool;
+
+    /// What the owner asks for, which it must want to.
+    fn command(&self, node: NodeId, owner: &mut Self::Owner) -> <Self::Engine as Engine>::Command;
+
+    /// The owner is told `event`; an error is a fault of the protocol.
+    fn observe(
+        &self,
+        node: NodeId,
+        owner: &mut Self::Owner,
+        event: <Self::Engine as Engine>::Event,
+    ) -> Result<(), String>;
+
+    /// Whether the owner has all that it wanted.
+    fn is_done(&self, node: NodeId, owner: &Self::Owner) -> bool;
+
+    /// Renamings of nodes, each by number, that leave the network as it is; those that they generate count too.
+    fn symmetries(&self) -> Vec<Vec<NodeId>>;
+
+    /// A frame from one end of a link, as it would be if nodes were renamed: the same from the end
+    /// `renaming.end(from)` on.
+    fn rename_frame(
+        &self,
+        renaming: &Renaming,
+        from: End,
+        header: &<Self::Engine as Engine>::Header,
+        payload: &<Self::Engine as Engine>::Payload,
+    ) -> (<Self::Engine as Engine>::Header, <Self::Engine as Engine>::Payload);
+
+    /// A timer of `node`, as it would be named at `renaming.node(node)`.
+    fn rename_timer(
+        &self,
+        renaming: &Renaming,
+        node: NodeId,
+        timer: <Self::Engine as Engine>::Timer,
+    ) -> <Self::Engine as Engine>::Timer;
+}
+
+/// A renaming of nodes that maps links to links.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Renaming {
+    nodes: Vec<NodeId>,
+    /// For each node, the port at its image for each of its ports.
+    ports: Vec<Vec<PortId>>,
+}
+
+impl Renaming {
+    /// The renaming to `nodes` by number.
+    ///
+    /// # Panics
+    /// If `nodes` is no permutation, or does not map links to links: a bug in the system's description.
+    pub(crate) fn new(nodes: Vec<NodeId>, links: &[[End; 2]]) -> Self {
+        let mut seen = vec![false; nodes.len()];
+        for node in &nodes {
+            assert!(!core::mem::replace(&mut seen[node.index()], true), "a renaming names a node twice");
+        }
+        let ends = || links.iter().flat_map(|&[a, b]| [(a, b), (b, a)]);
+        let mut ports = vec![Vec::new(); nodes.len()];
+        for (near, far) in ends() {
+            let image = ends()
+                .find(|(a, b)| a.node == nodes[near.node.index()] && b.node == nodes[far.node.index()])
+                .map(|(a, _)| a.port);
+            let places: &mut Vec<PortId> = &mut ports[near.node.index()];
+            let place = usize::from(near.port.0);
+            places.resize(places.len().max(place + 1), near.port);
+            places[place] = image.expect("a renaming maps links to links");
+        }
+        Self { nodes, ports }
+    }
+
+    /// This renaming after `first`.
+    pub(crate) fn after(&self, first: &Self, links: &[[End; 2]]) -> Self {
+        Self::new(first.nodes.iter().map(|&node| self.node(node)).collect(), links)
+    }
+
+    /// What a node is renamed to.
+    pub fn node(&self, node: NodeId) -> NodeId {
+        self.nodes[node.index()]
+    }
+
+    /// What a port of `node` is renamed to; one without a link keeps its number.
+    pub fn port(&self, node: NodeId, port: PortId) -> PortId {
+        self.ports[node.index()].get(usize::from(port.0)).copied().unwrap_or(port)
+    }
+
+    /// What an end is renamed to.
+    pub fn end(&self, end: End) -> End {
+        End { node: self.node(end.node), port: self.port(end.node, end.port) }
+    }
+}

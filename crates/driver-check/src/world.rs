@@ -1,0 +1,623 @@
+//! The states of nodes, the frames, and what each node answers to each input: all computed once, and kept by number.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use foldhash::fast::FixedState;
+use hashbrown::HashMap;
+use quincunx_collective::Payload;
+use quincunx_engine::{Engine, Frame, PortId, Sink};
+use quincunx_units::{Duration, Instant};
+
+use crate::interned::{Id, Interned, hash_of};
+use crate::panics;
+use crate::system::{End, Member, NodeId, Renaming, System};
+
+/// What is wrong with a run.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Fault {
+    /// An engine has panicked: an assertion of its own, or an invariant.
+    Panic {
+        /// Where.
+        node: NodeId,
+        /// What it said.
+        message: String,
+    },
+    /// A node's owner was told something wrong.
+    Wrong {
+        /// Where.
+        node: NodeId,
+        /// What is wrong.
+        message: String,
+    },
+    /// A node refused what its owner asked for.
+    Refused {
+        /// Where.
+        node: NodeId,
+        /// Why.
+        message: String,
+    },
+    /// A node sends without end while nothing arrives.
+    Endless {
+        /// Where.
+        node: NodeId,
+    },
+    /// Two cases that the system calls symmetric differ: explore without symmetries.
+    Asymmetry {
+        /// Where.
+        node: NodeId,
+    },
+    /// Nothing can happen any more, and somebody has not got what it wanted.
+    Stuck,
+    /// Whatever happens, the end is not reached any more.
+    Livelock,
+}
+
+impl core::fmt::Display for Fault {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match self {
+            Self::Panic { message, .. } => write!(f, "an engine panics: {message}"),
+            Self::Wrong { message, .. } | Self::Refused { message, .. } => write!(f, "{message}"),
+            Self::Endless { .. } => write!(f, "a node sends without end while nothing arrives"),
+            Self::Asymmetry { .. } => {
+                write!(f, "two cases that were called symmetric differ; explore without symmetries")
+            }
+            Self::Stuck => write!(f, "nothing can happen any more, and not everybody is done"),
+            Self::Livelock => write!(f, "from here on the end is never reached, whatever happens"),
+        }
+    }
+}
+
+/// What can happen to a node.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(crate) enum Input {
+    /// A frame arrives.
+    Frame(Id),
+    /// A timer fires.
+    Timer(Id),
+    /// A port takes a frame.
+    Slot(PortId),
+    /// The owner asks for what it wants.
+    Command,
+}
+
+impl Input {
+    pub(crate) fn encode(self) -> u32 {
+        match self {
+            Self::Frame(id) => id,
+            Self::Timer(id) => 1 << 30 | id,
+            Self::Slot(port) => 2 << 30 | u32::from(port.0),
+            Self::Command => 3 << 30,
+        }
+    }
+
+    pub(crate) fn decode(code: u32) -> Self {
+        let value = code & ((1 << 30) - 1);
+        match code >> 30 {
+            0 => Self::Frame(value),
+            1 => Self::Timer(value),
+            2 => Self::Slot(PortId(value as u16)),
+            _ => Self::Command,
+        }
+    }
+}
+
+/// The state of a node.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub(crate) struct Local<E: Engine, O> {
+    pub(crate) node: NodeId,
+    engine: E,
+    timers: BTreeSet<E::Timer>,
+    owner: O,
+}
+
+/// A frame on a link.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub(crate) struct Flight<H, P> {
+    pub(crate) from: End,
+    pub(crate) to: End,
+    pub(crate) header: H,
+    pub(crate) payload: P,
+}
+
+/// What exploring needs to know of a node's state.
+#[derive(Clone, Debug)]
+pub(crate) struct Facts {
+    /// Slots and commands that it wants.
+    pub(crate) wants: Arc<[u32]>,
+    /// Timers that may fire.
+    pub(crate) timers: Arc<[u32]>,
+    pub(crate) is_done: bool,
+}
+
+/// What exploring needs to know of a frame.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Way {
+    /// The direction of the link that it is on.
+    pub(crate) channel: u16,
+    /// Where it arrives.
+    pub(crate) to: NodeId,
+}
+
+/// A node's answer.
+#[derive(Clone, Debug)]
+pub(crate) struct Outcome {
+    pub(crate) next: Id,
+    pub(crate) sends: Arc<[Id]>,
+    pub(crate) fault: Option<Fault>,
+}
+
+/// A node's answer in words that a reader of a path understands.
+pub(crate) struct Answer<E: Engine, O> {
+    pub(crate) next: Local<E, O>,
+    pub(crate) sends: Vec<Flight<E::Header, E::Payload>>,
+    pub(crate) drops: Vec<E::DropReason>,
+    pub(crate) fault: Option<Fault>,
+}
+
+/// Steps in a row that a node may take on its own, far more than any window.
+const PATIENCE: usize = 100_000;
+
+type LocalOf<S> = Local<<S as System>::Engine, <S as System>::Owner>;
+type FlightOf<S> =
+    Flight<<<S as System>::Engine as Engine>::Header, <<S as System>::Engine as Engine>::Payload>;
+type TimerOf<S> = <<S as System>::Engine as Engine>::Timer;
+
+pub(crate) struct World<'s, S: System> {
+    system: &'s S,
+    at_once: bool,
+    /// The symmetries; the first changes nothing.
+    renamings: Vec<Renaming>,
+    /// `after[g][h]`: the number of renaming `g` after renaming `h`.
+    after: Vec<Vec<usize>>,
+    across: BTreeMap<End, End>,
+    channels: BTreeMap<End, u16>,
+    locals: Interned<LocalOf<S>>,
+    /// For each state of a node and each symmetry: the state that it is renamed to, and that state's hash.
+    images: Vec<Id>,
+    hashes: Vec<u64>,
+    facts: Vec<Facts>,
+    flights: Interned<FlightOf<S>>,
+    flight_images: Vec<Id>,
+    flight_hashes: Vec<u64>,
+    ways: Vec<Way>,
+    timers: Interned<TimerOf<S>>,
+    answers: HashMap<(Id, u32), u32, FixedState>,
+    outcomes: Vec<Outcome>,
+    pub(crate) initial: Vec<Id>,
+}
+
+/// Not known yet.
+const NONE: Id = Id::MAX;
+
+impl<'s, S: System> World<'s, S> {
+    pub(crate) fn new(system: &'s S, at_once: bool, with_symmetries: bool) -> Self {
+        let links = system.links();
+        let members = system.members();
+        let renamings = renamings(system, members.len(), &links, with_symmetries);
+        let number = |renaming: &Renaming| {
+            renamings.iter().position(|other| other == renaming).expect("symmetries make a group")
+        };
+        let after = renamings
+            .iter()
+            .map(|g| renamings.iter().map(|h| number(&g.after(h, &links))).collect())
+            .collect();
+        let ends = links.iter().flat_map(|&[a, b]| [(a, b), (b, a)]);
+        let across: BTreeMap<End, End> = ends.collect();
+        let channels = across.keys().enumerate().map(|(index, &end)| (end, index as u16)).collect();
+        let mut world = Self {
+            system,
+            at_once,
+            renamings,
+            after,
+            across,
+            channels,
+            locals: Interned::new(),
+            images: Vec::new(),
+            hashes: Vec::new(),
+            facts: Vec::new(),
+            flights: Interned::new(),
+            flight_images: Vec::new(),
+            flight_hashes: Vec::new(),
+            ways: Vec::new(),
+            timers: Interned::new(),
+            answers: HashMap::with_hasher(FixedState::with_seed(0)),
+            outcomes: Vec::new(),
+            initial: Vec::new(),
+        };
+        for (index, Member { engine, owner }) in members.into_iter().enumerate() {
+            let local = Local { node: NodeId(index as u16), engine, timers: BTreeSet::new(), owner };
+            let id = world.intern_local(local);
+            world.initial.push(id);
+        }
+        let (order, initial) = (world.order(), world.initial.clone());
+        for (node, &id) in initial.iter().enumerate() {
+            for g in 0..order {
+                let image = world.renamings[g].node(NodeId(node as u16));
+                world.images[id as usize * order + g] = initial[image.index()];
+            }
+        }
+        world.refresh_hashes(&initial);
+        world
+    }
+
+    /// How many symmetries there are.
+    pub(crate) fn order(&self) -> usize {
+        self.renamings.len()
+    }
+
+    /// How many states of nodes are known.
+    pub(crate) fn locals(&self) -> usize {
+        self.locals.len()
+    }
+
+    pub(crate) fn hashes(&self) -> &[u64] {
+        &self.hashes
+    }
+
+    pub(crate) fn facts(&self) -> &[Facts] {
+        &self.facts
+    }
+
+    pub(crate) fn flight_hashes(&self) -> &[u64] {
+        &self.flight_hashes
+    }
+
+    pub(crate) fn ways(&self) -> &[Way] {
+        &self.ways
+    }
+
+    pub(crate) fn local(&self, id: Id) -> &LocalOf<S> {
+        self.locals.get(id)
+    }
+
+    pub(crate) fn flight(&self, id: Id) -> &FlightOf<S> {
+        self.flights.get(id)
+    }
+
+    pub(crate) fn timer(&self, id: Id) -> TimerOf<S> {
+        *self.timers.get(id)
+    }
+
+    /// The answer of a node in state `local` to an input.
+    pub(crate) fn outcome(&mut self, local: Id, input: Input) -> &Outcome {
+        if !self.answers.contains_key(&(local, input.encode())) {
+            self.compute(local, input);
+        }
+        &self.outcomes[self.answers[&(local, input.encode())] as usize]
+    }
+
+    /// Computes an answer, and those of all cases that are symmetric to it.
+    fn compute(&mut self, local: Id, input: Input) {
+        let order = self.order();
+        let mut cases = Vec::with_capacity(order);
+        for g in 0..order {
+            let case = self.images[local as usize * order + g];
+            let input = self.image_of_input(g, self.locals.get(local).node, input);
+            let index = match self.answers.get(&(case, input.encode())) {
+                Some(&index) => index,
+                None => self.compute_one(case, input),
+            };
+            cases.push(index);
+        }
+        if order == 1 {
+            let next = self.outcomes[cases[0] as usize].next;
+            self.images[next as usize] = next;
+            return self.refresh_hashes(&[next]);
+        }
+        if !self.is_symmetric(&cases) {
+            let node = self.locals.get(local).node;
+            self.outcomes[cases[0] as usize].fault.get_or_insert(Fault::Asymmetry { node });
+        }
+    }
+
+    /// Compares the answers to cases that are symmetric, and notes which states are renamed to which.
+    fn is_symmetric(&mut self, cases: &[u32]) -> bool {
+        let order = self.order();
+        let first = self.outcomes[cases[0] as usize].clone();
+        let next: Vec<Id> = cases.iter().map(|&case| self.outcomes[case as usize].next).collect();
+        let mut symmetric = true;
+        for (g, &case) in cases.iter().enumerate() {
+            let case = &self.outcomes[case as usize];
+            // Frames of one channel are compared in order, channels are not.
+            let in_order = |mut sends: Vec<Id>| {
+                sends.sort_by_key(|&flight| self.ways[flight as usize].channel);
+                sends
+            };
+            let renamed = first.sends.iter().map(|&flight| self.flight_images[flight as usize * order + g]);
+            symmetric &= in_order(renamed.collect()) == in_order(case.sends.to_vec());
+            symmetric &= first.fault.is_some() == case.fault.is_some();
+        }
+        for (h, &state) in next.iter().enumerate() {
+            for g in 0..order {
+                let image = &mut self.images[state as usize * order + g];
+                let expected = next[self.after[g][h]];
+                if *image == NONE {
+                    *image = expected;
+                }
+                symmetric &= *image == expected;
+            }
+        }
+        self.refresh_hashes(&next);
+        symmetric
+    }
+
+    fn image_of_input(&self, g: usize, node: NodeId, input: Input) -> Input {
+        let renaming = &self.renamings[g];
+        match input {
+            Input::Frame(id) => Input::Frame(self.flight_images[id as usize * self.order() + g]),
+            Input::Timer(id) if g == 0 => Input::Timer(id),
+            Input::Timer(id) => {
+                let timer = self.system.rename_timer(renaming, node, *self.timers.get(id));
+                Input::Timer(self.timers.find(&timer).unwrap_or(id))
+            }
+            Input::Slot(port) => Input::Slot(renaming.port(node, port)),
+            Input::Command => Input::Command,
+        }
+    }
+
+    fn compute_one(&mut self, local: Id, input: Input) -> u32 {
+        let answer = self.run(self.locals.get(local), input);
+        let next = if answer.fault.is_some() { local } else { self.intern_local(answer.next) };
+        let sends = answer.sends.into_iter().map(|flight| self.intern_flight(flight)).collect();
+        let index = self.outcomes.len() as u32;
+        self.outcomes.push(Outcome { next, sends, fault: answer.fault });
+        self.answers.insert((local, input.encode()), index);
+        index
+    }
+
+    /// Runs the engine.
+    pub(crate) fn run(&self, local: &LocalOf<S>, input: Input) -> Answer<S::Engine, S::Owner> {
+        let node = local.node;
+        let result = panics::catch(|| {
+            let mut step = Stepping::new(self, local.clone());
+            step.take(input);
+            if self.at_once {
+                step.settle();
+            }
+            step.finish()
+        });
+        result.unwrap_or_else(|message| Answer {
+            next: local.clone(),
+            sends: Vec::new(),
+            drops: Vec::new(),
+            fault: Some(Fault::Panic { node, message }),
+        })
+    }
+
+    fn intern_local(&mut self, local: LocalOf<S>) -> Id {
+        let (id, new) = self.locals.intern(local);
+        if new {
+            let facts = self.facts_of(self.locals.get(id).clone());
+            self.facts.push(facts);
+            self.images.resize(self.images.len() + self.order(), NONE);
+            self.hashes.resize(self.hashes.len() + self.order(), 0);
+        }
+        id
+    }
+
+    fn facts_of(&mut self, local: LocalOf<S>) -> Facts {
+        let slots = self.ports(local.node).filter(|&port| local.engine.wants_transmit(port)).map(Input::Slot);
+        let command = self.system.wants_command(local.node, &local.owner).then_some(Input::Command);
+        let wants = slots.chain(command).map(Input::encode).collect();
+        let timers =
+            local.timers.iter().map(|&timer| Input::Timer(self.timers.intern(timer).0).encode()).collect();
+        Facts { wants, timers, is_done: self.system.is_done(local.node, &local.owner) }
+    }
+
+    /// The ports of a node that have links.
+    fn ports(&self, node: NodeId) -> impl Iterator<Item = PortId> {
+        let first = End { node, port: PortId(0) };
+        let last = End { node, port: PortId(u16::MAX) };
+        self.across.range(first..=last).map(|(end, _)| end.port)
+    }
+
+    /// Which nodes have one link, to a node with several.
+    pub(crate) fn leaves(&self) -> Vec<bool> {
+        let is_single = |node: NodeId| self.ports(node).count() == 1;
+        let leaf = |node: NodeId| {
+            let end = self.ports(node).next().map(|port| End { node, port });
+            is_single(node) && end.is_some_and(|end| !is_single(self.across[&end].node))
+        };
+        (0..self.initial.len() as u16).map(NodeId).map(leaf).collect()
+    }
+
+    /// A frame and all its images.
+    fn intern_flight(&mut self, flight: FlightOf<S>) -> Id {
+        let (id, new) = self.note_flight(flight);
+        if new {
+            let order = self.order();
+            let orbit: Vec<Id> = (0..order)
+                .map(|g| {
+                    let flight = self.flights.get(id);
+                    let renaming = &self.renamings[g];
+                    let (header, payload) = match g {
+                        0 => (flight.header.clone(), flight.payload.clone()),
+                        _ => self.system.rename_frame(renaming, flight.from, &flight.header, &flight.payload),
+                    };
+                    let image = Flight {
+                        from: renaming.end(flight.from),
+                        to: renaming.end(flight.to),
+                        header,
+                        payload,
+                    };
+                    self.note_flight(image).0
+                })
+                .collect();
+            for (h, &flight) in orbit.iter().enumerate() {
+                for g in 0..order {
+                    self.flight_images[flight as usize * order + g] = orbit[self.after[g][h]];
+                }
+            }
+            let hashes: Vec<u64> = orbit.iter().map(|&flight| hash_of(self.flights.get(flight))).collect();
+            for (h, &flight) in orbit.iter().enumerate() {
+                for g in 0..order {
+                    self.flight_hashes[flight as usize * order + g] = hashes[self.after[g][h]];
+                }
+            }
+        }
+        id
+    }
+
+    fn note_flight(&mut self, flight: FlightOf<S>) -> (Id, bool) {
+        let way = Way { channel: self.channels[&flight.from], to: flight.to.node };
+        let (id, new) = self.flights.intern(flight);
+        if new {
+            self.ways.push(way);
+            self.flight_images.resize(self.flight_images.len() + self.order(), NONE);
+            self.flight_hashes.resize(self.flight_hashes.len() + self.order(), 0);
+        }
+        (id, new)
+    }
+
+    /// Puts down the hashes of the images of states whose images are known.
+    fn refresh_hashes(&mut self, states: &[Id]) {
+        let order = self.order();
+        for &state in states {
+            for g in 0..order {
+                let at = state as usize * order + g;
+                if self.hashes[at] == 0 && self.images[at] != NONE {
+                    self.hashes[at] = hash_of(self.locals.get(self.images[at]));
+                }
+            }
+        }
+    }
+}
+
+/// The group that a system's symmetries generate, the one that changes nothing first.
+fn renamings<S: System>(
+    system: &S,
+    nodes: usize,
+    links: &[[End; 2]],
+    with_symmetries: bool,
+) -> Vec<Renaming> {
+    let nothing = Renaming::new((0..nodes as u16).map(NodeId).collect(), links);
+    let generators: Vec<Renaming> = match with_symmetries {
+        true => system.symmetries().into_iter().map(|nodes| Renaming::new(nodes, links)).collect(),
+        false => Vec::new(),
+    };
+    let mut group = vec![nothing];
+    let mut next = 0;
+    while next < group.len() {
+        for generator in &generators {
+            let product = generator.after(&group[next], links);
+            if !group.contains(&product) {
+                group.push(product);
+            }
+        }
+        next += 1;
+    }
+    group
+}
+
+/// A node that takes steps, and what it has answered so far.
+struct Stepping<'w, 's, S: System> {
+    world: &'w World<'s, S>,
+    local: LocalOf<S>,
+    said: Said<S::Engine>,
+    fault: Option<Fault>,
+}
+
+/// Where an engine's answers go.
+struct Said<E: Engine> {
+    frames: Vec<(PortId, E::Header, E::Payload)>,
+    /// Timers in the order in which they were armed (`true`) and disarmed.
+    timers: Vec<(E::Timer, bool)>,
+    events: Vec<E::Event>,
+    drops: Vec<E::DropReason>,
+}
+
+impl<E: Engine> Sink<E> for Said<E> {
+    fn transmit(&mut self, port: PortId, frame: Frame<'_, E::Header, E::Payload>) {
+        self.frames.push((port, frame.header.clone(), E::Payload::from_view(frame.payload)));
+    }
+
+    fn set_timer(&mut self, timer: E::Timer, _after: Duration) {
+        self.timers.push((timer, true));
+    }
+
+    fn cancel_timer(&mut self, timer: E::Timer) {
+        self.timers.push((timer, false));
+    }
+
+    fn emit(&mut self, event: E::Event) {
+        self.events.push(event);
+    }
+
+    fn drop_frame(&mut self, _port: PortId, reason: E::DropReason) {
+        self.drops.push(reason);
+    }
+}
+
+impl<'w, 's, S: System> Stepping<'w, 's, S> {
+    fn new(world: &'w World<'s, S>, local: LocalOf<S>) -> Self {
+        let said = Said { frames: Vec::new(), timers: Vec::new(), events: Vec::new(), drops: Vec::new() };
+        Self { world, local, said, fault: None }
+    }
+
+    /// Takes one input.
+    fn take(&mut self, input: Input) {
+        // Deadlines are not explored, so that no instant tells more than another.
+        let now = Instant::ZERO;
+        let Self { world, local, said, .. } = self;
+        match input {
+            Input::Frame(id) => {
+                let flight = world.flights.get(id);
+                let payload = flight.payload.view(0..flight.payload.length());
+                let frame = Frame { header: &flight.header, payload };
+                local.engine.handle_frame(now, flight.to.port, frame, said);
+            }
+            Input::Timer(id) => {
+                let timer = *world.timers.get(id);
+                local.timers.remove(&timer);
+                local.engine.handle_timer(now, timer, said);
+            }
+            Input::Slot(port) => local.engine.handle_transmit_slot(now, port, said),
+            Input::Command => {
+                let command = world.system.command(local.node, &mut local.owner);
+                if let Err(refused) = local.engine.handle_command(now, command, said) {
+                    self.fault = Some(Fault::Refused { node: local.node, message: refused.to_string() });
+                }
+            }
+        }
+        self.local.engine.assert_invariants();
+        for (timer, armed) in self.said.timers.drain(..) {
+            match armed {
+                true => self.local.timers.insert(timer),
+                false => self.local.timers.remove(&timer),
+            };
+        }
+        for event in self.said.events.drain(..) {
+            let node = self.local.node;
+            if let Err(message) = self.world.system.observe(node, &mut self.local.owner, event) {
+                self.fault = Some(Fault::Wrong { node, message });
+            }
+        }
+    }
+
+    /// Takes slots and commands for as long as any is wanted.
+    fn settle(&mut self) {
+        for _ in 0..PATIENCE {
+            let node = self.local.node;
+            let wants_command = self.world.system.wants_command(node, &self.local.owner);
+            let slot = || {
+                self.world.ports(node).find(|&port| self.local.engine.wants_transmit(port)).map(Input::Slot)
+            };
+            match if wants_command { Some(Input::Command) } else { slot() } {
+                _ if self.fault.is_some() => return,
+                Some(input) => self.take(input),
+                None => return,
+            }
+        }
+        self.fault = Some(Fault::Endless { node: self.local.node });
+    }
+
+    fn finish(self) -> Answer<S::Engine, S::Owner> {
+        let from = |port| End { node: self.local.node, port };
+        let sends = self.said.frames.into_iter().filter_map(|(port, header, payload)| {
+            let to = *self.world.across.get(&from(port))?;
+            Some(Flight { from: from(port), to, header, payload })
+        });
+        Answer { sends: sends.collect(), next: self.local, drops: self.said.drops, fault: self.fault }
+    }
+}
