@@ -1,6 +1,7 @@
 //! The queue pairs of one group on one node, with the memory they share: the [`Verbs`] that programs are written for.
 
 use alloc::collections::VecDeque;
+use alloc::vec;
 use alloc::vec::Vec;
 use core::marker::PhantomData;
 use quincunx_collective::{GroupId, Payload};
@@ -87,6 +88,8 @@ struct Line<P> {
 pub(crate) struct Transport<P> {
     pub(crate) memory: Memory<P>,
     lines: Vec<Line<P>>,
+    /// The lines that want to send, a bit each: a node with hundreds need not ask them all for each frame.
+    wanting: Vec<u64>,
     completions: VecDeque<(QpIndex, Completion)>,
     /// Those that the program has ever set.
     alarms: Vec<Alarm>,
@@ -102,14 +105,43 @@ impl<P: Payload> Transport<P> {
                 let synchronized = config.send_psn;
                 Ok(Line { queue_pair: QueuePair::new(config)?, port, synchronized })
             })
-            .collect::<Result<_, ConfigError>>()?;
+            .collect::<Result<Vec<_>, ConfigError>>()?;
+        let wanting = vec![0; lines.len().div_ceil(64)];
         Ok(Self {
             memory: Memory::default(),
             lines,
+            wanting,
             completions: VecDeque::new(),
             alarms: Vec::new(),
             turn: 0,
         })
+    }
+
+    /// Notes whether a line wants to send, after anything that may have changed it.
+    fn note(&mut self, index: usize) {
+        let (word, bit) = (index / 64, 1 << (index % 64));
+        if self.lines[index].queue_pair.wants_transmit() {
+            self.wanting[word] |= bit;
+        } else {
+            self.wanting[word] &= !bit;
+        }
+    }
+
+    /// The first line at or after `from` that wants to send through `port`.
+    fn first_wanting(&self, from: usize, port: PortId) -> Option<usize> {
+        let mut word = from / 64;
+        let mut left = self.wanting.get(word)? & u64::MAX << (from % 64);
+        loop {
+            while left != 0 {
+                let index = word * 64 + left.trailing_zeros() as usize;
+                if self.lines[index].port == port {
+                    return Some(index);
+                }
+                left &= left - 1;
+            }
+            word += 1;
+            left = *self.wanting.get(word)?;
+        }
     }
 
     /// The configurations of the queue pairs, in order.
@@ -127,6 +159,7 @@ impl<P: Payload> Transport<P> {
         let Some(line) = self.lines.get_mut(usize::from(index.0)) else { return };
         let mut out = LineSink { sink, index, port: line.port, completions: &mut self.completions };
         line.queue_pair.handle_frame(now, frame, &mut self.memory, &mut out);
+        self.note(index.0.into());
     }
 
     pub(crate) fn handle_timer<N: QueuePairNode<Payload = P>, S: Sink<N>>(
@@ -139,10 +172,11 @@ impl<P: Payload> Transport<P> {
         let Some(line) = self.lines.get_mut(usize::from(index.0)) else { return };
         let mut out = LineSink { sink, index, port: line.port, completions: &mut self.completions };
         line.queue_pair.handle_timer(now, timer, &mut out);
+        self.note(index.0.into());
     }
 
     pub(crate) fn wants_transmit(&self, port: PortId) -> bool {
-        self.lines.iter().any(|line| line.port == port && line.queue_pair.wants_transmit())
+        self.first_wanting(0, port).is_some()
     }
 
     pub(crate) fn handle_transmit_slot<N: QueuePairNode<Payload = P>, S: Sink<N>>(
@@ -151,18 +185,13 @@ impl<P: Payload> Transport<P> {
         port: PortId,
         sink: &mut GroupSink<'_, N, S>,
     ) {
-        let count = self.lines.len();
-        for step in 0..count {
-            let index = (self.turn + step) % count;
-            let line = &mut self.lines[index];
-            if line.port == port && line.queue_pair.wants_transmit() {
-                let completions = &mut self.completions;
-                let mut out = LineSink { sink, index: QpIndex(index as u16), port, completions };
-                line.queue_pair.transmit(now, &self.memory, &mut out);
-                self.turn = if line.queue_pair.wants_transmit() { index } else { index + 1 };
-                return;
-            }
-        }
+        let next = self.first_wanting(self.turn, port).or_else(|| self.first_wanting(0, port));
+        let Some(index) = next else { return };
+        let (line, completions) = (&mut self.lines[index], &mut self.completions);
+        let mut out = LineSink { sink, index: QpIndex(index as u16), port, completions };
+        line.queue_pair.transmit(now, &self.memory, &mut out);
+        self.turn = if line.queue_pair.wants_transmit() { index } else { index + 1 };
+        self.note(index);
     }
 
     /// The oldest completion that the program has not seen.
@@ -184,12 +213,15 @@ impl<P: Payload> Transport<P> {
             sink.out.cancel_timer(N::alarm_timer(sink.group, alarm).expect("only programs set alarms"));
         }
         self.lines.clear();
+        self.wanting.clear();
         self.completions.clear();
     }
 
     pub(crate) fn assert_invariants(&self) {
-        for line in &self.lines {
+        for (index, line) in self.lines.iter().enumerate() {
             line.queue_pair.assert_invariants();
+            let noted = self.wanting[index / 64] & 1 << (index % 64) != 0;
+            assert_eq!(noted, line.queue_pair.wants_transmit(), "what line {index} wants is noted");
         }
     }
 }
@@ -201,6 +233,12 @@ pub(crate) struct TransportVerbs<'a, 'b, P, N, S> {
 }
 
 impl<P: Payload, N: QueuePairNode<Payload = P>, S: Sink<N>> TransportVerbs<'_, '_, P, N, S> {
+    fn note(&mut self, qp: QpIndex) {
+        if usize::from(qp.0) < self.transport.lines.len() {
+            self.transport.note(qp.0.into());
+        }
+    }
+
     /// A request that the queue pair does not take ends like one that it took before it failed.
     fn refuse(&mut self, qp: QpIndex, id: WorkId, refused: bool) {
         if refused {
@@ -219,6 +257,7 @@ impl<P: Payload, N: QueuePairNode<Payload = P>, S: Sink<N>> Verbs<P> for Transpo
         let line = lines.get_mut(usize::from(qp.0));
         let refused = line.is_none_or(|line| line.queue_pair.post_send(request, memory).is_err());
         self.refuse(qp, request.id, refused);
+        self.note(qp);
     }
 
     fn post_receive(&mut self, qp: QpIndex, request: ReceiveRequest) {
@@ -226,6 +265,7 @@ impl<P: Payload, N: QueuePairNode<Payload = P>, S: Sink<N>> Verbs<P> for Transpo
         let line = lines.get_mut(usize::from(qp.0));
         let refused = line.is_none_or(|line| line.queue_pair.post_receive(request, memory).is_err());
         self.refuse(qp, request.id, refused);
+        self.note(qp);
     }
 
     fn set_alarm(&mut self, alarm: Alarm, after: Duration) {
@@ -246,6 +286,7 @@ impl<P: Payload, N: QueuePairNode<Payload = P>, S: Sink<N>> Verbs<P> for Transpo
             // Sends are outstanding, or the queue pair has failed: either way the group is lost.
             completions_failed(self.transport, qp);
         }
+        self.note(qp);
     }
 }
 
