@@ -31,7 +31,7 @@ fn lossy() -> Exploration {
 
 /// Nothing reduced.
 fn full(rules: Exploration) -> Exploration {
-    Exploration { symmetry: false, leaves_first: false, ..rules }
+    Exploration { at_once: false, symmetry: false, leaves_first: false, ..rules }
 }
 
 fn setup(mode: Mode, collective: Collective, tree: &str, packets: u32) -> Setup {

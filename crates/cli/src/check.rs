@@ -63,7 +63,7 @@ pub(crate) struct Check {
     /// Break a rule of the protocol
     #[arg(long, value_name = "NAME")]
     mutate: Option<Mutation>,
-    /// Explore without reductions: no symmetry, no leaves first
+    /// Explore without reductions: no symmetry, no leaves first, and nodes send and start when they may, not at once
     #[arg(long)]
     full: bool,
     /// Memory that may be used
@@ -104,7 +104,7 @@ impl Check {
             duplicates: self.duplicate,
             delays: self.reorder,
             early_timeouts: self.early_timeouts,
-            at_once: true,
+            at_once: !self.full,
             symmetry: !self.full,
             leaves_first: !self.full,
             threads: std::thread::available_parallelism().map_or(1, usize::from),

@@ -44,6 +44,7 @@ mod panics;
 mod parallel;
 mod path;
 mod state;
+mod step;
 mod system;
 mod visited;
 mod world;
