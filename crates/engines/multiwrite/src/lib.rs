@@ -15,8 +15,8 @@
 //! | `cs_relay` | [`Writer::handle_written`], [`Writer::relay`] |
 //! | `cs_rcv` | [`Writer::handle_written`] answers with a [`Delivery`]; [`AllGather`] puts them together |
 //!
-//! [`AllGather`] is the paper's example of a collective above it: part of the data goes over the direct links, part over relays. A
-//! dispatch to experts is another program above [`Writer`], with slots that are its own.
+//! [`AllGather`] is the paper's example of a collective above it: part of the data goes over the direct links, part over relays. In a
+//! [`Dispatch`] each token goes to the ranks of its experts, once over the links between servers (3.2).
 //!
 //! What it promises (4.3.4): each destination's buffer is written by one write of the transport, whole or not at all as far
 //! as its [`Delivery`] tells; nothing about the order between destinations; the reliability of the queue pairs below. A peer or
@@ -39,12 +39,14 @@
 extern crate alloc;
 
 mod all_gather;
+mod dispatch;
 mod split;
 mod table;
 mod window;
 mod writer;
 
 pub use all_gather::{AllGather, AllGatherConfig, AllGatherConfigError};
+pub use dispatch::{Dispatch, DispatchConfig, DispatchConfigError};
 pub use split::{Part, Paths, Strategy, split};
 pub use table::{Table, TableError};
 pub use window::Window;
