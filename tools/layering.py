@@ -36,7 +36,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "driver-des": {"units", "collective", "engine"},
     "driver-check": {"units", "collective", "engine"},
     "sim": BASE | {"engine", "nodes", "control", "scenario", "trace", "driver-des"} | PROTOCOLS,
-    "check": BASE | {"engine", "nodes", "control", "driver-check"} | PROTOCOLS,
+    # What one driver has found wrong, another replays.
+    "check": BASE | {"engine", "nodes", "control", "trace", "driver-des", "driver-check"} | PROTOCOLS,
     "control-grpc": BASE | {"control"},
     "runtime": MANAGED,
     "perf": MANAGED | {"runtime", "report"},

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use quincunx_collective::Numbers;
 use quincunx_driver_des::{
-    Departure, Faults, Limits, LinkConfig, LinkIndex, NodeIndex, Observer, Simulation, Stopped,
+    Departure, Fate, Faults, Limits, LinkConfig, LinkIndex, NodeIndex, Observer, Simulation, Stopped,
 };
 use quincunx_engine::verbs::Outcome;
 use quincunx_engine::{Engine, Frame, PortId};
@@ -52,7 +52,8 @@ pub(crate) fn run(scenario: &Scenario) -> Result<Run, RunError> {
             Some(link) => link.forward(),
             None => links[&[to, from]].backward(),
         };
-        simulation.set_faults(direction, Faults { lost_frames: losses.frames.to_vec(), ..Faults::default() });
+        let fates = losses.frames.iter().map(|&frame| (frame, Fate::Lost)).collect();
+        simulation.set_faults(direction, Faults { fates, ..Faults::default() });
     }
     for (index, member) in cluster.members.iter().enumerate() {
         for order in &member.orders {

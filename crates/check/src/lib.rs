@@ -3,13 +3,20 @@
 //!
 //! [`Group`] is such a network, a [`System`](quincunx_driver_check::System) for `driver-check`. Its payloads are counts of
 //! contributions, so that a rank whose data is lost or counted twice is seen whatever the numbers are.
+//!
+//! What is found wrong is a [`Path`]: printed and traced by [`Sequence`], and run once more in virtual time by [`replay`], by a driver that
+//! shares no code with the explorer.
 #![warn(missing_docs)]
 
+mod flights;
 mod group;
 mod print;
+mod replay;
+mod trace;
 
 pub use print::Sequence;
 pub use quincunx_driver_check::{Exploration, Fault, Path, Statistics, Unfinished, Verdict, explore};
 pub use quincunx_epic::Mutation;
+pub use replay::{Divergence, replay};
 
 pub use group::{Group, GroupError, Owner, Setup};

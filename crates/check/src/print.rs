@@ -35,29 +35,33 @@ impl Sequence<'_> {
     }
 
     fn line(&self, step: &Step<Station<Contributions>>) -> String {
-        let name = self.group.name(step.node);
+        format!("{:<9} {}", self.group.name(step.node), self.words(step))
+    }
+
+    /// What a node does in a step.
+    pub(crate) fn words(&self, step: &Step<Station<Contributions>>) -> String {
         let from = |end: &End| self.group.name(end.node);
         let mut line = match &step.what {
             What::Arrival { from: end, header, payload, late } => {
                 let late = if *late { ", late," } else { "" };
-                format!("{name:<9} takes  {}{late} from {}", frame(header, payload), from(end))
+                format!("takes  {}{late} from {}", frame(header, payload), from(end))
             }
             What::Duplicate { from: end, header, payload } => {
                 let (frame, from) = (frame(header, payload), from(end));
-                format!("{name:<9} takes  {frame} from {from}, a copy of which is on its way")
+                format!("takes  {frame} from {from}, a copy of which is on its way")
             }
             What::Delay { from: end, header, payload } => {
-                format!("{name:<9} awaits {} from {}, which is late", frame(header, payload), from(end))
+                format!("awaits {} from {}, which is late", frame(header, payload), from(end))
             }
             What::Loss { from: end, header, payload } => {
-                format!("{name:<9} misses {} from {}", frame(header, payload), from(end))
+                format!("misses {} from {}", frame(header, payload), from(end))
             }
             What::Timer { timer, early } => {
                 let early = if *early { " early" } else { "" };
-                format!("{name:<9} waits no longer{early}: {}", self.timer(step.node, *timer))
+                format!("waits no longer{early}: {}", self.timer(step.node, *timer))
             }
-            What::Slot(_) => format!("{name:<9} may send"),
-            What::Command => format!("{name:<9} starts"),
+            What::Slot(_) => "may send".to_owned(),
+            What::Command => "starts".to_owned(),
         };
         for reason in &step.drops {
             line += &format!("; drops it: {reason:?}");
@@ -89,7 +93,7 @@ impl Sequence<'_> {
 }
 
 /// A frame in a few words; packets are numbered from the first of the run, which is the control message.
-fn frame(header: &RoceHeader, payload: &Contributions) -> String {
+pub(crate) fn frame(header: &RoceHeader, payload: &Contributions) -> String {
     let number = header.psn.distance_from(FIRST_PSN);
     match header.operation {
         Operation::SendOnlyImmediate(_) => format!("control {number}"),

@@ -3,10 +3,12 @@
 use std::ops::ControlFlow;
 
 use quincunx_check::{
-    Exploration, Fault, Group, Mutation, Path, Sequence, Setup, Statistics, Verdict, explore,
+    Exploration, Fault, Group, Mutation, Path, Sequence, Setup, Statistics, Verdict, explore, replay,
 };
 use quincunx_collective::{Collective, Rank};
+use quincunx_driver_check::What;
 use quincunx_fabric::Mode;
+use quincunx_trace::{TrackContents, read};
 use quincunx_units::ByteCount;
 
 const ROOT: Rank = Rank(0);
@@ -157,6 +159,13 @@ fn cases() -> Vec<Case> {
     cases
 }
 
+/// The way to the fault in the first case of a broken rule.
+fn counterexample(mutation: Mutation) -> (Group, Fault, Path<Group>) {
+    let case = cases().into_iter().find(|case| case.mutation == mutation).expect("every rule has a case");
+    let (fault, path) = run(&case.setup, case.rules).1.expect("it is noticed");
+    (Group::new(case.setup).unwrap(), fault, path)
+}
+
 #[test]
 fn every_broken_rule_is_noticed() {
     for Case { mutation, setup, rules } in cases() {
@@ -164,6 +173,42 @@ fn every_broken_rule_is_noticed() {
         assert!(fault.is_some(), "{mutation} does no harm in {setup:?}");
         assert_right(&Setup { mutation: None, ..setup }, rules);
     }
+}
+
+#[test]
+fn every_counterexample_is_the_same_run_in_virtual_time() {
+    for Case { mutation, setup, rules } in cases() {
+        let (fault, path) = run(&setup, rules).1.expect("it is noticed");
+        let group = Group::new(setup).unwrap();
+        let seen = match fault {
+            // That nothing can end any more is not seen as it happens.
+            Fault::Stuck | Fault::Livelock => None,
+            fault => Some(fault),
+        };
+        assert_eq!(
+            replay(&group, &path),
+            Ok(seen),
+            "{mutation}: {}",
+            Sequence { group: &group, path: &path }
+        );
+    }
+}
+
+#[test]
+fn without_its_last_step_a_counterexample_has_no_fault() {
+    let (group, _, mut path) = counterexample(Mutation::NoDuplicateCheck);
+    path.0.pop();
+    assert_eq!(replay(&group, &path), Ok(None));
+}
+
+#[test]
+fn a_path_of_another_group_is_not_replayed() {
+    let (_, _, path) = counterexample(Mutation::NoDuplicateCheck);
+    let case = cases().into_iter().find(|case| case.mutation == Mutation::NoDuplicateCheck).unwrap();
+    let right = Group::new(Setup { mutation: None, ..case.setup }).unwrap();
+    // Nothing is wrong in it: it departs where the rule was broken.
+    let divergence = replay(&right, &path).unwrap_err();
+    assert!(divergence.to_string().starts_with("expected "), "{divergence}");
 }
 
 #[test]
@@ -220,4 +265,57 @@ fn a_path_reads_as_a_sequence() {
     assert_eq!(lines.len(), path.0.len());
     assert!(lines[0].starts_with("rank 0    starts; sends control 0 to switch 0"), "{}", lines[0]);
     assert!(lines.iter().any(|line| line.contains("a copy of which is on its way")), "{lines:#?}");
+}
+
+/// The tracks of the trace of a way to a fault.
+fn traced(group: &Group, fault: &Fault, path: &Path<Group>) -> Vec<TrackContents> {
+    let bytes = Sequence { group, path }.write_trace(fault, Vec::new()).unwrap();
+    read(&bytes).unwrap()
+}
+
+#[test]
+fn a_trace_has_each_step_on_the_track_of_its_node_and_the_fault_at_the_end() {
+    let (group, fault, path) = counterexample(Mutation::NoDuplicateCheck);
+    let tracks = traced(&group, &fault, &path);
+    for (index, step) in path.0.iter().enumerate() {
+        let own = |track: &&TrackContents| track.parent.is_none() && track.name == group.name(step.node);
+        let track = tracks.iter().find(own).expect("a track a node");
+        let time = 1000 * (index as u64 + 1);
+        assert!(track.slices.iter().any(|&(from, to, _)| (from, to) == (time, time + 1000)), "{track:?}");
+    }
+    let last = tracks.last().unwrap();
+    assert_eq!(last.instants, [(1000 * path.0.len() as u64, fault.to_string())]);
+}
+
+#[test]
+fn a_trace_has_each_frame_from_sending_to_arrival_and_says_which_were_lost_or_copied() {
+    for (mutation, word) in [(Mutation::NakAsAck, ", lost"), (Mutation::NoDuplicateCheck, ", copy")] {
+        let (group, fault, path) = counterexample(mutation);
+        let tracks = traced(&group, &fault, &path);
+        let frames: Vec<_> =
+            tracks.iter().filter(|track| track.parent.is_some()).flat_map(|track| &track.slices).collect();
+        let copies = path.0.iter().filter(|step| matches!(step.what, What::Duplicate { .. })).count();
+        let losses = path.0.iter().filter(|step| matches!(step.what, What::Loss { .. })).count();
+        let sent: usize = path.0.iter().map(|step| step.sent.len()).sum();
+        assert_eq!(frames.len(), sent + copies);
+        assert_eq!(frames.iter().filter(|(.., name)| name.contains(word)).count(), copies + losses);
+        assert_eq!(copies + losses, 1);
+        assert!(frames.iter().all(|(from, to, _)| from < to));
+        // The first step is a rank's start; its frames leave then.
+        assert!(tracks.iter().any(|track| {
+            let leaves =
+                track.slices.first().is_some_and(|(from, _, name)| *from == 1000 && name == "control 0");
+            (track.parent.as_deref(), track.name.as_str(), leaves) == (Some("rank 0"), "to switch 0", true)
+        }));
+    }
+}
+
+#[test]
+fn frames_of_one_direction_that_overlap_have_tracks_of_their_own() {
+    for Case { setup, rules, .. } in cases().into_iter().take(3) {
+        let (fault, path) = run(&setup, rules).1.expect("it is noticed");
+        for track in traced(&Group::new(setup).unwrap(), &fault, &path) {
+            assert!(track.slices.is_sorted_by(|(_, end, _), (begin, ..)| end <= begin), "{track:?}");
+        }
+    }
 }

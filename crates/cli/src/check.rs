@@ -3,14 +3,17 @@
 use clap::Args;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use quincunx_check::{
-    Exploration, Group, Mutation, Sequence, Setup, Statistics, Unfinished, Verdict, explore,
+    Exploration, Fault, Group, Mutation, Sequence, Setup, Statistics, Unfinished, Verdict, explore,
 };
 use quincunx_collective::{Collective, Rank};
 use quincunx_control::Design;
 use quincunx_fabric::TreeShape;
 use quincunx_units::ByteCount;
 use serde_json::{Value, json};
+use std::fs::File;
+use std::io::BufWriter;
 use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use crate::simulations::envelope;
@@ -24,6 +27,8 @@ use crate::{Failure, interrupt};
   quincunx check epic-3 all_reduce --times 2 --packets 1 two in sequence on one group
   quincunx check epic-3 reduce --mutate mode-ii-recycling
                                                          break a rule, and see the shortest way to the fault
+  quincunx check epic-2 all_reduce --tree star-2 --duplicate --mutate no-duplicate-check --trace fault.pftrace
+                                                         and see it in Perfetto
 
 Explored are the engines that run on real sockets, in every order of delivery, loss, duplication and time-out. Nothing is sampled:
 `correct` means that every run gives every rank the right result, and ends. `--full` leaves the reductions out; try it on tree-2-2.
@@ -66,6 +71,9 @@ pub(crate) struct Check {
     /// Explore without reductions: no symmetry, no leaves first, and nodes send and start when they may, not at once
     #[arg(long)]
     full: bool,
+    /// Write the way to the fault to a file that <https://ui.perfetto.dev> opens, a microsecond a step
+    #[arg(long, value_name = "FILE.pftrace")]
+    trace: Option<PathBuf>,
     /// Memory that may be used
     #[arg(long, default_value = "16GiB")]
     memory: ByteCount,
@@ -156,6 +164,12 @@ impl Check {
                 print!("{sequence}");
             }
         }
+        if let Some(file) = &self.trace {
+            match (&sequence, &verdict) {
+                (Some(sequence), Verdict::Wrong { fault, .. }) => write_trace(file, sequence, fault)?,
+                _ => eprintln!("{} is not written: there is no way to a fault to show", file.display()),
+            }
+        }
         match verdict {
             Verdict::Correct => Ok(()),
             Verdict::Wrong { fault, path } => Err(Failure::Wrong(format!(
@@ -173,6 +187,13 @@ impl Check {
             ))),
         }
     }
+}
+
+fn write_trace(file: &Path, sequence: &Sequence<'_>, fault: &Fault) -> Result<(), Failure> {
+    let written = File::create(file).and_then(|out| sequence.write_trace(fault, BufWriter::new(out)));
+    written.map(drop).map_err(|error| {
+        Failure::Input(format!("expected to write {}, found \"{error}\"; name another file", file.display()))
+    })
 }
 
 /// How far it has come, on a line.

@@ -66,3 +66,23 @@ fn memory_that_does_not_suffice_is_said_and_is_no_proof() {
     assert_eq!(output.status.code(), Some(1));
     assert!(error(&output).contains("expected to need at most 1 MiB") || error(&output).contains("1MiB"));
 }
+
+#[test]
+fn the_way_to_a_fault_is_written_as_a_trace_and_without_one_there_is_nothing_to_write() {
+    let folder = std::env::temp_dir().join(format!("quincunx-check-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let (fault, none) = (folder.join("fault.pftrace"), folder.join("none.pftrace"));
+    let broken = ["epic-2", "all_reduce", "--tree", "star-2", "--packets", "2", "--duplicate"];
+    let trace = ["--mutate", "no-duplicate-check", "--json", "--trace", fault.to_str().unwrap()];
+    let output = check(&[&broken[..], &trace].concat());
+    assert_eq!(output.status.code(), Some(1));
+    let fault_told = row(&output)["fault"].as_str().expect("a fault").to_owned();
+    let written = std::fs::read(&fault).unwrap();
+    assert!(written.windows(fault_told.len()).any(|bytes| bytes == fault_told.as_bytes()), "{fault_told}");
+
+    let output = check(&["epic-2", "all_reduce", "--tree", "star-2", "--trace", none.to_str().unwrap()]);
+    assert_eq!(output.status.code(), Some(0));
+    assert!(error(&output).contains("none.pftrace is not written: there is no way to a fault"));
+    assert!(!none.exists());
+    std::fs::remove_dir_all(&folder).unwrap();
+}

@@ -50,6 +50,7 @@ mod visited;
 mod world;
 
 pub use explore::{Exploration, Progress, Statistics, Unfinished, Verdict, explore};
+pub use panics::catch_panic;
 pub use path::{Path, Step, What};
 pub use system::{End, Member, NodeId, Renaming, System};
 pub use world::Fault;

@@ -9,8 +9,8 @@ thread_local! {
     static CAUGHT: RefCell<Option<String>> = const { RefCell::new(None) };
 }
 
-/// What `run` returns, or what it panics with and where.
-pub(crate) fn catch<T>(run: impl FnOnce() -> T) -> Result<T, String> {
+/// What `run` returns, or what it panics with and where; nothing is printed.
+pub fn catch_panic<T>(run: impl FnOnce() -> T) -> Result<T, String> {
     static HOOK: Once = Once::new();
     HOOK.call_once(|| {
         let inherited = std::panic::take_hook();
@@ -39,8 +39,8 @@ pub(crate) fn catch<T>(run: impl FnOnce() -> T) -> Result<T, String> {
 mod tests {
     #[test]
     fn a_panic_is_told_with_its_place() {
-        let message = super::catch(|| panic!("seven of {}", 9)).unwrap_err();
+        let message = super::catch_panic(|| panic!("seven of {}", 9)).unwrap_err();
         assert!(message.starts_with("seven of 9 (") && message.contains("panics.rs:"), "{message}");
-        assert_eq!(super::catch(|| 5), Ok(5));
+        assert_eq!(super::catch_panic(|| 5), Ok(5));
     }
 }

@@ -76,6 +76,8 @@ pub struct Step<E: Engine> {
     pub sent: Vec<(End, E::Header, E::Payload)>,
     /// Why it drops what arrived, if it does.
     pub drops: Vec<E::DropReason>,
+    /// Whether the node's owner has all that it wanted then.
+    pub done: bool,
 }
 
 /// Steps, one after the other.
@@ -167,10 +169,11 @@ fn describe<S: System>(world: &Mutex<World<'_, S>>, state: &[u32], step: Move) -
         Input::Slot(port) => What::Slot(port),
         Input::Command => What::Command,
     };
+    let before = world.local(state[1 + node.index()]);
     if let Move::Lose(_) | Move::Delay(_) = step {
-        return Step { node, what, sent: Vec::new(), drops: Vec::new() };
+        return Step { node, what, sent: Vec::new(), drops: Vec::new(), done: world.is_done(before) };
     }
-    let answer = world.run(world.local(state[1 + node.index()]), input);
+    let answer = world.run(before, input);
     let sent = answer.sends.into_iter().map(|flight| (flight.from, flight.header, flight.payload)).collect();
-    Step { node, what, sent, drops: answer.drops }
+    Step { node, what, sent, drops: answer.drops, done: world.is_done(&answer.next) }
 }

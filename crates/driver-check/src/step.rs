@@ -36,7 +36,7 @@ pub(crate) fn run<S: System>(
     local: &LocalOf<S>,
     input: Input,
 ) -> Answer<S::Engine, S::Owner> {
-    let result = panics::catch(|| {
+    let result = panics::catch_panic(|| {
         let mut step = Stepping::new(world, local.clone());
         step.take(input);
         if world.at_once() {

@@ -381,7 +381,12 @@ impl<'s, S: System> World<'s, S> {
         let wants = slots.chain(command).map(Input::encode).collect();
         let timers =
             local.timers.iter().map(|&timer| Input::Timer(self.timers.intern(timer).0).encode()).collect();
-        Facts { wants, timers, is_done: self.system.is_done(local.node, &local.owner) }
+        Facts { wants, timers, is_done: self.is_done(&local) }
+    }
+
+    /// Whether a node's owner has all that it wanted.
+    pub(crate) fn is_done(&self, local: &LocalOf<S>) -> bool {
+        self.system.is_done(local.node, &local.owner)
     }
 
     /// The ports of a node that have links.

@@ -1,17 +1,18 @@
 //! What a link's direction does to frames: decided by seed, direction and the frame's number there alone, so that the
-//! n-th frame of a direction meets the same fate whatever happens elsewhere.
+//! n-th frame of a direction meets the same fate whatever happens elsewhere; or prescribed frame by frame.
 
 use crate::Fate;
 use quincunx_collective::SplitMix64;
 use quincunx_units::{Duration, Probability};
+use std::collections::BTreeMap;
 
 /// Faults of one direction of a link.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Faults {
     /// A frame is lost.
     pub loss: Probability,
-    /// These frames are lost too, counted from 0 in the order in which they are sent; ascending.
-    pub lost_frames: Vec<u64>,
+    /// What becomes of these frames, whatever the probabilities: counted from 0 in the order in which they are sent.
+    pub fates: BTreeMap<u64, Fate>,
     /// A frame arrives twice.
     pub duplication: Probability,
     /// A frame is held back, so that later ones overtake it.
@@ -36,8 +37,11 @@ impl Injector {
     /// The fate of the direction's frame number `index`.
     pub(crate) fn fate(&self, index: u64) -> Fate {
         let faults = &self.faults;
+        if let Some(&fate) = faults.fates.get(&index) {
+            return fate;
+        }
         let mut draws = SplitMix64::new(self.seed ^ SplitMix64::new(index).draw());
-        if faults.loss.hits(draws.draw()) || faults.lost_frames.binary_search(&index).is_ok() {
+        if faults.loss.hits(draws.draw()) {
             Fate::Lost
         } else if faults.duplication.hits(draws.draw()) {
             Fate::Duplicated
@@ -83,9 +87,10 @@ mod tests {
     }
 
     #[test]
-    fn listed_frames_are_lost() {
-        let injector = Injector::new(Faults { lost_frames: vec![0, 3], ..Faults::default() }, 9);
-        let lost: Vec<u64> = (0..10).filter(|&n| injector.fate(n) == Fate::Lost).collect();
-        assert_eq!(lost, [0, 3]);
+    fn listed_frames_meet_the_fate_that_is_listed() {
+        let fates = BTreeMap::from([(0, Fate::Lost), (3, Fate::Duplicated)]);
+        let injector = Injector::new(Faults { fates, ..Faults::default() }, 9);
+        let fates: Vec<Fate> = (0..5).map(|n| injector.fate(n)).collect();
+        assert_eq!(fates, [Fate::Lost, Fate::Delivered, Fate::Delivered, Fate::Duplicated, Fate::Delivered]);
     }
 }

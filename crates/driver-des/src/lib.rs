@@ -16,6 +16,8 @@
 //! - A frame costs one entry in the queue, its arrival; a second one only if the sender waits for the port to be free.
 //! - Nothing is allocated for a frame in steady state, if its payload needs no allocation.
 //! - [`Faults`], queue limits, congestion marks, pauses and background traffic belong to one direction of one link.
+//! - A whole run can be prescribed: a fate for each frame ([`Faults::fates`]), a time for each firing of a timer
+//!   ([`Simulation::prescribe_timers`]).
 //! - An [`Observer`] sees every frame: traces and captures are written by it.
 
 mod busy;

@@ -211,9 +211,9 @@ impl<E: Engine> Channel<E> {
         statistics.marked += u64::from(marked);
         match fate {
             Fate::Lost => statistics.lost += 1,
-            Fate::Duplicated => statistics.duplicated += 1,
+            Fate::Duplicated | Fate::ArrivesTwiceAt(..) => statistics.duplicated += 1,
             Fate::HeldBack(_) => statistics.held_back += 1,
-            Fate::Delivered | Fate::Refused => {}
+            Fate::Delivered | Fate::ArrivesAt(_) | Fate::Refused => {}
         }
     }
 

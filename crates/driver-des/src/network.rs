@@ -226,16 +226,17 @@ impl<E: Engine, M: Medium<E>, O: Observer<E>> Network<E, M, O> {
         self.observer.departed(&departure, frame);
 
         let on_the_wire = if needed == length { time } else { channel.rate.time_for(needed) };
-        let mut at = start + on_the_wire + channel.config.latency;
-        let mut copies = 1;
-        match fate {
-            Fate::Lost => copies = 0,
-            Fate::Duplicated => copies = 2,
-            Fate::HeldBack(longer) => at = at + longer,
-            Fate::Delivered | Fate::Refused => {}
-        }
+        let at = start + on_the_wire + channel.config.latency;
+        let (first, copy) = match fate {
+            Fate::Lost => (None, None),
+            Fate::Duplicated => (Some(at), Some(at)),
+            Fate::HeldBack(longer) => (Some(at + longer), None),
+            Fate::ArrivesAt(at) => (Some(at.max(start)), None),
+            Fate::ArrivesTwiceAt(at, copy) => (Some(at.max(start)), Some(copy.max(start))),
+            Fate::Delivered | Fate::Refused => (Some(at), None),
+        };
         let port = channel.lanes[usize::from(plug.lane)].1;
-        for _ in 0..copies {
+        for at in first.into_iter().chain(copy) {
             let header = header.clone();
             let payload = E::Payload::from_view(E::Payload::reborrow(frame.payload));
             self.sequence += 1;

@@ -15,6 +15,10 @@ pub enum Fate {
     Duplicated,
     /// It arrives so much later.
     HeldBack(Duration),
+    /// It arrives then, by prescription, whatever the link can do; at once if it is sent later.
+    ArrivesAt(Instant),
+    /// It arrives then, and a copy of it at the other time.
+    ArrivesTwiceAt(Instant, Instant),
     /// The queue had no room: it was never sent.
     Refused,
 }

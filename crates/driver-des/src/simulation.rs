@@ -6,7 +6,7 @@ use crate::network::{Network, Outlet, Source};
 use crate::pause::{Buffer, PauseConfig};
 use crate::timers::Due;
 use crate::{
-    BusyOverTime, Direction, DirectionStatistics, Faults, LinkConfig, LinkIndex, Medium, Observer,
+    BusyOverTime, Direction, DirectionStatistics, Fate, Faults, LinkConfig, LinkIndex, Medium, Observer,
     QueueConfig,
 };
 use quincunx_collective::{Payload, SplitMix64};
@@ -111,10 +111,32 @@ impl<E: Engine, M: Medium<E>, O: Observer<E>> Simulation<E, M, O> {
     }
 
     /// Sets the faults of a direction, for frames queued from now on.
+    ///
+    /// # Panics
+    /// If a frame is listed as refused: a queue's limit does that.
     pub fn set_faults(&mut self, direction: Direction, faults: Faults) {
+        assert!(
+            !faults.fates.values().any(|&fate| fate == Fate::Refused),
+            "a queue refuses frames, a fault does not"
+        );
         let number = direction.number();
         let mut seeds = SplitMix64::new(self.seed ^ SplitMix64::new(number as u64).draw());
         self.network.channels[number].injector = Some(Injector::new(faults, seeds.draw()));
+    }
+
+    /// Prescribes when timers fire, in place of the durations that engines ask for. A timer that is not armed when its time
+    /// comes does nothing; one that is armed and not named does not fire. With a [fate](Faults::fates) for every frame a
+    /// whole run is prescribed.
+    ///
+    /// # Panics
+    /// If anything has been done already, or prescribed.
+    pub fn prescribe_timers(&mut self, firings: &[(Instant, NodeIndex, E::Timer)]) {
+        let network = &mut self.network;
+        assert!(network.queue.is_empty() && self.steps == 0, "timers are prescribed before anything is done");
+        let numbers = network.timers.prescribe(firings.iter().map(|&(_, node, timer)| (node.0, timer)));
+        for (number, &(at, ..)) in numbers.into_iter().zip(firings) {
+            network.schedule(at, Source::Timer(number));
+        }
     }
 
     /// Sets the limits of a direction's queue, for frames queued from now on.

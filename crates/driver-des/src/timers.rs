@@ -3,6 +3,8 @@
 //! Engines re-arm a timer far more often than it fires (a retry timer moves with every acknowledge), so moving a
 //! deadline further away only notes the new one: it is queued again when the old one comes. A timer keeps its place here
 //! once it has been armed, whatever becomes of it.
+//!
+//! When timers fire may be prescribed instead: then a deadline says no more than that a timer is armed.
 
 use quincunx_units::Instant;
 
@@ -32,11 +34,13 @@ pub(crate) struct Timers<T> {
     places: Vec<Place<T>>,
     /// For each node, its timers' numbers in the order of the timers.
     by_node: Vec<Vec<u32>>,
+    /// All firings are in the queue already, and deadlines do not count.
+    prescribed: bool,
 }
 
 impl<T: Copy + Ord> Timers<T> {
     pub(crate) const fn new() -> Self {
-        Self { places: Vec::new(), by_node: Vec::new() }
+        Self { places: Vec::new(), by_node: Vec::new(), prescribed: false }
     }
 
     pub(crate) fn add_node(&mut self) {
@@ -47,9 +51,9 @@ impl<T: Copy + Ord> Timers<T> {
         self.by_node[node as usize].binary_search_by(|&number| self.places[number as usize].timer.cmp(&timer))
     }
 
-    /// Arms a timer for `deadline`, in place of any earlier one. Its number, if the queue must be told.
-    pub(crate) fn set(&mut self, node: u32, timer: T, deadline: Instant) -> Option<u32> {
-        let number = match self.search(node, timer) {
+    /// The number of a timer, armed or not.
+    fn number(&mut self, node: u32, timer: T) -> u32 {
+        match self.search(node, timer) {
             Ok(index) => self.by_node[node as usize][index],
             Err(index) => {
                 let number = self.places.len() as u32;
@@ -57,10 +61,21 @@ impl<T: Copy + Ord> Timers<T> {
                 self.by_node[node as usize].insert(index, number);
                 number
             }
-        };
+        }
+    }
+
+    /// From now on timers fire when the owner has had the queue told so, and then only: the number of each.
+    pub(crate) fn prescribe(&mut self, firings: impl Iterator<Item = (u32, T)>) -> Vec<u32> {
+        self.prescribed = true;
+        firings.map(|(node, timer)| self.number(node, timer)).collect()
+    }
+
+    /// Arms a timer for `deadline`, in place of any earlier one. Its number, if the queue must be told.
+    pub(crate) fn set(&mut self, node: u32, timer: T, deadline: Instant) -> Option<u32> {
+        let number = self.number(node, timer);
         let place = &mut self.places[number as usize];
         place.deadline = Some(deadline);
-        if place.queued.is_some_and(|queued| queued <= deadline) {
+        if self.prescribed || place.queued.is_some_and(|queued| queued <= deadline) {
             return None;
         }
         place.queued = Some(deadline);
@@ -77,6 +92,9 @@ impl<T: Copy + Ord> Timers<T> {
     /// An entry of timer `number` has come up at `now`.
     pub(crate) fn due(&mut self, number: u32, now: Instant) -> Due<T> {
         let place = &mut self.places[number as usize];
+        if self.prescribed {
+            return place.deadline.take().map_or(Due::Nothing, |_| Due::Fire(place.node, place.timer));
+        }
         if place.queued != Some(now) {
             return Due::Nothing;
         }

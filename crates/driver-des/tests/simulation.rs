@@ -9,6 +9,7 @@ use quincunx_driver_des::{
 };
 use quincunx_engine::{Frame, PortId};
 use quincunx_units::{BitRate, ByteCount, Duration, Instant, Probability};
+use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 const PORT: PortId = PortId(0);
@@ -239,11 +240,15 @@ fn background_traffic_takes_its_share_of_the_rate() {
     assert_eq!(times(&finish(&mut simulation)), [nanos(4 * 50 + 100)]);
 }
 
+fn lost(frames: &[u64]) -> BTreeMap<u64, Fate> {
+    frames.iter().map(|&frame| (frame, Fate::Lost)).collect()
+}
+
 #[test]
 fn a_lost_frame_takes_its_time_on_the_wire() {
     let (mut simulation, [a, _]) = pair(1);
     let direction = simulation.statistics().next().unwrap().0;
-    simulation.set_faults(direction, Faults { lost_frames: vec![0, 2], ..Faults::default() });
+    simulation.set_faults(direction, Faults { fates: lost(&[0, 2]), ..Faults::default() });
     simulation.command(a, send(4, 40)).unwrap();
     let told = finish(&mut simulation);
     assert_eq!(numbers(&told), [1, 3]);
@@ -353,7 +358,7 @@ fn an_observer_sees_what_becomes_of_a_frame() {
     let mut simulation = Simulation::with_observer(Wire::default(), 1, Fates::default());
     let nodes = [simulation.add_node(Toy::end()), simulation.add_node(Toy::end())];
     let link = simulation.connect((nodes[0], &[PORT]), (nodes[1], &[PORT]), slow_link());
-    simulation.set_faults(link.forward(), Faults { lost_frames: vec![1], ..Faults::default() });
+    simulation.set_faults(link.forward(), Faults { fates: lost(&[1]), ..Faults::default() });
     simulation.command(nodes[0], send(2, 40)).unwrap();
     finish(&mut simulation);
     assert_eq!(simulation.observer().0, [Fate::Delivered, Fate::Lost]);

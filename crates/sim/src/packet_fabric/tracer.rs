@@ -42,9 +42,9 @@ impl<W: Write> Tracer<W> {
     fn write(&mut self, departure: &Departure, header: &RoceHeader, length: usize) -> io::Result<()> {
         let Some(&track) = self.tracks.get(&departure.direction) else { return Ok(()) };
         let fate = match departure.fate {
-            Fate::Delivered => "",
+            Fate::Delivered | Fate::ArrivesAt(_) => "",
             Fate::Lost => ", lost",
-            Fate::Duplicated => ", doubled",
+            Fate::Duplicated | Fate::ArrivesTwiceAt(..) => ", doubled",
             Fate::HeldBack(_) => ", held back",
             Fate::Refused => ", no room",
         };

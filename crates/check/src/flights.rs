@@ -1,0 +1,75 @@
+//! The frames of a path: where and when each is sent, and what becomes of it.
+
+use quincunx_collective::Contributions;
+use quincunx_driver_check::{End, Path, What};
+use quincunx_wire::RoceHeader;
+
+use crate::group::Group;
+
+/// A frame. Steps are counted from 1.
+pub(crate) struct Flight<'a> {
+    /// Where it leaves.
+    pub(crate) from: End,
+    /// Its number among those that leave there, from 0.
+    pub(crate) number: u64,
+    pub(crate) header: &'a RoceHeader,
+    pub(crate) payload: &'a Contributions,
+    /// The step in which it is sent.
+    pub(crate) sent: usize,
+    pub(crate) fate: Fate,
+}
+
+/// What becomes of a frame. A step is missing if the path ends before.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Fate {
+    /// It arrives after all that were sent before it there.
+    InOrder { arrival: Option<usize> },
+    /// It is held up, and arrives whenever.
+    Late { arrival: Option<usize> },
+    /// It arrives in its order, and a copy whenever.
+    Twice { arrival: usize, copy: Option<usize> },
+    /// It is lost in a step.
+    Lost { step: usize },
+}
+
+/// All frames that are sent in a path, in the order in which they are.
+pub(crate) fn flights(path: &Path<Group>) -> Vec<Flight<'_>> {
+    let mut flights: Vec<Flight<'_>> = Vec::new();
+    for (step, taken) in path.0.iter().enumerate().map(|(index, taken)| (index + 1, taken)) {
+        match &taken.what {
+            What::Arrival { from, late: false, .. } => {
+                *next(&mut flights, *from) = Fate::InOrder { arrival: Some(step) };
+            }
+            What::Duplicate { from, .. } => {
+                *next(&mut flights, *from) = Fate::Twice { arrival: step, copy: None };
+            }
+            What::Delay { from, .. } => *next(&mut flights, *from) = Fate::Late { arrival: None },
+            What::Loss { from, .. } => *next(&mut flights, *from) = Fate::Lost { step },
+            What::Arrival { from, late: true, header, payload } => {
+                let of_it = |flight: &&mut Flight<'_>| {
+                    flight.from == *from && (flight.header, flight.payload) == (header, payload)
+                };
+                let missing = flights.iter_mut().filter(of_it).find_map(|flight| match &mut flight.fate {
+                    Fate::Late { arrival: missing } | Fate::Twice { copy: missing, .. } => {
+                        missing.is_none().then_some(missing)
+                    }
+                    Fate::InOrder { .. } | Fate::Lost { .. } => None,
+                });
+                *missing.expect("what arrives late was put off, or is a copy") = Some(step);
+            }
+            What::Timer { .. } | What::Slot(_) | What::Command => {}
+        }
+        for (from, header, payload) in &taken.sent {
+            let number = flights.iter().filter(|flight| flight.from == *from).count() as u64;
+            let fate = Fate::InOrder { arrival: None };
+            flights.push(Flight { from: *from, number, header, payload, sent: step, fate });
+        }
+    }
+    flights
+}
+
+/// The fate of the first frame on its way from an end, of those that keep their order.
+fn next<'f>(flights: &'f mut [Flight<'_>], from: End) -> &'f mut Fate {
+    let mut own = flights.iter_mut().filter(|flight| flight.from == from).map(|flight| &mut flight.fate);
+    own.find(|fate| **fate == Fate::InOrder { arrival: None }).expect("what arrives has been sent")
+}

@@ -1,0 +1,220 @@
+//! A path once more, in virtual time: step `k` happens at `k` microseconds. What becomes of each frame and when timers fire
+//! is prescribed; that the nodes do the same then is not, and is compared step by step.
+
+use std::collections::BTreeMap;
+
+use quincunx_collective::Contributions;
+use quincunx_driver_check::{End, Fault, Member, NodeId, Path, Step, System, What, catch_panic};
+use quincunx_driver_des::{
+    Departure, Direction, Faults, Limits, LinkConfig, LinkIndex, Medium, NodeIndex, Observer, Simulation,
+    Stopped,
+};
+use quincunx_engine::Frame;
+use quincunx_nodes::Station;
+use quincunx_units::{BitRate, ByteCount, Duration, Instant};
+use quincunx_wire::RoceHeader;
+
+use crate::flights::{Fate, flights};
+use crate::group::{Group, Owner};
+use crate::print::frame;
+
+type Node = Station<Contributions>;
+type Sent = (End, RoceHeader, Contributions);
+
+/// How a run in virtual time departs from a path. Steps are counted from 1.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum Divergence {
+    /// Other frames are sent.
+    #[error(
+        "expected {expected} to be sent in step {step}, found {found}; a node depends on more than its state and inputs"
+    )]
+    Sent {
+        /// When.
+        step: usize,
+        /// Frames of the path.
+        expected: String,
+        /// Frames of the run.
+        found: String,
+    },
+    /// An owner has got what it wanted, and should not have; or the other way round.
+    #[error(
+        "expected {name} to be done after step {step}: {expected}, found {found}; it is told something else"
+    )]
+    Done {
+        /// When.
+        step: usize,
+        /// Whose owner.
+        name: String,
+        /// In the path.
+        expected: bool,
+        /// In the run.
+        found: bool,
+    },
+    /// Something is wrong before the path ends.
+    #[error("expected {steps} steps until something is wrong, found a fault in step {step}: {fault}")]
+    Early {
+        /// Of the path.
+        steps: usize,
+        /// When.
+        step: usize,
+        /// What is wrong.
+        fault: Fault,
+    },
+}
+
+/// Runs `path`, which was explored [at once](crate::Exploration::at_once), in virtual time: the fault that it ends with, if that is something
+/// that is seen when it happens. That a run is stuck or cannot end any more is not: then it is the same run, and nothing; of a fault
+/// that every run has from the beginning, a path of no steps, that says nothing at all.
+///
+/// # Errors
+/// If the run departs from the path.
+pub fn replay(group: &Group, path: &Path<Group>) -> Result<Option<Fault>, Divergence> {
+    let mut run = Run::new(group, path);
+    for (step, taken) in path.0.iter().enumerate().map(|(index, taken)| (index + 1, taken)) {
+        let result = catch_panic(|| run.step(time_of(step), taken));
+        let node = taken.node;
+        match result.unwrap_or_else(|message| Err(Fault::Panic { node, message })) {
+            Err(fault) if step == path.0.len() => return Ok(Some(fault)),
+            Err(fault) => return Err(Divergence::Early { steps: path.0.len(), step, fault }),
+            Ok(()) => run.compare(step, taken)?,
+        }
+    }
+    Ok(None)
+}
+
+fn time_of(step: usize) -> Instant {
+    Instant::ZERO + Duration::from_micros(step as u64)
+}
+
+/// Frames weigh nothing: the path says when they arrive.
+struct Weightless;
+
+impl Medium<Node> for Weightless {
+    fn wire_length(&self, _: &RoceHeader, _: usize) -> ByteCount {
+        ByteCount::new(0)
+    }
+}
+
+/// The frames of a step, as they are sent.
+#[derive(Default)]
+struct Recorder(Vec<(Direction, RoceHeader, Contributions)>);
+
+impl Observer<Node> for Recorder {
+    fn departed(&mut self, departure: &Departure, frame: Frame<'_, RoceHeader, Contributions>) {
+        let payload = <Contributions as quincunx_collective::Payload>::from_view(frame.payload);
+        self.0.push((departure.direction, *frame.header, payload));
+    }
+}
+
+struct Run<'a> {
+    group: &'a Group,
+    simulation: Simulation<Node, Weightless, Recorder>,
+    owners: Vec<Owner>,
+    ends: BTreeMap<Direction, End>,
+}
+
+impl<'a> Run<'a> {
+    fn new(group: &'a Group, path: &Path<Group>) -> Self {
+        let mut simulation = Simulation::with_observer(Weightless, 0, Recorder::default());
+        let mut owners = Vec::new();
+        for Member { engine, owner } in group.members() {
+            simulation.add_node(engine);
+            owners.push(owner);
+        }
+        // Nothing takes any time at any rate. A frame that is not in the path comes in the next step.
+        let rate = BitRate::new(1).expect("not zero");
+        let config = LinkConfig { rate, latency: Duration::from_micros(1) };
+        let mut ends = BTreeMap::new();
+        for [a, b] in group.links() {
+            let end = |end: End| NodeIndex(u32::from(end.node.0));
+            let link: LinkIndex = simulation.connect((end(a), &[a.port]), (end(b), &[b.port]), config);
+            ends.extend([(link.forward(), a), (link.backward(), b)]);
+        }
+        for (&direction, &end) in &ends {
+            simulation.set_faults(direction, faults(path, end));
+        }
+        let firings: Vec<_> = path.0.iter().enumerate().filter_map(firing).collect();
+        simulation.prescribe_timers(&firings);
+        Self { group, simulation, owners, ends }
+    }
+
+    /// Does what happens at `now`.
+    fn step(&mut self, now: Instant, step: &Step<Node>) -> Result<(), Fault> {
+        self.simulation.observer_mut().0.clear();
+        if step.what == What::Command {
+            self.simulation.pass(now);
+            self.command(step.node)?;
+        }
+        while let Stopped::Event(emitted) = self.simulation.run(Limits::until(now)) {
+            let node = NodeId(emitted.node.0 as u16);
+            let observed = self.group.observe(node, &mut self.owners[node.index()], emitted.event);
+            observed.map_err(|message| Fault::Wrong { node, message })?;
+            while self.group.wants_command(node, &self.owners[node.index()]) {
+                self.command(node)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn command(&mut self, node: NodeId) -> Result<(), Fault> {
+        let command = self.group.command(node, &mut self.owners[node.index()]);
+        let done = self.simulation.command(NodeIndex(u32::from(node.0)), command);
+        done.map_err(|refused| Fault::Refused { node, message: refused.to_string() })
+    }
+
+    /// Holds what a step has led to against the path. In what order a node uses several ports is the driver's affair.
+    fn compare(&self, step: usize, taken: &Step<Node>) -> Result<(), Divergence> {
+        let sent = self.simulation.observer().0.iter();
+        let mut found: Vec<Sent> = sent
+            .map(|(direction, header, payload)| (self.ends[direction], *header, payload.clone()))
+            .collect();
+        let mut expected = taken.sent.clone();
+        found.sort_by_key(|(end, ..)| *end);
+        expected.sort_by_key(|(end, ..)| *end);
+        if found != expected {
+            let (expected, found) = (self.words(&expected), self.words(&found));
+            return Err(Divergence::Sent { step, expected, found });
+        }
+        let (name, expected) = (self.group.name(taken.node), taken.done);
+        let found = self.group.is_done(taken.node, &self.owners[taken.node.index()]);
+        if found != expected {
+            return Err(Divergence::Done { step, name, expected, found });
+        }
+        Ok(())
+    }
+
+    fn words(&self, sent: &[Sent]) -> String {
+        let words = sent.iter().map(|(end, header, payload)| {
+            let to = self.group.name(self.group.across(*end).node);
+            format!("{} from {} to {to}", frame(header, payload), self.group.name(end.node))
+        });
+        let words: Vec<String> = words.collect();
+        if words.is_empty() { "nothing".to_owned() } else { words.join(", ") }
+    }
+}
+
+/// When a step's timer fires, and whose.
+fn firing(
+    (index, step): (usize, &Step<Node>),
+) -> Option<(Instant, NodeIndex, <Node as quincunx_engine::Engine>::Timer)> {
+    match step.what {
+        What::Timer { timer, .. } => Some((time_of(index + 1), NodeIndex(u32::from(step.node.0)), timer)),
+        _ => None,
+    }
+}
+
+/// What becomes of the frames that leave at an end. What is still on its way in the end comes after it.
+fn faults(path: &Path<Group>, end: End) -> Faults {
+    use quincunx_driver_des::Fate::{ArrivesAt, ArrivesTwiceAt, Lost};
+    let or_after = |step: Option<usize>| time_of(step.unwrap_or(path.0.len() + 1));
+    let own = flights(path).into_iter().filter(|flight| flight.from == end);
+    let fates = own.map(|flight| {
+        let fate = match flight.fate {
+            Fate::InOrder { arrival } | Fate::Late { arrival } => ArrivesAt(or_after(arrival)),
+            Fate::Twice { arrival, copy } => ArrivesTwiceAt(time_of(arrival), or_after(copy)),
+            Fate::Lost { .. } => Lost,
+        };
+        (flight.number, fate)
+    });
+    Faults { fates: fates.collect(), ..Faults::default() }
+}

@@ -1,0 +1,74 @@
+//! A way to a fault as a Perfetto trace: step `k` at `k` microseconds. A track a node, with its steps; below it one for each
+//! of its links, with the frames that it sends, from sending to arrival.
+
+use std::io::{self, Write};
+
+use quincunx_driver_check::{Fault, NodeId, System};
+use quincunx_trace::{TraceWriter, Track};
+use quincunx_units::{Duration, Instant};
+
+use crate::flights::{Fate, Flight, flights};
+use crate::print::{Sequence, frame};
+
+impl Sequence<'_> {
+    /// Writes the sequence, and the fault that it leads to, as a trace; `out` should be buffered.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn write_trace<W: Write>(&self, fault: &Fault, out: W) -> io::Result<W> {
+        let mut trace = TraceWriter::new(out);
+        let nodes = (0..self.group.members().len() as u16).map(NodeId);
+        let nodes: Vec<Track> =
+            nodes.map(|node| trace.track(&self.group.name(node), None)).collect::<io::Result<_>>()?;
+        for (index, step) in self.path.0.iter().enumerate() {
+            let (from, to) = (time_of(index + 1), time_of(index + 2));
+            trace.slice(nodes[step.node.index()], from, to, &self.words(step))?;
+        }
+        let (flights, last) = (flights(self.path), self.path.0.len());
+        for end in self.group.links().into_iter().flatten() {
+            let name = format!("to {}", self.group.name(self.group.across(end).node));
+            let own = flights.iter().filter(|flight| flight.from == end);
+            let mut slices: Vec<_> = own.flat_map(|flight| slices(flight, last)).collect();
+            slices.sort_by_key(|&(from, ..)| from);
+            // Slices of a track do not overlap; tracks of one name are shown as one.
+            let mut lanes = vec![(trace.track(&name, Some(nodes[end.node.index()]))?, 0)];
+            for (from, to, name_of_frame) in slices {
+                let lane = match lanes.iter().position(|&(_, free)| free <= from) {
+                    Some(lane) => lane,
+                    None => {
+                        lanes.push((trace.track(&name, Some(nodes[end.node.index()]))?, 0));
+                        lanes.len() - 1
+                    }
+                };
+                lanes[lane].1 = to;
+                trace.slice(lanes[lane].0, time_of(from), time_of(to), &name_of_frame)?;
+            }
+        }
+        let track = trace.track("fault", None)?;
+        trace.instant(track, time_of(last), &fault.to_string())?;
+        trace.finish()
+    }
+}
+
+fn time_of(step: usize) -> Instant {
+    Instant::ZERO + Duration::from_micros(step as u64)
+}
+
+/// A frame as it is shown, and its copy: from one step to another. What has not arrived is on its way until after the `last`.
+fn slices(flight: &Flight<'_>, last: usize) -> Vec<(usize, usize, String)> {
+    let name = frame(flight.header, flight.payload);
+    let until = |arrival: Option<usize>, name: String| match arrival {
+        Some(arrival) => (arrival, name),
+        None => (last + 1, format!("{name}, on its way")),
+    };
+    let slice = |from: usize, (to, name): (usize, String)| (from, to, name);
+    match flight.fate {
+        Fate::InOrder { arrival } => vec![slice(flight.sent, until(arrival, name))],
+        Fate::Late { arrival } => vec![slice(flight.sent, until(arrival, format!("{name}, late")))],
+        Fate::Lost { step } => vec![(flight.sent, step, format!("{name}, lost"))],
+        Fate::Twice { arrival, copy } => {
+            let copy = slice(arrival, until(copy, format!("{name}, copy")));
+            vec![(flight.sent, arrival, name), copy]
+        }
+    }
+}
