@@ -3,7 +3,7 @@
 use clap::{Args, Subcommand};
 use quincunx_collective::{Collective, DataType, Rank, ReduceOp, Reduction};
 use quincunx_report::Columns;
-use quincunx_scenario::{Fabric, Override};
+use quincunx_scenario::{Fabric, Operation, Override};
 use quincunx_sim::traffic::Offered;
 use quincunx_sim::{Contents, Out, Outputs, Request};
 use quincunx_units::{ByteCount, SizeRange};
@@ -34,6 +34,7 @@ enum Other {
   quincunx sim all_reduce --fabric scin-dgx8 --design scin --size 16MiB --set isa.waves=4
   quincunx sim all_reduce --fabric scin-dgx8 --design scin --size 256KiB --trace waves.pftrace
   quincunx sim all_reduce --design epic-3,ring --background uniform:0.3 --seeds 8
+  quincunx sim dispatch --fabric two-servers --design multiwrite,direct --set tokens=2048
   quincunx sim traffic --fabric star-16 --pattern uniform --load 0.5,0.9
   quincunx sim all_reduce --fabric my-cluster.toml --design epic-3 --size 64MiB --json --utilisation
 
@@ -43,16 +44,16 @@ Vectors of up to 1 MiB hold numbers, and every result is checked; of longer ones
 pub(crate) struct Sim {
     #[command(subcommand)]
     other: Option<Other>,
-    /// all_reduce, reduce, broadcast, barrier, reduce_scatter or all_gather
+    /// all_reduce, reduce, broadcast, barrier, reduce_scatter, all_gather, or dispatch
     #[arg(required_unless_present = "show")]
-    collective: Option<Collective>,
+    collective: Option<Operation>,
     /// A preset, a shape or a file
     #[arg(long, default_value = "epic-star8")]
     fabric: String,
-    /// epic-1, epic-2, epic-3, ring, tree, direct on packets; scin, scin-inq, nvls, ring, ring-rq, direct on memory; multiwrite, unicast-multipath, direct on a mesh; several with commas
+    /// epic-1, epic-2, epic-3, ring, tree, direct on packets; scin, scin-inq, nvls, ring, ring-rq, direct on memory; multiwrite, unicast-multipath, direct on a mesh; multiwrite, direct on servers; several with commas
     #[arg(long, value_delimiter = ',', default_value = "epic-3")]
     design: Vec<String>,
-    /// One size, or first:last:factor
+    /// One size, or first:last:factor; a dispatch has the fabric's `tokens` instead
     #[arg(long, default_value = "1MiB")]
     size: SizeRange,
     /// f32, f16, bf16 or i32
@@ -119,9 +120,11 @@ impl Sim {
                 self.root
             )));
         }
-        let collective = collective.with_root(Rank(self.root));
-        let sizes: Vec<ByteCount> = match collective {
-            Collective::Barrier => vec![ByteCount::new(0)],
+        let operation = collective;
+        let collective = operation.on(&fabric).map_err(Failure::input)?.with_root(Rank(self.root));
+        let sizes: Vec<ByteCount> = match (&fabric, collective) {
+            (Fabric::Servers(servers), _) => vec![servers.batch()],
+            (_, Collective::Barrier) => vec![ByteCount::new(0)],
             _ => self.size.sizes().collect(),
         };
         let runs: Vec<_> =
@@ -140,7 +143,7 @@ impl Sim {
                 collective,
                 reduction: Reduction { op: self.op, data_type: self.dtype },
                 size,
-                contents: Contents::for_size(size),
+                contents: Contents::on(&fabric, size),
                 background: self.background,
                 seed: self.seed,
             };

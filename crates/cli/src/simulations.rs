@@ -2,6 +2,7 @@
 
 use quincunx_collective::Reduction;
 use quincunx_report::Columns;
+use quincunx_scenario::Fabric;
 use quincunx_sim::{MeasureError, Measurement, Outputs, Progress, Request, measure, sweep};
 use quincunx_units::Instant;
 use serde_json::{Value, json};
@@ -150,7 +151,10 @@ fn show(request: &Request, measured: &Measurement) -> (Value, String) {
     let rates = measured.bandwidths;
     let columns = Columns {
         design: &request.design,
-        collective: collective.name(),
+        collective: match request.fabric {
+            Fabric::Servers(_) => "dispatch",
+            _ => collective.name(),
+        },
         size: measured.size.bytes(),
         count: measured.size.bytes() / data_type.size() as u64,
         data_type: &type_name,

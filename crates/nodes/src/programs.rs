@@ -5,7 +5,7 @@ use quincunx_engine::verbs::{
     Alarm, CollectiveRequest, Completion, Outcome, Program, QpIndex, RequestError, Verbs,
 };
 use quincunx_epic::CommLib;
-use quincunx_multiwrite::AllGather;
+use quincunx_multiwrite::{AllGather, Dispatch};
 use quincunx_ring::HostProgram;
 use quincunx_units::Instant;
 
@@ -18,6 +18,8 @@ pub enum Programs {
     Host(HostProgram),
     /// An AllGather over MultiWrite.
     MultiWrite(AllGather),
+    /// A dispatch to experts over MultiWrite.
+    Dispatch(Dispatch),
 }
 
 impl<P: Payload> Program<P> for Programs {
@@ -26,6 +28,7 @@ impl<P: Payload> Program<P> for Programs {
             Self::CommLib(program) => program.initialise(verbs),
             Self::Host(program) => program.initialise(verbs),
             Self::MultiWrite(program) => program.initialise(verbs),
+            Self::Dispatch(program) => program.initialise(verbs),
         }
     }
 
@@ -39,6 +42,7 @@ impl<P: Payload> Program<P> for Programs {
             Self::CommLib(program) => program.start(now, request, verbs),
             Self::Host(program) => program.start(now, request, verbs),
             Self::MultiWrite(program) => program.start(now, request, verbs),
+            Self::Dispatch(program) => program.start(now, request, verbs),
         }
     }
 
@@ -53,6 +57,7 @@ impl<P: Payload> Program<P> for Programs {
             Self::CommLib(program) => program.handle_completion(now, qp, completion, verbs),
             Self::Host(program) => program.handle_completion(now, qp, completion, verbs),
             Self::MultiWrite(program) => program.handle_completion(now, qp, completion, verbs),
+            Self::Dispatch(program) => program.handle_completion(now, qp, completion, verbs),
         }
     }
 
@@ -61,6 +66,7 @@ impl<P: Payload> Program<P> for Programs {
             Self::CommLib(program) => program.handle_alarm(now, alarm, verbs),
             Self::Host(program) => program.handle_alarm(now, alarm, verbs),
             Self::MultiWrite(program) => program.handle_alarm(now, alarm, verbs),
+            Self::Dispatch(program) => program.handle_alarm(now, alarm, verbs),
         }
     }
 
@@ -69,6 +75,7 @@ impl<P: Payload> Program<P> for Programs {
             Self::CommLib(program) => Program::<P>::assert_invariants(program),
             Self::Host(program) => Program::<P>::assert_invariants(program),
             Self::MultiWrite(program) => Program::<P>::assert_invariants(program),
+            Self::Dispatch(program) => Program::<P>::assert_invariants(program),
         }
     }
 }

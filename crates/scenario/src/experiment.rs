@@ -1,8 +1,7 @@
 //! An experiment: published figures as data, what to run for each, and how far off we may be.
 
-use crate::{Document, ScenarioError, text};
+use crate::{Document, Operation, ScenarioError, text};
 use include_dir::{Dir, include_dir};
-use quincunx_collective::Collective;
 use quincunx_units::{ByteCount, Duration};
 use serde::Deserialize;
 use toml::{Table, Value};
@@ -23,9 +22,9 @@ pub struct Experiment {
     pub source: String,
     /// The fabric's preset or file.
     pub fabric: String,
-    /// The collective that is run.
+    /// The collective that is run, or `dispatch`.
     #[serde(deserialize_with = "text::deserialize")]
-    pub collective: Collective,
+    pub collective: Operation,
     /// What the published figures say.
     pub quantity: Quantity,
     /// How far ours may be from them.

@@ -1,6 +1,6 @@
 //! What a fabric is made of, as files and presets say it. Units are written out: `rate = "100Gbit/s"`, `latency = "1us"`.
 
-use crate::{CongestionSetup, Document, MeshFabric, Override, ScenarioError, text};
+use crate::{CongestionSetup, Document, MeshFabric, Override, ScenarioError, ServersFabric, text};
 use include_dir::{Dir, include_dir};
 use quincunx_fabric::TreeShape;
 use quincunx_units::{BitRate, ByteCount, Duration, Probability};
@@ -18,6 +18,8 @@ pub enum Fabric {
     Memory(MemoryFabric),
     /// Accelerators joined each with each.
     Mesh(MeshFabric),
+    /// Servers of accelerators, with a network between them.
+    Servers(ServersFabric),
 }
 
 /// Hosts and switches on Ethernet links.
@@ -290,6 +292,7 @@ impl Fabric {
             Self::Packet(fabric) => fabric.ranks(),
             Self::Memory(fabric) => fabric.accelerators,
             Self::Mesh(fabric) => fabric.ranks(),
+            Self::Servers(fabric) => fabric.ranks(),
         }
     }
 
@@ -336,11 +339,12 @@ impl Fabric {
             Some("packet") => Self::Packet(document.get()?),
             Some("memory") => Self::Memory(document.get()?),
             Some("mesh") => Self::Mesh(document.get()?),
+            Some("servers") => Self::Servers(document.get()?),
             _ => {
                 return Err(ScenarioError::Key {
                     place: document.place,
                     error: format!(
-                        "expected \"packet\", \"memory\" or \"mesh\", found {} in `kind`",
+                        "expected \"packet\", \"memory\", \"mesh\" or \"servers\", found {} in `kind`",
                         kind.map_or("nothing".into(), |kind| kind.to_string())
                     ),
                 });
@@ -419,6 +423,11 @@ impl Fabric {
                     );
                 }
             }
+            Self::Servers(fabric) => {
+                if let Err((expected, found, remedy)) = fabric.check() {
+                    return refuse(expected, found, remedy);
+                }
+            }
             Self::Mesh(fabric) => {
                 if fabric.groups < 2 || fabric.members < 2 {
                     return refuse(
@@ -473,6 +482,7 @@ mod tests {
                 Fabric::Packet(fabric) => fabric.summary,
                 Fabric::Memory(fabric) => fabric.summary,
                 Fabric::Mesh(fabric) => fabric.summary,
+                Fabric::Servers(fabric) => fabric.summary,
             };
             assert!(summary.is_some(), "{name}");
         }
@@ -511,6 +521,13 @@ mod tests {
             ("mesh8", "groups=1", "groups"),
             ("mesh8", "relay.piece=0", "relay.piece"),
             ("mesh8", "relay.relays=some", "relays"),
+            ("two-servers", "servers=1", "servers"),
+            ("two-servers", "experts=0", "experts"),
+            ("two-servers", "experts=65", "experts"),
+            ("two-servers", "top_k=65", "top_k"),
+            ("two-servers", "tokens=0", "tokens"),
+            ("two-servers", "token=3B", "token"),
+            ("two-servers", "gate=fair", "gate"),
         ] {
             let message = changed(name, &[change]).unwrap_err().to_string();
             assert!(message.contains(key) && !message.contains('\n'), "{change}: {message}");

@@ -10,6 +10,7 @@ mod error;
 mod experiment;
 mod fabric;
 mod mesh;
+mod servers;
 mod text;
 
 pub use congestion::{CongestionSetup, PauseSetup};
@@ -21,3 +22,4 @@ pub use fabric::{
     MemoryMeasure, PacketFabric, PacketLink, TopologyName,
 };
 pub use mesh::{MeshFabric, RelaySetup, Relays};
+pub use servers::{GateKind, NetworkLink, Operation, RelayTime, ServersFabric};

@@ -6,6 +6,7 @@
 //! against it. [`traffic`] has no collective, or goes on beside one.
 
 mod closed_forms;
+mod gate;
 pub mod memory_fabric;
 mod outputs;
 pub mod packet_fabric;
@@ -16,6 +17,7 @@ mod sweep;
 pub mod traffic;
 
 pub use closed_forms::FormulaError;
+pub use gate::{Gate, Routing};
 pub use outputs::{Out, Outputs};
 pub use packet_fabric::Contents;
 pub use progress::{Progress, Watch, unwatched};

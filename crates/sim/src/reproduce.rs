@@ -190,13 +190,15 @@ fn request(
     let mut document = Fabric::document(&experiment.fabric)?;
     document.merge(&experiment.set)?;
     document.merge(set)?;
+    let fabric = Fabric::read(document)?;
+    let collective = experiment.collective.on(&fabric)?;
     Ok(Request {
-        fabric: Fabric::read(document)?,
+        contents: Contents::on(&fabric, size),
+        fabric,
         design: design.into(),
-        collective: experiment.collective,
+        collective,
         reduction: Reduction { op: ReduceOp::Sum, data_type: DataType::F32 },
         size,
-        contents: Contents::for_size(size),
         background: None,
         seed: 1,
     })

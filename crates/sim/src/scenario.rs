@@ -1,10 +1,11 @@
 //! From a scenario, as files and the command line write it, to a measurement: any design on any fabric.
 
+use crate::Gate;
 use crate::Outputs;
 use crate::memory_fabric::{self, RunError};
 use crate::packet_fabric::{
-    self, Background, Case, Composition, Congestion, Contents, Counted, Framing, HostPieces, LinkUse,
-    LossyLinks, Mesh, MeshCase, Setup, SimulationError,
+    self, Background, Case, Composition, Congestion, Contents, Counted, DispatchCase, Framing, HostPieces,
+    LinkUse, LossyLinks, Mesh, MeshCase, MeshRow, Servers, Setup, SimulationError,
 };
 use crate::progress::Watch;
 use crate::traffic::Offered;
@@ -171,6 +172,7 @@ pub fn measure(
             memory_fabric::measure::<Numbers>(fabric, request, outputs, progress)
         }
         (scenario::Fabric::Mesh(fabric), _) => mesh(fabric, request, outputs, progress),
+        (scenario::Fabric::Servers(fabric), _) => servers(fabric, request, outputs, progress),
     }
 }
 
@@ -221,8 +223,32 @@ fn mesh(
         return Err(SimulationError::NoWay.into());
     }
     let case = MeshCase { strategy, collective, reduction, size, contents, seed };
-    let row = packet_fabric::simulate_mesh(&Mesh::from(fabric), &case, outputs, progress)?;
-    Ok(Measurement {
+    Ok(of_mesh(packet_fabric::simulate_mesh(&Mesh::from(fabric), &case, outputs, progress)?))
+}
+
+fn servers(
+    fabric: &scenario::ServersFabric,
+    request: &Request,
+    outputs: Outputs,
+    progress: Watch<'_>,
+) -> Result<Measurement, MeasureError> {
+    let relays = match request.design.as_str() {
+        "direct" => false,
+        "multiwrite" => true,
+        found => {
+            return Err(MeasureError::Design { known: "multiwrite, direct", found: found.into() });
+        }
+    };
+    let Request { collective, contents, seed, .. } = *request;
+    if request.background.is_some() {
+        return Err(SimulationError::NoWay.into());
+    }
+    let case = DispatchCase { relays, collective, contents, seed };
+    Ok(of_mesh(packet_fabric::simulate_dispatch(&Servers::from(fabric), &case, outputs, progress)?))
+}
+
+fn of_mesh(row: MeshRow) -> Measurement {
+    Measurement {
         size: row.size,
         time: row.time,
         bandwidths: row.bandwidths,
@@ -233,7 +259,7 @@ fn mesh(
         links: named(&row.links),
         busy_over_time: row.busy_over_time,
         payload_bound: None,
-    })
+    }
 }
 
 /// Directions of links with the share of the time that they were busy.
@@ -304,6 +330,37 @@ impl From<&scenario::MeshFabric> for Mesh {
             preparation: relay.preparation,
             cost: RelayCost { message: relay.message, copy: relay.copy },
             limit: LIMIT,
+        }
+    }
+}
+
+impl From<&scenario::ServersFabric> for Servers {
+    fn from(fabric: &scenario::ServersFabric) -> Self {
+        let (group, relay) = (&fabric.group, &fabric.relay);
+        Self {
+            mesh: Mesh {
+                groups: fabric.servers,
+                members: fabric.members,
+                link: LinkProperties { rate: fabric.link.rate, latency: fabric.link.latency },
+                framing: fabric.link.framing.map_or(Framing::Ethernet, Framing::Fixed),
+                mtu: group.mtu,
+                outstanding: group.message * group.window,
+                acknowledge_every: group.acknowledge_every,
+                retry: Retry { timeout: group.retry_timeout, count: group.retry_count },
+                selective: group.selective,
+                lossy: fabric
+                    .loss
+                    .as_ref()
+                    .map(|loss| LossyLinks { links: loss.links, loss: loss.probability }),
+                full: false,
+                piece: fabric.token,
+                preparation: relay.preparation,
+                cost: RelayCost { message: relay.message, copy: relay.copy },
+                limit: LIMIT,
+            },
+            network: LinkProperties { rate: fabric.network.rate, latency: fabric.network.latency },
+            gate: Gate { experts: fabric.experts, top_k: fabric.top_k, kind: fabric.gate },
+            tokens: fabric.tokens as usize,
         }
     }
 }

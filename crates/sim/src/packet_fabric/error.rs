@@ -45,6 +45,9 @@ pub enum SimulationError {
     /// An AllGather over MultiWrite makes no sense.
     #[error(transparent)]
     AllGather(#[from] quincunx_multiwrite::AllGatherConfigError),
+    /// A dispatch over MultiWrite makes no sense.
+    #[error(transparent)]
+    Dispatch(#[from] quincunx_multiwrite::DispatchConfigError),
     /// A node's set-up is refused.
     #[error(transparent)]
     Context(#[from] quincunx_nodes::ContextError),

@@ -74,7 +74,7 @@ pub struct MeshCase {
     pub seed: u64,
 }
 
-/// The result of a measurement: all groups run at once, and the last rank ends it.
+/// The result of a measurement on meshes: all groups run at once, and the last rank ends it.
 #[derive(Clone, PartialEq, Debug)]
 pub struct MeshRow {
     /// Bytes of a group's whole vector.
@@ -246,7 +246,7 @@ impl Mesh {
         [queue_pair_to(rank, to)].into_iter().chain(relays).collect()
     }
 
-    fn queue_pair(&self, rank: u16, peer: u16) -> QueuePairConfig {
+    pub(super) fn queue_pair(&self, rank: u16, peer: u16) -> QueuePairConfig {
         let end = |at: u16, toward: u16| Endpoint {
             ip: address(NodeIndex(u32::from(at))),
             qp: QpNumber::new(FIRST_QP + u32::from(queue_pair_to(at, toward).0)),

@@ -21,6 +21,7 @@
 //! - [`Setup`] is the fabric and how groups are set up on it; the papers' are presets of scenarios ([`Setup::preset`]).
 //! - [`Case`] is one measurement, [`Row`] its result.
 //! - [`Mesh`] is a fabric without switches, for MultiWrite; [`MeshCase`] and [`simulate_mesh`] are the same for it.
+//! - [`Servers`] are meshes with a network between them, for dispatches to experts; [`DispatchCase`] and [`simulate_dispatch`].
 //! - [`Group`] is what [`simulate`] is made of, for owners that want several collectives in a row, an observer, or
 //!   background traffic that comes and goes.
 
@@ -32,6 +33,7 @@ mod medium;
 mod mesh;
 mod recorder;
 mod row;
+mod servers;
 mod setup;
 mod simulate;
 mod tracer;
@@ -46,6 +48,7 @@ pub use medium::{Framing, RoceMedium};
 pub use mesh::{Mesh, MeshCase, MeshRow, simulate_mesh};
 pub use recorder::Recorder;
 pub use row::{LinkUse, Row};
+pub use servers::{DispatchCase, Servers, simulate_dispatch};
 pub use setup::{
     Background, Case, Composition, Congestion, Contents, Counted, Fabric, HostPieces, LossyLinks, Setup,
 };

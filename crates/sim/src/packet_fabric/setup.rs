@@ -138,7 +138,17 @@ impl Contents {
     /// The longest vector that holds numbers unless somebody says otherwise.
     const CHECKED: ByteCount = ByteCount::new(1 << 20);
 
-    /// Numbers, and so a checked result, for vectors of up to 1 MiB; lengths alone for longer ones.
+    /// Numbers, and so a checked result, for vectors of up to 1 MiB, or where all ranks' tokens are no more; lengths alone for longer ones.
+    pub fn on(fabric: &scenario::Fabric, size: ByteCount) -> Self {
+        match fabric {
+            scenario::Fabric::Servers(servers) => {
+                Self::for_size(ByteCount::new(servers.batch().bytes() * u64::from(servers.ranks())))
+            }
+            _ => Self::for_size(size),
+        }
+    }
+
+    /// The same, for a vector.
     pub fn for_size(size: ByteCount) -> Self {
         if size <= Self::CHECKED { Self::Numbers } else { Self::LengthOnly }
     }

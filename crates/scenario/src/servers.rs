@@ -1,0 +1,183 @@
+//! Servers of accelerators that are joined in full within, and by a network between: where tokens are dispatched to experts
+//! (MultiWrite 3.2).
+
+use crate::{Fabric, GroupSetup, Loss, PacketLink, ScenarioError, text};
+use quincunx_collective::{Collective, ParseNameError};
+use quincunx_units::{BitRate, ByteCount, Duration};
+use serde::Deserialize;
+use std::str::FromStr;
+
+/// Servers, and the batch that is dispatched on them.
+#[derive(Clone, PartialEq, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ServersFabric {
+    /// What it is, in a line.
+    pub summary: Option<String>,
+    /// Servers.
+    pub servers: u16,
+    /// Accelerators in a server.
+    pub members: u16,
+    /// Between any two accelerators of a server.
+    pub link: PacketLink,
+    /// From each accelerator to the network, which has no bottleneck of its own.
+    pub network: NetworkLink,
+    /// How queue pairs are set up.
+    #[serde(default)]
+    pub group: GroupSetup,
+    /// Loss on the first accelerators' links to the network, both ways.
+    pub loss: Option<Loss>,
+    /// What relaying takes.
+    pub relay: RelayTime,
+    /// Tokens of each accelerator.
+    pub tokens: u32,
+    /// A token's values.
+    #[serde(deserialize_with = "text::deserialize")]
+    pub token: ByteCount,
+    /// Experts, as many on each accelerator.
+    pub experts: u16,
+    /// Experts of a token.
+    pub top_k: u16,
+    /// How a token's experts are chosen.
+    pub gate: GateKind,
+}
+
+/// A link to the network, each way.
+#[derive(Clone, PartialEq, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NetworkLink {
+    /// Bits a second.
+    #[serde(deserialize_with = "text::deserialize")]
+    pub rate: BitRate,
+    /// From the moment a bit is sent to the moment it arrives.
+    #[serde(deserialize_with = "text::deserialize")]
+    pub latency: Duration,
+}
+
+/// What it takes to relay tokens.
+#[derive(Clone, PartialEq, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RelayTime {
+    /// To prepare relaying, once a batch, before anything is sent.
+    #[serde(deserialize_with = "text::deserialize")]
+    pub preparation: Duration,
+    /// To take a message in and to read whom it is for.
+    #[serde(deserialize_with = "text::deserialize")]
+    pub message: Duration,
+    /// To send one copy of it.
+    #[serde(deserialize_with = "text::deserialize")]
+    pub copy: Duration,
+}
+
+/// How a token's experts are chosen.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum GateKind {
+    /// Each as likely as any other.
+    Uniform,
+    /// The n-th as likely as one n-th of the first.
+    Skewed,
+    /// As [`Uniform`](Self::Uniform), but no expert gets two tokens of an accelerator more than another.
+    Balanced,
+}
+
+/// What accelerators do together: a collective, or a dispatch of tokens.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Operation {
+    /// On any fabric but servers.
+    Collective(Collective),
+    /// On servers.
+    Dispatch,
+}
+
+impl FromStr for Operation {
+    type Err = ParseNameError;
+
+    fn from_str(text: &str) -> Result<Self, ParseNameError> {
+        let expected = "all_reduce, reduce, broadcast, barrier, reduce_scatter, all_gather, dispatch";
+        match text {
+            "dispatch" => Ok(Self::Dispatch),
+            _ => text
+                .parse()
+                .map(Self::Collective)
+                .map_err(|error: ParseNameError| ParseNameError { expected, ..error }),
+        }
+    }
+}
+
+impl Operation {
+    /// What to ask of ranks on `fabric`: a dispatch is an AllGather of which a rank gets the tokens that are for it.
+    ///
+    /// # Errors
+    /// If it does not run there.
+    pub fn on(self, fabric: &Fabric) -> Result<Collective, ScenarioError> {
+        let refuse = |expected: &str, found: &str, remedy: &str| {
+            Err(ScenarioError::Contradiction {
+                place: "the fabric".into(),
+                expected: expected.into(),
+                found: found.into(),
+                remedy: remedy.into(),
+            })
+        };
+        match (self, fabric) {
+            (Self::Dispatch, Fabric::Servers(_)) => Ok(Collective::AllGather),
+            (Self::Dispatch, _) => refuse("servers to dispatch on", "another kind", "take two-servers"),
+            (Self::Collective(collective), Fabric::Servers(_)) => refuse(
+                "another kind than servers",
+                &format!("servers for {collective}"),
+                "ask for dispatch, or take another fabric such as mesh8",
+            ),
+            (Self::Collective(collective), _) => Ok(collective),
+        }
+    }
+}
+
+impl ServersFabric {
+    /// Accelerators.
+    pub fn ranks(&self) -> u16 {
+        self.servers.saturating_mul(self.members)
+    }
+
+    /// The values of an accelerator's tokens.
+    pub fn batch(&self) -> ByteCount {
+        ByteCount::new(u64::from(self.tokens) * self.token.bytes())
+    }
+
+    /// What makes no sense: what was expected, what was found and what to do.
+    pub(crate) fn check(&self) -> Result<(), (&'static str, String, &'static str)> {
+        let ranks = self.ranks();
+        if self.servers < 2 || self.members < 2 || ranks > 32 {
+            let found = format!("{} of {}", self.servers, self.members);
+            return Err((
+                "two `servers` of two `members` at least, and 32 in all at most",
+                found,
+                "a bitmap holds 32",
+            ));
+        }
+        if self.experts == 0 || !self.experts.is_multiple_of(ranks) {
+            let found = format!("{} on {ranks} accelerators", self.experts);
+            return Err((
+                "`experts` on every accelerator, as many on each",
+                found,
+                "make it a multiple of them",
+            ));
+        }
+        if self.top_k == 0 || self.top_k > self.experts {
+            let found = format!("{} of {}", self.top_k, self.experts);
+            return Err(("`top_k` of one to all `experts`", found, "a token has each expert once"));
+        }
+        if self.tokens == 0 {
+            return Err(("`tokens` of one or more", "0".into(), "nothing would be dispatched"));
+        }
+        if self.token.bytes() == 0 || !self.token.bytes().is_multiple_of(4) {
+            return Err(("a `token` of whole words of four bytes", self.token.to_string(), "round it"));
+        }
+        match &self.loss {
+            Some(loss) if loss.links > ranks => Err((
+                "`loss.links` of at most the hosts",
+                format!("{} with {ranks}", loss.links),
+                "name fewer",
+            )),
+            _ => Ok(()),
+        }
+    }
+}
