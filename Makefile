@@ -27,6 +27,11 @@ bench-growth: ## How simulations' cost grows with size, ranks and loss: packets 
 	$(CARGO) build --release -p quincunx-cli
 	$(PYTHON) benches/growth.py "$${CARGO_TARGET_DIR:-target}/release/quincunx"
 
+.PHONY: bench-check
+bench-check: ## States a second of our checker and of TLC on the same cases (about ten minutes; needs Java)
+	$(CARGO) build --release -p quincunx-cli
+	$(PYTHON) spec/compare.py "$${CARGO_TARGET_DIR:-target}/release/quincunx"
+
 .PHONY: experiment-scin-table1
 experiment-scin-table1: ## SCIN's table 1 on a small language model: perplexity under quantised AllReduce (about ten minutes)
 	$(PYTHON) tools/python_environment.py python/experiments/requirements.txt python/experiments/scin_table1.py

@@ -14,6 +14,7 @@ import hashlib
 import json
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -74,6 +75,8 @@ def main() -> int:
     arguments = parser.parse_args()
     case = arguments.case.resolve()
 
+    # Whoever ends this ends TLC with it.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     verdict, fault, distinct, begin = None, None, 0, time.monotonic()
     with tempfile.TemporaryDirectory() as scratch:
         try:
@@ -84,18 +87,22 @@ def main() -> int:
         with subprocess.Popen(tlc, text=True, cwd=SPEC, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as process:
             assert process.stdout is not None
             lines = []
-            for line in process.stdout:
-                lines.append(line)
-                if not arguments.json:
-                    print(line, end="", flush=True)
-                if BEGINS.match(line):
-                    begin = time.monotonic()
-                elif RIGHT.match(line):
-                    verdict = "right"
-                elif found := WRONG.match(line):
-                    verdict, fault = "wrong", fault or found[1]
-                elif found := DISTINCT.match(line):
-                    distinct = int(found[1])
+            try:
+                for line in process.stdout:
+                    lines.append(line)
+                    if not arguments.json:
+                        print(line, end="", flush=True)
+                    if BEGINS.match(line):
+                        begin = time.monotonic()
+                    elif RIGHT.match(line):
+                        verdict = "right"
+                    elif found := WRONG.match(line):
+                        verdict, fault = "wrong", fault or found[1]
+                    elif found := DISTINCT.match(line):
+                        distinct = int(found[1])
+            except BaseException:
+                process.kill()
+                raise
     seconds = time.monotonic() - begin
     if verdict is None:
         print("".join(lines) if arguments.json else "", end="")
