@@ -468,7 +468,11 @@ impl<'s, S: System> World<'s, S> {
     }
 }
 
-/// The group that a system's symmetries generate, the one that changes nothing first.
+/// Symmetries in use at most: each costs a hash per state, and a star of eight has 40,320.
+const MOST_SYMMETRIES: usize = 64;
+
+/// The group that a system's symmetries generate, the one that changes nothing first. Generators that would make it too
+/// large are left out: any part of the symmetries that is a group will do.
 fn renamings<S: System>(
     system: &S,
     nodes: usize,
@@ -476,20 +480,35 @@ fn renamings<S: System>(
     with_symmetries: bool,
 ) -> Vec<Renaming> {
     let nothing = Renaming::new((0..nodes as u16).map(NodeId).collect(), links);
-    let generators: Vec<Renaming> = match with_symmetries {
-        true => system.symmetries().into_iter().map(|nodes| Renaming::new(nodes, links)).collect(),
-        false => Vec::new(),
-    };
     let mut group = vec![nothing];
+    let mut generators = Vec::new();
+    for nodes in if with_symmetries { system.symmetries() } else { Vec::new() } {
+        generators.push(Renaming::new(nodes, links));
+        match closure(&group, &generators, links) {
+            Some(larger) => group = larger,
+            None => {
+                generators.pop();
+            }
+        }
+    }
+    group
+}
+
+/// The group that `generators` make of `group`, if it is not too large.
+fn closure(group: &[Renaming], generators: &[Renaming], links: &[[End; 2]]) -> Option<Vec<Renaming>> {
+    let mut group = group.to_vec();
     let mut next = 0;
     while next < group.len() {
-        for generator in &generators {
+        for generator in generators {
             let product = generator.after(&group[next], links);
             if !group.contains(&product) {
                 group.push(product);
             }
         }
+        if group.len() > MOST_SYMMETRIES {
+            return None;
+        }
         next += 1;
     }
-    group
+    Some(group)
 }

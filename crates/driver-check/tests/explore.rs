@@ -318,6 +318,13 @@ fn each_reduction_leaves_fewer_states_and_the_same_verdict() {
 }
 
 #[test]
+fn more_symmetries_than_are_of_use_are_not_all_used() {
+    // Nine receivers have 362,880 of them.
+    let rules = Exploration { losses: 0, ..rules() };
+    assert!(states_of_right(&Star { flaw: Flaw::None, receivers: 9, tokens: 1 }, rules) > 1);
+}
+
+#[test]
 fn the_number_of_threads_changes_nothing() {
     let one = Exploration { threads: 1, ..rules() };
     let three = Exploration { threads: 3, ..rules() };
