@@ -22,7 +22,7 @@ use crate::{Failure, interrupt};
 /// `quincunx check`.
 #[derive(Args)]
 #[command(after_help = "Examples:
-  quincunx check epic-3 all_reduce                       three packets, one loss, every order of events
+  quincunx check epic-3 all_reduce                       three packets, one loss
   quincunx check epic-2 broadcast --reorder --duplicate  and one frame may be late, and one may come twice
   quincunx check epic-3 all_reduce --times 2 --packets 1 two in sequence on one group
   quincunx check epic-3 reduce --mutate mode-ii-recycling
@@ -30,8 +30,10 @@ use crate::{Failure, interrupt};
   quincunx check epic-2 all_reduce --tree star-2 --duplicate --mutate no-duplicate-check --trace fault.pftrace
                                                          and see it in Perfetto
 
-Explored are the engines that run on real sockets, in every order of delivery, loss, duplication and time-out. Nothing is sampled:
-`correct` means that every run gives every rank the right result, and ends. `--full` leaves the reductions out; try it on tree-2-2.
+Explored are the engines that run on real sockets. Nothing is sampled: `correct` means that every run within the limits gives every rank
+the right result, and ends. The limits: as many losses, late frames, copies and early time-outs as are asked for; all other frames keep
+their order on each link, and time-outs expire when nothing else is on its way. Nodes send as soon as they may; `--full` explores when they
+do not, too, and leaves the other reductions out: try it on tree-2-2.
 Exit status 1: a fault was found, or memory did not suffice.")]
 pub(crate) struct Check {
     /// epic-1, epic-2 or epic-3

@@ -70,7 +70,7 @@ pub enum Unfinished {
 /// How an exploration ends.
 #[derive(Debug)]
 pub enum Verdict<S: System> {
-    /// Every run is right, and ends.
+    /// Every run that the rules allow is right, and ends.
     Correct,
     /// One is not.
     Wrong {
@@ -126,6 +126,7 @@ struct Piece {
     degrees: Vec<u8>,
     edges: Vec<StateId>,
     ends: Vec<StateId>,
+    /// The first fault: the state before it, the code of the step that leads to it, what it is.
     fault: Option<(StateId, u64, Fault)>,
 }
 
@@ -166,9 +167,9 @@ pub fn explore<S: System>(
             share(&mut views, round.iter_mut(), |view, piece| {
                 expand(view, &level[piece.frontier], piece, &shards);
             });
-            if let Some((state, fingerprint, fault)) = round.iter_mut().find_map(|piece| piece.fault.take()) {
+            if let Some((state, step, fault)) = round.iter_mut().find_map(|piece| piece.fault.take()) {
                 statistics.distinct = shards.iter().map(|shard| shard.len() as u64).sum();
-                let path = path::to(&world, &mut views[0], &shards, root, state, Some(fingerprint));
+                let path = path::to(&world, &mut views[0], &shards, root, state, Some(step));
                 return (statistics, Verdict::Wrong { fault, path });
             }
             take_in(&mut views, &mut round, &mut shards, &mut next);
@@ -229,10 +230,7 @@ fn expand<S: System>(view: &mut View<'_, '_, S>, frontier: &Frontier, piece: &mu
             let next = match next {
                 Ok(next) => next,
                 Err(fault) => {
-                    let known = piece.fault.is_some();
-                    if !known {
-                        piece.fault = Some((id, path::code(step), fault));
-                    }
+                    piece.fault.get_or_insert((id, path::code(step), fault));
                     return;
                 }
             };

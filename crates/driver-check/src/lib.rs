@@ -12,8 +12,8 @@
 //! A network's state is what its nodes hold and what its links carry. A node's state is its engine, the timers that it has
 //! armed and its owner. There are few of those, and the engine's answer to an input depends on nothing else, so every state
 //! of a node is kept once and has a number (`interned.rs`), and every answer is computed once (`world.rs`). A state of the
-//! network is then a short list of numbers (`state.rs`), and a step is a lookup: the engine's code runs some ten thousand
-//! times in an exploration of a hundred million states.
+//! network is then a short list of numbers (`state.rs`), and a step is a lookup: the engine's code runs once for
+//! each of them, however many states of the network they make.
 //!
 //! A link keeps the order of its frames, except for those that are late ([`Exploration::delays`], and the copies of
 //! [`Exploration::duplicates`]): they arrive at any time, however many others overtake them and however many time-outs expire.
