@@ -100,3 +100,14 @@ fn what_multiwrite_does_not_offer_is_refused() {
     let refused = run(&mesh(), &all_reduce).unwrap_err().to_string();
     assert!(refused.contains("all_reduce") && !refused.contains('\n'), "{refused}");
 }
+
+#[test]
+fn more_ranks_than_an_immediate_names_need_memory_with_contents() {
+    let large = Mesh { groups: 9, ..mesh() };
+    let lengths = MeshCase { contents: Contents::LengthOnly, ..case(Strategy::MultiWrite, 4096) };
+    let refused = run(&large, &lengths).unwrap_err().to_string();
+    assert!(
+        refused.starts_with("expected at most 32 ranks where memory has no contents, found 36"),
+        "{refused}"
+    );
+}

@@ -42,6 +42,9 @@ pub enum SimulationError {
     /// A MultiWrite group makes no sense.
     #[error(transparent)]
     Table(#[from] quincunx_multiwrite::TableError),
+    /// A MultiWrite needs memory with contents.
+    #[error(transparent)]
+    Write(#[from] quincunx_multiwrite::WriteError),
     /// An AllGather over MultiWrite makes no sense.
     #[error(transparent)]
     AllGather(#[from] quincunx_multiwrite::AllGatherConfigError),

@@ -7,11 +7,12 @@ use quincunx_engine::PortId;
 use quincunx_engine::verbs::QpIndex;
 use quincunx_fabric::LinkProperties;
 use quincunx_multiwrite::{
-    AllGather, AllGatherConfig, Paths, RelayCost, Strategy, Table, Window, WriterConfig, split,
+    AllGather, AllGatherConfig, Paths, RelayCost, Strategy, Table, Window, WriteError, WriterConfig, split,
 };
 use quincunx_nodes::{HostCommand, HostGroup, Programs, Station, StationCommand, StationKind};
 use quincunx_roce::{INFINITE_RNR_RETRIES, QueuePairConfig, Reliability};
 use quincunx_units::{ByteCount, Duration};
+use quincunx_wire::multiwrite::IMMEDIATE_RANKS;
 use quincunx_wire::{Endpoint, Psn, QpNumber};
 
 use super::build::{Built, FIRST_QP, address};
@@ -106,6 +107,10 @@ pub fn simulate_mesh(
     progress: Watch<'_>,
 ) -> Result<MeshRow, SimulationError> {
     match case.contents {
+        Contents::LengthOnly if mesh.ranks() > IMMEDIATE_RANKS => {
+            // The bitmap would lie in memory.
+            Err(WriteError::NoContents { ranks: mesh.ranks() }.into())
+        }
         Contents::LengthOnly => run::<LengthOnly>(mesh, case, outputs, progress),
         Contents::Numbers => run::<Numbers>(mesh, case, outputs, progress),
     }
