@@ -163,6 +163,8 @@ impl Group {
             Collective::Barrier => (0, 0),
             Collective::ReduceScatter => (length * ranks, length),
             Collective::AllGather => (length, length * ranks),
+            // Every rank refuses it.
+            Collective::Dispatch | Collective::Combine => (length, length),
         };
         (Contributions::of_rank(rank, input), Contributions::zeroed(output))
     }
@@ -176,7 +178,7 @@ impl Group {
                 Contributions::of_all(ranks, length)
             }
             Collective::Broadcast { root } => Contributions::of_rank(root, length),
-            Collective::Barrier => Contributions::zeroed(0),
+            Collective::Barrier | Collective::Dispatch | Collective::Combine => Contributions::zeroed(0),
             Collective::AllGather => {
                 let mut all = Contributions::zeroed(length * usize::from(ranks));
                 for rank in 0..ranks {
@@ -204,6 +206,7 @@ impl Group {
             // A step for each rank, in the order of the ranks.
             Collective::ReduceScatter | Collective::AllGather => (0..self.tree.ranks()).map(Rank).collect(),
             Collective::AllReduce | Collective::Barrier => Vec::new(),
+            Collective::Dispatch | Collective::Combine => Vec::new(),
         });
         roots.map(|root| self.tree.leaf(root))
     }

@@ -33,7 +33,9 @@ impl Demo {
         let shape: TreeShape = TREE.parse().map_err(Failure::input)?;
         let cases: Vec<Case> = DESIGNS
             .into_iter()
-            .flat_map(|design| Collective::ALL.into_iter().map(move |collective| case(design, collective)))
+            .flat_map(|design| {
+                Collective::PRIMITIVES.into_iter().map(move |collective| case(design, collective))
+            })
             .collect();
         let setup = Setup {
             ranks: RANKS,

@@ -3,7 +3,7 @@
 use clap::{Args, Subcommand};
 use quincunx_collective::{Collective, DataType, Rank, ReduceOp, Reduction};
 use quincunx_report::Columns;
-use quincunx_scenario::{Fabric, Operation, Override};
+use quincunx_scenario::{Fabric, Override};
 use quincunx_sim::traffic::Offered;
 use quincunx_sim::{Contents, Out, Outputs, Request};
 use quincunx_units::{ByteCount, SizeRange};
@@ -44,9 +44,9 @@ Vectors of up to 1 MiB hold numbers, and every result is checked; of longer ones
 pub(crate) struct Sim {
     #[command(subcommand)]
     other: Option<Other>,
-    /// all_reduce, reduce, broadcast, barrier, reduce_scatter, all_gather, or dispatch
+    /// all_reduce, reduce, broadcast, barrier, reduce_scatter, all_gather, dispatch or combine
     #[arg(required_unless_present = "show")]
-    collective: Option<Operation>,
+    collective: Option<Collective>,
     /// A preset, a shape or a file
     #[arg(long, default_value = "epic-star8")]
     fabric: String,
@@ -120,8 +120,7 @@ impl Sim {
                 self.root
             )));
         }
-        let operation = collective;
-        let collective = operation.on(&fabric).map_err(Failure::input)?.with_root(Rank(self.root));
+        let collective = collective.with_root(Rank(self.root));
         let sizes: Vec<ByteCount> = match (&fabric, collective) {
             (Fabric::Servers(servers), _) => vec![servers.batch()],
             (_, Collective::Barrier) => vec![ByteCount::new(0)],

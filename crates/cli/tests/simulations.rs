@@ -232,6 +232,26 @@ fn bad_input_is_refused_before_the_run_with_the_key() {
 }
 
 #[test]
+fn a_design_that_does_not_offer_a_collective_says_so() {
+    let designs = [
+        ("epic-star8", &["epic-1", "epic-2", "epic-3", "ring", "tree", "direct"][..]),
+        ("scin-dgx8", &["scin", "scin-inq", "nvls", "ring", "ring-rq", "direct"]),
+        ("mesh8", &["multiwrite", "unicast-multipath", "direct"]),
+    ];
+    let routed = designs.map(|(fabric, designs)| (fabric, designs, ["dispatch", "combine"]));
+    let servers = ("two-servers", &["multiwrite", "direct"][..], ["all_reduce", "all_gather"]);
+    for (fabric, designs, collectives) in routed.into_iter().chain([servers]) {
+        for (design, collective) in designs.iter().zip(collectives.iter().cycle()) {
+            let output =
+                quincunx(&["sim", collective, "--fabric", fabric, "--design", design, "--size", "4KiB"]);
+            assert_eq!(output.status.code(), Some(2), "{collective} by {design}");
+            let message = error(&output);
+            assert!(message.contains(collective), "{collective} by {design}: {message}");
+        }
+    }
+}
+
+#[test]
 fn an_argument_that_cannot_be_read_is_refused_with_its_name() {
     for (arguments, named) in [
         (&["sim", "traffic", "--load", "1.5"][..], "--load"),

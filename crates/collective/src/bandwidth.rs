@@ -22,7 +22,7 @@ impl Collective {
 
     /// Whether elements are combined.
     pub const fn reduces(self) -> bool {
-        matches!(self, Self::AllReduce | Self::Reduce { .. } | Self::ReduceScatter)
+        matches!(self, Self::AllReduce | Self::Reduce { .. } | Self::ReduceScatter | Self::Combine)
     }
 
     /// The bandwidths of a collective of `size` among `ranks` that took `time`, with `busiest` bytes on a rank's busiest

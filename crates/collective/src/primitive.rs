@@ -1,6 +1,7 @@
-//! The six primitives (EPIC section 3.1 and appendix A).
+//! The collectives: the six primitives (EPIC section 3.1 and appendix A), and the two of expert parallelism (MultiWrite 2.3.2).
 
 use crate::name::{ParseNameError, find};
+use alloc::vec::Vec;
 use core::fmt;
 use core::str::FromStr;
 
@@ -12,7 +13,7 @@ pub struct GroupId(pub u32);
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Rank(pub u16);
 
-/// What a group of ranks does together (EPIC appendix A).
+/// What a group of ranks does together.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Collective {
     /// Every rank gets the reduction of all ranks' vectors.
@@ -33,6 +34,10 @@ pub enum Collective {
     ReduceScatter,
     /// Every rank gets all ranks' vectors in rank order: one Broadcast after the other, each with another root.
     AllGather,
+    /// Every rank gets the tokens that are for one of its experts: each token goes to a few ranks, other ones for each token.
+    Dispatch,
+    /// The way back: every rank gets, for each of its tokens, the reduction of what the ranks that got the token make of it.
+    Combine,
 }
 
 impl Rank {
@@ -55,8 +60,8 @@ impl fmt::Display for Rank {
 }
 
 impl Collective {
-    /// All of them, with rank 0 as the root.
-    pub const ALL: [Self; 6] = [
+    /// The six primitives, with rank 0 as the root: what a rank brings in and gets depends on lengths alone.
+    pub const PRIMITIVES: [Self; 6] = [
         Self::AllReduce,
         Self::Reduce { root: Rank(0) },
         Self::Broadcast { root: Rank(0) },
@@ -74,7 +79,14 @@ impl Collective {
             Self::Barrier => "barrier",
             Self::ReduceScatter => "reduce_scatter",
             Self::AllGather => "all_gather",
+            Self::Dispatch => "dispatch",
+            Self::Combine => "combine",
         }
+    }
+
+    /// Whether it is a Dispatch or a Combine: what goes where depends on whom each token is for, beside lengths.
+    pub const fn is_routed(self) -> bool {
+        matches!(self, Self::Dispatch | Self::Combine)
     }
 
     /// The root, of those that have one.
@@ -96,7 +108,8 @@ impl Collective {
 
     /// What algorithm bandwidth (bytes over time) is multiplied with for bus bandwidth, as nccl-tests defines it:
     /// the share of the data that a link must carry when hosts do the work. Bytes are those of the longer of input
-    /// and output: all ranks' together for ReduceScatter and AllGather.
+    /// and output: all ranks' together for ReduceScatter and AllGather, a rank's own tokens for Dispatch and Combine, where what a
+    /// link must carry depends on whom they are for.
     ///
     /// # Panics
     /// If `ranks` is zero.
@@ -107,6 +120,7 @@ impl Collective {
             Self::AllReduce => 2.0 * (ranks - 1.0) / ranks,
             Self::ReduceScatter | Self::AllGather => (ranks - 1.0) / ranks,
             Self::Reduce { .. } | Self::Broadcast { .. } | Self::Barrier => 1.0,
+            Self::Dispatch | Self::Combine => 1.0,
         }
     }
 }
@@ -121,7 +135,10 @@ impl fmt::Display for Collective {
 impl FromStr for Collective {
     type Err = ParseNameError;
     fn from_str(text: &str) -> Result<Self, ParseNameError> {
-        let table = Self::ALL.map(|collective| (collective.name(), collective));
-        find(&table, "all_reduce, reduce, broadcast, barrier, reduce_scatter, all_gather", text)
+        let all = Self::PRIMITIVES.into_iter().chain([Self::Dispatch, Self::Combine]);
+        let table: Vec<_> = all.map(|collective| (collective.name(), collective)).collect();
+        let expected =
+            "all_reduce, reduce, broadcast, barrier, reduce_scatter, all_gather, dispatch, combine";
+        find(&table, expected, text)
     }
 }

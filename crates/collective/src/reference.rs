@@ -17,7 +17,7 @@ pub enum Fold {
 /// Barrier) has no bytes.
 ///
 /// # Panics
-/// If there is no input, the root is no rank, or the lengths do not fit the collective.
+/// If there is no input, the root is no rank, the lengths do not fit the collective, or it is routed.
 pub fn reference<P: Payload>(collective: Collective, reduction: Reduction, inputs: &[P]) -> Vec<P> {
     let ranks = inputs.len();
     if let Some(root) = collective.root() {
@@ -57,6 +57,9 @@ pub fn reference<P: Payload>(collective: Collective, reduction: Reduction, input
                 all.write(rank * part, input.view(0..part));
             }
             for_each(&|_| all.clone())
+        }
+        Collective::Dispatch | Collective::Combine => {
+            panic!("what {collective} gives depends on the routing")
         }
     }
 }

@@ -199,7 +199,7 @@ impl Job {
             Collective::AllReduce => Some(sum(0, self.input)),
             Collective::Reduce { root } => (root == me).then(|| sum(0, self.input)),
             Collective::Broadcast { root } => Some(pattern(root, self.input, data_type)),
-            Collective::Barrier => None,
+            Collective::Barrier | Collective::Dispatch | Collective::Combine => None,
             Collective::ReduceScatter => Some(sum(me.index() * self.output, self.output)),
             Collective::AllGather => {
                 let mut all = Numbers::zeroed(self.output);

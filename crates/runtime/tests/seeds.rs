@@ -85,7 +85,7 @@ impl Scene {
             };
             groups.push(contexts(&tree, mode, &parameters));
             let root = Rank(random.below(u64::from(tree.ranks())) as u16);
-            for collective in Collective::ALL.map(|collective| collective.with_root(root)) {
+            for collective in Collective::PRIMITIVES.map(|collective| collective.with_root(root)) {
                 let length = 4 * random.below(1 + 10 * parameters.mtu.bytes()) as usize;
                 let all = length * usize::from(tree.ranks());
                 let (input, output) = match collective {

@@ -1,7 +1,8 @@
 //! An experiment: published figures as data, what to run for each, and how far off we may be.
 
-use crate::{Document, Operation, ScenarioError, text};
+use crate::{Document, ScenarioError, text};
 use include_dir::{Dir, include_dir};
+use quincunx_collective::Collective;
 use quincunx_units::{ByteCount, Duration};
 use serde::Deserialize;
 use toml::{Table, Value};
@@ -22,9 +23,9 @@ pub struct Experiment {
     pub source: String,
     /// The fabric's preset or file.
     pub fabric: String,
-    /// The collective that is run, or `dispatch`.
+    /// The collective that is run.
     #[serde(deserialize_with = "text::deserialize")]
-    pub collective: Operation,
+    pub collective: Collective,
     /// What the published figures say.
     pub quantity: Quantity,
     /// How far ours may be from them.

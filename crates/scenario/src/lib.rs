@@ -22,4 +22,4 @@ pub use fabric::{
     MemoryMeasure, PacketFabric, PacketLink, TopologyName,
 };
 pub use mesh::{MeshFabric, RelaySetup, Relays};
-pub use servers::{GateKind, NetworkLink, Operation, RelayTime, ServersFabric};
+pub use servers::{GateKind, NetworkLink, RelayTime, ServersFabric};

@@ -1,11 +1,9 @@
 //! Servers of accelerators that are joined in full within, and by a network between: where tokens are dispatched to experts
 //! (MultiWrite 3.2).
 
-use crate::{Fabric, GroupSetup, Loss, PacketLink, ScenarioError, text};
-use quincunx_collective::{Collective, ParseNameError};
+use crate::{GroupSetup, Loss, PacketLink, text};
 use quincunx_units::{BitRate, ByteCount, Duration};
 use serde::Deserialize;
-use std::str::FromStr;
 
 /// Servers, and the batch that is dispatched on them.
 #[derive(Clone, PartialEq, Debug, Deserialize)]
@@ -78,57 +76,6 @@ pub enum GateKind {
     Skewed,
     /// As [`Uniform`](Self::Uniform), but no expert gets two tokens of an accelerator more than another.
     Balanced,
-}
-
-/// What accelerators do together: a collective, or a dispatch of tokens.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Operation {
-    /// On any fabric but servers.
-    Collective(Collective),
-    /// On servers.
-    Dispatch,
-}
-
-impl FromStr for Operation {
-    type Err = ParseNameError;
-
-    fn from_str(text: &str) -> Result<Self, ParseNameError> {
-        let expected = "all_reduce, reduce, broadcast, barrier, reduce_scatter, all_gather, dispatch";
-        match text {
-            "dispatch" => Ok(Self::Dispatch),
-            _ => text
-                .parse()
-                .map(Self::Collective)
-                .map_err(|error: ParseNameError| ParseNameError { expected, ..error }),
-        }
-    }
-}
-
-impl Operation {
-    /// What to ask of ranks on `fabric`: a dispatch is an AllGather of which a rank gets the tokens that are for it.
-    ///
-    /// # Errors
-    /// If it does not run there.
-    pub fn on(self, fabric: &Fabric) -> Result<Collective, ScenarioError> {
-        let refuse = |expected: &str, found: &str, remedy: &str| {
-            Err(ScenarioError::Contradiction {
-                place: "the fabric".into(),
-                expected: expected.into(),
-                found: found.into(),
-                remedy: remedy.into(),
-            })
-        };
-        match (self, fabric) {
-            (Self::Dispatch, Fabric::Servers(_)) => Ok(Collective::AllGather),
-            (Self::Dispatch, _) => refuse("servers to dispatch on", "another kind", "take two-servers"),
-            (Self::Collective(collective), Fabric::Servers(_)) => refuse(
-                "another kind than servers",
-                &format!("servers for {collective}"),
-                "ask for dispatch, or take another fabric such as mesh8",
-            ),
-            (Self::Collective(collective), _) => Ok(collective),
-        }
-    }
 }
 
 impl ServersFabric {

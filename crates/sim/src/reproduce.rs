@@ -191,12 +191,11 @@ fn request(
     document.merge(&experiment.set)?;
     document.merge(set)?;
     let fabric = Fabric::read(document)?;
-    let collective = experiment.collective.on(&fabric)?;
     Ok(Request {
         contents: Contents::on(&fabric, size),
         fabric,
         design: design.into(),
-        collective,
+        collective: experiment.collective,
         reduction: Reduction { op: ReduceOp::Sum, data_type: DataType::F32 },
         size,
         background: None,

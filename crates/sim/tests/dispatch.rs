@@ -19,7 +19,7 @@ fn servers() -> Servers {
 }
 
 fn case(relays: bool) -> DispatchCase {
-    DispatchCase { relays, collective: Collective::AllGather, contents: Contents::Numbers, seed: 1 }
+    DispatchCase { relays, collective: Collective::Dispatch, contents: Contents::Numbers, seed: 1 }
 }
 
 fn run(servers: &Servers, case: &DispatchCase) -> Result<MeshRow, SimulationError> {

@@ -135,6 +135,7 @@ impl CommLib {
             Collective::Barrier => (0, 1),
             Collective::ReduceScatter => (request.output.length, usize::from(self.config.ranks)),
             Collective::AllGather => (request.input.length, usize::from(self.config.ranks)),
+            Collective::Dispatch | Collective::Combine => return None,
         };
         // A part of no bytes is still a step: its control message is what synchronises the ranks.
         let limit = self.step_limit();
@@ -152,6 +153,7 @@ impl CommLib {
             Collective::Broadcast { root } => (Pattern::Broadcast { root }, at, at),
             Collective::ReduceScatter => (Pattern::Reduce { root }, part * length + at, at),
             Collective::AllGather => (Pattern::Broadcast { root }, at, part * length + at),
+            Collective::Dispatch | Collective::Combine => return None,
         };
         Some(Step { pattern, input, output, length: step_length })
     }
@@ -260,6 +262,9 @@ impl CommLib {
             Collective::Barrier => [0, 0],
             Collective::ReduceScatter => [output * ranks, output],
             Collective::AllGather => [input, input * ranks],
+            found @ (Collective::Dispatch | Collective::Combine) => {
+                return Err(RequestError::NotOffered { found });
+            }
         };
         let buffers = [("an input", input, contains[0]), ("an output", output, contains[1])];
         for (expected, (what, found, contained)) in expected.into_iter().zip(buffers) {

@@ -342,7 +342,7 @@ impl<P: Payload> Program<P> for Dispatch {
     }
 
     /// # Errors
-    /// If another collective than an AllGather is asked for, of which a dispatch is a part, beside what all refuse.
+    /// If another collective is asked for, beside what all refuse.
     fn start(
         &mut self,
         _: Instant,
@@ -354,7 +354,7 @@ impl<P: Payload> Program<P> for Dispatch {
             State::Running(_) => return Err(RequestError::Busy),
             State::Failed => return Err(RequestError::GroupFailed),
         }
-        if request.collective != Collective::AllGather {
+        if request.collective != Collective::Dispatch {
             return Err(RequestError::NotOffered { found: request.collective });
         }
         self.check(&request, verbs)?;

@@ -108,7 +108,7 @@ impl Ranks {
     fn dispatch(&mut self, rank: usize, seed: u64) {
         let input = noise(seed << 8 | rank as u64, self.routes[rank].len() * TOKEN, DataType::F32);
         self.inputs[rank] = input.clone();
-        let request = self.request(rank, Collective::AllGather, input, RANKS * SLOTS * TOKEN);
+        let request = self.request(rank, Collective::Dispatch, input, RANKS * SLOTS * TOKEN);
         self.outputs[rank] = request.output;
         let outcome = self.programs[rank].start(Instant::ZERO, request, &mut self.ports[rank]).unwrap();
         self.outcomes[rank].extend(outcome);
@@ -253,7 +253,7 @@ fn a_relay_that_dies_fails_the_dispatch_and_no_part_of_it_counts_as_whole() {
     assert_eq!(ranks.outcomes[0], [Outcome::Failed { qp: to_relay, failure: Failure::RetryExceeded }]);
     ranks.run();
     assert!(ranks.outcomes[1..].iter().all(|outcomes| !outcomes.contains(&Outcome::Done)));
-    let request = ranks.request(0, Collective::AllGather, Numbers::zeroed(0), 0);
+    let request = ranks.request(0, Collective::Dispatch, Numbers::zeroed(0), 0);
     let again = ranks.programs[0].start(Instant::ZERO, request, &mut ranks.ports[0]);
     assert_eq!(again, Err(RequestError::GroupFailed));
 }
@@ -299,12 +299,12 @@ fn what_a_rank_does_not_offer_is_refused_and_nothing_has_changed() {
     for (collective, lengths, refusal) in [
         (Collective::Barrier, [input, output], RequestError::NotOffered { found: Collective::Barrier }),
         (
-            Collective::AllGather,
+            Collective::Dispatch,
             [input - 4, output],
             RequestError::Length { what: "an input", expected: input, found: input - 4 },
         ),
         (
-            Collective::AllGather,
+            Collective::Dispatch,
             [input, output + 4],
             RequestError::Length { what: "an output", expected: output, found: output + 4 },
         ),
@@ -314,7 +314,7 @@ fn what_a_rank_does_not_offer_is_refused_and_nothing_has_changed() {
         assert_eq!(ranks.programs[0], before);
     }
     ranks.dispatch(0, 1);
-    let request = ranks.request(0, Collective::AllGather, Numbers::zeroed(input), output);
+    let request = ranks.request(0, Collective::Dispatch, Numbers::zeroed(input), output);
     let busy = ranks.programs[0].start(Instant::ZERO, request, &mut ranks.ports[0]);
     assert_eq!(busy, Err(RequestError::Busy));
 }

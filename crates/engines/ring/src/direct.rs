@@ -50,5 +50,6 @@ pub(crate) fn plan(plan: &mut Plan, collective: Collective, length: usize, eleme
             plan.push_token(alone(0), None, from_next());
             plan.push_token(None, others(), None);
         }
+        Collective::Dispatch | Collective::Combine => unreachable!("refused at the door"),
     }
 }

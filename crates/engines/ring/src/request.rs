@@ -36,6 +36,9 @@ pub(crate) fn check<P: Payload>(
             let whole = times(input.length, group, "an output", output.length)?;
             (whole, Some(input.length), Some(whole))
         }
+        found @ (Collective::Dispatch | Collective::Combine) => {
+            return Err(RequestError::NotOffered { found });
+        }
     };
     let element = request.reduction.data_type.size();
     for (what, slice, expected) in

@@ -41,6 +41,7 @@ pub(crate) fn plan(plan: &mut Plan, collective: Collective, length: usize, eleme
             chain_from(plan, root, length);
         }
         Collective::Barrier => token(plan),
+        Collective::Dispatch | Collective::Combine => unreachable!("refused at the door"),
     }
 }
 

@@ -61,6 +61,7 @@ pub(crate) fn plan(plan: &mut Plan, collective: Collective, length: usize, eleme
                 plan.push(range.len(), own, Some(range.start), parent, children);
             }
         }
+        Collective::Dispatch | Collective::Combine => unreachable!("refused at the door"),
     }
 }
 

@@ -59,7 +59,7 @@ fn run<P: Payload>(group: &mut Group<P>, cases: &[Case<P>]) {
 }
 
 fn all_roots(ranks: usize) -> impl Iterator<Item = Collective> {
-    Collective::ALL.into_iter().flat_map(move |collective| {
+    Collective::PRIMITIVES.into_iter().flat_map(move |collective| {
         let roots = if collective.root().is_some() { ranks } else { 1 };
         (0..roots).map(move |root| collective.with_root(Rank(root as u16)))
     })
@@ -81,7 +81,7 @@ fn every_rank_contributes_once_in_every_primitive_group_size_and_root() {
 #[test]
 fn vectors_of_no_bytes_and_of_fewer_elements_than_ranks_work() {
     for algorithm in ALGORITHMS {
-        for collective in Collective::ALL {
+        for collective in Collective::PRIMITIVES {
             for bytes in [0, 4, 8] {
                 let case = case(collective, F32_SUM, 5, bytes, Contributions::of_rank);
                 run(&mut Group::new(algorithm, 5, 4, 3, 1), &[case]);
@@ -93,7 +93,7 @@ fn vectors_of_no_bytes_and_of_fewer_elements_than_ranks_work() {
 #[test]
 fn lengths_alone_take_the_same_way() {
     for algorithm in ALGORITHMS {
-        for collective in Collective::ALL {
+        for collective in Collective::PRIMITIVES {
             let case = case(collective, F32_SUM, 6, 1000, |_, length| LengthOnly::new(length));
             run(&mut Group::new(algorithm, 6, 64, 4, 1), &[case]);
         }
@@ -101,8 +101,8 @@ fn lengths_alone_take_the_same_way() {
 }
 
 fn collective(ranks: usize) -> impl Strategy<Value = Collective> {
-    (0..Collective::ALL.len(), 0..ranks as u16)
-        .prop_map(|(index, root)| Collective::ALL[index].with_root(Rank(root)))
+    (0..Collective::PRIMITIVES.len(), 0..ranks as u16)
+        .prop_map(|(index, root)| Collective::PRIMITIVES[index].with_root(Rank(root)))
 }
 
 fn setting() -> impl Strategy<Value = (usize, Vec<(Collective, usize)>)> {
@@ -234,7 +234,7 @@ fn a_tree_sends_to_neighbours_alone() {
 fn slots_are_registered_once() {
     let mut group = Group::new(Algorithm::Direct, 3, 64, 4, 3);
     let cases = || {
-        Collective::ALL
+        Collective::PRIMITIVES
             .map(|collective| case(collective, F32_SUM, 3, 96, |_, length| LengthOnly::new(length)))
     };
     run(&mut group, &cases());

@@ -52,6 +52,15 @@ fn lengths_must_fit_the_collective() {
 }
 
 #[test]
+fn what_is_routed_is_not_offered() {
+    for found in [Collective::Dispatch, Collective::Combine] {
+        let mut group = group();
+        let request = request(&mut group, found, 8, 8);
+        assert_eq!(group.start(0, request), Err(RequestError::NotOffered { found }));
+    }
+}
+
+#[test]
 fn a_reduce_elsewhere_than_at_its_root_needs_no_output() {
     let mut group = group();
     let request = request(&mut group, Collective::Reduce { root: Rank(1) }, 8, 0);

@@ -56,6 +56,7 @@ pub fn instructions(
         Collective::AllGather => {
             parts().map(|(rank, part)| one(Accelerators::only(rank.0), others(rank), part)).collect()
         }
+        Collective::Dispatch | Collective::Combine => panic!("no instruction is routed as {collective} is"),
     };
     for (index, instruction) in instructions.iter_mut().enumerate() {
         instruction.id = index as u16;

@@ -18,7 +18,7 @@ pub fn expected<P: Payload>(request: &InPlaceRequest, rank: usize, inputs: &[P])
         reference(collective, reduction, &cuts).swap_remove(rank)
     };
     match collective {
-        Collective::Barrier => None,
+        Collective::Barrier | Collective::Dispatch | Collective::Combine => None,
         Collective::Reduce { root } if rank != root.index() => None,
         Collective::AllGather => Some((span, of(&own))),
         Collective::ReduceScatter => Some((own(rank), of(&|_| span))),

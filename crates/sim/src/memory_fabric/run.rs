@@ -54,6 +54,9 @@ pub enum RunError {
     /// A collective that there is no quantised form of.
     #[error("expected all_reduce quantised in the network, found {0}; the paper has no other")]
     Quantized(Collective),
+    /// A collective that no design has in a vector that all ranks share.
+    #[error("expected a collective of whole vectors, found {0}; take servers such as two-servers for it")]
+    Routed(Collective),
     /// An instruction cannot say that many bytes.
     #[error(
         "expected less than 4 GiB for each of {switches} `switches` in one collective of SCIN, found a size of {length} bytes; reduce a part at a time"

@@ -243,6 +243,9 @@ const LONGEST_INSTRUCTION: usize = u32::MAX as usize - 4095;
 /// Whether streams can run side by side; what they add up.
 fn check(fabric: &MemoryFabric, streams: &[Stream]) -> Result<Option<Reduction>, RunError> {
     for Stream { design, request } in streams {
+        if request.collective.is_routed() {
+            return Err(RunError::Routed(request.collective));
+        }
         if *design == Design::ScinInq && request.collective != Collective::AllReduce {
             return Err(RunError::Quantized(request.collective));
         }

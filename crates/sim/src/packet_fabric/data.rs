@@ -99,6 +99,8 @@ fn floats(numbers: &Numbers) -> Vec<f32> {
 pub(crate) fn lengths(collective: Collective, ranks: usize, size: usize) -> [usize; 2] {
     match collective {
         Collective::AllReduce | Collective::Reduce { .. } | Collective::Broadcast { .. } => [size, size],
+        // Whoever is asked refuses it.
+        Collective::Dispatch | Collective::Combine => [size, size],
         Collective::Barrier => [0, 0],
         Collective::ReduceScatter => [size, size / ranks],
         Collective::AllGather => [size / ranks, size],

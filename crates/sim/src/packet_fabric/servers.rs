@@ -39,7 +39,7 @@ pub struct Servers {
 pub struct DispatchCase {
     /// Whether a token goes to another server once, to the rank of the same index, or to each of its ranks there.
     pub relays: bool,
-    /// What ranks are asked for: an AllGather, or they refuse it.
+    /// What ranks are asked for: a Dispatch, or they refuse it.
     pub collective: Collective,
     /// What memory holds.
     pub contents: Contents,

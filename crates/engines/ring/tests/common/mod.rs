@@ -242,5 +242,6 @@ pub fn lengths(
         Collective::Barrier => (0, 0),
         Collective::ReduceScatter => (ranks * bytes, bytes),
         Collective::AllGather => (bytes, ranks * bytes),
+        Collective::Dispatch | Collective::Combine => (bytes, bytes),
     }
 }
