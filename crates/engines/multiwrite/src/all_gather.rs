@@ -7,20 +7,17 @@
 use alloc::vec::Vec;
 use quincunx_collective::{Collective, Payload, Rank};
 use quincunx_engine::verbs::{
-    Alarm, CollectiveRequest, Completion, Failure, Outcome, Program, QpIndex, RequestError, SendRequest,
-    Slice, Verb, Verbs, WorkId,
+    Alarm, CollectiveRequest, Completion, Failure, Outcome, Program, QpIndex, RequestError, Slice, Verbs,
 };
 use quincunx_units::{Duration, Instant};
 
+use crate::barrier::{ALL_HERE, BARRIER, Barrier};
 use crate::split::{Part, pieces};
+use crate::state::State;
 use crate::writer::{Delivery, RELAY, Senseless, Target, Write, Writer, WriterConfig};
 
 /// Fires when everything is prepared for several ways.
 const PREPARED: Alarm = Alarm(1);
-
-/// The immediate of a barrier's message, and the name of its work request.
-const ALL_HERE: u32 = u32::MAX;
-const BARRIER: WorkId = WorkId(u64::MAX);
 
 /// What a rank is set up with.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -71,8 +68,6 @@ struct Progress {
     is_posted: bool,
     /// Pieces that are missing, by member.
     missing: Vec<Missing>,
-    /// This rank has told the others that it has everything; so many messages of that are not acknowledged.
-    told: Option<usize>,
 }
 
 /// Which pieces of a member have not arrived.
@@ -100,13 +95,6 @@ impl Missing {
     }
 }
 
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
-enum State {
-    Idle,
-    Running(Progress),
-    Failed,
-}
-
 /// A rank that gathers, and relays for others.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct AllGather {
@@ -114,12 +102,11 @@ pub struct AllGather {
     group: Vec<Rank>,
     parts: Vec<Part>,
     preparation: Duration,
-    state: State,
+    state: State<Progress>,
     /// Pieces of the next collective that have come before it began here.
     early: Vec<Delivery>,
-    /// By member: how often it has told that it has everything, beyond the collectives that have ended here. One may be a collective
-    /// ahead.
-    told_here: Vec<u8>,
+    /// With the other members.
+    barrier: Barrier,
 }
 
 impl AllGather {
@@ -145,7 +132,7 @@ impl AllGather {
         }
         Ok(Self {
             writer: Writer::new(writer),
-            told_here: alloc::vec![0; group.len()],
+            barrier: Barrier::new(group.iter().copied().filter(|rank| *rank != me)),
             group,
             parts,
             preparation,
@@ -255,7 +242,7 @@ impl AllGather {
         let size = self.writer.window().data;
         match &mut self.state {
             // Whoever has everything is sent nothing but the next collective's.
-            State::Running(progress) if progress.told.is_none() => {
+            State::Running(progress) if !self.barrier.has_told() => {
                 Self::take(&self.group, size, progress, &delivery, verbs)
             }
             _ => {
@@ -270,33 +257,16 @@ impl AllGather {
 
     /// Tells the others when this rank has everything; the outcome when all have, and all that was sent is acknowledged.
     fn proceed<P: Payload>(&mut self, verbs: &mut impl Verbs<P>) -> Option<Outcome> {
-        let others: Vec<Rank> = self.others().collect();
-        let State::Running(progress) = &mut self.state else { return None };
+        let State::Running(progress) = &self.state else { return None };
         let has_everything = progress.missing.iter().all(|missing| missing.count == 0);
-        if has_everything && progress.is_posted && progress.told.is_none() {
-            progress.told = Some(others.len());
-            let source = Slice { length: 0, ..progress.request.input };
-            for rank in &others {
-                let qp = self.writer.table().queue_pair(*rank).expect("members are connected");
-                let request =
-                    SendRequest { id: BARRIER, verb: Verb::Send, source, immediate: Some(ALL_HERE) };
-                verbs.post_send(qp, request);
-            }
+        if has_everything && progress.is_posted && !self.barrier.has_told() {
+            self.barrier.tell(self.writer.table(), verbs);
         }
-        let is_mine = |member: usize| self.group[member] == self.writer.table().rank();
-        let all_have = self.told_here.iter().enumerate().all(|(member, told)| *told > 0 || is_mine(member));
-        if progress.told == Some(0) && progress.outstanding == 0 && all_have {
-            self.told_here.iter_mut().for_each(|told| *told = told.saturating_sub(1));
+        if progress.outstanding == 0 && self.barrier.pass() {
             self.state = State::Idle;
             return Some(Outcome::Done);
         }
         None
-    }
-
-    fn fail(&mut self, qp: QpIndex, failure: Failure) -> Option<Outcome> {
-        let was_running = matches!(self.state, State::Running(_));
-        self.state = State::Failed;
-        was_running.then_some(Outcome::Failed { qp, failure })
     }
 }
 
@@ -313,11 +283,7 @@ impl<P: Payload> Program<P> for AllGather {
         request: CollectiveRequest,
         verbs: &mut impl Verbs<P>,
     ) -> Result<Option<Outcome>, RequestError> {
-        match self.state {
-            State::Idle => {}
-            State::Running(_) => return Err(RequestError::Busy),
-            State::Failed => return Err(RequestError::GroupFailed),
-        }
+        self.state.check_idle()?;
         if request.collective != Collective::AllGather {
             return Err(RequestError::NotOffered { found: request.collective });
         }
@@ -332,7 +298,7 @@ impl<P: Payload> Program<P> for AllGather {
         let each = self.pieces(input.length);
         let missing =
             self.group.iter().map(|rank| Missing::new(if *rank == me { 0 } else { each })).collect();
-        let mut progress = Progress { request, outstanding: 0, is_posted: false, missing, told: None };
+        let mut progress = Progress { request, outstanding: 0, is_posted: false, missing };
         let size = self.writer.window().data;
         for delivery in core::mem::take(&mut self.early) {
             if !Self::take(&self.group, size, &mut progress, &delivery, verbs) {
@@ -357,14 +323,12 @@ impl<P: Payload> Program<P> for AllGather {
         completion: Completion,
         verbs: &mut impl Verbs<P>,
     ) -> Option<Outcome> {
-        if self.state == State::Failed {
+        if self.state.has_failed() {
             return None;
         }
         let makes_sense = match completion {
             Completion::Sent { id: BARRIER } => {
-                if let State::Running(Progress { told: Some(told), .. }) = &mut self.state {
-                    *told -= 1;
-                }
+                self.barrier.handle_sent();
                 true
             }
             Completion::Sent { id } => {
@@ -383,14 +347,12 @@ impl<P: Payload> Program<P> for AllGather {
             }
             Completion::Received { length: 0, immediate: Some(ALL_HERE), .. } => {
                 self.writer.receive(qp, verbs);
-                let member = self.member(self.writer.table().neighbour(qp));
-                let told = member.map(|member| &mut self.told_here[member]).filter(|told| **told < 2);
-                told.map(|told| *told += 1).is_some()
+                self.barrier.hear(self.writer.table().neighbour(qp))
             }
             Completion::Received { .. } => false,
-            Completion::Failed { failure, .. } => return self.fail(qp, failure),
+            Completion::Failed { failure, .. } => return self.state.fail(qp, failure),
         };
-        if makes_sense { self.proceed(verbs) } else { self.fail(qp, Failure::InvalidRequest) }
+        if makes_sense { self.proceed(verbs) } else { self.state.fail(qp, Failure::InvalidRequest) }
     }
 
     fn handle_alarm(&mut self, _: Instant, alarm: Alarm, verbs: &mut impl Verbs<P>) -> Option<Outcome> {
@@ -400,7 +362,7 @@ impl<P: Payload> Program<P> for AllGather {
                 Ok(()) => None,
                 Err(Senseless { peer }) => {
                     let qp = self.writer.table().queue_pair(peer).expect("neighbours are connected");
-                    self.fail(qp, Failure::InvalidRequest)
+                    self.state.fail(qp, Failure::InvalidRequest)
                 }
             },
             (_, PREPARED) => {
@@ -414,12 +376,12 @@ impl<P: Payload> Program<P> for AllGather {
     fn assert_invariants(&self) {
         if let State::Running(progress) = &self.state {
             assert!(
-                progress.is_posted || progress.told.is_none(),
+                progress.is_posted || !self.barrier.has_told(),
                 "a rank that has sent nothing is not done"
             );
         }
         self.writer.assert_invariants();
-        assert!(self.told_here.iter().all(|told| *told <= 2), "nobody is two collectives ahead");
+        self.barrier.assert_invariants();
         let limit = self.writer.window().slots() * self.group.len();
         assert!(self.early.len() <= limit, "what comes early lies in a slot each");
     }

@@ -15,21 +15,21 @@
 use alloc::vec::Vec;
 use quincunx_collective::{Collective, Payload, Rank};
 use quincunx_engine::verbs::{
-    Alarm, CollectiveRequest, Completion, Failure, Outcome, Program, QpIndex, RequestError, SendRequest,
-    Slice, Verb, Verbs, WorkId,
+    Alarm, CollectiveRequest, Completion, Failure, Outcome, Program, QpIndex, RequestError, Slice, Verbs,
+    WorkId,
 };
 use quincunx_units::{Duration, Instant};
 use quincunx_wire::multiwrite::{Destinations, IMMEDIATE_RANKS};
 
+use crate::barrier::{ALL_HERE, BARRIER, Barrier, tell};
+use crate::state::State;
 use crate::writer::{Delivery, RELAY, Senseless, Target, Write, Writer, WriterConfig};
 
 /// Fires when everything is prepared for relays.
 const PREPARED: Alarm = Alarm(1);
 
-/// The immediate that tells that a rank has everything; any other announces tokens.
-const ALL_HERE: u32 = u32::MAX;
-/// The name of announcements and of what is told.
-const CONTROL: WorkId = WorkId(u64::MAX);
+/// The name of announcements. Nobody waits for their end: what a barrier tells follows them on the same queue pairs.
+const ANNOUNCEMENT: WorkId = WorkId(u64::MAX - 1);
 
 /// What a rank is set up with.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -139,15 +139,6 @@ struct Progress {
     outstanding: usize,
     /// All tokens have been posted.
     is_posted: bool,
-    /// This rank has told the others that it has everything: what arrives from now on is the next dispatch's.
-    has_told: bool,
-}
-
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
-enum State {
-    Idle,
-    Running(Progress),
-    Failed,
 }
 
 /// A rank that dispatches its tokens, takes those for its experts, and relays for others.
@@ -156,11 +147,10 @@ pub struct Dispatch {
     writer: Writer,
     routes: Vec<Destinations>,
     preparation: Duration,
-    state: State,
+    state: State<Progress>,
     /// By source: what has come of its tokens since this rank told last.
     arrivals: Vec<Arrivals>,
-    /// By rank: how often it has told that it has everything, beyond the dispatches that have ended here. One may be a dispatch ahead.
-    told_here: Vec<u8>,
+    barrier: Barrier,
 }
 
 impl Dispatch {
@@ -194,7 +184,7 @@ impl Dispatch {
         }
         Ok(Self {
             arrivals: alloc::vec![Arrivals::new(slots); usize::from(ranks)],
-            told_here: alloc::vec![0; usize::from(ranks)],
+            barrier: Barrier::new((0..ranks).filter(|rank| *rank != me).map(Rank)),
             writer: Writer::new(writer),
             routes,
             preparation,
@@ -246,25 +236,16 @@ impl Dispatch {
         Slice { offset: input.offset + token * length, length, ..input }
     }
 
-    /// Sends `immediate` to a rank, and nothing else.
-    fn tell<P: Payload>(&self, rank: Rank, immediate: u32, input: Slice, verbs: &mut impl Verbs<P>) {
-        let qp = self.writer.table().queue_pair(rank).expect("the group is connected in full");
-        let source = Slice { length: 0, ..input };
-        let request = SendRequest { id: CONTROL, verb: Verb::Send, source, immediate: Some(immediate) };
-        verbs.post_send(qp, request);
-    }
-
     /// Announces and writes this rank's tokens.
     fn post<P: Payload>(&mut self, verbs: &mut impl Verbs<P>) {
         let State::Running(Progress { input, is_posted: false, .. }) = self.state else { return };
-        let mut outstanding = 0;
         for rank in self.others() {
             let count = self.routes.iter().filter(|route| route.contains(rank.0)).count();
             let count = u32::try_from(count).expect("a window in memory has fewer slots");
-            self.tell(rank, count, input, verbs);
-            outstanding += 1;
+            tell(rank, ANNOUNCEMENT, count, self.writer.table(), verbs);
         }
         let me = self.me();
+        let mut outstanding = 0;
         for slot in 0..self.routes.len() {
             let others = self.routes[slot].iter().map(Rank).filter(|rank| *rank != me);
             let targets: Vec<Target> = others.map(|rank| Target { rank, slot }).collect();
@@ -286,7 +267,9 @@ impl Dispatch {
         if data.length != self.writer.window().data || !self.arrivals[source.index()].take(slot) {
             return false;
         }
-        if let State::Running(Progress { output, has_told: false, .. }) = self.state {
+        if let State::Running(Progress { output, .. }) = self.state
+            && !self.barrier.has_told()
+        {
             verbs.memory().copy(self.place(output, source, slot), data);
         }
         true
@@ -298,41 +281,23 @@ impl Dispatch {
             let slots = self.writer.window().slots();
             return self.arrivals[from.index()].announce(immediate as usize, slots);
         }
-        let told = &mut self.told_here[from.index()];
-        *told += 1;
-        *told <= 2
+        self.barrier.hear(from)
     }
 
     /// Tells the others when this rank has everything; the outcome when all have, and all that was sent is acknowledged.
     fn proceed<P: Payload>(&mut self, verbs: &mut impl Verbs<P>) -> Option<Outcome> {
-        let State::Running(Progress { input, is_posted, has_told, .. }) = self.state else { return None };
+        let State::Running(Progress { outstanding, is_posted, .. }) = self.state else { return None };
         let has_everything = self.others().all(|rank| self.arrivals[rank.index()].is_whole());
-        if has_everything && is_posted && !has_told {
-            for rank in self.others() {
-                self.tell(rank, ALL_HERE, input, verbs);
-            }
+        if has_everything && is_posted && !self.barrier.has_told() {
+            self.barrier.tell(self.writer.table(), verbs);
             let slots = self.writer.window().slots();
             self.arrivals.fill(Arrivals::new(slots));
         }
-        let told = self.others().count();
-        let all_have = self.others().all(|rank| self.told_here[rank.index()] > 0);
-        let State::Running(progress) = &mut self.state else { return None };
-        if has_everything && is_posted && !has_told {
-            progress.has_told = true;
-            progress.outstanding += told;
-        }
-        if progress.has_told && progress.outstanding == 0 && all_have {
-            self.told_here.iter_mut().for_each(|told| *told = told.saturating_sub(1));
+        if outstanding == 0 && self.barrier.pass() {
             self.state = State::Idle;
             return Some(Outcome::Done);
         }
         None
-    }
-
-    fn fail(&mut self, qp: QpIndex, failure: Failure) -> Option<Outcome> {
-        let was_running = matches!(self.state, State::Running(_));
-        self.state = State::Failed;
-        was_running.then_some(Outcome::Failed { qp, failure })
     }
 }
 
@@ -349,11 +314,7 @@ impl<P: Payload> Program<P> for Dispatch {
         request: CollectiveRequest,
         verbs: &mut impl Verbs<P>,
     ) -> Result<Option<Outcome>, RequestError> {
-        match self.state {
-            State::Idle => {}
-            State::Running(_) => return Err(RequestError::Busy),
-            State::Failed => return Err(RequestError::GroupFailed),
-        }
+        self.state.check_idle()?;
         if request.collective != Collective::Dispatch {
             return Err(RequestError::NotOffered { found: request.collective });
         }
@@ -369,8 +330,7 @@ impl<P: Payload> Program<P> for Dispatch {
                 verbs.memory().copy(self.place(output, source, slot), data);
             }
         }
-        self.state =
-            State::Running(Progress { output, input, outstanding: 0, is_posted: false, has_told: false });
+        self.state = State::Running(Progress { output, input, outstanding: 0, is_posted: false });
         if self.preparation > Duration::ZERO {
             verbs.set_alarm(PREPARED, self.preparation);
         } else {
@@ -386,12 +346,17 @@ impl<P: Payload> Program<P> for Dispatch {
         completion: Completion,
         verbs: &mut impl Verbs<P>,
     ) -> Option<Outcome> {
-        if self.state == State::Failed {
+        if self.state.has_failed() {
             return None;
         }
         let makes_sense = match completion {
+            Completion::Sent { id: ANNOUNCEMENT } => true,
+            Completion::Sent { id: BARRIER } => {
+                self.barrier.handle_sent();
+                true
+            }
             Completion::Sent { id } => {
-                let is_own = id == CONTROL || self.writer.handle_sent(id, verbs);
+                let is_own = self.writer.handle_sent(id, verbs);
                 if let (true, State::Running(progress)) = (is_own, &mut self.state) {
                     progress.outstanding -= 1;
                 }
@@ -409,9 +374,9 @@ impl<P: Payload> Program<P> for Dispatch {
                 self.hear(self.writer.table().neighbour(qp), immediate)
             }
             Completion::Received { .. } => false,
-            Completion::Failed { failure, .. } => return self.fail(qp, failure),
+            Completion::Failed { failure, .. } => return self.state.fail(qp, failure),
         };
-        if makes_sense { self.proceed(verbs) } else { self.fail(qp, Failure::InvalidRequest) }
+        if makes_sense { self.proceed(verbs) } else { self.state.fail(qp, Failure::InvalidRequest) }
     }
 
     fn handle_alarm(&mut self, _: Instant, alarm: Alarm, verbs: &mut impl Verbs<P>) -> Option<Outcome> {
@@ -421,7 +386,7 @@ impl<P: Payload> Program<P> for Dispatch {
                 Ok(()) => None,
                 Err(Senseless { peer }) => {
                     let qp = self.writer.table().queue_pair(peer).expect("neighbours are connected");
-                    self.fail(qp, Failure::InvalidRequest)
+                    self.state.fail(qp, Failure::InvalidRequest)
                 }
             },
             (_, PREPARED) => {
@@ -434,12 +399,11 @@ impl<P: Payload> Program<P> for Dispatch {
 
     fn assert_invariants(&self) {
         if let State::Running(progress) = &self.state {
-            assert!(progress.is_posted || !progress.has_told, "a rank that has sent nothing is not done");
+            let has_told = self.barrier.has_told();
+            assert!(progress.is_posted || !has_told, "a rank that has sent nothing is not done");
         }
         self.writer.assert_invariants();
-        if self.state != State::Failed {
-            assert!(self.told_here.iter().all(|told| *told <= 2), "nobody is two dispatches ahead");
-        }
+        self.barrier.assert_invariants();
         for arrivals in &self.arrivals {
             let bits: u32 = arrivals.arrived.iter().map(|word| word.count_ones()).sum();
             assert_eq!(bits as usize, arrivals.count, "each token that has arrived is counted once");

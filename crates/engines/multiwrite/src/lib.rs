@@ -39,8 +39,10 @@
 extern crate alloc;
 
 mod all_gather;
+mod barrier;
 mod dispatch;
 mod split;
+mod state;
 mod table;
 mod window;
 mod writer;
