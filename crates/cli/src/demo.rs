@@ -93,7 +93,8 @@ fn simulate_designs() -> Result<(), Failure> {
                 background: None,
                 seed: 1,
             };
-            simulations::Case { request, seeds: 1, over_time: true, outputs: Outputs::default() }
+            let designs = vec![request.design.clone()];
+            simulations::Case { request, designs, seeds: 1, over_time: true, outputs: Outputs::default() }
         };
         let cases: Vec<_> = runs.map(case).collect();
         let rows = cases.len();

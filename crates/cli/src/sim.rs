@@ -5,15 +5,18 @@ use quincunx_collective::{Collective, DataType, Rank, ReduceOp, Reduction};
 use quincunx_report::Columns;
 use quincunx_scenario::{Fabric, Override};
 use quincunx_sim::traffic::Offered;
-use quincunx_sim::{Contents, Out, Outputs, Request};
+use quincunx_sim::{Contents, Designs, Out, Outputs, Request};
 use quincunx_units::{ByteCount, SizeRange};
 use std::fs::File;
 use std::io::BufWriter;
 use std::path::PathBuf;
 
-use crate::simulations::{Case, envelope, simulate};
+use crate::simulations::{Case, candidates_header, envelope, simulate};
 use crate::traffic::Traffic;
 use crate::{Failure, interrupt};
+
+/// In place of designs: whichever is the fastest.
+const AUTO: &str = "auto";
 
 /// What is simulated that is no collective.
 #[derive(Subcommand)]
@@ -35,11 +38,13 @@ enum Other {
   quincunx sim all_reduce --fabric scin-dgx8 --design scin --size 256KiB --trace waves.pftrace
   quincunx sim all_reduce --design epic-3,ring --background uniform:0.3 --seeds 8
   quincunx sim dispatch --fabric two-servers --design multiwrite,direct --set tokens=2048
+  quincunx sim all_gather --fabric mesh8 --design auto --size 256KiB:256MiB:4
   quincunx sim traffic --fabric star-16 --pattern uniform --load 0.5,0.9
   quincunx sim all_reduce --fabric my-cluster.toml --design epic-3 --size 64MiB --json --utilisation
 
 Fabrics are presets, shapes (star-N, tree-X-Y, ring-N) or TOML files; `quincunx sim --show epic-star8` prints one to start from.
-Vectors of up to 1 MiB hold numbers, and every result is checked; of longer ones only the lengths travel."
+Vectors of up to 1 MiB hold numbers, and every result is checked; of longer ones only the lengths travel.
+--design auto lists every candidate: its time, the most bytes on a link from a rank (up) and to one (down), and the verdict."
 )]
 pub(crate) struct Sim {
     #[command(subcommand)]
@@ -50,7 +55,7 @@ pub(crate) struct Sim {
     /// A preset, a shape or a file
     #[arg(long, default_value = "epic-star8")]
     fabric: String,
-    /// epic-1, epic-2, epic-3, ring, tree, direct on packets; scin, scin-inq, nvls, ring, ring-rq, direct on memory; multiwrite, unicast-multipath, direct on a mesh; multiwrite, direct on servers; several with commas
+    /// epic-1, epic-2, epic-3, ring, tree, direct on packets; scin, scin-inq, nvls, ring, ring-rq, direct on memory; multiwrite, unicast-multipath, direct on a mesh; multiwrite, direct on servers; several with commas. auto: the fastest of them, and why; scin-inq and ring-rq, which change the result, are left out
     #[arg(long, value_delimiter = ',', default_value = "epic-3")]
     design: Vec<String>,
     /// One size, or first:last:factor; a dispatch has the fabric's `tokens` instead
@@ -126,19 +131,31 @@ impl Sim {
             (_, Collective::Barrier) => vec![ByteCount::new(0)],
             _ => self.size.sizes().collect(),
         };
-        let runs: Vec<_> =
-            self.design.iter().flat_map(|design| sizes.iter().map(move |&size| (design, size))).collect();
-        if (self.trace.is_some() || self.pcap.is_some()) && (runs.len() > 1 || self.seeds > 1) {
-            let found = runs.len() as u64 * self.seeds;
+        let is_choice = self.design == [AUTO];
+        if !is_choice && self.design.iter().any(|design| design == AUTO) {
+            return Err(Failure::Input(format!(
+                "expected designs, or {AUTO} alone, found \"{}\"; {AUTO} tries every design that changes no result",
+                self.design.join(",")
+            )));
+        }
+        let rows: Vec<Vec<String>> = if is_choice {
+            vec![Designs::of(&fabric).exact.iter().map(|&design| design.into()).collect()]
+        } else {
+            self.design.iter().map(|design| vec![design.clone()]).collect()
+        };
+        let rows: Vec<_> =
+            rows.iter().flat_map(|designs| sizes.iter().map(move |&size| (designs, size))).collect();
+        if (self.trace.is_some() || self.pcap.is_some()) && (is_choice || rows.len() > 1 || self.seeds > 1) {
+            let found = rows.iter().map(|(designs, _)| designs.len() as u64 * self.seeds).sum::<u64>();
             return Err(Failure::Input(format!(
                 "expected one design, one size and one seed with --trace or --pcap, found {found} runs; write one at a time"
             )));
         }
         let mut cases = Vec::new();
-        for (design, size) in runs {
+        for (designs, size) in rows {
             let request = Request {
                 fabric: fabric.clone(),
-                design: design.clone(),
+                design: designs[0].clone(),
                 collective,
                 reduction: Reduction { op: self.op, data_type: self.dtype },
                 size,
@@ -148,6 +165,7 @@ impl Sim {
             };
             cases.push(Case {
                 request,
+                designs: designs.clone(),
                 seeds: self.seeds,
                 over_time: self.utilisation,
                 outputs: self.outputs()?,
@@ -156,6 +174,9 @@ impl Sim {
         let (stop, rows) = (interrupt::flag()?, cases.len());
         if !self.json {
             println!("{}", Columns::header());
+            if is_choice {
+                println!("{}", candidates_header());
+            }
         }
         let simulated = simulate(cases, &stop, |line| {
             if !self.json {

@@ -3,9 +3,12 @@
 use quincunx_collective::Reduction;
 use quincunx_report::Columns;
 use quincunx_scenario::Fabric;
-use quincunx_sim::{MeasureError, Measurement, Outputs, Progress, Request, measure, sweep};
+use quincunx_sim::{
+    Candidate, Choice, MeasureError, Measurement, Outputs, Progress, Request, choose, measure, sweep,
+};
 use quincunx_units::Instant;
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::sync::atomic::AtomicBool;
 
@@ -13,15 +16,17 @@ use crate::Failure;
 use crate::interrupt::is_set;
 use crate::progress::bar;
 
-/// A row to be: one simulation, or its mean over several seeds.
+/// A row to be: one simulation, or its mean over several seeds; of several designs, the fastest.
 pub(crate) struct Case {
-    /// With the first seed.
+    /// With the first seed, and the first design.
     pub(crate) request: Request,
+    /// One, or the candidates.
+    pub(crate) designs: Vec<String>,
     /// How many, counted from the first.
     pub(crate) seeds: u64,
     /// Whether the row says how busy links were over time; for one seed.
     pub(crate) over_time: bool,
-    /// What the run writes; for one seed.
+    /// What the run writes; for one design and one seed.
     pub(crate) outputs: Outputs,
 }
 
@@ -37,18 +42,19 @@ pub(crate) struct Simulated {
 
 /// Simulates `cases` on all processors. `print` gets the lines of the table, in order, as rows are finished.
 pub(crate) fn simulate(
-    cases: Vec<Case>,
+    mut cases: Vec<Case>,
     stop: &AtomicBool,
     mut print: impl FnMut(&str),
 ) -> Result<Simulated, Failure> {
     let mut jobs = Vec::new();
     let mut places = Vec::new();
-    for Case { request, seeds, over_time, mut outputs } in cases {
-        let first = request.seed;
-        for number in 0..seeds {
-            let seed = first.wrapping_add(number);
-            places.push((Request { seed, ..request.clone() }, number, seeds, over_time));
-            jobs.push((Request { seed, ..request.clone() }, std::mem::take(&mut outputs)));
+    for (number, case) in cases.iter_mut().enumerate() {
+        for design in &case.designs {
+            for seed in (0..case.seeds).map(|more| case.request.seed.wrapping_add(more)) {
+                let request = Request { seed, design: design.clone(), ..case.request.clone() };
+                places.push((number, name(&request)));
+                jobs.push((request, std::mem::take(&mut case.outputs)));
+            }
         }
     }
     let progress = bar(jobs.len());
@@ -63,47 +69,118 @@ pub(crate) fn simulate(
         result
     };
     let (mut simulated, mut failed) = (Simulated::default(), None);
-    let mut group: Vec<Measurement> = Vec::new();
+    // The runs of the case that is being finished.
+    let (mut current, mut runs) = (0, Vec::new());
     sweep(jobs, stop, run, |place, result| {
-        let (request, number, seeds, over_time) = &places[place];
-        if *number == 0 {
-            group.clear();
+        let (number, name) = &places[place];
+        let case = &cases[*number];
+        if current != *number {
+            current = *number;
+            runs.clear();
         }
         match result {
-            Ok(measured) => group.push(measured),
             Err(MeasureError::Stopped { after }) => {
-                simulated.interrupted.push(format!("{} at {after}", name(request)));
+                simulated.interrupted.push(format!("{name} at {after}"));
+                return ControlFlow::Continue(());
             }
-            Err(error) => {
-                failed = Some(error);
+            Err(error) if case.designs.len() == 1 => {
+                failed = Some(Failure::input(error));
                 return ControlFlow::Break(());
             }
+            result => runs.push(result),
         }
-        if group.len() as u64 == *seeds {
-            let (mean, deviation) = Measurement::mean(&group);
-            simulated.wrong += mean.wrong.unwrap_or(0);
-            let (mut row, line) = show(request, &mean);
-            progress.suspend(|| print(&line));
-            if *over_time {
-                add_over_time(&mut row, &mean);
+        if runs.len() == case.designs.len() * case.seeds as usize {
+            match finish(case, std::mem::take(&mut runs)) {
+                Ok(Finished { row, lines, wrong }) => {
+                    progress.suspend(|| lines.iter().for_each(|line| print(line)));
+                    simulated.wrong += wrong;
+                    simulated.rows.push(row);
+                }
+                Err(error) => {
+                    failed = Some(error);
+                    return ControlFlow::Break(());
+                }
             }
-            if *seeds > 1 {
-                row["seeds"] = json!(seeds);
-                row["time_stderr_us"] = json!(deviation.as_micros_f64());
-                let (time, error) = (mean.time.as_micros_f64(), deviation.as_micros_f64());
-                progress.suspend(|| {
-                    print(&format!("  mean of {seeds} seeds: {time:.3} us, standard error {error:.3} us"))
-                });
-            }
-            simulated.rows.push(row);
         }
         ControlFlow::Continue(())
     });
     progress.finish_and_clear();
-    match failed {
-        Some(error) => Err(Failure::input(error)),
-        None => Ok(simulated),
+    failed.map_or(Ok(simulated), Err)
+}
+
+/// A row with its lines of the table.
+struct Finished {
+    row: Value,
+    lines: Vec<String>,
+    /// Elements over all runs.
+    wrong: u64,
+}
+
+/// Makes a row of all runs of `case`, design by design and seed by seed.
+fn finish(case: &Case, runs: Vec<Result<Measurement, MeasureError>>) -> Result<Finished, Failure> {
+    let mut runs = runs.into_iter();
+    let mut measured = Vec::new();
+    let mut deviations = BTreeMap::new();
+    for design in &case.designs {
+        let of_seeds: Vec<_> = runs.by_ref().take(case.seeds as usize).collect();
+        let mean = of_seeds.into_iter().collect::<Result<Vec<Measurement>, _>>().map(|of_seeds| {
+            let (mean, deviation) = Measurement::mean(&of_seeds);
+            deviations.insert(design.as_str(), deviation);
+            mean
+        });
+        measured.push((design.clone(), mean));
     }
+    let wrong = measured.iter().filter_map(|(_, mean)| mean.as_ref().ok()?.wrong).sum();
+    let candidates = choose(measured).map_err(Failure::input)?;
+    let chosen = &candidates[0];
+    let mean = chosen.measurement.as_ref().expect("what is chosen was measured");
+    let (mut row, line) = show(&Request { design: chosen.design.clone(), ..case.request.clone() }, mean);
+    let mut lines = vec![line];
+    if case.over_time {
+        add_over_time(&mut row, mean);
+    }
+    if case.seeds > 1 {
+        let (time, error) = (mean.time.as_micros_f64(), deviations[chosen.design.as_str()].as_micros_f64());
+        row["seeds"] = json!(case.seeds);
+        row["time_stderr_us"] = json!(error);
+        lines.push(format!("  mean of {} seeds: {time:.3} us, standard error {error:.3} us", case.seeds));
+    }
+    if candidates.len() > 1 {
+        row["candidates"] = candidates.iter().map(candidate_json).collect();
+        lines.extend(candidates.iter().map(candidate_line));
+    }
+    Ok(Finished { row, lines, wrong })
+}
+
+/// What the lines of candidates say, for above the table.
+pub(crate) fn candidates_header() -> String {
+    let names = ["candidate", "time", "up", "down"];
+    let units = ["", "(us)", "(B)", "(B)"];
+    let line = |[a, b, c, d]: [&str; 4]| format!("  {a:<17} {b:>11} {c:>11} {d:>11}");
+    format!("{}  verdict\n{}", line(names), line(units))
+}
+
+fn candidate_line(candidate: &Candidate) -> String {
+    let cells = candidate.measurement.as_ref().map_or(["-".into(), "-".into(), "-".into()], |found| {
+        let time = format!("{:.1}", found.time.as_micros_f64());
+        [time, found.uplink.bytes().to_string(), found.downlink.bytes().to_string()]
+    });
+    let [time, up, down] = cells;
+    format!("  {:<17} {time:>11} {up:>11} {down:>11}  {}", candidate.design, candidate.verdict)
+}
+
+fn candidate_json(candidate: &Candidate) -> Value {
+    let Candidate { design, measurement, verdict } = candidate;
+    let mut line = json!({ "design": design, "verdict": verdict.to_string() });
+    if let Some(found) = measurement {
+        line["time_us"] = json!(found.time.as_micros_f64());
+        line["uplink_bytes"] = json!(found.uplink.bytes());
+        line["downlink_bytes"] = json!(found.downlink.bytes());
+    }
+    if let Choice::Slower(share) = verdict {
+        line["slower_by"] = json!(share);
+    }
+    line
 }
 
 impl Simulated {
@@ -169,7 +246,9 @@ fn show(request: &Request, measured: &Measurement) -> (Value, String) {
     let links: Vec<Value> = measured
         .links
         .iter()
-        .map(|(name, utilisation)| json!({ "name": name, "utilisation": utilisation }))
+        .map(
+            |link| json!({ "name": link.name, "utilisation": link.utilisation, "bytes": link.bytes.bytes() }),
+        )
         .collect();
     let row = json!({
         "design": columns.design,
@@ -185,6 +264,8 @@ fn show(request: &Request, measured: &Measurement) -> (Value, String) {
         "netbw_GBps": columns.netbw,
         "wrong": columns.wrong,
         "switch_buffer_bytes": measured.switch_buffer.bytes(),
+        "uplink_bytes": measured.uplink.bytes(),
+        "downlink_bytes": measured.downlink.bytes(),
         "frames": measured.frames,
         "steps": measured.steps,
         "links": links,

@@ -60,6 +60,51 @@ fn sim_runs_designs_of_the_memory_fabric() {
     assert_eq!(json(&output)["rows"][0]["wrong"].as_u64(), Some(0));
 }
 
+/// The chosen design and the verdicts on all candidates of each row.
+fn choices(arguments: &[&str]) -> Vec<(String, Vec<String>)> {
+    let output = quincunx(&[&["sim"], arguments, &["--design", "auto", "--json"]].concat());
+    assert_eq!(output.status.code(), Some(0));
+    let row = |row: &Value| {
+        let text = |value: &Value| value.as_str().expect("a text").to_owned();
+        let verdict = |candidate: &Value| {
+            assert_eq!(
+                candidate["time_us"].is_null(),
+                text(&candidate["verdict"]).starts_with("not possible")
+            );
+            format!("{}: {}", text(&candidate["design"]), text(&candidate["verdict"]))
+        };
+        (
+            text(&row["design"]),
+            row["candidates"].as_array().expect("candidates").iter().map(verdict).collect(),
+        )
+    };
+    json(&output)["rows"].as_array().expect("rows").iter().map(row).collect()
+}
+
+#[test]
+fn auto_picks_the_fastest_design_for_each_size_and_says_why_not_the_others() {
+    let chosen = choices(&["all_gather", "--fabric", "mesh8", "--size", "1MiB:64MiB:64"]);
+    let designs: Vec<&str> = chosen.iter().map(|(design, _)| design.as_str()).collect();
+    assert_eq!(designs, ["direct", "multiwrite"], "small messages gain nothing from relays");
+    let (_, verdicts) = &chosen[1];
+    assert_eq!((verdicts.len(), verdicts[0].as_str()), (3, "multiwrite: chosen"));
+    assert!(verdicts[1..].iter().all(|verdict| verdict.contains("slower by")), "{verdicts:?}");
+
+    let (design, verdicts) = &choices(&["all_reduce", "--fabric", "ring-8", "--size", "64KiB"])[0];
+    assert_eq!(design, "ring");
+    let switches = "epic-3: not possible here: expected a fabric with switches";
+    assert!(verdicts.iter().any(|verdict| verdict.starts_with(switches)), "{verdicts:?}");
+}
+
+#[test]
+fn auto_takes_no_design_that_changes_the_result() {
+    let (_, verdicts) = &choices(&["all_reduce", "--fabric", "scin-dgx8", "--size", "64KiB"])[0];
+    assert!(verdicts.iter().any(|verdict| verdict.starts_with("scin:")), "{verdicts:?}");
+    assert!(
+        !verdicts.iter().any(|verdict| verdict.starts_with("scin-inq:") || verdict.starts_with("ring-rq:"))
+    );
+}
+
 #[test]
 fn sim_traffic_says_what_is_accepted_and_how_long_packets_take_on_either_fabric() {
     for fabric in ["star-4", "scin-dgx8"] {
@@ -212,6 +257,8 @@ fn bad_input_is_refused_before_the_run_with_the_key() {
             "isa.wave",
         ),
         (&["sim", "all_reduce", "--design", "magic"], "magic"),
+        (&["sim", "all_reduce", "--design", "auto,ring"], "auto alone"),
+        (&["sim", "all_reduce", "--design", "auto", "--fabric", "mesh8"], "found none: multiwrite"),
         (&["sim", "all_reduce", "--fabric", "ring-8", "--design", "epic-3"], "star-8"),
         (&["sim", "reduce", "--root", "8"], "--root"),
         (&["sim", "all_reduce", "--fabric", "scin-dgx8", "--design", "scin", "--size", "1TiB"], "size"),

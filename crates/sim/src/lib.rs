@@ -2,10 +2,12 @@
 //!
 //! [`packet_fabric`] has hosts and Ethernet switches: EPIC, and the collectives among hosts that it is compared with.
 //! [`memory_fabric`] has accelerators around switches: SCIN, NVLS, and the software ring that both are compared with.
-//! [`measure`] runs a scenario, as files and the command line write it, on either; [`reproduce`] holds published figures
+//! [`measure`] runs a scenario, as files and the command line write it, on either, and [`choose`] says which design is the fastest; [`reproduce`] holds published figures
 //! against it. [`traffic`] has no collective, or goes on beside one.
 
+mod choice;
 mod closed_forms;
+mod designs;
 mod gate;
 pub mod memory_fabric;
 mod outputs;
@@ -16,11 +18,13 @@ mod scenario;
 mod sweep;
 pub mod traffic;
 
+pub use choice::{Candidate, Choice, NoChoice, choose};
 pub use closed_forms::FormulaError;
+pub use designs::Designs;
 pub use gate::{Gate, Routing};
 pub use outputs::{Out, Outputs};
 pub use packet_fabric::Contents;
 pub use progress::{Progress, Watch, unwatched};
 pub use reproduce::{ReproduceError, Reproduced, Verdict, reproduce, runs_of};
-pub use scenario::{MeasureError, Measurement, Request, measure};
+pub use scenario::{LinkLoad, MeasureError, Measurement, Request, measure};
 pub use sweep::sweep;

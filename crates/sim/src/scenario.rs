@@ -1,7 +1,5 @@
 //! From a scenario, as files and the command line write it, to a measurement: any design on any fabric.
 
-use crate::Gate;
-use crate::Outputs;
 use crate::memory_fabric::{self, RunError};
 use crate::packet_fabric::{
     self, Background, Case, Composition, Congestion, Contents, Counted, DispatchCase, Framing, HostPieces,
@@ -9,6 +7,7 @@ use crate::packet_fabric::{
 };
 use crate::progress::Watch;
 use crate::traffic::Offered;
+use crate::{Designs, Gate, Outputs};
 use quincunx_collective::{Bandwidths, Collective, LengthOnly, Numbers, Reduction};
 use quincunx_control::Retry;
 use quincunx_driver_des::{BusyOverTime, PauseConfig, QueueConfig};
@@ -43,6 +42,17 @@ pub struct Request {
     pub seed: u64,
 }
 
+/// What one direction of a link has carried.
+#[derive(Clone, PartialEq, Debug)]
+pub struct LinkLoad {
+    /// Where it leads.
+    pub name: String,
+    /// The share of the time that it was busy.
+    pub utilisation: f64,
+    /// Bytes, headers among them.
+    pub bytes: ByteCount,
+}
+
 /// What a simulation has measured, on either kind of fabric.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Measurement {
@@ -61,8 +71,12 @@ pub struct Measurement {
     pub steps: u64,
     /// Frames or packets on all links.
     pub frames: u64,
-    /// Directions of links by name, with the share of the time that they were busy.
-    pub links: Vec<(String, f64)>,
+    /// Directions of links.
+    pub links: Vec<LinkLoad>,
+    /// The most bytes that left a rank by one link.
+    pub uplink: ByteCount,
+    /// The most bytes that reached a rank by one link.
+    pub downlink: ByteCount,
     /// How busy each of them was over time; nothing in a mean of several runs.
     pub busy_over_time: BusyOverTime,
     /// The most payload that an accelerator's links can carry, where requests and responses share them with data.
@@ -89,7 +103,14 @@ impl Measurement {
         };
         let squares = runs.iter().map(|run| (run.time.as_picos() as f64 - time.as_picos() as f64).powi(2));
         let variance = squares.sum::<f64>() / (count - 1) as f64;
-        let links = first.links.iter().enumerate();
+        let mean_bytes = |bytes: &dyn Fn(&Self) -> ByteCount| {
+            ByteCount::new(runs.iter().map(|run| bytes(run).bytes()).sum::<u64>() / count)
+        };
+        let link = |(at, link): (usize, &LinkLoad)| LinkLoad {
+            name: link.name.clone(),
+            utilisation: weighted(&|run| run.links[at].utilisation),
+            bytes: mean_bytes(&|run| run.links[at].bytes),
+        };
         let mean = Self {
             time,
             bandwidths: Bandwidths {
@@ -102,7 +123,9 @@ impl Measurement {
             steps: runs.iter().map(|run| run.steps).sum::<u64>() / count,
             frames: runs.iter().map(|run| run.frames).sum::<u64>() / count,
             busy_over_time: BusyOverTime::default(),
-            links: links.map(|(at, (name, _))| (name.clone(), weighted(&|run| run.links[at].1))).collect(),
+            links: first.links.iter().enumerate().map(link).collect(),
+            uplink: mean_bytes(&|run| run.uplink),
+            downlink: mean_bytes(&|run| run.downlink),
             ..first.clone()
         };
         (mean, Duration::from_picos((variance / count as f64).sqrt() as u64))
@@ -122,7 +145,7 @@ pub enum MeasureError {
     #[error("expected a design for this kind of fabric ({known}), found \"{found}\"")]
     Design {
         /// What there is.
-        known: &'static str,
+        known: Designs,
         /// The name as given.
         found: String,
     },
@@ -132,6 +155,12 @@ pub enum MeasureError {
         /// When.
         after: Duration,
     },
+}
+
+impl MeasureError {
+    pub(crate) fn unknown(request: &Request) -> Self {
+        Self::Design { known: Designs::of(&request.fabric), found: request.design.clone() }
+    }
 }
 
 impl From<SimulationError> for MeasureError {
@@ -182,9 +211,7 @@ fn packet(
     outputs: Outputs,
     progress: Watch<'_>,
 ) -> Result<Measurement, MeasureError> {
-    let known = "epic-1, epic-2, epic-3, ring, tree, direct";
-    let design =
-        request.design.parse().map_err(|_| MeasureError::Design { known, found: request.design.clone() })?;
+    let design = request.design.parse().map_err(|_| MeasureError::unknown(request))?;
     let Request { collective, reduction, size, contents, seed, .. } = *request;
     let case = Case { design, collective, reduction, size, contents, seed };
     let setup = Setup { traffic: request.background, ..Setup::from(fabric) };
@@ -197,7 +224,9 @@ fn packet(
         switch_buffer: row.switch_buffer,
         steps: row.steps,
         frames: row.frames,
-        links: named(&row.links),
+        links: loads(&row.links),
+        uplink: busiest(&row.links, 0),
+        downlink: busiest(&row.links, 1),
         busy_over_time: row.busy_over_time,
         payload_bound: None,
     })
@@ -213,10 +242,7 @@ fn mesh(
         "direct" => Strategy::Direct,
         "unicast-multipath" => Strategy::Unicast,
         "multiwrite" => Strategy::MultiWrite,
-        found => {
-            let known = "multiwrite, unicast-multipath, direct";
-            return Err(MeasureError::Design { known, found: found.into() });
-        }
+        _ => return Err(MeasureError::unknown(request)),
     };
     let Request { collective, reduction, size, contents, seed, .. } = *request;
     if request.background.is_some() {
@@ -235,9 +261,7 @@ fn servers(
     let relays = match request.design.as_str() {
         "direct" => false,
         "multiwrite" => true,
-        found => {
-            return Err(MeasureError::Design { known: "multiwrite, direct", found: found.into() });
-        }
+        _ => return Err(MeasureError::unknown(request)),
     };
     let Request { collective, contents, seed, .. } = *request;
     if request.background.is_some() {
@@ -256,15 +280,28 @@ fn of_mesh(row: MeshRow) -> Measurement {
         switch_buffer: ByteCount::new(0),
         steps: row.steps,
         frames: row.frames,
-        links: named(&row.links),
+        links: loads(&row.links),
+        uplink: busiest(&row.links, 0),
+        downlink: busiest(&row.links, 1),
         busy_over_time: row.busy_over_time,
         payload_bound: None,
     }
 }
 
-/// Directions of links with the share of the time that they were busy.
-pub(crate) fn named(links: &[LinkUse]) -> Vec<(String, f64)> {
-    links.iter().map(|link| (format!("{} > {}", link.from, link.to), link.utilisation)).collect()
+/// What each direction of links has carried.
+pub(crate) fn loads(links: &[LinkUse]) -> Vec<LinkLoad> {
+    let load = |link: &LinkUse| LinkLoad {
+        name: format!("{} > {}", link.from, link.to),
+        utilisation: link.utilisation,
+        bytes: link.statistics.bytes,
+    };
+    links.iter().map(load).collect()
+}
+
+/// The most bytes on a direction that comes from a rank, or, for end 1, that goes to one.
+pub(crate) fn busiest(links: &[LinkUse], end: usize) -> ByteCount {
+    let of_ranks = links.iter().filter(|link| link.joins_ranks[end]);
+    of_ranks.map(|link| link.statistics.bytes).max().unwrap_or_default()
 }
 
 impl From<&scenario::PacketFabric> for Setup {

@@ -3,7 +3,7 @@
 use super::{Design, IsaSetup, MemoryFabric, Outcome, expected, run_watched};
 use crate::packet_fabric::Data;
 use crate::progress::Watch;
-use crate::scenario::named;
+use crate::scenario::{busiest, loads};
 use crate::{MeasureError, Measurement, Outputs, Request};
 use quincunx_collective::{BlockQuantization, DataType, Quantized, Rank, Reduction};
 use quincunx_driver_des::LinkConfig;
@@ -19,8 +19,7 @@ pub(crate) fn measure<P: Data>(
     outputs: Outputs,
     progress: Watch<'_>,
 ) -> Result<Measurement, MeasureError> {
-    let found = || MeasureError::Design { known: Design::NAMES, found: request.design.clone() };
-    let design = request.design.parse().map_err(|()| found())?;
+    let design = request.design.parse().map_err(|()| MeasureError::unknown(request))?;
     let traffic = request.background.map(|offered| (offered, request.seed));
     let setup = MemoryFabric { traffic, ..MemoryFabric::from(fabric) };
     let (outcome, wrong) = match design {
@@ -41,7 +40,9 @@ pub(crate) fn measure<P: Data>(
         switch_buffer: outcome.switch_buffer,
         steps: outcome.steps,
         frames: outcome.packets,
-        links: named(&outcome.links),
+        links: loads(&outcome.links),
+        uplink: busiest(&outcome.links, 0),
+        downlink: busiest(&outcome.links, 1),
         busy_over_time: outcome.busy_over_time.clone(),
         payload_bound: Some(setup.payload_bound()),
     })

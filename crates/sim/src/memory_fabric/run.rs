@@ -262,7 +262,7 @@ fn run_observed<P: Payload, O: Observer<FabricNode<P>>>(
         let ([from, to], statistics) = (fabric.names(direction), simulation.direction(direction));
         let utilisation =
             if time == Duration::ZERO { 0.0 } else { statistics.busy.as_secs_f64() / time.as_secs_f64() };
-        LinkUse { from, to, utilisation, statistics }
+        LinkUse { from, to, joins_ranks: [!direction.backward, direction.backward], utilisation, statistics }
     };
     let links: Vec<LinkUse> = fabric.directions().map(link_use).collect();
     let buffers = built.switches.iter().map(|&switch| simulation.engine(switch).buffer_bytes());

@@ -67,9 +67,6 @@ pub(super) struct Layout {
 }
 
 impl Design {
-    /// All names, for messages.
-    pub const NAMES: &str = "scin, scin-inq, nvls, ring, ring-rq, direct";
-
     /// Whether the switches run it, so that accelerators only wait.
     const fn in_switches(self) -> bool {
         matches!(self, Self::Scin | Self::ScinInq)

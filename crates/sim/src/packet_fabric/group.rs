@@ -148,7 +148,7 @@ impl<P: Data, O: Observer<Station<P>>> Group<P, O> {
     fn unfinished(&self, unfinished: u16, after: Duration) -> SimulationError {
         let ranks = self.ranks();
         let paused: Vec<_> =
-            self.simulation().paused().map(|direction| self.ends(direction).join(" > ")).collect();
+            self.simulation().paused().map(|direction| self.names(direction).join(" > ")).collect();
         match &paused[..] {
             [] => SimulationError::Unfinished { unfinished, ranks, after },
             [first, rest @ ..] => {
@@ -189,17 +189,21 @@ impl<P: Data, O: Observer<Station<P>>> Group<P, O> {
     /// Every direction of every link, with the names of its ends.
     pub fn directions(&self) -> Vec<(Direction, String)> {
         let named = |(direction, _): (Direction, _)| {
-            let [from, to] = self.ends(direction);
+            let [from, to] = self.names(direction);
             (direction, format!("{from} > {to}"))
         };
         self.simulation().statistics().map(named).collect()
     }
 
-    /// The names of the nodes that a direction comes from and goes to.
-    fn ends(&self, direction: Direction) -> [&str; 2] {
-        let ends = self.built.links[direction.link.0 as usize];
-        let [first, second] = ends.map(|end| self.built.names[end.0 as usize].as_str());
+    /// The nodes that a direction comes from and goes to.
+    fn ends(&self, direction: Direction) -> [NodeIndex; 2] {
+        let [first, second] = self.built.links[direction.link.0 as usize];
         if direction.backward { [second, first] } else { [first, second] }
+    }
+
+    /// What they are called.
+    fn names(&self, direction: Direction) -> [&str; 2] {
+        self.ends(direction).map(|end| self.built.names[end.0 as usize].as_str())
     }
 
     /// What links have carried, as shares of `time`.
@@ -208,8 +212,10 @@ impl<P: Data, O: Observer<Station<P>>> Group<P, O> {
             if time == Duration::ZERO { 0.0 } else { busy.as_secs_f64() / time.as_secs_f64() }
         };
         let link_use = |(direction, statistics): (Direction, DirectionStatistics)| {
-            let [from, to] = self.ends(direction).map(str::to_owned);
-            LinkUse { from, to, utilisation: share(statistics.busy), statistics }
+            let [from, to] = self.ends(direction);
+            let joins_ranks = [from, to].map(|end| self.built.ranks.contains(&end));
+            let [from, to] = self.names(direction).map(str::to_owned);
+            LinkUse { from, to, joins_ranks, utilisation: share(statistics.busy), statistics }
         };
         self.simulation().statistics().map(link_use).collect()
     }

@@ -12,6 +12,8 @@ pub struct LinkUse {
     pub from: String,
     /// The node it goes to.
     pub to: String,
+    /// Whether that it comes from, and that it goes to, is a rank.
+    pub joins_ranks: [bool; 2],
     /// Share of the time in which bits were on it.
     pub utilisation: f64,
     /// All of it.
