@@ -4,7 +4,7 @@ use quincunx_collective::Contributions;
 use quincunx_driver_check::{End, Path, What};
 use quincunx_wire::RoceHeader;
 
-use crate::group::Group;
+use crate::network::{Network, Protocol};
 
 /// A frame. Steps are counted from 1.
 pub(crate) struct Flight<'a> {
@@ -33,7 +33,7 @@ pub(crate) enum Fate {
 }
 
 /// All frames that are sent in a path, in the order in which they are.
-pub(crate) fn flights(path: &Path<Group>) -> Vec<Flight<'_>> {
+pub(crate) fn flights<P: Protocol>(path: &Path<Network<P>>) -> Vec<Flight<'_>> {
     let mut flights: Vec<Flight<'_>> = Vec::new();
     for (step, taken) in path.0.iter().enumerate().map(|(index, taken)| (index + 1, taken)) {
         match &taken.what {

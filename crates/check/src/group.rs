@@ -1,36 +1,22 @@
-//! A group of EPIC or of a host ring as a system to explore: the manager's contexts on real nodes, and ranks that run
-//! collectives one after the other.
+//! A group of EPIC or of a host ring: the manager's contexts on real nodes, on a tree.
 
 use std::collections::BTreeMap;
-use std::net::Ipv4Addr;
 
-use quincunx_collective::{Collective, Contributions, DataType, GroupId, Payload, Rank, ReduceOp, Reduction};
+use quincunx_collective::{Collective, Contributions, Payload, Rank};
 use quincunx_control::{GroupParameters, Peer, Retry, tree_contexts};
-use quincunx_driver_check::{End, Member, NodeId, Renaming, System};
-use quincunx_engine::verbs::{Outcome, QpIndex, UNLIMITED_RETRIES};
-use quincunx_engine::{Engine, Frame, PortId, Sink};
+use quincunx_driver_check::{End, NodeId, Renaming};
+use quincunx_engine::PortId;
+use quincunx_engine::verbs::{QpIndex, UNLIMITED_RETRIES};
 use quincunx_epic::{Mutation, Timer};
 use quincunx_fabric::{IncTree, Mode, TreeEnd, TreeNodeId, TreeRole, TreeShape};
 use quincunx_nodes::{
-    ContextError, HostCommand, HostEvent, NodeDrop, Station, StationCommand, StationEvent, StationKind,
-    StationRejected, StationTimer, SwitchCommand, SwitchTimer, host_group, switch_group,
+    ContextError, HostCommand, Programs, StationCommand, StationKind, StationRejected, StationTimer,
+    SwitchCommand, SwitchTimer, host_group, switch_group,
 };
 use quincunx_units::{ByteCount, Duration};
-use quincunx_wire::{Endpoint, Psn, QpNumber, RoceHeader};
+use quincunx_wire::{Operation, RoceHeader};
 
-/// Bytes of a packet's payload: one counter.
-const MTU: usize = 4;
-
-/// Queue pairs are numbered from here; what is below is reserved (InfiniBand Architecture 3.5.1).
-const FIRST_QP: u32 = 0x10;
-
-/// The first packet's number: numbers wrap within the run.
-pub(crate) const FIRST_PSN: Psn = Psn::new(0xff_fffe);
-
-const GROUP: GroupId = GroupId(1);
-
-/// The operation; counts add whatever it is.
-const SUM: Reduction = Reduction { op: ReduceOp::Sum, data_type: DataType::I32 };
+use crate::network::{FIRST_PSN, GROUP, MTU, Network, Protocol, Task, endpoint, station};
 
 /// What to explore.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -66,25 +52,21 @@ pub enum GroupError {
     Rejected(#[from] StationRejected),
 }
 
-/// Who uses a node. A switch has nobody.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct Owner {
-    /// Collectives that it has started.
-    pub started: u8,
-    /// Collectives that have ended.
-    pub done: u8,
-}
+/// A group to explore.
+pub type Group = Network<Epic>;
 
-/// A group to explore. Nodes are numbered as in the tree; port `i` of a node leads over its edge `i`.
+/// EPIC on a tree. Nodes are numbered as in the tree; port `i` of a node leads over its edge `i`.
 #[derive(Clone, Debug)]
-pub struct Group {
+pub struct Epic {
     setup: Setup,
     tree: IncTree,
-    stations: Vec<Station<Contributions>>,
 }
 
-impl Group {
+impl Network<Epic> {
     /// The network of a set-up, with the group installed.
+    ///
+    /// # Errors
+    /// If the group is too large, or a node refuses it.
     pub fn new(setup: Setup) -> Result<Self, GroupError> {
         let tree = IncTree::from_shape(&setup.tree);
         if tree.ranks() > Contributions::RANKS {
@@ -101,6 +83,7 @@ impl Group {
             retry: Retry { timeout: Duration::from_micros(100), count: UNLIMITED_RETRIES },
         };
         let names = tree.switches().into_iter().map(|node| (node, format!("switch-{}", node.0))).collect();
+        let endpoint = |tree_end: TreeEnd| endpoint(end(tree_end));
         let contexts = tree_contexts(&tree, setup.mode, &parameters, &names, endpoint);
         let mut stations = Vec::new();
         for (id, node) in tree.nodes() {
@@ -116,27 +99,14 @@ impl Group {
                     (StationKind::Switch, StationCommand::Switch(SwitchCommand::Install(Box::new(group))))
                 }
             };
-            let Ok(mut station) = Station::new(kind);
-            station.handle_command(quincunx_units::Instant::ZERO, command, &mut Nobody)?;
-            stations.push(station);
+            stations.push(station(kind, command)?);
         }
-        Ok(Self { setup, tree, stations })
+        let links = tree.edges().iter().map(|edge| [end(edge.parent), end(edge.child)]).collect();
+        Ok(Self::on(links, stations, Epic { setup, tree }))
     }
+}
 
-    /// A node's name.
-    pub fn name(&self, node: NodeId) -> String {
-        match self.role(node) {
-            TreeRole::Rank(rank) => format!("rank {rank}"),
-            TreeRole::Switch => format!("switch {}", node.0),
-        }
-    }
-
-    /// The other end of a link.
-    pub(crate) fn across(&self, end: End) -> End {
-        let far = self.tree.across(TreeNodeId(end.node.0), end.port.0);
-        End { node: NodeId(far.node.0), port: PortId(far.index) }
-    }
-
+impl Epic {
     fn role(&self, node: NodeId) -> TreeRole {
         self.tree.node(TreeNodeId(node.0)).role()
     }
@@ -153,20 +123,16 @@ impl Group {
         self.setup.packets as usize * MTU
     }
 
-    /// What a rank brings into a collective, and room for what it gets.
-    fn buffers(&self, collective: Collective, rank: Rank) -> (Contributions, Contributions) {
+    /// What a rank brings into a collective.
+    fn input(&self, collective: Collective, rank: Rank) -> Contributions {
         let (length, ranks) = (self.length(), usize::from(self.tree.ranks()));
-        let (input, output) = match collective {
-            Collective::AllReduce => (length, length),
-            Collective::Reduce { root } => (length, if root == rank { length } else { 0 }),
-            Collective::Broadcast { root } => (if root == rank { length } else { 0 }, length),
-            Collective::Barrier => (0, 0),
-            Collective::ReduceScatter => (length * ranks, length),
-            Collective::AllGather => (length, length * ranks),
-            // Every rank refuses it.
-            Collective::Dispatch | Collective::Combine => (length, length),
+        let length = match collective {
+            Collective::Broadcast { root } if root != rank => 0,
+            Collective::Barrier => 0,
+            Collective::ReduceScatter => length * ranks,
+            _ => length,
         };
-        (Contributions::of_rank(rank, input), Contributions::zeroed(output))
+        Contributions::of_rank(rank, length)
     }
 
     /// What a rank must get.
@@ -178,6 +144,7 @@ impl Group {
                 Contributions::of_all(ranks, length)
             }
             Collective::Broadcast { root } => Contributions::of_rank(root, length),
+            // Every rank refuses the last two.
             Collective::Barrier | Collective::Dispatch | Collective::Combine => Contributions::zeroed(0),
             Collective::AllGather => {
                 let mut all = Contributions::zeroed(length * usize::from(ranks));
@@ -212,10 +179,8 @@ impl Group {
     }
 }
 
-/// The address of a node, and its queue pair for an edge.
-fn endpoint(end: TreeEnd) -> Endpoint {
-    let [high, low] = end.node.0.to_be_bytes();
-    Endpoint { ip: Ipv4Addr::new(10, 0, high, low), qp: QpNumber::new(FIRST_QP + u32::from(end.index)) }
+fn end(end: TreeEnd) -> End {
+    End { node: NodeId(end.node.0), port: PortId(end.index) }
 }
 
 /// The port of a switch that leads to a neighbour.
@@ -228,81 +193,25 @@ fn port_to(tree: &IncTree, names: &BTreeMap<TreeNodeId, String>, node: TreeNodeI
     PortId(edges.find(|&edge| is_peer(tree.across(node, edge).node)).expect("a peer is a neighbour"))
 }
 
-/// Takes the answers to the installation of a group: there are none.
-struct Nobody;
+impl Protocol for Epic {
+    type Program = Programs;
 
-impl Sink<Station<Contributions>> for Nobody {
-    fn transmit(&mut self, _: PortId, _: Frame<'_, RoceHeader, Contributions>) {
-        unreachable!("a group that is installed sends nothing yet");
-    }
-    fn set_timer(&mut self, _: StationTimer, _: Duration) {
-        unreachable!("a group that is installed waits for nothing yet");
-    }
-    fn cancel_timer(&mut self, _: StationTimer) {}
-    fn emit(&mut self, _: StationEvent<Contributions>) {}
-    fn drop_frame(&mut self, _: PortId, _: NodeDrop) {}
-}
-
-impl System for Group {
-    type Engine = Station<Contributions>;
-    type Owner = Owner;
-
-    fn members(&self) -> Vec<Member<Self::Engine, Owner>> {
-        let owner = Owner { started: 0, done: 0 };
-        self.stations.iter().map(|engine| Member { engine: engine.clone(), owner }).collect()
-    }
-
-    fn links(&self) -> Vec<[End; 2]> {
-        let end = |end: TreeEnd| End { node: NodeId(end.node.0), port: PortId(end.index) };
-        self.tree.edges().iter().map(|edge| [end(edge.parent), end(edge.child)]).collect()
-    }
-
-    fn wants_command(&self, node: NodeId, owner: &Owner) -> bool {
-        owner.started == owner.done
-            && usize::from(owner.started) < self.setup.collectives.len()
-            && self.rank(node).is_some()
-    }
-
-    fn command(&self, node: NodeId, owner: &mut Owner) -> StationCommand<Contributions> {
-        let rank = self.rank(node).expect("only ranks want anything");
-        let collective = self.setup.collectives[usize::from(owner.started)];
-        owner.started += 1;
-        let (input, output) = self.buffers(collective, rank);
-        StationCommand::Host(HostCommand::Start { group: GROUP, collective, reduction: SUM, input, output })
-    }
-
-    fn observe(
-        &self,
-        node: NodeId,
-        owner: &mut Owner,
-        event: StationEvent<Contributions>,
-    ) -> Result<(), String> {
-        let name = self.name(node);
-        match event {
-            StationEvent::Host(HostEvent::Finished { outcome: Outcome::Done, input, output, .. }) => {
-                let rank = self.rank(node).expect("a host is a rank");
-                let collective = self.setup.collectives[usize::from(owner.done)];
-                owner.done += 1;
-                if input != self.buffers(collective, rank).0 {
-                    return Err(format!("{name} finds its input changed: {input}"));
-                }
-                let expected = self.expected(collective, rank);
-                if output != expected {
-                    return Err(format!(
-                        "{name} expects {expected} from its {collective}, and gets {output}"
-                    ));
-                }
-                Ok(())
-            }
-            StationEvent::Host(HostEvent::Finished { outcome, .. }) => {
-                Err(format!("{name} fails: {outcome:?}"))
-            }
-            StationEvent::Switch(event) => Err(format!("{name} gives up: {event:?}")),
+    fn name(&self, node: NodeId) -> String {
+        match self.role(node) {
+            TreeRole::Rank(rank) => format!("rank {rank}"),
+            TreeRole::Switch => format!("switch {}", node.0),
         }
     }
 
-    fn is_done(&self, node: NodeId, owner: &Owner) -> bool {
-        self.rank(node).is_none() || usize::from(owner.done) == self.setup.collectives.len()
+    fn tasks(&self, node: NodeId) -> usize {
+        if self.rank(node).is_some() { self.setup.collectives.len() } else { 0 }
+    }
+
+    fn task(&self, node: NodeId, number: usize) -> Task {
+        let rank = self.rank(node).expect("only ranks run anything");
+        let collective = self.setup.collectives[number];
+        let (input, expected) = (self.input(collective, rank), self.expected(collective, rank));
+        Task { collective, input, expected }
     }
 
     fn symmetries(&self) -> Vec<Vec<NodeId>> {
@@ -318,7 +227,7 @@ impl System for Group {
                 .filter(|nodes| is_free(nodes))
                 .collect();
             for pair in children.windows(2) {
-                let mut nodes: Vec<NodeId> = (0..self.stations.len() as u16).map(NodeId).collect();
+                let mut nodes: Vec<NodeId> = (0..self.tree.nodes().count() as u16).map(NodeId).collect();
                 for (a, b) in pair[0].iter().zip(&pair[1]) {
                     nodes.swap(usize::from(a.0), usize::from(b.0));
                 }
@@ -328,24 +237,17 @@ impl System for Group {
         renamings
     }
 
-    fn rename_frame(
+    fn rename_contents(
         &self,
         renaming: &Renaming,
-        from: End,
         header: &RoceHeader,
         payload: &Contributions,
     ) -> (RoceHeader, Contributions) {
-        let end = renaming.end(from);
-        let near = TreeEnd { node: TreeNodeId(end.node.0), index: end.port.0 };
-        let (local, remote) = (endpoint(near), endpoint(self.tree.across(near.node, near.index)));
-        let mut header = *header;
-        (header.source, header.destination) = (local.ip, remote.ip);
-        header.destination_qp = remote.qp;
         let rename = |rank: Rank| {
             let node = renaming.node(NodeId(self.tree.leaf(rank).0));
             self.rank(node).expect("ranks are renamed to ranks")
         };
-        (header, payload.renamed(self.tree.ranks(), rename))
+        (*header, payload.renamed(self.tree.ranks(), rename))
     }
 
     fn rename_timer(&self, renaming: &Renaming, node: NodeId, timer: StationTimer) -> StationTimer {
@@ -361,6 +263,28 @@ impl System for Group {
             }
             StationTimer::Switch(SwitchTimer::IncEngine(Timer::Acknowledge { .. }))
             | StationTimer::Host(_) => timer,
+        }
+    }
+
+    fn request(&self, header: &RoceHeader, number: i32, payload: &Contributions) -> String {
+        match header.operation {
+            Operation::SendOnlyImmediate(_) => format!("control {number}"),
+            _ => format!("data {number} {payload}"),
+        }
+    }
+
+    fn timer(&self, timer: StationTimer, toward: &dyn Fn(u16) -> String) -> String {
+        match timer {
+            StationTimer::Host(_) => "a timer of its queue pair".to_owned(),
+            StationTimer::Switch(SwitchTimer::IncEngine(Timer::Resend { edge, .. })) => {
+                format!("its retransmission timer toward {}", toward(edge))
+            }
+            StationTimer::Switch(SwitchTimer::IncEngine(Timer::Acknowledge { .. })) => {
+                "its acknowledge timer".to_owned()
+            }
+            StationTimer::Switch(SwitchTimer::QueuePair(_, index, _)) => {
+                format!("a timer of its queue pair with {}", toward(index.0))
+            }
         }
     }
 }

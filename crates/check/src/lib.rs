@@ -1,8 +1,8 @@
-//! What the checker explores: a group of ranks and switches, put together from the engines that also run on real networks,
+//! What the checker explores: hosts and switches, put together from the engines that also run on real networks,
 //! and what must hold in it.
 //!
-//! [`Group`] is such a network, a [`System`](quincunx_driver_check::System) for `driver-check`. Its payloads are counts of
-//! contributions, so that a rank whose data is lost or counted twice is seen whatever the numbers are.
+//! A [`Network`] of one [`Protocol`] is a [`System`](quincunx_driver_check::System) for `driver-check`; [`Group`] is that of EPIC. Payloads are
+//! counts of contributions, so that a rank whose data is lost or counted twice is seen whatever the numbers are.
 //!
 //! What is found wrong is a [`Path`]: printed and traced by [`Sequence`], and run once more in virtual time by [`replay`], by a driver that
 //! shares no code with the explorer.
@@ -10,6 +10,7 @@
 
 mod flights;
 mod group;
+mod network;
 mod print;
 mod replay;
 mod trace;
@@ -19,4 +20,5 @@ pub use quincunx_driver_check::{Exploration, Fault, Path, Statistics, Unfinished
 pub use quincunx_epic::Mutation;
 pub use replay::{Divergence, replay};
 
-pub use group::{Group, GroupError, Owner, Setup};
+pub use group::{Epic, Group, GroupError, Setup};
+pub use network::{Network, Node, Owner, Protocol, Task};

@@ -9,16 +9,13 @@ use quincunx_driver_des::{
     Departure, Direction, Faults, Limits, LinkConfig, LinkIndex, Medium, NodeIndex, Observer, Simulation,
     Stopped,
 };
-use quincunx_engine::Frame;
-use quincunx_nodes::Station;
+use quincunx_engine::{Engine, Frame};
 use quincunx_units::{BitRate, ByteCount, Duration, Instant};
 use quincunx_wire::RoceHeader;
 
 use crate::flights::{Fate, flights};
-use crate::group::{Group, Owner};
-use crate::print::frame;
+use crate::network::{Network, Node, Owner, Protocol};
 
-type Node = Station<Contributions>;
 type Sent = (End, RoceHeader, Contributions);
 
 /// How a run in virtual time departs from a path. Steps are counted from 1.
@@ -68,8 +65,11 @@ pub enum Divergence {
 ///
 /// # Errors
 /// If the run departs from the path.
-pub fn replay(group: &Group, path: &Path<Group>) -> Result<Option<Fault>, Divergence> {
-    let mut run = Run::new(group, path);
+pub fn replay<P: Protocol>(
+    network: &Network<P>,
+    path: &Path<Network<P>>,
+) -> Result<Option<Fault>, Divergence> {
+    let mut run = Run::new(network, path);
     for (step, taken) in path.0.iter().enumerate().map(|(index, taken)| (index + 1, taken)) {
         let result = catch_panic(|| run.step(time_of(step), taken));
         let node = taken.node;
@@ -89,7 +89,7 @@ fn time_of(step: usize) -> Instant {
 /// Frames weigh nothing: the path says when they arrive.
 struct Weightless;
 
-impl Medium<Node> for Weightless {
+impl<E: Engine<Header = RoceHeader, Payload = Contributions>> Medium<E> for Weightless {
     fn wire_length(&self, _: &RoceHeader, _: usize) -> ByteCount {
         ByteCount::new(0)
     }
@@ -99,25 +99,25 @@ impl Medium<Node> for Weightless {
 #[derive(Default)]
 struct Recorder(Vec<(Direction, RoceHeader, Contributions)>);
 
-impl Observer<Node> for Recorder {
+impl<E: Engine<Header = RoceHeader, Payload = Contributions>> Observer<E> for Recorder {
     fn departed(&mut self, departure: &Departure, frame: Frame<'_, RoceHeader, Contributions>) {
         let payload = <Contributions as quincunx_collective::Payload>::from_view(frame.payload);
         self.0.push((departure.direction, *frame.header, payload));
     }
 }
 
-struct Run<'a> {
-    group: &'a Group,
-    simulation: Simulation<Node, Weightless, Recorder>,
+struct Run<'a, P: Protocol> {
+    network: &'a Network<P>,
+    simulation: Simulation<Node<P>, Weightless, Recorder>,
     owners: Vec<Owner>,
     ends: BTreeMap<Direction, End>,
 }
 
-impl<'a> Run<'a> {
-    fn new(group: &'a Group, path: &Path<Group>) -> Self {
+impl<'a, P: Protocol> Run<'a, P> {
+    fn new(network: &'a Network<P>, path: &Path<Network<P>>) -> Self {
         let mut simulation = Simulation::with_observer(Weightless, 0, Recorder::default());
         let mut owners = Vec::new();
-        for Member { engine, owner } in group.members() {
+        for Member { engine, owner } in network.members() {
             simulation.add_node(engine);
             owners.push(owner);
         }
@@ -125,7 +125,7 @@ impl<'a> Run<'a> {
         let rate = BitRate::new(1).expect("not zero");
         let config = LinkConfig { rate, latency: Duration::from_micros(1) };
         let mut ends = BTreeMap::new();
-        for [a, b] in group.links() {
+        for [a, b] in network.links() {
             let end = |end: End| NodeIndex(u32::from(end.node.0));
             let link: LinkIndex = simulation.connect((end(a), &[a.port]), (end(b), &[b.port]), config);
             ends.extend([(link.forward(), a), (link.backward(), b)]);
@@ -135,11 +135,11 @@ impl<'a> Run<'a> {
         }
         let firings: Vec<_> = path.0.iter().enumerate().filter_map(firing).collect();
         simulation.prescribe_timers(&firings);
-        Self { group, simulation, owners, ends }
+        Self { network, simulation, owners, ends }
     }
 
     /// Does what happens at `now`.
-    fn step(&mut self, now: Instant, step: &Step<Node>) -> Result<(), Fault> {
+    fn step(&mut self, now: Instant, step: &Step<Node<P>>) -> Result<(), Fault> {
         self.simulation.observer_mut().0.clear();
         if step.what == What::Command {
             self.simulation.pass(now);
@@ -147,9 +147,9 @@ impl<'a> Run<'a> {
         }
         while let Stopped::Event(emitted) = self.simulation.run(Limits::until(now)) {
             let node = NodeId(emitted.node.0 as u16);
-            let observed = self.group.observe(node, &mut self.owners[node.index()], emitted.event);
+            let observed = self.network.observe(node, &mut self.owners[node.index()], emitted.event);
             observed.map_err(|message| Fault::Wrong { node, message })?;
-            while self.group.wants_command(node, &self.owners[node.index()]) {
+            while self.network.wants_command(node, &self.owners[node.index()]) {
                 self.command(node)?;
             }
         }
@@ -157,13 +157,13 @@ impl<'a> Run<'a> {
     }
 
     fn command(&mut self, node: NodeId) -> Result<(), Fault> {
-        let command = self.group.command(node, &mut self.owners[node.index()]);
+        let command = self.network.command(node, &mut self.owners[node.index()]);
         let done = self.simulation.command(NodeIndex(u32::from(node.0)), command);
         done.map_err(|refused| Fault::Refused { node, message: refused.to_string() })
     }
 
     /// Holds what a step has led to against the path. In what order a node uses several ports is the driver's affair.
-    fn compare(&self, step: usize, taken: &Step<Node>) -> Result<(), Divergence> {
+    fn compare(&self, step: usize, taken: &Step<Node<P>>) -> Result<(), Divergence> {
         let sent = self.simulation.observer().0.iter();
         let mut found: Vec<Sent> = sent
             .map(|(direction, header, payload)| (self.ends[direction], *header, payload.clone()))
@@ -175,8 +175,8 @@ impl<'a> Run<'a> {
             let (expected, found) = (self.words(&expected), self.words(&found));
             return Err(Divergence::Sent { step, expected, found });
         }
-        let (name, expected) = (self.group.name(taken.node), taken.done);
-        let found = self.group.is_done(taken.node, &self.owners[taken.node.index()]);
+        let (name, expected) = (self.network.name(taken.node), taken.done);
+        let found = self.network.is_done(taken.node, &self.owners[taken.node.index()]);
         if found != expected {
             return Err(Divergence::Done { step, name, expected, found });
         }
@@ -185,8 +185,8 @@ impl<'a> Run<'a> {
 
     fn words(&self, sent: &[Sent]) -> String {
         let words = sent.iter().map(|(end, header, payload)| {
-            let to = self.group.name(self.group.across(*end).node);
-            format!("{} from {} to {to}", frame(header, payload), self.group.name(end.node))
+            let to = self.network.name(self.network.across(*end).node);
+            format!("{} from {} to {to}", self.network.frame(header, payload), self.network.name(end.node))
         });
         let words: Vec<String> = words.collect();
         if words.is_empty() { "nothing".to_owned() } else { words.join(", ") }
@@ -194,9 +194,7 @@ impl<'a> Run<'a> {
 }
 
 /// When a step's timer fires, and whose.
-fn firing(
-    (index, step): (usize, &Step<Node>),
-) -> Option<(Instant, NodeIndex, <Node as quincunx_engine::Engine>::Timer)> {
+fn firing<E: Engine>((index, step): (usize, &Step<E>)) -> Option<(Instant, NodeIndex, E::Timer)> {
     match step.what {
         What::Timer { timer, .. } => Some((time_of(index + 1), NodeIndex(u32::from(step.node.0)), timer)),
         _ => None,
@@ -204,7 +202,7 @@ fn firing(
 }
 
 /// What becomes of the frames that leave at an end. What is still on its way in the end comes after it.
-fn faults(path: &Path<Group>, end: End) -> Faults {
+fn faults<P: Protocol>(path: &Path<Network<P>>, end: End) -> Faults {
     use quincunx_driver_des::Fate::{ArrivesAt, ArrivesTwiceAt, Lost};
     let or_after = |step: Option<usize>| time_of(step.unwrap_or(path.0.len() + 1));
     let own = flights(path).into_iter().filter(|flight| flight.from == end);

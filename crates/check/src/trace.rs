@@ -8,27 +8,28 @@ use quincunx_trace::{TraceWriter, Track};
 use quincunx_units::{Duration, Instant};
 
 use crate::flights::{Fate, Flight, flights};
-use crate::print::{Sequence, frame};
+use crate::network::{Network, Protocol};
+use crate::print::Sequence;
 
-impl Sequence<'_> {
+impl<P: Protocol> Sequence<'_, P> {
     /// Writes the sequence, and the fault that it leads to, as a trace; `out` should be buffered.
     ///
     /// # Errors
     /// If it cannot be written.
     pub fn write_trace<W: Write>(&self, fault: &Fault, out: W) -> io::Result<W> {
         let mut trace = TraceWriter::new(out);
-        let nodes = (0..self.group.members().len() as u16).map(NodeId);
+        let nodes = (0..self.network.members().len() as u16).map(NodeId);
         let nodes: Vec<Track> =
-            nodes.map(|node| trace.track(&self.group.name(node), None)).collect::<io::Result<_>>()?;
+            nodes.map(|node| trace.track(&self.network.name(node), None)).collect::<io::Result<_>>()?;
         for (index, step) in self.path.0.iter().enumerate() {
             let (from, to) = (time_of(index + 1), time_of(index + 2));
             trace.slice(nodes[step.node.index()], from, to, &self.words(step))?;
         }
         let (flights, last) = (flights(self.path), self.path.0.len());
-        for end in self.group.links().into_iter().flatten() {
-            let name = format!("to {}", self.group.name(self.group.across(end).node));
+        for end in self.network.links().into_iter().flatten() {
+            let name = format!("to {}", self.network.name(self.network.across(end).node));
             let own = flights.iter().filter(|flight| flight.from == end);
-            let mut slices: Vec<_> = own.flat_map(|flight| slices(flight, last)).collect();
+            let mut slices: Vec<_> = own.flat_map(|flight| slices(self.network, flight, last)).collect();
             slices.sort_by_key(|&(from, ..)| from);
             // Slices of a track do not overlap; tracks of one name are shown as one.
             let mut lanes = vec![(trace.track(&name, Some(nodes[end.node.index()]))?, 0)];
@@ -55,8 +56,12 @@ fn time_of(step: usize) -> Instant {
 }
 
 /// A frame as it is shown, and its copy: from one step to another. What has not arrived is on its way until after the `last`.
-fn slices(flight: &Flight<'_>, last: usize) -> Vec<(usize, usize, String)> {
-    let name = frame(flight.header, flight.payload);
+fn slices<P: Protocol>(
+    network: &Network<P>,
+    flight: &Flight<'_>,
+    last: usize,
+) -> Vec<(usize, usize, String)> {
+    let name = network.frame(flight.header, flight.payload);
     let until = |arrival: Option<usize>, name: String| match arrival {
         Some(arrival) => (arrival, name),
         None => (last + 1, format!("{name}, on its way")),

@@ -56,7 +56,7 @@ fn assert_right(setup: &Setup, rules: Exploration) -> Statistics {
     let (statistics, fault) = run(setup, rules);
     if let Some((fault, path)) = fault {
         let group = Group::new(setup.clone()).unwrap();
-        panic!("{setup:?}: {fault}\n{}", Sequence { group: &group, path: &path });
+        panic!("{setup:?}: {fault}\n{}", Sequence { network: &group, path: &path });
     }
     statistics
 }
@@ -189,7 +189,7 @@ fn every_counterexample_is_the_same_run_in_virtual_time() {
             replay(&group, &path),
             Ok(seen),
             "{mutation}: {}",
-            Sequence { group: &group, path: &path }
+            Sequence { network: &group, path: &path }
         );
     }
 }
@@ -260,7 +260,7 @@ fn a_path_reads_as_a_sequence() {
     let rules = Exploration { losses: 0, duplicates: 1, ..lossy() };
     let (fault, path) = run(&mutated, rules).1.expect("a rank is counted twice");
     let group = Group::new(mutated).unwrap();
-    let lines = Sequence { group: &group, path: &path }.lines();
+    let lines = Sequence { network: &group, path: &path }.lines();
     assert!(fault.to_string().contains("x2"), "{fault}");
     assert_eq!(lines.len(), path.0.len());
     assert!(lines[0].starts_with("rank 0    starts; sends control 0 to switch 0"), "{}", lines[0]);
@@ -269,7 +269,7 @@ fn a_path_reads_as_a_sequence() {
 
 /// The tracks of the trace of a way to a fault.
 fn traced(group: &Group, fault: &Fault, path: &Path<Group>) -> Vec<TrackContents> {
-    let bytes = Sequence { group, path }.write_trace(fault, Vec::new()).unwrap();
+    let bytes = Sequence { network: group, path }.write_trace(fault, Vec::new()).unwrap();
     read(&bytes).unwrap()
 }
 

@@ -3,7 +3,8 @@
 use clap::Args;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use quincunx_check::{
-    Exploration, Fault, Group, Mutation, Sequence, Setup, Statistics, Unfinished, Verdict, explore,
+    Exploration, Fault, Group, Mutation, Network, Protocol, Sequence, Setup, Statistics, Unfinished, Verdict,
+    explore,
 };
 use quincunx_collective::{Collective, Rank};
 use quincunx_control::Design;
@@ -108,7 +109,11 @@ impl Check {
             window: self.window,
             mutation: self.mutate,
         };
-        let group = Group::new(setup).map_err(Failure::input)?;
+        self.explore(&Group::new(setup).map_err(Failure::input)?)
+    }
+
+    /// Explores a network, and prints what is found.
+    fn explore<P: Protocol>(&self, network: &Network<P>) -> Result<(), Failure> {
         let rules = Exploration {
             losses: self.losses,
             duplicates: self.duplicate,
@@ -124,7 +129,7 @@ impl Check {
         let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr())
             .with_style(ProgressStyle::with_template("{spinner} {msg}").expect("the template is right"));
         let begin = Instant::now();
-        let (statistics, verdict) = explore(&group, rules, &mut |statistics| {
+        let (statistics, verdict) = explore(network, rules, &mut |statistics| {
             bar.set_message(line(statistics, begin.elapsed().as_secs_f64()));
             bar.tick();
             if interrupt::is_set(&stop) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
@@ -133,7 +138,7 @@ impl Check {
         let seconds = begin.elapsed().as_secs_f64();
         let (word, sequence) = match &verdict {
             Verdict::Correct => ("correct", None),
-            Verdict::Wrong { path, .. } => ("wrong", Some(Sequence { group: &group, path })),
+            Verdict::Wrong { path, .. } => ("wrong", Some(Sequence { network, path })),
             Verdict::Unfinished(_) => ("unfinished", None),
         };
         if self.json {
@@ -191,7 +196,7 @@ impl Check {
     }
 }
 
-fn write_trace(file: &Path, sequence: &Sequence<'_>, fault: &Fault) -> Result<(), Failure> {
+fn write_trace<P: Protocol>(file: &Path, sequence: &Sequence<'_, P>, fault: &Fault) -> Result<(), Failure> {
     let written = File::create(file).and_then(|out| sequence.write_trace(fault, BufWriter::new(out)));
     written.map(drop).map_err(|error| {
         Failure::Input(format!("expected to write {}, found \"{error}\"; name another file", file.display()))

@@ -2,6 +2,7 @@
 
 use core::marker::PhantomData;
 use quincunx_collective::Payload;
+use quincunx_engine::verbs::Program;
 use quincunx_engine::{Engine, Frame, PortId, Sink};
 use quincunx_units::{Duration, Instant};
 use quincunx_wire::RoceHeader;
@@ -20,20 +21,20 @@ pub enum StationKind {
     Switch,
 }
 
-/// A node of a network of hosts and switches.
+/// A node of a network of hosts and switches; hosts run programs of one type.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub enum Station<P> {
+pub enum Station<P, A = Programs> {
     /// A rank's node.
-    Host(Host<P, Programs>),
+    Host(Host<P, A>),
     /// A switch.
     Switch(Switch<P>),
 }
 
 /// What is asked of a station.
 #[derive(Clone, Debug)]
-pub enum StationCommand<P> {
+pub enum StationCommand<P, A = Programs> {
     /// Of a host.
-    Host(HostCommand<P, Programs>),
+    Host(HostCommand<P, A>),
     /// Of a switch.
     Switch(SwitchCommand),
 }
@@ -76,14 +77,14 @@ pub enum StationRejected {
 }
 
 /// A station's sink, as what is inside sees it.
-struct Inner<'a, P, S> {
+struct Inner<'a, P, A, S> {
     out: &'a mut S,
-    payload: PhantomData<P>,
+    station: PhantomData<(P, A)>,
 }
 
 macro_rules! inner_sink {
     ($engine:ty, $variant:ident, $timer:ty, $event:ty) => {
-        impl<P: Payload, S: Sink<Station<P>>> Sink<$engine> for Inner<'_, P, S> {
+        impl<P: Payload, A: Program<P>, S: Sink<Station<P, A>>> Sink<$engine> for Inner<'_, P, A, S> {
             fn transmit(&mut self, port: PortId, frame: Frame<'_, RoceHeader, P>) {
                 self.out.transmit(port, frame);
             }
@@ -115,14 +116,14 @@ macro_rules! inner_sink {
     };
 }
 
-inner_sink!(Host<P, Programs>, Host, HostTimer, HostEvent<P>);
+inner_sink!(Host<P, A>, Host, HostTimer, HostEvent<P>);
 inner_sink!(Switch<P>, Switch, SwitchTimer, SwitchEvent);
 
-fn inner<P: Payload, S: Sink<Station<P>>>(out: &mut S) -> Inner<'_, P, S> {
-    Inner { out, payload: PhantomData }
+fn inner<P: Payload, A: Program<P>, S: Sink<Station<P, A>>>(out: &mut S) -> Inner<'_, P, A, S> {
+    Inner { out, station: PhantomData }
 }
 
-impl<P: Payload> Station<P> {
+impl<P, A> Station<P, A> {
     /// What it is.
     pub fn kind(&self) -> StationKind {
         match self {
@@ -132,13 +133,13 @@ impl<P: Payload> Station<P> {
     }
 }
 
-impl<P: Payload> Engine for Station<P> {
+impl<P: Payload, A: Program<P>> Engine for Station<P, A> {
     type Config = StationKind;
     type ConfigError = core::convert::Infallible;
     type Header = RoceHeader;
     type Payload = P;
     type Timer = StationTimer;
-    type Command = StationCommand<P>;
+    type Command = StationCommand<P, A>;
     type Rejected = StationRejected;
     type Event = StationEvent<P>;
     type DropReason = NodeDrop;
@@ -177,7 +178,7 @@ impl<P: Payload> Engine for Station<P> {
     fn handle_command(
         &mut self,
         now: Instant,
-        command: StationCommand<P>,
+        command: StationCommand<P, A>,
         out: &mut impl Sink<Self>,
     ) -> Result<(), StationRejected> {
         let expected = self.kind();

@@ -1,0 +1,258 @@
+//! A network to explore: hosts and switches on links, and ranks that run collectives one after the other. What is particular to
+//! one protocol is its [`Protocol`].
+
+use core::fmt::Debug;
+use std::net::Ipv4Addr;
+
+use quincunx_collective::{Collective, Contributions, DataType, GroupId, Payload, ReduceOp, Reduction};
+use quincunx_driver_check::{End, Member, NodeId, Renaming, System};
+use quincunx_engine::verbs::{Outcome, Program};
+use quincunx_engine::{Engine, Frame, PortId, Sink};
+use quincunx_nodes::{
+    HostCommand, HostEvent, NodeDrop, Station, StationCommand, StationEvent, StationKind, StationRejected,
+    StationTimer,
+};
+use quincunx_units::{Duration, Instant};
+use quincunx_wire::{Endpoint, Operation, Psn, QpNumber, RoceHeader, Syndrome};
+
+/// Bytes of a packet's payload: one counter.
+pub(crate) const MTU: usize = 4;
+
+/// Queue pairs are numbered from here; what is below is reserved (InfiniBand Architecture 3.5.1).
+const FIRST_QP: u32 = 0x10;
+
+/// The first packet's number: numbers wrap within the run.
+pub(crate) const FIRST_PSN: Psn = Psn::new(0xff_fffe);
+
+pub(crate) const GROUP: GroupId = GroupId(1);
+
+/// The operation; counts add whatever it is.
+const SUM: Reduction = Reduction { op: ReduceOp::Sum, data_type: DataType::I32 };
+
+/// A node of a protocol's network.
+pub type Node<P> = Station<Contributions, <P as Protocol>::Program>;
+
+/// A collective on one rank: what it is asked with, and what must come of it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Task {
+    /// Which.
+    pub collective: Collective,
+    /// What the rank brings in.
+    pub input: Contributions,
+    /// What it must get; its room is as long, and empty.
+    pub expected: Contributions,
+}
+
+/// What is particular to the network of one protocol.
+pub trait Protocol: Sync {
+    /// What hosts run.
+    type Program: Program<Contributions> + Send + Sync;
+
+    /// A node's name.
+    fn name(&self, node: NodeId) -> String;
+
+    /// How many collectives a node runs; a switch none.
+    fn tasks(&self, node: NodeId) -> usize;
+
+    /// The collective of that number on a node.
+    fn task(&self, node: NodeId, number: usize) -> Task;
+
+    /// Renamings of nodes that leave the network as it is, as [`System::symmetries`] has it.
+    fn symmetries(&self) -> Vec<Vec<NodeId>> {
+        Vec::new()
+    }
+
+    /// A frame as [`System::rename_frame`] has it, between the nodes' addresses that [`endpoint`] gives: those need not be renamed.
+    fn rename_contents(
+        &self,
+        _renaming: &Renaming,
+        header: &RoceHeader,
+        payload: &Contributions,
+    ) -> (RoceHeader, Contributions) {
+        (*header, payload.clone())
+    }
+
+    /// A timer as [`System::rename_timer`] has it.
+    fn rename_timer(&self, _renaming: &Renaming, _node: NodeId, timer: StationTimer) -> StationTimer {
+        timer
+    }
+
+    /// A request in a few words; packets are numbered from the first of their queue pair.
+    fn request(&self, header: &RoceHeader, number: i32, payload: &Contributions) -> String;
+
+    /// A timer in a few words; `toward` names the node behind a port.
+    fn timer(&self, timer: StationTimer, toward: &dyn Fn(u16) -> String) -> String;
+}
+
+/// Who uses a node. A switch has nobody.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Owner {
+    /// Collectives that it has started.
+    pub started: u8,
+    /// Collectives that have ended.
+    pub done: u8,
+}
+
+/// A network to explore. Queue pairs have the numbers of the ports that they speak through.
+#[derive(Clone, Debug)]
+pub struct Network<P: Protocol> {
+    protocol: P,
+    stations: Vec<Node<P>>,
+    links: Vec<[End; 2]>,
+}
+
+/// The address of a node, and its queue pair for a port.
+pub(crate) fn endpoint(end: End) -> Endpoint {
+    let [high, low] = end.node.0.to_be_bytes();
+    Endpoint { ip: Ipv4Addr::new(10, 0, high, low), qp: QpNumber::new(FIRST_QP + u32::from(end.port.0)) }
+}
+
+/// A node that has installed its part of the group.
+pub(crate) fn station<A: Program<Contributions>>(
+    kind: StationKind,
+    install: StationCommand<Contributions, A>,
+) -> Result<Station<Contributions, A>, StationRejected> {
+    let Ok(mut station) = Station::new(kind);
+    station.handle_command(Instant::ZERO, install, &mut Nobody)?;
+    Ok(station)
+}
+
+impl<P: Protocol> Network<P> {
+    /// `stations` by number, on links.
+    pub(crate) fn on(links: Vec<[End; 2]>, stations: Vec<Node<P>>, protocol: P) -> Self {
+        Self { protocol, stations, links }
+    }
+
+    /// What is particular to it.
+    pub fn protocol(&self) -> &P {
+        &self.protocol
+    }
+
+    /// A node's name.
+    pub fn name(&self, node: NodeId) -> String {
+        self.protocol.name(node)
+    }
+
+    /// The other end of a link.
+    pub(crate) fn across(&self, end: End) -> End {
+        let ends = self.links.iter().flat_map(|&[a, b]| [(a, b), (b, a)]);
+        let mut far = ends.filter(|(near, _)| *near == end).map(|(_, far)| far);
+        far.next().expect("a frame leaves where a link begins")
+    }
+
+    /// A frame in a few words; packets are numbered from the first of their queue pair.
+    pub(crate) fn frame(&self, header: &RoceHeader, payload: &Contributions) -> String {
+        let number = header.psn.distance_from(FIRST_PSN);
+        match header.operation {
+            Operation::Acknowledge(aeth) => match aeth.syndrome {
+                Syndrome::Ack(_) => format!("ACK {number}"),
+                Syndrome::ReceiverNotReady(_) => format!("RNR NAK {number}"),
+                Syndrome::Nak(_) => format!("NAK {number}"),
+            },
+            Operation::CongestionNotification => "CNP".to_owned(),
+            _ => self.protocol.request(header, number, payload),
+        }
+    }
+
+    /// A timer in a few words.
+    pub(crate) fn timer(&self, node: NodeId, timer: StationTimer) -> String {
+        let toward = |port| self.name(self.across(End { node, port: PortId(port) }).node);
+        self.protocol.timer(timer, &toward)
+    }
+}
+
+/// Takes the answers to the installation of a group: there are none.
+struct Nobody;
+
+impl<A: Program<Contributions>> Sink<Station<Contributions, A>> for Nobody {
+    fn transmit(&mut self, _: PortId, _: Frame<'_, RoceHeader, Contributions>) {
+        unreachable!("a group that is installed sends nothing yet");
+    }
+    fn set_timer(&mut self, _: StationTimer, _: Duration) {
+        unreachable!("a group that is installed waits for nothing yet");
+    }
+    fn cancel_timer(&mut self, _: StationTimer) {}
+    fn emit(&mut self, _: StationEvent<Contributions>) {}
+    fn drop_frame(&mut self, _: PortId, _: NodeDrop) {}
+}
+
+impl<P: Protocol> System for Network<P> {
+    type Engine = Node<P>;
+    type Owner = Owner;
+
+    fn members(&self) -> Vec<Member<Node<P>, Owner>> {
+        let owner = Owner { started: 0, done: 0 };
+        self.stations.iter().map(|engine| Member { engine: engine.clone(), owner }).collect()
+    }
+
+    fn links(&self) -> Vec<[End; 2]> {
+        self.links.clone()
+    }
+
+    fn wants_command(&self, node: NodeId, owner: &Owner) -> bool {
+        owner.started == owner.done && usize::from(owner.started) < self.protocol.tasks(node)
+    }
+
+    fn command(&self, node: NodeId, owner: &mut Owner) -> StationCommand<Contributions, P::Program> {
+        let Task { collective, input, expected } = self.protocol.task(node, usize::from(owner.started));
+        owner.started += 1;
+        let output = Contributions::zeroed(expected.length());
+        StationCommand::Host(HostCommand::Start { group: GROUP, collective, reduction: SUM, input, output })
+    }
+
+    fn observe(
+        &self,
+        node: NodeId,
+        owner: &mut Owner,
+        event: StationEvent<Contributions>,
+    ) -> Result<(), String> {
+        let name = self.name(node);
+        match event {
+            StationEvent::Host(HostEvent::Finished { outcome: Outcome::Done, input, output, .. }) => {
+                let task = self.protocol.task(node, usize::from(owner.done));
+                owner.done += 1;
+                if input != task.input {
+                    return Err(format!("{name} finds its input changed: {input}"));
+                }
+                if output != task.expected {
+                    let Task { collective, expected, .. } = task;
+                    return Err(format!(
+                        "{name} expects {expected} from its {collective}, and gets {output}"
+                    ));
+                }
+                Ok(())
+            }
+            StationEvent::Host(HostEvent::Finished { outcome, .. }) => {
+                Err(format!("{name} fails: {outcome:?}"))
+            }
+            StationEvent::Switch(event) => Err(format!("{name} gives up: {event:?}")),
+        }
+    }
+
+    fn is_done(&self, node: NodeId, owner: &Owner) -> bool {
+        usize::from(owner.done) == self.protocol.tasks(node)
+    }
+
+    fn symmetries(&self) -> Vec<Vec<NodeId>> {
+        self.protocol.symmetries()
+    }
+
+    fn rename_frame(
+        &self,
+        renaming: &Renaming,
+        from: End,
+        header: &RoceHeader,
+        payload: &Contributions,
+    ) -> (RoceHeader, Contributions) {
+        let (mut header, payload) = self.protocol.rename_contents(renaming, header, payload);
+        let near = renaming.end(from);
+        let (local, remote) = (endpoint(near), endpoint(self.across(near)));
+        (header.source, header.destination) = (local.ip, remote.ip);
+        header.destination_qp = remote.qp;
+        (header, payload)
+    }
+
+    fn rename_timer(&self, renaming: &Renaming, node: NodeId, timer: StationTimer) -> StationTimer {
+        self.protocol.rename_timer(renaming, node, timer)
+    }
+}
