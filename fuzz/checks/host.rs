@@ -100,6 +100,7 @@ fn group(input: &mut Input<'_>) -> (HostGroup<Programs>, u16) {
         remote_write: false,
         reliability: Reliability::GoBackN,
         rate: None,
+        mutation: None,
     };
     let queue_pairs = (0..count).map(|index| (PORT, queue_pair(index))).collect();
     (HostGroup { group: GROUP, queue_pairs, program }, ranks)

@@ -67,6 +67,7 @@ pub fn check(bytes: &[u8]) {
         remote_write: true,
         reliability: Reliability::GoBackN,
         rate: None,
+        mutation: None,
     };
     let mut host = Host::new(config).expect("a valid set-up");
     let mut out = Record::default();

@@ -273,16 +273,13 @@ impl Protocol for Epic {
         }
     }
 
-    fn timer(&self, timer: StationTimer, toward: &dyn Fn(u16) -> String) -> String {
+    fn switch_timer(&self, timer: SwitchTimer, toward: &dyn Fn(u16) -> String) -> String {
         match timer {
-            StationTimer::Host(_) => "a timer of its queue pair".to_owned(),
-            StationTimer::Switch(SwitchTimer::IncEngine(Timer::Resend { edge, .. })) => {
+            SwitchTimer::IncEngine(Timer::Resend { edge, .. }) => {
                 format!("its retransmission timer toward {}", toward(edge))
             }
-            StationTimer::Switch(SwitchTimer::IncEngine(Timer::Acknowledge { .. })) => {
-                "its acknowledge timer".to_owned()
-            }
-            StationTimer::Switch(SwitchTimer::QueuePair(_, index, _)) => {
+            SwitchTimer::IncEngine(Timer::Acknowledge { .. }) => "its acknowledge timer".to_owned(),
+            SwitchTimer::QueuePair(_, index, _) => {
                 format!("a timer of its queue pair with {}", toward(index.0))
             }
         }

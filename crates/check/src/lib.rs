@@ -8,6 +8,7 @@
 //! shares no code with the explorer.
 #![warn(missing_docs)]
 
+mod exchange;
 mod flights;
 mod group;
 mod network;
@@ -18,7 +19,9 @@ mod trace;
 pub use print::Sequence;
 pub use quincunx_driver_check::{Exploration, Fault, Path, Statistics, Unfinished, Verdict, explore};
 pub use quincunx_epic::Mutation;
+pub use quincunx_roce::Reliability;
 pub use replay::{Divergence, replay};
 
+pub use exchange::{Exchange, ExchangeError, ExchangeSetup, Kind, Messages, Pair};
 pub use group::{Epic, Group, GroupError, Setup};
 pub use network::{Network, Node, Owner, Protocol, Task};

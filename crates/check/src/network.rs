@@ -6,12 +6,13 @@ use std::net::Ipv4Addr;
 
 use quincunx_collective::{Collective, Contributions, DataType, GroupId, Payload, ReduceOp, Reduction};
 use quincunx_driver_check::{End, Member, NodeId, Renaming, System};
-use quincunx_engine::verbs::{Outcome, Program};
+use quincunx_engine::verbs::{Outcome, Program, QpIndex};
 use quincunx_engine::{Engine, Frame, PortId, Sink};
 use quincunx_nodes::{
     HostCommand, HostEvent, NodeDrop, Station, StationCommand, StationEvent, StationKind, StationRejected,
-    StationTimer,
+    StationTimer, SwitchTimer,
 };
+use quincunx_roce::QueuePairTimer;
 use quincunx_units::{Duration, Instant};
 use quincunx_wire::{Endpoint, Operation, Psn, QpNumber, RoceHeader, Syndrome};
 
@@ -80,8 +81,8 @@ pub trait Protocol: Sync {
     /// A request in a few words; packets are numbered from the first of their queue pair.
     fn request(&self, header: &RoceHeader, number: i32, payload: &Contributions) -> String;
 
-    /// A timer in a few words; `toward` names the node behind a port.
-    fn timer(&self, timer: StationTimer, toward: &dyn Fn(u16) -> String) -> String;
+    /// A switch's timer in a few words; `toward` names the node behind a port.
+    fn switch_timer(&self, timer: SwitchTimer, toward: &dyn Fn(u16) -> String) -> String;
 }
 
 /// Who uses a node. A switch has nobody.
@@ -157,7 +158,19 @@ impl<P: Protocol> Network<P> {
     /// A timer in a few words.
     pub(crate) fn timer(&self, node: NodeId, timer: StationTimer) -> String {
         let toward = |port| self.name(self.across(End { node, port: PortId(port) }).node);
-        self.protocol.timer(timer, &toward)
+        match timer {
+            StationTimer::Switch(timer) => self.protocol.switch_timer(timer, &toward),
+            StationTimer::Host(timer) => match timer.queue_pair() {
+                Some((QpIndex(port), QueuePairTimer::Retry)) => {
+                    format!("its retransmission timer toward {}", toward(port))
+                }
+                Some((QpIndex(port), QueuePairTimer::ReceiverNotReady)) => {
+                    format!("its wait until {} is ready", toward(port))
+                }
+                Some((QpIndex(port), timer)) => format!("the timer {timer:?} toward {}", toward(port)),
+                None => "an alarm of its program".to_owned(),
+            },
+        }
     }
 }
 

@@ -145,13 +145,22 @@ impl<'a, P: Protocol> Run<'a, P> {
             self.simulation.pass(now);
             self.command(step.node)?;
         }
+        self.run(now)?;
+        // Owners ask as soon as they want to, once anything has happened to their node.
+        let happens = !matches!(step.what, What::Loss { .. } | What::Delay { .. });
+        while happens && self.network.wants_command(step.node, &self.owners[step.node.index()]) {
+            self.command(step.node)?;
+            self.run(now)?;
+        }
+        Ok(())
+    }
+
+    /// Does what is due until `now`, and tells the owners.
+    fn run(&mut self, now: Instant) -> Result<(), Fault> {
         while let Stopped::Event(emitted) = self.simulation.run(Limits::until(now)) {
             let node = NodeId(emitted.node.0 as u16);
             let observed = self.network.observe(node, &mut self.owners[node.index()], emitted.event);
             observed.map_err(|message| Fault::Wrong { node, message })?;
-            while self.network.wants_command(node, &self.owners[node.index()]) {
-                self.command(node)?;
-            }
         }
         Ok(())
     }

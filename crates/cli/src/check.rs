@@ -3,12 +3,9 @@
 use clap::Args;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use quincunx_check::{
-    Exploration, Fault, Group, Mutation, Network, Protocol, Sequence, Setup, Statistics, Unfinished, Verdict,
+    Exchange, Exploration, Fault, Group, Network, Protocol, Sequence, Statistics, Unfinished, Verdict,
     explore,
 };
-use quincunx_collective::{Collective, Rank};
-use quincunx_control::Design;
-use quincunx_fabric::TreeShape;
 use quincunx_units::ByteCount;
 use serde_json::{Value, json};
 use std::fs::File;
@@ -17,8 +14,36 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
+use crate::checks::Case;
 use crate::simulations::envelope;
 use crate::{Failure, interrupt};
+
+/// What is explored.
+#[derive(Args)]
+pub(crate) struct What {
+    /// epic-1, epic-2, epic-3, roce or roce-selective
+    pub(crate) design: String,
+    /// all_reduce, reduce, broadcast, barrier, reduce_scatter or all_gather; of roce: send or write
+    pub(crate) collective: String,
+    /// star-N, tree-X-Y or tree-AxB [default: tree-3-2]
+    #[arg(long)]
+    pub(crate) tree: Option<String>,
+    /// Packets of data from each sender; a control message goes before them. Of roce: packets of each message
+    #[arg(long, default_value_t = 3)]
+    pub(crate) packets: u32,
+    /// Packets that a rank may have in flight
+    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) window: u32,
+    /// How often in sequence; of roce: messages
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..))]
+    pub(crate) times: u8,
+    /// The root of reduce and broadcast [default: 0]
+    #[arg(long)]
+    pub(crate) root: Option<u16>,
+    /// Break a rule of the protocol
+    #[arg(long, value_name = "NAME")]
+    pub(crate) mutate: Option<String>,
+}
 
 /// `quincunx check`.
 #[derive(Args)]
@@ -30,6 +55,7 @@ use crate::{Failure, interrupt};
                                                          break a rule, and see the shortest way to the fault
   quincunx check epic-2 all_reduce --tree star-2 --duplicate --mutate no-duplicate-check --trace fault.pftrace
                                                          and see it in Perfetto
+  quincunx check roce send --times 2 --reorder           the queue pair alone: two messages of three packets, go-back-N
 
 Explored are the engines that run on real sockets. Nothing is sampled: `correct` means that every run within the limits gives every rank
 the right result, and ends. The limits: as many losses, late frames, copies and early time-outs as are asked for; all other frames keep
@@ -37,25 +63,8 @@ their order on each link, and time-outs expire when nothing else is on its way. 
 do not, too, and leaves the other reductions out: try it on tree-2-2.
 Exit status 1: a fault was found, or memory did not suffice.")]
 pub(crate) struct Check {
-    /// epic-1, epic-2 or epic-3
-    design: Design,
-    /// all_reduce, reduce, broadcast, barrier, reduce_scatter or all_gather
-    collective: Collective,
-    /// star-N, tree-X-Y or tree-AxB
-    #[arg(long, default_value = "tree-3-2")]
-    tree: TreeShape,
-    /// Packets of data from each sender; a control message goes before them
-    #[arg(long, default_value_t = 3)]
-    packets: u32,
-    /// Packets that a rank may have in flight
-    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..))]
-    window: u32,
-    /// How often in sequence
-    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..))]
-    times: u8,
-    /// The root of reduce and broadcast
-    #[arg(long, default_value_t = 0)]
-    root: u16,
+    #[command(flatten)]
+    pub(crate) what: What,
     /// Frames that may be lost
     #[arg(long, default_value_t = 1)]
     losses: u8,
@@ -68,9 +77,6 @@ pub(crate) struct Check {
     /// Time-outs that may expire while frames are on their way
     #[arg(long, default_value_t = 0, value_name = "TIMES")]
     early_timeouts: u8,
-    /// Break a rule of the protocol
-    #[arg(long, value_name = "NAME")]
-    mutate: Option<Mutation>,
     /// Explore without reductions: no symmetry, no leaves first, and nodes send and start when they may, not at once
     #[arg(long)]
     full: bool,
@@ -87,29 +93,10 @@ pub(crate) struct Check {
 
 impl Check {
     pub(crate) fn run(self) -> Result<(), Failure> {
-        let Design::Epic(mode) = self.design else {
-            return Err(Failure::Input(format!(
-                "expected one of epic-1, epic-2, epic-3 as the design, found {}; it is not explored yet",
-                self.design
-            )));
-        };
-        if self.root >= self.tree.ranks() {
-            return Err(Failure::Input(format!(
-                "expected a root below {}, found {}; name a rank with --root",
-                self.tree.ranks(),
-                self.root
-            )));
+        match self.what.case()? {
+            Case::Epic(setup) => self.explore(&Group::new(setup).map_err(Failure::input)?),
+            Case::Exchange(setup) => self.explore(&Exchange::new(setup).map_err(Failure::input)?),
         }
-        let collective = self.collective.with_root(Rank(self.root));
-        let setup = Setup {
-            tree: self.tree.clone(),
-            mode,
-            collectives: vec![collective; usize::from(self.times)],
-            packets: self.packets,
-            window: self.window,
-            mutation: self.mutate,
-        };
-        self.explore(&Group::new(setup).map_err(Failure::input)?)
     }
 
     /// Explores a network, and prints what is found.
@@ -148,14 +135,14 @@ impl Check {
                 _ => Value::Null,
             };
             let row = json!({
-                "design": self.design.to_string(),
-                "collective": self.collective.to_string(),
-                "tree": self.tree.to_string(),
-                "packets": self.packets,
+                "design": self.what.design,
+                "collective": self.what.collective,
+                "tree": self.what.tree_name(),
+                "packets": self.what.packets,
                 "losses": self.losses,
                 "reorder": self.reorder,
                 "duplicate": self.duplicate,
-                "mutation": self.mutate.map(|mutation| mutation.to_string()),
+                "mutation": self.what.mutate,
                 "states": statistics.states,
                 "distinct": statistics.distinct,
                 "diameter": statistics.diameter,

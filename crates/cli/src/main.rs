@@ -3,6 +3,7 @@
 //! Exit status: 0 done and right, 1 a wrong result, 2 bad arguments or input, 130 interrupted.
 
 mod check;
+mod checks;
 mod demo;
 mod interrupt;
 mod nodes;

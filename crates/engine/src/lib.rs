@@ -10,7 +10,9 @@
 extern crate alloc;
 
 mod contract;
+mod mutation;
 pub mod shared_memory;
 pub mod verbs;
 
 pub use contract::{Engine, Frame, PortId, Sink};
+pub use mutation::UnknownMutation;

@@ -135,5 +135,6 @@ fn queue_pair(context: &RankContext, queue_pair: &QueuePairContext) -> QueuePair
         remote_write: false,
         reliability: Reliability::GoBackN,
         rate: None,
+        mutation: None,
     }
 }

@@ -90,6 +90,16 @@ pub struct HostTimer {
     whose: TimerOwner,
 }
 
+impl HostTimer {
+    /// Which queue pair's it is, if it is none of the program's.
+    pub fn queue_pair(&self) -> Option<(QpIndex, QueuePairTimer)> {
+        match self.whose {
+            TimerOwner::QueuePair(queue_pair, timer) => Some((queue_pair, timer)),
+            TimerOwner::Program(_) => None,
+        }
+    }
+}
+
 /// Whose timer it is within a group.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 enum TimerOwner {

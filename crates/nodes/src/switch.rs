@@ -188,6 +188,7 @@ fn queue_pair(config: &GroupConfig, edge: &quincunx_epic::EdgeConfig) -> QueuePa
         remote_write: false,
         reliability: if config.selective { Reliability::Selective } else { Reliability::GoBackN },
         rate: None,
+        mutation: None,
     }
 }
 

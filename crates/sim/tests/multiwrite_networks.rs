@@ -153,6 +153,7 @@ fn queue_pair(rank: usize, peer: usize) -> QueuePairConfig {
         remote_write: true,
         reliability: Reliability::GoBackN,
         rate: None,
+        mutation: None,
     }
 }
 

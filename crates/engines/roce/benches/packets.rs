@@ -84,6 +84,7 @@ fn end<P: Payload>(local: Endpoint, remote: Endpoint, mtu: usize) -> End<P> {
         remote_write: true,
         reliability: Reliability::GoBackN,
         rate: None,
+        mutation: None,
     };
     let mut memory = Memory::default();
     let region = memory.register(P::zeroed(MESSAGE));

@@ -1,6 +1,6 @@
 //! What a queue pair is set up with, and why a set-up is refused.
 
-use crate::RateConfig;
+use crate::{Mutation, RateConfig};
 use quincunx_units::Duration;
 use quincunx_wire::{Endpoint, Psn};
 
@@ -58,6 +58,8 @@ pub struct QueuePairConfig {
     pub reliability: Reliability,
     /// How the rate reacts to congestion; not at all if there is nothing here.
     pub rate: Option<RateConfig>,
+    /// A rule that is broken, so that the checker can show that it would notice; none anywhere else.
+    pub mutation: Option<Mutation>,
 }
 
 /// Why a set-up is refused.

@@ -29,6 +29,7 @@ extern crate alloc;
 
 mod config;
 mod host;
+mod mutation;
 mod packet;
 mod queue_pair;
 mod rate;
@@ -39,6 +40,7 @@ pub use config::{
     ConfigError, INFINITE_RNR_RETRIES, MAX_MTU, MAX_OUTSTANDING_PACKETS, QueuePairConfig, Reliability,
 };
 pub use host::{RoceCommand, RoceEvent, RoceHost, RoceRejected};
+pub use mutation::Mutation;
 pub use queue_pair::{DropReason, MAX_MESSAGE, PostError, QueuePair, QueuePairSink, QueuePairTimer};
 pub use rate::RateConfig;
 

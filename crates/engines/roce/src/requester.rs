@@ -6,7 +6,8 @@
 //! `acknowledged <= next <= sent <= posted`, and `next - acknowledged` never exceeds the window.
 
 use crate::{
-    DropReason, INFINITE_RNR_RETRIES, QueuePairConfig, QueuePairSink, QueuePairTimer, Reliability, packet,
+    DropReason, INFINITE_RNR_RETRIES, Mutation, QueuePairConfig, QueuePairSink, QueuePairTimer, Reliability,
+    packet,
 };
 use alloc::collections::{BTreeSet, VecDeque};
 use quincunx_collective::Payload;
@@ -163,13 +164,24 @@ impl Requester {
         syndrome: Syndrome,
         out: &mut impl QueuePairSink<P>,
     ) -> Result<(), Failure> {
-        let count = psn.to_count_near(self.acknowledged);
+        let count = match config.mutation {
+            Some(Mutation::PsnNoWrap) => self.acknowledged >> 24 << 24 | u64::from(psn.value()),
+            _ => psn.to_count_near(self.acknowledged),
+        };
         let is_outstanding = (self.acknowledged..self.sent).contains(&count);
         match syndrome {
             Syndrome::Ack(_) if is_outstanding => self.advance(config, count + 1, out),
+            Syndrome::Nak(NakCode::SequenceError)
+                if is_outstanding && config.mutation == Some(Mutation::NakAsAck) =>
+            {
+                self.advance(config, count + 1, out);
+            }
             Syndrome::Nak(NakCode::SequenceError) if config.reliability == Reliability::Selective => {
                 // From `next` on packets go out anyway; before the window the peer has been overtaken by its ACK.
                 if (self.acknowledged..self.next).contains(&count) {
+                    if config.mutation == Some(Mutation::NakAcknowledges) {
+                        self.advance(config, count, out);
+                    }
                     self.again.insert(count);
                 } else {
                     out.drop_frame(DropReason::StaleAcknowledge);

@@ -2,7 +2,7 @@
 //! Architecture 9.7.4 and 9.7.5). Packets that come early are dropped, or kept where reliability is selective.
 
 use crate::packet::{Kind, Request};
-use crate::{DropReason, QueuePairConfig, QueuePairSink, Reliability};
+use crate::{DropReason, Mutation, QueuePairConfig, QueuePairSink, Reliability};
 use alloc::collections::{BTreeMap, VecDeque};
 use quincunx_collective::Payload;
 use quincunx_engine::Frame;
@@ -141,7 +141,7 @@ impl<P: Payload> Responder<P> {
         out: &mut impl QueuePairSink<P>,
     ) -> Result<(), Failure> {
         let count = frame.header.psn.to_count_near(self.expected);
-        if count < self.expected {
+        if count < self.expected && config.mutation != Some(Mutation::NoDuplicateCheck) {
             // Executed before; the acknowledge was lost, or is on its way (9.7.5.1.4).
             self.answer(config, Syndrome::Ack(NO_CREDITS), out);
             out.drop_frame(DropReason::Duplicate);
@@ -152,8 +152,10 @@ impl<P: Payload> Responder<P> {
             self.ask_again(now, config, out);
             return Ok(());
         }
-        if count > self.expected {
-            if !self.nak_sent {
+        if count > self.expected && config.mutation != Some(Mutation::NoSequenceCheck) {
+            if config.mutation == Some(Mutation::AckOutOfOrder) {
+                self.answer_at(config, frame.header.psn, Syndrome::Ack(NO_CREDITS), out);
+            } else if !self.nak_sent {
                 self.nak_sent = true;
                 self.answer(config, Syndrome::Nak(NakCode::SequenceError), out);
             }

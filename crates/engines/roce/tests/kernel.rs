@@ -69,6 +69,7 @@ fn play(
         remote_write: true,
         reliability: Reliability::GoBackN,
         rate: None,
+        mutation: None,
     };
     let mut bench = common::bench::Bench::new(config);
     let packets = length / MTU;

@@ -310,6 +310,7 @@ impl Network {
                 remote_write: false,
                 reliability: if setup.selective { Reliability::Selective } else { Reliability::GoBackN },
                 rate: None,
+                mutation: None,
             };
             let group = HostGroup {
                 group: GROUP,

@@ -99,6 +99,7 @@ pub(crate) fn open(loss: bool, local: Endpoint, psn: Psn, remote: Endpoint, expe
         remote_write: true,
         reliability: Reliability::GoBackN,
         rate: None,
+        mutation: None,
     };
     let engine = RoceHost::new(config).expect("a valid set-up");
     // The kernel numbers its datagrams, and its CRC covers the numbers: an ordinary UDP socket does not tell them.

@@ -271,6 +271,7 @@ impl Mesh {
             remote_write: true,
             reliability: if self.selective { Reliability::Selective } else { Reliability::GoBackN },
             rate: None,
+            mutation: None,
         }
     }
 }

@@ -102,6 +102,7 @@ pub fn alice() -> QueuePairConfig {
         remote_write: true,
         reliability: Reliability::GoBackN,
         rate: None,
+        mutation: None,
     }
 }
 

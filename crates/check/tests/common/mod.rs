@@ -1,0 +1,74 @@
+//! What the tests of all protocols share.
+#![allow(dead_code, unreachable_pub, reason = "each test file uses its part of it")]
+
+use std::ops::ControlFlow;
+
+use quincunx_check::{
+    Exploration, Fault, Network, Path, Protocol, Sequence, Statistics, Verdict, explore, replay,
+};
+use quincunx_trace::{TrackContents, read};
+use quincunx_units::ByteCount;
+
+/// One loss, everything reduced.
+pub fn lossy() -> Exploration {
+    Exploration {
+        losses: 1,
+        duplicates: 0,
+        delays: 0,
+        early_timeouts: 0,
+        at_once: true,
+        symmetry: true,
+        leaves_first: true,
+        threads: 2,
+        memory: ByteCount::new(4 << 30),
+    }
+}
+
+/// Nothing reduced.
+pub fn full(rules: Exploration) -> Exploration {
+    Exploration { at_once: false, symmetry: false, leaves_first: false, ..rules }
+}
+
+/// A fault, and the way there.
+pub type Found<P> = Option<(Fault, Path<Network<P>>)>;
+
+/// Explores a network whole.
+#[track_caller]
+pub fn run<P: Protocol>(network: &Network<P>, rules: Exploration) -> (Statistics, Found<P>) {
+    let (statistics, verdict) = explore(network, rules, &mut |_| ControlFlow::Continue(()));
+    match verdict {
+        Verdict::Correct => (statistics, None),
+        Verdict::Wrong { fault, path } => (statistics, Some((fault, path))),
+        Verdict::Unfinished(why) => panic!("the network is not explored whole: {why:?}"),
+    }
+}
+
+#[track_caller]
+pub fn assert_right<P: Protocol>(network: &Network<P>, rules: Exploration) -> Statistics {
+    let (statistics, fault) = run(network, rules);
+    if let Some((fault, path)) = fault {
+        panic!("{fault}\n{}", Sequence { network, path: &path });
+    }
+    statistics
+}
+
+/// That a way to a fault is one in virtual time too, with the same fault if that is one that is seen as it happens.
+#[track_caller]
+pub fn assert_same_in_virtual_time<P: Protocol>(network: &Network<P>, fault: Fault, path: &Path<Network<P>>) {
+    let seen = match fault {
+        // That nothing can end any more is not seen as it happens.
+        Fault::Stuck | Fault::Livelock => None,
+        fault => Some(fault),
+    };
+    assert_eq!(replay(network, path), Ok(seen), "{}", Sequence { network, path });
+}
+
+/// The tracks of the trace of a way to a fault.
+pub fn traced<P: Protocol>(
+    network: &Network<P>,
+    fault: &Fault,
+    path: &Path<Network<P>>,
+) -> Vec<TrackContents> {
+    let bytes = Sequence { network, path }.write_trace(fault, Vec::new()).unwrap();
+    read(&bytes).unwrap()
+}

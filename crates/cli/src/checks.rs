@@ -1,0 +1,106 @@
+//! What `quincunx check` is asked to explore, as the checker wants it.
+
+use core::fmt::Display;
+use core::str::FromStr;
+
+use quincunx_check::{ExchangeSetup, Kind, Reliability, Setup};
+use quincunx_collective::{Collective, Rank};
+use quincunx_control::Design;
+use quincunx_fabric::TreeShape;
+
+use crate::Failure;
+use crate::check::What;
+
+/// The tree of EPIC's table 8.
+const DEFAULT_TREE: &str = "tree-3-2";
+
+/// What is explored.
+pub(crate) enum Case {
+    /// A group of EPIC.
+    Epic(Setup),
+    /// The queue pair alone.
+    Exchange(ExchangeSetup),
+}
+
+impl What {
+    /// The case that is asked for.
+    pub(crate) fn case(&self) -> Result<Case, Failure> {
+        match self.design.as_str() {
+            "roce" => self.exchange(Reliability::GoBackN),
+            "roce-selective" => self.exchange(Reliability::Selective),
+            design => match design.parse() {
+                Ok(Design::Epic(mode)) => {
+                    let tree: TreeShape = parse(self.tree_name().unwrap_or_default())?;
+                    let root = self.root.unwrap_or(0);
+                    if root >= tree.ranks() {
+                        return Err(Failure::Input(format!(
+                            "expected a root below {}, found {root}; name a rank with --root",
+                            tree.ranks()
+                        )));
+                    }
+                    let collective: Collective = parse(&self.collective)?;
+                    Ok(Case::Epic(Setup {
+                        tree,
+                        mode,
+                        collectives: vec![collective.with_root(Rank(root)); usize::from(self.times)],
+                        packets: self.packets,
+                        window: self.window,
+                        mutation: self.mutation()?,
+                    }))
+                }
+                _ => Err(Failure::Input(format!(
+                    "expected one of epic-1, epic-2, epic-3, roce, roce-selective as the design, found {design}; it is not explored"
+                ))),
+            },
+        }
+    }
+
+    /// The network's name, of designs that have a choice.
+    pub(crate) fn tree_name(&self) -> Option<&str> {
+        let default = if self.design.starts_with("roce") { None } else { Some(DEFAULT_TREE) };
+        self.tree.as_deref().or(default)
+    }
+
+    fn exchange(&self, reliability: Reliability) -> Result<Case, Failure> {
+        self.refuse("--tree", self.tree.as_ref())?;
+        self.refuse("--root", self.root)?;
+        let kind = match self.collective.as_str() {
+            "send" => Kind::Send,
+            "write" => Kind::Write,
+            found => {
+                return Err(Failure::Input(format!(
+                    "expected send or write of {}, found {found}; name one of them",
+                    self.design
+                )));
+            }
+        };
+        Ok(Case::Exchange(ExchangeSetup {
+            kind,
+            reliability,
+            asks_again: true,
+            messages: self.times,
+            packets: self.packets,
+            window: self.window,
+            mutation: self.mutation()?,
+        }))
+    }
+
+    fn mutation<M: FromStr<Err: Display>>(&self) -> Result<Option<M>, Failure> {
+        self.mutate.as_deref().map(parse).transpose()
+    }
+
+    /// Refuses an option that the design has no use for.
+    fn refuse(&self, option: &str, given: Option<impl Display>) -> Result<(), Failure> {
+        match given {
+            None => Ok(()),
+            Some(given) => Err(Failure::Input(format!(
+                "expected no {option} with {}, found {given}; leave it out",
+                self.design
+            ))),
+        }
+    }
+}
+
+fn parse<T: FromStr<Err: Display>>(text: &str) -> Result<T, Failure> {
+    text.parse().map_err(Failure::input)
+}
