@@ -55,7 +55,7 @@ pub(crate) struct Sim {
     /// A preset, a shape or a file
     #[arg(long, default_value = "epic-star8")]
     fabric: String,
-    /// epic-1, epic-2, epic-3, ring, tree, direct on packets; scin, scin-inq, nvls, ring, ring-rq, direct on memory; multiwrite, unicast-multipath, direct on a mesh; multiwrite, direct on servers; several with commas. auto: the fastest of them, and why; scin-inq and ring-rq, which change the result, are left out
+    /// epic-1, epic-2, epic-3, ring, tree, direct, multiwrite on packets; scin, scin-inq, nvls, ring, ring-rq, direct on memory; multiwrite, unicast-multipath, direct on a mesh; multiwrite, direct on servers; several with commas. auto: the fastest of them, and why; scin-inq and ring-rq, which change the result, are left out
     #[arg(long, value_delimiter = ',', default_value = "epic-3")]
     design: Vec<String>,
     /// One size, or first:last:factor; a dispatch has the fabric's `tokens` instead

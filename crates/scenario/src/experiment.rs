@@ -45,6 +45,8 @@ pub struct Experiment {
 pub struct Series {
     /// Its name in the paper, if it is not the design's.
     pub label: Option<String>,
+    /// What its figures say, if they do not say what the experiment's others do.
+    pub quantity: Option<Quantity>,
     /// The design.
     pub design: String,
     /// What it is compared with, where the quantity is a ratio.
@@ -106,6 +108,10 @@ pub enum Quantity {
     Saving,
     /// Bytes of payload and degree buffers of the switch with most of them.
     SwitchBuffer,
+    /// The most bytes that left a rank by one link.
+    Uplink,
+    /// The most bytes that reached a rank by one link.
+    Downlink,
 }
 
 /// A closed form that a paper publishes.
@@ -212,7 +218,7 @@ impl Experiment {
         let experiment: Self = Document::parse(place, text)?.get()?;
         for series in &experiment.series {
             if let Some(formula) = series.formula
-                && (!series.published.is_empty() || experiment.quantity != formula.quantity())
+                && (!series.published.is_empty() || experiment.quantity_of(series) != formula.quantity())
             {
                 return Err(ScenarioError::Contradiction {
                     place: place.into(),
@@ -220,7 +226,7 @@ impl Experiment {
                     found: format!(
                         "{} published figures and the quantity {:?} in the series of {}",
                         series.published.len(),
-                        experiment.quantity,
+                        experiment.quantity_of(series),
                         series.design
                     ),
                     remedy: "take `series.published` out, or change `quantity`".into(),
@@ -239,7 +245,7 @@ impl Experiment {
                     remedy: "give each value its figure".into(),
                 });
             }
-            let is_ratio = matches!(experiment.quantity, Quantity::Speedup | Quantity::Saving);
+            let is_ratio = matches!(experiment.quantity_of(series), Quantity::Speedup | Quantity::Saving);
             if is_ratio != series.baseline.is_some() {
                 return Err(ScenarioError::Contradiction {
                     place: place.into(),
@@ -252,6 +258,11 @@ impl Experiment {
             series.points(place)?;
         }
         Ok(experiment)
+    }
+
+    /// What the figures of one of its series say.
+    pub fn quantity_of(&self, series: &Series) -> Quantity {
+        series.quantity.unwrap_or(self.quantity)
     }
 }
 
@@ -306,7 +317,9 @@ impl Quantity {
             | Self::PayloadShare
             | Self::Speedup
             | Self::Saving
-            | Self::SwitchBuffer => None,
+            | Self::SwitchBuffer
+            | Self::Uplink
+            | Self::Downlink => None,
         }
     }
 }

@@ -44,6 +44,9 @@ pub struct PacketFabric {
     /// What others send, how queues treat frames, and what is done about it.
     #[serde(default)]
     pub congestion: CongestionSetup,
+    /// What it takes a host to relay for others.
+    #[serde(default)]
+    pub relay: HostRelay,
     /// How runs are measured.
     #[serde(default)]
     pub measure: Measure,
@@ -135,6 +138,18 @@ pub struct HostPieces {
     pub window: Option<u16>,
     /// A step begins when what the one before sent is acknowledged, not as soon as its data is there.
     pub lockstep: bool,
+}
+
+/// What it takes a host to relay a message for others (MultiWrite). What is not said takes no time.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct HostRelay {
+    /// To take a message in and to read whom it is for.
+    #[serde(deserialize_with = "text::deserialize")]
+    pub message: Duration,
+    /// To send one copy of it.
+    #[serde(deserialize_with = "text::deserialize")]
+    pub copy: Duration,
 }
 
 /// Frames that are lost, on the links of the first hosts, both ways.

@@ -18,8 +18,8 @@ pub use document::{Document, Override};
 pub use error::ScenarioError;
 pub use experiment::{Bound, Experiment, Formula, Point, Quantity, Series, Tolerance};
 pub use fabric::{
-    AcceleratorSetup, Fabric, GroupSetup, HostPieces, IsaSetup, Loss, Measure, MemoryFabric, MemoryLink,
-    MemoryMeasure, PacketFabric, PacketLink, TopologyName,
+    AcceleratorSetup, Fabric, GroupSetup, HostPieces, HostRelay, IsaSetup, Loss, Measure, MemoryFabric,
+    MemoryLink, MemoryMeasure, PacketFabric, PacketLink, TopologyName,
 };
 pub use mesh::{MeshFabric, RelaySetup, Relays};
 pub use servers::{GateKind, NetworkLink, RelayTime, ServersFabric};

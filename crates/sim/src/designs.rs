@@ -17,9 +17,10 @@ impl Designs {
     /// told why.
     pub const fn of(fabric: &Fabric) -> Self {
         match fabric {
-            Fabric::Packet(_) => {
-                Self { exact: &["epic-1", "epic-2", "epic-3", "ring", "tree", "direct"], quantised: &[] }
-            }
+            Fabric::Packet(_) => Self {
+                exact: &["epic-1", "epic-2", "epic-3", "ring", "tree", "direct", "multiwrite"],
+                quantised: &[],
+            },
             Fabric::Memory(_) => {
                 Self { exact: &["scin", "nvls", "ring", "direct"], quantised: &["scin-inq", "ring-rq"] }
             }

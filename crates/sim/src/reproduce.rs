@@ -129,7 +129,7 @@ pub fn reproduce(
                 of(number, point, true)
                     .map(|baseline| baseline.time.as_micros_f64() / run.time.as_micros_f64())
             };
-            ours.push(match (of(number, point, false), experiment.quantity) {
+            ours.push(match (of(number, point, false), experiment.quantity_of(series)) {
                 (None, _) => None,
                 (Some(run), Quantity::Time | Quantity::GibitPerSecond | Quantity::Rate) => {
                     Some(run.time.as_micros_f64())
@@ -139,6 +139,8 @@ pub fn reproduce(
                 (Some(run), Quantity::Speedup) => ratio(run),
                 (Some(run), Quantity::Saving) => ratio(run).map(|speedup| 1.0 - 1.0 / speedup),
                 (Some(run), Quantity::SwitchBuffer) => Some(run.switch_buffer.bytes() as f64),
+                (Some(run), Quantity::Uplink) => Some(run.uplink.bytes() as f64),
+                (Some(run), Quantity::Downlink) => Some(run.downlink.bytes() as f64),
             });
             if let Some(formula) = series.formula {
                 let run = &runs[index(number, point, false)];
@@ -263,7 +265,7 @@ fn figures(
     published: &[f64],
     ours: &[Option<f64>],
 ) -> Vec<Reproduced> {
-    let (quantity, tolerance) = (experiment.quantity, experiment.tolerance);
+    let (quantity, tolerance) = (experiment.quantity_of(series), experiment.tolerance);
     let judge = |figure: String, published: f64, ours: f64, times: bool| {
         let met = tolerance.accepts(series.bound, published, ours, times);
         Reproduced {

@@ -343,6 +343,8 @@ impl From<&scenario::PacketFabric> for Setup {
                     .map(|pause| PauseConfig { xoff: pause.xoff, xon: pause.xon }),
             },
             traffic: None,
+            relay: RelayCost { message: fabric.relay.message, copy: fabric.relay.copy },
+            longest: ByteCount::new(0),
             limit: LIMIT,
         }
     }

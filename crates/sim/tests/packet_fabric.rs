@@ -1,15 +1,15 @@
 //! Every design gives the right result of every collective, on every kind of fabric, with and without loss.
 
 use quincunx_collective::{Collective, DataType, LengthOnly, Rank, ReduceOp, Reduction};
-use quincunx_control::Design;
+use quincunx_control::Retry;
 use quincunx_driver_des::{Departure, Observer, PauseConfig, QueueConfig};
 use quincunx_engine::Frame;
 use quincunx_fabric::TreeShape;
 use quincunx_nodes::Station;
 use quincunx_roce::RateConfig;
 use quincunx_sim::packet_fabric::{
-    Background, Case, Composition, Congestion, Contents, Fabric, Framing, Group, HostPieces, LossyLinks, Row,
-    Setup, SimulationError, simulate,
+    Background, Case, Composition, Congestion, Contents, Design, Fabric, Framing, Group, HostPieces, LinkUse,
+    LossyLinks, Row, Setup, SimulationError, simulate,
 };
 use quincunx_sim::unwatched;
 use quincunx_units::{BitRate, ByteCount, Duration, Probability};
@@ -53,6 +53,74 @@ fn every_design_gives_the_right_result_of_every_collective_on_a_star() {
             assert_right(&simulate(&on(tree("star-8")), &case(design(name), collective, 16 << 10)).unwrap());
         }
     }
+}
+
+#[test]
+fn hosts_that_relay_gather_everything_whatever_the_tree_and_whatever_is_lost() {
+    for shape in ["star-2", "star-8", "tree-3-2", "tree-2x4", "tree-2x2x2"] {
+        for size in [0, 16 << 10, 200 << 10] {
+            let gather = case(design("multiwrite"), Collective::AllGather, size);
+            assert_right(&simulate(&on(tree(shape)), &gather).unwrap());
+            let lossy = Some(LossyLinks { links: 2, loss: Probability::new(0.02).unwrap() });
+            let setup = Setup { lossy, ..on(tree(shape)) };
+            assert_right(&simulate(&setup, &gather).unwrap());
+        }
+    }
+}
+
+#[test]
+fn hosts_that_relay_send_once_what_several_need_under_another_switch() {
+    // Of the two links between three switches, each carries what the hosts under its switch gather from the others: four
+    // vectors, or sixteen where each is sent for each host.
+    let between = |name| {
+        let row =
+            simulate(&on(tree("tree-2x4")), &case(design(name), Collective::AllGather, 512 << 10)).unwrap();
+        let is_between = |link: &&LinkUse| link.joins_ranks == [false, false];
+        row.links.iter().filter(is_between).map(|link| link.statistics.bytes.bytes()).max().unwrap()
+    };
+    let share = between("multiwrite") as f64 / between("direct") as f64;
+    assert!((share - 0.25).abs() < 0.01, "{share}");
+}
+
+#[test]
+fn where_a_rank_has_one_link_the_way_to_it_limits_an_all_gather_however_little_goes_up() {
+    // Short windows, so that no queue pair holds its link for long; what waits behind others is not lost.
+    let retry = Retry { timeout: Duration::from_millis(10), count: 7 };
+    let setup = Setup { window: 2, acknowledge_every: 16, retry, ..preset("epic-star8") };
+    // Of the ranks' 4 MiB each seven reach every one by a link of 100 Gbit/s.
+    let vector = 4 << 20;
+    let limit = Duration::from_nanos(7 * vector * 8 / 100);
+    for (name, up, slack) in [("direct", 7.0, 1.08), ("multiwrite", 7.0, 1.03), ("epic-3", 1.0, 1.22)] {
+        let gather = case(design(name), Collective::AllGather, 8 * vector);
+        let row = simulate(&setup, &Case { contents: Contents::LengthOnly, ..gather }).unwrap();
+        let vectors = |end: usize| {
+            let of_ranks = row.links.iter().filter(|link| link.joins_ranks[end]);
+            of_ranks.map(|link| link.statistics.bytes.bytes()).max().unwrap() as f64 / vector as f64
+        };
+        let found = [vectors(0), vectors(1)];
+        assert!(
+            (found[0] / up - 1.0).abs() < 0.05 && (found[1] / 7.0 - 1.0).abs() < 0.05,
+            "{name}: {found:?}"
+        );
+        let share = row.time.as_secs_f64() / limit.as_secs_f64();
+        assert!((1.0..slack).contains(&share), "{name}: {share:.3} of what the links to ranks take");
+    }
+}
+
+#[test]
+fn more_hosts_than_an_immediate_names_relay_only_what_has_contents() {
+    let lengths = Case {
+        contents: Contents::LengthOnly,
+        ..case(design("multiwrite"), Collective::AllGather, 160 << 10)
+    };
+    let refused = simulate(&on(tree("tree-4x10")), &lengths).unwrap_err().to_string();
+    assert!(
+        refused.starts_with("expected at most 32 ranks where memory has no contents, found 40"),
+        "{refused}"
+    );
+    assert_right(
+        &simulate(&on(tree("tree-4x10")), &Case { contents: Contents::Numbers, ..lengths }).unwrap(),
+    );
 }
 
 #[test]

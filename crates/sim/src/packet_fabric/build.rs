@@ -5,7 +5,7 @@ use std::net::Ipv4Addr;
 
 use quincunx_collective::{GroupId, Rank};
 use quincunx_control::{
-    Design, GroupParameters, HostDesign, Peer, RankContext, host_contexts, tree_contexts,
+    self as control, GroupParameters, HostDesign, Peer, RankContext, host_contexts, tree_contexts,
 };
 use quincunx_driver_des::{Faults, LinkConfig, LinkIndex, NodeIndex, Observer, Simulation};
 use quincunx_engine::{Engine, PortId};
@@ -20,7 +20,9 @@ use quincunx_roce::Reliability;
 use quincunx_wire::{Endpoint, Psn, QpNumber};
 
 use super::data::Data;
-use super::{Background, Congestion, Fabric, HostPieces, LossyLinks, RoceMedium, Setup, SimulationError};
+use super::{
+    Background, Congestion, Design, Fabric, HostPieces, LossyLinks, RoceMedium, Setup, SimulationError,
+};
 
 /// Queue pairs are numbered from here; what is below is reserved (InfiniBand Architecture 3.5.1).
 pub(super) const FIRST_QP: u32 = 0x10;
@@ -77,7 +79,7 @@ impl<P: Data, O: Observer<Station<P>>> Built<P, O> {
         let rank_links = match (&setup.fabric, design) {
             (Fabric::Tree(shape), _) => built.tree(setup, shape, design, &parameters)?,
             (Fabric::Ring(_), _) if setup.traffic.is_some() => return Err(SimulationError::NoWay),
-            (Fabric::Ring(ranks), Design::Host(HostDesign::Ring)) => {
+            (Fabric::Ring(ranks), Design::Managed(control::Design::Host(HostDesign::Ring))) => {
                 built.ring(setup, *ranks, &parameters)?
             }
             (Fabric::Ring(_), _) => return Err(SimulationError::Fabric { design }),
@@ -157,13 +159,14 @@ impl<P: Data, O: Observer<Station<P>>> Built<P, O> {
             let mut ports = ports.filter(|&port| topology.across(PortRef { node, port }).node == far);
             PortId(ports.next().expect("edges of the tree are links of the fabric"))
         };
-        if matches!(design, Design::Host(_)) || setup.traffic.is_some() {
+        let in_network = matches!(design, Design::Managed(control::Design::Epic(_)));
+        if !in_network || setup.traffic.is_some() {
             for node in tree.switches() {
                 self.add_routes(&tree, node, |far| port_to(NodeId(node.0), NodeId(far.0)))?;
             }
         }
         match design {
-            Design::Epic(mode) => {
+            Design::Managed(control::Design::Epic(mode)) => {
                 let names =
                     tree.switches().into_iter().map(|node| (node, self.names[usize::from(node.0)].clone()));
                 let endpoint = |end: quincunx_fabric::TreeEnd| Endpoint {
@@ -194,10 +197,11 @@ impl<P: Data, O: Observer<Station<P>>> Built<P, O> {
                 }
                 self.install(setup, &contexts.ranks, |_, _| PortId(0))?;
             }
-            Design::Host(design) => {
+            Design::Managed(control::Design::Host(design)) => {
                 let contexts = self.host_contexts(design, parameters);
                 self.install(setup, &contexts, |_, _| PortId(0))?;
             }
+            Design::MultiWrite => self.relays(setup, shape)?,
         }
         let links = |rank: u16| {
             let node = topology.node(leaf(rank));
@@ -275,12 +279,12 @@ impl<P: Data, O: Observer<Station<P>>> Built<P, O> {
                 }
             }
             match context.design {
-                Design::Epic(mode) => {
+                control::Design::Epic(mode) => {
                     let run_ahead = setup.run_ahead && mode == Mode::III;
                     let config = CommLibConfig { run_ahead, ..comm_lib_config(context, mode) };
                     group.program = Programs::CommLib(CommLib::new(config).map_err(ContextError::from)?);
                 }
-                Design::Host(design) => {
+                control::Design::Host(design) => {
                     let HostPieces { chunk, window, pace } = setup.hosts;
                     let config = Config { chunk, window, pace, ..host_config(context, design) };
                     group.program = Programs::Host(HostProgram::new(&config).map_err(ContextError::from)?);

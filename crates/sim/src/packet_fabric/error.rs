@@ -1,8 +1,9 @@
 //! Why a simulation gives no row.
 
-use quincunx_control::Design;
 use quincunx_engine::verbs::Outcome;
 use quincunx_units::Duration;
+
+use super::Design;
 
 /// Why a simulation gives no row. All on one line.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]

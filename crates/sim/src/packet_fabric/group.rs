@@ -1,7 +1,6 @@
 //! A group of ranks in a simulation, and running collectives on it one after the other.
 
 use quincunx_collective::{Collective, GroupId, Reduction};
-use quincunx_control::Design;
 use quincunx_driver_des::{Direction, DirectionStatistics, Limits, NodeIndex, Observer, Simulation, Stopped};
 use quincunx_engine::verbs::Outcome;
 use quincunx_nodes::{HostCommand, HostEvent, Station, StationCommand, StationEvent};
@@ -9,7 +8,7 @@ use quincunx_units::{ByteCount, Duration, Instant};
 
 use super::build::Built;
 use super::data::Data;
-use super::{LinkUse, RoceMedium, Setup, SimulationError};
+use super::{Design, LinkUse, RoceMedium, Setup, SimulationError};
 use crate::progress::{Progress, STEPS_A_REPORT, Watch};
 use crate::traffic::Source;
 
@@ -38,7 +37,7 @@ impl<P: Data> Group<P> {
     ///
     /// # Errors
     /// If the fabric does not go with the design, or a node refuses its set-up.
-    pub fn new(setup: &Setup, design: Design, seed: u64) -> Result<Self, SimulationError> {
+    pub fn new(setup: &Setup, design: impl Into<Design>, seed: u64) -> Result<Self, SimulationError> {
         Self::with_observer(setup, design, seed, ())
     }
 }
@@ -50,11 +49,11 @@ impl<P: Data, O: Observer<Station<P>>> Group<P, O> {
     /// As [`new`](Group::new).
     pub fn with_observer(
         setup: &Setup,
-        design: Design,
+        design: impl Into<Design>,
         seed: u64,
         observer: O,
     ) -> Result<Self, SimulationError> {
-        let mut built = Built::new(setup, design, seed, observer)?;
+        let mut built = Built::new(setup, design.into(), seed, observer)?;
         let mut traffic = None;
         if let Some(offered) = setup.traffic {
             let mut source = Source::new(offered, built.population()?, seed);

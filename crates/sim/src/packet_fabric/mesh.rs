@@ -10,14 +10,15 @@ use quincunx_multiwrite::{
     AllGather, AllGatherConfig, Paths, RelayCost, Strategy, Table, Window, WriteError, WriterConfig, split,
 };
 use quincunx_nodes::{HostCommand, HostGroup, Programs, Station, StationCommand, StationKind};
-use quincunx_roce::{INFINITE_RNR_RETRIES, QueuePairConfig, Reliability};
+use quincunx_roce::QueuePairConfig;
 use quincunx_units::{ByteCount, Duration};
 use quincunx_wire::multiwrite::IMMEDIATE_RANKS;
-use quincunx_wire::{Endpoint, Psn, QpNumber};
+use quincunx_wire::{Endpoint, QpNumber};
 
 use super::build::{Built, FIRST_QP, address};
 use super::data::{Data, lengths};
 use super::group::Group;
+use super::lines::Lines;
 use super::watch::Watcher;
 use super::{Contents, Framing, LinkUse, LossyLinks, RoceMedium, SimulationError};
 use crate::Outputs;
@@ -256,23 +257,7 @@ impl Mesh {
             ip: address(NodeIndex(u32::from(at))),
             qp: QpNumber::new(FIRST_QP + u32::from(queue_pair_to(at, toward).0)),
         };
-        QueuePairConfig {
-            local: end(rank, peer),
-            remote: end(peer, rank),
-            mtu: self.mtu.as_usize(),
-            send_psn: Psn::new(0),
-            expected_psn: Psn::new(0),
-            acknowledge_every: self.acknowledge_every,
-            retry_timeout: self.retry.timeout,
-            retry_count: self.retry.count,
-            rnr_timer: 1,
-            rnr_retry_count: INFINITE_RNR_RETRIES,
-            max_outstanding_packets: self.outstanding,
-            remote_write: true,
-            reliability: if self.selective { Reliability::Selective } else { Reliability::GoBackN },
-            rate: None,
-            mutation: None,
-        }
+        Lines::from(self).queue_pair(end(rank, peer), end(peer, rank))
     }
 }
 

@@ -27,11 +27,14 @@
 
 mod build;
 mod data;
+mod design;
 mod error;
 mod group;
+mod lines;
 mod medium;
 mod mesh;
 mod recorder;
+mod relays;
 mod row;
 mod servers;
 mod setup;
@@ -42,6 +45,7 @@ mod watch;
 
 pub(crate) use build::Built;
 pub use data::Data;
+pub use design::Design;
 pub use error::SimulationError;
 pub use group::{Finished, Group};
 pub use medium::{Framing, RoceMedium};

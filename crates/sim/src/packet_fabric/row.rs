@@ -1,9 +1,10 @@
 //! The result of a measurement.
 
 use quincunx_collective::{Bandwidths, Collective, Reduction};
-use quincunx_control::Design;
 use quincunx_driver_des::{BusyOverTime, DirectionStatistics};
 use quincunx_units::{ByteCount, Duration};
+
+use super::Design;
 
 /// What one direction of a link has carried.
 #[derive(Clone, PartialEq, Debug)]

@@ -1,11 +1,12 @@
 //! What is simulated: a fabric, how groups are set up on it, and one measurement.
 
-use super::Framing;
+use super::{Design, Framing};
 use crate::traffic::Offered;
 use quincunx_collective::{Collective, Reduction};
-use quincunx_control::{Design, Retry};
+use quincunx_control::Retry;
 use quincunx_driver_des::{PauseConfig, QueueConfig};
 use quincunx_fabric::{LinkProperties, TreeShape};
+use quincunx_multiwrite::RelayCost;
 use quincunx_ring::{DEFAULT_CHUNK, DEFAULT_WINDOW, Pace};
 use quincunx_roce::RateConfig;
 use quincunx_scenario::{self as scenario, ScenarioError};
@@ -121,6 +122,10 @@ pub struct Setup {
     pub congestion: Congestion,
     /// What the hosts send to each other beside the collective, packet by packet; for fabrics with switches.
     pub traffic: Option<Offered>,
+    /// What relaying a message takes a host.
+    pub relay: RelayCost,
+    /// The longest input of a rank: what hosts that relay keep buffers for.
+    pub longest: ByteCount,
     /// Virtual time that a collective may take.
     pub limit: Duration,
 }

@@ -1,13 +1,13 @@
 //! One measurement, from a setup and a case to a row.
 
 use quincunx_collective::{Collective, LengthOnly, Numbers, Rank};
-use quincunx_control::Design;
-use quincunx_units::Duration;
+use quincunx_control as control;
+use quincunx_units::{ByteCount, Duration};
 
 use super::data::{Data, lengths};
 use super::group::{Finished, Group};
 use super::watch::Watcher;
-use super::{Case, Composition, Contents, Counted, Row, Setup, SimulationError};
+use super::{Case, Composition, Contents, Counted, Design, Row, Setup, SimulationError};
 use crate::outputs::Outputs;
 use crate::progress::{Watch, unwatched};
 
@@ -53,13 +53,15 @@ fn run<P: Data>(
     if in_parts && !bytes.is_multiple_of(count * element) {
         return Err(SimulationError::Parts { ranks, size: size.bytes() });
     }
+    let [input, output] = lengths(case.collective, count, bytes);
+    let setup = &Setup { longest: ByteCount::new(input as u64), ..setup.clone() };
     let mut group: Watched<P> = Group::with_observer(setup, case.design, case.seed, Watcher::default())?;
     let watcher = Watcher::new(outputs, &group.directions()).map_err(SimulationError::output)?;
     *group.simulation_mut().observer_mut() = watcher;
-    let [input, output] = lengths(case.collective, count, bytes);
     let inputs = (0..ranks).map(|rank| P::input(Rank(rank), input, case.reduction.data_type)).collect();
-    let in_steps =
-        in_parts && setup.composition == Composition::Stepwise && matches!(case.design, Design::Epic(_));
+    let in_steps = in_parts
+        && setup.composition == Composition::Stepwise
+        && matches!(case.design, Design::Managed(control::Design::Epic(_)));
     let (time, inputs, outputs) = if in_steps {
         run_in_steps(&mut group, setup, case, inputs, output, progress)?
     } else {

@@ -92,7 +92,7 @@ pub fn measure_traffic(
             // Of all designs the ring has the fewest queue pairs; none of them is used.
             let design = Design::Host(HostDesign::Ring);
             let mut built =
-                packet_fabric::Built::<LengthOnly, _>::new(&setup, design, seed, Meter::default())?;
+                packet_fabric::Built::<LengthOnly, _>::new(&setup, design.into(), seed, Meter::default())?;
             let source = Source::new(offered, built.population()?, seed);
             measure_on(&mut built, source, setup.link.latency, setup.mtu, request.packets, progress)
         }
