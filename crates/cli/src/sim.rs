@@ -38,6 +38,7 @@ enum Other {
   quincunx sim all_reduce --fabric scin-dgx8 --design scin --size 256KiB --trace waves.pftrace
   quincunx sim all_reduce --design epic-3,ring --background uniform:0.3 --seeds 8
   quincunx sim dispatch --fabric two-servers --design multiwrite,direct --set tokens=2048
+  quincunx sim combine --fabric two-servers --design multiwrite --set tokens=2048 --set gate=skewed
   quincunx sim all_gather --fabric mesh8 --design auto --size 256KiB:256MiB:4
   quincunx sim traffic --fabric star-16 --pattern uniform --load 0.5,0.9
   quincunx sim all_reduce --fabric my-cluster.toml --design epic-3 --size 64MiB --json --utilisation
@@ -58,7 +59,7 @@ pub(crate) struct Sim {
     /// epic-1, epic-2, epic-3, ring, tree, direct, multiwrite on packets; scin, scin-inq, nvls, ring, ring-rq, direct on memory; multiwrite, unicast-multipath, direct on a mesh; multiwrite, direct on servers; several with commas. auto: the fastest of them, and why; scin-inq and ring-rq, which change the result, are left out
     #[arg(long, value_delimiter = ',', default_value = "epic-3")]
     design: Vec<String>,
-    /// One size, or first:last:factor; a dispatch has the fabric's `tokens` instead
+    /// One size, or first:last:factor; a dispatch or combine has the fabric's `tokens` instead
     #[arg(long, default_value = "1MiB")]
     size: SizeRange,
     /// f32, f16, bf16 or i32

@@ -2,7 +2,6 @@
 
 use quincunx_collective::Reduction;
 use quincunx_report::Columns;
-use quincunx_scenario::Fabric;
 use quincunx_sim::{
     Candidate, Choice, MeasureError, Measurement, Outputs, Progress, Request, choose, measure, sweep,
 };
@@ -228,10 +227,7 @@ fn show(request: &Request, measured: &Measurement) -> (Value, String) {
     let rates = measured.bandwidths;
     let columns = Columns {
         design: &request.design,
-        collective: match request.fabric {
-            Fabric::Servers(_) => "dispatch",
-            _ => collective.name(),
-        },
+        collective: collective.name(),
         size: measured.size.bytes(),
         count: measured.size.bytes() / data_type.size() as u64,
         data_type: &type_name,

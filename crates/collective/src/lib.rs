@@ -11,6 +11,7 @@ extern crate std;
 
 mod bandwidth;
 mod contributions;
+mod gate;
 mod kernels;
 mod length_only;
 mod name;
@@ -20,11 +21,13 @@ mod primitive;
 mod quantization;
 mod reduction;
 mod reference;
+mod routes;
 mod sample;
 mod tree;
 
 pub use bandwidth::Bandwidths;
 pub use contributions::{ContributionView, Contributions};
+pub use gate::{Choice, Gate, GateKind, Routing};
 pub use length_only::LengthOnly;
 pub use name::ParseNameError;
 pub use numbers::Numbers;
@@ -33,5 +36,6 @@ pub use primitive::{Collective, GroupId, Rank};
 pub use quantization::{BlockQuantization, BlockSizeError, CodeType, Quantized};
 pub use reduction::{DataType, ReduceOp, Reduction};
 pub use reference::{Fold, reduce_in_order, reduce_in_tree, reference, wrong_elements};
+pub use routes::{Routes, reference_combine, reference_dispatch};
 pub use sample::{SplitMix64, noise, pattern};
 pub use tree::accumulate_in_tree;

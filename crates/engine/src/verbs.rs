@@ -2,7 +2,7 @@
 //! above it, in the words of the RDMA verbs. Engines on both sides of the seam know only this.
 
 use alloc::vec::Vec;
-use quincunx_collective::{Collective, Payload, Reduction};
+use quincunx_collective::{Collective, Payload, Reduction, Routes};
 use quincunx_units::{Duration, Instant};
 
 /// As a number of retries: a sender never gives up.
@@ -259,6 +259,8 @@ pub trait Verbs<P: Payload> {
 /// | Barrier | 0 | 0 |
 /// | ReduceScatter | n s | s |
 /// | AllGather | s | n s |
+/// | Dispatch | t s, for t tokens of s bytes | places for the tokens of others: as many as the group is set up with for each rank, of s bytes |
+/// | Combine | the same places, with what this rank has made of the tokens in them | t s |
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct CollectiveRequest {
     /// Which.
@@ -326,6 +328,49 @@ pub enum RequestError {
         /// The collective as given.
         found: Collective,
     },
+    /// Nobody has said whom tokens are for.
+    #[error(
+        "expected to know whom tokens are for, found no routing; give one before a dispatch, and dispatch before a combine"
+    )]
+    NoRouting,
+    /// More tokens than places.
+    #[error(
+        "expected at most {most} tokens, found {found}; set the group up with more places, or dispatch in parts"
+    )]
+    Tokens {
+        /// Places for each rank's.
+        most: usize,
+        /// As given.
+        found: usize,
+    },
+    /// A token for nobody.
+    #[error("expected a rank for each token, found none for token {token}; each of its experts lives on one")]
+    NoRank {
+        /// The token's number.
+        token: usize,
+    },
+    /// A token for a rank that is not in the group.
+    #[error(
+        "expected ranks below {ranks}, found token {token} for rank {found}; number them as the group does"
+    )]
+    NoSuchRank {
+        /// Ranks in the group.
+        ranks: u16,
+        /// The token's number.
+        token: usize,
+        /// As given.
+        found: u16,
+    },
+    /// What says whom data is for would lie in memory that holds nothing.
+    #[error(
+        "expected at most {most} ranks where memory has no contents, found {found}; simulate with numbers"
+    )]
+    NoContents {
+        /// Ranks that need none.
+        most: u16,
+        /// Ranks in the group.
+        found: u16,
+    },
     /// A length that is not whole elements.
     #[error("expected a multiple of {element} bytes, found {found}; a vector holds whole elements")]
     Element {
@@ -340,6 +385,14 @@ pub enum RequestError {
 pub trait Program<P: Payload>: Clone + Eq + core::hash::Hash + core::fmt::Debug {
     /// Called once, when the host joins the group: what peers may reach before the first collective here is made ready.
     fn initialise(&mut self, _verbs: &mut impl Verbs<P>) {}
+
+    /// Says whom the tokens of this rank's next batch are for: the Dispatch that is started next takes them there.
+    ///
+    /// # Errors
+    /// If the program has no Dispatch, or the routes make no sense. Nothing has changed then.
+    fn route(&mut self, _routes: &Routes) -> Result<(), RequestError> {
+        Err(RequestError::NotOffered { found: Collective::Dispatch })
+    }
 
     /// Begins a collective. It may end at once (a group of one): then the outcome is returned here.
     fn start(

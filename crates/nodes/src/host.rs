@@ -3,7 +3,7 @@
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
-use quincunx_collective::{Collective, GroupId, Payload, Reduction};
+use quincunx_collective::{Collective, GroupId, Payload, Reduction, Routes};
 use quincunx_engine::verbs::{
     Alarm, CollectiveRequest, Failure, Outcome, Program, QpIndex, RegionId, RequestError, Slice,
 };
@@ -32,6 +32,13 @@ pub enum HostCommand<P, A> {
     Install(Box<HostGroup<A>>),
     /// Leaves a group. A collective that runs ends with [`Failure::Flushed`].
     Remove(GroupId),
+    /// Says whom the tokens of the rank's next batch are for, before the Dispatch that takes them there is started.
+    Route {
+        /// The group.
+        group: GroupId,
+        /// By token.
+        routes: Routes,
+    },
     /// Starts a collective; its buffers come back with [`HostEvent::Finished`].
     Start {
         /// The group.
@@ -293,6 +300,10 @@ impl<P: Payload, A: Program<P>> Engine for Host<P, A> {
         match command {
             HostCommand::Install(group) => self.install(*group, out),
             HostCommand::Remove(group) => self.remove(group, out),
+            HostCommand::Route { group, routes } => {
+                let group = self.groups.get_mut(&group).ok_or(HostRejected::NoSuchGroup(group))?;
+                Ok(group.program.route(&routes)?)
+            }
             HostCommand::Start { group, collective, reduction, input, output } => {
                 self.start(now, group, (collective, reduction), (input, output), out)
             }

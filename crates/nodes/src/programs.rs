@@ -1,11 +1,11 @@
 //! All collective programs as one type, so that a host can run whichever its group was given.
 
-use quincunx_collective::Payload;
+use quincunx_collective::{Payload, Routes};
 use quincunx_engine::verbs::{
     Alarm, CollectiveRequest, Completion, Outcome, Program, QpIndex, RequestError, Verbs,
 };
 use quincunx_epic::CommLib;
-use quincunx_multiwrite::{AllGather, Dispatch};
+use quincunx_multiwrite::{AllGather, Experts};
 use quincunx_ring::HostProgram;
 use quincunx_units::Instant;
 
@@ -18,8 +18,8 @@ pub enum Programs {
     Host(HostProgram),
     /// An AllGather over MultiWrite.
     MultiWrite(AllGather),
-    /// A dispatch to experts over MultiWrite.
-    Dispatch(Dispatch),
+    /// Dispatch to experts, and Combine, over MultiWrite.
+    Experts(Experts),
 }
 
 impl<P: Payload> Program<P> for Programs {
@@ -28,7 +28,16 @@ impl<P: Payload> Program<P> for Programs {
             Self::CommLib(program) => program.initialise(verbs),
             Self::Host(program) => program.initialise(verbs),
             Self::MultiWrite(program) => program.initialise(verbs),
-            Self::Dispatch(program) => program.initialise(verbs),
+            Self::Experts(program) => program.initialise(verbs),
+        }
+    }
+
+    fn route(&mut self, routes: &Routes) -> Result<(), RequestError> {
+        match self {
+            Self::CommLib(program) => Program::<P>::route(program, routes),
+            Self::Host(program) => Program::<P>::route(program, routes),
+            Self::MultiWrite(program) => Program::<P>::route(program, routes),
+            Self::Experts(program) => Program::<P>::route(program, routes),
         }
     }
 
@@ -42,7 +51,7 @@ impl<P: Payload> Program<P> for Programs {
             Self::CommLib(program) => program.start(now, request, verbs),
             Self::Host(program) => program.start(now, request, verbs),
             Self::MultiWrite(program) => program.start(now, request, verbs),
-            Self::Dispatch(program) => program.start(now, request, verbs),
+            Self::Experts(program) => program.start(now, request, verbs),
         }
     }
 
@@ -57,7 +66,7 @@ impl<P: Payload> Program<P> for Programs {
             Self::CommLib(program) => program.handle_completion(now, qp, completion, verbs),
             Self::Host(program) => program.handle_completion(now, qp, completion, verbs),
             Self::MultiWrite(program) => program.handle_completion(now, qp, completion, verbs),
-            Self::Dispatch(program) => program.handle_completion(now, qp, completion, verbs),
+            Self::Experts(program) => program.handle_completion(now, qp, completion, verbs),
         }
     }
 
@@ -66,7 +75,7 @@ impl<P: Payload> Program<P> for Programs {
             Self::CommLib(program) => program.handle_alarm(now, alarm, verbs),
             Self::Host(program) => program.handle_alarm(now, alarm, verbs),
             Self::MultiWrite(program) => program.handle_alarm(now, alarm, verbs),
-            Self::Dispatch(program) => program.handle_alarm(now, alarm, verbs),
+            Self::Experts(program) => program.handle_alarm(now, alarm, verbs),
         }
     }
 
@@ -75,7 +84,7 @@ impl<P: Payload> Program<P> for Programs {
             Self::CommLib(program) => Program::<P>::assert_invariants(program),
             Self::Host(program) => Program::<P>::assert_invariants(program),
             Self::MultiWrite(program) => Program::<P>::assert_invariants(program),
-            Self::Dispatch(program) => Program::<P>::assert_invariants(program),
+            Self::Experts(program) => Program::<P>::assert_invariants(program),
         }
     }
 }

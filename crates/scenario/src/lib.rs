@@ -22,4 +22,4 @@ pub use fabric::{
     MemoryLink, MemoryMeasure, PacketFabric, PacketLink, TopologyName,
 };
 pub use mesh::{MeshFabric, RelaySetup, Relays};
-pub use servers::{GateKind, NetworkLink, RelayTime, ServersFabric};
+pub use servers::{NetworkLink, RelayTime, ServersFabric};

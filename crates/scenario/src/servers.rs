@@ -2,6 +2,7 @@
 //! (MultiWrite 3.2).
 
 use crate::{GroupSetup, Loss, PacketLink, text};
+use quincunx_collective::GateKind;
 use quincunx_units::{BitRate, ByteCount, Duration};
 use serde::Deserialize;
 
@@ -36,6 +37,7 @@ pub struct ServersFabric {
     /// Experts of a token.
     pub top_k: u16,
     /// How a token's experts are chosen.
+    #[serde(deserialize_with = "text::deserialize")]
     pub gate: GateKind,
 }
 
@@ -66,18 +68,6 @@ pub struct RelayTime {
     pub copy: Duration,
 }
 
-/// How a token's experts are chosen.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum GateKind {
-    /// Each as likely as any other.
-    Uniform,
-    /// The n-th as likely as one n-th of the first.
-    Skewed,
-    /// As [`Uniform`](Self::Uniform), but no expert gets two tokens of an accelerator more than another.
-    Balanced,
-}
-
 impl ServersFabric {
     /// Accelerators.
     pub fn ranks(&self) -> u16 {
@@ -92,12 +82,12 @@ impl ServersFabric {
     /// What makes no sense: what was expected, what was found and what to do.
     pub(crate) fn check(&self) -> Result<(), (&'static str, String, &'static str)> {
         let ranks = self.ranks();
-        if self.servers < 2 || self.members < 2 || ranks > 32 {
+        if self.servers < 2 || self.members < 2 || ranks > 1024 {
             let found = format!("{} of {}", self.servers, self.members);
             return Err((
-                "two `servers` of two `members` at least, and 32 in all at most",
+                "two `servers` of two `members` at least, and 1,024 in all at most",
                 found,
-                "a bitmap holds 32",
+                "a bitmap holds no more",
             ));
         }
         if self.experts == 0 || !self.experts.is_multiple_of(ranks) {

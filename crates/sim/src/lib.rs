@@ -8,7 +8,6 @@
 mod choice;
 mod closed_forms;
 mod designs;
-mod gate;
 pub mod memory_fabric;
 mod outputs;
 pub mod packet_fabric;
@@ -21,7 +20,6 @@ pub mod traffic;
 pub use choice::{Candidate, Choice, NoChoice, choose};
 pub use closed_forms::FormulaError;
 pub use designs::Designs;
-pub use gate::{Gate, Routing};
 pub use outputs::{Out, Outputs};
 pub use packet_fabric::Contents;
 pub use progress::{Progress, Watch, unwatched};

@@ -2,13 +2,13 @@
 
 use crate::memory_fabric::{self, RunError};
 use crate::packet_fabric::{
-    self, Background, Case, Composition, Congestion, Contents, Counted, DispatchCase, Framing, HostPieces,
-    LinkUse, LossyLinks, Mesh, MeshCase, MeshRow, Servers, Setup, SimulationError,
+    self, Accelerators, Background, Case, Composition, Congestion, Contents, Counted, ExpertsCase, Framing,
+    HostPieces, LinkUse, LossyLinks, Mesh, MeshCase, MeshRow, Servers, Setup, SimulationError,
 };
 use crate::progress::Watch;
 use crate::traffic::Offered;
-use crate::{Designs, Gate, Outputs};
-use quincunx_collective::{Bandwidths, Collective, LengthOnly, Numbers, Reduction};
+use crate::{Designs, Outputs};
+use quincunx_collective::{Bandwidths, Collective, Gate, LengthOnly, Numbers, Reduction};
 use quincunx_control::Retry;
 use quincunx_driver_des::{BusyOverTime, PauseConfig, QueueConfig};
 use quincunx_fabric::LinkProperties;
@@ -267,8 +267,8 @@ fn servers(
     if request.background.is_some() {
         return Err(SimulationError::NoWay.into());
     }
-    let case = DispatchCase { relays, collective, contents, seed };
-    Ok(of_mesh(packet_fabric::simulate_dispatch(&Servers::from(fabric), &case, outputs, progress)?))
+    let case = ExpertsCase { relays, collective, contents, seed };
+    Ok(of_mesh(packet_fabric::simulate_experts(&Servers::from(fabric), &case, outputs, progress)?))
 }
 
 fn of_mesh(row: MeshRow) -> Measurement {
@@ -350,56 +350,53 @@ impl From<&scenario::PacketFabric> for Setup {
     }
 }
 
+/// What meshes and servers are set up with alike.
+fn accelerators(
+    [groups, members]: [u16; 2],
+    (link, group, loss): (&scenario::PacketLink, &scenario::GroupSetup, Option<&scenario::Loss>),
+    (preparation, cost): (Duration, RelayCost),
+) -> Accelerators {
+    Accelerators {
+        groups,
+        members,
+        link: LinkProperties { rate: link.rate, latency: link.latency },
+        framing: link.framing.map_or(Framing::Ethernet, Framing::Fixed),
+        mtu: group.mtu,
+        outstanding: group.message * group.window,
+        acknowledge_every: group.acknowledge_every,
+        retry: Retry { timeout: group.retry_timeout, count: group.retry_count },
+        selective: group.selective,
+        lossy: loss.map(|loss| LossyLinks { links: loss.links, loss: loss.probability }),
+        preparation,
+        cost,
+        limit: LIMIT,
+    }
+}
+
 impl From<&scenario::MeshFabric> for Mesh {
     fn from(fabric: &scenario::MeshFabric) -> Self {
-        let (group, relay) = (&fabric.group, &fabric.relay);
+        let relay = &fabric.relay;
+        let cost = RelayCost { message: relay.message, copy: relay.copy };
+        let links = (&fabric.link, &fabric.group, fabric.loss.as_ref());
         Self {
-            groups: fabric.groups,
-            members: fabric.members,
-            link: LinkProperties { rate: fabric.link.rate, latency: fabric.link.latency },
-            framing: fabric.link.framing.map_or(Framing::Ethernet, Framing::Fixed),
-            mtu: group.mtu,
-            outstanding: group.message * group.window,
-            acknowledge_every: group.acknowledge_every,
-            retry: Retry { timeout: group.retry_timeout, count: group.retry_count },
-            selective: group.selective,
-            lossy: fabric.loss.as_ref().map(|loss| LossyLinks { links: loss.links, loss: loss.probability }),
+            accelerators: accelerators([fabric.groups, fabric.members], links, (relay.preparation, cost)),
             full: relay.relays == scenario::Relays::Full,
             piece: relay.piece,
-            preparation: relay.preparation,
-            cost: RelayCost { message: relay.message, copy: relay.copy },
-            limit: LIMIT,
         }
     }
 }
 
 impl From<&scenario::ServersFabric> for Servers {
     fn from(fabric: &scenario::ServersFabric) -> Self {
-        let (group, relay) = (&fabric.group, &fabric.relay);
+        let relay = &fabric.relay;
+        let cost = RelayCost { message: relay.message, copy: relay.copy };
+        let links = (&fabric.link, &fabric.group, fabric.loss.as_ref());
         Self {
-            mesh: Mesh {
-                groups: fabric.servers,
-                members: fabric.members,
-                link: LinkProperties { rate: fabric.link.rate, latency: fabric.link.latency },
-                framing: fabric.link.framing.map_or(Framing::Ethernet, Framing::Fixed),
-                mtu: group.mtu,
-                outstanding: group.message * group.window,
-                acknowledge_every: group.acknowledge_every,
-                retry: Retry { timeout: group.retry_timeout, count: group.retry_count },
-                selective: group.selective,
-                lossy: fabric
-                    .loss
-                    .as_ref()
-                    .map(|loss| LossyLinks { links: loss.links, loss: loss.probability }),
-                full: false,
-                piece: fabric.token,
-                preparation: relay.preparation,
-                cost: RelayCost { message: relay.message, copy: relay.copy },
-                limit: LIMIT,
-            },
+            accelerators: accelerators([fabric.servers, fabric.members], links, (relay.preparation, cost)),
             network: LinkProperties { rate: fabric.network.rate, latency: fabric.network.latency },
             gate: Gate { experts: fabric.experts, top_k: fabric.top_k, kind: fabric.gate },
             tokens: fabric.tokens as usize,
+            token: fabric.token,
         }
     }
 }

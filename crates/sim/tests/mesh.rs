@@ -15,7 +15,15 @@ const STRATEGIES: [Strategy; 3] = [Strategy::Direct, Strategy::Unicast, Strategy
 /// The preset; relays take no time.
 fn mesh() -> Mesh {
     let Ok(Fabric::Mesh(fabric)) = Fabric::find("mesh8", &[]) else { panic!("a mesh") };
-    Mesh { preparation: Duration::ZERO, cost: RelayCost::default(), ..Mesh::from(&fabric) }
+    let mut mesh = Mesh::from(&fabric);
+    (mesh.accelerators.preparation, mesh.accelerators.cost) = (Duration::ZERO, RelayCost::default());
+    mesh
+}
+
+fn lossy(links: u16, loss: f64) -> Mesh {
+    let mut mesh = mesh();
+    mesh.accelerators.lossy = Some(LossyLinks { links, loss: Probability::new(loss).unwrap() });
+    mesh
 }
 
 fn case(strategy: Strategy, size: u64) -> MeshCase {
@@ -48,11 +56,10 @@ fn every_rank_has_its_whole_group_whoever_relays() {
 
 #[test]
 fn every_rank_has_its_whole_group_whatever_is_lost() {
-    let loss = Probability::new(0.02).unwrap();
     for strategy in STRATEGIES {
         for (full, selective) in [(false, false), (true, true)] {
-            let lossy = Some(LossyLinks { links: 8, loss });
-            let mesh = Mesh { full, selective, lossy, piece: ByteCount::new(10_000), ..mesh() };
+            let mut mesh = Mesh { full, piece: ByteCount::new(10_000), ..lossy(8, 0.02) };
+            mesh.accelerators.selective = selective;
             for seed in 0..3 {
                 let row = run(&mesh, &MeshCase { seed, ..case(strategy, 400_000) }).unwrap();
                 assert_eq!(row.wrong, Some(0), "{strategy:?}, full: {full}, seed {seed}");
@@ -78,8 +85,7 @@ fn large_messages_take_what_section_3_1_says() {
 
 #[test]
 fn a_seed_replays_a_run() {
-    let lossy = Some(LossyLinks { links: 3, loss: Probability::new(0.05).unwrap() });
-    let mesh = Mesh { lossy, ..mesh() };
+    let mesh = lossy(3, 0.05);
     let run = |seed| run(&mesh, &MeshCase { seed, ..case(Strategy::MultiWrite, 400_000) }).unwrap();
     assert_eq!(run(1), run(1));
     assert_ne!(run(1).frames, run(2).frames);
@@ -87,8 +93,7 @@ fn a_seed_replays_a_run() {
 
 #[test]
 fn a_relay_that_cannot_be_reached_fails_the_collective_in_time() {
-    let dead = Some(LossyLinks { links: 1, loss: Probability::new(1.0).unwrap() });
-    let failed = run(&Mesh { lossy: dead, ..mesh() }, &case(Strategy::MultiWrite, 400_000)).unwrap_err();
+    let failed = run(&lossy(1, 1.0), &case(Strategy::MultiWrite, 400_000)).unwrap_err();
     let SimulationError::Failed { outcome, .. } = &failed else { panic!("{failed}") };
     assert!(matches!(outcome, Outcome::Failed { failure: Failure::RetryExceeded, .. }), "{failed}");
     assert!(!failed.to_string().contains('\n'));
@@ -103,7 +108,8 @@ fn what_multiwrite_does_not_offer_is_refused() {
 
 #[test]
 fn more_ranks_than_an_immediate_names_need_memory_with_contents() {
-    let large = Mesh { groups: 9, ..mesh() };
+    let mut large = mesh();
+    large.accelerators.groups = 9;
     let lengths = MeshCase { contents: Contents::LengthOnly, ..case(Strategy::MultiWrite, 4096) };
     let refused = run(&large, &lengths).unwrap_err().to_string();
     assert!(

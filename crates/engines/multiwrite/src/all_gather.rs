@@ -288,6 +288,7 @@ impl<P: Payload> Program<P> for AllGather {
             return Err(RequestError::NotOffered { found: request.collective });
         }
         self.check(&request, verbs)?;
+        self.writer.check_contents::<P>()?;
         let (input, output) = (request.input, request.output);
         let me = self.writer.table().rank();
         let mine = self.member(me).expect("a rank is in its group");

@@ -15,8 +15,9 @@
 //! | `cs_relay` | [`Writer::handle_written`], [`Writer::relay`] |
 //! | `cs_rcv` | [`Writer::handle_written`] answers with a [`Delivery`]; [`AllGather`] puts them together |
 //!
-//! [`AllGather`] is the paper's example of a collective above it: part of the data goes over the direct links, part over relays. In a
-//! [`Dispatch`] each token goes to the ranks of its experts, once over the links between servers (3.2).
+//! [`AllGather`] is the paper's example of a collective above it: part of the data goes over the direct links, part over relays.
+//! [`Experts`] dispatches each token to the ranks of its experts, once over the links between servers (3.2), and combines what they make of
+//! it.
 //!
 //! What it promises (4.3.4): each destination's buffer is written by one write of the transport, whole or not at all as far
 //! as its [`Delivery`] tells; nothing about the order between destinations; the reliability of the queue pairs below. A peer or
@@ -39,8 +40,11 @@
 extern crate alloc;
 
 mod all_gather;
+mod arrivals;
 mod barrier;
+mod combine;
 mod dispatch;
+mod experts;
 mod split;
 mod state;
 mod table;
@@ -48,7 +52,7 @@ mod window;
 mod writer;
 
 pub use all_gather::{AllGather, AllGatherConfig, AllGatherConfigError};
-pub use dispatch::{Dispatch, DispatchConfig, DispatchConfigError};
+pub use experts::{Experts, ExpertsConfig, ExpertsConfigError};
 pub use split::{Part, Paths, Strategy, split};
 pub use table::{Table, TableError};
 pub use window::Window;

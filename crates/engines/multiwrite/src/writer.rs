@@ -4,10 +4,10 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use quincunx_collective::{Payload, Rank};
 use quincunx_engine::verbs::{
-    Alarm, QpIndex, ReceiveRequest, RegionId, SendRequest, Slice, Verb, Verbs, WorkId,
+    Alarm, QpIndex, ReceiveRequest, RegionId, RequestError, SendRequest, Slice, Verb, Verbs, WorkId,
 };
 use quincunx_units::Duration;
-use quincunx_wire::multiwrite::{BitmapView, Destinations};
+use quincunx_wire::multiwrite::{BitmapView, Destinations, IMMEDIATE_RANKS};
 
 use crate::Table;
 use crate::window::{KEY, Landed, Window};
@@ -276,10 +276,21 @@ impl Writer {
         if found > window.data || !verbs.memory().contains(write.source) {
             return Err(WriteError::Source { limit: window.data, found });
         }
-        if window.bitmap() > 0 && P::contents(P::empty()).is_none() {
+        if !self.has_contents::<P>() {
             return Err(WriteError::NoContents { ranks });
         }
         Ok(by_slot)
+    }
+
+    /// Whether memory holds what it has to: bitmaps, in groups that need them in the payload.
+    fn has_contents<P: Payload>(&self) -> bool {
+        self.config.window.bitmap() == 0 || P::contents(P::empty()).is_some()
+    }
+
+    /// The same, for those who ask before they begin.
+    pub(crate) fn check_contents<P: Payload>(&self) -> Result<(), RequestError> {
+        let (most, found) = (IMMEDIATE_RANKS, self.config.table.ranks());
+        self.has_contents::<P>().then_some(()).ok_or(RequestError::NoContents { most, found })
     }
 
     /// Sends one part to its next hop: as an ordinary write to a neighbour that it is for, as a MultiWrite otherwise (4.3.3).

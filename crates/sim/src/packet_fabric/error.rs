@@ -43,15 +43,12 @@ pub enum SimulationError {
     /// A MultiWrite group makes no sense.
     #[error(transparent)]
     Table(#[from] quincunx_multiwrite::TableError),
-    /// A MultiWrite needs memory with contents.
-    #[error(transparent)]
-    Write(#[from] quincunx_multiwrite::WriteError),
     /// An AllGather over MultiWrite makes no sense.
     #[error(transparent)]
     AllGather(#[from] quincunx_multiwrite::AllGatherConfigError),
-    /// A dispatch over MultiWrite makes no sense.
+    /// Expert parallelism over MultiWrite makes no sense.
     #[error(transparent)]
-    Dispatch(#[from] quincunx_multiwrite::DispatchConfigError),
+    Experts(#[from] quincunx_multiwrite::ExpertsConfigError),
     /// A node's set-up is refused.
     #[error(transparent)]
     Context(#[from] quincunx_nodes::ContextError),

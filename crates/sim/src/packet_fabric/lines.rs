@@ -5,7 +5,7 @@ use quincunx_roce::{INFINITE_RNR_RETRIES, QueuePairConfig, RateConfig, Reliabili
 use quincunx_units::ByteCount;
 use quincunx_wire::{Endpoint, Psn};
 
-use super::{Mesh, Setup};
+use super::{Accelerators, Setup};
 
 /// What all of them have in common.
 pub(super) struct Lines {
@@ -18,9 +18,9 @@ pub(super) struct Lines {
     rate: Option<RateConfig>,
 }
 
-impl From<&Mesh> for Lines {
-    fn from(mesh: &Mesh) -> Self {
-        let Mesh { mtu, outstanding, acknowledge_every, retry, selective, .. } = *mesh;
+impl From<&Accelerators> for Lines {
+    fn from(accelerators: &Accelerators) -> Self {
+        let Accelerators { mtu, outstanding, acknowledge_every, retry, selective, .. } = *accelerators;
         Self { mtu, outstanding, acknowledge_every, retry, selective, rate: None }
     }
 }

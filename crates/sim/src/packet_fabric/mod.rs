@@ -21,10 +21,12 @@
 //! - [`Setup`] is the fabric and how groups are set up on it; the papers' are presets of scenarios ([`Setup::preset`]).
 //! - [`Case`] is one measurement, [`Row`] its result.
 //! - [`Mesh`] is a fabric without switches, for MultiWrite; [`MeshCase`] and [`simulate_mesh`] are the same for it.
-//! - [`Servers`] are meshes with a network between them, for dispatches to experts; [`DispatchCase`] and [`simulate_dispatch`].
+//! - [`Servers`] are meshes with a network between them, for dispatches to experts and what comes back; [`ExpertsCase`] and
+//!   [`simulate_experts`]. Both are [`Accelerators`].
 //! - [`Group`] is what [`simulate`] is made of, for owners that want several collectives in a row, an observer, or
 //!   background traffic that comes and goes.
 
+mod accelerators;
 mod build;
 mod data;
 mod design;
@@ -43,16 +45,17 @@ mod tracer;
 mod traffic;
 mod watch;
 
+pub use accelerators::{Accelerators, MeshRow};
 pub(crate) use build::Built;
 pub use data::Data;
 pub use design::Design;
 pub use error::SimulationError;
 pub use group::{Finished, Group};
 pub use medium::{Framing, RoceMedium};
-pub use mesh::{Mesh, MeshCase, MeshRow, simulate_mesh};
+pub use mesh::{Mesh, MeshCase, simulate_mesh};
 pub use recorder::Recorder;
 pub use row::{LinkUse, Row};
-pub use servers::{DispatchCase, Servers, simulate_dispatch};
+pub use servers::{ExpertsCase, Servers, simulate_experts};
 pub use setup::{
     Background, Case, Composition, Congestion, Contents, Counted, Fabric, HostPieces, LossyLinks, Setup,
 };

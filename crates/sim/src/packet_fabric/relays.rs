@@ -10,10 +10,9 @@ use quincunx_driver_des::Observer;
 use quincunx_engine::PortId;
 use quincunx_engine::verbs::QpIndex;
 use quincunx_fabric::TreeShape;
-use quincunx_multiwrite::{AllGather, AllGatherConfig, Part, Table, Window, WriteError, WriterConfig};
+use quincunx_multiwrite::{AllGather, AllGatherConfig, Part, Table, Window, WriterConfig};
 use quincunx_nodes::{HostCommand, HostGroup, Programs, Station, StationCommand};
 use quincunx_units::Duration;
-use quincunx_wire::multiwrite::IMMEDIATE_RANKS;
 use quincunx_wire::{Endpoint, QpNumber};
 
 use super::build::{Built, FIRST_QP, address};
@@ -28,10 +27,6 @@ impl<P: Data, O: Observer<Station<P>>> Built<P, O> {
     /// Installs the ranks' part in all writes. Switches know the ways to all ranks.
     pub(super) fn relays(&mut self, setup: &Setup, shape: &TreeShape) -> Result<(), SimulationError> {
         let ranks = shape.ranks();
-        if ranks > IMMEDIATE_RANKS && P::contents(P::empty()).is_none() {
-            // The bitmap would lie in memory.
-            return Err(WriteError::NoContents { ranks }.into());
-        }
         for rank in 0..ranks {
             let queue_pairs = peers(shape, rank).map(|peer| {
                 let end = |at: u16, toward: u16| Endpoint {

@@ -1,45 +1,50 @@
-//! Servers of hosts that are joined each with each, and by a network between them: dispatches of tokens to experts (MultiWrite 3.2).
+//! Servers of hosts that are joined each with each, and by a network between them: dispatches of tokens to experts, and what comes back
+//! (MultiWrite 3.2).
 
-use quincunx_collective::{Collective, DataType, GroupId, LengthOnly, Numbers, Rank, ReduceOp, Reduction};
-use quincunx_driver_des::{Faults, LinkConfig, NodeIndex, Observer, Simulation};
+use quincunx_collective::{
+    Collective, DataType, Gate, GroupId, LengthOnly, Numbers, Rank, ReduceOp, Reduction, Routes, Routing,
+    reference_dispatch,
+};
+use quincunx_driver_des::{NodeIndex, Observer};
 use quincunx_engine::PortId;
 use quincunx_engine::verbs::QpIndex;
 use quincunx_fabric::LinkProperties;
-use quincunx_multiwrite::{Dispatch, DispatchConfig, Table, Window, WriterConfig};
-use quincunx_nodes::{HostCommand, HostGroup, Programs, Station, StationCommand, StationKind, SwitchCommand};
+use quincunx_multiwrite::{Experts, ExpertsConfig};
+use quincunx_nodes::{HostCommand, Programs, Station, StationCommand, StationKind, SwitchCommand};
 use quincunx_units::{ByteCount, Duration};
-use quincunx_wire::multiwrite::Destinations;
 
-use super::build::{Built, address};
+use super::build::address;
 use super::data::Data;
-use super::group::Group;
+use super::group::{Finished, Group};
 use super::watch::Watcher;
-use super::{Contents, Mesh, MeshRow, RoceMedium, SimulationError};
+use super::{Accelerators, Contents, MeshRow, SimulationError};
+use crate::Outputs;
 use crate::progress::Watch;
-use crate::{Gate, Outputs, Routing};
 
-/// Words of a token: what is wrong is counted in them, to the bit.
+/// Words of a token: what is wrong is counted in them, to the bit, and the experts' results are sums of them.
 const WORDS: Reduction = Reduction { op: ReduceOp::Sum, data_type: DataType::I32 };
 
 /// Servers, and what is dispatched on them.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Servers {
-    /// Groups of the mesh are servers, with links within each alone; pieces are the values of a token. Losses are on links to the network.
-    pub mesh: Mesh,
-    /// From each rank to the network, which is one switch.
+    /// All of them. A group is a server; lossy links are those to the network.
+    pub accelerators: Accelerators,
+    /// From each accelerator to the network, which is one switch.
     pub network: LinkProperties,
-    /// Which experts tokens go to.
+    /// Experts, and how tokens choose among them.
     pub gate: Gate,
-    /// Tokens of each rank.
+    /// Tokens of each accelerator.
     pub tokens: usize,
+    /// The values of a token.
+    pub token: ByteCount,
 }
 
 /// One measurement on servers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct DispatchCase {
-    /// Whether a token goes to another server once, to the rank of the same index, or to each of its ranks there.
+pub struct ExpertsCase {
+    /// Whether a dispatched token goes to another server once, to the rank of the same index, or to each of its ranks there.
     pub relays: bool,
-    /// What ranks are asked for: a Dispatch, or they refuse it.
+    /// A Dispatch, or the Combine after one; ranks refuse any other.
     pub collective: Collective,
     /// What memory holds.
     pub contents: Contents,
@@ -47,13 +52,14 @@ pub struct DispatchCase {
     pub seed: u64,
 }
 
-/// Dispatches one batch, on a fabric of its own; the last rank ends it. The size is that of a rank's tokens.
+/// Dispatches one batch, or combines one that has been dispatched, on a fabric of its own; the last rank ends it. The size is that of a
+/// rank's tokens.
 ///
 /// # Errors
-/// If the set-up or the case makes no sense, the dispatch does not end, or an output cannot be written.
-pub fn simulate_dispatch(
+/// If the set-up or the case makes no sense, the collective does not end, or an output cannot be written.
+pub fn simulate_experts(
     servers: &Servers,
-    case: &DispatchCase,
+    case: &ExpertsCase,
     outputs: Outputs,
     progress: Watch<'_>,
 ) -> Result<MeshRow, SimulationError> {
@@ -65,168 +71,233 @@ pub fn simulate_dispatch(
 
 fn run<P: Data>(
     servers: &Servers,
-    case: &DispatchCase,
+    case: &ExpertsCase,
     outputs: Outputs,
     progress: Watch<'_>,
 ) -> Result<MeshRow, SimulationError> {
-    let ranks = servers.mesh.ranks();
-    let routings: Vec<Vec<Routing>> =
-        (0..ranks).map(|rank| servers.gate.route(rank, servers.tokens, case.seed)).collect();
-    let mut group: Group<P, Watcher> =
-        servers.build(case.relays, &routings, case.seed, Watcher::default())?;
-    let watcher = Watcher::new(outputs, &group.directions()).map_err(SimulationError::output)?;
-    *group.simulation_mut().observer_mut() = watcher;
-    let inputs = || (0..ranks).zip(&routings).map(|(rank, routings)| servers.input(rank, routings));
-    let places = usize::from(ranks) * servers.tokens;
-    let buffers = inputs().map(|input| (input, P::zeroed(places * servers.token()))).collect();
-    let finished = group.run(case.collective, WORDS, buffers, servers.mesh.limit, progress)?;
-    let time = finished.after.iter().copied().max().unwrap_or_default();
-    let wrong = |(rank, found): (u16, &P)| {
-        P::differing(&servers.expected(rank, &finished.inputs, &routings), found, WORDS.data_type)
+    let ranks = servers.accelerators.ranks();
+    let batch = Batch::new(servers, case.seed);
+    let mut group: Group<P, Watcher> = servers.build(case.relays, case.seed, Watcher::default())?;
+    let watch = |group: &mut Group<P, Watcher>| {
+        let directions = group.directions();
+        let watcher = Watcher::new(outputs, &directions).map_err(SimulationError::output)?;
+        *group.simulation_mut().observer_mut() = watcher;
+        Ok::<(), SimulationError>(())
     };
-    let wrong = match case.contents {
-        Contents::Numbers => (0..ranks).zip(&finished.outputs).map(wrong).sum(),
-        Contents::LengthOnly => None,
+    let limit = servers.accelerators.limit;
+    let (after, wrong) = if case.collective == Collective::Combine {
+        let dispatched = batch.dispatch(&mut group, limit, progress)?;
+        group.drain(limit);
+        group.simulation_mut().reset_statistics();
+        watch(&mut group)?;
+        let combined = batch.combine(&mut group, &dispatched, limit, progress)?;
+        (combined.after, batch.wrong_sums(&dispatched.inputs, &combined.outputs))
+    } else if case.collective == Collective::Dispatch {
+        watch(&mut group)?;
+        let dispatched = batch.dispatch(&mut group, limit, progress)?;
+        (dispatched.after, batch.wrong_tokens(&dispatched.inputs, &dispatched.outputs))
+    } else {
+        // The ranks refuse it.
+        let nothing = (0..ranks).map(|_| (P::zeroed(0), P::zeroed(0))).collect();
+        (group.run(case.collective, WORDS, nothing, limit, progress)?.after, None)
     };
-    let links = group.links(time);
-    std::mem::take(group.simulation_mut().observer_mut()).finish().map_err(SimulationError::output)?;
-    let size = ByteCount::new((servers.tokens * servers.mesh.piece.as_usize()) as u64);
-    Ok(MeshRow {
-        size,
-        time,
-        bandwidths: case.collective.bandwidths(ranks, size, group.busiest_bytes(), time),
-        wrong,
-        steps: group.simulation().steps(),
-        frames: links.iter().map(|link| link.statistics.frames).sum(),
-        links,
-        busy_over_time: group.simulation().busy_over_time(),
-    })
+    let size = ByteCount::new(servers.tokens as u64 * servers.token.bytes());
+    let wrong = wrong.filter(|_| case.contents == Contents::Numbers);
+    MeshRow::of(&mut group, (case.collective, ranks, size), &after, wrong)
 }
 
-impl Servers {
-    /// Bytes of a token as it travels: its values, and behind them its routing.
-    pub fn token(&self) -> usize {
-        self.mesh.piece.as_usize() + self.gate.routing_bytes()
+/// The tokens of all ranks, and whom they are for.
+struct Batch<'a> {
+    servers: &'a Servers,
+    /// By rank and token.
+    routings: Vec<Vec<Routing>>,
+    /// By rank.
+    routes: Vec<Routes>,
+}
+
+impl<'a> Batch<'a> {
+    fn new(servers: &'a Servers, seed: u64) -> Self {
+        let ranks = (0..servers.accelerators.ranks()).map(Rank);
+        let routings: Vec<_> = ranks.map(|rank| servers.gate.route(rank, servers.tokens, seed)).collect();
+        let each = servers.experts_each();
+        let routes = |of: &Vec<Routing>| of.iter().map(|routing| routing.ranks(each)).collect();
+        Self { servers, routes: routings.iter().map(routes).collect(), routings }
     }
 
-    /// Experts of a rank.
-    fn experts_each(&self) -> u16 {
-        self.gate.experts / self.mesh.ranks()
+    fn ranks(&self) -> u16 {
+        self.servers.accelerators.ranks()
     }
 
-    fn input<P: Data>(&self, rank: u16, routings: &[Routing]) -> P {
-        let token = self.token();
+    /// Places of a rank's tokens and of everybody's.
+    fn places(&self) -> usize {
+        usize::from(self.ranks()) * self.servers.tokens
+    }
+
+    /// A rank's tokens: the values of each, and its routing behind them.
+    fn input<P: Data>(&self, rank: u16) -> P {
+        let (token, values) = (self.servers.token_length(), self.servers.token.as_usize());
+        let routings = &self.routings[usize::from(rank)];
         let mut input = P::input(Rank(rank), routings.len() * token, WORDS.data_type);
         for (number, routing) in routings.iter().enumerate() {
-            input.inscribe(number * token + self.mesh.piece.as_usize(), &routing.bytes());
+            input.inscribe(number * token + values, &routing.bytes());
         }
         input
     }
 
-    /// What a rank is to have: the tokens with one of its experts, by source and number, with their routing.
-    fn expected<P: Data>(&self, rank: u16, inputs: &[P], routings: &[Vec<Routing>]) -> P {
-        let token = self.token();
-        let mut expected = P::zeroed(inputs.len() * self.tokens * token);
-        for (source, (input, routings)) in inputs.iter().zip(routings).enumerate() {
-            for (number, routing) in routings.iter().enumerate() {
-                if routing.ranks(self.experts_each()).contains(rank) {
-                    let view = input.view(number * token..(number + 1) * token);
-                    expected.write((source * self.tokens + number) * token, view);
+    fn dispatch<P: Data>(
+        &self,
+        group: &mut Group<P, Watcher>,
+        limit: Duration,
+        progress: Watch<'_>,
+    ) -> Result<Finished<P>, SimulationError> {
+        for (rank, routes) in (0..self.ranks()).zip(&self.routes) {
+            let route = HostCommand::Route { group: GroupId(1), routes: routes.clone() };
+            let node = NodeIndex(u32::from(rank));
+            group.simulation_mut().command(node, StationCommand::Host(route))?;
+        }
+        let places = self.places() * self.servers.token_length();
+        let buffers = (0..self.ranks()).map(|rank| (self.input(rank), P::zeroed(places))).collect();
+        group.run(Collective::Dispatch, WORDS, buffers, limit, progress)
+    }
+
+    /// Takes back what the experts have made of the tokens that were `dispatched`.
+    fn combine<P: Data>(
+        &self,
+        group: &mut Group<P, Watcher>,
+        dispatched: &Finished<P>,
+        limit: Duration,
+        progress: Watch<'_>,
+    ) -> Result<Finished<P>, SimulationError> {
+        let values = self.servers.token.as_usize();
+        let buffers = (0..self.ranks()).zip(&dispatched.outputs).map(|(rank, places)| {
+            let sums = self.routes[usize::from(rank)].tokens() * values;
+            (self.work(rank, places), P::zeroed(sums))
+        });
+        group.run(Collective::Combine, WORDS, buffers.collect(), limit, progress)
+    }
+
+    /// What a rank's experts make of the tokens in its places, by the routing that has travelled with each.
+    fn work<P: Data>(&self, rank: u16, places: &P) -> P {
+        let (token, values) = (self.servers.token_length(), self.servers.token.as_usize());
+        let each = self.servers.experts_each();
+        let mut results = P::zeroed(self.places() * values);
+        for (source, routes) in self.routes.iter().enumerate() {
+            for (number, _) in routes.iter().enumerate().filter(|(_, ranks)| ranks.contains(&Rank(rank))) {
+                let place = source * self.servers.tokens + number;
+                let view = places.view(place * token..(place + 1) * token);
+                if let Some((values_there, routing)) = P::contents(view).map(|bytes| bytes.split_at(values)) {
+                    let routing = Routing::parse(routing);
+                    results.inscribe(
+                        place * values,
+                        &routing.work(rank * each..(rank + 1) * each, values_there),
+                    );
                 }
             }
         }
-        expected
+        results
     }
 
-    /// Hosts and the network, set up for a batch, that somebody watches.
+    /// Words that are not as they were sent, or not where they belong.
+    fn wrong_tokens<P: Data>(&self, inputs: &[P], outputs: &[P]) -> Option<u64> {
+        let (slots, token) = (self.servers.tokens, self.servers.token_length());
+        let wrong = |(rank, found)| {
+            let expected = reference_dispatch(&self.routes, inputs, Rank(rank), slots, token);
+            P::differing(&expected, found, WORDS.data_type)
+        };
+        (0..).zip(outputs).map(wrong).sum()
+    }
+
+    /// Words that are not the sum of what all experts make of them.
+    fn wrong_sums<P: Data>(&self, inputs: &[P], outputs: &[P]) -> Option<u64> {
+        let (token, values) = (self.servers.token_length(), self.servers.token.as_usize());
+        let wrong = |((input, routings), found): ((&P, &Vec<Routing>), &P)| {
+            let mut expected = P::zeroed(routings.len() * values);
+            for (number, routing) in routings.iter().enumerate() {
+                let view = input.view(number * token..number * token + values);
+                let sum = routing.work(0..self.servers.gate.experts, P::contents(view)?);
+                expected.inscribe(number * values, &sum);
+            }
+            P::differing(&expected, found, WORDS.data_type)
+        };
+        inputs.iter().zip(&self.routings).zip(outputs).map(wrong).sum()
+    }
+}
+
+impl Servers {
+    /// Bytes of a token as it travels: its values, and behind them its routing.
+    pub fn token_length(&self) -> usize {
+        self.token.as_usize() + Routing::length(self.gate.top_k)
+    }
+
+    /// Experts of a rank.
+    fn experts_each(&self) -> u16 {
+        self.gate.experts / self.accelerators.ranks()
+    }
+
+    /// Hosts and the network, set up for batches, that somebody watches.
     fn build<P: Data, O: Observer<Station<P>>>(
         &self,
         relays: bool,
-        routings: &[Vec<Routing>],
         seed: u64,
         observer: O,
     ) -> Result<Group<P, O>, SimulationError> {
-        let Mesh { members, link, framing, mtu, .. } = self.mesh;
-        let (ranks, medium) = (self.mesh.ranks(), RoceMedium { framing });
-        let config = |link: LinkProperties| LinkConfig { rate: link.rate, latency: link.latency };
-        let mut built = Built {
-            simulation: Simulation::with_observer(medium, seed, observer),
-            names: Vec::new(),
-            ranks: Vec::new(),
-            links: Vec::new(),
-            medium,
-            link: config(link),
-            filling: P::zeroed(mtu.as_usize()),
-        };
-        built.ranks = (0..ranks).map(|rank| built.add(format!("host-{rank}"), StationKind::Host)).collect();
+        let accelerators = &self.accelerators;
+        let (ranks, members) = (accelerators.ranks(), accelerators.members);
+        let mut built = accelerators.hosts(seed, observer);
         let network = built.add("network".into(), StationKind::Switch);
         for a in 0..ranks {
             let node = built.ranks[usize::from(a)];
-            for b in (a + 1..ranks).filter(|b| a / members == b / members) {
-                let ends = [(a, b), (b, a)]
-                    .map(|(rank, peer)| (NodeIndex(u32::from(rank)), [self.port(rank, peer)]));
-                built.links.push(ends.map(|(node, _)| node));
-                let [first, second] = &ends;
-                built.simulation.connect((first.0, &first.1), (second.0, &second.1), config(link));
+            for b in (a + 1..ranks).filter(|b| self.is_near(a, *b)) {
+                let ends = [(a, b), (b, a)].map(|(at, to)| (NodeIndex(u32::from(at)), self.port(at, to)));
+                Accelerators::join(&mut built, ends, accelerators.link, None);
             }
-            built.links.push([node, network]);
-            let ends = ((node, &[PortId(members)][..]), (network, &[PortId(a)][..]));
-            let joined = built.simulation.connect(ends.0, ends.1, config(self.network));
-            if let Some(lossy) = self.mesh.lossy.filter(|lossy| a < lossy.links) {
-                for direction in [joined.forward(), joined.backward()] {
-                    built.simulation.set_faults(direction, Faults { loss: lossy.loss, ..Faults::default() });
-                }
-            }
+            let ends = [(node, PortId(members)), (network, PortId(a))];
+            let lossy = accelerators.lossy.filter(|lossy| a < lossy.links);
+            Accelerators::join(&mut built, ends, self.network, lossy);
             let route = SwitchCommand::Route { destination: address(node), port: PortId(a) };
             built.simulation.command(network, StationCommand::Switch(route))?;
         }
-        for (rank, routings) in (0..ranks).zip(routings) {
-            let routes = routings.iter().map(|routing| routing.ranks(self.experts_each())).collect();
-            let install = HostCommand::Install(Box::new(self.host(relays, rank, routes)?));
-            built.simulation.command(built.ranks[usize::from(rank)], StationCommand::Host(install))?;
+        for rank in 0..ranks {
+            let peers = self.peers(rank);
+            let program = Programs::Experts(self.program(relays, rank, &peers)?);
+            accelerators.install(&mut built, rank, &peers, |peer| self.port(rank, peer), program)?;
         }
         Ok(Group::from_built(built))
     }
 
-    /// The port of a rank that leads to another one: a link within the server, or the network.
-    fn port(&self, rank: u16, peer: u16) -> PortId {
-        let members = self.mesh.members;
-        PortId(if rank / members == peer / members { peer % members } else { members })
+    fn is_near(&self, rank: u16, peer: u16) -> bool {
+        self.accelerators.group_of(rank) == self.accelerators.group_of(peer)
     }
 
-    fn host(
-        &self,
-        relays: bool,
-        rank: u16,
-        routes: Vec<Destinations>,
-    ) -> Result<HostGroup<Programs>, SimulationError> {
-        let Mesh { members, preparation, cost, outstanding, .. } = self.mesh;
-        let ranks = self.mesh.ranks();
-        // Each begins with another one in every server, so that not all send to the same rank first.
+    /// The port of a rank that leads to another one: a link within the server, or the network.
+    fn port(&self, rank: u16, peer: u16) -> PortId {
+        let members = self.accelerators.members;
+        PortId(if self.is_near(rank, peer) { peer % members } else { members })
+    }
+
+    /// The others. Each begins with another one in every server, so that not all send to the same rank first.
+    fn peers(&self, rank: u16) -> Vec<u16> {
+        let Accelerators { groups, members, .. } = self.accelerators;
         let at = |step| {
             let index = (rank + step) % members;
-            (0..ranks / members).map(move |server| server * members + index)
+            (0..groups).map(move |server| server * members + index)
         };
-        let peers: Vec<u16> = (0..members).flat_map(at).filter(|peer| *peer != rank).collect();
+        (0..members).flat_map(at).filter(|peer| *peer != rank).collect()
+    }
+
+    fn program(&self, relays: bool, rank: u16, peers: &[u16]) -> Result<Experts, SimulationError> {
+        let Accelerators { members, preparation, .. } = self.accelerators;
         let queue_pair_to =
             |to: u16| peers.iter().position(|peer| *peer == to).map(|index| QpIndex(index as u16));
-        let way = |to: u16| {
-            let is_far = to / members != rank / members;
-            let relay = to / members * members + rank % members;
-            queue_pair_to(if relays && is_far { relay } else { to })
+        // By way of the rank of the same index, and by itself.
+        let ways = |to: u16| {
+            let relay = self.accelerators.group_of(to) * members + rank % members;
+            let relay = queue_pair_to(relay).filter(|_| relays && !self.is_near(rank, to));
+            relay.into_iter().chain(queue_pair_to(to)).collect()
         };
-        let ways = (0..ranks).map(|to| way(to).into_iter().collect()).collect();
-        let writer = WriterConfig {
-            table: Table::new(Rank(rank), ranks, peers.iter().copied().map(Rank).collect(), ways)?,
-            window: Window::new(ranks, self.tokens, self.token()),
-            // No more messages than packets are on their way.
-            receives: outstanding as usize,
-            cost,
-        };
+        let ways = (0..self.accelerators.ranks()).map(ways).collect();
+        let writer = self.accelerators.writer(rank, peers, ways, (self.tokens, self.token_length()))?;
         let preparation = if relays { preparation } else { Duration::ZERO };
-        let program = Dispatch::new(DispatchConfig { writer, routes, preparation })?;
-        let queue_pair = |&peer: &u16| (self.port(rank, peer), self.mesh.queue_pair(rank, peer));
-        let queue_pairs = peers.iter().map(queue_pair).collect();
-        Ok(HostGroup { group: GroupId(1), queue_pairs, program: Programs::Dispatch(program) })
+        Ok(Experts::new(ExpertsConfig { writer, preparation })?)
     }
 }

@@ -2,6 +2,8 @@
 //! message waits until its receiver has posted a receive request.
 #![allow(dead_code, unreachable_pub, reason = "each test file uses its part of it")]
 
+pub mod experts;
+
 use quincunx_collective::{Numbers, Payload, Rank};
 use quincunx_engine::verbs::{
     Alarm, Completion, Memory, QpIndex, ReceiveRequest, SendRequest, Slice, Verb, Verbs,
@@ -18,16 +20,15 @@ pub struct Line {
 }
 
 /// A node below its program.
-#[derive(Default)]
-pub struct Port {
-    pub memory: Memory<Numbers>,
+pub struct Port<P = Numbers> {
+    pub memory: Memory<P>,
     pub lines: Vec<Line>,
     pub alarms: BTreeSet<Alarm>,
     pub posts: usize,
 }
 
-impl Verbs<Numbers> for Port {
-    fn memory(&mut self) -> &mut Memory<Numbers> {
+impl<P: Payload> Verbs<P> for Port<P> {
+    fn memory(&mut self) -> &mut Memory<P> {
         &mut self.memory
     }
 
@@ -128,9 +129,9 @@ impl Graph {
 }
 
 /// Moves one message of one queue pair, if there is a place for it; the completions at both ends: who, on which queue pair, what.
-pub fn step(
+pub fn step<P: Payload>(
     graph: &Graph,
-    ports: &mut [Port],
+    ports: &mut [Port<P>],
     random: &mut Random,
 ) -> Option<Vec<(usize, QpIndex, Completion)>> {
     let mut ready = Vec::new();
@@ -145,7 +146,7 @@ pub fn step(
     }
     let &(rank, line, peer, back) = ready.get(random.below(ready.len().max(1)))?;
     let request = ports[rank].lines[line].sends.pop_front().unwrap();
-    let data = Numbers::from_view(ports[rank].memory.view(request.source));
+    let data = P::from_view(ports[rank].memory.view(request.source));
     let length = data.length();
     ports[peer].lines[back].receives -= 1;
     let id = quincunx_engine::verbs::WorkId(0);
@@ -163,8 +164,9 @@ pub fn step(
     Some(vec![(peer, QpIndex(back as u16), arrived), (rank, QpIndex(line as u16), sent)])
 }
 
-pub fn port(graph: &Graph, rank: usize) -> Port {
-    Port { lines: graph.0[rank].iter().map(|_| Line::default()).collect(), ..Port::default() }
+pub fn port<P: Payload>(graph: &Graph, rank: usize) -> Port<P> {
+    let lines = graph.0[rank].iter().map(|_| Line::default()).collect();
+    Port { memory: Memory::default(), lines, alarms: BTreeSet::new(), posts: 0 }
 }
 
 pub fn config(graph: &Graph, rank: usize, slots: usize, data: usize) -> WriterConfig {

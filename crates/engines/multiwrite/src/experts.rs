@@ -1,0 +1,426 @@
+//! Expert parallelism over MultiWrite: a rank that dispatches the tokens of its batches to the ranks of their experts, whoever that is for
+//! each token, takes those of others, relays, and brings back what became of them (MultiWrite 2.3.2).
+//!
+//! A dispatch is an AllGather of which a rank gets the tokens that are for it, and no others. The input is a rank's tokens one after the
+//! other; the output has a place for every token that any rank may have, by source and then by number, and what is not for this rank is left
+//! as it was. So no place depends on what others send. A combine is its way back: the input has, in the same places, what this rank has made
+//! of the tokens that it got, and the output the sums for its own. What a token is (its values, its experts, their weights) is the
+//! owner's business: here it is bytes of one length, and the ranks that it is for.
+//!
+//! Whom tokens are for is said before each dispatch ([`Program::route`]), for no two batches are alike. A combine is for the last one.
+//!
+//! Each rank first announces to every other what follows, and how much of it. Whoever has all that was announced tells the others, and a
+//! rank is done when all have told.
+
+use alloc::vec::Vec;
+use quincunx_collective::{Collective, Payload, Rank, Routes};
+use quincunx_engine::verbs::{
+    Alarm, CollectiveRequest, Completion, Failure, Outcome, Program, QpIndex, RequestError, Slice, Verbs,
+    WorkId,
+};
+use quincunx_units::{Duration, Instant};
+use quincunx_wire::multiwrite::Destinations;
+
+use crate::arrivals::{Announcement, Arrivals, Slots};
+use crate::barrier::{ALL_HERE, BARRIER, Barrier, tell};
+use crate::combine::Combine;
+use crate::dispatch::Dispatch;
+use crate::state::State;
+use crate::writer::{Delivery, RELAY, Senseless, Writer, WriterConfig};
+
+/// Fires when everything is prepared for relays.
+const PREPARED: Alarm = Alarm(1);
+
+/// The name of announcements. Nobody waits for their end: what a barrier tells follows them on the same queue pairs.
+const ANNOUNCEMENT: WorkId = WorkId(u64::MAX - 1);
+
+/// What a rank is set up with.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct ExpertsConfig {
+    /// The node's part in all writes. The window has a slot for each token that a rank may have in a batch, as long as the longest. Dispatches
+    /// take the table's usual ways, combines the second ones, where there are any.
+    pub writer: WriterConfig,
+    /// What it takes to prepare relaying before anything is dispatched. Nothing, but in simulations of devices that take it.
+    pub preparation: Duration,
+}
+
+/// Why a set-up is refused.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum ExpertsConfigError {
+    /// Tokens without a byte.
+    #[error(
+        "expected tokens of a byte or more, found slots of none; make the window's slots as long as a token"
+    )]
+    EmptyToken,
+    /// What is announced and told goes from each to each.
+    #[error("expected a queue pair and a way to rank {found}, found none; connect the group in full")]
+    NoQueuePair {
+        /// Who cannot be reached.
+        found: u16,
+    },
+}
+
+/// Where tokens lie in a buffer: so many for each rank, one rank after the other.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(crate) struct Places {
+    buffer: Slice,
+    each: usize,
+    /// Bytes of a token.
+    length: usize,
+}
+
+impl Places {
+    pub(crate) fn of(&self, rank: Rank, token: usize) -> Slice {
+        let index = rank.index() * self.each + token;
+        Slice { offset: self.buffer.offset + index * self.length, length: self.length, ..self.buffer }
+    }
+}
+
+/// Where the tokens of the last dispatch have gone.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub(crate) struct Batch {
+    /// By token of this rank: who has got it.
+    pub(crate) away: Vec<Destinations>,
+    /// By rank: its tokens that are here; nobody's before the dispatch is done.
+    pub(crate) here: Vec<Slots>,
+}
+
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+enum Task {
+    Dispatch(Dispatch),
+    Combine(Combine),
+}
+
+/// How far a collective has come.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+struct Progress {
+    task: Task,
+    /// Bytes of a token, or of what has become of it.
+    length: usize,
+    /// Messages of this rank's own that are not acknowledged.
+    outstanding: usize,
+    /// All of them have been posted.
+    is_posted: bool,
+}
+
+/// A rank that dispatches its tokens, takes those for its experts, relays for others, and combines.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Experts {
+    writer: Writer,
+    preparation: Duration,
+    /// By token of the next batch: whom it is for, once that is said.
+    next: Option<Vec<Destinations>>,
+    /// The last one, or that on its way.
+    batch: Option<Batch>,
+    state: State<Progress>,
+    /// By source: what has come since this rank told last.
+    arrivals: Vec<Arrivals>,
+    barrier: Barrier,
+}
+
+impl Experts {
+    /// A rank before its first batch.
+    ///
+    /// # Errors
+    /// If the table or the window makes no sense.
+    pub fn new(config: ExpertsConfig) -> Result<Self, ExpertsConfigError> {
+        let ExpertsConfig { writer, preparation } = config;
+        let (table, me) = (&writer.table, writer.table.rank());
+        if writer.window.data == 0 {
+            return Err(ExpertsConfigError::EmptyToken);
+        }
+        let others = || (0..table.ranks()).map(Rank).filter(move |rank| *rank != me);
+        let is_reached = |rank: Rank| table.queue_pair(rank).is_some() && table.next_hop(rank.0, 0).is_some();
+        if let Some(found) = others().find(|rank| !is_reached(*rank)) {
+            return Err(ExpertsConfigError::NoQueuePair { found: found.0 });
+        }
+        Ok(Self {
+            arrivals: alloc::vec![Arrivals::default(); usize::from(table.ranks())],
+            barrier: Barrier::new(others()),
+            writer: Writer::new(writer),
+            preparation,
+            next: None,
+            batch: None,
+            state: State::Idle,
+        })
+    }
+
+    fn others(&self) -> impl Iterator<Item = Rank> + use<> {
+        let me = self.writer.table().rank();
+        (0..self.writer.table().ranks()).map(Rank).filter(move |rank| *rank != me)
+    }
+
+    /// What a request asks for, if it is sound.
+    fn progress<P: Payload>(
+        &self,
+        request: &CollectiveRequest,
+        verbs: &mut impl Verbs<P>,
+    ) -> Result<Progress, RequestError> {
+        let CollectiveRequest { collective, reduction, input, output } = *request;
+        let (input, output) = (("an input", input), ("an output", output));
+        let (tokens, own, all) = match collective {
+            Collective::Dispatch => (self.next.as_ref(), input, output),
+            Collective::Combine => (self.batch.as_ref().map(|batch| &batch.away), output, input),
+            found => return Err(RequestError::NotOffered { found }),
+        };
+        let tokens = tokens.ok_or(RequestError::NoRouting)?.len();
+        self.writer.check_contents::<P>()?;
+        let window = self.writer.window();
+        let count = usize::from(self.writer.table().ranks()) * window.slots();
+        let length = (all.1.length / count).clamp(1, window.data);
+        for ((what, slice), expected) in [(own, tokens * length), (all, count * length)] {
+            if slice.length != expected || !verbs.memory().contains(slice) {
+                return Err(RequestError::Length { what, expected, found: slice.length });
+            }
+        }
+        if request.input.region == request.output.region && tokens > 0 {
+            return Err(RequestError::SameRegion { region: request.input.region });
+        }
+        let own = Places { buffer: own.1, each: tokens, length };
+        let all = Places { buffer: all.1, each: window.slots(), length };
+        let task = if collective == Collective::Dispatch {
+            Task::Dispatch(Dispatch { tokens: own, places: all })
+        } else {
+            let element = reduction.data_type.size();
+            if !length.is_multiple_of(element) {
+                return Err(RequestError::Element { element, found: length });
+            }
+            Task::Combine(Combine::new(all, own, reduction))
+        };
+        Ok(Progress { task, length, outstanding: 0, is_posted: false })
+    }
+
+    /// Announces and writes this rank's tokens, or its results.
+    fn post<P: Payload>(&mut self, verbs: &mut impl Verbs<P>) {
+        let others = self.others();
+        let (State::Running(progress), Some(batch)) = (&mut self.state, &self.batch) else { return };
+        if progress.is_posted {
+            return;
+        }
+        for rank in others {
+            let announcement = match progress.task {
+                Task::Dispatch(_) => Announcement { combines: false, count: Dispatch::count(batch, rank) },
+                Task::Combine(_) => Announcement { combines: true, count: Combine::count(batch, rank) },
+            };
+            tell(rank, ANNOUNCEMENT, announcement.to_immediate(), self.writer.table(), verbs);
+        }
+        progress.outstanding += match &progress.task {
+            Task::Dispatch(dispatch) => dispatch.post(batch, &mut self.writer, verbs),
+            Task::Combine(combine) => combine.post(batch, &mut self.writer, verbs),
+        };
+        progress.is_posted = true;
+    }
+
+    /// Takes what has arrived; whether it makes sense. What is the next collective's waits in the window.
+    fn deliver<P: Payload>(&mut self, delivery: Delivery, verbs: &mut impl Verbs<P>) -> bool {
+        let arrivals = &mut self.arrivals[delivery.source.index()];
+        arrivals.take(delivery.slot, delivery.data.length)
+            && (self.barrier.has_told() || self.take(delivery, verbs))
+    }
+
+    /// Gives what has arrived to the collective that runs, if one does; whether that makes sense.
+    fn take<P: Payload>(&mut self, delivery: Delivery, verbs: &mut impl Verbs<P>) -> bool {
+        let (State::Running(progress), Some(batch)) = (&mut self.state, &self.batch) else { return true };
+        if delivery.data.length != progress.length {
+            return false;
+        }
+        match &mut progress.task {
+            Task::Dispatch(dispatch) => {
+                dispatch.take(delivery, verbs);
+                true
+            }
+            Task::Combine(combine) => combine.take(delivery, batch, &self.writer, verbs),
+        }
+    }
+
+    /// Takes what a rank announces or tells; whether it makes sense.
+    fn hear(&mut self, from: Rank, immediate: u32) -> bool {
+        if immediate == ALL_HERE {
+            return self.barrier.hear(from);
+        }
+        let announced = Announcement::from_immediate(immediate);
+        announced.count <= self.writer.window().slots()
+            && self.arrivals[from.index()].announce(announced)
+            && (self.barrier.has_told() || self.is_expected(from))
+    }
+
+    /// Whether what a rank has announced, if it has, goes with the collective that runs, if one does.
+    fn is_expected(&self, from: Rank) -> bool {
+        let (State::Running(progress), Some(batch)) = (&self.state, &self.batch) else { return true };
+        self.arrivals[from.index()].announced.is_none_or(|announced| match progress.task {
+            Task::Dispatch(_) => !announced.combines,
+            Task::Combine(_) => announced.combines && announced.count == Dispatch::count(batch, from),
+        })
+    }
+
+    /// Begins with what this rank has itself and what has come early; the source whose part of it makes no sense, if there is one.
+    fn begin<P: Payload>(&mut self, verbs: &mut impl Verbs<P>) -> Result<(), Rank> {
+        let (State::Running(progress), Some(batch)) = (&mut self.state, &self.batch) else { return Ok(()) };
+        let length = progress.length;
+        match &mut progress.task {
+            Task::Dispatch(dispatch) => dispatch.begin(batch, self.writer.table().rank(), verbs),
+            Task::Combine(combine) => combine.begin(batch, &self.writer, verbs),
+        }
+        for source in self.others() {
+            let arrivals = &self.arrivals[source.index()];
+            if !arrivals.is_of(length) || !self.is_expected(source) {
+                return Err(source);
+            }
+            let slots: Vec<usize> = arrivals.slots.iter().collect();
+            for slot in slots {
+                let data = self.writer.window().data(source, slot, 0..length);
+                if !self.take(Delivery { source, slot, data }, verbs) {
+                    return Err(source);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Tells the others when this rank has everything; the outcome when all have, and all that was sent is acknowledged.
+    fn proceed<P: Payload>(&mut self, verbs: &mut impl Verbs<P>) -> Option<Outcome> {
+        let (State::Running(progress), Some(batch)) = (&self.state, &mut self.batch) else { return None };
+        let outstanding = progress.outstanding;
+        let me = self.writer.table().rank().index();
+        let mut others = self.arrivals.iter().enumerate().filter(|(rank, _)| *rank != me);
+        if progress.is_posted && !self.barrier.has_told() && others.all(|(_, arrivals)| arrivals.is_whole()) {
+            self.barrier.tell(self.writer.table(), verbs);
+            // What arrives from now on is the next collective's.
+            let slots = self.arrivals.iter_mut().map(|arrivals| core::mem::take(arrivals).slots);
+            match progress.task {
+                Task::Dispatch(_) => batch.here = slots.collect(),
+                Task::Combine(_) => slots.for_each(drop),
+            }
+        }
+        if outstanding == 0 && self.barrier.pass() {
+            self.state = State::Idle;
+            return Some(Outcome::Done);
+        }
+        None
+    }
+}
+
+impl<P: Payload> Program<P> for Experts {
+    fn initialise(&mut self, verbs: &mut impl Verbs<P>) {
+        self.writer.initialise(verbs);
+    }
+
+    fn route(&mut self, routes: &Routes) -> Result<(), RequestError> {
+        let (ranks, most) = (self.writer.table().ranks(), self.writer.window().slots());
+        if routes.tokens() > most {
+            return Err(RequestError::Tokens { most, found: routes.tokens() });
+        }
+        for (token, of) in routes.iter().enumerate() {
+            if of.is_empty() {
+                return Err(RequestError::NoRank { token });
+            }
+            if let Some(found) = of.iter().find(|rank| rank.0 >= ranks) {
+                return Err(RequestError::NoSuchRank { ranks, token, found: found.0 });
+            }
+        }
+        let destinations = |of: &[Rank]| {
+            let mut destinations = Destinations::NONE;
+            of.iter().for_each(|rank| destinations.insert(rank.0));
+            destinations
+        };
+        self.next = Some(routes.iter().map(destinations).collect());
+        Ok(())
+    }
+
+    /// # Errors
+    /// If another collective is asked for, or nobody has said whom the tokens are for, beside what all refuse.
+    fn start(
+        &mut self,
+        _: Instant,
+        request: CollectiveRequest,
+        verbs: &mut impl Verbs<P>,
+    ) -> Result<Option<Outcome>, RequestError> {
+        self.state.check_idle()?;
+        let progress = self.progress(&request, verbs)?;
+        let mut preparation = Duration::ZERO;
+        if let (Task::Dispatch(_), Some(away)) = (&progress.task, self.next.take()) {
+            self.batch = Some(Batch { away, here: Vec::new() });
+            preparation = self.preparation;
+        }
+        self.state = State::Running(progress);
+        if let Err(source) = self.begin(verbs) {
+            let qp = self.writer.table().queue_pair(source).expect("the group is connected in full");
+            return Ok(self.state.fail(qp, Failure::InvalidRequest));
+        }
+        if preparation > Duration::ZERO {
+            verbs.set_alarm(PREPARED, preparation);
+        } else {
+            self.post(verbs);
+        }
+        Ok(self.proceed(verbs))
+    }
+
+    fn handle_completion(
+        &mut self,
+        _: Instant,
+        qp: QpIndex,
+        completion: Completion,
+        verbs: &mut impl Verbs<P>,
+    ) -> Option<Outcome> {
+        if self.state.has_failed() {
+            return None;
+        }
+        let makes_sense = match completion {
+            Completion::Sent { id: ANNOUNCEMENT } => true,
+            Completion::Sent { id: BARRIER } => {
+                self.barrier.handle_sent();
+                true
+            }
+            Completion::Sent { id } => {
+                let is_own = self.writer.handle_sent(id, verbs);
+                if let (true, State::Running(progress)) = (is_own, &mut self.state) {
+                    progress.outstanding -= 1;
+                }
+                true
+            }
+            Completion::Written { target, immediate, .. } => {
+                match self.writer.handle_written(qp, target, immediate, verbs) {
+                    Ok(Some(delivery)) => self.deliver(delivery, verbs),
+                    Ok(None) => true,
+                    Err(_) => false,
+                }
+            }
+            Completion::Received { length: 0, immediate: Some(immediate), .. } => {
+                self.writer.receive(qp, verbs);
+                self.hear(self.writer.table().neighbour(qp), immediate)
+            }
+            Completion::Received { .. } => false,
+            Completion::Failed { failure, .. } => return self.state.fail(qp, failure),
+        };
+        if makes_sense { self.proceed(verbs) } else { self.state.fail(qp, Failure::InvalidRequest) }
+    }
+
+    fn handle_alarm(&mut self, _: Instant, alarm: Alarm, verbs: &mut impl Verbs<P>) -> Option<Outcome> {
+        match (&self.state, alarm) {
+            (State::Failed, _) => None,
+            (_, RELAY) => match self.writer.relay(verbs) {
+                Ok(()) => None,
+                Err(Senseless { peer }) => {
+                    let qp = self.writer.table().queue_pair(peer).expect("neighbours are connected");
+                    self.state.fail(qp, Failure::InvalidRequest)
+                }
+            },
+            (_, PREPARED) => {
+                self.post(verbs);
+                self.proceed(verbs)
+            }
+            _ => None,
+        }
+    }
+
+    fn assert_invariants(&self) {
+        if let State::Running(progress) = &self.state {
+            let has_told = self.barrier.has_told();
+            assert!(progress.is_posted || !has_told, "a rank that has sent nothing is not done");
+            assert!(self.batch.is_some(), "what runs is for a batch");
+        }
+        self.writer.assert_invariants();
+        self.barrier.assert_invariants();
+        self.arrivals.iter().for_each(|arrivals| arrivals.slots.assert_invariants());
+    }
+}
