@@ -1,19 +1,17 @@
 //! The frames of a path: where and when each is sent, and what becomes of it.
 
-use quincunx_collective::Contributions;
-use quincunx_driver_check::{End, Path, What};
-use quincunx_wire::RoceHeader;
+use quincunx_driver_check::{End, Path, System, What};
 
-use crate::network::{Network, Protocol};
+use crate::described::{HeaderOf, PayloadOf};
 
 /// A frame. Steps are counted from 1.
-pub(crate) struct Flight<'a> {
+pub(crate) struct Flight<'a, S: System> {
     /// Where it leaves.
     pub(crate) from: End,
     /// Its number among those that leave there, from 0.
     pub(crate) number: u64,
-    pub(crate) header: &'a RoceHeader,
-    pub(crate) payload: &'a Contributions,
+    pub(crate) header: &'a HeaderOf<S>,
+    pub(crate) payload: &'a PayloadOf<S>,
     /// The step in which it is sent.
     pub(crate) sent: usize,
     pub(crate) fate: Fate,
@@ -33,8 +31,8 @@ pub(crate) enum Fate {
 }
 
 /// All frames that are sent in a path, in the order in which they are.
-pub(crate) fn flights<P: Protocol>(path: &Path<Network<P>>) -> Vec<Flight<'_>> {
-    let mut flights: Vec<Flight<'_>> = Vec::new();
+pub(crate) fn flights<S: System>(path: &Path<S>) -> Vec<Flight<'_, S>> {
+    let mut flights: Vec<Flight<'_, S>> = Vec::new();
     for (step, taken) in path.0.iter().enumerate().map(|(index, taken)| (index + 1, taken)) {
         match &taken.what {
             What::Arrival { from, late: false, .. } => {
@@ -46,7 +44,7 @@ pub(crate) fn flights<P: Protocol>(path: &Path<Network<P>>) -> Vec<Flight<'_>> {
             What::Delay { from, .. } => *next(&mut flights, *from) = Fate::Late { arrival: None },
             What::Loss { from, .. } => *next(&mut flights, *from) = Fate::Lost { step },
             What::Arrival { from, late: true, header, payload } => {
-                let of_it = |flight: &&mut Flight<'_>| {
+                let of_it = |flight: &&mut Flight<'_, S>| {
                     flight.from == *from && (flight.header, flight.payload) == (header, payload)
                 };
                 let missing = flights.iter_mut().filter(of_it).find_map(|flight| match &mut flight.fate {
@@ -69,7 +67,7 @@ pub(crate) fn flights<P: Protocol>(path: &Path<Network<P>>) -> Vec<Flight<'_>> {
 }
 
 /// The fate of the first frame on its way from an end, of those that keep their order.
-fn next<'f>(flights: &'f mut [Flight<'_>], from: End) -> &'f mut Fate {
+fn next<'f, S: System>(flights: &'f mut [Flight<'_, S>], from: End) -> &'f mut Fate {
     let mut own = flights.iter_mut().filter(|flight| flight.from == from).map(|flight| &mut flight.fate);
     own.find(|fate| **fate == Fate::InOrder { arrival: None }).expect("what arrives has been sent")
 }

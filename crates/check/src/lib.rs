@@ -8,6 +8,7 @@
 //! shares no code with the explorer.
 #![warn(missing_docs)]
 
+mod described;
 mod exchange;
 mod flights;
 mod group;
@@ -16,6 +17,7 @@ mod print;
 mod replay;
 mod trace;
 
+pub use described::Described;
 pub use print::Sequence;
 pub use quincunx_driver_check::{Exploration, Fault, Path, Statistics, Unfinished, Verdict, explore};
 pub use quincunx_epic::Mutation;

@@ -16,6 +16,8 @@ use quincunx_roce::QueuePairTimer;
 use quincunx_units::{Duration, Instant};
 use quincunx_wire::{Endpoint, Operation, Psn, QpNumber, RoceHeader, Syndrome};
 
+use crate::described::Described;
+
 /// Bytes of a packet's payload: one counter.
 pub(crate) const MTU: usize = 4;
 
@@ -128,21 +130,15 @@ impl<P: Protocol> Network<P> {
     pub fn protocol(&self) -> &P {
         &self.protocol
     }
+}
 
-    /// A node's name.
-    pub fn name(&self, node: NodeId) -> String {
+impl<P: Protocol> Described for Network<P> {
+    fn name(&self, node: NodeId) -> String {
         self.protocol.name(node)
     }
 
-    /// The other end of a link.
-    pub(crate) fn across(&self, end: End) -> End {
-        let ends = self.links.iter().flat_map(|&[a, b]| [(a, b), (b, a)]);
-        let mut far = ends.filter(|(near, _)| *near == end).map(|(_, far)| far);
-        far.next().expect("a frame leaves where a link begins")
-    }
-
-    /// A frame in a few words; packets are numbered from the first of their queue pair.
-    pub(crate) fn frame(&self, header: &RoceHeader, payload: &Contributions) -> String {
+    /// Packets are numbered from the first of their queue pair.
+    fn frame(&self, header: &RoceHeader, payload: &Contributions) -> String {
         let number = header.psn.distance_from(FIRST_PSN);
         match header.operation {
             Operation::Acknowledge(aeth) => match aeth.syndrome {
@@ -155,8 +151,7 @@ impl<P: Protocol> Network<P> {
         }
     }
 
-    /// A timer in a few words.
-    pub(crate) fn timer(&self, node: NodeId, timer: StationTimer) -> String {
+    fn timer(&self, node: NodeId, timer: StationTimer) -> String {
         let toward = |port| self.name(self.across(End { node, port: PortId(port) }).node);
         match timer {
             StationTimer::Switch(timer) => self.protocol.switch_timer(timer, &toward),

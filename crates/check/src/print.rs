@@ -4,18 +4,18 @@ use core::fmt;
 
 use quincunx_driver_check::{End, Path, Step, What};
 
-use crate::network::{Network, Node, Protocol};
+use crate::described::{Described, EngineOf};
 
-/// A path with its network, to be printed.
+/// A path with its system, to be printed.
 #[derive(Debug)]
-pub struct Sequence<'a, P: Protocol> {
+pub struct Sequence<'a, S: Described> {
     /// Whose names are used.
-    pub network: &'a Network<P>,
+    pub network: &'a S,
     /// The steps.
-    pub path: &'a Path<Network<P>>,
+    pub path: &'a Path<S>,
 }
 
-impl<P: Protocol> fmt::Display for Sequence<'_, P> {
+impl<S: Described> fmt::Display for Sequence<'_, S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (index, line) in self.lines().iter().enumerate() {
             writeln!(f, "{:>4}  {line}", index + 1)?;
@@ -24,18 +24,18 @@ impl<P: Protocol> fmt::Display for Sequence<'_, P> {
     }
 }
 
-impl<P: Protocol> Sequence<'_, P> {
+impl<S: Described> Sequence<'_, S> {
     /// A line for each step.
     pub fn lines(&self) -> Vec<String> {
         self.path.0.iter().map(|step| self.line(step)).collect()
     }
 
-    fn line(&self, step: &Step<Node<P>>) -> String {
+    fn line(&self, step: &Step<EngineOf<S>>) -> String {
         format!("{:<9} {}", self.network.name(step.node), self.words(step))
     }
 
     /// What a node does in a step.
-    pub(crate) fn words(&self, step: &Step<Node<P>>) -> String {
+    pub(crate) fn words(&self, step: &Step<EngineOf<S>>) -> String {
         let from = |end: &End| self.network.name(end.node);
         let mut line = match &step.what {
             What::Arrival { from: end, header, payload, late } => {

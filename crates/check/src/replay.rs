@@ -3,20 +3,19 @@
 
 use std::collections::BTreeMap;
 
-use quincunx_collective::Contributions;
-use quincunx_driver_check::{End, Fault, Member, NodeId, Path, Step, System, What, catch_panic};
+use quincunx_collective::Payload;
+use quincunx_driver_check::{End, Fault, Member, NodeId, Path, Step, What, catch_panic};
 use quincunx_driver_des::{
     Departure, Direction, Faults, Limits, LinkConfig, LinkIndex, Medium, NodeIndex, Observer, Simulation,
     Stopped,
 };
 use quincunx_engine::{Engine, Frame};
 use quincunx_units::{BitRate, ByteCount, Duration, Instant};
-use quincunx_wire::RoceHeader;
 
+use crate::described::{Described, EngineOf, HeaderOf, PayloadOf};
 use crate::flights::{Fate, flights};
-use crate::network::{Network, Node, Owner, Protocol};
 
-type Sent = (End, RoceHeader, Contributions);
+type Sent<S> = (End, HeaderOf<S>, PayloadOf<S>);
 
 /// How a run in virtual time departs from a path. Steps are counted from 1.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -65,10 +64,7 @@ pub enum Divergence {
 ///
 /// # Errors
 /// If the run departs from the path.
-pub fn replay<P: Protocol>(
-    network: &Network<P>,
-    path: &Path<Network<P>>,
-) -> Result<Option<Fault>, Divergence> {
+pub fn replay<S: Described>(network: &S, path: &Path<S>) -> Result<Option<Fault>, Divergence> {
     let mut run = Run::new(network, path);
     for (step, taken) in path.0.iter().enumerate().map(|(index, taken)| (index + 1, taken)) {
         let result = catch_panic(|| run.step(time_of(step), taken));
@@ -89,33 +85,32 @@ fn time_of(step: usize) -> Instant {
 /// Frames weigh nothing: the path says when they arrive.
 struct Weightless;
 
-impl<E: Engine<Header = RoceHeader, Payload = Contributions>> Medium<E> for Weightless {
-    fn wire_length(&self, _: &RoceHeader, _: usize) -> ByteCount {
+impl<E: Engine> Medium<E> for Weightless {
+    fn wire_length(&self, _: &E::Header, _: usize) -> ByteCount {
         ByteCount::new(0)
     }
 }
 
 /// The frames of a step, as they are sent.
-#[derive(Default)]
-struct Recorder(Vec<(Direction, RoceHeader, Contributions)>);
+struct Recorder<E: Engine>(Vec<(Direction, E::Header, E::Payload)>);
 
-impl<E: Engine<Header = RoceHeader, Payload = Contributions>> Observer<E> for Recorder {
-    fn departed(&mut self, departure: &Departure, frame: Frame<'_, RoceHeader, Contributions>) {
-        let payload = <Contributions as quincunx_collective::Payload>::from_view(frame.payload);
-        self.0.push((departure.direction, *frame.header, payload));
+impl<E: Engine> Observer<E> for Recorder<E> {
+    fn departed(&mut self, departure: &Departure, frame: Frame<'_, E::Header, E::Payload>) {
+        let payload = E::Payload::from_view(frame.payload);
+        self.0.push((departure.direction, frame.header.clone(), payload));
     }
 }
 
-struct Run<'a, P: Protocol> {
-    network: &'a Network<P>,
-    simulation: Simulation<Node<P>, Weightless, Recorder>,
-    owners: Vec<Owner>,
+struct Run<'a, S: Described> {
+    network: &'a S,
+    simulation: Simulation<EngineOf<S>, Weightless, Recorder<EngineOf<S>>>,
+    owners: Vec<S::Owner>,
     ends: BTreeMap<Direction, End>,
 }
 
-impl<'a, P: Protocol> Run<'a, P> {
-    fn new(network: &'a Network<P>, path: &Path<Network<P>>) -> Self {
-        let mut simulation = Simulation::with_observer(Weightless, 0, Recorder::default());
+impl<'a, S: Described> Run<'a, S> {
+    fn new(network: &'a S, path: &Path<S>) -> Self {
+        let mut simulation = Simulation::with_observer(Weightless, 0, Recorder(Vec::new()));
         let mut owners = Vec::new();
         for Member { engine, owner } in network.members() {
             simulation.add_node(engine);
@@ -139,7 +134,7 @@ impl<'a, P: Protocol> Run<'a, P> {
     }
 
     /// Does what happens at `now`.
-    fn step(&mut self, now: Instant, step: &Step<Node<P>>) -> Result<(), Fault> {
+    fn step(&mut self, now: Instant, step: &Step<EngineOf<S>>) -> Result<(), Fault> {
         self.simulation.observer_mut().0.clear();
         if step.what == What::Command {
             self.simulation.pass(now);
@@ -172,10 +167,10 @@ impl<'a, P: Protocol> Run<'a, P> {
     }
 
     /// Holds what a step has led to against the path. In what order a node uses several ports is the driver's affair.
-    fn compare(&self, step: usize, taken: &Step<Node<P>>) -> Result<(), Divergence> {
+    fn compare(&self, step: usize, taken: &Step<EngineOf<S>>) -> Result<(), Divergence> {
         let sent = self.simulation.observer().0.iter();
-        let mut found: Vec<Sent> = sent
-            .map(|(direction, header, payload)| (self.ends[direction], *header, payload.clone()))
+        let mut found: Vec<Sent<S>> = sent
+            .map(|(direction, header, payload)| (self.ends[direction], header.clone(), payload.clone()))
             .collect();
         let mut expected = taken.sent.clone();
         found.sort_by_key(|(end, ..)| *end);
@@ -192,7 +187,7 @@ impl<'a, P: Protocol> Run<'a, P> {
         Ok(())
     }
 
-    fn words(&self, sent: &[Sent]) -> String {
+    fn words(&self, sent: &[Sent<S>]) -> String {
         let words = sent.iter().map(|(end, header, payload)| {
             let to = self.network.name(self.network.across(*end).node);
             format!("{} from {} to {to}", self.network.frame(header, payload), self.network.name(end.node))
@@ -211,7 +206,7 @@ fn firing<E: Engine>((index, step): (usize, &Step<E>)) -> Option<(Instant, NodeI
 }
 
 /// What becomes of the frames that leave at an end. What is still on its way in the end comes after it.
-fn faults<P: Protocol>(path: &Path<Network<P>>, end: End) -> Faults {
+fn faults<S: Described>(path: &Path<S>, end: End) -> Faults {
     use quincunx_driver_des::Fate::{ArrivesAt, ArrivesTwiceAt, Lost};
     let or_after = |step: Option<usize>| time_of(step.unwrap_or(path.0.len() + 1));
     let own = flights(path).into_iter().filter(|flight| flight.from == end);

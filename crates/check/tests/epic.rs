@@ -3,7 +3,8 @@
 use std::ops::ControlFlow;
 
 use quincunx_check::{
-    Exploration, Fault, Group, Mutation, Path, Sequence, Setup, Statistics, Verdict, explore, replay,
+    Described, Exploration, Fault, Group, Mutation, Path, Sequence, Setup, Statistics, Verdict, explore,
+    replay,
 };
 use quincunx_collective::{Collective, Rank};
 use quincunx_driver_check::What;

@@ -3,8 +3,7 @@
 use clap::Args;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use quincunx_check::{
-    Exchange, Exploration, Fault, Group, Network, Protocol, Sequence, Statistics, Unfinished, Verdict,
-    explore,
+    Described, Exchange, Exploration, Fault, Group, Sequence, Statistics, Unfinished, Verdict, explore,
 };
 use quincunx_units::ByteCount;
 use serde_json::{Value, json};
@@ -100,7 +99,7 @@ impl Check {
     }
 
     /// Explores a network, and prints what is found.
-    fn explore<P: Protocol>(&self, network: &Network<P>) -> Result<(), Failure> {
+    fn explore<S: Described>(&self, network: &S) -> Result<(), Failure> {
         let rules = Exploration {
             losses: self.losses,
             duplicates: self.duplicate,
@@ -183,7 +182,7 @@ impl Check {
     }
 }
 
-fn write_trace<P: Protocol>(file: &Path, sequence: &Sequence<'_, P>, fault: &Fault) -> Result<(), Failure> {
+fn write_trace<S: Described>(file: &Path, sequence: &Sequence<'_, S>, fault: &Fault) -> Result<(), Failure> {
     let written = File::create(file).and_then(|out| sequence.write_trace(fault, BufWriter::new(out)));
     written.map(drop).map_err(|error| {
         Failure::Input(format!("expected to write {}, found \"{error}\"; name another file", file.display()))

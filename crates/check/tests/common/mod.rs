@@ -3,9 +3,7 @@
 
 use std::ops::ControlFlow;
 
-use quincunx_check::{
-    Exploration, Fault, Network, Path, Protocol, Sequence, Statistics, Verdict, explore, replay,
-};
+use quincunx_check::{Described, Exploration, Fault, Path, Sequence, Statistics, Verdict, explore, replay};
 use quincunx_trace::{TrackContents, read};
 use quincunx_units::ByteCount;
 
@@ -30,11 +28,11 @@ pub fn full(rules: Exploration) -> Exploration {
 }
 
 /// A fault, and the way there.
-pub type Found<P> = Option<(Fault, Path<Network<P>>)>;
+pub type Found<S> = Option<(Fault, Path<S>)>;
 
 /// Explores a network whole.
 #[track_caller]
-pub fn run<P: Protocol>(network: &Network<P>, rules: Exploration) -> (Statistics, Found<P>) {
+pub fn run<S: Described>(network: &S, rules: Exploration) -> (Statistics, Found<S>) {
     let (statistics, verdict) = explore(network, rules, &mut |_| ControlFlow::Continue(()));
     match verdict {
         Verdict::Correct => (statistics, None),
@@ -44,7 +42,7 @@ pub fn run<P: Protocol>(network: &Network<P>, rules: Exploration) -> (Statistics
 }
 
 #[track_caller]
-pub fn assert_right<P: Protocol>(network: &Network<P>, rules: Exploration) -> Statistics {
+pub fn assert_right<S: Described>(network: &S, rules: Exploration) -> Statistics {
     let (statistics, fault) = run(network, rules);
     if let Some((fault, path)) = fault {
         panic!("{fault}\n{}", Sequence { network, path: &path });
@@ -54,7 +52,7 @@ pub fn assert_right<P: Protocol>(network: &Network<P>, rules: Exploration) -> St
 
 /// That a way to a fault is one in virtual time too, with the same fault if that is one that is seen as it happens.
 #[track_caller]
-pub fn assert_same_in_virtual_time<P: Protocol>(network: &Network<P>, fault: Fault, path: &Path<Network<P>>) {
+pub fn assert_same_in_virtual_time<S: Described>(network: &S, fault: Fault, path: &Path<S>) {
     let seen = match fault {
         // That nothing can end any more is not seen as it happens.
         Fault::Stuck | Fault::Livelock => None,
@@ -64,11 +62,7 @@ pub fn assert_same_in_virtual_time<P: Protocol>(network: &Network<P>, fault: Fau
 }
 
 /// The tracks of the trace of a way to a fault.
-pub fn traced<P: Protocol>(
-    network: &Network<P>,
-    fault: &Fault,
-    path: &Path<Network<P>>,
-) -> Vec<TrackContents> {
+pub fn traced<S: Described>(network: &S, fault: &Fault, path: &Path<S>) -> Vec<TrackContents> {
     let bytes = Sequence { network, path }.write_trace(fault, Vec::new()).unwrap();
     read(&bytes).unwrap()
 }

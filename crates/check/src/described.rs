@@ -1,0 +1,30 @@
+//! What a reader calls the nodes, frames and timers of a system. A system that has such words can be printed, traced and replayed.
+
+use quincunx_driver_check::{End, NodeId, System};
+use quincunx_engine::Engine;
+
+pub(crate) type EngineOf<S> = <S as System>::Engine;
+pub(crate) type HeaderOf<S> = <EngineOf<S> as Engine>::Header;
+pub(crate) type PayloadOf<S> = <EngineOf<S> as Engine>::Payload;
+
+/// A system with words for what is in it.
+pub trait Described: System {
+    /// A node's name.
+    fn name(&self, node: NodeId) -> String;
+
+    /// A frame in a few words.
+    fn frame(&self, header: &HeaderOf<Self>, payload: &PayloadOf<Self>) -> String;
+
+    /// A timer of `node` in a few words.
+    fn timer(&self, node: NodeId, timer: <EngineOf<Self> as Engine>::Timer) -> String;
+
+    /// The other end of a link.
+    ///
+    /// # Panics
+    /// If no link begins there.
+    fn across(&self, end: End) -> End {
+        let ends = self.links().into_iter().flat_map(|[a, b]| [(a, b), (b, a)]);
+        let mut far = ends.filter(|(near, _)| *near == end).map(|(_, far)| far);
+        far.next().expect("a frame leaves where a link begins")
+    }
+}
