@@ -12,7 +12,7 @@ use quincunx_roce::{INFINITE_RNR_RETRIES, Mutation, QueuePairConfig, Reliability
 use quincunx_units::{Duration, Instant};
 use quincunx_wire::{Operation, RoceHeader};
 
-use crate::network::{FIRST_PSN, GROUP, MTU, Network, Protocol, Task, endpoint, station};
+use crate::network::{Expected, FIRST_PSN, GROUP, MTU, Network, Protocol, Task, endpoint, station};
 
 const SENDER: NodeId = NodeId(0);
 const RECEIVER: NodeId = NodeId(1);
@@ -301,8 +301,8 @@ impl Protocol for Pair {
         // One rank's data go to all others.
         let collective = Collective::Broadcast { root: Rank(SENDER.0) };
         match node == SENDER {
-            true => Task { collective, input, expected: nothing },
-            false => Task { collective, input: nothing, expected: window },
+            true => Task { collective, input, expected: Expected::Result(nothing) },
+            false => Task { collective, input: nothing, expected: Expected::Result(window) },
         }
     }
 

@@ -16,7 +16,7 @@ use quincunx_nodes::{
 use quincunx_units::{ByteCount, Duration};
 use quincunx_wire::{Operation, RoceHeader};
 
-use crate::network::{FIRST_PSN, GROUP, MTU, Network, Protocol, Task, endpoint, station};
+use crate::network::{Expected, FIRST_PSN, GROUP, MTU, Network, Protocol, Task, endpoint, station};
 
 /// What to explore.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -211,7 +211,7 @@ impl Protocol for Epic {
         let rank = self.rank(node).expect("only ranks run anything");
         let collective = self.setup.collectives[number];
         let (input, expected) = (self.input(collective, rank), self.expected(collective, rank));
-        Task { collective, input, expected }
+        Task { collective, input, expected: Expected::Result(expected) }
     }
 
     fn symmetries(&self) -> Vec<Vec<NodeId>> {

@@ -1,8 +1,12 @@
 //! What the checker explores: hosts and switches, put together from the engines that also run on real networks,
 //! and what must hold in it.
 //!
-//! A [`Network`] of one [`Protocol`] is a [`System`](quincunx_driver_check::System) for `driver-check`; [`Group`] is that of EPIC. Payloads are
-//! counts of contributions, so that a rank whose data is lost or counted twice is seen whatever the numbers are.
+//! A [`Network`] of one [`Protocol`] is a [`System`](quincunx_driver_check::System) for `driver-check`; payloads are counts of
+//! contributions, so that a rank whose data is lost or counted twice is seen whatever the numbers are:
+//!
+//! - [`Group`]: EPIC in any mode on a tree, or a host ring;
+//! - [`Exchange`]: two RoCE queue pairs and nothing else;
+//! - [`Relays`]: MultiWrite on a mesh, a ring and two servers.
 //!
 //! What is found wrong is a [`Path`]: printed and traced by [`Sequence`], and run once more in virtual time by [`replay`], by a driver that
 //! shares no code with the explorer.
@@ -12,18 +16,24 @@ mod described;
 mod exchange;
 mod flights;
 mod group;
+mod multiwrite;
 mod network;
 mod print;
 mod replay;
 mod trace;
+mod writes;
 
 pub use described::Described;
 pub use print::Sequence;
 pub use quincunx_driver_check::{Exploration, Fault, Path, Statistics, Unfinished, Verdict, explore};
 pub use quincunx_epic::Mutation;
-pub use quincunx_roce::Reliability;
+pub use quincunx_multiwrite::Mutation as RelayMutation;
+pub use quincunx_roce::{Mutation as QueuePairMutation, Reliability};
 pub use replay::{Divergence, replay};
 
 pub use exchange::{Exchange, ExchangeError, ExchangeSetup, Kind, Messages, Pair};
 pub use group::{Epic, Group, GroupError, Setup};
-pub use network::{Network, Node, Owner, Protocol, Task};
+pub use multiwrite::{
+    MultiWrite, Pattern, RelayError, RelaySetup, Relaying, Relays, Topology, UnknownTopology,
+};
+pub use network::{Expected, Network, Node, Owner, Protocol, Task};

@@ -42,8 +42,29 @@ pub struct Task {
     pub collective: Collective,
     /// What the rank brings in.
     pub input: Contributions,
-    /// What it must get; its room is as long, and empty.
-    pub expected: Contributions,
+    /// What must come of it.
+    pub expected: Expected,
+}
+
+/// What must come of a collective on one rank.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Expected {
+    /// A result.
+    Result(Contributions),
+    /// This result or a failure.
+    Either(Contributions),
+    /// A failure; a result would have this length.
+    Failure(usize),
+}
+
+impl Expected {
+    /// Room for what the rank gets.
+    fn room(&self) -> Contributions {
+        Contributions::zeroed(match self {
+            Self::Result(result) | Self::Either(result) => result.length(),
+            Self::Failure(length) => *length,
+        })
+    }
 }
 
 /// What is particular to the network of one protocol.
@@ -59,6 +80,11 @@ pub trait Protocol: Sync {
 
     /// The collective of that number on a node.
     fn task(&self, node: NodeId, number: usize) -> Task;
+
+    /// Whether a node's collectives must end, rightly or not: all do if nothing fails for good.
+    fn must_end(&self, _: NodeId) -> bool {
+        true
+    }
 
     /// Renamings of nodes that leave the network as it is, as [`System::symmetries`] has it.
     fn symmetries(&self) -> Vec<Vec<NodeId>> {
@@ -204,7 +230,7 @@ impl<P: Protocol> System for Network<P> {
     fn command(&self, node: NodeId, owner: &mut Owner) -> StationCommand<Contributions, P::Program> {
         let Task { collective, input, expected } = self.protocol.task(node, usize::from(owner.started));
         owner.started += 1;
-        let output = Contributions::zeroed(expected.length());
+        let output = expected.room();
         StationCommand::Host(HostCommand::Start { group: GROUP, collective, reduction: SUM, input, output })
     }
 
@@ -215,30 +241,34 @@ impl<P: Protocol> System for Network<P> {
         event: StationEvent<Contributions>,
     ) -> Result<(), String> {
         let name = self.name(node);
-        match event {
-            StationEvent::Host(HostEvent::Finished { outcome: Outcome::Done, input, output, .. }) => {
-                let task = self.protocol.task(node, usize::from(owner.done));
-                owner.done += 1;
-                if input != task.input {
-                    return Err(format!("{name} finds its input changed: {input}"));
-                }
-                if output != task.expected {
-                    let Task { collective, expected, .. } = task;
-                    return Err(format!(
-                        "{name} expects {expected} from its {collective}, and gets {output}"
-                    ));
-                }
-                Ok(())
+        let (outcome, found_input, output) = match event {
+            StationEvent::Host(HostEvent::Finished { outcome, input, output, .. }) => {
+                (outcome, input, output)
             }
-            StationEvent::Host(HostEvent::Finished { outcome, .. }) => {
-                Err(format!("{name} fails: {outcome:?}"))
+            StationEvent::Switch(event) => return Err(format!("{name} gives up: {event:?}")),
+        };
+        let Task { collective, input, expected } = self.protocol.task(node, usize::from(owner.done));
+        owner.done += 1;
+        if found_input != input {
+            return Err(format!("{name} finds its input changed: {found_input}"));
+        }
+        match (outcome, expected) {
+            (Outcome::Done, Expected::Result(expected) | Expected::Either(expected)) => {
+                if output == expected {
+                    return Ok(());
+                }
+                Err(format!("{name} expects {expected} from its {collective}, and gets {output}"))
             }
-            StationEvent::Switch(event) => Err(format!("{name} gives up: {event:?}")),
+            (Outcome::Done, Expected::Failure(_)) => {
+                Err(format!("{name} cannot get what its {collective} asks for, and is told that it has"))
+            }
+            (Outcome::Failed { .. }, Expected::Failure(_) | Expected::Either(_)) => Ok(()),
+            (outcome, Expected::Result(_)) => Err(format!("{name} fails: {outcome:?}")),
         }
     }
 
     fn is_done(&self, node: NodeId, owner: &Owner) -> bool {
-        usize::from(owner.done) == self.protocol.tasks(node)
+        usize::from(owner.done) == self.protocol.tasks(node) || !self.protocol.must_end(node)
     }
 
     fn symmetries(&self) -> Vec<Vec<NodeId>> {

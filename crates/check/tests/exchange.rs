@@ -4,8 +4,8 @@ mod common;
 
 use common::{assert_right, assert_same_in_virtual_time, full, lossy, run, traced};
 use quincunx_check::{Exchange, ExchangeError, ExchangeSetup, Exploration, Kind, Sequence};
+use quincunx_check::{QueuePairMutation as Mutation, Reliability};
 use quincunx_driver_check::What;
-use quincunx_roce::{Mutation, Reliability};
 
 const RELIABILITIES: [Reliability; 2] = [Reliability::GoBackN, Reliability::Selective];
 

@@ -3,7 +3,8 @@
 use clap::Args;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use quincunx_check::{
-    Described, Exchange, Exploration, Fault, Group, Sequence, Statistics, Unfinished, Verdict, explore,
+    Described, Exchange, Exploration, Fault, Group, Relays, Sequence, Statistics, Unfinished, Verdict,
+    explore,
 };
 use quincunx_units::ByteCount;
 use serde_json::{Value, json};
@@ -20,16 +21,21 @@ use crate::{Failure, interrupt};
 /// What is explored.
 #[derive(Args)]
 pub(crate) struct What {
-    /// epic-1, epic-2, epic-3, roce or roce-selective
+    /// epic-1, epic-2, epic-3, roce, roce-selective or multiwrite
     pub(crate) design: String,
-    /// all_reduce, reduce, broadcast, barrier, reduce_scatter or all_gather; of roce: send or write
+    /// all_reduce, reduce, broadcast, barrier, reduce_scatter or all_gather; of roce: send or write; of multiwrite: write or all_gather
     pub(crate) collective: String,
-    /// star-N, tree-X-Y or tree-AxB [default: tree-3-2]
+    /// star-N, tree-X-Y or tree-AxB [default: tree-3-2]; of multiwrite: mesh-2x2, ring-4, servers-2x2, or with tables that contradict
+    /// each other loop-2, loop-3 [default: mesh-2x2]
     #[arg(long)]
     pub(crate) tree: Option<String>,
-    /// Packets of data from each sender; a control message goes before them. Of roce: packets of each message
-    #[arg(long, default_value_t = 3)]
-    pub(crate) packets: u32,
+    /// Packets of data from each sender; in EPIC a control message goes before them; of roce: packets of each message [default: 3; of
+    /// multiwrite: 2]
+    #[arg(long)]
+    pub(crate) packets: Option<u32>,
+    /// Of multiwrite: ranks that send anything of their own, the others relay [default: 2]
+    #[arg(long)]
+    pub(crate) senders: Option<u16>,
     /// Packets that a rank may have in flight
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) window: u32,
@@ -55,6 +61,8 @@ pub(crate) struct What {
   quincunx check epic-2 all_reduce --tree star-2 --duplicate --mutate no-duplicate-check --trace fault.pftrace
                                                          and see it in Perfetto
   quincunx check roce send --times 2 --reorder           the queue pair alone: two messages of three packets, go-back-N
+  quincunx check multiwrite write --tree ring-4 --reorder
+                                                         two ranks write to all others, over relays
 
 Explored are the engines that run on real sockets. Nothing is sampled: `correct` means that every run within the limits gives every rank
 the right result, and ends. The limits: as many losses, late frames, copies and early time-outs as are asked for; all other frames keep
@@ -95,6 +103,7 @@ impl Check {
         match self.what.case()? {
             Case::Epic(setup) => self.explore(&Group::new(setup).map_err(Failure::input)?),
             Case::Exchange(setup) => self.explore(&Exchange::new(setup).map_err(Failure::input)?),
+            Case::MultiWrite(setup) => self.explore(&Relays::new(setup).map_err(Failure::input)?),
         }
     }
 
@@ -137,7 +146,7 @@ impl Check {
                 "design": self.what.design,
                 "collective": self.what.collective,
                 "tree": self.what.tree_name(),
-                "packets": self.what.packets,
+                "packets": self.what.packets(),
                 "losses": self.losses,
                 "reorder": self.reorder,
                 "duplicate": self.duplicate,

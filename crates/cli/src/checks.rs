@@ -3,7 +3,7 @@
 use core::fmt::Display;
 use core::str::FromStr;
 
-use quincunx_check::{ExchangeSetup, Kind, Reliability, Setup};
+use quincunx_check::{ExchangeSetup, Kind, Pattern, RelaySetup, Reliability, Setup, Topology};
 use quincunx_collective::{Collective, Rank};
 use quincunx_control::Design;
 use quincunx_fabric::TreeShape;
@@ -14,12 +14,20 @@ use crate::check::What;
 /// The tree of EPIC's table 8.
 const DEFAULT_TREE: &str = "tree-3-2";
 
+/// MultiWrite's network (3.1), as small as it gets.
+const DEFAULT_MESH: &str = "mesh-2x2";
+
+/// Where two ranks send, their writes meet.
+const DEFAULT_SENDERS: u16 = 2;
+
 /// What is explored.
 pub(crate) enum Case {
     /// A group of EPIC.
     Epic(Setup),
     /// The queue pair alone.
     Exchange(ExchangeSetup),
+    /// Hosts that write and relay.
+    MultiWrite(RelaySetup),
 }
 
 impl What {
@@ -28,8 +36,10 @@ impl What {
         match self.design.as_str() {
             "roce" => self.exchange(Reliability::GoBackN),
             "roce-selective" => self.exchange(Reliability::Selective),
+            "multiwrite" => self.relays(),
             design => match design.parse() {
                 Ok(Design::Epic(mode)) => {
+                    self.refuse("--senders", self.senders)?;
                     let tree: TreeShape = parse(self.tree_name().unwrap_or_default())?;
                     let root = self.root.unwrap_or(0);
                     if root >= tree.ranks() {
@@ -43,13 +53,13 @@ impl What {
                         tree,
                         mode,
                         collectives: vec![collective.with_root(Rank(root)); usize::from(self.times)],
-                        packets: self.packets,
+                        packets: self.packets(),
                         window: self.window,
                         mutation: self.mutation()?,
                     }))
                 }
                 _ => Err(Failure::Input(format!(
-                    "expected one of epic-1, epic-2, epic-3, roce, roce-selective as the design, found {design}; it is not explored"
+                    "expected one of epic-1, epic-2, epic-3, roce, roce-selective, multiwrite as the design, found {design}; it is not explored"
                 ))),
             },
         }
@@ -57,13 +67,24 @@ impl What {
 
     /// The network's name, of designs that have a choice.
     pub(crate) fn tree_name(&self) -> Option<&str> {
-        let default = if self.design.starts_with("roce") { None } else { Some(DEFAULT_TREE) };
+        let default = match self.design.as_str() {
+            "roce" | "roce-selective" => None,
+            "multiwrite" => Some(DEFAULT_MESH),
+            _ => Some(DEFAULT_TREE),
+        };
         self.tree.as_deref().or(default)
+    }
+
+    /// Packets of each sender, or of each message.
+    pub(crate) fn packets(&self) -> u32 {
+        // With two a half of the data goes over a relay on a mesh.
+        self.packets.unwrap_or(if self.design == "multiwrite" { 2 } else { 3 })
     }
 
     fn exchange(&self, reliability: Reliability) -> Result<Case, Failure> {
         self.refuse("--tree", self.tree.as_ref())?;
         self.refuse("--root", self.root)?;
+        self.refuse("--senders", self.senders)?;
         let kind = match self.collective.as_str() {
             "send" => Kind::Send,
             "write" => Kind::Write,
@@ -79,7 +100,30 @@ impl What {
             reliability,
             asks_again: true,
             messages: self.times,
-            packets: self.packets,
+            packets: self.packets(),
+            window: self.window,
+            mutation: self.mutation()?,
+        }))
+    }
+
+    fn relays(&self) -> Result<Case, Failure> {
+        self.refuse("--root", self.root)?;
+        let pattern = match self.collective.as_str() {
+            "write" => Pattern::Writes,
+            "all_gather" => Pattern::AllGather,
+            found => {
+                return Err(Failure::Input(format!(
+                    "expected write or all_gather of multiwrite, found {found}; name one of them"
+                )));
+            }
+        };
+        let topology: Topology = parse(self.tree_name().unwrap_or_default())?;
+        Ok(Case::MultiWrite(RelaySetup {
+            topology,
+            pattern,
+            senders: self.senders.unwrap_or(DEFAULT_SENDERS),
+            packets: self.packets() as usize,
+            times: self.times.into(),
             window: self.window,
             mutation: self.mutation()?,
         }))

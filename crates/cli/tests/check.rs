@@ -58,14 +58,35 @@ fn the_queue_pair_alone_is_explored_and_its_broken_rules_are_noticed() {
 }
 
 #[test]
+fn multiwrite_is_explored_on_a_mesh_a_ring_and_servers() {
+    for arguments in [
+        &["multiwrite", "all_gather"][..],
+        &["multiwrite", "write", "--tree", "ring-4", "--packets", "1", "--reorder"],
+        &["multiwrite", "write", "--tree", "servers-2x2", "--packets", "1"],
+        &["multiwrite", "write", "--tree", "loop-3", "--packets", "1", "--senders", "1"],
+    ] {
+        let output = check(&[arguments, &["--json"]].concat());
+        assert_eq!(output.status.code(), Some(0), "{arguments:?}");
+        assert_eq!(row(&output)["verdict"], "correct");
+    }
+    let output = check(&["multiwrite", "write", "--mutate", "bitmap-not-narrowed", "--json"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(error(&output).contains("InvalidRequest"));
+}
+
+#[test]
 fn bad_input_is_one_line_that_says_what_was_expected() {
     for (arguments, expected) in [
-        (&["ring", "all_reduce"][..], "epic-3, roce, roce-selective as the design, found ring"),
+        (&["ring", "all_reduce"][..], "epic-3, roce, roce-selective, multiwrite as the design, found ring"),
         (&["epic-3", "all_reduce", "--tree", "star-17"], "expected a tree of at most 16 ranks, found 17"),
         (&["epic-3", "reduce", "--root", "4"], "expected a root below 4, found 4"),
         (&["roce", "all_reduce"], "expected send or write of roce, found all_reduce"),
         (&["roce", "send", "--packets", "17"], "expected 1 to 16 packets in all messages, found 17"),
         (&["roce", "send", "--tree", "star-2"], "expected no --tree with roce, found star-2"),
+        (&["multiwrite", "all_reduce"], "expected write or all_gather of multiwrite, found all_reduce"),
+        (&["multiwrite", "write", "--tree", "star-4"], "expected one of mesh-2x2, ring-4, servers-2x2"),
+        (&["multiwrite", "write", "--senders", "3"], "expected 1, 2 or 4 senders, found 3"),
+        (&["roce", "send", "--senders", "2"], "expected no --senders with roce, found 2"),
         (&["epic-3", "all_reduce", "--mutate", "nothing"], "expected one of mode-ii-recycling, "),
         (&["roce", "write", "--mutate", "nothing"], "expected one of no-duplicate-check, "),
     ] {

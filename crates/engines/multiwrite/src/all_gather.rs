@@ -11,6 +11,7 @@ use quincunx_engine::verbs::{
 };
 use quincunx_units::{Duration, Instant};
 
+use crate::Mutation;
 use crate::barrier::{ALL_HERE, BARRIER, Barrier};
 use crate::split::{Part, pieces};
 use crate::state::State;
@@ -141,6 +142,14 @@ impl AllGather {
         })
     }
 
+    /// Breaks a rule from here on, so that the checker can show that it would notice. To be called before the first collective.
+    pub fn break_rule(&mut self, mutation: Mutation) {
+        self.writer.break_rule(mutation);
+        if mutation == Mutation::NoBarrier {
+            self.barrier = Barrier::new(core::iter::empty());
+        }
+    }
+
     fn others(&self) -> impl Iterator<Item = Rank> {
         let me = self.writer.table().rank();
         self.group.iter().copied().filter(move |rank| *rank != me)
@@ -262,7 +271,8 @@ impl AllGather {
         if has_everything && progress.is_posted && !self.barrier.has_told() {
             self.barrier.tell(self.writer.table(), verbs);
         }
-        if progress.outstanding == 0 && self.barrier.pass() {
+        let is_acknowledged = progress.outstanding == 0 || self.writer.breaks(Mutation::EndsUnacknowledged);
+        if is_acknowledged && self.barrier.pass() {
             self.state = State::Idle;
             return Some(Outcome::Done);
         }

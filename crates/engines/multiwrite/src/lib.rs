@@ -35,7 +35,9 @@
 //! - **A single destination behind a relay is a MultiWrite too**: queue pairs lead to neighbours, none to those behind them.
 //! - **32 ranks in the immediate, not 64**: RoCE's has 32 bits.
 //! - **Loops**: parts only shrink, so nothing is delivered twice; but where tables contradict each other a write could go round. One
-//!   that would go back where it came from ends the group. Tables without loops for ordinary writes have none here.
+//!   that would go back where it came from ends the group of the relay that sees it, and one that comes back to its source that of the
+//!   source; those who wait for it are told by nobody. One that goes round among three relays or more is seen by none of them, for
+//!   none remembers it. Tables without loops for ordinary writes have none here.
 #![no_std]
 extern crate alloc;
 
@@ -45,6 +47,7 @@ mod barrier;
 mod combine;
 mod dispatch;
 mod experts;
+mod mutation;
 mod split;
 mod state;
 mod table;
@@ -53,6 +56,7 @@ mod writer;
 
 pub use all_gather::{AllGather, AllGatherConfig, AllGatherConfigError};
 pub use experts::{Experts, ExpertsConfig, ExpertsConfigError};
+pub use mutation::Mutation;
 pub use split::{Part, Paths, Strategy, split};
 pub use table::{Table, TableError};
 pub use window::Window;

@@ -9,8 +9,8 @@ use quincunx_engine::verbs::{
 use quincunx_units::Duration;
 use quincunx_wire::multiwrite::{BitmapView, Destinations, IMMEDIATE_RANKS};
 
-use crate::Table;
 use crate::window::{KEY, Landed, Window};
+use crate::{Mutation, Table};
 
 /// Fires when the relay has worked on the next message long enough.
 pub const RELAY: Alarm = Alarm(0);
@@ -159,6 +159,7 @@ pub struct Writer {
     config: WriterConfig,
     /// What the relay has not got to, oldest first; the alarm is set while there is any.
     passing: VecDeque<Passing>,
+    mutation: Option<Mutation>,
 }
 
 /// Names of work requests: who asked, and the copy that is given back after it.
@@ -185,7 +186,16 @@ pub(crate) mod work {
 impl Writer {
     /// A node before it has memory.
     pub fn new(config: WriterConfig) -> Self {
-        Self { config, passing: VecDeque::new() }
+        Self { config, passing: VecDeque::new(), mutation: None }
+    }
+
+    /// Breaks a rule from here on, so that the checker can show that it would notice.
+    pub fn break_rule(&mut self, mutation: Mutation) {
+        self.mutation = Some(mutation);
+    }
+
+    pub(crate) fn breaks(&self, mutation: Mutation) -> bool {
+        self.mutation == Some(mutation)
     }
 
     /// Ranks and next hops.
@@ -361,6 +371,9 @@ impl Writer {
         } else {
             // Its receive request is posted again when it has been passed on: a relay that is behind makes its peers wait.
             let length = data.length;
+            if is_mine && self.breaks(Mutation::BitmapNotNarrowed) {
+                destinations.insert(me.0);
+            }
             self.passing.push_back(Passing { from, destinations, source, slot, length });
             if self.config.cost == RelayCost::default() {
                 self.relay(verbs)?;
@@ -400,15 +413,18 @@ impl Writer {
         let Some(Passing { from, destinations, source, slot, length }) = self.passing.pop_front() else {
             return Ok(());
         };
-        let parts = self.config.table.parts(destinations, 0);
+        let mut ahead = destinations;
+        ahead.remove(self.config.table.rank().0);
+        let parts = self.config.table.parts(ahead, 0);
         let reached: usize = parts.iter().map(|(_, part)| part.len()).sum();
         // What nobody leads to, and what would go back, goes nowhere: tables contradict each other.
-        if reached < destinations.len() || parts.iter().any(|(qp, _)| *qp == from) {
+        if reached < ahead.len() || parts.iter().any(|(qp, _)| *qp == from) {
             return Err(Senseless { peer: self.config.table.neighbour(from) });
         }
         let window = self.config.window;
         let data = window.data(source, slot, 0..length);
         for (qp, part) in parts {
+            let part = if self.breaks(Mutation::BitmapNotNarrowed) { destinations } else { part };
             self.post(qp, part, window.offset(source, slot), data, true, verbs);
         }
         self.receive(from, verbs);

@@ -1,0 +1,10 @@
+//! Rules of MultiWrite that can be broken on purpose. No node ever does outside of the checker.
+
+quincunx_engine::mutations! {
+    /// A relay passes the bitmap on as it came, with itself and with those who are reached another way (4.1).
+    BitmapNotNarrowed = "bitmap-not-narrowed",
+    /// A rank that has everything ends its AllGather, whether the others have or not, and uses its slots again (5.2, step 5).
+    NoBarrier = "no-barrier",
+    /// A rank ends its AllGather when all have everything, though not all that it sent is acknowledged.
+    EndsUnacknowledged = "ends-unacknowledged",
+}
