@@ -96,7 +96,7 @@ impl Network<Pair> {
             let queue_pair = queue_pair(&setup, end(local), end(remote));
             let program = Messages { setup, sends: local == SENDER, ended: 0, request: None };
             let group = HostGroup { group: GROUP, queue_pairs: vec![(PORT, queue_pair)], program };
-            station(StationKind::Host, StationCommand::Host(HostCommand::Install(Box::new(group))))
+            station(StationKind::Host, [StationCommand::Host(HostCommand::Install(Box::new(group)))])
         };
         let stations = vec![host(SENDER, RECEIVER)?, host(RECEIVER, SENDER)?];
         Ok(Self::on(vec![[end(SENDER), end(RECEIVER)]], stations, Pair { setup }))

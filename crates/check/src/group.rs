@@ -99,7 +99,7 @@ impl Network<Epic> {
                     (StationKind::Switch, StationCommand::Switch(SwitchCommand::Install(Box::new(group))))
                 }
             };
-            stations.push(station(kind, command)?);
+            stations.push(station(kind, [command])?);
         }
         let links = tree.edges().iter().map(|edge| [end(edge.parent), end(edge.child)]).collect();
         Ok(Self::on(links, stations, Epic { setup, tree }))

@@ -1,4 +1,12 @@
 //! MultiWrite between four hosts, with writes alone or an AllGather above them: the engines' tables and programs on real nodes.
+//!
+//! What must hold: each destination gets each write once and whole, nobody else gets anything, every AllGather has the right result, and
+//! every run ends. Where tables contradict each other a run ends too, and nobody is told that it has what it has not.
+//!
+//! What keeps the states few: the hosts are alike ([`Protocol::symmetries`]), so that up to four states count as one, and every
+//! queue pair leads the same way from every host, so that they stay alike. A host has several links, so that there are no leaves to look at
+//! first: what arrives over two links does not commute, for the one acknowledge that was missing may let a host begin anew, and
+//! whether something else arrives over a third link before depends on all others. All orders of that are explored.
 
 use core::fmt;
 use core::str::FromStr;
@@ -12,7 +20,9 @@ use quincunx_engine::verbs::{
 use quincunx_multiwrite::{
     AllGather, AllGatherConfig, Mutation, Part, RelayCost, Table, Window, Writer, WriterConfig,
 };
-use quincunx_nodes::{HostCommand, HostGroup, StationCommand, StationKind, StationRejected, SwitchTimer};
+use quincunx_nodes::{
+    HostCommand, HostGroup, StationCommand, StationKind, StationRejected, SwitchCommand, SwitchTimer,
+};
 use quincunx_roce::{INFINITE_RNR_RETRIES, QueuePairConfig, Reliability};
 use quincunx_units::{Duration, Instant};
 use quincunx_wire::{Operation, RoceHeader};
@@ -20,8 +30,10 @@ use quincunx_wire::{Operation, RoceHeader};
 use crate::network::{Expected, FIRST_PSN, GROUP, MTU, Network, Protocol, Task, endpoint, station};
 use crate::writes::{Piece, Writes};
 
-/// Hosts of every network.
+/// Hosts of every network, numbered first.
 const RANKS: u16 = 4;
+
+const SWITCH: NodeId = NodeId(RANKS);
 
 /// Where a peer may fail for good: one more than there are losses.
 const RETRIES: u8 = 2;
@@ -34,8 +46,8 @@ pub enum Topology {
     Mesh,
     /// Each with the next and the one before; all ways lead to the next.
     Ring,
-    /// Two servers of two, and between them a network that keeps the order of frames between two hosts: what a switch may
-    /// do to them, links may. Ways to another server lead over the rank of the same place there.
+    /// Two servers of two, each host joined with the other one and with a switch. Ways to the other server lead over the rank of the same
+    /// place there.
     Servers,
     /// Each with each, with tables that contradict each other: rank 0 reaches rank 1 over rank 2, which leads back.
     ShortLoop,
@@ -72,7 +84,7 @@ impl FromStr for Topology {
 }
 
 impl Topology {
-    /// Neighbours of a rank, by port. The same port leads the same way from every rank, or they would not be alike.
+    /// Neighbours of a rank, by queue pair. The same one leads the same way from every rank, or they would not be alike.
     fn neighbours(self, rank: u16) -> Vec<u16> {
         match self {
             Self::Ring => vec![(rank + 1) % RANKS, (rank + 3) % RANKS],
@@ -80,7 +92,7 @@ impl Topology {
         }
     }
 
-    /// The ports that lead to `to`, the usual way first.
+    /// The queue pairs that lead to `to`, the usual way first.
     fn ways(self, rank: u16, to: u16) -> Vec<u16> {
         match (self, rank ^ to, rank) {
             (_, 0, _) => vec![],
@@ -106,11 +118,10 @@ impl Topology {
     /// The ranks that gather together with this one.
     fn group(self, rank: u16) -> Vec<Rank> {
         let group = match self {
-            // The barrier needs neighbours: those between whom the way is the longest, and the others.
-            Self::Ring if [0, 3].contains(&rank) => vec![0, 3],
-            Self::Ring => vec![1, 2],
-            Self::Servers => (0..RANKS).collect(),
-            _ => vec![rank & 2, rank | 1],
+            // The barrier needs neighbours: of those, the ones between whom writes take the longest way.
+            Self::Ring | Self::Servers if [0, 3].contains(&rank) => [0, 3],
+            Self::Ring | Self::Servers => [1, 2],
+            Self::Mesh | Self::ShortLoop | Self::LongLoop => [rank & 2, rank | 1],
         };
         group.into_iter().map(Rank).collect()
     }
@@ -125,10 +136,45 @@ impl Topology {
         matches!(self, Self::ShortLoop | Self::LongLoop)
     }
 
+    /// The port that a rank's queue pair speaks through.
+    fn port(self, queue_pair: u16) -> PortId {
+        PortId(if self == Self::Servers { queue_pair.min(1) } else { queue_pair })
+    }
+
+    fn switch(self) -> Option<NodeId> {
+        (self == Self::Servers).then_some(SWITCH)
+    }
+
+    /// Port `i` of the switch leads to rank `i`.
+    fn links(self) -> Vec<[End; 2]> {
+        let end = |node, port| End { node: NodeId(node), port };
+        let links = (0..RANKS).flat_map(|rank| {
+            let neighbours = (0..).zip(self.neighbours(rank));
+            neighbours.filter(move |(_, peer)| rank < *peer).map(move |(queue_pair, peer)| {
+                [end(rank, self.port(queue_pair)), end(peer, self.port(self.back(rank, peer)))]
+            })
+        });
+        match self.switch() {
+            None => links.collect(),
+            Some(switch) => {
+                let joined = links.filter(|[end, _]| end.port == PortId(0));
+                let up = (0..RANKS)
+                    .map(|rank| [End { node: switch, port: PortId(rank) }, end(rank, self.port(1))]);
+                joined.chain(up).collect()
+            }
+        }
+    }
+
+    /// The queue pair of `peer` that leads to `rank`.
+    fn back(self, rank: u16, peer: u16) -> u16 {
+        let back = self.neighbours(peer).into_iter().position(|other| other == rank);
+        back.expect("neighbours are each other's") as u16
+    }
+
     /// A renaming: ranks are turned or exchanged by `step`.
     fn renamed(self, step: u16) -> Vec<NodeId> {
         let rename = |rank| if self == Self::Ring { (rank + step) % RANKS } else { rank ^ step };
-        (0..RANKS).map(|rank| NodeId(rename(rank))).collect()
+        (0..RANKS).map(|rank| NodeId(rename(rank))).chain(self.switch()).collect()
     }
 }
 
@@ -149,7 +195,7 @@ pub struct RelaySetup {
     pub topology: Topology,
     /// What hosts do.
     pub pattern: Pattern,
-    /// Ranks that send anything of their own: with two of a [`Topology::Ring`] ranks 0 and 2, or those that gather with rank 0.
+    /// Ranks that send anything of their own: of two, 0 and 2 write, or 0 and the one that gathers with it.
     pub senders: u16,
     /// Packets of each of them.
     pub packets: usize,
@@ -214,10 +260,18 @@ impl Network<MultiWrite> {
                 queue_pairs: setup.queue_pairs(rank),
                 program: setup.program(rank),
             };
-            station(StationKind::Host, StationCommand::Host(HostCommand::Install(Box::new(group))))
+            station(StationKind::Host, [StationCommand::Host(HostCommand::Install(Box::new(group)))])
         };
-        let stations = (0..RANKS).map(install).collect::<Result<_, _>>()?;
-        Ok(Self::on(setup.links(), stations, MultiWrite { setup }))
+        let mut stations = (0..RANKS).map(install).collect::<Result<Vec<_>, _>>()?;
+        if setup.topology.switch().is_some() {
+            let route = |rank| {
+                let port = PortId(rank);
+                let destination = endpoint(End { node: NodeId(rank), port }).ip;
+                StationCommand::Switch(SwitchCommand::Route { destination, port })
+            };
+            stations.push(station(StationKind::Switch, (0..RANKS).map(route))?);
+        }
+        Ok(Self::on(setup.topology.links(), stations, MultiWrite { setup }))
     }
 }
 
@@ -234,8 +288,6 @@ impl RelaySetup {
             (Pattern::Writes, topology) if topology.is_loop() => ("1", self.senders == 1),
             (Pattern::Writes, _) => ("1, 2 or 4", matches!(self.senders, 1 | 2 | 4)),
             (Pattern::AllGather, topology) if topology.is_loop() => return Err(RelayError::NoEnd),
-            (Pattern::AllGather, Topology::Ring) => ("2", self.senders == 2),
-            (Pattern::AllGather, Topology::Servers) => ("4", self.senders == RANKS),
             (Pattern::AllGather, _) => ("2 or 4", matches!(self.senders, 2 | 4)),
         };
         if fits { Ok(()) } else { Err(RelayError::Senders { expected, found: self.senders }) }
@@ -248,24 +300,15 @@ impl RelaySetup {
         }
     }
 
-    fn links(&self) -> Vec<[End; 2]> {
-        let end = |node, port: usize| End { node: NodeId(node), port: PortId(port as u16) };
-        let links = (0..RANKS).flat_map(|rank| {
-            let neighbours = self.topology.neighbours(rank).into_iter().enumerate();
-            neighbours.filter(move |(_, peer)| rank < *peer).map(move |(port, peer)| {
-                let back = self.topology.neighbours(peer).into_iter().position(|other| other == rank);
-                [end(rank, port), end(peer, back.expect("neighbours are each other's"))]
-            })
-        });
-        links.collect()
-    }
-
     fn queue_pairs(&self, rank: u16) -> Vec<(PortId, QueuePairConfig)> {
-        let links = self.links();
-        let ends = links.iter().flat_map(|&[a, b]| [(a, b), (b, a)]);
-        let mut own: Vec<(End, End)> = ends.filter(|(near, _)| near.node == NodeId(rank)).collect();
-        own.sort_unstable();
-        own.into_iter().map(|(near, far)| (near.port, self.queue_pair(near, far))).collect()
+        let topology = self.topology;
+        let end = |node, queue_pair| End { node: NodeId(node), port: PortId(queue_pair) };
+        let neighbours = (0..).zip(topology.neighbours(rank));
+        let queue_pair = |(index, peer)| {
+            let (near, far) = (end(rank, index), end(peer, topology.back(rank, peer)));
+            (topology.port(index), self.queue_pair(near, far))
+        };
+        neighbours.map(queue_pair).collect()
     }
 
     fn queue_pair(&self, near: End, far: End) -> QueuePairConfig {
@@ -435,11 +478,14 @@ impl Protocol for MultiWrite {
     type Program = Relaying;
 
     fn name(&self, node: NodeId) -> String {
-        format!("rank {}", node.0)
+        if node == SWITCH { "switch".to_owned() } else { format!("rank {}", node.0) }
     }
 
     fn tasks(&self, node: NodeId) -> usize {
         let RelaySetup { pattern, times, .. } = self.setup;
+        if node == SWITCH {
+            return 0;
+        }
         if pattern == Pattern::Writes || self.setup.sends(node.0) { times } else { 0 }
     }
 
@@ -514,6 +560,11 @@ impl Protocol for MultiWrite {
         (header, payload.renamed(Contributions::RANKS, mark))
     }
 
+    fn peer(&self, node: NodeId, queue_pair: QpIndex) -> Option<NodeId> {
+        let peer = self.setup.topology.neighbours(node.0)[usize::from(queue_pair.0)];
+        Some(NodeId(peer))
+    }
+
     fn request(&self, header: &RoceHeader, number: i32, payload: &Contributions) -> String {
         match header.operation {
             Operation::WriteOnlyImmediate(_, bitmap) => {
@@ -526,6 +577,6 @@ impl Protocol for MultiWrite {
     }
 
     fn switch_timer(&self, _: SwitchTimer, _: &dyn Fn(u16) -> String) -> String {
-        unreachable!("there is no switch")
+        unreachable!("the switch only forwards")
     }
 }

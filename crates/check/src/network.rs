@@ -106,6 +106,11 @@ pub trait Protocol: Sync {
         timer
     }
 
+    /// Who is at the other end of a host's queue pair, if not the node at the other end of the link of that number.
+    fn peer(&self, _node: NodeId, _queue_pair: QpIndex) -> Option<NodeId> {
+        None
+    }
+
     /// A request in a few words; packets are numbered from the first of their queue pair.
     fn request(&self, header: &RoceHeader, number: i32, payload: &Contributions) -> String;
 
@@ -122,7 +127,7 @@ pub struct Owner {
     pub done: u8,
 }
 
-/// A network to explore. Queue pairs have the numbers of the ports that they speak through.
+/// A network to explore. A node's queue pairs have the numbers of the ports that they speak through, as far as there are such ports.
 #[derive(Clone, Debug)]
 pub struct Network<P: Protocol> {
     protocol: P,
@@ -136,13 +141,21 @@ pub(crate) fn endpoint(end: End) -> Endpoint {
     Endpoint { ip: Ipv4Addr::new(10, 0, high, low), qp: QpNumber::new(FIRST_QP + u32::from(end.port.0)) }
 }
 
-/// A node that has installed its part of the group.
+/// The address of a node, read back.
+fn end(ip: Ipv4Addr, qp: QpNumber) -> End {
+    let [_, _, high, low] = ip.octets();
+    End { node: NodeId(u16::from_be_bytes([high, low])), port: PortId((qp.value() - FIRST_QP) as u16) }
+}
+
+/// A node that has been told its part of the group.
 pub(crate) fn station<A: Program<Contributions>>(
     kind: StationKind,
-    install: StationCommand<Contributions, A>,
+    commands: impl IntoIterator<Item = StationCommand<Contributions, A>>,
 ) -> Result<Station<Contributions, A>, StationRejected> {
     let Ok(mut station) = Station::new(kind);
-    station.handle_command(Instant::ZERO, install, &mut Nobody)?;
+    for command in commands {
+        station.handle_command(Instant::ZERO, command, &mut Nobody)?;
+    }
     Ok(station)
 }
 
@@ -178,7 +191,11 @@ impl<P: Protocol> Described for Network<P> {
     }
 
     fn timer(&self, node: NodeId, timer: StationTimer) -> String {
-        let toward = |port| self.name(self.across(End { node, port: PortId(port) }).node);
+        let across = |port| self.across(End { node, port: PortId(port) }).node;
+        let toward = |index| {
+            let peer = self.protocol.peer(node, QpIndex(index));
+            self.name(peer.unwrap_or_else(|| across(index)))
+        };
         match timer {
             StationTimer::Switch(timer) => self.protocol.switch_timer(timer, &toward),
             StationTimer::Host(timer) => match timer.queue_pair() {
@@ -278,15 +295,15 @@ impl<P: Protocol> System for Network<P> {
     fn rename_frame(
         &self,
         renaming: &Renaming,
-        from: End,
+        _: End,
         header: &RoceHeader,
         payload: &Contributions,
     ) -> (RoceHeader, Contributions) {
         let (mut header, payload) = self.protocol.rename_contents(renaming, header, payload);
-        let near = renaming.end(from);
-        let (local, remote) = (endpoint(near), endpoint(self.across(near)));
-        (header.source, header.destination) = (local.ip, remote.ip);
-        header.destination_qp = remote.qp;
+        let rename = |ip, qp| endpoint(renaming.end(end(ip, qp)));
+        let remote = rename(header.destination, header.destination_qp);
+        header.source = rename(header.source, header.destination_qp).ip;
+        (header.destination, header.destination_qp) = (remote.ip, remote.qp);
         (header, payload)
     }
 

@@ -35,12 +35,10 @@ fn every_write_of_two_ranks_arrives_once_whatever_is_lost_late_or_doubled() {
 }
 
 #[test]
-fn every_write_of_four_ranks_arrives_once_though_one_frame_is_lost() {
+fn every_write_of_four_ranks_arrives_once() {
     assert_right(&network(setup(Topology::Ring, Pattern::Writes, 4)), lossy());
-    for topology in [Topology::Mesh, Topology::Servers] {
-        let rules = Exploration { losses: 0, ..lossy() };
-        assert_right(&network(setup(topology, Pattern::Writes, 4)), rules);
-    }
+    let rules = Exploration { losses: 0, ..lossy() };
+    assert_right(&network(setup(Topology::Mesh, Pattern::Writes, 4)), rules);
 }
 
 #[test]
@@ -54,7 +52,7 @@ fn writes_for_one_rank_behind_relays_reach_that_rank_alone() {
 #[test]
 fn an_all_gather_gathers_whatever_is_lost_or_late() {
     for (topology, packets, senders) in
-        [(Topology::Mesh, 2, 2), (Topology::Mesh, 1, 4), (Topology::Ring, 2, 2)]
+        [(Topology::Mesh, 2, 2), (Topology::Mesh, 1, 4), (Topology::Ring, 2, 2), (Topology::Servers, 1, 2)]
     {
         let setup = RelaySetup { packets, ..setup(topology, Pattern::AllGather, senders) };
         assert_right(&network(setup), Exploration { delays: 1, ..lossy() });
@@ -63,7 +61,7 @@ fn an_all_gather_gathers_whatever_is_lost_or_late() {
 
 #[test]
 fn slots_are_used_again_by_the_next_all_gather() {
-    for topology in [Topology::Mesh, Topology::Ring] {
+    for topology in TOPOLOGIES {
         let setup = RelaySetup { packets: 2, times: 2, ..setup(topology, Pattern::AllGather, 2) };
         assert_right(&network(setup), lossy());
     }
@@ -155,7 +153,7 @@ fn set_ups_that_make_no_sense_are_refused() {
         (RelaySetup { packets: 0, ..writes }, RelayError::Packets { found: 0 }),
         (RelaySetup { times: 2, ..writes }, RelayError::Times { found: 2 }),
         (RelaySetup { senders: 3, ..writes }, RelayError::Senders { expected: "1, 2 or 4", found: 3 }),
-        (RelaySetup { senders: 4, ..gather }, RelayError::Senders { expected: "2", found: 4 }),
+        (RelaySetup { senders: 1, ..gather }, RelayError::Senders { expected: "2 or 4", found: 1 }),
         (RelaySetup { topology: Topology::ShortLoop, ..gather }, RelayError::NoEnd),
     ] {
         assert_eq!(Relays::new(setup).unwrap_err(), refusal);
