@@ -5,7 +5,7 @@
 //! - [`Switch`] takes part in groups of all three EPIC modes at once: Mode-II and Mode-III in its IncEngine, Mode-I as
 //!   queue pairs with aggregation above them. What is for somebody else it forwards.
 //! - [`Station`] is one or the other.
-//! - [`fabric::FabricNode`] is an accelerator or a switch of the memory fabric.
+//! - [`fabric::FabricNode`] is an accelerator or a switch of the memory fabric, [`fabric::FabricPeer`] an accelerator in a mesh.
 #![no_std]
 extern crate alloc;
 

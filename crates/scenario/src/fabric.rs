@@ -1,6 +1,8 @@
 //! What a fabric is made of, as files and presets say it. Units are written out: `rate = "100Gbit/s"`, `latency = "1us"`.
 
-use crate::{CongestionSetup, Document, MeshFabric, Override, ScenarioError, ServersFabric, text};
+use crate::{
+    CongestionSetup, Document, MemoryMeshFabric, MeshFabric, Override, ScenarioError, ServersFabric, text,
+};
 use include_dir::{Dir, include_dir};
 use quincunx_fabric::TreeShape;
 use quincunx_units::{BitRate, ByteCount, Duration, Probability};
@@ -18,6 +20,8 @@ pub enum Fabric {
     Memory(MemoryFabric),
     /// Accelerators joined each with each.
     Mesh(MeshFabric),
+    /// The same on a memory fabric.
+    MemoryMesh(MemoryMeshFabric),
     /// Servers of accelerators, with a network between them.
     Servers(ServersFabric),
 }
@@ -307,6 +311,7 @@ impl Fabric {
             Self::Packet(fabric) => fabric.ranks(),
             Self::Memory(fabric) => fabric.accelerators,
             Self::Mesh(fabric) => fabric.ranks(),
+            Self::MemoryMesh(fabric) => fabric.ranks(),
             Self::Servers(fabric) => fabric.ranks(),
         }
     }
@@ -354,12 +359,13 @@ impl Fabric {
             Some("packet") => Self::Packet(document.get()?),
             Some("memory") => Self::Memory(document.get()?),
             Some("mesh") => Self::Mesh(document.get()?),
+            Some("memory-mesh") => Self::MemoryMesh(document.get()?),
             Some("servers") => Self::Servers(document.get()?),
             _ => {
                 return Err(ScenarioError::Key {
                     place: document.place,
                     error: format!(
-                        "expected \"packet\", \"memory\", \"mesh\" or \"servers\", found {} in `kind`",
+                        "expected \"packet\", \"memory\", \"mesh\", \"memory-mesh\" or \"servers\", found {} in `kind`",
                         kind.map_or("nothing".into(), |kind| kind.to_string())
                     ),
                 });
@@ -419,13 +425,8 @@ impl Fabric {
                         "there is no path otherwise",
                     );
                 }
-                let (flit, payload) = (fabric.link.flit.bytes(), fabric.link.payload.bytes());
-                if flit == 0 || payload == 0 || !payload.is_multiple_of(flit) {
-                    return refuse(
-                        "`link.payload` of whole flits",
-                        format!("{} with flits of {}", fabric.link.payload, fabric.link.flit),
-                        "make it a multiple of `link.flit`",
-                    );
+                if let Err((expected, found, remedy)) = fabric.link.check() {
+                    return refuse(expected, found, remedy);
                 }
                 if fabric.isa.waves == 0 || fabric.isa.wave < fabric.link.payload {
                     return refuse(
@@ -444,27 +445,29 @@ impl Fabric {
                 }
             }
             Self::Mesh(fabric) => {
-                if fabric.groups < 2 || fabric.members < 2 {
-                    return refuse(
-                        "two `groups` of two `members` at least",
-                        format!("{} of {}", fabric.groups, fabric.members),
-                        "nobody relays within a group",
-                    );
-                }
-                if let Some(loss) = &fabric.loss
-                    && loss.links > fabric.ranks()
-                {
-                    let found = format!("{} with {} hosts", loss.links, fabric.ranks());
-                    return refuse("`loss.links` of at most the hosts", found, "name fewer");
-                }
-                if fabric.relay.piece.bytes() == 0 {
-                    return refuse(
-                        "a `relay.piece` of a byte or more",
-                        "none".into(),
-                        "nothing could be sent",
-                    );
+                if let Err((expected, found, remedy)) = fabric.check() {
+                    return refuse(expected, found, remedy);
                 }
             }
+            Self::MemoryMesh(fabric) => {
+                if let Err((expected, found, remedy)) = fabric.check() {
+                    return refuse(expected, found, remedy);
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What was expected, what was found, and what to do.
+pub(crate) type Contradiction = (&'static str, String, &'static str);
+
+impl MemoryLink {
+    pub(crate) fn check(&self) -> Result<(), Contradiction> {
+        let (flit, payload) = (self.flit.bytes(), self.payload.bytes());
+        if flit == 0 || payload == 0 || !payload.is_multiple_of(flit) {
+            let found = format!("{} with flits of {}", self.payload, self.flit);
+            return Err(("`link.payload` of whole flits", found, "make it a multiple of `link.flit`"));
         }
         Ok(())
     }
@@ -497,6 +500,7 @@ mod tests {
                 Fabric::Packet(fabric) => fabric.summary,
                 Fabric::Memory(fabric) => fabric.summary,
                 Fabric::Mesh(fabric) => fabric.summary,
+                Fabric::MemoryMesh(fabric) => fabric.summary,
                 Fabric::Servers(fabric) => fabric.summary,
             };
             assert!(summary.is_some(), "{name}");
@@ -536,6 +540,10 @@ mod tests {
             ("mesh8", "groups=1", "groups"),
             ("mesh8", "relay.piece=0", "relay.piece"),
             ("mesh8", "relay.relays=some", "relays"),
+            ("mesh8-memory", "members=1", "members"),
+            ("mesh8-memory", "link.flit=24B", "link.flit"),
+            ("mesh8-memory", "relay.piece=16MiB", "relay.piece"),
+            ("mesh8-memory", "group.window=1", "group"),
             ("two-servers", "servers=1", "servers"),
             ("two-servers", "experts=0", "experts"),
             ("two-servers", "experts=65", "experts"),

@@ -9,6 +9,7 @@ mod document;
 mod error;
 mod experiment;
 mod fabric;
+mod memory_mesh;
 mod mesh;
 mod servers;
 mod text;
@@ -21,5 +22,6 @@ pub use fabric::{
     AcceleratorSetup, Fabric, GroupSetup, HostPieces, HostRelay, IsaSetup, Loss, Measure, MemoryFabric,
     MemoryLink, MemoryMeasure, PacketFabric, PacketLink, TopologyName,
 };
+pub use memory_mesh::MemoryMeshFabric;
 pub use mesh::{MeshFabric, RelaySetup, Relays};
 pub use servers::{NetworkLink, RelayTime, ServersFabric};

@@ -1,5 +1,6 @@
 //! A full mesh of accelerators in groups that gather each for itself, and relay for each other (MultiWrite 3.1).
 
+use crate::fabric::Contradiction;
 use crate::{GroupSetup, Loss, PacketLink, text};
 use quincunx_units::{ByteCount, Duration};
 use serde::Deserialize;
@@ -59,5 +60,29 @@ impl MeshFabric {
     /// Accelerators.
     pub fn ranks(&self) -> u16 {
         self.groups.saturating_mul(self.members)
+    }
+
+    pub(crate) fn check(&self) -> Result<(), Contradiction> {
+        if let Some(loss) = &self.loss
+            && loss.links > self.ranks()
+        {
+            let found = format!("{} with {} hosts", loss.links, self.ranks());
+            return Err(("`loss.links` of at most the hosts", found, "name fewer"));
+        }
+        self.relay.check(self.groups, self.members)
+    }
+}
+
+impl RelaySetup {
+    /// Whether so many groups can relay for each other.
+    pub(crate) fn check(&self, groups: u16, members: u16) -> Result<(), Contradiction> {
+        if groups < 2 || members < 2 {
+            let found = format!("{groups} of {members}");
+            return Err(("two `groups` of two `members` at least", found, "nobody relays within a group"));
+        }
+        if self.piece.bytes() == 0 {
+            return Err(("a `relay.piece` of a byte or more", "none".into(), "nothing could be sent"));
+        }
+        Ok(())
     }
 }

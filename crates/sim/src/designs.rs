@@ -24,7 +24,9 @@ impl Designs {
             Fabric::Memory(_) => {
                 Self { exact: &["scin", "nvls", "ring", "direct"], quantised: &["scin-inq", "ring-rq"] }
             }
-            Fabric::Mesh(_) => Self { exact: &["multiwrite", "unicast-multipath", "direct"], quantised: &[] },
+            Fabric::Mesh(_) | Fabric::MemoryMesh(_) => {
+                Self { exact: &["multiwrite", "unicast-multipath", "direct"], quantised: &[] }
+            }
             Fabric::Servers(_) => Self { exact: &["multiwrite", "direct"], quantised: &[] },
         }
     }

@@ -8,6 +8,7 @@
 mod choice;
 mod closed_forms;
 mod designs;
+mod gathering;
 pub mod memory_fabric;
 mod outputs;
 pub mod packet_fabric;

@@ -1,6 +1,6 @@
 //! From a scenario, as files and the command line write it, to a measurement: any design on any fabric.
 
-use crate::memory_fabric::{self, RunError};
+use crate::memory_fabric::{self, MemoryMesh, RunError};
 use crate::packet_fabric::{
     self, Accelerators, Background, Case, Composition, Congestion, Contents, Counted, ExpertsCase, Framing,
     HostPieces, LinkUse, LossyLinks, Mesh, MeshCase, MeshRow, Servers, Setup, SimulationError,
@@ -10,7 +10,7 @@ use crate::traffic::Offered;
 use crate::{Designs, Outputs};
 use quincunx_collective::{Bandwidths, Collective, Gate, LengthOnly, Numbers, Reduction};
 use quincunx_control::Retry;
-use quincunx_driver_des::{BusyOverTime, PauseConfig, QueueConfig};
+use quincunx_driver_des::{BusyOverTime, LinkConfig, PauseConfig, QueueConfig};
 use quincunx_fabric::LinkProperties;
 use quincunx_multiwrite::{RelayCost, Strategy};
 use quincunx_ring::Pace;
@@ -201,6 +201,7 @@ pub fn measure(
             memory_fabric::measure::<Numbers>(fabric, request, outputs, progress)
         }
         (scenario::Fabric::Mesh(fabric), _) => mesh(fabric, request, outputs, progress),
+        (scenario::Fabric::MemoryMesh(fabric), _) => memory_mesh(fabric, request, outputs, progress),
         (scenario::Fabric::Servers(fabric), _) => servers(fabric, request, outputs, progress),
     }
 }
@@ -238,6 +239,21 @@ fn mesh(
     outputs: Outputs,
     progress: Watch<'_>,
 ) -> Result<Measurement, MeasureError> {
+    let row = packet_fabric::simulate_mesh(&Mesh::from(fabric), &mesh_case(request)?, outputs, progress)?;
+    Ok(of_mesh(row))
+}
+
+fn memory_mesh(
+    fabric: &scenario::MemoryMeshFabric,
+    request: &Request,
+    outputs: Outputs,
+    progress: Watch<'_>,
+) -> Result<Measurement, MeasureError> {
+    let (mesh, case) = (MemoryMesh::from(fabric), mesh_case(request)?);
+    Ok(of_mesh(memory_fabric::simulate_memory_mesh(&mesh, &case, outputs, progress)?))
+}
+
+fn mesh_case(request: &Request) -> Result<MeshCase, MeasureError> {
     let strategy = match request.design.as_str() {
         "direct" => Strategy::Direct,
         "unicast-multipath" => Strategy::Unicast,
@@ -248,8 +264,7 @@ fn mesh(
     if request.background.is_some() {
         return Err(SimulationError::NoWay.into());
     }
-    let case = MeshCase { strategy, collective, reduction, size, contents, seed };
-    Ok(of_mesh(packet_fabric::simulate_mesh(&Mesh::from(fabric), &case, outputs, progress)?))
+    Ok(MeshCase { strategy, collective, reduction, size, contents, seed })
 }
 
 fn servers(
@@ -382,6 +397,23 @@ impl From<&scenario::MeshFabric> for Mesh {
             accelerators: accelerators([fabric.groups, fabric.members], links, (relay.preparation, cost)),
             full: relay.relays == scenario::Relays::Full,
             piece: relay.piece,
+        }
+    }
+}
+
+impl From<&scenario::MemoryMeshFabric> for MemoryMesh {
+    fn from(fabric: &scenario::MemoryMeshFabric) -> Self {
+        let (link, relay) = (&fabric.link, &fabric.relay);
+        Self {
+            groups: fabric.groups,
+            members: fabric.members,
+            link: LinkConfig { rate: link.rate, latency: link.latency },
+            format: memory_fabric::flit_format(link),
+            full: relay.relays == scenario::Relays::Full,
+            piece: relay.piece,
+            preparation: relay.preparation,
+            cost: RelayCost { message: relay.message, copy: relay.copy },
+            limit: LIMIT,
         }
     }
 }

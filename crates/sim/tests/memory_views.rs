@@ -3,37 +3,16 @@
 use quincunx_collective::{Collective, DataType, Numbers, Payload, Rank, ReduceOp, Reduction, pattern};
 use quincunx_engine::shared_memory::{InPlaceRequest, Span};
 use quincunx_sim::memory_fabric::{Design, IsaSetup, MemoryFabric, Outcome, run, run_watched};
-use quincunx_sim::{Out, Outputs, unwatched};
+use quincunx_sim::{Outputs, unwatched};
 use quincunx_trace::{TrackContents, read};
 use quincunx_units::ByteCount;
 use quincunx_wire::flit::{FlitHeader, Transaction};
-use std::io::{self, Write};
-use std::sync::{Arc, Mutex};
+
+#[path = "common/captured.rs"]
+mod captured;
+use captured::{Shared, packets};
 
 const LENGTH: usize = 3 * 4 * 1000;
-
-#[derive(Clone, Default)]
-struct Shared(Arc<Mutex<Vec<u8>>>);
-
-impl Shared {
-    fn out(&self) -> Option<Out> {
-        Some(Box::new(self.clone()))
-    }
-
-    fn bytes(&self) -> Vec<u8> {
-        self.0.lock().unwrap().clone()
-    }
-}
-
-impl Write for Shared {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.lock().unwrap().write(bytes)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
 
 fn preset(name: &str) -> MemoryFabric {
     MemoryFabric::preset(name).expect("a preset of the paper")
@@ -66,21 +45,6 @@ fn watched(design: Design) -> (Outcome<Numbers>, Vec<u8>, Vec<u8>) {
 fn tracks(design: Design) -> (Outcome<Numbers>, Vec<TrackContents>) {
     let (outcome, trace, _) = watched(design);
     (outcome, read(&trace).expect("a trace"))
-}
-
-/// The packets of a capture, as bytes, by interface; every interface must have the link type USER0.
-fn packets(capture: &[u8]) -> Vec<(u32, Vec<u8>)> {
-    let (mut packets, mut at) = (Vec::new(), 0);
-    while at < capture.len() {
-        let word = |place: usize| u32::from_le_bytes(capture[at + place..][..4].try_into().expect("a word"));
-        match word(0) {
-            1 => assert_eq!(word(8) & 0xffff, 147),
-            6 => packets.push((word(8), capture[at + 28..][..word(20) as usize].to_vec())),
-            _ => {}
-        }
-        at += word(4) as usize;
-    }
-    packets
 }
 
 #[test]

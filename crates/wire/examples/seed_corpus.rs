@@ -53,6 +53,7 @@ fn packets() -> Vec<(String, Vec<u8>)> {
         ("load-reduce", Transaction::MultimemLoadReduce { length: 128 }, 0),
         ("multicast-store", Transaction::MultimemStore, 128),
         ("multicast-add", Transaction::MultimemAdd { operand: 1 }, 0),
+        ("multiwrite", Transaction::MultiWrite { destinations: 6 }, 128),
     ];
     let mut packets = Vec::new();
     for (name, transaction, length) in kinds {

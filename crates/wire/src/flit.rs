@@ -17,10 +17,12 @@
 //! +-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
 //! ```
 //!
-//! I: in-network computing, the one bit that SCIN adds. Length: bytes that a read asks for, or bytes that follow. The
+//! I: in-network computing, the one bit that SCIN adds. Length: bytes that a read asks for, or bytes that follow. A MultiWrite has
+//! its destinations between header and payload, as an operand that its length does not count. The
 //! last byte returns credits of one virtual channel to the peer of the link (four bits of channel, four of packets).
 
 use crate::field::{put, u16_at, u24_at, u64_at};
+use core::cmp::Ordering;
 
 /// Bytes of a header on the wire.
 pub const LENGTH: usize = 16;
@@ -99,6 +101,12 @@ pub enum Transaction {
         /// What to add, wrapping.
         operand: u64,
     },
+    /// Brings the last bytes of a message to write, the others of which came as writes before it, and says whom all of it is for
+    /// (MultiWrite 4.2); its tag is the bytes of the whole message. Asks for a response.
+    MultiWrite {
+        /// A bit for each rank, or what else its receiver takes from it.
+        destinations: u64,
+    },
 }
 
 /// A class of transactions, each with buffers of its own, so that answers pass when requests cannot (SCIN 3.5: four
@@ -158,7 +166,7 @@ pub enum FlitError {
     #[error("expected the packet to end where its header says, found more bytes")]
     Trailing,
     /// A kind without a transaction.
-    #[error("expected a kind of transaction from 0 to 9, found another")]
+    #[error("expected a kind of transaction from 0 to 10, found another")]
     UnknownKind,
     /// A channel that no link has.
     #[error("expected credits of a channel from 0 to 7, found another")]
@@ -229,18 +237,26 @@ impl Transaction {
             | Self::Add { .. }
             | Self::Store { .. }
             | Self::MultimemStore
-            | Self::MultimemAdd { .. } => Some(Class::Write),
+            | Self::MultimemAdd { .. }
+            | Self::MultiWrite { .. } => Some(Class::Write),
         }
     }
 
     /// Whether a payload follows the header.
     pub const fn carries_data(self) -> bool {
-        matches!(self, Self::ReadResponse | Self::Write | Self::MultimemStore)
+        matches!(self, Self::ReadResponse | Self::Write | Self::MultimemStore | Self::MultiWrite { .. })
+    }
+
+    /// Bytes after the header, for a payload of `payload` bytes.
+    const fn body(self, payload: usize) -> usize {
+        let operand = if self.operand().is_some() { WORD } else { 0 };
+        operand + if self.carries_data() { payload } else { 0 }
     }
 
     const fn operand(self) -> Option<u64> {
         match self {
             Self::Add { operand } | Self::Store { operand } | Self::MultimemAdd { operand } => Some(operand),
+            Self::MultiWrite { destinations } => Some(destinations),
             _ => None,
         }
     }
@@ -257,6 +273,7 @@ impl Transaction {
             Self::MultimemLoadReduce { .. } => 7,
             Self::MultimemStore => 8,
             Self::MultimemAdd { .. } => 9,
+            Self::MultiWrite { .. } => 10,
         }
     }
 }
@@ -287,14 +304,9 @@ impl FlitHeader {
         }
     }
 
-    /// Bytes after the header on the wire, for a payload of `payload` bytes.
-    const fn body(&self, payload: usize) -> usize {
-        if self.transaction.operand().is_some() { WORD } else { payload }
-    }
-
     /// Bytes that [`emit`](Self::emit) writes for a payload of `payload` bytes.
     pub const fn emitted_length(&self, payload: usize) -> usize {
-        LENGTH + self.body(payload)
+        LENGTH + self.transaction.body(payload)
     }
 
     /// Writes header and payload to the start of `out`.
@@ -307,9 +319,11 @@ impl FlitHeader {
         assert!(self.tag <= MAX_TAG, "a tag of 24 bits");
         assert!(self.credit.packets <= MAX_CREDITS, "credits of 4 bits");
         assert!(payload.is_empty() || self.transaction.carries_data(), "a payload after {self:?}");
+        let length = |bytes| u16::try_from(bytes).expect("a payload of 16 bits");
         let length = match self.transaction {
             Transaction::Read { length } | Transaction::MultimemLoadReduce { length } => length,
-            _ => u16::try_from(self.body(payload.len())).expect("a payload of 16 bits"),
+            Transaction::MultiWrite { .. } => length(payload.len()),
+            transaction => length(transaction.body(payload.len())),
         };
         out[KIND] = self.transaction.kind() << 4 | if self.inc { INC } else { 0 };
         let [source, destination] = [self.source.0, self.destination.0].map(u32::from);
@@ -319,7 +333,10 @@ impl FlitHeader {
         put(out, TAG, &self.tag.to_be_bytes()[1..]);
         out[CREDIT] = self.credit.channel.0 << 4 | self.credit.packets;
         match self.transaction.operand() {
-            Some(operand) => put(out, LENGTH, &operand.to_be_bytes()),
+            Some(operand) => {
+                put(out, LENGTH, &operand.to_be_bytes());
+                put(out, LENGTH + WORD, payload);
+            }
             None => put(out, LENGTH, payload),
         }
     }
@@ -328,11 +345,10 @@ impl FlitHeader {
     pub fn parse(bytes: &[u8]) -> Result<(Self, &[u8]), FlitError> {
         let (view, rest) = FlitView::split(bytes)?;
         let length = view.length();
-        let announced = |rest: &'_ [u8]| rest.len() >= usize::from(length);
-        let operand = || match rest.first_chunk::<WORD>() {
-            Some(_) if usize::from(length) != WORD => Err(FlitError::WordLength),
-            Some(word) => Ok(u64::from_be_bytes(*word)),
-            None => Err(FlitError::Truncated),
+        let word = || rest.first_chunk().map(|word| u64::from_be_bytes(*word)).ok_or(FlitError::Truncated);
+        let operand = || match word()? {
+            _ if usize::from(length) != WORD => Err(FlitError::WordLength),
+            word => Ok(word),
         };
         let transaction = match view.kind() {
             0 => Transaction::Credit,
@@ -345,17 +361,15 @@ impl FlitHeader {
             7 => Transaction::MultimemLoadReduce { length },
             8 => Transaction::MultimemStore,
             9 => Transaction::MultimemAdd { operand: operand()? },
+            10 => Transaction::MultiWrite { destinations: word()? },
             _ => return Err(FlitError::UnknownKind),
         };
-        let body = match transaction.carries_data() {
-            true if !announced(rest) => return Err(FlitError::Truncated),
-            true => usize::from(length),
-            false if transaction.operand().is_some() => WORD,
-            false => 0,
-        };
-        if rest.len() > body {
-            return Err(FlitError::Trailing);
+        match rest.len().cmp(&transaction.body(length.into())) {
+            Ordering::Less => return Err(FlitError::Truncated),
+            Ordering::Equal => {}
+            Ordering::Greater => return Err(FlitError::Trailing),
         }
+        let payload = &rest[transaction.body(0)..];
         let header = Self {
             source: view.source(),
             destination: view.destination(),
@@ -365,7 +379,7 @@ impl FlitHeader {
             transaction,
             credit: view.credit()?,
         };
-        Ok((header, if transaction.carries_data() { rest } else { &[] }))
+        Ok((header, payload))
     }
 }
 
@@ -434,10 +448,9 @@ impl FlitFormat {
 
     /// Flits of a packet with `payload` bytes of payload. Credits alone travel in idle flits and take none.
     pub const fn flits(&self, transaction: Transaction, payload: usize) -> usize {
-        let body = if transaction.operand().is_some() { WORD } else { payload };
         match transaction {
             Transaction::Credit => 0,
-            _ => self.header_flits + body.div_ceil(self.flit),
+            _ => self.header_flits + transaction.body(payload).div_ceil(self.flit),
         }
     }
 

@@ -1,7 +1,8 @@
 //! Who a MultiWrite is for: a bitmap by rank (MultiWrite 4.1, "Encoding scheme of metadata").
 //!
 //! In groups of up to 32 ranks the bitmap is the immediate of a Write with Immediate, which costs nothing (6.4); bit `r`, counted from
-//! the lowest, is rank `r`. RoCE has no reserved field for more: in larger groups the bitmap stands at the head of the payload, as long
+//! the lowest, is rank `r`. On a memory fabric the same bits are the operand of a MultiWrite ([`flit`](crate::flit)). RoCE has no
+//! reserved field for more: in larger groups the bitmap stands at the head of the payload, as long
 //! as the group needs in whole words, and the immediate is 0.
 //!
 //! ```text

@@ -20,6 +20,7 @@ fn transactions() -> impl Strategy<Value = Transaction> {
         any::<u16>().prop_map(|length| Transaction::MultimemLoadReduce { length }),
         Just(Transaction::MultimemStore),
         any::<u64>().prop_map(|operand| Transaction::MultimemAdd { operand }),
+        any::<u64>().prop_map(|destinations| Transaction::MultiWrite { destinations }),
     ]
 }
 
@@ -109,7 +110,7 @@ fn unknown_kinds_channels_and_operands_are_refused() {
         bytes[at] = value;
         FlitHeader::parse(&bytes).expect_err("a refusal")
     };
-    assert_eq!(refusal(0, 0xa0), FlitError::UnknownKind);
+    assert_eq!(refusal(0, 0xb0), FlitError::UnknownKind);
     assert_eq!(refusal(11, 7), FlitError::WordLength);
     assert_eq!(refusal(15, 0x80), FlitError::UnknownChannel);
 }
@@ -132,4 +133,16 @@ fn a_packet_of_the_prototype_is_129_flits_of_32_bytes() {
 fn credits_alone_take_no_flits() {
     assert_eq!(FlitFormat::DGX.flits(Transaction::Credit, 0), 0);
     assert_eq!(FlitHeader::new(NodeId(0), NodeId(1), true, 0, 0, Transaction::Credit).channel(), None);
+}
+
+#[test]
+fn the_destinations_of_a_multiwrite_stand_between_its_header_and_its_payload() {
+    let transaction = Transaction::MultiWrite { destinations: 0b1010 };
+    let header = FlitHeader::new(NodeId(1), NodeId(2), false, 3, 40, transaction);
+    let bytes = emitted(&header, &[7; 4]);
+    assert_eq!(bytes[..2], [0xa0, 0x00]);
+    assert_eq!(bytes[10..12], [0, 4], "its length is that of the payload");
+    assert_eq!(bytes[16..], [0, 0, 0, 0, 0, 0, 0, 0b1010, 7, 7, 7, 7]);
+    // 8 bytes more than a write, so that a full packet takes a flit more.
+    assert_eq!(FlitFormat::PROTOTYPE.wire_bytes(transaction, 4096), 130 * 32);
 }

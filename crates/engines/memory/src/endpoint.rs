@@ -146,7 +146,8 @@ impl<P: Payload> Endpoint<P> {
             Transaction::Credit
             | Transaction::MultimemLoadReduce { .. }
             | Transaction::MultimemStore
-            | Transaction::MultimemAdd { .. } => return Err(MemoryDrop::UnexpectedTransaction),
+            | Transaction::MultimemAdd { .. }
+            | Transaction::MultiWrite { .. } => return Err(MemoryDrop::UnexpectedTransaction),
         }
         Ok(())
     }

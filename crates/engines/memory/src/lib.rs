@@ -5,6 +5,8 @@
 //! - [`SwitchCore`] forwards packets between the ports of a switch by their destination.
 //! - [`Endpoint`] is an accelerator's memory: it serves the others' reads, writes and words, and issues those of the
 //!   kernel that runs on it.
+//! - [`Messages`] is an accelerator's memory where links join accelerators directly, and the [verbs](quincunx_engine::verbs) of what
+//!   runs on it: Writes with Immediate.
 //!
 //! None of them is a node by itself: `nodes` puts them together with what computes. Nothing here knows how long a
 //! link is or how fast; that is the driver's.
@@ -19,6 +21,7 @@ extern crate alloc;
 mod drops;
 mod endpoint;
 mod forwarding;
+mod messages;
 mod outbound;
 mod port;
 mod scatter;
@@ -26,5 +29,6 @@ mod scatter;
 pub use drops::MemoryDrop;
 pub use endpoint::{Endpoint, EndpointConfig, UNSOLICITED};
 pub use forwarding::{Forwarded, SwitchCore};
+pub use messages::{Messages, MessagesConfig};
 pub use port::{ChannelSet, Port, PortConfig, PortFault};
 pub use scatter::Scatter;

@@ -96,6 +96,11 @@ impl PortConfig {
         Self { slots: [packets; Channel::COUNT], format }
     }
 
+    /// Packets of writes that a port has buffers for.
+    pub const fn write_slots(&self) -> u16 {
+        self.slots[Channel::new(Class::Write, false).index()]
+    }
+
     /// Buffers that cover the round trip of a link of `rate` and `latency` (SCIN 4.1), for each channel as if it had
     /// the link for itself; and as many packets more as may wait for their credits to be returned together.
     pub fn covering_round_trip(rate: BitRate, latency: Duration, format: &FlitFormat) -> Self {

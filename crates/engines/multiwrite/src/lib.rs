@@ -26,14 +26,15 @@
 //!
 //! # Where we differ from the paper, and why
 //!
-//! - **No opcode of its own.** RoCE has none to give, so a MultiWrite is a Write with Immediate. What tells it from an ordinary
-//!   write is its bitmap: one that names the receiver alone is for nobody else.
+//! - **No opcode of its own on RoCE**, which has none to give: there a MultiWrite is a Write with Immediate. What tells it from an
+//!   ordinary write is its bitmap: one that names the receiver alone is for nobody else. On a memory fabric it has one (4.2):
+//!   `Transaction::MultiWrite` in `quincunx_wire::flit`, which a write to one neighbour uses as well.
 //! - **Buffers are slots of a window**, the same at every node: each source has slots of its own at everybody, as the receive buffers that
 //!   communication libraries reserve for each peer. A relay buffers what passes in the source's slots with it (6.4,
 //!   "relay buffer"). So destinations of one write that name the same slot share it; other slots make other writes. A
 //!   source must not use a slot again before everybody has what it wrote there: [`AllGather`] ends with a barrier (5.2, step 5).
 //! - **A single destination behind a relay is a MultiWrite too**: queue pairs lead to neighbours, none to those behind them.
-//! - **32 ranks in the immediate, not 64**: RoCE's has 32 bits.
+//! - **32 ranks in the immediate, not 64**: RoCE's has 32 bits, and so have the verbs on either fabric.
 //! - **Loops**: parts only shrink, so nothing is delivered twice; but where tables contradict each other a write could go round. One
 //!   that would go back where it came from ends the group of the relay that sees it, and one that comes back to its source that of the
 //!   source; those who wait for it are told by nobody. One that goes round among three relays or more is seen by none of them, for

@@ -146,12 +146,17 @@ pub enum FabricDrop {
     Multicast(MulticastDrop),
 }
 
-/// Sends nothing but credits.
-pub(super) fn send_credit<P: Payload>(port: PortId, link: &mut Port, out: &mut impl Sink<FabricNode<P>>) {
+/// A packet of nothing but credits, if there are any to return.
+pub(super) fn credit_alone(link: &mut Port) -> Option<FlitHeader> {
     // It goes no further than the link, so that it needs no addresses.
     let mut header = FlitHeader::new(NodeId(0), NodeId(0), false, 0, 0, Transaction::Credit);
     link.seal(&mut header, 0);
-    if header.credit.packets > 0 {
+    (header.credit.packets > 0).then_some(header)
+}
+
+/// Sends nothing but credits.
+pub(super) fn send_credit<P: Payload>(port: PortId, link: &mut Port, out: &mut impl Sink<FabricNode<P>>) {
+    if let Some(header) = credit_alone(link) {
         out.transmit(port, Frame { header: &header, payload: P::empty() });
     }
 }

@@ -139,11 +139,7 @@ impl From<&scenario::MemoryFabric> for MemoryFabric {
             accelerators: fabric.accelerators,
             switches: fabric.switches,
             link: LinkConfig { rate: link.rate, latency: link.latency },
-            format: FlitFormat {
-                flit: link.flit.as_usize(),
-                header_flits: 1,
-                max_payload: link.payload.as_usize(),
-            },
+            format: flit_format(link),
             response_latency: fabric.accelerator.response_latency,
             add_rate: fabric.accelerator.add_rate,
             scatter: None,
@@ -156,4 +152,9 @@ impl From<&scenario::MemoryFabric> for MemoryFabric {
             },
         }
     }
+}
+
+/// How the packets of a link are cut.
+pub(crate) fn flit_format(link: &scenario::MemoryLink) -> FlitFormat {
+    FlitFormat { flit: link.flit.as_usize(), header_flits: 1, max_payload: link.payload.as_usize() }
 }

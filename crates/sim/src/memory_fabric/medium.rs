@@ -2,7 +2,8 @@
 
 use quincunx_collective::Payload;
 use quincunx_driver_des::{Direction, Medium};
-use quincunx_nodes::fabric::FabricNode;
+use quincunx_engine::verbs::Program;
+use quincunx_nodes::fabric::{FabricNode, FabricPeer};
 use quincunx_units::ByteCount;
 use quincunx_wire::flit::{FlitFormat, FlitHeader};
 
@@ -27,5 +28,12 @@ impl<P: Payload> Medium<FabricNode<P>> for FlitMedium {
         let forwarded = !direction.backward && !header.inc && header.destination.0 < self.accelerators;
         let needed = if forwarded { whole.min(self.format.header_bytes()) } else { whole };
         ByteCount::new(needed as u64)
+    }
+}
+
+/// Links of a mesh: nobody cuts through.
+impl<P: Payload, A: Program<P>> Medium<FabricPeer<P, A>> for FlitMedium {
+    fn wire_length(&self, header: &FlitHeader, payload: usize) -> ByteCount {
+        ByteCount::new(self.format.wire_bytes(header.transaction, payload) as u64)
     }
 }

@@ -8,6 +8,7 @@ mod build;
 mod expected;
 mod measure;
 mod medium;
+mod mesh;
 mod run;
 mod setup;
 mod shape;
@@ -18,8 +19,9 @@ mod watch;
 
 pub(crate) use build::Built;
 pub use expected::expected;
-pub(crate) use measure::measure;
+pub(crate) use measure::{flit_format, measure};
 pub use medium::FlitMedium;
+pub use mesh::{MemoryMesh, simulate_memory_mesh};
 pub use run::{Outcome, RunError, Timing, run, run_streams, run_watched};
 pub use setup::{IsaSetup, MemoryFabric};
 pub use stream::{Design, Stream};

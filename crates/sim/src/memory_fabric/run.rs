@@ -1,6 +1,7 @@
 //! Running a collective on a memory fabric.
 
 use super::build::Built;
+use super::shape::Wiring;
 use super::watch::Watcher;
 use super::{Design, MemoryFabric, Stream};
 use crate::outputs::Outputs;
@@ -163,7 +164,7 @@ pub fn run_watched<P: Data>(
     if outputs.is_none() {
         return run_observed(fabric, &streams, memories, (), progress).map(|(outcome, ())| outcome);
     }
-    let watcher = Watcher::new(outputs, fabric).map_err(RunError::output)?;
+    let watcher = Watcher::new(outputs, &Wiring::from(fabric)).map_err(RunError::output)?;
     let (outcome, watcher) = run_observed(fabric, &streams, memories, watcher, progress)?;
     watcher.finish().map_err(RunError::output)?;
     Ok(outcome)

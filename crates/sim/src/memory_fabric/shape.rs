@@ -37,39 +37,72 @@ impl MemoryFabric {
     pub(super) fn names(&self, direction: Direction) -> [String; 2] {
         self.ends(direction).map(|end| self.name(end))
     }
+}
 
-    /// The direction that begins at a node's port: port s of an accelerator leads to switch s, port n of a switch to
-    /// accelerator n.
-    pub(super) fn direction_from(&self, node: NodeIndex, port: PortId) -> Direction {
-        let switches = u32::from(self.switches);
-        match node.0.checked_sub(self.accelerators.into()) {
-            None => LinkIndex(node.0 * switches + u32::from(port.0)).forward(),
-            Some(switch) => LinkIndex(u32::from(port.0) * switches + switch).backward(),
-        }
+/// The same of any fabric, for those who watch it.
+pub(super) struct Wiring {
+    /// By node.
+    pub(super) names: Vec<String>,
+    /// By link: the node and the port at either end.
+    pub(super) ends: Vec<[(NodeIndex, PortId); 2]>,
+}
+
+impl Wiring {
+    /// All directions of all links, in order.
+    pub(super) fn directions(&self) -> impl Iterator<Item = Direction> + use<> {
+        (0..self.ends.len() as u32).map(LinkIndex).flat_map(|link| [link.forward(), link.backward()])
+    }
+
+    /// The node and the port where a direction begins, and those where it ends.
+    pub(super) fn ends(&self, direction: Direction) -> [(NodeIndex, PortId); 2] {
+        let [first, second] = self.ends[direction.link.0 as usize];
+        if direction.backward { [second, first] } else { [first, second] }
+    }
+
+    /// What the nodes are called where it begins and where it ends.
+    pub(super) fn names(&self, direction: Direction) -> [&str; 2] {
+        self.ends(direction).map(|(node, _)| self.names[node.0 as usize].as_str())
+    }
+}
+
+impl From<&MemoryFabric> for Wiring {
+    fn from(fabric: &MemoryFabric) -> Self {
+        let names = (0..fabric.nodes()).map(|node| fabric.name(NodeIndex(node.into()))).collect();
+        let links = fabric.directions().filter(|direction| !direction.backward);
+        let ends = links.map(|link| {
+            let [accelerator, switch] = fabric.ends(link);
+            let port = PortId((switch.0 - u32::from(fabric.accelerators)) as u16);
+            [(accelerator, port), (switch, PortId(accelerator.0 as u16))]
+        });
+        Self { names, ends: ends.collect() }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::MemoryFabric;
+    use super::Wiring;
     use quincunx_driver_des::NodeIndex;
     use quincunx_engine::PortId;
 
     #[test]
-    fn every_port_leads_where_its_direction_says() {
+    fn every_direction_begins_at_a_port_of_its_own_and_ends_at_another_ones() {
         let fabric =
             MemoryFabric { accelerators: 3, switches: 2, ..MemoryFabric::preset("scin-dgx8").unwrap() };
-        let mut found = Vec::new();
-        for (node, ports) in (0..5).map(|node| (NodeIndex(node), if node < 3 { 2 } else { 3 })) {
-            for port in 0..ports {
-                let direction = fabric.direction_from(node, PortId(port));
-                assert_eq!(fabric.ends(direction)[0], node);
-                found.push(direction);
-            }
+        let wiring = Wiring::from(&fabric);
+        let directions: Vec<_> = fabric.directions().collect();
+        assert_eq!(wiring.directions().collect::<Vec<_>>(), directions);
+        let mut begins: Vec<_> = directions.iter().map(|&direction| wiring.ends(direction)[0]).collect();
+        begins.sort();
+        begins.dedup();
+        assert_eq!(begins.len(), 12);
+        for &direction in &directions {
+            assert_eq!(wiring.ends(direction).map(|(node, _)| node), fabric.ends(direction));
+            assert_eq!(wiring.names(direction), fabric.names(direction));
         }
-        found.sort();
-        assert_eq!(found, fabric.directions().collect::<Vec<_>>());
-        assert_eq!(fabric.names(found[2]), ["accelerator0", "switch1"]);
-        assert_eq!(fabric.names(found[3]), ["switch1", "accelerator0"]);
+        // Port s of an accelerator leads to switch s, port n of a switch to accelerator n.
+        let ends = [(NodeIndex(0), PortId(1)), (NodeIndex(4), PortId(0))];
+        assert_eq!(wiring.ends(directions[2]), ends);
+        assert_eq!(wiring.names(directions[3]), ["switch1", "accelerator0"]);
     }
 }

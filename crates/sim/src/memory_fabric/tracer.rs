@@ -5,11 +5,11 @@
 //! - in a switch with an in-switch accelerator, a track for each entry of its wave tables, with a slice for each wave from
 //!   the moment it takes the entry until it has been read out (SCIN 3.4). Where there is no slice the entry is idle.
 
-use super::MemoryFabric;
+use super::shape::Wiring;
 use quincunx_collective::Payload;
-use quincunx_driver_des::{Departure, Direction, NodeIndex, Observer};
+use quincunx_driver_des::{Departure, Direction, NodeIndex};
 use quincunx_engine::{Frame, PortId};
-use quincunx_nodes::fabric::{FabricEvent, FabricNode};
+use quincunx_nodes::fabric::FabricEvent;
 use quincunx_scin::IsaEvent;
 use quincunx_trace::{TraceWriter, Track};
 use quincunx_units::Instant;
@@ -34,24 +34,24 @@ struct Entry {
 
 /// An observer that writes what passes. The first failure to write ends the trace; [`finish`](Self::finish) tells it.
 pub(super) struct Tracer<W> {
-    fabric: MemoryFabric,
     trace: TraceWriter<W>,
     nodes: Vec<Track>,
-    /// By link, each forward and then backward.
-    senders: Vec<Sender>,
+    senders: BTreeMap<Direction, Sender>,
+    /// The direction that begins at a node's port.
+    directions: BTreeMap<(NodeIndex, PortId), Direction>,
     entries: BTreeMap<(NodeIndex, u16), Entry>,
     failure: Option<io::Error>,
 }
 
 impl<W: Write> Tracer<W> {
-    pub(super) fn new(out: W, fabric: &MemoryFabric) -> io::Result<Self> {
+    pub(super) fn new(out: W, wiring: &Wiring) -> io::Result<Self> {
         let mut trace = TraceWriter::new(out);
-        let names = (0..fabric.nodes()).map(|node| fabric.name(NodeIndex(node.into())));
-        let nodes = names.map(|name| trace.track(&name, None)).collect::<io::Result<Vec<_>>>()?;
+        let nodes =
+            wiring.names.iter().map(|name| trace.track(name, None)).collect::<io::Result<Vec<_>>>()?;
         let sender = |direction: Direction| {
-            let [from, to] = fabric.ends(direction);
-            let (parent, names) = (nodes[from.0 as usize], [from, to].map(|end| fabric.name(end)));
-            Ok(Sender {
+            let ([(from, _), _], names) = (wiring.ends(direction), wiring.names(direction));
+            let parent = nodes[from.0 as usize];
+            let sender = Sender {
                 link: trace.track(&names.join(" > "), Some(parent))?,
                 credits: trace.counter_track(
                     &format!("credits in use to {}", names[1]),
@@ -59,10 +59,13 @@ impl<W: Write> Tracer<W> {
                     Some(parent),
                 )?,
                 in_use: 0,
-            })
+            };
+            Ok((direction, sender))
         };
-        let senders = fabric.directions().map(sender).collect::<io::Result<_>>()?;
-        Ok(Self { fabric: *fabric, trace, nodes, senders, entries: BTreeMap::new(), failure: None })
+        let senders = wiring.directions().map(sender).collect::<io::Result<_>>()?;
+        let begins = |direction| (wiring.ends(direction)[0], direction);
+        let directions = wiring.directions().map(begins).collect();
+        Ok(Self { trace, nodes, senders, directions, entries: BTreeMap::new(), failure: None })
     }
 
     /// Ends the trace.
@@ -74,7 +77,7 @@ impl<W: Write> Tracer<W> {
     }
 
     fn sender(&mut self, direction: Direction) -> (&mut TraceWriter<W>, &mut Sender) {
-        (&mut self.trace, &mut self.senders[direction.link.0 as usize * 2 + usize::from(direction.backward)])
+        (&mut self.trace, self.senders.get_mut(&direction).expect("every direction has its sender"))
     }
 
     fn sent(&mut self, departure: &Departure, header: &FlitHeader, length: usize) -> io::Result<()> {
@@ -99,7 +102,7 @@ impl<W: Write> Tracer<W> {
         if packets == 0 {
             return Ok(());
         }
-        let (trace, sender) = self.sender(self.fabric.direction_from(node, port));
+        let (trace, sender) = self.sender(self.directions[&(node, port)]);
         sender.in_use = sender.in_use.saturating_sub(packets);
         trace.counter(sender.credits, at, sender.in_use.into())
     }
@@ -139,17 +142,17 @@ impl<W: Write> Tracer<W> {
     }
 }
 
-impl<P: Payload, W: Write> Observer<FabricNode<P>> for Tracer<W> {
-    fn departed(&mut self, departure: &Departure, frame: Frame<'_, FlitHeader, P>) {
+impl<W: Write> Tracer<W> {
+    pub(super) fn departed<P: Payload>(&mut self, departure: &Departure, frame: Frame<'_, FlitHeader, P>) {
         let length = P::view_length(frame.payload);
         self.note(|trace| trace.sent(departure, frame.header, length));
     }
 
-    fn arrived(&mut self, at: Instant, node: NodeIndex, port: PortId, frame: Frame<'_, FlitHeader, P>) {
-        self.note(|trace| trace.credited(at, node, port, frame.header));
+    pub(super) fn arrived(&mut self, at: Instant, node: NodeIndex, port: PortId, header: &FlitHeader) {
+        self.note(|trace| trace.credited(at, node, port, header));
     }
 
-    fn emitted(&mut self, at: Instant, node: NodeIndex, event: &FabricEvent) {
+    pub(super) fn emitted(&mut self, at: Instant, node: NodeIndex, event: &FabricEvent) {
         if let FabricEvent::Isa(event) = *event {
             self.note(|trace| trace.told(at, node, event));
         }
@@ -169,5 +172,6 @@ const fn kind(transaction: Transaction) -> &'static str {
         Transaction::MultimemLoadReduce { .. } => "MULTIMEM LD_REDUCE",
         Transaction::MultimemStore => "MULTIMEM ST",
         Transaction::MultimemAdd { .. } => "MULTIMEM RED",
+        Transaction::MultiWrite { .. } => "MULTIWRITE",
     }
 }

@@ -2,13 +2,14 @@
 //! encodes it. There is no registered link type for such packets: the capture's is the first that is left to users
 //! ([`LinkType::User`]).
 
-use super::MemoryFabric;
+use super::shape::Wiring;
 use super::tracer::Tracer;
 use crate::outputs::{Capture, Out, Outputs};
 use crate::packet_fabric::Data;
 use quincunx_driver_des::{Departure, NodeIndex, Observer};
+use quincunx_engine::verbs::Program;
 use quincunx_engine::{Frame, PortId};
-use quincunx_nodes::fabric::{FabricEvent, FabricNode};
+use quincunx_nodes::fabric::{FabricEvent, FabricNode, FabricPeer};
 use quincunx_units::Instant;
 use quincunx_wire::flit::FlitHeader;
 use quincunx_wire::pcapng::LinkType;
@@ -21,11 +22,11 @@ pub(super) struct Watcher {
 }
 
 impl Watcher {
-    pub(super) fn new(outputs: Outputs, fabric: &MemoryFabric) -> io::Result<Self> {
+    pub(super) fn new(outputs: Outputs, wiring: &Wiring) -> io::Result<Self> {
         let Outputs { trace, capture } = outputs;
-        let links = || fabric.directions().map(|direction| (direction, fabric.names(direction).join(" > ")));
+        let links = || wiring.directions().map(|direction| (direction, wiring.names(direction).join(" > ")));
         Ok(Self {
-            tracer: trace.map(|out| Tracer::new(out, fabric)).transpose()?,
+            tracer: trace.map(|out| Tracer::new(out, wiring)).transpose()?,
             capture: capture.map(|out| Capture::new(out, LinkType::User, links())),
         })
     }
@@ -37,8 +38,8 @@ impl Watcher {
     }
 }
 
-impl<P: Data> Observer<FabricNode<P>> for Watcher {
-    fn departed(&mut self, departure: &Departure, frame: Frame<'_, FlitHeader, P>) {
+impl Watcher {
+    fn departed<P: Data>(&mut self, departure: &Departure, frame: Frame<'_, FlitHeader, P>) {
         if let Some(capture) = &mut self.capture {
             let payload = P::bytes(frame.payload);
             let length = frame.header.emitted_length(payload.len());
@@ -49,15 +50,35 @@ impl<P: Data> Observer<FabricNode<P>> for Watcher {
         }
     }
 
-    fn arrived(&mut self, at: Instant, node: NodeIndex, port: PortId, frame: Frame<'_, FlitHeader, P>) {
+    fn arrived(&mut self, at: Instant, node: NodeIndex, port: PortId, header: &FlitHeader) {
         if let Some(tracer) = &mut self.tracer {
-            tracer.arrived(at, node, port, frame);
+            tracer.arrived(at, node, port, header);
         }
+    }
+}
+
+impl<P: Data> Observer<FabricNode<P>> for Watcher {
+    fn departed(&mut self, departure: &Departure, frame: Frame<'_, FlitHeader, P>) {
+        self.departed(departure, frame);
+    }
+
+    fn arrived(&mut self, at: Instant, node: NodeIndex, port: PortId, frame: Frame<'_, FlitHeader, P>) {
+        self.arrived(at, node, port, frame.header);
     }
 
     fn emitted(&mut self, at: Instant, node: NodeIndex, event: &FabricEvent) {
         if let Some(tracer) = &mut self.tracer {
-            Observer::<FabricNode<P>>::emitted(tracer, at, node, event);
+            tracer.emitted(at, node, event);
         }
+    }
+}
+
+impl<P: Data, A: Program<P>> Observer<FabricPeer<P, A>> for Watcher {
+    fn departed(&mut self, departure: &Departure, frame: Frame<'_, FlitHeader, P>) {
+        self.departed(departure, frame);
+    }
+
+    fn arrived(&mut self, at: Instant, node: NodeIndex, port: PortId, frame: Frame<'_, FlitHeader, P>) {
+        self.arrived(at, node, port, frame.header);
     }
 }

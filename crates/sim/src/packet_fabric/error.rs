@@ -52,6 +52,9 @@ pub enum SimulationError {
     /// A node's set-up is refused.
     #[error(transparent)]
     Context(#[from] quincunx_nodes::ContextError),
+    /// An accelerator of a mesh refuses a collective.
+    #[error(transparent)]
+    Request(#[from] quincunx_engine::verbs::RequestError),
     /// A node refuses an order.
     #[error(transparent)]
     Rejected(#[from] quincunx_nodes::StationRejected),
@@ -99,7 +102,7 @@ pub enum SimulationError {
 }
 
 impl SimulationError {
-    pub(super) fn output(error: std::io::Error) -> Self {
+    pub(crate) fn output(error: std::io::Error) -> Self {
         Self::Output(error.to_string())
     }
 }

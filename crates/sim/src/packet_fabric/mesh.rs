@@ -3,8 +3,7 @@
 use quincunx_collective::{Collective, LengthOnly, Numbers, Rank, Reduction};
 use quincunx_driver_des::{NodeIndex, Observer};
 use quincunx_engine::PortId;
-use quincunx_engine::verbs::QpIndex;
-use quincunx_multiwrite::{AllGather, AllGatherConfig, Paths, Strategy, split};
+use quincunx_multiwrite::Strategy;
 use quincunx_nodes::{Programs, Station};
 use quincunx_units::ByteCount;
 
@@ -13,6 +12,7 @@ use super::group::Group;
 use super::watch::Watcher;
 use super::{Accelerators, Contents, MeshRow, SimulationError};
 use crate::Outputs;
+use crate::gathering::{Gathering, queue_pair_to};
 use crate::progress::Watch;
 
 /// A full mesh, and how groups are set up on it. Links between groups are as those within, and lossy links are all of a host.
@@ -94,7 +94,8 @@ impl Mesh {
         seed: u64,
         observer: O,
     ) -> Result<Group<P, O>, SimulationError> {
-        let (accelerators, ranks) = (&self.accelerators, self.accelerators.ranks());
+        let (accelerators, gathering) = (&self.accelerators, self.gathering());
+        let ranks = gathering.ranks();
         let mut built = accelerators.hosts(seed, observer);
         for a in 0..ranks {
             for b in a + 1..ranks {
@@ -105,58 +106,30 @@ impl Mesh {
             }
         }
         for rank in 0..ranks {
-            let peers: Vec<u16> = (0..ranks).filter(|peer| *peer != rank).collect();
-            let program = Programs::MultiWrite(self.program(strategy, length, rank, &peers)?);
+            let peers: Vec<u16> = gathering.peers(rank).collect();
+            let program = Programs::MultiWrite(gathering.program(strategy, length, rank)?);
             accelerators.install(&mut built, rank, &peers, |peer| port(rank, peer), program)?;
         }
         Ok(Group::from_built(built))
     }
 
-    fn program(
-        &self,
-        strategy: Strategy,
-        length: usize,
-        rank: u16,
-        peers: &[u16],
-    ) -> Result<AllGather, SimulationError> {
-        let Accelerators { members, link, cost, preparation, .. } = self.accelerators;
-        let paths = Paths {
-            direct: link.rate,
-            cross: link.rate,
+    fn gathering(&self) -> Gathering {
+        let Accelerators { groups, members, link, preparation, cost, outstanding, .. } = self.accelerators;
+        Gathering {
+            groups,
             members,
-            others: members,
-            relays: if self.full { members } else { 1 },
-            relay: (cost, self.piece),
-        };
-        let ways = (0..self.accelerators.ranks()).map(|peer| self.ways(rank, peer)).collect();
-        let piece = self.piece.as_usize();
-        let writer = self.accelerators.writer(rank, peers, ways, (length.div_ceil(piece).max(1), piece))?;
-        let first = rank / members * members;
-        let group = (first..first + members).map(Rank).collect();
-        let parts = split(strategy, &paths);
-        Ok(AllGather::new(AllGatherConfig { writer, group, parts, preparation })?)
-    }
-
-    /// The ways from a rank to another one: the direct one; within a group also by way of its partner in the next group, and of
-    /// that group's others.
-    fn ways(&self, rank: u16, to: u16) -> Vec<QpIndex> {
-        if rank == to {
-            return Vec::new();
+            rate: link.rate,
+            full: self.full,
+            piece: self.piece,
+            preparation,
+            cost,
+            // No more messages than packets are on their way.
+            receives: outstanding as usize,
         }
-        let Accelerators { groups, members, .. } = self.accelerators;
-        let (group, place) = (rank / members, rank % members);
-        let next = (group + 1) % groups * members;
-        let relay = |step| queue_pair_to(rank, next + (place + step) % members);
-        let relays = (0..members).map(relay).filter(|_| to / members == group);
-        [queue_pair_to(rank, to)].into_iter().chain(relays).collect()
     }
 }
 
-/// A rank's queue pairs lead to the others in order, each through a port of its own.
-fn queue_pair_to(rank: u16, peer: u16) -> QpIndex {
-    QpIndex(if peer < rank { peer } else { peer - 1 })
-}
-
+/// Each of a rank's queue pairs has a port of its own.
 fn port(rank: u16, peer: u16) -> PortId {
     PortId(queue_pair_to(rank, peer).0)
 }

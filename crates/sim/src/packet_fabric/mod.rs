@@ -48,6 +48,7 @@ mod watch;
 pub use accelerators::{Accelerators, MeshRow};
 pub(crate) use build::Built;
 pub use data::Data;
+pub(crate) use data::lengths;
 pub use design::Design;
 pub use error::SimulationError;
 pub use group::{Finished, Group};

@@ -19,6 +19,7 @@ use super::build::{Built, FIRST_QP, address};
 use super::data::Data;
 use super::lines::Lines;
 use super::{Setup, SimulationError};
+use crate::gathering::queue_pair_to;
 
 /// The way that goes over relays; where there is no other one, it is the direct one, 0.
 const RELAYED: usize = 1;
@@ -66,11 +67,6 @@ fn program(setup: &Setup, shape: &TreeShape, rank: u16) -> Result<AllGather, Sim
 
 fn peers(shape: &TreeShape, rank: u16) -> impl Iterator<Item = u16> + use<> {
     (0..shape.ranks()).filter(move |peer| *peer != rank)
-}
-
-/// A rank's queue pairs lead to the others in order.
-fn queue_pair_to(rank: u16, peer: u16) -> QpIndex {
-    QpIndex(if peer < rank { peer } else { peer - 1 })
 }
 
 /// The ways from a rank to another one.

@@ -96,7 +96,7 @@ pub fn measure_traffic(
             let source = Source::new(offered, built.population()?, seed);
             measure_on(&mut built, source, setup.link.latency, setup.mtu, request.packets, progress)
         }
-        Fabric::Mesh(_) | Fabric::Servers(_) => Err(SimulationError::NoWay.into()),
+        Fabric::Mesh(_) | Fabric::MemoryMesh(_) | Fabric::Servers(_) => Err(SimulationError::NoWay.into()),
         Fabric::Memory(fabric) => {
             let setup = MemoryFabric { traffic: Some((offered, seed)), ..MemoryFabric::from(fabric) };
             let mut built = memory_fabric::Built::<LengthOnly, _>::new(&setup, &[], Meter::default())?;
