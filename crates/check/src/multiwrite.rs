@@ -203,6 +203,8 @@ pub struct RelaySetup {
     pub times: usize,
     /// Packets that a queue pair may have in flight.
     pub window: u32,
+    /// Relaying takes its time: until nothing else is on its way, but for [early time-outs](crate::Exploration::early_timeouts).
+    pub slow: bool,
     /// A rule that all break.
     pub mutation: Option<Mutation>,
 }
@@ -343,7 +345,7 @@ impl RelaySetup {
             table: self.table(rank),
             window: Window::new(RANKS, self.packets, MTU),
             receives: self.window as usize,
-            cost: RelayCost::default(),
+            cost: RelayCost { message: Duration::from_micros(self.slow.into()), copy: Duration::ZERO },
         };
         match self.pattern {
             Pattern::Writes => {

@@ -4,7 +4,7 @@ use quincunx_collective::{Contributions, Rank};
 use quincunx_engine::verbs::{
     Alarm, CollectiveRequest, Completion, Failure, Outcome, Program, QpIndex, RequestError, Slice, Verbs,
 };
-use quincunx_multiwrite::{Delivery, RELAY, Target, Write, Writer};
+use quincunx_multiwrite::{Delivery, RELAY, Senseless, Target, Write, Writer};
 use quincunx_units::Instant;
 
 use crate::network::MTU;
@@ -58,6 +58,11 @@ impl Writes {
         Ok(())
     }
 
+    fn fail(&mut self, qp: QpIndex, failure: Failure) -> Outcome {
+        self.failed = Some((qp, failure));
+        Outcome::Failed { qp, failure }
+    }
+
     fn proceed(&mut self, verbs: &mut impl Verbs<Contributions>) -> Option<Outcome> {
         let is_over = self.outstanding == 0 && self.delivered.len() == self.awaited.len();
         let CollectiveRequest { output, .. } = self.request.take_if(|_| is_over)?;
@@ -103,10 +108,7 @@ impl Program<Contributions> for Writes {
     ) -> Option<Outcome> {
         match self.take(qp, completion, verbs) {
             Ok(()) => self.proceed(verbs),
-            Err(failure) => {
-                self.failed = Some((qp, failure));
-                Some(Outcome::Failed { qp, failure })
-            }
+            Err(failure) => Some(self.fail(qp, failure)),
         }
     }
 
@@ -114,9 +116,12 @@ impl Program<Contributions> for Writes {
         &mut self,
         _: Instant,
         alarm: Alarm,
-        _: &mut impl Verbs<Contributions>,
+        verbs: &mut impl Verbs<Contributions>,
     ) -> Option<Outcome> {
-        unreachable!("relaying takes no time: {alarm:?} is not {RELAY:?}")
+        assert_eq!(alarm, RELAY, "there is no other");
+        let Senseless { peer } = self.writer.relay(verbs).err()?;
+        let qp = self.writer.table().queue_pair(peer).expect("neighbours are connected");
+        Some(self.fail(qp, Failure::InvalidRequest))
     }
 
     /// # Panics

@@ -13,7 +13,7 @@ const TOPOLOGIES: [Topology; 3] = [Topology::Mesh, Topology::Ring, Topology::Ser
 
 /// A packet a rank, two in flight on a queue pair.
 fn setup(topology: Topology, pattern: Pattern, senders: u16) -> RelaySetup {
-    RelaySetup { topology, pattern, senders, packets: 1, times: 1, window: 2, mutation: None }
+    RelaySetup { topology, pattern, senders, packets: 1, times: 1, window: 2, slow: false, mutation: None }
 }
 
 fn network(setup: RelaySetup) -> Relays {
@@ -68,6 +68,18 @@ fn slots_are_used_again_by_the_next_all_gather() {
 }
 
 #[test]
+fn relays_that_are_behind_make_their_peers_wait_and_lose_nothing() {
+    for topology in TOPOLOGIES {
+        let writes = RelaySetup { window: 1, slow: true, ..setup(topology, Pattern::Writes, 1) };
+        let writes = network(RelaySetup { packets: 3, ..writes });
+        assert_right(&writes, lossy());
+        assert_right(&writes, Exploration { losses: 0, early_timeouts: 2, ..lossy() });
+        let gather = RelaySetup { slow: true, packets: 2, ..setup(topology, Pattern::AllGather, 2) };
+        assert_right(&network(gather), Exploration { early_timeouts: 1, ..lossy() });
+    }
+}
+
+#[test]
 fn tables_that_contradict_each_other_end_in_an_error_and_never_in_a_wrong_result() {
     for topology in [Topology::ShortLoop, Topology::LongLoop] {
         let network = network(setup(topology, Pattern::Writes, 1));
@@ -79,10 +91,12 @@ fn tables_that_contradict_each_other_end_in_an_error_and_never_in_a_wrong_result
 
 /// A broken rule, and a small case in which it does harm.
 fn cases() -> Vec<(RelaySetup, Exploration)> {
-    use RelayMutation::{BitmapNotNarrowed, EndsUnacknowledged, NoBarrier};
+    use RelayMutation::{BitmapNotNarrowed, EndsUnacknowledged, NoBarrier, ReceivesAhead};
     let loss = lossy();
     let none = Exploration { losses: 0, ..loss };
     let case = |mutation, setup: RelaySetup, rules| (RelaySetup { mutation: Some(mutation), ..setup }, rules);
+    let behind =
+        RelaySetup { window: 1, slow: true, packets: 3, ..setup(Topology::Ring, Pattern::Writes, 1) };
     let gather = RelaySetup { packets: 2, ..setup(Topology::Mesh, Pattern::AllGather, 2) };
     vec![
         case(BitmapNotNarrowed, setup(Topology::Mesh, Pattern::Writes, 1), none),
@@ -90,6 +104,7 @@ fn cases() -> Vec<(RelaySetup, Exploration)> {
         case(BitmapNotNarrowed, setup(Topology::Servers, Pattern::Writes, 1), none),
         case(NoBarrier, RelaySetup { times: 2, ..gather }, none),
         case(EndsUnacknowledged, gather, loss),
+        case(ReceivesAhead, behind, none),
     ]
 }
 
@@ -130,14 +145,15 @@ fn what_is_left_out_changes_no_verdict() {
 
 #[test]
 fn a_path_reads_as_a_sequence_and_is_traced() {
+    // Which of several shortest ways is shown, and so which rank it is, is not fixed.
     let (setup, rules) = cases()[4];
     let mutated = network(setup);
     let (fault, path) = run(&mutated, rules).1.expect("it is noticed");
     assert!(matches!(fault, Fault::Panic { .. }), "{fault}");
     let lines = Sequence { network: &mutated, path: &path }.lines();
     assert!(lines.iter().any(|line| line.contains("sends write 0 [4] for 1 to rank 2")), "{lines:#?}");
-    assert!(lines.iter().any(|line| line.contains("misses ACK 0 from rank 2")), "{lines:#?}");
-    assert!(lines.iter().any(|line| line.contains("retransmission timer toward rank 2")), "{lines:#?}");
+    assert!(lines.iter().any(|line| line.contains("misses ACK 0 from rank")), "{lines:#?}");
+    assert!(lines.iter().any(|line| line.contains("retransmission timer toward rank")), "{lines:#?}");
     let tracks = traced(&mutated, &fault, &path);
     let frames = tracks.iter().filter(|track| track.parent.is_some()).map(|track| track.slices.len());
     assert_eq!(frames.sum::<usize>(), path.0.iter().map(|step| step.sent.len()).sum());

@@ -36,6 +36,9 @@ pub(crate) struct What {
     /// Of multiwrite: ranks that send anything of their own, the others relay [default: 2]
     #[arg(long)]
     pub(crate) senders: Option<u16>,
+    /// Of multiwrite: relaying takes its time, until nothing else is on its way or as an early time-out
+    #[arg(long)]
+    pub(crate) slow: bool,
     /// Packets that a rank may have in flight
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) window: u32,
@@ -147,6 +150,7 @@ impl Check {
                 "collective": self.what.collective,
                 "tree": self.what.tree_name(),
                 "packets": self.what.packets(),
+                "senders": self.what.senders(),
                 "losses": self.losses,
                 "reorder": self.reorder,
                 "duplicate": self.duplicate,

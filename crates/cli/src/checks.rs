@@ -40,6 +40,7 @@ impl What {
             design => match design.parse() {
                 Ok(Design::Epic(mode)) => {
                     self.refuse("--senders", self.senders)?;
+                    self.refuse("--slow", self.slow.then_some(true))?;
                     let tree: TreeShape = parse(self.tree_name().unwrap_or_default())?;
                     let root = self.root.unwrap_or(0);
                     if root >= tree.ranks() {
@@ -75,6 +76,12 @@ impl What {
         self.tree.as_deref().or(default)
     }
 
+    /// Ranks that send, of designs where some may not.
+    pub(crate) fn senders(&self) -> Option<u16> {
+        let default = (self.design == "multiwrite").then_some(DEFAULT_SENDERS);
+        self.senders.or(default)
+    }
+
     /// Packets of each sender, or of each message.
     pub(crate) fn packets(&self) -> u32 {
         // With two a half of the data goes over a relay on a mesh.
@@ -85,6 +92,7 @@ impl What {
         self.refuse("--tree", self.tree.as_ref())?;
         self.refuse("--root", self.root)?;
         self.refuse("--senders", self.senders)?;
+        self.refuse("--slow", self.slow.then_some(true))?;
         let kind = match self.collective.as_str() {
             "send" => Kind::Send,
             "write" => Kind::Write,
@@ -121,10 +129,11 @@ impl What {
         Ok(Case::MultiWrite(RelaySetup {
             topology,
             pattern,
-            senders: self.senders.unwrap_or(DEFAULT_SENDERS),
+            senders: self.senders().unwrap_or_default(),
             packets: self.packets() as usize,
             times: self.times.into(),
             window: self.window,
+            slow: self.slow,
             mutation: self.mutation()?,
         }))
     }

@@ -366,9 +366,10 @@ impl Writer {
         }
         let Landed { source, slot, data, .. } = landed;
         let is_mine = destinations.remove(me.0);
-        if destinations.is_empty() {
+        if destinations.is_empty() || self.breaks(Mutation::ReceivesAhead) {
             self.receive(from, verbs);
-        } else {
+        }
+        if !destinations.is_empty() {
             // Its receive request is posted again when it has been passed on: a relay that is behind makes its peers wait.
             let length = data.length;
             if is_mine && self.breaks(Mutation::BitmapNotNarrowed) {
@@ -427,7 +428,9 @@ impl Writer {
             let part = if self.breaks(Mutation::BitmapNotNarrowed) { destinations } else { part };
             self.post(qp, part, window.offset(source, slot), data, true, verbs);
         }
-        self.receive(from, verbs);
+        if !self.breaks(Mutation::ReceivesAhead) {
+            self.receive(from, verbs);
+        }
         if !self.passing.is_empty() {
             self.work_on_next(verbs);
         }
