@@ -91,7 +91,7 @@ pub trait Protocol: Sync {
         Vec::new()
     }
 
-    /// A frame as [`System::rename_frame`] has it, between the nodes' addresses that [`endpoint`] gives: those need not be renamed.
+    /// A frame as [`System::rename_frame`] has it. Addresses and queue pairs need not be renamed.
     fn rename_contents(
         &self,
         _renaming: &Renaming,
