@@ -20,6 +20,7 @@ mod multiwrite;
 mod network;
 mod print;
 mod replay;
+mod topology;
 mod trace;
 mod writes;
 
@@ -33,7 +34,6 @@ pub use replay::{Divergence, replay};
 
 pub use exchange::{Exchange, ExchangeError, ExchangeSetup, Kind, Messages, Pair};
 pub use group::{Epic, Group, GroupError, Setup};
-pub use multiwrite::{
-    MultiWrite, Pattern, RelayError, RelaySetup, Relaying, Relays, Topology, UnknownTopology,
-};
+pub use multiwrite::{MultiWrite, Pattern, RelayError, RelaySetup, Relaying, Relays};
 pub use network::{Expected, Network, Node, Owner, Protocol, Task};
+pub use topology::{Topology, UnknownTopology};
