@@ -118,6 +118,14 @@ fn what_is_left_out_changes_no_verdict() {
 }
 
 #[test]
+fn how_many_states_there_are_is_known() {
+    // Whoever changes what a queue pair does, or what is explored, sees it here.
+    let found: Vec<u64> =
+        setups().map(|setup| assert_right(&network(setup), full(lossy())).distinct).collect();
+    assert_eq!(found, [282, 1034, 332, 712]);
+}
+
+#[test]
 fn a_path_reads_as_a_sequence_and_is_traced() {
     let mutated = network(cases()[3].0);
     let (fault, path) = run(&mutated, lossy()).1.expect("it is noticed");

@@ -144,6 +144,16 @@ fn what_is_left_out_changes_no_verdict() {
 }
 
 #[test]
+fn how_many_states_there_are_is_known() {
+    // Whoever changes what hosts do, or what is explored, sees it here.
+    let states =
+        |topology, pattern| assert_right(&network(setup(topology, pattern, 2)), full(lossy())).distinct;
+    let found = TOPOLOGIES
+        .map(|topology| [Pattern::Writes, Pattern::AllGather].map(|pattern| states(topology, pattern)));
+    assert_eq!(found, [[75_441, 240], [14_670, 2431], [174_713, 7693]]);
+}
+
+#[test]
 fn a_path_reads_as_a_sequence_and_is_traced() {
     // Which of several shortest ways is shown, and so which rank it is, is not fixed.
     let (setup, rules) = cases()[4];
