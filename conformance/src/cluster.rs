@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 
 use quincunx_collective::{Numbers, Payload, Rank};
-use quincunx_control::{Design, HostDesign, Peer, RankContext, host_contexts, tree_contexts};
+use quincunx_control::{Design, HostDesign, Peer, RankContext, host_contexts, mesh_contexts, tree_contexts};
 use quincunx_engine::PortId;
-use quincunx_fabric::{IncTree, TreeEnd, TreeNodeId, TreeRole};
+use quincunx_fabric::{IncTree, Shape, TreeEnd, TreeNodeId, TreeRole};
 use quincunx_nodes::{HostCommand, StationCommand, StationKind, SwitchCommand, host_group, switch_group};
 use quincunx_wire::{Endpoint, QpNumber};
 
@@ -52,7 +52,8 @@ impl Cluster {
         let cluster = match scenario.design {
             Design::Epic(_) => Self::tree(scenario, wiring)?,
             Design::Host(HostDesign::Ring) => Self::ring(scenario, wiring)?,
-            Design::Host(design) => return Err(RunError::NoFabric { design: Design::Host(design) }),
+            Design::Mesh(_) => Self::mesh(scenario, wiring)?,
+            design @ Design::Host(_) => return Err(RunError::NoFabric { design }),
         };
         for losses in &scenario.losses {
             cluster.direction(losses.from, losses.to)?;
@@ -96,8 +97,10 @@ impl Cluster {
 
     /// Members are numbered like the nodes of the tree, and their links like the edges of a node.
     fn tree(scenario: &Scenario, wiring: Wiring) -> Result<Self, RunError> {
-        let Design::Epic(mode) = scenario.design else { unreachable!("only EPIC runs on trees") };
-        let tree = IncTree::from_shape(&scenario.shape);
+        let (Design::Epic(mode), Shape::Tree(shape)) = (scenario.design, &scenario.shape) else {
+            return Err(RunError::NoFabric { design: scenario.design });
+        };
+        let tree = IncTree::from_shape(shape);
         let names: BTreeMap<TreeNodeId, String> = tree
             .switches()
             .into_iter()
@@ -167,6 +170,35 @@ impl Cluster {
         Ok(cluster)
     }
 
+    /// Each host has a link to each other one, in rank order.
+    fn mesh(scenario: &Scenario, wiring: Wiring) -> Result<Self, RunError> {
+        let Shape::Mesh(shape) = scenario.shape else {
+            return Err(RunError::NoFabric { design: scenario.design });
+        };
+        let ranks = usize::from(shape.ranks());
+        let member = |rank: usize| Member {
+            name: format!("rank-{rank}"),
+            address: address(rank),
+            kind: StationKind::Host,
+            rank: Some(Rank(rank as u16)),
+            orders: Vec::new(),
+            neighbours: (0..ranks).filter(|peer| *peer != rank).collect(),
+        };
+        let mut cluster = Self { members: (0..ranks).map(member).collect() };
+        let mut used = vec![FIRST_QP; ranks];
+        let mesh = scenario.mesh(shape);
+        let contexts = mesh_contexts(scenario.design, mesh, &scenario.parameters(), |rank| {
+            let number = &mut used[rank.index()];
+            *number += 1;
+            Endpoint { ip: address(rank.index()), qp: QpNumber::new(*number) }
+        });
+        cluster.hosts(scenario, &contexts, |cluster, rank, peer| match peer {
+            Peer::Rank(peer) => cluster.port(wiring, rank.index(), peer.index()),
+            Peer::Switch(_) => unreachable!("a mesh has no switches"),
+        })?;
+        Ok(cluster)
+    }
+
     /// Gives each rank its group and its part of the collective.
     fn hosts(
         &mut self,
@@ -174,13 +206,14 @@ impl Cluster {
         contexts: &[RankContext],
         port: impl Fn(&Self, Rank, &Peer) -> PortId,
     ) -> Result<(), RunError> {
-        for (context, input) in contexts.iter().zip(scenario.inputs()) {
+        let buffers = scenario.inputs().into_iter().zip(scenario.expected());
+        for (context, (input, expected)) in contexts.iter().zip(buffers) {
             let group = host_group(context, |peer| port(self, context.rank, peer))?;
             let start = HostCommand::Start {
                 group: group.group,
                 collective: scenario.collective,
                 reduction: scenario.reduction(),
-                output: Numbers::zeroed(input.length()),
+                output: Numbers::zeroed(expected.length()),
                 input,
             };
             let orders = [HostCommand::Install(Box::new(group)), start].map(StationCommand::Host);

@@ -14,6 +14,8 @@
 //!   fired.
 //! - **The order in which requests are sent first** ([`Run::first_transmissions`]), but for losses under Mode-II: its switches
 //!   pass on what is complete, in whatever order that comes about.
+//! - **What is sent in all** ([`Run::payloads`]), on a mesh whose ranks relay: between what they send themselves they pass on what
+//!   others send them, when it comes.
 //! - **Every frame in order** ([`Run::everything`]), answers and retransmissions among them, where nothing is left to timing:
 //!   a sender has one message on its way at most, what ends it comes from the far end (the result of an AllReduce, an
 //!   acknowledge that Mode-II passes on, a ring's next rank), and nothing that is lost is left to a time-out. Elsewhere one

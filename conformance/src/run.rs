@@ -42,7 +42,7 @@ pub enum RunError {
     Context(#[from] ContextError),
     /// A design that no fabric is made for here.
     #[error(
-        "expected an EPIC design or ring, found {design}; the other host designs have no links of their own"
+        "expected an EPIC design or ring with a tree, or multiwrite or unicast-multipath with a mesh, found {design}; choose the shape for it"
     )]
     NoFabric {
         /// The design.
@@ -142,6 +142,16 @@ impl Run {
             frames.sort_by_key(|frame| frame.header.psn.value());
         }
         flows
+    }
+
+    /// What each sends to each in all, in no order: for senders that pass on what others send them when it comes.
+    pub fn payloads(&self) -> BTreeMap<(Flow, QpNumber), Vec<Vec<u8>>> {
+        let sorted = |frames: Vec<Sent>| {
+            let mut payloads: Vec<Vec<u8>> = frames.into_iter().map(|frame| frame.payload).collect();
+            payloads.sort_unstable();
+            payloads
+        };
+        self.first_transmissions().into_iter().map(|(flow, frames)| (flow, sorted(frames))).collect()
     }
 
     /// The frames that a scenario's losses name, as far as they were sent.

@@ -3,9 +3,9 @@
 use quincunx_collective::{
     Collective, DataType, GroupId, Numbers, Rank, ReduceOp, Reduction, noise, reference,
 };
-use quincunx_control::{Design, GroupParameters, Retry};
-use quincunx_fabric::TreeShape;
-use quincunx_units::{ByteCount, Duration};
+use quincunx_control::{Design, GroupParameters, LinkRates, MeshSetup, Retry};
+use quincunx_fabric::{MeshShape, Relays, Shape};
+use quincunx_units::{BitRate, ByteCount, Duration};
 use quincunx_wire::Psn;
 
 /// Frames that are lost on the way from one node to a neighbour, counted from 0 in the order in which they are sent;
@@ -23,10 +23,12 @@ pub struct Losses {
 /// One collective of one group.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Scenario {
-    /// How it is carried out: EPIC's designs on a tree of switches, a ring on links between neighbours.
+    /// How it is carried out: EPIC's designs on a tree of switches, a ring on links between neighbours, MultiWrite's on a mesh.
     pub design: Design,
-    /// The tree; a ring has as many hosts as it has leaves.
-    pub shape: TreeShape,
+    /// The tree or the mesh; a ring has as many hosts as the tree has leaves.
+    pub shape: Shape,
+    /// Who relays on a mesh.
+    pub relays: Relays,
     /// Which collective.
     pub collective: Collective,
     /// What it adds up.
@@ -62,7 +64,11 @@ impl Scenario {
     pub fn stop_and_wait(design: &str, shape: &str, collective: Collective) -> Self {
         Self {
             design: design.parse().expect("a design"),
-            shape: shape.parse().expect("a shape"),
+            shape: match shape.parse::<MeshShape>() {
+                Ok(mesh) => Shape::Mesh(mesh),
+                Err(_) => Shape::Tree(shape.parse().expect("a shape")),
+            },
+            relays: Relays::Paired,
             collective,
             data_type: DataType::F32,
             length: 10 * 32 + 16,
@@ -78,6 +84,11 @@ impl Scenario {
     /// The same in messages of `message` packets, of which `window` may be on their way.
     pub fn windowed(self, message: u32, window: u32) -> Self {
         Self { message, window, ..self }
+    }
+
+    /// The same with all ranks of the next domain as relays, on a mesh.
+    pub fn relayed_by_all(self) -> Self {
+        Self { relays: Relays::Full, ..self }
     }
 
     /// The same of whole numbers, whose sum does not depend on the order.
@@ -106,14 +117,32 @@ impl Scenario {
         (0..self.shape.ranks()).map(input).collect()
     }
 
-    /// Each rank's right result: if the order matters, the one in rank order.
+    /// Each rank's right result: if the order matters, the one in rank order; on a mesh that of its domain.
     pub fn expected(&self) -> Vec<Numbers> {
-        reference(self.collective, self.reduction(), &self.inputs())
+        let together = match &self.shape {
+            Shape::Tree(tree) => tree.ranks(),
+            Shape::Mesh(mesh) => mesh.members(),
+        };
+        let inputs = self.inputs();
+        let domains = inputs.chunks(together.into());
+        domains.flat_map(|inputs| reference(self.collective, self.reduction(), inputs)).collect()
     }
 
     /// Whether a rank's output is a result: nobody but the root gets one from a Reduce.
     pub fn has_result(&self, rank: Rank) -> bool {
         !matches!(self.collective, Collective::Reduce { root } if root != rank)
+    }
+
+    /// How a group uses a mesh: a message for each slot, and links that are all alike.
+    pub(crate) fn mesh(&self, shape: MeshShape) -> MeshSetup {
+        let rate = BitRate::new(1).expect("above zero");
+        MeshSetup {
+            shape,
+            relays: self.relays,
+            piece: ByteCount::new(self.mtu * u64::from(self.message)),
+            limit: ByteCount::new(self.length as u64),
+            rates: LinkRates { direct: rate, cross: rate },
+        }
     }
 
     pub(crate) fn parameters(&self) -> GroupParameters {

@@ -123,6 +123,35 @@ fn the_first_frame_of_a_direction_is_the_same_frame_wherever_it_is_lost() {
     assert_eq!(found.lost(&scenario), lost);
 }
 
+/// AllGathers in two domains of two that relay for each other; of numbers in messages of two packets, four of which are on their way.
+fn on_a_mesh() -> impl Iterator<Item = Scenario> {
+    let scenario = |design| Scenario::stop_and_wait(design, "mesh-2x2", Collective::AllGather).windowed(2, 4);
+    let paired = ["multiwrite", "unicast-multipath"].into_iter().map(scenario);
+    paired.flat_map(|scenario| [scenario.clone(), scenario.relayed_by_all()])
+}
+
+#[test]
+fn what_is_gathered_over_relays_is_the_same_to_the_bit_and_right() {
+    for scenario in on_a_mesh() {
+        let [expected, found] = run_everywhere(&scenario);
+        assert!(found.outputs == expected.outputs, "results differ: {scenario:?}");
+        assert!(expected.outputs == scenario.expected(), "they are wrong: {scenario:?}");
+        // What a relay passes on, and when, between what it sends itself is a matter of timing; what it sends in all is not.
+        assert!(found.payloads() == expected.payloads(), "other messages: {scenario:?}");
+    }
+}
+
+#[test]
+fn what_is_lost_on_the_way_to_and_from_a_relay_is_gathered_all_the_same() {
+    let losses = [lose("rank-0", "rank-2", &[0, 3]), lose("rank-2", "rank-1", &[1, 2, 5])];
+    for scenario in on_a_mesh() {
+        let scenario = scenario.losing(&losses).with_time_outs();
+        for run in run_everywhere(&scenario) {
+            assert!(run.outputs == scenario.expected(), "{scenario:?}");
+        }
+    }
+}
+
 #[test]
 fn a_loss_between_strangers_is_refused_by_every_driver() {
     let scenario = Scenario::stop_and_wait("epic-3", "star-4", Collective::AllReduce);

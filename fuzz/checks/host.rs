@@ -125,7 +125,10 @@ impl Bench {
                 .position(|remote| (remote.ip, remote.qp) == (header.destination, header.destination_qp));
             self.peers[peer.expect("frames go to peers")].hear(&header);
         }
-        for HostEvent::Finished { input, output, outcome, .. } in self.out.events.drain(..) {
+        for event in self.out.events.drain(..) {
+            let HostEvent::Finished { input, output, outcome, .. } = event else {
+                panic!("nobody writes: {event:?}");
+            };
             let lengths = self.running.take().expect("a collective ends once");
             assert_eq!([input.length(), output.length()], lengths, "other buffers came back: {outcome:?}");
         }

@@ -262,6 +262,12 @@ impl<P: Protocol> System for Network<P> {
             StationEvent::Host(HostEvent::Finished { outcome, input, output, .. }) => {
                 (outcome, input, output)
             }
+            StationEvent::Host(HostEvent::Failed { failure, .. }) => {
+                return Err(format!("{name} fails: {failure:?}"));
+            }
+            StationEvent::Host(HostEvent::Written { .. } | HostEvent::Delivered { .. }) => {
+                return Err(format!("{name} is told of a write that no task is"));
+            }
             StationEvent::Switch(event) => return Err(format!("{name} gives up: {event:?}")),
         };
         let Task { collective, input, expected } = self.protocol.task(node, usize::from(owner.done));

@@ -2,7 +2,7 @@
 
 use clap::Args;
 use quincunx_collective::{Collective, DataType, ReduceOp, Reduction};
-use quincunx_fabric::TreeShape;
+use quincunx_fabric::Shape;
 use quincunx_perf::launch::{ChildArguments, Fabric, LinkKind};
 use quincunx_perf::{Case, Plan, Setup};
 use quincunx_report::Columns;
@@ -30,7 +30,7 @@ pub(crate) struct Demo {}
 impl Demo {
     #[expect(clippy::unused_self, reason = "a command like the others")]
     pub(crate) fn run(self) -> Result<(), Failure> {
-        let shape: TreeShape = TREE.parse().map_err(Failure::input)?;
+        let shape = Shape::for_ranks(TREE, RANKS).map_err(Failure::input)?;
         let cases: Vec<Case> = DESIGNS
             .into_iter()
             .flat_map(|design| {
@@ -41,6 +41,7 @@ impl Demo {
             ranks: RANKS,
             switches: shape.switches(),
             tree: TREE.into(),
+            relays: "paired".into(),
             mtu: PAYLOAD,
             message: Setup::message_for(PAYLOAD),
             window: Setup::WINDOW,

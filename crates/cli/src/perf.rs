@@ -2,11 +2,11 @@
 
 use clap::{Args, ValueEnum};
 use quincunx_collective::{Collective, DataType, ReduceOp};
-use quincunx_control::Design;
-use quincunx_fabric::TreeShape;
+use quincunx_control::{Design, HostDesign, ManagerConfig, MeshDesign};
+use quincunx_fabric::{Relays, Shape};
 use quincunx_perf::launch::{ChildArguments, Fabric, LinkKind};
 use quincunx_perf::{Case, Plan, Setup};
-use quincunx_units::{BitRate, Duration, SizeRange};
+use quincunx_units::{BitRate, ByteCount, Duration, SizeRange};
 use serde_json::json;
 use std::path::PathBuf;
 
@@ -30,6 +30,7 @@ enum Link {
 #[command(after_help = "Examples:
   quincunx perf all_reduce --ranks 8 --design epic-3
   quincunx perf all_reduce --design epic-1,epic-2,epic-3,ring --tree tree-2x4 --sizes 4KiB:16MiB:4
+  quincunx perf all_gather --tree mesh-2x4 --design multiwrite,unicast-multipath,direct --link netns --rate 50Mbit/s --sizes 64MiB
   quincunx perf broadcast --root 3 --link netns --rate 500Mbit/s --mtu 9000
   quincunx perf all_reduce --loss 5% --reorder 5% --duplicate 2% --seed 7 --retry-timeout 1ms
 
@@ -41,12 +42,15 @@ pub(crate) struct Perf {
     /// Ranks
     #[arg(long, default_value_t = 8)]
     ranks: u16,
-    /// epic-1, epic-2, epic-3, ring, tree or direct; several with commas
+    /// epic-1, epic-2, epic-3, ring, tree or direct; on a mesh multiwrite, unicast-multipath or direct; several with commas
     #[arg(long, value_delimiter = ',', default_value = "epic-3")]
     design: Vec<Design>,
-    /// star, tree-3-2 (levels-branches) or tree-2x4 (branches by level)
+    /// star, tree-3-2 (levels-branches) or tree-2x4 (branches by level); mesh-2x4 (domains by ranks of each, no switches)
     #[arg(long, default_value = "star")]
     tree: String,
+    /// Who relays for a rank of a mesh: paired (its partner in the next domain) or full (all of that domain)
+    #[arg(long, default_value_t = Relays::Paired)]
+    relays: Relays,
     /// One size, or first:last:factor
     #[arg(long, default_value = "4KiB:16MiB:4")]
     sizes: SizeRange,
@@ -83,9 +87,9 @@ pub(crate) struct Perf {
     /// Combine in rank order, for equal bits every time
     #[arg(long)]
     reproducible: bool,
-    /// Time without an acknowledge after which senders send again
-    #[arg(long, default_value = "20ms")]
-    retry_timeout: Duration,
+    /// Time without an acknowledge after which senders send again [default: 20ms, or what a link takes for four windows]
+    #[arg(long)]
+    retry_timeout: Option<Duration>,
     #[command(flatten)]
     tuning: Tuning,
     /// Write every node's frames to a file in this folder (pcapng, for Wireshark)
@@ -98,7 +102,8 @@ pub(crate) struct Perf {
 
 impl Perf {
     pub(crate) fn run(self) -> Result<(), Failure> {
-        let shape = TreeShape::for_ranks(&self.tree, self.ranks).map_err(Failure::input)?;
+        let shape = Shape::for_ranks(&self.tree, self.ranks).map_err(Failure::input)?;
+        self.check_designs(&shape)?;
         if self.root >= self.ranks {
             return Err(Failure::Input(format!(
                 "expected a root below {}, found {}; name a rank with --root",
@@ -109,6 +114,11 @@ impl Perf {
             return Err(Failure::Input(
                 "expected --link netns with --rate, found --link udp; loopback cannot be limited".into(),
             ));
+        }
+        if self.tuning.transport == Transport::Packet && matches!(shape, Shape::Mesh(_)) {
+            return Err(Failure::Input(format!(
+                "expected --transport udp on {shape}, found packet, which serves one link; leave it out"
+            )));
         }
         if self.tuning.transport == Transport::Packet && self.link == Link::Udp {
             return Err(Failure::Input(
@@ -128,7 +138,7 @@ impl Perf {
         }
         let program = std::env::current_exe().map_err(Failure::input)?;
         let arguments = ChildArguments {
-            manager: vec!["--retry-timeout".into(), self.retry_timeout.to_string()],
+            manager: vec!["--retry-timeout".into(), self.retry_timeout(&plan.setup).to_string()],
             nodes: self.tuning.arguments(),
         };
         let mut fabric =
@@ -143,6 +153,43 @@ impl Perf {
             let seed = self.tuning.seed;
             return Err(Failure::Wrong(format!(
                 "expected right results, found {wrong} wrong elements; replay with the same arguments and --seed {seed}"
+            )));
+        }
+        Ok(())
+    }
+
+    /// Slow links hold a window for long, and the acknowledges behind one of the other direction.
+    fn retry_timeout(&self, setup: &Setup) -> Duration {
+        let window = ByteCount::new(setup.mtu * u64::from(setup.message) * u64::from(setup.window));
+        let windows = self.rate.map_or(Duration::ZERO, |rate| rate.time_for(window * 4));
+        self.retry_timeout.unwrap_or(windows.max(ManagerConfig::default().retry.timeout))
+    }
+
+    /// That each design runs on what there is, and the collective on that.
+    fn check_designs(&self, shape: &Shape) -> Result<(), Failure> {
+        for design in &self.design {
+            let gathers_on_mesh = match design {
+                Design::Mesh(design) => *design != MeshDesign::Writes,
+                Design::Host(design) => *design == HostDesign::Direct,
+                Design::Epic(_) => false,
+            };
+            let (expected, found) = match shape {
+                Shape::Tree(_) if matches!(design, Design::Mesh(_)) => {
+                    (format!("a mesh such as --tree mesh-2x4 for {design}"), format!("--tree {shape}"))
+                }
+                Shape::Mesh(_) if !gathers_on_mesh => {
+                    let known = "--design multiwrite, unicast-multipath or direct";
+                    (format!("{known} on {shape}"), format!("--design {design}"))
+                }
+                _ => continue,
+            };
+            return Err(Failure::Input(format!("expected {expected}, found {found}; change one of the two")));
+        }
+        let is_offered = matches!(self.collective, Collective::AllGather | Collective::Barrier);
+        if matches!(shape, Shape::Mesh(_)) && !is_offered {
+            let found = self.collective.name();
+            return Err(Failure::Input(format!(
+                "expected all_gather or barrier on {shape}, found {found}; choose a star or a tree for it"
             )));
         }
         Ok(())
@@ -177,6 +224,7 @@ impl Perf {
                 ranks: self.ranks,
                 switches,
                 tree: self.tree.clone(),
+                relays: self.relays.to_string(),
                 mtu: payload,
                 message,
                 window: self.window,

@@ -17,11 +17,18 @@ pub(crate) fn run_with_bar(
     if instead.is_none() {
         bar.suspend(|| println!("{}", Columns::header()));
     }
+    let mut told = None;
     let mut cases = plan.cases.iter().skip(1);
     let done = run(fabric, plan, |row| {
         match &mut instead {
             Some(rows) => rows.push(row),
-            None => bar.suspend(|| println!("{row}")),
+            None => bar.suspend(|| {
+                if let Some(split) = row.split.filter(|_| told.as_ref() != Some(&row.design)) {
+                    println!("# {}: {split}", row.design);
+                    told = Some(row.design.clone());
+                }
+                println!("{row}");
+            }),
         }
         let next = cases.next().map(|case| format!("{} {} {} B", case.design, case.collective, case.bytes));
         bar.set_message(next.unwrap_or_default());

@@ -1,7 +1,7 @@
 //! The command as people and scripts use it: real processes on loopback addresses.
 
 use quincunx_driver_net::netns::available;
-use quincunx_fabric::TreeShape;
+use quincunx_fabric::Shape;
 use quincunx_perf::launch::{ChildArguments, Fabric, LinkKind};
 use quincunx_perf::{Case, Plan, Setup, run};
 use serde_json::Value;
@@ -55,6 +55,26 @@ fn every_primitive_is_right_in_every_mode_over_real_frames_that_are_lost_doubled
 }
 
 #[test]
+fn a_mesh_gathers_in_its_domains_and_says_how_it_splits_the_data() {
+    for relays in ["paired", "full"] {
+        let rows = rows(&quincunx(&format!(
+            "perf all_gather --tree mesh-2x4 --design multiwrite,unicast-multipath,direct --relays {relays} --sizes 1MiB \
+             --iterations 2 --json"
+        )));
+        assert_eq!(rows.len(), 3);
+        for row in &rows {
+            // As many bytes as a domain has, over as many ranks.
+            assert_eq!((&row["wrong"], &row["size"]), (&0.into(), &(1 << 20).into()));
+            let [algorithm, bus] =
+                ["algbw_GBps", "busbw_GBps"].map(|name| row[name].as_f64().expect("a rate"));
+            assert!((bus / algorithm - 0.75).abs() < 1e-6, "{row}");
+            let relayed = row["split"]["relayed"].as_f64().expect("a share");
+            assert_eq!(relayed == 0.0, row["design"] == "direct", "{row}");
+        }
+    }
+}
+
+#[test]
 fn bad_arguments_end_with_status_2_and_one_line_that_says_what_to_do() {
     for (arguments, says) in [
         ("perf all_reduce --transport packet", "expected --link netns"),
@@ -63,6 +83,18 @@ fn bad_arguments_end_with_status_2_and_one_line_that_says_what_to_do() {
         ("perf all_reduce --rate 500Mbit/s", "--link netns"),
         ("perf all_reduce --sizes 16MiB:4KiB", "such as 1MiB"),
         ("perf all_reduce --design epic-4", "expected a design"),
+        (
+            "perf all_gather --design multiwrite",
+            "such as --tree mesh-2x4 for multiwrite, found --tree star-8",
+        ),
+        (
+            "perf all_gather --tree mesh-2x4 --design ring",
+            "expected --design multiwrite, unicast-multipath or direct on",
+        ),
+        ("perf all_reduce --tree mesh-2x4 --design multiwrite", "expected all_gather or barrier on mesh-2x4"),
+        ("perf all_gather --tree mesh-2x3 --design multiwrite", "choose another mesh or number of ranks"),
+        ("perf all_gather --tree mesh-1x8 --design multiwrite", "two domains at least"),
+        ("perf all_gather --tree mesh-2x4 --design direct --relays some", "paired or full"),
     ] {
         let output = quincunx(arguments);
         assert_eq!(output.status.code(), Some(2), "{arguments}");
@@ -86,12 +118,12 @@ fn a_capture_holds_the_frames_of_each_node() {
     std::fs::remove_dir_all(folder).expect("the folder is ours");
 }
 
-/// A fabric whose ranks are in the middle of an AllReduce that would take minutes.
-fn busy_fabric(tree: &str, ranks: u16) -> (Fabric, Plan) {
-    let shape: TreeShape = tree.parse().unwrap();
+/// A fabric whose ranks are in the middle of a collective that would take minutes.
+fn busy_fabric(tree: &str, ranks: u16, design: &str, collective: &str) -> (Fabric, Plan) {
+    let shape = Shape::for_ranks(tree, ranks).unwrap();
     let case = Case {
-        design: "epic-3".into(),
-        collective: "all_reduce".into(),
+        design: design.into(),
+        collective: collective.into(),
         root: 0,
         bytes: 1 << 20,
         data_type: "f32".into(),
@@ -103,6 +135,7 @@ fn busy_fabric(tree: &str, ranks: u16) -> (Fabric, Plan) {
         ranks,
         switches: shape.switches(),
         tree: tree.into(),
+        relays: "paired".into(),
         mtu: 4096,
         message: 15,
         window: 4,
@@ -116,7 +149,10 @@ fn busy_fabric(tree: &str, ranks: u16) -> (Fabric, Plan) {
 
 /// Kills `victim` while the ranks are busy; all others must end by themselves, soon, and with an error.
 fn everybody_hears_of(victim: &str) {
-    let (mut fabric, plan) = busy_fabric("tree-2x2", 4);
+    everybody_hears(victim, busy_fabric("tree-2x2", 4, "epic-3", "all_reduce"));
+}
+
+fn everybody_hears(victim: &str, (mut fabric, plan): (Fabric, Plan)) {
     let outputs = fabric.start_ranks(&serde_json::to_string(&plan).unwrap()).unwrap();
     std::thread::sleep(Duration::from_secs(1));
     assert!(fabric.kill(victim));
@@ -134,6 +170,11 @@ fn everybody_hears_of(victim: &str) {
 #[test]
 fn when_a_rank_dies_the_others_end_with_an_error_and_do_not_hang() {
     everybody_hears_of("rank3");
+}
+
+#[test]
+fn when_a_relay_dies_those_that_it_relays_for_end_with_an_error_and_so_do_all() {
+    everybody_hears("rank4", busy_fabric("mesh-2x4", 8, "multiwrite", "all_gather"));
 }
 
 #[test]
@@ -238,7 +279,7 @@ fn a_killed_perf_leaves_no_namespace_behind() {
 
 #[test]
 fn two_fabrics_of_one_process_do_not_meet() {
-    let [mut first, mut second] = [(); 2].map(|()| busy_fabric("star-2", 2));
+    let [mut first, mut second] = [(); 2].map(|()| busy_fabric("star-2", 2, "epic-3", "all_reduce"));
     for (fabric, plan) in [&mut first, &mut second] {
         plan.cases[0].iterations = 2;
         assert_eq!(run(fabric, plan, |_| ()).unwrap(), 0);
@@ -247,7 +288,7 @@ fn two_fabrics_of_one_process_do_not_meet() {
 
 #[test]
 fn a_plan_runs_on_a_fabric_as_a_library_call() {
-    let (mut fabric, mut plan) = busy_fabric("star-2", 2);
+    let (mut fabric, mut plan) = busy_fabric("star-2", 2, "epic-3", "all_reduce");
     plan.cases[0].iterations = 2;
     let mut rows = Vec::new();
     let wrong = run(&mut fabric, &plan, |row| rows.push(row)).unwrap();

@@ -197,6 +197,7 @@ impl ControlClient {
             message_packets: wanted.message_packets,
             window_messages: wanted.window_messages,
             reproducible: wanted.reproducible,
+            mesh: wanted.mesh.as_ref().map(convert::encode_mesh),
         };
         let mut stub = self.stub.clone();
         let response = self.call("InitGroup", async move { stub.init_group(request).await })?;

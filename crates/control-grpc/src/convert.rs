@@ -4,11 +4,11 @@ use crate::{NodeStatus, proto};
 use quincunx_collective::{GroupId, Rank};
 use quincunx_control::{
     Design, EdgeContext, Fallback, GroupFailure, GroupParameters, GroupState, GroupSummary, Holding,
-    HostDesign, Instruction, NodeDescription, Peer, QueuePairContext, RankContext, Report, Retry, Role,
-    SwitchContext,
+    HostDesign, Instruction, LinkRates, MeshDesign, MeshSetup, NodeDescription, Peer, QueuePairContext,
+    RankContext, Report, Retry, Role, SwitchContext,
 };
-use quincunx_fabric::Mode;
-use quincunx_units::{ByteCount, Duration};
+use quincunx_fabric::{Mode, Relays};
+use quincunx_units::{BitRate, ByteCount, Duration};
 use quincunx_wire::{Endpoint, MAX_QPN, Psn, QpNumber};
 
 #[cfg(test)]
@@ -76,6 +76,9 @@ pub(crate) fn encode_design(design: Design) -> i32 {
         Design::Host(HostDesign::Ring) => proto::Design::Ring,
         Design::Host(HostDesign::Tree) => proto::Design::Tree,
         Design::Host(HostDesign::Direct) => proto::Design::Direct,
+        Design::Mesh(MeshDesign::MultiWrite) => proto::Design::Multiwrite,
+        Design::Mesh(MeshDesign::Unicast) => proto::Design::UnicastMultipath,
+        Design::Mesh(MeshDesign::Writes) => proto::Design::Writes,
     };
     design.into()
 }
@@ -88,6 +91,9 @@ pub(crate) fn decode_design(design: i32) -> Decoded<Design> {
         Ok(proto::Design::Ring) => Ok(Design::Host(HostDesign::Ring)),
         Ok(proto::Design::Tree) => Ok(Design::Host(HostDesign::Tree)),
         Ok(proto::Design::Direct) => Ok(Design::Host(HostDesign::Direct)),
+        Ok(proto::Design::Multiwrite) => Ok(Design::Mesh(MeshDesign::MultiWrite)),
+        Ok(proto::Design::UnicastMultipath) => Ok(Design::Mesh(MeshDesign::Unicast)),
+        Ok(proto::Design::Writes) => Ok(Design::Mesh(MeshDesign::Writes)),
         Ok(proto::Design::Unspecified) | Err(_) => wrong("design", "a design of this version", design),
     }
 }
@@ -194,6 +200,44 @@ fn decode_parameters(parameters: Option<proto::GroupParameters>) -> Decoded<Grou
     })
 }
 
+pub(crate) fn encode_mesh(mesh: &MeshSetup) -> proto::MeshSetup {
+    let relays = match mesh.relays {
+        Relays::Paired => proto::Relays::Paired,
+        Relays::Full => proto::Relays::Full,
+    };
+    proto::MeshSetup {
+        shape: mesh.shape.to_string(),
+        relays: relays.into(),
+        piece_bytes: mesh.piece.bytes(),
+        limit_bytes: mesh.limit.bytes(),
+        direct_rate: mesh.rates.direct.bits_per_second(),
+        cross_rate: mesh.rates.cross.bits_per_second(),
+    }
+}
+
+pub(crate) fn decode_mesh(mesh: proto::MeshSetup) -> Decoded<MeshSetup> {
+    let rate = |field, rate| BitRate::new(rate).map_or_else(|| wrong(field, "a rate above zero", rate), Ok);
+    if mesh.piece_bytes == 0 {
+        return wrong("mesh.piece_bytes", "a length above zero", mesh.piece_bytes);
+    }
+    Ok(MeshSetup {
+        shape: mesh.shape.parse().or_else(|_| wrong("mesh.shape", "a mesh such as mesh-2x4", &mesh.shape))?,
+        relays: match proto::Relays::try_from(mesh.relays) {
+            Ok(proto::Relays::Paired) => Relays::Paired,
+            Ok(proto::Relays::Full) => Relays::Full,
+            Ok(proto::Relays::Unspecified) | Err(_) => {
+                return wrong("mesh.relays", "paired or full", mesh.relays);
+            }
+        },
+        piece: ByteCount::new(mesh.piece_bytes),
+        limit: ByteCount::new(mesh.limit_bytes),
+        rates: LinkRates {
+            direct: rate("mesh.direct_rate", mesh.direct_rate)?,
+            cross: rate("mesh.cross_rate", mesh.cross_rate)?,
+        },
+    })
+}
+
 fn encode_switch(context: &SwitchContext) -> proto::SwitchContext {
     let edge = |edge: &EdgeContext| proto::Edge {
         local: Some(encode_endpoint(edge.local)),
@@ -253,6 +297,7 @@ fn encode_rank(context: &RankContext) -> proto::RankContext {
         design: encode_design(context.design),
         rank: context.rank.0.into(),
         queue_pairs: context.queue_pairs.iter().map(queue_pair).collect(),
+        mesh: context.mesh.as_ref().map(encode_mesh),
     }
 }
 
@@ -270,10 +315,15 @@ fn decode_rank(context: proto::RankContext) -> Decoded<RankContext> {
     if context.rank >= parameters.ranks.into() {
         return wrong("rank", "a rank of the group", context.rank);
     }
+    let mesh = context.mesh.map(decode_mesh).transpose()?;
+    if let Some(mesh) = mesh.filter(|mesh| mesh.shape.ranks() != parameters.ranks) {
+        return wrong("mesh.shape", "as many ranks as the group has", mesh.shape);
+    }
     Ok(RankContext {
         parameters,
         design: decode_design(context.design)?,
         rank: Rank(context.rank as u16),
+        mesh,
         queue_pairs: each(context.queue_pairs, queue_pair)?,
     })
 }

@@ -7,7 +7,8 @@
 use crate::{convert, proto};
 use quincunx_collective::GroupId;
 use quincunx_control::{
-    Action, AttachError, GroupRequest, GroupSummary, InitGroupError, Manager, ManagerConfig, RequestId,
+    Action, AttachError, Design, GroupRequest, GroupSummary, InitGroupError, Manager, ManagerConfig,
+    RequestId,
 };
 use quincunx_fabric::TreeShape;
 use quincunx_units::{ByteCount, Duration};
@@ -327,7 +328,7 @@ fn group_request(request: proto::InitGroupRequest) -> Result<GroupRequest, Statu
     let tree = match (design, &request.tree[..]) {
         // No members or too many: the manager says so; any tree will do to ask it.
         (_, _) if ranks == 0 || ranks == u16::MAX => TreeShape::star(1),
-        (quincunx_control::Design::Host(_), _) => TreeShape::star(1),
+        (Design::Host(_) | Design::Mesh(_), _) => TreeShape::star(1),
         (_, "") => TreeShape::star(ranks),
         (_, name) => Some(TreeShape::for_ranks(name, ranks).map_err(invalid)?),
     };
@@ -335,6 +336,7 @@ fn group_request(request: proto::InitGroupRequest) -> Result<GroupRequest, Statu
         members: request.members,
         design,
         tree: tree.ok_or_else(|| invalid("expected fewer members, found 65535; make a smaller group"))?,
+        mesh: request.mesh.map(convert::decode_mesh).transpose().map_err(invalid)?,
         mtu: ByteCount::new(request.mtu_bytes.into()),
         message_packets: request.message_packets,
         window_messages: request.window_messages,

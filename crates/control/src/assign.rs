@@ -1,8 +1,8 @@
 //! From a tree, or a set of hosts, to the context of each node.
 
 use crate::{
-    Design, EdgeContext, GroupParameters, HostDesign, Peer, QueuePairContext, RankContext, SwitchContext,
-    slots,
+    Design, EdgeContext, GroupParameters, HostDesign, MeshSetup, Peer, QueuePairContext, RankContext,
+    SwitchContext, slots,
 };
 use alloc::collections::BTreeMap;
 use alloc::string::String;
@@ -67,6 +67,7 @@ pub fn tree_contexts(
         parameters: parameters.clone(),
         design: Design::Epic(mode),
         rank: Rank(rank),
+        mesh: None,
         queue_pairs: edges_of(tree.leaf(Rank(rank)))
             .into_iter()
             .map(|edge| queue_pair(parameters, edge.local, edge.remote, edge.peer))
@@ -90,6 +91,7 @@ pub fn host_contexts(
         parameters: parameters.clone(),
         design: Design::Host(design),
         rank: Rank(rank),
+        mesh: None,
         queue_pairs: Vec::new(),
     };
     let mut contexts: Vec<_> = (0..ranks).map(context).collect();
@@ -122,6 +124,17 @@ pub fn host_contexts(
         }
     }
     contexts
+}
+
+/// The contexts of a group on a mesh, by rank; `endpoint` as for [`host_contexts`].
+pub fn mesh_contexts(
+    design: Design,
+    mesh: MeshSetup,
+    parameters: &GroupParameters,
+    endpoint: impl FnMut(Rank) -> Endpoint,
+) -> Vec<RankContext> {
+    let contexts = host_contexts(HostDesign::Direct, parameters, endpoint);
+    contexts.into_iter().map(|context| RankContext { design, mesh: Some(mesh), ..context }).collect()
 }
 
 /// How many queue pairs each rank has in a group among hosts.

@@ -1,6 +1,6 @@
 //! What a node's data plane needs to know of a group: its local context (EPIC 4.1).
 
-use crate::{Design, switch_memory};
+use crate::{Design, MeshSetup, switch_memory};
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
@@ -86,8 +86,10 @@ pub struct RankContext {
     pub design: Design,
     /// Which rank this is.
     pub rank: Rank,
-    /// EPIC: one, to the leaf switch. Ring: to the next rank, then to the previous one (one between two ranks). Tree
-    /// and direct: to every other rank, in rank order. A group of one needs none among hosts.
+    /// How the group uses a mesh, if it runs on one.
+    pub mesh: Option<MeshSetup>,
+    /// EPIC: one, to the leaf switch. Ring: to the next rank, then to the previous one (one between two ranks). Tree,
+    /// direct and on a mesh: to every other rank, in rank order. A group of one needs none among hosts.
     pub queue_pairs: Vec<QueuePairContext>,
 }
 

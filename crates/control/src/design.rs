@@ -16,18 +16,33 @@ pub enum HostDesign {
     Direct,
 }
 
-/// What a group runs: `epic-1`, `epic-2`, `epic-3`, `ring`, `tree` or `direct`.
+/// What hosts of a full mesh do with each other's memory.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum MeshDesign {
+    /// An AllGather: part of the data goes over relays, once for all who are to have it (MultiWrite 3.1).
+    MultiWrite,
+    /// An AllGather: part of the data goes over relays, once for each who is to have it.
+    Unicast,
+    /// What the application writes, to one rank or several (MultiWrite 4.3.2).
+    Writes,
+}
+
+/// What a group runs: `epic-1`, `epic-2`, `epic-3`, `ring`, `tree`, `direct`, `multiwrite`, `unicast-multipath` or `writes`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Design {
     /// In the network.
     Epic(Mode),
     /// Among the hosts.
     Host(HostDesign),
+    /// Among the hosts of a full mesh.
+    Mesh(MeshDesign),
 }
 
 /// Why a text names no design.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("expected a design: epic-1, epic-2, epic-3, ring, tree or direct; found \"{found}\"")]
+#[error(
+    "expected a design: epic-1, epic-2, epic-3, ring, tree, direct, multiwrite, unicast-multipath or writes; found \"{found}\""
+)]
 pub struct ParseDesignError {
     /// The text as it was given.
     pub found: String,
@@ -35,13 +50,16 @@ pub struct ParseDesignError {
 
 impl Design {
     /// All designs with their names.
-    const NAMES: [(&'static str, Self); 6] = [
+    const NAMES: [(&'static str, Self); 9] = [
         ("epic-1", Self::Epic(Mode::I)),
         ("epic-2", Self::Epic(Mode::II)),
         ("epic-3", Self::Epic(Mode::III)),
         ("ring", Self::Host(HostDesign::Ring)),
         ("tree", Self::Host(HostDesign::Tree)),
         ("direct", Self::Host(HostDesign::Direct)),
+        ("multiwrite", Self::Mesh(MeshDesign::MultiWrite)),
+        ("unicast-multipath", Self::Mesh(MeshDesign::Unicast)),
+        ("writes", Self::Mesh(MeshDesign::Writes)),
     ];
 }
 

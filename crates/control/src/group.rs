@@ -1,6 +1,6 @@
 //! Groups as their users and operators see them.
 
-use crate::{Design, Fallback, GroupParameters, InitGroupError};
+use crate::{Design, Fallback, GroupParameters, InitGroupError, MeshSetup};
 use alloc::collections::BTreeSet;
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -18,6 +18,8 @@ pub struct GroupRequest {
     pub design: Design,
     /// The tree of switches, for a design that has one.
     pub tree: TreeShape,
+    /// The mesh, for a design that runs on one; with it, `direct` gathers in the mesh's domains.
+    pub mesh: Option<MeshSetup>,
     /// Bytes of payload in a full packet.
     pub mtu: ByteCount,
     /// Packets in a full message: M.
@@ -104,6 +106,14 @@ impl GroupRequest {
             let found = format!("{} packets times {} messages", self.message_packets, self.window_messages);
             return Err(parameter("a window", "1 to 4194304 packets", found));
         }
+        match &self.mesh {
+            Some(mesh) => mesh.check(self.design, ranks)?,
+            None if matches!(self.design, Design::Mesh(_)) => {
+                let expected = format!("domains for {}, such as mesh-2x4", self.design);
+                return Err(parameter("a mesh", &expected, "none".to_string()));
+            }
+            None => {}
+        }
         if let Design::Epic(_) = self.design {
             if self.tree.ranks() != ranks {
                 let found = format!("{} with {}", self.tree, self.tree.ranks());
@@ -119,6 +129,6 @@ impl GroupRequest {
     }
 }
 
-fn parameter(what: &'static str, expected: &str, found: String) -> InitGroupError {
+pub(crate) fn parameter(what: &'static str, expected: &str, found: String) -> InitGroupError {
     InitGroupError::Parameter { what, expected: expected.to_string(), found }
 }

@@ -16,13 +16,15 @@ mod error;
 mod group;
 mod manager;
 mod memory;
+mod mesh;
 mod node;
 
-pub use assign::{TreeContexts, host_contexts, tree_contexts};
+pub use assign::{TreeContexts, host_contexts, mesh_contexts, tree_contexts};
 pub use context::{EdgeContext, GroupParameters, Peer, QueuePairContext, RankContext, Retry, SwitchContext};
-pub use design::{Design, HostDesign, ParseDesignError};
+pub use design::{Design, HostDesign, MeshDesign, ParseDesignError};
 pub use error::{AttachError, Fallback, InitGroupError, ReportError, UnknownGroup};
 pub use group::{GroupFailure, GroupRequest, GroupState, GroupSummary, Holding};
 pub use manager::{Action, Instruction, Manager, ManagerConfig, Report, RequestId};
 pub use memory::{slots, switch_memory};
+pub use mesh::{LinkRates, MeshSetup};
 pub use node::{NodeDescription, Role};

@@ -8,7 +8,7 @@ mod nodes;
 use crate::{
     AttachError, Design, Fallback, GroupFailure, GroupParameters, GroupRequest, GroupState, GroupSummary,
     Holding, HostDesign, InitGroupError, NodeDescription, RankContext, ReportError, Retry, Role,
-    SwitchContext, UnknownGroup, assign, host_contexts, switch_memory, tree_contexts,
+    SwitchContext, UnknownGroup, assign, host_contexts, mesh_contexts, switch_memory, tree_contexts,
 };
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
@@ -294,7 +294,7 @@ impl Manager {
         let group = GroupId(self.next_group);
         let parameters = self.parameters(group, wanted);
         let (design, fallback, placement) = match wanted.design {
-            Design::Host(_) => (wanted.design, None, None),
+            Design::Host(_) | Design::Mesh(_) => (wanted.design, None, None),
             Design::Epic(mode) => {
                 let placement = self.place(wanted, mode)?;
                 match self.admit(mode, &parameters, &placement) {
@@ -306,6 +306,7 @@ impl Manager {
         let needed = match design {
             Design::Epic(_) => 1,
             Design::Host(design) => assign::host_endpoints(design, parameters.ranks),
+            Design::Mesh(_) => assign::host_endpoints(HostDesign::Direct, parameters.ranks),
         };
         for name in &wanted.members {
             let free = self.nodes.free_endpoints(name);
@@ -326,8 +327,8 @@ impl Manager {
         let members = &wanted.members;
         let nodes = &mut self.nodes;
         let mut instructions = Vec::new();
-        let rank_contexts = match (design, placement) {
-            (Design::Epic(_), Some((mode, placement))) => {
+        let rank_contexts = match (design, placement, wanted.mesh) {
+            (Design::Epic(_), Some((mode, placement)), _) => {
                 let Placement { tree, names, order } = placement;
                 let contexts = tree_contexts(&tree, mode, &parameters, &names, |end| {
                     let name = match tree.node(end.node).role() {
@@ -344,10 +345,16 @@ impl Manager {
                 }
                 contexts.ranks
             }
-            (Design::Host(design), _) => host_contexts(design, &parameters, |rank| {
+            (_, _, Some(mesh)) => mesh_contexts(design, mesh, &parameters, |rank| {
                 nodes.take_endpoint(&members[usize::from(rank.0)], group)
             }),
-            (Design::Epic(_), None) => unreachable!("a switch design without a placement has fallen back"),
+            (Design::Host(design), _, None) => host_contexts(design, &parameters, |rank| {
+                nodes.take_endpoint(&members[usize::from(rank.0)], group)
+            }),
+            (Design::Epic(_), None, None) => {
+                unreachable!("a switch design without a placement has fallen back")
+            }
+            (Design::Mesh(_), _, None) => unreachable!("a mesh design without a mesh is refused"),
         };
         for (name, context) in members.iter().zip(rank_contexts) {
             instructions.push((name.clone(), Instruction::InstallRank(Box::new(context))));

@@ -387,11 +387,16 @@ fn failed_groups_are_remembered_up_to_a_limit() {
 
 #[test]
 fn designs_read_back_as_printed() {
-    for name in ["epic-1", "epic-2", "epic-3", "ring", "tree", "direct"] {
+    let hosts = ["ring", "tree", "direct", "multiwrite", "unicast-multipath", "writes"];
+    for name in ["epic-1", "epic-2", "epic-3"].into_iter().chain(hosts) {
         assert_eq!(name.parse::<Design>().unwrap().to_string(), name);
     }
     let error = "epic-4".parse::<Design>().unwrap_err().to_string();
-    assert_eq!(error, "expected a design: epic-1, epic-2, epic-3, ring, tree or direct; found \"epic-4\"");
+    assert_eq!(
+        error,
+        "expected a design: epic-1, epic-2, epic-3, ring, tree, direct, multiwrite, unicast-multipath or writes; \
+         found \"epic-4\""
+    );
 }
 
 #[test]

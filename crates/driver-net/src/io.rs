@@ -6,7 +6,7 @@ use crate::faults::LostFrames;
 use crate::inbox::{Datagram, Inbox};
 use crate::node::NodeError;
 use crate::outbox::Outbox;
-use crate::statistics::{Dropped, Phase, Statistics, Stopwatch};
+use crate::statistics::{Dropped, Phase, Statistics, Stopwatch, Traffic};
 use crate::timers::Timers;
 use crate::transport::Transport;
 use nix::errno::Errno;
@@ -14,6 +14,7 @@ use quincunx_collective::Payload;
 use quincunx_engine::{Engine, Frame, PortId, Sink};
 use quincunx_units::{Duration, Instant};
 use std::collections::{BTreeMap, VecDeque};
+use std::net::SocketAddrV4;
 
 /// How long to leave a kernel alone that is short of memory.
 const CONGESTION_PAUSE: Duration = Duration::from_micros(100);
@@ -54,6 +55,7 @@ pub(crate) struct Io<E: Engine, C: Codec<E>, T> {
     /// What is lost on the way to peers.
     pub(crate) lost: LostFrames,
     pub(crate) statistics: Statistics,
+    pub(crate) sent_to: BTreeMap<SocketAddrV4, Traffic>,
     pub(crate) stopwatch: Stopwatch,
     pub(crate) clock: Clock,
     /// The time as the engine is told it: read once for a batch of work.
@@ -146,9 +148,12 @@ impl<E: Engine, C: Codec<E>, T: Transport> Io<E, C, T> {
             match self.transport.send(&self.outbox) {
                 Ok(count) => {
                     for batch in &self.outbox.unsent().1[..count] {
-                        self.statistics.sent.datagrams += 1;
-                        self.statistics.sent.frames += batch.frames() as u64;
-                        self.statistics.sent.bytes += batch.length() as u64;
+                        let to = self.sent_to.entry(batch.destination()).or_default();
+                        for traffic in [&mut self.statistics.sent, to] {
+                            traffic.datagrams += 1;
+                            traffic.frames += batch.frames() as u64;
+                            traffic.bytes += batch.length() as u64;
+                        }
                     }
                     self.outbox.remove(count);
                 }

@@ -1,32 +1,24 @@
 //! Test fabrics of Linux network namespaces: hosts and switches joined by veth links of a given rate and MTU.
 //!
-//! Each host is a namespace with an interface `eth0`; each switch is one with a bridge `br0` that joins its links and
-//! holds the switch's own address, so that hosts reach both each other and the switch. All addresses are in 10.77.0.0/24:
-//! hosts count up from .1, switches up from .192. Needs root and iproute2.
+//! What is joined how, a [`Layout`] says: a tree of switches with hosts at them, or hosts alone in full mesh. All addresses are in
+//! 10.77.0.0/24: hosts count up from .1, switches up from .192. Needs root and iproute2.
 //!
 //! A fabric goes with its maker, even one that is killed: a process that waits for the maker's end removes it. Names begin with
 //! the maker's process id, so that what is left all the same can be told and swept.
 
+mod layout;
+
+use layout::Orders;
+pub use layout::{Layout, Place, Wiring};
 use nix::sched::{CloneFlags, setns};
-use quincunx_units::BitRate;
 use std::fmt::Write as _;
 use std::fs::File;
 use std::io::Write as _;
-use std::net::Ipv4Addr;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
-
-/// As many hosts as there are addresses before the first switch.
-const MAX_HOSTS: usize = FIRST_SWITCH as usize - 1;
-
-/// Last byte of the first switch's address.
-const FIRST_SWITCH: u8 = 192;
-
-/// As many switches as there are addresses from the first one on.
-const MAX_SWITCHES: usize = 255 - FIRST_SWITCH as usize;
 
 /// A merged datagram is up to 64 KiB and passes a rate limiter whole or not at all.
 const BURST: &str = "128kb";
@@ -58,7 +50,7 @@ pub enum NetnsError {
         /// The first thing it complained about.
         found: String,
     },
-    /// A layout that is no tree.
+    /// A layout that is neither tree nor mesh.
     #[error("expected {expected}, found {found}; change the layout")]
     Layout {
         /// What would be right.
@@ -66,79 +58,6 @@ pub enum NetnsError {
         /// What was given.
         found: String,
     },
-}
-
-/// A node of the fabric.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub enum Place {
-    /// The i-th host.
-    Host(usize),
-    /// The i-th switch.
-    Switch(usize),
-}
-
-impl Place {
-    /// Its address: hosts from 10.77.0.1 up, switches from 10.77.0.192 up.
-    pub fn address(self) -> Ipv4Addr {
-        match self {
-            Self::Host(index) => Ipv4Addr::new(10, 77, 0, 1 + index as u8),
-            Self::Switch(index) => Ipv4Addr::new(10, 77, 0, FIRST_SWITCH + index as u8),
-        }
-    }
-}
-
-/// A tree of switches with hosts at them.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Layout {
-    /// For each switch the one above it; exactly the first has none.
-    pub parents: Vec<Option<usize>>,
-    /// For each host its switch.
-    pub hosts: Vec<usize>,
-    /// MTU of every link in bytes.
-    pub mtu: u16,
-    /// Rate of every link, each way; none: as fast as the machine.
-    pub rate: Option<BitRate>,
-}
-
-impl Layout {
-    /// One switch with `hosts` hosts.
-    pub fn star(hosts: usize, mtu: u16, rate: Option<BitRate>) -> Self {
-        Self { parents: vec![None], hosts: vec![0; hosts], mtu, rate }
-    }
-
-    /// A spine, `leaves` switches below it, and `hosts` hosts at each leaf.
-    pub fn two_level(leaves: usize, hosts: usize, mtu: u16, rate: Option<BitRate>) -> Self {
-        let parents = std::iter::once(None).chain(std::iter::repeat_n(Some(0), leaves)).collect();
-        Self { parents, hosts: (0..leaves * hosts).map(|host| 1 + host / hosts).collect(), mtu, rate }
-    }
-
-    fn check(&self) -> Result<(), NetnsError> {
-        let wrong = |expected, found: String| Err(NetnsError::Layout { expected, found });
-        for (switch, parent) in self.parents.iter().enumerate() {
-            // A parent comes before its children: no cycle can be written down.
-            match parent {
-                None if switch == 0 => {}
-                Some(parent) if *parent < switch => {}
-                _ => {
-                    return wrong(
-                        "one root first and parents before their children",
-                        format!("switch {switch} under {parent:?}"),
-                    );
-                }
-            }
-        }
-        if let Some(host) = self.hosts.iter().position(|switch| *switch >= self.parents.len()) {
-            return wrong("every host at a switch", format!("host {host} at switch {}", self.hosts[host]));
-        }
-        let (hosts, switches) = (self.hosts.len(), self.parents.len());
-        if hosts > MAX_HOSTS || switches > MAX_SWITCHES {
-            return wrong(
-                "at most 191 hosts and 63 switches",
-                format!("{hosts} hosts and {switches} switches"),
-            );
-        }
-        Ok(())
-    }
 }
 
 /// A fabric that exists while this value does.
@@ -183,7 +102,7 @@ impl Fabric {
     /// Builds the fabric, after sweeping what dead processes left.
     ///
     /// # Errors
-    /// Without root or iproute2, with a layout that is no tree, or if a command fails; nothing is left behind.
+    /// Without root or iproute2, with a layout that makes no sense, or if a command fails; nothing is left behind.
     pub fn new(layout: Layout) -> Result<Self, NetnsError> {
         static SERIAL: AtomicU32 = AtomicU32::new(0);
         layout.check()?;
@@ -191,21 +110,21 @@ impl Fabric {
         sweep()?;
         let prefix = format!("qx{}x{}", std::process::id(), SERIAL.fetch_add(1, Ordering::Relaxed));
         let name = |place| namespace(&prefix, place);
-        let names: Vec<String> = places(&layout).map(name).collect();
+        let names: Vec<String> = layout.places().map(name).collect();
         // From here on, dropping the value removes whatever was made.
         let fabric = Self { _janitor: Janitor::start(&names)?, prefix, layout };
         fabric.build()?;
         Ok(fabric)
     }
 
-    /// What it was built from.
-    pub fn layout(&self) -> &Layout {
-        &self.layout
+    /// How many hosts it has.
+    pub fn hosts(&self) -> usize {
+        self.places().filter(|place| matches!(place, Place::Host(_))).count()
     }
 
     /// All hosts and switches.
     pub fn places(&self) -> impl Iterator<Item = Place> + use<> {
-        places(&self.layout)
+        self.layout.places()
     }
 
     /// The namespace of `place`, as `ip netns` names it.
@@ -235,64 +154,17 @@ impl Fabric {
     }
 
     fn build(&self) -> Result<(), NetnsError> {
-        let Layout { parents, hosts, mtu, rate } = &self.layout;
         let spaces = self.places().fold(String::new(), |mut text, place| {
             let _ = writeln!(text, "netns add {}", self.namespace(place));
             text
         });
         batch("ip", None, &spaces)?;
-        // Per place: what `ip` and what `tc` is to do there.
-        let mut links: Vec<(Place, String, Vec<String>)> =
-            self.places().map(|place| (place, "link set lo up\n".to_owned(), Vec::new())).collect();
-        let switch_base = hosts.len();
-        for switch in 0..parents.len() {
-            let address = Place::Switch(switch).address();
-            let text = &mut links[switch_base + switch].1;
-            let mac = mac(Place::Switch(switch));
-            let _ = writeln!(text, "link add br0 address {mac} type bridge\nlink set br0 mtu {mtu} up");
-            let _ = writeln!(text, "addr add {address}/24 dev br0");
+        let orders = self.layout.orders(|place| self.namespace(place));
+        for Orders { place, ip, .. } in &orders {
+            batch("ip", Some(&self.namespace(*place)), ip)?;
         }
-        let mut join = |switch: usize, port: String, other: usize, peer: &str| {
-            let there = self.namespace(links[other].0);
-            let text = &mut links[switch_base + switch].1;
-            let _ = writeln!(
-                text,
-                "link add {port} mtu {mtu} type veth peer name {peer} mtu {mtu} netns {there}"
-            );
-            let _ = writeln!(text, "link set {port} master br0 up");
-            links[switch_base + switch].2.push(port);
-            links[other].2.push(peer.to_owned());
-        };
-        for (host, &switch) in hosts.iter().enumerate() {
-            join(switch, format!("h{host}"), host, "eth0");
-        }
-        for (switch, parent) in parents.iter().enumerate() {
-            if let Some(parent) = *parent {
-                join(parent, format!("s{switch}"), switch_base + switch, "above");
-            }
-        }
-        // Bridges and the switches' ends of links first (parents before children), then what was put at the other ends.
-        for (place, text, _) in links[switch_base..].iter().chain(&links[..switch_base]) {
-            let mut text = text.clone();
-            match *place {
-                Place::Host(_) => {
-                    let _ = writeln!(text, "link set eth0 address {} up", mac(*place));
-                    let _ = writeln!(text, "addr add {}/24 dev eth0", place.address());
-                }
-                Place::Switch(switch) if parents[switch].is_some() => {
-                    let _ = writeln!(text, "link set above master br0 up");
-                }
-                Place::Switch(_) => {}
-            }
-            // Whom to ask is known from the start: frames sent while a neighbour is being found may overtake each other.
-            let device = if matches!(place, Place::Host(_)) { "eth0" } else { "br0" };
-            for other in self.places().filter(|other| other != place) {
-                let _ = writeln!(text, "neigh add {} lladdr {} dev {device}", other.address(), mac(other));
-            }
-            batch("ip", Some(&self.namespace(*place)), &text)?;
-        }
-        if let Some(rate) = rate {
-            for (place, _, devices) in &links {
+        if let Some(rate) = self.layout.rate {
+            for Orders { place, devices, .. } in &orders {
                 let rate = rate.bits_per_second();
                 let text = devices.iter().fold(String::new(), |mut text, device| {
                     let _ = writeln!(
@@ -305,7 +177,7 @@ impl Fabric {
             }
         }
         self.places().try_for_each(|place| {
-            if rate.is_some() {
+            if self.layout.rate.is_some() {
                 self.keep_order(place);
             }
             if matches!(place, Place::Switch(_)) {
@@ -340,22 +212,11 @@ impl Fabric {
     }
 }
 
-fn places(layout: &Layout) -> impl Iterator<Item = Place> + use<> {
-    let (hosts, switches) = (layout.hosts.len(), layout.parents.len());
-    (0..hosts).map(Place::Host).chain((0..switches).map(Place::Switch))
-}
-
 fn namespace(prefix: &str, place: Place) -> String {
     match place {
         Place::Host(index) => format!("{prefix}h{index}"),
         Place::Switch(index) => format!("{prefix}s{index}"),
     }
-}
-
-/// A locally administered Ethernet address made of the place's IP address.
-fn mac(place: Place) -> String {
-    let [a, b, c, d] = place.address().octets();
-    format!("02:00:{a:02x}:{b:02x}:{c:02x}:{d:02x}")
 }
 
 /// Whether fabrics can be built here.
@@ -474,28 +335,5 @@ mod tests {
         for other in ["peers-h0", "qx", "qx12", "qx1x2", "qxax0h1", "qx1x0hx", ""] {
             assert_eq!(maker(other), None, "{other}");
         }
-    }
-
-    #[test]
-    fn places_have_addresses_of_their_own() {
-        let layout = Layout::two_level(2, 2, 1500, None);
-        assert_eq!(layout.hosts, [1, 1, 2, 2]);
-        assert_eq!(layout.parents, [None, Some(0), Some(0)]);
-        assert_eq!(Place::Host(3).address(), Ipv4Addr::new(10, 77, 0, 4));
-        assert_eq!(Place::Switch(2).address(), Ipv4Addr::new(10, 77, 0, 194));
-    }
-
-    #[test]
-    fn a_layout_that_is_no_tree_is_refused_before_anything_is_made() {
-        let mut layout = Layout::star(2, 1500, None);
-        layout.hosts[1] = 5;
-        let error = Fabric::new(layout).expect_err("there is one switch");
-        assert_eq!(
-            error.to_string(),
-            "expected every host at a switch, found host 1 at switch 5; change the layout"
-        );
-        let cycle = Layout { parents: vec![Some(0)], hosts: vec![], mtu: 1500, rate: None };
-        assert!(matches!(Fabric::new(cycle), Err(NetnsError::Layout { .. })));
-        assert!(matches!(Fabric::new(Layout::star(254, 1500, None)), Err(NetnsError::Layout { .. })));
     }
 }

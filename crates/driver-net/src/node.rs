@@ -10,7 +10,7 @@ use crate::faults::{Fate, Faults, Injector, LostFrames};
 use crate::inbox::{Datagram, Inbox};
 use crate::io::{Clock, Io, Pause};
 use crate::outbox::Outbox;
-use crate::statistics::{Dropped, Phase, Statistics, Stopwatch};
+use crate::statistics::{Dropped, Phase, Statistics, Stopwatch, Traffic};
 use crate::sys;
 use crate::timers::Timers;
 use crate::transport::Transport;
@@ -157,6 +157,7 @@ impl<E: Engine, C: Codec<E>, T: Transport> Node<E, C, T> {
                 dropped: BTreeMap::new(),
                 observer: None,
                 lost: LostFrames::default(),
+                sent_to: BTreeMap::new(),
                 statistics: Statistics { merging: max_frames > 1, ..Statistics::default() },
                 stopwatch: Stopwatch::new(options.profile),
                 clock: Clock::new(),
@@ -200,6 +201,11 @@ impl<E: Engine, C: Codec<E>, T: Transport> Node<E, C, T> {
         &self.io.statistics
     }
 
+    /// What left since the start, by destination.
+    pub fn sent_to(&self) -> &BTreeMap<SocketAddrV4, Traffic> {
+        &self.io.sent_to
+    }
+
     /// Frames dropped since the start, by reason.
     pub fn dropped(&self) -> &BTreeMap<Dropped<E::DropReason, C::Fault>, u64> {
         &self.io.dropped
@@ -224,6 +230,16 @@ impl<E: Engine, C: Codec<E>, T: Transport> Node<E, C, T> {
     /// If the socket fails.
     pub fn make_room(&mut self, bytes: ByteCount) -> Result<ByteCount, NodeError> {
         sys::grow_receive_buffer(self.io.transport.socket(), bytes)
+            .map_err(|error| NodeError::Receive { local: self.local(), error })
+    }
+
+    /// Lets `bytes` wait to be sent, counted with the kernel's overhead: a node with several links through its one socket is held up on all
+    /// of them by one whose queue has taken all the room. Returns the room there is; it never shrinks.
+    ///
+    /// # Errors
+    /// If the socket fails.
+    pub fn make_way(&mut self, bytes: ByteCount) -> Result<ByteCount, NodeError> {
+        sys::grow_send_buffer(self.io.transport.socket(), bytes)
             .map_err(|error| NodeError::Receive { local: self.local(), error })
     }
 

@@ -214,12 +214,21 @@ fn set_buffer(socket: BorrowedFd<'_>, forced: i32, plain: i32, size: ByteCount) 
 
 /// Raises the size of a socket's receive buffer to `size`, as far as it may; returns what it is then.
 pub(crate) fn grow_receive_buffer(socket: BorrowedFd<'_>, size: ByteCount) -> io::Result<ByteCount> {
+    grow_buffer(socket, libc::SO_RCVBUFFORCE, libc::SO_RCVBUF, size)
+}
+
+/// The same for its send buffer.
+pub(crate) fn grow_send_buffer(socket: BorrowedFd<'_>, size: ByteCount) -> io::Result<ByteCount> {
+    grow_buffer(socket, libc::SO_SNDBUFFORCE, libc::SO_SNDBUF, size)
+}
+
+fn grow_buffer(socket: BorrowedFd<'_>, forced: i32, plain: i32, size: ByteCount) -> io::Result<ByteCount> {
     let now = || {
-        let bytes = option(socket, libc::SOL_SOCKET, libc::SO_RCVBUF)?;
+        let bytes = option(socket, libc::SOL_SOCKET, plain)?;
         Ok(ByteCount::new(u64::try_from(bytes).unwrap_or(0)))
     };
     if now()? < size {
-        set_buffer(socket, libc::SO_RCVBUFFORCE, libc::SO_RCVBUF, size)?;
+        set_buffer(socket, forced, plain, size)?;
     }
     now()
 }

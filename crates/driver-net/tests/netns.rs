@@ -199,3 +199,17 @@ fn a_fabric_leaves_nothing_behind_and_the_dead_are_swept() {
     sweep().expect("ip works");
     assert!(!listed(&orphan));
 }
+
+#[test]
+fn hosts_of_a_mesh_reach_each_other_over_a_link_each() {
+    let Some(_leave) = leave() else { return };
+    let fabric = Fabric::new(Layout::mesh(4, 1500, BitRate::new(500_000_000))).expect("a mesh");
+    let job = Job { count: 500, length: 1400, window: 64 };
+    for (from, to) in [(0, 1), (3, 0), (2, 1), (2, 3)] {
+        transfer(&fabric, (Place::Host(from), udp), (Place::Host(to), udp), job);
+        let device = format!("/sys/class/net/l{to}/statistics/tx_packets");
+        let sent = fabric.command(Place::Host(from), "cat").arg(device).output().expect("cat runs");
+        let sent: u64 = String::from_utf8_lossy(&sent.stdout).trim().parse().expect("a number");
+        assert!(sent >= 500 / 64, "from {from} to {to} over another link: {sent}");
+    }
+}

@@ -5,7 +5,7 @@
 //! map, so that a network driver, a simulator and a model checker can all run the same code.
 //!
 //! [`verbs`] is the other seam: what a host's transport offers to the collective above it. [`shared_memory`] is the
-//! same for the accelerators of a memory fabric.
+//! same for the accelerators of a memory fabric, [`writes`] what an application writes to others itself.
 #![no_std]
 extern crate alloc;
 
@@ -13,6 +13,7 @@ mod contract;
 mod mutation;
 pub mod shared_memory;
 pub mod verbs;
+pub mod writes;
 
 pub use contract::{Engine, Frame, PortId, Sink};
 pub use mutation::UnknownMutation;

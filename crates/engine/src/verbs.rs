@@ -5,6 +5,8 @@ use alloc::vec::Vec;
 use quincunx_collective::{Collective, Payload, Reduction, Routes};
 use quincunx_units::{Duration, Instant};
 
+use crate::writes::{Notice, Target, WriteError};
+
 /// As a number of retries: a sender never gives up.
 pub const UNLIMITED_RETRIES: u8 = u8::MAX;
 
@@ -401,6 +403,25 @@ pub trait Program<P: Payload>: Clone + Eq + core::hash::Hash + core::fmt::Debug 
         request: CollectiveRequest,
         verbs: &mut impl Verbs<P>,
     ) -> Result<Option<Outcome>, RequestError>;
+
+    /// Begins a write of the application's own, to `targets` by their way number `way`; its end is a [`Notice`].
+    ///
+    /// # Errors
+    /// If the program offers none, or this one makes no sense. Nothing is sent then.
+    fn write(
+        &mut self,
+        _id: WorkId,
+        (_targets, _way): (&[Target], usize),
+        _data: P::View<'_>,
+        _verbs: &mut impl Verbs<P>,
+    ) -> Result<(), WriteError> {
+        Err(WriteError::NotOffered)
+    }
+
+    /// The oldest notice of writes that is not taken; to be asked for after anything else that is called here.
+    fn next_notice(&mut self) -> Option<Notice> {
+        None
+    }
 
     /// Takes the end of a work request; returns the outcome of the collective when this was the last of it.
     fn handle_completion(

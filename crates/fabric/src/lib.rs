@@ -1,6 +1,7 @@
 //! What a collective runs on: hosts, switches and the links between them, and the tree laid over them.
 //!
 //! - [`TreeShape`] names a uniform tree (`star-8`, `tree-3-2`, `tree-2x4`);
+//! - [`MeshShape`] names a full mesh of hosts in domains (`mesh-2x4`), [`Shape`] either;
 //! - [`Topology`] is the physical side: nodes, ports, links with a rate and a latency;
 //! - [`IncTree`] is the logical side (EPIC 3.1): ranks at the leaves, switches inside, any depth and fan-in.
 //! - [`Mode`] says how switches realise it.
@@ -10,11 +11,13 @@
 extern crate alloc;
 
 mod inc_tree;
+mod mesh;
 mod mode;
 mod shape;
 mod topology;
 
 pub use inc_tree::{IncTree, TreeEdge, TreeEdgeId, TreeEnd, TreeError, TreeNode, TreeNodeId, TreeRole};
+pub use mesh::{MeshShape, ParseRelaysError, Relays, Shape};
 pub use mode::Mode;
 pub use shape::{ShapeError, TreeShape};
 pub use topology::{Link, LinkId, LinkProperties, Node, NodeId, NodeKind, PortRef, Topology, TopologyError};

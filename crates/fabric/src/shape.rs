@@ -7,6 +7,8 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::str::FromStr;
 
+use crate::MeshShape;
+
 /// A tree in which all nodes of a level have the same number of branches. Written as
 ///
 /// - `star-N`: one switch, N ranks;
@@ -53,6 +55,22 @@ pub enum ShapeError {
         shape: TreeShape,
         /// Ranks it has.
         leaves: u16,
+    },
+    /// Not the notation of meshes.
+    #[error(
+        "expected a mesh such as mesh-2x4: domains by ranks of each, two of them at least, found \"{found}\""
+    )]
+    UnknownMesh {
+        /// The text as it was given.
+        found: String,
+    },
+    /// The mesh does not have as many ranks as there are.
+    #[error("expected {ranks} ranks, found the mesh {shape} with {}; choose another mesh or number of ranks", shape.ranks())]
+    MeshRanks {
+        /// Ranks asked for.
+        ranks: u16,
+        /// The mesh.
+        shape: MeshShape,
     },
 }
 

@@ -12,6 +12,7 @@ use quincunx_roce::{INFINITE_RNR_RETRIES, QueuePairConfig, Reliability};
 use quincunx_units::Duration;
 
 use crate::host::HostGroup;
+use crate::mesh::mesh_program;
 use crate::programs::Programs;
 
 /// How long a peer waits when no receive request is posted: 0.01 ms, which in practice is until its next wake-up.
@@ -29,6 +30,18 @@ pub enum ContextError {
     /// The host program refuses it.
     #[error(transparent)]
     Host(#[from] quincunx_ring::ConfigError),
+    /// MultiWrite's table of ranks refuses it.
+    #[error(transparent)]
+    Table(#[from] quincunx_multiwrite::TableError),
+    /// The AllGather over MultiWrite refuses it.
+    #[error(transparent)]
+    AllGather(#[from] quincunx_multiwrite::AllGatherConfigError),
+    /// A design without what it runs on.
+    #[error("expected a mesh for {design}, found none; run the same version at both ends")]
+    NoMesh {
+        /// The design.
+        design: Design,
+    },
 }
 
 /// A switch's context as its engine wants it; `port` says where each neighbour is.
@@ -72,9 +85,11 @@ pub fn host_group(
     let parameters = &context.parameters;
     let queue_pairs =
         context.queue_pairs.iter().map(|qp| (port(&qp.peer), queue_pair(context, qp))).collect();
-    let program = match context.design {
-        Design::Epic(mode) => Programs::CommLib(CommLib::new(comm_lib_config(context, mode))?),
-        Design::Host(design) => Programs::Host(HostProgram::new(&host_config(context, design))?),
+    let program = match (context.design, &context.mesh) {
+        (_, Some(mesh)) => mesh_program(context, mesh)?,
+        (Design::Epic(mode), None) => Programs::CommLib(CommLib::new(comm_lib_config(context, mode))?),
+        (Design::Host(design), None) => Programs::Host(HostProgram::new(&host_config(context, design))?),
+        (design @ Design::Mesh(_), None) => return Err(ContextError::NoMesh { design }),
     };
     Ok(HostGroup { group: parameters.group, queue_pairs, program })
 }
@@ -131,8 +146,8 @@ fn queue_pair(context: &RankContext, queue_pair: &QueuePairContext) -> QueuePair
         rnr_timer: RNR_TIMER,
         rnr_retry_count: INFINITE_RNR_RETRIES,
         max_outstanding_packets: parameters.window_packets(),
-        // All programs exchange Sends; vectors are nobody else's to write to.
-        remote_write: false,
+        // Programs off a mesh exchange Sends: there, vectors are nobody else's to write to.
+        remote_write: context.mesh.is_some(),
         reliability: Reliability::GoBackN,
         rate: None,
         mutation: None,

@@ -3,10 +3,11 @@
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
-use quincunx_collective::{Collective, GroupId, Payload, Reduction, Routes};
+use quincunx_collective::{Collective, GroupId, Payload, Rank, Reduction, Routes};
 use quincunx_engine::verbs::{
-    Alarm, CollectiveRequest, Failure, Outcome, Program, QpIndex, RegionId, RequestError, Slice,
+    Alarm, CollectiveRequest, Failure, Outcome, Program, QpIndex, RegionId, RequestError, Slice, WorkId,
 };
+use quincunx_engine::writes::{Notice, Target, WriteError};
 use quincunx_engine::{Engine, Frame, PortId, Sink};
 use quincunx_roce::{ConfigError, QueuePairConfig, QueuePairTimer};
 use quincunx_units::Instant;
@@ -52,6 +53,19 @@ pub enum HostCommand<P, A> {
         /// Where the result goes.
         output: P,
     },
+    /// Writes to other ranks: to one, or to several at once (MultiWrite 4.3.2). The end is [`HostEvent::Written`].
+    Write {
+        /// The group.
+        group: GroupId,
+        /// Comes back with the end.
+        id: WorkId,
+        /// Whom to, and where there.
+        targets: Vec<Target>,
+        /// Which of several ways to them: 0 is the direct one, others lead over relays.
+        way: usize,
+        /// What.
+        data: P,
+    },
 }
 
 /// What a host tells the application.
@@ -67,6 +81,33 @@ pub enum HostEvent<P> {
         input: P,
         /// The result, whole only if the outcome is [`Outcome::Done`].
         output: P,
+    },
+    /// Every destination has what was written.
+    Written {
+        /// The group.
+        group: GroupId,
+        /// The write.
+        id: WorkId,
+    },
+    /// Another rank has written something here.
+    Delivered {
+        /// The group.
+        group: GroupId,
+        /// Who.
+        source: Rank,
+        /// In which of its slots.
+        slot: usize,
+        /// What.
+        data: P,
+    },
+    /// The group is over, though no collective runs: no write that has not ended will.
+    Failed {
+        /// The group.
+        group: GroupId,
+        /// The queue pair that failed.
+        qp: QpIndex,
+        /// How.
+        failure: Failure,
     },
 }
 
@@ -88,6 +129,9 @@ pub enum HostRejected {
     /// The collective is refused.
     #[error(transparent)]
     Request(#[from] RequestError),
+    /// The write is refused.
+    #[error(transparent)]
+    Write(#[from] WriteError),
 }
 
 /// A host's named timers.
@@ -206,6 +250,23 @@ impl<P: Payload, A: Program<P>> Host<P, A> {
         }
     }
 
+    fn write(
+        &mut self,
+        now: Instant,
+        group_id: GroupId,
+        id: WorkId,
+        to: (&[Target], usize),
+        data: &P,
+        out: &mut impl Sink<Self>,
+    ) -> Result<(), HostRejected> {
+        let group = self.groups.get_mut(&group_id).ok_or(HostRejected::NoSuchGroup(group_id))?;
+        let mut sink = GroupSink::new(group_id, out);
+        let mut verbs = TransportVerbs { transport: &mut group.transport, sink: &mut sink };
+        group.program.write(id, to, data.view(0..data.length()), &mut verbs)?;
+        self.settle(now, group_id, None, &mut sink);
+        Ok(())
+    }
+
     /// Lets the program see what has completed, and ends its collective if that was the last of it.
     fn settle<S: Sink<Self>>(
         &mut self,
@@ -219,14 +280,34 @@ impl<P: Payload, A: Program<P>> Host<P, A> {
             let Some((qp, completion)) = group.transport.next_completion() else { return };
             let mut verbs = TransportVerbs { transport: &mut group.transport, sink: &mut *sink };
             outcome = group.program.handle_completion(now, qp, completion, &mut verbs);
+            tell(group, sink);
         }
         let Some(outcome) = outcome else { return };
-        if let Outcome::Failed { .. } = outcome {
+        if let Outcome::Failed { qp, failure } = outcome {
+            if group.running.is_none() {
+                sink.out.emit(HostEvent::Failed { group: id, qp, failure });
+            }
             // Other queue pairs may still have work on the buffers: none of them lives on.
             group.transport.shut_down(sink);
             self.lookup.retain(|_, (owner, _)| *owner != id);
         }
         finish(group, outcome, sink);
+    }
+}
+
+/// Passes on what the program has to say of writes. Data leaves the window at once: its slot is the writer's again.
+fn tell<P: Payload, A: Program<P>, S: Sink<Host<P, A>>>(
+    group: &mut Group<P, A>,
+    sink: &mut GroupSink<'_, Host<P, A>, S>,
+) {
+    while let Some(notice) = group.program.next_notice() {
+        sink.out.emit(match notice {
+            Notice::Written { id } => HostEvent::Written { group: sink.group, id },
+            Notice::Delivered { source, slot, data } => {
+                let data = P::from_view(group.transport.memory.view(data));
+                HostEvent::Delivered { group: sink.group, source, slot, data }
+            }
+        });
     }
 }
 
@@ -306,6 +387,9 @@ impl<P: Payload, A: Program<P>> Engine for Host<P, A> {
             }
             HostCommand::Start { group, collective, reduction, input, output } => {
                 self.start(now, group, (collective, reduction), (input, output), out)
+            }
+            HostCommand::Write { group, id, targets, way, data } => {
+                self.write(now, group, id, (&targets, way), &data, out)
             }
         }
     }

@@ -12,6 +12,7 @@ extern crate alloc;
 mod contexts;
 pub mod fabric;
 mod host;
+mod mesh;
 mod programs;
 mod station;
 mod switch;
@@ -19,6 +20,7 @@ mod transport;
 
 pub use contexts::{ContextError, comm_lib_config, host_config, host_group, switch_group};
 pub use host::{Host, HostCommand, HostEvent, HostGroup, HostRejected, HostTimer};
+pub use mesh::mesh_parts;
 pub use programs::Programs;
 pub use station::{Station, StationCommand, StationEvent, StationKind, StationRejected, StationTimer};
 pub use switch::{Switch, SwitchCommand, SwitchEvent, SwitchGroup, SwitchRejected, SwitchTimer};

@@ -2,10 +2,11 @@
 
 use quincunx_collective::{Payload, Routes};
 use quincunx_engine::verbs::{
-    Alarm, CollectiveRequest, Completion, Outcome, Program, QpIndex, RequestError, Verbs,
+    Alarm, CollectiveRequest, Completion, Outcome, Program, QpIndex, RequestError, Verbs, WorkId,
 };
+use quincunx_engine::writes::{Notice, Target, WriteError};
 use quincunx_epic::CommLib;
-use quincunx_multiwrite::{AllGather, Experts};
+use quincunx_multiwrite::{AllGather, Experts, Writes};
 use quincunx_ring::HostProgram;
 use quincunx_units::Instant;
 
@@ -20,6 +21,8 @@ pub enum Programs {
     MultiWrite(AllGather),
     /// Dispatch to experts, and Combine, over MultiWrite.
     Experts(Experts),
+    /// The application's own writes.
+    Writes(Writes),
 }
 
 impl<P: Payload> Program<P> for Programs {
@@ -29,6 +32,7 @@ impl<P: Payload> Program<P> for Programs {
             Self::Host(program) => program.initialise(verbs),
             Self::MultiWrite(program) => program.initialise(verbs),
             Self::Experts(program) => program.initialise(verbs),
+            Self::Writes(program) => program.initialise(verbs),
         }
     }
 
@@ -38,6 +42,7 @@ impl<P: Payload> Program<P> for Programs {
             Self::Host(program) => Program::<P>::route(program, routes),
             Self::MultiWrite(program) => Program::<P>::route(program, routes),
             Self::Experts(program) => Program::<P>::route(program, routes),
+            Self::Writes(program) => Program::<P>::route(program, routes),
         }
     }
 
@@ -52,6 +57,28 @@ impl<P: Payload> Program<P> for Programs {
             Self::Host(program) => program.start(now, request, verbs),
             Self::MultiWrite(program) => program.start(now, request, verbs),
             Self::Experts(program) => program.start(now, request, verbs),
+            Self::Writes(program) => program.start(now, request, verbs),
+        }
+    }
+
+    fn write(
+        &mut self,
+        id: WorkId,
+        to: (&[Target], usize),
+        data: P::View<'_>,
+        verbs: &mut impl Verbs<P>,
+    ) -> Result<(), WriteError> {
+        match self {
+            Self::Writes(program) => program.write(id, to, data, verbs),
+            // The others keep their windows to themselves.
+            _ => Err(WriteError::NotOffered),
+        }
+    }
+
+    fn next_notice(&mut self) -> Option<Notice> {
+        match self {
+            Self::Writes(program) => Program::<P>::next_notice(program),
+            _ => None,
         }
     }
 
@@ -67,6 +94,7 @@ impl<P: Payload> Program<P> for Programs {
             Self::Host(program) => program.handle_completion(now, qp, completion, verbs),
             Self::MultiWrite(program) => program.handle_completion(now, qp, completion, verbs),
             Self::Experts(program) => program.handle_completion(now, qp, completion, verbs),
+            Self::Writes(program) => program.handle_completion(now, qp, completion, verbs),
         }
     }
 
@@ -76,6 +104,7 @@ impl<P: Payload> Program<P> for Programs {
             Self::Host(program) => program.handle_alarm(now, alarm, verbs),
             Self::MultiWrite(program) => program.handle_alarm(now, alarm, verbs),
             Self::Experts(program) => program.handle_alarm(now, alarm, verbs),
+            Self::Writes(program) => program.handle_alarm(now, alarm, verbs),
         }
     }
 
@@ -85,6 +114,7 @@ impl<P: Payload> Program<P> for Programs {
             Self::Host(program) => Program::<P>::assert_invariants(program),
             Self::MultiWrite(program) => Program::<P>::assert_invariants(program),
             Self::Experts(program) => Program::<P>::assert_invariants(program),
+            Self::Writes(program) => Program::<P>::assert_invariants(program),
         }
     }
 }

@@ -141,8 +141,8 @@ fn a_peer_that_sends_what_makes_no_sense_ends_the_collective_and_nothing_is_sent
 #[test]
 fn a_collective_that_is_not_offered_or_while_another_one_runs_is_refused() {
     let (mut node, mut out) = (peer(), Nobody::default());
-    let refused = node.handle_command(Instant::ZERO, start(Collective::Barrier), &mut out);
-    assert_eq!(refused, Err(RequestError::NotOffered { found: Collective::Barrier }));
+    let refused = node.handle_command(Instant::ZERO, start(Collective::AllReduce), &mut out);
+    assert_eq!(refused, Err(RequestError::NotOffered { found: Collective::AllReduce }));
     node.handle_command(Instant::ZERO, start(Collective::AllGather), &mut out).expect("a collective");
     let refused = node.handle_command(Instant::ZERO, start(Collective::AllGather), &mut out);
     assert_eq!(refused, Err(RequestError::Busy));

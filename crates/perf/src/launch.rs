@@ -5,8 +5,8 @@ use nix::errno::Errno;
 use nix::sys::prctl::set_pdeathsig;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::{Pid, getpid, getppid};
-use quincunx_driver_net::netns::{self, Layout, NetnsError, Place};
-use quincunx_fabric::TreeShape;
+use quincunx_driver_net::netns::{self, Layout, NetnsError, Place, Wiring};
+use quincunx_fabric::{Shape, TreeShape};
 use quincunx_units::BitRate;
 use std::io::{BufRead, BufReader, Write};
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
@@ -88,20 +88,19 @@ pub struct Fabric {
 }
 
 impl Fabric {
-    /// Lays out a fabric for the switches and ranks of `shape`, and starts the manager and the switches. `program` is the
-    /// `quincunx` binary; with `captures` every node writes its frames to a file of its name in that folder.
+    /// Lays out a fabric for the switches and ranks of `shape`, and starts the manager and the switches: the manager at the first
+    /// switch, or on a mesh at the first host. `program` is the `quincunx` binary; with `captures` every node writes its frames to a file of its name in that folder.
     ///
     /// # Errors
     /// If namespaces are asked for and cannot be had, or a process does not start.
     pub fn start(
-        shape: &TreeShape,
+        shape: &Shape,
         kind: LinkKind,
         program: &Path,
         arguments: ChildArguments,
         captures: Option<PathBuf>,
     ) -> Result<Self, LaunchError> {
-        let (parents, hosts) = layout(shape);
-        let (switches, ranks) = (parents.len(), hosts.len());
+        let (switches, ranks) = (shape.switches(), usize::from(shape.ranks()));
         let ground = match kind {
             LinkKind::Udp => {
                 // A block of addresses for each fabric of each process, so that runs do not meet: 127.64.0.0 and up.
@@ -112,7 +111,7 @@ impl Fabric {
                 Ground::Loopback { hosts: Ipv4Addr::new(127, 64 + (block >> 8) as u8, block as u8, 0) }
             }
             LinkKind::Netns { rate, mtu } => {
-                Ground::Namespaces(netns::Fabric::new(Layout { parents, hosts, mtu, rate })?)
+                Ground::Namespaces(netns::Fabric::new(Layout { wiring: wiring(shape), mtu, rate })?)
             }
         };
         let program = program.to_path_buf();
@@ -134,7 +133,7 @@ impl Fabric {
 
     /// Starts the manager, and waits until it listens.
     fn start_manager(&mut self) -> Result<(), LaunchError> {
-        let place = Place::Switch(0);
+        let place = if self.switches > 0 { Place::Switch(0) } else { Place::Host(0) };
         let listen = match self.ground {
             Ground::Loopback { .. } => SocketAddrV4::new(self.address(Place::Host(253)), 0),
             Ground::Namespaces(_) => SocketAddrV4::new(self.address(place), MANAGER_PORT),
@@ -263,8 +262,15 @@ impl Drop for Fabric {
     }
 }
 
-/// For each switch its parent, for each rank its switch; switches level by level, so that parents come first.
-fn layout(shape: &TreeShape) -> (Vec<Option<usize>>, Vec<usize>) {
+fn wiring(shape: &Shape) -> Wiring {
+    match shape {
+        Shape::Tree(tree) => tree_wiring(tree),
+        Shape::Mesh(mesh) => Wiring::Mesh { hosts: mesh.ranks().into() },
+    }
+}
+
+/// Switches level by level, so that parents come first.
+fn tree_wiring(shape: &TreeShape) -> Wiring {
     let branches = shape.branches();
     let mut parents = vec![None];
     let mut level = vec![0];
@@ -280,7 +286,7 @@ fn layout(shape: &TreeShape) -> (Vec<Option<usize>>, Vec<usize>) {
     }
     let leaves = usize::from(branches[branches.len() - 1]);
     let hosts = level.iter().flat_map(|&switch| std::iter::repeat_n(switch, leaves)).collect();
-    (parents, hosts)
+    Wiring::Tree { parents, hosts }
 }
 
 /// Starts a process that is asked to end when the calling thread does: nobody drops a value for a parent that is killed.

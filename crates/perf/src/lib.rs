@@ -5,6 +5,7 @@
 //! - [`work`] is what a rank process does.
 //! - [`Row`] is a line of the result, in the columns of nccl-tests.
 
+mod groups;
 pub mod launch;
 mod plan;
 mod row;
@@ -14,4 +15,4 @@ mod worker;
 pub use plan::{Case, Plan, Setup};
 pub use row::Row;
 pub use run::{PerfError, run};
-pub use worker::{Measured, WorkerError, work};
+pub use worker::{Measured, Split, WorkerError, work};

@@ -1,5 +1,6 @@
 //! What a run measures. It travels to rank processes as one line of JSON.
 
+use quincunx_fabric::{Shape, ShapeError};
 use serde::{Deserialize, Serialize};
 
 /// How groups are set up.
@@ -10,8 +11,10 @@ pub struct Setup {
     pub ranks: u16,
     /// Switches that must be there before a group is made.
     pub switches: usize,
-    /// The tree of switches, by name.
+    /// The tree of switches or the mesh, by name.
     pub tree: String,
+    /// Who relays on a mesh: paired or full.
+    pub relays: String,
     /// Bytes of payload in a full packet.
     pub mtu: u64,
     /// Packets in a message: M.
@@ -57,6 +60,14 @@ pub struct Plan {
 }
 
 impl Setup {
+    /// The tree or the mesh.
+    ///
+    /// # Errors
+    /// If its name says nothing, or something of another size.
+    pub fn shape(&self) -> Result<Shape, ShapeError> {
+        Shape::for_ranks(&self.tree, self.ranks)
+    }
+
     /// Messages in flight that serve well: W.
     pub const WINDOW: u32 = 4;
 

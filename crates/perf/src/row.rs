@@ -7,7 +7,7 @@ use serde::Serialize;
 use std::fmt;
 
 use crate::plan::Case;
-use crate::worker::Measured;
+use crate::worker::{Measured, Split};
 
 /// One case over all ranks. Times are in microseconds, rates in 10^9 bytes a second.
 #[derive(Clone, PartialEq, Debug, Serialize)]
@@ -44,6 +44,9 @@ pub struct Row {
     pub wrong: u64,
     /// Payload and degree buffers of the switch with most of them (EPIC F.3).
     pub switch_buffer_bytes: u64,
+    /// On a mesh: how data was split over ways, by what its links carry.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub split: Option<Split>,
     /// Repetitions.
     pub iterations: u32,
     /// Mean seconds a rank spent in system calls, parsing, the engine, emitting, waiting and else; with `--profile`.
@@ -53,7 +56,8 @@ pub struct Row {
 
 impl Row {
     /// One row from what all ranks measured of a case.
-    pub fn new(case: &Case, ranks: u16, measured: &[Measured]) -> Self {
+    pub fn new(case: &Case, measured: &[Measured]) -> Self {
+        let ranks = measured.first().map_or(1, |measured| measured.ranks);
         let most = |value: &dyn Fn(&Measured) -> f64| measured.iter().map(value).fold(0.0, f64::max);
         let time_us = most(&|measured| measured.mean_us);
         let busiest = most(&|measured| measured.sent_bytes.max(measured.received_bytes));
@@ -91,6 +95,7 @@ impl Row {
                 .map(|measured| measured.switch_buffer_bytes)
                 .max()
                 .unwrap_or(0),
+            split: measured.first().and_then(|measured| measured.split),
             iterations: case.iterations,
             profile_s: (profile.iter().sum::<f64>() > 0.0).then_some(profile),
         }

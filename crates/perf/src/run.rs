@@ -67,7 +67,7 @@ pub fn run(fabric: &mut Fabric, plan: &Plan, mut each: impl FnMut(Row)) -> Resul
         if measured[index].len() == ranks {
             measured[index].sort_by_key(|(rank, _)| *rank);
             let of_case: Vec<Measured> = measured[index].drain(..).map(|(_, one)| one).collect();
-            let row = Row::new(case, plan.setup.ranks, &of_case);
+            let row = Row::new(case, &of_case);
             wrong += row.wrong;
             each(row);
         }

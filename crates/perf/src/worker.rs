@@ -2,27 +2,22 @@
 
 use quincunx_collective::{Collective, DataType, Numbers, Payload, Rank as RankNumber, ReduceOp, Reduction};
 use quincunx_collective::{pattern, wrong_elements};
-use quincunx_control::{Design, GroupRequest, GroupSummary};
 use quincunx_control_grpc::ClientError;
-use quincunx_driver_net::{Profile, Statistics};
-use quincunx_fabric::TreeShape;
+use quincunx_driver_net::{Profile, Traffic};
+use quincunx_nodes::mesh_parts;
 use quincunx_runtime::{Finished, JoinedGroup, ProcessOptions, Rank, RuntimeError};
-use quincunx_units::{ByteCount, Duration};
+use quincunx_units::Duration;
 use serde::{Deserialize, Serialize};
+use std::fmt;
 use std::io::Write;
-use std::thread;
+use std::ops::Range;
 use std::time::Instant;
 
-use crate::plan::{Case, Plan, Setup};
+use crate::groups::{Groups, JOIN_LIMIT};
+use crate::plan::{Case, Plan};
 
 /// Bytes around the UDP payload on an Ethernet link: Ethernet 14, IPv4 20, UDP 8.
 const BYTES_BELOW_UDP: u64 = 42;
-
-/// How long ranks wait for each other to form a group.
-const JOIN_LIMIT: Duration = Duration::from_secs(30);
-
-/// How long a rank that is done answers peers that still miss an answer of its.
-const LINGER: Duration = Duration::from_millis(50);
 
 /// What one rank measured of one case.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -39,16 +34,56 @@ pub struct Measured {
     pub wrong: u64,
     /// Elements that were compared.
     pub compared: u64,
-    /// Bytes a repetition that left over the rank's link, headers included.
+    /// Ranks whose vectors a collective puts together: on a mesh those of a domain.
+    pub ranks: u16,
+    /// Bytes a repetition that left over the rank's link, or the busiest of its links, headers included.
     pub sent_bytes: f64,
-    /// Bytes a repetition that came over the rank's link, headers included.
+    /// Bytes a repetition that came over the rank's link, headers included; zero on a mesh, where each is what another has sent.
     pub received_bytes: f64,
+    /// What data is split by, on a mesh.
+    pub split: Option<Split>,
     /// Payload and degree buffers of the switch that has most of them, in bytes (EPIC F.3); zero without a switch.
     pub switch_buffer_bytes: u64,
     /// What the group runs: the design asked for, or what it fell back to.
     pub design: String,
     /// Seconds by phase over the timed repetitions: system calls, parse, engine, emit, waiting, other. Zero unless asked.
     pub profile_s: [f64; 6],
+}
+
+/// How an AllGather on a mesh divides data over ways, and why.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Split {
+    /// What the slowest link within a domain carries, in bits a second.
+    pub direct: u64,
+    /// What the slowest link between domains carries.
+    pub cross: u64,
+    /// The share of the data that goes over relays.
+    pub relayed: f64,
+}
+
+impl Split {
+    fn of(group: &JoinedGroup) -> Option<Self> {
+        let mesh = group.mesh?;
+        let parts = mesh_parts(group.design, &mesh);
+        let weight = |way: fn(usize) -> bool| {
+            let chosen = parts.iter().filter(|part| way(part.way));
+            chosen.map(|part| u128::from(part.weight)).sum::<u128>() as f64
+        };
+        let (direct, cross) = (mesh.rates.direct.bits_per_second(), mesh.rates.cross.bits_per_second());
+        Some(Self { direct, cross, relayed: weight(|way| way > 0) / weight(|_| true) })
+    }
+}
+
+/// `links carry 98.5Mbit/s within domains and 98.4Mbit/s between them: 50.0 % goes over relays`.
+impl fmt::Display for Split {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [direct, cross] = [self.direct, self.cross].map(|bits| bits as f64 / 1e6);
+        let relayed = self.relayed * 100.0;
+        write!(
+            f,
+            "links carry {direct:.1} Mbit/s within domains and {cross:.1} Mbit/s between them: {relayed:.1} % goes over relays"
+        )
+    }
 }
 
 /// What ends a rank process early.
@@ -68,6 +103,12 @@ pub enum WorkerError {
     Output(#[from] std::io::Error),
 }
 
+impl WorkerError {
+    pub(crate) fn plan(error: &dyn fmt::Display) -> Self {
+        Self::Plan(error.to_string())
+    }
+}
+
 /// Runs a plan as one of its ranks, `members[me]`. Rank 0 makes the groups.
 ///
 /// # Errors
@@ -83,13 +124,14 @@ pub fn work(
     if leads {
         rank.control().wait_for_nodes(members, plan.setup.switches, JOIN_LIMIT)?;
     }
+    let mut groups = Groups::new(plan, members, leads);
     let mut group: Option<(String, JoinedGroup, u64)> = None;
     for (index, case) in plan.cases.iter().enumerate() {
         if group.as_ref().is_none_or(|(design, ..)| *design != case.design) {
             if let Some((_, old, _)) = group.take() {
-                leave(&mut rank, leads, &old)?;
+                groups.leave(&mut rank, &old)?;
             }
-            let (joined, buffers) = join(&mut rank, leads, &plan.setup, &case.design, members)?;
+            let (joined, buffers) = groups.join(&mut rank, &case.design)?;
             group = Some((case.design.clone(), joined, buffers));
         }
         let Some((_, joined, buffers)) = &group else { unreachable!("joined above") };
@@ -103,64 +145,24 @@ pub fn work(
         out.flush()?;
     }
     if let Some((_, old, _)) = group.take() {
-        leave(&mut rank, leads, &old)?;
-    }
-    Ok(())
-}
-
-fn join(
-    rank: &mut Rank,
-    leads: bool,
-    setup: &Setup,
-    design: &str,
-    members: &[String],
-) -> Result<(JoinedGroup, u64), WorkerError> {
-    let wrong = |error: &dyn std::fmt::Display| WorkerError::Plan(error.to_string());
-    let request = GroupRequest {
-        members: members.to_vec(),
-        design: design.parse::<Design>().map_err(|error| wrong(&error))?,
-        tree: TreeShape::for_ranks(&setup.tree, setup.ranks).map_err(|error| wrong(&error))?,
-        mtu: ByteCount::new(setup.mtu),
-        message_packets: setup.message,
-        window_messages: setup.window,
-        reproducible: setup.reproducible,
-    };
-    // The manager answers when all have installed, this rank among them: it must go on turning meanwhile.
-    let made = leads.then(|| {
-        let client = rank.control().clone();
-        thread::spawn(move || client.init_group(&request))
-    });
-    let joined = rank.join(JOIN_LIMIT);
-    let buffers = match made.map(|made| made.join().expect("the control client does not panic")) {
-        Some(Ok(GroupSummary { switches, .. })) => {
-            switches.iter().map(|held| held.memory.bytes()).max().unwrap_or(0)
-        }
-        // A refusal says more than the time-out that it leads to.
-        Some(Err(refused)) => return Err(refused.into()),
-        None => 0,
-    };
-    Ok((joined?, buffers))
-}
-
-fn leave(rank: &mut Rank, leads: bool, group: &JoinedGroup) -> Result<(), WorkerError> {
-    rank.serve(LINGER)?;
-    if leads {
-        rank.control().destroy_group(group.id)?;
+        groups.leave(&mut rank, &old)?;
     }
     Ok(())
 }
 
 /// A case with its names understood.
-struct Job {
+pub(crate) struct Job {
     collective: Collective,
     reduction: Reduction,
-    input: usize,
+    /// Whose vectors it puts together.
+    ranks: Range<u16>,
+    pub(crate) input: usize,
     output: usize,
 }
 
 impl Job {
-    fn new(case: &Case, ranks: u16) -> Result<Self, WorkerError> {
-        let wrong = |error: &dyn std::fmt::Display| WorkerError::Plan(error.to_string());
+    pub(crate) fn new(case: &Case, ranks: Range<u16>) -> Result<Self, WorkerError> {
+        let wrong = |error: &dyn fmt::Display| WorkerError::plan(error);
         let collective: Collective = case.collective.parse().map_err(|error| wrong(&error))?;
         let collective = collective.with_root(RankNumber(case.root));
         let reduction = Reduction {
@@ -169,25 +171,25 @@ impl Job {
         };
         let element = reduction.data_type.size();
         let whole = case.bytes as usize / element * element;
-        let part = whole / usize::from(ranks) / element * element;
+        let part = whole / ranks.len() / element * element;
         let (input, output) = match collective {
             Collective::Barrier => (0, 0),
-            Collective::ReduceScatter => (part * usize::from(ranks), part),
-            Collective::AllGather => (part, part * usize::from(ranks)),
+            Collective::ReduceScatter => (part * ranks.len(), part),
+            Collective::AllGather => (part, part * ranks.len()),
             _ => (whole, whole),
         };
-        Ok(Self { collective, reduction, input, output })
+        Ok(Self { collective, reduction, ranks, input, output })
     }
 
     /// What this rank must get; computed vector by vector, so that memory stays at a few vectors. `None`: nothing.
-    fn expected(&self, me: RankNumber, ranks: u16) -> Option<Numbers> {
+    fn expected(&self, me: RankNumber) -> Option<Numbers> {
         let data_type = self.reduction.data_type;
         let sum = |from: usize, length: usize| {
             let mut sum = Numbers::zeroed(length);
-            for rank in 0..ranks {
+            for rank in self.ranks.clone() {
                 let vector = pattern(RankNumber(rank), self.input, data_type);
                 let piece = vector.view(from..from + length);
-                if rank == 0 {
+                if rank == self.ranks.start {
                     sum.write(0, piece);
                 } else {
                     sum.reduce(0, piece, self.reduction);
@@ -203,9 +205,9 @@ impl Job {
             Collective::ReduceScatter => Some(sum(me.index() * self.output, self.output)),
             Collective::AllGather => {
                 let mut all = Numbers::zeroed(self.output);
-                for rank in 0..ranks {
+                for (place, rank) in self.ranks.clone().enumerate() {
                     let vector = pattern(RankNumber(rank), self.input, data_type);
-                    all.write(usize::from(rank) * self.input, vector.view(0..self.input));
+                    all.write(place * self.input, vector.view(0..self.input));
                 }
                 Some(all)
             }
@@ -214,9 +216,9 @@ impl Job {
 }
 
 fn measure(rank: &mut Rank, group: &JoinedGroup, case: &Case, plan: &Plan) -> Result<Measured, WorkerError> {
-    let job = Job::new(case, group.ranks)?;
+    let job = Job::new(case, group.together())?;
     let limit = Duration::from_secs(plan.setup.limit_seconds);
-    let expected = job.expected(group.rank, group.ranks);
+    let expected = job.expected(group.rank);
     let data_type = job.reduction.data_type;
     let mut buffers =
         Finished { input: pattern(group.rank, job.input, data_type), output: Numbers::zeroed(job.output) };
@@ -240,9 +242,13 @@ fn measure(rank: &mut Rank, group: &JoinedGroup, case: &Case, plan: &Plan) -> Re
             buffers.output = Numbers::zeroed(job.output);
         }
     }
+    let barrier = |rank: &mut Rank| {
+        let nothing = || Numbers::zeroed(0);
+        rank.run(group.id, Collective::Barrier, job.reduction, nothing(), nothing(), limit)
+    };
     // All start together.
-    rank.run(group.id, Collective::Barrier, job.reduction, Numbers::zeroed(0), Numbers::zeroed(0), limit)?;
-    let before = *rank.statistics();
+    barrier(rank)?;
+    let (before, before_to) = (*rank.statistics(), rank.sent_to().clone());
     let mut times = Vec::with_capacity(case.iterations as usize);
     let start = Instant::now();
     for _ in 0..case.iterations {
@@ -252,8 +258,19 @@ fn measure(rank: &mut Rank, group: &JoinedGroup, case: &Case, plan: &Plan) -> Re
     }
     let repetitions = f64::from(case.iterations.max(1));
     let mean_us = start.elapsed().as_secs_f64() * 1e6 / repetitions;
-    let after = *rank.statistics();
+    let (after, after_to) = (*rank.statistics(), rank.sent_to().clone());
+    if group.mesh.is_some() {
+        // Another domain may still need this rank to relay.
+        barrier(rank)?;
+    }
     check(&buffers.output);
+    let [sent, received] = if group.mesh.is_some() {
+        let nothing = Traffic::default();
+        let links = after_to.iter().map(|(peer, after)| (before_to.get(peer).unwrap_or(&nothing), after));
+        [links.map(|(before, after)| link_bytes(before, after)).fold(0.0, f64::max), 0.0]
+    } else {
+        [link_bytes(&before.sent, &after.sent), link_bytes(&before.received, &after.received)]
+    };
     times.sort_unstable_by(f64::total_cmp);
     let at = |share: f64| {
         times.get((times.len() as f64 * share) as usize).or(times.last()).copied().unwrap_or(0.0)
@@ -265,8 +282,10 @@ fn measure(rank: &mut Rank, group: &JoinedGroup, case: &Case, plan: &Plan) -> Re
         p99_us: at(0.99),
         wrong,
         compared,
-        sent_bytes: link_bytes(&before, &after, |statistics| statistics.sent) / repetitions,
-        received_bytes: link_bytes(&before, &after, |statistics| statistics.received) / repetitions,
+        ranks: group.together().len() as u16,
+        sent_bytes: sent / repetitions,
+        received_bytes: received / repetitions,
+        split: Split::of(group),
         switch_buffer_bytes: 0,
         design: group.design.to_string(),
         profile_s: Profile::PHASES.map(|phase| {
@@ -275,12 +294,7 @@ fn measure(rank: &mut Rank, group: &JoinedGroup, case: &Case, plan: &Plan) -> Re
     })
 }
 
-fn link_bytes(
-    before: &Statistics,
-    after: &Statistics,
-    way: impl Fn(&Statistics) -> quincunx_driver_net::Traffic,
-) -> f64 {
-    let (before, after) = (way(before), way(after));
+fn link_bytes(before: &Traffic, after: &Traffic) -> f64 {
     let frames = after.frames - before.frames;
     (after.bytes - before.bytes + frames * BYTES_BELOW_UDP) as f64
 }

@@ -1,7 +1,7 @@
 //! Rank and switch processes: a node on a real socket, told by the manager what groups it is in.
 //!
-//! [`Rank`] is what an application uses: it attaches to the manager, joins a group and runs collectives, each a blocking
-//! call with an end. [`serve_switch`] is a whole switch process.
+//! [`Rank`] is what an application uses: it attaches to the manager, joins a group and runs collectives, or writes to other ranks, each a
+//! blocking call with an end. [`serve_switch`] is a whole switch process.
 //!
 //! ```no_run
 //! use quincunx_collective::{Collective, DataType, Numbers, Payload, ReduceOp, Reduction, pattern};
@@ -22,12 +22,15 @@
 
 mod capture;
 mod codec;
+mod measure;
 mod process;
 mod rank;
 mod switch;
+mod writes;
 
 pub use capture::Capture;
 pub use codec::RoceCodec;
 pub use process::{ProcessOptions, RuntimeError};
 pub use rank::{Finished, JoinedGroup, Rank};
 pub use switch::serve_switch;
+pub use writes::Delivered;

@@ -1,17 +1,20 @@
 //! A rank: the application's side.
 
 use quincunx_collective::{Collective, GroupId, Numbers, Rank as RankNumber, Reduction};
-use quincunx_control::{Design, Instruction, Report};
+use quincunx_control::{Design, Instruction, MeshSetup, Report};
 use quincunx_control_grpc::{Attachment, ControlClient};
-use quincunx_driver_net::Statistics;
+use quincunx_driver_net::{Statistics, Traffic};
 use quincunx_engine::Engine;
-use quincunx_engine::verbs::Outcome;
+use quincunx_engine::verbs::{Outcome, WorkId};
 use quincunx_nodes::{Host, HostCommand, HostEvent, Programs, host_group};
 use quincunx_units::Duration;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
+use std::net::SocketAddrV4;
+use std::ops::Range;
 use std::sync::mpsc::TryRecvError;
 use std::time::Instant;
 
+use crate::Delivered;
 use crate::codec::PORT;
 use crate::process::{INSTRUCTION_POLL, ProcessOptions, RuntimeError, SocketNode, room, start};
 
@@ -26,8 +29,17 @@ pub struct JoinedGroup {
     pub ranks: u16,
     /// What it runs: the design that was asked for, or what it fell back to.
     pub design: Design,
+    /// How it uses a mesh, if it runs on one.
+    pub mesh: Option<MeshSetup>,
     /// Who is at the other end of each queue pair.
     peers: Vec<String>,
+}
+
+impl JoinedGroup {
+    /// The ranks whose vectors its collectives put together: all, or on a mesh those of this rank's domain.
+    pub fn together(&self) -> Range<u16> {
+        self.mesh.map_or(0..self.ranks, |mesh| mesh.shape.domain(self.rank.0))
+    }
 }
 
 /// A collective that has ended well.
@@ -42,11 +54,16 @@ pub struct Finished {
 /// A rank process's place in the world: its node and its connection to the manager. Frames are answered only while one of
 /// its methods runs: between collectives an application that computes for long calls [`serve`](Self::serve).
 pub struct Rank {
-    node: SocketNode<Host<Numbers, Programs>>,
+    pub(crate) node: SocketNode<Host<Numbers, Programs>>,
     attachment: Attachment,
     groups: BTreeMap<GroupId, JoinedGroup>,
     failed: BTreeMap<GroupId, (String, String)>,
     ready: Vec<GroupId>,
+    /// Writes of this rank's that have ended, and when.
+    pub(crate) written: BTreeMap<(GroupId, WorkId), Instant>,
+    /// What others have written, oldest first.
+    pub(crate) delivered: BTreeMap<GroupId, VecDeque<Delivered>>,
+    pub(crate) next_write: u64,
 }
 
 impl Rank {
@@ -57,7 +74,16 @@ impl Rank {
     pub fn attach(options: &ProcessOptions) -> Result<Self, RuntimeError> {
         let Ok(engine) = Host::<Numbers, Programs>::new(());
         let (node, attachment) = start(engine, options)?;
-        Ok(Self { node, attachment, groups: BTreeMap::new(), failed: BTreeMap::new(), ready: Vec::new() })
+        Ok(Self {
+            node,
+            attachment,
+            groups: BTreeMap::new(),
+            failed: BTreeMap::new(),
+            ready: Vec::new(),
+            written: BTreeMap::new(),
+            delivered: BTreeMap::new(),
+            next_write: 0,
+        })
     }
 
     /// The connection to the manager, to make and end groups with.
@@ -68,6 +94,11 @@ impl Rank {
     /// What the node has counted.
     pub fn statistics(&self) -> &Statistics {
         self.node.statistics()
+    }
+
+    /// What has left it, by the peer that it was for.
+    pub fn sent_to(&self) -> &BTreeMap<SocketAddrV4, Traffic> {
+        self.node.sent_to()
     }
 
     /// Waits until this rank is in a group that is ready, one that it did not know before.
@@ -106,19 +137,9 @@ impl Rank {
         let mut next_look = Instant::now() + INSTRUCTION_POLL.into();
         let end = Instant::now() + limit.into();
         loop {
-            while let Some(HostEvent::Finished { group: of, outcome, input, output }) = self.node.next_event()
-            {
-                match outcome {
-                    Outcome::Done if of == group => return Ok(Finished { input, output }),
-                    // A group that was removed under its collective, after an error that the application has seen.
-                    _ if of != group && !self.groups.contains_key(&of) => {}
-                    Outcome::Done => {}
-                    Outcome::Failed { qp, failure } => {
-                        let error = self.peer_failed(of, usize::from(qp.0), failure);
-                        if of == group {
-                            return Err(error);
-                        }
-                    }
+            while let Some(event) = self.node.next_event() {
+                if let Some(finished) = self.note(event, group)? {
+                    return Ok(finished);
                 }
             }
             self.node.turn(INSTRUCTION_POLL)?;
@@ -144,7 +165,36 @@ impl Rank {
         self.take_instructions()
     }
 
-    fn check(&self, group: GroupId) -> Result<(), RuntimeError> {
+    /// Takes an event, while the application waits for something of `group`: the end of its collective is the answer.
+    pub(crate) fn note(
+        &mut self,
+        event: HostEvent<Numbers>,
+        group: GroupId,
+    ) -> Result<Option<Finished>, RuntimeError> {
+        let (of, qp, failure) = match event {
+            HostEvent::Finished { group: of, outcome: Outcome::Done, input, output } => {
+                return Ok((of == group).then_some(Finished { input, output }));
+            }
+            HostEvent::Written { group, id } => {
+                self.written.insert((group, id), Instant::now());
+                return Ok(None);
+            }
+            HostEvent::Delivered { group, source, slot, data } => {
+                self.delivered.entry(group).or_default().push_back(Delivered { source, slot, data });
+                return Ok(None);
+            }
+            HostEvent::Finished { group, outcome: Outcome::Failed { qp, failure }, .. }
+            | HostEvent::Failed { group, qp, failure } => (group, qp, failure),
+        };
+        // A group that was removed under its collective, after an error that the application has seen.
+        if of != group && !self.groups.contains_key(&of) {
+            return Ok(None);
+        }
+        let error = self.peer_failed(of, usize::from(qp.0), failure);
+        if of == group { Err(error) } else { Ok(None) }
+    }
+
+    pub(crate) fn check(&self, group: GroupId) -> Result<(), RuntimeError> {
         match self.failed.get(&group) {
             Some((node, reason)) => {
                 Err(RuntimeError::GroupFailed { group: group.0, node: node.clone(), reason: reason.clone() })
@@ -169,13 +219,18 @@ impl Rank {
         RuntimeError::PeerFailed { peer, failure }
     }
 
-    fn take_instructions(&mut self) -> Result<(), RuntimeError> {
+    pub(crate) fn take_instructions(&mut self) -> Result<(), RuntimeError> {
         loop {
             match self.attachment.instructions().try_recv() {
                 Ok(Ok(Instruction::InstallRank(context))) => {
                     let id = context.parameters.group;
                     // One collective runs at a time.
                     self.node.make_room(room(&context.parameters, context.queue_pairs.len()))?;
+                    if context.mesh.is_some() {
+                        // Each queue pair has a link of its own, on which it may have its window; as much again is the kernel's.
+                        let windows = context.parameters.window_bytes() * context.queue_pairs.len() as u64;
+                        self.node.make_way(windows * 2)?;
+                    }
                     let installed = match host_group(&context, |_| PORT) {
                         Ok(group) => self
                             .node
@@ -192,6 +247,7 @@ impl Rank {
                         rank: context.rank,
                         ranks: context.parameters.ranks,
                         design: context.design,
+                        mesh: context.mesh,
                         peers: context
                             .queue_pairs
                             .iter()
@@ -217,6 +273,8 @@ impl Rank {
     fn forget(&mut self, group: GroupId) {
         self.groups.remove(&group);
         self.ready.retain(|ready| *ready != group);
+        self.written.retain(|(of, _), _| *of != group);
+        self.delivered.remove(&group);
         // A group that was refused here is not installed: nothing to remove.
         let _ = self.node.command(HostCommand::Remove(group));
     }

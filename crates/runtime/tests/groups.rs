@@ -46,6 +46,7 @@ fn join_two(rank: &mut Rank, leads: bool) -> [GroupId; 2] {
                 members,
                 design: "ring".parse().unwrap(),
                 tree: TreeShape::star(2).unwrap(),
+                mesh: None,
                 mtu: ByteCount::new(1024),
                 message_packets: 1,
                 window_messages: 4,

@@ -141,7 +141,7 @@ fn run_job(node: &mut HostNode, job: &Job, reduction: Reduction, rank: Rank) -> 
     };
     node.command(start).map_err(|error| error.to_string())?;
     let finished = node.run_until(LIMIT, Some).map_err(|error| error.to_string())?;
-    let HostEvent::Finished { outcome, output, .. } = finished;
+    let HostEvent::Finished { outcome, output, .. } = finished else { panic!("nobody writes: {finished:?}") };
     if outcome != Outcome::Done {
         return Err(format!("it ended as {outcome:?}"));
     }

@@ -23,5 +23,5 @@ pub use fabric::{
     MemoryLink, MemoryMeasure, PacketFabric, PacketLink, TopologyName,
 };
 pub use memory_mesh::MemoryMeshFabric;
-pub use mesh::{MeshFabric, RelaySetup, Relays};
+pub use mesh::{MeshFabric, RelaySetup};
 pub use servers::{NetworkLink, RelayTime, ServersFabric};

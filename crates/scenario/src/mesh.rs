@@ -2,6 +2,7 @@
 
 use crate::fabric::Contradiction;
 use crate::{GroupSetup, Loss, PacketLink, text};
+use quincunx_fabric::Relays;
 use quincunx_units::{ByteCount, Duration};
 use serde::Deserialize;
 
@@ -31,6 +32,7 @@ pub struct MeshFabric {
 #[serde(deny_unknown_fields)]
 pub struct RelaySetup {
     /// Who relays for a rank.
+    #[serde(deserialize_with = "text::deserialize")]
     pub relays: Relays,
     /// The longest message.
     #[serde(deserialize_with = "text::deserialize")]
@@ -44,16 +46,6 @@ pub struct RelaySetup {
     /// To send one copy of it.
     #[serde(deserialize_with = "text::deserialize")]
     pub copy: Duration,
-}
-
-/// Who relays for a rank.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Relays {
-    /// Its partner: the rank in the same place of the next group.
-    Paired,
-    /// Every rank of the next group.
-    Full,
 }
 
 impl MeshFabric {

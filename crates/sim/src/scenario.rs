@@ -11,7 +11,7 @@ use crate::{Designs, Outputs};
 use quincunx_collective::{Bandwidths, Collective, Gate, LengthOnly, Numbers, Reduction};
 use quincunx_control::Retry;
 use quincunx_driver_des::{BusyOverTime, LinkConfig, PauseConfig, QueueConfig};
-use quincunx_fabric::LinkProperties;
+use quincunx_fabric::{LinkProperties, Relays};
 use quincunx_multiwrite::{RelayCost, Strategy};
 use quincunx_ring::Pace;
 use quincunx_roce::RateConfig;
@@ -395,7 +395,7 @@ impl From<&scenario::MeshFabric> for Mesh {
         let links = (&fabric.link, &fabric.group, fabric.loss.as_ref());
         Self {
             accelerators: accelerators([fabric.groups, fabric.members], links, (relay.preparation, cost)),
-            full: relay.relays == scenario::Relays::Full,
+            full: relay.relays == Relays::Full,
             piece: relay.piece,
         }
     }
@@ -409,7 +409,7 @@ impl From<&scenario::MemoryMeshFabric> for MemoryMesh {
             members: fabric.members,
             link: LinkConfig { rate: link.rate, latency: link.latency },
             format: memory_fabric::flit_format(link),
-            full: relay.relays == scenario::Relays::Full,
+            full: relay.relays == Relays::Full,
             piece: relay.piece,
             preparation: relay.preparation,
             cost: RelayCost { message: relay.message, copy: relay.copy },

@@ -228,7 +228,9 @@ proptest! {
         let limits = Limits::until(Instant::ZERO + Duration::from_millis(500));
         // Also when all have finished: nothing may arrive twice after that.
         while let Stopped::Event(emitted) = simulation.run(limits) {
-            let HostEvent::Finished { outcome, output, .. } = emitted.event;
+            let HostEvent::Finished { outcome, output, .. } = emitted.event else {
+                return Err(TestCaseError::fail("nobody writes beside the collective"));
+            };
             prop_assert_eq!(outcome, Outcome::Done);
             unfinished -= 1;
             let rank = emitted.node.0 as usize;

@@ -3,6 +3,7 @@
 use super::*;
 use proptest::prelude::*;
 use prost::Message;
+use quincunx_fabric::MeshShape;
 use std::net::Ipv4Addr;
 
 fn any_endpoint() -> impl Strategy<Value = Endpoint> {
@@ -15,7 +16,8 @@ fn any_peer() -> impl Strategy<Value = Peer> {
 }
 
 fn any_design() -> impl Strategy<Value = Design> {
-    let names = ["epic-1", "epic-2", "epic-3", "ring", "tree", "direct"];
+    let names =
+        ["epic-1", "epic-2", "epic-3", "ring", "tree", "direct", "multiwrite", "unicast-multipath", "writes"];
     prop::sample::select(names.map(|name| name.parse().unwrap()).to_vec())
 }
 
@@ -61,9 +63,35 @@ prop_compose! {
     }
 }
 
+fn rate(bits: u64) -> BitRate {
+    BitRate::new(bits).unwrap()
+}
+
+prop_compose! {
+    fn any_mesh(ranks: u16)(
+        is_full: bool,
+        (piece, limit) in (1u64.., any::<u64>()),
+        (direct, cross) in (1u64.., 1u64..),
+        is_halved: bool,
+    ) -> Option<MeshSetup> {
+        let domains = if is_halved && ranks.is_multiple_of(2) { 2 } else { 1 };
+        let shape = MeshShape::new(domains, ranks / domains)?;
+        Some(MeshSetup {
+            shape,
+            relays: if is_full { Relays::Full } else { Relays::Paired },
+            piece: ByteCount::new(piece),
+            limit: ByteCount::new(limit),
+            rates: LinkRates { direct: rate(direct), cross: rate(cross) },
+        })
+    }
+}
+
 prop_compose! {
     fn any_rank()(
-        parameters in any_parameters(),
+        (parameters, mesh) in any_parameters().prop_flat_map(|parameters| {
+            let mesh = any_mesh(parameters.ranks);
+            (Just(parameters), mesh)
+        }),
         design in any_design(),
         rank: prop::sample::Index,
         pairs in prop::collection::vec((any_endpoint(), any_endpoint(), any_peer(), 0..=MAX_QPN, 0..=MAX_QPN), 0..6),
@@ -74,6 +102,7 @@ prop_compose! {
         RankContext {
             design,
             rank: Rank(rank.index(parameters.ranks.into()) as u16),
+            mesh,
             queue_pairs: pairs.into_iter().map(pair).collect(),
             parameters,
         }

@@ -65,6 +65,7 @@ pub(crate) fn request(ranks: usize, design: &str, tree: &str) -> GroupRequest {
         members: names("rank", ranks),
         design: design.parse::<Design>().unwrap(),
         tree: shape,
+        mesh: None,
         mtu: ByteCount::new(1024),
         message_packets: 2,
         window_messages: 4,

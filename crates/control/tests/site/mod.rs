@@ -46,6 +46,7 @@ pub(crate) fn request(ranks: u16, design: &str, tree: &str) -> GroupRequest {
             "star" => TreeShape::star(ranks).unwrap(),
             name => name.parse().unwrap(),
         },
+        mesh: None,
         mtu: ByteCount::new(1024),
         message_packets: 2,
         window_messages: 4,

@@ -1,6 +1,9 @@
 //! AllGather over MultiWrite (MultiWrite 5.2): each rank writes its data to the others of its group, part of it over the direct links
 //! and part of it over ranks that relay, which may be of another group; then a barrier tells everybody that all have everything.
 //!
+//! A Barrier is one of all ranks that this one has queue pairs to, whatever group they gather in: those that relay for each other
+//! come and go together.
+//!
 //! The vector is cut into pieces of a slot. A piece is copied from the window to the output when it arrives; one that arrives
 //! before the collective has begun here waits in the window, which its source does not touch before the barrier.
 
@@ -12,7 +15,7 @@ use quincunx_engine::verbs::{
 use quincunx_units::{Duration, Instant};
 
 use crate::Mutation;
-use crate::barrier::{ALL_HERE, BARRIER, Barrier};
+use crate::barrier::{ALL_HERE, BARRIER, Barrier, EVERYBODY_HERE};
 use crate::split::{Part, pieces};
 use crate::state::State;
 use crate::writer::{Delivery, RELAY, Senseless, Target, Write, Writer, WriterConfig};
@@ -59,10 +62,20 @@ pub enum AllGatherConfigError {
     NoParts,
 }
 
+/// Whom a collective is of.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+enum Circle {
+    /// Those who gather together.
+    Group,
+    /// All neighbours.
+    Everybody,
+}
+
 /// How far a collective has come.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 struct Progress {
     request: CollectiveRequest,
+    circle: Circle,
     /// Writes of this rank's own that are not acknowledged.
     outstanding: usize,
     /// All of them have been posted.
@@ -106,8 +119,8 @@ pub struct AllGather {
     state: State<Progress>,
     /// Pieces of the next collective that have come before it began here.
     early: Vec<Delivery>,
-    /// With the other members.
-    barrier: Barrier,
+    /// By circle.
+    barriers: [Barrier; 2],
 }
 
 impl AllGather {
@@ -131,9 +144,15 @@ impl AllGather {
         if parts.iter().all(|part| part.weight == 0) {
             return Err(AllGatherConfigError::NoParts);
         }
+        let mut neighbours: Vec<Rank> =
+            writer.table.queue_pairs().map(|qp| writer.table.neighbour(qp)).collect();
+        neighbours.sort_unstable();
         Ok(Self {
             writer: Writer::new(writer),
-            barrier: Barrier::new(group.iter().copied().filter(|rank| *rank != me)),
+            barriers: [
+                Barrier::new(group.iter().copied().filter(|rank| *rank != me)),
+                Barrier::of_word(neighbours.into_iter(), EVERYBODY_HERE),
+            ],
             group,
             parts,
             preparation,
@@ -146,7 +165,7 @@ impl AllGather {
     pub fn break_rule(&mut self, mutation: Mutation) {
         self.writer.break_rule(mutation);
         if mutation == Mutation::NoBarrier {
-            self.barrier = Barrier::new(core::iter::empty());
+            self.barriers[Circle::Group as usize] = Barrier::new(core::iter::empty());
         }
     }
 
@@ -171,11 +190,13 @@ impl AllGather {
     fn check<P: Payload>(
         &self,
         request: &CollectiveRequest,
+        circle: Circle,
         verbs: &mut impl Verbs<P>,
     ) -> Result<(), RequestError> {
         let (input, output) = (request.input.length, request.output.length);
+        let limit = if circle == Circle::Group { self.limit() } else { 0 };
         let buffers = [
-            ("an input", input, input.min(self.limit()), request.input),
+            ("an input", input, input.min(limit), request.input),
             ("an output", output, input * self.group.len(), request.output),
         ];
         for (what, found, expected, slice) in buffers {
@@ -251,7 +272,7 @@ impl AllGather {
         let size = self.writer.window().data;
         match &mut self.state {
             // Whoever has everything is sent nothing but the next collective's.
-            State::Running(progress) if !self.barrier.has_told() => {
+            State::Running(progress) if !self.barriers[progress.circle as usize].has_told() => {
                 Self::take(&self.group, size, progress, &delivery, verbs)
             }
             _ => {
@@ -267,12 +288,13 @@ impl AllGather {
     /// Tells the others when this rank has everything; the outcome when all have, and all that was sent is acknowledged.
     fn proceed<P: Payload>(&mut self, verbs: &mut impl Verbs<P>) -> Option<Outcome> {
         let State::Running(progress) = &self.state else { return None };
+        let barrier = &mut self.barriers[progress.circle as usize];
         let has_everything = progress.missing.iter().all(|missing| missing.count == 0);
-        if has_everything && progress.is_posted && !self.barrier.has_told() {
-            self.barrier.tell(self.writer.table(), verbs);
+        if has_everything && progress.is_posted && !barrier.has_told() {
+            barrier.tell(self.writer.table(), verbs);
         }
         let is_acknowledged = progress.outstanding == 0 || self.writer.breaks(Mutation::EndsUnacknowledged);
-        if is_acknowledged && self.barrier.pass() {
+        if is_acknowledged && barrier.pass() {
             self.state = State::Idle;
             return Some(Outcome::Done);
         }
@@ -286,7 +308,7 @@ impl<P: Payload> Program<P> for AllGather {
     }
 
     /// # Errors
-    /// If another collective than an AllGather is asked for, which these queue pairs do not offer, beside what all refuse.
+    /// If another collective than an AllGather or a Barrier is asked for, which these queue pairs do not offer, beside what all refuse.
     fn start(
         &mut self,
         _: Instant,
@@ -294,10 +316,12 @@ impl<P: Payload> Program<P> for AllGather {
         verbs: &mut impl Verbs<P>,
     ) -> Result<Option<Outcome>, RequestError> {
         self.state.check_idle()?;
-        if request.collective != Collective::AllGather {
-            return Err(RequestError::NotOffered { found: request.collective });
-        }
-        self.check(&request, verbs)?;
+        let circle = match request.collective {
+            Collective::AllGather => Circle::Group,
+            Collective::Barrier => Circle::Everybody,
+            found => return Err(RequestError::NotOffered { found }),
+        };
+        self.check(&request, circle, verbs)?;
         self.writer.check_contents::<P>()?;
         let (input, output) = (request.input, request.output);
         let me = self.writer.table().rank();
@@ -309,9 +333,10 @@ impl<P: Payload> Program<P> for AllGather {
         let each = self.pieces(input.length);
         let missing =
             self.group.iter().map(|rank| Missing::new(if *rank == me { 0 } else { each })).collect();
-        let mut progress = Progress { request, outstanding: 0, is_posted: false, missing };
+        let mut progress = Progress { request, circle, outstanding: 0, is_posted: false, missing };
         let size = self.writer.window().data;
-        for delivery in core::mem::take(&mut self.early) {
+        let early = if circle == Circle::Group { core::mem::take(&mut self.early) } else { Vec::new() };
+        for delivery in early {
             if !Self::take(&self.group, size, &mut progress, &delivery, verbs) {
                 self.state = State::Failed;
                 let qp = self.writer.table().queue_pair(delivery.source).expect("members are connected");
@@ -319,7 +344,7 @@ impl<P: Payload> Program<P> for AllGather {
             }
         }
         self.state = State::Running(progress);
-        if self.parts.len() > 1 && self.preparation > Duration::ZERO {
+        if circle == Circle::Group && self.parts.len() > 1 && self.preparation > Duration::ZERO {
             verbs.set_alarm(PREPARED, self.preparation);
         } else {
             self.post(verbs);
@@ -339,7 +364,9 @@ impl<P: Payload> Program<P> for AllGather {
         }
         let makes_sense = match completion {
             Completion::Sent { id: BARRIER } => {
-                self.barrier.handle_sent();
+                if let State::Running(progress) = &self.state {
+                    self.barriers[progress.circle as usize].handle_sent();
+                }
                 true
             }
             Completion::Sent { id } => {
@@ -356,9 +383,15 @@ impl<P: Payload> Program<P> for AllGather {
                     Err(_) => false,
                 }
             }
-            Completion::Received { length: 0, immediate: Some(ALL_HERE), .. } => {
+            Completion::Received { length: 0, immediate: Some(immediate), .. } => {
                 self.writer.receive(qp, verbs);
-                self.barrier.hear(self.writer.table().neighbour(qp))
+                let circle = match immediate {
+                    ALL_HERE => Some(Circle::Group),
+                    EVERYBODY_HERE => Some(Circle::Everybody),
+                    _ => None,
+                };
+                let from = self.writer.table().neighbour(qp);
+                circle.is_some_and(|circle| self.barriers[circle as usize].hear(from))
             }
             Completion::Received { .. } => false,
             Completion::Failed { failure, .. } => return self.state.fail(qp, failure),
@@ -387,12 +420,12 @@ impl<P: Payload> Program<P> for AllGather {
     fn assert_invariants(&self) {
         if let State::Running(progress) = &self.state {
             assert!(
-                progress.is_posted || !self.barrier.has_told(),
+                progress.is_posted || !self.barriers[progress.circle as usize].has_told(),
                 "a rank that has sent nothing is not done"
             );
         }
         self.writer.assert_invariants();
-        self.barrier.assert_invariants();
+        self.barriers.iter().for_each(Barrier::assert_invariants);
         let limit = self.writer.window().slots() * self.group.len();
         assert!(self.early.len() <= limit, "what comes early lies in a slot each");
     }

@@ -10,11 +10,15 @@ use crate::window::KEY;
 
 /// The immediate of what is told, and the name of its work requests.
 pub(crate) const ALL_HERE: u32 = u32::MAX;
+/// The immediate where more than those who gather together wait for each other.
+pub(crate) const EVERYBODY_HERE: u32 = u32::MAX - 1;
 pub(crate) const BARRIER: WorkId = WorkId(u64::MAX);
 
 /// One rank's part in the barriers of all its collectives.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct Barrier {
+    /// The immediate of what is told.
+    word: u32,
     /// The others, ascending, each with how often it has told beyond the barriers passed here. One may be a collective ahead.
     heard: Vec<(Rank, u8)>,
     /// How many of them have not.
@@ -26,8 +30,13 @@ pub(crate) struct Barrier {
 impl Barrier {
     /// A barrier with `others`, ascending.
     pub(crate) fn new(others: impl Iterator<Item = Rank>) -> Self {
+        Self::of_word(others, ALL_HERE)
+    }
+
+    /// The same with an immediate of its own, so that it is not taken for another barrier.
+    pub(crate) fn of_word(others: impl Iterator<Item = Rank>, word: u32) -> Self {
         let heard: Vec<_> = others.map(|rank| (rank, 0)).collect();
-        Self { silent: heard.len(), heard, told: None }
+        Self { word, silent: heard.len(), heard, told: None }
     }
 
     /// Whether this rank has everything and has said so: what arrives from now on is the next collective's.
@@ -42,7 +51,7 @@ impl Barrier {
     pub(crate) fn tell<P: Payload>(&mut self, table: &Table, verbs: &mut impl Verbs<P>) {
         self.told = Some(self.heard.len());
         for &(rank, _) in &self.heard {
-            tell(rank, BARRIER, ALL_HERE, table, verbs);
+            tell(rank, BARRIER, self.word, table, verbs);
         }
     }
 

@@ -54,6 +54,7 @@ mod state;
 mod table;
 mod window;
 mod writer;
+mod writes;
 
 pub use all_gather::{AllGather, AllGatherConfig, AllGatherConfigError};
 pub use experts::{Experts, ExpertsConfig, ExpertsConfigError};
@@ -62,3 +63,4 @@ pub use split::{Part, Paths, Strategy, split};
 pub use table::{Table, TableError};
 pub use window::Window;
 pub use writer::{Delivery, RELAY, RelayCost, Senseless, Target, Write, WriteError, Writer, WriterConfig};
+pub use writes::Writes;

@@ -6,6 +6,7 @@ use quincunx_collective::{Payload, Rank};
 use quincunx_engine::verbs::{
     Alarm, QpIndex, ReceiveRequest, RegionId, RequestError, SendRequest, Slice, Verb, Verbs, WorkId,
 };
+pub use quincunx_engine::writes::{Target, WriteError};
 use quincunx_units::Duration;
 use quincunx_wire::multiwrite::{BitmapView, Destinations, IMMEDIATE_RANKS};
 
@@ -41,15 +42,6 @@ pub struct WriterConfig {
     pub cost: RelayCost,
 }
 
-/// A destination of a write.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct Target {
-    /// The destination.
-    pub rank: Rank,
-    /// The slot there.
-    pub slot: usize,
-}
-
 /// `MultiWrite(S, M, B_S)`: `S` is the node that is asked.
 #[derive(Clone, Copy, Debug)]
 pub struct Write<'a> {
@@ -59,66 +51,6 @@ pub struct Write<'a> {
     pub source: Slice,
     /// Which of several ways to each destination; relays take their usual one.
     pub way: usize,
-}
-
-/// Why a write is refused: nothing has been sent.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-pub enum WriteError {
-    /// For nobody.
-    #[error("expected a destination, found none; name one rank at least")]
-    NoDestination,
-    /// For a rank that is not in the table.
-    #[error("expected destinations below {ranks}, found rank {found}; name ranks of the table")]
-    UnknownRank {
-        /// Ranks in the table.
-        ranks: u16,
-        /// As given.
-        found: u16,
-    },
-    /// For the node itself.
-    #[error("expected destinations other than rank {rank}, which writes; copy what is its own")]
-    SelfAddressed {
-        /// The node.
-        rank: u16,
-    },
-    /// The same destination and slot twice.
-    #[error("expected each destination once, found rank {rank} twice for slot {slot}; name it once")]
-    Twice {
-        /// The destination.
-        rank: u16,
-        /// The slot.
-        slot: usize,
-    },
-    /// No way leads there.
-    #[error("expected a way to rank {rank}, found none; give the table one")]
-    NoRoute {
-        /// The destination.
-        rank: u16,
-    },
-    /// A slot that the window does not have.
-    #[error("expected a slot below {slots}, found {found}; make the window larger")]
-    NoSlot {
-        /// Slots of a source.
-        slots: usize,
-        /// As given.
-        found: usize,
-    },
-    /// More than a slot holds, or not all of it in registered memory.
-    #[error(
-        "expected at most {limit} bytes of registered memory, found {found}; cut the data, or register it"
-    )]
-    Source {
-        /// Bytes of a slot.
-        limit: usize,
-        /// As given.
-        found: usize,
-    },
-    /// The bitmap has to lie in memory that holds nothing.
-    #[error("expected at most 32 ranks where memory has no contents, found {ranks}; simulate with numbers")]
-    NoContents {
-        /// Ranks in the table.
-        ranks: u16,
-    },
 }
 
 /// Something has arrived for this node.

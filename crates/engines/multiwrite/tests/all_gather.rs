@@ -8,6 +8,7 @@ use quincunx_collective::{Collective, DataType, Numbers, Payload, Rank, ReduceOp
 use quincunx_engine::verbs::{
     CollectiveRequest, Completion, Failure, Outcome, Program, QpIndex, RequestError, Slice, WorkId,
 };
+use quincunx_fabric::MeshShape;
 use quincunx_multiwrite::{
     AllGather, AllGatherConfig, AllGatherConfigError, Part, Paths, RELAY, RelayCost, Strategy, Table, split,
 };
@@ -18,20 +19,8 @@ const MEMBERS: usize = 4;
 const SLOTS: usize = 16;
 const DATA: usize = 8;
 
-/// The mesh as a rank sees it: direct ways first; to its own group by way of its partner, then of the other ranks of the other group.
-fn table(graph: &Graph, rank: usize) -> Table {
-    let plain = graph.table(rank);
-    let qp = |peer: usize| plain.queue_pair(Rank(peer as u16)).into_iter();
-    let far = (rank / MEMBERS + 1) % 2 * MEMBERS;
-    let ways = |peer: usize| -> Vec<QpIndex> {
-        if peer / MEMBERS != rank / MEMBERS || peer == rank {
-            return qp(peer).collect();
-        }
-        let relays = (0..MEMBERS).flat_map(|step| qp(far + (rank + step) % MEMBERS));
-        qp(peer).chain(relays).collect()
-    };
-    let neighbours = graph.0[rank].iter().map(|peer| Rank(*peer as u16)).collect();
-    Table::new(Rank(rank as u16), RANKS as u16, neighbours, (0..RANKS).map(ways).collect()).unwrap()
+fn shape() -> MeshShape {
+    MeshShape::new(RANKS as u16 / MEMBERS as u16, MEMBERS as u16).unwrap()
 }
 
 fn parts(strategy: Strategy, relays: u16) -> Vec<Part> {
@@ -41,8 +30,8 @@ fn parts(strategy: Strategy, relays: u16) -> Vec<Part> {
 }
 
 fn gather_config(graph: &Graph, rank: usize, parts: Vec<Part>) -> AllGatherConfig {
-    let writer =
-        quincunx_multiwrite::WriterConfig { table: table(graph, rank), ..config(graph, rank, SLOTS, DATA) };
+    let table = Table::full_mesh(shape(), Rank(rank as u16)).unwrap();
+    let writer = quincunx_multiwrite::WriterConfig { table, ..config(graph, rank, SLOTS, DATA) };
     let first = rank / MEMBERS * MEMBERS;
     let group = (first..first + MEMBERS).map(|rank| Rank(rank as u16)).collect();
     AllGatherConfig { writer, group, parts, preparation: Duration::ZERO }
@@ -206,11 +195,43 @@ fn nobody_is_done_while_somebody_of_its_group_has_not_begun() {
 }
 
 #[test]
+fn a_barrier_waits_for_everybody_in_all_groups() {
+    let mut ranks = Ranks::new(&parts(Strategy::MultiWrite, 1), RelayCost::default(), 1);
+    let barrier = |ranks: &mut Ranks, rank| {
+        ranks.start(rank, Collective::Barrier, Numbers::zeroed(0), 0).unwrap();
+        ranks.run();
+    };
+    (1..RANKS).for_each(|rank| barrier(&mut ranks, rank));
+    assert!(ranks.outcomes.iter().all(Vec::is_empty));
+    barrier(&mut ranks, 0);
+    assert!(ranks.outcomes.iter().all(|outcomes| *outcomes == [Outcome::Done]));
+}
+
+#[test]
+fn what_comes_before_the_end_of_a_barrier_waits_for_the_collective_that_it_is_of() {
+    let mut ranks = Ranks::new(&parts(Strategy::MultiWrite, 1), RelayCost::default(), 1);
+    ranks.start(0, Collective::Barrier, Numbers::zeroed(0), 0).unwrap();
+    (1..MEMBERS).for_each(|rank| ranks.gather(rank, 1, 128));
+    ranks.run();
+    assert!(ranks.outcomes.iter().all(Vec::is_empty));
+    for rank in 0..RANKS {
+        let told = Completion::Received { id: WorkId(0), length: 0, immediate: Some(u32::MAX - 1) };
+        if let Some(qp) = ranks.graph.table(0).queue_pair(Rank(rank as u16)) {
+            ranks.complete(0, qp, told);
+        }
+    }
+    assert_eq!(ranks.outcomes[0], [Outcome::Done]);
+    ranks.gather(0, 1, 128);
+    ranks.run();
+    assert!((0..MEMBERS).all(|rank| ranks.is_right(rank)));
+}
+
+#[test]
 fn a_collective_of_nothing_may_be_over_elsewhere_before_the_one_before_it_is_here() {
     let mut ranks = Ranks::new(&parts(Strategy::Direct, 1), RelayCost::default(), 1);
     let all_here = Completion::Received { id: WorkId(0), length: 0, immediate: Some(u32::MAX) };
     ranks.gather(0, 1, 0);
-    let qps = [1, 2, 3].map(|peer| table(&ranks.graph, 0).queue_pair(Rank(peer)).unwrap());
+    let qps = [1, 2, 3].map(|peer| ranks.graph.table(0).queue_pair(Rank(peer)).unwrap());
     for qp in [qps[0], qps[0], qps[1], qps[2]] {
         ranks.complete(0, qp, all_here);
     }
@@ -230,7 +251,7 @@ fn a_relay_that_dies_fails_the_collective_and_no_part_of_it_counts_as_whole() {
     let mut ranks = Ranks::new(&parts(Strategy::MultiWrite, 1), RelayCost::default(), 1);
     (0..MEMBERS).for_each(|rank| ranks.gather(rank, 1, 128));
     // Rank 4 relays for rank 0. It is gone.
-    let to_relay = table(&ranks.graph, 0).queue_pair(Rank(4)).unwrap();
+    let to_relay = ranks.graph.table(0).queue_pair(Rank(4)).unwrap();
     ranks.ports[4].lines.clear();
     let id = ranks.ports[0].lines[usize::from(to_relay.0)].sends[0].id;
     ranks.complete(0, to_relay, Completion::Failed { id, failure: Failure::RetryExceeded });
@@ -275,6 +296,7 @@ fn what_the_group_does_not_offer_is_refused_and_nothing_has_changed() {
         ),
         (Collective::AllGather, 8, 64, RequestError::Length { what: "an output", expected: 32, found: 64 }),
         (Collective::AllGather, 6, 24, RequestError::Element { element: 4, found: 6 }),
+        (Collective::Barrier, 8, 0, RequestError::Length { what: "an input", expected: 0, found: 8 }),
     ] {
         assert_eq!(ranks.start(0, collective, Numbers::zeroed(input), output), Err(refusal));
         assert_eq!(ranks.programs[0], before);

@@ -17,7 +17,7 @@ use contender::Contender;
 use peers::Peers;
 use quincunx_control::Design;
 use quincunx_driver_net::netns;
-use quincunx_fabric::TreeShape;
+use quincunx_fabric::Shape;
 use quincunx_perf::launch::{ChildArguments, Fabric, LinkKind};
 use quincunx_perf::{Case, Plan, Setup};
 use quincunx_units::{BitRate, ByteCount};
@@ -164,7 +164,7 @@ impl Arguments {
         contenders: &[Contender],
         complaints: &mut Vec<String>,
     ) -> Result<Vec<Sample>, Box<dyn Error>> {
-        let shape = TreeShape::for_ranks("star", link.ranks)?;
+        let shape = Shape::for_ranks("star", link.ranks)?;
         let kind = LinkKind::Netns { rate: link.rate, mtu: link.mtu };
         let mut fabric = Fabric::start(&shape, kind, program, ChildArguments::default(), None)?;
         let mut samples = Vec::new();
@@ -213,6 +213,7 @@ impl Arguments {
             switches,
             tree: "star".into(),
             mtu,
+            relays: "paired".into(),
             message: Setup::message_for(mtu),
             window: Setup::WINDOW,
             reproducible: false,

@@ -117,7 +117,7 @@ impl Peers {
     }
 
     fn ring_commands(&self, fabric: &Fabric, cases: &[String]) -> Vec<Command> {
-        let ranks = fabric.layout().hosts.len();
+        let ranks = fabric.hosts();
         let address = |rank: usize| Place::Host(rank % ranks).address().to_string();
         let command = |rank: usize| {
             let mut command = fabric.command(Place::Host(rank), "timeout");
@@ -129,7 +129,7 @@ impl Peers {
     }
 
     fn mpi_command(&self, fabric: &Fabric, cases: &[String], rules: &str) -> Command {
-        let ranks = fabric.layout().hosts.len();
+        let ranks = fabric.hosts();
         let (folder, cases) = (self.folder.display(), cases.join(" "));
         let namespaces: Vec<String> = (0..ranks).map(|host| fabric.namespace(Place::Host(host))).collect();
         let hosts: Vec<String> =

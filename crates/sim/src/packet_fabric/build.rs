@@ -202,6 +202,7 @@ impl<P: Data, O: Observer<Station<P>>> Built<P, O> {
                 self.install(setup, &contexts, |_, _| PortId(0))?;
             }
             Design::MultiWrite => self.relays(setup, shape)?,
+            Design::Managed(control::Design::Mesh(_)) => return Err(SimulationError::NoMesh { design }),
         }
         let links = |rank: u16| {
             let node = topology.node(leaf(rank));
@@ -289,6 +290,8 @@ impl<P: Data, O: Observer<Station<P>>> Built<P, O> {
                     let config = Config { chunk, window, pace, ..host_config(context, design) };
                     group.program = Programs::Host(HostProgram::new(&config).map_err(ContextError::from)?);
                 }
+                // As the context has it.
+                control::Design::Mesh(_) => {}
             }
             let install = StationCommand::Host(HostCommand::Install(Box::new(group)));
             self.simulation.command(self.ranks[context.rank.index()], install)?;

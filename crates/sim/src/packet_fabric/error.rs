@@ -16,6 +16,12 @@ pub enum SimulationError {
         /// The design.
         design: Design,
     },
+    /// The design needs hosts alone, each linked with each.
+    #[error("expected a mesh for {design}, found hosts at switches; choose a mesh such as mesh8")]
+    NoMesh {
+        /// The design.
+        design: Design,
+    },
     /// Traffic has no way.
     #[error(
         "expected a fabric with switches for traffic, found hosts in a ring; choose a tree such as star-8 as `topology`"

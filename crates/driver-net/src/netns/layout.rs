@@ -1,0 +1,273 @@
+//! What a fabric is made of, and what `ip` is told to make it.
+//!
+//! In a tree each host is a namespace with an interface `eth0`; each switch is one with a bridge `br0` that joins its links and
+//! holds the switch's own address, so that hosts reach both each other and the switch. In a mesh each host has an interface for each
+//! other one, `l3` to host 3, and its address on none of them but on `lo`, with a route for each peer: one socket serves
+//! all links.
+
+use quincunx_units::BitRate;
+use std::fmt::Write as _;
+use std::net::Ipv4Addr;
+
+use super::NetnsError;
+
+/// As many hosts as there are addresses before the first switch.
+const MAX_HOSTS: usize = FIRST_SWITCH as usize - 1;
+
+/// Last byte of the first switch's address.
+const FIRST_SWITCH: u8 = 192;
+
+/// As many switches as there are addresses from the first one on.
+const MAX_SWITCHES: usize = 255 - FIRST_SWITCH as usize;
+
+/// A node of the fabric.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Place {
+    /// The i-th host.
+    Host(usize),
+    /// The i-th switch.
+    Switch(usize),
+}
+
+impl Place {
+    /// Its address: hosts from 10.77.0.1 up, switches from 10.77.0.192 up.
+    pub fn address(self) -> Ipv4Addr {
+        match self {
+            Self::Host(index) => Ipv4Addr::new(10, 77, 0, 1 + index as u8),
+            Self::Switch(index) => Ipv4Addr::new(10, 77, 0, FIRST_SWITCH + index as u8),
+        }
+    }
+
+    /// A locally administered Ethernet address made of the IP address; on all interfaces of a host, each a link of its own.
+    fn mac(self) -> String {
+        let [a, b, c, d] = self.address().octets();
+        format!("02:00:{a:02x}:{b:02x}:{c:02x}:{d:02x}")
+    }
+}
+
+/// Who is joined with whom.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Wiring {
+    /// Switches with hosts at them.
+    Tree {
+        /// For each switch the one above it; exactly the first has none.
+        parents: Vec<Option<usize>>,
+        /// For each host its switch.
+        hosts: Vec<usize>,
+    },
+    /// Hosts alone, each joined with each.
+    Mesh {
+        /// How many.
+        hosts: usize,
+    },
+}
+
+/// A fabric to be.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Layout {
+    /// Who is joined with whom.
+    pub wiring: Wiring,
+    /// MTU of every link in bytes.
+    pub mtu: u16,
+    /// Rate of every link, each way; none: as fast as the machine.
+    pub rate: Option<BitRate>,
+}
+
+/// What a place is made of.
+pub(super) struct Orders {
+    pub(super) place: Place,
+    /// Commands for `ip` there, a line each.
+    pub(super) ip: String,
+    /// The interfaces at the ends of its links.
+    pub(super) devices: Vec<String>,
+}
+
+impl Layout {
+    /// One switch with `hosts` hosts.
+    pub fn star(hosts: usize, mtu: u16, rate: Option<BitRate>) -> Self {
+        Self { wiring: Wiring::Tree { parents: vec![None], hosts: vec![0; hosts] }, mtu, rate }
+    }
+
+    /// A spine, `leaves` switches below it, and `hosts` hosts at each leaf.
+    pub fn two_level(leaves: usize, hosts: usize, mtu: u16, rate: Option<BitRate>) -> Self {
+        let parents = std::iter::once(None).chain(std::iter::repeat_n(Some(0), leaves)).collect();
+        let hosts = (0..leaves * hosts).map(|host| 1 + host / hosts).collect();
+        Self { wiring: Wiring::Tree { parents, hosts }, mtu, rate }
+    }
+
+    /// `hosts` hosts, each joined with each.
+    pub fn mesh(hosts: usize, mtu: u16, rate: Option<BitRate>) -> Self {
+        Self { wiring: Wiring::Mesh { hosts }, mtu, rate }
+    }
+
+    pub(super) fn check(&self) -> Result<(), NetnsError> {
+        let wrong = |expected, found: String| Err(NetnsError::Layout { expected, found });
+        let (hosts, switches) = self.counts();
+        if let Wiring::Tree { parents, hosts } = &self.wiring {
+            for (switch, parent) in parents.iter().enumerate() {
+                // A parent comes before its children: no cycle can be written down.
+                match parent {
+                    None if switch == 0 => {}
+                    Some(parent) if *parent < switch => {}
+                    _ => {
+                        return wrong(
+                            "one root first and parents before their children",
+                            format!("switch {switch} under {parent:?}"),
+                        );
+                    }
+                }
+            }
+            if let Some(host) = hosts.iter().position(|switch| *switch >= parents.len()) {
+                return wrong("every host at a switch", format!("host {host} at switch {}", hosts[host]));
+            }
+        }
+        if hosts > MAX_HOSTS || switches > MAX_SWITCHES {
+            return wrong(
+                "at most 191 hosts and 63 switches",
+                format!("{hosts} hosts and {switches} switches"),
+            );
+        }
+        Ok(())
+    }
+
+    fn counts(&self) -> (usize, usize) {
+        match &self.wiring {
+            Wiring::Tree { parents, hosts } => (hosts.len(), parents.len()),
+            Wiring::Mesh { hosts } => (*hosts, 0),
+        }
+    }
+
+    /// All hosts, then all switches.
+    pub(super) fn places(&self) -> impl Iterator<Item = Place> + use<> {
+        let (hosts, switches) = self.counts();
+        (0..hosts).map(Place::Host).chain((0..switches).map(Place::Switch))
+    }
+
+    /// What to tell whom, in this order; `namespace` has the name of each place.
+    pub(super) fn orders(&self, namespace: impl Fn(Place) -> String) -> Vec<Orders> {
+        match &self.wiring {
+            Wiring::Tree { parents, hosts } => self.tree(parents, hosts, namespace),
+            Wiring::Mesh { hosts } => self.mesh_of(*hosts, namespace),
+        }
+    }
+
+    /// Bridges and the switches' ends of links first (parents before children), then what was put at the other ends.
+    fn tree(
+        &self,
+        parents: &[Option<usize>],
+        hosts: &[usize],
+        namespace: impl Fn(Place) -> String,
+    ) -> Vec<Orders> {
+        let mtu = self.mtu;
+        let start = |place| Orders { place, ip: "link set lo up\n".to_owned(), devices: Vec::new() };
+        let mut all: Vec<Orders> = self.places().map(start).collect();
+        let switch_base = hosts.len();
+        for orders in &mut all[switch_base..] {
+            let (address, mac) = (orders.place.address(), orders.place.mac());
+            let _ = writeln!(orders.ip, "link add br0 address {mac} type bridge\nlink set br0 mtu {mtu} up");
+            let _ = writeln!(orders.ip, "addr add {address}/24 dev br0");
+        }
+        let mut join = |switch: usize, port: String, other: usize, peer: &str| {
+            let there = namespace(all[other].place);
+            let text = &mut all[switch_base + switch].ip;
+            let _ = writeln!(
+                text,
+                "link add {port} mtu {mtu} type veth peer name {peer} mtu {mtu} netns {there}"
+            );
+            let _ = writeln!(text, "link set {port} master br0 up");
+            all[switch_base + switch].devices.push(port);
+            all[other].devices.push(peer.to_owned());
+        };
+        for (host, &switch) in hosts.iter().enumerate() {
+            join(switch, format!("h{host}"), host, "eth0");
+        }
+        for (switch, parent) in parents.iter().enumerate() {
+            if let Some(parent) = *parent {
+                join(parent, format!("s{switch}"), switch_base + switch, "above");
+            }
+        }
+        for orders in &mut all {
+            let (place, text) = (orders.place, &mut orders.ip);
+            match place {
+                Place::Host(_) => {
+                    let _ = writeln!(text, "link set eth0 address {} up", place.mac());
+                    let _ = writeln!(text, "addr add {}/24 dev eth0", place.address());
+                }
+                Place::Switch(switch) if parents[switch].is_some() => {
+                    let _ = writeln!(text, "link set above master br0 up");
+                }
+                Place::Switch(_) => {}
+            }
+            // Whom to ask is known from the start: frames sent while a neighbour is being found may overtake each other.
+            let device = if matches!(place, Place::Host(_)) { "eth0" } else { "br0" };
+            for other in self.places().filter(|other| *other != place) {
+                let _ = writeln!(text, "neigh add {} lladdr {} dev {device}", other.address(), other.mac());
+            }
+        }
+        all.rotate_left(switch_base);
+        all
+    }
+
+    /// Each host makes its links to those after it, and finds those to the others made.
+    fn mesh_of(&self, hosts: usize, namespace: impl Fn(Place) -> String) -> Vec<Orders> {
+        let mtu = self.mtu;
+        let orders = |host: usize| {
+            let place = Place::Host(host);
+            let address = place.address();
+            let mut ip = format!("link set lo up\naddr add {address}/32 dev lo\n");
+            for other in host + 1..hosts {
+                let there = namespace(Place::Host(other));
+                let _ = writeln!(
+                    ip,
+                    "link add l{other} mtu {mtu} type veth peer name l{host} mtu {mtu} netns {there}"
+                );
+            }
+            let others = (0..hosts).filter(|other| *other != host);
+            for (other, peer) in others.clone().map(|other| (other, Place::Host(other))) {
+                let _ = writeln!(ip, "link set l{other} address {} up", place.mac());
+                let _ = writeln!(ip, "route add {}/32 dev l{other} src {address}", peer.address());
+                let _ = writeln!(ip, "neigh add {} lladdr {} dev l{other}", peer.address(), peer.mac());
+            }
+            Orders { place, ip, devices: others.map(|other| format!("l{other}")).collect() }
+        };
+        (0..hosts).map(orders).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Fabric;
+    use super::*;
+
+    #[test]
+    fn places_have_addresses_of_their_own() {
+        let layout = Layout::two_level(2, 2, 1500, None);
+        let expected = Wiring::Tree { hosts: vec![1, 1, 2, 2], parents: vec![None, Some(0), Some(0)] };
+        assert_eq!(layout.wiring, expected);
+        assert_eq!(Place::Host(3).address(), Ipv4Addr::new(10, 77, 0, 4));
+        assert_eq!(Place::Switch(2).address(), Ipv4Addr::new(10, 77, 0, 194));
+    }
+
+    #[test]
+    fn every_two_hosts_of_a_mesh_have_a_link() {
+        let orders = Layout::mesh(4, 1500, None).orders(|place| format!("{place:?}"));
+        let made = |orders: &Orders| orders.ip.lines().filter(|line| line.starts_with("link add")).count();
+        assert_eq!(orders.iter().map(made).collect::<Vec<_>>(), [3, 2, 1, 0]);
+        assert_eq!(orders[1].devices, ["l0", "l2", "l3"]);
+    }
+
+    #[test]
+    fn a_layout_that_is_no_tree_is_refused_before_anything_is_made() {
+        let tree = |parents, hosts| Layout { wiring: Wiring::Tree { parents, hosts }, mtu: 1500, rate: None };
+        let error = Fabric::new(tree(vec![None], vec![0, 5])).expect_err("there is one switch");
+        assert_eq!(
+            error.to_string(),
+            "expected every host at a switch, found host 1 at switch 5; change the layout"
+        );
+        let cycle = tree(vec![Some(0)], vec![]);
+        assert!(matches!(Fabric::new(cycle), Err(NetnsError::Layout { .. })));
+        for layout in [Layout::star(254, 1500, None), Layout::mesh(200, 1500, None)] {
+            assert!(matches!(Fabric::new(layout), Err(NetnsError::Layout { .. })));
+        }
+    }
+}

@@ -1,0 +1,170 @@
+//! What the links of a mesh carry, measured by writes (MultiWrite 5.2, step 2).
+//!
+//! The ranks take turns, so that they do not measure the processors that they share: each writes to all others at once, and times each
+//! link. What comes first is not counted: a rate limiter lets a burst through. The slowest link of each kind decides, for on it
+//! the others' data would wait; each rank hands on what it knows with the turn, the last one tells all, and so all know the same.
+
+use quincunx_collective::{GroupId, Numbers, Payload, Rank as RankNumber};
+use quincunx_control::{LinkRates, MeshSetup};
+use quincunx_engine::verbs::WorkId;
+use quincunx_engine::writes::{Target, WriteError};
+use quincunx_fabric::MeshShape;
+use quincunx_nodes::HostRejected;
+use quincunx_units::{BitRate, ByteCount, Duration};
+use std::collections::BTreeMap;
+use std::time::Instant;
+
+use crate::process::RuntimeError;
+use crate::rank::{JoinedGroup, Rank};
+
+/// Writes on each link, and those of them that are not counted.
+const WRITES: usize = 48;
+const UNCOUNTED: usize = 16;
+
+/// Writes on a link at a time.
+const DEPTH: u64 = 4;
+
+/// Writes on one link.
+struct Link {
+    posted: usize,
+    ended: usize,
+    begin: Instant,
+    end: Instant,
+}
+
+impl Rank {
+    /// What a group of the design `writes` needs as its limit, so that [`measure`](Self::measure) finds slots.
+    pub fn measuring_limit(shape: MeshShape, piece: ByteCount) -> ByteCount {
+        piece * (DEPTH * (u64::from(shape.ranks()) - 1) + 1)
+    }
+
+    /// Measures what the links of the group's mesh carry. All its ranks must call it, and write nothing else meanwhile; all get the same
+    /// answer. Rank 0 is the last to return: it may destroy the group then.
+    ///
+    /// # Errors
+    /// If the group is no mesh of the design `writes` with [`measuring_limit`](Self::measuring_limit), fails, or `limit` is over.
+    pub fn measure(&mut self, group: &JoinedGroup, limit: Duration) -> Result<LinkRates, RuntimeError> {
+        let refused = |error: WriteError| RuntimeError::Rejected(HostRejected::Write(error));
+        let mesh = group.mesh.ok_or_else(|| refused(WriteError::NotOffered))?;
+        let needed = Self::measuring_limit(mesh.shape, mesh.piece).bytes() / mesh.piece.bytes();
+        if mesh.slots() < needed {
+            let (slots, found) = (mesh.slots() as usize, needed as usize);
+            return Err(refused(WriteError::NoSlot { slots, found }));
+        }
+        let (id, me, last) = (group.id, group.rank.0, group.ranks - 1);
+        let word = |rank: u16| Target { rank: RankNumber(rank), slot: needed as usize - 1 };
+        let before =
+            if me == 0 { None } else { Some(self.word(id, |from| from == me - 1, word(0).slot, limit)?) };
+        let mine = self.probe(group, &mesh, limit)?;
+        let known = before.map_or(mine, |before| slower(before, mine));
+        if me < last {
+            self.write(id, 0, word(me + 1), emit(known), limit)?;
+        } else {
+            let all: Vec<Target> = (0..last).map(word).collect();
+            self.multi_write(id, 0, &all, emit(known), limit)?;
+        }
+        // Everybody tells rank 0 what the last one has told; rank 0 hears the last one twice.
+        let mut rates = known;
+        match me {
+            0 => {
+                for _ in 0..=last {
+                    rates = self.word(id, |_| true, word(0).slot, limit)?;
+                }
+            }
+            _ if me < last => rates = self.word(id, |from| from == last, word(0).slot, limit)?,
+            _ => {}
+        }
+        if me > 0 {
+            self.post_write(id, 0, vec![word(0)], emit(rates))?;
+        }
+        Ok(rates)
+    }
+
+    /// Waits for rates in slot `slot` of a rank that is `expected`; what is written to other slots only counts for its writer.
+    fn word(
+        &mut self,
+        group: GroupId,
+        expected: impl Fn(u16) -> bool,
+        slot: usize,
+        limit: Duration,
+    ) -> Result<LinkRates, RuntimeError> {
+        self.wait(group, "the rates that another rank measures", limit, |rank| {
+            let delivered = rank.delivered.get_mut(&group)?;
+            while let Some(one) = delivered.pop_front() {
+                if one.slot == slot && expected(one.source.0) {
+                    return parse(&one.data);
+                }
+            }
+            None
+        })
+    }
+
+    /// This rank's links, by writes to all others at once.
+    fn probe(
+        &mut self,
+        group: &JoinedGroup,
+        mesh: &MeshSetup,
+        limit: Duration,
+    ) -> Result<LinkRates, RuntimeError> {
+        let id = group.id;
+        let peers: Vec<u16> = (0..group.ranks).filter(|peer| *peer != group.rank.0).collect();
+        let now = Instant::now();
+        let mut links: Vec<Link> =
+            peers.iter().map(|_| Link { posted: 0, ended: 0, begin: now, end: now }).collect();
+        let mut under_way: BTreeMap<WorkId, (usize, usize)> = BTreeMap::new();
+        let post = |rank: &mut Self, link: usize, slot: usize, links: &mut [Link]| {
+            links[link].posted += 1;
+            let target = Target { rank: RankNumber(peers[link]), slot };
+            rank.post_write(id, 0, vec![target], Numbers::zeroed(mesh.piece.as_usize()))
+        };
+        for link in 0..links.len() {
+            for depth in 0..DEPTH as usize {
+                let slot = link * DEPTH as usize + depth;
+                under_way.insert(post(self, link, slot, &mut links)?, (link, slot));
+            }
+        }
+        while !under_way.is_empty() {
+            let ((_, ended), at) =
+                self.wait(id, "the end of a write", limit, |rank| rank.written.pop_first())?;
+            let Some((link, slot)) = under_way.remove(&ended) else { continue };
+            links[link].ended += 1;
+            if links[link].ended == UNCOUNTED {
+                links[link].begin = at;
+            }
+            links[link].end = at;
+            if links[link].posted < WRITES {
+                under_way.insert(post(self, link, slot, &mut links)?, (link, slot));
+            }
+        }
+        let rate = |link: &Link| {
+            let time = Duration::from_nanos((link.end - link.begin).as_nanos() as u64);
+            let bytes = mesh.piece * (WRITES - UNCOUNTED) as u64;
+            BitRate::of_transfer(bytes, time).unwrap_or(FASTEST)
+        };
+        let domain = group.together();
+        let slowest = |is_near: bool| {
+            let of_kind = peers.iter().zip(&links).filter(|(peer, _)| domain.contains(peer) == is_near);
+            of_kind.map(|(_, link)| rate(link)).min()
+        };
+        let direct = slowest(true).unwrap_or(FASTEST);
+        Ok(LinkRates { direct, cross: slowest(false).unwrap_or(direct) })
+    }
+}
+
+/// What takes no time.
+const FASTEST: BitRate = BitRate::new(u64::MAX).expect("above zero");
+
+fn slower(a: LinkRates, b: LinkRates) -> LinkRates {
+    LinkRates { direct: a.direct.min(b.direct), cross: a.cross.min(b.cross) }
+}
+
+fn emit(rates: LinkRates) -> Numbers {
+    let bytes = [rates.direct, rates.cross].map(|rate| rate.bits_per_second().to_le_bytes());
+    Numbers::from(bytes.concat())
+}
+
+fn parse(data: &Numbers) -> Option<LinkRates> {
+    let (direct, cross) = data.bytes().split_first_chunk::<8>()?;
+    let rate = |bytes: &[u8; 8]| BitRate::new(u64::from_le_bytes(*bytes));
+    Some(LinkRates { direct: rate(direct)?, cross: rate(cross.first_chunk()?)? })
+}
