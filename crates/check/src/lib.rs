@@ -13,6 +13,7 @@
 #![warn(missing_docs)]
 
 mod described;
+pub mod earlier;
 mod exchange;
 mod flights;
 mod group;

@@ -30,7 +30,7 @@ pub(crate) const FIRST_PSN: Psn = Psn::new(0xff_fffe);
 pub(crate) const GROUP: GroupId = GroupId(1);
 
 /// The operation; counts add whatever it is.
-const SUM: Reduction = Reduction { op: ReduceOp::Sum, data_type: DataType::I32 };
+pub(crate) const SUM: Reduction = Reduction { op: ReduceOp::Sum, data_type: DataType::I32 };
 
 /// A node of a protocol's network.
 pub type Node<P> = Station<Contributions, <P as Protocol>::Program>;

@@ -2,6 +2,7 @@
 
 use clap::Args;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use quincunx_check::earlier::Earlier;
 use quincunx_check::{
     Described, Exchange, Exploration, Fault, Group, Relays, Sequence, Statistics, Unfinished, Verdict,
     explore,
@@ -21,7 +22,7 @@ use crate::{Failure, interrupt};
 /// What is explored.
 #[derive(Args)]
 pub(crate) struct What {
-    /// epic-1, epic-2, epic-3, roce, roce-selective or multiwrite
+    /// epic-1, epic-2, epic-3, roce, roce-selective, multiwrite, or the rules of switchml, atp or netreduce
     pub(crate) design: String,
     /// all_reduce, reduce, broadcast, barrier, reduce_scatter or all_gather; of roce: send or write; of multiwrite: write or all_gather
     pub(crate) collective: String,
@@ -29,8 +30,8 @@ pub(crate) struct What {
     /// each other loop-2, loop-3 [default: mesh-2x2]
     #[arg(long)]
     pub(crate) tree: Option<String>,
-    /// Packets of data from each sender; in EPIC a control message goes before them; of roce: packets of each message [default: 3; of
-    /// multiwrite: 2]
+    /// Packets of data from each sender; in EPIC a control message goes before them; of roce and netreduce: packets of each message
+    /// [default: 3; of multiwrite: 2]
     #[arg(long)]
     pub(crate) packets: Option<u32>,
     /// Of multiwrite: ranks that send anything of their own, the others relay [default: 2]
@@ -39,10 +40,10 @@ pub(crate) struct What {
     /// Of multiwrite: relaying takes its time, until nothing else is on its way or as an early time-out
     #[arg(long)]
     pub(crate) slow: bool,
-    /// Packets that a rank may have in flight
+    /// Packets that a rank may have in flight; of switchml that is its slots, of netreduce it is messages
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) window: u32,
-    /// How often in sequence; of roce: messages
+    /// How often in sequence; of roce and netreduce: messages
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..))]
     pub(crate) times: u8,
     /// The root of reduce and broadcast [default: 0]
@@ -51,6 +52,10 @@ pub(crate) struct What {
     /// Break a rule of the protocol
     #[arg(long, value_name = "NAME")]
     pub(crate) mutate: Option<String>,
+    /// The rule of switchml (one-pool, two-pools or chunk-numbers), atp (fallback, resends-bypass or deadlines) or netreduce (as-told,
+    /// stamped-results, in-order or tied-window), from worst to best [default: the system's own]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) rule: Option<String>,
 }
 
 /// `quincunx check`.
@@ -66,6 +71,12 @@ pub(crate) struct What {
   quincunx check roce send --times 2 --reorder           the queue pair alone: two messages of three packets, go-back-N
   quincunx check multiwrite write --tree ring-4 --reorder
                                                          two ranks write to all others, over relays
+  quincunx check switchml all_reduce --window 1 --reorder
+                                                         what an earlier system's rule admits
+  quincunx check switchml all_reduce --window 1 --reorder --rule chunk-numbers
+                                                         and what repairs it
+  quincunx check netreduce all_reduce --times 5 --packets 1 --window 5 --losses 0
+                                                         five messages in flight where four are buffered
 
 Explored are the engines that run on real sockets. Nothing is sampled: `correct` means that every run within the limits gives every rank
 the right result, and ends. The limits: as many losses, late frames, copies and early time-outs as are asked for; all other frames keep
@@ -107,6 +118,7 @@ impl Check {
             Case::Epic(setup) => self.explore(&Group::new(setup).map_err(Failure::input)?),
             Case::Exchange(setup) => self.explore(&Exchange::new(setup).map_err(Failure::input)?),
             Case::MultiWrite(setup) => self.explore(&Relays::new(setup).map_err(Failure::input)?),
+            Case::Earlier(setup) => self.explore(&Earlier::new(setup).map_err(Failure::input)?),
         }
     }
 
@@ -155,6 +167,7 @@ impl Check {
                 "reorder": self.reorder,
                 "duplicate": self.duplicate,
                 "mutation": self.what.mutate,
+                "rule": self.what.rule,
                 "states": statistics.states,
                 "distinct": statistics.distinct,
                 "diameter": statistics.diameter,

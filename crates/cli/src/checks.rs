@@ -3,6 +3,7 @@
 use core::fmt::Display;
 use core::str::FromStr;
 
+use quincunx_check::earlier::{self, Rules};
 use quincunx_check::{ExchangeSetup, Kind, Pattern, RelaySetup, Reliability, Setup, Topology};
 use quincunx_collective::{Collective, Rank};
 use quincunx_control::Design;
@@ -20,6 +21,12 @@ const DEFAULT_MESH: &str = "mesh-2x2";
 /// Where two ranks send, their writes meet.
 const DEFAULT_SENDERS: u16 = 2;
 
+/// The least star on which one worker can be ahead of another.
+const DEFAULT_STAR: &str = "star-2";
+
+/// ATP's aggregators: one, which chunks in flight share.
+const AGGREGATORS: u8 = 1;
+
 /// What is explored.
 pub(crate) enum Case {
     /// A group of EPIC.
@@ -28,12 +35,15 @@ pub(crate) enum Case {
     Exchange(ExchangeSetup),
     /// Hosts that write and relay.
     MultiWrite(RelaySetup),
+    /// The rules of an earlier system.
+    Earlier(earlier::Setup),
 }
 
 impl What {
     /// The case that is asked for.
     pub(crate) fn case(&self) -> Result<Case, Failure> {
         match self.design.as_str() {
+            system if Rules::SYSTEMS.contains(&system) => self.earlier(system),
             "roce" => self.exchange(Reliability::GoBackN),
             "roce-selective" => self.exchange(Reliability::Selective),
             "multiwrite" => self.relays(),
@@ -41,6 +51,7 @@ impl What {
                 Ok(Design::Epic(mode)) => {
                     self.refuse("--senders", self.senders)?;
                     self.refuse("--slow", self.slow.then_some(true))?;
+                    self.refuse("--rule", self.rule.as_ref())?;
                     let tree: TreeShape = parse(self.tree_name().unwrap_or_default())?;
                     let root = self.root.unwrap_or(0);
                     if root >= tree.ranks() {
@@ -60,7 +71,8 @@ impl What {
                     }))
                 }
                 _ => Err(Failure::Input(format!(
-                    "expected one of epic-1, epic-2, epic-3, roce, roce-selective, multiwrite as the design, found {design}; it is not explored"
+                    "expected one of epic-1, epic-2, epic-3, roce, roce-selective, multiwrite, {} as the design, found {design}; it is not explored",
+                    Rules::SYSTEMS.join(", ")
                 ))),
             },
         }
@@ -71,6 +83,7 @@ impl What {
         let default = match self.design.as_str() {
             "roce" | "roce-selective" => None,
             "multiwrite" => Some(DEFAULT_MESH),
+            system if Rules::SYSTEMS.contains(&system) => Some(DEFAULT_STAR),
             _ => Some(DEFAULT_TREE),
         };
         self.tree.as_deref().or(default)
@@ -93,6 +106,7 @@ impl What {
         self.refuse("--root", self.root)?;
         self.refuse("--senders", self.senders)?;
         self.refuse("--slow", self.slow.then_some(true))?;
+        self.refuse("--rule", self.rule.as_ref())?;
         let kind = match self.collective.as_str() {
             "send" => Kind::Send,
             "write" => Kind::Write,
@@ -116,6 +130,7 @@ impl What {
 
     fn relays(&self) -> Result<Case, Failure> {
         self.refuse("--root", self.root)?;
+        self.refuse("--rule", self.rule.as_ref())?;
         let pattern = match self.collective.as_str() {
             "write" => Pattern::Writes,
             "all_gather" => Pattern::AllGather,
@@ -138,6 +153,49 @@ impl What {
         }))
     }
 
+    fn earlier(&self, system: &str) -> Result<Case, Failure> {
+        self.refuse("--root", self.root)?;
+        self.refuse("--senders", self.senders)?;
+        self.refuse("--slow", self.slow.then_some(true))?;
+        self.refuse("--mutate", self.mutate.as_ref())?;
+        let rules = match &self.rule {
+            Some(rule) => Rules::named(system, rule).map_err(Failure::input)?,
+            None => Rules::own(system).expect("each system has a rule of its own"),
+        };
+        if self.collective != "all_reduce" {
+            return Err(Failure::Input(format!(
+                "expected all_reduce of {system}, found {}; only that is explored",
+                self.collective
+            )));
+        }
+        let tree: TreeShape = parse(self.tree_name().unwrap_or_default())?;
+        let &[workers] = tree.branches() else {
+            return Err(Failure::Input(format!(
+                "expected a star for {system}, found {tree}; choose one such as {DEFAULT_STAR}"
+            )));
+        };
+        let (packets, window) = (count("packets", self.packets())?, count("packets in flight", self.window)?);
+        let (messages, frames) = match rules {
+            Rules::NetReduce(_) => (self.times, packets),
+            _ if self.times == 1 => (packets, 1),
+            _ => {
+                return Err(Failure::Input(format!(
+                    "expected --times 1 with {system}, found {}; leave it out",
+                    self.times
+                )));
+            }
+        };
+        Ok(Case::Earlier(earlier::Setup {
+            rules,
+            workers,
+            messages,
+            frames,
+            window,
+            aggregators: AGGREGATORS,
+            frees: true,
+        }))
+    }
+
     fn mutation<M: FromStr<Err: Display>>(&self) -> Result<Option<M>, Failure> {
         self.mutate.as_deref().map(parse).transpose()
     }
@@ -152,6 +210,13 @@ impl What {
             ))),
         }
     }
+}
+
+/// What is counted in few bits.
+fn count(what: &str, found: u32) -> Result<u8, Failure> {
+    found.try_into().map_err(|_| {
+        Failure::Input(format!("expected at most {} {what}, found {found}; choose fewer", u8::MAX))
+    })
 }
 
 fn parse<T: FromStr<Err: Display>>(text: &str) -> Result<T, Failure> {

@@ -75,9 +75,31 @@ fn multiwrite_is_explored_on_a_mesh_a_ring_and_servers() {
 }
 
 #[test]
+fn the_rules_of_earlier_systems_are_explored_and_their_repairs_are_right() {
+    for (arguments, repair) in [
+        (&["switchml", "all_reduce", "--window", "1", "--reorder"][..], "chunk-numbers"),
+        (&["atp", "all_reduce", "--packets", "2", "--duplicate"], "deadlines"),
+        (&["netreduce", "all_reduce", "--times", "2", "--packets", "2"], "in-order"),
+        (&["netreduce", "all_reduce", "--times", "5", "--packets", "1", "--window", "5"], "tied-window"),
+    ] {
+        let output = check(&[arguments, &["--json"]].concat());
+        assert_eq!(output.status.code(), Some(1), "{arguments:?}");
+        assert!(row(&output)["counterexample"].as_array().is_some_and(|steps| steps.len() > 4));
+        let output = check(&[arguments, &["--rule", repair, "--json"]].concat());
+        assert_eq!(output.status.code(), Some(0), "{arguments:?}");
+        let row = row(&output);
+        assert_eq!((row["verdict"].as_str(), row["rule"].as_str()), (Some("correct"), Some(repair)));
+        assert_eq!(row["tree"], "star-2");
+    }
+}
+
+#[test]
 fn bad_input_is_one_line_that_says_what_was_expected() {
     for (arguments, expected) in [
-        (&["ring", "all_reduce"][..], "epic-3, roce, roce-selective, multiwrite as the design, found ring"),
+        (
+            &["ring", "all_reduce"][..],
+            "roce-selective, multiwrite, switchml, atp, netreduce as the design, found ring",
+        ),
         (&["epic-3", "all_reduce", "--tree", "star-17"], "expected a tree of at most 16 ranks, found 17"),
         (&["epic-3", "reduce", "--root", "4"], "expected a root below 4, found 4"),
         (&["roce", "all_reduce"], "expected send or write of roce, found all_reduce"),
@@ -87,6 +109,13 @@ fn bad_input_is_one_line_that_says_what_was_expected() {
         (&["multiwrite", "write", "--tree", "star-4"], "expected one of mesh-2x2, ring-4, servers-2x2"),
         (&["multiwrite", "write", "--senders", "3"], "expected 1, 2 or 4 senders, found 3"),
         (&["roce", "send", "--senders", "2"], "expected no --senders with roce, found 2"),
+        (&["switchml", "reduce"], "expected all_reduce of switchml, found reduce"),
+        (&["atp", "all_reduce", "--tree", "tree-3-2"], "expected a star for atp, found tree-3-2"),
+        (&["atp", "all_reduce", "--times", "2"], "expected --times 1 with atp, found 2"),
+        (&["atp", "all_reduce", "--packets", "300"], "expected at most 255 packets, found 300"),
+        (&["netreduce", "all_reduce", "--window", "65"], "expected 1 to 64 messages in flight, found 65"),
+        (&["netreduce", "all_reduce", "--rule", "deadlines"], "expected one of as-told, stamped-results"),
+        (&["epic-3", "all_reduce", "--rule", "deadlines"], "expected no --rule with epic-3, found deadlines"),
         (&["epic-3", "all_reduce", "--mutate", "nothing"], "expected one of mode-ii-recycling, "),
         (&["roce", "write", "--mutate", "nothing"], "expected one of no-duplicate-check, "),
     ] {

@@ -1,0 +1,248 @@
+//! The rules of three earlier systems, as far as they are told, and what each admits: SwitchML, ATP and NetReduce.
+//!
+//! EPIC's paper says that its checker finds design risks in all three (5.1), not which. So each system's rules for the memory of its switch are written
+//! here as a small engine, on a star of workers that run one AllReduce, with nothing else of the system: what is found holds of the rules,
+//! not of any implementation. Beside a system's own rule stand one that it improves on and those that repair it, each a variant that adds to the
+//! one before; none of them runs anywhere but in the checker. A payload has an element for each chunk, so that a sum shows of whom
+//! and of which chunk it is.
+//!
+//! ```text
+//! quincunx check switchml all_reduce --window 1 --losses 0 --reorder
+//! quincunx check switchml all_reduce --window 1 --reorder --rule chunk-numbers
+//! quincunx check atp all_reduce --packets 2 --losses 0 --duplicate
+//! quincunx check netreduce all_reduce --times 5 --packets 1 --window 5 --losses 0
+//! ```
+//!
+//! ## What is found
+//! Each cell is everything that two workers can come to if what is above it goes wrong: explored without any reduction, the states of the network,
+//! or the steps of the shortest way to a fault. `tests/earlier.rs` holds the tables to what is found.
+//!
+#![doc = include_str!("verdicts.md")]
+//!
+//! ## SwitchML
+//! *Told.* In the papers here, little: it runs over UDP, and workers keep what they may have to send again (AllReduce-Switch, table III).
+//! The rule is that of Sapio et al., *Scaling Distributed Machine Learning with In-Network Aggregation*, NSDI 2021 (arXiv:1903.06701), cited by
+//! both: two pools used in turn, so that a slot's last sum is still there for a worker that has missed it, a bit in each frame that says
+//! which, and for each worker and slot a bit in each pool that says whether it has contributed; contributing to one pool clears the other's.
+//!
+//! *Chosen.* A worker takes a result if it waits for that chunk. Chunks have a timer each.
+//!
+//! *Fault.* What a bit tells apart is a slot's use from the one before, not from the one before that. A contribution that is late, while
+//! the one sent in its place has been counted, arrives when its sender has gone on: the bit that would have shown it as a duplicate is cleared.
+//! It is counted to the chunk after the next, in place of its sender's own (`[0 - 1]`), or beside it. Links that keep their order
+//! admit none of this, whatever they lose.
+//!
+//! *Repair.* The offset of the chunk is in the frame anyway. A switch that keeps the last one of each worker and slot drops what lies before it.
+//!
+//! ## ATP
+//! *Told.* It shares aggregators over time (EPIC 6.2), and its parameter server is a host (7.3, I.2). The rule is that of Lao et al., *ATP: In-network
+//! Aggregation for Multi-tenant Learning*, NSDI 2021, and the program published with it (github.com/in-ATP/ATP): a chunk takes the aggregator that its
+//! hash names, until the result passes; if another chunk is there, it goes to the server; what is sent again takes along what
+//! there is of its chunk, frees the aggregator and reserves none. The server adds up what is of other workers than it has, and answers what is whole.
+//!
+//! *Chosen.* The hash is a remainder. The server keeps all chunks of the collective. A switch that holds an aggregator in the end is at
+//! fault ([`Setup::frees`]), even if all sums are right.
+//!
+//! *Fault.* Without the bypass a whole aggregate that is lost on its way to the server is never sent again: its aggregator takes all that
+//! comes for duplicates. With it sums are right in every environment; but a contribution that arrives when its chunk has been answered
+//! finds the aggregator free, and takes it. No result will pass, and nobody sends it again: the aggregator is lost to all chunks and jobs that
+//! its hash gives it, and they fall back for good.
+//!
+//! *Repair.* An aggregator has a deadline. When it passes, what there is goes to the server, which knows whether it is of use.
+//!
+//! ## NetReduce
+//! *Told.* Most, by AllReduce-Switch, which takes over its buffers: each port has room for four flows of 128 frames (III.A, table IV). The first frame of
+//! a message opens the port's next flow and clears it; others are found by their distance from the first PSN of a flow, the newest flow
+//! first (IV.C.2). A frame that has been buffered is answered from the result buffer. When as many frames of an index have come as there are ports, what
+//! lies there is added up and sent to all (IV.D).
+//!
+//! *Chosen.* A message has a few frames, and PSNs begin at zero. A frame in no flow is dropped. Workers send each frame again until it is answered, and
+//! have as many messages in flight as they are told: the papers leave that to "the upper-layer application".
+//!
+//! *Faults.* That a frame has been buffered does not say that there is a result: a frame that comes again too early is answered with whatever lies
+//! there. Flows are opened by arrival: a first frame that is lost or late, or comes twice, shifts all that follow at its port, and different messages are added up, or one
+//! waits for ever. And nothing ties what is in flight to the four flows: the fifth message of a fast worker overwrites the first one,
+//! which slower ones have not sent yet, and counts as theirs.
+//!
+//! *Repairs.* A result is stamped with what it answers. A port takes frames in order, as EPIC's Mode-II may (appendix C), and what came before opens nothing.
+//! Workers have no more messages in flight than there are flows; no more memory is needed for that, for a worker that has gone on has its result, and the
+//! result buffer of a flow is written next when all have.
+use core::fmt;
+
+use quincunx_collective::{Contributions, Payload, Rank};
+
+use crate::network::MTU;
+
+mod atp;
+mod net_reduce;
+mod node;
+mod star;
+mod switch_ml;
+mod worker;
+
+pub use atp::{Aggregators, Rule as AtpRule, Server};
+pub use net_reduce::{FlowBuffers, Rule as NetReduceRule};
+pub use node::{DropReason, Event, Header, Node, Role, Start, Timer, Workers};
+pub use star::{Earlier, Owner};
+pub use switch_ml::{Pools, Rule as SwitchMlRule};
+pub use worker::{AlreadyStarted, Worker};
+
+/// Whose rules, and which.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Rules {
+    /// SwitchML's.
+    SwitchMl(SwitchMlRule),
+    /// ATP's.
+    Atp(AtpRule),
+    /// NetReduce's.
+    NetReduce(NetReduceRule),
+}
+
+/// Systems, their rules from the least to the most repaired, and whether a rule is the system's own.
+const NAMES: [(&str, &str, Rules, bool); 10] = [
+    ("switchml", "one-pool", Rules::SwitchMl(SwitchMlRule::OnePool), false),
+    ("switchml", "two-pools", Rules::SwitchMl(SwitchMlRule::TwoPools), true),
+    ("switchml", "chunk-numbers", Rules::SwitchMl(SwitchMlRule::ChunkNumbers), false),
+    ("atp", "fallback", Rules::Atp(AtpRule::Fallback), false),
+    ("atp", "resends-bypass", Rules::Atp(AtpRule::ResendsBypass), true),
+    ("atp", "deadlines", Rules::Atp(AtpRule::Deadlines), false),
+    ("netreduce", "as-told", Rules::NetReduce(NetReduceRule::AsTold), true),
+    ("netreduce", "stamped-results", Rules::NetReduce(NetReduceRule::StampedResults), false),
+    ("netreduce", "in-order", Rules::NetReduce(NetReduceRule::InOrder), false),
+    ("netreduce", "tied-window", Rules::NetReduce(NetReduceRule::TiedWindow), false),
+];
+
+/// A system has no such rule.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("expected one of {expected} as the rule of {system}, found {found}")]
+pub struct UnknownRule {
+    /// Whose rule.
+    pub system: String,
+    /// The rules there are.
+    pub expected: String,
+    /// What was asked for.
+    pub found: String,
+}
+
+impl Rules {
+    /// The systems.
+    pub const SYSTEMS: [&str; 3] = ["switchml", "atp", "netreduce"];
+
+    /// All rules, each system's from the least to the most repaired.
+    pub fn all() -> impl Iterator<Item = Self> {
+        NAMES.iter().map(|(.., rules, _)| *rules)
+    }
+
+    /// A system's own rule.
+    pub fn own(system: &str) -> Option<Self> {
+        NAMES.iter().find(|(name, .., own)| *name == system && *own).map(|(.., rules, _)| *rules)
+    }
+
+    /// A system's rule of that name.
+    ///
+    /// # Errors
+    /// If there is none.
+    pub fn named(system: &str, rule: &str) -> Result<Self, UnknownRule> {
+        let names = || NAMES.iter().filter(|(name, ..)| *name == system);
+        let found = names().find(|(_, name, ..)| *name == rule).map(|(.., rules, _)| *rules);
+        found.ok_or_else(|| UnknownRule {
+            system: system.to_owned(),
+            expected: names().map(|(_, name, ..)| *name).collect::<Vec<_>>().join(", "),
+            found: rule.to_owned(),
+        })
+    }
+}
+
+impl fmt::Display for Rules {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (system, rule, ..) =
+            NAMES.iter().find(|(.., rules, _)| rules == self).expect("every rule has a name");
+        write!(f, "{system} {rule}")
+    }
+}
+
+/// What to explore: an AllReduce between workers around a switch.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Setup {
+    /// Whose rules.
+    pub rules: Rules,
+    /// How many workers.
+    pub workers: u16,
+    /// Messages of each worker.
+    pub messages: u8,
+    /// Frames of each message, a chunk each. SwitchML and ATP know no messages: theirs have one.
+    pub frames: u8,
+    /// Messages that a worker may have in flight; of SwitchML that is the number of slots.
+    pub window: u8,
+    /// ATP's aggregators.
+    pub aggregators: u8,
+    /// ATP's aggregators must be free in the end.
+    pub frees: bool,
+}
+
+/// Why a set-up cannot be explored.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum SetupError {
+    /// Too many or too few workers.
+    #[error("expected 2 to {most} workers, found {found}; choose another star", most = Contributions::RANKS)]
+    Workers {
+        /// Workers.
+        found: u16,
+    },
+    /// Too many or too few of something else.
+    #[error("expected 1 to {MOST} {what}, found {found}; choose a number in between")]
+    Count {
+        /// Of what.
+        what: &'static str,
+        /// How many.
+        found: u16,
+    },
+}
+
+/// Chunks, messages in flight and aggregators that can be numbered.
+const MOST: u8 = 64;
+
+impl Setup {
+    fn validate(&self) -> Result<(), SetupError> {
+        if !(2..=Contributions::RANKS).contains(&self.workers) {
+            return Err(SetupError::Workers { found: self.workers });
+        }
+        let chunks = u16::from(self.messages) * u16::from(self.frames);
+        let counts = [
+            ("chunks", chunks),
+            ("messages in flight", self.window.into()),
+            ("aggregators", self.aggregators.into()),
+        ];
+        let wrong = counts.into_iter().find(|(_, found)| !(1..=u16::from(MOST)).contains(found));
+        wrong.map_or(Ok(()), |(what, found)| Err(SetupError::Count { what, found }))
+    }
+
+    pub(crate) fn chunks(&self) -> u8 {
+        self.messages * self.frames
+    }
+
+    /// A payload of nobody. An element for each chunk: what of another chunk has got into a sum is seen.
+    pub(crate) fn nothing(&self) -> Contributions {
+        Contributions::zeroed(usize::from(self.chunks()) * MTU)
+    }
+
+    fn has_server(&self) -> bool {
+        matches!(self.rules, Rules::Atp(_))
+    }
+
+    /// What a chunk's result must be.
+    fn expected(&self, chunk: u8) -> Contributions {
+        let mut expected = self.nothing();
+        let all = Contributions::of_all(self.workers, MTU);
+        expected.write(usize::from(chunk) * MTU, all.view(0..MTU));
+        expected
+    }
+}
+
+/// What a worker contributes to a chunk, of so many.
+pub(crate) fn contribution(rank: Rank, chunk: u8, chunks: usize) -> Contributions {
+    let mut contribution = Contributions::zeroed(chunks * MTU);
+    let own = Contributions::of_rank(rank, MTU);
+    contribution.write(usize::from(chunk) * MTU, own.view(0..MTU));
+    contribution
+}

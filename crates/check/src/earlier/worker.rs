@@ -1,0 +1,114 @@
+//! A worker of any of the three systems: it sends its chunks as far as its pace allows, each again until it has the result.
+
+use quincunx_collective::{Contributions, Payload, Rank};
+use quincunx_engine::{PortId, Sink};
+
+use crate::earlier::net_reduce::{self, FLOWS};
+use crate::earlier::node::{self, DropReason, Event, Header, Node, Timer, View, Workers};
+use crate::earlier::{Rules, Setup, contribution};
+
+/// How far a chunk has come.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+enum Progress {
+    Unsent,
+    Sent,
+    Answered,
+}
+
+/// When a chunk may be sent.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+enum Pace {
+    /// When the chunk that was in its slot before has its result.
+    Slots(u8),
+    /// When all messages but so many before it have their results.
+    Window { messages: u8, frames: u8 },
+}
+
+/// A worker.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Worker {
+    rank: Rank,
+    pace: Pace,
+    /// What is sent again is marked.
+    marks: bool,
+    chunks: Vec<Progress>,
+}
+
+/// A worker is told to start once, and nobody else is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("expected to start a worker that has not sent anything, found another node; start each worker once")]
+pub struct AlreadyStarted;
+
+/// The port to the switch.
+const PORT: PortId = PortId(0);
+
+impl Worker {
+    pub(crate) fn new(setup: &Setup, rank: Rank) -> Self {
+        let (pace, marks) = match setup.rules {
+            Rules::SwitchMl(_) => (Pace::Slots(setup.window), false),
+            Rules::Atp(_) => (Pace::Window { messages: setup.window, frames: 1 }, true),
+            Rules::NetReduce(rule) => {
+                let tied = rule >= net_reduce::Rule::TiedWindow;
+                let messages = if tied { setup.window.min(FLOWS) } else { setup.window };
+                (Pace::Window { messages, frames: setup.frames }, false)
+            }
+        };
+        Self { rank, pace, marks, chunks: vec![Progress::Unsent; usize::from(setup.chunks())] }
+    }
+
+    pub(crate) fn start(&mut self, out: &mut impl Sink<Node>) -> Result<(), AlreadyStarted> {
+        if self.chunks.iter().any(|&chunk| chunk != Progress::Unsent) {
+            return Err(AlreadyStarted);
+        }
+        self.send_due(out);
+        Ok(())
+    }
+
+    /// Takes a result.
+    pub(crate) fn take(
+        &mut self,
+        chunk: u8,
+        sum: View<'_>,
+        out: &mut impl Sink<Node>,
+    ) -> Result<(), DropReason> {
+        let progress =
+            self.chunks.get_mut(usize::from(chunk)).filter(|progress| **progress == Progress::Sent);
+        *progress.ok_or(DropReason::NotAwaited)? = Progress::Answered;
+        out.cancel_timer(Timer::Resend(chunk));
+        out.emit(Event::Result { chunk, sum: Contributions::from_view(sum) });
+        self.send_due(out);
+        Ok(())
+    }
+
+    pub(crate) fn send_again(&self, chunk: u8, out: &mut impl Sink<Node>) {
+        if self.chunks[usize::from(chunk)] == Progress::Sent {
+            self.send(chunk, self.marks, out);
+        }
+    }
+
+    fn send_due(&mut self, out: &mut impl Sink<Node>) {
+        for chunk in 0..self.chunks.len() as u8 {
+            if self.chunks[usize::from(chunk)] == Progress::Unsent && self.may_send(chunk) {
+                self.chunks[usize::from(chunk)] = Progress::Sent;
+                self.send(chunk, false, out);
+            }
+        }
+    }
+
+    fn may_send(&self, chunk: u8) -> bool {
+        let is_answered = |chunk: u8| self.chunks[usize::from(chunk)] == Progress::Answered;
+        match self.pace {
+            Pace::Slots(slots) => chunk < slots || is_answered(chunk - slots),
+            Pace::Window { messages, frames } => {
+                let before = chunk / frames * frames;
+                (0..before.saturating_sub((messages - 1) * frames)).all(is_answered)
+            }
+        }
+    }
+
+    fn send(&self, chunk: u8, again: bool, out: &mut impl Sink<Node>) {
+        let header = Header::Contribution { chunk, workers: Workers::one(self.rank), again };
+        node::send(PORT, header, &contribution(self.rank, chunk, self.chunks.len()), out);
+        node::arm(Timer::Resend(chunk), out);
+    }
+}
