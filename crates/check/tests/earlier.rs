@@ -313,10 +313,9 @@ fn smallest_of(rules: Rules) -> Setup {
 #[test]
 fn the_tables_in_the_documentation_are_what_is_found() {
     let found = tables();
-    assert_eq!(
-        VERDICTS.trim(),
-        found.trim(),
-        "src/earlier/verdicts.md is out of date; it should be:\n{found}"
+    assert!(
+        VERDICTS.ends_with(&found),
+        "expected the tables of src/earlier/verdicts.md, found others; write there:\n{found}"
     );
 }
 

@@ -168,10 +168,11 @@ impl What {
                 self.collective
             )));
         }
-        let tree: TreeShape = parse(self.tree_name().unwrap_or_default())?;
+        let name = self.tree_name().unwrap_or_default();
+        let tree: TreeShape = parse(name)?;
         let &[workers] = tree.branches() else {
             return Err(Failure::Input(format!(
-                "expected a star for {system}, found {tree}; choose one such as {DEFAULT_STAR}"
+                "expected a star for {system}, found {name}; choose one such as {DEFAULT_STAR}"
             )));
         };
         let (packets, window) = (count("packets", self.packets())?, count("packets in flight", self.window)?);

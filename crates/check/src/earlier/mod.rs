@@ -14,8 +14,6 @@
 //! ```
 //!
 //! ## What is found
-//! Each cell is everything that two workers can come to if what is above it goes wrong: explored without any reduction, the states of the network,
-//! or the steps of the shortest way to a fault. `tests/earlier.rs` holds the tables to what is found.
 //!
 #![doc = include_str!("verdicts.md")]
 //!
