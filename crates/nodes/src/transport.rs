@@ -93,8 +93,8 @@ pub(crate) struct Transport<P> {
     completions: VecDeque<(QpIndex, Completion)>,
     /// Those that the program has ever set.
     alarms: Vec<Alarm>,
-    /// The line that is asked first for the next frame, so that each gets its turn.
-    turn: usize,
+    /// By port: the line that is asked first for its next frame, so that each gets its turn, whatever other ports send.
+    turns: Vec<usize>,
 }
 
 impl<P: Payload> Transport<P> {
@@ -107,13 +107,18 @@ impl<P: Payload> Transport<P> {
             })
             .collect::<Result<Vec<_>, ConfigError>>()?;
         let wanting = vec![0; lines.len().div_ceil(64)];
+        let ports = lines.iter().map(|line| usize::from(line.port.0) + 1).max().unwrap_or(0);
+        let mut turns = vec![0; ports];
+        for (index, line) in lines.iter().enumerate().rev() {
+            turns[usize::from(line.port.0)] = index;
+        }
         Ok(Self {
             memory: Memory::default(),
             lines,
             wanting,
             completions: VecDeque::new(),
             alarms: Vec::new(),
-            turn: 0,
+            turns,
         })
     }
 
@@ -185,13 +190,21 @@ impl<P: Payload> Transport<P> {
         port: PortId,
         sink: &mut GroupSink<'_, N, S>,
     ) {
-        let next = self.first_wanting(self.turn, port).or_else(|| self.first_wanting(0, port));
+        let Some(&turn) = self.turns.get(usize::from(port.0)) else { return };
+        let next = self.first_wanting(turn, port).or_else(|| self.first_wanting(0, port));
         let Some(index) = next else { return };
         let (line, completions) = (&mut self.lines[index], &mut self.completions);
         let mut out = LineSink { sink, index: QpIndex(index as u16), port, completions };
         line.queue_pair.transmit(now, &self.memory, &mut out);
-        self.turn = if line.queue_pair.wants_transmit() { index } else { index + 1 };
+        let turn = if line.queue_pair.wants_transmit() { index } else { self.after(index) };
+        self.turns[usize::from(port.0)] = turn;
         self.note(index);
+    }
+
+    /// The next line of the same port; the same one if there is no other.
+    fn after(&self, index: usize) -> usize {
+        let is_there = |other: &usize| self.lines[*other].port == self.lines[index].port;
+        (index + 1..self.lines.len()).chain(0..index).find(is_there).unwrap_or(index)
     }
 
     /// The oldest completion that the program has not seen.

@@ -75,6 +75,19 @@ fn a_token_crosses_once_with_relays_and_else_once_for_each_rank() {
     assert!((6.0..8.0).contains(&share), "{direct} and {relayed} bytes: acknowledges cross, too");
 }
 
+/// What one port of a host sends must not decide whose turn it is at another: all ranks would send to the same ones first.
+#[test]
+fn every_rank_sends_over_the_network_to_another_one_first() {
+    let Ok(Fabric::Servers(fabric)) = Fabric::find("two-servers", &[]) else { panic!("servers") };
+    let servers = Servers { tokens: 64, ..Servers::from(&fabric) };
+    for collective in BOTH {
+        let case = ExpertsCase { contents: Contents::LengthOnly, ..case(false, collective) };
+        let row = run(&servers, &case).unwrap();
+        let busiest = row.links.iter().map(|link| link.utilisation).fold(0.0, f64::max);
+        assert!(busiest > 0.85, "{collective}: the busiest link has work for {busiest:.2} of the time");
+    }
+}
+
 #[test]
 fn a_combine_crosses_as_often_and_takes_as_long_whether_tokens_were_relayed_or_not() {
     let [direct, relayed] =
