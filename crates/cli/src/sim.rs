@@ -39,6 +39,7 @@ enum Other {
   quincunx sim all_reduce --design epic-3,ring --background uniform:0.3 --seeds 8
   quincunx sim dispatch --fabric two-servers --design multiwrite,direct --set tokens=2048
   quincunx sim combine --fabric two-servers --design multiwrite --set tokens=2048 --set gate=skewed
+  quincunx sim dispatch --fabric two-servers --design multiwrite --set gate=layer3.jsonl
   quincunx sim all_gather --fabric mesh8 --design auto --size 256KiB:256MiB:4
   quincunx sim traffic --fabric star-16 --pattern uniform --load 0.5,0.9
   quincunx sim all_reduce --fabric my-cluster.toml --design epic-3 --size 64MiB --json --utilisation

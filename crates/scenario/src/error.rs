@@ -37,6 +37,20 @@ pub enum ScenarioError {
         /// What was expected and found, and the path of the key.
         error: String,
     },
+    /// A line of a file that contradicts the fabric or itself.
+    #[error("{path}:{line}: expected {expected}, found {found}; {remedy}")]
+    Line {
+        /// The file.
+        path: String,
+        /// Counted from one.
+        line: usize,
+        /// What would have been right.
+        expected: String,
+        /// What there is.
+        found: String,
+        /// What to do.
+        remedy: String,
+    },
     /// An override that is none.
     #[error("expected --set key=value such as link.rate=200Gbit/s, found \"{found}\"")]
     Override {

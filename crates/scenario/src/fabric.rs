@@ -355,7 +355,7 @@ impl Fabric {
     /// As [`find`](Self::find).
     pub fn read(mut document: Document) -> Result<Self, ScenarioError> {
         let kind = document.take("kind");
-        let fabric = match kind.as_ref().and_then(toml::Value::as_str) {
+        let mut fabric = match kind.as_ref().and_then(toml::Value::as_str) {
             Some("packet") => Self::Packet(document.get()?),
             Some("memory") => Self::Memory(document.get()?),
             Some("mesh") => Self::Mesh(document.get()?),
@@ -372,6 +372,9 @@ impl Fabric {
             }
         };
         fabric.check(&document.place)?;
+        if let Self::Servers(servers) = &mut fabric {
+            servers.read_gate()?;
+        }
         Ok(fabric)
     }
 

@@ -9,6 +9,7 @@ mod document;
 mod error;
 mod experiment;
 mod fabric;
+mod gate;
 mod memory_mesh;
 mod mesh;
 mod servers;
@@ -22,6 +23,7 @@ pub use fabric::{
     AcceleratorSetup, Fabric, GroupSetup, HostPieces, HostRelay, IsaSetup, Loss, Measure, MemoryFabric,
     MemoryLink, MemoryMeasure, PacketFabric, PacketLink, TopologyName,
 };
+pub use gate::{GateSource, Written};
 pub use memory_mesh::MemoryMeshFabric;
 pub use mesh::{MeshFabric, RelaySetup};
 pub use servers::{NetworkLink, RelayTime, ServersFabric};

@@ -1,8 +1,8 @@
 //! Servers of accelerators that are joined in full within, and by a network between: where tokens are dispatched to experts
 //! (MultiWrite 3.2).
 
-use crate::{GroupSetup, Loss, PacketLink, text};
-use quincunx_collective::GateKind;
+use crate::gate::Shape;
+use crate::{GateSource, GroupSetup, Loss, PacketLink, ScenarioError, text};
 use quincunx_units::{BitRate, ByteCount, Duration};
 use serde::Deserialize;
 
@@ -27,7 +27,7 @@ pub struct ServersFabric {
     pub loss: Option<Loss>,
     /// What relaying takes.
     pub relay: RelayTime,
-    /// Tokens of each accelerator.
+    /// Tokens of each accelerator, or the most of them that are taken from a file.
     pub tokens: u32,
     /// A token's values.
     #[serde(deserialize_with = "text::deserialize")]
@@ -38,7 +38,7 @@ pub struct ServersFabric {
     pub top_k: u16,
     /// How a token's experts are chosen.
     #[serde(deserialize_with = "text::deserialize")]
-    pub gate: GateKind,
+    pub gate: GateSource,
 }
 
 /// A link to the network, each way.
@@ -74,9 +74,29 @@ impl ServersFabric {
         self.servers.saturating_mul(self.members)
     }
 
-    /// The values of an accelerator's tokens.
+    /// The most tokens that an accelerator has.
+    pub fn most_tokens(&self) -> usize {
+        let wanted = self.tokens as usize;
+        match &self.gate {
+            GateSource::Drawn(_) => wanted,
+            GateSource::Written(written) => {
+                wanted.min(written.tokens.iter().map(Vec::len).max().unwrap_or_default())
+            }
+        }
+    }
+
+    /// The values of as many tokens.
     pub fn batch(&self) -> ByteCount {
-        ByteCount::new(u64::from(self.tokens) * self.token.bytes())
+        ByteCount::new(self.most_tokens() as u64 * self.token.bytes())
+    }
+
+    /// Reads the gate's file, if it has one.
+    pub(crate) fn read_gate(&mut self) -> Result<(), ScenarioError> {
+        let shape = Shape { ranks: self.ranks(), experts: self.experts, top_k: self.top_k };
+        match &mut self.gate {
+            GateSource::Drawn(_) => Ok(()),
+            GateSource::Written(written) => written.read(shape),
+        }
     }
 
     /// What makes no sense: what was expected, what was found and what to do.

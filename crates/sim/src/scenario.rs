@@ -8,7 +8,7 @@ use crate::packet_fabric::{
 use crate::progress::Watch;
 use crate::traffic::Offered;
 use crate::{Designs, Outputs};
-use quincunx_collective::{Bandwidths, Collective, Gate, LengthOnly, Numbers, Reduction};
+use quincunx_collective::{Bandwidths, Collective, LengthOnly, Numbers, Reduction};
 use quincunx_control::Retry;
 use quincunx_driver_des::{BusyOverTime, LinkConfig, PauseConfig, QueueConfig};
 use quincunx_fabric::{LinkProperties, Relays};
@@ -426,8 +426,10 @@ impl From<&scenario::ServersFabric> for Servers {
         Self {
             accelerators: accelerators([fabric.servers, fabric.members], links, (relay.preparation, cost)),
             network: LinkProperties { rate: fabric.network.rate, latency: fabric.network.latency },
-            gate: Gate { experts: fabric.experts, top_k: fabric.top_k, kind: fabric.gate },
-            tokens: fabric.tokens as usize,
+            experts: fabric.experts,
+            top_k: fabric.top_k,
+            gate: fabric.gate.clone(),
+            tokens: fabric.most_tokens(),
             token: fabric.token,
         }
     }

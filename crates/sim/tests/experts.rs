@@ -1,8 +1,8 @@
 //! Dispatch and Combine over MultiWrite on two servers, through RoCE queue pairs in virtual time.
 
-use quincunx_collective::{Collective, Gate, GateKind};
+use quincunx_collective::{Collective, GateKind};
 use quincunx_engine::verbs::{Failure, Outcome};
-use quincunx_scenario::Fabric;
+use quincunx_scenario::{Fabric, GateSource};
 use quincunx_sim::packet_fabric::{
     Contents, ExpertsCase, LossyLinks, MeshRow, Servers, SimulationError, simulate_experts,
 };
@@ -38,8 +38,8 @@ fn every_token_goes_where_its_experts_are_and_comes_back_whatever_the_gate() {
     for (relays, collective) in [false, true].into_iter().flat_map(|relays| BOTH.map(|both| (relays, both))) {
         for kind in [GateKind::Uniform, GateKind::Skewed, GateKind::Balanced] {
             for top_k in [1, 8, 64] {
-                let gate = Gate { top_k, kind, ..servers().gate };
-                let row = run(&Servers { gate, ..servers() }, &case(relays, collective)).unwrap();
+                let servers = Servers { top_k, gate: GateSource::Drawn(kind), ..servers() };
+                let row = run(&servers, &case(relays, collective)).unwrap();
                 assert_eq!(row.wrong, Some(0), "{collective}, {kind}, top {top_k}, relays: {relays}");
             }
         }
@@ -67,12 +67,33 @@ fn every_token_goes_where_its_experts_are_and_comes_back_whatever_is_lost() {
 #[test]
 fn a_token_crosses_once_with_relays_and_else_once_for_each_rank() {
     // Every token goes to all ranks: eight of the other server.
-    let gate = Gate { top_k: 64, ..servers().gate };
-    let servers = Servers { gate, tokens: 40, ..servers() };
+    let servers = Servers { top_k: 64, tokens: 40, ..servers() };
     let [direct, relayed] =
         [false, true].map(|relays| crossed(&run(&servers, &case(relays, Collective::Dispatch)).unwrap()));
     let share = direct as f64 / relayed as f64;
     assert!((6.0..8.0).contains(&share), "{direct} and {relayed} bytes: acknowledges cross, too");
+}
+
+#[test]
+fn tokens_go_where_a_file_sends_them_as_many_as_each_accelerator_has() {
+    let path = std::env::temp_dir().join(format!("quincunx-gate-{}.jsonl", std::process::id()));
+    let line = |rank: u16, experts: [u16; 2]| {
+        format!("{{\"rank\": {rank}, \"experts\": {experts:?}, \"weights\": [0.75, 0.25]}}\n")
+    };
+    // Accelerators 2 and 9 have tokens: one for accelerators of both servers, the others for one each.
+    std::fs::write(&path, [line(2, [0, 63]), line(9, [4, 5]), line(9, [40, 41])].concat()).unwrap();
+    let set = |key: &str, value: &str| format!("{key}={value}").parse().unwrap();
+    let changes = [set("top_k", "2"), set("gate", path.to_str().unwrap()), set("token", "400B")];
+    let found = Fabric::find("two-servers", &changes);
+    std::fs::remove_file(&path).unwrap();
+    let Ok(Fabric::Servers(fabric)) = found else { panic!("{found:?}") };
+    let servers = Servers::from(&fabric);
+    assert_eq!(servers.tokens, 2);
+    for collective in BOTH {
+        let row = run(&servers, &case(false, collective)).unwrap();
+        assert_eq!(row.wrong, Some(0), "{collective}");
+        assert_eq!(row.size, ByteCount::new(800));
+    }
 }
 
 /// What one port of a host sends must not decide whose turn it is at another: all ranks would send to the same ones first.
@@ -84,7 +105,7 @@ fn every_rank_sends_over_the_network_to_another_one_first() {
         let case = ExpertsCase { contents: Contents::LengthOnly, ..case(false, collective) };
         let row = run(&servers, &case).unwrap();
         let busiest = row.links.iter().map(|link| link.utilisation).fold(0.0, f64::max);
-        assert!(busiest > 0.85, "{collective}: the busiest link has work for {busiest:.2} of the time");
+        assert!(busiest > 0.8, "{collective}: the busiest link has work for {busiest:.2} of the time");
     }
 }
 
@@ -108,7 +129,7 @@ fn a_seed_replays_a_run() {
 #[test]
 fn more_ranks_than_an_immediate_names_take_tokens_with_contents() {
     let mut servers = Servers { tokens: 2, ..servers() };
-    (servers.accelerators.members, servers.gate.experts) = (20, 40);
+    (servers.accelerators.members, servers.experts) = (20, 40);
     for collective in BOTH {
         assert_eq!(run(&servers, &case(true, collective)).unwrap().wrong, Some(0), "{collective}");
     }

@@ -11,6 +11,7 @@ use quincunx_engine::verbs::QpIndex;
 use quincunx_fabric::LinkProperties;
 use quincunx_multiwrite::{Experts, ExpertsConfig};
 use quincunx_nodes::{HostCommand, Programs, Station, StationCommand, StationKind, SwitchCommand};
+use quincunx_scenario::GateSource;
 use quincunx_units::{ByteCount, Duration};
 
 use super::build::address;
@@ -31,9 +32,13 @@ pub struct Servers {
     pub accelerators: Accelerators,
     /// From each accelerator to the network, which is one switch.
     pub network: LinkProperties,
-    /// Experts, and how tokens choose among them.
-    pub gate: Gate,
-    /// Tokens of each accelerator.
+    /// Experts, as many on each accelerator.
+    pub experts: u16,
+    /// Experts of a token.
+    pub top_k: u16,
+    /// How tokens choose theirs.
+    pub gate: GateSource,
+    /// The most tokens of an accelerator.
     pub tokens: usize,
     /// The values of a token.
     pub token: ByteCount,
@@ -117,8 +122,14 @@ struct Batch<'a> {
 
 impl<'a> Batch<'a> {
     fn new(servers: &'a Servers, seed: u64) -> Self {
-        let ranks = (0..servers.accelerators.ranks()).map(Rank);
-        let routings: Vec<_> = ranks.map(|rank| servers.gate.route(rank, servers.tokens, seed)).collect();
+        let Servers { experts, top_k, tokens, .. } = *servers;
+        let route = |rank: u16| match &servers.gate {
+            GateSource::Drawn(kind) => Gate { experts, top_k, kind: *kind }.route(Rank(rank), tokens, seed),
+            GateSource::Written(written) => {
+                written.tokens[usize::from(rank)].iter().take(tokens).cloned().collect()
+            }
+        };
+        let routings: Vec<_> = (0..servers.accelerators.ranks()).map(route).collect();
         let each = servers.experts_each();
         let routes = |of: &Vec<Routing>| of.iter().map(|routing| routing.ranks(each)).collect();
         Self { servers, routes: routings.iter().map(routes).collect(), routings }
@@ -214,7 +225,7 @@ impl<'a> Batch<'a> {
             let mut expected = P::zeroed(routings.len() * values);
             for (number, routing) in routings.iter().enumerate() {
                 let view = input.view(number * token..number * token + values);
-                let sum = routing.work(0..self.servers.gate.experts, P::contents(view)?);
+                let sum = routing.work(0..self.servers.experts, P::contents(view)?);
                 expected.inscribe(number * values, &sum);
             }
             P::differing(&expected, found, WORDS.data_type)
@@ -226,12 +237,12 @@ impl<'a> Batch<'a> {
 impl Servers {
     /// Bytes of a token as it travels: its values, and behind them its routing.
     pub fn token_length(&self) -> usize {
-        self.token.as_usize() + Routing::length(self.gate.top_k)
+        self.token.as_usize() + Routing::length(self.top_k)
     }
 
     /// Experts of a rank.
     fn experts_each(&self) -> u16 {
-        self.gate.experts / self.accelerators.ranks()
+        self.experts / self.accelerators.ranks()
     }
 
     /// Hosts and the network, set up for batches, that somebody watches.
