@@ -3,14 +3,18 @@
 mod common;
 
 use common::experts::{Ranks, SLOTS, SUM, Setup, TOKEN, all_routes, only, routes};
-use common::{Graph, config};
+use common::{Graph, Port, config};
 use proptest::prelude::*;
 use quincunx_collective::{
     Collective, DataType, LengthOnly, Numbers, Payload, Rank, Routes, noise, reference_combine,
     reference_dispatch,
 };
-use quincunx_engine::verbs::{Completion, Failure, Outcome, Program, RegionId, RequestError, Slice, WorkId};
-use quincunx_multiwrite::{Experts, ExpertsConfig, ExpertsConfigError, RELAY, RelayCost, Window};
+use quincunx_engine::verbs::{
+    CollectiveRequest, Completion, Failure, Outcome, Program, QpIndex, RegionId, RequestError, Slice, WorkId,
+};
+use quincunx_multiwrite::{
+    Experts, ExpertsConfig, ExpertsConfigError, RELAY, RelayCost, Table, Window, WriterConfig,
+};
 use quincunx_units::{Duration, Instant};
 
 const RANKS: usize = 8;
@@ -71,6 +75,54 @@ fn in_large_groups_tokens_take_their_ranks_with_them() {
     for relays in [false, true] {
         dispatched(Setup { members: 20, ..Setup::new(relays) }, &all_routes(40));
     }
+}
+
+#[test]
+fn a_rank_of_1024_writes_a_token_with_its_ranks_to_the_relay_and_ends_when_all_have_told() {
+    const ALL: u16 = 1024;
+    let to = |rank: u16| QpIndex(rank - 1);
+    let ways = |rank: u16| match rank {
+        0 => vec![],
+        1..512 => vec![to(rank)],
+        _ => vec![to(512), to(rank)],
+    };
+    let table = Table::new(Rank(0), ALL, (1..ALL).map(Rank).collect(), (0..ALL).map(ways).collect()).unwrap();
+    let window = Window::new(ALL, 1, TOKEN);
+    let writer = WriterConfig { table, window, receives: 1, cost: RelayCost::default() };
+    let mut program = Experts::new(ExpertsConfig { writer, preparation: Duration::ZERO }).unwrap();
+    let mut port: Port<Numbers> = Port::new(usize::from(ALL) - 1);
+    program.initialise(&mut port);
+    Program::<Numbers>::route(&mut program, &routes(&[&[1, 512, 1023]])).unwrap();
+    let mut buffer = |length| {
+        let region = port.memory.register(Numbers::zeroed(length));
+        Slice { region, offset: 0, length }
+    };
+    let (input, output) = (buffer(TOKEN), buffer(usize::from(ALL) * TOKEN));
+    let request = CollectiveRequest { collective: Collective::Dispatch, reduction: SUM, input, output };
+    let mut outcomes: Vec<Outcome> =
+        program.start(Instant::ZERO, request, &mut port).unwrap().into_iter().collect();
+    let sent = |rank: u16| port.lines[usize::from(to(rank).0)].sends.iter().map(|send| send.source.length);
+    assert_eq!(
+        [1, 512, 1023, 2].map(|rank| sent(rank).collect::<Vec<_>>()),
+        [
+            vec![0, TOKEN],
+            // The bitmap goes with it.
+            vec![0, 128 + TOKEN],
+            vec![0],
+            vec![0],
+        ]
+    );
+    for immediate in [0, u32::MAX] {
+        for rank in 1..ALL {
+            let line = usize::from(to(rank).0);
+            let heard = Completion::Received { id: WorkId(0), length: 0, immediate: Some(immediate) };
+            let done = port.lines[line].sends.drain(..).map(|send| Completion::Sent { id: send.id });
+            for completion in done.chain([heard]).collect::<Vec<_>>() {
+                outcomes.extend(program.handle_completion(Instant::ZERO, to(rank), completion, &mut port));
+            }
+        }
+    }
+    assert_eq!(outcomes, [Outcome::Done]);
 }
 
 #[test]

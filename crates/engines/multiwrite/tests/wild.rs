@@ -4,11 +4,13 @@ mod common;
 
 use common::{Graph, Port, config, port};
 use proptest::prelude::*;
-use quincunx_collective::{Collective, DataType, Numbers, Payload, Rank, ReduceOp, Reduction};
+use quincunx_collective::{Collective, DataType, Numbers, Payload, Rank, ReduceOp, Reduction, Routes};
 use quincunx_engine::verbs::{
     CollectiveRequest, Completion, Failure, Outcome, Program, QpIndex, RegionId, Slice, WorkId,
 };
-use quincunx_multiwrite::{AllGather, AllGatherConfig, Part, RelayCost};
+use quincunx_multiwrite::{
+    AllGather, AllGatherConfig, Experts, ExpertsConfig, Part, RelayCost, WriterConfig,
+};
 use quincunx_units::{Duration, Instant};
 
 /// Two slots of four bytes for each of four ranks, of which three gather.
@@ -43,14 +45,15 @@ enum Event {
 
 fn event() -> impl Strategy<Value = Event> {
     let qp = || 0..RANKS as u16 - 1;
-    let all_here = prop_oneof![4 => Just(Some(u32::MAX)), 1 => any::<Option<u32>>()];
+    let announced = (0..3_u32, any::<bool>()).prop_map(|(count, back)| Some(u32::from(back) << 31 | count));
+    let told = prop_oneof![4 => Just(Some(u32::MAX)), 4 => announced, 1 => any::<Option<u32>>()];
     prop_oneof![
         2 => (0..3_usize).prop_map(|words| Event::Start { length: 4 * words }),
         8 => (qp(), 0..WINDOW / 4, 0..5_usize, 0..20_u32)
             .prop_map(|(qp, word, length, immediate)| Event::Written { qp, offset: 4 * word, length, immediate }),
         1 => (qp(), 0..WINDOW - 8, 0..9_usize, any::<u32>())
             .prop_map(|(qp, offset, length, immediate)| Event::Written { qp, offset, length, immediate }),
-        4 => (qp(), prop_oneof![9 => Just(0), 1 => 1..3_usize], all_here)
+        4 => (qp(), prop_oneof![9 => Just(0), 1 => 1..3_usize], told)
             .prop_map(|(qp, length, immediate)| Event::Received { qp, length, immediate }),
         1 => qp().prop_map(|qp| Event::Failed { qp }),
         8 => qp().prop_map(|qp| Event::Sent { qp }),
@@ -58,36 +61,61 @@ fn event() -> impl Strategy<Value = Event> {
     ]
 }
 
-struct Bench {
-    program: AllGather,
+const PREPARATION: Duration = Duration::from_nanos(1);
+
+struct Bench<A> {
+    program: A,
     port: Port,
+    /// What is asked of the program for so many bytes, after so many collectives: which, and how long its buffers are.
+    request: fn(&mut A, usize, usize) -> (Collective, [usize; 2]),
     started: usize,
     ended: usize,
 }
 
-impl Bench {
-    fn new(cost: RelayCost) -> Self {
-        let graph = Graph::mesh(RANKS);
-        let mut writer = config(&graph, 0, 2, 4);
-        writer.cost = cost;
-        let parts =
-            vec![Part { way: 0, weight: 1, is_shared: true }, Part { way: 1, weight: 1, is_shared: false }];
-        let group = [0, 1, 2].map(Rank).to_vec();
-        let config = AllGatherConfig { writer, group, parts, preparation: Duration::from_nanos(1) };
-        let (mut program, mut port) = (AllGather::new(config).unwrap(), port(&graph, 0));
+fn writer(cost: RelayCost) -> WriterConfig {
+    WriterConfig { cost, ..config(&Graph::mesh(RANKS), 0, 2, 4) }
+}
+
+fn gathers(cost: RelayCost) -> Bench<AllGather> {
+    let parts =
+        vec![Part { way: 0, weight: 1, is_shared: true }, Part { way: 1, weight: 1, is_shared: false }];
+    let group = [0, 1, 2].map(Rank).to_vec();
+    let config = AllGatherConfig { writer: writer(cost), group, parts, preparation: PREPARATION };
+    let request = |_: &mut AllGather, length, _| (Collective::AllGather, [length, 3 * length]);
+    Bench::new(AllGather::new(config).unwrap(), request)
+}
+
+/// Dispatches tokens of four bytes to the ranks 0 and 2, and combines them.
+fn has_experts(cost: RelayCost) -> Bench<Experts> {
+    let config = ExpertsConfig { writer: writer(cost), preparation: PREPARATION };
+    let request = |program: &mut Experts, length, started| {
+        if started % 2 == 1 {
+            return (Collective::Combine, [WINDOW, length]);
+        }
+        let routes: Routes = (0..length / 4).map(|_| [Rank(0), Rank(2)]).collect();
+        Program::<Numbers>::route(program, &routes).unwrap();
+        (Collective::Dispatch, [length, WINDOW])
+    };
+    Bench::new(Experts::new(config).unwrap(), request)
+}
+
+impl<A: Program<Numbers>> Bench<A> {
+    fn new(mut program: A, request: fn(&mut A, usize, usize) -> (Collective, [usize; 2])) -> Self {
+        let mut port = port(&Graph::mesh(RANKS), 0);
         program.initialise(&mut port);
-        Self { program, port, started: 0, ended: 0 }
+        Self { program, port, request, started: 0, ended: 0 }
     }
 
     fn start(&mut self, length: usize) {
+        let (collective, lengths) = (self.request)(&mut self.program, length, self.started);
         let memory = &mut self.port.memory;
-        let [input, output] = [length, 3 * length].map(|length| Slice {
+        let [input, output] = lengths.map(|length| Slice {
             region: memory.register(Numbers::zeroed(length)),
             offset: 0,
             length,
         });
         let reduction = Reduction { op: ReduceOp::Sum, data_type: DataType::F32 };
-        let request = CollectiveRequest { collective: Collective::AllGather, reduction, input, output };
+        let request = CollectiveRequest { collective, reduction, input, output };
         if let Ok(outcome) = self.program.start(Instant::ZERO, request, &mut self.port) {
             self.started += 1;
             self.end(outcome);
@@ -97,7 +125,7 @@ impl Bench {
     fn end(&mut self, outcome: Option<Outcome>) {
         self.ended += usize::from(outcome.is_some());
         assert!(self.ended <= self.started, "a collective ends once");
-        Program::<Numbers>::assert_invariants(&self.program);
+        self.program.assert_invariants();
     }
 
     fn takes_receive(&mut self, qp: u16) -> bool {
@@ -149,9 +177,11 @@ proptest! {
     #[test]
     fn a_peer_never_makes_it_panic(events in prop::collection::vec(event(), 1..60), takes_time in any::<bool>()) {
         let nanos = Duration::from_nanos(u64::from(takes_time));
-        let mut bench = Bench::new(RelayCost { message: nanos, copy: nanos });
+        let cost = RelayCost { message: nanos, copy: nanos };
+        let (mut gathers, mut has_experts) = (gathers(cost), has_experts(cost));
         for event in events {
-            bench.step(event);
+            gathers.step(event.clone());
+            has_experts.step(event);
         }
     }
 }

@@ -164,9 +164,15 @@ pub fn step<P: Payload>(
     Some(vec![(peer, QpIndex(back as u16), arrived), (rank, QpIndex(line as u16), sent)])
 }
 
+impl<P: Payload> Port<P> {
+    pub fn new(lines: usize) -> Self {
+        let lines = (0..lines).map(|_| Line::default()).collect();
+        Self { memory: Memory::default(), lines, alarms: BTreeSet::new(), posts: 0 }
+    }
+}
+
 pub fn port<P: Payload>(graph: &Graph, rank: usize) -> Port<P> {
-    let lines = graph.0[rank].iter().map(|_| Line::default()).collect();
-    Port { memory: Memory::default(), lines, alarms: BTreeSet::new(), posts: 0 }
+    Port::new(graph.0[rank].len())
 }
 
 pub fn config(graph: &Graph, rank: usize, slots: usize, data: usize) -> WriterConfig {
