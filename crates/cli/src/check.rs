@@ -26,8 +26,8 @@ pub(crate) struct What {
     pub(crate) design: String,
     /// all_reduce, reduce, broadcast, barrier, reduce_scatter or all_gather; of roce: send or write; of multiwrite: write or all_gather
     pub(crate) collective: String,
-    /// star-N, tree-X-Y or tree-AxB [default: tree-3-2]; of multiwrite: mesh-2x2, ring-4, servers-2x2, or with tables that contradict
-    /// each other loop-2, loop-3 [default: mesh-2x2]
+    /// star-N, tree-X-Y or tree-AxB [default: tree-3-2; of switchml, atp and netreduce: star-2]; of multiwrite: mesh-2x2, ring-4,
+    /// servers-2x2, or with tables that contradict each other loop-2, loop-3 [default: mesh-2x2]
     #[arg(long)]
     pub(crate) tree: Option<String>,
     /// Packets of data from each sender; in EPIC a control message goes before them; of roce and netreduce: packets of each message
@@ -78,8 +78,8 @@ pub(crate) struct What {
   quincunx check netreduce all_reduce --times 5 --packets 1 --window 5 --losses 0
                                                          five messages in flight where four are buffered
 
-Explored are the engines that run on real sockets. Nothing is sampled: `correct` means that every run within the limits gives every rank
-the right result, and ends. The limits: as many losses, late frames, copies and early time-outs as are asked for; all other frames keep
+Explored are the engines that run on real sockets; those of switchml, atp and netreduce are written for this alone. Nothing is sampled:
+`correct` means that every run within the limits gives every rank the right result, and ends. The limits: as many losses, late frames, copies and early time-outs as are asked for; all other frames keep
 their order on each link, and time-outs expire when nothing else is on its way. Nodes send as soon as they may; `--full` explores when they
 do not, too, and leaves the other reductions out: try it on tree-2-2.
 Exit status 1: a fault was found, or memory did not suffice.")]

@@ -39,10 +39,10 @@
 //! there is of its chunk, frees the aggregator and reserves none. The server adds up what is of other workers than it has, and answers what is whole.
 //!
 //! *Chosen.* The hash is a remainder. The server keeps all chunks of the collective. A switch that holds an aggregator in the end is at
-//! fault ([`Setup::frees`]), even if all sums are right.
+//! fault ([`Setup::frees`]), even if all sums are right: nothing can happen any more then, and it is not done.
 //!
 //! *Fault.* Without the bypass a whole aggregate that is lost on its way to the server is never sent again: its aggregator takes all that
-//! comes for duplicates. With it sums are right in every environment; but a contribution that arrives when its chunk has been answered
+//! comes for duplicates. With it sums are right in every environment here; but a contribution that arrives when its chunk has been answered
 //! finds the aggregator free, and takes it. No result will pass, and nobody sends it again: the aggregator is lost to all chunks and jobs that
 //! its hash gives it, and they fall back for good.
 //!
