@@ -1,7 +1,8 @@
 //! What the links of a mesh carry, measured by writes (MultiWrite 5.2, step 2).
 //!
 //! The ranks take turns, so that they do not measure the processors that they share: each writes to all others at once, and times each
-//! link. What comes first is not counted: a rate limiter lets a burst through. The slowest link of each kind decides, for on it
+//! link. What comes first is not counted: a rate limiter lets a burst through. A link's rate is the median of several stretches, so that
+//! neither a process that was not woken counts nor the burst after it. The slowest link of each kind decides, for on it
 //! the others' data would wait; each rank hands on what it knows with the turn, the last one tells all, and so all know the same.
 
 use quincunx_collective::{GroupId, Numbers, Payload, Rank as RankNumber};
@@ -17,9 +18,11 @@ use std::time::Instant;
 use crate::process::RuntimeError;
 use crate::rank::{JoinedGroup, Rank};
 
-/// Writes on each link, and those of them that are not counted.
-const WRITES: usize = 48;
+/// Writes on each link that are not counted; then stretches, and the writes of each.
 const UNCOUNTED: usize = 16;
+const STRETCHES: usize = 5;
+const STRETCH: usize = 8;
+const WRITES: usize = UNCOUNTED + STRETCHES * STRETCH;
 
 /// Writes on a link at a time.
 const DEPTH: u64 = 4;
@@ -28,8 +31,25 @@ const DEPTH: u64 = 4;
 struct Link {
     posted: usize,
     ended: usize,
-    begin: Instant,
-    end: Instant,
+    /// When the uncounted ones had ended, and then each stretch.
+    marks: Vec<Instant>,
+}
+
+impl Link {
+    fn note_end(&mut self, at: Instant) {
+        self.ended += 1;
+        if self.ended >= UNCOUNTED && (self.ended - UNCOUNTED).is_multiple_of(STRETCH) {
+            self.marks.push(at);
+        }
+    }
+
+    fn rate(&self, piece: ByteCount) -> BitRate {
+        let time = |pair: &[Instant]| Duration::from_nanos((pair[1] - pair[0]).as_nanos() as u64);
+        let mut times: Vec<Duration> = self.marks.windows(2).map(time).collect();
+        times.sort_unstable();
+        let median = times.get(STRETCHES / 2).copied().unwrap_or(Duration::ZERO);
+        BitRate::of_transfer(piece * STRETCH as u64, median).unwrap_or(FASTEST)
+    }
 }
 
 impl Rank {
@@ -108,9 +128,8 @@ impl Rank {
     ) -> Result<LinkRates, RuntimeError> {
         let id = group.id;
         let peers: Vec<u16> = (0..group.ranks).filter(|peer| *peer != group.rank.0).collect();
-        let now = Instant::now();
         let mut links: Vec<Link> =
-            peers.iter().map(|_| Link { posted: 0, ended: 0, begin: now, end: now }).collect();
+            peers.iter().map(|_| Link { posted: 0, ended: 0, marks: Vec::new() }).collect();
         let mut under_way: BTreeMap<WorkId, (usize, usize)> = BTreeMap::new();
         let post = |rank: &mut Self, link: usize, slot: usize, links: &mut [Link]| {
             links[link].posted += 1;
@@ -127,24 +146,15 @@ impl Rank {
             let ((_, ended), at) =
                 self.wait(id, "the end of a write", limit, |rank| rank.written.pop_first())?;
             let Some((link, slot)) = under_way.remove(&ended) else { continue };
-            links[link].ended += 1;
-            if links[link].ended == UNCOUNTED {
-                links[link].begin = at;
-            }
-            links[link].end = at;
+            links[link].note_end(at);
             if links[link].posted < WRITES {
                 under_way.insert(post(self, link, slot, &mut links)?, (link, slot));
             }
         }
-        let rate = |link: &Link| {
-            let time = Duration::from_nanos((link.end - link.begin).as_nanos() as u64);
-            let bytes = mesh.piece * (WRITES - UNCOUNTED) as u64;
-            BitRate::of_transfer(bytes, time).unwrap_or(FASTEST)
-        };
         let domain = group.together();
         let slowest = |is_near: bool| {
             let of_kind = peers.iter().zip(&links).filter(|(peer, _)| domain.contains(peer) == is_near);
-            of_kind.map(|(_, link)| rate(link)).min()
+            of_kind.map(|(_, link)| link.rate(mesh.piece)).min()
         };
         let direct = slowest(true).unwrap_or(FASTEST);
         Ok(LinkRates { direct, cross: slowest(false).unwrap_or(direct) })
@@ -167,4 +177,38 @@ fn parse(data: &Numbers) -> Option<LinkRates> {
     let (direct, cross) = data.bytes().split_first_chunk::<8>()?;
     let rate = |bytes: &[u8; 8]| BitRate::new(u64::from_le_bytes(*bytes));
     Some(LinkRates { direct: rate(direct)?, cross: rate(cross.first_chunk()?)? })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A link on which each write takes `nanos`, but the one numbered `late`, which takes a hundred times as long.
+    fn link(nanos: u64, late: Option<usize>) -> Link {
+        let mut link = Link { posted: WRITES, ended: 0, marks: Vec::new() };
+        let mut at = Instant::now();
+        for write in 0..WRITES {
+            let times = if late == Some(write) { 100 } else { 1 };
+            at += std::time::Duration::from_nanos(nanos * times);
+            link.note_end(at);
+        }
+        link
+    }
+
+    #[test]
+    fn a_links_rate_is_what_its_writes_take_but_for_one_that_had_to_wait() {
+        let rate = BitRate::new(800_000_000).unwrap();
+        assert_eq!(link(10_000, None).rate(ByteCount::new(1000)), rate);
+        for late in [0, UNCOUNTED, UNCOUNTED + STRETCH, WRITES - 1] {
+            assert_eq!(link(10_000, Some(late)).rate(ByteCount::new(1000)), rate);
+        }
+    }
+
+    #[test]
+    fn rates_are_read_back_as_written() {
+        let rates = LinkRates { direct: BitRate::new(7).unwrap(), cross: FASTEST };
+        assert_eq!(parse(&emit(rates)), Some(rates));
+        assert_eq!(parse(&Numbers::zeroed(16)), None);
+        assert_eq!(parse(&Numbers::zeroed(12)), None);
+    }
 }
