@@ -19,6 +19,8 @@
 //! [`Experts`] dispatches each token to the ranks of its experts, once over the links between servers (3.2), and combines what they make of
 //! it.
 //!
+//! [`Writes`] has nothing above it: what the application itself writes, to one rank or several (4.3.2).
+//!
 //! What it promises (4.3.4): each destination's buffer is written by one write of the transport, whole or not at all as far
 //! as its [`Delivery`] tells; nothing about the order between destinations; the reliability of the queue pairs below. A peer or
 //! relay that dies ends the queue pairs to it, and [`AllGather`] ends with that failure, at every rank that had something
