@@ -249,8 +249,12 @@ impl Transaction {
 
     /// Bytes after the header, for a payload of `payload` bytes.
     const fn body(self, payload: usize) -> usize {
-        let operand = if self.operand().is_some() { WORD } else { 0 };
-        operand + if self.carries_data() { payload } else { 0 }
+        match self {
+            Self::Credit | Self::Read { .. } | Self::WriteResponse | Self::MultimemLoadReduce { .. } => 0,
+            Self::ReadResponse | Self::Write | Self::MultimemStore => payload,
+            Self::Add { .. } | Self::Store { .. } | Self::MultimemAdd { .. } => WORD,
+            Self::MultiWrite { .. } => WORD + payload,
+        }
     }
 
     const fn operand(self) -> Option<u64> {

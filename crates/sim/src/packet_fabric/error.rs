@@ -24,7 +24,7 @@ pub enum SimulationError {
     },
     /// Traffic has no way.
     #[error(
-        "expected a fabric with switches for traffic, found hosts in a ring; choose a tree such as star-8 as `topology`"
+        "expected a fabric with switches for traffic, found nodes that are joined directly; choose a tree such as star-8"
     )]
     NoWay,
     /// Traffic has nowhere to go.
