@@ -20,7 +20,7 @@ pub(crate) struct Flight<'a, S: System> {
 /// What becomes of a frame. A step is missing if the path ends before.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Fate {
-    /// It arrives after all that were sent before it there.
+    /// It arrives after all of its lane that were sent before it there.
     InOrder { arrival: Option<usize> },
     /// It is held up, and arrives whenever.
     Late { arrival: Option<usize> },
@@ -35,14 +35,18 @@ pub(crate) fn flights<S: System>(path: &Path<S>) -> Vec<Flight<'_, S>> {
     let mut flights: Vec<Flight<'_, S>> = Vec::new();
     for (step, taken) in path.0.iter().enumerate().map(|(index, taken)| (index + 1, taken)) {
         match &taken.what {
-            What::Arrival { from, late: false, .. } => {
-                *next(&mut flights, *from) = Fate::InOrder { arrival: Some(step) };
+            What::Arrival { from, header, payload, late: false } => {
+                *next(&mut flights, *from, header, payload) = Fate::InOrder { arrival: Some(step) };
             }
-            What::Duplicate { from, .. } => {
-                *next(&mut flights, *from) = Fate::Twice { arrival: step, copy: None };
+            What::Duplicate { from, header, payload } => {
+                *next(&mut flights, *from, header, payload) = Fate::Twice { arrival: step, copy: None };
             }
-            What::Delay { from, .. } => *next(&mut flights, *from) = Fate::Late { arrival: None },
-            What::Loss { from, .. } => *next(&mut flights, *from) = Fate::Lost { step },
+            What::Delay { from, header, payload } => {
+                *next(&mut flights, *from, header, payload) = Fate::Late { arrival: None };
+            }
+            What::Loss { from, header, payload } => {
+                *next(&mut flights, *from, header, payload) = Fate::Lost { step };
+            }
             What::Arrival { from, late: true, header, payload } => {
                 let of_it = |flight: &&mut Flight<'_, S>| {
                     flight.from == *from && (flight.header, flight.payload) == (header, payload)
@@ -66,8 +70,16 @@ pub(crate) fn flights<S: System>(path: &Path<S>) -> Vec<Flight<'_, S>> {
     flights
 }
 
-/// The fate of the first frame on its way from an end, of those that keep their order.
-fn next<'f, S: System>(flights: &'f mut [Flight<'_, S>], from: End) -> &'f mut Fate {
-    let mut own = flights.iter_mut().filter(|flight| flight.from == from).map(|flight| &mut flight.fate);
+/// The fate of the first frame of its kind on its way from an end, of those that keep their order.
+fn next<'f, S: System>(
+    flights: &'f mut [Flight<'_, S>],
+    from: End,
+    header: &HeaderOf<S>,
+    payload: &PayloadOf<S>,
+) -> &'f mut Fate {
+    let of_it = |flight: &&mut Flight<'_, S>| {
+        flight.from == from && (flight.header, flight.payload) == (header, payload)
+    };
+    let mut own = flights.iter_mut().filter(of_it).map(|flight| &mut flight.fate);
     own.find(|fate| **fate == Fate::InOrder { arrival: None }).expect("what arrives has been sent")
 }

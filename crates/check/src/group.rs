@@ -203,6 +203,12 @@ impl Protocol for Epic {
         }
     }
 
+    /// A switch in Mode-II has no order between what it sends itself and the acknowledges that it passes on, and none is needed:
+    /// without it, most of what arrives there commutes.
+    fn has_lanes(&self) -> bool {
+        self.setup.mode == Mode::II
+    }
+
     fn tasks(&self, node: NodeId) -> usize {
         if self.rank(node).is_some() { self.setup.collectives.len() } else { 0 }
     }

@@ -86,6 +86,11 @@ pub trait Protocol: Sync {
         true
     }
 
+    /// Whether answers and requests keep no order among each other on a link.
+    fn has_lanes(&self) -> bool {
+        false
+    }
+
     /// Renamings of nodes that leave the network as it is, as [`System::symmetries`] has it.
     fn symmetries(&self) -> Vec<Vec<NodeId>> {
         Vec::new()
@@ -302,6 +307,12 @@ impl<P: Protocol> System for Network<P> {
 
     fn symmetries(&self) -> Vec<Vec<NodeId>> {
         self.protocol.symmetries()
+    }
+
+    fn lane(&self, header: &RoceHeader) -> u16 {
+        let is_answer =
+            matches!(header.operation, Operation::Acknowledge(_) | Operation::CongestionNotification);
+        u16::from(is_answer && self.protocol.has_lanes())
     }
 
     fn rename_frame(

@@ -26,7 +26,7 @@ fn lossy() -> Exploration {
         early_timeouts: 0,
         at_once: true,
         symmetry: true,
-        leaves_first: true,
+        independent_first: true,
         threads: 2,
         memory: ByteCount::new(4 << 30),
     }
@@ -34,7 +34,7 @@ fn lossy() -> Exploration {
 
 /// Nothing reduced.
 fn full(rules: Exploration) -> Exploration {
-    Exploration { at_once: false, symmetry: false, leaves_first: false, ..rules }
+    Exploration { at_once: false, symmetry: false, independent_first: false, ..rules }
 }
 
 fn setup(mode: Mode, collective: Collective, tree: &str, packets: u32) -> Setup {

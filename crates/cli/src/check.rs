@@ -65,7 +65,7 @@ pub(crate) struct What {
   quincunx check epic-2 broadcast --reorder --duplicate  and one frame may be late, and one may come twice
   quincunx check epic-3 all_reduce --times 2 --packets 1 two in sequence on one group
   quincunx check epic-3 reduce --mutate mode-ii-recycling
-                                                         break a rule, and see the shortest way to the fault
+                                                         break a rule, and see a short way to the fault
   quincunx check epic-2 all_reduce --tree star-2 --duplicate --mutate no-duplicate-check --trace fault.pftrace
                                                          and see it in Perfetto
   quincunx check roce send --times 2 --reorder           the queue pair alone: two messages of three packets, go-back-N
@@ -98,7 +98,7 @@ pub(crate) struct Check {
     /// Time-outs that may expire while frames are on their way
     #[arg(long, default_value_t = 0, value_name = "TIMES")]
     early_timeouts: u8,
-    /// Explore without reductions: no symmetry, no leaves first, and nodes send and start when they may, not at once
+    /// Explore without reductions: no symmetry, nothing is looked at first because it is independent, and nodes send and start when they may, not at once
     #[arg(long)]
     full: bool,
     /// Write the way to the fault to a file that <https://ui.perfetto.dev> opens, a microsecond a step
@@ -131,7 +131,7 @@ impl Check {
             early_timeouts: self.early_timeouts,
             at_once: !self.full,
             symmetry: !self.full,
-            leaves_first: !self.full,
+            independent_first: !self.full,
             threads: std::thread::available_parallelism().map_or(1, usize::from),
             memory: self.memory,
         };

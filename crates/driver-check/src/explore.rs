@@ -2,14 +2,16 @@
 //! share the fingerprints that are new among the shards of what has been visited. Pieces and shards are the same for any
 //! number of threads, and so is the outcome.
 
+use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 use std::sync::Mutex;
 
 use quincunx_units::ByteCount;
 
+use crate::independence::Independence;
 use crate::parallel::share;
 use crate::path::{self, Path};
-use crate::state::View;
+use crate::state::{Move, Part, View};
 use crate::system::System;
 use crate::visited::{SHARDS, Shard, StateId, place_of, shard_of};
 use crate::world::{Fault, World};
@@ -25,8 +27,8 @@ pub struct Exploration {
     pub delays: u8,
     /// Timers that may fire while frames are on their way.
     pub early_timeouts: u8,
-    /// What has come to a node with one link happens before anything else.
-    pub leaves_first: bool,
+    /// A frame that commutes with whatever may come to its node before it is looked at before anything else. Needs `at_once`.
+    pub independent_first: bool,
     /// Nodes take their slots, and owners ask again, as soon as they want to.
     pub at_once: bool,
     /// States that a symmetry turns into each other count once.
@@ -35,6 +37,32 @@ pub struct Exploration {
     pub threads: usize,
     /// The memory that the process may hold.
     pub memory: ByteCount,
+}
+
+impl Exploration {
+    /// Whether frames are taken alone where that is enough: if a node acts on its own, or a timer fires, while frames are
+    /// on their way, it is not.
+    pub(crate) fn takes_independent_first(&self) -> bool {
+        self.independent_first && self.at_once && self.early_timeouts == 0
+    }
+
+    /// Explorations with one kind of what may go wrong each, once.
+    fn scouts(&self) -> Vec<Self> {
+        let none = Self { losses: 0, duplicates: 0, delays: 0, ..*self };
+        let total = u32::from(self.losses) + u32::from(self.duplicates) + u32::from(self.delays);
+        if total < 2 || !self.takes_independent_first() {
+            return Vec::new();
+        }
+        let mut scouts = Vec::new();
+        for (count, alone) in [
+            (self.losses, Self { losses: 1, ..none }),
+            (self.duplicates, Self { duplicates: 1, ..none }),
+            (self.delays, Self { delays: 1, ..none }),
+        ] {
+            scouts.extend((count > 0).then_some(alone));
+        }
+        scouts
+    }
 }
 
 /// How far an exploration has come.
@@ -76,7 +104,7 @@ pub enum Verdict<S: System> {
     Wrong {
         /// What is wrong.
         fault: Fault,
-        /// A shortest way there.
+        /// A short way there.
         path: Path<S>,
     },
     /// Everything that was seen is right, but not everything was seen.
@@ -125,6 +153,8 @@ struct Piece {
     /// Steps that are nobody's fault, for each state of the piece, and where they lead.
     degrees: Vec<u8>,
     edges: Vec<StateId>,
+    /// Whether only some steps were looked at, for each state of the piece.
+    partial: Vec<bool>,
     ends: Vec<StateId>,
     /// The first fault: the state before it, the code of the step that leads to it, what it is.
     fault: Option<(StateId, u64, Fault)>,
@@ -133,8 +163,16 @@ struct Piece {
 /// The steps from the states that have been expanded, in that order.
 #[derive(Default)]
 struct Graph {
-    pieces: Vec<(Vec<StateId>, Vec<u8>, Vec<StateId>)>,
+    pieces: Vec<Expanded>,
     ends: Vec<StateId>,
+}
+
+/// A piece of the frontier that has been expanded; as in [`Piece`].
+struct Expanded {
+    ids: Vec<StateId>,
+    partial: Vec<bool>,
+    degrees: Vec<u8>,
+    edges: Vec<StateId>,
 }
 
 /// States in a piece; pieces in a round.
@@ -148,7 +186,41 @@ pub fn explore<S: System>(
     progress: Progress<'_>,
 ) -> (Statistics, Verdict<S>) {
     let world = Mutex::new(World::new(system, rules.at_once, rules.symmetry));
-    let mut views: Vec<_> = (0..rules.threads.max(1)).map(|_| View::new(&world, rules)).collect();
+    let mut independence = Independence::new(&world.lock().expect("no thread panics with the world"));
+    let mut is_careful = false;
+    let mut found_out = |rules: Exploration| loop {
+        match attempt(&world, rules, is_careful, &mut independence, &mut *progress) {
+            Ok(found) => return found,
+            Err(Mistaken::Independence) => {}
+            Err(Mistaken::PutOff) => is_careful = true,
+        }
+    };
+    // Small explorations find out at little cost most of what is independent of what.
+    for rules in rules.scouts() {
+        if let (statistics, Verdict::Unfinished(why)) = found_out(rules) {
+            return (statistics, Verdict::Unfinished(why));
+        }
+    }
+    found_out(rules)
+}
+
+/// Why an exploration says nothing.
+enum Mistaken {
+    /// A frame was taken for independent that is not.
+    Independence,
+    /// Independent frames may follow on each other for ever, and put off all else.
+    PutOff,
+}
+
+/// Explores all. With `is_careful` whatever comes back to an earlier state is looked at whole.
+fn attempt<S: System>(
+    world: &Mutex<World<'_, S>>,
+    rules: Exploration,
+    is_careful: bool,
+    independence: &mut Independence,
+    progress: Progress<'_>,
+) -> Result<(Statistics, Verdict<S>), Mistaken> {
+    let mut views: Vec<_> = (0..rules.threads.max(1)).map(|_| View::new(world, rules)).collect();
     let mut shards: Vec<Shard> = (0..SHARDS).map(Shard::new).collect();
     let mut graph = Graph::default();
     let mut statistics = Statistics { states: 1, distinct: 1, ..Statistics::default() };
@@ -159,34 +231,39 @@ pub fn explore<S: System>(
     let mut level = vec![Frontier::default()];
     level[0].push(root, &initial);
 
+    let mut holds = true;
     while level.iter().any(|frontier| !frontier.ids.is_empty()) {
         let mut next: Vec<Frontier> = (0..SHARDS).map(|_| Frontier::default()).collect();
+        shards.iter_mut().for_each(Shard::begin_level);
+        holds &= settle(world, independence, &mut views, &level);
         let mut pieces = pieces_of(&level).peekable();
         while pieces.peek().is_some() {
             let mut round: Vec<Piece> = pieces.by_ref().take(ROUND).collect();
             share(&mut views, round.iter_mut(), |view, piece| {
-                expand(view, &level[piece.frontier], piece, &shards);
+                expand(view, &level[piece.frontier], piece, &shards, is_careful);
             });
             if let Some((state, step, fault)) = round.iter_mut().find_map(|piece| piece.fault.take()) {
                 statistics.distinct = shards.iter().map(|shard| shard.len() as u64).sum();
-                let path = path::to(&world, &mut views[0], &shards, root, state, Some(step));
-                return (statistics, Verdict::Wrong { fault, path });
+                let (path, found) = path::to(world, &mut views[0], &shards, root, state, Some(step));
+                let fault = found.unwrap_or(fault);
+                return Ok((statistics, Verdict::Wrong { fault, path }));
             }
             take_in(&mut views, &mut round, &mut shards, &mut next);
             for piece in round {
                 statistics.states += piece.states;
                 let ids = level[piece.frontier].ids[piece.range].to_vec();
-                graph.pieces.push((ids, piece.degrees, piece.edges));
-                graph.ends.extend(piece.ends);
+                let Piece { partial, degrees, edges, ends, .. } = piece;
+                graph.pieces.push(Expanded { ids, partial, degrees, edges });
+                graph.ends.extend(ends);
             }
             statistics.distinct = shards.iter().map(|shard| shard.len() as u64).sum();
             statistics.waiting = next.iter().map(|frontier| frontier.ids.len() as u64).sum();
             statistics.locals = world.lock().expect("no thread panics with the world").locals() as u64;
             if progress(&statistics).is_break() {
-                return (statistics, Verdict::Unfinished(Unfinished::Stopped));
+                return Ok((statistics, Verdict::Unfinished(Unfinished::Stopped)));
             }
             if let Some(resident) = resident().filter(|resident| *resident > rules.memory) {
-                return (statistics, Verdict::Unfinished(Unfinished::Memory { resident }));
+                return Ok((statistics, Verdict::Unfinished(Unfinished::Memory { resident })));
             }
         }
         drop(pieces);
@@ -195,12 +272,47 @@ pub fn explore<S: System>(
         }
         level = next;
     }
+    if !settle(world, independence, &mut views, &level) || !holds {
+        return Err(Mistaken::Independence);
+    }
     drop(level);
-    match graph.first_without_end(&shards) {
+    if !is_careful && graph.puts_off(&shards) {
+        return Err(Mistaken::PutOff);
+    }
+    Ok(match graph.first_without_end(&shards) {
         None => (statistics, Verdict::Correct),
         Some(state) => {
-            let path = path::to(&world, &mut views[0], &shards, root, state, None);
+            let (path, _) = path::to(world, &mut views[0], &shards, root, state, None);
             (statistics, Verdict::Wrong { fault: Fault::Livelock, path })
+        }
+    })
+}
+
+/// Finds out what must be known of the frames of a level before it is expanded; whether all that was known before still holds.
+fn settle<S: System>(
+    world: &Mutex<World<'_, S>>,
+    independence: &mut Independence,
+    views: &mut [View<'_, '_, S>],
+    level: &[Frontier],
+) -> bool {
+    let mut holds = true;
+    loop {
+        let mut asked: Vec<_> = level.iter().map(|frontier| (frontier, BTreeSet::new())).collect();
+        share(views, asked.iter_mut(), |view, (frontier, questions)| {
+            view.refresh();
+            (0..frontier.ids.len()).for_each(|index| view.ask(frontier.state(index), questions));
+        });
+        let questions: BTreeSet<_> = asked.into_iter().flat_map(|(_, questions)| questions).collect();
+        let late = views.iter().flat_map(|view| view.late.iter().copied()).collect();
+        let is_last = questions.is_empty();
+        holds &= independence.settle(
+            &mut world.lock().expect("no thread panics with the world"),
+            &late,
+            questions,
+        );
+        views.iter_mut().for_each(|view| view.independent = independence.answers());
+        if is_last {
+            return holds;
         }
     }
 }
@@ -219,24 +331,34 @@ fn pieces_of(level: &[Frontier]) -> impl Iterator<Item = Piece> {
 }
 
 /// Finds what follows the states of a piece.
-fn expand<S: System>(view: &mut View<'_, '_, S>, frontier: &Frontier, piece: &mut Piece, shards: &[Shard]) {
+fn expand<S: System>(
+    view: &mut View<'_, '_, S>,
+    frontier: &Frontier,
+    piece: &mut Piece,
+    shards: &[Shard],
+    is_careful: bool,
+) {
     view.refresh();
     for index in piece.range.clone() {
         let (id, state) = (frontier.ids[index], frontier.state(index));
         let first_edge = piece.edges.len();
         let mut steps = 0;
-        view.each_step(state, |view, step, next| {
+        // Whether a step leads back: then the others might be put off for ever.
+        let mut leads_back = false;
+        let mut note = |view: &mut View<'_, '_, S>, step: Move, next: Result<&[u32], Fault>| {
             steps += 1;
             let next = match next {
                 Ok(next) => next,
                 Err(fault) => {
                     piece.fault.get_or_insert((id, path::code(step), fault));
-                    return;
+                    return leads_back;
                 }
             };
             let fingerprint = view.fingerprint(next);
             let shard = shard_of(fingerprint);
             let known = shards[shard].find(fingerprint);
+            leads_back |=
+                !step.is_fault() && known.is_some_and(|id| shards[shard].is_settled(place_of(id).1));
             let edge = (!step.is_fault()).then(|| {
                 piece.edges.push(known.unwrap_or(0));
                 piece.edges.len() - 1
@@ -246,7 +368,24 @@ fn expand<S: System>(view: &mut View<'_, '_, S>, frontier: &Frontier, piece: &mu
                 let end = piece.words[shard].len();
                 piece.candidates[shard].push(Candidate { fingerprint, parent: id, end, edge });
             }
-        });
+            leads_back
+        };
+        let only = view.independent(state);
+        match &only {
+            None => view.each_step(state, Part::All, |view, step, next| _ = note(view, step, next)),
+            Some(frames) => {
+                let mut leads_back = false;
+                view.each_step(state, Part::Only(frames), |view, step, next| {
+                    leads_back = note(view, step, next);
+                });
+                if is_careful && leads_back {
+                    view.each_step(state, Part::AllBut(frames), |view, step, next| {
+                        _ = note(view, step, next)
+                    });
+                }
+            }
+        }
+        piece.partial.push(only.is_some());
         piece.states += steps;
         let degree = piece.edges.len() - first_edge;
         piece.degrees.push(u8::try_from(degree).expect("a network of few frames"));
@@ -289,31 +428,51 @@ fn take_in<W: Send>(workers: &mut [W], round: &mut [Piece], shards: &mut [Shard]
 impl Graph {
     /// The first state, in the order of expansion, from which no end can be reached.
     fn first_without_end(&self, shards: &[Shard]) -> Option<StateId> {
+        let reaches = self
+            .sweep(shards, &self.ends, |edges, reaches, _| edges.iter().any(|&edge| reaches[edge as usize]));
+        let expanded = self.pieces.iter().flat_map(|piece| &piece.ids);
+        expanded.copied().find(|&id| !reaches[id as usize])
+    }
+
+    /// Whether some states whose steps were not all looked at lead to each other for ever.
+    fn puts_off(&self, shards: &[Shard]) -> bool {
+        let leads_on = self.sweep(shards, &[], |edges, leads_on, partial| {
+            !partial || edges.iter().all(|&edge| leads_on[edge as usize])
+        });
+        self.pieces.iter().flat_map(|piece| &piece.ids).any(|&id| !leads_on[id as usize])
+    }
+
+    /// The least set of states that has those of `first` and every state for which `is_in` says so of the states that its steps lead
+    /// to, of the set so far, and of whether not all steps were looked at.
+    fn sweep(
+        &self,
+        shards: &[Shard],
+        first: &[StateId],
+        is_in: impl Fn(&[StateId], &[bool], bool) -> bool,
+    ) -> Vec<bool> {
         let most = shards.iter().map(Shard::len).max().unwrap_or(0);
-        let mut reaches = vec![false; most * SHARDS];
-        for &end in &self.ends {
-            reaches[end as usize] = true;
+        let mut set = vec![false; most * SHARDS];
+        for &id in first {
+            set[id as usize] = true;
         }
         // Nearly all steps lead to states that were expanded later, so the second sweep hardly finds any more.
         loop {
             let mut changed = false;
-            for (ids, degrees, edges) in self.pieces.iter().rev() {
+            for Expanded { ids, partial, degrees, edges } in self.pieces.iter().rev() {
                 let mut end = edges.len();
-                for (&id, &degree) in ids.iter().zip(degrees).rev() {
+                for ((&id, &partial), &degree) in ids.iter().zip(partial).zip(degrees).rev() {
                     let start = end - usize::from(degree);
-                    if !reaches[id as usize] && edges[start..end].iter().any(|&edge| reaches[edge as usize]) {
-                        reaches[id as usize] = true;
+                    if !set[id as usize] && is_in(&edges[start..end], &set, partial) {
+                        set[id as usize] = true;
                         changed = true;
                     }
                     end = start;
                 }
             }
             if !changed {
-                break;
+                return set;
             }
         }
-        let expanded = self.pieces.iter().flat_map(|(ids, _, _)| ids);
-        expanded.copied().find(|&id| !reaches[id as usize])
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! The driver knows no protocol. Its owner describes a [`System`]: nodes, links, what each node's owner asks for and what
 //! it must be told. [`explore`] visits every state that the network can reach, breadth first, and says that all is well
-//! or shows a shortest way to a fault:
+//! or shows a short way to a fault:
 //!
 //! - an engine panics (its own assertions and invariants are checked after every step);
 //! - a node's owner is told something wrong ([`System::observe`]);
@@ -15,8 +15,9 @@
 //! network is then a short list of numbers (`state.rs`), and a step is a lookup: the engine's code runs once for
 //! each of them, however many states of the network they make.
 //!
-//! A link keeps the order of its frames, except for those that are late ([`Exploration::delays`], and the copies of
-//! [`Exploration::duplicates`]): they arrive at any time, however many others overtake them and however many time-outs expire.
+//! A link keeps the order of its frames, or that of each of its lanes ([`System::lane`]), except for those that are late
+//! ([`Exploration::delays`], and the copies of [`Exploration::duplicates`]): they arrive at any time, however many others
+//! overtake them and however many time-outs expire.
 //!
 //! Of each state of the network only a 64-bit fingerprint is kept (`visited.rs`). With `n` states the probability that any
 //! two share one is below `n²/2^65` times the `g` symmetries in use: for a hundred million states and eight symmetries
@@ -29,19 +30,21 @@
 //! - **At once** ([`Exploration::at_once`]): a node takes its transmit slots, and its owner's commands, as soon as it wants
 //!   to. A frame that leaves later is a frame that takes longer, which is explored; not explored is that what arrives
 //!   meanwhile changes the frame.
-//! - **Leaves first** ([`Exploration::leaves_first`]): a node with one link takes what has come to it, late frames of it included,
-//!   before anything else happens. Only its neighbour sends to it, and behind what is there; what it sends goes behind what it
-//!   has sent. So what happens at a leaf commutes with all that happens elsewhere until its first frame has arrived, been lost or
-//!   been put off: a persistent set in the words of partial-order reduction. It cannot put anything off for ever, for a leaf's
-//!   neighbour is no leaf, and each such step uses up a frame. Not used while timers may fire early.
+//! - **Independent first** ([`Exploration::independent_first`]): what becomes of a frame that commutes with whatever may come to
+//!   its node before it is looked at first, and all else later: a persistent set in the words of partial-order reduction. What
+//!   commutes is found out by asking the engines, not assumed (`independence.rs`), and no frame is put off for ever: where
+//!   that could be, the exploration begins again and leaves less out. What is found is no longer a shortest way to a fault, but
+//!   a shortest one of those that are looked at. Not used while timers may fire early, or without *at once*.
 //! - **Patience** ([`Exploration::early_timeouts`]): a timer fires when nothing is on its way, that is, time-outs are longer
 //!   than any frame's life; except for as many early ones as are asked for.
 #![warn(missing_docs)]
 
 mod explore;
+mod independence;
 mod interned;
 mod panics;
 mod parallel;
+mod past;
 mod path;
 mod state;
 mod step;

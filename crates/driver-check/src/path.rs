@@ -6,10 +6,10 @@ use std::sync::Mutex;
 use quincunx_engine::{Engine, PortId};
 
 use crate::explore::ancestry;
-use crate::state::{LATE, Move, View};
+use crate::state::{LATE, Move, Part, View};
 use crate::system::{End, NodeId, System};
 use crate::visited::{Shard, StateId};
-use crate::world::{Input, World};
+use crate::world::{Fault, Input, World};
 
 /// What happens in a step.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -100,7 +100,8 @@ pub(crate) fn code(step: Move) -> u64 {
     }
 }
 
-/// The way to `state`, and one step on: the one with the code `last`.
+/// The way to `state`, and one step on: the one with the code `last`, and the fault that it leads to. The way may come to a state
+/// that is symmetric to the one that was expanded; then it is a step that is symmetric to that one.
 pub(crate) fn to<S: System>(
     world: &Mutex<World<'_, S>>,
     view: &mut View<'_, '_, S>,
@@ -108,7 +109,7 @@ pub(crate) fn to<S: System>(
     root: StateId,
     state: StateId,
     last: Option<u64>,
-) -> Path<S> {
+) -> (Path<S>, Option<Fault>) {
     let way = ancestry(shards, root, state);
     let mut fingerprints: BTreeMap<StateId, u64> = way.iter().map(|&id| (id, 0)).collect();
     for (fingerprint, id) in shards.iter().flat_map(Shard::entries) {
@@ -120,7 +121,7 @@ pub(crate) fn to<S: System>(
     let mut steps = Vec::new();
     for id in &way[1..] {
         let mut found = None;
-        view.each_step(&state, |view, step, next| {
+        view.each_step(&state, Part::All, |view, step, next| {
             if let (None, Ok(next)) = (&found, next)
                 && view.fingerprint(next).max(1) == fingerprints[id]
             {
@@ -131,16 +132,18 @@ pub(crate) fn to<S: System>(
         steps.push(describe(world, &state, step));
         state = next;
     }
+    let mut fault = None;
     if let Some(last) = last.filter(|&last| last != NO_STEP) {
-        let mut found = None;
-        view.each_step(&state, |_, step, _| {
-            if code(step) == last {
-                found = Some(step);
-            }
+        let mut found = Vec::new();
+        view.each_step(&state, Part::All, |_, step, next| {
+            found.extend(next.err().map(|fault| (step, fault)));
         });
-        steps.push(describe(world, &state, found.expect("the step is possible from its state")));
+        found.sort_by_key(|(step, _)| code(*step) != last);
+        let (step, found) = found.into_iter().next().expect("a step from the state leads to a fault");
+        steps.push(describe(world, &state, step));
+        fault = Some(found);
     }
-    Path(steps)
+    (Path(steps), fault)
 }
 
 /// A step in the reader's terms: runs the engine once more.

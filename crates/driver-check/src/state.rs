@@ -3,12 +3,15 @@
 //! The words: what is left of the budgets; the state of each node; the frames on their way, in the order in which they were
 //! sent; the frames that are late, in the order of their hashes.
 
-use std::sync::Mutex;
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex};
 
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
+use smallvec::SmallVec;
 
 use crate::explore::Exploration;
+use crate::independence::{Answers, Few, Question};
 use crate::interned::Id;
 use crate::system::System;
 use crate::world::{Facts, Fault, Input, Outcome, Way, World};
@@ -60,6 +63,21 @@ impl Move {
     }
 }
 
+/// Frames that are taken together at most, and first frames of lanes at one node that are considered.
+const MOST_FRAMES: usize = 3;
+const MOST_HEADS: usize = 6;
+
+/// Which steps of a state to look at.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Part<'p> {
+    /// All.
+    All,
+    /// What may become of the frames at these indices.
+    Only(&'p Few),
+    /// All else.
+    AllBut(&'p Few),
+}
+
 /// What one thread knows of the world: a copy that is brought up to date when something is missing.
 pub(crate) struct View<'w, 's, S: System> {
     world: &'w Mutex<World<'s, S>>,
@@ -70,19 +88,21 @@ pub(crate) struct View<'w, 's, S: System> {
     facts: Vec<Facts>,
     flight_hashes: Vec<u64>,
     ways: Vec<Way>,
-    /// Nodes with one link, to a node with several.
-    leaves: Vec<bool>,
     answers: HashMap<(Id, u32), u32, FixedState>,
     outcomes: Vec<Outcome>,
+    /// Which frames are independent where, as far as that has been asked.
+    pub(crate) independent: Arc<Answers>,
+    /// Frames that have been late.
+    pub(crate) late: BTreeSet<Id>,
     sums: Vec<u64>,
     next: Vec<u32>,
 }
 
 impl<'w, 's, S: System> View<'w, 's, S> {
     pub(crate) fn new(world: &'w Mutex<World<'s, S>>, rules: Exploration) -> Self {
-        let (nodes, order, leaves) = {
+        let (nodes, order) = {
             let world = world.lock().expect("no thread panics with the world");
-            (world.initial.len(), world.order(), world.leaves())
+            (world.initial.len(), world.order())
         };
         let mut view = Self {
             world,
@@ -93,9 +113,10 @@ impl<'w, 's, S: System> View<'w, 's, S> {
             facts: Vec::new(),
             flight_hashes: Vec::new(),
             ways: Vec::new(),
-            leaves,
             answers: HashMap::with_hasher(FixedState::with_seed(1)),
             outcomes: Vec::new(),
+            independent: Arc::default(),
+            late: BTreeSet::new(),
             sums: vec![0; order],
             next: Vec::new(),
         };
@@ -181,19 +202,86 @@ impl<'w, 's, S: System> View<'w, 's, S> {
         state.len() == 1 + self.nodes && state[1..].iter().all(rests)
     }
 
-    /// Calls `found` with every step from `state`: the state that follows, or the fault that it leads to.
+    /// Offers sets of frames of `state` of which one may be enough, with what must be known for that, until one is accepted:
+    /// each set to one node, small sets first. What is accepted gives the frames' indices.
+    fn offer(&self, state: &[u32], mut accept: impl FnMut(Question) -> bool) -> Option<Few> {
+        if !self.rules.takes_independent_first() {
+            return None;
+        }
+        let (nodes, flights) = state[1..].split_at(self.nodes);
+        let on_time = flights.iter().take_while(|&&flight| flight & LATE == 0).count();
+        let way = |flight: u32| self.ways[(flight & !LATE) as usize];
+        // First frames of lanes, by node.
+        let mut heads: SmallVec<[(usize, u32); 16]> = (0..on_time)
+            .filter(|&index| self.place(flights, index) == 0)
+            .map(|index| (way(flights[index]).to.index(), index as u32))
+            .collect();
+        heads.sort_unstable_by_key(|&(node, index)| (core::cmp::Reverse(node), index));
+        let most = heads.chunk_by(|a, b| a.0 == b.0).map(<[_]>::len).max().unwrap_or(0);
+        for size in 1..=most.min(MOST_FRAMES) {
+            for heads in heads.chunk_by(|a, b| a.0 == b.0) {
+                let choices = (1_u32..1 << heads.len().min(MOST_HEADS))
+                    .filter(|choice| choice.count_ones() as usize == size);
+                for choice in choices {
+                    let chosen = heads.iter().enumerate().filter(|(bit, _)| choice & 1 << bit != 0);
+                    let indices: Few = chosen.map(|(_, &(_, index))| index).collect();
+                    let mut taken: Few = indices.iter().map(|&index| flights[index as usize]).collect();
+                    let is_same =
+                        |&late: &u32| taken.iter().any(|&taken| way(taken).channel == way(late).channel);
+                    let overtakes = flights[on_time..].iter().any(is_same);
+                    taken.sort_unstable();
+                    if accept(Question { flights: taken, overtakes, local: nodes[heads[0].0] }) {
+                        return Some(indices);
+                    }
+                }
+            }
+        }
+        None
+    }
+
+    /// Asks about what is not known yet of a state's frames, small sets first: larger ones when no small one is enough.
+    pub(crate) fn ask(&self, state: &[u32], questions: &mut BTreeSet<Question>) {
+        let mut asked = usize::MAX;
+        self.offer(state, |question| {
+            if question.flights.len() > asked {
+                return true;
+            }
+            match self.independent.get(&question) {
+                Some(&yes) => yes,
+                None => {
+                    asked = question.flights.len();
+                    questions.insert(question);
+                    false
+                }
+            }
+        });
+    }
+
+    /// Frames that may be taken alone.
+    pub(crate) fn independent(&self, state: &[u32]) -> Option<Few> {
+        self.offer(state, |question| self.independent.get(&question) == Some(&true))
+    }
+
+    /// Calls `found` with every step from `state`, or a part of them: the state that follows, or the fault that it leads to.
     pub(crate) fn each_step(
         &mut self,
         state: &[u32],
+        part: Part<'_>,
         mut found: impl FnMut(&mut Self, Move, Result<&[u32], Fault>),
     ) {
         let budget = Budget::decode(state[0]);
         let (nodes, flights) = state[1..].split_at(self.nodes);
-        let first = self.leaf_to_serve(budget, flights);
-        let serves = |node: usize| first.is_none_or(|first| first == node);
+        if let Part::Only(indices) = part {
+            for &index in indices {
+                let node = self.ways[flights[index as usize] as usize].to.index();
+                self.each_fate(state, budget, node, index as usize, &mut found);
+            }
+            return;
+        }
+        let is_left_out = |index: usize| matches!(part, Part::AllBut(out) if out.contains(&(index as u32)));
         for (index, &flight) in flights.iter().enumerate() {
             let node = self.ways[(flight & !LATE) as usize].to.index();
-            if serves(node) {
+            if !is_left_out(index) {
                 self.each_fate(state, budget, node, index, &mut found);
             }
         }
@@ -202,10 +290,8 @@ impl<'w, 's, S: System> View<'w, 's, S> {
             let wants = self.facts[local as usize].wants.clone();
             for &input in wants.iter() {
                 idle = false;
-                if serves(node) {
-                    let input = Input::decode(input);
-                    self.step(state, budget, node, input, None, None, Move::Act { node, input }, &mut found);
-                }
+                let input = Input::decode(input);
+                self.step(state, budget, node, input, None, None, Move::Act { node, input }, &mut found);
             }
         }
         let early =
@@ -244,6 +330,9 @@ impl<'w, 's, S: System> View<'w, 's, S> {
         }
         self.step(state, budget, node, input, Some(index), None, Move::Deliver(flight), found);
         let late = Some(flight | LATE);
+        if budget.duplicates + budget.delays > 0 {
+            self.late.insert(flight);
+        }
         if let Some(duplicates) = budget.duplicates.checked_sub(1) {
             let budget = Budget { duplicates, ..budget };
             self.step(state, budget, node, input, Some(index), late, Move::Duplicate(flight), found);
@@ -254,16 +343,6 @@ impl<'w, 's, S: System> View<'w, 's, S> {
         if let Some(losses) = budget.losses.checked_sub(1) {
             self.network_step(state, Budget { losses, ..budget }, index, None, Move::Lose(flight), found);
         }
-    }
-
-    /// A leaf that a frame has come to, if what happens there can be looked at alone ([`Exploration::leaves_first`]).
-    fn leaf_to_serve(&self, budget: Budget, flights: &[u32]) -> Option<usize> {
-        if !self.rules.leaves_first || budget.early_timeouts > 0 {
-            return None;
-        }
-        let on_time = flights.iter().filter(|&&flight| flight & LATE == 0);
-        let mut nodes = on_time.map(|&flight| self.ways[flight as usize].to.index());
-        nodes.find(|&node| self.leaves[node])
     }
 
     /// A step in which no node takes part: the frame at `gone` is lost, or late.

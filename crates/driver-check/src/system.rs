@@ -49,6 +49,11 @@ pub trait System: Sync {
     /// Whether the owner has something to ask for.
     fn wants_command(&self, node: NodeId, owner: &Self::Owner) -> bool;
 
+    /// Which of a link's lanes a frame takes. Frames of one lane keep their order, those of several keep none among each other.
+    fn lane(&self, _header: &<Self::Engine as Engine>::Header) -> u16 {
+        0
+    }
+
     /// What the owner asks for, which it must want to.
     fn command(&self, node: NodeId, owner: &mut Self::Owner) -> <Self::Engine as Engine>::Command;
 

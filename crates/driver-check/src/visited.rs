@@ -23,15 +23,27 @@ pub(crate) struct Shard {
     places: Vec<u32>,
     /// For each state, the state from which it was reached first.
     parents: Vec<StateId>,
+    /// States of earlier levels, and of the one that is expanded.
+    settled: usize,
 }
 
 impl Shard {
     pub(crate) fn new(number: usize) -> Self {
-        Self { number, fingerprints: vec![0; 64], places: vec![0; 64], parents: Vec::new() }
+        Self { number, fingerprints: vec![0; 64], places: vec![0; 64], parents: Vec::new(), settled: 0 }
     }
 
     pub(crate) fn len(&self) -> usize {
         self.parents.len()
+    }
+
+    /// From here on new states are of the next level.
+    pub(crate) fn begin_level(&mut self) {
+        self.settled = self.len();
+    }
+
+    /// Whether the state at `place` is of the level that is expanded, or of an earlier one.
+    pub(crate) fn is_settled(&self, place: usize) -> bool {
+        place < self.settled
     }
 
     pub(crate) fn parent(&self, place: usize) -> StateId {

@@ -122,7 +122,7 @@ pub(crate) struct Facts {
 /// What exploring needs to know of a frame.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Way {
-    /// The direction of the link that it is on.
+    /// The lane, of a direction of a link, that it is on.
     pub(crate) channel: u16,
     /// Where it arrives.
     pub(crate) to: NodeId,
@@ -162,8 +162,13 @@ pub(crate) struct World<'s, S: System> {
     timers: Interned<TimerOf<S>>,
     answers: HashMap<(Id, u32), u32, FixedState>,
     outcomes: Vec<Outcome>,
+    /// States of nodes and inputs there, in the order in which they were answered.
+    asked: Vec<(Id, Input)>,
     pub(crate) initial: Vec<Id>,
 }
+
+/// More lanes than any link has.
+const LANES: u16 = 8;
 
 /// Not known yet.
 const NONE: Id = Id::MAX;
@@ -201,6 +206,7 @@ impl<'s, S: System> World<'s, S> {
             timers: Interned::new(),
             answers: HashMap::with_hasher(FixedState::with_seed(0)),
             outcomes: Vec::new(),
+            asked: Vec::new(),
             initial: Vec::new(),
         };
         for (index, Member { engine, owner }) in members.into_iter().enumerate() {
@@ -245,6 +251,11 @@ impl<'s, S: System> World<'s, S> {
         &self.ways
     }
 
+    /// States of nodes with inputs that were asked about there.
+    pub(crate) fn asked(&self) -> &[(Id, Input)] {
+        &self.asked
+    }
+
     pub(crate) fn local(&self, id: Id) -> &LocalOf<S> {
         self.locals.get(id)
     }
@@ -262,6 +273,11 @@ impl<'s, S: System> World<'s, S> {
         if !self.answers.contains_key(&(local, input.encode())) {
             self.compute(local, input);
         }
+        &self.outcomes[self.answers[&(local, input.encode())] as usize]
+    }
+
+    /// An answer that has been asked for before.
+    pub(crate) fn answer(&self, local: Id, input: Input) -> &Outcome {
         &self.outcomes[self.answers[&(local, input.encode())] as usize]
     }
 
@@ -341,6 +357,7 @@ impl<'s, S: System> World<'s, S> {
         let index = self.outcomes.len() as u32;
         self.outcomes.push(Outcome { next, sends, fault: answer.fault });
         self.answers.insert((local, input.encode()), index);
+        self.asked.push((local, input));
         index
     }
 
@@ -396,16 +413,6 @@ impl<'s, S: System> World<'s, S> {
         self.across.range(first..=last).map(|(end, _)| end.port)
     }
 
-    /// Which nodes have one link, to a node with several.
-    pub(crate) fn leaves(&self) -> Vec<bool> {
-        let is_single = |node: NodeId| self.ports(node).count() == 1;
-        let leaf = |node: NodeId| {
-            let end = self.ports(node).next().map(|port| End { node, port });
-            is_single(node) && end.is_some_and(|end| !is_single(self.across[&end].node))
-        };
-        (0..self.initial.len() as u16).map(NodeId).map(leaf).collect()
-    }
-
     /// A frame and all its images.
     fn intern_flight(&mut self, flight: FlightOf<S>) -> Id {
         let (id, new) = self.note_flight(flight);
@@ -444,7 +451,8 @@ impl<'s, S: System> World<'s, S> {
     }
 
     fn note_flight(&mut self, flight: FlightOf<S>) -> (Id, bool) {
-        let way = Way { channel: self.channels[&flight.from], to: flight.to.node };
+        let lane = self.system.lane(&flight.header);
+        let way = Way { channel: self.channels[&flight.from] * LANES + lane, to: flight.to.node };
         let (id, new) = self.flights.intern(flight);
         if new {
             self.ways.push(way);

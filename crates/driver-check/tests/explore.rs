@@ -215,7 +215,7 @@ fn rules() -> Exploration {
         early_timeouts: 0,
         at_once: true,
         symmetry: true,
-        leaves_first: true,
+        independent_first: true,
         threads: 2,
         memory: ByteCount::new(2 << 30),
     }
@@ -265,7 +265,7 @@ fn a_right_protocol_is_right_whatever_is_lost_late_or_doubled() {
 #[test]
 fn what_an_owner_must_not_be_told_is_found_by_the_shortest_way() {
     // Start; a token arrives twice; then the next one is one too many.
-    let rules = Exploration { losses: 0, duplicates: 1, ..rules() };
+    let rules = Exploration { losses: 0, duplicates: 1, independent_first: false, ..rules() };
     let (fault, steps) = fault(&star(Flaw::NoDuplicateCheck, 1), rules);
     assert_eq!(fault, Fault::Wrong { node: NodeId(1), message: "3 tokens of 2".into() });
     assert_eq!(steps, 5);
@@ -304,12 +304,13 @@ fn nodes_that_are_called_equal_and_are_not_are_found_out() {
 
 #[test]
 fn each_reduction_leaves_fewer_states_and_the_same_verdict() {
-    let full = Exploration { symmetry: false, leaves_first: false, ..rules() };
+    let full = Exploration { symmetry: false, independent_first: false, ..rules() };
     let whole = states_of_right(&star(Flaw::None, 3), full);
     let symmetric = states_of_right(&star(Flaw::None, 3), Exploration { symmetry: true, ..full });
-    let leaves = states_of_right(&star(Flaw::None, 3), Exploration { leaves_first: true, ..full });
+    let independent = Exploration { independent_first: true, ..full };
+    let independent = states_of_right(&star(Flaw::None, 3), independent);
     let both = states_of_right(&star(Flaw::None, 3), rules());
-    assert!(both < symmetric && both < leaves && symmetric < whole && leaves < whole);
+    assert!(both < symmetric && both < independent && symmetric < whole && independent < whole);
     for flaw in [Flaw::NoTimer, Flaw::SilentOnDuplicates] {
         for rules in [full, rules()] {
             fault(&star(flaw, 3), rules);

@@ -14,9 +14,9 @@ pub fn lossy() -> Exploration {
         duplicates: 0,
         delays: 0,
         early_timeouts: 0,
+        independent_first: true,
         at_once: true,
         symmetry: true,
-        leaves_first: true,
         threads: 2,
         memory: ByteCount::new(4 << 30),
     }
@@ -24,7 +24,7 @@ pub fn lossy() -> Exploration {
 
 /// Nothing reduced.
 pub fn full(rules: Exploration) -> Exploration {
-    Exploration { at_once: false, symmetry: false, leaves_first: false, ..rules }
+    Exploration { at_once: false, symmetry: false, independent_first: false, ..rules }
 }
 
 /// A fault, and the way there.

@@ -1,0 +1,246 @@
+//! Which frames may be taken first: those whose arrival commutes with whatever else may come to their node before.
+//!
+//! A frame that is the first of its lane and on time stays where it is until it arrives, is lost or is put off. If its arrival
+//! commutes with every arrival that may come before it at the same node, then what becomes of it can be looked at
+//! first, and all else later: a persistent set in the words of partial-order reduction. Other nodes do not see it, no timer fires
+//! while it is on its way, and budgets are spent by as many steps in one order as in another. The same holds of several frames
+//! at one node, the first of several lanes, if each commutes with what may come over the other lanes.
+//!
+//! What may come before is found as the exploration goes. [`Independence`] notes which frames arrive at which state of a node, and
+//! closes that under exchange: where `a` and then `b` arrive over different lanes, or late, `b` and then `a` may arrive too,
+//! whatever that leads to; unless `b` cannot have been sent without what `a` has the node send ([`Past`]). So all orders
+//! are there, though only some are explored. A frame is independent at a state if it commutes, in state and in what is sent on
+//! each lane, with every arrival at every state that is reached from there without its lane.
+//!
+//! An answer may be wrong when more arrivals are known. So all answers are looked at again whenever something is new, and
+//! if one was wrong, the exploration begins again, knowing better. What is known only grows, so that ends; and in the last
+//! exploration no answer was wrong.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use foldhash::fast::FixedState;
+use hashbrown::{HashMap, HashSet};
+use smallvec::SmallVec;
+
+use crate::interned::Id;
+use crate::past::Past;
+use crate::system::System;
+use crate::world::{Input, World};
+
+/// A few frames, or where they are in a state.
+pub(crate) type Few = SmallVec<[Id; 4]>;
+
+/// Whether frames to one node are independent of all that may come there before any of them.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub(crate) struct Question {
+    /// The first frames of some lanes, by number.
+    pub(crate) flights: Few,
+    /// Late frames of the same lanes may come before them, too.
+    pub(crate) overtakes: bool,
+    pub(crate) local: Id,
+}
+
+pub(crate) type Answers = HashMap<Question, bool, FixedState>;
+
+/// Two frames that arrive one after the other at a state of a node.
+type Pair = (Id, Id, Id);
+
+/// What is known of arrivals, and of what commutes.
+pub(crate) struct Independence {
+    /// For each state of a node: frames that may arrive there.
+    arrivals: Vec<Vec<Id>>,
+    /// For each state of a node: states and frames that lead there.
+    before: Vec<Vec<(Id, Id)>>,
+    past: Past,
+    /// How much of the world's answers is in the three above.
+    known: usize,
+    /// Frames that have been late.
+    late: BTreeSet<Id>,
+    /// Pairs that are not exchanged: because a lane keeps its order, or because one frame answers the other.
+    in_order: Vec<Pair>,
+    answering: Vec<Pair>,
+    commuting: HashMap<Pair, bool, FixedState>,
+    answers: Arc<Answers>,
+}
+
+impl Independence {
+    pub(crate) fn new<S: System>(world: &World<'_, S>) -> Self {
+        let hasher = FixedState::with_seed(2);
+        Self {
+            arrivals: Vec::new(),
+            before: Vec::new(),
+            past: Past::new(&world.initial),
+            known: 0,
+            late: BTreeSet::new(),
+            in_order: Vec::new(),
+            answering: Vec::new(),
+            commuting: HashMap::with_hasher(hasher),
+            answers: Arc::new(HashMap::with_hasher(hasher)),
+        }
+    }
+
+    /// All answers so far.
+    pub(crate) fn answers(&self) -> Arc<Answers> {
+        self.answers.clone()
+    }
+
+    /// Learns what the world has answered since, and which frames have been late; answers `questions`. Whether all that was
+    /// answered before still holds.
+    pub(crate) fn settle<S: System>(
+        &mut self,
+        world: &mut World<'_, S>,
+        late: &BTreeSet<Id>,
+        questions: BTreeSet<Question>,
+    ) -> bool {
+        let mut holds = true;
+        let mut open = questions;
+        loop {
+            if self.learn(world, late) {
+                open.extend(
+                    self.answers.iter().filter(|(_, yes)| **yes).map(|(question, _)| question.clone()),
+                );
+            }
+            if open.is_empty() {
+                return holds;
+            }
+            // They are sorted by frames: what is found of one state serves the next.
+            let mut good: HashSet<Id, FixedState> = HashSet::with_hasher(FixedState::with_seed(3));
+            let mut of = (Few::new(), false);
+            let mut found = Vec::with_capacity(open.len());
+            for question in core::mem::take(&mut open) {
+                if of != (question.flights.clone(), question.overtakes) {
+                    of = (question.flights.clone(), question.overtakes);
+                    good.clear();
+                }
+                let yes = self.is_independent(world, &question, &mut good);
+                found.push((question, yes));
+            }
+            let answers = Arc::make_mut(&mut self.answers);
+            for (question, yes) in found {
+                let before = answers.insert(question, yes);
+                holds &= yes || before != Some(true);
+            }
+        }
+    }
+
+    /// Takes in new answers of the world, and closes what is known under exchange; whether anything was new.
+    fn learn<S: System>(&mut self, world: &mut World<'_, S>, late: &BTreeSet<Id>) -> bool {
+        let is_late = late.len() > self.late.len();
+        let mut open = Vec::new();
+        if is_late {
+            self.late.extend(late);
+            open.append(&mut self.in_order);
+        }
+        let is_new = is_late || self.known < world.asked().len();
+        while !open.is_empty() || self.known < world.asked().len() {
+            self.note(world, &mut open);
+            open.append(&mut self.answering);
+            for pair in core::mem::take(&mut open) {
+                self.exchange(world, pair);
+            }
+        }
+        is_new
+    }
+
+    /// Notes new answers of the world, and puts the pairs that they make into `pairs`.
+    fn note<S: System>(&mut self, world: &mut World<'_, S>, pairs: &mut Vec<Pair>) {
+        self.arrivals.resize(world.locals(), Vec::new());
+        self.before.resize(world.locals(), Vec::new());
+        self.past.grow(world.locals(), world.ways().len());
+        for &(local, input) in &world.asked()[self.known..] {
+            let outcome = world.answer(local, input);
+            let flight = if let Input::Frame(flight) = input { Some(flight) } else { None };
+            self.arrivals[local as usize].extend(flight);
+            if let Some(flight) = flight {
+                pairs
+                    .extend(self.before[local as usize].iter().map(|&(local, first)| (local, first, flight)));
+            }
+            if outcome.fault.is_some() {
+                continue;
+            }
+            self.past.note(local, flight, outcome.next, &outcome.sends);
+            if let Some(flight) = flight {
+                self.before[outcome.next as usize].push((local, flight));
+                pairs.extend(self.arrivals[outcome.next as usize].iter().map(|&next| (local, flight, next)));
+            }
+        }
+        self.known = world.asked().len();
+        self.past.settle();
+    }
+
+    /// Where two frames may arrive one after the other, they may the other way round: unless they come over one lane in order, or
+    /// the second answers the first. The world notes what is new.
+    fn exchange<S: System>(&mut self, world: &mut World<'_, S>, (local, first, second): Pair) {
+        let is_same = world.ways()[first as usize].channel == world.ways()[second as usize].channel;
+        if is_same && !self.late.contains(&first) && !self.late.contains(&second) {
+            return self.in_order.push((local, first, second));
+        }
+        let sends = &world.answer(local, Input::Frame(first)).sends;
+        if sends.iter().any(|&sent| self.past.is_answer(second, sent, local)) {
+            return self.answering.push((local, first, second));
+        }
+        let outcome = world.outcome(local, Input::Frame(second));
+        if outcome.fault.is_none() {
+            let next = outcome.next;
+            world.outcome(next, Input::Frame(first));
+        }
+    }
+
+    /// Whether frames commute with all that may come before them. States in `good` are known to be fine, and more are put there.
+    fn is_independent<S: System>(
+        &mut self,
+        world: &mut World<'_, S>,
+        question: &Question,
+        good: &mut HashSet<Id, FixedState>,
+    ) -> bool {
+        let Question { flights, overtakes, local } = question;
+        let lanes: SmallVec<[u16; 4]> =
+            flights.iter().map(|&flight| world.ways()[flight as usize].channel).collect();
+        let mut seen = HashSet::with_hasher(FixedState::with_seed(4));
+        let mut open = vec![*local];
+        seen.insert(*local);
+        while let Some(local) = open.pop() {
+            for place in 0..self.arrivals.get(local as usize).map_or(0, Vec::len) {
+                let other = self.arrivals[local as usize][place];
+                let is_same = lanes.contains(&world.ways()[other as usize].channel);
+                if is_same && !(*overtakes && self.late.contains(&other)) {
+                    continue;
+                }
+                if !flights.iter().all(|&flight| self.commute(world, local, flight, other)) {
+                    return false;
+                }
+                let next = world.outcome(local, Input::Frame(other)).next;
+                if !good.contains(&next) && seen.insert(next) {
+                    open.push(next);
+                }
+            }
+        }
+        good.extend(seen);
+        true
+    }
+
+    /// Whether two frames lead to the same in both orders: the same state, the same frames in the same order on each lane.
+    fn commute<S: System>(&mut self, world: &mut World<'_, S>, local: Id, a: Id, b: Id) -> bool {
+        if let Some(&known) = self.commuting.get(&(local, a, b)) {
+            return known;
+        }
+        let mut both = |first: Id, second: Id| {
+            let one = world.outcome(local, Input::Frame(first)).clone();
+            if one.fault.is_some() {
+                return None;
+            }
+            let two = world.outcome(one.next, Input::Frame(second)).clone();
+            if two.fault.is_some() {
+                return None;
+            }
+            let mut sends: Vec<Id> = one.sends.iter().chain(two.sends.iter()).copied().collect();
+            sends.sort_by_key(|&flight| world.ways()[flight as usize].channel);
+            Some((two.next, sends))
+        };
+        let (ab, ba) = (both(a, b), both(b, a));
+        let found = ab.is_some() && ab == ba;
+        self.commuting.insert((local, a, b), found);
+        found
+    }
+}
