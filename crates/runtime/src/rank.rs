@@ -59,6 +59,10 @@ pub struct Rank {
     groups: BTreeMap<GroupId, JoinedGroup>,
     failed: BTreeMap<GroupId, (String, String)>,
     ready: Vec<GroupId>,
+    /// Installed, and neither handed out nor removed.
+    expected: Vec<GroupId>,
+    /// Of these, one that has failed: who waits for it is told.
+    lost: Option<GroupId>,
     /// Writes of this rank's that have ended, and when.
     pub(crate) written: BTreeMap<(GroupId, WorkId), Instant>,
     /// What others have written, oldest first.
@@ -80,6 +84,8 @@ impl Rank {
             groups: BTreeMap::new(),
             failed: BTreeMap::new(),
             ready: Vec::new(),
+            expected: Vec::new(),
+            lost: None,
             written: BTreeMap::new(),
             delivered: BTreeMap::new(),
             next_write: 0,
@@ -104,12 +110,16 @@ impl Rank {
     /// Waits until this rank is in a group that is ready, one that it did not know before.
     ///
     /// # Errors
-    /// If none comes within `limit`, or the manager goes.
+    /// If none comes within `limit`, one that was coming has failed, or the manager goes.
     pub fn join(&mut self, limit: Duration) -> Result<JoinedGroup, RuntimeError> {
         let end = Instant::now() + limit.into();
         loop {
             self.take_instructions()?;
+            if let Some(lost) = self.lost.take() {
+                self.check(lost)?;
+            }
             if let Some(id) = self.ready.pop() {
+                self.expected.retain(|expected| *expected != id);
                 return Ok(self.groups[&id].clone());
             }
             if Instant::now() >= end {
@@ -255,12 +265,16 @@ impl Rank {
                             .collect(),
                     };
                     self.groups.insert(joined.id, joined);
+                    self.expected.push(id);
                     self.attachment.report(id, report);
                 }
                 Ok(Ok(Instruction::Ready(group))) => self.ready.push(group),
                 Ok(Ok(Instruction::Remove(group))) => self.forget(group),
                 Ok(Ok(Instruction::Failed { group, failure })) => {
                     self.failed.insert(group, (failure.node, failure.reason));
+                    if self.expected.contains(&group) {
+                        self.lost = Some(group);
+                    }
                     self.forget(group);
                 }
                 Ok(Ok(Instruction::InstallSwitch(_))) => {}
@@ -273,6 +287,7 @@ impl Rank {
     fn forget(&mut self, group: GroupId) {
         self.groups.remove(&group);
         self.ready.retain(|ready| *ready != group);
+        self.expected.retain(|expected| *expected != group);
         self.written.retain(|(of, _), _| *of != group);
         self.delivered.remove(&group);
         // A group that was refused here is not installed: nothing to remove.
