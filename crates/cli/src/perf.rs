@@ -185,6 +185,12 @@ impl Perf {
             };
             return Err(Failure::Input(format!("expected {expected}, found {found}; change one of the two")));
         }
+        if self.collective.is_routed() {
+            return Err(Failure::Input(format!(
+                "expected a collective of whole vectors, found {0}; simulate it: quincunx sim {0} --fabric two-servers",
+                self.collective
+            )));
+        }
         let is_offered = matches!(self.collective, Collective::AllGather | Collective::Barrier);
         if matches!(shape, Shape::Mesh(_)) && !is_offered {
             let found = self.collective.name();

@@ -92,6 +92,7 @@ fn bad_arguments_end_with_status_2_and_one_line_that_says_what_to_do() {
             "expected --design multiwrite, unicast-multipath or direct on",
         ),
         ("perf all_reduce --tree mesh-2x4 --design multiwrite", "expected all_gather or barrier on mesh-2x4"),
+        ("perf dispatch --design ring", "simulate it: quincunx sim dispatch"),
         ("perf all_gather --tree mesh-2x3 --design multiwrite", "choose another mesh or number of ranks"),
         ("perf all_gather --tree mesh-1x8 --design multiwrite", "two domains at least"),
         ("perf all_gather --tree mesh-2x4 --design direct --relays some", "paired or full"),
