@@ -13,7 +13,7 @@ use crate::worker::{Job, WorkerError};
 pub(crate) const JOIN_LIMIT: Duration = Duration::from_secs(30);
 
 /// How long a rank that is done answers peers that still miss an answer of its.
-const LINGER: Duration = Duration::from_millis(50);
+const LINGER: Duration = Duration::from_millis(200);
 
 /// Links that nobody has measured: all alike.
 const ALIKE: LinkRates = {

@@ -259,10 +259,8 @@ fn measure(rank: &mut Rank, group: &JoinedGroup, case: &Case, plan: &Plan) -> Re
     let repetitions = f64::from(case.iterations.max(1));
     let mean_us = start.elapsed().as_secs_f64() * 1e6 / repetitions;
     let (after, after_to) = (*rank.statistics(), rank.sent_to().clone());
-    if group.mesh.is_some() {
-        // Another domain may still need this rank to relay.
-        barrier(rank)?;
-    }
+    // Nobody goes on to another group while somebody is not done: it may need this rank to answer, or to relay.
+    barrier(rank)?;
     check(&buffers.output);
     let [sent, received] = if group.mesh.is_some() {
         let nothing = Traffic::default();
