@@ -2,6 +2,7 @@
 //! share the fingerprints that are new among the shards of what has been visited. Pieces and shards are the same for any
 //! number of threads, and so is the outcome.
 
+use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 use std::sync::Mutex;
@@ -344,21 +345,22 @@ fn expand<S: System>(
         let first_edge = piece.edges.len();
         let mut steps = 0;
         // Whether a step leads back: then the others might be put off for ever.
-        let mut leads_back = false;
+        let leads_back = Cell::new(false);
         let mut note = |view: &mut View<'_, '_, S>, step: Move, next: Result<&[u32], Fault>| {
             steps += 1;
             let next = match next {
                 Ok(next) => next,
                 Err(fault) => {
                     piece.fault.get_or_insert((id, path::code(step), fault));
-                    return leads_back;
+                    return;
                 }
             };
             let fingerprint = view.fingerprint(next);
             let shard = shard_of(fingerprint);
             let known = shards[shard].find(fingerprint);
-            leads_back |=
-                !step.is_fault() && known.is_some_and(|id| shards[shard].is_settled(place_of(id).1));
+            if !step.is_fault() && known.is_some_and(|id| shards[shard].is_settled(place_of(id).1)) {
+                leads_back.set(true);
+            }
             let edge = (!step.is_fault()).then(|| {
                 piece.edges.push(known.unwrap_or(0));
                 piece.edges.len() - 1
@@ -368,20 +370,14 @@ fn expand<S: System>(
                 let end = piece.words[shard].len();
                 piece.candidates[shard].push(Candidate { fingerprint, parent: id, end, edge });
             }
-            leads_back
         };
         let only = view.independent(state);
         match &only {
-            None => view.each_step(state, Part::All, |view, step, next| _ = note(view, step, next)),
+            None => view.each_step(state, Part::All, &mut note),
             Some(frames) => {
-                let mut leads_back = false;
-                view.each_step(state, Part::Only(frames), |view, step, next| {
-                    leads_back = note(view, step, next);
-                });
-                if is_careful && leads_back {
-                    view.each_step(state, Part::AllBut(frames), |view, step, next| {
-                        _ = note(view, step, next)
-                    });
+                view.each_step(state, Part::Only(frames), &mut note);
+                if is_careful && leads_back.get() {
+                    view.each_step(state, Part::AllBut(frames), &mut note);
                 }
             }
         }

@@ -126,7 +126,8 @@ impl Independence {
 
     /// Takes in new answers of the world, and closes what is known under exchange; whether anything was new.
     fn learn<S: System>(&mut self, world: &mut World<'_, S>, late: &BTreeSet<Id>) -> bool {
-        let is_late = late.len() > self.late.len();
+        // Not by number: another exploration may have had others late.
+        let is_late = !late.is_subset(&self.late);
         let mut open = Vec::new();
         if is_late {
             self.late.extend(late);
