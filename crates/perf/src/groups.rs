@@ -68,9 +68,7 @@ impl<'a> Groups<'a> {
                 let mesh = MeshSetup { shape, relays, piece, limit, rates: ALIKE };
                 let (group, _) = self.make_on_mesh(rank, Design::Mesh(MeshDesign::Writes), mesh)?;
                 let rates = rank.measure(&group, JOIN_LIMIT)?;
-                if self.leads {
-                    rank.control().destroy_group(group.id)?;
-                }
+                self.leave(rank, &group)?;
                 *self.rates.insert(rates)
             }
         };
