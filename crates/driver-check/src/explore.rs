@@ -304,13 +304,8 @@ fn settle<S: System>(
             (0..frontier.ids.len()).for_each(|index| view.ask(frontier.state(index), questions));
         });
         let questions: BTreeSet<_> = asked.into_iter().flat_map(|(_, questions)| questions).collect();
-        let late = views.iter().flat_map(|view| view.late.iter().copied()).collect();
         let is_last = questions.is_empty();
-        holds &= independence.settle(
-            &mut world.lock().expect("no thread panics with the world"),
-            &late,
-            questions,
-        );
+        holds &= independence.settle(&mut world.lock().expect("no thread panics with the world"), questions);
         views.iter_mut().for_each(|view| view.independent = independence.answers());
         if is_last {
             return holds;

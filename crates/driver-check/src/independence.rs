@@ -26,7 +26,7 @@ use smallvec::SmallVec;
 use crate::interned::Id;
 use crate::past::Past;
 use crate::system::System;
-use crate::world::{Input, World};
+use crate::world::{Input, LATE, World};
 
 /// A few frames, or where they are in a state.
 pub(crate) type Few = SmallVec<[Id; 4]>;
@@ -34,31 +34,30 @@ pub(crate) type Few = SmallVec<[Id; 4]>;
 /// Whether frames to one node are independent of all that may come there before any of them.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub(crate) struct Question {
-    /// The first frames of some lanes, by number.
+    /// The first frames of some lanes.
     pub(crate) flights: Few,
-    /// Late frames of the same lanes may come before them, too.
-    pub(crate) overtakes: bool,
+    /// Late frames that may come before them; of other lanes only if no more may become late.
+    pub(crate) late: Few,
+    /// More frames may become late.
+    pub(crate) more_late: bool,
     pub(crate) local: Id,
 }
 
 pub(crate) type Answers = HashMap<Question, bool, FixedState>;
 
 /// Two frames that arrive one after the other at a state of a node.
-type Pair = (Id, Id, Id);
+type Pair = (Id, u32, u32);
 
 /// What is known of arrivals, and of what commutes.
 pub(crate) struct Independence {
-    /// For each state of a node: frames that may arrive there.
-    arrivals: Vec<Vec<Id>>,
+    /// For each state of a node: frames that may arrive there, in time or marked late.
+    arrivals: Vec<Vec<u32>>,
     /// For each state of a node: states and frames that lead there.
-    before: Vec<Vec<(Id, Id)>>,
+    before: Vec<Vec<(Id, u32)>>,
     past: Past,
     /// How much of the world's answers is in the three above.
     known: usize,
-    /// Frames that have been late.
-    late: BTreeSet<Id>,
-    /// Pairs that are not exchanged: because a lane keeps its order, or because one frame answers the other.
-    in_order: Vec<Pair>,
+    /// Pairs that are not exchanged because one frame answers the other, as far as is known.
     answering: Vec<Pair>,
     commuting: HashMap<Pair, bool, FixedState>,
     answers: Arc<Answers>,
@@ -72,8 +71,6 @@ impl Independence {
             before: Vec::new(),
             past: Past::new(&world.initial),
             known: 0,
-            late: BTreeSet::new(),
-            in_order: Vec::new(),
             answering: Vec::new(),
             commuting: HashMap::with_hasher(hasher),
             answers: Arc::new(HashMap::with_hasher(hasher)),
@@ -85,18 +82,16 @@ impl Independence {
         self.answers.clone()
     }
 
-    /// Learns what the world has answered since, and which frames have been late; answers `questions`. Whether all that was
-    /// answered before still holds.
+    /// Learns what has come to nodes since, and answers `questions`; whether all that was answered before still holds.
     pub(crate) fn settle<S: System>(
         &mut self,
         world: &mut World<'_, S>,
-        late: &BTreeSet<Id>,
         questions: BTreeSet<Question>,
     ) -> bool {
         let mut holds = true;
         let mut open = questions;
         loop {
-            if self.learn(world, late) {
+            if self.learn(world) {
                 open.extend(
                     self.answers.iter().filter(|(_, yes)| **yes).map(|(question, _)| question.clone()),
                 );
@@ -106,11 +101,12 @@ impl Independence {
             }
             // They are sorted by frames: what is found of one state serves the next.
             let mut good: HashSet<Id, FixedState> = HashSet::with_hasher(FixedState::with_seed(3));
-            let mut of = (Few::new(), false);
+            let mut of = None;
             let mut found = Vec::with_capacity(open.len());
             for question in core::mem::take(&mut open) {
-                if of != (question.flights.clone(), question.overtakes) {
-                    of = (question.flights.clone(), question.overtakes);
+                let frames = Some((question.flights.clone(), question.late.clone(), question.more_late));
+                if of != frames {
+                    of = frames;
                     good.clear();
                 }
                 let yes = self.is_independent(world, &question, &mut good);
@@ -124,17 +120,11 @@ impl Independence {
         }
     }
 
-    /// Takes in new answers of the world, and closes what is known under exchange; whether anything was new.
-    fn learn<S: System>(&mut self, world: &mut World<'_, S>, late: &BTreeSet<Id>) -> bool {
-        // Not by number: another exploration may have had others late.
-        let is_late = !late.is_subset(&self.late);
+    /// Takes in what is new, and closes what is known under exchange; whether anything was new.
+    fn learn<S: System>(&mut self, world: &mut World<'_, S>) -> bool {
         let mut open = Vec::new();
-        if is_late {
-            self.late.extend(late);
-            open.append(&mut self.in_order);
-        }
-        let is_new = is_late || self.known < world.asked().len();
-        while !open.is_empty() || self.known < world.asked().len() {
+        let is_new = self.known < world.asked().len();
+        while self.known < world.asked().len() {
             self.note(world, &mut open);
             open.append(&mut self.answering);
             for pair in core::mem::take(&mut open) {
@@ -151,7 +141,7 @@ impl Independence {
         self.past.grow(world.locals(), world.ways().len());
         for &(local, input) in &world.asked()[self.known..] {
             let outcome = world.answer(local, input);
-            let flight = if let Input::Frame(flight) = input { Some(flight) } else { None };
+            let flight = input.frame().map(|_| input.encode());
             self.arrivals[local as usize].extend(flight);
             if let Some(flight) = flight {
                 pairs
@@ -160,7 +150,7 @@ impl Independence {
             if outcome.fault.is_some() {
                 continue;
             }
-            self.past.note(local, flight, outcome.next, &outcome.sends);
+            self.past.note(local, input.frame(), outcome.next, &outcome.sends);
             if let Some(flight) = flight {
                 self.before[outcome.next as usize].push((local, flight));
                 pairs.extend(self.arrivals[outcome.next as usize].iter().map(|&next| (local, flight, next)));
@@ -173,18 +163,19 @@ impl Independence {
     /// Where two frames may arrive one after the other, they may the other way round: unless they come over one lane in order, or
     /// the second answers the first. The world notes what is new.
     fn exchange<S: System>(&mut self, world: &mut World<'_, S>, (local, first, second): Pair) {
-        let is_same = world.ways()[first as usize].channel == world.ways()[second as usize].channel;
-        if is_same && !self.late.contains(&first) && !self.late.contains(&second) {
-            return self.in_order.push((local, first, second));
+        let lane = |frame: u32| world.ways()[(frame & !LATE) as usize].channel;
+        if (first | second) & LATE == 0 && lane(first) == lane(second) {
+            return;
         }
-        let sends = &world.answer(local, Input::Frame(first)).sends;
-        if sends.iter().any(|&sent| self.past.is_answer(second, sent, local)) {
+        let (one, other) = (Input::decode(first), Input::decode(second));
+        let sends = &world.answer(local, one).sends;
+        if sends.iter().any(|&sent| self.past.is_answer(second & !LATE, sent, local)) {
             return self.answering.push((local, first, second));
         }
-        let outcome = world.outcome(local, Input::Frame(second));
+        let outcome = world.ask(local, other);
         if outcome.fault.is_none() {
             let next = outcome.next;
-            world.outcome(next, Input::Frame(first));
+            world.ask(next, one);
         }
     }
 
@@ -195,23 +186,23 @@ impl Independence {
         question: &Question,
         good: &mut HashSet<Id, FixedState>,
     ) -> bool {
-        let Question { flights, overtakes, local } = question;
-        let lanes: SmallVec<[u16; 4]> =
-            flights.iter().map(|&flight| world.ways()[flight as usize].channel).collect();
+        let Question { flights, late, more_late, local } = question;
+        let lane = |world: &World<'_, S>, frame: u32| world.ways()[(frame & !LATE) as usize].channel;
+        let lanes: SmallVec<[u16; 4]> = flights.iter().map(|&flight| lane(world, flight)).collect();
         let mut seen = HashSet::with_hasher(FixedState::with_seed(4));
         let mut open = vec![*local];
         seen.insert(*local);
         while let Some(local) = open.pop() {
             for place in 0..self.arrivals.get(local as usize).map_or(0, Vec::len) {
                 let other = self.arrivals[local as usize][place];
-                let is_same = lanes.contains(&world.ways()[other as usize].channel);
-                if is_same && !(*overtakes && self.late.contains(&other)) {
+                let is_behind = lanes.contains(&lane(world, other)) || other & LATE != 0 && !more_late;
+                if is_behind && !late.contains(&other) {
                     continue;
                 }
                 if !flights.iter().all(|&flight| self.commute(world, local, flight, other)) {
                     return false;
                 }
-                let next = world.outcome(local, Input::Frame(other)).next;
+                let next = world.outcome(local, Input::decode(other)).next;
                 if !good.contains(&next) && seen.insert(next) {
                     open.push(next);
                 }
@@ -222,7 +213,8 @@ impl Independence {
     }
 
     /// Whether two frames lead to the same in both orders: the same state, the same frames in the same order on each lane.
-    fn commute<S: System>(&mut self, world: &mut World<'_, S>, local: Id, a: Id, b: Id) -> bool {
+    fn commute<S: System>(&mut self, world: &mut World<'_, S>, local: Id, a: u32, b: u32) -> bool {
+        let (a, b) = (a & !LATE, b & !LATE);
         if let Some(&known) = self.commuting.get(&(local, a, b)) {
             return known;
         }

@@ -6,10 +6,10 @@ use std::sync::Mutex;
 use quincunx_engine::{Engine, PortId};
 
 use crate::explore::ancestry;
-use crate::state::{LATE, Move, Part, View};
+use crate::state::{Move, Part, View};
 use crate::system::{End, NodeId, System};
 use crate::visited::{Shard, StateId};
-use crate::world::{Fault, Input, World};
+use crate::world::{Fault, Input, LATE, World};
 
 /// What happens in a step.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -156,7 +156,7 @@ fn describe<S: System>(world: &Mutex<World<'_, S>>, state: &[u32], step: Move) -
         Move::Act { node, input } | Move::FireEarly { node, input } => (NodeId(node as u16), input),
     };
     let what = match input {
-        Input::Frame(flight) => {
+        Input::Frame(flight) | Input::Late(flight) => {
             let flight = world.flight(flight);
             let (from, header, payload) = (flight.from, flight.header.clone(), flight.payload.clone());
             match step {

@@ -14,7 +14,7 @@ use crate::explore::Exploration;
 use crate::independence::{Answers, Few, Question};
 use crate::interned::Id;
 use crate::system::System;
-use crate::world::{Facts, Fault, Input, Outcome, Way, World};
+use crate::world::{Facts, Fault, Input, LATE, Outcome, Way, World};
 
 /// What is left of what may go wrong.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -35,9 +35,6 @@ impl Budget {
         Self { losses, duplicates, delays, early_timeouts }
     }
 }
-
-/// Marks a frame that is late: it arrives at any time, however long after others, or after time-outs.
-pub(crate) const LATE: u32 = 1 << 31;
 
 /// A step of the network.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -92,8 +89,6 @@ pub(crate) struct View<'w, 's, S: System> {
     outcomes: Vec<Outcome>,
     /// Which frames are independent where, as far as that has been asked.
     pub(crate) independent: Arc<Answers>,
-    /// Frames that have been late.
-    pub(crate) late: BTreeSet<Id>,
     sums: Vec<u64>,
     next: Vec<u32>,
 }
@@ -116,7 +111,6 @@ impl<'w, 's, S: System> View<'w, 's, S> {
             answers: HashMap::with_hasher(FixedState::with_seed(1)),
             outcomes: Vec::new(),
             independent: Arc::default(),
-            late: BTreeSet::new(),
             sums: vec![0; order],
             next: Vec::new(),
         };
@@ -153,7 +147,7 @@ impl<'w, 's, S: System> View<'w, 's, S> {
         if let Some(&index) = self.answers.get(&key) {
             return index as usize;
         }
-        let outcome = self.catch_up(|world| world.outcome(local, input).clone());
+        let outcome = self.catch_up(|world| world.ask(local, input).clone());
         let index = self.outcomes.len();
         self.outcomes.push(outcome);
         self.answers.insert(key, index as u32);
@@ -210,6 +204,7 @@ impl<'w, 's, S: System> View<'w, 's, S> {
         }
         let (nodes, flights) = state[1..].split_at(self.nodes);
         let on_time = flights.iter().take_while(|&&flight| flight & LATE == 0).count();
+        let (flights, late) = flights.split_at(on_time);
         let way = |flight: u32| self.ways[(flight & !LATE) as usize];
         // First frames of lanes, by node.
         let mut heads: SmallVec<[(usize, u32); 16]> = (0..on_time)
@@ -225,18 +220,33 @@ impl<'w, 's, S: System> View<'w, 's, S> {
                 for choice in choices {
                     let chosen = heads.iter().enumerate().filter(|(bit, _)| choice & 1 << bit != 0);
                     let indices: Few = chosen.map(|(_, &(_, index))| index).collect();
-                    let mut taken: Few = indices.iter().map(|&index| flights[index as usize]).collect();
-                    let is_same =
-                        |&late: &u32| taken.iter().any(|&taken| way(taken).channel == way(late).channel);
-                    let overtakes = flights[on_time..].iter().any(is_same);
-                    taken.sort_unstable();
-                    if accept(Question { flights: taken, overtakes, local: nodes[heads[0].0] }) {
+                    let taken: Few = indices.iter().map(|&index| flights[index as usize]).collect();
+                    let node = heads[0].0;
+                    let question = self.question(state[0], late, taken, node, nodes[node]);
+                    if accept(question) {
                         return Some(indices);
                     }
                 }
             }
         }
         None
+    }
+
+    /// What must be known if `taken` are enough, with these frames late.
+    fn question(&self, budget: u32, late: &[u32], mut taken: Few, node: usize, local: Id) -> Question {
+        taken.sort_unstable();
+        let Budget { duplicates, delays, .. } = Budget::decode(budget);
+        let more_late = duplicates + delays > 0;
+        let lanes = |flight: &u32| self.ways[(flight & !LATE) as usize];
+        let may_come = |late: &&u32| {
+            let way = lanes(late);
+            let is_same = || taken.iter().any(|taken| lanes(taken).channel == way.channel);
+            way.to.index() == node && (!more_late || is_same())
+        };
+        let mut late: Few = late.iter().filter(may_come).copied().collect();
+        late.sort_unstable();
+        late.dedup();
+        Question { flights: taken, late, more_late, local }
     }
 
     /// Asks about what is not known yet of a state's frames, small sets first: larger ones when no small one is enough.
@@ -318,7 +328,7 @@ impl<'w, 's, S: System> View<'w, 's, S> {
     ) {
         let flights = &state[1 + self.nodes..];
         let flight = flights[index];
-        let input = Input::Frame(flight & !LATE);
+        let input = Input::decode(flight);
         if flight & LATE != 0 {
             if index == 0 || flights[index - 1] != flight {
                 self.step(state, budget, node, input, Some(index), None, Move::Deliver(flight), found);
@@ -330,9 +340,6 @@ impl<'w, 's, S: System> View<'w, 's, S> {
         }
         self.step(state, budget, node, input, Some(index), None, Move::Deliver(flight), found);
         let late = Some(flight | LATE);
-        if budget.duplicates + budget.delays > 0 {
-            self.late.insert(flight);
-        }
         if let Some(duplicates) = budget.duplicates.checked_sub(1) {
             let budget = Budget { duplicates, ..budget };
             self.step(state, budget, node, input, Some(index), late, Move::Duplicate(flight), found);

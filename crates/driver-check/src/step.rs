@@ -103,7 +103,7 @@ impl<'w, 's, S: System> Stepping<'w, 's, S> {
         let now = Instant::ZERO;
         let Self { world, local, said, .. } = self;
         match input {
-            Input::Frame(id) => {
+            Input::Frame(id) | Input::Late(id) => {
                 let flight = world.flight(id);
                 let payload = flight.payload.view(0..flight.payload.length());
                 let frame = Frame { header: &flight.header, payload };

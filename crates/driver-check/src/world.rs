@@ -66,11 +66,16 @@ impl core::fmt::Display for Fault {
     }
 }
 
+/// Marks a frame that is late: it arrives at any time, however long after others, or after time-outs.
+pub(crate) const LATE: u32 = 1 << 29;
+
 /// What can happen to a node.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum Input {
     /// A frame arrives.
     Frame(Id),
+    /// A frame arrives late: to the node it is one like others.
+    Late(Id),
     /// A timer fires.
     Timer(Id),
     /// A port takes a frame.
@@ -83,19 +88,38 @@ impl Input {
     pub(crate) fn encode(self) -> u32 {
         match self {
             Self::Frame(id) => id,
-            Self::Timer(id) => 1 << 30 | id,
-            Self::Slot(port) => 2 << 30 | u32::from(port.0),
-            Self::Command => 3 << 30,
+            Self::Late(id) => LATE | id,
+            Self::Timer(id) => 2 << 29 | id,
+            Self::Slot(port) => 3 << 29 | u32::from(port.0),
+            Self::Command => 4 << 29,
         }
     }
 
     pub(crate) fn decode(code: u32) -> Self {
-        let value = code & ((1 << 30) - 1);
-        match code >> 30 {
+        let value = code & (LATE - 1);
+        match code >> 29 {
             0 => Self::Frame(value),
-            1 => Self::Timer(value),
-            2 => Self::Slot(PortId(value as u16)),
+            1 => Self::Late(value),
+            2 => Self::Timer(value),
+            3 => Self::Slot(PortId(value as u16)),
             _ => Self::Command,
+        }
+    }
+
+    /// The frame that arrives, if one does.
+    pub(crate) fn frame(self) -> Option<Id> {
+        match self {
+            Self::Frame(id) | Self::Late(id) => Some(id),
+            _ => None,
+        }
+    }
+
+    /// The input to which every node answers the same.
+    fn twin(self) -> Option<Self> {
+        match self {
+            Self::Frame(id) => Some(Self::Late(id)),
+            Self::Late(id) => Some(Self::Frame(id)),
+            _ => None,
         }
     }
 }
@@ -136,6 +160,13 @@ pub(crate) struct Outcome {
     pub(crate) fault: Option<Fault>,
 }
 
+/// An answer, and whether the input is known to come.
+#[derive(Clone, Copy)]
+struct Known {
+    outcome: u32,
+    is_asked: bool,
+}
+
 pub(crate) type LocalOf<S> = Local<<S as System>::Engine, <S as System>::Owner>;
 type FlightOf<S> =
     Flight<<<S as System>::Engine as Engine>::Header, <<S as System>::Engine as Engine>::Payload>;
@@ -160,9 +191,9 @@ pub(crate) struct World<'s, S: System> {
     flight_hashes: Vec<u64>,
     ways: Vec<Way>,
     timers: Interned<TimerOf<S>>,
-    answers: HashMap<(Id, u32), u32, FixedState>,
+    answers: HashMap<(Id, u32), Known, FixedState>,
     outcomes: Vec<Outcome>,
-    /// States of nodes and inputs there, in the order in which they were answered.
+    /// States of nodes and inputs that may come there, in the order in which that became known.
     asked: Vec<(Id, Input)>,
     pub(crate) initial: Vec<Id>,
 }
@@ -251,7 +282,7 @@ impl<'s, S: System> World<'s, S> {
         &self.ways
     }
 
-    /// States of nodes with inputs that were asked about there.
+    /// States of nodes with inputs that may come there.
     pub(crate) fn asked(&self) -> &[(Id, Input)] {
         &self.asked
     }
@@ -268,17 +299,33 @@ impl<'s, S: System> World<'s, S> {
         *self.timers.get(id)
     }
 
-    /// The answer of a node in state `local` to an input.
+    /// The answer of a node in state `local` to an input, whether or not that may come there.
     pub(crate) fn outcome(&mut self, local: Id, input: Input) -> &Outcome {
-        if !self.answers.contains_key(&(local, input.encode())) {
+        let key = (local, input.encode());
+        if !self.answers.contains_key(&key) {
             self.compute(local, input);
         }
-        &self.outcomes[self.answers[&(local, input.encode())] as usize]
+        &self.outcomes[self.answers[&key].outcome as usize]
     }
 
-    /// An answer that has been asked for before.
+    /// The answer of a node in state `local` to an input that may come there; then so may all that is symmetric to it.
+    pub(crate) fn ask(&mut self, local: Id, input: Input) -> &Outcome {
+        self.outcome(local, input);
+        if !self.answers[&(local, input.encode())].is_asked {
+            for g in 0..self.order() {
+                let (case, input) = self.image(g, local, input);
+                let known = self.answers.get_mut(&(case, input.encode())).expect("all cases are computed");
+                if !core::mem::replace(&mut known.is_asked, true) {
+                    self.asked.push((case, input));
+                }
+            }
+        }
+        self.answer(local, input)
+    }
+
+    /// An answer that is known.
     pub(crate) fn answer(&self, local: Id, input: Input) -> &Outcome {
-        &self.outcomes[self.answers[&(local, input.encode())] as usize]
+        &self.outcomes[self.answers[&(local, input.encode())].outcome as usize]
     }
 
     /// Computes an answer, and those of all cases that are symmetric to it.
@@ -286,13 +333,8 @@ impl<'s, S: System> World<'s, S> {
         let order = self.order();
         let mut cases = Vec::with_capacity(order);
         for g in 0..order {
-            let case = self.images[local as usize * order + g];
-            let input = self.image_of_input(g, self.locals.get(local).node, input);
-            let index = match self.answers.get(&(case, input.encode())) {
-                Some(&index) => index,
-                None => self.compute_one(case, input),
-            };
-            cases.push(index);
+            let (case, input) = self.image(g, local, input);
+            cases.push(self.compute_one(case, input));
         }
         if order == 1 {
             let next = self.outcomes[cases[0] as usize].next;
@@ -336,10 +378,14 @@ impl<'s, S: System> World<'s, S> {
         symmetric
     }
 
-    fn image_of_input(&self, g: usize, node: NodeId, input: Input) -> Input {
+    /// What a state and an input are renamed to.
+    fn image(&self, g: usize, local: Id, input: Input) -> (Id, Input) {
         let renaming = &self.renamings[g];
-        match input {
-            Input::Frame(id) => Input::Frame(self.flight_images[id as usize * self.order() + g]),
+        let node = self.locals.get(local).node;
+        let frame = |id: Id| self.flight_images[id as usize * self.order() + g];
+        let input = match input {
+            Input::Frame(id) => Input::Frame(frame(id)),
+            Input::Late(id) => Input::Late(frame(id)),
             Input::Timer(id) if g == 0 => Input::Timer(id),
             Input::Timer(id) => {
                 let timer = self.system.rename_timer(renaming, node, *self.timers.get(id));
@@ -347,17 +393,25 @@ impl<'s, S: System> World<'s, S> {
             }
             Input::Slot(port) => Input::Slot(renaming.port(node, port)),
             Input::Command => Input::Command,
-        }
+        };
+        (self.images[local as usize * self.order() + g], input)
     }
 
     fn compute_one(&mut self, local: Id, input: Input) -> u32 {
+        let known = |input: Input| self.answers.get(&(local, input.encode())).map(|known| known.outcome);
+        if let Some(outcome) = known(input) {
+            return outcome;
+        }
+        if let Some(outcome) = input.twin().and_then(known) {
+            self.answers.insert((local, input.encode()), Known { outcome, is_asked: false });
+            return outcome;
+        }
         let answer = self.run(self.locals.get(local), input);
         let next = if answer.fault.is_some() { local } else { self.intern_local(answer.next) };
         let sends = answer.sends.into_iter().map(|flight| self.intern_flight(flight)).collect();
         let index = self.outcomes.len() as u32;
         self.outcomes.push(Outcome { next, sends, fault: answer.fault });
-        self.answers.insert((local, input.encode()), index);
-        self.asked.push((local, input));
+        self.answers.insert((local, input.encode()), Known { outcome: index, is_asked: false });
         index
     }
 
