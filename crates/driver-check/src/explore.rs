@@ -9,7 +9,8 @@ use std::sync::Mutex;
 
 use quincunx_units::ByteCount;
 
-use crate::independence::Independence;
+use crate::choice::Choice;
+use crate::independence::{Independence, Watch};
 use crate::parallel::share;
 use crate::path::{self, Path};
 use crate::state::{Move, Part, View};
@@ -47,21 +48,25 @@ impl Exploration {
         self.independent_first && self.at_once && self.early_timeouts == 0
     }
 
-    /// Explorations with one kind of what may go wrong each, once.
+    /// Smaller explorations: some kinds of what may go wrong, once each, one kind before two.
     fn scouts(&self) -> Vec<Self> {
-        let none = Self { losses: 0, duplicates: 0, delays: 0, ..*self };
-        let total = u32::from(self.losses) + u32::from(self.duplicates) + u32::from(self.delays);
-        if total < 2 || !self.takes_independent_first() {
+        if !self.takes_independent_first() {
             return Vec::new();
         }
-        let mut scouts = Vec::new();
-        for (count, alone) in [
-            (self.losses, Self { losses: 1, ..none }),
-            (self.duplicates, Self { duplicates: 1, ..none }),
-            (self.delays, Self { delays: 1, ..none }),
-        ] {
-            scouts.extend((count > 0).then_some(alone));
-        }
+        let scout = |kinds: u8| {
+            let once = |kind: u8, count: u8| count.min(kinds >> kind & 1);
+            Self {
+                losses: once(0, self.losses),
+                duplicates: once(1, self.duplicates),
+                delays: once(2, self.delays),
+                ..*self
+            }
+        };
+        let mut kinds: Vec<u8> = (1..8).collect();
+        kinds.sort_by_key(|kinds| kinds.count_ones());
+        let mut scouts: Vec<Self> = kinds.into_iter().map(scout).collect();
+        scouts.dedup();
+        scouts.retain(|scout| scout != self && scout.losses + scout.duplicates + scout.delays > 0);
         scouts
     }
 }
@@ -69,11 +74,11 @@ impl Exploration {
 /// How far an exploration has come.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Statistics {
-    /// Steps taken, into known states too.
+    /// Steps taken, into known states and into those that are not kept, too.
     pub states: u64,
-    /// States of the network.
+    /// States of the network that are kept: those between which there is no choice are not.
     pub distinct: u64,
-    /// Steps from the beginning to the state that is farthest from it.
+    /// From the beginning to the state that is farthest from it, by states that are kept.
     pub diameter: u32,
     /// States of nodes, over all nodes.
     pub locals: u64,
@@ -176,6 +181,9 @@ struct Expanded {
     edges: Vec<StateId>,
 }
 
+/// Fewer states are explored to the end before what was learnt is made use of.
+const MUCH: u64 = 1 << 16;
+
 /// States in a piece; pieces in a round.
 const PIECE: usize = 2048;
 const ROUND: usize = 32;
@@ -232,11 +240,26 @@ fn attempt<S: System>(
     let mut level = vec![Frontier::default()];
     level[0].push(root, &initial);
 
-    let mut holds = true;
+    // How many states there were when an answer turned out to be wrong.
+    let mut mistaken = None;
     while level.iter().any(|frontier| !frontier.ids.is_empty()) {
         let mut next: Vec<Frontier> = (0..SHARDS).map(|_| Frontier::default()).collect();
         shards.iter_mut().for_each(Shard::begin_level);
-        holds &= settle(world, independence, &mut views, &level);
+        let mut watch = |locals| {
+            statistics.locals = locals as u64;
+            look(&statistics, rules.memory, progress)
+        };
+        let holds = match settle(world, independence, &mut views, &level, &mut watch) {
+            Ok(holds) => holds,
+            Err(why) => return Ok((statistics, Verdict::Unfinished(why))),
+        };
+        if !holds {
+            mistaken.get_or_insert(statistics.distinct);
+        }
+        // Something is learnt from going on, but there is nothing to be found.
+        if mistaken.is_some_and(|then| statistics.distinct > then + then / 4 + MUCH) {
+            return Err(Mistaken::Independence);
+        }
         let mut pieces = pieces_of(&level).peekable();
         while pieces.peek().is_some() {
             let mut round: Vec<Piece> = pieces.by_ref().take(ROUND).collect();
@@ -244,6 +267,9 @@ fn attempt<S: System>(
                 expand(view, &level[piece.frontier], piece, &shards, is_careful);
             });
             if let Some((state, step, fault)) = round.iter_mut().find_map(|piece| piece.fault.take()) {
+                if mistaken.is_some() {
+                    return Err(Mistaken::Independence);
+                }
                 statistics.distinct = shards.iter().map(|shard| shard.len() as u64).sum();
                 let (path, found) = path::to(world, &mut views[0], &shards, root, state, Some(step));
                 let fault = found.unwrap_or(fault);
@@ -260,11 +286,8 @@ fn attempt<S: System>(
             statistics.distinct = shards.iter().map(|shard| shard.len() as u64).sum();
             statistics.waiting = next.iter().map(|frontier| frontier.ids.len() as u64).sum();
             statistics.locals = world.lock().expect("no thread panics with the world").locals() as u64;
-            if progress(&statistics).is_break() {
-                return Ok((statistics, Verdict::Unfinished(Unfinished::Stopped)));
-            }
-            if let Some(resident) = resident().filter(|resident| *resident > rules.memory) {
-                return Ok((statistics, Verdict::Unfinished(Unfinished::Memory { resident })));
+            if let Err(why) = look(&statistics, rules.memory, progress) {
+                return Ok((statistics, Verdict::Unfinished(why)));
             }
         }
         drop(pieces);
@@ -273,10 +296,18 @@ fn attempt<S: System>(
         }
         level = next;
     }
-    if !settle(world, independence, &mut views, &level) || !holds {
-        return Err(Mistaken::Independence);
-    }
     drop(level);
+    let last = independence.settle(
+        &mut world.lock().expect("no thread panics with the world"),
+        BTreeSet::new(),
+        true,
+        &mut |_| look(&statistics, rules.memory, progress),
+    );
+    match last {
+        Ok(holds) if holds && mistaken.is_none() => {}
+        Ok(_) => return Err(Mistaken::Independence),
+        Err(why) => return Ok((statistics, Verdict::Unfinished(why))),
+    }
     if !is_careful && graph.puts_off(&shards) {
         return Err(Mistaken::PutOff);
     }
@@ -295,20 +326,32 @@ fn settle<S: System>(
     independence: &mut Independence,
     views: &mut [View<'_, '_, S>],
     level: &[Frontier],
-) -> bool {
+    watch: Watch<'_>,
+) -> Result<bool, Unfinished> {
     let mut holds = true;
+    let mut questions = BTreeSet::new();
     loop {
+        let before = independence.revision();
+        views.iter_mut().for_each(|view| view.chooser.forget());
+        let mut world = world.lock().expect("no thread panics with the world");
+        holds &= independence.settle(&mut world, questions, false, &mut *watch)?;
+        drop(world);
+        views.iter_mut().for_each(|view| view.chooser.learn(independence.answers(), independence.revision()));
+        let is_unsure = views.iter().any(|view| view.is_unsure);
+        views.iter_mut().for_each(|view| view.is_unsure = false);
+        if !is_unsure && before == independence.revision() {
+            return Ok(holds);
+        }
         let mut asked: Vec<_> = level.iter().map(|frontier| (frontier, BTreeSet::new())).collect();
         share(views, asked.iter_mut(), |view, (frontier, questions)| {
             view.refresh();
-            (0..frontier.ids.len()).for_each(|index| view.ask(frontier.state(index), questions));
+            for index in 0..frontier.ids.len() {
+                view.choose(frontier.state(index), Some(questions));
+            }
         });
-        let questions: BTreeSet<_> = asked.into_iter().flat_map(|(_, questions)| questions).collect();
-        let is_last = questions.is_empty();
-        holds &= independence.settle(&mut world.lock().expect("no thread panics with the world"), questions);
-        views.iter_mut().for_each(|view| view.independent = independence.answers());
-        if is_last {
-            return holds;
+        questions = asked.into_iter().flat_map(|(_, questions)| questions).collect();
+        if questions.is_empty() {
+            return Ok(holds);
         }
     }
 }
@@ -335,6 +378,7 @@ fn expand<S: System>(
     is_careful: bool,
 ) {
     view.refresh();
+    let mut onward = Vec::new();
     for index in piece.range.clone() {
         let (id, state) = (frontier.ids[index], frontier.state(index));
         let first_edge = piece.edges.len();
@@ -350,6 +394,10 @@ fn expand<S: System>(
                     return;
                 }
             };
+            onward.clear();
+            onward.extend_from_slice(next);
+            steps += view.hurry(&mut onward);
+            let next = &onward[..];
             let fingerprint = view.fingerprint(next);
             let shard = shard_of(fingerprint);
             let known = shards[shard].find(fingerprint);
@@ -366,17 +414,17 @@ fn expand<S: System>(
                 piece.candidates[shard].push(Candidate { fingerprint, parent: id, end, edge });
             }
         };
-        let only = view.independent(state);
-        match &only {
-            None => view.each_step(state, Part::All, &mut note),
-            Some(frames) => {
+        let choice = view.choose(state, None);
+        match &choice {
+            Choice::All | Choice::Unknown => view.each_step(state, Part::All, &mut note),
+            Choice::Only(frames) => {
                 view.each_step(state, Part::Only(frames), &mut note);
                 if is_careful && leads_back.get() {
                     view.each_step(state, Part::AllBut(frames), &mut note);
                 }
             }
         }
-        piece.partial.push(only.is_some());
+        piece.partial.push(matches!(choice, Choice::Only(_)));
         piece.states += steps;
         let degree = piece.edges.len() - first_edge;
         piece.degrees.push(u8::try_from(degree).expect("a network of few frames"));
@@ -464,6 +512,17 @@ impl Graph {
                 return set;
             }
         }
+    }
+}
+
+/// Tells the owner how far it is; whether to go on.
+fn look(statistics: &Statistics, memory: ByteCount, progress: Progress<'_>) -> Result<(), Unfinished> {
+    if progress(statistics).is_break() {
+        return Err(Unfinished::Stopped);
+    }
+    match resident().filter(|resident| *resident > memory) {
+        Some(resident) => Err(Unfinished::Memory { resident }),
+        None => Ok(()),
     }
 }
 

@@ -6,11 +6,15 @@
 //! while it is on its way, and budgets are spent by as many steps in one order as in another. The same holds of several frames
 //! at one node, the first of several lanes, if each commutes with what may come over the other lanes.
 //!
-//! What may come before is found as the exploration goes. [`Independence`] notes which frames arrive at which state of a node, and
-//! closes that under exchange: where `a` and then `b` arrive over different lanes, or late, `b` and then `a` may arrive too,
-//! whatever that leads to; unless `b` cannot have been sent without what `a` has the node send ([`Past`]). So all orders
-//! are there, though only some are explored. A frame is independent at a state if it commutes, in state and in what is sent on
-//! each lane, with every arrival at every state that is reached from there without its lane.
+//! What may come before is found as the exploration goes. [`Independence`] notes which frames arrive at which state of a node,
+//! in time or late, and closes that under exchange: where `a` and then `b` arrive over different lanes, or one of them late, `b` and
+//! then `a` may arrive too, whatever that leads to; unless `b` cannot have been sent without what `a` has the node send ([`Past`]).
+//! So all orders are there, though only some are explored. A frame is independent at a state if it commutes, in state and in what
+//! is sent on each lane, with every arrival at every state that is reached from there without its lane. Late arrivals count if
+//! such a frame is on its way, or if more frames may become late.
+//!
+//! A late frame is on its way for long, and mostly to be ignored. If its node does nothing about it, in the state in which it is
+//! and in all that may follow, the frame arrives at once.
 //!
 //! An answer may be wrong when more arrivals are known. So all answers are looked at again whenever something is new, and
 //! if one was wrong, the exploration begins again, knowing better. What is known only grows, so that ends; and in the last
@@ -23,6 +27,7 @@ use foldhash::fast::FixedState;
 use hashbrown::{HashMap, HashSet};
 use smallvec::SmallVec;
 
+use crate::explore::Unfinished;
 use crate::interned::Id;
 use crate::past::Past;
 use crate::system::System;
@@ -31,10 +36,11 @@ use crate::world::{Input, LATE, World};
 /// A few frames, or where they are in a state.
 pub(crate) type Few = SmallVec<[Id; 4]>;
 
-/// Whether frames to one node are independent of all that may come there before any of them.
+/// Whether frames to one node are independent of all that may come there before any of them; of a single late frame, whether it
+/// is ignored.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub(crate) struct Question {
-    /// The first frames of some lanes.
+    /// The first frames of some lanes, or a late one.
     pub(crate) flights: Few,
     /// Late frames that may come before them; of other lanes only if no more may become late.
     pub(crate) late: Few,
@@ -47,6 +53,22 @@ pub(crate) type Answers = HashMap<Question, bool, FixedState>;
 
 /// Two frames that arrive one after the other at a state of a node.
 type Pair = (Id, u32, u32);
+
+/// Told how many states of nodes are known, says whether to go on.
+pub(crate) type Watch<'w> = &'w mut dyn FnMut(usize) -> Result<(), Unfinished>;
+
+/// Looks only now and then.
+struct Seldom<'w> {
+    count: u32,
+    watch: Watch<'w>,
+}
+
+impl Seldom<'_> {
+    fn look(&mut self, locals: usize) -> Result<(), Unfinished> {
+        self.count += 1;
+        if self.count.is_multiple_of(1 << 12) { (self.watch)(locals) } else { Ok(()) }
+    }
+}
 
 /// What is known of arrivals, and of what commutes.
 pub(crate) struct Independence {
@@ -61,6 +83,10 @@ pub(crate) struct Independence {
     answering: Vec<Pair>,
     commuting: HashMap<Pair, bool, FixedState>,
     answers: Arc<Answers>,
+    /// How much was known when all answers were looked at.
+    checked: usize,
+    /// How many answers have turned out to be wrong.
+    revision: u64,
 }
 
 impl Independence {
@@ -74,6 +100,8 @@ impl Independence {
             answering: Vec::new(),
             commuting: HashMap::with_hasher(hasher),
             answers: Arc::new(HashMap::with_hasher(hasher)),
+            checked: 0,
+            revision: 0,
         }
     }
 
@@ -82,56 +110,72 @@ impl Independence {
         self.answers.clone()
     }
 
-    /// Learns what has come to nodes since, and answers `questions`; whether all that was answered before still holds.
+    /// The same number as before if no answer has turned out to be wrong since.
+    pub(crate) fn revision(&self) -> u64 {
+        self.revision
+    }
+
+    /// Learns what has come to nodes since, and answers `questions`; whether all that was answered before still holds, as far as
+    /// that is looked at: all of it if it is the last time, and otherwise when much is new.
     pub(crate) fn settle<S: System>(
         &mut self,
         world: &mut World<'_, S>,
         questions: BTreeSet<Question>,
-    ) -> bool {
-        let mut holds = true;
+        is_last: bool,
+        watch: Watch<'_>,
+    ) -> Result<bool, Unfinished> {
+        let mut watch = Seldom { count: 0, watch };
+        self.learn(world, &mut watch)?;
         let mut open = questions;
-        loop {
-            if self.learn(world) {
-                open.extend(
-                    self.answers.iter().filter(|(_, yes)| **yes).map(|(question, _)| question.clone()),
-                );
-            }
-            if open.is_empty() {
-                return holds;
-            }
-            // They are sorted by frames: what is found of one state serves the next.
-            let mut good: HashSet<Id, FixedState> = HashSet::with_hasher(FixedState::with_seed(3));
-            let mut of = None;
-            let mut found = Vec::with_capacity(open.len());
-            for question in core::mem::take(&mut open) {
-                let frames = Some((question.flights.clone(), question.late.clone(), question.more_late));
-                if of != frames {
-                    of = frames;
-                    good.clear();
-                }
-                let yes = self.is_independent(world, &question, &mut good);
-                found.push((question, yes));
-            }
-            let answers = Arc::make_mut(&mut self.answers);
-            for (question, yes) in found {
-                let before = answers.insert(question, yes);
-                holds &= yes || before != Some(true);
-            }
+        let is_new = if is_last { self.known > self.checked } else { self.known > self.checked * 9 / 8 };
+        if is_new {
+            self.checked = self.known;
+            open.extend(self.answers.iter().filter(|(_, yes)| **yes).map(|(question, _)| question.clone()));
         }
+        // They are sorted by frames: what is found of one state serves the next.
+        let mut good: HashSet<Id, FixedState> = HashSet::with_hasher(FixedState::with_seed(3));
+        let mut of = None;
+        let mut found = Vec::with_capacity(open.len());
+        for question in open {
+            let frames = Some((question.flights.clone(), question.late.clone(), question.more_late));
+            if of != frames {
+                of = frames;
+                good.clear();
+            }
+            let yes = match question.flights[..] {
+                [late] if late & LATE != 0 => {
+                    self.is_ignored(world, late, question.local, &mut good, &mut watch)?
+                }
+                _ => self.is_independent(world, &question, &mut good, &mut watch)?,
+            };
+            found.push((question, yes));
+        }
+        let mut holds = true;
+        let answers = Arc::make_mut(&mut self.answers);
+        for (question, yes) in found {
+            let was_wrong = answers.insert(question, yes) == Some(true) && !yes;
+            self.revision += u64::from(was_wrong);
+            holds &= !was_wrong;
+        }
+        Ok(holds)
     }
 
-    /// Takes in what is new, and closes what is known under exchange; whether anything was new.
-    fn learn<S: System>(&mut self, world: &mut World<'_, S>) -> bool {
+    /// Takes in what is new, and closes what is known under exchange.
+    fn learn<S: System>(
+        &mut self,
+        world: &mut World<'_, S>,
+        watch: &mut Seldom<'_>,
+    ) -> Result<(), Unfinished> {
         let mut open = Vec::new();
-        let is_new = self.known < world.asked().len();
         while self.known < world.asked().len() {
             self.note(world, &mut open);
             open.append(&mut self.answering);
             for pair in core::mem::take(&mut open) {
+                watch.look(world.locals())?;
                 self.exchange(world, pair);
             }
         }
-        is_new
+        Ok(())
     }
 
     /// Notes new answers of the world, and puts the pairs that they make into `pairs`.
@@ -185,7 +229,8 @@ impl Independence {
         world: &mut World<'_, S>,
         question: &Question,
         good: &mut HashSet<Id, FixedState>,
-    ) -> bool {
+        watch: &mut Seldom<'_>,
+    ) -> Result<bool, Unfinished> {
         let Question { flights, late, more_late, local } = question;
         let lane = |world: &World<'_, S>, frame: u32| world.ways()[(frame & !LATE) as usize].channel;
         let lanes: SmallVec<[u16; 4]> = flights.iter().map(|&flight| lane(world, flight)).collect();
@@ -193,6 +238,7 @@ impl Independence {
         let mut open = vec![*local];
         seen.insert(*local);
         while let Some(local) = open.pop() {
+            watch.look(world.locals())?;
             for place in 0..self.arrivals.get(local as usize).map_or(0, Vec::len) {
                 let other = self.arrivals[local as usize][place];
                 let is_behind = lanes.contains(&lane(world, other)) || other & LATE != 0 && !more_late;
@@ -200,7 +246,7 @@ impl Independence {
                     continue;
                 }
                 if !flights.iter().all(|&flight| self.commute(world, local, flight, other)) {
-                    return false;
+                    return Ok(false);
                 }
                 let next = world.outcome(local, Input::decode(other)).next;
                 if !good.contains(&next) && seen.insert(next) {
@@ -209,7 +255,33 @@ impl Independence {
             }
         }
         good.extend(seen);
-        true
+        Ok(true)
+    }
+
+    /// Whether a frame does nothing in a state of a node, nor in any that may follow. States in `good` as above.
+    fn is_ignored<S: System>(
+        &mut self,
+        world: &mut World<'_, S>,
+        frame: u32,
+        local: Id,
+        good: &mut HashSet<Id, FixedState>,
+        watch: &mut Seldom<'_>,
+    ) -> Result<bool, Unfinished> {
+        let mut seen = HashSet::with_hasher(FixedState::with_seed(4));
+        let mut open = vec![local];
+        while let Some(local) = open.pop() {
+            watch.look(world.locals())?;
+            if good.contains(&local) || !seen.insert(local) {
+                continue;
+            }
+            let outcome = world.outcome(local, Input::Frame(frame & !LATE));
+            if outcome.next != local || !outcome.sends.is_empty() || outcome.fault.is_some() {
+                return Ok(false);
+            }
+            open.extend(self.past.following(local));
+        }
+        good.extend(seen);
+        Ok(true)
     }
 
     /// Whether two frames lead to the same in both orders: the same state, the same frames in the same order on each lane.

@@ -35,10 +35,13 @@
 //!   commutes is found out by asking the engines, not assumed (`independence.rs`), and no frame is put off for ever: where
 //!   that could be, the exploration begins again and leaves less out. What is found is no longer a shortest way to a fault, but
 //!   a shortest one of those that are looked at. Not used while timers may fire early, or without *at once*.
+//!   Where one step is enough and only one thing can happen in it, it is taken and the state before it is not kept: all
+//!   that comes there comes to the state after it. A late frame that its node will do nothing about arrives at once.
 //! - **Patience** ([`Exploration::early_timeouts`]): a timer fires when nothing is on its way, that is, time-outs are longer
 //!   than any frame's life; except for as many early ones as are asked for.
 #![warn(missing_docs)]
 
+mod choice;
 mod explore;
 mod independence;
 mod interned;

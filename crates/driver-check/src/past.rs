@@ -109,6 +109,11 @@ impl Past {
         self.changed.push(local);
     }
 
+    /// The states that follow one.
+    pub(crate) fn following(&self, local: Id) -> impl Iterator<Item = Id> {
+        self.steps.get(local as usize).into_iter().flatten().map(|step| step.next)
+    }
+
     /// Works out what follows from the steps that were noted.
     pub(crate) fn settle(&mut self) {
         let (mut must, mut may) = (vec![0; self.must.stride], vec![0; self.may.stride]);

@@ -6,7 +6,7 @@ use std::sync::Mutex;
 use quincunx_engine::{Engine, PortId};
 
 use crate::explore::ancestry;
-use crate::state::{Move, Part, View};
+use crate::state::{MOST_STEPS, Move, Part, View};
 use crate::system::{End, NodeId, System};
 use crate::visited::{Shard, StateId};
 use crate::world::{Fault, Input, LATE, World};
@@ -122,15 +122,30 @@ pub(crate) fn to<S: System>(
     for id in &way[1..] {
         let mut found = None;
         view.each_step(&state, Part::All, |view, step, next| {
-            if let (None, Ok(next)) = (&found, next)
-                && view.fingerprint(next).max(1) == fingerprints[id]
-            {
-                found = Some((step, next.to_vec()));
+            let Ok(next) = next else { return };
+            let mut passed = vec![next.to_vec()];
+            let is_it =
+                |view: &mut View<'_, '_, S>, next: &[u32]| view.fingerprint(next).max(1) == fingerprints[id];
+            while found.is_none() {
+                let last = passed.last().expect("at least one");
+                if is_it(view, last) {
+                    found = Some((step, core::mem::take(&mut passed)));
+                } else if let Some((_, next)) = view.only_step(last)
+                    && passed.len() <= MOST_STEPS
+                {
+                    passed.push(next);
+                } else {
+                    break;
+                }
             }
         });
-        let (step, next) = found.expect("a state follows the one it was reached from");
+        let (step, passed) = found.expect("a state follows the one it was reached from");
         steps.push(describe(world, &state, step));
-        state = next;
+        for pair in passed.windows(2) {
+            let (step, _) = view.only_step(&pair[0]).expect("it was taken");
+            steps.push(describe(world, &pair[0], step));
+        }
+        state = passed.into_iter().next_back().expect("at least one");
     }
     let mut fault = None;
     if let Some(last) = last.filter(|&last| last != NO_STEP) {

@@ -4,14 +4,14 @@
 //! sent; the frames that are late, in the order of their hashes.
 
 use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex};
+use std::sync::Mutex;
 
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
-use smallvec::SmallVec;
 
+use crate::choice::{Choice, Chooser};
 use crate::explore::Exploration;
-use crate::independence::{Answers, Few, Question};
+use crate::independence::{Few, Question};
 use crate::interned::Id;
 use crate::system::System;
 use crate::world::{Facts, Fault, Input, LATE, Outcome, Way, World};
@@ -60,9 +60,8 @@ impl Move {
     }
 }
 
-/// Frames that are taken together at most, and first frames of lanes at one node that are considered.
-const MOST_FRAMES: usize = 3;
-const MOST_HEADS: usize = 6;
+/// Steps at most between states that are kept.
+pub(crate) const MOST_STEPS: usize = 64;
 
 /// Which steps of a state to look at.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -87,10 +86,12 @@ pub(crate) struct View<'w, 's, S: System> {
     ways: Vec<Way>,
     answers: HashMap<(Id, u32), u32, FixedState>,
     outcomes: Vec<Outcome>,
-    /// Which frames are independent where, as far as that has been asked.
-    pub(crate) independent: Arc<Answers>,
+    pub(crate) chooser: Chooser,
+    /// A choice was not made because something is not known.
+    pub(crate) is_unsure: bool,
     sums: Vec<u64>,
     next: Vec<u32>,
+    onward: Vec<u32>,
 }
 
 impl<'w, 's, S: System> View<'w, 's, S> {
@@ -110,9 +111,11 @@ impl<'w, 's, S: System> View<'w, 's, S> {
             ways: Vec::new(),
             answers: HashMap::with_hasher(FixedState::with_seed(1)),
             outcomes: Vec::new(),
-            independent: Arc::default(),
+            chooser: Chooser::new(),
+            is_unsure: true,
             sums: vec![0; order],
             next: Vec::new(),
+            onward: Vec::new(),
         };
         view.refresh();
         view
@@ -196,80 +199,61 @@ impl<'w, 's, S: System> View<'w, 's, S> {
         state.len() == 1 + self.nodes && state[1..].iter().all(rests)
     }
 
-    /// Offers sets of frames of `state` of which one may be enough, with what must be known for that, until one is accepted:
-    /// each set to one node, small sets first. What is accepted gives the frames' indices.
-    fn offer(&self, state: &[u32], mut accept: impl FnMut(Question) -> bool) -> Option<Few> {
+    /// Which frames may be taken alone; what must be known for that is put into `questions`.
+    pub(crate) fn choose(&mut self, state: &[u32], questions: Option<&mut BTreeSet<Question>>) -> Choice {
         if !self.rules.takes_independent_first() {
-            return None;
+            return Choice::All;
         }
+        let Budget { duplicates, delays, .. } = Budget::decode(state[0]);
         let (nodes, flights) = state[1..].split_at(self.nodes);
-        let on_time = flights.iter().take_while(|&&flight| flight & LATE == 0).count();
-        let (flights, late) = flights.split_at(on_time);
-        let way = |flight: u32| self.ways[(flight & !LATE) as usize];
-        // First frames of lanes, by node.
-        let mut heads: SmallVec<[(usize, u32); 16]> = (0..on_time)
-            .filter(|&index| self.place(flights, index) == 0)
-            .map(|index| (way(flights[index]).to.index(), index as u32))
-            .collect();
-        heads.sort_unstable_by_key(|&(node, index)| (core::cmp::Reverse(node), index));
-        let most = heads.chunk_by(|a, b| a.0 == b.0).map(<[_]>::len).max().unwrap_or(0);
-        for size in 1..=most.min(MOST_FRAMES) {
-            for heads in heads.chunk_by(|a, b| a.0 == b.0) {
-                let choices = (1_u32..1 << heads.len().min(MOST_HEADS))
-                    .filter(|choice| choice.count_ones() as usize == size);
-                for choice in choices {
-                    let chosen = heads.iter().enumerate().filter(|(bit, _)| choice & 1 << bit != 0);
-                    let indices: Few = chosen.map(|(_, &(_, index))| index).collect();
-                    let taken: Few = indices.iter().map(|&index| flights[index as usize]).collect();
-                    let node = heads[0].0;
-                    let question = self.question(state[0], late, taken, node, nodes[node]);
-                    if accept(question) {
-                        return Some(indices);
-                    }
-                }
-            }
-        }
-        None
+        let choice = self.chooser.choose(nodes, flights, duplicates + delays > 0, &self.ways, questions);
+        self.is_unsure |= choice == Choice::Unknown;
+        choice
     }
 
-    /// What must be known if `taken` are enough, with these frames late.
-    fn question(&self, budget: u32, late: &[u32], mut taken: Few, node: usize, local: Id) -> Question {
-        taken.sort_unstable();
-        let Budget { duplicates, delays, .. } = Budget::decode(budget);
-        let more_late = duplicates + delays > 0;
-        let lanes = |flight: &u32| self.ways[(flight & !LATE) as usize];
-        let may_come = |late: &&u32| {
-            let way = lanes(late);
-            let is_same = || taken.iter().any(|taken| lanes(taken).channel == way.channel);
-            way.to.index() == node && (!more_late || is_same())
-        };
-        let mut late: Few = late.iter().filter(may_come).copied().collect();
-        late.sort_unstable();
-        late.dedup();
-        Question { flights: taken, late, more_late, local }
+    /// The frame of which one thing alone may become, and all else later; as far as that is known.
+    fn only(&mut self, state: &[u32]) -> Option<Few> {
+        let Choice::Only(frames) = self.choose(state, None) else { return None };
+        let &[index] = frames.as_slice() else { return None };
+        let Budget { losses, duplicates, delays, .. } = Budget::decode(state[0]);
+        let is_late = state[1 + self.nodes + index as usize] & LATE != 0;
+        (is_late || losses + duplicates + delays == 0).then_some(frames)
     }
 
-    /// Asks about what is not known yet of a state's frames, small sets first: larger ones when no small one is enough.
-    pub(crate) fn ask(&self, state: &[u32], questions: &mut BTreeSet<Question>) {
-        let mut asked = usize::MAX;
-        self.offer(state, |question| {
-            if question.flights.len() > asked {
-                return true;
-            }
-            match self.independent.get(&question) {
-                Some(&yes) => yes,
-                None => {
-                    asked = question.flights.len();
-                    questions.insert(question);
-                    false
-                }
+    /// The only step there is to look at, and the state that follows: if there is one such step, and it leads to no fault.
+    pub(crate) fn only_step(&mut self, state: &[u32]) -> Option<(Move, Vec<u32>)> {
+        let mut onward = core::mem::take(&mut self.onward);
+        let step = self.go_on(state, &mut onward);
+        let found = step.map(|step| (step, onward.clone()));
+        self.onward = onward;
+        found
+    }
+
+    /// The same, with the state that follows in `next`.
+    fn go_on(&mut self, state: &[u32], next: &mut Vec<u32>) -> Option<Move> {
+        let frames = self.only(state)?;
+        let mut taken = None;
+        self.each_step(state, Part::Only(&frames), |_, step, found| {
+            if let Ok(found) = found {
+                next.clear();
+                next.extend_from_slice(found);
+                taken = Some(step);
             }
         });
+        taken
     }
 
-    /// Frames that may be taken alone.
-    pub(crate) fn independent(&self, state: &[u32]) -> Option<Few> {
-        self.offer(state, |question| self.independent.get(&question) == Some(&true))
+    /// Takes the only step there is to look at from `state`, and from what follows, for as long as there is one; how many. What is
+    /// passed need not be kept: who comes there comes here.
+    pub(crate) fn hurry(&mut self, state: &mut Vec<u32>) -> u64 {
+        let mut next = core::mem::take(&mut self.onward);
+        let mut steps = 0;
+        while steps < MOST_STEPS as u64 && self.go_on(state, &mut next).is_some() {
+            core::mem::swap(state, &mut next);
+            steps += 1;
+        }
+        self.onward = next;
+        steps
     }
 
     /// Calls `found` with every step from `state`, or a part of them: the state that follows, or the fault that it leads to.
@@ -283,7 +267,7 @@ impl<'w, 's, S: System> View<'w, 's, S> {
         let (nodes, flights) = state[1..].split_at(self.nodes);
         if let Part::Only(indices) = part {
             for &index in indices {
-                let node = self.ways[flights[index as usize] as usize].to.index();
+                let node = self.ways[(flights[index as usize] & !LATE) as usize].to.index();
                 self.each_fate(state, budget, node, index as usize, &mut found);
             }
             return;

@@ -1,0 +1,242 @@
+//! Which frames of a state are looked at first, and all else later: what [`Independence`](crate::independence::Independence)
+//! knows of each node, put together.
+
+use std::cell::Cell;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use foldhash::fast::FixedState;
+use hashbrown::HashMap;
+use smallvec::SmallVec;
+
+use crate::independence::{Answers, Few, Question};
+use crate::interned::Id;
+use crate::world::{LATE, Way};
+
+/// Frames that are taken together at most, and first frames of lanes at one node that are considered for that, or alone.
+const MOST_FRAMES: usize = 3;
+const MOST_HEADS: usize = 6;
+const MOST_ALONE: usize = 15;
+
+/// What is enough to look at.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Choice {
+    /// What may become of the frames at these indices.
+    Only(Few),
+    /// All steps.
+    All,
+    /// That is not known yet.
+    Unknown,
+}
+
+/// What is enough to look at as far as one node goes.
+#[derive(Clone, Copy, Debug)]
+struct Offer {
+    /// How many of the first frames of lanes; none if a late frame is ignored.
+    size: u8,
+    /// Which of these, by bit, or which of the late frames, by number; if it is known.
+    which: Option<u16>,
+}
+
+/// No frames to the node are enough.
+const NOTHING: Offer = Offer { size: u8::MAX, which: None };
+
+/// Makes choices, and remembers them by what is the case at a node.
+pub(crate) struct Chooser {
+    answers: Arc<Answers>,
+    revision: u64,
+    /// By the node's state, the first frames of the lanes to it and the late ones.
+    offers: HashMap<SmallVec<[u32; 8]>, Offer, FixedState>,
+    /// Those that are not known yet, and whether they have been asked for.
+    unknown: HashMap<SmallVec<[u32; 8]>, (Offer, bool), FixedState>,
+    key: SmallVec<[u32; 8]>,
+}
+
+/// What is on its way to one node: the first frames of lanes, and late ones, with their indices.
+struct Arriving<'s> {
+    local: Id,
+    /// Whether more frames may become late.
+    more_late: bool,
+    frames: &'s [(usize, u32, u32)],
+}
+
+impl Arriving<'_> {
+    fn heads(&self) -> impl Iterator<Item = u32> {
+        self.frames.iter().map(|&(_, _, frame)| frame).filter(|frame| frame & LATE == 0)
+    }
+
+    fn late(&self) -> impl Iterator<Item = u32> {
+        self.frames.iter().map(|&(_, _, frame)| frame).filter(|frame| frame & LATE != 0)
+    }
+
+    fn index(&self, frame: usize) -> u32 {
+        self.frames[frame].1
+    }
+}
+
+impl Chooser {
+    pub(crate) fn new() -> Self {
+        Self {
+            answers: Arc::default(),
+            revision: 0,
+            offers: HashMap::with_hasher(FixedState::with_seed(5)),
+            unknown: HashMap::with_hasher(FixedState::with_seed(5)),
+            key: SmallVec::new(),
+        }
+    }
+
+    /// Takes in what is known now; with another revision forgets what may not hold any more.
+    pub(crate) fn learn(&mut self, answers: Arc<Answers>, revision: u64) {
+        self.answers = answers;
+        self.unknown.clear();
+        if core::mem::replace(&mut self.revision, revision) != revision {
+            self.offers.clear();
+        }
+    }
+
+    /// Lets go of what is known, so that it can be added to.
+    pub(crate) fn forget(&mut self) {
+        self.answers = Arc::default();
+    }
+
+    /// What is enough to look at, where nodes are in these states and `flights` are on their way: a late frame that is ignored, or
+    /// frames to one node, as few as are enough. With `questions`, what is not known is put there.
+    pub(crate) fn choose(
+        &mut self,
+        nodes: &[Id],
+        flights: &[u32],
+        more_late: bool,
+        ways: &[Way],
+        mut questions: Option<&mut BTreeSet<Question>>,
+    ) -> Choice {
+        let frames = arriving(flights, ways);
+        let any_late = flights.last().is_some_and(|flight| flight & LATE != 0);
+        let (mut best, mut choice) = (NOTHING, Choice::All);
+        for frames in frames.chunk_by(|a, b| a.0 == b.0) {
+            let arriving = Arriving { local: nodes[frames[0].0], more_late, frames };
+            let offer = self.offer(&arriving, ways, questions.as_deref_mut().filter(|_| best.size > 0));
+            if offer.size < best.size {
+                best = offer;
+                choice = match offer.which {
+                    None => Choice::Unknown,
+                    Some(which) if offer.size == 0 => {
+                        let heads = arriving.heads().count();
+                        Choice::Only(Few::from_slice(&[arriving.index(heads + usize::from(which))]))
+                    }
+                    Some(which) => {
+                        let chosen = (0..arriving.heads().count()).filter(|bit| which & 1 << bit != 0);
+                        Choice::Only(chosen.map(|bit| arriving.index(bit)).collect())
+                    }
+                };
+            }
+            if best.size == 0 || best.size == 1 && !any_late {
+                break;
+            }
+        }
+        choice
+    }
+
+    fn offer(
+        &mut self,
+        arriving: &Arriving<'_>,
+        ways: &[Way],
+        questions: Option<&mut BTreeSet<Question>>,
+    ) -> Offer {
+        self.key.clear();
+        self.key.push(arriving.local);
+        self.key.push(arriving.more_late.into());
+        for &(_, _, frame) in arriving.frames {
+            self.key.push(frame);
+        }
+        if let Some(offer) = self.offers.get(self.key.as_slice()) {
+            return *offer;
+        }
+        if let Some((offer, is_asked)) = self.unknown.get(self.key.as_slice())
+            && (*is_asked || questions.is_none())
+        {
+            return *offer;
+        }
+        let is_asked = questions.is_some();
+        let offer = self.evaluate(arriving, ways, questions);
+        if offer.which.is_some() || offer.size == NOTHING.size {
+            self.offers.insert(self.key.clone(), offer);
+        } else {
+            self.unknown.insert(self.key.clone(), (offer, is_asked));
+        }
+        offer
+    }
+
+    /// Finds the fewest frames that are enough. What must be known first for that is put into `questions`.
+    fn evaluate(
+        &self,
+        arriving: &Arriving<'_>,
+        ways: &[Way],
+        mut questions: Option<&mut BTreeSet<Question>>,
+    ) -> Offer {
+        let local = arriving.local;
+        let is_known = Cell::new(true);
+        let mut accept = |question: Question| {
+            let answer = self.answers.get(&question).copied();
+            is_known.set(is_known.get() && answer.is_some());
+            if let (None, Some(questions)) = (answer, &mut questions) {
+                questions.insert(question);
+            }
+            answer == Some(true)
+        };
+        for (number, late) in arriving.late().enumerate() {
+            let alone =
+                Question { flights: Few::from_slice(&[late]), late: Few::new(), more_late: false, local };
+            if accept(alone) {
+                return Offer { size: 0, which: is_known.get().then_some(number as u16) };
+            }
+        }
+        if !is_known.get() {
+            return Offer { size: 0, which: None };
+        }
+        let heads: Few = arriving.heads().collect();
+        for size in 1..=heads.len().min(MOST_FRAMES) {
+            let most = if size == 1 { MOST_ALONE } else { MOST_HEADS };
+            let choices =
+                (1_u16..1 << heads.len().min(most)).filter(|choice| choice.count_ones() as usize == size);
+            for choice in choices {
+                let chosen = heads.iter().enumerate().filter(|(bit, _)| choice & 1 << bit != 0);
+                if accept(question(arriving, chosen.map(|(_, &frame)| frame).collect(), ways)) {
+                    return Offer { size: size as u8, which: is_known.get().then_some(choice) };
+                }
+            }
+            if !is_known.get() {
+                return Offer { size: size as u8, which: None };
+            }
+        }
+        NOTHING
+    }
+}
+
+/// What must be known if frames are to be enough.
+fn question(arriving: &Arriving<'_>, mut flights: Few, ways: &[Way]) -> Question {
+    flights.sort_unstable();
+    let lane = |frame: u32| ways[(frame & !LATE) as usize].channel;
+    let is_same = |late: u32| flights.iter().any(|&flight| lane(flight) == lane(late));
+    let mut late: Few = arriving.late().filter(|&late| !arriving.more_late || is_same(late)).collect();
+    late.sort_unstable();
+    Question { flights, late, more_late: arriving.more_late, local: arriving.local }
+}
+
+/// The first frames of lanes and the late frames, with their indices: those to one node together, late ones last and once each.
+fn arriving(flights: &[u32], ways: &[Way]) -> SmallVec<[(usize, u32, u32); 16]> {
+    let mut lanes: SmallVec<[u16; 16]> = SmallVec::new();
+    let mut frames = SmallVec::new();
+    for (index, &flight) in flights.iter().enumerate() {
+        let Way { channel, to } = ways[(flight & !LATE) as usize];
+        let is_first = match flight & LATE {
+            0 => !lanes.contains(&channel),
+            _ => flights[index - usize::from(index > 0)] != flight || index == 0,
+        };
+        if is_first {
+            frames.push((to.index(), index as u32, flight));
+            lanes.push(channel);
+        }
+    }
+    frames.sort_unstable_by_key(|&(node, index, _)| (core::cmp::Reverse(node), index));
+    frames
+}
