@@ -218,8 +218,8 @@ fn write_trace<S: Described>(file: &Path, sequence: &Sequence<'_, S>, fault: &Fa
 /// How far it has come, on a line.
 fn line(statistics: &Statistics, seconds: f64) -> String {
     let Statistics { states, distinct, diameter, locals, .. } = statistics;
-    let rate = *distinct as f64 / seconds.max(1e-9);
+    let rate = *states as f64 / seconds.max(1e-9);
     format!(
-        "{states} states, {distinct} distinct, diameter {diameter}, {locals} states of nodes, {seconds:.1} s, {rate:.0} distinct a second"
+        "{states} states, {distinct} distinct kept, diameter {diameter}, {locals} states of nodes, {seconds:.1} s, {rate:.0} states a second"
     )
 }

@@ -55,8 +55,6 @@ pub(crate) struct Chooser {
 /// What is on its way to one node: the first frames of lanes, and late ones, with their indices.
 struct Arriving<'s> {
     local: Id,
-    /// Whether more frames may become late.
-    more_late: bool,
     frames: &'s [(usize, u32, u32)],
 }
 
@@ -105,7 +103,6 @@ impl Chooser {
         &mut self,
         nodes: &[Id],
         flights: &[u32],
-        more_late: bool,
         ways: &[Way],
         mut questions: Option<&mut BTreeSet<Question>>,
     ) -> Choice {
@@ -113,7 +110,7 @@ impl Chooser {
         let any_late = flights.last().is_some_and(|flight| flight & LATE != 0);
         let (mut best, mut choice) = (NOTHING, Choice::All);
         for frames in frames.chunk_by(|a, b| a.0 == b.0) {
-            let arriving = Arriving { local: nodes[frames[0].0], more_late, frames };
+            let arriving = Arriving { local: nodes[frames[0].0], frames };
             let offer = self.offer(&arriving, ways, questions.as_deref_mut().filter(|_| best.size > 0));
             if offer.size < best.size {
                 best = offer;
@@ -144,7 +141,6 @@ impl Chooser {
     ) -> Offer {
         self.key.clear();
         self.key.push(arriving.local);
-        self.key.push(arriving.more_late.into());
         for &(_, _, frame) in arriving.frames {
             self.key.push(frame);
         }
@@ -184,8 +180,7 @@ impl Chooser {
             answer == Some(true)
         };
         for (number, late) in arriving.late().enumerate() {
-            let alone =
-                Question { flights: Few::from_slice(&[late]), late: Few::new(), more_late: false, local };
+            let alone = Question { flights: Few::from_slice(&[late]), late: Few::new(), local };
             if accept(alone) {
                 return Offer { size: 0, which: is_known.get().then_some(number as u16) };
             }
@@ -216,10 +211,10 @@ impl Chooser {
 fn question(arriving: &Arriving<'_>, mut flights: Few, ways: &[Way]) -> Question {
     flights.sort_unstable();
     let lane = |frame: u32| ways[(frame & !LATE) as usize].channel;
-    let is_same = |late: u32| flights.iter().any(|&flight| lane(flight) == lane(late));
-    let mut late: Few = arriving.late().filter(|&late| !arriving.more_late || is_same(late)).collect();
+    let is_same = |late: &u32| flights.iter().any(|&flight| lane(flight) == lane(*late));
+    let mut late: Few = arriving.late().filter(is_same).collect();
     late.sort_unstable();
-    Question { flights, late, more_late: arriving.more_late, local: arriving.local }
+    Question { flights, late, local: arriving.local }
 }
 
 /// The first frames of lanes and the late frames, with their indices: those to one node together, late ones last and once each.

@@ -10,8 +10,8 @@
 //! in time or late, and closes that under exchange: where `a` and then `b` arrive over different lanes, or one of them late, `b` and
 //! then `a` may arrive too, whatever that leads to; unless `b` cannot have been sent without what `a` has the node send ([`Past`]).
 //! So all orders are there, though only some are explored. A frame is independent at a state if it commutes, in state and in what
-//! is sent on each lane, with every arrival at every state that is reached from there without its lane. Late arrivals count if
-//! such a frame is on its way, or if more frames may become late.
+//! is sent on each lane, with every arrival at every state that is reached from there without its lane. Late arrivals count wherever
+//! they are known, whether or not such a frame is on its way: to tell that apart was tried, and left hardly any state out.
 //!
 //! A late frame is on its way for long, and mostly to be ignored. If its node does nothing about it, in the state in which it is
 //! and in all that may follow, the frame arrives at once.
@@ -42,10 +42,8 @@ pub(crate) type Few = SmallVec<[Id; 4]>;
 pub(crate) struct Question {
     /// The first frames of some lanes, or a late one.
     pub(crate) flights: Few,
-    /// Late frames that may come before them; of other lanes only if no more may become late.
+    /// Late frames of the same lanes, which may come before them, too.
     pub(crate) late: Few,
-    /// More frames may become late.
-    pub(crate) more_late: bool,
     pub(crate) local: Id,
 }
 
@@ -137,7 +135,7 @@ impl Independence {
         let mut of = None;
         let mut found = Vec::with_capacity(open.len());
         for question in open {
-            let frames = Some((question.flights.clone(), question.late.clone(), question.more_late));
+            let frames = Some((question.flights.clone(), question.late.clone()));
             if of != frames {
                 of = frames;
                 good.clear();
@@ -231,7 +229,7 @@ impl Independence {
         good: &mut HashSet<Id, FixedState>,
         watch: &mut Seldom<'_>,
     ) -> Result<bool, Unfinished> {
-        let Question { flights, late, more_late, local } = question;
+        let Question { flights, late, local } = question;
         let lane = |world: &World<'_, S>, frame: u32| world.ways()[(frame & !LATE) as usize].channel;
         let lanes: SmallVec<[u16; 4]> = flights.iter().map(|&flight| lane(world, flight)).collect();
         let mut seen = HashSet::with_hasher(FixedState::with_seed(4));
@@ -241,8 +239,7 @@ impl Independence {
             watch.look(world.locals())?;
             for place in 0..self.arrivals.get(local as usize).map_or(0, Vec::len) {
                 let other = self.arrivals[local as usize][place];
-                let is_behind = lanes.contains(&lane(world, other)) || other & LATE != 0 && !more_late;
-                if is_behind && !late.contains(&other) {
+                if lanes.contains(&lane(world, other)) && !late.contains(&other) {
                     continue;
                 }
                 if !flights.iter().all(|&flight| self.commute(world, local, flight, other)) {

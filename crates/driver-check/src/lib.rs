@@ -32,7 +32,7 @@
 //!   meanwhile changes the frame.
 //! - **Independent first** ([`Exploration::independent_first`]): what becomes of a frame that commutes with whatever may come to
 //!   its node before it is looked at first, and all else later: a persistent set in the words of partial-order reduction. What
-//!   commutes is found out by asking the engines, not assumed (`independence.rs`), and no frame is put off for ever: where
+//!   commutes is found out by asking the engines, not assumed (`independence.rs`, `choice.rs`), and no frame is put off for ever: where
 //!   that could be, the exploration begins again and leaves less out. What is found is no longer a shortest way to a fault, but
 //!   a shortest one of those that are looked at. Not used while timers may fire early, or without *at once*.
 //!   Where one step is enough and only one thing can happen in it, it is taken and the state before it is not kept: all

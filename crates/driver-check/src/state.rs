@@ -204,9 +204,8 @@ impl<'w, 's, S: System> View<'w, 's, S> {
         if !self.rules.takes_independent_first() {
             return Choice::All;
         }
-        let Budget { duplicates, delays, .. } = Budget::decode(state[0]);
         let (nodes, flights) = state[1..].split_at(self.nodes);
-        let choice = self.chooser.choose(nodes, flights, duplicates + delays > 0, &self.ways, questions);
+        let choice = self.chooser.choose(nodes, flights, &self.ways, questions);
         self.is_unsure |= choice == Choice::Unknown;
         choice
     }
