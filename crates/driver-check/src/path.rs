@@ -5,6 +5,7 @@ use std::sync::Mutex;
 
 use quincunx_engine::{Engine, PortId};
 
+use crate::choice::Choice;
 use crate::explore::ancestry;
 use crate::state::{MOST_STEPS, Move, Part, View};
 use crate::system::{End, NodeId, System};
@@ -119,33 +120,15 @@ pub(crate) fn to<S: System>(
     }
     let mut state = view.initial();
     let mut steps = Vec::new();
-    for id in &way[1..] {
-        let mut found = None;
-        view.each_step(&state, Part::All, |view, step, next| {
-            let Ok(next) = next else { return };
-            let mut passed = vec![next.to_vec()];
-            let is_it =
-                |view: &mut View<'_, '_, S>, next: &[u32]| view.fingerprint(next).max(1) == fingerprints[id];
-            while found.is_none() {
-                let last = passed.last().expect("at least one");
-                if is_it(view, last) {
-                    found = Some((step, core::mem::take(&mut passed)));
-                } else if let Some((_, next)) = view.only_step(last)
-                    && passed.len() <= MOST_STEPS
-                {
-                    passed.push(next);
-                } else {
-                    break;
-                }
-            }
-        });
-        let (step, passed) = found.expect("a state follows the one it was reached from");
-        steps.push(describe(world, &state, step));
-        for pair in passed.windows(2) {
-            let (step, _) = view.only_step(&pair[0]).expect("it was taken");
-            steps.push(describe(world, &pair[0], step));
+    let way: Vec<u64> = way[1..].iter().map(|id| fingerprints[id]).collect();
+    let mut legs = Vec::new();
+    let is_found = follow(view, &state, &way, &mut legs);
+    assert!(is_found, "a state follows the one it was reached from");
+    for leg in legs.into_iter().rev() {
+        for (step, next) in leg {
+            steps.push(describe(world, &state, step));
+            state = next;
         }
-        state = passed.into_iter().next_back().expect("at least one");
     }
     let mut fault = None;
     if let Some(last) = last.filter(|&last| last != NO_STEP) {
@@ -159,6 +142,46 @@ pub(crate) fn to<S: System>(
         fault = Some(found);
     }
     (Path(steps), fault)
+}
+
+/// Steps from one state that is kept to the next, each with the state that follows.
+type Leg = Vec<(Move, Vec<u32>)>;
+
+/// Finds the legs from `state` to the states with the fingerprints `way`, last leg first. Of several that lead to states that
+/// are symmetric only one may lead on: what is passed between them depends on the order of nodes.
+fn follow<S: System>(view: &mut View<'_, '_, S>, state: &[u32], way: &[u64], legs: &mut Vec<Leg>) -> bool {
+    let Some((&fingerprint, rest)) = way.split_first() else { return true };
+    let mut found: Vec<Leg> = Vec::new();
+    // In the order in which they are expanded.
+    let choice = view.choose(state, None);
+    let parts = match &choice {
+        Choice::Only(frames) => vec![Part::Only(frames), Part::AllBut(frames)],
+        Choice::All | Choice::Unknown => vec![Part::All],
+    };
+    for part in parts {
+        view.each_step(state, part, |view, step, next| {
+            let Ok(next) = next else { return };
+            let mut leg = vec![(step, next.to_vec())];
+            while leg.len() <= MOST_STEPS + 1 {
+                let (_, last) = leg.last().expect("at least one");
+                if view.fingerprint(last).max(1) == fingerprint {
+                    found.push(leg.clone());
+                }
+                match view.only_step(last) {
+                    Some(next) => leg.push(next),
+                    None => return,
+                }
+            }
+        });
+    }
+    found.into_iter().any(|leg| {
+        let (_, last) = leg.last().expect("at least one");
+        let leads_on = follow(view, last, rest, legs);
+        if leads_on {
+            legs.push(leg);
+        }
+        leads_on
+    })
 }
 
 /// A step in the reader's terms: runs the engine once more.

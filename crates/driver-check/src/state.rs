@@ -251,6 +251,10 @@ impl<'w, 's, S: System> View<'w, 's, S> {
             core::mem::swap(state, &mut next);
             steps += 1;
         }
+        if steps == MOST_STEPS as u64 {
+            // Not to be expanded before what must be known for that is asked.
+            self.choose(state, None);
+        }
         self.onward = next;
         steps
     }
