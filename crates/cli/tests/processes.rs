@@ -163,8 +163,9 @@ fn everybody_hears(victim: &str, (mut fabric, plan): (Fabric, Plan)) {
     for rank in fabric.members() {
         assert!(failed.contains(&rank), "{rank} ended as if nothing had happened");
     }
-    // Two seconds of silence are the manager's and the senders' limit; the rest is for a busy machine.
-    assert!(killed.elapsed() < Duration::from_secs(20), "it took {:?}", killed.elapsed());
+    // Two seconds of silence are the manager's and the senders' limit, and thirty that of a group that is still waited for, as
+    // on a busy machine where the ranks have only begun; the rest is for that machine.
+    assert!(killed.elapsed() < Duration::from_secs(45), "it took {:?}", killed.elapsed());
     drop(outputs);
 }
 
