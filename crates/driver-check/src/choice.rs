@@ -225,7 +225,7 @@ fn arriving(flights: &[u32], ways: &[Way]) -> SmallVec<[(usize, u32, u32); 16]> 
         let Way { channel, to } = ways[(flight & !LATE) as usize];
         let is_first = match flight & LATE {
             0 => !lanes.contains(&channel),
-            _ => flights[index - usize::from(index > 0)] != flight || index == 0,
+            _ => index == 0 || flights[index - 1] != flight,
         };
         if is_first {
             frames.push((to.index(), index as u32, flight));

@@ -76,7 +76,7 @@ impl Exploration {
 pub struct Statistics {
     /// Steps taken, into known states and into those that are not kept, too.
     pub states: u64,
-    /// States of the network that are kept: those between which there is no choice are not.
+    /// States of the network that are kept: those that leave no choice are not.
     pub distinct: u64,
     /// From the beginning to the state that is farthest from it, by states that are kept.
     pub diameter: u32,

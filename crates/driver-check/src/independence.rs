@@ -16,8 +16,8 @@
 //! A late frame is on its way for long, and mostly to be ignored. If its node does nothing about it, in the state in which it is
 //! and in all that may follow, the frame arrives at once.
 //!
-//! An answer may be wrong when more arrivals are known. So all answers are looked at again whenever something is new, and
-//! if one was wrong, the exploration begins again, knowing better. What is known only grows, so that ends; and in the last
+//! An answer may be wrong when more arrivals are known. So all answers are looked at again when much is new, and at the
+//! end; if one was wrong, the exploration begins again, knowing better. What is known only grows, so that ends; and in the last
 //! exploration no answer was wrong.
 
 use std::collections::BTreeSet;
