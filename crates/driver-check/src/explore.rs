@@ -249,7 +249,11 @@ fn attempt<S: System>(
             statistics.locals = locals as u64;
             look(&statistics, rules.memory, progress)
         };
-        let holds = match settle(world, independence, &mut views, &level, &mut watch) {
+        let holds = match rules.takes_independent_first() {
+            true => settle(world, independence, &mut views, &level, &mut watch),
+            false => Ok(true),
+        };
+        let holds = match holds {
             Ok(holds) => holds,
             Err(why) => return Ok((statistics, Verdict::Unfinished(why))),
         };
@@ -297,12 +301,15 @@ fn attempt<S: System>(
         level = next;
     }
     drop(level);
-    let last = independence.settle(
-        &mut world.lock().expect("no thread panics with the world"),
-        BTreeSet::new(),
-        true,
-        &mut |_| look(&statistics, rules.memory, progress),
-    );
+    let last = match rules.takes_independent_first() {
+        true => independence.settle(
+            &mut world.lock().expect("no thread panics with the world"),
+            BTreeSet::new(),
+            true,
+            &mut |_| look(&statistics, rules.memory, progress),
+        ),
+        false => Ok(true),
+    };
     match last {
         Ok(holds) if holds && mistaken.is_none() => {}
         Ok(_) => return Err(Mistaken::Independence),
