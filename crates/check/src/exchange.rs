@@ -170,7 +170,7 @@ pub struct Messages {
 }
 
 impl Messages {
-    fn send(&self, input: Slice, verbs: &mut impl Verbs<Contributions>) {
+    fn send(&self, input: Slice, verbs: &mut dyn Verbs<Contributions>) {
         let ExchangeSetup { kind, messages, .. } = self.setup;
         for message in 0..messages {
             let length = self.setup.length();
@@ -189,7 +189,7 @@ impl Messages {
         }
     }
 
-    fn receive(&self, verbs: &mut impl Verbs<Contributions>) {
+    fn receive(&self, verbs: &mut dyn Verbs<Contributions>) {
         for receive in 0..self.setup.receives() {
             let sink = match self.setup.kind {
                 Kind::Send => self.setup.place(receive),
@@ -200,7 +200,7 @@ impl Messages {
     }
 
     /// What is wrong with a completion.
-    fn fault(&self, completion: Completion, verbs: &mut impl Verbs<Contributions>) -> Option<String> {
+    fn fault(&self, completion: Completion, verbs: &mut dyn Verbs<Contributions>) -> Option<String> {
         let next = WorkId(self.ended.into());
         let last = self.setup.place(self.setup.messages - 1);
         let expected = match (self.sends, self.setup.kind) {
@@ -227,7 +227,7 @@ impl Messages {
 }
 
 impl Program<Contributions> for Messages {
-    fn initialise(&mut self, verbs: &mut impl Verbs<Contributions>) {
+    fn initialise(&mut self, verbs: &mut dyn Verbs<Contributions>) {
         let window = verbs.memory().register(Contributions::zeroed(self.setup.window_length()));
         assert_eq!(window, WINDOW, "the window comes first");
     }
@@ -236,7 +236,7 @@ impl Program<Contributions> for Messages {
         &mut self,
         _: Instant,
         request: CollectiveRequest,
-        verbs: &mut impl Verbs<Contributions>,
+        verbs: &mut dyn Verbs<Contributions>,
     ) -> Result<Option<Outcome>, RequestError> {
         self.request = Some(request);
         if self.sends {
@@ -254,7 +254,7 @@ impl Program<Contributions> for Messages {
         _: Instant,
         qp: QpIndex,
         completion: Completion,
-        verbs: &mut impl Verbs<Contributions>,
+        verbs: &mut dyn Verbs<Contributions>,
     ) -> Option<Outcome> {
         if let Completion::Failed { failure, .. } = completion {
             return Some(Outcome::Failed { qp, failure });

@@ -266,7 +266,7 @@ pub enum Relaying {
 }
 
 impl Program<Contributions> for Relaying {
-    fn initialise(&mut self, verbs: &mut impl Verbs<Contributions>) {
+    fn initialise(&mut self, verbs: &mut dyn Verbs<Contributions>) {
         match self {
             Self::Writes(program) => program.initialise(verbs),
             Self::AllGather(program) => program.initialise(verbs),
@@ -277,7 +277,7 @@ impl Program<Contributions> for Relaying {
         &mut self,
         now: Instant,
         request: CollectiveRequest,
-        verbs: &mut impl Verbs<Contributions>,
+        verbs: &mut dyn Verbs<Contributions>,
     ) -> Result<Option<Outcome>, RequestError> {
         match self {
             Self::Writes(program) => program.start(now, request, verbs),
@@ -290,7 +290,7 @@ impl Program<Contributions> for Relaying {
         now: Instant,
         qp: QpIndex,
         completion: Completion,
-        verbs: &mut impl Verbs<Contributions>,
+        verbs: &mut dyn Verbs<Contributions>,
     ) -> Option<Outcome> {
         match self {
             Self::Writes(program) => program.handle_completion(now, qp, completion, verbs),
@@ -302,7 +302,7 @@ impl Program<Contributions> for Relaying {
         &mut self,
         now: Instant,
         alarm: Alarm,
-        verbs: &mut impl Verbs<Contributions>,
+        verbs: &mut dyn Verbs<Contributions>,
     ) -> Option<Outcome> {
         match self {
             Self::Writes(program) => program.handle_alarm(now, alarm, verbs),

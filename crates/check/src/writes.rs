@@ -44,7 +44,7 @@ impl Writes {
         &mut self,
         qp: QpIndex,
         completion: Completion,
-        verbs: &mut impl Verbs<Contributions>,
+        verbs: &mut dyn Verbs<Contributions>,
     ) -> Result<(), Failure> {
         match completion {
             Completion::Sent { id } => self.outstanding -= usize::from(self.writer.handle_sent(id, verbs)),
@@ -63,7 +63,7 @@ impl Writes {
         Outcome::Failed { qp, failure }
     }
 
-    fn proceed(&mut self, verbs: &mut impl Verbs<Contributions>) -> Option<Outcome> {
+    fn proceed(&mut self, verbs: &mut dyn Verbs<Contributions>) -> Option<Outcome> {
         let is_over = self.outstanding == 0 && self.delivered.len() == self.awaited.len();
         let CollectiveRequest { output, .. } = self.request.take_if(|_| is_over)?;
         for delivery in &self.delivered {
@@ -76,7 +76,7 @@ impl Writes {
 }
 
 impl Program<Contributions> for Writes {
-    fn initialise(&mut self, verbs: &mut impl Verbs<Contributions>) {
+    fn initialise(&mut self, verbs: &mut dyn Verbs<Contributions>) {
         self.writer.initialise(verbs);
     }
 
@@ -84,7 +84,7 @@ impl Program<Contributions> for Writes {
         &mut self,
         _: Instant,
         request: CollectiveRequest,
-        verbs: &mut impl Verbs<Contributions>,
+        verbs: &mut dyn Verbs<Contributions>,
     ) -> Result<Option<Outcome>, RequestError> {
         if let Some((qp, failure)) = self.failed {
             return Ok(Some(Outcome::Failed { qp, failure }));
@@ -104,7 +104,7 @@ impl Program<Contributions> for Writes {
         _: Instant,
         qp: QpIndex,
         completion: Completion,
-        verbs: &mut impl Verbs<Contributions>,
+        verbs: &mut dyn Verbs<Contributions>,
     ) -> Option<Outcome> {
         match self.take(qp, completion, verbs) {
             Ok(()) => self.proceed(verbs),
@@ -116,7 +116,7 @@ impl Program<Contributions> for Writes {
         &mut self,
         _: Instant,
         alarm: Alarm,
-        verbs: &mut impl Verbs<Contributions>,
+        verbs: &mut dyn Verbs<Contributions>,
     ) -> Option<Outcome> {
         assert_eq!(alarm, RELAY, "there is no other");
         let Senseless { peer } = self.writer.relay(verbs).err()?;

@@ -13,7 +13,7 @@ use core::ops::Range;
 ///
 /// # Panics
 /// Methods panic when a range or an offset lies outside the region: engines check lengths at their doors.
-pub trait Payload: Clone + Eq + Hash + Debug + Sized + 'static {
+pub trait Payload: Clone + Eq + Hash + Debug + Sized + Send + Sync + 'static {
     /// A borrowed piece of a region.
     type View<'a>: Copy + Debug;
 

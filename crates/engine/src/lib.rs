@@ -5,15 +5,20 @@
 //! map, so that a network driver, a simulator and a model checker can all run the same code.
 //!
 //! [`verbs`] is the other seam: what a host's transport offers to the collective above it. [`shared_memory`] is the
-//! same for the accelerators of a memory fabric, [`writes`] what an application writes to others itself.
+//! same for the accelerators of a memory fabric, [`writes`] what an application writes to others itself, [`routing`] whom tokens are for.
+//! What runs above a seam is a value of any type: see [`erased`].
 #![no_std]
 extern crate alloc;
 
 mod contract;
+mod erased;
 mod mutation;
+pub mod routing;
 pub mod shared_memory;
 pub mod verbs;
 pub mod writes;
 
+#[doc(hidden)]
+pub use alloc::boxed::Box;
 pub use contract::{Engine, Frame, PortId, Sink};
 pub use mutation::UnknownMutation;

@@ -31,9 +31,16 @@ macro_rules! mutations {
             }
         }
 
+        impl Mutation {
+            /// What it is called on the command line.
+            pub const fn name(self) -> &'static str {
+                match self { $(Self::$variant => $name,)+ }
+            }
+        }
+
         impl core::fmt::Display for Mutation {
             fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-                f.write_str(match self { $(Self::$variant => $name,)+ })
+                f.write_str(self.name())
             }
         }
 

@@ -119,12 +119,12 @@ pub trait Kernel<P: Payload>: Clone + Eq + Hash + Debug {
     fn start(
         &mut self,
         request: InPlaceRequest,
-        memory: &mut impl SharedMemory<P>,
+        memory: &mut dyn SharedMemory<P>,
     ) -> Result<bool, Self::Rejected>;
 
     /// Takes what has come of a request. `true` if that was the end of the collective. Words may change when no
     /// collective runs: others may be ahead.
-    fn handle_event(&mut self, event: MemoryEvent, memory: &mut impl SharedMemory<P>) -> bool;
+    fn handle_event(&mut self, event: MemoryEvent, memory: &mut dyn SharedMemory<P>) -> bool;
 
     /// Panics if the state breaks a rule that must always hold.
     fn assert_invariants(&self);

@@ -2,10 +2,11 @@
 //! above it, in the words of the RDMA verbs. Engines on both sides of the seam know only this.
 
 use alloc::vec::Vec;
-use quincunx_collective::{Collective, Payload, Reduction, Routes};
+use quincunx_collective::{Collective, Payload, Reduction};
 use quincunx_units::{Duration, Instant};
 
-use crate::writes::{Notice, Target, WriteError};
+use crate::routing::Routed;
+use crate::writes::OneSided;
 
 /// As a number of retries: a sender never gives up.
 pub const UNLIMITED_RETRIES: u8 = u8::MAX;
@@ -383,60 +384,61 @@ pub enum RequestError {
     },
 }
 
-/// A collective algorithm on one host, above queue pairs and below the application: EPIC's CommLib, a ring, a tree.
-pub trait Program<P: Payload>: Clone + Eq + core::hash::Hash + core::fmt::Debug {
-    /// Called once, when the host joins the group: what peers may reach before the first collective here is made ready.
-    fn initialise(&mut self, _verbs: &mut impl Verbs<P>) {}
-
-    /// Says whom the tokens of this rank's next batch are for: the Dispatch that is started next takes them there.
-    ///
-    /// # Errors
-    /// If the program has no Dispatch, or the routes make no sense. Nothing has changed then.
-    fn route(&mut self, _routes: &Routes) -> Result<(), RequestError> {
-        Err(RequestError::NotOffered { found: Collective::Dispatch })
-    }
+/// A collective algorithm on one node, above queue pairs and below the application: EPIC's CommLib, a ring, a tree; or what a switch
+/// runs whose queue pairs end there.
+pub trait Program<P: Payload> {
+    /// Called once, when the node joins the group: what peers may reach before the first collective here is made ready.
+    fn initialise(&mut self, _verbs: &mut dyn Verbs<P>) {}
 
     /// Begins a collective. It may end at once (a group of one): then the outcome is returned here.
-    fn start(
-        &mut self,
-        now: Instant,
-        request: CollectiveRequest,
-        verbs: &mut impl Verbs<P>,
-    ) -> Result<Option<Outcome>, RequestError>;
-
-    /// Begins a write of the application's own, to `targets` by their way number `way`; its end is a [`Notice`].
     ///
     /// # Errors
-    /// If the program offers none, or this one makes no sense. Nothing is sent then.
-    fn write(
+    /// If the program does not offer the collective, or the request makes no sense. Nothing has changed then; nodes that no
+    /// application runs on, such as switches, offer none.
+    fn start(
         &mut self,
-        _id: WorkId,
-        (_targets, _way): (&[Target], usize),
-        _data: P::View<'_>,
-        _verbs: &mut impl Verbs<P>,
-    ) -> Result<(), WriteError> {
-        Err(WriteError::NotOffered)
+        _now: Instant,
+        request: CollectiveRequest,
+        _verbs: &mut dyn Verbs<P>,
+    ) -> Result<Option<Outcome>, RequestError> {
+        Err(RequestError::NotOffered { found: request.collective })
     }
 
-    /// The oldest notice of writes that is not taken; to be asked for after anything else that is called here.
-    fn next_notice(&mut self) -> Option<Notice> {
-        None
-    }
-
-    /// Takes the end of a work request; returns the outcome of the collective when this was the last of it.
+    /// Takes the end of a work request; returns the outcome of the collective when this was the last of it. A failure also ends a
+    /// group that runs no collective.
     fn handle_completion(
         &mut self,
         now: Instant,
         qp: QpIndex,
         completion: Completion,
-        verbs: &mut impl Verbs<P>,
+        verbs: &mut dyn Verbs<P>,
     ) -> Option<Outcome>;
 
     /// Takes an alarm that the program has set; returns the outcome of the collective when this was the last of it.
-    fn handle_alarm(&mut self, _now: Instant, _alarm: Alarm, _verbs: &mut impl Verbs<P>) -> Option<Outcome> {
+    fn handle_alarm(&mut self, _now: Instant, _alarm: Alarm, _verbs: &mut dyn Verbs<P>) -> Option<Outcome> {
         None
+    }
+
+    /// The program as one that also offers writes of the application's own, if it does.
+    fn as_one_sided(&mut self) -> Option<&mut dyn OneSided<P>> {
+        None
+    }
+
+    /// The program as one that dispatches tokens, and has to be told whom they are for, if it does.
+    fn as_routed(&mut self) -> Option<&mut dyn Routed> {
+        None
+    }
+
+    /// Bytes of buffers that the program has registered for what others send (EPIC F.3): what it takes of a switch's memory.
+    fn buffer_bytes(&self) -> usize {
+        0
     }
 
     /// Panics if the state breaks a rule that must always hold.
     fn assert_invariants(&self);
+}
+
+crate::erased! {
+    /// A program of any type.
+    pub trait AnyProgram<P: Payload>: Program<P>
 }

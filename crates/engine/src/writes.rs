@@ -1,8 +1,26 @@
 //! Writes that the application asks of a host, to one rank or to several at once (MultiWrite 4.3.2): what crosses the seam between
 //! a host and a [`Program`](crate::verbs::Program) that offers them.
 
-use crate::verbs::{Slice, WorkId};
-use quincunx_collective::Rank;
+use crate::verbs::{Slice, Verbs, WorkId};
+use quincunx_collective::{Payload, Rank};
+
+/// A program that offers writes of the application's own.
+pub trait OneSided<P: Payload> {
+    /// Begins a write to `targets` by their way number `way`; its end is a [`Notice`].
+    ///
+    /// # Errors
+    /// If it makes no sense. Nothing is sent then.
+    fn write(
+        &mut self,
+        id: WorkId,
+        to: (&[Target], usize),
+        data: P::View<'_>,
+        verbs: &mut dyn Verbs<P>,
+    ) -> Result<(), WriteError>;
+
+    /// The oldest notice of writes that is not taken; to be asked for after anything else that is called on the program.
+    fn next_notice(&mut self) -> Option<Notice>;
+}
 
 /// A destination of a write: (D, B) of the paper's M.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -36,7 +54,7 @@ pub enum Notice {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum WriteError {
     /// The group's program knows no writes.
-    #[error("expected a group that offers writes, found one for collectives; make one of the design writes")]
+    #[error("expected a group that offers writes, found one for collectives; make one of a design that does")]
     NotOffered,
     /// The group has failed before.
     #[error("expected a working group, found one that has failed; make a new group")]

@@ -12,12 +12,11 @@ extern crate alloc;
 
 mod inc_tree;
 mod mesh;
-mod mode;
 mod shape;
 mod topology;
 
 pub use inc_tree::{IncTree, TreeEdge, TreeEdgeId, TreeEnd, TreeError, TreeNode, TreeNodeId, TreeRole};
 pub use mesh::{MeshShape, ParseRelaysError, Relays, Shape};
-pub use mode::Mode;
+
 pub use shape::{ShapeError, TreeShape};
 pub use topology::{Link, LinkId, LinkProperties, Node, NodeId, NodeKind, PortRef, Topology, TopologyError};

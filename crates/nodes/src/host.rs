@@ -5,9 +5,9 @@ use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use quincunx_collective::{Collective, GroupId, Payload, Rank, Reduction, Routes};
 use quincunx_engine::verbs::{
-    Alarm, CollectiveRequest, Failure, Outcome, Program, QpIndex, RegionId, RequestError, Slice, WorkId,
+    Alarm, AnyProgram, CollectiveRequest, Failure, Outcome, QpIndex, RegionId, RequestError, Slice, WorkId,
 };
-use quincunx_engine::writes::{Notice, Target, WriteError};
+use quincunx_engine::writes::{Notice, OneSided, Target, WriteError};
 use quincunx_engine::{Engine, Frame, PortId, Sink};
 use quincunx_roce::{ConfigError, QueuePairConfig, QueuePairTimer};
 use quincunx_units::Instant;
@@ -17,20 +17,20 @@ use crate::transport::{GroupSink, NodeDrop, QueuePairNode, Transport, TransportV
 
 /// What a rank needs for one group.
 #[derive(Clone, Debug)]
-pub struct HostGroup<A> {
+pub struct HostGroup<P: Payload> {
     /// The group's name here.
     pub group: GroupId,
     /// Its queue pairs, in the order of the program's indices, each with the port it speaks through.
     pub queue_pairs: Vec<(PortId, QueuePairConfig)>,
     /// The algorithm.
-    pub program: A,
+    pub program: Box<dyn AnyProgram<P>>,
 }
 
 /// What the application, or the control plane for it, asks of a host.
 #[derive(Clone, Debug)]
-pub enum HostCommand<P, A> {
+pub enum HostCommand<P: Payload> {
     /// Joins a group.
-    Install(Box<HostGroup<A>>),
+    Install(Box<HostGroup<P>>),
     /// Leaves a group. A collective that runs ends with [`Failure::Flushed`].
     Remove(GroupId),
     /// Says whom the tokens of the rank's next batch are for, before the Dispatch that takes them there is started.
@@ -159,31 +159,31 @@ enum TimerOwner {
 }
 
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
-struct Group<P, A> {
+struct Group<P: Payload> {
     transport: Transport<P>,
-    program: A,
+    program: Box<dyn AnyProgram<P>>,
     running: Option<[RegionId; 2]>,
 }
 
 /// A rank's node.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub struct Host<P, A> {
-    groups: BTreeMap<GroupId, Group<P, A>>,
+pub struct Host<P: Payload> {
+    groups: BTreeMap<GroupId, Group<P>>,
     lookup: BTreeMap<QpNumber, (GroupId, QpIndex)>,
 }
 
-impl<P: Payload, A: Program<P>> QueuePairNode for Host<P, A> {
+impl<P: Payload> QueuePairNode for Host<P> {
     fn queue_pair_timer(group: GroupId, queue_pair: QpIndex, timer: QueuePairTimer) -> HostTimer {
         HostTimer { group, whose: TimerOwner::QueuePair(queue_pair, timer) }
     }
 
-    fn alarm_timer(group: GroupId, alarm: Alarm) -> Option<HostTimer> {
-        Some(HostTimer { group, whose: TimerOwner::Program(alarm) })
+    fn alarm_timer(group: GroupId, alarm: Alarm) -> HostTimer {
+        HostTimer { group, whose: TimerOwner::Program(alarm) }
     }
 }
 
-impl<P: Payload, A: Program<P>> Host<P, A> {
-    fn install(&mut self, install: HostGroup<A>, out: &mut impl Sink<Self>) -> Result<(), HostRejected> {
+impl<P: Payload> Host<P> {
+    fn install(&mut self, install: HostGroup<P>, out: &mut impl Sink<Self>) -> Result<(), HostRejected> {
         let HostGroup { group, queue_pairs, mut program } = install;
         if self.groups.contains_key(&group) {
             return Err(HostRejected::GroupExists(group));
@@ -262,7 +262,8 @@ impl<P: Payload, A: Program<P>> Host<P, A> {
         let group = self.groups.get_mut(&group_id).ok_or(HostRejected::NoSuchGroup(group_id))?;
         let mut sink = GroupSink::new(group_id, out);
         let mut verbs = TransportVerbs { transport: &mut group.transport, sink: &mut sink };
-        group.program.write(id, to, data.view(0..data.length()), &mut verbs)?;
+        let writes = group.program.as_one_sided().ok_or(WriteError::NotOffered)?;
+        writes.write(id, to, data.view(0..data.length()), &mut verbs)?;
         self.settle(now, group_id, None, &mut sink);
         Ok(())
     }
@@ -296,11 +297,8 @@ impl<P: Payload, A: Program<P>> Host<P, A> {
 }
 
 /// Passes on what the program has to say of writes. Data leaves the window at once: its slot is the writer's again.
-fn tell<P: Payload, A: Program<P>, S: Sink<Host<P, A>>>(
-    group: &mut Group<P, A>,
-    sink: &mut GroupSink<'_, Host<P, A>, S>,
-) {
-    while let Some(notice) = group.program.next_notice() {
+fn tell<P: Payload, S: Sink<Host<P>>>(group: &mut Group<P>, sink: &mut GroupSink<'_, Host<P>, S>) {
+    while let Some(notice) = group.program.as_one_sided().and_then(OneSided::next_notice) {
         sink.out.emit(match notice {
             Notice::Written { id } => HostEvent::Written { group: sink.group, id },
             Notice::Delivered { source, slot, data } => {
@@ -312,10 +310,10 @@ fn tell<P: Payload, A: Program<P>, S: Sink<Host<P, A>>>(
 }
 
 /// Gives the buffers of a group's collective back, if it runs one.
-fn finish<P: Payload, A: Program<P>, S: Sink<Host<P, A>>>(
-    group: &mut Group<P, A>,
+fn finish<P: Payload, S: Sink<Host<P>>>(
+    group: &mut Group<P>,
     outcome: Outcome,
-    sink: &mut GroupSink<'_, Host<P, A>, S>,
+    sink: &mut GroupSink<'_, Host<P>, S>,
 ) {
     if let Some([input, output]) = group.running.take() {
         let mut release =
@@ -325,13 +323,13 @@ fn finish<P: Payload, A: Program<P>, S: Sink<Host<P, A>>>(
     }
 }
 
-impl<P: Payload, A: Program<P>> Engine for Host<P, A> {
+impl<P: Payload> Engine for Host<P> {
     type Config = ();
     type ConfigError = core::convert::Infallible;
     type Header = RoceHeader;
     type Payload = P;
     type Timer = HostTimer;
-    type Command = HostCommand<P, A>;
+    type Command = HostCommand<P>;
     type Rejected = HostRejected;
     type Event = HostEvent<P>;
     type DropReason = NodeDrop;
@@ -375,7 +373,7 @@ impl<P: Payload, A: Program<P>> Engine for Host<P, A> {
     fn handle_command(
         &mut self,
         now: Instant,
-        command: HostCommand<P, A>,
+        command: HostCommand<P>,
         out: &mut impl Sink<Self>,
     ) -> Result<(), HostRejected> {
         match command {
@@ -383,7 +381,10 @@ impl<P: Payload, A: Program<P>> Engine for Host<P, A> {
             HostCommand::Remove(group) => self.remove(group, out),
             HostCommand::Route { group, routes } => {
                 let group = self.groups.get_mut(&group).ok_or(HostRejected::NoSuchGroup(group))?;
-                Ok(group.program.route(&routes)?)
+                let dispatches = group.program.as_routed();
+                let dispatches =
+                    dispatches.ok_or(RequestError::NotOffered { found: Collective::Dispatch })?;
+                Ok(dispatches.route(&routes)?)
             }
             HostCommand::Start { group, collective, reduction, input, output } => {
                 self.start(now, group, (collective, reduction), (input, output), out)

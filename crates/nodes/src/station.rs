@@ -2,13 +2,11 @@
 
 use core::marker::PhantomData;
 use quincunx_collective::Payload;
-use quincunx_engine::verbs::Program;
 use quincunx_engine::{Engine, Frame, PortId, Sink};
 use quincunx_units::{Duration, Instant};
 use quincunx_wire::RoceHeader;
 
 use crate::host::{Host, HostCommand, HostEvent, HostRejected, HostTimer};
-use crate::programs::Programs;
 use crate::switch::{Switch, SwitchCommand, SwitchEvent, SwitchRejected, SwitchTimer};
 use crate::transport::NodeDrop;
 
@@ -23,20 +21,20 @@ pub enum StationKind {
 
 /// A node of a network of hosts and switches; hosts run programs of one type.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub enum Station<P, A = Programs> {
+pub enum Station<P: Payload> {
     /// A rank's node.
-    Host(Host<P, A>),
+    Host(Host<P>),
     /// A switch.
     Switch(Switch<P>),
 }
 
 /// What is asked of a station.
 #[derive(Clone, Debug)]
-pub enum StationCommand<P, A = Programs> {
+pub enum StationCommand<P: Payload> {
     /// Of a host.
-    Host(HostCommand<P, A>),
+    Host(HostCommand<P>),
     /// Of a switch.
-    Switch(SwitchCommand),
+    Switch(SwitchCommand<P>),
 }
 
 /// What a station tells.
@@ -77,14 +75,14 @@ pub enum StationRejected {
 }
 
 /// A station's sink, as what is inside sees it.
-struct Inner<'a, P, A, S> {
+struct Inner<'a, P, S> {
     out: &'a mut S,
-    station: PhantomData<(P, A)>,
+    station: PhantomData<P>,
 }
 
 macro_rules! inner_sink {
     ($engine:ty, $variant:ident, $timer:ty, $event:ty) => {
-        impl<P: Payload, A: Program<P>, S: Sink<Station<P, A>>> Sink<$engine> for Inner<'_, P, A, S> {
+        impl<P: Payload, S: Sink<Station<P>>> Sink<$engine> for Inner<'_, P, S> {
             fn transmit(&mut self, port: PortId, frame: Frame<'_, RoceHeader, P>) {
                 self.out.transmit(port, frame);
             }
@@ -116,14 +114,14 @@ macro_rules! inner_sink {
     };
 }
 
-inner_sink!(Host<P, A>, Host, HostTimer, HostEvent<P>);
+inner_sink!(Host<P>, Host, HostTimer, HostEvent<P>);
 inner_sink!(Switch<P>, Switch, SwitchTimer, SwitchEvent);
 
-fn inner<P: Payload, A: Program<P>, S: Sink<Station<P, A>>>(out: &mut S) -> Inner<'_, P, A, S> {
+fn inner<P: Payload, S: Sink<Station<P>>>(out: &mut S) -> Inner<'_, P, S> {
     Inner { out, station: PhantomData }
 }
 
-impl<P, A> Station<P, A> {
+impl<P: Payload> Station<P> {
     /// What it is.
     pub fn kind(&self) -> StationKind {
         match self {
@@ -133,13 +131,13 @@ impl<P, A> Station<P, A> {
     }
 }
 
-impl<P: Payload, A: Program<P>> Engine for Station<P, A> {
+impl<P: Payload> Engine for Station<P> {
     type Config = StationKind;
     type ConfigError = core::convert::Infallible;
     type Header = RoceHeader;
     type Payload = P;
     type Timer = StationTimer;
-    type Command = StationCommand<P, A>;
+    type Command = StationCommand<P>;
     type Rejected = StationRejected;
     type Event = StationEvent<P>;
     type DropReason = NodeDrop;
@@ -178,7 +176,7 @@ impl<P: Payload, A: Program<P>> Engine for Station<P, A> {
     fn handle_command(
         &mut self,
         now: Instant,
-        command: StationCommand<P, A>,
+        command: StationCommand<P>,
         out: &mut impl Sink<Self>,
     ) -> Result<(), StationRejected> {
         let expected = self.kind();

@@ -1,31 +1,36 @@
-//! A switch: an IncEngine for its Mode-II and Mode-III groups, queue pairs with aggregation above them for its Mode-I
-//! groups.
+//! A switch: it forwards what is for others, and takes part in groups. A group's frames pass through a [`Datapath`], or end at queue
+//! pairs with a program above them.
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
-use core::marker::PhantomData;
 use core::net::Ipv4Addr;
 use quincunx_collective::{GroupId, Payload};
-use quincunx_engine::verbs::{Alarm, QpIndex};
+use quincunx_design::{AnyDatapath, DatapathSink, DatapathTimer, SwitchPart};
+use quincunx_engine::verbs::{Alarm, AnyProgram, Outcome, QpIndex};
 use quincunx_engine::{Engine, Frame, PortId, Sink};
-use quincunx_epic::mode_i::{Broken, ModeI};
-use quincunx_epic::{Command, Event, GroupConfig, IncEngine, Rejected, Timer};
-use quincunx_fabric::Mode;
-use quincunx_roce::{QueuePairConfig, QueuePairTimer, Reliability};
+use quincunx_roce::{QueuePairConfig, QueuePairTimer};
 use quincunx_units::{Duration, Instant};
-use quincunx_wire::{QpNumber, RoceHeader};
+use quincunx_wire::{Endpoint, QpNumber, RoceHeader};
 
 use crate::transport::{GroupSink, NodeDrop, QueuePairNode, Transport, TransportVerbs};
 
-/// What a switch needs for one group: the same context in every mode.
-pub type SwitchGroup = GroupConfig;
+/// What a switch needs for one group.
+#[derive(Clone, Debug)]
+pub struct SwitchGroup<P: Payload> {
+    /// The group's name here.
+    pub group: GroupId,
+    /// Its edges, each with the port that leads over it; where connections end here, the queue pair is set up so.
+    pub edges: Vec<(PortId, QueuePairConfig)>,
+    /// What the switch does.
+    pub part: SwitchPart<P>,
+}
 
 /// What the control plane asks of a switch.
 #[derive(Clone, Debug)]
-pub enum SwitchCommand {
-    /// Installs a group's context.
-    Install(Box<SwitchGroup>),
+pub enum SwitchCommand<P: Payload> {
+    /// Joins a group.
+    Install(Box<SwitchGroup<P>>),
     /// Removes a group; its packets are foreign from now on.
     Remove(GroupId),
     /// Sends on what is for `destination` and comes to this switch, from now on through `port`.
@@ -38,15 +43,30 @@ pub enum SwitchCommand {
 }
 
 /// What a switch tells the control plane.
-pub type SwitchEvent = Event;
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum SwitchEvent {
+    /// The neighbour on an edge has not answered within the retry count, or has failed.
+    Unreachable {
+        /// The group.
+        group: GroupId,
+        /// Index of the edge in the group's context.
+        edge: u16,
+    },
+}
 
 /// Why a command is refused; nothing has changed.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum SwitchRejected {
-    /// The context makes no sense, or is not there.
-    #[error(transparent)]
-    Context(#[from] Rejected),
-    /// A queue pair of a Mode-I group makes no sense.
+    /// The group is installed already.
+    #[error("expected a new group, found group {0:?} installed; remove it first")]
+    GroupExists(GroupId),
+    /// The group is not installed.
+    #[error("expected an installed group, found no group {0:?}; install it first")]
+    NoSuchGroup(GroupId),
+    /// A queue pair is taken.
+    #[error("expected free queue pair numbers, found {0:?} in use; give each edge its own")]
+    QpInUse(QpNumber),
+    /// A queue pair makes no sense.
     #[error(transparent)]
     QueuePair(#[from] quincunx_roce::ConfigError),
 }
@@ -54,24 +74,39 @@ pub enum SwitchRejected {
 /// A switch's named timers.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum SwitchTimer {
-    /// Of the IncEngine.
-    IncEngine(Timer),
-    /// Of a queue pair of a Mode-I group.
+    /// Of a group's datapath.
+    Datapath(GroupId, DatapathTimer),
+    /// Of a queue pair that ends here.
     QueuePair(GroupId, QpIndex, QueuePairTimer),
+    /// Of a group's program.
+    Program(GroupId, Alarm),
+}
+
+/// Where an edge leads.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+struct Edge {
+    port: PortId,
+    local: Endpoint,
+    remote: Endpoint,
 }
 
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
-struct Terminated<P> {
-    transport: Transport<P>,
-    mode: ModeI,
+enum Part<P: Payload> {
+    Terminated(Transport<P>, Box<dyn AnyProgram<P>>),
+    Passing(Box<dyn AnyDatapath<P>>),
+}
+
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+struct Group<P: Payload> {
+    edges: Vec<Edge>,
+    part: Part<P>,
 }
 
 /// A switch with collectives in it.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub struct Switch<P> {
-    inc: IncEngine<P>,
-    terminated: BTreeMap<GroupId, Terminated<P>>,
-    lookup: BTreeMap<QpNumber, (GroupId, QpIndex)>,
+pub struct Switch<P: Payload> {
+    groups: BTreeMap<GroupId, Group<P>>,
+    lookup: BTreeMap<QpNumber, (GroupId, u16)>,
     routes: BTreeMap<Ipv4Addr, PortId>,
 }
 
@@ -80,115 +115,129 @@ impl<P: Payload> QueuePairNode for Switch<P> {
         SwitchTimer::QueuePair(group, index, timer)
     }
 
-    fn alarm_timer(_: GroupId, _: Alarm) -> Option<SwitchTimer> {
-        None
+    fn alarm_timer(group: GroupId, alarm: Alarm) -> SwitchTimer {
+        SwitchTimer::Program(group, alarm)
     }
 }
 
-/// The switch's sink, as its IncEngine sees it.
-struct IncSink<'a, P, S> {
+/// The switch's sink, as one group's datapath sees it.
+struct EdgeSink<'a, S> {
+    group: GroupId,
+    edges: &'a [Edge],
     out: &'a mut S,
-    payload: PhantomData<P>,
 }
 
-impl<P: Payload, S: Sink<Switch<P>>> Sink<IncEngine<P>> for IncSink<'_, P, S> {
-    fn transmit(&mut self, port: PortId, frame: Frame<'_, RoceHeader, P>) {
-        self.out.transmit(port, frame);
+impl<P: Payload, S: Sink<Switch<P>>> DatapathSink<P> for EdgeSink<'_, S> {
+    fn transmit(&mut self, edge: u16, frame: Frame<'_, RoceHeader, P>) {
+        self.out.transmit(self.edges[usize::from(edge)].port, frame);
     }
 
-    fn replicate(&mut self, payload: P::View<'_>, copies: impl Iterator<Item = (PortId, RoceHeader)>) {
-        self.out.replicate(payload, copies);
+    fn replicate(&mut self, payload: P::View<'_>, copies: &mut dyn Iterator<Item = (u16, RoceHeader)>) {
+        let edges = self.edges;
+        self.out.replicate(payload, copies.map(|(edge, header)| (edges[usize::from(edge)].port, header)));
     }
 
-    fn set_timer(&mut self, timer: Timer, after: Duration) {
-        self.out.set_timer(SwitchTimer::IncEngine(timer), after);
+    fn set_timer(&mut self, timer: DatapathTimer, after: Duration) {
+        self.out.set_timer(SwitchTimer::Datapath(self.group, timer), after);
     }
 
-    fn cancel_timer(&mut self, timer: Timer) {
-        self.out.cancel_timer(SwitchTimer::IncEngine(timer));
+    fn cancel_timer(&mut self, timer: DatapathTimer) {
+        self.out.cancel_timer(SwitchTimer::Datapath(self.group, timer));
     }
 
-    fn emit(&mut self, event: Event) {
-        self.out.emit(event);
+    fn unreachable(&mut self, edge: u16) {
+        self.out.emit(SwitchEvent::Unreachable { group: self.group, edge });
     }
 
-    fn drop_frame(&mut self, port: PortId, reason: quincunx_epic::DropReason) {
-        self.out.drop_frame(port, NodeDrop::IncEngine(reason));
+    fn drop_frame(&mut self, edge: u16, reason: &'static str) {
+        self.out.drop_frame(self.edges[usize::from(edge)].port, NodeDrop::Datapath(reason));
     }
-}
-
-fn inc_sink<P: Payload, S: Sink<Switch<P>>>(out: &mut S) -> IncSink<'_, P, S> {
-    IncSink { out, payload: PhantomData }
 }
 
 impl<P: Payload> Switch<P> {
     /// Bytes of payload and degree buffers in use (EPIC F.3).
     pub fn buffer_bytes(&self) -> usize {
-        let terminated: usize = self.terminated.values().map(|group| group.mode.buffer_bytes()).sum();
-        self.inc.buffer_bytes() + terminated
+        let of = |group: &Group<P>| match &group.part {
+            Part::Terminated(_, program) => program.buffer_bytes(),
+            Part::Passing(datapath) => datapath.buffer_bytes(),
+        };
+        self.groups.values().map(of).sum()
     }
 
-    fn install_mode_i(
+    fn install(
         &mut self,
-        config: GroupConfig,
+        install: SwitchGroup<P>,
+        now: Instant,
         out: &mut impl Sink<Self>,
     ) -> Result<(), SwitchRejected> {
-        let id = config.group;
-        if self.terminated.contains_key(&id) || self.inc.group(id).is_some() {
-            return Err(Rejected::GroupExists(id).into());
+        let SwitchGroup { group: id, edges: configs, part } = install;
+        if self.groups.contains_key(&id) {
+            return Err(SwitchRejected::GroupExists(id));
         }
-        for (index, edge) in config.edges.iter().enumerate() {
-            let twice = config.edges[..index].iter().any(|other| other.local.qp == edge.local.qp);
-            if twice || self.lookup.contains_key(&edge.local.qp) {
-                return Err(Rejected::QpInUse(edge.local.qp).into());
+        for (index, (_, config)) in configs.iter().enumerate() {
+            let number = config.local.qp;
+            let twice = configs[..index].iter().any(|(_, other)| other.local.qp == number);
+            if twice || self.lookup.contains_key(&number) {
+                return Err(SwitchRejected::QpInUse(number));
             }
         }
-        let queue_pairs: Vec<_> =
-            config.edges.iter().map(|edge| (edge.port, queue_pair(&config, edge))).collect();
-        let mut transport = Transport::new(queue_pairs)?;
-        let numbers: Vec<_> = config.edges.iter().map(|edge| edge.local.qp).collect();
-        let mut sink = GroupSink::new(id, out);
-        let mut verbs = TransportVerbs { transport: &mut transport, sink: &mut sink };
-        let mode = ModeI::new(config, &mut verbs).map_err(Rejected::from)?;
-        for (index, number) in numbers.into_iter().enumerate() {
-            self.lookup.insert(number, (id, QpIndex(index as u16)));
+        let edge = |&(port, config): &(PortId, QueuePairConfig)| Edge {
+            port,
+            local: config.local,
+            remote: config.remote,
+        };
+        let edges: Vec<Edge> = configs.iter().map(edge).collect();
+        let part = match part {
+            SwitchPart::Program(mut program) => {
+                let mut transport = Transport::new(configs)?;
+                let mut sink = GroupSink::new(id, out);
+                program.initialise(&mut TransportVerbs { transport: &mut transport, sink: &mut sink });
+                Part::Terminated(transport, program)
+            }
+            SwitchPart::Datapath(datapath) => Part::Passing(datapath),
+        };
+        for (edge, index) in edges.iter().zip(0..) {
+            self.lookup.insert(edge.local.qp, (id, index));
         }
-        self.terminated.insert(id, Terminated { transport, mode });
+        self.groups.insert(id, Group { edges, part });
+        self.settle(now, id, None, &mut GroupSink::new(id, out));
         Ok(())
     }
 
-    /// Lets a Mode-I group see what has completed.
-    fn settle<S: Sink<Self>>(&mut self, id: GroupId, sink: &mut GroupSink<'_, Self, S>) {
-        let Some(group) = self.terminated.get_mut(&id) else { return };
-        while let Some((qp, completion)) = group.transport.next_completion() {
-            let mut verbs = TransportVerbs { transport: &mut group.transport, sink: &mut *sink };
-            if let Err(Broken { edge }) = group.mode.handle_completion(qp, completion, &mut verbs) {
-                group.transport.shut_down(sink);
-                sink.out.emit(Event::Unreachable { group: id, edge: edge as u16 });
+    fn remove(&mut self, id: GroupId, out: &mut impl Sink<Self>) -> Result<(), SwitchRejected> {
+        let group = self.groups.remove(&id).ok_or(SwitchRejected::NoSuchGroup(id))?;
+        self.lookup.retain(|_, (owner, _)| *owner != id);
+        match group.part {
+            Part::Terminated(mut transport, _) => transport.shut_down(&mut GroupSink::new(id, out)),
+            Part::Passing(datapath) => {
+                for timer in datapath.timers() {
+                    out.cancel_timer(SwitchTimer::Datapath(id, timer));
+                }
             }
         }
+        Ok(())
     }
-}
 
-/// The queue pair of an edge of a Mode-I group.
-fn queue_pair(config: &GroupConfig, edge: &quincunx_epic::EdgeConfig) -> QueuePairConfig {
-    QueuePairConfig {
-        local: edge.local,
-        remote: edge.remote,
-        mtu: config.mtu,
-        send_psn: config.initial_psn,
-        expected_psn: config.initial_psn,
-        acknowledge_every: config.message,
-        retry_timeout: config.resend_timeout,
-        retry_count: config.retry_count,
-        rnr_timer: 1,
-        rnr_retry_count: quincunx_roce::INFINITE_RNR_RETRIES,
-        max_outstanding_packets: config.window,
-        // Neighbours send into posted receive buffers; the pipes are none of their business.
-        remote_write: false,
-        reliability: if config.selective { Reliability::Selective } else { Reliability::GoBackN },
-        rate: None,
-        mutation: None,
+    /// Lets a program see what has completed. Its failure, or what it has been told of one, is the group's.
+    fn settle<S: Sink<Self>>(
+        &mut self,
+        now: Instant,
+        id: GroupId,
+        mut outcome: Option<Outcome>,
+        sink: &mut GroupSink<'_, Self, S>,
+    ) {
+        let Some(Group { part: Part::Terminated(transport, program), .. }) = self.groups.get_mut(&id) else {
+            return;
+        };
+        loop {
+            if let Some(Outcome::Failed { qp, .. }) = outcome {
+                transport.shut_down(sink);
+                sink.out.emit(SwitchEvent::Unreachable { group: id, edge: qp.0 });
+            }
+            let Some((qp, completion)) = transport.next_completion() else { return };
+            let mut verbs = TransportVerbs { transport: &mut *transport, sink: &mut *sink };
+            outcome = program.handle_completion(now, qp, completion, &mut verbs);
+        }
     }
 }
 
@@ -198,14 +247,13 @@ impl<P: Payload> Engine for Switch<P> {
     type Header = RoceHeader;
     type Payload = P;
     type Timer = SwitchTimer;
-    type Command = SwitchCommand;
+    type Command = SwitchCommand<P>;
     type Rejected = SwitchRejected;
     type Event = SwitchEvent;
     type DropReason = NodeDrop;
 
     fn new((): ()) -> Result<Self, Self::ConfigError> {
-        let Ok(inc) = IncEngine::new(());
-        Ok(Self { inc, terminated: BTreeMap::new(), lookup: BTreeMap::new(), routes: BTreeMap::new() })
+        Ok(Self { groups: BTreeMap::new(), lookup: BTreeMap::new(), routes: BTreeMap::new() })
     }
 
     fn handle_frame(
@@ -218,85 +266,120 @@ impl<P: Payload> Engine for Switch<P> {
         if let Some(&port) = self.routes.get(&frame.header.destination) {
             return out.transmit(port, frame);
         }
-        match self.lookup.get(&frame.header.destination_qp) {
-            Some(&(id, index)) => {
-                let group = self.terminated.get_mut(&id).expect("the lookup table names installed groups");
-                let mut sink = GroupSink::new(id, out);
-                group.transport.handle_frame(now, index, frame, &mut sink);
-                self.settle(id, &mut sink);
+        let Some(&(id, index)) = self.lookup.get(&frame.header.destination_qp) else {
+            return out.drop_frame(port, NodeDrop::ForeignQueuePair);
+        };
+        let Group { edges, part } =
+            self.groups.get_mut(&id).expect("the lookup table names installed groups");
+        match part {
+            Part::Passing(datapath) => {
+                let edge = &edges[usize::from(index)];
+                if edge.port != port
+                    || edge.remote.ip != frame.header.source
+                    || edge.local.ip != frame.header.destination
+                {
+                    return out.drop_frame(port, NodeDrop::ForeignSource);
+                }
+                datapath.handle_frame(now, index, frame, &mut EdgeSink { group: id, edges, out });
             }
-            None => self.inc.handle_frame(now, port, frame, &mut inc_sink(out)),
+            Part::Terminated(transport, _) => {
+                let mut sink = GroupSink::new(id, out);
+                transport.handle_frame(now, QpIndex(index), frame, &mut sink);
+                self.settle(now, id, None, &mut sink);
+            }
         }
     }
 
     fn handle_timer(&mut self, now: Instant, timer: SwitchTimer, out: &mut impl Sink<Self>) {
-        match timer {
-            SwitchTimer::IncEngine(timer) => self.inc.handle_timer(now, timer, &mut inc_sink(out)),
-            SwitchTimer::QueuePair(id, index, timer) => {
-                let Some(group) = self.terminated.get_mut(&id) else { return };
-                let mut sink = GroupSink::new(id, out);
-                group.transport.handle_timer(now, index, timer, &mut sink);
-                self.settle(id, &mut sink);
+        let (SwitchTimer::Datapath(id, _) | SwitchTimer::QueuePair(id, ..) | SwitchTimer::Program(id, _)) =
+            timer;
+        let Some(Group { edges, part }) = self.groups.get_mut(&id) else { return };
+        match (part, timer) {
+            (Part::Passing(datapath), SwitchTimer::Datapath(_, timer)) => {
+                datapath.handle_timer(now, timer, &mut EdgeSink { group: id, edges, out });
             }
+            (Part::Terminated(transport, _), SwitchTimer::QueuePair(_, index, timer)) => {
+                let mut sink = GroupSink::new(id, out);
+                transport.handle_timer(now, index, timer, &mut sink);
+                self.settle(now, id, None, &mut sink);
+            }
+            (Part::Terminated(transport, program), SwitchTimer::Program(_, alarm)) => {
+                let mut sink = GroupSink::new(id, out);
+                let mut verbs = TransportVerbs { transport, sink: &mut sink };
+                let outcome = program.handle_alarm(now, alarm, &mut verbs);
+                self.settle(now, id, outcome, &mut sink);
+            }
+            // A timer of a group that was here before is as harmless as one that was cancelled.
+            _ => {}
         }
     }
 
     fn handle_command(
         &mut self,
         now: Instant,
-        command: SwitchCommand,
+        command: SwitchCommand<P>,
         out: &mut impl Sink<Self>,
     ) -> Result<(), SwitchRejected> {
         match command {
-            SwitchCommand::Install(config) if config.mode == Mode::I => self.install_mode_i(*config, out),
-            SwitchCommand::Install(config) => {
-                if self.terminated.contains_key(&config.group) {
-                    return Err(Rejected::GroupExists(config.group).into());
-                }
-                if let Some(edge) = config.edges.iter().find(|edge| self.lookup.contains_key(&edge.local.qp))
-                {
-                    return Err(Rejected::QpInUse(edge.local.qp).into());
-                }
-                Ok(self.inc.handle_command(now, Command::Install(config), &mut inc_sink(out))?)
-            }
+            SwitchCommand::Install(group) => self.install(*group, now, out),
             SwitchCommand::Route { destination, port } => {
                 self.routes.insert(destination, port);
                 Ok(())
             }
-            SwitchCommand::Remove(id) => match self.terminated.remove(&id) {
-                Some(mut group) => {
-                    group.transport.shut_down(&mut GroupSink::new(id, out));
-                    self.lookup.retain(|_, (owner, _)| *owner != id);
-                    Ok(())
-                }
-                None => Ok(self.inc.handle_command(now, Command::Remove(id), &mut inc_sink(out))?),
-            },
+            SwitchCommand::Remove(id) => self.remove(id, out),
         }
     }
 
     fn wants_transmit(&self, port: PortId) -> bool {
-        self.inc.wants_transmit(port)
-            || self.terminated.values().any(|group| group.transport.wants_transmit(port))
+        self.groups.values().any(|group| match &group.part {
+            Part::Terminated(transport, _) => transport.wants_transmit(port),
+            Part::Passing(datapath) => {
+                datapath.may_want_transmit() && wanting(&group.edges, &**datapath, port).is_some()
+            }
+        })
     }
 
     fn may_want_transmit(&self) -> bool {
-        self.inc.may_want_transmit() || !self.terminated.is_empty()
+        self.groups.values().any(|group| match &group.part {
+            Part::Terminated(..) => true,
+            Part::Passing(datapath) => datapath.may_want_transmit(),
+        })
     }
 
     fn handle_transmit_slot(&mut self, now: Instant, port: PortId, out: &mut impl Sink<Self>) {
-        for (&id, group) in &mut self.terminated {
-            if group.transport.wants_transmit(port) {
-                return group.transport.handle_transmit_slot(now, port, &mut GroupSink::new(id, out));
+        for (&id, Group { edges, part }) in &mut self.groups {
+            match part {
+                Part::Terminated(transport, _) => {
+                    if transport.wants_transmit(port) {
+                        return transport.handle_transmit_slot(now, port, &mut GroupSink::new(id, out));
+                    }
+                }
+                Part::Passing(datapath) => {
+                    if let Some(edge) = wanting(edges, &**datapath, port) {
+                        let mut sink = EdgeSink { group: id, edges, out };
+                        return datapath.handle_transmit_slot(now, edge, &mut sink);
+                    }
+                }
             }
         }
-        self.inc.handle_transmit_slot(now, port, &mut inc_sink(out));
     }
 
     fn assert_invariants(&self) {
-        self.inc.assert_invariants();
-        for group in self.terminated.values() {
-            group.transport.assert_invariants();
-            group.mode.assert_invariants();
+        for group in self.groups.values() {
+            match &group.part {
+                Part::Terminated(transport, program) => {
+                    transport.assert_invariants();
+                    program.assert_invariants();
+                }
+                Part::Passing(datapath) => datapath.assert_invariants(),
+            }
         }
     }
+}
+
+/// The first edge of a port that wants a slot.
+fn wanting<P: Payload>(edges: &[Edge], datapath: &dyn AnyDatapath<P>, port: PortId) -> Option<u16> {
+    let found =
+        |(edge, index): (&Edge, u16)| (edge.port == port && datapath.wants_transmit(index)).then_some(index);
+    edges.iter().zip(0..).find_map(found)
 }

@@ -18,18 +18,20 @@ use quincunx_wire::{Psn, RoceHeader};
 pub enum NodeDrop {
     /// No group here has this queue pair.
     ForeignQueuePair,
+    /// It comes from elsewhere than where the edge that it is for leads.
+    ForeignSource,
     /// A queue pair dropped it.
     QueuePair(quincunx_roce::DropReason),
-    /// The IncEngine dropped it.
-    IncEngine(quincunx_epic::DropReason),
+    /// What runs in the switch dropped it, for the reason that it gives.
+    Datapath(&'static str),
 }
 
 /// A node that embeds queue pairs: how their timers are called there.
 pub(crate) trait QueuePairNode: Engine<Header = RoceHeader, DropReason = NodeDrop> {
     fn queue_pair_timer(group: GroupId, index: QpIndex, timer: QueuePairTimer) -> Self::Timer;
 
-    /// An alarm of the group's program; `None` on nodes that run none.
-    fn alarm_timer(group: GroupId, alarm: Alarm) -> Option<Self::Timer>;
+    /// An alarm of the group's program.
+    fn alarm_timer(group: GroupId, alarm: Alarm) -> Self::Timer;
 }
 
 /// A node's sink, as one group's queue pairs see it.
@@ -223,7 +225,7 @@ impl<P: Payload> Transport<P> {
             }
         }
         for alarm in self.alarms.drain(..) {
-            sink.out.cancel_timer(N::alarm_timer(sink.group, alarm).expect("only programs set alarms"));
+            sink.out.cancel_timer(N::alarm_timer(sink.group, alarm));
         }
         self.lines.clear();
         self.wanting.clear();
@@ -282,7 +284,7 @@ impl<P: Payload, N: QueuePairNode<Payload = P>, S: Sink<N>> Verbs<P> for Transpo
     }
 
     fn set_alarm(&mut self, alarm: Alarm, after: Duration) {
-        let timer = N::alarm_timer(self.sink.group, alarm).expect("only programs set alarms");
+        let timer = N::alarm_timer(self.sink.group, alarm);
         if !self.transport.alarms.contains(&alarm) {
             self.transport.alarms.push(alarm);
         }

@@ -30,7 +30,7 @@ struct Scatter {
 }
 
 impl Scatter {
-    fn end(&mut self, verbs: &mut impl Verbs<Numbers>) -> Option<Outcome> {
+    fn end(&mut self, verbs: &mut dyn Verbs<Numbers>) -> Option<Outcome> {
         let request = self.request.filter(|_| self.outstanding == 0 && self.arrived.len() >= self.awaited)?;
         for delivery in &self.arrived {
             let mut place = request.output;
@@ -43,7 +43,7 @@ impl Scatter {
 }
 
 impl Program<Numbers> for Scatter {
-    fn initialise(&mut self, verbs: &mut impl Verbs<Numbers>) {
+    fn initialise(&mut self, verbs: &mut dyn Verbs<Numbers>) {
         self.writer.initialise(verbs);
     }
 
@@ -51,7 +51,7 @@ impl Program<Numbers> for Scatter {
         &mut self,
         _: Instant,
         request: CollectiveRequest,
-        verbs: &mut impl Verbs<Numbers>,
+        verbs: &mut dyn Verbs<Numbers>,
     ) -> Result<Option<Outcome>, RequestError> {
         self.request = Some(request);
         if !self.to.is_empty() {
@@ -66,7 +66,7 @@ impl Program<Numbers> for Scatter {
         _: Instant,
         qp: QpIndex,
         completion: Completion,
-        verbs: &mut impl Verbs<Numbers>,
+        verbs: &mut dyn Verbs<Numbers>,
     ) -> Option<Outcome> {
         match completion {
             Completion::Sent { id } => self.outstanding -= usize::from(self.writer.handle_sent(id, verbs)),

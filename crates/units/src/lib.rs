@@ -5,6 +5,7 @@
 #![no_std]
 extern crate alloc;
 
+mod document;
 mod probability;
 mod size;
 mod size_range;

@@ -194,7 +194,7 @@ impl CommLib {
         &self,
         request: &CollectiveRequest,
         progress: &mut Progress,
-        verbs: &mut impl Verbs<P>,
+        verbs: &mut dyn Verbs<P>,
     ) {
         let window = u64::from(self.config.window);
         let Step { input, output, length, .. } = progress.step;
@@ -228,7 +228,7 @@ impl CommLib {
         &mut self,
         request: CollectiveRequest,
         index: u32,
-        verbs: &mut impl Verbs<P>,
+        verbs: &mut dyn Verbs<P>,
     ) -> Option<Outcome> {
         let Some(step) = self.step(&request, index) else {
             self.state = State::Idle;
@@ -287,7 +287,7 @@ impl<P: Payload> Program<P> for CommLib {
         &mut self,
         _: Instant,
         request: CollectiveRequest,
-        verbs: &mut impl Verbs<P>,
+        verbs: &mut dyn Verbs<P>,
     ) -> Result<Option<Outcome>, RequestError> {
         match self.state {
             State::Idle => {}
@@ -304,7 +304,7 @@ impl<P: Payload> Program<P> for CommLib {
         _: Instant,
         qp: QpIndex,
         completion: Completion,
-        verbs: &mut impl Verbs<P>,
+        verbs: &mut dyn Verbs<P>,
     ) -> Option<Outcome> {
         let State::Running { request, next_step, mut progress } = self.state else { return None };
         let step = progress.step;

@@ -1,9 +1,9 @@
 //! What the control plane installs on a switch for one group: the local context (EPIC 4.1, "States and Context").
 
+use crate::mode::Mode;
 use alloc::vec::Vec;
 use quincunx_collective::{GroupId, Rank};
 use quincunx_engine::PortId;
-use quincunx_fabric::Mode;
 use quincunx_units::Duration;
 use quincunx_wire::{Endpoint, Psn};
 

@@ -1,11 +1,11 @@
 //! IncEngine: the part of a switch that takes part in collectives (EPIC 3.2, 4.1), for Mode-II and Mode-III groups.
 //! It finds the group and the edge of a packet by the queue pair that the packet is for (LookupTable, first half).
 
+use crate::mode::Mode;
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use quincunx_collective::{GroupId, Payload};
 use quincunx_engine::{Engine, Frame, PortId, Sink};
-use quincunx_fabric::Mode;
 use quincunx_units::Instant;
 use quincunx_wire::{QpNumber, RoceHeader};
 
@@ -102,6 +102,27 @@ pub enum DropReason {
     Unreachable,
 }
 
+impl DropReason {
+    /// What operators call it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::ForeignQueuePair => "foreign-queue-pair",
+            Self::ForeignSource => "foreign-source",
+            Self::UnexpectedOperation => "unexpected-operation",
+            Self::Malformed => "malformed",
+            Self::NoCollective => "no-collective",
+            Self::TableFull => "table-full",
+            Self::WrongDirection => "wrong-direction",
+            Self::Duplicate => "duplicate",
+            Self::Stale => "stale",
+            Self::AheadOfRange => "ahead-of-range",
+            Self::Mismatch => "mismatch",
+            Self::BadAcknowledge => "bad-acknowledge",
+            Self::Unreachable => "unreachable",
+        }
+    }
+}
+
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 #[expect(clippy::upper_case_acronyms, reason = "a numeral, as the paper writes it")]
 enum Realisation<P> {
@@ -109,8 +130,9 @@ enum Realisation<P> {
     III(ModeIII<P>),
 }
 
+/// One group of a switch: what a switch among others runs for it.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
-struct Group<P> {
+pub struct IncGroup<P> {
     config: GroupConfig,
     realisation: Realisation<P>,
 }
@@ -118,20 +140,115 @@ struct Group<P> {
 /// The collectives of a switch. Work per call is bounded by the window and the fan-out of one group.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct IncEngine<P> {
-    groups: BTreeMap<GroupId, Group<P>>,
+    groups: BTreeMap<GroupId, IncGroup<P>>,
     lookup: BTreeMap<QpNumber, (GroupId, u16)>,
+}
+
+impl<P: Payload> IncGroup<P> {
+    /// A group before its first packet.
+    ///
+    /// # Errors
+    /// If the context makes no sense, or is Mode-I's.
+    pub fn new(config: GroupConfig) -> Result<Self, Rejected> {
+        config.validate()?;
+        // A count with the initial PSN in its low bits, and room below for a window.
+        let first = (1 << 24) + u64::from(config.initial_psn.value());
+        let realisation = match config.mode {
+            Mode::I => return Err(Rejected::ModeI),
+            Mode::II => Realisation::II(ModeII::new(config.clone(), first)),
+            Mode::III => Realisation::III(ModeIII::new(config.clone(), first)),
+        };
+        Ok(Self { config, realisation })
+    }
+
+    /// Its context.
+    pub(crate) fn config(&self) -> &GroupConfig {
+        &self.config
+    }
+
+    /// Bytes of payload and degree buffers in use (EPIC F.3).
+    pub fn buffer_bytes(&self) -> usize {
+        match &self.realisation {
+            Realisation::II(mode) => mode.buffer_bytes(),
+            Realisation::III(mode) => mode.buffer_bytes(),
+        }
+    }
+
+    /// Takes a frame of the neighbour on an edge.
+    pub(crate) fn handle_frame(
+        &mut self,
+        now: Instant,
+        edge: usize,
+        frame: Frame<'_, RoceHeader, P>,
+        out: &mut impl Sink<IncEngine<P>>,
+    ) -> Result<(), DropReason> {
+        let config = &self.config.edges[edge];
+        if config.remote.ip != frame.header.source || config.local.ip != frame.header.destination {
+            return Err(DropReason::ForeignSource);
+        }
+        match &mut self.realisation {
+            Realisation::II(mode) => mode.handle_frame(edge, frame, out),
+            Realisation::III(mode) => mode.handle_frame(now, edge, frame, out),
+        }
+    }
+
+    pub(crate) fn handle_timer(&mut self, timer: Timer, out: &mut impl Sink<IncEngine<P>>) {
+        let Realisation::III(mode) = &mut self.realisation else { return };
+        match timer {
+            Timer::Resend { edge, .. } => mode.handle_resend_timer(usize::from(edge), out),
+            Timer::Acknowledge { .. } => mode.handle_acknowledge_timer(out),
+        }
+    }
+
+    /// All timers that it may have armed.
+    pub(crate) fn timers(&self) -> impl Iterator<Item = Timer> + use<P> {
+        let group = self.config.group;
+        let edges = match self.realisation {
+            Realisation::II(_) => 0,
+            Realisation::III(_) => self.config.edges.len() as u16,
+        };
+        let resend = (0..edges).map(move |edge| Timer::Resend { group, edge });
+        core::iter::once(Timer::Acknowledge { group }).chain(resend)
+    }
+
+    pub(crate) fn wants_transmit(&self, edge: usize) -> bool {
+        match &self.realisation {
+            Realisation::II(_) => false,
+            Realisation::III(mode) => mode.wants_transmit(edge),
+        }
+    }
+
+    /// The first edge of a port that wants a slot.
+    fn wanting(&self, port: PortId) -> Option<usize> {
+        let mut edges = 0..self.config.edges.len();
+        edges.find(|&edge| self.config.edges[edge].port == port && self.wants_transmit(edge))
+    }
+
+    pub(crate) fn may_want_transmit(&self) -> bool {
+        match &self.realisation {
+            Realisation::II(_) => false,
+            Realisation::III(mode) => mode.is_resending(),
+        }
+    }
+
+    pub(crate) fn handle_transmit_slot(&mut self, edge: usize, out: &mut impl Sink<IncEngine<P>>) {
+        if let Realisation::III(mode) = &mut self.realisation {
+            mode.handle_transmit_slot(edge, out);
+        }
+    }
+
+    pub(crate) fn assert_invariants(&self) {
+        match &self.realisation {
+            Realisation::II(mode) => mode.assert_invariants(),
+            Realisation::III(mode) => mode.assert_invariants(),
+        }
+    }
 }
 
 impl<P: Payload> IncEngine<P> {
     /// Bytes of payload and degree buffers in use (EPIC F.3).
     pub fn buffer_bytes(&self) -> usize {
-        self.groups
-            .values()
-            .map(|group| match &group.realisation {
-                Realisation::II(mode) => mode.buffer_bytes(),
-                Realisation::III(mode) => mode.buffer_bytes(),
-            })
-            .sum()
+        self.groups.values().map(IncGroup::buffer_bytes).sum()
     }
 
     /// The context of an installed group.
@@ -150,29 +267,18 @@ impl<P: Payload> IncEngine<P> {
                 return Err(Rejected::QpInUse(edge.local.qp));
             }
         }
-        // A count with the initial PSN in its low bits, and room below for a window.
-        let first = (1 << 24) + u64::from(config.initial_psn.value());
-        let realisation = match config.mode {
-            Mode::I => return Err(Rejected::ModeI),
-            Mode::II => Realisation::II(ModeII::new(config.clone(), first)),
-            Mode::III => Realisation::III(ModeIII::new(config.clone(), first)),
-        };
-        for (index, edge) in config.edges.iter().enumerate() {
-            self.lookup.insert(edge.local.qp, (config.group, index as u16));
+        let group = IncGroup::new(config)?;
+        for (index, edge) in group.config.edges.iter().enumerate() {
+            self.lookup.insert(edge.local.qp, (group.config.group, index as u16));
         }
-        self.groups.insert(config.group, Group { config, realisation });
+        self.groups.insert(group.config.group, group);
         Ok(())
     }
 
     fn remove(&mut self, id: GroupId, out: &mut impl Sink<Self>) -> Result<(), Rejected> {
         let group = self.groups.remove(&id).ok_or(Rejected::NoSuchGroup(id))?;
-        out.cancel_timer(Timer::Acknowledge { group: id });
-        for (index, edge) in group.config.edges.iter().enumerate() {
-            self.lookup.remove(&edge.local.qp);
-            if let Realisation::III(_) = group.realisation {
-                out.cancel_timer(Timer::Resend { group: id, edge: index as u16 });
-            }
-        }
+        group.timers().for_each(|timer| out.cancel_timer(timer));
+        self.lookup.retain(|_, (of, _)| *of != id);
         Ok(())
     }
 
@@ -187,17 +293,10 @@ impl<P: Payload> IncEngine<P> {
             self.lookup.get(&frame.header.destination_qp).ok_or(DropReason::ForeignQueuePair)?;
         let edge = usize::from(edge);
         let group = self.groups.get_mut(&id).expect("the lookup table names installed groups");
-        let config = &group.config.edges[edge];
-        if config.remote.ip != frame.header.source
-            || config.local.ip != frame.header.destination
-            || config.port != port
-        {
+        if group.config.edges[edge].port != port {
             return Err(DropReason::ForeignSource);
         }
-        match &mut group.realisation {
-            Realisation::II(mode) => mode.handle_frame(edge, frame, out),
-            Realisation::III(mode) => mode.handle_frame(now, edge, frame, out),
-        }
+        group.handle_frame(now, edge, frame, out)
     }
 }
 
@@ -230,12 +329,8 @@ impl<P: Payload> Engine for IncEngine<P> {
 
     fn handle_timer(&mut self, _: Instant, timer: Timer, out: &mut impl Sink<Self>) {
         let (Timer::Resend { group, .. } | Timer::Acknowledge { group }) = timer;
-        let Some(Group { realisation: Realisation::III(mode), .. }) = self.groups.get_mut(&group) else {
-            return;
-        };
-        match timer {
-            Timer::Resend { edge, .. } => mode.handle_resend_timer(usize::from(edge), out),
-            Timer::Acknowledge { .. } => mode.handle_acknowledge_timer(out),
+        if let Some(of) = self.groups.get_mut(&group) {
+            of.handle_timer(timer, out);
         }
     }
 
@@ -252,36 +347,22 @@ impl<P: Payload> Engine for IncEngine<P> {
     }
 
     fn wants_transmit(&self, port: PortId) -> bool {
-        self.groups.values().any(|group| match &group.realisation {
-            Realisation::II(_) => false,
-            Realisation::III(mode) => mode.wants_transmit(port),
-        })
+        self.groups.values().any(|group| group.wanting(port).is_some())
     }
 
     fn may_want_transmit(&self) -> bool {
-        self.groups.values().any(|group| match &group.realisation {
-            Realisation::II(_) => false,
-            Realisation::III(mode) => mode.is_resending(),
-        })
+        self.groups.values().any(IncGroup::may_want_transmit)
     }
 
     fn handle_transmit_slot(&mut self, _: Instant, port: PortId, out: &mut impl Sink<Self>) {
         for group in self.groups.values_mut() {
-            if let Realisation::III(mode) = &mut group.realisation
-                && mode.wants_transmit(port)
-            {
-                mode.handle_transmit_slot(port, out);
-                return;
+            if let Some(edge) = group.wanting(port) {
+                return group.handle_transmit_slot(edge, out);
             }
         }
     }
 
     fn assert_invariants(&self) {
-        for group in self.groups.values() {
-            match &group.realisation {
-                Realisation::II(mode) => mode.assert_invariants(),
-                Realisation::III(mode) => mode.assert_invariants(),
-            }
-        }
+        self.groups.values().for_each(IncGroup::assert_invariants);
     }
 }

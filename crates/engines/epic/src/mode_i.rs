@@ -8,8 +8,10 @@
 use alloc::vec::Vec;
 use quincunx_collective::Payload;
 use quincunx_engine::verbs::{
-    Completion, Memory, QpIndex, ReceiveRequest, RegionId, SendRequest, Slice, Verb, Verbs, WorkId,
+    Completion, Failure, Memory, Outcome, Program, QpIndex, ReceiveRequest, RegionId, SendRequest, Slice,
+    Verb, Verbs, WorkId,
 };
+use quincunx_units::Instant;
 
 use crate::config::{ConfigError, GroupConfig};
 use crate::control::{ControlMessage, Pattern};
@@ -18,9 +20,9 @@ use crate::pipe::DEGREE_BYTES;
 
 /// Why a group on a Mode-I switch has failed.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct Broken {
+struct Broken {
     /// The edge whose queue pair failed, or whose messages disagree with the others'.
-    pub edge: usize,
+    edge: usize,
 }
 
 /// One of the two pipes, in units of messages. Payloads are in the node's memory, where queue pairs send from.
@@ -90,9 +92,12 @@ enum Flow {
 const FLOWS: [Flow; 2] = [Flow::Aggregation, Flow::Replication];
 
 impl MessagePipe {
-    fn new<P: Payload>(messages: u64, size: usize, memory: &mut Memory<P>) -> Self {
-        let region = memory.register(P::zeroed(messages as usize * size));
-        Self { start: 0, slots: alloc::vec![Slot::default(); messages as usize], region, size }
+    fn new(messages: u64, size: usize) -> Self {
+        Self { start: 0, slots: alloc::vec![Slot::default(); messages as usize], region: RegionId(0), size }
+    }
+
+    fn register<P: Payload>(&mut self, memory: &mut Memory<P>) {
+        self.region = memory.register(P::zeroed(self.slots.len() * self.size));
     }
 
     fn contains(&self, number: u64) -> bool {
@@ -125,15 +130,17 @@ impl MessagePipe {
 }
 
 impl ModeI {
-    /// A group whose buffers are registered in `memory`, and whose receive requests are posted.
-    pub fn new<P: Payload>(config: GroupConfig, verbs: &mut impl Verbs<P>) -> Result<Self, ConfigError> {
+    /// A group before its node has joined it.
+    ///
+    /// # Errors
+    /// If the context makes no sense.
+    pub fn new(config: GroupConfig) -> Result<Self, ConfigError> {
         config.validate()?;
         let messages = u64::from(config.window.div_ceil(config.message)).max(1);
         let size = config.message as usize * config.mtu;
-        let memory = verbs.memory();
         let peers = (0..config.edges.len())
             .map(|_| Peer {
-                region: memory.register(P::zeroed(messages as usize * size)),
+                region: RegionId(0),
                 waiting: alloc::collections::VecDeque::with_capacity(messages as usize),
                 posted: 0,
                 taken: 0,
@@ -143,24 +150,20 @@ impl ModeI {
                 under_way: alloc::collections::VecDeque::with_capacity(messages as usize),
             })
             .collect();
-        let mut group = Self {
+        Ok(Self {
             place: Place::new(&config),
             table: InvocationTable::new(
                 0,
                 usize::from(config.ranks) + 2 * messages as usize + 1,
                 config.ranks,
             ),
-            aggregation: MessagePipe::new(messages, size, memory),
-            replication: MessagePipe::new(messages, size, memory),
+            aggregation: MessagePipe::new(messages, size),
+            replication: MessagePipe::new(messages, size),
             peers,
             local: 0,
             broken: false,
             config,
-        };
-        for edge in 0..group.peers.len() {
-            group.post_receives(edge, verbs);
-        }
-        Ok(group)
+        })
     }
 
     /// Bytes of the payload and degree buffers (EPIC F.3): a receive buffer for each edge, where the paper keeps one less,
@@ -176,17 +179,12 @@ impl ModeI {
         self.peers.iter().map(|peer| peer.region).chain(pipes)
     }
 
-    /// Takes the end of a work request on the queue pair of `qp`.
-    pub fn handle_completion<P: Payload>(
+    fn take<P: Payload>(
         &mut self,
-        qp: QpIndex,
+        edge: usize,
         completion: Completion,
-        verbs: &mut impl Verbs<P>,
+        verbs: &mut dyn Verbs<P>,
     ) -> Result<(), Broken> {
-        if self.broken {
-            return Ok(());
-        }
-        let edge = usize::from(qp.0);
         match completion {
             Completion::Sent { .. } => {
                 let peer = &mut self.peers[edge];
@@ -203,7 +201,7 @@ impl ModeI {
     }
 
     /// Does whatever can be done. Each round takes in, hands over or sends at least one message, so it ends.
-    fn work<P: Payload>(&mut self, verbs: &mut impl Verbs<P>) -> Result<(), Broken> {
+    fn work<P: Payload>(&mut self, verbs: &mut dyn Verbs<P>) -> Result<(), Broken> {
         loop {
             let mut worked = false;
             self.move_on(Flow::Replication);
@@ -220,7 +218,7 @@ impl ModeI {
     }
 
     /// AggregateData: adds the oldest waiting message of `edge` to its slot, if the pipe has room.
-    fn take_in<P: Payload>(&mut self, edge: usize, verbs: &mut impl Verbs<P>) -> Result<bool, Broken> {
+    fn take_in<P: Payload>(&mut self, edge: usize, verbs: &mut dyn Verbs<P>) -> Result<bool, Broken> {
         let bit = edge_bit(edge);
         let Some(&Waiting { length, immediate }) = self.peers[edge].waiting.front() else { return Ok(false) };
         let mut number = self.peers[edge].expected.max(self.table.oldest());
@@ -299,7 +297,7 @@ impl ModeI {
     }
 
     /// ReplicateData: sends what has become complete over `edge`, in order.
-    fn send_ready<P: Payload>(&mut self, edge: usize, verbs: &mut impl Verbs<P>) -> bool {
+    fn send_ready<P: Payload>(&mut self, edge: usize, verbs: &mut dyn Verbs<P>) -> bool {
         let bit = edge_bit(edge);
         let mut sent = false;
         loop {
@@ -327,7 +325,7 @@ impl ModeI {
     }
 
     /// At the tree's root, aggregates of an AllReduce become messages of the replication pipe.
-    fn hand_over<P: Payload>(&mut self, verbs: &mut impl Verbs<P>) -> bool {
+    fn hand_over<P: Payload>(&mut self, verbs: &mut dyn Verbs<P>) -> bool {
         if !self.place.is_root() {
             return false;
         }
@@ -377,7 +375,7 @@ impl ModeI {
         }
     }
 
-    fn post_receives<P: Payload>(&mut self, edge: usize, verbs: &mut impl Verbs<P>) {
+    fn post_receives<P: Payload>(&mut self, edge: usize, verbs: &mut dyn Verbs<P>) {
         let (ring, size) = (self.aggregation.slots.len() as u64, self.aggregation.size);
         let peer = &mut self.peers[edge];
         while peer.posted < peer.taken + ring {
@@ -412,9 +410,46 @@ impl ModeI {
             Flow::Replication => &self.replication,
         }
     }
+}
 
-    /// Panics if the state breaks a rule that must always hold.
-    pub fn assert_invariants(&self) {
+impl<P: Payload> Program<P> for ModeI {
+    /// Registers the buffers, and posts the receive requests.
+    fn initialise(&mut self, verbs: &mut dyn Verbs<P>) {
+        let (messages, size) = (self.aggregation.slots.len(), self.aggregation.size);
+        let memory = verbs.memory();
+        for peer in &mut self.peers {
+            peer.region = memory.register(P::zeroed(messages * size));
+        }
+        self.aggregation.register(memory);
+        self.replication.register(memory);
+        for edge in 0..self.peers.len() {
+            self.post_receives(edge, verbs);
+        }
+    }
+
+    fn handle_completion(
+        &mut self,
+        _: Instant,
+        qp: QpIndex,
+        completion: Completion,
+        verbs: &mut dyn Verbs<P>,
+    ) -> Option<Outcome> {
+        if self.broken {
+            return None;
+        }
+        let Broken { edge } = self.take(usize::from(qp.0), completion, verbs).err()?;
+        let failure = match completion {
+            Completion::Failed { failure, .. } => failure,
+            _ => Failure::InvalidRequest,
+        };
+        Some(Outcome::Failed { qp: QpIndex(edge as u16), failure })
+    }
+
+    fn buffer_bytes(&self) -> usize {
+        Self::buffer_bytes(self)
+    }
+
+    fn assert_invariants(&self) {
         self.table.assert_invariants();
         for peer in &self.peers {
             assert!(peer.acked <= peer.next, "nothing completes before it is sent");

@@ -191,7 +191,7 @@ impl AllGather {
         &self,
         request: &CollectiveRequest,
         circle: Circle,
-        verbs: &mut impl Verbs<P>,
+        verbs: &mut dyn Verbs<P>,
     ) -> Result<(), RequestError> {
         let (input, output) = (request.input.length, request.output.length);
         let limit = if circle == Circle::Group { self.limit() } else { 0 };
@@ -215,7 +215,7 @@ impl AllGather {
     }
 
     /// Writes this rank's data to the others: each part its own way.
-    fn post<P: Payload>(&mut self, verbs: &mut impl Verbs<P>) {
+    fn post<P: Payload>(&mut self, verbs: &mut dyn Verbs<P>) {
         let State::Running(progress) = &self.state else { return };
         if progress.is_posted {
             return;
@@ -250,7 +250,7 @@ impl AllGather {
         size: usize,
         progress: &mut Progress,
         delivery: &Delivery,
-        verbs: &mut impl Verbs<P>,
+        verbs: &mut dyn Verbs<P>,
     ) -> bool {
         let Some(member) = group.iter().position(|rank| *rank == delivery.source) else { return false };
         let CollectiveRequest { input, output, .. } = progress.request;
@@ -265,7 +265,7 @@ impl AllGather {
     }
 
     /// Takes what has arrived; whether it makes sense.
-    fn deliver<P: Payload>(&mut self, delivery: Delivery, verbs: &mut impl Verbs<P>) -> bool {
+    fn deliver<P: Payload>(&mut self, delivery: Delivery, verbs: &mut dyn Verbs<P>) -> bool {
         if self.member(delivery.source).is_none() {
             return false;
         }
@@ -286,7 +286,7 @@ impl AllGather {
     }
 
     /// Tells the others when this rank has everything; the outcome when all have, and all that was sent is acknowledged.
-    fn proceed<P: Payload>(&mut self, verbs: &mut impl Verbs<P>) -> Option<Outcome> {
+    fn proceed<P: Payload>(&mut self, verbs: &mut dyn Verbs<P>) -> Option<Outcome> {
         let State::Running(progress) = &self.state else { return None };
         let barrier = &mut self.barriers[progress.circle as usize];
         let has_everything = progress.missing.iter().all(|missing| missing.count == 0);
@@ -303,7 +303,7 @@ impl AllGather {
 }
 
 impl<P: Payload> Program<P> for AllGather {
-    fn initialise(&mut self, verbs: &mut impl Verbs<P>) {
+    fn initialise(&mut self, verbs: &mut dyn Verbs<P>) {
         self.writer.initialise(verbs);
     }
 
@@ -313,7 +313,7 @@ impl<P: Payload> Program<P> for AllGather {
         &mut self,
         _: Instant,
         request: CollectiveRequest,
-        verbs: &mut impl Verbs<P>,
+        verbs: &mut dyn Verbs<P>,
     ) -> Result<Option<Outcome>, RequestError> {
         self.state.check_idle()?;
         let circle = match request.collective {
@@ -357,7 +357,7 @@ impl<P: Payload> Program<P> for AllGather {
         _: Instant,
         qp: QpIndex,
         completion: Completion,
-        verbs: &mut impl Verbs<P>,
+        verbs: &mut dyn Verbs<P>,
     ) -> Option<Outcome> {
         if self.state.has_failed() {
             return None;
@@ -399,7 +399,7 @@ impl<P: Payload> Program<P> for AllGather {
         if makes_sense { self.proceed(verbs) } else { self.state.fail(qp, Failure::InvalidRequest) }
     }
 
-    fn handle_alarm(&mut self, _: Instant, alarm: Alarm, verbs: &mut impl Verbs<P>) -> Option<Outcome> {
+    fn handle_alarm(&mut self, _: Instant, alarm: Alarm, verbs: &mut dyn Verbs<P>) -> Option<Outcome> {
         match (&self.state, alarm) {
             (State::Failed, _) => None,
             (_, RELAY) => match self.writer.relay(verbs) {

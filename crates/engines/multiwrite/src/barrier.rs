@@ -48,7 +48,7 @@ impl Barrier {
     ///
     /// # Panics
     /// If one of them is no neighbour.
-    pub(crate) fn tell<P: Payload>(&mut self, table: &Table, verbs: &mut impl Verbs<P>) {
+    pub(crate) fn tell<P: Payload>(&mut self, table: &Table, verbs: &mut dyn Verbs<P>) {
         self.told = Some(self.heard.len());
         for &(rank, _) in &self.heard {
             tell(rank, BARRIER, self.word, table, verbs);
@@ -99,7 +99,7 @@ pub(crate) fn tell<P: Payload>(
     id: WorkId,
     immediate: u32,
     table: &Table,
-    verbs: &mut impl Verbs<P>,
+    verbs: &mut dyn Verbs<P>,
 ) {
     let qp = table.queue_pair(rank).expect("those who are told things are neighbours");
     let source = Slice { region: KEY, offset: 0, length: 0 };

@@ -37,7 +37,7 @@ impl Combine {
     }
 
     /// Counts what is to come, and adds up the tokens for which nothing is.
-    pub(crate) fn begin<P: Payload>(&mut self, batch: &Batch, writer: &Writer, verbs: &mut impl Verbs<P>) {
+    pub(crate) fn begin<P: Payload>(&mut self, batch: &Batch, writer: &Writer, verbs: &mut dyn Verbs<P>) {
         let me = writer.table().rank();
         self.missing =
             batch.away.iter().map(|ranks| ranks.len() - usize::from(ranks.contains(me.0))).collect();
@@ -58,7 +58,7 @@ impl Combine {
         &self,
         batch: &Batch,
         writer: &mut Writer,
-        verbs: &mut impl Verbs<P>,
+        verbs: &mut dyn Verbs<P>,
     ) -> usize {
         let mut messages = 0;
         for (rank, slots) in (0..).map(Rank).zip(&batch.here) {
@@ -79,7 +79,7 @@ impl Combine {
         delivery: Delivery,
         batch: &Batch,
         writer: &Writer,
-        verbs: &mut impl Verbs<P>,
+        verbs: &mut dyn Verbs<P>,
     ) -> bool {
         let Delivery { source, slot, .. } = delivery;
         if batch.away.get(slot).is_none_or(|ranks| !ranks.contains(source.0)) {
@@ -94,7 +94,7 @@ impl Combine {
     }
 
     /// The sum for a token, of results that are all here.
-    fn add_up<P: Payload>(&self, token: usize, batch: &Batch, writer: &Writer, verbs: &mut impl Verbs<P>) {
+    fn add_up<P: Payload>(&self, token: usize, batch: &Batch, writer: &Writer, verbs: &mut dyn Verbs<P>) {
         let (me, window) = (writer.table().rank(), writer.window());
         let sum = self.sums.of(Rank(0), token);
         let result = |rank: Rank| -> Slice {

@@ -22,7 +22,7 @@ pub(crate) struct Dispatch {
 
 impl Dispatch {
     /// Copies those of this rank's own tokens that are for it.
-    pub(crate) fn begin<P: Payload>(&mut self, batch: &Batch, me: Rank, verbs: &mut impl Verbs<P>) {
+    pub(crate) fn begin<P: Payload>(&mut self, batch: &Batch, me: Rank, verbs: &mut dyn Verbs<P>) {
         for (token, _) in batch.away.iter().enumerate().filter(|(_, ranks)| ranks.contains(me.0)) {
             verbs.memory().copy(self.places.of(me, token), self.tokens.of(Rank(0), token));
         }
@@ -38,7 +38,7 @@ impl Dispatch {
         &self,
         batch: &Batch,
         writer: &mut Writer,
-        verbs: &mut impl Verbs<P>,
+        verbs: &mut dyn Verbs<P>,
     ) -> usize {
         let me = writer.table().rank();
         let mut messages = 0;
@@ -55,7 +55,7 @@ impl Dispatch {
     }
 
     /// Copies a token to its place.
-    pub(crate) fn take<P: Payload>(&mut self, delivery: Delivery, verbs: &mut impl Verbs<P>) {
+    pub(crate) fn take<P: Payload>(&mut self, delivery: Delivery, verbs: &mut dyn Verbs<P>) {
         verbs.memory().copy(self.places.of(delivery.source, delivery.slot), delivery.data);
     }
 }

@@ -14,6 +14,7 @@
 
 use alloc::vec::Vec;
 use quincunx_collective::{Collective, Payload, Rank, Routes};
+use quincunx_engine::routing::Routed;
 use quincunx_engine::verbs::{
     Alarm, CollectiveRequest, Completion, Failure, Outcome, Program, QpIndex, RequestError, Slice, Verbs,
     WorkId,
@@ -154,7 +155,7 @@ impl Experts {
     fn progress<P: Payload>(
         &self,
         request: &CollectiveRequest,
-        verbs: &mut impl Verbs<P>,
+        verbs: &mut dyn Verbs<P>,
     ) -> Result<Progress, RequestError> {
         let CollectiveRequest { collective, reduction, input, output } = *request;
         let (input, output) = (("an input", input), ("an output", output));
@@ -191,7 +192,7 @@ impl Experts {
     }
 
     /// Announces and writes this rank's tokens, or its results.
-    fn post<P: Payload>(&mut self, verbs: &mut impl Verbs<P>) {
+    fn post<P: Payload>(&mut self, verbs: &mut dyn Verbs<P>) {
         let others = self.others();
         let (State::Running(progress), Some(batch)) = (&mut self.state, &self.batch) else { return };
         if progress.is_posted {
@@ -212,14 +213,14 @@ impl Experts {
     }
 
     /// Takes what has arrived; whether it makes sense. What is the next collective's waits in the window.
-    fn deliver<P: Payload>(&mut self, delivery: Delivery, verbs: &mut impl Verbs<P>) -> bool {
+    fn deliver<P: Payload>(&mut self, delivery: Delivery, verbs: &mut dyn Verbs<P>) -> bool {
         let arrivals = &mut self.arrivals[delivery.source.index()];
         arrivals.take(delivery.slot, delivery.data.length)
             && (self.barrier.has_told() || self.take(delivery, verbs))
     }
 
     /// Gives what has arrived to the collective that runs, if one does; whether that makes sense.
-    fn take<P: Payload>(&mut self, delivery: Delivery, verbs: &mut impl Verbs<P>) -> bool {
+    fn take<P: Payload>(&mut self, delivery: Delivery, verbs: &mut dyn Verbs<P>) -> bool {
         let (State::Running(progress), Some(batch)) = (&mut self.state, &self.batch) else { return true };
         if delivery.data.length != progress.length {
             return false;
@@ -254,7 +255,7 @@ impl Experts {
     }
 
     /// Begins with what this rank has itself and what has come early; the source whose part of it makes no sense, if there is one.
-    fn begin<P: Payload>(&mut self, verbs: &mut impl Verbs<P>) -> Result<(), Rank> {
+    fn begin<P: Payload>(&mut self, verbs: &mut dyn Verbs<P>) -> Result<(), Rank> {
         let (State::Running(progress), Some(batch)) = (&mut self.state, &self.batch) else { return Ok(()) };
         let length = progress.length;
         match &mut progress.task {
@@ -278,7 +279,7 @@ impl Experts {
     }
 
     /// Tells the others when this rank has everything; the outcome when all have, and all that was sent is acknowledged.
-    fn proceed<P: Payload>(&mut self, verbs: &mut impl Verbs<P>) -> Option<Outcome> {
+    fn proceed<P: Payload>(&mut self, verbs: &mut dyn Verbs<P>) -> Option<Outcome> {
         let (State::Running(progress), Some(batch)) = (&self.state, &mut self.batch) else { return None };
         let outstanding = progress.outstanding;
         let me = self.writer.table().rank().index();
@@ -300,11 +301,7 @@ impl Experts {
     }
 }
 
-impl<P: Payload> Program<P> for Experts {
-    fn initialise(&mut self, verbs: &mut impl Verbs<P>) {
-        self.writer.initialise(verbs);
-    }
-
+impl Routed for Experts {
     fn route(&mut self, routes: &Routes) -> Result<(), RequestError> {
         let (ranks, most) = (self.writer.table().ranks(), self.writer.window().slots());
         if routes.tokens() > most {
@@ -326,6 +323,16 @@ impl<P: Payload> Program<P> for Experts {
         self.next = Some(routes.iter().map(destinations).collect());
         Ok(())
     }
+}
+
+impl<P: Payload> Program<P> for Experts {
+    fn initialise(&mut self, verbs: &mut dyn Verbs<P>) {
+        self.writer.initialise(verbs);
+    }
+
+    fn as_routed(&mut self) -> Option<&mut dyn Routed> {
+        Some(self)
+    }
 
     /// # Errors
     /// If another collective is asked for, or nobody has said whom the tokens are for, beside what all refuse.
@@ -333,7 +340,7 @@ impl<P: Payload> Program<P> for Experts {
         &mut self,
         _: Instant,
         request: CollectiveRequest,
-        verbs: &mut impl Verbs<P>,
+        verbs: &mut dyn Verbs<P>,
     ) -> Result<Option<Outcome>, RequestError> {
         self.state.check_idle()?;
         let progress = self.progress(&request, verbs)?;
@@ -360,7 +367,7 @@ impl<P: Payload> Program<P> for Experts {
         _: Instant,
         qp: QpIndex,
         completion: Completion,
-        verbs: &mut impl Verbs<P>,
+        verbs: &mut dyn Verbs<P>,
     ) -> Option<Outcome> {
         if self.state.has_failed() {
             return None;
@@ -395,7 +402,7 @@ impl<P: Payload> Program<P> for Experts {
         if makes_sense { self.proceed(verbs) } else { self.state.fail(qp, Failure::InvalidRequest) }
     }
 
-    fn handle_alarm(&mut self, _: Instant, alarm: Alarm, verbs: &mut impl Verbs<P>) -> Option<Outcome> {
+    fn handle_alarm(&mut self, _: Instant, alarm: Alarm, verbs: &mut dyn Verbs<P>) -> Option<Outcome> {
         match (&self.state, alarm) {
             (State::Failed, _) => None,
             (_, RELAY) => match self.writer.relay(verbs) {

@@ -48,17 +48,22 @@ mod all_gather;
 mod arrivals;
 mod barrier;
 mod combine;
+mod design;
 mod dispatch;
 mod experts;
 mod mutation;
 mod split;
 mod state;
 mod table;
+mod ways;
 mod window;
 mod writer;
 mod writes;
 
 pub use all_gather::{AllGather, AllGatherConfig, AllGatherConfigError};
+pub use design::{
+    DIRECT, MULTIWRITE, MultiWrite, Relay, RelayParams, RelayRole, Relays, UNICAST_MULTIPATH, WRITES,
+};
 pub use experts::{Experts, ExpertsConfig, ExpertsConfigError};
 pub use mutation::Mutation;
 pub use split::{Part, Paths, Strategy, split};

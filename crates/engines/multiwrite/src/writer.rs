@@ -144,7 +144,7 @@ impl Writer {
     ///
     /// # Panics
     /// If the host has registered memory before.
-    pub fn initialise<P: Payload>(&mut self, verbs: &mut impl Verbs<P>) {
+    pub fn initialise<P: Payload>(&mut self, verbs: &mut dyn Verbs<P>) {
         let key = verbs.memory().register(P::zeroed(self.config.window.length()));
         assert_eq!(key, KEY, "the window comes first");
         for qp in self.config.table.queue_pairs() {
@@ -153,7 +153,7 @@ impl Writer {
     }
 
     /// Posts a receive request in place of one that was consumed.
-    pub(crate) fn receive<P: Payload>(&self, qp: QpIndex, verbs: &mut impl Verbs<P>) {
+    pub(crate) fn receive<P: Payload>(&self, qp: QpIndex, verbs: &mut dyn Verbs<P>) {
         let sink = Slice { region: KEY, offset: 0, length: 0 };
         verbs.post_receive(qp, ReceiveRequest { id: WorkId(0), sink });
     }
@@ -165,7 +165,7 @@ impl Writer {
     pub fn write<P: Payload>(
         &mut self,
         write: &Write<'_>,
-        verbs: &mut impl Verbs<P>,
+        verbs: &mut dyn Verbs<P>,
     ) -> Result<usize, WriteError> {
         let by_slot = self.check(write, verbs)?;
         let (window, me) = (self.config.window, self.config.table.rank());
@@ -183,7 +183,7 @@ impl Writer {
     fn check<P: Payload>(
         &self,
         write: &Write<'_>,
-        verbs: &mut impl Verbs<P>,
+        verbs: &mut dyn Verbs<P>,
     ) -> Result<Vec<(usize, Destinations)>, WriteError> {
         let (table, window) = (&self.config.table, self.config.window);
         let ranks = table.ranks();
@@ -243,7 +243,7 @@ impl Writer {
         offset: usize,
         data: Slice,
         is_relayed: bool,
-        verbs: &mut impl Verbs<P>,
+        verbs: &mut dyn Verbs<P>,
     ) {
         let (table, bitmap) = (&self.config.table, self.config.window.bitmap());
         let is_ordinary = part == Destinations::one(table.neighbour(qp).0);
@@ -269,7 +269,7 @@ impl Writer {
     }
 
     /// Takes the end of a message that was sent; whether this node's own write asked for it, and not a relayed one.
-    pub fn handle_sent<P: Payload>(&mut self, id: WorkId, verbs: &mut impl Verbs<P>) -> bool {
+    pub fn handle_sent<P: Payload>(&mut self, id: WorkId, verbs: &mut dyn Verbs<P>) -> bool {
         if let Some(copy) = work::copy(id) {
             verbs.memory().release(copy).expect("a copy is kept until it is sent");
         }
@@ -285,7 +285,7 @@ impl Writer {
         from: QpIndex,
         target: Slice,
         immediate: u32,
-        verbs: &mut impl Verbs<P>,
+        verbs: &mut dyn Verbs<P>,
     ) -> Result<Option<Delivery>, Senseless> {
         let (table, window) = (&self.config.table, self.config.window);
         let senseless = Senseless { peer: table.neighbour(from) };
@@ -321,7 +321,7 @@ impl Writer {
         &self,
         landed: &Landed,
         immediate: u32,
-        verbs: &mut impl Verbs<P>,
+        verbs: &mut dyn Verbs<P>,
     ) -> Option<Destinations> {
         let (table, window) = (&self.config.table, self.config.window);
         if window.bitmap() == 0 {
@@ -342,7 +342,7 @@ impl Writer {
     ///
     /// # Errors
     /// If it makes no sense.
-    pub fn relay<P: Payload>(&mut self, verbs: &mut impl Verbs<P>) -> Result<(), Senseless> {
+    pub fn relay<P: Payload>(&mut self, verbs: &mut dyn Verbs<P>) -> Result<(), Senseless> {
         let Some(Passing { from, destinations, source, slot, length }) = self.passing.pop_front() else {
             return Ok(());
         };
@@ -376,7 +376,7 @@ impl Writer {
     }
 
     /// Sets the alarm for when the relay has done the oldest message.
-    fn work_on_next<P: Payload>(&self, verbs: &mut impl Verbs<P>) {
+    fn work_on_next<P: Payload>(&self, verbs: &mut dyn Verbs<P>) {
         if let Some(next) = self.passing.front() {
             let copies = self.config.table.parts(next.destinations, 0).len() as u64;
             let RelayCost { message, copy } = self.config.cost;

@@ -8,11 +8,8 @@
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use quincunx_collective::{Payload, Rank};
-use quincunx_engine::verbs::{
-    Alarm, CollectiveRequest, Completion, Failure, Outcome, Program, QpIndex, RequestError, Slice, Verbs,
-    WorkId,
-};
-use quincunx_engine::writes::{Notice, Target, WriteError};
+use quincunx_engine::verbs::{Alarm, Completion, Failure, Outcome, Program, QpIndex, Slice, Verbs, WorkId};
+use quincunx_engine::writes::{Notice, OneSided, Target, WriteError};
 use quincunx_units::Instant;
 
 use crate::window::{KEY, Window};
@@ -50,7 +47,7 @@ impl Writes {
     }
 
     /// Takes what has arrived: data, which is acknowledged, or somebody's word that it has some. Whether it makes sense.
-    fn deliver<P: Payload>(&mut self, delivery: Delivery, verbs: &mut impl Verbs<P>) -> bool {
+    fn deliver<P: Payload>(&mut self, delivery: Delivery, verbs: &mut dyn Verbs<P>) -> bool {
         let Delivery { source, slot, data } = delivery;
         if slot >= self.slots {
             return data.length == 0 && self.hear(source, slot - self.slots);
@@ -85,27 +82,67 @@ impl Writes {
 }
 
 impl<P: Payload> Program<P> for Writes {
-    fn initialise(&mut self, verbs: &mut impl Verbs<P>) {
+    fn initialise(&mut self, verbs: &mut dyn Verbs<P>) {
         self.writer.initialise(verbs);
     }
 
-    /// # Errors
-    /// Always: there are no collectives here.
-    fn start(
-        &mut self,
-        _: Instant,
-        request: CollectiveRequest,
-        _: &mut impl Verbs<P>,
-    ) -> Result<Option<Outcome>, RequestError> {
-        Err(RequestError::NotOffered { found: request.collective })
+    fn as_one_sided(&mut self) -> Option<&mut dyn OneSided<P>> {
+        Some(self)
     }
 
+    fn handle_completion(
+        &mut self,
+        _: Instant,
+        qp: QpIndex,
+        completion: Completion,
+        verbs: &mut dyn Verbs<P>,
+    ) -> Option<Outcome> {
+        if self.has_failed {
+            return None;
+        }
+        let makes_sense = match completion {
+            Completion::Sent { id } => {
+                self.writer.handle_sent(id, verbs);
+                true
+            }
+            Completion::Written { target, immediate, .. } => {
+                match self.writer.handle_written(qp, target, immediate, verbs) {
+                    Ok(Some(delivery)) => self.deliver(delivery, verbs),
+                    Ok(None) => true,
+                    Err(_) => false,
+                }
+            }
+            Completion::Received { .. } => false,
+            Completion::Failed { failure, .. } => return self.fail(qp, failure),
+        };
+        if makes_sense { None } else { self.fail(qp, Failure::InvalidRequest) }
+    }
+
+    fn handle_alarm(&mut self, _: Instant, alarm: Alarm, verbs: &mut dyn Verbs<P>) -> Option<Outcome> {
+        if self.has_failed || alarm != RELAY {
+            return None;
+        }
+        let Err(Senseless { peer }) = self.writer.relay(verbs) else { return None };
+        let qp = self.writer.table().queue_pair(peer).expect("neighbours are connected");
+        self.fail(qp, Failure::InvalidRequest)
+    }
+
+    fn assert_invariants(&self) {
+        self.writer.assert_invariants();
+        assert!(self.pending.len() <= self.slots, "a write has a slot of its own");
+        for pending in &self.pending {
+            assert!(!pending.missing.is_empty(), "a write that everybody has is over");
+        }
+    }
+}
+
+impl<P: Payload> OneSided<P> for Writes {
     fn write(
         &mut self,
         id: WorkId,
         (targets, way): (&[Target], usize),
         data: P::View<'_>,
-        verbs: &mut impl Verbs<P>,
+        verbs: &mut dyn Verbs<P>,
     ) -> Result<(), WriteError> {
         if self.has_failed {
             return Err(WriteError::GroupFailed);
@@ -135,50 +172,5 @@ impl<P: Payload> Program<P> for Writes {
 
     fn next_notice(&mut self) -> Option<Notice> {
         self.notices.pop_front()
-    }
-
-    fn handle_completion(
-        &mut self,
-        _: Instant,
-        qp: QpIndex,
-        completion: Completion,
-        verbs: &mut impl Verbs<P>,
-    ) -> Option<Outcome> {
-        if self.has_failed {
-            return None;
-        }
-        let makes_sense = match completion {
-            Completion::Sent { id } => {
-                self.writer.handle_sent(id, verbs);
-                true
-            }
-            Completion::Written { target, immediate, .. } => {
-                match self.writer.handle_written(qp, target, immediate, verbs) {
-                    Ok(Some(delivery)) => self.deliver(delivery, verbs),
-                    Ok(None) => true,
-                    Err(_) => false,
-                }
-            }
-            Completion::Received { .. } => false,
-            Completion::Failed { failure, .. } => return self.fail(qp, failure),
-        };
-        if makes_sense { None } else { self.fail(qp, Failure::InvalidRequest) }
-    }
-
-    fn handle_alarm(&mut self, _: Instant, alarm: Alarm, verbs: &mut impl Verbs<P>) -> Option<Outcome> {
-        if self.has_failed || alarm != RELAY {
-            return None;
-        }
-        let Err(Senseless { peer }) = self.writer.relay(verbs) else { return None };
-        let qp = self.writer.table().queue_pair(peer).expect("neighbours are connected");
-        self.fail(qp, Failure::InvalidRequest)
-    }
-
-    fn assert_invariants(&self) {
-        self.writer.assert_invariants();
-        assert!(self.pending.len() <= self.slots, "a write has a slot of its own");
-        for pending in &self.pending {
-            assert!(!pending.missing.is_empty(), "a write that everybody has is over");
-        }
     }
 }

@@ -61,7 +61,7 @@ impl NvlsKernel {
     }
 
     /// Counts up the counters of all, by the first switch (SCIN 3.3).
-    fn arrive<P: Payload>(&mut self, memory: &mut impl SharedMemory<P>) {
+    fn arrive<P: Payload>(&mut self, memory: &mut dyn SharedMemory<P>) {
         self.target += u64::from(self.config.ranks);
         memory.multimem_add(PortId(0), self.config.counter, 1);
     }
@@ -78,7 +78,7 @@ impl NvlsKernel {
     }
 
     /// Begins what lies between the barriers.
-    fn enter<P: Payload>(&mut self, request: InPlaceRequest, memory: &mut impl SharedMemory<P>) {
+    fn enter<P: Payload>(&mut self, request: InPlaceRequest, memory: &mut dyn SharedMemory<P>) {
         let part = self.part(&request);
         let links = memory.links();
         let shares = (0..links).map(|link| {
@@ -98,7 +98,7 @@ impl NvlsKernel {
         }
     }
 
-    fn end_loading<P: Payload>(&mut self, memory: &mut impl SharedMemory<P>) {
+    fn end_loading<P: Payload>(&mut self, memory: &mut dyn SharedMemory<P>) {
         if let Phase::Loading { missing: 0, .. } = self.phase {
             self.phase = Phase::Storing;
             memory.fence();
@@ -112,7 +112,7 @@ impl<P: Payload> Kernel<P> for NvlsKernel {
     fn start(
         &mut self,
         request: InPlaceRequest,
-        memory: &mut impl SharedMemory<P>,
+        memory: &mut dyn SharedMemory<P>,
     ) -> Result<bool, NvlsRejected> {
         if self.phase != Phase::Idle {
             return Err(NvlsRejected::Busy);
@@ -128,7 +128,7 @@ impl<P: Payload> Kernel<P> for NvlsKernel {
         Ok(false)
     }
 
-    fn handle_event(&mut self, event: MemoryEvent, memory: &mut impl SharedMemory<P>) -> bool {
+    fn handle_event(&mut self, event: MemoryEvent, memory: &mut dyn SharedMemory<P>) -> bool {
         match (event, &mut self.phase) {
             (MemoryEvent::Changed { word, value }, phase)
                 if word == self.config.counter && value == self.target =>

@@ -18,6 +18,7 @@
 extern crate alloc;
 
 mod config;
+mod design;
 mod direct;
 mod lane;
 mod plan;
@@ -30,6 +31,7 @@ mod shared_memory;
 mod tree;
 
 pub use config::{Algorithm, Config, ConfigError, DEFAULT_CHUNK, DEFAULT_WINDOW, Pace};
+pub use design::{DIRECT, HostParams, Hosts, Pieces, RING, TREE};
 pub use program::HostProgram;
 pub use quantized_ring::{QuantizedRing, QuantizedRingConfig, QuantizedRingRejected};
 pub use shared_direct::{SharedDirect, SharedDirectConfig, SharedDirectRejected};

@@ -76,7 +76,7 @@ impl HostProgram {
     }
 
     /// Registers the slots and posts them all, once.
-    fn open<P: Payload>(&mut self, verbs: &mut impl Verbs<P>) {
+    fn open<P: Payload>(&mut self, verbs: &mut dyn Verbs<P>) {
         for lane in 0..self.lanes.len() {
             if self.lanes[lane].region.is_none() {
                 let slots = self.lanes[lane].slots.len();
@@ -87,7 +87,7 @@ impl HostProgram {
     }
 
     /// Makes a slot wait for a message.
-    fn post<P: Payload>(&mut self, id: SlotId, verbs: &mut impl Verbs<P>) {
+    fn post<P: Payload>(&mut self, id: SlotId, verbs: &mut dyn Verbs<P>) {
         let lane = &mut self.lanes[id.lane];
         lane.slots[id.slot] = Slot::Posted;
         let sink = lane.slice(id.slot, self.chunk, self.chunk);
@@ -95,13 +95,13 @@ impl HostProgram {
     }
 
     /// Takes a piece as gone from its slot.
-    fn free<P: Payload>(&mut self, id: SlotId, verbs: &mut impl Verbs<P>) {
+    fn free<P: Payload>(&mut self, id: SlotId, verbs: &mut dyn Verbs<P>) {
         self.lanes[id.lane].credit.free();
         self.post(id, verbs);
     }
 
     /// Tells peers of free slots that should hear of them and get no piece that could say so.
-    fn tell<P: Payload>(&mut self, verbs: &mut impl Verbs<P>) {
+    fn tell<P: Payload>(&mut self, verbs: &mut dyn Verbs<P>) {
         for lane in &mut self.lanes {
             if let Some(immediate) = lane.credit.tell() {
                 let (id, source) = (work::send(Sent::Telling), lane.slice(0, self.chunk, 0));
@@ -134,7 +134,7 @@ impl HostProgram {
     }
 
     /// Makes the stages ready that wait for nobody.
-    fn run_sources<P: Payload>(&mut self, request: &CollectiveRequest, verbs: &mut impl Verbs<P>) -> usize {
+    fn run_sources<P: Payload>(&mut self, request: &CollectiveRequest, verbs: &mut dyn Verbs<P>) -> usize {
         let mut done = 0;
         for stage in self.plan.stages.iter_mut().filter(|stage| stage.is_source()) {
             let own = stage.own.expect("a stage that waits for nobody sends what is ours");
@@ -153,7 +153,7 @@ impl HostProgram {
     fn progress<P: Payload>(
         &mut self,
         request: &CollectiveRequest,
-        verbs: &mut impl Verbs<P>,
+        verbs: &mut dyn Verbs<P>,
     ) -> Result<usize, QpIndex> {
         let mut done = 0;
         loop {
@@ -189,7 +189,7 @@ impl HostProgram {
         index: usize,
         piece: usize,
         request: &CollectiveRequest,
-        verbs: &mut impl Verbs<P>,
+        verbs: &mut dyn Verbs<P>,
     ) -> Result<(), QpIndex> {
         let stage = &self.plan.stages[index];
         assert_eq!(stage.ready, piece, "pieces of a stage are combined in order");
@@ -235,7 +235,7 @@ impl HostProgram {
     }
 
     /// Sends what may go out, one piece a lane in turn, so that no peer waits for another's window.
-    fn pump<P: Payload>(&mut self, request: &CollectiveRequest, verbs: &mut impl Verbs<P>) {
+    fn pump<P: Payload>(&mut self, request: &CollectiveRequest, verbs: &mut dyn Verbs<P>) {
         loop {
             let mut sent = false;
             for lane in 0..self.lanes.len() {
@@ -252,7 +252,7 @@ impl HostProgram {
         &mut self,
         lane: usize,
         request: &CollectiveRequest,
-        verbs: &mut impl Verbs<P>,
+        verbs: &mut dyn Verbs<P>,
     ) -> bool {
         let Some((index, piece)) = self.lanes[lane].outgoing.head() else { return false };
         let stage = &self.plan.stages[index];
@@ -282,7 +282,7 @@ impl HostProgram {
     }
 
     /// Goes on with the collective that runs, if any, after `finished` sends have completed.
-    fn proceed<P: Payload>(&mut self, finished: usize, verbs: &mut impl Verbs<P>) -> Option<Outcome> {
+    fn proceed<P: Payload>(&mut self, finished: usize, verbs: &mut dyn Verbs<P>) -> Option<Outcome> {
         let State::Running { request, remaining } = self.state else {
             assert_eq!(finished, 0, "a send completed while no collective runs");
             return None;
@@ -309,7 +309,7 @@ impl<P: Payload> Program<P> for HostProgram {
         &mut self,
         _now: Instant,
         request: CollectiveRequest,
-        verbs: &mut impl Verbs<P>,
+        verbs: &mut dyn Verbs<P>,
     ) -> Result<Option<Outcome>, RequestError> {
         match self.state {
             State::Idle => {}
@@ -333,7 +333,7 @@ impl<P: Payload> Program<P> for HostProgram {
         _now: Instant,
         qp: QpIndex,
         completion: Completion,
-        verbs: &mut impl Verbs<P>,
+        verbs: &mut dyn Verbs<P>,
     ) -> Option<Outcome> {
         if self.state == State::Failed {
             return None;
@@ -423,7 +423,7 @@ fn combine_own<P: Payload>(
     own: Option<(Slice, usize)>,
     turn: impl Fn(usize) -> bool,
     reduction: Reduction,
-    verbs: &mut impl Verbs<P>,
+    verbs: &mut dyn Verbs<P>,
 ) {
     if let Some((source, position)) = own
         && turn(position)

@@ -123,7 +123,7 @@ impl QuantizedRing {
     }
 
     /// Sends what a step sends: a chunk that is quantised here, or one that came at the step before and is passed on.
-    fn send<P: Payload>(&self, running: &Running, memory: &mut impl SharedMemory<P>) {
+    fn send<P: Payload>(&self, running: &Running, memory: &mut dyn SharedMemory<P>) {
         let Running { span, step, .. } = *running;
         let (quantization, chunk) = (self.config.quantization, self.chunk(span, step));
         let last_scattered = self.ranks() - 1;
@@ -159,7 +159,7 @@ impl QuantizedRing {
     }
 
     /// Begins to compute with what has arrived, if it has.
-    fn proceed<P: Payload>(&mut self, memory: &mut impl SharedMemory<P>) {
+    fn proceed<P: Payload>(&mut self, memory: &mut dyn SharedMemory<P>) {
         let Some(running) = self.running else { return };
         let arrived = |link| memory.word(self.flag(link)) > self.done;
         if running.computing || !running.flagged || !(0..memory.links()).all(arrived) {
@@ -173,7 +173,7 @@ impl QuantizedRing {
     }
 
     /// Takes in what has arrived and goes to the next step; whether there is none.
-    fn next_step<P: Payload>(&mut self, memory: &mut impl SharedMemory<P>) -> bool {
+    fn next_step<P: Payload>(&mut self, memory: &mut dyn SharedMemory<P>) -> bool {
         let Some(running @ Running { computing: true, .. }) = self.running else { return false };
         let Running { span, step, .. } = running;
         let (first, values) = self.chunk(span, step + 1);
@@ -213,7 +213,7 @@ impl<P: Payload> Kernel<P> for QuantizedRing {
     fn start(
         &mut self,
         request: InPlaceRequest,
-        memory: &mut impl SharedMemory<P>,
+        memory: &mut dyn SharedMemory<P>,
     ) -> Result<bool, QuantizedRingRejected> {
         if self.running.is_some() {
             return Err(QuantizedRingRejected::Busy);
@@ -244,7 +244,7 @@ impl<P: Payload> Kernel<P> for QuantizedRing {
         Ok(false)
     }
 
-    fn handle_event(&mut self, event: MemoryEvent, memory: &mut impl SharedMemory<P>) -> bool {
+    fn handle_event(&mut self, event: MemoryEvent, memory: &mut dyn SharedMemory<P>) -> bool {
         match (event, &mut self.running) {
             (MemoryEvent::Fenced, Some(running)) => {
                 running.flagged = true;

@@ -111,7 +111,7 @@ impl SharedDirect {
         WordId(self.config.first_flag.0 + sender.0 * links + link)
     }
 
-    fn send<P: Payload>(&self, request: &InPlaceRequest, memory: &mut impl SharedMemory<P>) {
+    fn send<P: Payload>(&self, request: &InPlaceRequest, memory: &mut dyn SharedMemory<P>) {
         let (me, links) = (self.config.rank, memory.links());
         for receiver in self.others() {
             let (source, target) = match self.summed(request, receiver) {
@@ -127,7 +127,7 @@ impl SharedDirect {
     }
 
     /// Goes on if all flags are there; whether the collective is over.
-    fn proceed<P: Payload>(&mut self, memory: &mut impl SharedMemory<P>) -> bool {
+    fn proceed<P: Payload>(&mut self, memory: &mut dyn SharedMemory<P>) -> bool {
         let Phase::Waiting(request) = self.phase else { return false };
         let links = memory.links();
         let set = |sender, link| memory.word(self.flag(sender, link, links)) >= self.begun;
@@ -148,7 +148,7 @@ impl SharedDirect {
     }
 
     /// Adds up in rank order.
-    fn add<P: Payload>(&self, request: &InPlaceRequest, memory: &mut impl SharedMemory<P>) {
+    fn add<P: Payload>(&self, request: &InPlaceRequest, memory: &mut dyn SharedMemory<P>) {
         let me = self.config.rank;
         let Some(span) = self.summed(request, me) else { return };
         let vector = |rank: Rank, memory: &P| {
@@ -169,7 +169,7 @@ impl<P: Payload> Kernel<P> for SharedDirect {
     fn start(
         &mut self,
         request: InPlaceRequest,
-        memory: &mut impl SharedMemory<P>,
+        memory: &mut dyn SharedMemory<P>,
     ) -> Result<bool, SharedDirectRejected> {
         if self.phase != Phase::Idle {
             return Err(SharedDirectRejected::Busy);
@@ -189,7 +189,7 @@ impl<P: Payload> Kernel<P> for SharedDirect {
         Ok(false)
     }
 
-    fn handle_event(&mut self, event: MemoryEvent, memory: &mut impl SharedMemory<P>) -> bool {
+    fn handle_event(&mut self, event: MemoryEvent, memory: &mut dyn SharedMemory<P>) -> bool {
         match (event, self.phase) {
             (MemoryEvent::Fenced, Phase::Writing(request)) => {
                 self.phase = Phase::Waiting(request);

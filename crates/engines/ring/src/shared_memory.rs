@@ -121,7 +121,7 @@ impl SharedRing {
         }
     }
 
-    fn send<P: Payload>(&self, running: &Running, memory: &mut impl SharedMemory<P>) {
+    fn send<P: Payload>(&self, running: &Running, memory: &mut dyn SharedMemory<P>) {
         let (chunk, target) = self.outgoing(running);
         let links = memory.links();
         for link in 0..links {
@@ -140,7 +140,7 @@ impl SharedRing {
     }
 
     /// Goes on for as long as the predecessor's flags allow; whether the collective is over.
-    fn proceed<P: Payload>(&mut self, memory: &mut impl SharedMemory<P>) -> bool {
+    fn proceed<P: Payload>(&mut self, memory: &mut dyn SharedMemory<P>) -> bool {
         while let Some(running) = &mut self.running {
             let (first, done) = (self.config.first_flag.0, self.done);
             let arrived = |link| memory.word(WordId(first + link)) > done;
@@ -161,7 +161,7 @@ impl SharedRing {
     }
 
     /// Adds what has arrived to the chunk that it belongs to.
-    fn add<P: Payload>(&self, running: &Running, memory: &mut impl SharedMemory<P>) {
+    fn add<P: Payload>(&self, running: &Running, memory: &mut dyn SharedMemory<P>) {
         let chunk = self.chunk(&running.request, running.step + 2);
         let source = self.scratch(running, chunk.length);
         let arrived = P::from_view(memory.memory().view(source.offset..source.offset + source.length));
@@ -170,7 +170,7 @@ impl SharedRing {
     }
 
     /// Goes to the next step; whether there was none.
-    fn next_step<P: Payload>(&mut self, memory: &mut impl SharedMemory<P>) -> bool {
+    fn next_step<P: Payload>(&mut self, memory: &mut dyn SharedMemory<P>) -> bool {
         let mut running = self.running.take().expect("a step that is done");
         self.done += 1;
         running.step += 1;
@@ -190,7 +190,7 @@ impl<P: Payload> Kernel<P> for SharedRing {
     fn start(
         &mut self,
         request: InPlaceRequest,
-        memory: &mut impl SharedMemory<P>,
+        memory: &mut dyn SharedMemory<P>,
     ) -> Result<bool, SharedRingRejected> {
         if self.running.is_some() {
             return Err(SharedRingRejected::Busy);
@@ -215,7 +215,7 @@ impl<P: Payload> Kernel<P> for SharedRing {
         Ok(false)
     }
 
-    fn handle_event(&mut self, event: MemoryEvent, memory: &mut impl SharedMemory<P>) -> bool {
+    fn handle_event(&mut self, event: MemoryEvent, memory: &mut dyn SharedMemory<P>) -> bool {
         match (event, &mut self.running) {
             (MemoryEvent::Fenced, Some(running)) => {
                 running.flagged = true;

@@ -45,7 +45,7 @@ impl<P: Payload> Kernel<P> for Participant {
     fn start(
         &mut self,
         _request: InPlaceRequest,
-        memory: &mut impl SharedMemory<P>,
+        memory: &mut dyn SharedMemory<P>,
     ) -> Result<bool, ParticipantRejected> {
         if self.waiting > 0 {
             return Err(ParticipantRejected::Busy);
@@ -58,7 +58,7 @@ impl<P: Payload> Kernel<P> for Participant {
         Ok(false)
     }
 
-    fn handle_event(&mut self, event: MemoryEvent, memory: &mut impl SharedMemory<P>) -> bool {
+    fn handle_event(&mut self, event: MemoryEvent, memory: &mut dyn SharedMemory<P>) -> bool {
         let MemoryEvent::Changed { word, value } = event else { return false };
         let first = self.config.first_flag.0;
         if !(first..first + memory.links()).contains(&word.0) || value != self.begun || self.waiting == 0 {

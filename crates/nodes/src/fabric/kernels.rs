@@ -49,7 +49,7 @@ impl<P: Payload> Kernel<P> for Kernels {
     fn start(
         &mut self,
         request: InPlaceRequest,
-        memory: &mut impl SharedMemory<P>,
+        memory: &mut dyn SharedMemory<P>,
     ) -> Result<bool, KernelRejected> {
         match self {
             Self::Scin(kernel) => Ok(kernel.start(request, memory)?),
@@ -60,7 +60,7 @@ impl<P: Payload> Kernel<P> for Kernels {
         }
     }
 
-    fn handle_event(&mut self, event: MemoryEvent, memory: &mut impl SharedMemory<P>) -> bool {
+    fn handle_event(&mut self, event: MemoryEvent, memory: &mut dyn SharedMemory<P>) -> bool {
         match self {
             Self::Scin(kernel) => kernel.handle_event(event, memory),
             Self::Ring(kernel) => kernel.handle_event(event, memory),

@@ -1,11 +1,12 @@
 //! An accelerator that is linked to others without a switch between, and runs a collective program over these links.
 
+use alloc::boxed::Box;
 use alloc::vec;
 use alloc::vec::Vec;
 use core::convert::Infallible;
 use quincunx_collective::{Collective, Payload, Reduction};
 use quincunx_engine::verbs::{
-    Alarm, CollectiveRequest, Outcome, Program, RegionId, RequestError, Slice, Verbs,
+    Alarm, AnyProgram, CollectiveRequest, Outcome, RegionId, RequestError, Slice, Verbs,
 };
 use quincunx_engine::{Engine, Frame, PortId, Sink};
 use quincunx_memory::{MemoryDrop, Messages, MessagesConfig, Port, PortConfig};
@@ -16,13 +17,13 @@ use super::node::credit_alone;
 
 /// What it is set up with.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub struct PeerConfig<A> {
+pub struct PeerConfig<P: Payload> {
     /// Its links.
     pub messages: MessagesConfig,
     /// The buffers of each.
     pub port: PortConfig,
     /// The algorithm.
-    pub program: A,
+    pub program: Box<dyn AnyProgram<P>>,
 }
 
 /// What is asked of it.
@@ -57,15 +58,15 @@ pub enum PeerEvent<P> {
 
 /// An accelerator with a link to each of its peers.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub struct FabricPeer<P, A> {
+pub struct FabricPeer<P: Payload> {
     messages: Messages<P>,
     ports: Vec<Port>,
-    program: A,
+    program: Box<dyn AnyProgram<P>>,
     /// Input and output of the collective that runs.
     running: Option<[RegionId; 2]>,
 }
 
-impl<P: Payload, A: Program<P>> FabricPeer<P, A> {
+impl<P: Payload> FabricPeer<P> {
     /// Lets the program see what has completed, gives back the buffers of a collective that has ended, frees buffers of ports, and sets
     /// alarms.
     fn settle(&mut self, now: Instant, mut outcome: Option<Outcome>, out: &mut impl Sink<Self>) {
@@ -93,8 +94,8 @@ impl<P: Payload, A: Program<P>> FabricPeer<P, A> {
     }
 }
 
-impl<P: Payload, A: Program<P>> Engine for FabricPeer<P, A> {
-    type Config = PeerConfig<A>;
+impl<P: Payload> Engine for FabricPeer<P> {
+    type Config = PeerConfig<P>;
     type ConfigError = Infallible;
     type Header = FlitHeader;
     type Payload = P;
@@ -104,7 +105,7 @@ impl<P: Payload, A: Program<P>> Engine for FabricPeer<P, A> {
     type Event = PeerEvent<P>;
     type DropReason = MemoryDrop;
 
-    fn new(config: PeerConfig<A>) -> Result<Self, Infallible> {
+    fn new(config: PeerConfig<P>) -> Result<Self, Infallible> {
         let PeerConfig { messages, port, mut program } = config;
         let ports = vec![Port::new(port); messages.neighbours.len()];
         let mut messages = Messages::new(messages);

@@ -2,8 +2,8 @@
 //! in transmit slots (EPIC 4.4, algorithm 3).
 
 use quincunx_collective::Payload;
+use quincunx_engine::Sink;
 use quincunx_engine::verbs::UNLIMITED_RETRIES;
-use quincunx_engine::{PortId, Sink};
 
 use super::{FLOWS, Flow, ModeIII};
 use crate::forward::{expedite, replicate};
@@ -42,15 +42,18 @@ impl<P: Payload> ModeIII<P> {
         self.hops.iter().any(|hop| hop.resending)
     }
 
-    pub(crate) fn wants_transmit(&self, port: PortId) -> bool {
-        self.resending(port).is_some()
+    /// Whether an edge that has gone back has something to send again.
+    pub(crate) fn wants_transmit(&self, edge: usize) -> bool {
+        let hop = &self.hops[edge];
+        hop.resending && !hop.paused && !hop.failed && self.sendable(edge).is_some()
     }
 
-    /// Retransmission: one packet of one edge that went back.
-    pub(crate) fn handle_transmit_slot(&mut self, port: PortId, out: &mut impl Sink<IncEngine<P>>) {
-        if let Some(edge) = self.resending(port)
-            && let Some((sequence, flow)) = self.sendable(edge)
-        {
+    /// Retransmission: one packet of an edge that went back.
+    pub(crate) fn handle_transmit_slot(&mut self, edge: usize, out: &mut impl Sink<IncEngine<P>>) {
+        if !self.wants_transmit(edge) {
+            return;
+        }
+        if let Some((sequence, flow)) = self.sendable(edge) {
             if self.hops[edge].owed {
                 // A slot is one frame: the acknowledge takes this one, the packet the next.
                 return self.settle_owed(edge, out);
@@ -58,17 +61,6 @@ impl<P: Payload> ModeIII<P> {
             self.send_together(edge_bit(edge), sequence, flow, out);
             self.hops[edge].resending = self.sendable(edge).is_some();
         }
-    }
-
-    fn resending(&self, port: PortId) -> Option<usize> {
-        (0..self.hops.len()).find(|&edge| {
-            let hop = &self.hops[edge];
-            hop.resending
-                && !hop.paused
-                && !hop.failed
-                && self.config.edges[edge].port == port
-                && self.sendable(edge).is_some()
-        })
     }
 
     /// Sends what has become complete out of `outs`, in order on each edge. Edges that stand at the same number, which

@@ -1,0 +1,118 @@
+//! What a node is told of a group: its local context (EPIC 4.1, "States and Context"), whatever the design.
+
+use crate::{Refusal, Settings};
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::fmt;
+use quincunx_collective::{GroupId, Rank};
+use quincunx_units::ByteCount;
+use quincunx_wire::{Endpoint, Psn};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+/// What a design has a node do, in the design's own words: plain data, which nobody else reads.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Role(Value);
+
+impl Role {
+    /// A role of the design's type.
+    ///
+    /// # Errors
+    /// If it is no plain data.
+    pub fn of(role: &impl Serialize) -> Result<Self, Refusal> {
+        serde_json::to_value(role).map(Self).map_err(|error| Refusal::of(&error))
+    }
+
+    /// The role as the design's type.
+    ///
+    /// # Errors
+    /// If it is another design's, or another version's.
+    pub fn get<T: DeserializeOwned>(&self) -> Result<T, Refusal> {
+        T::deserialize(&self.0).map_err(|error| {
+            Refusal::new("a role of this design and version", error, "run the same version at both ends")
+        })
+    }
+
+    /// As a line of JSON, for messages between processes.
+    pub fn to_text(&self) -> String {
+        alloc::string::ToString::to_string(&self.0)
+    }
+
+    /// Reads what [`to_text`](Self::to_text) writes.
+    ///
+    /// # Errors
+    /// If it is no JSON.
+    pub fn parse(text: &str) -> Result<Self, Refusal> {
+        serde_json::from_str(text)
+            .map(Self)
+            .map_err(|error| Refusal::new("a role as JSON", error, "run the same version at both ends"))
+    }
+}
+
+/// Who is at the other end of a connection.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Peer {
+    /// A rank of the group.
+    Rank(Rank),
+    /// A switch, by its node name.
+    Switch(String),
+}
+
+/// One connection of a node, by configuration: there is no handshake.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct ConnectionContext {
+    /// This end.
+    pub local: Endpoint,
+    /// The other end.
+    pub remote: Endpoint,
+    /// Who is there.
+    pub peer: Peer,
+}
+
+/// What a node is in a group.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Node {
+    /// It runs this rank.
+    Rank(Rank),
+    /// It is a switch.
+    Switch,
+}
+
+/// What a node is told of a group: all that its data plane needs to know.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct GroupContext {
+    /// The group.
+    pub group: GroupId,
+    /// The design's name.
+    pub design: String,
+    /// The version of its parameters.
+    pub version: u32,
+    /// Their values.
+    pub settings: Settings,
+    /// What the node is.
+    pub node: Node,
+    /// What it is to do.
+    pub role: Role,
+    /// Ranks of the group.
+    pub ranks: u16,
+    /// Domains of equal size that they are in.
+    pub domains: u16,
+    /// The first PSN of every connection, both ways.
+    pub initial_psn: Psn,
+    /// Whether peers may write to registered memory.
+    pub remote_write: bool,
+    /// Buffers that a switch must have for it.
+    pub memory: ByteCount,
+    /// By index.
+    pub connections: Vec<ConnectionContext>,
+}
+
+impl fmt::Display for Peer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Rank(rank) => write!(f, "rank {}", rank.0),
+            Self::Switch(name) => write!(f, "switch {name}"),
+        }
+    }
+}

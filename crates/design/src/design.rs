@@ -1,0 +1,266 @@
+//! A design that runs above queue pairs, or in switches that RoCE frames pass through: what its crate implements, and what everybody else
+//! sees of it.
+
+use crate::{
+    AnyDatapath, FabricKind, GroupContext, Help, Model, Params, Placement, Plan, Refusal, Role, Settings,
+    Transport,
+};
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use core::fmt::Debug;
+use quincunx_collective::{Collective, Contributions, LengthOnly, Numbers, Payload};
+use quincunx_engine::verbs::AnyProgram;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+/// What a switch runs for a group.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub enum SwitchPart<P: Payload> {
+    /// Connections end at the switch; this runs above its queue pairs, as on a rank.
+    Program(Box<dyn AnyProgram<P>>),
+    /// Frames pass through this.
+    Datapath(Box<dyn AnyDatapath<P>>),
+}
+
+/// What a design says of itself; everything else asks. One implementation in each engine crate, one line in the catalog.
+///
+/// What it promises: [`plan`](Self::plan) is a pure function; parts are made of a node's context alone; whatever a peer sends, parts do
+/// not panic.
+pub trait Design: Debug + Send + Sync + 'static {
+    /// Every option, typed, with units and defaults. The same keys in TOML, `--set`, JSON and the manager's messages.
+    type Params: Params + AsRef<Transport>;
+    /// What the plan says to a rank beside its connections; `()` if that is nothing.
+    type RankRole: Serialize + DeserializeOwned;
+    /// The same for a switch; `()` for a design among hosts.
+    type SwitchRole: Serialize + DeserializeOwned;
+
+    /// What people call it: `epic-3`.
+    fn name(&self) -> &'static str;
+
+    /// What it is, in a line.
+    fn summary(&self) -> &'static str;
+
+    /// Where it runs.
+    fn fabrics(&self) -> &'static [FabricKind];
+
+    /// What it offers; the root of those that have one is any.
+    fn collectives(&self, fabric: FabricKind) -> &'static [Collective];
+
+    /// Whether it offers writes of the application's own.
+    fn offers_writes(&self) -> bool {
+        false
+    }
+
+    /// The version of its parameters and roles, for nodes of several builds.
+    fn version(&self) -> u32 {
+        1
+    }
+
+    /// Who is connected with whom, what each node is to do, and what switches must have for it.
+    ///
+    /// # Errors
+    /// If the placement does not suit the design, or the parameters do not suit the placement.
+    fn plan(
+        &self,
+        params: &Self::Params,
+        placement: &Placement,
+    ) -> Result<Plan<Self::RankRole, Self::SwitchRole>, Refusal>;
+
+    /// What runs on a rank. `mutation` names a rule to break, for the checker alone.
+    ///
+    /// # Errors
+    /// If the context makes no sense.
+    fn rank<P: Payload>(
+        &self,
+        params: &Self::Params,
+        role: Self::RankRole,
+        context: &GroupContext,
+        mutation: Option<&str>,
+    ) -> Result<Box<dyn AnyProgram<P>>, Refusal>;
+
+    /// What runs in a switch.
+    ///
+    /// # Errors
+    /// If the context makes no sense, or the design has nothing to run there.
+    fn switch<P: Payload>(
+        &self,
+        _params: &Self::Params,
+        _role: Self::SwitchRole,
+        _context: &GroupContext,
+        _mutation: Option<&str>,
+    ) -> Result<SwitchPart<P>, Refusal> {
+        Err(Refusal::new(
+            alloc::format!("a rank for {}, which runs among hosts", self.name()),
+            "a switch",
+            "run the same version at both ends",
+        ))
+    }
+
+    /// What the checker must know.
+    fn model(&self) -> Model {
+        Model::PLAIN
+    }
+}
+
+/// What nodes run of a design, for one kind of payload.
+pub trait Parts<P: Payload> {
+    /// What runs on the rank of a context.
+    ///
+    /// # Errors
+    /// If the context makes no sense, or is another version's.
+    fn rank_part(
+        &self,
+        context: &GroupContext,
+        mutation: Option<&str>,
+    ) -> Result<Box<dyn AnyProgram<P>>, Refusal>;
+
+    /// What runs in the switch of a context.
+    ///
+    /// # Errors
+    /// As [`rank_part`](Self::rank_part).
+    fn switch_part(&self, context: &GroupContext, mutation: Option<&str>) -> Result<SwitchPart<P>, Refusal>;
+}
+
+/// A design as everybody sees it: what [`Design`] says, without its types.
+pub trait AnyDesign: Debug + Send + Sync + Parts<Numbers> + Parts<LengthOnly> + Parts<Contributions> {
+    /// [`Design::name`].
+    fn name(&self) -> &'static str;
+    /// [`Design::summary`].
+    fn summary(&self) -> &'static str;
+    /// [`Design::fabrics`].
+    fn fabrics(&self) -> &'static [FabricKind];
+    /// [`Design::collectives`].
+    fn collectives(&self, fabric: FabricKind) -> &'static [Collective];
+    /// [`Design::offers_writes`].
+    fn offers_writes(&self) -> bool;
+    /// [`Design::version`].
+    fn version(&self) -> u32;
+    /// [`Design::model`].
+    fn model(&self) -> Model;
+    /// Every key of its parameters, with what it means.
+    fn help(&self) -> Vec<Help>;
+    /// The defaults of its parameters.
+    fn defaults(&self) -> Settings;
+    /// Sets a key of its parameters; see [`Settings::set`].
+    ///
+    /// # Errors
+    /// As there.
+    fn set(&self, settings: &mut Settings, key: &str, value: &serde_json::Value) -> Result<(), Refusal>;
+    /// Whether the values make sense, and how queue pairs are set up with them.
+    ///
+    /// # Errors
+    /// If they make none.
+    fn transport(&self, settings: &Settings) -> Result<Transport, Refusal>;
+    /// [`Design::plan`].
+    ///
+    /// # Errors
+    /// As there, and if the values make no sense.
+    fn plan(&self, settings: &Settings, placement: &Placement) -> Result<Plan, Refusal>;
+}
+
+impl<D: Design, P: Payload> Parts<P> for D {
+    fn rank_part(
+        &self,
+        context: &GroupContext,
+        mutation: Option<&str>,
+    ) -> Result<Box<dyn AnyProgram<P>>, Refusal> {
+        check_version(self, context)?;
+        self.rank(&context.settings.get()?, context.role.get()?, context, mutation)
+    }
+
+    fn switch_part(&self, context: &GroupContext, mutation: Option<&str>) -> Result<SwitchPart<P>, Refusal> {
+        check_version(self, context)?;
+        self.switch(&context.settings.get()?, context.role.get()?, context, mutation)
+    }
+}
+
+fn check_version(design: &impl Design, context: &GroupContext) -> Result<(), Refusal> {
+    let (expected, found) = (design.version(), context.version);
+    if expected == found {
+        return Ok(());
+    }
+    Err(Refusal::new(
+        alloc::format!("version {expected} of the parameters of {}", design.name()),
+        alloc::format!("version {found}"),
+        "run the same version at both ends",
+    ))
+}
+
+impl<D: Design> AnyDesign for D {
+    fn name(&self) -> &'static str {
+        Design::name(self)
+    }
+
+    fn summary(&self) -> &'static str {
+        Design::summary(self)
+    }
+
+    fn fabrics(&self) -> &'static [FabricKind] {
+        Design::fabrics(self)
+    }
+
+    fn collectives(&self, fabric: FabricKind) -> &'static [Collective] {
+        Design::collectives(self, fabric)
+    }
+
+    fn offers_writes(&self) -> bool {
+        Design::offers_writes(self)
+    }
+
+    fn version(&self) -> u32 {
+        Design::version(self)
+    }
+
+    fn model(&self) -> Model {
+        Design::model(self)
+    }
+
+    fn help(&self) -> Vec<Help> {
+        D::Params::help()
+    }
+
+    fn defaults(&self) -> Settings {
+        Settings::defaults::<D::Params>()
+    }
+
+    fn set(&self, settings: &mut Settings, key: &str, value: &serde_json::Value) -> Result<(), Refusal> {
+        settings.set::<D::Params>(key, value)
+    }
+
+    fn transport(&self, settings: &Settings) -> Result<Transport, Refusal> {
+        let params = settings.get::<D::Params>()?;
+        params.as_ref().check()?;
+        Ok(params.as_ref().clone())
+    }
+
+    fn plan(&self, settings: &Settings, placement: &Placement) -> Result<Plan, Refusal> {
+        let params = settings.get::<D::Params>()?;
+        params.as_ref().check()?;
+        let plan = Design::plan(self, &params, placement)?;
+        plan.map_roles(|role| Role::of(&role), |role| Role::of(&role))
+    }
+}
+
+/// A kind of payload that nodes can be made for.
+pub trait PayloadKind: Payload {
+    /// What nodes run of a design for this kind.
+    fn parts(design: &dyn AnyDesign) -> &dyn Parts<Self>;
+}
+
+impl PayloadKind for Numbers {
+    fn parts(design: &dyn AnyDesign) -> &dyn Parts<Self> {
+        design
+    }
+}
+
+impl PayloadKind for LengthOnly {
+    fn parts(design: &dyn AnyDesign) -> &dyn Parts<Self> {
+        design
+    }
+}
+
+impl PayloadKind for Contributions {
+    fn parts(design: &dyn AnyDesign) -> &dyn Parts<Self> {
+        design
+    }
+}

@@ -1,0 +1,35 @@
+//! What a design says of itself, and how everybody else asks it. No design lives here.
+//!
+//! A design is a value: an implementation of [`Design`] in its engine's crate, and one line in a [`Catalog`]. What is written above the
+//! engines asks that value and never a name:
+//!
+//! - its [`Params`], typed there, a document of keys ([`Settings`]) everywhere else;
+//! - its [`Plan`], a pure function of parameters and [`Placement`]: connections, roles, switch memory. Manager, simulator, checker and
+//!   tests call this one, and tell nodes their [`GroupContext`];
+//! - its parts: a program above queue pairs on a rank or a switch, or a [`Datapath`] that frames pass through;
+//! - its [`Model`]: what the checker must know.
+#![no_std]
+extern crate alloc;
+
+mod catalog;
+mod context;
+mod datapath;
+mod design;
+mod model;
+mod placement;
+mod plan;
+mod refusal;
+mod settings;
+mod transport;
+
+pub use catalog::Catalog;
+pub use context::{ConnectionContext, GroupContext, Node, Peer, Role};
+pub use datapath::{AnyDatapath, Datapath, DatapathSink, DatapathTimer};
+pub use design::{AnyDesign, Design, Parts, PayloadKind, SwitchPart};
+pub use model::Model;
+pub use placement::{Demand, FabricKind, LinkRates, Placement};
+pub use plan::{Connection, ConnectionEnd, Member, Naming, Plan, SwitchPlan};
+pub use refusal::Refusal;
+pub use serde_json::Value;
+pub use settings::{Help, Parameter, Params, Settings};
+pub use transport::Transport;

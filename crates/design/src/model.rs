@@ -1,0 +1,34 @@
+//! What the checker must know of a design, beyond what its engines do.
+
+use quincunx_wire::{Operation, RoceHeader};
+
+/// What the checker must know of a design.
+#[derive(Clone, Copy, Debug)]
+pub struct Model {
+    /// Equal subtrees of the tree, or equal ranks, may be exchanged: nothing tells them apart but their numbers. The checker holds the
+    /// engines to it.
+    pub is_symmetric: bool,
+    /// Whether answers and requests keep no order among each other on a link.
+    pub answers_overtake: bool,
+    /// The rules that can be broken, by name.
+    pub mutations: fn() -> alloc::vec::Vec<&'static str>,
+    /// What a request is called in a counterexample.
+    pub request: fn(&RoceHeader) -> &'static str,
+    /// What a datapath's timer of a kind is called: "retransmission".
+    pub timer: fn(u8) -> &'static str,
+}
+
+impl Model {
+    /// A design of which nothing is known: nothing is exchanged, nothing can be broken.
+    pub const PLAIN: Self = Self {
+        is_symmetric: false,
+        answers_overtake: false,
+        mutations: alloc::vec::Vec::new,
+        request: |header| match header.operation {
+            Operation::SendOnlyImmediate(_) | Operation::SendLastImmediate(_) => "message",
+            Operation::Send(_) => "send",
+            _ => "write",
+        },
+        timer: |_| "timer",
+    };
+}

@@ -1,0 +1,98 @@
+//! Where a group is to run, and what will be asked of it: what a plan is made from beside parameters.
+
+use core::ops::Range;
+use quincunx_collective::Rank;
+use quincunx_fabric::IncTree;
+use quincunx_units::{BitRate, ByteCount};
+
+/// Kinds of fabrics that designs run on.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum FabricKind {
+    /// Hosts at the leaves of a tree of Ethernet switches.
+    Tree,
+    /// Hosts in a ring, each joined to the next one and to the one before.
+    Ring,
+    /// Hosts joined each with each, in domains.
+    Mesh,
+    /// The same, but a network lies between the domains.
+    Servers,
+    /// Accelerators around switches that read and write each other's memory.
+    Memory,
+    /// Accelerators joined each with each that write to each other's memory.
+    MemoryMesh,
+}
+
+/// What links carry one way, as measured or as known. Only their ratio matters.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct LinkRates {
+    /// A link between ranks of one domain.
+    pub direct: BitRate,
+    /// A link between ranks of two domains.
+    pub cross: BitRate,
+}
+
+impl LinkRates {
+    /// Links that nobody has measured: all alike.
+    pub const ALIKE: Self = {
+        let any = BitRate::new(1).expect("above zero");
+        Self { direct: any, cross: any }
+    };
+}
+
+/// What collectives a group is to be ready for: what its buffers must hold.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Demand {
+    /// Vectors; of a rank's inputs the longest has so many bytes.
+    Vectors {
+        /// Bytes.
+        longest: ByteCount,
+    },
+    /// Tokens for experts.
+    Tokens {
+        /// The most that a rank dispatches at once.
+        most: u32,
+        /// Bytes of each, with its routing.
+        length: ByteCount,
+    },
+    /// Writes of the application's own.
+    Writes {
+        /// Slots that a rank has at each other one, and bytes of each.
+        slots: u32,
+        /// Bytes.
+        length: ByteCount,
+    },
+}
+
+/// Where a group is to run. Ranks are numbered from zero; those of a domain follow each other.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Placement {
+    /// How many there are.
+    pub ranks: u16,
+    /// Domains of equal size that gather each for themselves; one is all of them.
+    pub domains: u16,
+    /// The tree of switches that the group may use, with a leaf for each rank; none where hosts are joined directly.
+    pub tree: Option<IncTree>,
+    /// What links carry, where the ranks are in several domains.
+    pub rates: LinkRates,
+    /// What is to be asked of the group.
+    pub demand: Demand,
+}
+
+impl Placement {
+    /// On a tree, or among hosts wherever they are if there is none, for vectors.
+    pub fn new(ranks: u16, tree: Option<IncTree>, longest: ByteCount) -> Self {
+        Self { ranks, domains: 1, tree, rates: LinkRates::ALIKE, demand: Demand::Vectors { longest } }
+    }
+
+    /// Ranks of a domain.
+    pub const fn members(&self) -> u16 {
+        self.ranks / self.domains
+    }
+
+    /// The ranks of the domain that `rank` is in.
+    pub const fn domain(&self, rank: Rank) -> Range<u16> {
+        let members = self.members();
+        let first = rank.0 / members * members;
+        first..first + members
+    }
+}

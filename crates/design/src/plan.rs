@@ -1,0 +1,190 @@
+//! What a design makes of parameters and a placement: who is connected with whom, what each node is to do, what switches must have.
+
+use crate::{ConnectionContext, GroupContext, Node, Peer, Refusal, Role, Settings};
+use alloc::collections::BTreeMap;
+use alloc::string::String;
+use alloc::vec::Vec;
+use quincunx_collective::{GroupId, Rank};
+use quincunx_fabric::TreeNodeId;
+use quincunx_units::ByteCount;
+use quincunx_wire::{Endpoint, Psn};
+
+/// Somebody who takes part in a group.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Member {
+    /// A rank.
+    Rank(Rank),
+    /// A switch of the tree.
+    Switch(TreeNodeId),
+}
+
+/// One end of a connection.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct ConnectionEnd {
+    /// Whose.
+    pub member: Member,
+    /// Its number among that one's: the queue pair's index for a program, the edge's for a datapath.
+    pub index: u16,
+}
+
+/// Two members that exchange packets, each through a queue pair of its own.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Connection {
+    /// Both ends.
+    pub ends: [ConnectionEnd; 2],
+}
+
+impl Connection {
+    /// A connection between two ends, each a member and its number there.
+    pub const fn new(a: (Member, u16), b: (Member, u16)) -> Self {
+        Self { ends: [ConnectionEnd { member: a.0, index: a.1 }, ConnectionEnd { member: b.0, index: b.1 }] }
+    }
+
+    /// All pairs of ranks below `ranks`; every rank meets the others in rank order.
+    pub fn full_mesh(ranks: u16) -> Vec<Self> {
+        let index = |at: u16, of: u16| if of < at { of } else { of - 1 };
+        let end = |at, of| (Member::Rank(Rank(at)), index(at, of));
+        (0..ranks).flat_map(|a| (a + 1..ranks).map(move |b| Self::new(end(a, b), end(b, a)))).collect()
+    }
+}
+
+/// A switch's part.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct SwitchPlan<S> {
+    /// Which switch of the tree.
+    pub node: TreeNodeId,
+    /// What it is to do.
+    pub role: S,
+    /// Payload and degree buffers that it must have for that (EPIC F.3).
+    pub memory: ByteCount,
+}
+
+/// A group before anybody has addresses: a pure function of parameters and placement. The manager, the simulator, the checker and
+/// tests all make theirs by [`Design::plan`](crate::Design::plan).
+#[derive(Clone, PartialEq, Debug)]
+pub struct Plan<R = Role, S = Role> {
+    /// What each rank is to do.
+    pub ranks: Vec<R>,
+    /// The switches that take part, parents before their children.
+    pub switches: Vec<SwitchPlan<S>>,
+    /// Who is connected with whom.
+    pub connections: Vec<Connection>,
+    /// Whether peers may write to registered memory; otherwise they send, and vectors are nobody else's to write to.
+    pub remote_write: bool,
+    /// The share of the data that goes over ranks that relay, in a design where some does.
+    pub relayed: Option<f64>,
+}
+
+impl<R, S> Plan<R, S> {
+    /// How many connections a member has.
+    pub fn degree(&self, member: Member) -> u32 {
+        let ends = self.connections.iter().flat_map(|connection| &connection.ends);
+        ends.filter(|end| end.member == member).count() as u32
+    }
+
+    /// How many connections each member has.
+    pub fn degrees(&self) -> BTreeMap<Member, u32> {
+        let mut degrees = BTreeMap::new();
+        for end in self.connections.iter().flat_map(|connection| &connection.ends) {
+            *degrees.entry(end.member).or_insert(0) += 1;
+        }
+        degrees
+    }
+
+    /// The same with other roles.
+    ///
+    /// # Errors
+    /// The first of a role's.
+    pub(crate) fn map_roles<R2, S2>(
+        self,
+        rank: impl FnMut(R) -> Result<R2, Refusal>,
+        mut switch: impl FnMut(S) -> Result<S2, Refusal>,
+    ) -> Result<Plan<R2, S2>, Refusal> {
+        let switches = self
+            .switches
+            .into_iter()
+            .map(|SwitchPlan { node, role, memory }| Ok(SwitchPlan { node, role: switch(role)?, memory }));
+        Ok(Plan {
+            switches: switches.collect::<Result<_, Refusal>>()?,
+            ranks: self.ranks.into_iter().map(rank).collect::<Result<_, Refusal>>()?,
+            connections: self.connections,
+            remote_write: self.remote_write,
+            relayed: self.relayed,
+        })
+    }
+}
+
+/// What a group is called and how it begins.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Naming {
+    /// The group.
+    pub group: GroupId,
+    /// The design's name.
+    pub design: String,
+    /// The version of its parameters.
+    pub version: u32,
+    /// Their values.
+    pub settings: Settings,
+    /// Domains of equal size that the ranks are in.
+    pub domains: u16,
+    /// The first PSN of every connection, both ways.
+    pub initial_psn: Psn,
+}
+
+impl Plan {
+    /// What each member is told: `endpoint` is asked once for each end of each connection, and must answer with a queue pair that
+    /// the member does not use; `name` calls the switches.
+    ///
+    /// # Panics
+    /// If the connections of a member are not numbered from zero, each once: a fault of the design.
+    pub fn contexts(
+        self,
+        naming: &Naming,
+        name: impl Fn(TreeNodeId) -> String,
+        mut endpoint: impl FnMut(Member) -> Endpoint,
+    ) -> Vec<(Member, GroupContext)> {
+        let degrees = self.degrees();
+        let mut connections: BTreeMap<Member, Vec<Option<ConnectionContext>>> =
+            degrees.iter().map(|(&member, &degree)| (member, alloc::vec![None; degree as usize])).collect();
+        let peer = |member| match member {
+            Member::Rank(rank) => Peer::Rank(rank),
+            Member::Switch(node) => Peer::Switch(name(node)),
+        };
+        for Connection { ends: [a, b] } in self.connections {
+            let (at_a, at_b) = (endpoint(a.member), endpoint(b.member));
+            for (near, far, local, remote) in [(a, b, at_a, at_b), (b, a, at_b, at_a)] {
+                let places = connections.get_mut(&near.member).expect("every end was counted");
+                let place = places.get_mut(usize::from(near.index)).filter(|place| place.is_none());
+                let place = place.expect("connections of a member are numbered from zero, each once");
+                *place = Some(ConnectionContext { local, remote, peer: peer(far.member) });
+            }
+        }
+        let ranks = self.ranks.len() as u16;
+        let mut context = |member, node, role, memory| {
+            let connections = connections.remove(&member).unwrap_or_default();
+            let context = GroupContext {
+                group: naming.group,
+                design: naming.design.clone(),
+                version: naming.version,
+                settings: naming.settings.clone(),
+                node,
+                role,
+                ranks,
+                domains: naming.domains,
+                initial_psn: naming.initial_psn,
+                remote_write: self.remote_write,
+                memory,
+                connections: connections.into_iter().flatten().collect(),
+            };
+            (member, context)
+        };
+        let mut contexts = Vec::new();
+        for SwitchPlan { node, role, memory } in self.switches {
+            contexts.push(context(Member::Switch(node), Node::Switch, role, memory));
+        }
+        for (rank, role) in (0..).map(Rank).zip(self.ranks) {
+            contexts.push(context(Member::Rank(rank), Node::Rank(rank), role, ByteCount::new(0)));
+        }
+        contexts
+    }
+}

@@ -1,0 +1,170 @@
+//! A design's parameters: typed where the design reads them, a document with keys everywhere else.
+//!
+//! The keys are the same in TOML, `--set`, JSON and the manager's messages: paths such as `group.window`. Their types are those of the
+//! fields of the design's [`Params`]; a value is refused with its key, a key that the design does not have with those that it has.
+
+use crate::Refusal;
+use alloc::borrow::ToOwned;
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
+
+/// What a key means, in a line.
+pub type Help = (&'static str, &'static str);
+
+/// A design's parameters. Fields are public and documented; each has a default and a key.
+pub trait Params: Default + Serialize + DeserializeOwned {
+    /// Every key with what it means.
+    fn help() -> Vec<Help>;
+
+    /// Refuses values that do not go together, and those that no run could make sense of.
+    ///
+    /// # Errors
+    /// If there are any.
+    fn check(&self) -> Result<(), Refusal> {
+        Ok(())
+    }
+}
+
+/// A parameter for people to read.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Parameter {
+    /// Its key.
+    pub key: String,
+    /// Its default as people write it; empty if there is none.
+    pub default: String,
+    /// What it means.
+    pub help: &'static str,
+}
+
+/// The values of all parameters of a design, by key.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Settings(Map<String, Value>);
+
+impl Settings {
+    /// The values of `params`.
+    ///
+    /// # Panics
+    /// If they are no map of keys, which a struct is.
+    pub fn of(params: &impl Serialize) -> Self {
+        match serde_json::to_value(params) {
+            Ok(Value::Object(map)) => Self(map),
+            other => panic!("parameters are a struct of plain data, found {other:?}"),
+        }
+    }
+
+    /// The defaults of a design's parameters.
+    pub fn defaults<T: Params>() -> Self {
+        Self::of(&T::default())
+    }
+
+    /// The values as the design's own type.
+    ///
+    /// # Errors
+    /// If a value is missing, of another kind, or refused.
+    pub fn get<T: Params>(&self) -> Result<T, Refusal> {
+        let params: T = serde_json::from_value(Value::Object(self.0.clone()))
+            .map_err(|error| Refusal::from(format!("{error} in {}", self.to_text())))?;
+        params.check()?;
+        Ok(params)
+    }
+
+    /// Sets a key that there is. The type is that of the design's field.
+    ///
+    /// # Errors
+    /// If there is no such key, or it does not take the value; nothing has changed then.
+    pub fn set<T: Params>(&mut self, key: &str, value: &Value) -> Result<(), Refusal> {
+        if !self.has(key) {
+            let keys: Vec<String> = self.flat().into_iter().map(|(key, _)| key).collect();
+            return Err(Refusal::new(
+                format!("one of the keys {}", keys.join(", ")),
+                format!("\"{key}\""),
+                "name one of them",
+            ));
+        }
+        let mut changed = self.0.clone();
+        *find(&mut changed, key).expect("the key is there") = value.clone();
+        let params: T = serde_json::from_value(Value::Object(changed))
+            .map_err(|error| Refusal::from(format!("{error} in `{key}`")))?;
+        *self = Self::of(&params);
+        Ok(())
+    }
+
+    /// Whether there is such a key with a value of its own.
+    pub fn has(&self, key: &str) -> bool {
+        self.value(key).is_some_and(|value| !value.is_object())
+    }
+
+    /// The value of a key.
+    pub fn value(&self, key: &str) -> Option<&Value> {
+        let mut parts = key.split('.');
+        let mut value = self.0.get(parts.next()?)?;
+        for part in parts {
+            value = value.as_object()?.get(part)?;
+        }
+        Some(value)
+    }
+
+    /// All keys with their values.
+    pub fn flat(&self) -> Vec<(String, Value)> {
+        let mut found = Vec::new();
+        flatten("", &self.0, &mut found);
+        found
+    }
+
+    /// The values as a line of JSON, for messages between processes.
+    pub fn to_text(&self) -> String {
+        Value::Object(self.0.clone()).to_string()
+    }
+
+    /// Reads what [`to_text`](Self::to_text) writes.
+    ///
+    /// # Errors
+    /// If it is no JSON object.
+    pub fn parse(text: &str) -> Result<Self, Refusal> {
+        match serde_json::from_str(text) {
+            Ok(Value::Object(map)) => Ok(Self(map)),
+            Ok(found) => {
+                Err(Refusal::new("parameters as a JSON object", found, "run the same version at both ends"))
+            }
+            Err(error) => {
+                Err(Refusal::new("parameters as a JSON object", error, "run the same version at both ends"))
+            }
+        }
+    }
+
+    /// The parameters for people to read: defaults are the values here.
+    pub fn describe(&self, help: &[Help]) -> Vec<Parameter> {
+        let describe = |(key, value): (String, Value)| {
+            let help = help.iter().find(|(known, _)| *known == key).map_or("", |(_, help)| help);
+            let default = match value {
+                Value::String(text) => text,
+                Value::Null => String::new(),
+                value => value.to_string(),
+            };
+            Parameter { key, default, help }
+        };
+        self.flat().into_iter().map(describe).collect()
+    }
+}
+
+/// The value of a key, to be changed.
+fn find<'a>(map: &'a mut Map<String, Value>, key: &str) -> Option<&'a mut Value> {
+    match key.split_once('.') {
+        None => map.get_mut(key),
+        Some((table, rest)) => find(map.get_mut(table)?.as_object_mut()?, rest),
+    }
+}
+
+fn flatten(prefix: &str, map: &Map<String, Value>, found: &mut Vec<(String, Value)>) {
+    for (name, value) in map {
+        let key = if prefix.is_empty() { name.to_owned() } else { format!("{prefix}.{name}") };
+        match value {
+            Value::Object(inner) => flatten(&key, inner, found),
+            value => found.push((key, value.clone())),
+        }
+    }
+}

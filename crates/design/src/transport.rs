@@ -1,0 +1,109 @@
+//! What designs above queue pairs have in common: how messages are cut into packets, and when those are sent again.
+
+use crate::{Help, Refusal};
+use alloc::format;
+use quincunx_units::{BitRate, ByteCount, Duration};
+use serde::{Deserialize, Serialize};
+
+/// How a group's queue pairs are set up. Its fields are keys below `group`.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Transport {
+    /// Bytes of payload in a full packet: U in EPIC's table 2.
+    pub mtu: ByteCount,
+    /// Packets in a full message: M.
+    pub message: u32,
+    /// Messages that a rank may have outstanding: W.
+    pub window: u32,
+    /// Packets between two that ask for an acknowledge; a message if it is not said.
+    pub acknowledge_every: Option<u32>,
+    /// Time without an acknowledge after which a sender sends again.
+    pub retry_timeout: Duration,
+    /// How often in a row it does so before the peer counts as dead.
+    pub retry_count: u8,
+    /// Send again what is missing and nothing else; otherwise everything from there on, as RoCE NICs do.
+    pub selective: bool,
+    /// The rate that senders slow down from when links mark congestion, as DCQCN has it; they do not if it is not said.
+    pub dcqcn: Option<BitRate>,
+}
+
+impl Default for Transport {
+    /// Packets of 4 KiB, messages of 16, windows of 32 messages; two seconds of silence are a fault.
+    fn default() -> Self {
+        Self {
+            mtu: ByteCount::new(4096),
+            message: 16,
+            window: 32,
+            acknowledge_every: None,
+            retry_timeout: Duration::from_millis(20),
+            retry_count: 100,
+            selective: false,
+            dcqcn: None,
+        }
+    }
+}
+
+impl Transport {
+    /// The largest window: two of them are half the PSN space, so that an old packet is never taken for a new one.
+    pub const MAX_WINDOW_PACKETS: u64 = 1 << 22;
+
+    /// The largest path MTU of a queue pair.
+    const MAX_MTU: u64 = 4096;
+
+    /// Its keys.
+    pub const HELP: [Help; 8] = [
+        ("group.mtu", "bytes of payload in a full packet"),
+        ("group.message", "packets in a full message"),
+        ("group.window", "messages that a rank may have outstanding"),
+        ("group.acknowledge_every", "packets between two that ask for an acknowledge; a message if not said"),
+        ("group.retry_timeout", "time without an acknowledge after which a sender sends again"),
+        ("group.retry_count", "how often in a row before the peer counts as dead"),
+        ("group.selective", "send again what is missing and nothing else, not everything from there on"),
+        ("group.dcqcn", "rate from which senders slow down where links mark congestion; never if not said"),
+    ];
+
+    /// Packets that a rank may have outstanding: M times W.
+    pub const fn window_packets(&self) -> u32 {
+        self.message * self.window
+    }
+
+    /// Bytes of payload that a neighbour may have under way to a node.
+    pub fn window_bytes(&self) -> ByteCount {
+        self.mtu * u64::from(self.window_packets())
+    }
+
+    /// Packets between two that ask for an acknowledge.
+    pub fn acknowledge_every(&self) -> u32 {
+        self.acknowledge_every.unwrap_or(self.message)
+    }
+
+    /// Refuses what no queue pair could carry out.
+    ///
+    /// # Errors
+    /// If there is any of that.
+    pub fn check(&self) -> Result<(), Refusal> {
+        let mtu = self.mtu.bytes();
+        if mtu == 0 || mtu > Self::MAX_MTU || !mtu.is_multiple_of(4) {
+            return Err(Refusal::new(
+                "`group.mtu` of a multiple of 4 bytes up to 4096",
+                self.mtu,
+                "change the group's parameters",
+            ));
+        }
+        let window = u64::from(self.message) * u64::from(self.window);
+        if window == 0 || window > Self::MAX_WINDOW_PACKETS {
+            return Err(Refusal::new(
+                "`group.message` times `group.window` of 1 to 4194304 packets",
+                format!("{} packets times {} messages", self.message, self.window),
+                "change the group's parameters",
+            ));
+        }
+        if self.acknowledge_every == Some(0) {
+            return Err(Refusal::new("`group.acknowledge_every` of one or more", 0, "nothing could be sent"));
+        }
+        if self.retry_timeout == Duration::ZERO {
+            return Err(Refusal::new("`group.retry_timeout` above zero", "0s", "use a few round-trip times"));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,431 @@
+//! EPIC as three designs, one for each realisation of the switch: parameters, the plan on a tree, and what runs on ranks and switches.
+
+use crate::comm_lib::{CommLib, CommLibConfig};
+use crate::config::{EdgeConfig, GroupConfig};
+use crate::inc_engine::{DropReason, Event, IncEngine, IncGroup, Timer};
+use crate::memory::{slots, switch_memory};
+use crate::mode::Mode;
+use crate::mode_i::ModeI;
+use crate::mutation::Mutation;
+use alloc::boxed::Box;
+use alloc::format;
+use alloc::vec::Vec;
+use quincunx_collective::{Collective, GroupId, Payload, Rank};
+use quincunx_design::{
+    Connection, Datapath, DatapathSink, DatapathTimer, Design, FabricKind, GroupContext, Help, Member, Model,
+    Node, Params, Peer, Placement, Plan, Refusal, SwitchPart, SwitchPlan, Transport,
+};
+use quincunx_engine::verbs::AnyProgram;
+use quincunx_engine::{Frame, PortId, Sink};
+use quincunx_fabric::{IncTree, TreeNodeId, TreeRole};
+use quincunx_units::{Duration, Instant};
+use quincunx_wire::{Operation, RoceHeader};
+use serde::{Deserialize, Serialize};
+
+/// How often a rank that runs ahead is told so at most: as often as DCQCN's receivers notify (N).
+const NOTIFICATION_INTERVAL: Duration = Duration::from_micros(50);
+
+/// EPIC with switches of one mode.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Epic {
+    mode: Mode,
+}
+
+/// Connection terminated (4.2).
+pub const EPIC_1: Epic = Epic { mode: Mode::I };
+
+/// Connection translated (4.3).
+pub const EPIC_2: Epic = Epic { mode: Mode::II };
+
+/// Connection augmented (4.4).
+pub const EPIC_3: Epic = Epic { mode: Mode::III };
+
+/// EPIC's parameters.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct EpicParams {
+    /// How the group is set up.
+    pub group: GroupParams,
+}
+
+/// How a group of EPIC is set up.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(default)]
+pub struct GroupParams {
+    /// Its queue pairs.
+    #[serde(flatten)]
+    pub transport: Transport,
+    /// Combine in rank order, for equal bits every time, for a buffer per edge (footnote 4).
+    pub reproducible: bool,
+    /// Mode-III: packets in each of a switch's pipes (N of table 2); a rank's window if it is not said.
+    pub slots: Option<u32>,
+    /// Mode-III: switches acknowledge at once and ranks count acknowledges alone, so that fast ranks run ahead of slow ones
+    /// (4.4); otherwise acknowledges and windows wait for results.
+    pub run_ahead: bool,
+    /// Mode-III: a switch answers what lies ahead of its range, so that the sender slows down (4.4, rate
+    /// synchronisation); otherwise it drops it in silence.
+    pub synchronize_rates: bool,
+}
+
+/// What a switch is told beside its edges: they are the children in order, then the parent.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct EpicSwitch {
+    /// Which edge leads to the parent; none at the root.
+    pub parent: Option<u16>,
+    /// By rank: which edge leads there.
+    pub toward: Vec<u16>,
+}
+
+impl Default for GroupParams {
+    fn default() -> Self {
+        Self {
+            transport: Transport::default(),
+            reproducible: false,
+            slots: None,
+            run_ahead: false,
+            synchronize_rates: true,
+        }
+    }
+}
+
+impl AsRef<Transport> for EpicParams {
+    fn as_ref(&self) -> &Transport {
+        &self.group.transport
+    }
+}
+
+impl Params for EpicParams {
+    fn help() -> Vec<Help> {
+        let own: [Help; 4] = [
+            ("group.reproducible", "combine in rank order, for equal bits every time"),
+            ("group.slots", "Mode-III: packets in each of a switch's pipes; a window if not said"),
+            ("group.run_ahead", "Mode-III: fast ranks run ahead of slow ones, as far as the pipes reach"),
+            ("group.synchronize_rates", "Mode-III: answer ranks that are ahead, so that they slow down"),
+        ];
+        Transport::HELP.into_iter().chain(own).collect()
+    }
+
+    fn check(&self) -> Result<(), Refusal> {
+        let GroupParams { transport, slots, .. } = &self.group;
+        match slots {
+            Some(slots) if *slots < transport.message => Err(Refusal::new(
+                "`group.slots` of a message at least",
+                format!("{slots} with messages of {} packets", transport.message),
+                "raise it, or shorten `group.message`",
+            )),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Epic {
+    /// The mode of its switches.
+    pub const fn mode(self) -> Mode {
+        self.mode
+    }
+
+    fn tree<'a>(&self, placement: &'a Placement) -> Result<&'a IncTree, Refusal> {
+        let name = Design::name(self);
+        let tree = placement.tree.as_ref().ok_or_else(|| {
+            Refusal::new(
+                format!("a fabric with switches for {name}"),
+                "hosts that are joined directly",
+                "choose a tree such as star-8",
+            )
+        })?;
+        if tree.ranks() != placement.ranks {
+            return Err(Refusal::new(
+                format!("a tree of {} ranks", placement.ranks),
+                tree.ranks(),
+                "change the group's parameters",
+            ));
+        }
+        // A switch with one neighbour has nothing to combine and nobody to pass it on to; the others have a parent.
+        if tree.node(tree.root()).edges().len() < 2 {
+            return Err(Refusal::new(
+                "a tree with at least two branches at the root",
+                "one",
+                "choose a tree such as star-8",
+            ));
+        }
+        Ok(tree)
+    }
+
+    /// Refuses what only another mode has.
+    fn check(&self, params: &EpicParams) -> Result<(), Refusal> {
+        let GroupParams { slots, run_ahead, synchronize_rates, .. } = params.group;
+        let foreign = match self.mode {
+            Mode::III => None,
+            _ if slots.is_some() => Some("group.slots"),
+            _ if run_ahead => Some("group.run_ahead"),
+            _ if !synchronize_rates => Some("group.synchronize_rates"),
+            _ => None,
+        };
+        match foreign {
+            Some(key) => Err(Refusal::new(
+                format!("`{key}` as it is by default for {}", Design::name(self)),
+                "another value",
+                "only epic-3 has it; leave it out",
+            )),
+            None => Ok(()),
+        }
+    }
+
+    /// A node's context as the engines of a switch want it; edges are ports.
+    fn group_config(
+        &self,
+        params: &EpicParams,
+        role: EpicSwitch,
+        context: &GroupContext,
+        mutation: Option<&str>,
+    ) -> Result<GroupConfig, Refusal> {
+        let GroupParams { transport, .. } = &params.group;
+        let edges = (0..).zip(&context.connections).map(|(index, connection)| EdgeConfig {
+            local: connection.local,
+            remote: connection.remote,
+            port: PortId(index),
+            rank: match connection.peer {
+                Peer::Rank(rank) => Some(rank),
+                Peer::Switch(_) => None,
+            },
+        });
+        let is_iii = self.mode == Mode::III;
+        Ok(GroupConfig {
+            group: context.group,
+            ranks: context.ranks,
+            mode: self.mode,
+            mtu: transport.mtu.as_usize(),
+            window: if is_iii { slots(self.mode, &params.group) } else { transport.window_packets() },
+            message: transport.message,
+            initial_psn: context.initial_psn,
+            edges: edges.collect(),
+            parent: role.parent.map(usize::from),
+            toward: role.toward.iter().map(|&edge| usize::from(edge)).collect(),
+            reproducible: params.group.reproducible,
+            selective: transport.selective,
+            run_ahead: params.group.run_ahead,
+            notification_interval: params.group.synchronize_rates.then_some(NOTIFICATION_INTERVAL),
+            mutation: mutation
+                .map(str::parse::<Mutation>)
+                .transpose()
+                .map_err(|error| Refusal::of(&error))?,
+            resend_timeout: transport.retry_timeout,
+            retry_count: transport.retry_count,
+        })
+    }
+}
+
+impl Design for Epic {
+    type Params = EpicParams;
+    type RankRole = ();
+    type SwitchRole = EpicSwitch;
+
+    fn name(&self) -> &'static str {
+        match self.mode {
+            Mode::I => "epic-1",
+            Mode::II => "epic-2",
+            Mode::III => "epic-3",
+        }
+    }
+
+    fn summary(&self) -> &'static str {
+        match self.mode {
+            Mode::I => "EPIC, connection terminated: switches combine whole messages",
+            Mode::II => "EPIC, connection translated: switches rewrite headers, hosts retransmit",
+            Mode::III => "EPIC, connection augmented: packets pass through pipes, every hop retransmits",
+        }
+    }
+
+    fn fabrics(&self) -> &'static [FabricKind] {
+        &[FabricKind::Tree]
+    }
+
+    fn collectives(&self, _: FabricKind) -> &'static [Collective] {
+        &Collective::PRIMITIVES
+    }
+
+    fn plan(&self, params: &EpicParams, placement: &Placement) -> Result<Plan<(), EpicSwitch>, Refusal> {
+        self.check(params)?;
+        let tree = self.tree(placement)?;
+        let member = |node: TreeNodeId| match tree.node(node).role() {
+            TreeRole::Rank(rank) => Member::Rank(rank),
+            TreeRole::Switch => Member::Switch(node),
+        };
+        let connection = |edge: &quincunx_fabric::TreeEdge| {
+            let end = |end: quincunx_fabric::TreeEnd| (member(end.node), end.index);
+            Connection::new(end(edge.parent), end(edge.child))
+        };
+        let switch = |node: TreeNodeId| {
+            let at = tree.node(node);
+            let toward = |rank| at.toward(Rank(rank)).expect("no rank is at a switch");
+            SwitchPlan {
+                node,
+                role: EpicSwitch {
+                    parent: at.parent_index(),
+                    toward: (0..tree.ranks()).map(toward).collect(),
+                },
+                memory: switch_memory(self.mode, &params.group, at.edges().len() as u16),
+            }
+        };
+        Ok(Plan {
+            ranks: alloc::vec![(); usize::from(tree.ranks())],
+            switches: tree.switches().into_iter().map(switch).collect(),
+            connections: tree.edges().iter().map(connection).collect(),
+            remote_write: false,
+            relayed: None,
+        })
+    }
+
+    fn rank<P: Payload>(
+        &self,
+        params: &EpicParams,
+        (): (),
+        context: &GroupContext,
+        mutation: Option<&str>,
+    ) -> Result<Box<dyn AnyProgram<P>>, Refusal> {
+        let Node::Rank(rank) = context.node else {
+            return Err(Refusal::new("a rank", "a switch", "run the same version at both ends"));
+        };
+        if let Some(name) = mutation {
+            // Switches break it; that there is such a rule is to be known here, too.
+            name.parse::<Mutation>().map_err(|error| Refusal::of(&error))?;
+        }
+        let transport = &params.group.transport;
+        let config = CommLibConfig {
+            ranks: context.ranks,
+            rank,
+            mtu: transport.mtu.as_usize(),
+            message: transport.message,
+            window: transport.window,
+            run_ahead: params.group.run_ahead,
+            synchronize_psn: self.mode != Mode::I,
+        };
+        Ok(Box::new(CommLib::new(config).map_err(|error| Refusal::of(&error))?))
+    }
+
+    fn switch<P: Payload>(
+        &self,
+        params: &EpicParams,
+        role: EpicSwitch,
+        context: &GroupContext,
+        mutation: Option<&str>,
+    ) -> Result<SwitchPart<P>, Refusal> {
+        let config = self.group_config(params, role, context, mutation)?;
+        match self.mode {
+            Mode::I => {
+                let program = ModeI::new(config).map_err(|error| Refusal::of(&error))?;
+                Ok(SwitchPart::Program(Box::new(program)))
+            }
+            Mode::II | Mode::III => {
+                let group = IncGroup::new(config).map_err(|error| Refusal::of(&error))?;
+                Ok(SwitchPart::Datapath(Box::new(group)))
+            }
+        }
+    }
+
+    fn model(&self) -> Model {
+        Model {
+            // A Mode-I switch serves its queue pairs in turn, and whose turn it is tells them apart.
+            is_symmetric: self.mode != Mode::I,
+            // A switch in Mode-II has no order between what it sends itself and the acknowledges that it passes on.
+            answers_overtake: self.mode == Mode::II,
+            mutations: || Mutation::all().map(Mutation::name).collect(),
+            request: |header| match header.operation {
+                Operation::SendOnlyImmediate(_) => "control",
+                _ => "data",
+            },
+            timer: |kind| if kind == RESEND { "retransmission" } else { "acknowledge" },
+        }
+    }
+}
+
+const RESEND: u8 = 0;
+const ACKNOWLEDGE: u8 = 1;
+
+impl From<Timer> for DatapathTimer {
+    fn from(timer: Timer) -> Self {
+        match timer {
+            Timer::Resend { edge, .. } => Self { kind: RESEND, edge: Some(edge) },
+            Timer::Acknowledge { .. } => Self { kind: ACKNOWLEDGE, edge: None },
+        }
+    }
+}
+
+fn timer(group: GroupId, timer: DatapathTimer) -> Timer {
+    match timer.edge {
+        Some(edge) => Timer::Resend { group, edge },
+        None => Timer::Acknowledge { group },
+    }
+}
+
+/// What a switch hands to its groups, as the modes see it.
+struct Out<'a, P: Payload>(&'a mut dyn DatapathSink<P>);
+
+impl<P: Payload> Sink<IncEngine<P>> for Out<'_, P> {
+    fn transmit(&mut self, port: PortId, frame: Frame<'_, RoceHeader, P>) {
+        self.0.transmit(port.0, frame);
+    }
+
+    fn replicate(&mut self, payload: P::View<'_>, copies: impl Iterator<Item = (PortId, RoceHeader)>) {
+        self.0.replicate(payload, &mut copies.map(|(port, header)| (port.0, header)));
+    }
+
+    fn set_timer(&mut self, timer: Timer, after: Duration) {
+        self.0.set_timer(timer.into(), after);
+    }
+
+    fn cancel_timer(&mut self, timer: Timer) {
+        self.0.cancel_timer(timer.into());
+    }
+
+    fn emit(&mut self, Event::Unreachable { edge, .. }: Event) {
+        self.0.unreachable(edge);
+    }
+
+    fn drop_frame(&mut self, port: PortId, reason: DropReason) {
+        self.0.drop_frame(port.0, reason.name());
+    }
+}
+
+impl<P: Payload> Datapath<P> for IncGroup<P> {
+    fn handle_frame(
+        &mut self,
+        now: Instant,
+        edge: u16,
+        frame: Frame<'_, RoceHeader, P>,
+        out: &mut dyn DatapathSink<P>,
+    ) {
+        if let Err(reason) = Self::handle_frame(self, now, usize::from(edge), frame, &mut Out(&mut *out)) {
+            out.drop_frame(edge, reason.name());
+        }
+    }
+
+    fn handle_timer(&mut self, _: Instant, expired: DatapathTimer, out: &mut dyn DatapathSink<P>) {
+        Self::handle_timer(self, timer(self.config().group, expired), &mut Out(out));
+    }
+
+    fn wants_transmit(&self, edge: u16) -> bool {
+        Self::wants_transmit(self, usize::from(edge))
+    }
+
+    fn may_want_transmit(&self) -> bool {
+        Self::may_want_transmit(self)
+    }
+
+    fn handle_transmit_slot(&mut self, _: Instant, edge: u16, out: &mut dyn DatapathSink<P>) {
+        Self::handle_transmit_slot(self, usize::from(edge), &mut Out(out));
+    }
+
+    fn timers(&self) -> Vec<DatapathTimer> {
+        Self::timers(self).map(DatapathTimer::from).collect()
+    }
+
+    fn buffer_bytes(&self) -> usize {
+        Self::buffer_bytes(self)
+    }
+
+    fn assert_invariants(&self) {
+        Self::assert_invariants(self);
+    }
+}

@@ -1,0 +1,347 @@
+//! MultiWrite as designs: what hosts of a mesh, of servers or at switches do with each other's memory. Parameters, ways and shares, and
+//! what runs on a rank.
+
+use crate::all_gather::{AllGather, AllGatherConfig};
+use crate::experts::{Experts, ExpertsConfig};
+use crate::mutation::Mutation;
+use crate::split::{Part, Paths, Strategy, split};
+use crate::table::Table;
+use crate::ways::{Ways, ways};
+use crate::window::Window;
+use crate::writer::{RelayCost, WriterConfig};
+use crate::writes::Writes;
+use alloc::boxed::Box;
+use alloc::format;
+use alloc::vec::Vec;
+use quincunx_collective::{Collective, Payload, Rank};
+use quincunx_design::{
+    Demand, Design, FabricKind, GroupContext, Help, Model, Node, Params, Peer, Placement, Plan, Refusal,
+    Transport,
+};
+use quincunx_engine::verbs::{AnyProgram, QpIndex};
+use quincunx_units::{ByteCount, Duration};
+use quincunx_wire::multiwrite::MAX_RANKS;
+use serde::{Deserialize, Serialize};
+
+/// What ranks do with each other's memory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct MultiWrite {
+    name: &'static str,
+    strategy: Strategy,
+    writes: bool,
+}
+
+/// Part of the data goes over relays, once for all who are to have it (3.1).
+pub const MULTIWRITE: MultiWrite =
+    MultiWrite { name: "multiwrite", strategy: Strategy::MultiWrite, writes: false };
+
+/// Part of the data goes over relays, once for each who is to have it.
+pub const UNICAST_MULTIPATH: MultiWrite =
+    MultiWrite { name: "unicast-multipath", strategy: Strategy::Unicast, writes: false };
+
+/// The same program without relays: a baseline that differs in nothing else.
+pub const DIRECT: MultiWrite = MultiWrite { name: "direct", strategy: Strategy::Direct, writes: false };
+
+/// What the application writes, to one rank or several (4.3.2).
+pub const WRITES: MultiWrite = MultiWrite { name: "writes", strategy: Strategy::MultiWrite, writes: true };
+
+/// The parameters.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct RelayParams {
+    /// The queue pairs.
+    pub group: Transport,
+    /// How ranks relay, and what it takes them.
+    pub relay: Relay,
+}
+
+/// How ranks relay, and what it takes them. Times are those of simulated processors: real ones take what they take.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Relay {
+    /// Who relays for a rank.
+    pub relays: Relays,
+    /// The longest message; a full message of the queue pairs if it is not said.
+    pub piece: Option<ByteCount>,
+    /// To prepare more than one way, once a collective, before anything is sent.
+    pub preparation: Duration,
+    /// To take a message in and to read whom it is for.
+    pub message: Duration,
+    /// To send one copy of it.
+    pub copy: Duration,
+}
+
+/// Who relays for a rank of a mesh.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Relays {
+    /// Its partner: the rank in the same place of the next domain.
+    #[default]
+    Paired,
+    /// Every rank of the next domain.
+    Full,
+}
+
+/// What a rank is told beside its connections.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RelayRole {
+    /// By rank: which connections lead there, the usual way first.
+    ways: Vec<Vec<u16>>,
+    /// Slots that each rank has in each window.
+    slots: u32,
+    /// Bytes of each.
+    length: ByteCount,
+    /// To prepare relaying.
+    preparation: Duration,
+    /// How a rank's data is divided over ways, for AllGathers; nothing for tokens and writes.
+    parts: Vec<PartRole>,
+    /// Whether it is tokens that are written.
+    tokens: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+struct PartRole {
+    way: u32,
+    weight: u64,
+    is_shared: bool,
+}
+
+impl AsRef<Transport> for RelayParams {
+    fn as_ref(&self) -> &Transport {
+        &self.group
+    }
+}
+
+impl Params for RelayParams {
+    fn help() -> Vec<Help> {
+        let own: [Help; 5] = [
+            (
+                "relay.relays",
+                "who relays for a rank of a mesh: paired (its partner in the next domain) or full (all of it)",
+            ),
+            ("relay.piece", "the longest message; a full message of the queue pairs if not said"),
+            ("relay.preparation", "simulated: to prepare more than one way, once a collective"),
+            ("relay.message", "simulated: to take a message in and to read whom it is for"),
+            ("relay.copy", "simulated: to send one copy of it"),
+        ];
+        Transport::HELP.into_iter().chain(own).collect()
+    }
+
+    fn check(&self) -> Result<(), Refusal> {
+        match self.relay.piece {
+            Some(piece) if piece.bytes() == 0 || !piece.bytes().is_multiple_of(4) => {
+                Err(Refusal::new("`relay.piece` of a multiple of 4 bytes", piece, "round it"))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+impl RelayParams {
+    fn piece(&self) -> ByteCount {
+        self.relay.piece.unwrap_or(self.group.mtu * u64::from(self.group.message))
+    }
+
+    const fn cost(&self) -> RelayCost {
+        RelayCost { message: self.relay.message, copy: self.relay.copy }
+    }
+}
+
+/// A window that no node could map.
+const MAX_WINDOW: ByteCount = ByteCount::new(1 << 36);
+
+impl MultiWrite {
+    /// What goes over relays, and how.
+    pub const fn strategy(self) -> Strategy {
+        self.strategy
+    }
+
+    fn relays(&self) -> bool {
+        self.strategy != Strategy::Direct
+    }
+
+    fn check(&self, placement: &Placement, slots: u32, length: ByteCount) -> Result<(), Refusal> {
+        let ranks = placement.ranks;
+        if !(2..=MAX_RANKS).contains(&ranks) || !ranks.is_multiple_of(placement.domains.max(1)) {
+            return Err(Refusal::new(
+                format!("2 to {MAX_RANKS} ranks in domains of one size for {}", self.name),
+                format!("{ranks} in {}", placement.domains),
+                "change the group's members",
+            ));
+        }
+        let needs_domains = self.relays() && !self.writes && placement.tree.is_none();
+        if needs_domains && placement.domains < 2 {
+            return Err(Refusal::new(
+                format!("two domains at least for {}", self.name),
+                placement.domains,
+                "choose a mesh such as mesh-2x4",
+            ));
+        }
+        let window = u128::from(length.bytes()) * u128::from(slots) * u128::from(ranks);
+        if window > u128::from(MAX_WINDOW.bytes()) {
+            return Err(Refusal::new(
+                format!("windows up to {MAX_WINDOW}"),
+                format!("{ranks} ranks with {slots} slots of {length} each"),
+                "cut the data",
+            ));
+        }
+        Ok(())
+    }
+
+    fn parts(&self, params: &RelayParams, placement: &Placement) -> Vec<Part> {
+        if placement.tree.is_some() {
+            // The last way there is: all of it goes over relays where there are any.
+            return Vec::from([Part { way: 1, weight: 1, is_shared: true }]);
+        }
+        let members = placement.members();
+        let paths = Paths {
+            direct: placement.rates.direct,
+            cross: placement.rates.cross,
+            members,
+            others: members,
+            relays: match params.relay.relays {
+                Relays::Paired => 1,
+                Relays::Full => members,
+            },
+            relay: (params.cost(), params.piece()),
+        };
+        split(self.strategy, &paths)
+    }
+}
+
+impl Design for MultiWrite {
+    type Params = RelayParams;
+    type RankRole = RelayRole;
+    type SwitchRole = ();
+
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn summary(&self) -> &'static str {
+        match (self.writes, self.strategy) {
+            (true, _) => "writes of the application's own, to one rank or several at once",
+            (_, Strategy::MultiWrite) => "MultiWrite: one write for many destinations, over ranks that relay",
+            (_, Strategy::Unicast) => "writes over ranks that relay, one for each destination",
+            (_, Strategy::Direct) => "writes by direct ways alone",
+        }
+    }
+
+    fn fabrics(&self) -> &'static [FabricKind] {
+        use FabricKind::{MemoryMesh, Mesh, Servers, Tree};
+        match (self.writes, self.strategy) {
+            (true, _) => &[Mesh],
+            (_, Strategy::MultiWrite) => &[Mesh, MemoryMesh, Servers, Tree],
+            (_, Strategy::Unicast) => &[Mesh, MemoryMesh],
+            (_, Strategy::Direct) => &[Mesh, MemoryMesh, Servers],
+        }
+    }
+
+    fn collectives(&self, fabric: FabricKind) -> &'static [Collective] {
+        match (self.writes, fabric) {
+            (true, _) => &[],
+            (_, FabricKind::Servers) => &[Collective::Dispatch, Collective::Combine],
+            _ => &[Collective::AllGather, Collective::Barrier],
+        }
+    }
+
+    fn offers_writes(&self) -> bool {
+        self.writes
+    }
+
+    fn plan(&self, params: &RelayParams, placement: &Placement) -> Result<Plan<RelayRole, ()>, Refusal> {
+        let piece = params.piece();
+        let (slots, length, tokens) = match placement.demand {
+            Demand::Vectors { longest } => (longest.pieces_of(piece).max(1), piece, false),
+            Demand::Writes { slots, length } => (slots.into(), length, false),
+            Demand::Tokens { most, length } => (most.into(), length, true),
+        };
+        let slots = u32::try_from(slots).unwrap_or(u32::MAX);
+        self.check(placement, slots, length)?;
+        let Ways { connections, by_rank } = ways(placement, self.relays(), tokens);
+        let is_gathering = !self.writes && !tokens;
+        let parts = if is_gathering { self.parts(params, placement) } else { Vec::new() };
+        let weight = |chosen: fn(&Part) -> bool| {
+            parts.iter().filter(|part| chosen(part)).map(|part| u128::from(part.weight)).sum::<u128>() as f64
+        };
+        let relayed = is_gathering.then(|| weight(|part| part.way > 0) / weight(|_| true));
+        let role = |ways| RelayRole {
+            ways,
+            slots,
+            length,
+            preparation: if tokens && !self.relays() { Duration::ZERO } else { params.relay.preparation },
+            parts: parts
+                .iter()
+                .map(|part| PartRole { way: part.way as u32, weight: part.weight, is_shared: part.is_shared })
+                .collect(),
+            tokens,
+        };
+        Ok(Plan {
+            ranks: by_rank.into_iter().map(role).collect(),
+            switches: Vec::new(),
+            connections,
+            remote_write: true,
+            relayed,
+        })
+    }
+
+    fn rank<P: Payload>(
+        &self,
+        params: &RelayParams,
+        role: RelayRole,
+        context: &GroupContext,
+        mutation: Option<&str>,
+    ) -> Result<Box<dyn AnyProgram<P>>, Refusal> {
+        let Node::Rank(rank) = context.node else {
+            return Err(Refusal::new("a rank", "a switch", "run the same version at both ends"));
+        };
+        let mutation =
+            mutation.map(str::parse::<Mutation>).transpose().map_err(|error| Refusal::of(&error))?;
+        let neighbour = |peer: &Peer| match peer {
+            Peer::Rank(rank) => Ok(*rank),
+            Peer::Switch(name) => Err(Refusal::new(
+                "ranks as peers",
+                format!("switch {name}"),
+                "run the same version at both ends",
+            )),
+        };
+        let neighbours = context.connections.iter().map(|connection| neighbour(&connection.peer));
+        let routes = role.ways.into_iter().map(|ways| ways.into_iter().map(QpIndex).collect()).collect();
+        let table = Table::new(rank, context.ranks, neighbours.collect::<Result<_, _>>()?, routes);
+        let writer = WriterConfig {
+            table: table.map_err(|error| Refusal::of(&error))?,
+            window: Window::new(context.ranks, role.slots as usize, role.length.as_usize()),
+            // No more messages than packets are on their way.
+            receives: params.group.window_packets() as usize,
+            cost: params.cost(),
+        };
+        let preparation = role.preparation;
+        if self.writes {
+            return Ok(Box::new(Writes::new(writer)));
+        }
+        if role.tokens {
+            let config = ExpertsConfig { writer, preparation };
+            return Ok(Box::new(Experts::new(config).map_err(|error| Refusal::of(&error))?));
+        }
+        let members = context.ranks / context.domains.max(1);
+        let first = rank.0 / members.max(1) * members;
+        let part =
+            |part: PartRole| Part { way: part.way as usize, weight: part.weight, is_shared: part.is_shared };
+        let config = AllGatherConfig {
+            writer,
+            group: (first..first + members).map(Rank).collect(),
+            parts: role.parts.into_iter().map(part).collect(),
+            preparation,
+        };
+        let mut program = AllGather::new(config).map_err(|error| Refusal::of(&error))?;
+        if let Some(mutation) = mutation {
+            program.break_rule(mutation);
+        }
+        Ok(Box::new(program))
+    }
+
+    fn model(&self) -> Model {
+        Model { mutations: || Mutation::all().map(Mutation::name).collect(), ..Model::PLAIN }
+    }
+}
