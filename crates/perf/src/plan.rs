@@ -1,9 +1,11 @@
 //! What a run measures. It travels to rank processes as one line of JSON.
 
+use quincunx_design::Settings;
 use quincunx_fabric::{Shape, ShapeError};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
-/// How groups are set up.
+/// What groups run on.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Setup {
@@ -13,18 +15,10 @@ pub struct Setup {
     pub switches: usize,
     /// The tree of switches or the mesh, by name.
     pub tree: String,
-    /// Who relays on a mesh: paired or full.
-    pub relays: String,
-    /// Bytes of payload in a full packet.
-    pub mtu: u64,
-    /// Packets in a message: M.
-    pub message: u32,
-    /// Messages in flight: W.
-    pub window: u32,
-    /// Combine in rank order.
-    pub reproducible: bool,
     /// How long one collective may take, in seconds.
     pub limit_seconds: u64,
+    /// By design: the values of its parameters, as a line of JSON.
+    pub settings: BTreeMap<String, String>,
 }
 
 /// One measurement.
@@ -66,6 +60,14 @@ impl Setup {
     /// If its name says nothing, or something of another size.
     pub fn shape(&self) -> Result<Shape, ShapeError> {
         Shape::for_ranks(&self.tree, self.ranks)
+    }
+
+    /// The values of a design's parameters.
+    ///
+    /// # Errors
+    /// If they are none.
+    pub fn settings(&self, design: &str) -> Result<Settings, quincunx_design::Refusal> {
+        Settings::parse(self.settings.get(design).map_or("", String::as_str))
     }
 
     /// Messages in flight that serve well: W.
