@@ -24,10 +24,13 @@ MAY_IMPORT: dict[str, set[str]] = {
     "collective": {"units"},
     "fabric": {"units", "collective"},
     "engine": {"units", "collective"},
-    **{protocol: BASE | {"engine"} for protocol in PROTOCOLS},
+    "design": BASE | {"engine"},
+    **{protocol: BASE | {"engine", "design"} for protocol in PROTOCOLS},
+    # The catalog: a line for each design.
+    "designs": BASE | {"design"} | PROTOCOLS,
     "control": BASE,
     # The manager's contexts are what nodes are set up with.
-    "nodes": BASE | {"engine", "control"} | PROTOCOLS,
+    "nodes": BASE | {"engine", "design", "control"} | PROTOCOLS,
     "scenario": {"units", "collective", "fabric"},
     "trace": {"units"},
     "report": set(),
@@ -47,7 +50,7 @@ MAY_IMPORT: dict[str, set[str]] = {
 }
 
 # Rooms of pure state machines and data: `no_std`, so that a driver, a simulator and a checker can run the same code.
-PURE = BASE | {"engine", "nodes", "control"} | PROTOCOLS
+PURE = BASE | {"engine", "design", "designs", "nodes", "control"} | PROTOCOLS
 
 # What none of them may name, and what to use instead. `no_std` alone would let `extern crate std` in.
 WORLD = [

@@ -3,7 +3,7 @@
 use quincunx_collective::{Collective, DataType, Numbers, Payload, Rank as RankNumber, ReduceOp, Reduction};
 use quincunx_collective::{pattern, wrong_elements};
 use quincunx_control_grpc::ClientError;
-use quincunx_design::Catalog;
+use quincunx_design::{Catalog, FabricKind};
 use quincunx_driver_net::{Profile, Traffic};
 use quincunx_runtime::{Finished, JoinedGroup, ProcessOptions, Rank, RuntimeError};
 use quincunx_units::Duration;
@@ -250,7 +250,7 @@ fn measure(rank: &mut Rank, group: &JoinedGroup, case: &Case, plan: &Plan) -> Re
     // Nobody goes on to another group while somebody is not done: it may need this rank to answer, or to relay.
     barrier(rank)?;
     check(&buffers.output);
-    let [sent, received] = if group.domains > 1 {
+    let [sent, received] = if group.fabric == FabricKind::Mesh {
         let nothing = Traffic::default();
         let links = after_to.iter().map(|(peer, after)| (before_to.get(peer).unwrap_or(&nothing), after));
         [links.map(|(before, after)| link_bytes(before, after)).fold(0.0, f64::max), 0.0]

@@ -30,6 +30,8 @@ pub struct JoinedGroup {
     pub rank: RankNumber,
     /// Ranks in it.
     pub ranks: u16,
+    /// The kind of fabric that it runs on.
+    pub fabric: FabricKind,
     /// Domains of equal size that they are in; one is all of them.
     pub domains: u16,
     /// What it runs, by name: the design that was asked for, or what it fell back to.
@@ -269,6 +271,7 @@ impl Rank {
                 Node::Switch => RankNumber(0),
             },
             ranks: context.ranks,
+            fabric: context.fabric,
             domains: context.domains,
             design: context.design.clone(),
             peers: peers.map(|peer| format!("{} at {}", peer.peer, peer.remote.ip)).collect(),
