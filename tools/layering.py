@@ -28,7 +28,9 @@ MAY_IMPORT: dict[str, set[str]] = {
     "control": BASE,
     # The manager's contexts are what nodes are set up with.
     "nodes": BASE | {"engine", "control"} | PROTOCOLS,
-    "scenario": {"units", "collective", "fabric"},
+    "scenario": {"units", "collective", "fabric", "design"},
+    # Who stands where, and what each is told; no design by name. Its tests take some.
+    "cluster": BASE | {"engine", "design", "nodes", "scenario"} | PROTOCOLS,
     "trace": {"units"},
     "report": set(),
     # Drivers know no protocol: what a frame is, their owner says.
