@@ -24,20 +24,24 @@ MAY_IMPORT: dict[str, set[str]] = {
     "collective": {"units"},
     "fabric": {"units", "collective"},
     "engine": {"units", "collective"},
-    **{protocol: BASE | {"engine"} for protocol in PROTOCOLS},
+    "design": BASE | {"engine"},
+    **{protocol: BASE | {"engine", "design"} for protocol in PROTOCOLS},
+    # The catalog: a line for each design.
+    "designs": BASE | {"design"} | PROTOCOLS,
     "control": BASE,
     # The manager's contexts are what nodes are set up with.
-    "nodes": BASE | {"engine", "control"} | PROTOCOLS,
-    "scenario": {"units", "collective", "fabric", "design"},
-    # Who stands where, and what each is told; no design by name. Its tests take some.
-    "cluster": BASE | {"engine", "design", "nodes", "scenario"} | PROTOCOLS,
+    "nodes": BASE | {"engine", "design", "control"} | PROTOCOLS,
+    "scenario": {"units", "collective", "fabric", "design", "designs"},
+    # Who stands where, and what each is told; the catalog is for tests.
+    "cluster": BASE | {"engine", "design", "designs", "nodes", "scenario"},
     "trace": {"units"},
     "report": set(),
     # Drivers know no protocol: what a frame is, their owner says.
     "driver-net": {"units", "collective", "engine"},
     "driver-des": {"units", "collective", "engine"},
     "driver-check": {"units", "collective", "engine"},
-    "sim": BASE | {"engine", "nodes", "control", "scenario", "trace", "driver-des"} | PROTOCOLS,
+    "sim": BASE
+    | {"engine", "memory", "design", "designs", "nodes", "scenario", "cluster", "trace", "driver-des"},
     # What one driver has found wrong, another replays.
     "check": BASE | {"engine", "nodes", "control", "trace", "driver-des", "driver-check"} | PROTOCOLS,
     "control-grpc": BASE | {"control"},
@@ -45,11 +49,11 @@ MAY_IMPORT: dict[str, set[str]] = {
     "perf": MANAGED | {"runtime", "report"},
     # Stands above all drivers: it alone may have them side by side.
     "conformance": MANAGED | {"runtime", "sim", "driver-des"},
-    "cli": MANAGED | {"runtime", "perf", "scenario", "report", "sim", "check"},
+    "cli": MANAGED | {"runtime", "perf", "design", "designs", "scenario", "report", "sim", "check"},
 }
 
 # Rooms of pure state machines and data: `no_std`, so that a driver, a simulator and a checker can run the same code.
-PURE = BASE | {"engine", "nodes", "control"} | PROTOCOLS
+PURE = BASE | {"engine", "design", "designs", "nodes", "control"} | PROTOCOLS
 
 # What none of them may name, and what to use instead. `no_std` alone would let `extern crate std` in.
 WORLD = [

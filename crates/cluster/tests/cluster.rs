@@ -2,7 +2,8 @@
 
 use quincunx_cluster::{Cluster, GroupSpec, Ports, Wiring, address};
 use quincunx_collective::LengthOnly;
-use quincunx_design::{AnyDesign, Demand};
+use quincunx_design::{Demand, FabricKind};
+use quincunx_designs::CATALOG;
 use quincunx_fabric::LinkProperties;
 use quincunx_nodes::{StationCommand, SwitchCommand};
 use quincunx_units::{BitRate, ByteCount, Duration};
@@ -11,7 +12,8 @@ fn link() -> LinkProperties {
     LinkProperties { rate: BitRate::new(100_000_000_000).unwrap(), latency: Duration::from_micros(1) }
 }
 
-fn vectors(design: &'static dyn AnyDesign) -> GroupSpec {
+fn vectors(name: &str, fabric: FabricKind) -> GroupSpec {
+    let design = CATALOG.find(name, fabric).unwrap();
     GroupSpec::new(design, design.defaults(), Demand::Vectors { longest: ByteCount::new(1 << 20) })
 }
 
@@ -30,8 +32,8 @@ fn routes(cluster: &Cluster, node: &str) -> usize {
 
 #[test]
 fn switches_forward_to_whom_hosts_speak_and_to_nobody_else() {
-    let in_switches = Cluster::new(tree("tree-3-2"), address, &vectors(&quincunx_epic::EPIC_3)).unwrap();
-    let among_hosts = Cluster::new(tree("tree-3-2"), address, &vectors(&quincunx_ring::DIRECT)).unwrap();
+    let in_switches = Cluster::new(tree("tree-3-2"), address, &vectors("epic-3", FabricKind::Tree)).unwrap();
+    let among_hosts = Cluster::new(tree("tree-3-2"), address, &vectors("direct", FabricKind::Tree)).unwrap();
     assert_eq!([routes(&in_switches, "switch-0"), routes(&in_switches, "switch-1")], [0, 0]);
     assert_eq!([routes(&among_hosts, "switch-0"), routes(&among_hosts, "switch-1")], [4, 4]);
     let mut all = in_switches;
@@ -41,12 +43,10 @@ fn switches_forward_to_whom_hosts_speak_and_to_nobody_else() {
 
 #[test]
 fn every_node_takes_what_it_is_told() {
-    let designs: [&'static dyn AnyDesign; 4] =
-        [&quincunx_epic::EPIC_1, &quincunx_epic::EPIC_2, &quincunx_ring::TREE, &quincunx_multiwrite::MULTIWRITE];
-    for design in designs {
+    for name in ["epic-1", "epic-2", "tree", "multiwrite"] {
         for ports in [Ports::Links, Ports::Socket] {
-            let cluster = Cluster::new(tree("tree-2x2x2"), address, &vectors(design)).unwrap();
-            assert_eq!(cluster.stations::<LengthOnly>(ports, None).unwrap().len(), 15, "{}", design.name());
+            let cluster = Cluster::new(tree("tree-2x2x2"), address, &vectors(name, FabricKind::Tree)).unwrap();
+            assert_eq!(cluster.stations::<LengthOnly>(ports, None).unwrap().len(), 15, "{name}");
         }
     }
 }
@@ -54,7 +54,7 @@ fn every_node_takes_what_it_is_told() {
 #[test]
 fn queue_pairs_of_a_node_have_numbers_of_their_own_from_the_first_that_is_free() {
     let mesh = Wiring::mesh(2, 2, link(), "host-");
-    let cluster = Cluster::new(mesh, address, &vectors(&quincunx_multiwrite::DIRECT)).unwrap();
+    let cluster = Cluster::new(mesh, address, &vectors("direct", FabricKind::Mesh)).unwrap();
     let context = cluster.context(3).unwrap();
     let numbers: Vec<u32> =
         context.connections.iter().map(|connection| connection.local.qp.value()).collect();
@@ -65,11 +65,9 @@ fn queue_pairs_of_a_node_have_numbers_of_their_own_from_the_first_that_is_free()
 
 #[test]
 fn a_design_that_needs_switches_is_refused_where_there_are_none() {
-    let designs: [&'static dyn AnyDesign; 3] =
-        [&quincunx_epic::EPIC_3, &quincunx_ring::TREE, &quincunx_ring::DIRECT];
-    for design in designs {
-        let refused = Cluster::new(Wiring::ring(4, link()), address, &vectors(design)).unwrap_err().to_string();
-        let name = design.name();
+    for name in ["epic-3", "tree", "direct"] {
+        let group = vectors(name, FabricKind::Tree);
+        let refused = Cluster::new(Wiring::ring(4, link()), address, &group).unwrap_err().to_string();
         assert_eq!(
             refused,
             format!(

@@ -1,6 +1,6 @@
 //! The designs that there are. Whoever starts a program says which; nobody else names one.
 
-use crate::{AnyDesign, FabricKind, Refusal};
+use crate::{AnyDesign, AnyMemoryDesign, FabricKind, Form, Refusal};
 use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::String;
@@ -10,23 +10,61 @@ use alloc::vec::Vec;
 #[derive(Clone, Copy, Debug)]
 pub struct Catalog {
     designs: &'static [&'static dyn AnyDesign],
+    memory: &'static [&'static dyn AnyMemoryDesign],
 }
 
 impl Catalog {
-    /// A catalog of these designs.
-    pub const fn new(designs: &'static [&'static dyn AnyDesign]) -> Self {
-        Self { designs }
+    /// A catalog of these designs: those above queue pairs, and those on the memory fabric.
+    pub const fn new(
+        designs: &'static [&'static dyn AnyDesign],
+        memory: &'static [&'static dyn AnyMemoryDesign],
+    ) -> Self {
+        Self { designs, memory }
     }
 
     /// The same and more, for a program with designs of its own.
     #[must_use]
-    pub fn with(self, more: &[&'static dyn AnyDesign]) -> Self {
-        let designs: Vec<_> = self.designs.iter().chain(more).copied().collect();
+    pub fn with(self, designs: &[&'static dyn AnyDesign], memory: &[&'static dyn AnyMemoryDesign]) -> Self {
         // A program makes one, at its beginning.
-        Self { designs: Box::leak(designs.into_boxed_slice()) }
+        Self { designs: joined(self.designs, designs), memory: joined(self.memory, memory) }
     }
 
-    /// All of them.
+    /// All designs on the memory fabric.
+    pub fn memory(self) -> impl Iterator<Item = &'static dyn AnyMemoryDesign> {
+        self.memory.iter().copied()
+    }
+
+    /// The names of those on the memory fabric that leave the collective's own result.
+    pub fn exact_memory_names(self) -> Vec<&'static str> {
+        self.memory().filter(|design| design.form() == Form::Exact).map(AnyMemoryDesign::name).collect()
+    }
+
+    /// The names of those on the memory fabric that quantise, and so leave another result: nobody chooses them for a user.
+    pub fn quantised_memory_names(self) -> Vec<&'static str> {
+        self.memory().filter(|design| design.form() != Form::Exact).map(AnyMemoryDesign::name).collect()
+    }
+
+    /// The design of that name on the memory fabric.
+    ///
+    /// # Errors
+    /// If there is none.
+    pub fn find_memory(self, name: &str) -> Result<&'static dyn AnyMemoryDesign, Refusal> {
+        self.memory().find(|design| design.name() == name).ok_or_else(|| {
+            let names: Vec<&str> = self.memory().map(AnyMemoryDesign::name).collect();
+            Refusal::new(
+                format!("a design for a memory fabric ({})", names.join(", ")),
+                format!("\"{name}\""),
+                "name one of them",
+            )
+        })
+    }
+
+    /// A line for each design on the memory fabric: its name and what it is.
+    pub fn memory_summary(self) -> String {
+        lines(self.memory().map(|design| (design.name(), design.summary())).collect())
+    }
+
+    /// All designs above queue pairs.
     pub fn iter(self) -> impl Iterator<Item = &'static dyn AnyDesign> {
         self.designs.iter().copied()
     }
@@ -51,7 +89,7 @@ impl Catalog {
         })
     }
 
-    /// The first design of that name, wherever it runs.
+    /// The first design above queue pairs of that name, wherever it runs.
     ///
     /// # Errors
     /// If there is none.
@@ -65,7 +103,7 @@ impl Catalog {
         })
     }
 
-    /// All names, each once.
+    /// All names of designs above queue pairs, each once.
     pub fn names(self) -> Vec<&'static str> {
         let mut names: Vec<&str> = Vec::new();
         for design in self.iter() {
@@ -76,10 +114,20 @@ impl Catalog {
         names
     }
 
-    /// A line for each design: its name and what it is.
+    /// A line for each design above queue pairs: its name and what it is.
     pub fn summary(self) -> String {
-        let width = self.names().iter().map(|name| name.len()).max().unwrap_or_default();
-        let line = |design: &dyn AnyDesign| format!("{:width$}  {}", design.name(), design.summary());
-        self.iter().map(line).collect::<Vec<_>>().join("\n")
+        lines(self.iter().map(|design| (design.name(), design.summary())).collect())
     }
+}
+
+fn joined<T: Copy>(first: &[T], more: &[T]) -> &'static [T] {
+    let all: Vec<T> = first.iter().chain(more).copied().collect();
+    Box::leak(all.into_boxed_slice())
+}
+
+/// Names in a column, and what they mean.
+fn lines(named: Vec<(&str, &str)>) -> String {
+    let width = named.iter().map(|(name, _)| name.len()).max().unwrap_or_default();
+    let line = |(name, meaning)| format!("{name:width$}  {meaning}");
+    named.into_iter().map(line).collect::<Vec<_>>().join("\n")
 }

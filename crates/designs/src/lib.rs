@@ -1,0 +1,25 @@
+//! The designs that Quincunx brings: one line each. Whoever starts a program takes this catalog, or adds designs of its own to it; the
+//! rooms below take a catalog and name no design.
+#![no_std]
+
+use quincunx_design::Catalog;
+
+/// All designs, in the order in which people see them.
+pub static CATALOG: Catalog = Catalog::new(
+    &[
+        &quincunx_epic::EPIC_1,
+        &quincunx_epic::EPIC_2,
+        &quincunx_epic::EPIC_3,
+        &quincunx_ring::RING,
+        &quincunx_ring::TREE,
+        &quincunx_ring::DIRECT,
+        &quincunx_multiwrite::MULTIWRITE,
+        &quincunx_multiwrite::UNICAST_MULTIPATH,
+        &quincunx_multiwrite::DIRECT,
+        &quincunx_multiwrite::WRITES,
+    ],
+    &[],
+);
+
+/// The design that a group falls back to when switches have no room for it: among hosts alone.
+pub const FALLBACK: &str = "ring";
