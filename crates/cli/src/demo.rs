@@ -7,6 +7,7 @@ use quincunx_fabric::Shape;
 use quincunx_perf::launch::{ChildArguments, Fabric, LinkKind};
 use quincunx_perf::{Case, Links, Plan, Setup};
 use quincunx_report::Columns;
+use quincunx_scenario::{FabricDesign, Scenario};
 use quincunx_sim::{Contents, Outputs, Request};
 use quincunx_units::{ByteCount, SizeRange};
 use std::path::Path;
@@ -75,13 +76,15 @@ fn simulate_designs(catalog: Catalog) -> Result<(), Failure> {
     let sizes: Vec<ByteCount> = SIZES.parse::<SizeRange>().map_err(Failure::input)?.sizes().collect();
     let folder = Path::new("quincunx-demo");
     let stop = interrupt::flag()?;
-    for (name, designs) in SIMULATED {
-        let fabric = quincunx_scenario::Fabric::find(name, &[]).map_err(Failure::input)?;
-        let runs = designs.iter().flat_map(|design| sizes.iter().map(move |&size| (design, size)));
-        let case = |(design, size): (&&str, ByteCount)| {
+    for name in SIMULATED {
+        let scenario = Scenario::find(name, &[], catalog).map_err(Failure::input)?;
+        let mut designs = FabricDesign::on(catalog, scenario.kind());
+        designs.retain(|design| design.is_exact() && design.offers(Collective::AllReduce, scenario.kind()));
+        let runs = designs.iter().flat_map(|&design| sizes.iter().map(move |&size| (design, size)));
+        let case = |(design, size): (FabricDesign, ByteCount)| {
             let request = Request {
-                fabric: fabric.clone(),
-                design: (*design).into(),
+                scenario: scenario.clone(),
+                design,
                 collective: Collective::AllReduce,
                 reduction: Reduction { op: ReduceOp::Sum, data_type: DataType::F32 },
                 size,
@@ -89,7 +92,7 @@ fn simulate_designs(catalog: Catalog) -> Result<(), Failure> {
                 background: None,
                 seed: 1,
             };
-            let designs = vec![request.design.clone()];
+            let designs = vec![design];
             simulations::Case { request, designs, seeds: 1, over_time: true, outputs: Outputs::default() }
         };
         let cases: Vec<_> = runs.map(case).collect();
