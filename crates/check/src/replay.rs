@@ -6,10 +6,10 @@ use std::collections::BTreeMap;
 use quincunx_collective::Payload;
 use quincunx_driver_check::{End, Fault, Member, NodeId, Path, Step, What, catch_panic};
 use quincunx_driver_des::{
-    Departure, Direction, Faults, Limits, LinkConfig, LinkIndex, Medium, NodeIndex, Observer, Simulation,
-    Stopped,
+    Departure, Direction, Limits, LinkConfig, LinkIndex, Medium, NodeIndex, Observer, Simulation, Stopped,
 };
 use quincunx_engine::{Engine, Frame};
+use quincunx_network::{Delay, FaultPlan, Firing};
 use quincunx_units::{BitRate, ByteCount, Duration, Instant};
 
 use crate::described::{Described, EngineOf, HeaderOf, PayloadOf};
@@ -198,25 +198,28 @@ impl<'a, S: Described> Run<'a, S> {
 }
 
 /// When a step's timer fires, and whose.
-fn firing<E: Engine>((index, step): (usize, &Step<E>)) -> Option<(Instant, NodeIndex, E::Timer)> {
+fn firing<E: Engine>((index, step): (usize, &Step<E>)) -> Option<Firing<NodeIndex, E::Timer>> {
     match step.what {
-        What::Timer { timer, .. } => Some((time_of(index + 1), NodeIndex(u32::from(step.node.0)), timer)),
+        What::Timer { timer, .. } => {
+            Some(Firing { at: time_of(index + 1), node: NodeIndex(u32::from(step.node.0)), timer })
+        }
         _ => None,
     }
 }
 
 /// What becomes of the frames that leave at an end. What is still on its way in the end comes after it.
-fn faults<S: Described>(path: &Path<S>, end: End) -> Faults {
-    use quincunx_driver_des::Fate::{ArrivesAt, ArrivesTwiceAt, Lost};
-    let or_after = |step: Option<usize>| time_of(step.unwrap_or(path.0.len() + 1));
+fn faults<S: Described>(path: &Path<S>, end: End) -> FaultPlan {
+    use quincunx_network::Fate::{Doubled, Late, Lost};
+    let until = |step: Option<usize>| Delay::Until(time_of(step.unwrap_or(path.0.len() + 1)));
     let own = flights(path).into_iter().filter(|flight| flight.from == end);
-    let fates = own.map(|flight| {
+    FaultPlan::listed(own.map(|flight| {
         let fate = match flight.fate {
-            Fate::InOrder { arrival } | Fate::Late { arrival } => ArrivesAt(or_after(arrival)),
-            Fate::Twice { arrival, copy } => ArrivesTwiceAt(time_of(arrival), or_after(copy)),
+            Fate::InOrder { arrival } | Fate::Late { arrival } => Late(until(arrival)),
+            Fate::Twice { arrival, copy } => {
+                Doubled { first: Some(until(Some(arrival))), copy: Some(until(copy)) }
+            }
             Fate::Lost { .. } => Lost,
         };
         (flight.number, fate)
-    });
-    Faults { fates: fates.collect(), ..Faults::default() }
+    }))
 }

@@ -235,11 +235,11 @@ impl Rank {
                 Ok(Ok(Instruction::InstallRank(context))) => {
                     let id = context.parameters.group;
                     // One collective runs at a time.
-                    self.node.make_room(room(&context.parameters, context.queue_pairs.len()))?;
+                    self.node.grow_receive_buffer(room(&context.parameters, context.queue_pairs.len()))?;
                     if context.mesh.is_some() {
                         // Each queue pair has a link of its own, on which it may have its window; as much again is the kernel's.
                         let windows = context.parameters.window_bytes() * context.queue_pairs.len() as u64;
-                        self.node.make_way(windows * 2)?;
+                        self.node.grow_send_buffer(windows * 2)?;
                     }
                     let installed = match host_group(&context, |_| PORT) {
                         Ok(group) => self

@@ -43,7 +43,7 @@ pub fn serve_switch(options: &ProcessOptions, stop: &AtomicBool) -> Result<(), R
                     contexts.insert(id, context);
                     let rooms =
                         contexts.values().map(|context| room(&context.parameters, context.edges.len()));
-                    node.make_room(rooms.sum())?;
+                    node.grow_receive_buffer(rooms.sum())?;
                     attachment.report(id, report);
                 }
                 Ok(Ok(Instruction::Remove(group) | Instruction::Failed { group, .. })) => {
