@@ -3,8 +3,9 @@
 use clap::{Args, ValueEnum};
 use quincunx_control::{ManagerConfig, NodeDescription, Retry, Role};
 use quincunx_control_grpc::{ClientConfig, ManagerServer, ServerConfig};
-use quincunx_driver_net::{Faults, NodeOptions, TransportOptions, UdpOptions};
+use quincunx_driver_net::{NodeOptions, TransportOptions, UdpOptions};
 use quincunx_fabric::Mode;
+use quincunx_network::FaultRates;
 use quincunx_perf::{Plan, work};
 use quincunx_runtime::{ProcessOptions, serve_switch};
 use quincunx_units::{ByteCount, Duration, Probability};
@@ -152,7 +153,13 @@ impl Node {
             node: NodeOptions {
                 spin,
                 profile,
-                faults: Faults { seed, loss, duplication: duplicate, reordering: reorder },
+                faults: FaultRates {
+                    loss,
+                    duplication: duplicate,
+                    reordering: reorder,
+                    ..FaultRates::default()
+                },
+                seed,
             },
             capture: self.pcap,
         }
