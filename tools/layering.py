@@ -15,7 +15,7 @@ PREFIX = "quincunx-"
 
 BASE = {"units", "wire", "collective", "fabric"}
 PROTOCOLS = {"roce", "epic", "ring", "memory", "scin", "nvls", "multiwrite"}
-MANAGED = BASE | {"engine", "nodes", "control", "control-grpc", "driver-net"} | PROTOCOLS
+MANAGED = BASE | {"engine", "network", "nodes", "control", "control-grpc", "driver-net"} | PROTOCOLS
 
 # Who may import whom, from the bottom up. A new room gets a line here. That engines are not in each other's sets, nor
 # drivers, nor anything above itself, is the point.
@@ -25,6 +25,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "collective": {"units"},
     "fabric": {"units", "collective"},
     "engine": {"units", "collective"},
+    "network": {"units", "collective", "engine"},
     "design": BASE | {"engine"},
     **{protocol: BASE | {"engine", "design"} for protocol in PROTOCOLS},
     # The catalog: a line for each design.
@@ -38,13 +39,15 @@ MAY_IMPORT: dict[str, set[str]] = {
     "trace": {"units"},
     "report": set(),
     # Drivers know no protocol: what a frame is, their owner says.
-    "driver-net": {"units", "collective", "engine"},
-    "driver-des": {"units", "collective", "engine"},
-    "driver-check": {"units", "collective", "engine"},
+    "driver-net": {"units", "collective", "engine", "network"},
+    "driver-des": {"units", "collective", "engine", "network"},
+    "driver-check": {"units", "collective", "engine", "network"},
     "sim": BASE
-    | {"engine", "memory", "design", "designs", "nodes", "scenario", "cluster", "trace", "driver-des"},
+    | {"engine", "network", "memory", "design", "designs", "nodes", "scenario", "cluster", "trace", "driver-des"},
     # What one driver has found wrong, another replays.
-    "check": BASE | {"engine", "nodes", "control", "trace", "driver-des", "driver-check"} | PROTOCOLS,
+    "check": BASE
+    | {"engine", "network", "nodes", "control", "trace", "driver-net", "driver-des", "driver-check"}
+    | PROTOCOLS,
     "control-grpc": BASE | {"control"},
     "runtime": MANAGED,
     "perf": MANAGED | {"runtime", "report"},
@@ -54,7 +57,7 @@ MAY_IMPORT: dict[str, set[str]] = {
 }
 
 # Rooms of pure state machines and data: `no_std`, so that a driver, a simulator and a checker can run the same code.
-PURE = BASE | {"engine", "design", "designs", "nodes", "control"} | PROTOCOLS
+PURE = BASE | {"engine", "network", "design", "designs", "nodes", "control"} | PROTOCOLS
 
 # What none of them may name, and what to use instead. `no_std` alone would let `extern crate std` in.
 WORLD = [

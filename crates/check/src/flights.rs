@@ -1,8 +1,8 @@
 //! The frames of a path: where and when each is sent, and what becomes of it.
 
-use quincunx_driver_check::{End, Path, System, What};
+use quincunx_driver_check::{Action, End, Path, System};
 
-use crate::described::{HeaderOf, PayloadOf};
+use crate::describe::{HeaderOf, PayloadOf};
 
 /// A frame. Steps are counted from 1.
 pub(crate) struct Flight<'a, S: System> {
@@ -34,20 +34,20 @@ pub(crate) enum Fate {
 pub(crate) fn flights<S: System>(path: &Path<S>) -> Vec<Flight<'_, S>> {
     let mut flights: Vec<Flight<'_, S>> = Vec::new();
     for (step, taken) in path.0.iter().enumerate().map(|(index, taken)| (index + 1, taken)) {
-        match &taken.what {
-            What::Arrival { from, header, payload, late: false } => {
+        match &taken.action {
+            Action::Arrival { from, header, payload, late: false } => {
                 *next(&mut flights, *from, header, payload) = Fate::InOrder { arrival: Some(step) };
             }
-            What::Duplicate { from, header, payload } => {
+            Action::Duplicate { from, header, payload } => {
                 *next(&mut flights, *from, header, payload) = Fate::Twice { arrival: step, copy: None };
             }
-            What::Delay { from, header, payload } => {
+            Action::Delay { from, header, payload } => {
                 *next(&mut flights, *from, header, payload) = Fate::Late { arrival: None };
             }
-            What::Loss { from, header, payload } => {
+            Action::Loss { from, header, payload } => {
                 *next(&mut flights, *from, header, payload) = Fate::Lost { step };
             }
-            What::Arrival { from, late: true, header, payload } => {
+            Action::Arrival { from, late: true, header, payload } => {
                 let of_it = |flight: &&mut Flight<'_, S>| {
                     flight.from == *from && (flight.header, flight.payload) == (header, payload)
                 };
@@ -59,7 +59,7 @@ pub(crate) fn flights<S: System>(path: &Path<S>) -> Vec<Flight<'_, S>> {
                 });
                 *missing.expect("what arrives late was put off, or is a copy") = Some(step);
             }
-            What::Timer { .. } | What::Slot(_) | What::Command => {}
+            Action::Timer { .. } | Action::Slot(_) | Action::Command => {}
         }
         for (from, header, payload) in &taken.sent {
             let number = flights.iter().filter(|flight| flight.from == *from).count() as u64;

@@ -205,7 +205,7 @@ impl Protocol for Epic {
 
     /// A switch in Mode-II has no order between what it sends itself and the acknowledges that it passes on, and none is needed:
     /// without it, most of what arrives there commutes.
-    fn has_lanes(&self) -> bool {
+    fn answers_overtake(&self) -> bool {
         self.setup.mode == Mode::II
     }
 

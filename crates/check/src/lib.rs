@@ -12,7 +12,7 @@
 //! shares no code with the explorer.
 #![warn(missing_docs)]
 
-mod described;
+mod describe;
 pub mod earlier;
 mod exchange;
 mod flights;
@@ -25,7 +25,7 @@ mod topology;
 mod trace;
 mod writes;
 
-pub use described::Described;
+pub use describe::Describe;
 pub use print::Sequence;
 pub use quincunx_driver_check::{Exploration, Fault, Path, Statistics, Unfinished, Verdict, explore};
 pub use quincunx_epic::Mutation;

@@ -8,6 +8,7 @@ use quincunx_collective::{Collective, Contributions, DataType, GroupId, Payload,
 use quincunx_driver_check::{End, Member, NodeId, Renaming, System};
 use quincunx_engine::verbs::{Outcome, Program, QpIndex};
 use quincunx_engine::{Engine, Frame, PortId, Sink};
+use quincunx_network::OrderingClass;
 use quincunx_nodes::{
     HostCommand, HostEvent, NodeDrop, Station, StationCommand, StationEvent, StationKind, StationRejected,
     StationTimer, SwitchTimer,
@@ -16,7 +17,7 @@ use quincunx_roce::QueuePairTimer;
 use quincunx_units::{Duration, Instant};
 use quincunx_wire::{Endpoint, Operation, Psn, QpNumber, RoceHeader, Syndrome};
 
-use crate::described::Described;
+use crate::describe::Describe;
 
 /// Bytes of a packet's payload: one counter.
 pub(crate) const MTU: usize = 4;
@@ -87,7 +88,7 @@ pub trait Protocol: Sync {
     }
 
     /// Whether answers and requests keep no order among each other on a link.
-    fn has_lanes(&self) -> bool {
+    fn answers_overtake(&self) -> bool {
         false
     }
 
@@ -176,7 +177,7 @@ impl<P: Protocol> Network<P> {
     }
 }
 
-impl<P: Protocol> Described for Network<P> {
+impl<P: Protocol> Describe for Network<P> {
     fn name(&self, node: NodeId) -> String {
         self.protocol.name(node)
     }
@@ -309,10 +310,11 @@ impl<P: Protocol> System for Network<P> {
         self.protocol.symmetries()
     }
 
-    fn lane(&self, header: &RoceHeader) -> u16 {
+    fn ordering_class(&self, header: &RoceHeader) -> OrderingClass {
         let is_answer =
             matches!(header.operation, Operation::Acknowledge(_) | Operation::CongestionNotification);
-        u16::from(is_answer && self.protocol.has_lanes())
+        let overtakes = is_answer && self.protocol.answers_overtake();
+        if overtakes { OrderingClass::SECOND } else { OrderingClass::FIRST }
     }
 
     fn rename_frame(

@@ -4,15 +4,15 @@
 use std::collections::BTreeMap;
 
 use quincunx_collective::Payload;
-use quincunx_driver_check::{End, Fault, Member, NodeId, Path, Step, What, catch_panic};
+use quincunx_driver_check::{Action, End, Fault, Member, NodeId, Path, Step, catch_panic};
 use quincunx_driver_des::{
-    Departure, Direction, Faults, Limits, LinkConfig, LinkIndex, Medium, NodeIndex, Observer, Simulation,
-    Stopped,
+    Departure, Direction, Limits, LinkConfig, LinkIndex, Medium, NodeIndex, Observer, Simulation, Stopped,
 };
 use quincunx_engine::{Engine, Frame};
+use quincunx_network::{Delay, FaultPlan, Firing};
 use quincunx_units::{BitRate, ByteCount, Duration, Instant};
 
-use crate::described::{Described, EngineOf, HeaderOf, PayloadOf};
+use crate::describe::{Describe, EngineOf, HeaderOf, PayloadOf};
 use crate::flights::{Fate, flights};
 
 type Sent<S> = (End, HeaderOf<S>, PayloadOf<S>);
@@ -64,7 +64,7 @@ pub enum Divergence {
 ///
 /// # Errors
 /// If the run departs from the path.
-pub fn replay<S: Described>(network: &S, path: &Path<S>) -> Result<Option<Fault>, Divergence> {
+pub fn replay<S: Describe>(network: &S, path: &Path<S>) -> Result<Option<Fault>, Divergence> {
     let mut run = Run::new(network, path);
     for (step, taken) in path.0.iter().enumerate().map(|(index, taken)| (index + 1, taken)) {
         let result = catch_panic(|| run.step(time_of(step), taken));
@@ -101,14 +101,14 @@ impl<E: Engine> Observer<E> for Recorder<E> {
     }
 }
 
-struct Run<'a, S: Described> {
+struct Run<'a, S: Describe> {
     network: &'a S,
     simulation: Simulation<EngineOf<S>, Weightless, Recorder<EngineOf<S>>>,
     owners: Vec<S::Owner>,
     ends: BTreeMap<Direction, End>,
 }
 
-impl<'a, S: Described> Run<'a, S> {
+impl<'a, S: Describe> Run<'a, S> {
     fn new(network: &'a S, path: &Path<S>) -> Self {
         let mut simulation = Simulation::with_observer(Weightless, 0, Recorder(Vec::new()));
         let mut owners = Vec::new();
@@ -136,13 +136,13 @@ impl<'a, S: Described> Run<'a, S> {
     /// Does what happens at `now`.
     fn step(&mut self, now: Instant, step: &Step<EngineOf<S>>) -> Result<(), Fault> {
         self.simulation.observer_mut().0.clear();
-        if step.what == What::Command {
+        if step.action == Action::Command {
             self.simulation.pass(now);
             self.command(step.node)?;
         }
         self.run(now)?;
         // Owners ask as soon as they want to, once anything has happened to their node.
-        let happens = !matches!(step.what, What::Loss { .. } | What::Delay { .. });
+        let happens = !matches!(step.action, Action::Loss { .. } | Action::Delay { .. });
         while happens && self.network.wants_command(step.node, &self.owners[step.node.index()]) {
             self.command(step.node)?;
             self.run(now)?;
@@ -198,25 +198,28 @@ impl<'a, S: Described> Run<'a, S> {
 }
 
 /// When a step's timer fires, and whose.
-fn firing<E: Engine>((index, step): (usize, &Step<E>)) -> Option<(Instant, NodeIndex, E::Timer)> {
-    match step.what {
-        What::Timer { timer, .. } => Some((time_of(index + 1), NodeIndex(u32::from(step.node.0)), timer)),
+fn firing<E: Engine>((index, step): (usize, &Step<E>)) -> Option<Firing<NodeIndex, E::Timer>> {
+    match step.action {
+        Action::Timer { timer, .. } => {
+            Some(Firing { at: time_of(index + 1), node: NodeIndex(u32::from(step.node.0)), timer })
+        }
         _ => None,
     }
 }
 
 /// What becomes of the frames that leave at an end. What is still on its way in the end comes after it.
-fn faults<S: Described>(path: &Path<S>, end: End) -> Faults {
-    use quincunx_driver_des::Fate::{ArrivesAt, ArrivesTwiceAt, Lost};
-    let or_after = |step: Option<usize>| time_of(step.unwrap_or(path.0.len() + 1));
+fn faults<S: Describe>(path: &Path<S>, end: End) -> FaultPlan {
+    use quincunx_network::Fate::{Doubled, Late, Lost};
+    let until = |step: Option<usize>| Delay::Until(time_of(step.unwrap_or(path.0.len() + 1)));
     let own = flights(path).into_iter().filter(|flight| flight.from == end);
-    let fates = own.map(|flight| {
+    FaultPlan::listed(own.map(|flight| {
         let fate = match flight.fate {
-            Fate::InOrder { arrival } | Fate::Late { arrival } => ArrivesAt(or_after(arrival)),
-            Fate::Twice { arrival, copy } => ArrivesTwiceAt(time_of(arrival), or_after(copy)),
+            Fate::InOrder { arrival } | Fate::Late { arrival } => Late(until(arrival)),
+            Fate::Twice { arrival, copy } => {
+                Doubled { first: Some(until(Some(arrival))), copy: Some(until(copy)) }
+            }
             Fate::Lost { .. } => Lost,
         };
         (flight.number, fate)
-    });
-    Faults { fates: fates.collect(), ..Faults::default() }
+    }))
 }

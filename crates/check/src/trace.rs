@@ -7,11 +7,11 @@ use quincunx_driver_check::{Fault, NodeId};
 use quincunx_trace::{TraceWriter, Track};
 use quincunx_units::{Duration, Instant};
 
-use crate::described::Described;
+use crate::describe::Describe;
 use crate::flights::{Fate, Flight, flights};
 use crate::print::Sequence;
 
-impl<S: Described> Sequence<'_, S> {
+impl<S: Describe> Sequence<'_, S> {
     /// Writes the sequence, and the fault that it leads to, as a trace; `out` should be buffered.
     ///
     /// # Errors
@@ -56,7 +56,7 @@ fn time_of(step: usize) -> Instant {
 }
 
 /// A frame as it is shown, and its copy: from one step to another. What has not arrived is on its way until after the `last`.
-fn slices<S: Described>(network: &S, flight: &Flight<'_, S>, last: usize) -> Vec<(usize, usize, String)> {
+fn slices<S: Describe>(network: &S, flight: &Flight<'_, S>, last: usize) -> Vec<(usize, usize, String)> {
     let name = network.frame(flight.header, flight.payload);
     let until = |arrival: Option<usize>, name: String| match arrival {
         Some(arrival) => (arrival, name),

@@ -4,7 +4,7 @@ mod common;
 
 use common::{assert_right, assert_same_in_virtual_time, full, lossy, run, traced};
 use quincunx_check::earlier::{Earlier, Rules, Setup, SetupError};
-use quincunx_check::{Described, Exploration, Fault, Path, Sequence};
+use quincunx_check::{Describe, Exploration, Fault, Path, Sequence};
 
 /// The tables that the documentation of the module shows.
 const VERDICTS: &str = include_str!("../src/earlier/verdicts.md");

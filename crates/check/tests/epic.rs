@@ -3,11 +3,11 @@
 use std::ops::ControlFlow;
 
 use quincunx_check::{
-    Described, Exploration, Fault, Group, Mutation, Path, Sequence, Setup, Statistics, Verdict, explore,
+    Describe, Exploration, Fault, Group, Mutation, Path, Sequence, Setup, Statistics, Verdict, explore,
     replay,
 };
 use quincunx_collective::{Collective, Rank};
-use quincunx_driver_check::What;
+use quincunx_driver_check::Action;
 use quincunx_fabric::Mode;
 use quincunx_trace::{TrackContents, read};
 use quincunx_units::ByteCount;
@@ -26,7 +26,7 @@ fn lossy() -> Exploration {
         early_timeouts: 0,
         at_once: true,
         symmetry: true,
-        independent_first: true,
+        persistent_sets: true,
         threads: 2,
         memory: ByteCount::new(4 << 30),
     }
@@ -34,7 +34,7 @@ fn lossy() -> Exploration {
 
 /// Nothing reduced.
 fn full(rules: Exploration) -> Exploration {
-    Exploration { at_once: false, symmetry: false, independent_first: false, ..rules }
+    Exploration { at_once: false, symmetry: false, persistent_sets: false, ..rules }
 }
 
 fn setup(mode: Mode, collective: Collective, tree: &str, packets: u32) -> Setup {
@@ -295,8 +295,8 @@ fn a_trace_has_each_frame_from_sending_to_arrival_and_says_which_were_lost_or_co
         let tracks = traced(&group, &fault, &path);
         let frames: Vec<_> =
             tracks.iter().filter(|track| track.parent.is_some()).flat_map(|track| &track.slices).collect();
-        let copies = path.0.iter().filter(|step| matches!(step.what, What::Duplicate { .. })).count();
-        let losses = path.0.iter().filter(|step| matches!(step.what, What::Loss { .. })).count();
+        let copies = path.0.iter().filter(|step| matches!(step.action, Action::Duplicate { .. })).count();
+        let losses = path.0.iter().filter(|step| matches!(step.action, Action::Loss { .. })).count();
         let sent: usize = path.0.iter().map(|step| step.sent.len()).sum();
         assert_eq!(frames.len(), sent + copies);
         assert_eq!(frames.iter().filter(|(.., name)| name.contains(word)).count(), copies + losses);

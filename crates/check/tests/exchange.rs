@@ -5,7 +5,7 @@ mod common;
 use common::{assert_right, assert_same_in_virtual_time, full, lossy, run, traced};
 use quincunx_check::{Exchange, ExchangeError, ExchangeSetup, Exploration, Kind, Sequence};
 use quincunx_check::{QueuePairMutation as Mutation, Reliability};
-use quincunx_driver_check::What;
+use quincunx_driver_check::Action;
 
 const RELIABILITIES: [Reliability; 2] = [Reliability::GoBackN, Reliability::Selective];
 
@@ -135,7 +135,7 @@ fn a_path_reads_as_a_sequence_and_is_traced() {
     let tracks = traced(&mutated, &fault, &path);
     let frames = tracks.iter().filter(|track| track.parent.is_some()).map(|track| track.slices.len());
     assert_eq!(frames.sum::<usize>(), path.0.iter().map(|step| step.sent.len()).sum());
-    assert!(path.0.iter().any(|step| matches!(step.what, What::Loss { .. })));
+    assert!(path.0.iter().any(|step| matches!(step.action, Action::Loss { .. })));
 }
 
 #[test]

@@ -7,7 +7,7 @@ use common::{assert_right, assert_same_in_virtual_time, full, lossy, run, traced
 use quincunx_check::{
     Exploration, Fault, Pattern, RelayError, RelayMutation, RelaySetup, Relays, Sequence, Topology,
 };
-use quincunx_driver_check::What;
+use quincunx_driver_check::Action;
 
 const TOPOLOGIES: [Topology; 3] = [Topology::Mesh, Topology::Ring, Topology::Servers];
 
@@ -167,7 +167,7 @@ fn a_path_reads_as_a_sequence_and_is_traced() {
     let tracks = traced(&mutated, &fault, &path);
     let frames = tracks.iter().filter(|track| track.parent.is_some()).map(|track| track.slices.len());
     assert_eq!(frames.sum::<usize>(), path.0.iter().map(|step| step.sent.len()).sum());
-    assert!(path.0.iter().any(|step| matches!(step.what, What::Loss { .. })));
+    assert!(path.0.iter().any(|step| matches!(step.action, Action::Loss { .. })));
 }
 
 #[test]

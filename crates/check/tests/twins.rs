@@ -48,7 +48,7 @@ fn read(case: &Path) -> (Setup, Exploration) {
         // TLC reduces nothing but the order of a node's own steps.
         at_once: true,
         symmetry: false,
-        independent_first: false,
+        persistent_sets: false,
         threads: 1,
         memory: ByteCount::new(2 << 30),
     };

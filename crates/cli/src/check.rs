@@ -4,8 +4,7 @@ use clap::Args;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use quincunx_check::earlier::Earlier;
 use quincunx_check::{
-    Described, Exchange, Exploration, Fault, Group, Relays, Sequence, Statistics, Unfinished, Verdict,
-    explore,
+    Describe, Exchange, Exploration, Fault, Group, Relays, Sequence, Statistics, Unfinished, Verdict, explore,
 };
 use quincunx_units::ByteCount;
 use serde_json::{Value, json};
@@ -98,7 +97,7 @@ pub(crate) struct Check {
     /// Time-outs that may expire while frames are on their way
     #[arg(long, default_value_t = 0, value_name = "TIMES")]
     early_timeouts: u8,
-    /// Explore without reductions: no symmetry, nothing is looked at first because it is independent, and nodes send and start when they may, not at once
+    /// Explore without reductions: no symmetry, no persistent sets, and nodes send and start when they may, not at once
     #[arg(long)]
     full: bool,
     /// Write the way to the fault to a file that <https://ui.perfetto.dev> opens, a microsecond a step
@@ -123,7 +122,7 @@ impl Check {
     }
 
     /// Explores a network, and prints what is found.
-    fn explore<S: Described>(&self, network: &S) -> Result<(), Failure> {
+    fn explore<S: Describe>(&self, network: &S) -> Result<(), Failure> {
         let rules = Exploration {
             losses: self.losses,
             duplicates: self.duplicate,
@@ -131,7 +130,7 @@ impl Check {
             early_timeouts: self.early_timeouts,
             at_once: !self.full,
             symmetry: !self.full,
-            independent_first: !self.full,
+            persistent_sets: !self.full,
             threads: std::thread::available_parallelism().map_or(1, usize::from),
             memory: self.memory,
         };
@@ -208,7 +207,7 @@ impl Check {
     }
 }
 
-fn write_trace<S: Described>(file: &Path, sequence: &Sequence<'_, S>, fault: &Fault) -> Result<(), Failure> {
+fn write_trace<S: Describe>(file: &Path, sequence: &Sequence<'_, S>, fault: &Fault) -> Result<(), Failure> {
     let written = File::create(file).and_then(|out| sequence.write_trace(fault, BufWriter::new(out)));
     written.map(drop).map_err(|error| {
         Failure::Input(format!("expected to write {}, found \"{error}\"; name another file", file.display()))
@@ -217,9 +216,9 @@ fn write_trace<S: Described>(file: &Path, sequence: &Sequence<'_, S>, fault: &Fa
 
 /// How far it has come, on a line.
 fn line(statistics: &Statistics, seconds: f64) -> String {
-    let Statistics { states, distinct, diameter, locals, .. } = statistics;
+    let Statistics { states, distinct, diameter, node_states, .. } = statistics;
     let rate = *states as f64 / seconds.max(1e-9);
     format!(
-        "{states} states, {distinct} distinct kept, diameter {diameter}, {locals} states of nodes, {seconds:.1} s, {rate:.0} states a second"
+        "{states} states, {distinct} distinct kept, diameter {diameter}, {node_states} node states, {seconds:.1} s, {rate:.0} states a second"
     )
 }

@@ -4,7 +4,8 @@ use clap::{Args, ValueEnum};
 use quincunx_control::{ManagerConfig, NodeDescription, Role};
 use quincunx_control_grpc::{ClientConfig, ManagerServer, ServerConfig};
 use quincunx_design::Catalog;
-use quincunx_driver_net::{Faults, NodeOptions, TransportOptions, UdpOptions};
+use quincunx_driver_net::{NodeOptions, TransportOptions, UdpOptions};
+use quincunx_network::FaultRates;
 use quincunx_perf::{Plan, work};
 use quincunx_runtime::{ProcessOptions, serve_switch};
 use quincunx_units::{ByteCount, Duration, Probability};
@@ -143,7 +144,13 @@ impl Node {
             node: NodeOptions {
                 spin,
                 profile,
-                faults: Faults { seed, loss, duplication: duplicate, reordering: reorder },
+                faults: FaultRates {
+                    loss,
+                    duplication: duplicate,
+                    reordering: reorder,
+                    ..FaultRates::default()
+                },
+                seed,
             },
             capture: self.pcap,
         }

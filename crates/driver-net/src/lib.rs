@@ -12,8 +12,8 @@
 //!
 //! What costs on a real machine is the system call and the packet, not the arithmetic: datagrams are received and sent in
 //! batches, equally long frames for one destination become one datagram that the kernel splits late, and nothing is
-//! allocated for a frame in steady state. [`Faults`] loses, duplicates and reorders arrivals by seed, since
-//! not every kernel can; [`Node::lose_frames`] loses those of a list. [`netns`] builds fabrics of network namespaces with limited links to run on.
+//! allocated for a frame in steady state. [`NodeOptions::faults`] loses, duplicates and reorders arrivals by seed, since
+//! not every kernel can; [`Node::set_faults`] loses and duplicates frames to a peer, by list or by seed. [`netns`] builds fabrics of network namespaces with limited links to run on.
 #![cfg(target_os = "linux")]
 
 mod any;
@@ -33,7 +33,6 @@ mod udp;
 
 pub use any::{AnyTransport, TransportOptions};
 pub use codec::{Codec, Direction, Emitted, Observer, Parsed};
-pub use faults::Faults;
 pub use inbox::Datagram;
 pub use node::{Node, NodeError, NodeOptions, Waker};
 pub use packet::{MacAddress, PacketOptions, PacketTransport};

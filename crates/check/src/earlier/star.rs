@@ -4,7 +4,7 @@ use quincunx_collective::{Contributions, Rank};
 use quincunx_driver_check::{End, Member, NodeId, Renaming, System};
 use quincunx_engine::{Engine, PortId};
 
-use crate::described::Described;
+use crate::describe::Describe;
 use crate::earlier::node::{Event, Header, Node, Role, Start, Timer};
 use crate::earlier::{Setup, SetupError};
 
@@ -127,7 +127,7 @@ impl System for Earlier {
     }
 }
 
-impl Described for Earlier {
+impl Describe for Earlier {
     fn name(&self, node: NodeId) -> String {
         match self.role(node) {
             Role::Switch => "switch".to_owned(),

@@ -2,11 +2,12 @@
 
 use quincunx_collective::{Bandwidths, Collective, GroupId, Rank};
 use quincunx_control::Retry;
-use quincunx_driver_des::{BusyOverTime, Faults, LinkConfig, NodeIndex, Observer, Simulation};
+use quincunx_driver_des::{BusyOverTime, LinkConfig, NodeIndex, Observer, Simulation};
 use quincunx_engine::PortId;
 use quincunx_engine::verbs::QpIndex;
 use quincunx_fabric::LinkProperties;
 use quincunx_multiwrite::{RelayCost, Table, Window, WriterConfig};
+use quincunx_network::FaultPlan;
 use quincunx_nodes::{HostCommand, HostGroup, Programs, Station, StationCommand, StationKind};
 use quincunx_roce::QueuePairConfig;
 use quincunx_units::{ByteCount, Duration};
@@ -134,7 +135,7 @@ impl Accelerators {
         let joined = built.simulation.connect((a, &[from]), (b, &[to]), link_config(link));
         if let Some(LossyLinks { loss, .. }) = lossy {
             for direction in [joined.forward(), joined.backward()] {
-                built.simulation.set_faults(direction, Faults { loss, ..Faults::default() });
+                built.simulation.set_faults(direction, FaultPlan::losing(loss));
             }
         }
     }

@@ -7,10 +7,11 @@ use quincunx_collective::{GroupId, Rank};
 use quincunx_control::{
     self as control, GroupParameters, HostDesign, Peer, RankContext, host_contexts, tree_contexts,
 };
-use quincunx_driver_des::{Faults, LinkConfig, LinkIndex, NodeIndex, Observer, Simulation};
+use quincunx_driver_des::{LinkConfig, LinkIndex, NodeIndex, Observer, Simulation};
 use quincunx_engine::{Engine, PortId};
 use quincunx_epic::{CommLib, CommLibConfig};
 use quincunx_fabric::{IncTree, Mode, NodeId, PortRef, Topology, TreeNodeId, TreeRole, TreeShape};
+use quincunx_network::FaultPlan;
 use quincunx_nodes::{
     ContextError, HostCommand, Programs, Station, StationCommand, StationKind, SwitchCommand,
     comm_lib_config, host_config, host_group, switch_group,
@@ -96,7 +97,7 @@ impl<P: Data, O: Observer<Station<P>>> Built<P, O> {
         };
         if let Some(LossyLinks { links, loss }) = setup.lossy {
             for direction in both_ways(links) {
-                self.simulation.set_faults(direction, Faults { loss, ..Faults::default() });
+                self.simulation.set_faults(direction, FaultPlan::losing(loss));
             }
         }
         let Congestion { queue, background, pause, .. } = setup.congestion;

@@ -8,7 +8,7 @@ pub(crate) type HeaderOf<S> = <EngineOf<S> as Engine>::Header;
 pub(crate) type PayloadOf<S> = <EngineOf<S> as Engine>::Payload;
 
 /// A system with words for what is in it.
-pub trait Described: System {
+pub trait Describe: System {
     /// A node's name.
     fn name(&self, node: NodeId) -> String;
 
