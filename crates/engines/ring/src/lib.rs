@@ -18,8 +18,8 @@
 extern crate alloc;
 
 mod config;
+mod connection;
 mod direct;
-mod lane;
 mod plan;
 mod program;
 mod quantized_ring;
