@@ -17,6 +17,7 @@ use quincunx_roce::QueuePairTimer;
 use quincunx_units::{Duration, Instant};
 use quincunx_wire::{Endpoint, Operation, Psn, QpNumber, RoceHeader, Syndrome};
 
+use crate::codec::{RoceCountsCodec, Wired};
 use crate::describe::Describe;
 
 /// Bytes of a packet's payload: one counter.
@@ -215,6 +216,14 @@ impl<P: Protocol> Describe for Network<P> {
                 None => "an alarm of its program".to_owned(),
             },
         }
+    }
+}
+
+impl<P: Protocol> Wired for Network<P> {
+    type Codec = RoceCountsCodec;
+
+    fn codec(&self, node: NodeId) -> RoceCountsCodec {
+        RoceCountsCodec::new(node, &self.links)
     }
 }
 

@@ -18,9 +18,9 @@
 extern crate alloc;
 
 mod config;
+mod connection;
 mod design;
 mod direct;
-mod lane;
 mod plan;
 mod program;
 mod quantized_ring;
