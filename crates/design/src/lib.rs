@@ -12,6 +12,7 @@
 extern crate alloc;
 
 mod catalog;
+mod closed_form;
 mod context;
 mod datapath;
 mod design;
@@ -24,6 +25,7 @@ mod settings;
 mod transport;
 
 pub use catalog::Catalog;
+pub use closed_form::{ClosedForm, Premises};
 pub use context::{ConnectionContext, GroupContext, Node, Peer, Role};
 pub use datapath::{AnyDatapath, Datapath, DatapathSink, DatapathTimer};
 pub use design::{AnyDesign, Design, Parts, PayloadKind, SwitchPart};
