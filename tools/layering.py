@@ -27,7 +27,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "design": BASE | {"engine"},
     **{protocol: BASE | {"engine", "design"} for protocol in PROTOCOLS},
     # The catalog: a line for each design.
-    "designs": BASE | {"design"} | PROTOCOLS,
+    "designs": BASE | {"engine", "design"} | PROTOCOLS,
     "control": BASE,
     # The manager's contexts are what nodes are set up with.
     "nodes": BASE | {"engine", "design", "control"} | PROTOCOLS,

@@ -189,16 +189,7 @@ impl ControlClient {
     /// Makes a group and waits until all its nodes have installed it. The summary says whether it fell back to a
     /// host ring, and why.
     pub fn init_group(&self, wanted: &GroupRequest) -> Result<GroupSummary, ClientError> {
-        let request = proto::InitGroupRequest {
-            members: wanted.members.clone(),
-            design: convert::encode_design(wanted.design),
-            tree: wanted.tree.to_string(),
-            mtu_bytes: u32::try_from(wanted.mtu.bytes()).unwrap_or(u32::MAX),
-            message_packets: wanted.message_packets,
-            window_messages: wanted.window_messages,
-            reproducible: wanted.reproducible,
-            mesh: wanted.mesh.as_ref().map(convert::encode_mesh),
-        };
+        let request = convert::encode_request(wanted);
         let mut stub = self.stub.clone();
         let response = self.call("InitGroup", async move { stub.init_group(request).await })?;
         let missing = DecodeError { expected: "a value", field: "group", found: "none".to_string() };

@@ -3,12 +3,14 @@
 use crate::{NodeStatus, proto};
 use quincunx_collective::{GroupId, Rank};
 use quincunx_control::{
-    Design, EdgeContext, Fallback, GroupFailure, GroupParameters, GroupState, GroupSummary, Holding,
-    HostDesign, Instruction, LinkRates, MeshDesign, MeshSetup, NodeDescription, Peer, QueuePairContext,
-    RankContext, Report, Retry, Role, SwitchContext,
+    Fallback, GroupFailure, GroupRequest, GroupState, GroupSummary, Holding, Instruction, NodeDescription,
+    Report, Role,
 };
-use quincunx_fabric::{Mode, Relays};
-use quincunx_units::{BitRate, ByteCount, Duration};
+use quincunx_design::{
+    ConnectionContext, Demand, FabricKind, GroupContext, LinkRates, Node, Peer, Role as DesignRole, Settings,
+};
+use quincunx_fabric::Shape;
+use quincunx_units::{BitRate, ByteCount};
 use quincunx_wire::{Endpoint, MAX_QPN, Psn, QpNumber};
 
 #[cfg(test)]
@@ -48,56 +50,6 @@ fn each<T, U>(values: Vec<T>, decode: impl Fn(T) -> Decoded<U>) -> Decoded<Vec<U
     values.into_iter().map(decode).collect()
 }
 
-// Words
-
-pub(crate) fn encode_mode(mode: Mode) -> i32 {
-    let mode = match mode {
-        Mode::I => proto::Mode::I,
-        Mode::II => proto::Mode::Ii,
-        Mode::III => proto::Mode::Iii,
-    };
-    mode.into()
-}
-
-fn decode_mode(mode: i32) -> Decoded<Mode> {
-    match proto::Mode::try_from(mode) {
-        Ok(proto::Mode::I) => Ok(Mode::I),
-        Ok(proto::Mode::Ii) => Ok(Mode::II),
-        Ok(proto::Mode::Iii) => Ok(Mode::III),
-        Ok(proto::Mode::Unspecified) | Err(_) => wrong("mode", "mode 1, 2 or 3", mode),
-    }
-}
-
-pub(crate) fn encode_design(design: Design) -> i32 {
-    let design = match design {
-        Design::Epic(Mode::I) => proto::Design::Epic1,
-        Design::Epic(Mode::II) => proto::Design::Epic2,
-        Design::Epic(Mode::III) => proto::Design::Epic3,
-        Design::Host(HostDesign::Ring) => proto::Design::Ring,
-        Design::Host(HostDesign::Tree) => proto::Design::Tree,
-        Design::Host(HostDesign::Direct) => proto::Design::Direct,
-        Design::Mesh(MeshDesign::MultiWrite) => proto::Design::Multiwrite,
-        Design::Mesh(MeshDesign::Unicast) => proto::Design::UnicastMultipath,
-        Design::Mesh(MeshDesign::Writes) => proto::Design::Writes,
-    };
-    design.into()
-}
-
-pub(crate) fn decode_design(design: i32) -> Decoded<Design> {
-    match proto::Design::try_from(design) {
-        Ok(proto::Design::Epic1) => Ok(Design::Epic(Mode::I)),
-        Ok(proto::Design::Epic2) => Ok(Design::Epic(Mode::II)),
-        Ok(proto::Design::Epic3) => Ok(Design::Epic(Mode::III)),
-        Ok(proto::Design::Ring) => Ok(Design::Host(HostDesign::Ring)),
-        Ok(proto::Design::Tree) => Ok(Design::Host(HostDesign::Tree)),
-        Ok(proto::Design::Direct) => Ok(Design::Host(HostDesign::Direct)),
-        Ok(proto::Design::Multiwrite) => Ok(Design::Mesh(MeshDesign::MultiWrite)),
-        Ok(proto::Design::UnicastMultipath) => Ok(Design::Mesh(MeshDesign::Unicast)),
-        Ok(proto::Design::Writes) => Ok(Design::Mesh(MeshDesign::Writes)),
-        Ok(proto::Design::Unspecified) | Err(_) => wrong("design", "a design of this version", design),
-    }
-}
-
 // Nodes
 
 pub(crate) fn encode_node(node: &NodeDescription) -> proto::NodeDescription {
@@ -109,7 +61,7 @@ pub(crate) fn encode_node(node: &NodeDescription) -> proto::NodeDescription {
         name: node.name.clone(),
         role: role.into(),
         address: node.address.to_string(),
-        modes: node.modes.iter().map(|&mode| encode_mode(mode)).collect(),
+        designs: node.designs.iter().cloned().collect(),
         max_endpoints: node.max_endpoints,
         memory_bytes: node.memory.bytes(),
     }
@@ -127,7 +79,7 @@ pub(crate) fn decode_node(node: proto::NodeDescription) -> Decoded<NodeDescripti
         name: node.name,
         role,
         address,
-        modes: node.modes.into_iter().map(decode_mode).collect::<Decoded<_>>()?,
+        designs: node.designs.into_iter().collect(),
         max_endpoints: node.max_endpoints,
         memory: ByteCount::new(node.memory_bytes),
     })
@@ -164,167 +116,161 @@ fn decode_peer(peer: Option<proto::Peer>) -> Decoded<Peer> {
     }
 }
 
-fn encode_parameters(parameters: &GroupParameters) -> proto::GroupParameters {
-    proto::GroupParameters {
-        group: parameters.group.0,
-        ranks: parameters.ranks.into(),
-        // The manager refuses MTUs beyond 16 bits.
-        mtu_bytes: parameters.mtu.bytes() as u32,
-        message_packets: parameters.message_packets,
-        window_messages: parameters.window_messages,
-        reproducible: parameters.reproducible,
-        initial_psn: parameters.initial_psn.value(),
-        retry_timeout_picoseconds: parameters.retry.timeout.as_picos(),
-        retry_count: parameters.retry.count.into(),
+fn encode_design(name: &str, version: u32, settings: &Settings) -> proto::Design {
+    proto::Design { name: name.to_string(), version, parameters: settings.to_text() }
+}
+
+fn decode_design(design: Option<proto::Design>) -> Decoded<(String, u32, Settings)> {
+    let proto::Design { name, version, parameters } = present("design", design)?;
+    let settings =
+        Settings::parse(&parameters).or_else(|_| wrong("design.parameters", "a JSON object", &parameters))?;
+    Ok((name, version, settings))
+}
+
+fn encode_fabric(fabric: FabricKind) -> proto::Fabric {
+    match fabric {
+        FabricKind::Tree => proto::Fabric::Tree,
+        FabricKind::Ring => proto::Fabric::Ring,
+        FabricKind::Mesh => proto::Fabric::Mesh,
+        FabricKind::Servers => proto::Fabric::Servers,
+        // No manager serves memory fabrics.
+        FabricKind::Memory | FabricKind::MemoryMesh => proto::Fabric::Unspecified,
     }
 }
 
-fn decode_parameters(parameters: Option<proto::GroupParameters>) -> Decoded<GroupParameters> {
-    let parameters = present("parameters", parameters)?;
-    let window = u64::from(parameters.message_packets) * u64::from(parameters.window_messages);
-    if window == 0 || window > GroupParameters::MAX_WINDOW_PACKETS {
-        return wrong("parameters.window_messages", "a window of 1 to 4194304 packets", window);
+fn decode_fabric(fabric: i32) -> Decoded<FabricKind> {
+    match proto::Fabric::try_from(fabric) {
+        Ok(proto::Fabric::Tree) => Ok(FabricKind::Tree),
+        Ok(proto::Fabric::Ring) => Ok(FabricKind::Ring),
+        Ok(proto::Fabric::Mesh) => Ok(FabricKind::Mesh),
+        Ok(proto::Fabric::Servers) => Ok(FabricKind::Servers),
+        Ok(proto::Fabric::Unspecified) | Err(_) => {
+            wrong("fabric", "a kind of fabric of this version", fabric)
+        }
     }
-    Ok(GroupParameters {
-        group: GroupId(parameters.group),
-        ranks: narrow("parameters.ranks", "16 bits", parameters.ranks)?,
-        mtu: ByteCount::new(parameters.mtu_bytes.into()),
-        message_packets: parameters.message_packets,
-        window_messages: parameters.window_messages,
-        reproducible: parameters.reproducible,
-        initial_psn: psn("parameters.initial_psn", parameters.initial_psn)?,
-        retry: Retry {
-            timeout: Duration::from_picos(parameters.retry_timeout_picoseconds),
-            count: narrow("parameters.retry_count", "8 bits", parameters.retry_count)?,
-        },
+}
+
+fn encode_context(context: &GroupContext) -> proto::GroupContext {
+    use proto::group_context::Node as Encoded;
+    let connection = |connection: &ConnectionContext| proto::Connection {
+        local: Some(encode_endpoint(connection.local)),
+        remote: Some(encode_endpoint(connection.remote)),
+        peer: Some(encode_peer(&connection.peer)),
+    };
+    let node = match context.node {
+        Node::Rank(rank) => Encoded::Rank(rank.0.into()),
+        Node::Switch => Encoded::Switch(proto::SwitchNode {}),
+    };
+    proto::GroupContext {
+        group: context.group.0,
+        design: Some(encode_design(&context.design, context.version, &context.settings)),
+        node: Some(node),
+        role: context.role.to_text(),
+        ranks: context.ranks.into(),
+        fabric: encode_fabric(context.fabric).into(),
+        domains: context.domains.into(),
+        initial_psn: context.initial_psn.value(),
+        remote_write: context.remote_write,
+        memory_bytes: context.memory.bytes(),
+        connections: context.connections.iter().map(connection).collect(),
+    }
+}
+
+fn decode_context(context: proto::GroupContext) -> Decoded<GroupContext> {
+    use proto::group_context::Node as Encoded;
+    let connection = |connection: proto::Connection| {
+        Ok(ConnectionContext {
+            local: decode_endpoint("connections.local", connection.local)?,
+            remote: decode_endpoint("connections.remote", connection.remote)?,
+            peer: decode_peer(connection.peer)?,
+        })
+    };
+    if context.connections.len() > usize::from(u16::MAX) {
+        return wrong("connections", "at most 65535 connections", context.connections.len());
+    }
+    let ranks: u16 = narrow("ranks", "16 bits", context.ranks)?;
+    let domains: u16 = narrow("domains", "16 bits", context.domains)?;
+    if domains == 0 || !ranks.is_multiple_of(domains) {
+        return wrong("domains", "domains of one size", domains);
+    }
+    let node = match present("node", context.node)? {
+        Encoded::Rank(rank) if rank < ranks.into() => Node::Rank(Rank(rank as u16)),
+        Encoded::Rank(rank) => return wrong("rank", "a rank of the group", rank),
+        Encoded::Switch(proto::SwitchNode {}) => Node::Switch,
+    };
+    let (design, version, settings) = decode_design(context.design)?;
+    Ok(GroupContext {
+        group: GroupId(context.group),
+        design,
+        version,
+        settings,
+        node,
+        role: DesignRole::parse(&context.role).or_else(|_| wrong("role", "JSON", &context.role))?,
+        ranks,
+        fabric: decode_fabric(context.fabric)?,
+        domains,
+        initial_psn: psn("initial_psn", context.initial_psn)?,
+        remote_write: context.remote_write,
+        memory: ByteCount::new(context.memory_bytes),
+        connections: each(context.connections, connection)?,
     })
 }
 
-pub(crate) fn encode_mesh(mesh: &MeshSetup) -> proto::MeshSetup {
-    let relays = match mesh.relays {
-        Relays::Paired => proto::Relays::Paired,
-        Relays::Full => proto::Relays::Full,
+// Requests
+
+pub(crate) fn encode_request(wanted: &GroupRequest) -> proto::InitGroupRequest {
+    use proto::init_group_request::Demand as Encoded;
+    let demand = match wanted.demand {
+        Demand::Vectors { longest } => Encoded::Vectors(proto::Vectors { longest_bytes: longest.bytes() }),
+        Demand::Tokens { most, length } => {
+            Encoded::Tokens(proto::Tokens { most, length_bytes: length.bytes() })
+        }
+        Demand::Writes { slots, length } => {
+            Encoded::Writes(proto::Writes { slots, length_bytes: length.bytes() })
+        }
     };
-    proto::MeshSetup {
-        shape: mesh.shape.to_string(),
-        relays: relays.into(),
-        piece_bytes: mesh.piece.bytes(),
-        limit_bytes: mesh.limit.bytes(),
-        direct_rate: mesh.rates.direct.bits_per_second(),
-        cross_rate: mesh.rates.cross.bits_per_second(),
+    proto::InitGroupRequest {
+        members: wanted.members.clone(),
+        design: Some(encode_design(&wanted.design, wanted.version, &wanted.settings)),
+        shape: wanted.shape.to_string(),
+        direct_rate: wanted.rates.direct.bits_per_second(),
+        cross_rate: wanted.rates.cross.bits_per_second(),
+        demand: Some(demand),
     }
 }
 
-pub(crate) fn decode_mesh(mesh: proto::MeshSetup) -> Decoded<MeshSetup> {
+pub(crate) fn decode_request(request: proto::InitGroupRequest) -> Decoded<GroupRequest> {
+    use proto::init_group_request::Demand as Encoded;
+    let (design, version, settings) = decode_design(request.design)?;
+    let ranks = u16::try_from(request.members.len()).unwrap_or(u16::MAX);
+    let name = if request.shape.is_empty() { "star" } else { &request.shape };
+    // Of no members, or too many, the manager says what is wrong; any shape will do to ask it.
+    let asked = if ranks == 0 || ranks == u16::MAX {
+        Shape::for_ranks("star", 1)
+    } else {
+        Shape::for_ranks(name, ranks)
+    };
     let rate = |field, rate| BitRate::new(rate).map_or_else(|| wrong(field, "a rate above zero", rate), Ok);
-    if mesh.piece_bytes == 0 {
-        return wrong("mesh.piece_bytes", "a length above zero", mesh.piece_bytes);
-    }
-    Ok(MeshSetup {
-        shape: mesh.shape.parse().or_else(|_| wrong("mesh.shape", "a mesh such as mesh-2x4", &mesh.shape))?,
-        relays: match proto::Relays::try_from(mesh.relays) {
-            Ok(proto::Relays::Paired) => Relays::Paired,
-            Ok(proto::Relays::Full) => Relays::Full,
-            Ok(proto::Relays::Unspecified) | Err(_) => {
-                return wrong("mesh.relays", "paired or full", mesh.relays);
-            }
-        },
-        piece: ByteCount::new(mesh.piece_bytes),
-        limit: ByteCount::new(mesh.limit_bytes),
+    let demand = match present("demand", request.demand)? {
+        Encoded::Vectors(vectors) => Demand::Vectors { longest: ByteCount::new(vectors.longest_bytes) },
+        Encoded::Tokens(tokens) => {
+            Demand::Tokens { most: tokens.most, length: ByteCount::new(tokens.length_bytes) }
+        }
+        Encoded::Writes(writes) => {
+            Demand::Writes { slots: writes.slots, length: ByteCount::new(writes.length_bytes) }
+        }
+    };
+    Ok(GroupRequest {
+        members: request.members,
+        design,
+        version,
+        settings,
+        shape: asked.or_else(|error| wrong("shape", "a tree or mesh with a rank for each member", error))?,
         rates: LinkRates {
-            direct: rate("mesh.direct_rate", mesh.direct_rate)?,
-            cross: rate("mesh.cross_rate", mesh.cross_rate)?,
+            direct: rate("direct_rate", request.direct_rate)?,
+            cross: rate("cross_rate", request.cross_rate)?,
         },
-    })
-}
-
-fn encode_switch(context: &SwitchContext) -> proto::SwitchContext {
-    let edge = |edge: &EdgeContext| proto::Edge {
-        local: Some(encode_endpoint(edge.local)),
-        remote: Some(encode_endpoint(edge.remote)),
-        peer: Some(encode_peer(&edge.peer)),
-    };
-    proto::SwitchContext {
-        parameters: Some(encode_parameters(&context.parameters)),
-        mode: encode_mode(context.mode),
-        slots: context.slots,
-        parent: context.parent.map(u32::from),
-        edges: context.edges.iter().map(edge).collect(),
-        toward: context.toward.iter().map(|&edge| edge.into()).collect(),
-    }
-}
-
-fn decode_switch(context: proto::SwitchContext) -> Decoded<SwitchContext> {
-    let edge = |edge: proto::Edge| {
-        Ok(EdgeContext {
-            local: decode_endpoint("edges.local", edge.local)?,
-            remote: decode_endpoint("edges.remote", edge.remote)?,
-            peer: decode_peer(edge.peer)?,
-        })
-    };
-    if context.edges.len() > usize::from(u16::MAX) {
-        return wrong("edges", "at most 65535 edges", context.edges.len());
-    }
-    let edges = each(context.edges, edge)?;
-    let index = |field, index: u32| match u16::try_from(index) {
-        Ok(index) if usize::from(index) < edges.len() => Ok(index),
-        _ => wrong(field, "the number of one of the edges", index),
-    };
-    let parameters = decode_parameters(context.parameters)?;
-    if context.toward.len() != usize::from(parameters.ranks) {
-        return wrong("toward", "an edge for each rank", context.toward.len());
-    }
-    Ok(SwitchContext {
-        mode: decode_mode(context.mode)?,
-        slots: context.slots,
-        parent: context.parent.map(|parent| index("parent", parent)).transpose()?,
-        toward: each(context.toward, |edge| index("toward", edge))?,
-        parameters,
-        edges,
-    })
-}
-
-fn encode_rank(context: &RankContext) -> proto::RankContext {
-    let queue_pair = |pair: &QueuePairContext| proto::QueuePair {
-        local: Some(encode_endpoint(pair.local)),
-        remote: Some(encode_endpoint(pair.remote)),
-        peer: Some(encode_peer(&pair.peer)),
-        send_psn: pair.send_psn.value(),
-        receive_psn: pair.receive_psn.value(),
-    };
-    proto::RankContext {
-        parameters: Some(encode_parameters(&context.parameters)),
-        design: encode_design(context.design),
-        rank: context.rank.0.into(),
-        queue_pairs: context.queue_pairs.iter().map(queue_pair).collect(),
-        mesh: context.mesh.as_ref().map(encode_mesh),
-    }
-}
-
-fn decode_rank(context: proto::RankContext) -> Decoded<RankContext> {
-    let queue_pair = |pair: proto::QueuePair| {
-        Ok(QueuePairContext {
-            local: decode_endpoint("queue_pairs.local", pair.local)?,
-            remote: decode_endpoint("queue_pairs.remote", pair.remote)?,
-            peer: decode_peer(pair.peer)?,
-            send_psn: psn("queue_pairs.send_psn", pair.send_psn)?,
-            receive_psn: psn("queue_pairs.receive_psn", pair.receive_psn)?,
-        })
-    };
-    let parameters = decode_parameters(context.parameters)?;
-    if context.rank >= parameters.ranks.into() {
-        return wrong("rank", "a rank of the group", context.rank);
-    }
-    let mesh = context.mesh.map(decode_mesh).transpose()?;
-    if let Some(mesh) = mesh.filter(|mesh| mesh.shape.ranks() != parameters.ranks) {
-        return wrong("mesh.shape", "as many ranks as the group has", mesh.shape);
-    }
-    Ok(RankContext {
-        parameters,
-        design: decode_design(context.design)?,
-        rank: Rank(context.rank as u16),
-        mesh,
-        queue_pairs: each(context.queue_pairs, queue_pair)?,
+        demand,
     })
 }
 
@@ -342,8 +288,7 @@ fn decode_failure(failure: Option<proto::Failure>) -> Decoded<GroupFailure> {
 pub(crate) fn encode_instruction(instruction: &Instruction) -> proto::Instruction {
     use proto::instruction::Kind;
     let kind = match instruction {
-        Instruction::InstallSwitch(context) => Kind::InstallSwitch(encode_switch(context)),
-        Instruction::InstallRank(context) => Kind::InstallRank(encode_rank(context)),
+        Instruction::Install(context) => Kind::Install(encode_context(context)),
         Instruction::Ready(group) => Kind::Ready(proto::GroupReady { group: group.0 }),
         Instruction::Remove(group) => Kind::Remove(proto::RemoveGroup { group: group.0 }),
         Instruction::Failed { group, failure } => {
@@ -356,8 +301,7 @@ pub(crate) fn encode_instruction(instruction: &Instruction) -> proto::Instructio
 pub(crate) fn decode_instruction(instruction: proto::Instruction) -> Decoded<Instruction> {
     use proto::instruction::Kind;
     Ok(match present("kind", instruction.kind)? {
-        Kind::InstallSwitch(context) => Instruction::InstallSwitch(Box::new(decode_switch(context)?)),
-        Kind::InstallRank(context) => Instruction::InstallRank(Box::new(decode_rank(context)?)),
+        Kind::Install(context) => Instruction::Install(Box::new(decode_context(context)?)),
         Kind::Ready(ready) => Instruction::Ready(GroupId(ready.group)),
         Kind::Remove(remove) => Instruction::Remove(GroupId(remove.group)),
         Kind::Failed(failed) => {
@@ -438,7 +382,7 @@ pub(crate) fn encode_group(group: &GroupSummary) -> proto::Group {
     };
     proto::Group {
         group: group.group.0,
-        design: encode_design(group.design),
+        design: group.design.clone(),
         fallback: group.fallback.as_ref().map(encode_fallback),
         state: state.into(),
         failure,
@@ -458,7 +402,7 @@ pub(crate) fn decode_group(group: proto::Group) -> Decoded<GroupSummary> {
     };
     Ok(GroupSummary {
         group: GroupId(group.group),
-        design: decode_design(group.design)?,
+        design: group.design,
         fallback: group.fallback.map(decode_fallback).transpose()?,
         state,
         members: group.members,

@@ -7,11 +7,10 @@
 use crate::{convert, proto};
 use quincunx_collective::GroupId;
 use quincunx_control::{
-    Action, AttachError, Design, GroupRequest, GroupSummary, InitGroupError, Manager, ManagerConfig,
-    RequestId,
+    Action, AttachError, GroupSummary, InitGroupError, Manager, ManagerConfig, RequestId,
 };
-use quincunx_fabric::TreeShape;
-use quincunx_units::{ByteCount, Duration};
+use quincunx_design::Catalog;
+use quincunx_units::Duration;
 use std::collections::BTreeMap;
 use std::net::{SocketAddr, TcpListener};
 use std::pin::Pin;
@@ -49,8 +48,8 @@ pub struct ManagerServer {
 }
 
 impl ManagerServer {
-    /// Serves on `listener`.
-    pub fn start(listener: TcpListener, config: ServerConfig) -> io::Result<Self> {
+    /// Serves groups of these designs on `listener`.
+    pub fn start(listener: TcpListener, catalog: Catalog, config: ServerConfig) -> io::Result<Self> {
         let address = listener.local_addr()?;
         listener.set_nonblocking(true)?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
@@ -60,7 +59,7 @@ impl ManagerServer {
         };
         let (stop, stopped) = oneshot::channel();
         let serve = move || {
-            let service = ControlServer::new(Service(Arc::new(Shared::new(config.manager))));
+            let service = ControlServer::new(Service(Arc::new(Shared::new(catalog, config.manager))));
             // A ping after half of the time, its answer within the other half.
             let half = Some((config.keep_alive / 2).into());
             let serving = tonic::transport::Server::builder()
@@ -123,9 +122,9 @@ struct State {
 struct Shared(Mutex<State>);
 
 impl Shared {
-    fn new(config: ManagerConfig) -> Self {
+    fn new(catalog: Catalog, config: ManagerConfig) -> Self {
         Self(Mutex::new(State {
-            manager: Manager::new(config),
+            manager: Manager::new(catalog, config),
             streams: BTreeMap::new(),
             callers: BTreeMap::new(),
             timers: BTreeMap::new(),
@@ -262,7 +261,7 @@ impl Control for Service {
         &self,
         request: Request<proto::InitGroupRequest>,
     ) -> Result<Response<proto::InitGroupResponse>, Status> {
-        let wanted = group_request(request.into_inner())?;
+        let wanted = convert::decode_request(request.into_inner()).map_err(invalid)?;
         let (sender, answer) = oneshot::channel();
         let _caller = {
             let mut state = self.0.lock();
@@ -322,28 +321,6 @@ impl Control for Service {
     }
 }
 
-fn group_request(request: proto::InitGroupRequest) -> Result<GroupRequest, Status> {
-    let design = convert::decode_design(request.design).map_err(invalid)?;
-    let ranks = u16::try_from(request.members.len()).unwrap_or(u16::MAX);
-    let tree = match (design, &request.tree[..]) {
-        // No members or too many: the manager says so; any tree will do to ask it.
-        (_, _) if ranks == 0 || ranks == u16::MAX => TreeShape::star(1),
-        (Design::Host(_) | Design::Mesh(_), _) => TreeShape::star(1),
-        (_, "") => TreeShape::star(ranks),
-        (_, name) => Some(TreeShape::for_ranks(name, ranks).map_err(invalid)?),
-    };
-    Ok(GroupRequest {
-        members: request.members,
-        design,
-        tree: tree.ok_or_else(|| invalid("expected fewer members, found 65535; make a smaller group"))?,
-        mesh: request.mesh.map(convert::decode_mesh).transpose().map_err(invalid)?,
-        mtu: ByteCount::new(request.mtu_bytes.into()),
-        message_packets: request.message_packets,
-        window_messages: request.window_messages,
-        reproducible: request.reproducible,
-    })
-}
-
 fn invalid(error: impl ToString) -> Status {
     Status::invalid_argument(error.to_string())
 }
@@ -353,10 +330,10 @@ fn init_code(error: &InitGroupError) -> Code {
         InitGroupError::NoMembers
         | InitGroupError::DuplicateMember { .. }
         | InitGroupError::NotAHost { .. }
-        | InitGroupError::Parameter { .. } => Code::InvalidArgument,
+        | InitGroupError::Refused(_) => Code::InvalidArgument,
         InitGroupError::MissingMember { .. } => Code::NotFound,
         InitGroupError::TooFewSwitches { .. } => Code::FailedPrecondition,
-        InitGroupError::HostEndpoints { .. } => Code::ResourceExhausted,
+        InitGroupError::HostEndpoints { .. } | InitGroupError::NoRoom(_) => Code::ResourceExhausted,
         InitGroupError::Failed(_) | InitGroupError::Destroyed => Code::Aborted,
     }
 }

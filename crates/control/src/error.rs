@@ -1,9 +1,10 @@
 //! Refusals of the manager: one line each, with what was expected, what was found and what to do.
 
-use crate::{Design, GroupFailure, Role};
+use crate::{GroupFailure, Role};
 use alloc::string::String;
 use core::net::Ipv4Addr;
 use quincunx_collective::GroupId;
+use quincunx_design::Refusal;
 use quincunx_units::ByteCount;
 
 /// Why a node cannot attach.
@@ -60,16 +61,9 @@ pub enum InitGroupError {
         /// What it is.
         role: Role,
     },
-    /// A number out of range.
-    #[error("expected {what} of {expected}, found {found}; change the group's parameters")]
-    Parameter {
-        /// Which.
-        what: &'static str,
-        /// The range.
-        expected: String,
-        /// The value.
-        found: String,
-    },
+    /// There is no such design, or it refuses its parameters or what it is to run on.
+    #[error(transparent)]
+    Refused(#[from] Refusal),
     /// Not enough switches for the tree.
     #[error(
         "expected {needed} attached switches that can run {design}, found {found}; start more, or choose a smaller tree"
@@ -78,7 +72,7 @@ pub enum InitGroupError {
         /// Switches in the tree.
         needed: usize,
         /// What they must run.
-        design: Design,
+        design: String,
         /// Switches there are.
         found: usize,
     },
@@ -94,6 +88,9 @@ pub enum InitGroupError {
         /// Queue pairs that it has left.
         free: u32,
     },
+    /// The switches have no room, and there is no other design to run.
+    #[error("{0}, but no design is set up for that; destroy a group, or set up a fallback")]
+    NoRoom(Fallback),
     /// A node did not install its context.
     #[error("expected every node to install the group, but it failed: {0}; see that node, then try again")]
     Failed(GroupFailure),
@@ -102,12 +99,12 @@ pub enum InitGroupError {
     Destroyed,
 }
 
-/// Why a group runs on a host ring although a switch design was asked for.
+/// Why a group runs another design than the one that was asked for, which needs switches.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, thiserror::Error)]
 pub enum Fallback {
     /// A switch's buffers are full.
     #[error(
-        "expected {needed} of free memory at switch \"{switch}\", found {free}; the group runs on a host ring"
+        "expected {needed} of free memory at switch \"{switch}\", found {free}; the group runs among its hosts"
     )]
     SwitchMemory {
         /// The switch.
@@ -119,7 +116,7 @@ pub enum Fallback {
     },
     /// A switch has no queue pairs left.
     #[error(
-        "expected {needed} free queue pairs at switch \"{switch}\", found {free}; the group runs on a host ring"
+        "expected {needed} free queue pairs at switch \"{switch}\", found {free}; the group runs among its hosts"
     )]
     SwitchEndpoints {
         /// The switch.

@@ -1,33 +1,32 @@
 //! Groups as their users and operators see them.
 
-use crate::{Design, Fallback, GroupParameters, InitGroupError, MeshSetup};
+use crate::{Fallback, InitGroupError};
 use alloc::collections::BTreeSet;
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use quincunx_collective::GroupId;
-use quincunx_fabric::TreeShape;
+use quincunx_design::{AnyDesign, Demand, FabricKind, LinkRates, Placement, Refusal, Settings};
+use quincunx_fabric::{IncTree, Shape};
 use quincunx_units::ByteCount;
 
 /// What is asked of the manager (EPIC 3.3.1, `InitGroup`).
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct GroupRequest {
     /// The hosts by node name, in rank order.
     pub members: Vec<String>,
-    /// What the group is to run.
-    pub design: Design,
-    /// The tree of switches, for a design that has one.
-    pub tree: TreeShape,
-    /// The mesh, for a design that runs on one; with it, `direct` gathers in the mesh's domains.
-    pub mesh: Option<MeshSetup>,
-    /// Bytes of payload in a full packet.
-    pub mtu: ByteCount,
-    /// Packets in a full message: M.
-    pub message_packets: u32,
-    /// Messages that a rank may have outstanding: W.
-    pub window_messages: u32,
-    /// Whether numbers are to be combined in rank order.
-    pub reproducible: bool,
+    /// What the group is to run, by name.
+    pub design: String,
+    /// The version of its parameters.
+    pub version: u32,
+    /// Their values.
+    pub settings: Settings,
+    /// The tree of switches that the group may use, or the mesh of its hosts.
+    pub shape: Shape,
+    /// What the links of a mesh carry.
+    pub rates: LinkRates,
+    /// What is to be asked of the group.
+    pub demand: Demand,
 }
 
 /// Who made a group fail, and how.
@@ -68,7 +67,7 @@ pub struct GroupSummary {
     /// The group.
     pub group: GroupId,
     /// What it runs: on a fallback, not what was asked for.
-    pub design: Design,
+    pub design: String,
     /// Why it runs something else than was asked for.
     pub fallback: Option<Fallback>,
     /// Where it stands.
@@ -79,56 +78,56 @@ pub struct GroupSummary {
     pub switches: Vec<Holding>,
 }
 
-/// The largest path MTU of a queue pair.
-const MAX_MTU: u64 = 4096;
-
 impl GroupRequest {
-    /// Refuses what no set of nodes could carry out.
-    pub(crate) fn check(&self) -> Result<(), InitGroupError> {
+    /// A group of `members` that runs `design` with its defaults, for vectors of up to `longest` bytes.
+    pub fn new(members: Vec<String>, design: &dyn AnyDesign, shape: Shape, longest: ByteCount) -> Self {
+        Self {
+            members,
+            design: design.name().to_string(),
+            version: design.version(),
+            settings: design.defaults(),
+            shape,
+            rates: LinkRates::ALIKE,
+            demand: Demand::Vectors { longest },
+        }
+    }
+
+    /// The kind of fabric that the shape is.
+    pub const fn fabric(&self) -> FabricKind {
+        match self.shape {
+            Shape::Tree(_) => FabricKind::Tree,
+            Shape::Mesh(_) => FabricKind::Mesh,
+        }
+    }
+
+    /// How many ranks the group has, each a host of its own.
+    pub(crate) fn ranks(&self) -> Result<u16, InitGroupError> {
         let ranks = match u16::try_from(self.members.len()) {
             Ok(0) => return Err(InitGroupError::NoMembers),
             Ok(ranks) => ranks,
             Err(_) => {
-                return Err(parameter("members", "at most 65535", self.members.len().to_string()));
+                let found = self.members.len();
+                return Err(Refusal::new("at most 65535 members", found, "make a smaller group").into());
             }
         };
         let mut seen = BTreeSet::new();
-        if let Some(twice) = self.members.iter().find(|name| !seen.insert(*name)) {
-            return Err(InitGroupError::DuplicateMember { name: twice.clone() });
+        match self.members.iter().find(|name| !seen.insert(*name)) {
+            Some(twice) => Err(InitGroupError::DuplicateMember { name: twice.clone() }),
+            None => Ok(ranks),
         }
-        let mtu = self.mtu.bytes();
-        if mtu == 0 || mtu > MAX_MTU || !mtu.is_multiple_of(4) {
-            let expected = "a multiple of 4 bytes up to 4096";
-            return Err(parameter("an MTU", expected, self.mtu.to_string()));
-        }
-        let window = u64::from(self.message_packets) * u64::from(self.window_messages);
-        if window == 0 || window > GroupParameters::MAX_WINDOW_PACKETS {
-            let found = format!("{} packets times {} messages", self.message_packets, self.window_messages);
-            return Err(parameter("a window", "1 to 4194304 packets", found));
-        }
-        match &self.mesh {
-            Some(mesh) => mesh.check(self.design, ranks)?,
-            None if matches!(self.design, Design::Mesh(_)) => {
-                let expected = format!("domains for {}, such as mesh-2x4", self.design);
-                return Err(parameter("a mesh", &expected, "none".to_string()));
-            }
-            None => {}
-        }
-        if let Design::Epic(_) = self.design {
-            if self.tree.ranks() != ranks {
-                let found = format!("{} with {}", self.tree, self.tree.ranks());
-                return Err(parameter("a tree", &format!("{ranks} ranks"), found));
-            }
-            // A switch with one neighbour has nothing to combine and nobody to pass it on to; the others have a parent.
-            if self.tree.branches()[0] < 2 {
-                let expected = "at least two branches at the root";
-                return Err(parameter("a tree", expected, self.tree.to_string()));
-            }
-        }
-        Ok(())
     }
-}
 
-pub(crate) fn parameter(what: &'static str, expected: &str, found: String) -> InitGroupError {
-    InitGroupError::Parameter { what, expected: expected.to_string(), found }
+    /// Where the group is to run.
+    pub(crate) fn placement(&self, ranks: u16) -> Result<Placement, InitGroupError> {
+        if self.shape.ranks() != ranks {
+            let expected = format!("a tree or mesh of {ranks} ranks");
+            let found = format!("{} with {}", self.shape, self.shape.ranks());
+            return Err(Refusal::new(expected, found, "change the group's parameters").into());
+        }
+        let (domains, tree) = match &self.shape {
+            Shape::Tree(shape) => (1, Some(IncTree::from_shape(shape))),
+            Shape::Mesh(shape) => (shape.domains(), None),
+        };
+        Ok(Placement { ranks, domains, tree, rates: self.rates, demand: self.demand })
+    }
 }

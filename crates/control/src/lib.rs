@@ -5,26 +5,17 @@
 //! [`Action`]s come out. It knows no socket, clock or thread. The policy is trivial so far: the tree is the one asked
 //! for, switches fill it from the root down in the order of their addresses, and members fill its leaves in order.
 //!
-//! What a node gets is a [`SwitchContext`] or a [`RankContext`]: all that its data plane needs to know of a group.
+//! It knows designs by their name, and asks them for their plan: who is connected with whom, what each node is to do, what switches must
+//! have. What a node gets is a [`GroupContext`](quincunx_design::GroupContext): all that its data plane needs to know of a group.
 #![no_std]
 extern crate alloc;
 
-mod assign;
-mod context;
-mod design;
 mod error;
 mod group;
 mod manager;
-mod memory;
-mod mesh;
 mod node;
 
-pub use assign::{TreeContexts, host_contexts, mesh_contexts, tree_contexts};
-pub use context::{EdgeContext, GroupParameters, Peer, QueuePairContext, RankContext, Retry, SwitchContext};
-pub use design::{Design, HostDesign, MeshDesign, ParseDesignError};
 pub use error::{AttachError, Fallback, InitGroupError, ReportError, UnknownGroup};
 pub use group::{GroupFailure, GroupRequest, GroupState, GroupSummary, Holding};
 pub use manager::{Action, Instruction, Manager, ManagerConfig, Report, RequestId};
-pub use memory::{slots, switch_memory};
-pub use mesh::{LinkRates, MeshSetup};
 pub use node::{NodeDescription, Role};

@@ -6,9 +6,8 @@
 mod nodes;
 
 use crate::{
-    AttachError, Design, Fallback, GroupFailure, GroupParameters, GroupRequest, GroupState, GroupSummary,
-    Holding, HostDesign, InitGroupError, NodeDescription, RankContext, ReportError, Retry, Role,
-    SwitchContext, UnknownGroup, assign, host_contexts, mesh_contexts, switch_memory, tree_contexts,
+    AttachError, Fallback, GroupFailure, GroupRequest, GroupState, GroupSummary, Holding, InitGroupError,
+    NodeDescription, ReportError, Role, UnknownGroup,
 };
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
@@ -16,8 +15,11 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use nodes::{Nodes, Taken};
-use quincunx_collective::GroupId;
-use quincunx_fabric::{IncTree, Mode, TreeNodeId};
+use quincunx_collective::{GroupId, Rank};
+use quincunx_design::{
+    AnyDesign, Catalog, FabricKind, GroupContext, Member, Naming, Placement, Plan, Refusal, Settings,
+};
+use quincunx_fabric::TreeNodeId;
 use quincunx_units::Duration;
 use quincunx_wire::Psn;
 
@@ -26,15 +28,14 @@ use quincunx_wire::Psn;
 pub struct ManagerConfig {
     /// How long the nodes of a group have to install it.
     pub install_timeout: Duration,
-    /// When senders give up; timeout times count bounds how long a dead peer goes unnoticed in the data plane.
-    pub retry: Retry,
+    /// What a group runs whose design needs switches that have no room for it, by name; nothing: it is refused.
+    pub fallback: Option<&'static str>,
 }
 
-/// Installing takes a round trip; two seconds of silence are a fault, of a node as of a peer in the data plane.
+/// Installing takes a round trip; two seconds of silence are a fault.
 impl Default for ManagerConfig {
     fn default() -> Self {
-        let retry = Retry { timeout: Duration::from_millis(20), count: 100 };
-        Self { install_timeout: Duration::from_secs(2), retry }
+        Self { install_timeout: Duration::from_secs(2), fallback: None }
     }
 }
 
@@ -76,10 +77,8 @@ pub enum Action {
 /// What a node is to do.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Instruction {
-    /// Install this as a switch, then report; take frames at once.
-    InstallSwitch(Box<SwitchContext>),
-    /// Install this as a rank, then report; send nothing yet.
-    InstallRank(Box<RankContext>),
+    /// Install this, then report. A switch takes frames at once; a rank sends nothing yet.
+    Install(Box<GroupContext>),
     /// All nodes have installed the group: ranks may send.
     Ready(GroupId),
     /// Forget the group.
@@ -114,8 +113,9 @@ pub enum Report {
 const KEPT_FAILURES: usize = 64;
 
 /// The manager of all nodes and groups.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, Debug)]
 pub struct Manager {
+    catalog: Catalog,
     config: ManagerConfig,
     nodes: Nodes,
     groups: BTreeMap<GroupId, Group>,
@@ -125,7 +125,7 @@ pub struct Manager {
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Group {
     members: Vec<String>,
-    design: Design,
+    design: String,
     fallback: Option<Fallback>,
     state: State,
     /// By node name. Emptied when the group fails.
@@ -141,17 +141,19 @@ enum State {
     Failed(GroupFailure),
 }
 
-/// Where a group goes: its switches by tree node, and what it takes of them.
-struct Placement {
-    tree: IncTree,
+/// What a group runs, and where.
+struct Planned {
+    design: &'static dyn AnyDesign,
+    settings: Settings,
+    plan: Plan,
+    /// The switches by tree node.
     names: BTreeMap<TreeNodeId, String>,
-    order: Vec<TreeNodeId>,
 }
 
 impl Manager {
-    /// A manager that knows nobody yet.
-    pub fn new(config: ManagerConfig) -> Self {
-        Self { config, nodes: Nodes::default(), groups: BTreeMap::new(), next_group: 1 }
+    /// A manager of groups of these designs that knows nobody yet.
+    pub fn new(catalog: Catalog, config: ManagerConfig) -> Self {
+        Self { catalog, config, nodes: Nodes::default(), groups: BTreeMap::new(), next_group: 1 }
     }
 
     /// A node has come. Instructions to it may follow from now on.
@@ -281,7 +283,7 @@ impl Manager {
         wanted: &GroupRequest,
         out: &mut Vec<Action>,
     ) -> Result<(), InitGroupError> {
-        wanted.check()?;
+        let ranks = wanted.ranks()?;
         for name in &wanted.members {
             match self.nodes.get(name) {
                 None => return Err(InitGroupError::MissingMember { name: name.clone() }),
@@ -291,77 +293,62 @@ impl Manager {
                 Some(_) => {}
             }
         }
-        let group = GroupId(self.next_group);
-        let parameters = self.parameters(group, wanted);
-        let (design, fallback, placement) = match wanted.design {
-            Design::Host(_) | Design::Mesh(_) => (wanted.design, None, None),
-            Design::Epic(mode) => {
-                let placement = self.place(wanted, mode)?;
-                match self.admit(mode, &parameters, &placement) {
-                    Ok(()) => (wanted.design, None, Some((mode, placement))),
-                    Err(fallback) => (Design::Host(HostDesign::Ring), Some(fallback), None),
-                }
-            }
+        let placement = wanted.placement(ranks)?;
+        let asked = self.plan(wanted, &placement)?;
+        let (planned, fallback) = match self.admit(&asked) {
+            Ok(()) => (asked, None),
+            Err(lack) => (self.fall_back(&asked, wanted.fabric(), &placement, &lack)?, Some(lack)),
         };
-        let needed = match design {
-            Design::Epic(_) => 1,
-            Design::Host(design) => assign::host_endpoints(design, parameters.ranks),
-            Design::Mesh(_) => assign::host_endpoints(HostDesign::Direct, parameters.ranks),
-        };
-        for name in &wanted.members {
+        let Planned { design, settings, plan, names } = planned;
+        let degrees = plan.degrees();
+        for (rank, name) in (0..).map(Rank).zip(&wanted.members) {
+            let needed = degrees.get(&Member::Rank(rank)).copied().unwrap_or_default();
             let free = self.nodes.free_endpoints(name);
             if free < needed {
                 return Err(InitGroupError::HostEndpoints { name: name.clone(), needed, free });
             }
         }
         // Nothing can be refused from here on.
+        let group = GroupId(self.next_group);
         self.next_group += 1;
-        let mut entry = Group {
-            members: wanted.members.clone(),
-            design,
-            fallback,
-            state: State::Ready,
-            taken: BTreeMap::new(),
-            switches: Vec::new(),
+        let naming = Naming {
+            group,
+            design: design.name().to_string(),
+            version: design.version(),
+            settings,
+            fabric: wanted.fabric(),
+            domains: placement.domains,
+            initial_psn: initial_psn(group),
         };
-        let members = &wanted.members;
-        let nodes = &mut self.nodes;
-        let mut instructions = Vec::new();
-        let rank_contexts = match (design, placement, wanted.mesh) {
-            (Design::Epic(_), Some((mode, placement)), _) => {
-                let Placement { tree, names, order } = placement;
-                let contexts = tree_contexts(&tree, mode, &parameters, &names, |end| {
-                    let name = match tree.node(end.node).role() {
-                        quincunx_fabric::TreeRole::Rank(rank) => &members[usize::from(rank.0)],
-                        quincunx_fabric::TreeRole::Switch => &names[&end.node],
-                    };
-                    nodes.take_endpoint(name, group)
-                });
-                for id in order {
-                    let (name, context) = (names[&id].clone(), contexts.switches[&id].clone());
-                    nodes.take_memory(&name, group, context.memory());
-                    entry.switches.push(name.clone());
-                    instructions.push((name, Instruction::InstallSwitch(Box::new(context))));
-                }
-                contexts.ranks
-            }
-            (_, _, Some(mesh)) => mesh_contexts(design, mesh, &parameters, |rank| {
-                nodes.take_endpoint(&members[usize::from(rank.0)], group)
-            }),
-            (Design::Host(design), _, None) => host_contexts(design, &parameters, |rank| {
-                nodes.take_endpoint(&members[usize::from(rank.0)], group)
-            }),
-            (Design::Epic(_), None, None) => {
-                unreachable!("a switch design without a placement has fallen back")
-            }
-            (Design::Mesh(_), _, None) => unreachable!("a mesh design without a mesh is refused"),
+        let (members, nodes) = (&wanted.members, &mut self.nodes);
+        let name_of = |member| match member {
+            Member::Rank(rank) => members[rank.index()].clone(),
+            Member::Switch(node) => names[&node].clone(),
         };
-        for (name, context) in members.iter().zip(rank_contexts) {
-            instructions.push((name.clone(), Instruction::InstallRank(Box::new(context))));
+        let contexts = plan.contexts(
+            &naming,
+            |node| names[&node].clone(),
+            |member| nodes.take_endpoint(&name_of(member), group),
+        );
+        let (mut instructions, mut switches) = (Vec::new(), Vec::new());
+        for (member, context) in contexts {
+            let name = name_of(member);
+            if let Member::Switch(_) = member {
+                nodes.take_memory(&name, group, context.memory);
+                switches.push(name.clone());
+            }
+            instructions.push((name, Instruction::Install(Box::new(context))));
         }
         let waiting = instructions.iter().map(|(node, _)| node.clone()).collect();
-        entry.state = State::Installing { request, waiting };
-        entry.taken = instructions.iter().map(|(node, _)| (node.clone(), nodes.taken(node, group))).collect();
+        let taken = instructions.iter().map(|(node, _)| (node.clone(), nodes.taken(node, group))).collect();
+        let entry = Group {
+            members: wanted.members.clone(),
+            design: naming.design,
+            fallback,
+            state: State::Installing { request, waiting },
+            taken,
+            switches,
+        };
         self.groups.insert(group, entry);
         out.push(Action::SetInstallTimer { group, after: self.config.install_timeout });
         let instruct = |(node, instruction)| Action::Instruct { node, instruction };
@@ -369,51 +356,79 @@ impl Manager {
         Ok(())
     }
 
-    fn parameters(&self, group: GroupId, wanted: &GroupRequest) -> GroupParameters {
-        GroupParameters {
-            group,
-            ranks: wanted.members.len() as u16,
-            mtu: wanted.mtu,
-            message_packets: wanted.message_packets,
-            window_messages: wanted.window_messages,
-            reproducible: wanted.reproducible,
-            initial_psn: initial_psn(group),
-            retry: self.config.retry,
+    /// What was asked for, on switches that can run it.
+    fn plan(&self, wanted: &GroupRequest, placement: &Placement) -> Result<Planned, InitGroupError> {
+        let design = self.catalog.find(&wanted.design, wanted.fabric())?;
+        if design.version() != wanted.version {
+            let expected = format!("version {} of the parameters of {}", design.version(), design.name());
+            let found = format!("version {}", wanted.version);
+            return Err(Refusal::new(expected, found, "run the same version at both ends").into());
         }
+        let plan = design.plan(&wanted.settings, placement)?;
+        let names = self.place(design.name(), &plan, placement)?;
+        Ok(Planned { design, settings: wanted.settings.clone(), plan, names })
     }
 
     /// The trivial policy: the tree asked for, filled from the root down in the order of the switches' addresses.
-    fn place(&self, wanted: &GroupRequest, mode: Mode) -> Result<Placement, InitGroupError> {
-        let able = |node: &&NodeDescription| node.role == Role::Switch && node.modes.contains(&mode);
+    fn place(
+        &self,
+        design: &str,
+        plan: &Plan,
+        placement: &Placement,
+    ) -> Result<BTreeMap<TreeNodeId, String>, InitGroupError> {
+        let Some(tree) = placement.tree.as_ref().filter(|_| !plan.switches.is_empty()) else {
+            return Ok(BTreeMap::new());
+        };
+        let able = |node: &&NodeDescription| node.role == Role::Switch && node.designs.contains(design);
         let mut switches: Vec<_> = self.nodes.iter().filter(able).collect();
         switches.sort_by_key(|node| node.address);
-        let needed = wanted.tree.switches();
-        if switches.len() < needed {
-            let found = switches.len();
-            return Err(InitGroupError::TooFewSwitches { needed, design: wanted.design, found });
-        }
-        let tree = IncTree::from_shape(&wanted.tree);
         let order = tree.switches();
-        let names = order.iter().zip(switches).map(|(&id, node)| (id, node.name.clone())).collect();
-        Ok(Placement { tree, names, order })
+        let (needed, found) = (order.len(), switches.len());
+        if found < needed {
+            return Err(InitGroupError::TooFewSwitches { needed, design: design.to_string(), found });
+        }
+        Ok(order.into_iter().zip(switches).map(|(node, switch)| (node, switch.name.clone())).collect())
     }
 
     /// Whether the switches have room for the group.
-    fn admit(&self, mode: Mode, parameters: &GroupParameters, placement: &Placement) -> Result<(), Fallback> {
-        for (&id, name) in &placement.names {
-            let node = placement.tree.node(id);
-            let needed = switch_memory(mode, parameters, node.edges().len() as u16);
-            let free = self.nodes.free_memory(name);
+    fn admit(&self, planned: &Planned) -> Result<(), Fallback> {
+        let degrees = planned.plan.degrees();
+        for switch in &planned.plan.switches {
+            let name = &planned.names[&switch.node];
+            let (needed, free) = (switch.memory, self.nodes.free_memory(name));
             if free < needed {
                 return Err(Fallback::SwitchMemory { switch: name.clone(), needed, free });
             }
-            let needed = node.edges().len() as u32;
+            let needed = degrees.get(&Member::Switch(switch.node)).copied().unwrap_or_default();
             let free = self.nodes.free_endpoints(name);
             if free < needed {
                 return Err(Fallback::SwitchEndpoints { switch: name.clone(), needed, free });
             }
         }
         Ok(())
+    }
+
+    /// The design to fall back to, with those parameters of the one that was asked for that it has.
+    fn fall_back(
+        &self,
+        asked: &Planned,
+        fabric: FabricKind,
+        placement: &Placement,
+        lack: &Fallback,
+    ) -> Result<Planned, InitGroupError> {
+        let name = self.config.fallback.ok_or_else(|| InitGroupError::NoRoom(lack.clone()))?;
+        let design = self.catalog.find(name, fabric)?;
+        let mut settings = design.defaults();
+        for (key, value) in asked.settings.flat() {
+            if settings.has(&key) {
+                design.set(&mut settings, &key, &value)?;
+            }
+        }
+        let plan = design.plan(&settings, placement)?;
+        if !plan.switches.is_empty() {
+            return Err(InitGroupError::NoRoom(lack.clone()));
+        }
+        Ok(Planned { design, settings, plan, names: BTreeMap::new() })
     }
 
     fn make_ready(&mut self, group: GroupId, out: &mut Vec<Action>) {
@@ -491,7 +506,7 @@ impl Group {
         };
         GroupSummary {
             group,
-            design: self.design,
+            design: self.design.clone(),
             fallback: self.fallback.clone(),
             state: match &self.state {
                 State::Installing { .. } => GroupState::Installing,

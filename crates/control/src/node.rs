@@ -4,7 +4,6 @@ use alloc::collections::BTreeSet;
 use alloc::string::String;
 use core::fmt;
 use core::net::Ipv4Addr;
-use quincunx_fabric::Mode;
 use quincunx_units::ByteCount;
 
 /// What a node does in a group.
@@ -25,8 +24,8 @@ pub struct NodeDescription {
     pub role: Role,
     /// Address of its data plane; unique among the attached nodes.
     pub address: Ipv4Addr,
-    /// The modes that a switch can run; empty for a host.
-    pub modes: BTreeSet<Mode>,
+    /// The designs that a switch can run, by name; empty for a host.
+    pub designs: BTreeSet<String>,
     /// How many queue pairs it can have at once.
     pub max_endpoints: u32,
     /// Memory that a switch has for payload and degree buffers; zero for a host.

@@ -1,6 +1,6 @@
 //! What a node is told of a group: its local context (EPIC 4.1, "States and Context"), whatever the design.
 
-use crate::{Refusal, Settings};
+use crate::{FabricKind, Refusal, Settings};
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
@@ -96,6 +96,8 @@ pub struct GroupContext {
     pub role: Role,
     /// Ranks of the group.
     pub ranks: u16,
+    /// The kind of fabric that the group runs on: designs of one name may differ there.
+    pub fabric: FabricKind,
     /// Domains of equal size that they are in.
     pub domains: u16,
     /// The first PSN of every connection, both ways.

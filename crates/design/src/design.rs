@@ -2,8 +2,8 @@
 //! sees of it.
 
 use crate::{
-    AnyDatapath, ClosedForm, FabricKind, GroupContext, Help, Model, Params, Placement, Plan, Premises, Refusal, Role, Settings,
-    Transport,
+    AnyDatapath, AnyMemoryDesign, ClosedForm, FabricKind, GroupContext, Help, MemoryParts, Model, Params,
+    Placement, Plan, Premises, Refusal, Role, Settings, Transport,
 };
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -285,10 +285,17 @@ impl<D: Design> AnyDesign for D {
 pub trait PayloadKind: Payload {
     /// What nodes run of a design for this kind.
     fn parts(design: &dyn AnyDesign) -> &dyn Parts<Self>;
+
+    /// The same on the memory fabric.
+    fn memory_parts(design: &dyn AnyMemoryDesign) -> &dyn MemoryParts<Self>;
 }
 
 impl PayloadKind for Numbers {
     fn parts(design: &dyn AnyDesign) -> &dyn Parts<Self> {
+        design
+    }
+
+    fn memory_parts(design: &dyn AnyMemoryDesign) -> &dyn MemoryParts<Self> {
         design
     }
 }
@@ -297,10 +304,18 @@ impl PayloadKind for LengthOnly {
     fn parts(design: &dyn AnyDesign) -> &dyn Parts<Self> {
         design
     }
+
+    fn memory_parts(design: &dyn AnyMemoryDesign) -> &dyn MemoryParts<Self> {
+        design
+    }
 }
 
 impl PayloadKind for Contributions {
     fn parts(design: &dyn AnyDesign) -> &dyn Parts<Self> {
+        design
+    }
+
+    fn memory_parts(design: &dyn AnyMemoryDesign) -> &dyn MemoryParts<Self> {
         design
     }
 }

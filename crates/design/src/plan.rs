@@ -1,6 +1,6 @@
 //! What a design makes of parameters and a placement: who is connected with whom, what each node is to do, what switches must have.
 
-use crate::{ConnectionContext, GroupContext, Node, Peer, Refusal, Role, Settings};
+use crate::{ConnectionContext, FabricKind, GroupContext, Node, Peer, Refusal, Role, Settings};
 use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -125,6 +125,8 @@ pub struct Naming {
     pub version: u32,
     /// Their values.
     pub settings: Settings,
+    /// The kind of fabric that it runs on.
+    pub fabric: FabricKind,
     /// Domains of equal size that the ranks are in.
     pub domains: u16,
     /// The first PSN of every connection, both ways.
@@ -170,6 +172,7 @@ impl Plan {
                 node,
                 role,
                 ranks,
+                fabric: naming.fabric,
                 domains: naming.domains,
                 initial_psn: naming.initial_psn,
                 remote_write: self.remote_write,

@@ -1,13 +1,14 @@
 //! How the ranks of a run come together: a group for each design, and on a mesh first one to measure its links with.
 
-use quincunx_control::{Design, GroupRequest, GroupSummary, LinkRates, MeshDesign, MeshSetup};
-use quincunx_fabric::{MeshShape, Relays, Shape, TreeShape};
+use quincunx_control::{GroupRequest, GroupSummary};
+use quincunx_design::{AnyDesign, Catalog, Demand, FabricKind, LinkRates, Placement, Settings};
+use quincunx_fabric::{MeshShape, Shape};
 use quincunx_runtime::{JoinedGroup, Rank};
-use quincunx_units::{BitRate, ByteCount, Duration};
+use quincunx_units::{ByteCount, Duration};
 use std::thread;
 
 use crate::plan::Plan;
-use crate::worker::{Job, WorkerError};
+use crate::worker::{Job, Split, WorkerError};
 
 /// How long ranks wait for each other to form a group.
 pub(crate) const JOIN_LIMIT: Duration = Duration::from_secs(30);
@@ -15,14 +16,18 @@ pub(crate) const JOIN_LIMIT: Duration = Duration::from_secs(30);
 /// How long a rank that is done answers peers that still miss an answer of its.
 const LINGER: Duration = Duration::from_millis(200);
 
-/// Links that nobody has measured: all alike.
-const ALIKE: LinkRates = {
-    let any = BitRate::new(1).expect("above zero");
-    LinkRates { direct: any, cross: any }
-};
+/// A group that this rank is in.
+pub(crate) struct Joined {
+    pub(crate) group: JoinedGroup,
+    /// Bytes that the switch with most of them takes for it; zero where there is none, and at ranks that do not lead.
+    pub(crate) switch_buffer: u64,
+    /// How it divides data over ways, if its links were measured for that.
+    pub(crate) split: Option<Split>,
+}
 
 /// The groups of one rank of a run. Rank 0 leads: it asks the manager for them.
 pub(crate) struct Groups<'a> {
+    catalog: Catalog,
     plan: &'a Plan,
     members: &'a [String],
     leads: bool,
@@ -31,20 +36,44 @@ pub(crate) struct Groups<'a> {
 }
 
 impl<'a> Groups<'a> {
-    pub(crate) fn new(plan: &'a Plan, members: &'a [String], leads: bool) -> Self {
-        Self { plan, members, leads, rates: None }
+    pub(crate) fn new(catalog: Catalog, plan: &'a Plan, members: &'a [String], leads: bool) -> Self {
+        Self { catalog, plan, members, leads, rates: None }
     }
 
-    /// Joins a group for a design; with it, the bytes that the switch with most of them takes for it.
-    pub(crate) fn join(&mut self, rank: &mut Rank, design: &str) -> Result<(JoinedGroup, u64), WorkerError> {
-        let design = design.parse::<Design>().map_err(|error| WorkerError::plan(&error))?;
-        match self.plan.setup.shape().map_err(|error| WorkerError::plan(&error))? {
-            Shape::Tree(tree) => self.make(rank, design, tree, None),
-            Shape::Mesh(shape) => {
-                let mesh = self.mesh_setup(rank, shape)?;
-                self.make_on_mesh(rank, design, mesh)
-            }
+    /// Joins a group for a design.
+    pub(crate) fn join(&mut self, rank: &mut Rank, name: &str) -> Result<Joined, WorkerError> {
+        let setup = &self.plan.setup;
+        let shape = setup.shape().map_err(|error| WorkerError::plan(&error))?;
+        let fabric = match &shape {
+            Shape::Tree(_) => FabricKind::Tree,
+            Shape::Mesh(_) => FabricKind::Mesh,
+        };
+        let design = self.catalog.find(name, fabric).map_err(|error| WorkerError::plan(&error))?;
+        let settings = setup.settings(name).map_err(|error| WorkerError::plan(&error))?;
+        let together = match &shape {
+            Shape::Tree(_) => 0..setup.ranks,
+            Shape::Mesh(mesh) => 0..mesh.members(),
+        };
+        let mut longest = 0;
+        for case in &self.plan.cases {
+            longest = longest.max(Job::new(case, together.clone())?.input);
         }
+        let longest = ByteCount::new(longest as u64);
+        let rates = match &shape {
+            Shape::Tree(_) => LinkRates::ALIKE,
+            Shape::Mesh(mesh) => self.measured(rank, *mesh)?,
+        };
+        let request = GroupRequest {
+            settings: settings.clone(),
+            rates,
+            ..GroupRequest::new(self.members.to_vec(), design, shape.clone(), longest)
+        };
+        let (group, switch_buffer) = self.make(rank, request)?;
+        let split = match &shape {
+            Shape::Tree(_) => None,
+            Shape::Mesh(mesh) => split(design, &settings, *mesh, rates, longest)?,
+        };
+        Ok(Joined { group, switch_buffer, split })
     }
 
     /// Leaves a group, when no peer misses an answer any more.
@@ -56,57 +85,31 @@ impl<'a> Groups<'a> {
         Ok(())
     }
 
-    /// How groups use a mesh: windows for the longest input of all cases, in messages; data split by what its links carry.
-    fn mesh_setup(&mut self, rank: &mut Rank, shape: MeshShape) -> Result<MeshSetup, WorkerError> {
-        let setup = &self.plan.setup;
-        let piece = ByteCount::new(setup.mtu * u64::from(setup.message));
-        let relays = setup.relays.parse::<Relays>().map_err(|error| WorkerError::plan(&error))?;
-        let rates = match self.rates {
-            Some(rates) => rates,
-            None => {
-                let limit = Rank::measuring_limit(shape, piece);
-                let mesh = MeshSetup { shape, relays, piece, limit, rates: ALIKE };
-                let (group, _) = self.make_on_mesh(rank, Design::Mesh(MeshDesign::Writes), mesh)?;
-                let rates = rank.measure(&group, JOIN_LIMIT)?;
-                self.leave(rank, &group)?;
-                *self.rates.insert(rates)
-            }
-        };
-        let mut longest = 0;
-        for case in &self.plan.cases {
-            longest = longest.max(Job::new(case, 0..shape.members())?.input);
+    /// What the links of a mesh carry, measured once, in a group that offers writes.
+    fn measured(&mut self, rank: &mut Rank, shape: MeshShape) -> Result<LinkRates, WorkerError> {
+        if let Some(rates) = self.rates {
+            return Ok(rates);
         }
-        Ok(MeshSetup { shape, relays, piece, limit: ByteCount::new(longest as u64), rates })
-    }
-
-    fn make_on_mesh(
-        &self,
-        rank: &mut Rank,
-        design: Design,
-        mesh: MeshSetup,
-    ) -> Result<(JoinedGroup, u64), WorkerError> {
-        let none = TreeShape::star(self.plan.setup.ranks).expect("a mesh has ranks");
-        self.make(rank, design, none, Some(mesh))
-    }
-
-    fn make(
-        &self,
-        rank: &mut Rank,
-        design: Design,
-        tree: TreeShape,
-        mesh: Option<MeshSetup>,
-    ) -> Result<(JoinedGroup, u64), WorkerError> {
-        let setup = &self.plan.setup;
-        let request = GroupRequest {
-            members: self.members.to_vec(),
-            design,
-            tree,
-            mesh,
-            mtu: ByteCount::new(setup.mtu),
-            message_packets: setup.message,
-            window_messages: setup.window,
-            reproducible: setup.reproducible,
+        let Some(design) = self.catalog.on(FabricKind::Mesh).find(|design| design.offers_writes()) else {
+            return Ok(*self.rates.insert(LinkRates::ALIKE));
         };
+        let setup = &self.plan.setup;
+        let settings = setup.settings(design.name()).unwrap_or_else(|_| design.defaults());
+        let transport = design.transport(&settings).map_err(|error| WorkerError::plan(&error))?;
+        let piece = transport.mtu * u64::from(transport.message);
+        let shape_asked = Shape::Mesh(shape);
+        let request = GroupRequest {
+            settings,
+            demand: Rank::measuring_demand(shape.ranks(), piece),
+            ..GroupRequest::new(self.members.to_vec(), design, shape_asked, ByteCount::new(0))
+        };
+        let (group, _) = self.make(rank, request)?;
+        let rates = rank.measure(&group, piece, JOIN_LIMIT)?;
+        self.leave(rank, &group)?;
+        Ok(*self.rates.insert(rates))
+    }
+
+    fn make(&self, rank: &mut Rank, request: GroupRequest) -> Result<(JoinedGroup, u64), WorkerError> {
         // The manager answers when all have installed, this rank among them: it must go on turning meanwhile.
         let made = self.leads.then(|| {
             let client = rank.control().clone();
@@ -123,4 +126,23 @@ impl<'a> Groups<'a> {
         };
         Ok((joined?, buffers))
     }
+}
+
+/// How a design divides data over ways on a mesh whose links carry so much.
+fn split(
+    design: &dyn AnyDesign,
+    settings: &Settings,
+    shape: MeshShape,
+    rates: LinkRates,
+    longest: ByteCount,
+) -> Result<Option<Split>, WorkerError> {
+    let (ranks, domains) = (shape.ranks(), shape.domains());
+    let placement = Placement { ranks, domains, tree: None, rates, demand: Demand::Vectors { longest } };
+    let plan = design.plan(settings, &placement).map_err(|error| WorkerError::plan(&error))?;
+    let split = |relayed| Split {
+        direct: rates.direct.bits_per_second(),
+        cross: rates.cross.bits_per_second(),
+        relayed,
+    };
+    Ok(plan.relayed.map(split))
 }

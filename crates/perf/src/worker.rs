@@ -3,8 +3,8 @@
 use quincunx_collective::{Collective, DataType, Numbers, Payload, Rank as RankNumber, ReduceOp, Reduction};
 use quincunx_collective::{pattern, wrong_elements};
 use quincunx_control_grpc::ClientError;
+use quincunx_design::{Catalog, FabricKind};
 use quincunx_driver_net::{Profile, Traffic};
-use quincunx_nodes::mesh_parts;
 use quincunx_runtime::{Finished, JoinedGroup, ProcessOptions, Rank, RuntimeError};
 use quincunx_units::Duration;
 use serde::{Deserialize, Serialize};
@@ -13,7 +13,7 @@ use std::io::Write;
 use std::ops::Range;
 use std::time::Instant;
 
-use crate::groups::{Groups, JOIN_LIMIT};
+use crate::groups::{Groups, JOIN_LIMIT, Joined};
 use crate::plan::{Case, Plan};
 
 /// Bytes around the UDP payload on an Ethernet link: Ethernet 14, IPv4 20, UDP 8.
@@ -61,19 +61,6 @@ pub struct Split {
     pub relayed: f64,
 }
 
-impl Split {
-    fn of(group: &JoinedGroup) -> Option<Self> {
-        let mesh = group.mesh?;
-        let parts = mesh_parts(group.design, &mesh);
-        let weight = |way: fn(usize) -> bool| {
-            let chosen = parts.iter().filter(|part| way(part.way));
-            chosen.map(|part| u128::from(part.weight)).sum::<u128>() as f64
-        };
-        let (direct, cross) = (mesh.rates.direct.bits_per_second(), mesh.rates.cross.bits_per_second());
-        Some(Self { direct, cross, relayed: weight(|way| way > 0) / weight(|_| true) })
-    }
-}
-
 /// `links carry 98.5Mbit/s within domains and 98.4Mbit/s between them: 50.0 % goes over relays`.
 impl fmt::Display for Split {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -109,43 +96,44 @@ impl WorkerError {
     }
 }
 
-/// Runs a plan as one of its ranks, `members[me]`. Rank 0 makes the groups.
+/// Runs a plan as one of its ranks, `members[me]`, with the designs of a catalog. Rank 0 makes the groups.
 ///
 /// # Errors
 /// The first that any collective meets.
 pub fn work(
+    catalog: Catalog,
     plan: &Plan,
     options: &ProcessOptions,
     members: &[String],
     out: &mut impl Write,
 ) -> Result<(), WorkerError> {
-    let mut rank = Rank::attach(options)?;
+    let mut rank = Rank::attach(catalog, options)?;
     let leads = members.first() == Some(&options.description.name);
     if leads {
         rank.control().wait_for_nodes(members, plan.setup.switches, JOIN_LIMIT)?;
     }
-    let mut groups = Groups::new(plan, members, leads);
-    let mut group: Option<(String, JoinedGroup, u64)> = None;
+    let mut groups = Groups::new(catalog, plan, members, leads);
+    let mut group: Option<(String, Joined)> = None;
     for (index, case) in plan.cases.iter().enumerate() {
-        if group.as_ref().is_none_or(|(design, ..)| *design != case.design) {
-            if let Some((_, old, _)) = group.take() {
-                groups.leave(&mut rank, &old)?;
+        if group.as_ref().is_none_or(|(design, _)| *design != case.design) {
+            if let Some((_, old)) = group.take() {
+                groups.leave(&mut rank, &old.group)?;
             }
-            let (joined, buffers) = groups.join(&mut rank, &case.design)?;
-            group = Some((case.design.clone(), joined, buffers));
+            group = Some((case.design.clone(), groups.join(&mut rank, &case.design)?));
         }
-        let Some((_, joined, buffers)) = &group else { unreachable!("joined above") };
+        let Some((_, joined)) = &group else { unreachable!("joined above") };
         let measured = Measured {
             case: index,
-            switch_buffer_bytes: *buffers,
-            ..measure(&mut rank, joined, case, plan)?
+            switch_buffer_bytes: joined.switch_buffer,
+            split: joined.split,
+            ..measure(&mut rank, &joined.group, case, plan)?
         };
         serde_json::to_writer(&mut *out, &measured).map_err(std::io::Error::from)?;
         out.write_all(b"\n")?;
         out.flush()?;
     }
-    if let Some((_, old, _)) = group.take() {
-        groups.leave(&mut rank, &old)?;
+    if let Some((_, old)) = group.take() {
+        groups.leave(&mut rank, &old.group)?;
     }
     Ok(())
 }
@@ -262,7 +250,7 @@ fn measure(rank: &mut Rank, group: &JoinedGroup, case: &Case, plan: &Plan) -> Re
     // Nobody goes on to another group while somebody is not done: it may need this rank to answer, or to relay.
     barrier(rank)?;
     check(&buffers.output);
-    let [sent, received] = if group.mesh.is_some() {
+    let [sent, received] = if group.fabric == FabricKind::Mesh {
         let nothing = Traffic::default();
         let links = after_to.iter().map(|(peer, after)| (before_to.get(peer).unwrap_or(&nothing), after));
         [links.map(|(before, after)| link_bytes(before, after)).fold(0.0, f64::max), 0.0]
@@ -283,9 +271,9 @@ fn measure(rank: &mut Rank, group: &JoinedGroup, case: &Case, plan: &Plan) -> Re
         ranks: group.together().len() as u16,
         sent_bytes: sent / repetitions,
         received_bytes: received / repetitions,
-        split: Split::of(group),
+        split: None,
         switch_buffer_bytes: 0,
-        design: group.design.to_string(),
+        design: group.design.clone(),
         profile_s: Profile::PHASES.map(|phase| {
             after.profile.spent(phase).as_secs_f64() - before.profile.spent(phase).as_secs_f64()
         }),

@@ -6,11 +6,9 @@
 //! the others' data would wait; each rank hands on what it knows with the turn, the last one tells all, and so all know the same.
 
 use quincunx_collective::{GroupId, Numbers, Payload, Rank as RankNumber};
-use quincunx_control::{LinkRates, MeshSetup};
+use quincunx_design::{Demand, LinkRates};
 use quincunx_engine::verbs::WorkId;
-use quincunx_engine::writes::{Target, WriteError};
-use quincunx_fabric::MeshShape;
-use quincunx_nodes::HostRejected;
+use quincunx_engine::writes::Target;
 use quincunx_units::{BitRate, ByteCount, Duration};
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -53,29 +51,29 @@ impl Link {
 }
 
 impl Rank {
-    /// What a group of the design `writes` needs as its limit, so that [`measure`](Self::measure) finds slots.
-    pub fn measuring_limit(shape: MeshShape, piece: ByteCount) -> ByteCount {
-        piece * (DEPTH * (u64::from(shape.ranks()) - 1) + 1)
+    /// What a group of `ranks` must be ready for so that [`measure`](Self::measure) finds slots for messages of `piece` bytes.
+    pub fn measuring_demand(ranks: u16, piece: ByteCount) -> Demand {
+        Demand::Writes { slots: DEPTH as u32 * (u32::from(ranks) - 1) + 1, length: piece }
     }
 
     /// Measures what the links of the group's mesh carry. All its ranks must call it, and write nothing else meanwhile; all get the same
     /// answer. Rank 0 is the last to return: it may destroy the group then.
     ///
     /// # Errors
-    /// If the group is no mesh of the design `writes` with [`measuring_limit`](Self::measuring_limit), fails, or `limit` is over.
-    pub fn measure(&mut self, group: &JoinedGroup, limit: Duration) -> Result<LinkRates, RuntimeError> {
-        let refused = |error: WriteError| RuntimeError::Rejected(HostRejected::Write(error));
-        let mesh = group.mesh.ok_or_else(|| refused(WriteError::NotOffered))?;
-        let needed = Self::measuring_limit(mesh.shape, mesh.piece).bytes() / mesh.piece.bytes();
-        if mesh.slots() < needed {
-            let (slots, found) = (mesh.slots() as usize, needed as usize);
-            return Err(refused(WriteError::NoSlot { slots, found }));
-        }
+    /// If the group's design offers no writes or it was not made for [`measuring_demand`](Self::measuring_demand), the group fails, or
+    /// `limit` is over.
+    pub fn measure(
+        &mut self,
+        group: &JoinedGroup,
+        piece: ByteCount,
+        limit: Duration,
+    ) -> Result<LinkRates, RuntimeError> {
         let (id, me, last) = (group.id, group.rank.0, group.ranks - 1);
-        let word = |rank: u16| Target { rank: RankNumber(rank), slot: needed as usize - 1 };
+        let word_slot = DEPTH as usize * usize::from(last);
+        let word = |rank: u16| Target { rank: RankNumber(rank), slot: word_slot };
         let before =
             if me == 0 { None } else { Some(self.word(id, |from| from == me - 1, word(0).slot, limit)?) };
-        let mine = self.probe(group, &mesh, limit)?;
+        let mine = self.probe(group, piece, limit)?;
         let known = before.map_or(mine, |before| slower(before, mine));
         if me < last {
             self.write(id, 0, word(me + 1), emit(known), limit)?;
@@ -123,7 +121,7 @@ impl Rank {
     fn probe(
         &mut self,
         group: &JoinedGroup,
-        mesh: &MeshSetup,
+        piece: ByteCount,
         limit: Duration,
     ) -> Result<LinkRates, RuntimeError> {
         let id = group.id;
@@ -134,7 +132,7 @@ impl Rank {
         let post = |rank: &mut Self, link: usize, slot: usize, links: &mut [Link]| {
             links[link].posted += 1;
             let target = Target { rank: RankNumber(peers[link]), slot };
-            rank.post_write(id, 0, vec![target], Numbers::zeroed(mesh.piece.as_usize()))
+            rank.post_write(id, 0, vec![target], Numbers::zeroed(piece.as_usize()))
         };
         for link in 0..links.len() {
             for depth in 0..DEPTH as usize {
@@ -154,7 +152,7 @@ impl Rank {
         let domain = group.together();
         let slowest = |is_near: bool| {
             let of_kind = peers.iter().zip(&links).filter(|(peer, _)| domain.contains(peer) == is_near);
-            of_kind.map(|(_, link)| link.rate(mesh.piece)).min()
+            of_kind.map(|(_, link)| link.rate(piece)).min()
         };
         let direct = slowest(true).unwrap_or(FASTEST);
         Ok(LinkRates { direct, cross: slowest(false).unwrap_or(direct) })

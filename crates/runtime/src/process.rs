@@ -1,8 +1,9 @@
 //! What rank and switch processes have in common: how they start, and what can go wrong.
 
 use quincunx_collective::Numbers;
-use quincunx_control::{GroupParameters, NodeDescription};
+use quincunx_control::NodeDescription;
 use quincunx_control_grpc::{ClientConfig, ClientError, ControlClient};
+use quincunx_design::{AnyDesign, Catalog, GroupContext, Refusal};
 use quincunx_driver_net::{AnyTransport, Node, NodeError, NodeOptions, OpenError, TransportOptions};
 use quincunx_engine::Engine;
 use quincunx_units::{ByteCount, Duration};
@@ -19,12 +20,22 @@ pub(crate) const INSTRUCTION_POLL: Duration = Duration::from_millis(20);
 /// A node on its socket.
 pub(crate) type SocketNode<E> = Node<E, RoceCodec, AnyTransport>;
 
-/// What a node's receive buffer must hold for a group with so many neighbours: before the node gets to run, all of them may
-/// send their window, and send it again after a time-out. Of its own the kernel counts in up to as much again, for packets of
+/// What a neighbour of a group may have under way to a node, over all of the node's connections.
+pub(crate) fn windows(design: &dyn AnyDesign, context: &GroupContext) -> Result<ByteCount, Refusal> {
+    let transport = design.transport(&context.settings)?;
+    Ok(transport.window_bytes() * context.connections.len() as u64)
+}
+
+/// What a node's receive buffer must hold for a group whose neighbours may have so much under way: before the node gets to run, all of
+/// them may send their window, and send it again after a time-out. Of its own the kernel counts in up to as much again, for packets of
 /// 1 KiB that are not merged.
-pub(crate) fn room(parameters: &GroupParameters, neighbours: usize) -> ByteCount {
-    let windows = parameters.window_bytes() * neighbours as u64;
+pub(crate) fn room(windows: ByteCount) -> ByteCount {
     (windows + windows) * 2
+}
+
+/// The design of a context.
+pub(crate) fn design_of(catalog: Catalog, context: &GroupContext) -> Result<&'static dyn AnyDesign, Refusal> {
+    catalog.find(&context.design, context.fabric)
 }
 
 /// How a rank or switch process starts.

@@ -1,12 +1,13 @@
 //! A rank: the application's side.
 
 use quincunx_collective::{Collective, GroupId, Numbers, Rank as RankNumber, Reduction};
-use quincunx_control::{Design, Instruction, MeshSetup, Report};
+use quincunx_control::{Instruction, Report};
 use quincunx_control_grpc::{Attachment, ControlClient};
+use quincunx_design::{Catalog, FabricKind, GroupContext, Node, Refusal};
 use quincunx_driver_net::{Statistics, Traffic};
 use quincunx_engine::Engine;
 use quincunx_engine::verbs::{Outcome, WorkId};
-use quincunx_nodes::{Host, HostCommand, HostEvent, Programs, host_group};
+use quincunx_nodes::{Host, HostCommand, HostEvent, host_group};
 use quincunx_units::Duration;
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddrV4;
@@ -16,7 +17,9 @@ use std::time::Instant;
 
 use crate::Delivered;
 use crate::codec::PORT;
-use crate::process::{INSTRUCTION_POLL, ProcessOptions, RuntimeError, SocketNode, room, start};
+use crate::process::{
+    INSTRUCTION_POLL, ProcessOptions, RuntimeError, SocketNode, design_of, room, start, windows,
+};
 
 /// A group that this rank has joined.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -27,18 +30,22 @@ pub struct JoinedGroup {
     pub rank: RankNumber,
     /// Ranks in it.
     pub ranks: u16,
-    /// What it runs: the design that was asked for, or what it fell back to.
-    pub design: Design,
-    /// How it uses a mesh, if it runs on one.
-    pub mesh: Option<MeshSetup>,
+    /// The kind of fabric that it runs on.
+    pub fabric: FabricKind,
+    /// Domains of equal size that they are in; one is all of them.
+    pub domains: u16,
+    /// What it runs, by name: the design that was asked for, or what it fell back to.
+    pub design: String,
     /// Who is at the other end of each queue pair.
     peers: Vec<String>,
 }
 
 impl JoinedGroup {
-    /// The ranks whose vectors its collectives put together: all, or on a mesh those of this rank's domain.
+    /// The ranks whose vectors its collectives put together: all, or where there are domains those of this rank's.
     pub fn together(&self) -> Range<u16> {
-        self.mesh.map_or(0..self.ranks, |mesh| mesh.shape.domain(self.rank.0))
+        let members = self.ranks / self.domains;
+        let first = self.rank.0 / members * members;
+        first..first + members
     }
 }
 
@@ -54,7 +61,8 @@ pub struct Finished {
 /// A rank process's place in the world: its node and its connection to the manager. Frames are answered only while one of
 /// its methods runs: between collectives an application that computes for long calls [`serve`](Self::serve).
 pub struct Rank {
-    pub(crate) node: SocketNode<Host<Numbers, Programs>>,
+    pub(crate) node: SocketNode<Host<Numbers>>,
+    catalog: Catalog,
     attachment: Attachment,
     groups: BTreeMap<GroupId, JoinedGroup>,
     failed: BTreeMap<GroupId, (String, String)>,
@@ -71,15 +79,16 @@ pub struct Rank {
 }
 
 impl Rank {
-    /// Opens the rank's socket and attaches it to the manager.
+    /// Opens the rank's socket and attaches it to the manager, to run any of these designs.
     ///
     /// # Errors
     /// If the socket or the manager cannot be had.
-    pub fn attach(options: &ProcessOptions) -> Result<Self, RuntimeError> {
-        let Ok(engine) = Host::<Numbers, Programs>::new(());
+    pub fn attach(catalog: Catalog, options: &ProcessOptions) -> Result<Self, RuntimeError> {
+        let Ok(engine) = Host::<Numbers>::new(());
         let (node, attachment) = start(engine, options)?;
         Ok(Self {
             node,
+            catalog,
             attachment,
             groups: BTreeMap::new(),
             failed: BTreeMap::new(),
@@ -232,42 +241,7 @@ impl Rank {
     pub(crate) fn take_instructions(&mut self) -> Result<(), RuntimeError> {
         loop {
             match self.attachment.instructions().try_recv() {
-                Ok(Ok(Instruction::InstallRank(context))) => {
-                    let id = context.parameters.group;
-                    // One collective runs at a time.
-                    self.node.make_room(room(&context.parameters, context.queue_pairs.len()))?;
-                    if context.mesh.is_some() {
-                        // Each queue pair has a link of its own, on which it may have its window; as much again is the kernel's.
-                        let windows = context.parameters.window_bytes() * context.queue_pairs.len() as u64;
-                        self.node.make_way(windows * 2)?;
-                    }
-                    let installed = match host_group(&context, |_| PORT) {
-                        Ok(group) => self
-                            .node
-                            .command(HostCommand::Install(Box::new(group)))
-                            .map_err(|e| e.to_string()),
-                        Err(error) => Err(error.to_string()),
-                    };
-                    let report = match installed {
-                        Ok(()) => Report::Installed,
-                        Err(reason) => Report::Refused { reason },
-                    };
-                    let joined = JoinedGroup {
-                        id,
-                        rank: context.rank,
-                        ranks: context.parameters.ranks,
-                        design: context.design,
-                        mesh: context.mesh,
-                        peers: context
-                            .queue_pairs
-                            .iter()
-                            .map(|qp| format!("{} at {}", qp.peer, qp.remote.ip))
-                            .collect(),
-                    };
-                    self.groups.insert(joined.id, joined);
-                    self.expected.push(id);
-                    self.attachment.report(id, report);
-                }
+                Ok(Ok(Instruction::Install(context))) => self.install(&context)?,
                 Ok(Ok(Instruction::Ready(group))) => self.ready.push(group),
                 Ok(Ok(Instruction::Remove(group))) => self.forget(group),
                 Ok(Ok(Instruction::Failed { group, failure })) => {
@@ -277,11 +251,53 @@ impl Rank {
                     }
                     self.forget(group);
                 }
-                Ok(Ok(Instruction::InstallSwitch(_))) => {}
                 Ok(Err(error)) => return Err(error.into()),
                 Err(TryRecvError::Empty | TryRecvError::Disconnected) => return Ok(()),
             }
         }
+    }
+
+    fn install(&mut self, context: &GroupContext) -> Result<(), RuntimeError> {
+        let id = context.group;
+        let report = match self.try_install(context)? {
+            Ok(()) => Report::Installed,
+            Err(refusal) => Report::Refused { reason: refusal.to_string() },
+        };
+        let peers = context.connections.iter();
+        let joined = JoinedGroup {
+            id,
+            rank: match context.node {
+                Node::Rank(rank) => rank,
+                Node::Switch => RankNumber(0),
+            },
+            ranks: context.ranks,
+            fabric: context.fabric,
+            domains: context.domains,
+            design: context.design.clone(),
+            peers: peers.map(|peer| format!("{} at {}", peer.peer, peer.remote.ip)).collect(),
+        };
+        self.groups.insert(id, joined);
+        self.expected.push(id);
+        self.attachment.report(id, report);
+        Ok(())
+    }
+
+    /// Joins the node to a group; a refusal is the group's end, an error the node's.
+    fn try_install(&mut self, context: &GroupContext) -> Result<Result<(), Refusal>, RuntimeError> {
+        let prepared = design_of(self.catalog, context)
+            .and_then(|design| Ok((windows(design, context)?, host_group(design, context, None, |_| PORT)?)));
+        let (windows, group) = match prepared {
+            Ok(prepared) => prepared,
+            Err(refusal) => return Ok(Err(refusal)),
+        };
+        // One collective runs at a time.
+        self.node.make_room(room(windows))?;
+        if context.fabric == FabricKind::Mesh {
+            // Each queue pair has a link of its own, on which it may have its window; as much again is the kernel's.
+            self.node.make_way(windows * 2)?;
+        }
+        let installed = self.node.command(HostCommand::Install(Box::new(group)));
+        Ok(installed.map_err(|rejected| Refusal::of(&rejected)))
     }
 
     fn forget(&mut self, group: GroupId) {

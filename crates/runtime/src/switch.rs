@@ -1,31 +1,45 @@
 //! A switch process.
 
 use quincunx_collective::{GroupId, Numbers};
-use quincunx_control::{Instruction, Report, SwitchContext};
+use quincunx_control::{Instruction, Report};
+use quincunx_design::{Catalog, GroupContext, Refusal};
 use quincunx_engine::Engine;
-use quincunx_epic::Event;
-use quincunx_nodes::{Switch, SwitchCommand, switch_group};
+use quincunx_nodes::{Switch, SwitchCommand, SwitchEvent, switch_group};
+use quincunx_units::ByteCount;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::TryRecvError;
 
 use crate::codec::PORT;
-use crate::process::{INSTRUCTION_POLL, ProcessOptions, RuntimeError, room, start};
+use crate::process::{
+    INSTRUCTION_POLL, ProcessOptions, RuntimeError, SocketNode, design_of, room, start, windows,
+};
+
+/// A group that the switch is in.
+struct Installed {
+    context: Box<GroupContext>,
+    /// What all its neighbours may have under way to here.
+    windows: ByteCount,
+}
 
 /// Runs a switch: attaches it to the manager, installs what the manager says, and tells the manager of neighbours that do
 /// not answer. Returns when `stop` is set, or the manager has gone.
 ///
 /// # Errors
 /// If the socket or the manager cannot be had, or the connection to the manager breaks.
-pub fn serve_switch(options: &ProcessOptions, stop: &AtomicBool) -> Result<(), RuntimeError> {
+pub fn serve_switch(
+    catalog: Catalog,
+    options: &ProcessOptions,
+    stop: &AtomicBool,
+) -> Result<(), RuntimeError> {
     let Ok(engine) = Switch::<Numbers>::new(());
     let (mut node, attachment) = start(engine, options)?;
-    let mut contexts: BTreeMap<GroupId, Box<SwitchContext>> = BTreeMap::new();
+    let mut groups: BTreeMap<GroupId, Installed> = BTreeMap::new();
     while !stop.load(Ordering::Relaxed) {
         node.turn(INSTRUCTION_POLL)?;
-        while let Some(Event::Unreachable { group, edge }) = node.next_event() {
-            let peer = contexts.get(&group).and_then(|context| context.edges.get(usize::from(edge)));
-            let reason = match peer {
+        while let Some(SwitchEvent::Unreachable { group, edge }) = node.next_event() {
+            let connections = groups.get(&group).map(|group| &group.context.connections);
+            let reason = match connections.and_then(|connections| connections.get(usize::from(edge))) {
                 Some(edge) => format!("{} at {} does not answer", edge.peer, edge.remote.ip),
                 None => format!("the neighbour on edge {edge} does not answer"),
             };
@@ -33,25 +47,24 @@ pub fn serve_switch(options: &ProcessOptions, stop: &AtomicBool) -> Result<(), R
         }
         loop {
             match attachment.instructions().try_recv() {
-                Ok(Ok(Instruction::InstallSwitch(context))) => {
-                    let id = context.parameters.group;
-                    let install = SwitchCommand::Install(Box::new(switch_group(&context, |_| PORT)));
-                    let report = match node.command(install) {
-                        Ok(()) => Report::Installed,
+                Ok(Ok(Instruction::Install(context))) => {
+                    let id = context.group;
+                    let report = match install(catalog, &mut node, &context) {
+                        Ok(windows) => {
+                            groups.insert(id, Installed { context, windows });
+                            node.make_room(groups.values().map(|group| room(group.windows)).sum())?;
+                            Report::Installed
+                        }
                         Err(refusal) => Report::Refused { reason: refusal.to_string() },
                     };
-                    contexts.insert(id, context);
-                    let rooms =
-                        contexts.values().map(|context| room(&context.parameters, context.edges.len()));
-                    node.make_room(rooms.sum())?;
                     attachment.report(id, report);
                 }
                 Ok(Ok(Instruction::Remove(group) | Instruction::Failed { group, .. })) => {
-                    contexts.remove(&group);
+                    groups.remove(&group);
                     // A group that was refused here is not installed: nothing to remove.
                     let _ = node.command(SwitchCommand::Remove(group));
                 }
-                Ok(Ok(Instruction::InstallRank(_) | Instruction::Ready(_))) => {}
+                Ok(Ok(Instruction::Ready(_))) => {}
                 Ok(Err(lost)) => return Err(lost.into()),
                 Err(TryRecvError::Empty) => break,
                 Err(TryRecvError::Disconnected) => return Ok(()),
@@ -59,4 +72,17 @@ pub fn serve_switch(options: &ProcessOptions, stop: &AtomicBool) -> Result<(), R
         }
     }
     Ok(())
+}
+
+/// Joins the switch to a group: what all its neighbours there may have under way to here.
+fn install(
+    catalog: Catalog,
+    node: &mut SocketNode<Switch<Numbers>>,
+    context: &GroupContext,
+) -> Result<ByteCount, Refusal> {
+    let design = design_of(catalog, context)?;
+    let group = switch_group(design, context, None, |_| PORT)?;
+    let installed = node.command(SwitchCommand::Install(Box::new(group)));
+    installed.map_err(|rejected| Refusal::of(&rejected))?;
+    windows(design, context)
 }

@@ -23,7 +23,7 @@ pub struct Delivered {
 
 impl Rank {
     /// Writes `data` to a slot of another rank, by its way number `way`: 0 is the direct one, others lead over ranks that relay. Returns
-    /// when it is there. The group's design must be `writes`.
+    /// when it is there. The group's design must offer writes.
     ///
     /// # Errors
     /// If the write makes no sense, the group fails before its end (the destination or a relay has died), or `limit` is over.
