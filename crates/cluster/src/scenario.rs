@@ -2,13 +2,13 @@
 
 use crate::{Cluster, GroupSpec, Wiring, address};
 use quincunx_collective::Routing;
-use quincunx_design::{AnyDesign, Demand, Refusal};
+use quincunx_design::{AnyDesign, Demand, FabricKind, Refusal};
 use quincunx_fabric::LinkProperties;
 use quincunx_scenario::{Fabric, FabricDesign, Scenario, ScenarioError, TokenBatch, TopologyName};
 use quincunx_units::ByteCount;
 
 /// Why a scenario gives no cluster.
-#[derive(Clone, PartialEq, Debug, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum ClusterError {
     /// The scenario has a value that the design does not take.
     #[error(transparent)]
@@ -31,7 +31,8 @@ impl Wiring {
             Fabric::Mesh(fabric) => Self::mesh(fabric.groups, fabric.members, packets(&fabric.link), "host-"),
             Fabric::MemoryMesh(fabric) => {
                 let link = LinkProperties { rate: fabric.link.rate, latency: fabric.link.latency };
-                Self::mesh(fabric.groups, fabric.members, link, "accelerator")
+                let mesh = Self::mesh(fabric.groups, fabric.members, link, "accelerator");
+                mesh.of_kind(FabricKind::MemoryMesh)
             }
             Fabric::Servers(fabric) => {
                 let network = &fabric.network;

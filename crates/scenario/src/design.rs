@@ -1,8 +1,8 @@
 //! Designs as scenarios see them: those of a kind of fabric, and their settings.
 
-use crate::{Override, ScenarioError};
+use quincunx_collective::Collective;
 use quincunx_design::{
-    AnyDesign, AnyMemoryDesign, Catalog, FabricKind, Form, Refusal, Settings, Value,
+    AnyDesign, AnyMemoryDesign, Catalog, FabricKind, Refusal, Settings, Value,
 };
 
 /// A design of one of the two sorts.
@@ -44,6 +44,44 @@ impl FabricDesign {
         }
     }
 
+    /// The design, if it is one above queue pairs.
+    ///
+    /// # Errors
+    /// If it is one of a memory fabric.
+    pub fn above_queue_pairs(self) -> Result<&'static dyn AnyDesign, Refusal> {
+        match self {
+            Self::Packets(design) => Ok(design),
+            Self::Memory(design) => Err(Refusal::new(
+                "a design that runs among hosts, or in switches between them",
+                format!("{}, which runs on a memory fabric", design.name()),
+                "name another design, or another fabric",
+            )),
+        }
+    }
+
+    /// The design, if it is one of a memory fabric.
+    ///
+    /// # Errors
+    /// If it is one above queue pairs.
+    pub fn on_memory(self) -> Result<&'static dyn AnyMemoryDesign, Refusal> {
+        match self {
+            Self::Memory(design) => Ok(design),
+            Self::Packets(design) => Err(Refusal::new(
+                "a design that runs on a memory fabric",
+                format!("{}, which runs among hosts, or in switches between them", design.name()),
+                "name another design, or another fabric",
+            )),
+        }
+    }
+
+    /// Whether a collective is several others in a row: see [`AnyDesign::runs_in_steps`].
+    pub fn runs_in_steps(self, collective: Collective) -> bool {
+        match self {
+            Self::Packets(design) => design.runs_in_steps(collective),
+            Self::Memory(_) => false,
+        }
+    }
+
     /// What people call it.
     pub fn name(self) -> &'static str {
         match self {
@@ -57,7 +95,7 @@ impl FabricDesign {
     pub fn is_exact(self) -> bool {
         match self {
             Self::Packets(_) => true,
-            Self::Memory(design) => design.form() == Form::Exact,
+            Self::Memory(design) => design.is_exact(),
         }
     }
 
@@ -65,7 +103,7 @@ impl FabricDesign {
     pub fn defaults(self) -> Settings {
         match self {
             Self::Packets(design) => design.defaults(),
-            Self::Memory(_) => Settings::parse("{}").expect("an object"),
+            Self::Memory(design) => design.defaults(),
         }
     }
 
@@ -76,7 +114,7 @@ impl FabricDesign {
     pub fn set(self, settings: &mut Settings, key: &str, value: &Value) -> Result<(), Refusal> {
         match self {
             Self::Packets(design) => design.set(settings, key, value),
-            Self::Memory(_) => Ok(()),
+            Self::Memory(design) => design.set(settings, key, value),
         }
     }
 
@@ -84,21 +122,8 @@ impl FabricDesign {
     pub(crate) fn check(self, settings: &Settings) -> Result<(), Refusal> {
         match self {
             Self::Packets(design) => design.transport(settings).map(|_| ()),
-            Self::Memory(_) => Ok(()),
+            Self::Memory(design) => design.form(settings).map(|_| ()),
         }
-    }
-
-    /// The values of its parameters with `changes`, all of which must be its own: for commands that know no fabric.
-    ///
-    /// # Errors
-    /// If a key is not one of the design's, or does not take the value.
-    pub fn settings(self, mut settings: Settings, changes: &[Override]) -> Result<Settings, ScenarioError> {
-        for Override { key, value } in changes {
-            let place = "--set".to_owned();
-            let set = self.set(&mut settings, key, &json(value));
-            set.map_err(|refusal| ScenarioError::Key { place, error: refusal.to_string() })?;
-        }
-        Ok(settings)
     }
 }
 

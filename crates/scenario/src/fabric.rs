@@ -70,8 +70,6 @@ pub struct MemoryFabric {
     pub link: MemoryLink,
     /// Accelerators.
     pub accelerator: AcceleratorSetup,
-    /// What computes in the switches.
-    pub isa: IsaSetup,
 }
 
 /// A link of the memory fabric, each way.
@@ -96,20 +94,6 @@ pub struct AcceleratorSetup {
     pub response_latency: Duration,
     /// How fast its kernels add vectors, in bytes of the sum; not said: it takes no time.
     pub add_rate: Option<BitRate>,
-}
-
-/// The in-switch accelerators (SCIN 3.4).
-#[derive(Clone, PartialEq, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct IsaSetup {
-    /// Waves that may be outstanding; 1: no wave regulation.
-    pub waves: u16,
-    /// Bytes of a wave.
-    pub wave: ByteCount,
-    /// How long the accumulator takes.
-    pub compute_latency: Duration,
-    /// How long dequantizer, accumulator and quantizer take together.
-    pub quantized_latency: Duration,
 }
 
 /// Accelerators that are joined each with each, without switches, in domains that gather each for themselves (MultiWrite 3.1).
@@ -208,6 +192,16 @@ impl Fabric {
         }
     }
 
+    /// Domains of equal size, each of which runs collectives of vectors for itself.
+    pub const fn domains(&self) -> u16 {
+        match self {
+            Self::Mesh(fabric) => fabric.groups,
+            Self::MemoryMesh(fabric) => fabric.groups,
+            // Tokens go to all servers; they are domains of the plan alone.
+            Self::Packet(_) | Self::Memory(_) | Self::Servers(_) => 1,
+        }
+    }
+
     /// What it is, in a line.
     pub fn summary(&self) -> Option<&str> {
         match self {
@@ -246,18 +240,7 @@ impl Fabric {
                         "there is no path otherwise",
                     ));
                 }
-                fabric.link.check()?;
-                if fabric.isa.waves == 0 || fabric.isa.wave < fabric.link.payload {
-                    return Err((
-                        "`isa.waves` of one or more, each of one packet or more",
-                        format!(
-                            "{} of {} with packets of {}",
-                            fabric.isa.waves, fabric.isa.wave, fabric.link.payload
-                        ),
-                        "make `isa.wave` a multiple of `link.payload`",
-                    ));
-                }
-                Ok(())
+                fabric.link.check()
             }
             Self::Mesh(fabric) => check_mesh(fabric.groups, fabric.members),
             Self::MemoryMesh(fabric) => {

@@ -24,7 +24,7 @@ pub use document::{Document, Override};
 pub use error::ScenarioError;
 pub use experiment::{Bound, Experiment, Point, Quantity, Series, Tolerance};
 pub use fabric::{
-    AcceleratorSetup, Fabric, IsaSetup, MemoryFabric, MemoryLink, MemoryMeshFabric, MeshFabric, NetworkLink,
+    AcceleratorSetup, Fabric, MemoryFabric, MemoryLink, MemoryMeshFabric, MeshFabric, NetworkLink,
     PacketFabric, PacketLink, ServersFabric, TopologyName,
 };
 pub use faults::{CongestionSetup, Faults, Loss, PauseSetup};
