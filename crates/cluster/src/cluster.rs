@@ -95,6 +95,7 @@ impl Cluster {
         let naming = Naming {
             group: *group,
             design: design.name().to_owned(),
+            fabric: wiring.kind(),
             version: design.version(),
             settings: settings.clone(),
             domains: placement.domains,

@@ -1,7 +1,7 @@
 //! Nodes, and the links between their ports. Hosts run ranks, numbered in the order in which hosts are added; they forward nothing.
 
 use quincunx_collective::Rank;
-use quincunx_design::LinkRates;
+use quincunx_design::{FabricKind, LinkRates};
 use quincunx_fabric::{IncTree, LinkProperties, NodeKind, Topology, TreeShape};
 use std::collections::{BTreeMap, VecDeque};
 
@@ -49,10 +49,11 @@ pub struct Wiring {
     domains: u16,
     rates: LinkRates,
     tree: Option<IncTree>,
+    kind: FabricKind,
 }
 
 impl Default for Wiring {
-    /// No nodes, and all hosts to come in one domain.
+    /// No nodes, and all hosts to come in one domain, for designs of a mesh.
     fn default() -> Self {
         Self {
             nodes: Vec::new(),
@@ -62,6 +63,7 @@ impl Default for Wiring {
             domains: 1,
             rates: LinkRates::ALIKE,
             tree: None,
+            kind: FabricKind::Mesh,
         }
     }
 }
@@ -71,7 +73,8 @@ impl Wiring {
     /// the tree; its nodes are numbered alike.
     pub fn tree(shape: &TreeShape, link: LinkProperties) -> Self {
         let topology = Topology::from_shape(shape, link);
-        let mut wiring = Self { tree: Some(IncTree::from_shape(shape)), ..Self::default() };
+        let tree = Some(IncTree::from_shape(shape));
+        let mut wiring = Self { tree, kind: FabricKind::Tree, ..Self::default() };
         for node in topology.nodes() {
             wiring.add(&node.name, node.kind);
         }
@@ -88,7 +91,7 @@ impl Wiring {
 
     /// Hosts in a ring: port 0 of each leads to port 1 of the next. Two hosts have one link.
     pub fn ring(hosts: u16, link: LinkProperties) -> Self {
-        let mut wiring = Self::default();
+        let mut wiring = Self { kind: FabricKind::Ring, ..Self::default() };
         let nodes = wiring.add_hosts("host-", hosts);
         let links = if hosts == 2 { 1 } else { nodes.len() };
         for at in 0..links {
@@ -119,7 +122,8 @@ impl Wiring {
     /// which is added last. The port of a host that leads to the switch comes after those that lead to others of its server.
     pub fn servers(servers: u16, members: u16, link: LinkProperties, network: LinkProperties) -> Self {
         let rates = LinkRates { direct: link.rate, cross: network.rate };
-        let mut wiring = Self { domains: servers, rates, ..Self::default() };
+        let kind = FabricKind::Servers;
+        let mut wiring = Self { domains: servers, rates, kind, ..Self::default() };
         let nodes = wiring.add_hosts("host-", servers.saturating_mul(members));
         let switch = wiring.add("network", NodeKind::Switch);
         let members = usize::from(members);
@@ -181,6 +185,17 @@ impl Wiring {
     #[must_use]
     pub fn in_domains(self, domains: u16) -> Self {
         Self { domains, ..self }
+    }
+
+    /// The same for designs of another kind of fabric.
+    #[must_use]
+    pub fn of_kind(self, kind: FabricKind) -> Self {
+        Self { kind, ..self }
+    }
+
+    /// The kind of fabric whose designs run on it.
+    pub fn kind(&self) -> FabricKind {
+        self.kind
     }
 
     /// All nodes.

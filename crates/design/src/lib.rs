@@ -15,6 +15,7 @@
 extern crate alloc;
 
 mod catalog;
+mod closed_form;
 mod context;
 mod datapath;
 mod design;
@@ -30,6 +31,7 @@ mod switch_unit;
 mod transport;
 
 pub use catalog::Catalog;
+pub use closed_form::{ClosedForm, Premises};
 pub use context::{ConnectionContext, GroupContext, Node, Peer, Role};
 pub use datapath::{AnyDatapath, Datapath, DatapathSink, DatapathTimer};
 pub use design::{AnyDesign, Design, Parts, PayloadKind, SwitchPart};

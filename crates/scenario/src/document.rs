@@ -11,6 +11,8 @@ pub struct Document {
     /// File or preset, for messages.
     pub place: String,
     table: Table,
+    /// Keys that were set over what the file has.
+    changed: Vec<String>,
 }
 
 /// One key to set: `link.rate=200Gbit/s`.
@@ -53,7 +55,7 @@ impl Document {
             place: place.into(),
             error: error.message().replace('\n', " "),
         })?;
-        Ok(Self { place: place.into(), table })
+        Ok(Self { place: place.into(), table, changed: Vec::new() })
     }
 
     /// Reads the file at `path`.
@@ -85,6 +87,7 @@ impl Document {
             })?;
         }
         table.insert(last.into(), change.value.clone());
+        self.changed.push(change.key.clone());
         Ok(())
     }
 
@@ -104,6 +107,46 @@ impl Document {
         self.table.remove(key)
     }
 
+    /// Takes top-level keys out, into a document of their own.
+    pub(crate) fn split(&mut self, keys: &[&str]) -> Self {
+        let taken = keys.iter().filter_map(|key| self.table.remove_entry(*key));
+        Self { place: self.place.clone(), table: taken.collect(), changed: Vec::new() }
+    }
+
+    /// Takes a table out; an empty one if there is none.
+    pub(crate) fn take_table(&mut self, key: &str) -> Result<Self, ScenarioError> {
+        let table = match self.table.remove(key) {
+            None => Table::new(),
+            Some(Value::Table(table)) => table,
+            Some(found) => {
+                let error = format!("expected a table, found {found} in `{key}`");
+                return Err(ScenarioError::Key { place: self.place.clone(), error });
+            }
+        };
+        Ok(Self { place: self.place.clone(), table, changed: Vec::new() })
+    }
+
+    /// Refuses keys that are none of `keys`; the table is that of `name`.
+    pub(crate) fn refuse_others(&self, name: &str, keys: &[&str]) -> Result<(), ScenarioError> {
+        match self.table.keys().find(|key| !keys.contains(&key.as_str())) {
+            None => Ok(()),
+            Some(found) => Err(ScenarioError::Key {
+                place: self.place.clone(),
+                error: format!("expected one of the keys {}, found `{found}` in `{name}`", keys.join(", ")),
+            }),
+        }
+    }
+
+    /// All values with the paths of their keys.
+    pub(crate) fn values(&self) -> Vec<Override> {
+        flatten("", &self.table)
+    }
+
+    /// The paths of the keys that were set over what the file has.
+    pub(crate) fn changed(&self) -> &[String] {
+        &self.changed
+    }
+
     /// The document as a `T`.
     ///
     /// # Errors
@@ -113,6 +156,14 @@ impl Document {
             place: self.place.clone(),
             // The parser puts the path of the key on a line of its own.
             error: error.to_string().trim().replace('\n', " "),
+        })
+    }
+
+    /// The document, which is the table of `name`, as a `T`.
+    pub(crate) fn get_below<T: DeserializeOwned>(&self, name: &str) -> Result<T, ScenarioError> {
+        self.get().map_err(|error| match error {
+            ScenarioError::Key { place, error } => ScenarioError::Key { place, error: format!("{error} below `{name}`") },
+            error => error,
         })
     }
 }
@@ -146,7 +197,6 @@ mod tests {
     #[derive(Deserialize, PartialEq, Debug)]
     #[serde(deny_unknown_fields)]
     struct SampleLink {
-        #[serde(deserialize_with = "crate::text::deserialize")]
         rate: BitRate,
     }
 
