@@ -7,12 +7,14 @@ use quincunx_engine::verbs::{
     CollectiveRequest, Completion, Outcome, Program, QpIndex, ReceiveRequest, RegionId, RequestError,
     SendRequest, Slice, UNLIMITED_RETRIES, Verb, Verbs, WorkId,
 };
-use quincunx_nodes::{HostCommand, HostGroup, StationCommand, StationKind, StationRejected, SwitchTimer};
+use quincunx_nodes::{HostCommand, HostGroup, StationCommand, StationKind, StationRejected};
 use quincunx_roce::{INFINITE_RNR_RETRIES, Mutation, QueuePairConfig, Reliability};
 use quincunx_units::{Duration, Instant};
 use quincunx_wire::{Operation, RoceHeader};
 
-use crate::network::{Expected, FIRST_PSN, GROUP, MTU, Network, Protocol, Task, endpoint, station};
+use crate::connections::{Connections, endpoint};
+use crate::network::{Expected, FIRST_PSN, GROUP, MTU, Network, Protocol, Task};
+use crate::station::station;
 
 const SENDER: NodeId = NodeId(0);
 const RECEIVER: NodeId = NodeId(1);
@@ -94,12 +96,15 @@ impl Network<Pair> {
         let end = |node| End { node, port: PORT };
         let host = |local, remote| {
             let queue_pair = queue_pair(&setup, end(local), end(remote));
-            let program = Messages { setup, sends: local == SENDER, ended: 0, request: None };
+            let program = Box::new(Messages { setup, sends: local == SENDER, ended: 0, request: None });
             let group = HostGroup { group: GROUP, queue_pairs: vec![(PORT, queue_pair)], program };
             station(StationKind::Host, [StationCommand::Host(HostCommand::Install(Box::new(group)))])
         };
         let stations = vec![host(SENDER, RECEIVER)?, host(RECEIVER, SENDER)?];
-        Ok(Self::on(vec![[end(SENDER), end(RECEIVER)]], stations, Pair { setup }))
+        let ends = [end(SENDER), end(RECEIVER)];
+        let [sender, receiver] = ends.map(endpoint);
+        let connections = Connections::new([vec![(sender, receiver)], vec![(receiver, sender)]]);
+        Ok(Self::on(vec![ends], stations, connections, Pair { setup }))
     }
 }
 
@@ -277,8 +282,6 @@ impl Program<Contributions> for Messages {
 }
 
 impl Protocol for Pair {
-    type Program = Messages;
-
     fn name(&self, node: NodeId) -> String {
         if node == SENDER { "sender" } else { "receiver" }.to_owned()
     }
@@ -306,14 +309,10 @@ impl Protocol for Pair {
         }
     }
 
-    fn request(&self, header: &RoceHeader, number: i32, payload: &Contributions) -> String {
+    fn request(&self, header: &RoceHeader) -> String {
         match header.operation {
-            Operation::Send(_) => format!("send {number} {payload}"),
-            _ => format!("write {number} {payload}"),
+            Operation::Send(_) => "send".to_owned(),
+            _ => "write".to_owned(),
         }
-    }
-
-    fn switch_timer(&self, _: SwitchTimer, _: &dyn Fn(u16) -> String) -> String {
-        unreachable!("there is no switch")
     }
 }

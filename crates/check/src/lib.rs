@@ -12,6 +12,7 @@
 //! shares no code with the explorer.
 #![warn(missing_docs)]
 
+mod connections;
 mod describe;
 pub mod earlier;
 mod exchange;
@@ -21,6 +22,9 @@ mod multiwrite;
 mod network;
 mod print;
 mod replay;
+mod shape;
+mod station;
+mod tasks;
 mod topology;
 mod trace;
 mod writes;
@@ -28,13 +32,13 @@ mod writes;
 pub use describe::Describe;
 pub use print::Sequence;
 pub use quincunx_driver_check::{Exploration, Fault, Path, Statistics, Unfinished, Verdict, explore};
-pub use quincunx_epic::Mutation;
 pub use quincunx_multiwrite::Mutation as RelayMutation;
 pub use quincunx_roce::{Mutation as QueuePairMutation, Reliability};
 pub use replay::{Divergence, replay};
 
 pub use exchange::{Exchange, ExchangeError, ExchangeSetup, Kind, Messages, Pair};
-pub use group::{Epic, Group, GroupError, Setup};
-pub use multiwrite::{MultiWrite, Pattern, RelayError, RelaySetup, Relaying, Relays};
-pub use network::{Expected, Network, Node, Owner, Protocol, Task};
+pub use group::{Designed, Group, GroupSetup};
+pub use multiwrite::{MultiWrite, Pattern, RelayError, RelaySetup, Relays};
+pub use network::{Expected, Network, Owner, Protocol, Task};
+pub use shape::NetworkShape;
 pub use topology::{Topology, UnknownTopology};

@@ -11,20 +11,18 @@
 use quincunx_collective::{Collective, Contributions, Payload, Rank};
 use quincunx_driver_check::{End, NodeId, Renaming};
 use quincunx_engine::PortId;
-use quincunx_engine::verbs::{
-    Alarm, CollectiveRequest, Completion, Outcome, Program, QpIndex, RequestError, UNLIMITED_RETRIES, Verbs,
-};
+use quincunx_engine::verbs::{AnyProgram, QpIndex, UNLIMITED_RETRIES};
 use quincunx_multiwrite::{
     AllGather, AllGatherConfig, Mutation, RelayCost, Table, Window, Writer, WriterConfig,
 };
-use quincunx_nodes::{
-    HostCommand, HostGroup, StationCommand, StationKind, StationRejected, SwitchCommand, SwitchTimer,
-};
+use quincunx_nodes::{HostCommand, HostGroup, StationCommand, StationKind, StationRejected, SwitchCommand};
 use quincunx_roce::{INFINITE_RNR_RETRIES, QueuePairConfig, Reliability};
-use quincunx_units::{Duration, Instant};
+use quincunx_units::Duration;
 use quincunx_wire::{Operation, RoceHeader};
 
-use crate::network::{Expected, FIRST_PSN, GROUP, MTU, Network, Protocol, Task, endpoint, station};
+use crate::connections::{Connections, endpoint};
+use crate::network::{Expected, FIRST_PSN, GROUP, MTU, Network, Protocol, Task};
+use crate::station::station;
 use crate::topology::{RANKS, SWITCH, Topology};
 use crate::writes::{Piece, Writes};
 
@@ -126,7 +124,12 @@ impl Network<MultiWrite> {
             };
             stations.push(station(StationKind::Switch, (0..RANKS).map(route))?);
         }
-        Ok(Self::on(setup.topology.links(), stations, MultiWrite { setup }))
+        let ends = |rank| {
+            let queue_pairs = setup.queue_pairs(rank).into_iter();
+            queue_pairs.map(|(_, queue_pair)| (queue_pair.local, queue_pair.remote)).collect()
+        };
+        let connections = Connections::new((0..RANKS).map(ends));
+        Ok(Self::on(setup.topology.links(), stations, connections, MultiWrite { setup }))
     }
 }
 
@@ -193,7 +196,7 @@ impl RelaySetup {
         table.expect("ports lead to neighbours")
     }
 
-    fn program(&self, rank: u16) -> Relaying {
+    fn program(&self, rank: u16) -> Box<dyn AnyProgram<Contributions>> {
         let writer = WriterConfig {
             table: self.table(rank),
             window: Window::new(RANKS, self.packets, MTU),
@@ -209,7 +212,7 @@ impl RelaySetup {
                 let to = if self.sends(rank) { self.packets } else { 0 };
                 let to = (0..to).map(|slot| self.destinations(rank, slot)).collect();
                 // The ways that relay, where there is a choice.
-                Relaying::Writes(Writes::new(writer, to, 1, self.awaited(rank)))
+                Box::new(Writes::new(writer, to, 1, self.awaited(rank)))
             }
             Pattern::AllGather => {
                 let group = self.topology.group(rank);
@@ -219,7 +222,7 @@ impl RelaySetup {
                 if let Some(mutation) = self.mutation {
                     program.break_rule(mutation);
                 }
-                Relaying::AllGather(program)
+                Box::new(program)
             }
         }
     }
@@ -256,68 +259,6 @@ impl RelaySetup {
     }
 }
 
-/// What hosts run.
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub enum Relaying {
-    /// Writes alone.
-    Writes(Writes),
-    /// An AllGather.
-    AllGather(AllGather),
-}
-
-impl Program<Contributions> for Relaying {
-    fn initialise(&mut self, verbs: &mut dyn Verbs<Contributions>) {
-        match self {
-            Self::Writes(program) => program.initialise(verbs),
-            Self::AllGather(program) => program.initialise(verbs),
-        }
-    }
-
-    fn start(
-        &mut self,
-        now: Instant,
-        request: CollectiveRequest,
-        verbs: &mut dyn Verbs<Contributions>,
-    ) -> Result<Option<Outcome>, RequestError> {
-        match self {
-            Self::Writes(program) => program.start(now, request, verbs),
-            Self::AllGather(program) => program.start(now, request, verbs),
-        }
-    }
-
-    fn handle_completion(
-        &mut self,
-        now: Instant,
-        qp: QpIndex,
-        completion: Completion,
-        verbs: &mut dyn Verbs<Contributions>,
-    ) -> Option<Outcome> {
-        match self {
-            Self::Writes(program) => program.handle_completion(now, qp, completion, verbs),
-            Self::AllGather(program) => program.handle_completion(now, qp, completion, verbs),
-        }
-    }
-
-    fn handle_alarm(
-        &mut self,
-        now: Instant,
-        alarm: Alarm,
-        verbs: &mut dyn Verbs<Contributions>,
-    ) -> Option<Outcome> {
-        match self {
-            Self::Writes(program) => program.handle_alarm(now, alarm, verbs),
-            Self::AllGather(program) => program.handle_alarm(now, alarm, verbs),
-        }
-    }
-
-    fn assert_invariants(&self) {
-        match self {
-            Self::Writes(program) => program.assert_invariants(),
-            Self::AllGather(program) => Program::<Contributions>::assert_invariants(program),
-        }
-    }
-}
-
 impl MultiWrite {
     /// What must come of a collective that would have this result if all tables led somewhere.
     fn verdict(&self, node: NodeId, result: Contributions) -> Expected {
@@ -330,8 +271,6 @@ impl MultiWrite {
 }
 
 impl Protocol for MultiWrite {
-    type Program = Relaying;
-
     fn name(&self, node: NodeId) -> String {
         if node == SWITCH { "switch".to_owned() } else { format!("rank {}", node.0) }
     }
@@ -415,23 +354,21 @@ impl Protocol for MultiWrite {
         (header, payload.renamed(Contributions::RANKS, mark))
     }
 
-    fn peer(&self, node: NodeId, queue_pair: QpIndex) -> Option<NodeId> {
-        let peer = self.setup.topology.neighbours(node.0)[usize::from(queue_pair.0)];
-        Some(NodeId(peer))
+    fn request(&self, header: &RoceHeader) -> String {
+        match header.operation {
+            Operation::WriteOnlyImmediate(..) => "write".to_owned(),
+            _ => "word".to_owned(),
+        }
     }
 
-    fn request(&self, header: &RoceHeader, number: i32, payload: &Contributions) -> String {
+    fn destination(&self, header: &RoceHeader) -> Option<String> {
         match header.operation {
             Operation::WriteOnlyImmediate(_, bitmap) => {
                 let ranks = (0..RANKS).filter(|rank| bitmap & 1 << rank != 0);
                 let ranks: Vec<String> = ranks.map(|rank| rank.to_string()).collect();
-                format!("write {number} {payload} for {}", ranks.join("+"))
+                Some(format!(" for {}", ranks.join("+")))
             }
-            _ => format!("word {number} that it has everything"),
+            _ => Some(" that it has everything".to_owned()),
         }
-    }
-
-    fn switch_timer(&self, _: SwitchTimer, _: &dyn Fn(u16) -> String) -> String {
-        unreachable!("the switch only forwards")
     }
 }
