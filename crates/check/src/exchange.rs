@@ -1,6 +1,7 @@
 //! The RoCE queue pair alone: a host sends messages to another one over a link, and both notice how each ends.
 
 use quincunx_collective::{Collective, Contributions, Payload, Rank};
+use quincunx_design::Refusal;
 use quincunx_driver_check::{End, NodeId};
 use quincunx_engine::PortId;
 use quincunx_engine::verbs::{
@@ -15,6 +16,8 @@ use quincunx_wire::{Operation, RoceHeader};
 use crate::connections::{Connections, endpoint};
 use crate::network::{Expected, FIRST_PSN, GROUP, MTU, Network, Protocol, Task};
 use crate::station::station;
+use crate::study::Study;
+use crate::subject::{Arguments, Subject};
 
 const SENDER: NodeId = NodeId(0);
 const RECEIVER: NodeId = NodeId(1);
@@ -314,5 +317,66 @@ impl Protocol for Pair {
             Operation::Send(_) => "send".to_owned(),
             _ => "write".to_owned(),
         }
+    }
+}
+
+/// The queue pair alone, as a study.
+pub(crate) struct QueuePairStudy {
+    name: &'static str,
+    reliability: Reliability,
+}
+
+impl QueuePairStudy {
+    pub(crate) const GO_BACK_N: Self = Self { name: "roce", reliability: Reliability::GoBackN };
+    pub(crate) const SELECTIVE: Self = Self { name: "roce-selective", reliability: Reliability::Selective };
+}
+
+const KINDS: [(&str, Kind); 2] = [("send", Kind::Send), ("write", Kind::Write)];
+
+impl Study for QueuePairStudy {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn summary(&self) -> &'static str {
+        match self.reliability {
+            Reliability::GoBackN => {
+                "two queue pairs and nothing else: everything from a lost packet on is sent again"
+            }
+            Reliability::Selective => "two queue pairs and nothing else: what is lost is sent again",
+        }
+    }
+
+    fn collectives(&self) -> &'static [&'static str] {
+        &["send", "write"]
+    }
+
+    fn options(&self) -> &'static [(&'static str, &'static str)] {
+        &[
+            ("--packets", "packets of each message [default: 3]"),
+            ("--times", "messages"),
+            (
+                "--mutate",
+                "no-duplicate-check, no-sequence-check, ack-out-of-order, nak-as-ack, nak-acknowledges or psn-no-wrap",
+            ),
+        ]
+    }
+
+    fn subject(&self, collective: &str, arguments: &Arguments) -> Result<Subject, Refusal> {
+        let (_, kind) =
+            KINDS.iter().find(|(name, _)| *name == collective).expect("it is asked whether it takes it");
+        let packets = arguments.packets.unwrap_or(3);
+        let mutation = arguments.mutate.as_deref().map(str::parse).transpose();
+        let exchange = Exchange::new(ExchangeSetup {
+            kind: *kind,
+            reliability: self.reliability,
+            asks_again: true,
+            messages: arguments.times,
+            packets,
+            window: arguments.window,
+            mutation: mutation.map_err(|error| Refusal::of(&error))?,
+        });
+        let network = Box::new(exchange.map_err(|error| Refusal::of(&error))?);
+        Ok(Subject { network, tree: None, packets, senders: None })
     }
 }

@@ -94,11 +94,7 @@ impl GroupSetup {
             if let Some(root) = collective.root()
                 && root.0 >= ranks
             {
-                return Err(Refusal::new(
-                    format!("a root below {ranks}"),
-                    root,
-                    "name a rank with --root",
-                ));
+                return Err(Refusal::new(format!("a root below {ranks}"), root, "name a rank with --root"));
             }
         }
         let mutations = (design.model().mutations)();
@@ -182,10 +178,8 @@ impl Network<Designed> {
             connections.map(|connection| (connection.local, connection.remote)).collect()
         };
         let connections = Connections::new((0..wiring.nodes().len()).map(ends));
-        let end = |end: quincunx_cluster::WiringEnd| End {
-            node: NodeId(end.node as u16),
-            port: PortId(end.port),
-        };
+        let end =
+            |end: quincunx_cluster::WiringEnd| End { node: NodeId(end.node as u16), port: PortId(end.port) };
         let links = wiring.links().iter().map(|link| link.ends.map(end)).collect();
         let model = setup.design.model();
         let designed = Designed { model, wiring, collectives: setup.collectives.clone(), tasks };
@@ -230,7 +224,8 @@ fn exchanges(tree: &IncTree, roots: &[Rank]) -> Vec<Vec<NodeId>> {
     let mut renamings = Vec::new();
     let is_free = |nodes: &Vec<TreeNodeId>| !roots.iter().any(|root| nodes.contains(&tree.leaf(*root)));
     for switch in tree.switches() {
-        let subtrees: Vec<_> = children(tree, switch).map(|child| below(tree, child)).filter(is_free).collect();
+        let subtrees: Vec<_> =
+            children(tree, switch).map(|child| below(tree, child)).filter(is_free).collect();
         for pair in subtrees.windows(2) {
             let mut nodes: Vec<NodeId> = (0..tree.nodes().count() as u16).map(NodeId).collect();
             for (a, b) in pair[0].iter().zip(&pair[1]) {

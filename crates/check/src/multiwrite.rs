@@ -1,4 +1,5 @@
-//! MultiWrite between four hosts, with writes alone or an AllGather above them: the engines' tables and programs on real nodes.
+//! MultiWrite between four hosts with tables that no plan makes: writes alone, or an AllGather above them on a ring and between servers.
+//! The AllGather of the design, on a mesh, is a [`Group`](crate::Group).
 //!
 //! What must hold: each destination gets each write once and whole, nobody else gets anything, every AllGather has the right result, and
 //! every run ends. Where tables contradict each other a run ends too, and nobody is told that it has what it has not.
@@ -9,11 +10,12 @@
 //! whether something else arrives over a third link before depends on all others. All orders of that are explored.
 
 use quincunx_collective::{Collective, Contributions, Payload, Rank};
+use quincunx_design::Refusal;
 use quincunx_driver_check::{End, NodeId, Renaming};
 use quincunx_engine::PortId;
 use quincunx_engine::verbs::{AnyProgram, QpIndex, UNLIMITED_RETRIES};
 use quincunx_multiwrite::{
-    AllGather, AllGatherConfig, Mutation, RelayCost, Table, Window, Writer, WriterConfig,
+    AllGather, AllGatherConfig, Mutation, Part, RelayCost, Table, Window, Writer, WriterConfig,
 };
 use quincunx_nodes::{HostCommand, HostGroup, StationCommand, StationKind, StationRejected, SwitchCommand};
 use quincunx_roce::{INFINITE_RNR_RETRIES, QueuePairConfig, Reliability};
@@ -23,6 +25,8 @@ use quincunx_wire::{Operation, RoceHeader};
 use crate::connections::{Connections, endpoint};
 use crate::network::{Expected, FIRST_PSN, GROUP, MTU, Network, Protocol, Task};
 use crate::station::station;
+use crate::study::Study;
+use crate::subject::{Arguments, Subject};
 use crate::topology::{RANKS, SWITCH, Topology};
 use crate::writes::{Piece, Writes};
 
@@ -83,9 +87,14 @@ pub enum RelayError {
         /// As given.
         found: u16,
     },
-    /// Nobody tells those who wait for what goes astray.
-    #[error("expected writes where tables contradict each other, found all_gather; choose write")]
-    NoEnd,
+    /// Nobody tells those who wait for what goes astray; on a mesh the design gathers itself.
+    #[error(
+        "expected an all_gather on ring-4 or servers-2x2, found {found}; choose write, or a design on a mesh"
+    )]
+    NotGathered {
+        /// As given.
+        found: Topology,
+    },
     /// A host refuses its group.
     #[error(transparent)]
     Rejected(#[from] StationRejected),
@@ -145,7 +154,9 @@ impl RelaySetup {
         let (expected, fits) = match (self.pattern, self.topology) {
             (Pattern::Writes, topology) if topology.is_loop() => ("1", self.senders == 1),
             (Pattern::Writes, _) => ("1, 2 or 4", matches!(self.senders, 1 | 2 | 4)),
-            (Pattern::AllGather, topology) if topology.is_loop() => return Err(RelayError::NoEnd),
+            (Pattern::AllGather, found) if !matches!(found, Topology::Ring | Topology::Servers) => {
+                return Err(RelayError::NotGathered { found });
+            }
             (Pattern::AllGather, _) => ("2 or 4", matches!(self.senders, 2 | 4)),
         };
         if fits { Ok(()) } else { Err(RelayError::Senders { expected, found: self.senders }) }
@@ -216,7 +227,7 @@ impl RelaySetup {
             }
             Pattern::AllGather => {
                 let group = self.topology.group(rank);
-                let parts = self.topology.parts();
+                let parts = vec![Part { way: 0, weight: 1, is_shared: true }];
                 let config = AllGatherConfig { writer, group, parts, preparation: Duration::ZERO };
                 let mut program = AllGather::new(config).expect("groups are neighbours");
                 if let Some(mutation) = self.mutation {
@@ -370,5 +381,62 @@ impl Protocol for MultiWrite {
             }
             _ => Some(" that it has everything".to_owned()),
         }
+    }
+}
+
+/// MultiWrite's writes, as a study.
+pub(crate) struct RelayStudy;
+
+const PATTERNS: [(&str, Pattern); 2] = [("write", Pattern::Writes), ("all_gather", Pattern::AllGather)];
+
+impl Study for RelayStudy {
+    fn name(&self) -> &'static str {
+        "multiwrite"
+    }
+
+    fn summary(&self) -> &'static str {
+        "four hosts that write and relay, with tables of their own"
+    }
+
+    fn collectives(&self) -> &'static [&'static str] {
+        &["write", "all_gather"]
+    }
+
+    fn options(&self) -> &'static [(&'static str, &'static str)] {
+        &[
+            (
+                "--tree",
+                "mesh-2x2, ring-4, servers-2x2, or with tables that contradict each other loop-2, loop-3 \
+                 [default: mesh-2x2]; all_gather: ring-4 or servers-2x2",
+            ),
+            ("--packets", "packets of each sender [default: 2]"),
+            ("--senders", "ranks that send anything of their own, the others relay [default: 2]"),
+            ("--slow", "relaying takes its time, until nothing else is on its way or as an early time-out"),
+            ("--mutate", "bitmap-not-narrowed, receives-ahead, no-barrier or ends-unacknowledged"),
+        ]
+    }
+
+    fn subject(&self, collective: &str, arguments: &Arguments) -> Result<Subject, Refusal> {
+        let (_, pattern) =
+            PATTERNS.iter().find(|(name, _)| *name == collective).expect("it is asked whether it takes it");
+        let topology: Topology = arguments
+            .tree
+            .as_deref()
+            .map_or(Ok(Topology::Mesh), str::parse)
+            .map_err(|error| Refusal::of(&error))?;
+        let (packets, senders) = (arguments.packets.unwrap_or(2), arguments.senders.unwrap_or(2));
+        let mutation = arguments.mutate.as_deref().map(str::parse).transpose();
+        let relays = Relays::new(RelaySetup {
+            topology,
+            pattern: *pattern,
+            senders,
+            packets: packets as usize,
+            times: arguments.times.into(),
+            window: arguments.window,
+            slow: arguments.slow,
+            mutation: mutation.map_err(|error| Refusal::of(&error))?,
+        });
+        let network = Box::new(relays.map_err(|error| Refusal::of(&error))?);
+        Ok(Subject { network, tree: Some(topology.to_string()), packets, senders: Some(senders) })
     }
 }

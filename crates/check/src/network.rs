@@ -2,8 +2,8 @@
 //! one protocol is its [`Protocol`].
 
 use quincunx_collective::{Collective, Contributions, DataType, GroupId, Payload, ReduceOp, Reduction};
-use quincunx_driver_check::{End, Member, NodeId, Renaming, System};
 use quincunx_design::DatapathTimer;
+use quincunx_driver_check::{End, Member, NodeId, Renaming, System};
 use quincunx_engine::verbs::{Outcome, QpIndex};
 use quincunx_network::OrderingClass;
 use quincunx_nodes::{

@@ -33,7 +33,8 @@ pub(crate) struct Tasks {
 
 impl Tasks {
     pub(crate) fn new(setup: TasksSetup) -> Self {
-        let pieces: Vec<usize> = setup.collectives.iter().map(|collective| setup.pieces(*collective)).collect();
+        let pieces: Vec<usize> =
+            setup.collectives.iter().map(|collective| setup.pieces(*collective)).collect();
         // Where marks do not suffice for all packets, a rank has one.
         let marks = pieces.iter().sum::<usize>() * usize::from(setup.ranks);
         let marks = u16::try_from(marks).ok().filter(|marks| (1..=Contributions::RANKS).contains(marks));
@@ -85,7 +86,13 @@ impl TasksSetup {
     }
 
     /// What a rank brings in: each packet has a mark of its own, from the number `first` on, or all have the rank's.
-    fn input(&self, collective: Collective, rank: Rank, pieces: usize, first: Option<usize>) -> Contributions {
+    fn input(
+        &self,
+        collective: Collective,
+        rank: Rank,
+        pieces: usize,
+        first: Option<usize>,
+    ) -> Contributions {
         let pieces = match collective {
             Collective::Broadcast { root } if root != rank => 0,
             _ => pieces,

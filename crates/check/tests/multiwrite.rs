@@ -51,9 +51,7 @@ fn writes_for_one_rank_behind_relays_reach_that_rank_alone() {
 
 #[test]
 fn an_all_gather_gathers_whatever_is_lost_or_late() {
-    for (topology, packets, senders) in
-        [(Topology::Mesh, 2, 2), (Topology::Mesh, 1, 4), (Topology::Ring, 2, 2), (Topology::Servers, 1, 2)]
-    {
+    for (topology, packets, senders) in [(Topology::Ring, 2, 2), (Topology::Servers, 1, 2)] {
         let setup = RelaySetup { packets, ..setup(topology, Pattern::AllGather, senders) };
         assert_right(&network(setup), Exploration { delays: 1, ..lossy() });
     }
@@ -61,7 +59,7 @@ fn an_all_gather_gathers_whatever_is_lost_or_late() {
 
 #[test]
 fn slots_are_used_again_by_the_next_all_gather() {
-    for topology in TOPOLOGIES {
+    for topology in [Topology::Ring, Topology::Servers] {
         let setup = RelaySetup { packets: 2, times: 2, ..setup(topology, Pattern::AllGather, 2) };
         assert_right(&network(setup), lossy());
     }
@@ -74,8 +72,10 @@ fn relays_that_are_behind_make_their_peers_wait_and_lose_nothing() {
         let writes = network(RelaySetup { packets: 3, ..writes });
         assert_right(&writes, lossy());
         assert_right(&writes, Exploration { losses: 0, early_timeouts: 2, ..lossy() });
-        let gather = RelaySetup { slow: true, packets: 2, ..setup(topology, Pattern::AllGather, 2) };
-        assert_right(&network(gather), Exploration { early_timeouts: 1, ..lossy() });
+        if topology != Topology::Mesh {
+            let gather = RelaySetup { slow: true, packets: 2, ..setup(topology, Pattern::AllGather, 2) };
+            assert_right(&network(gather), Exploration { early_timeouts: 1, ..lossy() });
+        }
     }
 }
 
@@ -97,7 +97,7 @@ fn cases() -> Vec<(RelaySetup, Exploration)> {
     let case = |mutation, setup: RelaySetup, rules| (RelaySetup { mutation: Some(mutation), ..setup }, rules);
     let behind =
         RelaySetup { window: 1, slow: true, packets: 3, ..setup(Topology::Ring, Pattern::Writes, 1) };
-    let gather = RelaySetup { packets: 2, ..setup(Topology::Mesh, Pattern::AllGather, 2) };
+    let gather = RelaySetup { packets: 2, ..setup(Topology::Servers, Pattern::AllGather, 2) };
     vec![
         case(BitmapNotNarrowed, setup(Topology::Mesh, Pattern::Writes, 1), none),
         case(BitmapNotNarrowed, setup(Topology::Ring, Pattern::Writes, 1), none),
@@ -131,7 +131,6 @@ fn every_rule_that_can_be_broken_has_a_case() {
 #[test]
 fn what_is_left_out_changes_no_verdict() {
     let mut setups: Vec<_> = TOPOLOGIES.iter().map(|topology| setup(*topology, Pattern::Writes, 2)).collect();
-    setups.push(RelaySetup { packets: 2, ..setup(Topology::Mesh, Pattern::AllGather, 2) });
     setups.push(setup(Topology::Ring, Pattern::AllGather, 2));
     for setup in setups {
         let reduced = assert_right(&network(setup), lossy());
@@ -148,9 +147,9 @@ fn how_many_states_there_are_is_known() {
     // Whoever changes what hosts do, or what is explored, sees it here.
     let states =
         |topology, pattern| assert_right(&network(setup(topology, pattern, 2)), full(lossy())).distinct;
-    let found = TOPOLOGIES
-        .map(|topology| [Pattern::Writes, Pattern::AllGather].map(|pattern| states(topology, pattern)));
-    assert_eq!(found, [[32_488, 202], [12_366, 1504], [60_228, 7693]]);
+    assert_eq!(TOPOLOGIES.map(|topology| states(topology, Pattern::Writes)), [32_488, 12_366, 60_228]);
+    let gathering = [Topology::Ring, Topology::Servers].map(|topology| states(topology, Pattern::AllGather));
+    assert_eq!(gathering, [1504, 7693]);
 }
 
 #[test]
@@ -166,7 +165,7 @@ fn a_path_reads_as_a_sequence_and_is_traced() {
     assert!(lines.iter().any(|line| line.contains("retransmission timer toward rank")), "{lines:#?}");
     let tracks = traced(&mutated, &fault, &path);
     let frames = tracks.iter().filter(|track| track.parent.is_some()).map(|track| track.slices.len());
-    assert_eq!(frames.sum::<usize>(), path.0.iter().map(|step| step.sent.len()).sum());
+    assert_eq!(frames.sum::<usize>(), path.0.iter().map(|step| step.sent.len()).sum::<usize>());
     assert!(path.0.iter().any(|step| matches!(step.action, Action::Loss { .. })));
 }
 
@@ -180,7 +179,14 @@ fn set_ups_that_make_no_sense_are_refused() {
         (RelaySetup { times: 2, ..writes }, RelayError::Times { found: 2 }),
         (RelaySetup { senders: 3, ..writes }, RelayError::Senders { expected: "1, 2 or 4", found: 3 }),
         (RelaySetup { senders: 1, ..gather }, RelayError::Senders { expected: "2 or 4", found: 1 }),
-        (RelaySetup { topology: Topology::ShortLoop, ..gather }, RelayError::NoEnd),
+        (
+            RelaySetup { topology: Topology::ShortLoop, ..gather },
+            RelayError::NotGathered { found: Topology::ShortLoop },
+        ),
+        (
+            RelaySetup { topology: Topology::Mesh, ..gather },
+            RelayError::NotGathered { found: Topology::Mesh },
+        ),
     ] {
         assert_eq!(Relays::new(setup).unwrap_err(), refusal);
         assert!(!refusal.to_string().contains('\n'));

@@ -75,6 +75,7 @@ mod atp;
 mod net_reduce;
 mod node;
 mod star;
+mod study;
 mod switch_ml;
 mod worker;
 
@@ -82,6 +83,7 @@ pub use atp::{Aggregators, Rule as AtpRule, Server};
 pub use net_reduce::{FlowBuffers, Rule as NetReduceRule};
 pub use node::{DropReason, Event, Header, Node, Role, Start, Timer, Workers};
 pub use star::{Earlier, Owner};
+pub(crate) use study::EarlierStudy;
 pub use switch_ml::{Pools, Rule as SwitchMlRule};
 pub use worker::{AlreadyStarted, Worker};
 

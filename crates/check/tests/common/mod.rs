@@ -4,7 +4,8 @@
 use std::ops::ControlFlow;
 
 use quincunx_check::{
-    Describe, Exploration, Fault, GroupSetup, NetworkShape, Path, Sequence, Statistics, Verdict, explore, replay,
+    Describe, Exploration, Fault, GroupSetup, NetworkShape, Path, Sequence, Statistics, Verdict, explore,
+    replay,
 };
 use quincunx_collective::Collective;
 use quincunx_design::{AnyDesign, Assignment, Value};
