@@ -352,14 +352,11 @@ impl Study for QueuePairStudy {
     }
 
     fn options(&self) -> &'static [(&'static str, &'static str)] {
-        &[
-            ("--packets", "packets of each message [default: 3]"),
-            ("--times", "messages"),
-            (
-                "--mutate",
-                "no-duplicate-check, no-sequence-check, ack-out-of-order, nak-as-ack, nak-acknowledges or psn-no-wrap",
-            ),
-        ]
+        &[("--packets", "packets of each message [default: 3]"), ("--times", "messages"), ("--mutate", "")]
+    }
+
+    fn mutations(&self) -> Vec<&'static str> {
+        Mutation::all().map(Mutation::name).collect()
     }
 
     fn subject(&self, collective: &str, arguments: &Arguments) -> Result<Subject, Refusal> {

@@ -412,8 +412,12 @@ impl Study for RelayStudy {
             ("--packets", "packets of each sender [default: 2]"),
             ("--senders", "ranks that send anything of their own, the others relay [default: 2]"),
             ("--slow", "relaying takes its time, until nothing else is on its way or as an early time-out"),
-            ("--mutate", "bitmap-not-narrowed, receives-ahead, no-barrier or ends-unacknowledged"),
+            ("--mutate", ""),
         ]
+    }
+
+    fn mutations(&self) -> Vec<&'static str> {
+        Mutation::all().map(Mutation::name).collect()
     }
 
     fn subject(&self, collective: &str, arguments: &Arguments) -> Result<Subject, Refusal> {

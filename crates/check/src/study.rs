@@ -21,6 +21,11 @@ pub trait Study: Sync {
     /// Options that it has a use for, with what they mean where that is particular to it.
     fn options(&self) -> &'static [(&'static str, &'static str)];
 
+    /// The rules that can be broken, by name.
+    fn mutations(&self) -> Vec<&'static str> {
+        Vec::new()
+    }
+
     /// What is to be explored, if it [takes](Self::takes) that; `Subject::find` has seen to the options.
     ///
     /// # Errors
@@ -50,8 +55,12 @@ pub fn summary() -> String {
     for study in STUDIES {
         text +=
             &format!("{:width$}  {}; {}\n", study.name(), study.summary(), study.collectives().join(", "));
-        for (option, meaning) in study.options().iter().filter(|(_, meaning)| !meaning.is_empty()) {
+        let options = study.options().iter().filter(|(_, meaning)| !meaning.is_empty());
+        for (option, meaning) in options {
             text += &format!("{:width$}    {option}: {meaning}\n", "");
+        }
+        if !study.mutations().is_empty() {
+            text += &format!("{:width$}    --mutate: {}\n", "", study.mutations().join(", "));
         }
     }
     text.trim_end().to_owned()

@@ -67,7 +67,7 @@ impl Arguments {
         let options = [
             ("--tree", value(&self.tree)),
             ("--senders", value(&self.senders)),
-            ("--slow", self.slow.then(|| "it".to_owned())),
+            ("--slow", self.slow.then(|| "true".to_owned())),
             ("--root", value(&self.root)),
             ("--mutate", value(&self.mutate)),
             ("--rule", value(&self.rule)),
@@ -170,19 +170,19 @@ fn refusal(
         }
     }
     names.extend(study.into_iter().flat_map(|study| study.collectives().iter().copied()));
-    let mut seen = Vec::new();
-    names.retain(|name| {
-        !seen.contains(name) && {
-            seen.push(*name);
-            true
+    let mut different: Vec<&str> = Vec::new();
+    for name in names {
+        if !different.contains(&name) {
+            different.push(name);
         }
-    });
-    match names.as_slice() {
-        [] => {
-            Refusal::new("a design with collectives", format!("{name}, which has none"), "it is not explored")
-        }
-        names => Refusal::new(format!("{} of {name}", names.join(" or ")), collective, "name one of them"),
     }
+    let Some((last, others)) = different.split_last() else {
+        let found = format!("{name}, which has none");
+        return Refusal::new("a design with collectives", found, "it is not explored");
+    };
+    let choice =
+        if others.is_empty() { (*last).to_owned() } else { format!("{} or {last}", others.join(", ")) };
+    Refusal::new(format!("{choice} of {name}"), collective, "name one of them")
 }
 
 /// A study.

@@ -154,7 +154,7 @@ fn what_is_not_explored_is_refused_in_a_line_that_says_why() {
     for (name, collective, arguments, expected) in [
         ("nothing", "all_reduce", &plain, "roce, roce-selective, switchml, atp, netreduce as the design"),
         ("multiwrite", "dispatch", &plain, "expected a collective that depends on lengths alone"),
-        ("multiwrite", "all_reduce", &plain, "expected all_gather or barrier or write of multiwrite"),
+        ("multiwrite", "all_reduce", &plain, "expected all_gather, barrier or write of multiwrite"),
         ("writes", "all_gather", &plain, "expected a design with collectives, found writes"),
         ("epic-3", "all_reduce", &mesh, "expected a design for this kind of fabric"),
         ("epic-3", "reduce", &root, "expected a root below 4, found 4"),
