@@ -134,7 +134,7 @@ fn a_path_reads_as_a_sequence_and_is_traced() {
     assert!(lines.iter().any(|line| line.starts_with("receiver  misses send")), "{lines:#?}");
     let tracks = traced(&mutated, &fault, &path);
     let frames = tracks.iter().filter(|track| track.parent.is_some()).map(|track| track.slices.len());
-    assert_eq!(frames.sum::<usize>(), path.0.iter().map(|step| step.sent.len()).sum());
+    assert_eq!(frames.sum::<usize>(), path.0.iter().map(|step| step.sent.len()).sum::<usize>());
     assert!(path.0.iter().any(|step| matches!(step.action, Action::Loss { .. })));
 }
 

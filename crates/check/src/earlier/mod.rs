@@ -74,6 +74,7 @@ mod node;
 mod rules;
 mod setup;
 mod star;
+mod study;
 mod switch_ml;
 mod worker;
 
@@ -86,4 +87,5 @@ pub use rules::{AtpRule, NetReduceRule, Rules, SwitchMlRule, UnknownRule};
 pub use setup::{Setup, SetupError};
 pub use star::{Earlier, Owner};
 pub use switch_ml::Pools;
+pub(crate) use study::EarlierStudy;
 pub use worker::{AlreadyStarted, Worker};
