@@ -126,7 +126,7 @@ fn describe(catalog: Catalog) -> clap::Command {
         .after_help(format!("Designs:\n{}\n\n{EXAMPLES}", indented(&catalog.summary())))
         .mut_subcommand("perf", |command| command.mut_arg("design", |argument| argument.help(perf)))
         .mut_subcommand("sim", |command| command.mut_arg("design", |argument| argument.help(sim::designs(catalog))))
-        .mut_subcommand("check", |command| command.mut_arg("design", |argument| argument.help(check::designs(catalog))))
+        .mut_subcommand("check", |command| checks::with_help(command, catalog))
 }
 
 /// The designs that run on any of these kinds of fabrics, each once.
