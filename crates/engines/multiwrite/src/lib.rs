@@ -52,6 +52,7 @@ mod design;
 mod dispatch;
 mod experts;
 mod mutation;
+mod relaying;
 mod split;
 mod state;
 mod table;
