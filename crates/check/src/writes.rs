@@ -4,7 +4,7 @@ use quincunx_collective::{Contributions, Rank};
 use quincunx_engine::verbs::{
     Alarm, CollectiveRequest, Completion, Failure, Outcome, Program, QpIndex, RequestError, Slice, Verbs,
 };
-use quincunx_multiwrite::{Delivery, RELAY, Senseless, Target, Write, Writer};
+use quincunx_multiwrite::{Delivery, ProtocolViolation, RELAY, Target, Write, Writer};
 use quincunx_units::Instant;
 
 use crate::network::MTU;
@@ -119,7 +119,7 @@ impl Program<Contributions> for Writes {
         verbs: &mut dyn Verbs<Contributions>,
     ) -> Option<Outcome> {
         assert_eq!(alarm, RELAY, "there is no other");
-        let Senseless { peer } = self.writer.relay(verbs).err()?;
+        let ProtocolViolation { peer } = self.writer.relay(verbs).err()?;
         let qp = self.writer.table().queue_pair(peer).expect("neighbours are connected");
         Some(self.fail(qp, Failure::InvalidRequest))
     }

@@ -126,7 +126,7 @@ impl AllGather {
     /// A rank before its first collective.
     ///
     /// # Errors
-    /// If the group or the parts make no sense.
+    /// If the group is unordered or not connected, lacks this rank, or all parts are empty.
     pub fn new(config: AllGatherConfig) -> Result<Self, AllGatherConfigError> {
         let AllGatherConfig { writer, group, parts, preparation } = config;
         let me = writer.table.rank();
@@ -260,7 +260,7 @@ impl<P: Payload> Relaying<P> for AllGather {
         }
     }
 
-    /// Takes what has arrived; whether it makes sense.
+    /// Takes a piece that has arrived. Returns whether the protocol allows it.
     fn deliver(&mut self, delivery: Delivery, verbs: &mut dyn Verbs<P>) -> bool {
         if self.member(delivery.source).is_none() {
             return false;

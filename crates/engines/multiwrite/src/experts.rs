@@ -121,7 +121,7 @@ impl Experts {
     /// A rank before its first batch.
     ///
     /// # Errors
-    /// If the table or the window makes no sense.
+    /// If the window has no room for a token, or the table has no way to a rank.
     pub fn new(config: ExpertsConfig) -> Result<Self, ExpertsConfigError> {
         let ExpertsConfig { writer, preparation } = config;
         let (table, me) = (&writer.table, writer.table.rank());
@@ -189,7 +189,7 @@ impl Experts {
         Ok(Progress { task, length, outstanding: 0, is_posted: false })
     }
 
-    /// Gives what has arrived to the collective that runs, if one does; whether that makes sense.
+    /// Gives a token that has arrived to the running collective, if any. Returns whether the protocol allows it.
     fn take<P: Payload>(&mut self, delivery: Delivery, verbs: &mut dyn Verbs<P>) -> bool {
         let (State::Running(progress), Some(batch)) = (&mut self.state, &self.batch) else { return true };
         if delivery.data.length != progress.length {
@@ -204,7 +204,7 @@ impl Experts {
         }
     }
 
-    /// Takes what a rank announces or tells; whether it makes sense.
+    /// Takes an announcement or the word of a barrier from a rank. Returns whether the protocol allows it.
     fn hear(&mut self, from: Rank, immediate: u32) -> bool {
         if immediate == ALL_HERE {
             return self.barrier.hear(from);
@@ -224,7 +224,10 @@ impl Experts {
         })
     }
 
-    /// Begins with what this rank has itself and what has come early; the source whose part of it makes no sense, if there is one.
+    /// Begins with this rank's own tokens and those that have arrived early.
+    ///
+    /// # Errors
+    /// The source whose early tokens break the protocol.
     fn begin<P: Payload>(&mut self, verbs: &mut dyn Verbs<P>) -> Result<(), Rank> {
         let (State::Running(progress), Some(batch)) = (&mut self.state, &self.batch) else { return Ok(()) };
         let length = progress.length;
@@ -299,7 +302,7 @@ impl<P: Payload> Relaying<P> for Experts {
         }
     }
 
-    /// Takes what has arrived; whether it makes sense. What is the next collective's waits in the window.
+    /// Takes a token that has arrived. Returns whether the protocol allows it. Tokens of the next collective wait in the window.
     fn deliver(&mut self, delivery: Delivery, verbs: &mut dyn Verbs<P>) -> bool {
         let arrivals = &mut self.arrivals[delivery.source.index()];
         arrivals.take(delivery.slot, delivery.data.length)

@@ -4,7 +4,7 @@
 use quincunx_collective::Payload;
 use quincunx_engine::verbs::{Alarm, Completion, Failure, Outcome, QpIndex, Verbs, WorkId};
 
-use crate::writer::{Delivery, RELAY, Senseless, Writer};
+use crate::writer::{Delivery, ProtocolViolation, RELAY, Writer};
 
 /// Fires when everything is prepared for several ways.
 pub(crate) const PREPARED: Alarm = Alarm(1);
@@ -16,16 +16,16 @@ pub(crate) trait Relaying<P: Payload> {
     /// Whether the group has ended.
     fn has_failed(&self) -> bool;
 
-    /// Ends the group; the outcome, if there is somebody to tell.
+    /// Ends the group. Returns the outcome if somebody waits for one.
     fn fail(&mut self, qp: QpIndex, failure: Failure) -> Option<Outcome>;
 
     /// Takes the end of a message that was sent.
     fn handle_sent(&mut self, id: WorkId, verbs: &mut dyn Verbs<P>);
 
-    /// Takes data for this rank; whether the protocol allows it.
+    /// Takes data for this rank. Returns whether the protocol allows it.
     fn deliver(&mut self, delivery: Delivery, verbs: &mut dyn Verbs<P>) -> bool;
 
-    /// Takes a message without data from a neighbour; whether the protocol allows it.
+    /// Takes a message without data from a neighbour. Returns whether the protocol allows it.
     fn handle_message(&mut self, _qp: QpIndex, _immediate: u32, _verbs: &mut dyn Verbs<P>) -> bool {
         false
     }
@@ -33,7 +33,7 @@ pub(crate) trait Relaying<P: Payload> {
     /// Writes this rank's own data, once everything is prepared.
     fn post(&mut self, _verbs: &mut dyn Verbs<P>) {}
 
-    /// Does what the last event has made possible; the outcome when this was the last of a collective.
+    /// Does what the last event has made possible. Returns the outcome when the collective is done.
     fn proceed(&mut self, _verbs: &mut dyn Verbs<P>) -> Option<Outcome> {
         None
     }
@@ -57,7 +57,7 @@ pub(crate) trait Relaying<P: Payload> {
                 match self.writer().handle_written(qp, target, immediate, verbs) {
                     Ok(Some(delivery)) => self.deliver(delivery, verbs),
                     Ok(None) => true,
-                    Err(Senseless { .. }) => false,
+                    Err(ProtocolViolation { .. }) => false,
                 }
             }
             Completion::Received { length: 0, immediate: Some(immediate), .. } => {
@@ -76,7 +76,7 @@ pub(crate) trait Relaying<P: Payload> {
         }
         match alarm {
             RELAY => {
-                let Senseless { peer } = self.writer().relay(verbs).err()?;
+                let ProtocolViolation { peer } = self.writer().relay(verbs).err()?;
                 let qp = self.writer().table().queue_pair(peer).expect("neighbours are connected");
                 self.fail(qp, Failure::InvalidRequest)
             }

@@ -47,7 +47,7 @@ impl Writes {
         Self { writer, slots, pending: Vec::new(), notices: VecDeque::new(), has_failed: false }
     }
 
-    /// Takes a destination's word that it has what was written to `slot` there; whether it makes sense.
+    /// Takes a destination's acknowledgement of the write to its `slot`. Returns whether the protocol allows it.
     fn hear(&mut self, from: Rank, slot: usize) -> bool {
         let said = Target { rank: from, slot };
         let Some(index) = self.pending.iter().position(|pending| pending.missing.contains(&said)) else {
@@ -82,7 +82,7 @@ impl<P: Payload> Relaying<P> for Writes {
         self.writer.handle_sent(id, verbs);
     }
 
-    /// Takes what has arrived: data, which is acknowledged, or somebody's word that it has some. Whether it makes sense.
+    /// Takes data, which it acknowledges, or a destination's acknowledgement. Returns whether the protocol allows it.
     fn deliver(&mut self, delivery: Delivery, verbs: &mut dyn Verbs<P>) -> bool {
         let Delivery { source, slot, data } = delivery;
         if slot >= self.slots {
