@@ -70,24 +70,6 @@ impl MeshShape {
         let first = rank / self.members * self.members;
         first..first + self.members
     }
-
-    /// The ranks of the next domain, that of `rank`'s partner first: those that can relay for it. With one domain alone they are
-    /// its own.
-    pub fn relays(self, rank: u16) -> impl Iterator<Item = u16> {
-        let (domain, place) = (rank / self.members, rank % self.members);
-        let next = (domain + 1) % self.domains * self.members;
-        (0..self.members).map(move |step| next + (place + step) % self.members)
-    }
-}
-
-impl Relays {
-    /// How many relays a rank of `shape` has.
-    pub const fn count(self, shape: MeshShape) -> u16 {
-        match self {
-            Self::Paired => 1,
-            Self::Full => shape.members,
-        }
-    }
 }
 
 impl Shape {

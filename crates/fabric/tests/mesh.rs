@@ -15,15 +15,6 @@ fn a_mesh_is_domains_by_members() {
 }
 
 #[test]
-fn the_partner_is_in_the_same_place_of_the_next_domain() {
-    let relays = |name, rank| mesh(name).relays(rank).collect::<Vec<_>>();
-    assert_eq!(relays("mesh-2x4", 1), [5, 6, 7, 4]);
-    assert_eq!(relays("mesh-2x4", 7), [3, 0, 1, 2]);
-    assert_eq!(relays("mesh-3x2", 5), [1, 0]);
-    assert_eq!([Relays::Paired, Relays::Full].map(|relays| relays.count(mesh("mesh-2x4"))), [1, 4]);
-}
-
-#[test]
 fn what_is_no_mesh_is_refused_in_one_line() {
     for (name, says) in [
         (
