@@ -1,6 +1,6 @@
 //! Which names mean which meshes, and who is where in one.
 
-use quincunx_fabric::{MeshShape, Relays, Shape};
+use quincunx_fabric::{MeshShape, Shape};
 
 fn mesh(name: &str) -> MeshShape {
     name.parse().unwrap()
@@ -52,12 +52,4 @@ fn a_shape_is_a_tree_or_a_mesh() {
     assert_eq!((shape.ranks(), shape.switches(), shape.to_string()), (8, 0, "mesh-2x4".into()));
     let shape = Shape::for_ranks("star", 8).unwrap();
     assert_eq!((shape.ranks(), shape.switches(), shape.to_string()), (8, 1, "star-8".into()));
-}
-
-#[test]
-fn relays_have_names() {
-    assert_eq!("paired".parse(), Ok(Relays::Paired));
-    assert_eq!("full".parse::<Relays>().unwrap().to_string(), "full");
-    let error = "some".parse::<Relays>().unwrap_err();
-    assert_eq!(error.to_string(), "expected relays: paired or full, found \"some\"");
 }
