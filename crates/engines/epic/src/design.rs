@@ -2,7 +2,7 @@
 
 use crate::comm_lib::{CommLib, CommLibConfig};
 use crate::config::{EdgeConfig, GroupConfig};
-use crate::inc_engine::{DropReason, Event, IncEngine, IncGroup, Timer};
+use crate::inc_engine::{IncEngine, RESEND};
 use crate::memory::{slots, switch_memory};
 use crate::mode::Mode;
 use crate::mode_i::ModeI;
@@ -10,16 +10,15 @@ use crate::mutation::Mutation;
 use alloc::boxed::Box;
 use alloc::format;
 use alloc::vec::Vec;
-use quincunx_collective::{Collective, GroupId, Payload, Rank};
+use quincunx_collective::{Collective, Payload, Rank};
 use quincunx_design::{
-    Connection, Datapath, DatapathSink, DatapathTimer, Design, FabricKind, GroupContext, Help, Member, Model,
+    Connection, Design, FabricKind, GroupContext, Help, Member, Model,
     Node, Params, Peer, Placement, Plan, Refusal, SwitchPart, SwitchPlan, Transport,
 };
 use quincunx_engine::verbs::AnyProgram;
-use quincunx_engine::{Frame, PortId, Sink};
 use quincunx_fabric::{IncTree, TreeNodeId, TreeRole};
-use quincunx_units::{Duration, Instant};
-use quincunx_wire::{Operation, RoceHeader};
+use quincunx_units::Duration;
+use quincunx_wire::Operation;
 use serde::{Deserialize, Serialize};
 
 /// How often a rank that runs ahead is told so at most: as often as DCQCN's receivers notify (N).
@@ -172,7 +171,7 @@ impl Epic {
         }
     }
 
-    /// A node's context as the engines of a switch want it; edges are ports.
+    /// A node's context as the engines of a switch want it.
     fn group_config(
         &self,
         params: &EpicParams,
@@ -181,10 +180,9 @@ impl Epic {
         mutation: Option<&str>,
     ) -> Result<GroupConfig, Refusal> {
         let GroupParams { transport, .. } = &params.group;
-        let edges = (0..).zip(&context.connections).map(|(index, connection)| EdgeConfig {
+        let edges = context.connections.iter().map(|connection| EdgeConfig {
             local: connection.local,
             remote: connection.remote,
-            port: PortId(index),
             rank: match connection.peer {
                 Peer::Rank(rank) => Some(rank),
                 Peer::Switch(_) => None,
@@ -192,7 +190,6 @@ impl Epic {
         });
         let is_iii = self.mode == Mode::III;
         Ok(GroupConfig {
-            group: context.group,
             ranks: context.ranks,
             mode: self.mode,
             mtu: transport.mtu.as_usize(),
@@ -318,8 +315,8 @@ impl Design for Epic {
                 Ok(SwitchPart::Program(Box::new(program)))
             }
             Mode::II | Mode::III => {
-                let group = IncGroup::new(config).map_err(|error| Refusal::of(&error))?;
-                Ok(SwitchPart::Datapath(Box::new(group)))
+                let engine = IncEngine::new(config).map_err(|error| Refusal::of(&error))?;
+                Ok(SwitchPart::Datapath(Box::new(engine)))
             }
         }
     }
@@ -337,95 +334,5 @@ impl Design for Epic {
             },
             timer: |kind| if kind == RESEND { "retransmission" } else { "acknowledge" },
         }
-    }
-}
-
-const RESEND: u8 = 0;
-const ACKNOWLEDGE: u8 = 1;
-
-impl From<Timer> for DatapathTimer {
-    fn from(timer: Timer) -> Self {
-        match timer {
-            Timer::Resend { edge, .. } => Self { kind: RESEND, edge: Some(edge) },
-            Timer::Acknowledge { .. } => Self { kind: ACKNOWLEDGE, edge: None },
-        }
-    }
-}
-
-fn timer(group: GroupId, timer: DatapathTimer) -> Timer {
-    match timer.edge {
-        Some(edge) => Timer::Resend { group, edge },
-        None => Timer::Acknowledge { group },
-    }
-}
-
-/// What a switch hands to its groups, as the modes see it.
-struct Out<'a, P: Payload>(&'a mut dyn DatapathSink<P>);
-
-impl<P: Payload> Sink<IncEngine<P>> for Out<'_, P> {
-    fn transmit(&mut self, port: PortId, frame: Frame<'_, RoceHeader, P>) {
-        self.0.transmit(port.0, frame);
-    }
-
-    fn replicate(&mut self, payload: P::View<'_>, copies: impl Iterator<Item = (PortId, RoceHeader)>) {
-        self.0.replicate(payload, &mut copies.map(|(port, header)| (port.0, header)));
-    }
-
-    fn set_timer(&mut self, timer: Timer, after: Duration) {
-        self.0.set_timer(timer.into(), after);
-    }
-
-    fn cancel_timer(&mut self, timer: Timer) {
-        self.0.cancel_timer(timer.into());
-    }
-
-    fn emit(&mut self, Event::Unreachable { edge, .. }: Event) {
-        self.0.unreachable(edge);
-    }
-
-    fn drop_frame(&mut self, port: PortId, reason: DropReason) {
-        self.0.drop_frame(port.0, reason.name());
-    }
-}
-
-impl<P: Payload> Datapath<P> for IncGroup<P> {
-    fn handle_frame(
-        &mut self,
-        now: Instant,
-        edge: u16,
-        frame: Frame<'_, RoceHeader, P>,
-        out: &mut dyn DatapathSink<P>,
-    ) {
-        if let Err(reason) = Self::handle_frame(self, now, usize::from(edge), frame, &mut Out(&mut *out)) {
-            out.drop_frame(edge, reason.name());
-        }
-    }
-
-    fn handle_timer(&mut self, _: Instant, expired: DatapathTimer, out: &mut dyn DatapathSink<P>) {
-        Self::handle_timer(self, timer(self.config().group, expired), &mut Out(out));
-    }
-
-    fn wants_transmit(&self, edge: u16) -> bool {
-        Self::wants_transmit(self, usize::from(edge))
-    }
-
-    fn may_want_transmit(&self) -> bool {
-        Self::may_want_transmit(self)
-    }
-
-    fn handle_transmit_slot(&mut self, _: Instant, edge: u16, out: &mut dyn DatapathSink<P>) {
-        Self::handle_transmit_slot(self, usize::from(edge), &mut Out(out));
-    }
-
-    fn timers(&self) -> Vec<DatapathTimer> {
-        Self::timers(self).map(DatapathTimer::from).collect()
-    }
-
-    fn buffer_bytes(&self) -> usize {
-        Self::buffer_bytes(self)
-    }
-
-    fn assert_invariants(&self) {
-        Self::assert_invariants(self);
     }
 }
