@@ -1,7 +1,8 @@
 //! EPIC as three designs, one for each realisation of the switch: parameters, the plan on a tree, and what runs on ranks and switches.
 
 use crate::comm_lib::{CommLib, CommLibConfig};
-use crate::config::{EdgeConfig, GroupConfig};
+use crate::config::{EdgeConfig, GroupConfig, MAX_EDGES};
+use crate::control::MAX_RANKS;
 use crate::inc_engine::{IncEngine, RESEND};
 use crate::memory::{slots, switch_memory};
 use crate::mode::Mode;
@@ -113,6 +114,11 @@ impl Params for EpicParams {
                 format!("{slots} with messages of {} packets", transport.message),
                 "raise it, or shorten `group.message`",
             )),
+            Some(slots) if u64::from(*slots) > Transport::MAX_WINDOW_PACKETS => Err(Refusal::new(
+                format!("`group.slots` of {} at most", Transport::MAX_WINDOW_PACKETS),
+                slots,
+                "change the group's parameters",
+            )),
             _ => Ok(()),
         }
     }
@@ -148,6 +154,14 @@ impl Epic {
                 "choose a tree such as star-8",
             ));
         }
+        let most = tree.switches().into_iter().map(|node| tree.node(node).edges().len()).max().unwrap_or(0);
+        if most > MAX_EDGES || !(1..=MAX_RANKS).contains(&tree.ranks()) {
+            return Err(Refusal::new(
+                format!("a tree of at most {MAX_RANKS} ranks, with at most {MAX_EDGES} neighbours of a switch"),
+                format!("{} ranks and {most} neighbours", tree.ranks()),
+                "choose a smaller tree, or one with more levels",
+            ));
+        }
         Ok(tree)
     }
 
@@ -180,6 +194,15 @@ impl Epic {
         mutation: Option<&str>,
     ) -> Result<GroupConfig, Refusal> {
         let GroupParams { transport, .. } = &params.group;
+        // What the manager has booked bounds what is allocated here.
+        let needed = switch_memory(self.mode, &params.group, context.connections.len() as u16);
+        if needed > context.memory {
+            return Err(Refusal::new(
+                format!("{needed} of memory, booked for the group"),
+                context.memory,
+                "run the same version at both ends",
+            ));
+        }
         let edges = context.connections.iter().map(|connection| EdgeConfig {
             local: connection.local,
             remote: connection.remote,
@@ -284,6 +307,10 @@ impl Design for Epic {
         let Node::Rank(rank) = context.node else {
             return Err(Refusal::new("a rank", "a switch", "run the same version at both ends"));
         };
+        if context.connections.len() != 1 {
+            let found = context.connections.len();
+            return Err(Refusal::new("one connection, to a switch", found, "run the same version at both ends"));
+        }
         if let Some(name) = mutation {
             // Switches break it; that there is such a rule is to be known here, too.
             name.parse::<Mutation>().map_err(|error| Refusal::of(&error))?;
