@@ -31,14 +31,17 @@ MAY_IMPORT: dict[str, set[str]] = {
     "control": BASE,
     # The manager's contexts are what nodes are set up with.
     "nodes": BASE | {"engine", "design", "control"} | PROTOCOLS,
-    "scenario": {"units", "collective", "fabric"},
+    "scenario": {"units", "collective", "fabric", "design", "designs"},
+    # Who stands where, and what each is told; the catalog is for tests.
+    "cluster": BASE | {"engine", "design", "designs", "nodes", "scenario"},
     "trace": {"units"},
     "report": set(),
     # Drivers know no protocol: what a frame is, their owner says.
     "driver-net": {"units", "collective", "engine"},
     "driver-des": {"units", "collective", "engine"},
     "driver-check": {"units", "collective", "engine"},
-    "sim": BASE | {"engine", "nodes", "control", "scenario", "trace", "driver-des"} | PROTOCOLS,
+    "sim": BASE
+    | {"engine", "memory", "design", "designs", "nodes", "scenario", "cluster", "trace", "driver-des"},
     # What one driver has found wrong, another replays.
     "check": BASE | {"engine", "nodes", "control", "trace", "driver-des", "driver-check"} | PROTOCOLS,
     "control-grpc": BASE | {"control"},
@@ -46,7 +49,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "perf": MANAGED | {"runtime", "report"},
     # Stands above all drivers: it alone may have them side by side.
     "conformance": MANAGED | {"runtime", "sim", "driver-des"},
-    "cli": MANAGED | {"runtime", "perf", "scenario", "report", "sim", "check"},
+    "cli": MANAGED | {"runtime", "perf", "design", "designs", "scenario", "report", "sim", "check"},
 }
 
 # Rooms of pure state machines and data: `no_std`, so that a driver, a simulator and a checker can run the same code.

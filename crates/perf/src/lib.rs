@@ -12,7 +12,7 @@ mod row;
 mod run;
 mod worker;
 
-pub use plan::{Case, Plan, Setup};
+pub use plan::{Case, Links, Plan, Setup};
 pub use row::Row;
 pub use run::{PerfError, run};
 pub use worker::{Measured, Split, WorkerError, work};

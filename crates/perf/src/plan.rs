@@ -1,7 +1,8 @@
 //! What a run measures. It travels to rank processes as one line of JSON.
 
-use quincunx_design::Settings;
+use quincunx_design::{AnyDesign, Assignment, Catalog, FabricKind, Refusal, Settings, Transport, Value};
 use quincunx_fabric::{Shape, ShapeError};
+use quincunx_units::{BitRate, ByteCount, Duration};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -53,7 +54,76 @@ pub struct Plan {
     pub cases: Vec<Case>,
 }
 
+/// Links between real nodes, as far as groups depend on them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Links {
+    /// What one carries at once, in bytes.
+    pub mtu: u16,
+    /// What one carries in a second; as much as the machine, if it is not said.
+    pub rate: Option<BitRate>,
+}
+
+impl Links {
+    /// What serves well as a design's parameters on such links: values by key, for [`quincunx_design::settings`]. `overrides` come on
+    /// top of them: packets of another length make other messages, and other windows other time-outs.
+    pub fn defaults(self, overrides: &[Assignment]) -> Vec<Assignment> {
+        let overridden = |wanted: &str| {
+            overrides.iter().rev().find(|(key, _)| key == wanted).map(|(_, value)| value.clone())
+        };
+        let number = |key, default: u64| overridden(key).and_then(|value| value.as_u64()).unwrap_or(default);
+        let text = |value: Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        let mtu = overridden("group.mtu").and_then(|value| text(value).parse::<ByteCount>().ok());
+        let mtu = mtu.unwrap_or(ByteCount::new(Setup::payload_for(self.mtu)));
+        let message = number("group.message", Setup::message_for(mtu.bytes()).into());
+        let window = number("group.window", Setup::WINDOW.into());
+        // Slow links hold a window for long, and the acknowledges behind one of the other direction.
+        let bytes = mtu.bytes().saturating_mul(message).saturating_mul(window).saturating_mul(4);
+        let windows = self.rate.map_or(Duration::ZERO, |rate| rate.time_for(ByteCount::new(bytes)));
+        let retry = windows.max(Transport::default().retry_timeout);
+        [
+            ("group.mtu", mtu.to_string().into()),
+            ("group.message", message.into()),
+            ("group.window", window.into()),
+            ("group.retry_timeout", retry.to_string().into()),
+        ]
+        .map(|(key, value): (&str, Value)| (key.to_owned(), value))
+        .into()
+    }
+}
+
 impl Setup {
+    /// Groups of `designs` on `shape`, with the defaults of the links and what somebody sets. On a mesh, what measures its links has
+    /// its place, too.
+    ///
+    /// # Errors
+    /// If a parameter is none of the designs', or one of them refuses its value.
+    pub fn new(
+        catalog: Catalog,
+        designs: &[&dyn AnyDesign],
+        shape: &Shape,
+        links: Links,
+        overrides: &[Assignment],
+    ) -> Result<Self, Refusal> {
+        let mut all = quincunx_design::settings(designs, &links.defaults(overrides), overrides)?;
+        let mut designs = designs.to_vec();
+        if let Shape::Mesh(_) = shape
+            && let Some(measuring) = catalog.on(FabricKind::Mesh).find(|design| design.offers_writes())
+        {
+            let shared: Vec<Assignment> =
+                overrides.iter().filter(|(key, _)| measuring.defaults().has(key)).cloned().collect();
+            all.extend(quincunx_design::settings(&[measuring], &links.defaults(overrides), &shared)?);
+            designs.push(measuring);
+        }
+        let named = designs.iter().zip(&all);
+        Ok(Self {
+            ranks: shape.ranks(),
+            switches: shape.switches(),
+            tree: shape.to_string(),
+            limit_seconds: 60,
+            settings: named.map(|(design, settings)| (design.name().to_owned(), settings.to_text())).collect(),
+        })
+    }
+
     /// The tree or the mesh.
     ///
     /// # Errors
@@ -66,7 +136,7 @@ impl Setup {
     ///
     /// # Errors
     /// If they are none.
-    pub fn settings(&self, design: &str) -> Result<Settings, quincunx_design::Refusal> {
+    pub fn settings(&self, design: &str) -> Result<Settings, Refusal> {
         Settings::parse(self.settings.get(design).map_or("", String::as_str))
     }
 

@@ -1,22 +1,29 @@
 //! Who takes part, and how often each repeats what it does.
 
-use quincunx_control::Design;
+use quincunx_design::{AnyDesign, FabricKind};
+use quincunx_designs::CATALOG;
 use quincunx_units::ByteCount;
 use serde::{Serialize, Serializer};
 use std::fmt;
 use std::str::FromStr;
 
 /// A design of ours or a peer.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) enum Contender {
     /// `epic-3`, `ring` and the like: this project's, over RoCEv2 frames.
-    Ours(Design),
+    Ours(&'static dyn AnyDesign),
     /// `tcp-ring`: reduce-scatter and all-gather over the kernel's TCP.
     TcpRing,
     /// `openmpi`: the algorithm that OpenMPI chooses.
     OpenMpi,
     /// `openmpi-ring`: OpenMPI told to take its ring for AllReduce.
     OpenMpiRing,
+}
+
+impl PartialEq for Contender {
+    fn eq(&self, other: &Self) -> bool {
+        self.to_string() == other.to_string()
+    }
 }
 
 impl FromStr for Contender {
@@ -28,7 +35,9 @@ impl FromStr for Contender {
             "openmpi" => Self::OpenMpi,
             "openmpi-ring" => Self::OpenMpiRing,
             _ => Self::Ours(
-                text.parse().map_err(|error| format!("{error}; or tcp-ring, openmpi, openmpi-ring"))?,
+                CATALOG
+                    .find(text, FabricKind::Tree)
+                    .map_err(|error| format!("{error}; or tcp-ring, openmpi, openmpi-ring"))?,
             ),
         })
     }
@@ -37,7 +46,7 @@ impl FromStr for Contender {
 impl fmt::Display for Contender {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Ours(design) => design.fmt(f),
+            Self::Ours(design) => f.pad(design.name()),
             Self::TcpRing => f.pad("tcp-ring"),
             Self::OpenMpi => f.pad("openmpi"),
             Self::OpenMpiRing => f.pad("openmpi-ring"),

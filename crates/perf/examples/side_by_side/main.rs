@@ -15,11 +15,12 @@ mod summary;
 use clap::Parser;
 use contender::Contender;
 use peers::Peers;
-use quincunx_control::Design;
+use quincunx_design::AnyDesign;
+use quincunx_designs::CATALOG;
 use quincunx_driver_net::netns;
 use quincunx_fabric::Shape;
 use quincunx_perf::launch::{ChildArguments, Fabric, LinkKind};
-use quincunx_perf::{Case, Plan, Setup};
+use quincunx_perf::{Case, Links, Plan, Setup};
 use quincunx_units::{BitRate, ByteCount};
 use serde_json::json;
 use std::error::Error;
@@ -176,7 +177,7 @@ impl Arguments {
             for contender in order {
                 eprintln!("{link}: round {} of {}: {contender}", round + 1, self.rounds);
                 let done = match contender {
-                    Contender::Ours(design) => self.turn_of_ours(&mut fabric, link, design, shape.switches()),
+                    Contender::Ours(design) => self.turn_of_ours(&mut fabric, link, design),
                     _ => {
                         let place = fabric.namespaces().ok_or("expected namespaces")?;
                         peers.turn(contender, place, &self.sizes)
@@ -203,26 +204,18 @@ impl Arguments {
         &self,
         fabric: &mut Fabric,
         link: Link,
-        design: Design,
-        switches: usize,
+        design: &'static dyn AnyDesign,
     ) -> Result<Vec<Sample>, Box<dyn Error>> {
         // As `quincunx perf` sets groups up, unless told otherwise.
-        let mtu = Setup::payload_for(link.mtu);
-        let setup = Setup {
-            ranks: link.ranks,
-            switches,
-            tree: "star".into(),
-            mtu,
-            relays: "paired".into(),
-            message: Setup::message_for(mtu),
-            window: Setup::WINDOW,
-            reproducible: false,
-            limit_seconds: LIMIT_SECONDS,
-        };
+        let shape = Shape::for_ranks("star", link.ranks)?;
+        // Everybody waits for lost packets alike, whatever the rate.
+        let links = Links { mtu: link.mtu, rate: None };
+        let setup = Setup::new(CATALOG, &[design], &shape, links, &[])?;
+        let setup = Setup { limit_seconds: LIMIT_SECONDS, ..setup };
         let case = |size: &ByteCount| {
             let repetitions = contender::repetitions(*size);
             Case {
-                design: design.to_string(),
+                design: design.name().into(),
                 collective: if size.bytes() == 0 { "barrier" } else { "all_reduce" }.into(),
                 root: 0,
                 bytes: size.bytes(),
@@ -236,7 +229,7 @@ impl Arguments {
         let mut samples = Vec::new();
         let mut other = None;
         let done = quincunx_perf::run(fabric, &plan, |row| {
-            if row.design != design.to_string() {
+            if row.design != design.name() {
                 other = Some(row.design.clone());
             }
             samples.push(Sample {
@@ -257,7 +250,7 @@ impl Arguments {
         done?;
         match other {
             Some(other) => {
-                Err(format!("expected {design}, found that the group fell back to {other}").into())
+                Err(format!("expected {}, found that the group fell back to {other}", design.name()).into())
             }
             None => Ok(samples),
         }

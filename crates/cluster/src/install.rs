@@ -1,0 +1,114 @@
+//! What a driver does with a cluster: the commands that set up each node, or nodes with all of them carried out.
+
+use crate::{Cluster, NodeIndex};
+use quincunx_collective::Payload;
+use quincunx_design::{PayloadKind, Peer, Refusal};
+use quincunx_engine::{Engine, Frame, PortId, Sink};
+use quincunx_fabric::NodeKind;
+use quincunx_nodes::{
+    HostCommand, NodeDrop, Station, StationCommand, StationEvent, StationKind, StationRejected, StationTimer,
+    SwitchCommand, host_group, switch_group,
+};
+use quincunx_units::{Duration, Instant};
+use quincunx_wire::RoceHeader;
+
+/// Where a node's neighbours are.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Ports {
+    /// Behind the port of the link that leads there.
+    Links,
+    /// All behind port 0, which is a socket.
+    Socket,
+}
+
+/// Why a node cannot be set up.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum SetUpError {
+    /// The design refuses its context.
+    #[error(transparent)]
+    Refused(#[from] Refusal),
+    /// The node refuses a command.
+    #[error(transparent)]
+    Rejected(#[from] StationRejected),
+}
+
+impl Cluster {
+    /// What kind of station a node is.
+    ///
+    /// # Panics
+    /// If there is no such node.
+    pub fn kind(&self, node: NodeIndex) -> StationKind {
+        match self.wiring().nodes()[node].kind {
+            NodeKind::Host => StationKind::Host,
+            NodeKind::Switch => StationKind::Switch,
+        }
+    }
+
+    /// The commands that set up a node: routes first, then its group. `mutation` names a rule to break, for the checker alone.
+    ///
+    /// # Errors
+    /// If the design refuses the node's context.
+    ///
+    /// # Panics
+    /// If there is no such node.
+    pub fn commands<P: PayloadKind>(
+        &self,
+        node: NodeIndex,
+        ports: Ports,
+        mutation: Option<&str>,
+    ) -> Result<Vec<StationCommand<P>>, Refusal> {
+        let port_to = |far| {
+            let port = self.port(node, far).expect("there is a way to every neighbour");
+            PortId(if ports == Ports::Links { port } else { 0 })
+        };
+        let route = |far| {
+            let route = SwitchCommand::Route { destination: self.address(far), port: port_to(far) };
+            StationCommand::Switch(route)
+        };
+        let mut commands: Vec<_> = self.routes(node).map(route).collect();
+        if let (Some(design), Some(context)) = (self.design(), self.context(node)) {
+            let port = |peer: &Peer| port_to(self.node_of(peer));
+            commands.push(match self.kind(node) {
+                StationKind::Host => {
+                    let group = host_group(design, context, mutation, port)?;
+                    StationCommand::Host(HostCommand::Install(Box::new(group)))
+                }
+                StationKind::Switch => {
+                    let group = switch_group(design, context, mutation, port)?;
+                    StationCommand::Switch(SwitchCommand::Install(Box::new(group)))
+                }
+            });
+        }
+        Ok(commands)
+    }
+
+    /// All nodes, set up. What they tell while that is done is lost: nodes of designs send nothing before somebody asks them to.
+    ///
+    /// # Errors
+    /// If the design refuses a context, or a node a command.
+    pub fn stations<P: PayloadKind>(
+        &self,
+        ports: Ports,
+        mutation: Option<&str>,
+    ) -> Result<Vec<Station<P>>, SetUpError> {
+        let station = |node| {
+            let Ok(mut station) = Station::new(self.kind(node));
+            for command in self.commands(node, ports, mutation)? {
+                station.handle_command(Instant::ZERO, command, &mut Nobody)?;
+            }
+            Ok(station)
+        };
+        (0..self.wiring().nodes().len()).map(station).collect()
+    }
+}
+
+/// Takes what a node tells while it is set up.
+struct Nobody;
+
+impl<P: Payload> Sink<Station<P>> for Nobody {
+    fn transmit(&mut self, _: PortId, _: Frame<'_, RoceHeader, P>) {}
+    fn set_timer(&mut self, _: StationTimer, _: Duration) {}
+    fn cancel_timer(&mut self, _: StationTimer) {}
+    fn emit(&mut self, _: StationEvent<P>) {}
+    fn drop_frame(&mut self, _: PortId, _: NodeDrop) {}
+}

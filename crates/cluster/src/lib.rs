@@ -1,0 +1,17 @@
+//! From a scenario to nodes, links and what each node is told of a group: once, for the simulator, the checker and the tests of all
+//! drivers.
+//!
+//! - [`Wiring`] has nodes, and links between their ports: a tree, a ring, a mesh, servers with a network between, or whatever its owner
+//!   builds.
+//! - [`Cluster`] is a group on a wiring. The design plans it, as it does for the manager; addresses, queue-pair numbers and routes are
+//!   given out here. A driver asks for the [`commands`](Cluster::commands) of each node, or for nodes with all of them carried out.
+//!
+//! Nothing here runs a node, and nothing knows a design by name.
+
+mod cluster;
+mod install;
+mod wiring;
+
+pub use cluster::{Cluster, GroupSpec, address};
+pub use install::{Ports, SetUpError};
+pub use wiring::{NodeIndex, Wiring, WiringEnd, WiringLink, WiringNode};
