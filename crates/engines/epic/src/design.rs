@@ -13,8 +13,8 @@ use alloc::format;
 use alloc::vec::Vec;
 use quincunx_collective::{Collective, Payload, Rank};
 use quincunx_design::{
-    Connection, Design, FabricKind, GroupContext, Help, Member, Model,
-    Node, Params, Peer, Placement, Plan, Refusal, SwitchPart, SwitchPlan, Transport,
+    Connection, Design, FabricKind, GroupContext, Help, Member, Model, Node, Params, Peer, Placement, Plan,
+    Refusal, SwitchPart, SwitchPlan, Transport,
 };
 use quincunx_engine::verbs::AnyProgram;
 use quincunx_fabric::{IncTree, TreeNodeId, TreeRole};
@@ -157,7 +157,9 @@ impl Epic {
         let most = tree.switches().into_iter().map(|node| tree.node(node).edges().len()).max().unwrap_or(0);
         if most > MAX_EDGES || !(1..=MAX_RANKS).contains(&tree.ranks()) {
             return Err(Refusal::new(
-                format!("a tree of at most {MAX_RANKS} ranks, with at most {MAX_EDGES} neighbours of a switch"),
+                format!(
+                    "a tree of at most {MAX_RANKS} ranks, with at most {MAX_EDGES} neighbours of a switch"
+                ),
                 format!("{} ranks and {most} neighbours", tree.ranks()),
                 "choose a smaller tree, or one with more levels",
             ));
@@ -309,7 +311,11 @@ impl Design for Epic {
         };
         if context.connections.len() != 1 {
             let found = context.connections.len();
-            return Err(Refusal::new("one connection, to a switch", found, "run the same version at both ends"));
+            return Err(Refusal::new(
+                "one connection, to a switch",
+                found,
+                "run the same version at both ends",
+            ));
         }
         if let Some(name) = mutation {
             // Switches break it; that there is such a rule is to be known here, too.

@@ -54,8 +54,7 @@ pub(crate) fn replicate<P: Payload>(
     payload: P::View<'_>,
     out: &mut dyn DatapathSink<P>,
 ) {
-    let mut copies =
-        edges_of(outs).map(|edge| (edge as u16, translate(&config.edges[edge], sequence, what)));
+    let mut copies = edges_of(outs).map(|edge| (edge as u16, translate(&config.edges[edge], sequence, what)));
     out.replicate(payload, &mut copies);
 }
 

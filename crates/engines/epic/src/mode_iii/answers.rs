@@ -79,12 +79,7 @@ impl<P: Payload> ModeIII<P> {
 
     /// The ACK that [`owe`](Self::owe) has put off, for what a rank sent before `start`: no further than the range has
     /// moved, or the rank's window would end beyond the range.
-    pub(super) fn acknowledge_recycled(
-        &mut self,
-        edge: usize,
-        start: u64,
-        out: &mut dyn DatapathSink<P>,
-    ) {
+    pub(super) fn acknowledge_recycled(&mut self, edge: usize, start: u64, out: &mut dyn DatapathSink<P>) {
         if self.config.edges[edge].rank.is_some() {
             acknowledge(&self.config, edge, start - 1, ACK, out);
             let hop = &mut self.hops[edge];

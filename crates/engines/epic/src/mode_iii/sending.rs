@@ -95,13 +95,7 @@ impl<P: Payload> ModeIII<P> {
         }
     }
 
-    fn send_together(
-        &mut self,
-        together: EdgeSet,
-        sequence: u64,
-        flow: Flow,
-        out: &mut dyn DatapathSink<P>,
-    ) {
+    fn send_together(&mut self, together: EdgeSet, sequence: u64, flow: Flow, out: &mut dyn DatapathSink<P>) {
         for edge in edges_of(together) {
             self.settle_owed(edge, out);
         }
