@@ -36,3 +36,25 @@ fn a_name_that_nobody_has_is_refused_with_those_that_there_are() {
 fn the_fallback_runs_among_hosts_of_a_tree() {
     assert!(CATALOG.find(FALLBACK, FabricKind::Tree).is_ok());
 }
+
+#[test]
+fn designs_of_one_name_are_told_apart_by_the_fabric() {
+    let [among_hosts, on_a_mesh] =
+        [FabricKind::Tree, FabricKind::Mesh].map(|fabric| CATALOG.find("direct", fabric).unwrap());
+    assert_ne!(among_hosts.summary(), on_a_mesh.summary());
+    assert!(among_hosts.defaults().has("hosts.chunk") && on_a_mesh.defaults().has("relay.piece"));
+    assert_eq!(CATALOG.named("direct").map(AnyDesign::summary), Ok(among_hosts.summary()), "the first one");
+    let names = CATALOG.names();
+    assert_eq!(names.iter().filter(|name| **name == "direct").count(), 1, "{names:?}");
+    // One that runs elsewhere is none here.
+    assert!(CATALOG.find("epic-2", FabricKind::Mesh).is_err() && CATALOG.find("writes", FabricKind::Tree).is_err());
+}
+
+#[test]
+fn a_program_adds_designs_of_its_own() {
+    static RING: quincunx_design::Catalog = quincunx_design::Catalog::new(&[], &[]);
+    let ring = CATALOG.named("ring").unwrap();
+    let own = RING.with(&[ring], &[]);
+    assert_eq!(own.names(), ["ring"]);
+    assert_eq!(own.find("ring", FabricKind::Tree).map(AnyDesign::summary), Ok(ring.summary()));
+}

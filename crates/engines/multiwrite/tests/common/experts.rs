@@ -6,6 +6,7 @@ use quincunx_collective::{Collective, DataType, Payload, Rank, ReduceOp, Reducti
 use quincunx_engine::verbs::{
     CollectiveRequest, Completion, Outcome, Program, QpIndex, RegionId, RequestError, Slice,
 };
+use quincunx_engine::routing::Routed;
 use quincunx_multiwrite::{Experts, ExpertsConfig, RelayCost, Table, WriterConfig};
 use quincunx_units::{Duration, Instant};
 
@@ -120,7 +121,7 @@ impl<P: Payload> Ranks<P> {
     }
 
     pub fn route(&mut self, rank: usize, routes: &Routes) -> Result<(), RequestError> {
-        Program::<P>::route(&mut self.programs[rank], routes)
+        self.programs[rank].route(routes)
     }
 
     pub fn start(
