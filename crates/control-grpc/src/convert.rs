@@ -34,6 +34,12 @@ fn wrong<T>(field: &'static str, expected: &'static str, found: impl ToString) -
     Err(DecodeError { expected, field, found: found.to_string() })
 }
 
+/// How a text begins that may be of any length and hold anything, in one line.
+fn start_of(text: &str) -> String {
+    let start: String = text.chars().take(64).collect();
+    format!("{start:?}")
+}
+
 fn present<T>(field: &'static str, value: Option<T>) -> Decoded<T> {
     value.map_or_else(|| wrong(field, "a value", "none"), Ok)
 }
@@ -123,7 +129,7 @@ fn encode_design(name: &str, version: u32, settings: &Settings) -> proto::Design
 fn decode_design(design: Option<proto::Design>) -> Decoded<(String, u32, Settings)> {
     let proto::Design { name, version, parameters } = present("design", design)?;
     let settings =
-        Settings::parse(&parameters).or_else(|_| wrong("design.parameters", "a JSON object", &parameters))?;
+        Settings::parse(&parameters).or_else(|_| wrong("design.parameters", "a JSON object", start_of(&parameters)))?;
     Ok((name, version, settings))
 }
 
@@ -205,7 +211,7 @@ fn decode_context(context: proto::GroupContext) -> Decoded<GroupContext> {
         version,
         settings,
         node,
-        role: DesignRole::parse(&context.role).or_else(|_| wrong("role", "JSON", &context.role))?,
+        role: DesignRole::parse(&context.role).or_else(|_| wrong("role", "JSON", start_of(&context.role)))?,
         ranks,
         fabric: decode_fabric(context.fabric)?,
         domains,
