@@ -236,8 +236,8 @@ fn a_design_of_another_version_is_refused_by_the_manager() {
 }
 
 #[test]
-fn an_unknown_tree_is_refused_with_the_notations() {
+fn a_tree_without_a_place_for_each_member_is_refused() {
     let cluster = Cluster::start(1, 2, config());
     let error = cluster.client.init_group(&request(2, "epic-1", "star-3")).unwrap_err().to_string();
-    assert!(error.starts_with("expected 2 ranks, found the tree star-3 with 3"), "{error}");
+    assert!(error.starts_with("expected a tree or mesh of 2 ranks, found star-3 with 3"), "{error}");
 }

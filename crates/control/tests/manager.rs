@@ -103,7 +103,7 @@ fn a_mesh_has_no_switches_and_its_ranks_know_the_domains() {
         }
     }
     // The same name among hosts of a tree is another design.
-    let told = site.begin(&request(8, "direct", "star")).unwrap();
+    let told = Site::new(1, 8).begin(&request(8, "direct", "star")).unwrap();
     assert!(told.iter().all(|(_, instruction)| !installed(instruction).remote_write));
 }
 

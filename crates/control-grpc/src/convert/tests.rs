@@ -246,6 +246,20 @@ fn a_context_that_does_not_fit_together_is_refused_by_field() {
 }
 
 #[test]
+fn a_star_has_as_many_ranks_as_members_and_other_shapes_are_read_by_name() {
+    let shape = |name, members| decode_shape(name, members).map(|shape| shape.to_string());
+    let read = [shape("", 3), shape("star", 4), shape("tree-3-2", 9), shape("mesh-2x4", 0)];
+    assert_eq!(read.map(Result::unwrap), ["star-3", "star-4", "tree-2x2", "mesh-2x4"]);
+    for name in ["hexagon", "star-0", "mesh-", "mesh-2", "star-99999999", "tree-\n"] {
+        let error = shape(name, 2).unwrap_err();
+        assert_eq!(error.field, "shape");
+        assert!(!error.to_string().contains('\n'), "{error}");
+    }
+    // Of too many members the manager says so.
+    assert!(shape("star", 1 << 20).is_ok());
+}
+
+#[test]
 fn what_an_unknown_version_says_is_refused_by_field() {
     let errors = [
         decode_instruction(proto::Instruction { kind: None }).unwrap_err(),
