@@ -86,7 +86,9 @@ impl<P: PayloadKind> Bench<P> {
     }
 
     fn command(&mut self, command: SwitchCommand<P>) {
-        self.switch.handle_command(Instant::ZERO, command, &mut self.out).expect("the owner does as it should");
+        self.switch
+            .handle_command(Instant::ZERO, command, &mut self.out)
+            .expect("the owner does as it should");
     }
 
     fn install_again(&mut self) {

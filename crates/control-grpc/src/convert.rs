@@ -128,8 +128,8 @@ fn encode_design(name: &str, version: u32, settings: &Settings) -> proto::Design
 
 fn decode_design(design: Option<proto::Design>) -> Decoded<(String, u32, Settings)> {
     let proto::Design { name, version, parameters } = present("design", design)?;
-    let settings =
-        Settings::parse(&parameters).or_else(|_| wrong("design.parameters", "a JSON object", start_of(&parameters)))?;
+    let settings = Settings::parse(&parameters)
+        .or_else(|_| wrong("design.parameters", "a JSON object", start_of(&parameters)))?;
     Ok((name, version, settings))
 }
 

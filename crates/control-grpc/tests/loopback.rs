@@ -4,11 +4,11 @@
 mod cluster;
 
 use cluster::{Cluster, WAIT, config, fast, names, request};
+use quincunx_collective::Rank;
 use quincunx_control::{Fallback, GroupState, InitGroupError, Instruction, Report};
 use quincunx_control_grpc::{ClientConfig, ClientError, ControlClient, ServerConfig};
 use quincunx_design::{Node, Peer, Settings, Value};
 use quincunx_designs::CATALOG;
-use quincunx_collective::Rank;
 use quincunx_units::{ByteCount, Duration};
 use std::net::TcpListener;
 
@@ -27,7 +27,8 @@ fn three_switches_and_eight_ranks_get_their_contexts_and_lose_them() {
 fn each_node_is_told_its_own_place() {
     let cluster = Cluster::start(1, 2, config());
     let installs = cluster.begin_group(&request(2, "epic-2", "star"));
-    let [Instruction::Install(switch), Instruction::Install(first), Instruction::Install(second)] = &installs[..]
+    let [Instruction::Install(switch), Instruction::Install(first), Instruction::Install(second)] =
+        &installs[..]
     else {
         panic!("expected a switch and two ranks, found {installs:?}");
     };
@@ -211,8 +212,14 @@ fn waiting_for_nodes_says_who_is_missing() {
 fn parameters_that_make_no_sense_are_refused_by_the_manager_in_a_line() {
     let cluster = Cluster::start(1, 2, config());
     let cases = [
-        (r#"{"group":{"window":0}}"#, "expected `group.message` times `group.window` of 1 to 4194304 packets"),
-        (r#"{"group":{"window":1099511627776}}"#, "invalid value: integer `1099511627776`, expected u32 in `group.window`"),
+        (
+            r#"{"group":{"window":0}}"#,
+            "expected `group.message` times `group.window` of 1 to 4194304 packets",
+        ),
+        (
+            r#"{"group":{"window":1099511627776}}"#,
+            "invalid value: integer `1099511627776`, expected u32 in `group.window`",
+        ),
         (r#"{"group":{"mtu":5}}"#, "expected `group.mtu` of a multiple of 4 bytes up to 4096, found 5B"),
         (r#"{"group":{"mtu":[]}}"#, "invalid type: sequence, expected a number with its unit in `group.mtu`"),
         (r#"{"hosts":{"window":4}}"#, "expected one of the keys group.acknowledge_every, "),

@@ -374,7 +374,10 @@ fn senseless_requests_are_refused_and_leave_nothing_behind() {
         (with(&|w| set(w, "group.mtu", 0)), "expected `group.mtu` of a multiple of 4 bytes"),
         (with(&|w| set(w, "group.mtu", 1022)), "expected `group.mtu` of a multiple of 4 bytes"),
         (with(&|w| set(w, "group.mtu", 8192)), "expected `group.mtu` of a multiple of 4 bytes up to 4096"),
-        (with(&|w| set(w, "group.window", 0)), "expected `group.message` times `group.window` of 1 to 4194304"),
+        (
+            with(&|w| set(w, "group.window", 0)),
+            "expected `group.message` times `group.window` of 1 to 4194304",
+        ),
         (
             with(&|w| set(w, "group.message", u32::MAX)),
             "expected `group.message` times `group.window` of 1 to 4194304 packets",
@@ -388,10 +391,16 @@ fn senseless_requests_are_refused_and_leave_nothing_behind() {
             "invalid value: integer `1099511627776`, expected u32 in `group.window`",
         ),
         (with(&|w| w.version = 2), "expected version 1 of the parameters of epic-2, found version 2"),
-        (with(&|w| w.design = "epic-4".into()), "expected a design for this kind of fabric (epic-1, epic-2, "),
+        (
+            with(&|w| w.design = "epic-4".into()),
+            "expected a design for this kind of fabric (epic-1, epic-2, ",
+        ),
         (request(2, "epic-2", "star-8"), "expected a tree or mesh of 2 ranks, found star-8 with 8"),
         (request(1, "epic-2", "star"), "expected a tree with at least two branches at the root, found one"),
-        (request(2, "epic-2", "tree-1x2"), "expected a tree with at least two branches at the root, found one"),
+        (
+            request(2, "epic-2", "tree-1x2"),
+            "expected a tree with at least two branches at the root, found one",
+        ),
         (request(6, "multiwrite", "mesh-2x4"), "expected an attached host \"r2\", found none"),
         (request(2, "ring", "mesh-1x2"), "expected a design for this kind of fabric (multiwrite, "),
         (request(2, "multiwrite", "mesh-1x2"), "expected two domains at least for multiwrite, found 1"),

@@ -47,7 +47,10 @@ fn designs_of_one_name_are_told_apart_by_the_fabric() {
     let names = CATALOG.names();
     assert_eq!(names.iter().filter(|name| **name == "direct").count(), 1, "{names:?}");
     // One that runs elsewhere is none here.
-    assert!(CATALOG.find("epic-2", FabricKind::Mesh).is_err() && CATALOG.find("writes", FabricKind::Tree).is_err());
+    assert!(
+        CATALOG.find("epic-2", FabricKind::Mesh).is_err()
+            && CATALOG.find("writes", FabricKind::Tree).is_err()
+    );
 }
 
 #[test]

@@ -55,16 +55,20 @@ fn contexts(
         initial_psn: PSN,
     };
     let mut next: BTreeMap<Ipv4Addr, u32> = BTreeMap::new();
-    let told = plan.contexts(&naming, |node| node.0.to_string(), |member| {
-        let [high, low] = match member {
-            Member::Rank(rank) => rank.0.to_be_bytes(),
-            Member::Switch(node) => (1 << 15 | node.0).to_be_bytes(),
-        };
-        let ip = Ipv4Addr::new(127, 1, high, low);
-        let qp = next.entry(ip).or_insert(16);
-        *qp += 1;
-        Endpoint { ip, qp: QpNumber::new(*qp) }
-    });
+    let told = plan.contexts(
+        &naming,
+        |node| node.0.to_string(),
+        |member| {
+            let [high, low] = match member {
+                Member::Rank(rank) => rank.0.to_be_bytes(),
+                Member::Switch(node) => (1 << 15 | node.0).to_be_bytes(),
+            };
+            let ip = Ipv4Addr::new(127, 1, high, low);
+            let qp = next.entry(ip).or_insert(16);
+            *qp += 1;
+            Endpoint { ip, qp: QpNumber::new(*qp) }
+        },
+    );
     Some(told)
 }
 
@@ -129,7 +133,8 @@ proptest! {
 
 #[test]
 fn a_design_of_another_version_is_refused_by_name() {
-    let placement = Placement::new(2, Some(IncTree::from_shape(&"star-2".parse().unwrap())), ByteCount::new(8));
+    let placement =
+        Placement::new(2, Some(IncTree::from_shape(&"star-2".parse().unwrap())), ByteCount::new(8));
     for design in CATALOG.on(FabricKind::Tree) {
         for (member, mut context) in contexts(design, FabricKind::Tree, &placement).unwrap_or_default() {
             context.version += 1;
@@ -149,7 +154,8 @@ fn a_design_of_another_version_is_refused_by_name() {
 
 #[test]
 fn a_rule_to_break_is_one_of_those_that_the_design_names() {
-    let placement = Placement::new(2, Some(IncTree::from_shape(&"star-2".parse().unwrap())), ByteCount::new(8));
+    let placement =
+        Placement::new(2, Some(IncTree::from_shape(&"star-2".parse().unwrap())), ByteCount::new(8));
     for design in CATALOG.on(FabricKind::Tree) {
         let names = (design.model().mutations)();
         for (member, context) in contexts(design, FabricKind::Tree, &placement).unwrap() {

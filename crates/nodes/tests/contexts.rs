@@ -75,22 +75,25 @@ fn install(design: &dyn AnyDesign, context: &GroupContext) -> Result<(), String>
     let group = GroupId(1);
     match context.node {
         Node::Rank(_) => {
-            let host = host_group::<Numbers>(design, context, None, |_| PortId(0)).map_err(|error| line(&error))?;
+            let host =
+                host_group::<Numbers>(design, context, None, |_| PortId(0)).map_err(|error| line(&error))?;
             let Ok(mut node) = Host::new(());
             let install = HostCommand::Install(Box::new(host));
             node.handle_command(Instant::ZERO, install, &mut Deaf).map_err(|error| line(&error))?;
             node.assert_invariants();
-            node.handle_command(Instant::ZERO, HostCommand::Remove(group), &mut Deaf).map_err(|error| line(&error))
+            node.handle_command(Instant::ZERO, HostCommand::Remove(group), &mut Deaf)
+                .map_err(|error| line(&error))
         }
         Node::Switch => {
-            let switch =
-                switch_group::<Numbers>(design, context, None, |_| PortId(0)).map_err(|error| line(&error))?;
+            let switch = switch_group::<Numbers>(design, context, None, |_| PortId(0))
+                .map_err(|error| line(&error))?;
             let Ok(mut node) = Switch::new(());
             let install = SwitchCommand::Install(Box::new(switch));
             node.handle_command(Instant::ZERO, install, &mut Deaf).map_err(|error| line(&error))?;
             node.assert_invariants();
             assert!(ByteCount::new(node.buffer_bytes() as u64) <= context.memory, "more than was booked");
-            node.handle_command(Instant::ZERO, SwitchCommand::Remove(group), &mut Deaf).map_err(|error| line(&error))
+            node.handle_command(Instant::ZERO, SwitchCommand::Remove(group), &mut Deaf)
+                .map_err(|error| line(&error))
         }
     }
 }
@@ -126,7 +129,8 @@ fn numbers_that_no_queue_pair_could_carry_out_are_refused_before_anything_is_mad
                 ("retry_timeout", "null"),
                 ("windows", "3"),
             ] {
-                let mut text: serde_json::Map<String, Value> = serde_json::from_str(&good.settings.to_text()).unwrap();
+                let mut text: serde_json::Map<String, Value> =
+                    serde_json::from_str(&good.settings.to_text()).unwrap();
                 text["group"][key] = serde_json::from_str(value).unwrap();
                 let settings = Settings::parse(&Value::Object(text).to_string()).unwrap();
                 let refused = install(design, &GroupContext { settings, ..good.clone() }).unwrap_err();
@@ -144,7 +148,10 @@ fn a_role_of_another_design_is_refused() {
             let theirs = contexts(*other, *other_fabric, other_placement);
             for good in contexts(*design, *fabric, placement) {
                 let same_kind = theirs.iter().filter(|context| {
-                    matches!((context.node, good.node), (Node::Switch, Node::Switch) | (Node::Rank(_), Node::Rank(_)))
+                    matches!(
+                        (context.node, good.node),
+                        (Node::Switch, Node::Switch) | (Node::Rank(_), Node::Rank(_))
+                    )
                 });
                 for role in same_kind.map(|context| context.role.clone()).filter(|role| *role != good.role) {
                     // Roles of one type are told apart by what they say, and then there is nothing to refuse.
@@ -160,7 +167,9 @@ fn a_role_of_another_design_is_refused() {
     let swapped = GroupContext { role: mesh[0].role.clone(), ..ring[0].clone() };
     assert!(install(&RING, &swapped).unwrap_err().starts_with("expected a role of this design and version"));
     let swapped = GroupContext { role: ring[0].role.clone(), ..mesh[0].clone() };
-    assert!(install(&MULTIWRITE, &swapped).unwrap_err().starts_with("expected a role of this design and version"));
+    assert!(
+        install(&MULTIWRITE, &swapped).unwrap_err().starts_with("expected a role of this design and version")
+    );
 }
 
 #[test]

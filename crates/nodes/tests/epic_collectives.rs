@@ -5,8 +5,7 @@ mod common;
 use common::{Faults, Network, SUM, Setup, Shape, star, tree};
 use proptest::prelude::*;
 use quincunx_collective::{
-    Collective, DataType, Numbers, Payload, Rank, ReduceOp, Reduction, SplitMix64, pattern,
-    reference,
+    Collective, DataType, Numbers, Payload, Rank, ReduceOp, Reduction, SplitMix64, pattern, reference,
 };
 use quincunx_engine::verbs::Outcome;
 use quincunx_epic::Mode;

@@ -50,7 +50,8 @@ fn peer() -> Peer {
     let group = vec![Rank(0), Rank(1)];
     let program = AllGather::new(AllGatherConfig { writer, group, parts, preparation: Duration::ZERO });
     let program = program.expect("a set-up that makes sense");
-    let Ok(peer) = Peer::new(PeerConfig { messages, port: PortConfig::uniform(4, FORMAT), program: Box::new(program) });
+    let Ok(peer) =
+        Peer::new(PeerConfig { messages, port: PortConfig::uniform(4, FORMAT), program: Box::new(program) });
     peer
 }
 

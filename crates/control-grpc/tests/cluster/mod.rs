@@ -88,7 +88,8 @@ pub(crate) fn group_of(instruction: &Instruction) -> GroupId {
 impl Cluster {
     /// Every node has a connection of its own, as a process would.
     pub(crate) fn start(switches: u8, hosts: u8, config: ServerConfig) -> Self {
-        let server = ManagerServer::start(TcpListener::bind("127.0.0.1:0").unwrap(), CATALOG, config).unwrap();
+        let server =
+            ManagerServer::start(TcpListener::bind("127.0.0.1:0").unwrap(), CATALOG, config).unwrap();
         let address = server.address();
         let connect = || ControlClient::connect(address, ClientConfig::default()).unwrap();
         let descriptions = (0..switches).map(switch).chain((0..hosts).map(host));

@@ -58,7 +58,8 @@ pub(crate) fn request(ranks: u16, design: &str, shape: &str) -> GroupRequest {
     };
     let found = CATALOG.find(design, fabric).or_else(|_| CATALOG.named(design)).unwrap();
     let longest = ByteCount::new(1 << 20);
-    let mut wanted = GroupRequest { rates: LinkRates::ALIKE, ..GroupRequest::new(members, found, shape, longest) };
+    let mut wanted =
+        GroupRequest { rates: LinkRates::ALIKE, ..GroupRequest::new(members, found, shape, longest) };
     for (key, value) in [("group.mtu", 1024), ("group.message", 2), ("group.window", 4)] {
         set(&mut wanted, key, value);
     }
@@ -67,7 +68,8 @@ pub(crate) fn request(ranks: u16, design: &str, shape: &str) -> GroupRequest {
 
 /// Sets a parameter of the design that is asked for.
 pub(crate) fn set(wanted: &mut GroupRequest, key: &str, value: impl Into<Value>) {
-    let design = CATALOG.find(&wanted.design, wanted.fabric()).or_else(|_| CATALOG.named(&wanted.design)).unwrap();
+    let design =
+        CATALOG.find(&wanted.design, wanted.fabric()).or_else(|_| CATALOG.named(&wanted.design)).unwrap();
     design.set(&mut wanted.settings, key, &value.into()).unwrap();
 }
 

@@ -9,10 +9,10 @@ use quincunx_collective::{
     Collective, DataType, LengthOnly, Numbers, Payload, Rank, Routes, noise, reference_combine,
     reference_dispatch,
 };
+use quincunx_engine::routing::Routed;
 use quincunx_engine::verbs::{
     CollectiveRequest, Completion, Failure, Outcome, Program, QpIndex, RegionId, RequestError, Slice, WorkId,
 };
-use quincunx_engine::routing::Routed;
 use quincunx_multiwrite::{
     Experts, ExpertsConfig, ExpertsConfigError, RELAY, RelayCost, Table, Window, WriterConfig,
 };

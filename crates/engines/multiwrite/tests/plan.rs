@@ -92,9 +92,15 @@ fn what_no_mesh_can_do_is_refused_in_one_line() {
         (plan(MULTIWRITE, &mesh(1, 1)), ranks),
         (plan(DIRECT, &mesh(1, 1025)), ranks),
         (plan(DIRECT, &Placement { domains: 3, ..mesh(2, 4) }), ranks),
-        (plan(UNICAST_MULTIPATH, &mesh(1, 8)), "expected two domains at least for unicast-multipath, found 1"),
+        (
+            plan(UNICAST_MULTIPATH, &mesh(1, 8)),
+            "expected two domains at least for unicast-multipath, found 1",
+        ),
         (plan(MULTIWRITE, &mesh(1, 8)), "expected two domains at least for multiwrite, found 1"),
-        (plan(UNICAST_MULTIPATH, &mesh(8, 1)), "expected two ranks at least in a domain for unicast-multipath"),
+        (
+            plan(UNICAST_MULTIPATH, &mesh(8, 1)),
+            "expected two ranks at least in a domain for unicast-multipath",
+        ),
         (plan(MULTIWRITE, &longest(u64::MAX / 2)), window),
         (plan(WRITES, &asked(mesh(2, 4), writes(u32::MAX, 1 << 20))), window),
         (plan(WRITES, &asked(mesh(2, 4), writes(0, 64))), window),

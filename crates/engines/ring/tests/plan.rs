@@ -18,7 +18,9 @@ fn peers(design: Hosts, ranks: u16) -> Vec<Vec<u16>> {
     for connection in plan.connections {
         let [a, b] = connection.ends;
         for (near, far) in [(a, b), (b, a)] {
-            let (Member::Rank(at), Member::Rank(to)) = (near.member, far.member) else { panic!("hosts alone") };
+            let (Member::Rank(at), Member::Rank(to)) = (near.member, far.member) else {
+                panic!("hosts alone")
+            };
             peers[at.index()].insert(near.index, to.0);
         }
     }
@@ -75,10 +77,8 @@ fn a_rank_without_the_peers_that_it_needs_is_refused() {
         domains: 1,
         initial_psn: quincunx_wire::Psn::new(0),
     };
-    let endpoint = quincunx_wire::Endpoint {
-        ip: std::net::Ipv4Addr::LOCALHOST,
-        qp: quincunx_wire::QpNumber::new(16),
-    };
+    let endpoint =
+        quincunx_wire::Endpoint { ip: std::net::Ipv4Addr::LOCALHOST, qp: quincunx_wire::QpNumber::new(16) };
     let (member, mut context) = plan.contexts(&naming, |_| String::new(), |_| endpoint).remove(1);
     assert_eq!(member, Member::Rank(Rank(1)));
     context.connections.pop();

@@ -126,7 +126,9 @@ impl Setup {
             ..Transport::default()
         };
         let (reproducible, run_ahead) = (self.reproducible, self.run_ahead && self.mode == Mode::III);
-        Settings::of(&EpicParams { group: GroupParams { transport, reproducible, run_ahead, ..Default::default() } })
+        Settings::of(&EpicParams {
+            group: GroupParams { transport, reproducible, run_ahead, ..Default::default() },
+        })
     }
 
     /// What each member of a group on `tree` is told, by its plan.
@@ -157,7 +159,9 @@ impl Setup {
         for (member, context) in &mut contexts {
             if let Member::Switch(_) = member {
                 // Switches are quicker to send again than ranks, and give up before them.
-                for (key, value) in [("group.retry_timeout", Value::from("200us")), ("group.retry_count", Value::from(40))] {
+                for (key, value) in
+                    [("group.retry_timeout", Value::from("200us")), ("group.retry_count", Value::from(40))]
+                {
                     design.set(&mut context.settings, key, &value).expect("a key of the design");
                 }
             }
@@ -376,8 +380,11 @@ impl Network {
             for _ in 0..copies {
                 let lost = percent(&mut self.random, self.faults.loss)
                     || self.lose.as_mut().is_some_and(|lose| lose(&header));
-                let held =
-                    if percent(&mut self.random, self.faults.reordering) { self.random.draw() % 100 } else { 0 };
+                let held = if percent(&mut self.random, self.faults.reordering) {
+                    self.random.draw() % 100
+                } else {
+                    0
+                };
                 if !lost && let Some(&to) = self.addresses.get(&header.destination) {
                     let due = Due::Arrival { node: to, header, payload: payload.clone() };
                     let delay = self.slow_link(node, to) + Duration::from_micros(2 + held);

@@ -3,10 +3,10 @@
 
 use super::{Graph, Port, Random, config, port, step};
 use quincunx_collective::{Collective, DataType, Payload, Rank, ReduceOp, Reduction, Routes};
+use quincunx_engine::routing::Routed;
 use quincunx_engine::verbs::{
     CollectiveRequest, Completion, Outcome, Program, QpIndex, RegionId, RequestError, Slice,
 };
-use quincunx_engine::routing::Routed;
 use quincunx_multiwrite::{Experts, ExpertsConfig, RelayCost, Table, WriterConfig};
 use quincunx_units::{Duration, Instant};
 
