@@ -14,7 +14,7 @@ PREFIX = "quincunx-"
 
 BASE = {"units", "wire", "collective", "fabric"}
 PROTOCOLS = {"roce", "epic", "ring", "memory", "scin", "nvls", "multiwrite"}
-MANAGED = BASE | {"engine", "nodes", "control", "control-grpc", "driver-net"} | PROTOCOLS
+MANAGED = BASE | {"engine", "design", "designs", "nodes", "control", "control-grpc", "driver-net"} | PROTOCOLS
 
 # Who may import whom, from the bottom up. A new room gets a line here. That engines are not in each other's sets, nor
 # drivers, nor anything above itself, is the point.
@@ -28,7 +28,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     **{protocol: BASE | {"engine", "design"} for protocol in PROTOCOLS},
     # The catalog: a line for each design.
     "designs": BASE | {"design"} | PROTOCOLS,
-    "control": BASE,
+    # The catalog is for tests.
+    "control": BASE | {"design", "designs"},
     # The manager's contexts are what nodes are set up with.
     "nodes": BASE | {"engine", "design", "control"} | PROTOCOLS,
     "scenario": {"units", "collective", "fabric", "design", "designs"},
@@ -44,7 +45,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     | {"engine", "memory", "design", "designs", "nodes", "scenario", "cluster", "trace", "driver-des"},
     # What one driver has found wrong, another replays.
     "check": BASE | {"engine", "nodes", "control", "trace", "driver-des", "driver-check"} | PROTOCOLS,
-    "control-grpc": BASE | {"control"},
+    "control-grpc": BASE | {"control", "design", "designs"},
     "runtime": MANAGED,
     "perf": MANAGED | {"runtime", "report"},
     # Stands above all drivers: it alone may have them side by side.
