@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes the seeds of the targets that read events: runs as well-behaved peers would make them, and mutations of those.
 
-`python3 fuzz/seeds.py` from anywhere; the same seeds every time. The bytes are what `checks/<target>.rs` reads, so a
+`python3 fuzz/seeds.py` from anywhere; the same seeds every time. The bytes are what `src/<target>.rs` reads, so a
 change there that moves a byte means to change this, too.
 """
 

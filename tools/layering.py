@@ -15,7 +15,11 @@ PREFIX = "quincunx-"
 
 BASE = {"units", "wire", "collective", "fabric"}
 PROTOCOLS = {"roce", "epic", "ring", "memory", "scin", "nvls", "multiwrite"}
-MANAGED = BASE | {"engine", "network", "nodes", "control", "control-grpc", "driver-net"} | PROTOCOLS
+MANAGED = (
+    BASE
+    | {"engine", "design", "designs", "network", "nodes", "control", "control-grpc", "driver-net"}
+    | PROTOCOLS
+)
 
 # Who may import whom, from the bottom up. A new room gets a line here. That engines are not in each other's sets, nor
 # drivers, nor anything above itself, is the point.
@@ -30,7 +34,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     **{protocol: BASE | {"engine", "design"} for protocol in PROTOCOLS},
     # The catalog: a line for each design.
     "designs": BASE | {"engine", "design"} | PROTOCOLS,
-    "control": BASE,
+    # The catalog is for tests.
+    "control": BASE | {"design", "designs"},
     # The manager's contexts are what nodes are set up with.
     "nodes": BASE | {"engine", "design", "control"} | PROTOCOLS,
     "scenario": {"units", "collective", "fabric", "design", "designs"},
@@ -46,9 +51,9 @@ MAY_IMPORT: dict[str, set[str]] = {
     | {"engine", "network", "memory", "design", "designs", "nodes", "scenario", "cluster", "trace", "driver-des"},
     # What one driver has found wrong, another replays.
     "check": BASE
-    | {"engine", "network", "nodes", "control", "trace", "driver-net", "driver-des", "driver-check"}
+    | {"engine", "design", "designs", "network", "nodes", "cluster", "trace", "driver-net", "driver-des", "driver-check"}
     | PROTOCOLS,
-    "control-grpc": BASE | {"control"},
+    "control-grpc": BASE | {"control", "design", "designs"},
     "runtime": MANAGED,
     "perf": MANAGED | {"runtime", "report"},
     # Stands above all drivers: it alone may have them side by side.

@@ -1,7 +1,4 @@
-//! Feeds `checks/host.rs`.
+//! Feeds `src/host.rs`.
 #![no_main]
 
-#[path = "../checks/host.rs"]
-mod host;
-
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| host::check(bytes));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| quincunx_fuzz::host::check(bytes));

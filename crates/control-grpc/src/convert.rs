@@ -34,6 +34,12 @@ fn wrong<T>(field: &'static str, expected: &'static str, found: impl ToString) -
     Err(DecodeError { expected, field, found: found.to_string() })
 }
 
+/// How a text begins that may be of any length and hold anything, in one line.
+fn start_of(text: &str) -> String {
+    let start: String = text.chars().take(64).collect();
+    format!("{start:?}")
+}
+
 fn present<T>(field: &'static str, value: Option<T>) -> Decoded<T> {
     value.map_or_else(|| wrong(field, "a value", "none"), Ok)
 }
@@ -122,8 +128,8 @@ fn encode_design(name: &str, version: u32, settings: &Settings) -> proto::Design
 
 fn decode_design(design: Option<proto::Design>) -> Decoded<(String, u32, Settings)> {
     let proto::Design { name, version, parameters } = present("design", design)?;
-    let settings =
-        Settings::parse(&parameters).or_else(|_| wrong("design.parameters", "a JSON object", &parameters))?;
+    let settings = Settings::parse(&parameters)
+        .or_else(|_| wrong("design.parameters", "a JSON object", start_of(&parameters)))?;
     Ok((name, version, settings))
 }
 
@@ -205,7 +211,7 @@ fn decode_context(context: proto::GroupContext) -> Decoded<GroupContext> {
         version,
         settings,
         node,
-        role: DesignRole::parse(&context.role).or_else(|_| wrong("role", "JSON", &context.role))?,
+        role: DesignRole::parse(&context.role).or_else(|_| wrong("role", "JSON", start_of(&context.role)))?,
         ranks,
         fabric: decode_fabric(context.fabric)?,
         domains,
@@ -239,17 +245,20 @@ pub(crate) fn encode_request(wanted: &GroupRequest) -> proto::InitGroupRequest {
     }
 }
 
+/// Whether it has a rank for each member, the manager says.
+fn decode_shape(name: &str, members: usize) -> Decoded<Shape> {
+    let shape = match name {
+        "" | "star" => Shape::for_ranks("star", u16::try_from(members).unwrap_or(1).max(1)).ok(),
+        mesh if mesh.starts_with("mesh-") => mesh.parse().ok().map(Shape::Mesh),
+        tree => tree.parse().ok().map(Shape::Tree),
+    };
+    let expected = "a tree such as star-8, or a mesh such as mesh-2x4";
+    shape.map_or_else(|| wrong("shape", expected, start_of(name)), Ok)
+}
+
 pub(crate) fn decode_request(request: proto::InitGroupRequest) -> Decoded<GroupRequest> {
     use proto::init_group_request::Demand as Encoded;
     let (design, version, settings) = decode_design(request.design)?;
-    let ranks = u16::try_from(request.members.len()).unwrap_or(u16::MAX);
-    let name = if request.shape.is_empty() { "star" } else { &request.shape };
-    // Of no members, or too many, the manager says what is wrong; any shape will do to ask it.
-    let asked = if ranks == 0 || ranks == u16::MAX {
-        Shape::for_ranks("star", 1)
-    } else {
-        Shape::for_ranks(name, ranks)
-    };
     let rate = |field, rate| BitRate::new(rate).map_or_else(|| wrong(field, "a rate above zero", rate), Ok);
     let demand = match present("demand", request.demand)? {
         Encoded::Vectors(vectors) => Demand::Vectors { longest: ByteCount::new(vectors.longest_bytes) },
@@ -260,12 +269,13 @@ pub(crate) fn decode_request(request: proto::InitGroupRequest) -> Decoded<GroupR
             Demand::Writes { slots: writes.slots, length: ByteCount::new(writes.length_bytes) }
         }
     };
+    let shape = decode_shape(&request.shape, request.members.len())?;
     Ok(GroupRequest {
         members: request.members,
         design,
         version,
         settings,
-        shape: asked.or_else(|error| wrong("shape", "a tree or mesh with a rank for each member", error))?,
+        shape,
         rates: LinkRates {
             direct: rate("direct_rate", request.direct_rate)?,
             cross: rate("cross_rate", request.cross_rate)?,

@@ -3,15 +3,18 @@
 
 mod cluster;
 
-use cluster::{Cluster, WAIT, fast, names, request};
-use quincunx_control::{Design, Fallback, GroupState, HostDesign, InitGroupError, Instruction, Peer, Report};
+use cluster::{Cluster, WAIT, config, fast, names, request};
+use quincunx_collective::Rank;
+use quincunx_control::{Fallback, GroupState, InitGroupError, Instruction, Report};
 use quincunx_control_grpc::{ClientConfig, ClientError, ControlClient, ServerConfig};
+use quincunx_design::{Node, Peer, Settings, Value};
+use quincunx_designs::CATALOG;
 use quincunx_units::{ByteCount, Duration};
 use std::net::TcpListener;
 
 #[test]
 fn three_switches_and_eight_ranks_get_their_contexts_and_lose_them() {
-    let cluster = Cluster::start(3, 8, ServerConfig::default());
+    let cluster = Cluster::start(3, 8, config());
     let group = cluster.init_group(&request(8, "epic-3", "tree-2x4")).unwrap();
     assert_eq!(group.state, GroupState::Ready);
     assert_eq!(group.fallback, None);
@@ -22,26 +25,24 @@ fn three_switches_and_eight_ranks_get_their_contexts_and_lose_them() {
 
 #[test]
 fn each_node_is_told_its_own_place() {
-    let cluster = Cluster::start(1, 2, ServerConfig::default());
+    let cluster = Cluster::start(1, 2, config());
     let installs = cluster.begin_group(&request(2, "epic-2", "star"));
-    let [
-        Instruction::InstallSwitch(switch),
-        Instruction::InstallRank(first),
-        Instruction::InstallRank(second),
-    ] = &installs[..]
+    let [Instruction::Install(switch), Instruction::Install(first), Instruction::Install(second)] =
+        &installs[..]
     else {
         panic!("expected a switch and two ranks, found {installs:?}");
     };
-    assert_eq!((first.rank.0, second.rank.0), (0, 1));
-    for (rank, edge) in [first, second].into_iter().zip(&switch.edges) {
-        assert_eq!(edge.peer, Peer::Rank(rank.rank));
-        assert_eq!((edge.local, edge.remote), (rank.queue_pairs[0].remote, rank.queue_pairs[0].local));
+    assert_eq!(switch.node, Node::Switch);
+    for ((number, context), edge) in (0..).map(Rank).zip([first, second]).zip(&switch.connections) {
+        assert_eq!((context.node, &edge.peer), (Node::Rank(number), &Peer::Rank(number)));
+        let [own] = &context.connections[..] else { panic!("a rank has one: {context:?}") };
+        assert_eq!((edge.local, edge.remote), (own.remote, own.local));
     }
 }
 
 #[test]
 fn operators_see_nodes_and_who_holds_what() {
-    let cluster = Cluster::start(1, 2, ServerConfig::default());
+    let cluster = Cluster::start(1, 2, config());
     let group = cluster.init_group(&request(2, "epic-2", "star")).unwrap();
     let nodes = cluster.client.list_nodes().unwrap();
     let switch = nodes.iter().find(|node| node.description.name == "switch-0").unwrap();
@@ -54,7 +55,7 @@ fn operators_see_nodes_and_who_holds_what() {
 
 #[test]
 fn a_missing_member_is_named() {
-    let cluster = Cluster::start(1, 2, ServerConfig::default());
+    let cluster = Cluster::start(1, 2, config());
     let error = cluster.client.init_group(&request(3, "epic-2", "star")).unwrap_err();
     let expected = InitGroupError::MissingMember { name: "rank-2".to_string() };
     assert_eq!(error, ClientError::Refused(expected.to_string()));
@@ -62,17 +63,18 @@ fn a_missing_member_is_named() {
 
 #[test]
 fn a_full_switch_makes_the_group_a_host_ring_and_says_so() {
-    let cluster = Cluster::start(1, 4, ServerConfig::default());
+    let cluster = Cluster::start(1, 4, config());
     let mut wanted = request(4, "epic-2", "star");
-    wanted.message_packets = 1 << 20;
+    let epic = CATALOG.named("epic-2").unwrap();
+    epic.set(&mut wanted.settings, "group.message", &Value::from(1 << 20)).unwrap();
     let group = cluster.init_group(&wanted).unwrap();
-    assert_eq!(group.design, Design::Host(HostDesign::Ring));
+    assert_eq!(group.design, "ring");
     assert!(matches!(group.fallback, Some(Fallback::SwitchMemory { switch, .. }) if switch == "switch-0"));
 }
 
 #[test]
 fn when_a_node_drops_out_the_others_are_told_who() {
-    let mut cluster = Cluster::start(3, 8, ServerConfig::default());
+    let mut cluster = Cluster::start(3, 8, config());
     let group = cluster.init_group(&request(8, "epic-1", "tree-2x4")).unwrap().group;
     drop(cluster.take("rank-5"));
     cluster.expect_failure(group, "rank-5");
@@ -80,7 +82,7 @@ fn when_a_node_drops_out_the_others_are_told_who() {
 
 #[test]
 fn a_node_that_hangs_is_noticed_by_keep_alive() {
-    let config = ServerConfig { keep_alive: Duration::from_secs(1), ..ServerConfig::default() };
+    let config = ServerConfig { keep_alive: Duration::from_secs(1), ..config() };
     let cluster = Cluster::start(1, 1, config);
     let hung = cluster.attach_hanging("rank-1");
     let group = cluster.begin_group(&request(2, "epic-1", "star"));
@@ -91,7 +93,7 @@ fn a_node_that_hangs_is_noticed_by_keep_alive() {
 
 #[test]
 fn a_dead_peer_that_a_data_plane_reports_ends_the_group_for_all() {
-    let cluster = Cluster::start(1, 2, ServerConfig::default());
+    let cluster = Cluster::start(1, 2, config());
     let group = cluster.init_group(&request(2, "epic-3", "star")).unwrap().group;
     let reason = "retry count exceeded toward rank 1".to_string();
     cluster.nodes["switch-0"].report(group, Report::DataPlaneFailed { reason: reason.clone() });
@@ -103,7 +105,7 @@ fn a_dead_peer_that_a_data_plane_reports_ends_the_group_for_all() {
 
 #[test]
 fn a_node_that_does_not_install_is_named_when_the_time_is_over() {
-    let mut config = ServerConfig::default();
+    let mut config = config();
     config.manager.install_timeout = Duration::from_millis(50);
     let cluster = Cluster::start(1, 2, config);
     let error = cluster.client.init_group(&request(2, "epic-3", "star")).unwrap_err().to_string();
@@ -113,7 +115,7 @@ fn a_node_that_does_not_install_is_named_when_the_time_is_over() {
 
 #[test]
 fn a_node_that_refuses_its_context_ends_the_request() {
-    let cluster = Cluster::start(1, 2, ServerConfig::default());
+    let cluster = Cluster::start(1, 2, config());
     let waiting = cluster.call_init_group(&request(2, "epic-3", "star"));
     let group = cluster::group_of(&cluster.next("switch-0"));
     cluster.nodes["switch-0"].report(group, Report::Refused { reason: "no table entry left".to_string() });
@@ -123,7 +125,7 @@ fn a_node_that_refuses_its_context_ends_the_request() {
 
 #[test]
 fn a_group_whose_caller_gives_up_is_taken_back() {
-    let cluster = Cluster::start(1, 2, ServerConfig::default());
+    let cluster = Cluster::start(1, 2, config());
     let config = ClientConfig { call_timeout: Duration::from_millis(500), ..ClientConfig::default() };
     let hasty = ControlClient::connect(cluster.address(), config).unwrap();
     let error = hasty.init_group(&request(2, "epic-3", "star")).unwrap_err();
@@ -134,14 +136,14 @@ fn a_group_whose_caller_gives_up_is_taken_back() {
 
 #[test]
 fn two_nodes_of_one_name_cannot_attach() {
-    let cluster = Cluster::start(0, 1, ServerConfig::default());
+    let cluster = Cluster::start(0, 1, config());
     let error = cluster.client.attach(&cluster::host(0)).unwrap_err().to_string();
     assert!(error.contains("expected a new node name, found \"rank-0\""), "{error}");
 }
 
 #[test]
 fn a_node_that_has_left_can_come_back() {
-    let mut cluster = Cluster::start(0, 1, ServerConfig::default());
+    let mut cluster = Cluster::start(0, 1, config());
     drop(cluster.take("rank-0"));
     let deadline = std::time::Instant::now() + WAIT;
     while let Err(error) = cluster.client.attach(&cluster::host(0)) {
@@ -152,7 +154,7 @@ fn a_node_that_has_left_can_come_back() {
 
 #[test]
 fn destroying_twice_is_an_error() {
-    let cluster = Cluster::start(0, 2, ServerConfig::default());
+    let cluster = Cluster::start(0, 2, config());
     let group = cluster.init_group(&request(2, "ring", "star")).unwrap().group;
     cluster.destroy(group);
     let error = cluster.client.destroy_group(group).unwrap_err().to_string();
@@ -161,7 +163,7 @@ fn destroying_twice_is_an_error() {
 
 #[test]
 fn a_wrong_report_comes_back_to_the_node() {
-    let cluster = Cluster::start(0, 2, ServerConfig::default());
+    let cluster = Cluster::start(0, 2, config());
     let group = cluster.init_group(&request(1, "ring", "star")).unwrap().group;
     cluster.nodes["rank-1"].report(group, Report::Installed);
     let error = cluster.nodes["rank-1"].instructions().recv_timeout(WAIT).unwrap().unwrap_err().to_string();
@@ -170,7 +172,7 @@ fn a_wrong_report_comes_back_to_the_node() {
 
 #[test]
 fn when_the_manager_stops_nodes_and_callers_are_told() {
-    let mut cluster = Cluster::start(0, 1, ServerConfig::default());
+    let mut cluster = Cluster::start(0, 1, config());
     cluster.stop_manager();
     let last = cluster.nodes["rank-0"].instructions().recv_timeout(WAIT).unwrap();
     assert!(matches!(last, Err(ClientError::Lost { .. })), "{last:?}");
@@ -197,7 +199,7 @@ fn a_server_that_never_answers_is_an_error_in_time() {
 
 #[test]
 fn waiting_for_nodes_says_who_is_missing() {
-    let cluster = Cluster::start(1, 2, ServerConfig::default());
+    let cluster = Cluster::start(1, 2, config());
     let wait = |ranks, switches| {
         cluster.client.wait_for_nodes(&names("rank", ranks), switches, Duration::from_millis(20))
     };
@@ -207,8 +209,42 @@ fn waiting_for_nodes_says_who_is_missing() {
 }
 
 #[test]
-fn an_unknown_tree_is_refused_with_the_notations() {
-    let cluster = Cluster::start(1, 2, ServerConfig::default());
+fn parameters_that_make_no_sense_are_refused_by_the_manager_in_a_line() {
+    let cluster = Cluster::start(1, 2, config());
+    let cases = [
+        (
+            r#"{"group":{"window":0}}"#,
+            "expected `group.message` times `group.window` of 1 to 4194304 packets",
+        ),
+        (
+            r#"{"group":{"window":1099511627776}}"#,
+            "invalid value: integer `1099511627776`, expected u32 in `group.window`",
+        ),
+        (r#"{"group":{"mtu":5}}"#, "expected `group.mtu` of a multiple of 4 bytes up to 4096, found 5B"),
+        (r#"{"group":{"mtu":[]}}"#, "invalid type: sequence, expected a number with its unit in `group.mtu`"),
+        (r#"{"hosts":{"window":4}}"#, "expected one of the keys group.acknowledge_every, "),
+    ];
+    for (settings, expected) in cases {
+        let mut wanted = request(2, "epic-2", "star");
+        wanted.settings = Settings::parse(settings).unwrap();
+        let error = cluster.client.init_group(&wanted).unwrap_err().to_string();
+        assert!(error.starts_with(expected) && !error.contains('\n'), "{error}");
+    }
+    assert_eq!(cluster.client.list_groups().unwrap(), []);
+}
+
+#[test]
+fn a_design_of_another_version_is_refused_by_the_manager() {
+    let cluster = Cluster::start(1, 2, config());
+    let mut wanted = request(2, "epic-2", "star");
+    wanted.version = 7;
+    let error = cluster.client.init_group(&wanted).unwrap_err().to_string();
+    assert!(error.starts_with("expected version 1 of the parameters of epic-2, found version 7"), "{error}");
+}
+
+#[test]
+fn a_tree_without_a_place_for_each_member_is_refused() {
+    let cluster = Cluster::start(1, 2, config());
     let error = cluster.client.init_group(&request(2, "epic-1", "star-3")).unwrap_err().to_string();
-    assert!(error.starts_with("expected 2 ranks, found the tree star-3 with 3"), "{error}");
+    assert!(error.starts_with("expected a tree or mesh of 2 ranks, found star-3 with 3"), "{error}");
 }

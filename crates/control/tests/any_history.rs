@@ -4,8 +4,9 @@ mod site;
 
 use proptest::prelude::*;
 use quincunx_collective::GroupId;
-use quincunx_control::{Action, Instruction, Manager, ManagerConfig, Report, RequestId};
-use site::{host, request, switch};
+use quincunx_control::{Action, Instruction, Manager, Report, RequestId};
+use quincunx_designs::CATALOG;
+use site::{config, host, request, set, switch};
 use std::collections::{BTreeMap, BTreeSet};
 
 #[derive(Clone, Debug)]
@@ -83,21 +84,8 @@ impl Observer {
     fn instruct(&mut self, node: String, instruction: Instruction) -> Result<(), TestCaseError> {
         let seen = format!("{node}: {instruction:?}");
         match instruction {
-            Instruction::InstallSwitch(context) => {
-                prop_assert_eq!(
-                    self.installed.insert((node, context.parameters.group), false),
-                    None,
-                    "{}",
-                    seen
-                );
-            }
-            Instruction::InstallRank(context) => {
-                prop_assert_eq!(
-                    self.installed.insert((node, context.parameters.group), false),
-                    None,
-                    "{}",
-                    seen
-                );
+            Instruction::Install(context) => {
+                prop_assert_eq!(self.installed.insert((node, context.group), false), None, "{}", seen);
             }
             Instruction::Ready(group) => {
                 prop_assert_eq!(self.installed.insert((node, group), true), Some(false), "{}", seen);
@@ -124,7 +112,7 @@ proptest! {
     fn every_request_is_answered_once_and_every_node_is_told_in_order(
         steps in prop::collection::vec(any_step(), 0..120),
     ) {
-        let mut manager = Manager::new(ManagerConfig::default());
+        let mut manager = Manager::new(CATALOG, config());
         let mut observer = Observer::default();
         let mut requests = 0;
         // A cluster that works, so that most histories come far.
@@ -146,7 +134,7 @@ proptest! {
                 Step::Init { ranks, design, large } => {
                     let tree = if ranks == 4 { "tree-2x2" } else { "star" };
                     let mut wanted = request(ranks, design, tree);
-                    wanted.message_packets = if large { 32 } else { 2 };
+                    set(&mut wanted, "group.message", if large { 32 } else { 2 });
                     requests += 1;
                     observer.waiting.insert(RequestId(requests));
                     manager.init_group(RequestId(requests), &wanted, &mut out);

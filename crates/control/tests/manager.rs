@@ -4,12 +4,21 @@ mod site;
 
 use quincunx_collective::GroupId;
 use quincunx_control::{
-    Action, AttachError, Design, Fallback, GroupState, HostDesign, InitGroupError, Instruction, Peer, Report,
-    ReportError, RequestId, Retry, Role, UnknownGroup,
+    Action, AttachError, Fallback, GroupState, InitGroupError, Instruction, ManagerConfig, Report,
+    ReportError, RequestId, Role, UnknownGroup,
 };
-use quincunx_fabric::Mode;
-use quincunx_units::{ByteCount, Duration};
-use site::{Site, host, request, switch};
+use quincunx_design::{Demand, FabricKind, GroupContext, Node, Peer, Placement, Settings, Value};
+use quincunx_designs::CATALOG;
+use quincunx_fabric::IncTree;
+use quincunx_units::ByteCount;
+use site::{Site, config, host, request, set, switch};
+
+fn installed(instruction: &Instruction) -> &GroupContext {
+    match instruction {
+        Instruction::Install(context) => context,
+        other => panic!("expected a context, found {other:?}"),
+    }
+}
 
 #[test]
 fn all_nodes_of_a_tree_are_told_to_install() {
@@ -28,12 +37,9 @@ fn switches_fill_the_tree_in_the_order_of_their_addresses() {
         site.manager.attach(node).unwrap();
     }
     let told = site.begin(&request(4, "epic-2", "tree-3-2")).unwrap();
-    let root = told.iter().find_map(|(node, instruction)| match instruction {
-        Instruction::InstallSwitch(context) if context.parent.is_none() => Some((node.as_str(), context)),
-        _ => None,
-    });
-    let (name, context) = root.unwrap();
-    let children: Vec<_> = context.edges.iter().map(|edge| edge.peer.clone()).collect();
+    // Switches come first, the root before the others.
+    let (name, context) = (&told[0].0, installed(&told[0].1));
+    let children: Vec<_> = context.connections.iter().map(|edge| edge.peer.clone()).collect();
     assert_eq!(name, "z");
     assert_eq!(children, ["m", "a"].map(|name| Peer::Switch(name.to_string())));
 }
@@ -44,23 +50,61 @@ fn members_get_ranks_in_the_order_they_are_named() {
     let mut wanted = request(3, "epic-1", "star");
     wanted.members = ["r2", "r0", "r1"].map(String::from).to_vec();
     let told = site.begin(&wanted).unwrap();
-    let ranks = told.iter().filter_map(|(node, instruction)| match instruction {
-        Instruction::InstallRank(context) => Some((node.as_str(), context.rank.0)),
-        _ => None,
+    let ranks = told.iter().filter_map(|(node, instruction)| match installed(instruction).node {
+        Node::Rank(rank) => Some((node.as_str(), rank.0)),
+        Node::Switch => None,
     });
     assert!(ranks.eq([("r2", 0), ("r0", 1), ("r1", 2)]));
 }
 
 #[test]
-fn contexts_carry_what_was_asked_for_and_the_operators_retry() {
+fn contexts_carry_what_was_asked_for() {
     let mut site = Site::new(1, 2);
-    let told = site.begin(&request(2, "epic-2", "star")).unwrap();
-    let (_, Instruction::InstallSwitch(context)) = &told[0] else { panic!("a switch comes first") };
-    let parameters = &context.parameters;
-    assert_eq!(parameters.mtu, ByteCount::new(1024));
-    assert_eq!((parameters.message_packets, parameters.window_messages), (2, 4));
-    assert_eq!(parameters.retry, Retry { timeout: Duration::from_millis(20), count: 100 });
-    assert_eq!((context.mode, context.slots), (Mode::II, 16));
+    let mut wanted = request(2, "epic-2", "star");
+    set(&mut wanted, "group.retry_timeout", "7ms");
+    for (_, instruction) in site.begin(&wanted).unwrap() {
+        let context = installed(&instruction);
+        assert_eq!((context.design.as_str(), context.version), ("epic-2", 1));
+        assert_eq!(context.settings, wanted.settings);
+        assert_eq!((context.fabric, context.ranks, context.domains), (FabricKind::Tree, 2, 1));
+    }
+}
+
+#[test]
+fn what_nodes_are_told_is_what_the_design_plans() {
+    let wanted = request(4, "epic-3", "tree-2x2");
+    let tree = IncTree::from_shape(&"tree-2x2".parse().unwrap());
+    let placement = Placement::new(4, Some(tree), ByteCount::new(1 << 20));
+    let design = CATALOG.find("epic-3", FabricKind::Tree).unwrap();
+    let plan = design.plan(&wanted.settings, &placement).unwrap();
+    let mut site = Site::new(3, 4);
+    let told = site.begin(&wanted).unwrap();
+    let roles: Vec<_> = told.iter().map(|(_, instruction)| installed(instruction).role.clone()).collect();
+    let planned = plan.switches.iter().map(|switch| switch.role.clone()).chain(plan.ranks.iter().cloned());
+    assert_eq!(roles, planned.collect::<Vec<_>>());
+    for (switch, (name, instruction)) in plan.switches.iter().zip(&told) {
+        let holding = &site.manager.holdings(name)[0].1;
+        let context = installed(instruction);
+        assert_eq!((context.memory, holding.memory), (switch.memory, switch.memory));
+        assert_eq!(context.connections.len(), holding.endpoints as usize);
+    }
+}
+
+#[test]
+fn a_mesh_has_no_switches_and_its_ranks_know_the_domains() {
+    let mut site = Site::new(1, 8);
+    for design in ["multiwrite", "direct"] {
+        let told = site.begin(&request(8, design, "mesh-2x4")).unwrap();
+        assert_eq!(told.len(), 8);
+        for (_, instruction) in &told {
+            let context = installed(instruction);
+            assert_eq!((context.fabric, context.domains), (FabricKind::Mesh, 2));
+            assert_eq!((context.connections.len(), context.remote_write), (7, true));
+        }
+    }
+    // The same name among hosts of a tree is another design.
+    let told = Site::new(1, 8).begin(&request(8, "direct", "star")).unwrap();
+    assert!(told.iter().all(|(_, instruction)| !installed(instruction).remote_write));
 }
 
 #[test]
@@ -223,11 +267,11 @@ fn a_switch_without_room_makes_the_group_a_host_ring() {
     site.manager.attach(small).unwrap();
     let group = site.init(&request(3, "epic-2", "star"));
     let summary = site.summary(group);
-    assert_eq!(summary.design, Design::Host(HostDesign::Ring));
+    assert_eq!(summary.design, "ring");
     let fallback = summary.fallback.unwrap();
     assert_eq!(
         fallback.to_string(),
-        "expected 16448B of free memory at switch \"s0\", found 16447B; the group runs on a host ring"
+        "expected 16448B of free memory at switch \"s0\", found 16447B; the group runs among its hosts"
     );
     assert_eq!(site.manager.holdings("s0"), [], "the switch has no part in it");
 }
@@ -276,7 +320,7 @@ fn a_host_without_queue_pairs_is_an_error() {
 fn a_switch_that_cannot_run_the_mode_does_not_count() {
     let mut site = Site::new(2, 2);
     let mut simple = switch(2);
-    simple.modes = [Mode::II].into();
+    simple.designs = ["epic-2".to_string()].into();
     site.manager.attach(simple).unwrap();
     let error = site.begin(&request(2, "epic-1", "tree-2x1")).unwrap_err();
     assert_eq!(
@@ -291,11 +335,8 @@ fn queue_pairs_are_not_used_again_at_once_even_by_a_node_that_comes_back() {
     let mut site = Site::new(0, 2);
     let pairs = |site: &mut Site| -> Vec<_> {
         let told = site.begin(&request(2, "ring", "star")).unwrap();
-        let pairs = told.into_iter().flat_map(|(_, instruction)| match instruction {
-            Instruction::InstallRank(context) => context.queue_pairs,
-            _ => Vec::new(),
-        });
-        pairs.map(|pair| pair.local).collect()
+        let ends = told.iter().flat_map(|(_, instruction)| &installed(instruction).connections);
+        ends.map(|end| end.local).collect()
     };
     let before = pairs(&mut site);
     site.detach("r0");
@@ -309,10 +350,7 @@ fn groups_start_at_psns_far_apart() {
     let mut site = Site::new(1, 2);
     let mut psn = || {
         let told = site.begin(&request(2, "epic-2", "star")).unwrap();
-        match &told[0].1 {
-            Instruction::InstallSwitch(context) => context.parameters.initial_psn,
-            other => panic!("{other:?}"),
-        }
+        installed(&told[0].1).initial_psn
     };
     let (first, second) = (psn(), psn());
     assert!(first.distance_from(second).unsigned_abs() > 1 << 20);
@@ -333,16 +371,46 @@ fn senseless_requests_are_refused_and_leave_nothing_behind() {
         (with(&|w| w.members[1] = "r0".into()), "expected each member once, found \"r0\" twice"),
         (with(&|w| w.members[1] = "r7".into()), "expected an attached host \"r7\", found none"),
         (with(&|w| w.members[1] = "s9".into()), "expected a host as member \"s9\", found a switch"),
-        (with(&|w| w.mtu = ByteCount::new(0)), "expected an MTU of a multiple of 4 bytes"),
-        (with(&|w| w.mtu = ByteCount::new(1022)), "expected an MTU of a multiple of 4 bytes"),
-        (with(&|w| w.mtu = ByteCount::new(8192)), "expected an MTU of a multiple of 4 bytes up to 4096"),
-        (with(&|w| w.window_messages = 0), "expected a window of 1 to 4194304 packets"),
-        (with(&|w| w.message_packets = u32::MAX), "expected a window of 1 to 4194304 packets"),
-        (request(2, "epic-2", "star-8"), "expected a tree of 2 ranks, found star-8 with 8"),
-        (request(1, "epic-2", "star"), "expected a tree of at least two branches at the root, found star-1"),
+        (with(&|w| set(w, "group.mtu", 0)), "expected `group.mtu` of a multiple of 4 bytes"),
+        (with(&|w| set(w, "group.mtu", 1022)), "expected `group.mtu` of a multiple of 4 bytes"),
+        (with(&|w| set(w, "group.mtu", 8192)), "expected `group.mtu` of a multiple of 4 bytes up to 4096"),
+        (
+            with(&|w| set(w, "group.window", 0)),
+            "expected `group.message` times `group.window` of 1 to 4194304",
+        ),
+        (
+            with(&|w| set(w, "group.message", u32::MAX)),
+            "expected `group.message` times `group.window` of 1 to 4194304 packets",
+        ),
+        (
+            with(&|w| w.settings = Settings::parse("{\"group\":{\"windows\":3}}").unwrap()),
+            "expected one of the keys group.acknowledge_every, ",
+        ),
+        (
+            with(&|w| w.settings = Settings::parse("{\"group\":{\"window\":1099511627776}}").unwrap()),
+            "invalid value: integer `1099511627776`, expected u32 in `group.window`",
+        ),
+        (with(&|w| w.version = 2), "expected version 1 of the parameters of epic-2, found version 2"),
+        (
+            with(&|w| w.design = "epic-4".into()),
+            "expected a design for this kind of fabric (epic-1, epic-2, ",
+        ),
+        (request(2, "epic-2", "star-8"), "expected a tree or mesh of 2 ranks, found star-8 with 8"),
+        (request(1, "epic-2", "star"), "expected a tree with at least two branches at the root, found one"),
         (
             request(2, "epic-2", "tree-1x2"),
-            "expected a tree of at least two branches at the root, found tree-1x2",
+            "expected a tree with at least two branches at the root, found one",
+        ),
+        (request(6, "multiwrite", "mesh-2x4"), "expected an attached host \"r2\", found none"),
+        (request(2, "ring", "mesh-1x2"), "expected a design for this kind of fabric (multiwrite, "),
+        (request(2, "multiwrite", "mesh-1x2"), "expected two domains at least for multiwrite, found 1"),
+        (
+            {
+                let mut wanted = request(2, "writes", "mesh-1x2");
+                wanted.demand = Demand::Writes { slots: u32::MAX, length: ByteCount::new(u64::MAX) };
+                wanted
+            },
+            "expected windows of up to 64GiB with a slot at least, found 2 ranks with ",
         ),
     ];
     for (wanted, expected) in cases {
@@ -385,18 +453,51 @@ fn failed_groups_are_remembered_up_to_a_limit() {
     assert_eq!(kept.last(), Some(&last));
 }
 
+/// Of two hosts and a switch without any memory.
+fn without_room(config: ManagerConfig) -> Site {
+    let mut site = Site::with(config, 0, 2);
+    let mut small = switch(0);
+    small.memory = ByteCount::new(0);
+    site.manager.attach(small).unwrap();
+    site
+}
+
 #[test]
-fn designs_read_back_as_printed() {
-    let hosts = ["ring", "tree", "direct", "multiwrite", "unicast-multipath", "writes"];
-    for name in ["epic-1", "epic-2", "epic-3"].into_iter().chain(hosts) {
-        assert_eq!(name.parse::<Design>().unwrap().to_string(), name);
+fn a_group_that_falls_back_keeps_the_parameters_that_both_designs_have() {
+    let mut site = without_room(config());
+    let mut wanted = request(2, "epic-3", "star");
+    for (key, value) in [("group.retry_timeout", Value::from("3ms")), ("group.slots", Value::from(64))] {
+        set(&mut wanted, key, value);
     }
-    let error = "epic-4".parse::<Design>().unwrap_err().to_string();
-    assert_eq!(
-        error,
-        "expected a design: epic-1, epic-2, epic-3, ring, tree, direct, multiwrite, unicast-multipath or writes; \
-         found \"epic-4\""
-    );
+    for (_, instruction) in site.begin(&wanted).unwrap() {
+        let context = installed(&instruction);
+        assert_eq!(context.design, "ring");
+        for key in ["group.mtu", "group.message", "group.window", "group.retry_timeout"] {
+            assert_eq!(context.settings.value(key), wanted.settings.value(key), "{key}");
+        }
+        assert!(!context.settings.has("group.slots"));
+        let defaults = CATALOG.named("ring").unwrap().defaults();
+        assert_eq!(context.settings.value("hosts.chunk"), defaults.value("hosts.chunk"));
+    }
+}
+
+#[test]
+fn without_a_fallback_a_switch_without_room_is_an_error_that_says_what_it_lacks() {
+    let mut site = without_room(ManagerConfig::default());
+    let wanted = request(2, "epic-2", "star");
+    let error = site.begin(&wanted).unwrap_err();
+    let InitGroupError::NoRoom(Fallback::SwitchMemory { switch, .. }) = &error else { panic!("{error}") };
+    assert_eq!(switch, "s0");
+    let line = error.to_string();
+    assert!(line.starts_with("expected 16448B of free memory at switch \"s0\", found 0B"), "{line}");
+    assert!(line.ends_with("destroy a group, or set up a fallback"), "{line}");
+    assert_eq!(site.manager.groups().count(), 0);
+}
+
+#[test]
+fn a_fallback_that_needs_switches_itself_is_none() {
+    let mut site = without_room(ManagerConfig { fallback: Some("epic-1"), ..ManagerConfig::default() });
+    assert!(matches!(site.begin(&request(2, "epic-2", "star")), Err(InitGroupError::NoRoom(_))));
 }
 
 #[test]

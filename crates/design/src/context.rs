@@ -1,6 +1,7 @@
 //! What a node is told of a group: its local context (EPIC 4.1, "States and Context"), whatever the design.
 
 use crate::{FabricKind, Refusal, Settings};
+use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
@@ -108,6 +109,33 @@ pub struct GroupContext {
     pub memory: ByteCount,
     /// By index.
     pub connections: Vec<ConnectionContext>,
+}
+
+impl GroupContext {
+    /// Refuses numbers that no plan has.
+    ///
+    /// # Errors
+    /// If a rank is not in the group, or its domains are not of one size.
+    pub(crate) fn check(&self) -> Result<(), Refusal> {
+        const REMEDY: &str = "run the same version at both ends";
+        let ranks = self.ranks;
+        if ranks == 0 || self.domains == 0 || !ranks.is_multiple_of(self.domains) {
+            let found = format!("{ranks} in {}", self.domains);
+            return Err(Refusal::new("ranks in domains of one size", found, REMEDY));
+        }
+        let own = match self.node {
+            Node::Rank(rank) => Some(rank),
+            Node::Switch => None,
+        };
+        let peers = self.connections.iter().filter_map(|connection| match connection.peer {
+            Peer::Rank(rank) => Some(rank),
+            Peer::Switch(_) => None,
+        });
+        match own.into_iter().chain(peers).find(|rank| rank.0 >= ranks) {
+            Some(found) => Err(Refusal::new(format!("ranks below {ranks}"), found, REMEDY)),
+            None => Ok(()),
+        }
+    }
 }
 
 impl fmt::Display for Peer {

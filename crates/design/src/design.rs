@@ -187,26 +187,33 @@ impl<D: Design, P: Payload> Parts<P> for D {
         context: &GroupContext,
         mutation: Option<&str>,
     ) -> Result<Box<dyn AnyProgram<P>>, Refusal> {
-        check_version(self, context)?;
-        self.rank(&context.settings.get()?, context.role.get()?, context, mutation)
+        self.rank(&params(self, context)?, context.role.get()?, context, mutation)
     }
 
     fn switch_part(&self, context: &GroupContext, mutation: Option<&str>) -> Result<SwitchPart<P>, Refusal> {
-        check_version(self, context)?;
-        self.switch(&context.settings.get()?, context.role.get()?, context, mutation)
+        self.switch(&params(self, context)?, context.role.get()?, context, mutation)
     }
 }
 
-fn check_version(design: &impl Design, context: &GroupContext) -> Result<(), Refusal> {
+/// The parameters of a context, if it is this version's and makes sense whatever the design: parts may size buffers by them.
+fn params<D: Design>(design: &D, context: &GroupContext) -> Result<D::Params, Refusal> {
     let (expected, found) = (design.version(), context.version);
-    if expected == found {
-        return Ok(());
+    if expected != found {
+        return Err(Refusal::new(
+            alloc::format!("version {expected} of the parameters of {}", design.name()),
+            alloc::format!("version {found}"),
+            "run the same version at both ends",
+        ));
     }
-    Err(Refusal::new(
-        alloc::format!("version {expected} of the parameters of {}", design.name()),
-        alloc::format!("version {found}"),
-        "run the same version at both ends",
-    ))
+    context.check()?;
+    checked::<D>(&context.settings)
+}
+
+/// The values as the design's own type, if a queue pair could be set up with them.
+fn checked<D: Design>(settings: &Settings) -> Result<D::Params, Refusal> {
+    let params = settings.get::<D::Params>()?;
+    params.as_ref().check()?;
+    Ok(params)
 }
 
 impl<D: Design> AnyDesign for D {
@@ -268,15 +275,11 @@ impl<D: Design> AnyDesign for D {
     }
 
     fn transport(&self, settings: &Settings) -> Result<Transport, Refusal> {
-        let params = settings.get::<D::Params>()?;
-        params.as_ref().check()?;
-        Ok(params.as_ref().clone())
+        Ok(checked::<D>(settings)?.as_ref().clone())
     }
 
     fn plan(&self, settings: &Settings, placement: &Placement) -> Result<Plan, Refusal> {
-        let params = settings.get::<D::Params>()?;
-        params.as_ref().check()?;
-        let plan = Design::plan(self, &params, placement)?;
+        let plan = Design::plan(self, &checked::<D>(settings)?, placement)?;
         plan.map_roles(|role| Role::of(&role), |role| Role::of(&role))
     }
 }

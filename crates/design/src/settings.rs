@@ -64,12 +64,28 @@ impl Settings {
     /// The values as the design's own type.
     ///
     /// # Errors
-    /// If a value is missing, of another kind, or refused.
+    /// If there is a key that the design does not have, or a value is of another kind, or refused.
     pub fn get<T: Params>(&self) -> Result<T, Refusal> {
-        let params: T = serde_json::from_value(Value::Object(self.0.clone()))
-            .map_err(|error| Refusal::from(format!("{error} in {}", self.to_text())))?;
+        let params = match serde_json::from_value::<T>(Value::Object(self.0.clone())) {
+            Ok(params) if Self::of(&params).has_all_of(self) => params,
+            // One value after the other: that names the key.
+            _ => self.rebuild()?,
+        };
         params.check()?;
         Ok(params)
+    }
+
+    /// Whether every key of `other` is one here.
+    fn has_all_of(&self, other: &Self) -> bool {
+        other.flat().iter().all(|(key, _)| self.has(key))
+    }
+
+    fn rebuild<T: Params>(&self) -> Result<T, Refusal> {
+        let mut known = Self::defaults::<T>();
+        for (key, value) in self.flat() {
+            known.set::<T>(&key, &value)?;
+        }
+        serde_json::from_value(Value::Object(known.0)).map_err(|error| Refusal::of(&error))
     }
 
     /// Sets a key that there is. The type is that of the design's field.

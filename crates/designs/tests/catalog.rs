@@ -76,3 +76,28 @@ fn a_collective_that_a_memory_design_does_not_offer_is_refused_with_those_that_i
     let needs = design.needs(&design.defaults(), &placement, &request).expect("an all-reduce");
     assert_eq!((needs.words, needs.tail, needs.scratch), (2, 1024 / 64 * 2, 0));
 }
+
+#[test]
+fn designs_of_one_name_are_told_apart_by_the_fabric() {
+    let [among_hosts, on_a_mesh] =
+        [FabricKind::Tree, FabricKind::Mesh].map(|fabric| CATALOG.find("direct", fabric).unwrap());
+    assert_ne!(among_hosts.summary(), on_a_mesh.summary());
+    assert!(among_hosts.defaults().has("hosts.chunk") && on_a_mesh.defaults().has("relay.piece"));
+    assert_eq!(CATALOG.named("direct").map(AnyDesign::summary), Ok(among_hosts.summary()), "the first one");
+    let names = CATALOG.names();
+    assert_eq!(names.iter().filter(|name| **name == "direct").count(), 1, "{names:?}");
+    // One that runs elsewhere is none here.
+    assert!(
+        CATALOG.find("epic-2", FabricKind::Mesh).is_err()
+            && CATALOG.find("writes", FabricKind::Tree).is_err()
+    );
+}
+
+#[test]
+fn a_program_adds_designs_of_its_own() {
+    static RING: quincunx_design::Catalog = quincunx_design::Catalog::new(&[], &[]);
+    let ring = CATALOG.named("ring").unwrap();
+    let own = RING.with(&[ring], &[]);
+    assert_eq!(own.names(), ["ring"]);
+    assert_eq!(own.find("ring", FabricKind::Tree).map(AnyDesign::summary), Ok(ring.summary()));
+}

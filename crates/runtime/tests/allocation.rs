@@ -6,33 +6,33 @@ mod common;
 use quincunx_collective::{
     Collective, DataType, GroupId, Numbers, Payload, Rank, ReduceOp, Reduction, pattern,
 };
-use quincunx_control::{GroupParameters, Retry};
+use quincunx_design::Value;
 use quincunx_driver_net::NodeOptions;
-use quincunx_fabric::{IncTree, Mode};
+use quincunx_fabric::IncTree;
 use quincunx_nodes::{HostCommand, HostEvent};
-use quincunx_units::{ByteCount, Duration};
+use quincunx_units::Duration;
 use quincunx_wire::Psn;
 use std::time::Instant;
 
 const SUM: Reduction = Reduction { op: ReduceOp::Sum, data_type: DataType::F32 };
 const BYTES: usize = 1 << 18;
 
-fn allocates_nothing(mode: Mode) {
+fn allocates_nothing(design: &str) {
     let tree = IncTree::from_shape(&"star-4".parse().unwrap());
-    let parameters = GroupParameters {
-        group: GroupId(1),
-        ranks: 4,
-        mtu: ByteCount::new(1024),
-        message_packets: 16,
-        window_messages: 4,
-        reproducible: false,
-        initial_psn: Psn::new(0),
-        retry: Retry { timeout: Duration::from_secs(2), count: 7 },
-    };
-    let groups = [common::contexts(&tree, mode, &parameters)];
+    let parameters = [
+        ("group.mtu", Value::from(1024)),
+        ("group.message", Value::from(16)),
+        ("group.window", Value::from(4)),
+        ("group.retry_timeout", Value::from("2s")),
+        ("group.retry_count", Value::from(7)),
+    ];
+    let groups = [common::Group::on_tree(1, &tree, design, &parameters, Psn::new(0))];
     let options = NodeOptions { spin: Duration::ZERO, ..NodeOptions::default() };
     let mut switch = common::switch(&groups, tree.root(), options);
-    let mut hosts = [0, 1, 2, 3].map(|rank| common::host(&groups, &tree, Rank(rank), options));
+    let mut hosts = [0, 1, 2, 3].map(|rank| {
+        let address = common::address(tree.leaf(Rank(rank)).0);
+        common::host(&groups, address, Rank(rank), options)
+    });
     let mut run = |collective, buffers: [(Numbers, Numbers); 4]| {
         for (host, (input, output)) in hosts.iter_mut().zip(buffers) {
             let group = GroupId(1);
@@ -63,13 +63,13 @@ fn allocates_nothing(mode: Mode) {
         }
         let buffers = buffers();
         let counted = allocation_counter::measure(|| run(collective, buffers));
-        assert_eq!(counted.count_total, 0, "{collective} in mode {mode:?}: {counted:?}");
+        assert_eq!(counted.count_total, 0, "{collective} with {design}: {counted:?}");
     }
 }
 
 #[test]
 fn a_collective_on_warm_nodes_allocates_nothing() {
-    for mode in [Mode::I, Mode::II, Mode::III] {
-        allocates_nothing(mode);
+    for design in ["epic-1", "epic-2", "epic-3"] {
+        allocates_nothing(design);
     }
 }

@@ -2,27 +2,25 @@
 //! this process on an address of 127.0.0.0/8. Tokens take their routing with them, and go to the other server by way of the rank of
 //! the same index; what each rank makes of them by the routing that came with them comes back and is added up. Every wait has an end.
 
+mod common;
+
+use common::{Group, HostNode, address};
 use quincunx_collective::{
     Collective, DataType, Gate, GateKind, GroupId, Numbers, Payload, Rank, ReduceOp, Reduction, Routes,
     Routing, noise, reference_dispatch,
 };
-use quincunx_driver_net::{Node, NodeOptions, UdpOptions, UdpTransport};
-use quincunx_engine::PortId;
-use quincunx_engine::verbs::{Outcome, QpIndex};
-use quincunx_multiwrite::{Experts, ExpertsConfig, RelayCost, Table, Window, WriterConfig};
+use quincunx_design::{Demand, FabricKind, Placement, Value};
+use quincunx_driver_net::NodeOptions;
+use quincunx_engine::verbs::Outcome;
 use quincunx_network::FaultRates;
-use quincunx_nodes::{Host, HostCommand, HostEvent, HostGroup, Programs};
-use quincunx_roce::{INFINITE_RNR_RETRIES, QueuePairConfig, Reliability};
-use quincunx_runtime::RoceCodec;
-use quincunx_units::{Duration, Probability};
-use quincunx_wire::{Endpoint, Psn, QpNumber};
-use std::net::{Ipv4Addr, SocketAddrV4};
+use quincunx_nodes::{HostCommand, HostEvent};
+use quincunx_units::{ByteCount, Duration, Probability};
+use quincunx_wire::Psn;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Instant;
 
-type Engine = Host<Numbers, Programs>;
-type RankNode = Node<Engine, RoceCodec, UdpTransport>;
+type RankNode = HostNode;
 
 const RANKS: u16 = 8;
 const MEMBERS: u16 = 4;
@@ -32,7 +30,6 @@ const SLOTS: usize = 12;
 const VALUES: usize = 600;
 const TOKEN: usize = VALUES + Routing::length(GATE.top_k);
 const BATCHES: u64 = 3;
-const OUTSTANDING: u32 = 16;
 const WORDS: Reduction = Reduction { op: ReduceOp::Sum, data_type: DataType::I32 };
 const GROUP: GroupId = GroupId(1);
 
@@ -40,71 +37,29 @@ const GROUP: GroupId = GroupId(1);
 const LIMIT: Duration = Duration::from_secs(20);
 const TEST_LIMIT: Duration = Duration::from_secs(60);
 
-fn address(rank: u16) -> Ipv4Addr {
-    let [.., high, low] = std::process::id().to_be_bytes();
-    Ipv4Addr::new(127, high, low, 1 + rank as u8)
-}
-
-fn peers(rank: u16) -> Vec<u16> {
-    (0..RANKS).filter(|peer| *peer != rank).collect()
-}
-
-fn queue_pair_to(rank: u16, peer: u16) -> QpIndex {
-    QpIndex(if peer < rank { peer } else { peer - 1 })
-}
-
-/// By way of the rank of the same index in the other server, and by itself.
-fn ways(rank: u16, to: u16) -> Vec<QpIndex> {
-    let relay = to / MEMBERS * MEMBERS + rank % MEMBERS;
-    let hops = if to / MEMBERS == rank / MEMBERS { vec![to] } else { vec![relay, to] };
-    hops.into_iter().filter(|_| to != rank).map(|hop| queue_pair_to(rank, hop)).collect()
-}
-
-fn queue_pair(rank: u16, peer: u16) -> QueuePairConfig {
-    let end = |at: u16, toward: u16| Endpoint { ip: address(at), qp: QpNumber::new(16 + u32::from(toward)) };
-    QueuePairConfig {
-        local: end(rank, peer),
-        remote: end(peer, rank),
-        mtu: 256,
-        send_psn: Psn::new(0xff_fff0),
-        expected_psn: Psn::new(0xff_fff0),
-        acknowledge_every: 4,
-        retry_timeout: Duration::from_millis(1),
-        retry_count: u8::MAX,
-        rnr_timer: 1,
-        rnr_retry_count: INFINITE_RNR_RETRIES,
-        max_outstanding_packets: OUTSTANDING,
-        remote_write: true,
-        reliability: Reliability::GoBackN,
-        rate: None,
-        mutation: None,
-    }
+/// Two servers of four, in which tokens for the other server go by way of the rank of the same index there.
+fn group() -> Group {
+    let parameters = [
+        ("group.mtu", Value::from(256)),
+        ("group.message", Value::from(4)),
+        ("group.window", Value::from(4)),
+        ("group.retry_timeout", Value::from("1ms")),
+        ("group.retry_count", Value::from(u8::MAX)),
+    ];
+    let multiwrite = common::design("multiwrite", FabricKind::Servers, &parameters);
+    let length = ByteCount::new(TOKEN as u64);
+    let demand = Demand::Tokens { most: SLOTS as u32, length };
+    let placement = Placement { domains: RANKS / MEMBERS, demand, ..Placement::new(RANKS, None, length) };
+    Group::new(GROUP.0, multiwrite, (FabricKind::Servers, &placement), Psn::new(0xff_fff0))
 }
 
 fn node(rank: u16) -> RankNode {
-    let neighbours = peers(rank).into_iter().map(Rank).collect();
-    let routes = (0..RANKS).map(|to| ways(rank, to)).collect();
-    let writer = WriterConfig {
-        table: Table::new(Rank(rank), RANKS, neighbours, routes).unwrap(),
-        window: Window::new(RANKS, SLOTS, TOKEN),
-        receives: OUTSTANDING as usize,
-        cost: RelayCost::default(),
-    };
-    let program = Experts::new(ExpertsConfig { writer, preparation: Duration::ZERO }).unwrap();
-    let queue_pairs = peers(rank).into_iter().map(|peer| (PortId(0), queue_pair(rank, peer))).collect();
     let percent = |percent: f64| Probability::new(percent / 100.0).unwrap();
     let (loss, duplication, reordering) = (percent(3.0), percent(2.0), percent(3.0));
     let faults = FaultRates { loss, duplication, reordering, ..FaultRates::default() };
     // Threads share few processors: whoever has nothing to do sleeps.
-    let options =
-        NodeOptions { spin: Duration::ZERO, faults, seed: u64::from(rank), ..NodeOptions::default() };
-    let Ok(engine) = <Engine as quincunx_engine::Engine>::new(());
-    let socket = SocketAddrV4::new(address(rank), 4791);
-    let transport = UdpTransport::open(socket, UdpOptions::default()).unwrap();
-    let mut node = Node::new(engine, 1, RoceCodec, transport, options).unwrap();
-    let group = HostGroup { group: GROUP, queue_pairs, program: Programs::Experts(program) };
-    node.command(HostCommand::Install(Box::new(group))).unwrap();
-    node
+    let options = NodeOptions { spin: Duration::ZERO, faults, seed: u64::from(rank), ..NodeOptions::default() };
+    common::host(&[group()], address(rank), Rank(rank), options)
 }
 
 /// A batch, as everybody can work it out.

@@ -1,38 +1,24 @@
 //! A rank in several groups: what becomes of one is not the others' affair.
 
+mod common;
+
 use quincunx_collective::{Collective, DataType, GroupId, Numbers, Payload, ReduceOp, Reduction, pattern};
-use quincunx_control::{GroupRequest, NodeDescription, Role};
-use quincunx_control_grpc::{ClientConfig, ManagerServer, ServerConfig};
-use quincunx_driver_net::{NodeOptions, TransportOptions, UdpOptions};
-use quincunx_fabric::TreeShape;
-use quincunx_runtime::{ProcessOptions, Rank, RuntimeError};
+use quincunx_control::GroupRequest;
+use quincunx_control_grpc::{ManagerServer, ServerConfig};
+use quincunx_design::{FabricKind, Value};
+use quincunx_designs::CATALOG;
+use quincunx_fabric::Shape;
+use quincunx_runtime::{Rank, RuntimeError};
 use quincunx_units::{ByteCount, Duration};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::net::{SocketAddr, TcpListener};
 use std::thread;
 
 const SUM: Reduction = Reduction { op: ReduceOp::Sum, data_type: DataType::I32 };
 const LIMIT: Duration = Duration::from_secs(20);
 const BYTES: usize = 4096;
 
-fn attach(manager: SocketAddr, number: u8) -> Rank {
-    let [.., high, low] = std::process::id().to_be_bytes();
-    let description = NodeDescription {
-        name: format!("rank{number}"),
-        role: Role::Host,
-        address: Ipv4Addr::new(127, high, low, 1 + number),
-        modes: [].into(),
-        max_endpoints: 64,
-        memory: ByteCount::new(0),
-    };
-    Rank::attach(&ProcessOptions {
-        description,
-        manager,
-        control: ClientConfig::default(),
-        transport: TransportOptions::Udp(UdpOptions::default()),
-        node: NodeOptions::default(),
-        capture: None,
-    })
-    .unwrap()
+fn attach(manager: SocketAddr, number: u16) -> Rank {
+    Rank::attach(CATALOG, &common::rank_process(manager, number)).unwrap()
 }
 
 /// Joins one group after the other, both with the same members; rank 0 asks for them.
@@ -42,16 +28,12 @@ fn join_two(rank: &mut Rank, leads: bool) -> [GroupId; 2] {
             let client = rank.control().clone();
             let members = vec!["rank0".to_string(), "rank1".to_string()];
             client.wait_for_nodes(&members, 0, LIMIT).unwrap();
-            let request = GroupRequest {
-                members,
-                design: "ring".parse().unwrap(),
-                tree: TreeShape::star(2).unwrap(),
-                mesh: None,
-                mtu: ByteCount::new(1024),
-                message_packets: 1,
-                window_messages: 4,
-                reproducible: false,
-            };
+            let parameters = [("group.mtu", 1024), ("group.message", 1), ("group.window", 4)];
+            let parameters = parameters.map(|(key, value)| (key, Value::from(value)));
+            let (ring, settings) = common::design("ring", FabricKind::Tree, &parameters);
+            let shape = Shape::for_ranks("star", 2).unwrap();
+            let request =
+                GroupRequest { settings, ..GroupRequest::new(members, ring, shape, ByteCount::new(1 << 20)) };
             thread::spawn(move || client.init_group(&request).unwrap())
         });
         let joined = rank.join(LIMIT).unwrap();
@@ -71,7 +53,7 @@ fn all_reduce(rank: &mut Rank, group: GroupId, limit: Duration) -> Result<Number
 #[test]
 fn a_group_whose_collective_was_given_up_does_not_end_another_ones() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let server = ManagerServer::start(listener, ServerConfig::default()).unwrap();
+    let server = ManagerServer::start(listener, CATALOG, ServerConfig::default()).unwrap();
     let manager = server.address();
     let other = thread::spawn(move || {
         let mut rank = attach(manager, 1);

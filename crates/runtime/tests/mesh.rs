@@ -1,17 +1,18 @@
 //! Ranks of a mesh on real sockets: one-sided writes, what relays do to them, and what is said when one dies.
 
+mod common;
+
 use quincunx_collective::{Collective, DataType, Numbers, Rank as RankNumber, ReduceOp, Reduction};
-use quincunx_control::{
-    Design, GroupRequest, LinkRates, ManagerConfig, MeshDesign, MeshSetup, NodeDescription, Retry, Role,
-};
-use quincunx_control_grpc::{ClientConfig, ManagerServer, ServerConfig};
-use quincunx_driver_net::{NodeOptions, TransportOptions, UdpOptions};
+use quincunx_control::GroupRequest;
+use quincunx_control_grpc::{ManagerServer, ServerConfig};
+use quincunx_design::{Demand, FabricKind, Value};
+use quincunx_designs::CATALOG;
 use quincunx_engine::writes::{Target, WriteError};
-use quincunx_fabric::{MeshShape, Relays, TreeShape};
+use quincunx_fabric::{MeshShape, Shape};
 use quincunx_nodes::HostRejected;
-use quincunx_runtime::{JoinedGroup, ProcessOptions, Rank, RuntimeError};
-use quincunx_units::{BitRate, ByteCount, Duration};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use quincunx_runtime::{JoinedGroup, Rank, RuntimeError};
+use quincunx_units::{ByteCount, Duration};
+use std::net::{SocketAddr, TcpListener};
 use std::sync::{Barrier, Mutex};
 use std::thread;
 
@@ -25,57 +26,35 @@ const RELAYED: usize = 1;
 static ADDRESSES: Mutex<()> = Mutex::new(());
 
 fn attach(manager: SocketAddr, number: u16) -> Rank {
-    let [.., high, low] = std::process::id().to_be_bytes();
-    let description = NodeDescription {
-        name: format!("rank{number}"),
-        role: Role::Host,
-        address: Ipv4Addr::new(127, high, low, 1 + number as u8),
-        modes: [].into(),
-        max_endpoints: 64,
-        memory: ByteCount::new(0),
-    };
-    Rank::attach(&ProcessOptions {
-        description,
-        manager,
-        control: ClientConfig::default(),
-        transport: TransportOptions::Udp(UdpOptions::default()),
-        node: NodeOptions::default(),
-        capture: None,
-    })
-    .unwrap()
+    Rank::attach(CATALOG, &common::rank_process(manager, number)).unwrap()
 }
 
 /// Two domains of two.
-fn request(design: MeshDesign) -> GroupRequest {
-    let shape = MeshShape::new(2, 2).unwrap();
-    let any = BitRate::new(1).unwrap();
-    GroupRequest {
-        members: (0..RANKS).map(|rank| format!("rank{rank}")).collect(),
-        design: Design::Mesh(design),
-        tree: TreeShape::star(RANKS).unwrap(),
-        mesh: Some(MeshSetup {
-            shape,
-            relays: Relays::Paired,
-            piece: PIECE,
-            limit: Rank::measuring_limit(shape, PIECE),
-            rates: LinkRates { direct: any, cross: any },
-        }),
-        mtu: ByteCount::new(1024),
-        message_packets: 2,
-        window_messages: 4,
-        reproducible: false,
-    }
+fn request(design: &str) -> GroupRequest {
+    let parameters = [
+        ("group.mtu", Value::from(1024)),
+        ("group.message", Value::from(2)),
+        ("group.window", Value::from(4)),
+        ("group.retry_timeout", Value::from("5ms")),
+        ("group.retry_count", Value::from(20)),
+        ("relay.piece", Value::from(PIECE.bytes())),
+    ];
+    let (design, settings) = common::design(design, FabricKind::Mesh, &parameters);
+    let members = (0..RANKS).map(|rank| format!("rank{rank}")).collect();
+    let shape = Shape::Mesh(MeshShape::new(2, 2).unwrap());
+    let demand = if design.offers_writes() {
+        Rank::measuring_demand(RANKS, PIECE)
+    } else {
+        Demand::Vectors { longest: ByteCount::new(1 << 16) }
+    };
+    GroupRequest { settings, demand, ..GroupRequest::new(members, design, shape, ByteCount::new(1 << 16)) }
 }
 
 /// Every rank in a thread of its own, in one group; what each came to.
-fn on_mesh<T: Send>(design: MeshDesign, work: impl Fn(&mut Rank, &JoinedGroup) -> T + Sync) -> Vec<T> {
+fn on_mesh<T: Send>(design: &'static str, work: impl Fn(&mut Rank, &JoinedGroup) -> T + Sync) -> Vec<T> {
     let _alone = ADDRESSES.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-    let retry = Retry { timeout: Duration::from_millis(5), count: 20 };
-    let config = ServerConfig {
-        manager: ManagerConfig { retry, ..ManagerConfig::default() },
-        ..ServerConfig::default()
-    };
-    let server = ManagerServer::start(TcpListener::bind("127.0.0.1:0").unwrap(), config).unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let server = ManagerServer::start(listener, CATALOG, ServerConfig::default()).unwrap();
     let (manager, work) = (server.address(), &work);
     // Whoever leaves before another one has heard that the group is ready takes it from there.
     let all_joined = &Barrier::new(RANKS.into());
@@ -112,7 +91,7 @@ fn data(byte: u8) -> Numbers {
 
 #[test]
 fn what_one_rank_writes_the_others_are_told_whichever_way_it_takes() {
-    on_mesh(MeshDesign::Writes, |rank, group| {
+    on_mesh("writes", |rank, group| {
         for way in [0, RELAYED] {
             if group.rank.0 == 0 {
                 rank.write(group.id, way, target(3, 1), data(1), LIMIT).unwrap();
@@ -137,7 +116,7 @@ fn what_one_rank_writes_the_others_are_told_whichever_way_it_takes() {
 
 #[test]
 fn a_write_that_makes_no_sense_is_refused_where_it_is_asked_for() {
-    on_mesh(MeshDesign::Writes, |rank, group| {
+    on_mesh("writes", |rank, group| {
         let me = group.rank.0;
         let long = Numbers::from(vec![0; PIECE.as_usize() + 4]);
         for (to, data, error) in [
@@ -155,8 +134,8 @@ fn a_write_that_makes_no_sense_is_refused_where_it_is_asked_for() {
 
 #[test]
 fn all_ranks_come_to_the_same_rates() {
-    let rates = on_mesh(MeshDesign::Writes, |rank, group| {
-        let rates = rank.measure(group, LIMIT).unwrap();
+    let rates = on_mesh("writes", |rank, group| {
+        let rates = rank.measure(group, PIECE, LIMIT).unwrap();
         rank.serve(Duration::from_millis(100)).unwrap();
         rates
     });
@@ -168,7 +147,7 @@ fn all_ranks_come_to_the_same_rates() {
 }
 
 /// What ranks are told when one of them dies under a multi_write by way of it, or under an AllGather that it relays for.
-fn ends_with_the_relay(design: MeshDesign, work: impl Fn(&mut Rank, &JoinedGroup) -> RuntimeError + Sync) {
+fn ends_with_the_relay(design: &'static str, work: impl Fn(&mut Rank, &JoinedGroup) -> RuntimeError + Sync) {
     let ends = on_mesh(design, |rank, group| {
         // Rank 2 is rank 0's partner. It leaves its socket and the manager as a process that is killed does.
         (group.rank.0 != 2).then(|| work(rank, group).to_string())
@@ -181,7 +160,7 @@ fn ends_with_the_relay(design: MeshDesign, work: impl Fn(&mut Rank, &JoinedGroup
 
 #[test]
 fn a_relay_that_dies_ends_the_writes_of_those_it_relays_for() {
-    ends_with_the_relay(MeshDesign::Writes, |rank, group| {
+    ends_with_the_relay("writes", |rank, group| {
         let to: Vec<_> = (0..RANKS).filter(|to| ![2, group.rank.0].contains(to)).collect();
         for round in 0.. {
             let targets: Vec<Target> = to.iter().map(|to| target(*to, round % 2)).collect();
@@ -196,7 +175,7 @@ fn a_relay_that_dies_ends_the_writes_of_those_it_relays_for() {
 #[test]
 fn a_relay_that_dies_ends_the_collectives_of_all_and_none_is_taken_for_whole() {
     let sum = Reduction { op: ReduceOp::Sum, data_type: DataType::F32 };
-    ends_with_the_relay(MeshDesign::MultiWrite, |rank, group| {
+    ends_with_the_relay("multiwrite", |rank, group| {
         let (input, output) = (Numbers::from(vec![1; 8192]), Numbers::from(vec![0; 2 * 8192]));
         let first = rank.run(group.id, Collective::AllGather, sum, input, output, LIMIT);
         match first {

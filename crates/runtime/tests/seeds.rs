@@ -5,23 +5,23 @@
 
 mod common;
 
-use common::{HostNode, SwitchNode, UdpNode, contexts};
+use common::{Group, HostNode, SwitchNode, UdpNode, address};
 use quincunx_collective::{Collective, DataType, GroupId, Numbers, Payload, Rank, ReduceOp, Reduction};
-use quincunx_collective::{pattern, reference, wrong_elements};
-use quincunx_control::{GroupParameters, Retry, TreeContexts};
+use quincunx_collective::{SplitMix64, pattern, reference, wrong_elements};
+use quincunx_design::Value;
 use quincunx_driver_net::NodeOptions;
 use quincunx_engine::Engine;
 use quincunx_engine::verbs::Outcome;
-use quincunx_fabric::{IncTree, Mode, TreeNodeId};
+use quincunx_fabric::{IncTree, TreeNodeId};
 use quincunx_network::FaultRates;
 use quincunx_nodes::{HostCommand, HostEvent};
-use quincunx_units::{ByteCount, Duration, Probability};
+use quincunx_units::{Duration, Probability};
 use quincunx_wire::{Psn, RoceHeader};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Instant;
 
-const MODES: [Mode; 3] = [Mode::I, Mode::II, Mode::III];
+const DESIGNS: [&str; 3] = ["epic-1", "epic-2", "epic-3"];
 
 /// How long one collective may take.
 const LIMIT: Duration = Duration::from_secs(20);
@@ -29,16 +29,12 @@ const LIMIT: Duration = Duration::from_secs(20);
 /// After this long a seed's threads end, whatever has happened.
 const SEED_LIMIT: Duration = Duration::from_secs(60);
 
-/// Steele, Lea and Flood's SplitMix64.
-struct Random(u64);
+/// What a seed decides.
+struct Random(SplitMix64);
 
 impl Random {
     fn below(&mut self, end: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (mixed ^ (mixed >> 31)) % end
+        self.0.draw() % end
     }
 
     fn one_of<T: Copy>(&mut self, all: &[T]) -> T {
@@ -49,7 +45,7 @@ impl Random {
 /// One collective of one group, for all ranks.
 struct Job {
     group: GroupId,
-    mode: Mode,
+    design: &'static str,
     collective: Collective,
     inputs: Vec<Numbers>,
     output: usize,
@@ -59,35 +55,34 @@ struct Job {
 /// Everything that a seed decides, but faults.
 struct Scene {
     tree: IncTree,
-    groups: Vec<TreeContexts>,
+    groups: Vec<Group>,
     reduction: Reduction,
     jobs: Vec<Job>,
 }
 
 impl Scene {
     fn new(seed: u64) -> Self {
-        let mut random = Random(seed);
+        let mut random = Random(SplitMix64::new(seed));
         let shape = random.one_of(&["star-2", "star-3", "star-4", "tree-2x2"]);
         let tree = IncTree::from_shape(&shape.parse().unwrap());
         let reduction =
             Reduction { op: random.one_of(&ReduceOp::ALL), data_type: random.one_of(&DataType::ALL) };
         let (mut groups, mut jobs) = (Vec::new(), Vec::new());
-        for mode in MODES {
+        for design in DESIGNS {
             let group = GroupId(groups.len() as u32);
-            let parameters = GroupParameters {
-                group,
-                ranks: tree.ranks(),
-                mtu: ByteCount::new(random.one_of(&[8, 256, 1024])),
-                message_packets: 1 + random.below(4) as u32,
-                window_messages: 1 + random.below(4) as u32,
-                reproducible: random.below(2) == 0,
-                initial_psn: Psn::new(0xff_fff0),
-                retry: Retry { timeout: Duration::from_millis(1), count: u8::MAX },
-            };
-            groups.push(contexts(&tree, mode, &parameters));
+            let mtu = random.one_of(&[8, 256, 1024]);
+            let parameters = [
+                ("group.mtu", Value::from(mtu)),
+                ("group.message", Value::from(1 + random.below(4))),
+                ("group.window", Value::from(1 + random.below(4))),
+                ("group.reproducible", Value::from(random.below(2) == 0)),
+                ("group.retry_timeout", Value::from("1ms")),
+                ("group.retry_count", Value::from(u8::MAX)),
+            ];
+            groups.push(Group::on_tree(group.0, &tree, design, &parameters, Psn::new(0xff_fff0)));
             let root = Rank(random.below(u64::from(tree.ranks())) as u16);
             for collective in Collective::PRIMITIVES.map(|collective| collective.with_root(root)) {
-                let length = 4 * random.below(1 + 10 * parameters.mtu.bytes()) as usize;
+                let length = 4 * random.below(1 + 10 * mtu) as usize;
                 let all = length * usize::from(tree.ranks());
                 let (input, output) = match collective {
                     Collective::Barrier => (0, 0),
@@ -100,7 +95,7 @@ impl Scene {
                     .map(|rank| pattern(Rank(salt + rank), input, reduction.data_type))
                     .collect();
                 let expected = reference(collective, reduction, &inputs);
-                jobs.push(Job { group, mode, collective, inputs, output, expected });
+                jobs.push(Job { group, design, collective, inputs, output, expected });
             }
         }
         Self { tree, groups, reduction, jobs }
@@ -162,13 +157,16 @@ fn run(seed: u64) -> Vec<String> {
     let switches = tree.switches().into_iter().map(|id| common::switch(groups, id, options(id, seed)));
     let switches: Vec<_> = switches.collect();
     let hosts = (0..tree.ranks()).map(Rank);
-    let hosts = hosts.map(|rank| common::host(groups, tree, rank, options(tree.leaf(rank), seed)));
+    let hosts = hosts.map(|rank| {
+        let leaf = tree.leaf(rank);
+        common::host(groups, address(leaf.0), rank, options(leaf, seed))
+    });
     let hosts: Vec<_> = hosts.collect();
     let unfinished = &AtomicUsize::new(hosts.len());
     let run_rank = |mut node: HostNode, rank: Rank| {
         let failure = scene.jobs.iter().find_map(|job| {
             let fault = run_job(&mut node, job, scene.reduction, rank).err()?;
-            Some(format!("{} in mode {:?} at rank {rank}: {fault}", job.collective, job.mode))
+            Some(format!("{} with {} at rank {rank}: {fault}", job.collective, job.design))
         });
         unfinished.fetch_sub(1, Ordering::Relaxed);
         failure.map_or(Ok(()), Err).and_then(|()| serve(&mut node, unfinished))

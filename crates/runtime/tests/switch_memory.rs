@@ -2,12 +2,13 @@
 
 mod common;
 
-use quincunx_collective::{GroupId, Numbers};
-use quincunx_control::{GroupParameters, Retry, SwitchContext};
+use common::Group;
+use quincunx_collective::Numbers;
+use quincunx_design::{GroupContext, Node, Value};
 use quincunx_engine::{Engine, Frame, PortId, Sink};
-use quincunx_fabric::{IncTree, Mode};
+use quincunx_fabric::IncTree;
 use quincunx_nodes::{NodeDrop, Switch, SwitchCommand, SwitchEvent, SwitchTimer, switch_group};
-use quincunx_units::{ByteCount, Duration, Instant};
+use quincunx_units::{Duration, Instant};
 use quincunx_wire::{Psn, RoceHeader};
 
 /// Listens to nothing.
@@ -21,36 +22,34 @@ impl Sink<Switch<Numbers>> for Deaf {
     fn drop_frame(&mut self, _: PortId, _: NodeDrop) {}
 }
 
-/// The contexts of a tree's switches, in a group with an MTU of 1 KiB, messages of 3 packets and a window of 2.
-fn contexts(shape: &str, mode: Mode, reproducible: bool) -> Vec<SwitchContext> {
+/// A group on a tree, with an MTU of 1 KiB, messages of 3 packets and a window of 2.
+fn group(shape: &str, design: &str, reproducible: bool) -> Group {
     let tree = IncTree::from_shape(&shape.parse().unwrap());
-    let parameters = GroupParameters {
-        group: GroupId(1),
-        ranks: tree.ranks(),
-        mtu: ByteCount::new(1024),
-        message_packets: 3,
-        window_messages: 2,
-        reproducible,
-        initial_psn: Psn::new(0),
-        retry: Retry { timeout: Duration::from_millis(20), count: 7 },
-    };
-    common::contexts(&tree, mode, &parameters).switches.into_values().collect()
+    let parameters = [
+        ("group.mtu", Value::from(1024)),
+        ("group.message", Value::from(3)),
+        ("group.window", Value::from(2)),
+        ("group.reproducible", Value::from(reproducible)),
+    ];
+    Group::on_tree(1, &tree, design, &parameters, Psn::new(0))
 }
 
-fn taken(context: &SwitchContext) -> u64 {
+fn taken(group: &Group, context: &GroupContext) -> u64 {
     let Ok(mut switch) = Switch::<Numbers>::new(());
-    let install = SwitchCommand::Install(Box::new(switch_group(context, |_| PortId(0))));
-    switch.handle_command(Instant::ZERO, install, &mut Deaf).unwrap();
+    let group = switch_group(group.design, context, None, |_| PortId(0)).unwrap();
+    switch.handle_command(Instant::ZERO, SwitchCommand::Install(Box::new(group)), &mut Deaf).unwrap();
     switch.buffer_bytes() as u64
 }
 
-fn books_what_is_taken(mode: Mode) {
+fn books_what_is_taken(design: &str) {
     for shape in ["star-2", "star-5", "tree-2x3", "tree-3x1x2"] {
         for reproducible in [false, true] {
-            for context in contexts(shape, mode, reproducible) {
-                let edges = context.edges.len();
-                let booked = context.memory().bytes();
-                assert_eq!(booked, taken(&context), "{shape}, {edges} edges, reproducible {reproducible}");
+            let group = group(shape, design, reproducible);
+            for context in group.contexts.values().filter(|context| context.node == Node::Switch) {
+                let edges = context.connections.len();
+                let booked = context.memory.bytes();
+                let taken = taken(&group, context);
+                assert_eq!(booked, taken, "{shape}, {edges} edges, reproducible {reproducible}");
             }
         }
     }
@@ -58,15 +57,15 @@ fn books_what_is_taken(mode: Mode) {
 
 #[test]
 fn a_mode_i_switch_takes_what_the_manager_books() {
-    books_what_is_taken(Mode::I);
+    books_what_is_taken("epic-1");
 }
 
 #[test]
 fn a_mode_ii_switch_takes_what_the_manager_books() {
-    books_what_is_taken(Mode::II);
+    books_what_is_taken("epic-2");
 }
 
 #[test]
 fn a_mode_iii_switch_takes_what_the_manager_books() {
-    books_what_is_taken(Mode::III);
+    books_what_is_taken("epic-3");
 }

@@ -2,13 +2,13 @@
 
 #![allow(unreachable_pub, reason = "the checks are shared with the crate of the fuzz targets")]
 
-#[path = "../../../fuzz/checks/parse_datagram.rs"]
+#[path = "../../../fuzz/src/parse_datagram.rs"]
 mod parse_datagram;
-#[path = "../../../fuzz/checks/parse_flit.rs"]
+#[path = "../../../fuzz/src/parse_flit.rs"]
 mod parse_flit;
-#[path = "../../../fuzz/checks/parse_frame.rs"]
+#[path = "../../../fuzz/src/parse_frame.rs"]
 mod parse_frame;
-#[path = "../../../fuzz/checks/replay.rs"]
+#[path = "../../../fuzz/src/replay.rs"]
 mod replay;
 
 #[test]

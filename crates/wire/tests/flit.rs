@@ -5,7 +5,7 @@
 use proptest::prelude::*;
 use quincunx_wire::flit::*;
 
-#[path = "../../../fuzz/checks/parse_flit.rs"]
+#[path = "../../../fuzz/src/parse_flit.rs"]
 mod parse_flit;
 
 fn transactions() -> impl Strategy<Value = Transaction> {

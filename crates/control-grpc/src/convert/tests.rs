@@ -3,7 +3,7 @@
 use super::*;
 use proptest::prelude::*;
 use prost::Message;
-use quincunx_fabric::MeshShape;
+use quincunx_design::Value;
 use std::net::Ipv4Addr;
 
 fn any_endpoint() -> impl Strategy<Value = Endpoint> {
@@ -15,104 +15,100 @@ fn any_peer() -> impl Strategy<Value = Peer> {
     prop_oneof![any::<u16>().prop_map(|rank| Peer::Rank(Rank(rank))), "\\PC{0,8}".prop_map(Peer::Switch)]
 }
 
-fn any_design() -> impl Strategy<Value = Design> {
-    let names =
-        ["epic-1", "epic-2", "epic-3", "ring", "tree", "direct", "multiwrite", "unicast-multipath", "writes"];
-    prop::sample::select(names.map(|name| name.parse().unwrap()).to_vec())
+/// Documents as designs may have them: numbers, texts, lists, tables.
+fn any_value() -> impl Strategy<Value = Value> {
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        any::<u64>().prop_map(Value::from),
+        "\\PC{0,8}".prop_map(Value::from),
+    ];
+    leaf.prop_recursive(3, 12, 4, |inner| {
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+            prop::collection::btree_map("\\PC{0,4}", inner, 0..4)
+                .prop_map(|map| Value::Object(map.into_iter().collect())),
+        ]
+    })
+}
+
+fn any_settings() -> impl Strategy<Value = Settings> {
+    prop::collection::btree_map("[a-z]{1,4}", any_value(), 0..4).prop_map(|map| {
+        let map = Value::Object(map.into_iter().collect());
+        Settings::parse(&map.to_string()).unwrap()
+    })
+}
+
+fn any_fabric() -> impl Strategy<Value = FabricKind> {
+    prop::sample::select(vec![FabricKind::Tree, FabricKind::Ring, FabricKind::Mesh, FabricKind::Servers])
 }
 
 prop_compose! {
-    fn any_parameters()(
-        (group, ranks, mtu) in (any::<u32>(), 1u16..20, any::<u16>()),
-        (message_packets, window_messages) in (1u32..1 << 11, 1u32..1 << 11),
-        reproducible: bool,
+    fn any_context()(
+        (group, members, domains) in (any::<u32>(), 1u16..20, 1u16..5),
+        (design, version, settings) in ("\\PC{0,8}", any::<u32>(), any_settings()),
+        (rank, role) in (prop::option::of(any::<prop::sample::Index>()), any_value()),
+        fabric in any_fabric(),
         psn in 0..=MAX_QPN,
-        (timeout, count) in any::<(u64, u8)>(),
-    ) -> GroupParameters {
-        GroupParameters {
+        (remote_write, memory) in any::<(bool, u64)>(),
+        connections in prop::collection::vec((any_endpoint(), any_endpoint(), any_peer()), 0..6),
+    ) -> GroupContext {
+        let ranks = members * domains;
+        let connection = |(local, remote, peer)| ConnectionContext { local, remote, peer };
+        GroupContext {
             group: GroupId(group),
-            ranks,
-            mtu: ByteCount::new(mtu.into()),
-            message_packets,
-            window_messages,
-            reproducible,
-            initial_psn: Psn::new(psn),
-            retry: Retry { timeout: Duration::from_picos(timeout), count },
-        }
-    }
-}
-
-prop_compose! {
-    fn any_switch()(
-        parameters in any_parameters(),
-        design in any_design(),
-        slots: u32,
-        edges in prop::collection::vec((any_endpoint(), any_endpoint(), any_peer()), 1..6),
-        parent in prop::option::of(any::<prop::sample::Index>()),
-        toward in prop::collection::vec(any::<prop::sample::Index>(), 20),
-    ) -> SwitchContext {
-        let index = |index: &prop::sample::Index| index.index(edges.len()) as u16;
-        SwitchContext {
-            mode: if let Design::Epic(mode) = design { mode } else { Mode::I },
-            slots,
-            parent: parent.as_ref().map(index),
-            toward: toward.iter().take(parameters.ranks.into()).map(index).collect(),
-            edges: edges.iter().cloned().map(|(local, remote, peer)| EdgeContext { local, remote, peer }).collect(),
-            parameters,
-        }
-    }
-}
-
-fn rate(bits: u64) -> BitRate {
-    BitRate::new(bits).unwrap()
-}
-
-prop_compose! {
-    fn any_mesh(ranks: u16)(
-        is_full: bool,
-        (piece, limit) in (1u64.., any::<u64>()),
-        (direct, cross) in (1u64.., 1u64..),
-        is_halved: bool,
-    ) -> Option<MeshSetup> {
-        let domains = if is_halved && ranks.is_multiple_of(2) { 2 } else { 1 };
-        let shape = MeshShape::new(domains, ranks / domains)?;
-        Some(MeshSetup {
-            shape,
-            relays: if is_full { Relays::Full } else { Relays::Paired },
-            piece: ByteCount::new(piece),
-            limit: ByteCount::new(limit),
-            rates: LinkRates { direct: rate(direct), cross: rate(cross) },
-        })
-    }
-}
-
-prop_compose! {
-    fn any_rank()(
-        (parameters, mesh) in any_parameters().prop_flat_map(|parameters| {
-            let mesh = any_mesh(parameters.ranks);
-            (Just(parameters), mesh)
-        }),
-        design in any_design(),
-        rank: prop::sample::Index,
-        pairs in prop::collection::vec((any_endpoint(), any_endpoint(), any_peer(), 0..=MAX_QPN, 0..=MAX_QPN), 0..6),
-    ) -> RankContext {
-        let pair = |(local, remote, peer, send, receive)| {
-            QueuePairContext { local, remote, peer, send_psn: Psn::new(send), receive_psn: Psn::new(receive) }
-        };
-        RankContext {
             design,
-            rank: Rank(rank.index(parameters.ranks.into()) as u16),
-            mesh,
-            queue_pairs: pairs.into_iter().map(pair).collect(),
-            parameters,
+            version,
+            settings,
+            node: rank.map_or(Node::Switch, |rank| Node::Rank(Rank(rank.index(ranks.into()) as u16))),
+            role: DesignRole::of(&role).unwrap(),
+            ranks,
+            fabric,
+            domains,
+            initial_psn: Psn::new(psn),
+            remote_write,
+            memory: ByteCount::new(memory),
+            connections: connections.into_iter().map(connection).collect(),
+        }
+    }
+}
+
+fn any_demand() -> impl Strategy<Value = Demand> {
+    let length = || any::<u64>().prop_map(ByteCount::new);
+    prop_oneof![
+        length().prop_map(|longest| Demand::Vectors { longest }),
+        (any::<u32>(), length()).prop_map(|(most, length)| Demand::Tokens { most, length }),
+        (any::<u32>(), length()).prop_map(|(slots, length)| Demand::Writes { slots, length }),
+    ]
+}
+
+prop_compose! {
+    fn any_request()(
+        shape in prop::sample::select(vec!["star-3", "tree-2x4", "tree-2x2x2", "mesh-2x4", "mesh-1x2"]),
+        (design, version, settings) in ("\\PC{0,8}", any::<u32>(), any_settings()),
+        (direct, cross) in (1u64.., 1u64..),
+        demand in any_demand(),
+    ) -> GroupRequest {
+        let shape = match shape.strip_prefix("mesh-") {
+            Some(_) => Shape::Mesh(shape.parse().unwrap()),
+            None => Shape::Tree(shape.parse().unwrap()),
+        };
+        let rate = |bits| BitRate::new(bits).unwrap();
+        GroupRequest {
+            members: (0..shape.ranks()).map(|rank| format!("r{rank}")).collect(),
+            design,
+            version,
+            settings,
+            shape,
+            rates: LinkRates { direct: rate(direct), cross: rate(cross) },
+            demand,
         }
     }
 }
 
 fn any_instruction() -> impl Strategy<Value = Instruction> {
     prop_oneof![
-        any_switch().prop_map(|context| Instruction::InstallSwitch(Box::new(context))),
-        any_rank().prop_map(|context| Instruction::InstallRank(Box::new(context))),
+        any_context().prop_map(|context| Instruction::Install(Box::new(context))),
         any::<u32>().prop_map(|group| Instruction::Ready(GroupId(group))),
         any::<u32>().prop_map(|group| Instruction::Remove(GroupId(group))),
         (any::<u32>(), "\\PC{0,8}", "\\PC{0,8}").prop_map(|(group, node, reason)| Instruction::Failed {
@@ -131,6 +127,13 @@ proptest! {
     }
 
     #[test]
+    fn every_request_arrives_as_it_was_sent(wanted in any_request()) {
+        let bytes = encode_request(&wanted).encode_to_vec();
+        let received = proto::InitGroupRequest::decode(&bytes[..]).unwrap();
+        prop_assert_eq!(decode_request(received), Ok(wanted));
+    }
+
+    #[test]
     fn a_garbled_instruction_never_panics(
         instruction in any_instruction(),
         at: prop::sample::Index,
@@ -140,12 +143,13 @@ proptest! {
         let at = at.index(bytes.len());
         bytes[at] ^= flip;
         if let Ok(received) = proto::Instruction::decode(&bytes[..])
-            && let Ok(Instruction::InstallSwitch(context)) = decode_instruction(received)
+            && let Ok(Instruction::Install(context)) = decode_instruction(received)
         {
-            // What passes can be used without a second look.
-            prop_assert!(context.toward.iter().all(|&edge| usize::from(edge) < context.edges.len()));
-            prop_assert!(context.parameters.window_packets() > 0);
-            let _ = (context.children(), context.memory());
+            // The frame of what passes fits together; parameters and role the design looks at.
+            prop_assert!(context.domains > 0 && context.ranks.is_multiple_of(context.domains));
+            if let Node::Rank(rank) = context.node {
+                prop_assert!(rank.0 < context.ranks);
+            }
         }
     }
 
@@ -154,12 +158,11 @@ proptest! {
         name in "\\PC{0,8}",
         is_switch: bool,
         (ip, max_endpoints, memory) in any::<(u32, u32, u64)>(),
-        modes in prop::collection::btree_set(
-            prop::sample::select(vec![Mode::I, Mode::II, Mode::III]), 0..3),
+        designs in prop::collection::btree_set("\\PC{0,8}", 0..3),
     ) {
         let role = if is_switch { Role::Switch } else { Role::Host };
         let (address, memory) = (Ipv4Addr::from_bits(ip), ByteCount::new(memory));
-        let node = NodeDescription { name, role, address, modes, max_endpoints, memory };
+        let node = NodeDescription { name, role, address, designs, max_endpoints, memory };
         prop_assert_eq!(decode_node(encode_node(&node)), Ok(node));
     }
 }
@@ -167,7 +170,7 @@ proptest! {
 fn summary(state: GroupState, fallback: Option<Fallback>) -> GroupSummary {
     GroupSummary {
         group: GroupId(3),
-        design: Design::Host(HostDesign::Ring),
+        design: "ring".to_string(),
         fallback,
         state,
         members: vec!["a".to_string(), "b".to_string()],
@@ -203,30 +206,68 @@ fn every_report_arrives_as_it_was_sent() {
     }
 }
 
-#[test]
-fn a_window_beyond_half_the_psn_space_is_refused() {
-    let parameters = |window_messages| proto::GroupParameters {
-        ranks: 1,
-        message_packets: 1 << 11,
-        window_messages,
+fn context() -> proto::GroupContext {
+    proto::GroupContext {
+        design: Some(proto::Design { name: "ring".to_string(), version: 1, parameters: "{}".to_string() }),
+        node: Some(proto::group_context::Node::Rank(1)),
+        role: "null".to_string(),
+        ranks: 4,
+        fabric: proto::Fabric::Tree.into(),
+        domains: 2,
         ..Default::default()
-    };
-    assert!(decode_parameters(Some(parameters(1 << 11))).is_ok());
-    for window in [0, (1 << 11) + 1, u32::MAX] {
-        let error = decode_parameters(Some(parameters(window))).unwrap_err();
-        assert_eq!(error.field, "parameters.window_messages");
     }
+}
+
+#[test]
+fn a_context_that_does_not_fit_together_is_refused_by_field() {
+    assert!(decode_context(context()).is_ok());
+    let refused = |field: &str, change: &dyn Fn(&mut proto::GroupContext)| {
+        let mut context = context();
+        change(&mut context);
+        let error = decode_context(context).unwrap_err();
+        assert_eq!(error.field, field);
+        assert!(!error.to_string().contains('\n'), "{error}");
+    };
+    refused("domains", &|context| context.domains = 0);
+    refused("domains", &|context| context.domains = 3);
+    refused("ranks", &|context| context.ranks = 1 << 16);
+    refused("rank", &|context| context.node = Some(proto::group_context::Node::Rank(4)));
+    refused("node", &|context| context.node = None);
+    refused("role", &|context| context.role = "{".to_string());
+    refused("design", &|context| context.design = None);
+    refused("fabric", &|context| context.fabric = 0);
+    refused("fabric", &|context| context.fabric = 99);
+    refused("initial_psn", &|context| context.initial_psn = 1 << 24);
+    for text in ["", "[]", "3", "null", "{\n"] {
+        refused("design.parameters", &|context| {
+            context.design.as_mut().unwrap().parameters = text.to_string();
+        });
+    }
+}
+
+#[test]
+fn a_star_has_as_many_ranks_as_members_and_other_shapes_are_read_by_name() {
+    let shape = |name, members| decode_shape(name, members).map(|shape| shape.to_string());
+    let read = [shape("", 3), shape("star", 4), shape("tree-3-2", 9), shape("mesh-2x4", 0)];
+    assert_eq!(read.map(Result::unwrap), ["star-3", "star-4", "tree-2x2", "mesh-2x4"]);
+    for name in ["hexagon", "star-0", "mesh-", "mesh-2", "star-99999999", "tree-\n"] {
+        let error = shape(name, 2).unwrap_err();
+        assert_eq!(error.field, "shape");
+        assert!(!error.to_string().contains('\n'), "{error}");
+    }
+    // Of too many members the manager says so.
+    assert!(shape("star", 1 << 20).is_ok());
 }
 
 #[test]
 fn what_an_unknown_version_says_is_refused_by_field() {
     let errors = [
         decode_instruction(proto::Instruction { kind: None }).unwrap_err(),
-        decode_design(99).unwrap_err(),
-        decode_mode(0).unwrap_err(),
+        decode_design(None).unwrap_err(),
+        decode_fabric(99).map(drop).unwrap_err(),
         decode_report(None).unwrap_err(),
     ];
-    assert_eq!(errors.map(|error| error.field), ["kind", "design", "mode", "report"]);
+    assert_eq!(errors.map(|error| error.field), ["kind", "design", "fabric", "report"]);
 }
 
 #[test]

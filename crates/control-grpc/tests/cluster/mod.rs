@@ -2,12 +2,14 @@
 
 use quincunx_collective::GroupId;
 use quincunx_control::{
-    Design, GroupFailure, GroupRequest, GroupSummary, Instruction, NodeDescription, Report, Role,
+    GroupFailure, GroupRequest, GroupSummary, Instruction, NodeDescription, Report, Role,
 };
 use quincunx_control_grpc::{
     Attachment, ClientConfig, ClientError, ControlClient, ManagerServer, ServerConfig, proto,
 };
-use quincunx_fabric::{Mode, TreeShape};
+use quincunx_design::Value;
+use quincunx_designs::{CATALOG, FALLBACK};
+use quincunx_fabric::Shape;
 use quincunx_units::{ByteCount, Duration};
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
@@ -33,7 +35,7 @@ pub(crate) fn host(number: u8) -> NodeDescription {
         name: format!("rank-{number}"),
         role: Role::Host,
         address: Ipv4Addr::new(127, 0, 1, number),
-        modes: [].into(),
+        designs: [].into(),
         max_endpoints: 64,
         memory: ByteCount::new(0),
     }
@@ -44,7 +46,7 @@ fn switch(number: u8) -> NodeDescription {
         name: format!("switch-{number}"),
         role: Role::Switch,
         address: Ipv4Addr::new(127, 0, 2, number),
-        modes: [Mode::I, Mode::II, Mode::III].into(),
+        designs: ["epic-1", "epic-2", "epic-3"].map(String::from).into(),
         max_endpoints: 64,
         memory: ByteCount::new(1 << 20),
     }
@@ -55,28 +57,30 @@ pub(crate) fn fast() -> ClientConfig {
     ClientConfig { connect_timeout: short, call_timeout: short, ..ClientConfig::default() }
 }
 
-/// A group of the first ranks, with messages of two packets and a window of four.
+/// Falls back to the ring.
+pub(crate) fn config() -> ServerConfig {
+    let mut config = ServerConfig::default();
+    config.manager.fallback = Some(FALLBACK);
+    config
+}
+
+/// A group of the first ranks, with an MTU of 1 KiB, messages of two packets and a window of four.
 pub(crate) fn request(ranks: usize, design: &str, tree: &str) -> GroupRequest {
     let shape = match tree {
-        "star" => TreeShape::star(ranks as u16).unwrap(),
-        name => name.parse().unwrap(),
+        "star" => Shape::for_ranks("star", ranks as u16).unwrap(),
+        name => Shape::Tree(name.parse().unwrap()),
     };
-    GroupRequest {
-        members: names("rank", ranks),
-        design: design.parse::<Design>().unwrap(),
-        tree: shape,
-        mesh: None,
-        mtu: ByteCount::new(1024),
-        message_packets: 2,
-        window_messages: 4,
-        reproducible: false,
+    let design = CATALOG.named(design).unwrap();
+    let mut wanted = GroupRequest::new(names("rank", ranks), design, shape, ByteCount::new(1 << 20));
+    for (key, value) in [("group.mtu", 1024), ("group.message", 2), ("group.window", 4)] {
+        design.set(&mut wanted.settings, key, &Value::from(value)).unwrap();
     }
+    wanted
 }
 
 pub(crate) fn group_of(instruction: &Instruction) -> GroupId {
     match instruction {
-        Instruction::InstallSwitch(context) => context.parameters.group,
-        Instruction::InstallRank(context) => context.parameters.group,
+        Instruction::Install(context) => context.group,
         Instruction::Ready(group) | Instruction::Remove(group) | Instruction::Failed { group, .. } => *group,
     }
 }
@@ -84,7 +88,8 @@ pub(crate) fn group_of(instruction: &Instruction) -> GroupId {
 impl Cluster {
     /// Every node has a connection of its own, as a process would.
     pub(crate) fn start(switches: u8, hosts: u8, config: ServerConfig) -> Self {
-        let server = ManagerServer::start(TcpListener::bind("127.0.0.1:0").unwrap(), config).unwrap();
+        let server =
+            ManagerServer::start(TcpListener::bind("127.0.0.1:0").unwrap(), CATALOG, config).unwrap();
         let address = server.address();
         let connect = || ControlClient::connect(address, ClientConfig::default()).unwrap();
         let descriptions = (0..switches).map(switch).chain((0..hosts).map(host));
@@ -114,7 +119,7 @@ impl Cluster {
             name: node.name,
             role: proto::Role::Host.into(),
             address: node.address.to_string(),
-            modes: Vec::new(),
+            designs: Vec::new(),
             max_endpoints: node.max_endpoints,
             memory_bytes: 0,
         };
@@ -161,7 +166,7 @@ impl Cluster {
         while !waiting.is_finished() {
             for (name, node) in &self.nodes {
                 match node.instructions().try_recv() {
-                    Ok(Ok(install @ (Instruction::InstallSwitch(_) | Instruction::InstallRank(_)))) => {
+                    Ok(Ok(install @ Instruction::Install(_))) => {
                         node.report(group_of(&install), Report::Installed);
                         involved.push(name);
                     }

@@ -6,7 +6,9 @@ use quincunx_control::{
     Action, GroupRequest, GroupState, GroupSummary, InitGroupError, Instruction, Manager, ManagerConfig,
     NodeDescription, Report, RequestId, Role, UnknownGroup,
 };
-use quincunx_fabric::{Mode, TreeShape};
+use quincunx_design::{LinkRates, Value};
+use quincunx_designs::{CATALOG, FALLBACK};
+use quincunx_fabric::Shape;
 use quincunx_units::ByteCount;
 use std::net::Ipv4Addr;
 
@@ -20,7 +22,7 @@ pub(crate) fn host(number: u8) -> NodeDescription {
         name: format!("r{number}"),
         role: Role::Host,
         address: Ipv4Addr::new(127, 0, 1, number),
-        modes: [].into(),
+        designs: [].into(),
         max_endpoints: 16,
         memory: ByteCount::new(0),
     }
@@ -31,32 +33,53 @@ pub(crate) fn switch(number: u8) -> NodeDescription {
         name: format!("s{number}"),
         role: Role::Switch,
         address: Ipv4Addr::new(127, 0, 2, number),
-        modes: [Mode::I, Mode::II, Mode::III].into(),
+        designs: ["epic-1", "epic-2", "epic-3"].map(String::from).into(),
         max_endpoints: 16,
         memory: ByteCount::new(1 << 20),
     }
 }
 
-/// A group of the first hosts, with messages of two packets and a window of four.
-pub(crate) fn request(ranks: u16, design: &str, tree: &str) -> GroupRequest {
-    GroupRequest {
-        members: (0..ranks).map(|rank| format!("r{rank}")).collect(),
-        design: design.parse().unwrap(),
-        tree: match tree {
-            "star" => TreeShape::star(ranks).unwrap(),
-            name => name.parse().unwrap(),
-        },
-        mesh: None,
-        mtu: ByteCount::new(1024),
-        message_packets: 2,
-        window_messages: 4,
-        reproducible: false,
+/// Falls back to the ring.
+pub(crate) fn config() -> ManagerConfig {
+    ManagerConfig { fallback: Some(FALLBACK), ..ManagerConfig::default() }
+}
+
+/// A group of the first hosts, with an MTU of 1 KiB, messages of two packets and a window of four.
+pub(crate) fn request(ranks: u16, design: &str, shape: &str) -> GroupRequest {
+    let members = (0..ranks).map(|rank| format!("r{rank}")).collect();
+    let shape = match shape {
+        "star" => Shape::for_ranks("star", ranks).unwrap(),
+        name if name.starts_with("mesh") => Shape::Mesh(name.parse().unwrap()),
+        name => Shape::Tree(name.parse().unwrap()),
+    };
+    let fabric = match shape {
+        Shape::Tree(_) => quincunx_design::FabricKind::Tree,
+        Shape::Mesh(_) => quincunx_design::FabricKind::Mesh,
+    };
+    let found = CATALOG.find(design, fabric).or_else(|_| CATALOG.named(design)).unwrap();
+    let longest = ByteCount::new(1 << 20);
+    let mut wanted =
+        GroupRequest { rates: LinkRates::ALIKE, ..GroupRequest::new(members, found, shape, longest) };
+    for (key, value) in [("group.mtu", 1024), ("group.message", 2), ("group.window", 4)] {
+        set(&mut wanted, key, value);
     }
+    wanted
+}
+
+/// Sets a parameter of the design that is asked for.
+pub(crate) fn set(wanted: &mut GroupRequest, key: &str, value: impl Into<Value>) {
+    let design =
+        CATALOG.find(&wanted.design, wanted.fabric()).or_else(|_| CATALOG.named(&wanted.design)).unwrap();
+    design.set(&mut wanted.settings, key, &value.into()).unwrap();
 }
 
 impl Site {
     pub(crate) fn new(switches: u8, hosts: u8) -> Self {
-        let mut manager = Manager::new(ManagerConfig::default());
+        Self::with(config(), switches, hosts)
+    }
+
+    pub(crate) fn with(config: ManagerConfig, switches: u8, hosts: u8) -> Self {
+        let mut manager = Manager::new(CATALOG, config);
         for node in (0..switches).map(switch).chain((0..hosts).map(host)) {
             manager.attach(node).unwrap();
         }

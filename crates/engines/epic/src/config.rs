@@ -2,8 +2,7 @@
 
 use crate::mode::Mode;
 use alloc::vec::Vec;
-use quincunx_collective::{GroupId, Rank};
-use quincunx_engine::PortId;
+use quincunx_collective::Rank;
 use quincunx_units::Duration;
 use quincunx_wire::{Endpoint, Psn};
 
@@ -20,8 +19,6 @@ pub struct EdgeConfig {
     pub local: Endpoint,
     /// The neighbour's end.
     pub remote: Endpoint,
-    /// The port that leads there.
-    pub port: PortId,
     /// The neighbour is this rank; otherwise it is a switch.
     pub rank: Option<Rank>,
 }
@@ -29,8 +26,6 @@ pub struct EdgeConfig {
 /// The local context of a group on a switch.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct GroupConfig {
-    /// Its name here.
-    pub group: GroupId,
     /// Ranks in the group.
     pub ranks: u16,
     /// The realisation.
@@ -95,6 +90,9 @@ pub enum ConfigError {
         /// The index as given.
         found: usize,
     },
+    /// A mode whose connections end at the switch.
+    #[error("expected Mode-II or Mode-III, found Mode-I; it runs above queue pairs")]
+    ModeI,
     /// No packet fits.
     #[error("expected a payload of 4 to 4096 bytes in whole words, found {0}")]
     Mtu(usize),

@@ -2,8 +2,9 @@
 
 use crate::closed_forms::Symbols;
 use crate::comm_lib::{CommLib, CommLibConfig};
-use crate::config::{EdgeConfig, GroupConfig};
-use crate::inc_engine::{DropReason, Event, IncEngine, IncGroup, Timer};
+use crate::config::{EdgeConfig, GroupConfig, MAX_EDGES};
+use crate::control::MAX_RANKS;
+use crate::inc_engine::{IncEngine, RESEND};
 use crate::memory::{slots, switch_memory};
 use crate::mode::Mode;
 use crate::mode_i::ModeI;
@@ -11,16 +12,15 @@ use crate::mutation::Mutation;
 use alloc::boxed::Box;
 use alloc::format;
 use alloc::vec::Vec;
-use quincunx_collective::{Collective, GroupId, Payload, Rank};
+use quincunx_collective::{Collective, Payload, Rank};
 use quincunx_design::{
-    ClosedForm, Connection, Datapath, DatapathSink, DatapathTimer, Design, FabricKind, GroupContext, Help, Member, Model,
-    Node, Params, Peer, Placement, Plan, Premises, Refusal, SwitchPart, SwitchPlan, Transport,
+    ClosedForm, Connection, Design, FabricKind, GroupContext, Help, Member, Model, Node, Params, Peer, Placement,
+    Plan, Premises, Refusal, SwitchPart, SwitchPlan, Transport,
 };
 use quincunx_engine::verbs::AnyProgram;
-use quincunx_engine::{Frame, PortId, Sink};
 use quincunx_fabric::{IncTree, TreeNodeId, TreeRole};
-use quincunx_units::{Duration, Instant};
-use quincunx_wire::{Operation, RoceHeader};
+use quincunx_units::Duration;
+use quincunx_wire::Operation;
 use serde::{Deserialize, Serialize};
 
 /// How often a rank that runs ahead is told so at most: as often as DCQCN's receivers notify (N).
@@ -115,6 +115,11 @@ impl Params for EpicParams {
                 format!("{slots} with messages of {} packets", transport.message),
                 "raise it, or shorten `group.message`",
             )),
+            Some(slots) if u64::from(*slots) > Transport::MAX_WINDOW_PACKETS => Err(Refusal::new(
+                format!("`group.slots` of {} at most", Transport::MAX_WINDOW_PACKETS),
+                slots,
+                "change the group's parameters",
+            )),
             _ => Ok(()),
         }
     }
@@ -150,6 +155,16 @@ impl Epic {
                 "choose a tree such as star-8",
             ));
         }
+        let most = tree.switches().into_iter().map(|node| tree.node(node).edges().len()).max().unwrap_or(0);
+        if most > MAX_EDGES || !(1..=MAX_RANKS).contains(&tree.ranks()) {
+            return Err(Refusal::new(
+                format!(
+                    "a tree of at most {MAX_RANKS} ranks, with at most {MAX_EDGES} neighbours of a switch"
+                ),
+                format!("{} ranks and {most} neighbours", tree.ranks()),
+                "choose a smaller tree, or one with more levels",
+            ));
+        }
         Ok(tree)
     }
 
@@ -173,7 +188,7 @@ impl Epic {
         }
     }
 
-    /// A node's context as the engines of a switch want it; edges are ports.
+    /// A node's context as the engines of a switch want it.
     fn group_config(
         &self,
         params: &EpicParams,
@@ -182,10 +197,18 @@ impl Epic {
         mutation: Option<&str>,
     ) -> Result<GroupConfig, Refusal> {
         let GroupParams { transport, .. } = &params.group;
-        let edges = (0..).zip(&context.connections).map(|(index, connection)| EdgeConfig {
+        // What the manager has booked bounds what is allocated here.
+        let needed = switch_memory(self.mode, &params.group, context.connections.len() as u16);
+        if needed > context.memory {
+            return Err(Refusal::new(
+                format!("{needed} of memory, booked for the group"),
+                context.memory,
+                "run the same version at both ends",
+            ));
+        }
+        let edges = context.connections.iter().map(|connection| EdgeConfig {
             local: connection.local,
             remote: connection.remote,
-            port: PortId(index),
             rank: match connection.peer {
                 Peer::Rank(rank) => Some(rank),
                 Peer::Switch(_) => None,
@@ -193,7 +216,6 @@ impl Epic {
         });
         let is_iii = self.mode == Mode::III;
         Ok(GroupConfig {
-            group: context.group,
             ranks: context.ranks,
             mode: self.mode,
             mtu: transport.mtu.as_usize(),
@@ -288,6 +310,14 @@ impl Design for Epic {
         let Node::Rank(rank) = context.node else {
             return Err(Refusal::new("a rank", "a switch", "run the same version at both ends"));
         };
+        if context.connections.len() != 1 {
+            let found = context.connections.len();
+            return Err(Refusal::new(
+                "one connection, to a switch",
+                found,
+                "run the same version at both ends",
+            ));
+        }
         if let Some(name) = mutation {
             // Switches break it; that there is such a rule is to be known here, too.
             name.parse::<Mutation>().map_err(|error| Refusal::of(&error))?;
@@ -319,8 +349,8 @@ impl Design for Epic {
                 Ok(SwitchPart::Program(Box::new(program)))
             }
             Mode::II | Mode::III => {
-                let group = IncGroup::new(config).map_err(|error| Refusal::of(&error))?;
-                Ok(SwitchPart::Datapath(Box::new(group)))
+                let engine = IncEngine::new(config).map_err(|error| Refusal::of(&error))?;
+                Ok(SwitchPart::Datapath(Box::new(engine)))
             }
         }
     }
@@ -365,95 +395,5 @@ impl Design for Epic {
             },
             timer: |kind| if kind == RESEND { "retransmission" } else { "acknowledge" },
         }
-    }
-}
-
-const RESEND: u8 = 0;
-const ACKNOWLEDGE: u8 = 1;
-
-impl From<Timer> for DatapathTimer {
-    fn from(timer: Timer) -> Self {
-        match timer {
-            Timer::Resend { edge, .. } => Self { kind: RESEND, edge: Some(edge) },
-            Timer::Acknowledge { .. } => Self { kind: ACKNOWLEDGE, edge: None },
-        }
-    }
-}
-
-fn timer(group: GroupId, timer: DatapathTimer) -> Timer {
-    match timer.edge {
-        Some(edge) => Timer::Resend { group, edge },
-        None => Timer::Acknowledge { group },
-    }
-}
-
-/// What a switch hands to its groups, as the modes see it.
-struct Out<'a, P: Payload>(&'a mut dyn DatapathSink<P>);
-
-impl<P: Payload> Sink<IncEngine<P>> for Out<'_, P> {
-    fn transmit(&mut self, port: PortId, frame: Frame<'_, RoceHeader, P>) {
-        self.0.transmit(port.0, frame);
-    }
-
-    fn replicate(&mut self, payload: P::View<'_>, copies: impl Iterator<Item = (PortId, RoceHeader)>) {
-        self.0.replicate(payload, &mut copies.map(|(port, header)| (port.0, header)));
-    }
-
-    fn set_timer(&mut self, timer: Timer, after: Duration) {
-        self.0.set_timer(timer.into(), after);
-    }
-
-    fn cancel_timer(&mut self, timer: Timer) {
-        self.0.cancel_timer(timer.into());
-    }
-
-    fn emit(&mut self, Event::Unreachable { edge, .. }: Event) {
-        self.0.unreachable(edge);
-    }
-
-    fn drop_frame(&mut self, port: PortId, reason: DropReason) {
-        self.0.drop_frame(port.0, reason.name());
-    }
-}
-
-impl<P: Payload> Datapath<P> for IncGroup<P> {
-    fn handle_frame(
-        &mut self,
-        now: Instant,
-        edge: u16,
-        frame: Frame<'_, RoceHeader, P>,
-        out: &mut dyn DatapathSink<P>,
-    ) {
-        if let Err(reason) = Self::handle_frame(self, now, usize::from(edge), frame, &mut Out(&mut *out)) {
-            out.drop_frame(edge, reason.name());
-        }
-    }
-
-    fn handle_timer(&mut self, _: Instant, expired: DatapathTimer, out: &mut dyn DatapathSink<P>) {
-        Self::handle_timer(self, timer(self.config().group, expired), &mut Out(out));
-    }
-
-    fn wants_transmit(&self, edge: u16) -> bool {
-        Self::wants_transmit(self, usize::from(edge))
-    }
-
-    fn may_want_transmit(&self) -> bool {
-        Self::may_want_transmit(self)
-    }
-
-    fn handle_transmit_slot(&mut self, _: Instant, edge: u16, out: &mut dyn DatapathSink<P>) {
-        Self::handle_transmit_slot(self, usize::from(edge), &mut Out(out));
-    }
-
-    fn timers(&self) -> Vec<DatapathTimer> {
-        Self::timers(self).map(DatapathTimer::from).collect()
-    }
-
-    fn buffer_bytes(&self) -> usize {
-        Self::buffer_bytes(self)
-    }
-
-    fn assert_invariants(&self) {
-        Self::assert_invariants(self);
     }
 }

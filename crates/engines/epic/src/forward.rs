@@ -2,11 +2,11 @@
 //! everything else as it was (EPIC 4.3, figure 7f).
 
 use quincunx_collective::Payload;
-use quincunx_engine::{Frame, Sink};
+use quincunx_design::DatapathSink;
+use quincunx_engine::Frame;
 use quincunx_wire::{Aeth, Operation, Psn, RoceHeader, Syndrome};
 
-use crate::config::EdgeConfig;
-use crate::inc_engine::IncEngine;
+use crate::config::{EdgeConfig, GroupConfig};
 use crate::invocation::{EdgeSet, edges_of};
 use crate::pipe::What;
 
@@ -20,59 +20,57 @@ pub(crate) fn translate(edge: &EdgeConfig, sequence: u64, what: What) -> RoceHea
 
 /// Sends one packet out of `edge`.
 pub(crate) fn send<P: Payload>(
-    edge: &EdgeConfig,
+    config: &GroupConfig,
+    edge: usize,
     sequence: u64,
     what: What,
     payload: P::View<'_>,
-    out: &mut impl Sink<IncEngine<P>>,
+    out: &mut dyn DatapathSink<P>,
 ) {
-    let header = translate(edge, sequence, what);
-    out.transmit(edge.port, Frame { header: &header, payload: P::reborrow(payload) });
+    let header = translate(&config.edges[edge], sequence, what);
+    out.transmit(edge as u16, Frame { header: &header, payload: P::reborrow(payload) });
 }
 
 /// Sends one packet out of `edge` that somebody waits for with later ones in hand: before other traffic.
 pub(crate) fn expedite<P: Payload>(
-    edge: &EdgeConfig,
+    config: &GroupConfig,
+    edge: usize,
     sequence: u64,
     what: What,
     payload: P::View<'_>,
-    out: &mut impl Sink<IncEngine<P>>,
+    out: &mut dyn DatapathSink<P>,
 ) {
-    let mut header = translate(edge, sequence, what);
+    let mut header = translate(&config.edges[edge], sequence, what);
     header.expedite();
-    out.transmit(edge.port, Frame { header: &header, payload: P::reborrow(payload) });
+    out.transmit(edge as u16, Frame { header: &header, payload: P::reborrow(payload) });
 }
 
 /// ReplicateData and Forward: sends one packet out of every edge in `outs`.
 pub(crate) fn replicate<P: Payload>(
-    edges: &[EdgeConfig],
+    config: &GroupConfig,
     outs: EdgeSet,
     sequence: u64,
     what: What,
     payload: P::View<'_>,
-    out: &mut impl Sink<IncEngine<P>>,
+    out: &mut dyn DatapathSink<P>,
 ) {
-    out.replicate(
-        payload,
-        edges_of(outs).map(|edge| {
-            let edge = &edges[edge];
-            (edge.port, translate(edge, sequence, what))
-        }),
-    );
+    let mut copies = edges_of(outs).map(|edge| (edge as u16, translate(&config.edges[edge], sequence, what)));
+    out.replicate(payload, &mut copies);
 }
 
 /// Sends an acknowledge with the number `sequence` out of `edge`: everything up to it for an ACK, the one that is
 /// missing for a NAK.
 pub(crate) fn acknowledge<P: Payload>(
-    edge: &EdgeConfig,
+    config: &GroupConfig,
+    edge: usize,
     sequence: u64,
     syndrome: Syndrome,
-    out: &mut impl Sink<IncEngine<P>>,
+    out: &mut dyn DatapathSink<P>,
 ) {
     // The message sequence number tells a requester how many messages are done; PSNs tell it already, so that
     // requesters only check that it is not absurd. A switch that sees packets, not messages, leaves it at zero.
     let operation = Operation::Acknowledge(Aeth { syndrome, message_sequence: 0 });
-    send(edge, sequence, What { operation, acknowledge_request: false, length: 0 }, P::empty(), out);
+    send(config, edge, sequence, What { operation, acknowledge_request: false, length: 0 }, P::empty(), out);
 }
 
 /// Credit field of an ACK that grants no end-to-end credits (InfiniBand Architecture 9.7.7.2).

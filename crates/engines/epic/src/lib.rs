@@ -1,7 +1,7 @@
 //! EPIC: in-network collectives on Ethernet, as switches and hosts run them ("EPIC: Abstraction and Polymorphism of
 //! In-Network Collectives on Ethernet").
 //!
-//! - [`IncEngine`] is the switch in Mode-II (connection translated) and Mode-III (connection augmented). Both modes are
+//! - [`IncEngine`] is what a switch runs for a group in Mode-II (connection translated) and Mode-III (connection augmented). Both modes are
 //!   compositions of the modules of section 4.1, each of which is written once.
 //! - [`mode_i::ModeI`] is the aggregation above a Mode-I switch's queue pairs (connection terminated).
 //! - [`CommLib`] is the host's side, the same in all modes, above one queue pair.
@@ -9,7 +9,7 @@
 //! ## Where each module of section 4.1 lives
 //! | module | file |
 //! |---|---|
-//! | LookupTable | `inc_engine.rs` (endpoint), `invocation.rs` (collective, direction, fan-in, outs) |
+//! | LookupTable | `nodes/src/switch.rs` (endpoint), `invocation.rs` (collective, direction, fan-in, outs) |
 //! | TranslateHeader, ReplicateData, Forward | `forward.rs` |
 //! | CheckDuplicate, AggregateData, RecycleBuffer | `pipe.rs` |
 //! | ReceiveAck, SendAck, Retransmission | `hop.rs`, `mode_iii/{answers,sending}.rs` |
@@ -64,7 +64,7 @@ pub use comm_lib::{CommLib, CommLibConfig, CommLibConfigError};
 pub use config::{ConfigError, EdgeConfig, GroupConfig, MAX_EDGES};
 pub use control::{ControlMessage, MAX_DATA_PACKETS, MAX_RANKS, Pattern};
 pub use design::{EPIC_1, EPIC_2, EPIC_3, Epic, EpicParams, EpicSwitch, GroupParams};
-pub use inc_engine::{Command, DropReason, Event, IncEngine, IncGroup, Rejected, Timer};
+pub use inc_engine::{DropReason, IncEngine};
 pub use memory::{slots, switch_memory};
 pub use mode::Mode;
 pub use mutation::Mutation;

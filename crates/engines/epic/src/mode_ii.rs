@@ -8,13 +8,14 @@
 use alloc::vec;
 use alloc::vec::Vec;
 use quincunx_collective::Payload;
-use quincunx_engine::{Frame, Sink};
+use quincunx_design::DatapathSink;
+use quincunx_engine::Frame;
 use quincunx_wire::{Aeth, NakCode, Operation, RoceHeader, Syndrome};
 
 use crate::config::GroupConfig;
 use crate::control::{ControlMessage, Pattern};
 use crate::forward::{ACK, acknowledge, expedite, replicate};
-use crate::inc_engine::{DropReason, IncEngine};
+use crate::inc_engine::DropReason;
 use crate::invocation::{EdgeSet, Invocation, InvocationTable, Place, edge_bit, edges_of};
 use crate::mutation::Mutation;
 use crate::pipe::{Aggregated, Pipe, What};
@@ -57,7 +58,7 @@ impl<P: Payload> ModeII<P> {
         &mut self,
         edge: usize,
         frame: Frame<'_, RoceHeader, P>,
-        out: &mut impl Sink<IncEngine<P>>,
+        out: &mut dyn DatapathSink<P>,
     ) -> Result<(), DropReason> {
         match frame.header.operation {
             Operation::Send(_) | Operation::SendOnlyImmediate(_) => self.handle_data(edge, frame, out),
@@ -70,7 +71,7 @@ impl<P: Payload> ModeII<P> {
         &mut self,
         edge: usize,
         frame: Frame<'_, RoceHeader, P>,
-        out: &mut impl Sink<IncEngine<P>>,
+        out: &mut dyn DatapathSink<P>,
     ) -> Result<(), DropReason> {
         let sequence = self.config.count(frame.header.psn, self.table.next());
         let length = P::view_length(frame.payload);
@@ -91,11 +92,11 @@ impl<P: Payload> ModeII<P> {
             let done = self.acked_by_all(route.outs, &invocation);
             if sequence < done && !self.config.breaks(Mutation::AckOnlyIfNews) {
                 // All have it: whoever asks missed the ACK, which is repeated here instead of asking everybody again.
-                acknowledge(&self.config.edges[edge], done - 1, ACK, out);
+                acknowledge(&self.config, edge, done - 1, ACK, out);
                 return Err(DropReason::Duplicate);
             }
         }
-        replicate(&self.config.edges, route.outs, sequence, what, frame.payload, out);
+        replicate(&self.config, route.outs, sequence, what, frame.payload, out);
         Ok(())
     }
 
@@ -108,7 +109,7 @@ impl<P: Payload> ModeII<P> {
         sequence: u64,
         what: What,
         payload: P::View<'_>,
-        out: &mut impl Sink<IncEngine<P>>,
+        out: &mut dyn DatapathSink<P>,
     ) -> Result<(), DropReason> {
         let number = invocation.slot_of(sequence);
         let reduction = invocation.message.reduction;
@@ -121,7 +122,7 @@ impl<P: Payload> ModeII<P> {
             }
             // The receiver has it: whoever asks missed the ACK.
             let done = invocation.last.min(invocation.first + (self.progress - 1 - invocation.slot_first));
-            acknowledge(&self.config.edges[edge], done, ACK, out);
+            acknowledge(&self.config, edge, done, ACK, out);
             return Err(DropReason::Duplicate);
         }
         if !self.pipe.contains(number) {
@@ -148,9 +149,9 @@ impl<P: Payload> ModeII<P> {
         let held = self.pipe.what(number).expect("a complete slot holds something");
         let view = self.pipe.view(number);
         if self.config.selective && outs == bit {
-            expedite(&self.config.edges[edge], sequence, held, view, out);
+            expedite(&self.config, edge, sequence, held, view, out);
         } else {
-            replicate(&self.config.edges, outs, sequence, held, view, out);
+            replicate(&self.config, outs, sequence, held, view, out);
         }
         let by_completion = invocation.message.pattern == Pattern::AllReduce
             || self.config.breaks(Mutation::ReduceRecycledByCompletion);
@@ -171,7 +172,7 @@ impl<P: Payload> ModeII<P> {
         edge: usize,
         header: &RoceHeader,
         aeth: Aeth,
-        out: &mut impl Sink<IncEngine<P>>,
+        out: &mut dyn DatapathSink<P>,
     ) -> Result<(), DropReason> {
         let sequence = self.config.count(header.psn, self.table.next());
         let positive = match aeth.syndrome {
@@ -195,7 +196,7 @@ impl<P: Payload> ModeII<P> {
                 if self.config.edges[edge].rank.is_none() {
                     return Err(DropReason::WrongDirection);
                 }
-                acknowledge(&self.config.edges[edge], sequence, aeth.syndrome, out);
+                acknowledge(&self.config, edge, sequence, aeth.syndrome, out);
             }
             Pattern::Reduce { root } => {
                 if self.place.toward(root) != bit {
@@ -205,7 +206,7 @@ impl<P: Payload> ModeII<P> {
                     let sources =
                         self.place.aggregation(invocation.message.pattern).map_or(0, |route| route.sources);
                     for source in edges_of(sources) {
-                        acknowledge(&self.config.edges[source], sequence, aeth.syndrome, out);
+                        acknowledge(&self.config, source, sequence, aeth.syndrome, out);
                     }
                 }
             }
@@ -216,7 +217,7 @@ impl<P: Payload> ModeII<P> {
                 };
                 if asks_for_one {
                     for source in edges_of(route.sources) {
-                        acknowledge(&self.config.edges[source], sequence, aeth.syndrome, out);
+                        acknowledge(&self.config, source, sequence, aeth.syndrome, out);
                     }
                 } else if !positive {
                     // A NAK also acknowledges what is before it, to the sender on behalf of all: so it must not ask for
@@ -229,7 +230,7 @@ impl<P: Payload> ModeII<P> {
                     }
                     let missing = if as_it_is { sequence } else { sequence.min(slowest) };
                     for source in edges_of(route.sources) {
-                        acknowledge(&self.config.edges[source], missing, aeth.syndrome, out);
+                        acknowledge(&self.config, source, missing, aeth.syndrome, out);
                     }
                 }
             }
@@ -239,7 +240,7 @@ impl<P: Payload> ModeII<P> {
 
     /// ReceiveAck for Broadcast and Reduce: raises ackPsn of `edge`, and passes on what that means to the senders of every
     /// collective that it touches. (A receiver that has moved on acknowledges with a PSN of a later collective.)
-    fn advance_acked(&mut self, edge: usize, arrived: u64, out: &mut impl Sink<IncEngine<P>>) {
+    fn advance_acked(&mut self, edge: usize, arrived: u64, out: &mut dyn DatapathSink<P>) {
         let before = self.acked[edge];
         if arrived <= before {
             return;
@@ -278,7 +279,7 @@ impl<P: Payload> ModeII<P> {
                 }
             };
             for source in edges_of(sources) {
-                acknowledge(&self.config.edges[source], acked - 1, ACK, out);
+                acknowledge(&self.config, source, acked - 1, ACK, out);
             }
         }
         self.acked[edge] = arrived;

@@ -13,7 +13,8 @@ mod sending;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use quincunx_collective::Payload;
-use quincunx_engine::{Frame, Sink};
+use quincunx_design::DatapathSink;
+use quincunx_engine::Frame;
 use quincunx_units::Instant;
 use quincunx_wire::aeth::receiver_not_ready_delay;
 use quincunx_wire::{NakCode, Operation, RoceHeader, Syndrome};
@@ -22,7 +23,7 @@ use crate::config::GroupConfig;
 use crate::control::Pattern;
 use crate::forward::{ACK, acknowledge};
 use crate::hop::{Answer, Hop};
-use crate::inc_engine::{DropReason, IncEngine, Timer};
+use crate::inc_engine::{DropReason, resend_timer};
 use crate::invocation::{EdgeSet, Invocation, InvocationTable, LOCAL, Place, Route, edge_bit, edges_of};
 use crate::mode_ii::flows_from;
 use crate::mutation::Mutation;
@@ -84,7 +85,7 @@ impl<P: Payload> ModeIII<P> {
         now: Instant,
         edge: usize,
         frame: Frame<'_, RoceHeader, P>,
-        out: &mut impl Sink<IncEngine<P>>,
+        out: &mut dyn DatapathSink<P>,
     ) -> Result<(), DropReason> {
         if self.hops[edge].failed {
             return Err(DropReason::Unreachable);
@@ -102,7 +103,7 @@ impl<P: Payload> ModeIII<P> {
         now: Instant,
         edge: usize,
         frame: Frame<'_, RoceHeader, P>,
-        out: &mut impl Sink<IncEngine<P>>,
+        out: &mut dyn DatapathSink<P>,
     ) -> Result<(), DropReason> {
         let sequence = self.config.count(frame.header.psn, self.table.next());
         let length = P::view_length(frame.payload);
@@ -138,7 +139,7 @@ impl<P: Payload> ModeIII<P> {
             return Err(DropReason::Duplicate);
         }
         if self.config.breaks(Mutation::AckBeforeAggregate) {
-            acknowledge(&self.config.edges[edge], sequence, ACK, out);
+            acknowledge(&self.config, edge, sequence, ACK, out);
         }
         if sequence >= self.pipe(flow).end() {
             self.turn_away(now, edge, sequence == expected, out);
@@ -196,7 +197,7 @@ impl<P: Payload> ModeIII<P> {
         edge: usize,
         header: &RoceHeader,
         syndrome: Syndrome,
-        out: &mut impl Sink<IncEngine<P>>,
+        out: &mut dyn DatapathSink<P>,
     ) -> Result<(), DropReason> {
         let sequence = self.config.count(header.psn, self.table.next());
         if sequence > self.table.next() {
@@ -219,8 +220,7 @@ impl<P: Payload> ModeIII<P> {
                 let hop = &mut self.hops[edge];
                 hop.paused = true;
                 hop.armed = true;
-                let timer = Timer::Resend { group: self.config.group, edge: edge as u16 };
-                out.set_timer(timer, receiver_not_ready_delay(code));
+                out.set_timer(resend_timer(edge), receiver_not_ready_delay(code));
             }
             Syndrome::Nak(_) => self.fail(edge, out),
         }
@@ -228,7 +228,7 @@ impl<P: Payload> ModeIII<P> {
     }
 
     /// ReceiveAck: everything before `arrived` is behind `edge`. Moves both pipes on as far as that allows.
-    fn handle_arrived(&mut self, edge: usize, arrived: u64, out: &mut impl Sink<IncEngine<P>>) {
+    fn handle_arrived(&mut self, edge: usize, arrived: u64, out: &mut dyn DatapathSink<P>) {
         if !self.hops[edge].receive_ack(arrived) {
             return;
         }
@@ -240,7 +240,7 @@ impl<P: Payload> ModeIII<P> {
     }
 
     /// H.4: at the tree's root, aggregates become packets of the replication pipe, as far as its range reaches.
-    fn hand_over(&mut self, out: &mut impl Sink<IncEngine<P>>) {
+    fn hand_over(&mut self, out: &mut dyn DatapathSink<P>) {
         if !self.place.is_root() {
             return;
         }
@@ -270,7 +270,7 @@ impl<P: Payload> ModeIII<P> {
 
     /// Moves the start of a pipe's range to the oldest number that an outgoing edge may still miss, and frees what lies
     /// before it. Whether it moved. Calls for packets that were turned away.
-    fn move_on(&mut self, flow: Flow, out: &mut impl Sink<IncEngine<P>>) -> bool {
+    fn move_on(&mut self, flow: Flow, out: &mut dyn DatapathSink<P>) -> bool {
         let before = self.pipe(flow).start();
         loop {
             let start = self.pipe(flow).start();

@@ -3,7 +3,7 @@
 mod common;
 
 use common::{FIRST, Sent, all_reduce, config, deliver, switch};
-use quincunx_engine::{Engine, PortId};
+use quincunx_design::Datapath;
 use quincunx_units::Instant;
 use quincunx_wire::{Aeth, NakCode, Operation, Syndrome};
 
@@ -20,9 +20,9 @@ fn a_slot_for_a_resent_packet_does_not_take_an_owed_acknowledge_along() {
     hear(0, FIRST, Operation::Acknowledge(nak));
 
     let mut frames = Vec::new();
-    while switch.wants_transmit(PortId(0)) {
+    while switch.wants_transmit(0) {
         let mut sent = Sent::default();
-        switch.handle_transmit_slot(Instant::ZERO, PortId(0), &mut sent);
+        switch.handle_transmit_slot(Instant::ZERO, 0, &mut sent);
         assert_eq!(sent.frames.len(), 1, "frames in a slot");
         frames.append(&mut sent.frames);
     }

@@ -136,7 +136,9 @@ impl AllGather {
         if !group.contains(&me) {
             return Err(AllGatherConfigError::NotAMember { rank: me.0 });
         }
-        let reached = |rank: &&Rank| **rank == me || writer.table.queue_pair(**rank).is_some();
+        let table = &writer.table;
+        let is_reached = |rank: Rank| table.queue_pair(rank).is_some() && table.next_hop(rank.0, 0).is_some();
+        let reached = |rank: &&Rank| **rank == me || is_reached(**rank);
         if let Some(found) = group.iter().find(|rank| !reached(rank)) {
             return Err(AllGatherConfigError::NoQueuePair { found: found.0 });
         }

@@ -159,6 +159,19 @@ const LONGEST_MESSAGE: ByteCount = ByteCount::new(1 << 24);
 /// A window that no node could map.
 const MAX_WINDOW: ByteCount = ByteCount::new(1 << 36);
 
+/// Refuses windows that no node could map, and those that hold nothing.
+fn check_window(ranks: u16, slots: u32, length: ByteCount) -> Result<(), Refusal> {
+    let window = u128::from(length.bytes()) * u128::from(slots) * u128::from(ranks);
+    if window == 0 || window > u128::from(MAX_WINDOW.bytes()) {
+        return Err(Refusal::new(
+            format!("windows of up to {MAX_WINDOW} with a slot at least"),
+            format!("{ranks} ranks with {slots} slots of {length} each"),
+            "cut the data",
+        ));
+    }
+    Ok(())
+}
+
 impl MultiWrite {
     /// What goes over relays, and how.
     pub const fn strategy(self) -> Strategy {
@@ -186,15 +199,15 @@ impl MultiWrite {
                 "choose a mesh such as mesh-2x4",
             ));
         }
-        let window = u128::from(length.bytes()) * u128::from(slots) * u128::from(ranks);
-        if window > u128::from(MAX_WINDOW.bytes()) {
+        let gathers = matches!(placement.demand, Demand::Vectors { .. });
+        if needs_domains && gathers && placement.members() < 2 {
             return Err(Refusal::new(
-                format!("windows up to {MAX_WINDOW}"),
-                format!("{ranks} ranks with {slots} slots of {length} each"),
-                "cut the data",
+                format!("two ranks at least in a domain for {}", self.name),
+                placement.members(),
+                "choose a mesh such as mesh-2x4",
             ));
         }
-        Ok(())
+        check_window(ranks, slots, length)
     }
 
     fn parts(&self, params: &RelayParams, placement: &Placement) -> Vec<Part> {
@@ -306,6 +319,7 @@ impl Design for MultiWrite {
         };
         let mutation =
             mutation.map(str::parse::<Mutation>).transpose().map_err(|error| Refusal::of(&error))?;
+        check_window(context.ranks, role.slots, role.length)?;
         let neighbour = |peer: &Peer| match peer {
             Peer::Rank(rank) => Ok(*rank),
             Peer::Switch(name) => Err(Refusal::new(

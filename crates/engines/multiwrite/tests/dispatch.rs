@@ -9,6 +9,7 @@ use quincunx_collective::{
     Collective, DataType, LengthOnly, Numbers, Payload, Rank, Routes, noise, reference_combine,
     reference_dispatch,
 };
+use quincunx_engine::routing::Routed;
 use quincunx_engine::verbs::{
     CollectiveRequest, Completion, Failure, Outcome, Program, QpIndex, RegionId, RequestError, Slice, WorkId,
 };
@@ -92,7 +93,7 @@ fn a_rank_of_1024_writes_a_token_with_its_ranks_to_the_relay_and_ends_when_all_h
     let mut program = Experts::new(ExpertsConfig { writer, preparation: Duration::ZERO }).unwrap();
     let mut port: Port<Numbers> = Port::new(usize::from(ALL) - 1);
     program.initialise(&mut port);
-    Program::<Numbers>::route(&mut program, &routes(&[&[1, 512, 1023]])).unwrap();
+    program.route(&routes(&[&[1, 512, 1023]])).unwrap();
     let mut buffer = |length| {
         let region = port.memory.register(Numbers::zeroed(length));
         Slice { region, offset: 0, length }

@@ -7,7 +7,7 @@ use quincunx_collective::{Collective, DataType, Numbers, Payload, Rank, ReduceOp
 use quincunx_engine::verbs::{
     CollectiveRequest, Completion, Failure, Outcome, Program, QpIndex, RegionId, RequestError, Slice, WorkId,
 };
-use quincunx_engine::writes::{Notice, Target, WriteError};
+use quincunx_engine::writes::{Notice, OneSided, Target, WriteError};
 use quincunx_fabric::MeshShape;
 use quincunx_multiwrite::{Table, WriterConfig, Writes};
 use quincunx_units::Instant;
@@ -58,7 +58,7 @@ impl Ranks {
         let (program, port) = (&mut self.programs[rank], &mut self.ports[rank]);
         self.outcomes[rank].extend(program.handle_completion(Instant::ZERO, qp, completion, port));
         Program::<Numbers>::assert_invariants(program);
-        while let Some(notice) = Program::<Numbers>::next_notice(program) {
+        while let Some(notice) = OneSided::<Numbers>::next_notice(program) {
             match notice {
                 Notice::Written { id } => self.written[rank].push(id.0),
                 Notice::Delivered { source, slot, data } => {

@@ -5,6 +5,7 @@ mod common;
 use common::{Graph, Port, config, port};
 use proptest::prelude::*;
 use quincunx_collective::{Collective, DataType, Numbers, Payload, Rank, ReduceOp, Reduction, Routes};
+use quincunx_engine::routing::Routed;
 use quincunx_engine::verbs::{
     CollectiveRequest, Completion, Failure, Outcome, Program, QpIndex, RegionId, Slice, WorkId,
 };
@@ -93,7 +94,7 @@ fn has_experts(cost: RelayCost) -> Bench<Experts> {
             return (Collective::Combine, [WINDOW, length]);
         }
         let routes: Routes = (0..length / 4).map(|_| [Rank(0), Rank(2)]).collect();
-        Program::<Numbers>::route(program, &routes).unwrap();
+        program.route(&routes).unwrap();
         (Collective::Dispatch, [length, WINDOW])
     };
     Bench::new(Experts::new(config).unwrap(), request)

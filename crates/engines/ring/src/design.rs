@@ -3,6 +3,7 @@
 use crate::config::{Algorithm, Config, DEFAULT_CHUNK, DEFAULT_WINDOW, Pace};
 use crate::program::HostProgram;
 use alloc::boxed::Box;
+use alloc::format;
 use alloc::vec;
 use alloc::vec::Vec;
 use quincunx_collective::{Collective, Payload, Rank};
@@ -72,7 +73,30 @@ impl Params for HostParams {
         ];
         Transport::HELP.into_iter().chain(own).collect()
     }
+
+    fn check(&self) -> Result<(), Refusal> {
+        let Pieces { chunk, window, .. } = self.hosts;
+        if chunk.bytes() == 0 || !chunk.bytes().is_multiple_of(4) {
+            return Err(Refusal::new("`hosts.chunk` of a multiple of 4 bytes", chunk, "round it"));
+        }
+        if window < 2 {
+            let remedy = "raise it: a ring with fewer would wait for itself";
+            return Err(Refusal::new("`hosts.window` of 2 at least", window, remedy));
+        }
+        // A rank has as much in slots for each peer.
+        if u128::from(chunk.bytes()) * u128::from(window) > u128::from(MAX_SLOTS.bytes()) {
+            return Err(Refusal::new(
+                format!("`hosts.chunk` times `hosts.window` of {MAX_SLOTS} at most"),
+                format!("{chunk} times {window}"),
+                "cut the data",
+            ));
+        }
+        Ok(())
+    }
 }
+
+/// Slots that no rank could map.
+const MAX_SLOTS: ByteCount = ByteCount::new(1 << 36);
 
 impl Hosts {
     /// How.

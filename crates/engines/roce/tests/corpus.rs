@@ -2,9 +2,11 @@
 
 #![allow(unreachable_pub, reason = "the checks are shared with the crate of the fuzz targets")]
 
-#[path = "../../../../fuzz/checks/replay.rs"]
+#[path = "../../../../fuzz/src/harness.rs"]
+mod harness;
+#[path = "../../../../fuzz/src/replay.rs"]
 mod replay;
-#[path = "../../../../fuzz/checks/roce_host.rs"]
+#[path = "../../../../fuzz/src/roce_host.rs"]
 mod roce_host;
 
 #[test]

@@ -2,20 +2,24 @@
 //! smallest driver there is, for tests of protocols alone. `QUINCUNX_TRACE=1` prints every frame that arrives.
 #![allow(unreachable_pub, dead_code, reason = "each test file uses its part of it")]
 
-use quincunx_fabric::Mode;
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 
-use quincunx_collective::{Collective, DataType, GroupId, Numbers, Payload, Rank, ReduceOp, Reduction};
+use quincunx_collective::{
+    Collective, DataType, GroupId, Numbers, Payload, Rank, ReduceOp, Reduction, SplitMix64,
+};
+use quincunx_design::{
+    AnyDesign, FabricKind, GroupContext, Member, Naming, Placement, Settings, Transport, Value,
+};
 use quincunx_engine::verbs::Outcome;
 use quincunx_engine::{Engine, Frame, PortId, Sink};
-use quincunx_epic::{CommLib, CommLibConfig, EdgeConfig, GroupConfig};
+use quincunx_epic::{EPIC_1, EPIC_2, EPIC_3, Epic, EpicParams, GroupParams, Mode};
+use quincunx_fabric::{IncTree, TreeNodeId, TreeRole};
 use quincunx_nodes::{
-    Host, HostCommand, HostEvent, HostGroup, HostTimer, NodeDrop, Programs, Switch, SwitchCommand,
-    SwitchEvent, SwitchTimer,
+    Host, HostCommand, HostEvent, HostTimer, NodeDrop, Switch, SwitchCommand, SwitchEvent, SwitchTimer,
+    host_group, switch_group,
 };
-use quincunx_roce::{QueuePairConfig, Reliability};
-use quincunx_units::{Duration, Instant};
+use quincunx_units::{ByteCount, Duration, Instant};
 use quincunx_wire::{Endpoint, Psn, QpNumber, RoceHeader};
 
 pub const GROUP: GroupId = GroupId(1);
@@ -48,11 +52,38 @@ pub fn tree(depth: usize, branches: usize) -> Shape {
     }
 }
 
+impl Shape {
+    fn tree(&self) -> IncTree {
+        let mut nodes = Vec::new();
+        self.add(None, &mut 0, &mut nodes);
+        IncTree::new(&nodes).expect("a tree")
+    }
+
+    fn add(
+        &self,
+        parent: Option<TreeNodeId>,
+        ranks: &mut u16,
+        nodes: &mut Vec<(TreeRole, Option<TreeNodeId>)>,
+    ) {
+        let id = TreeNodeId(nodes.len() as u16);
+        match self {
+            Self::Rank => {
+                nodes.push((TreeRole::Rank(Rank(*ranks)), parent));
+                *ranks += 1;
+            }
+            Self::Switch(children) => {
+                nodes.push((TreeRole::Switch, parent));
+                children.iter().for_each(|child| child.add(Some(id), ranks, nodes));
+            }
+        }
+    }
+}
+
 /// What a group is run with.
 #[derive(Clone, Copy, Debug)]
 pub struct Setup {
     pub mode: Mode,
-    pub mtu: usize,
+    pub mtu: u64,
     pub message: u32,
     pub window: u32,
     pub initial_psn: Psn,
@@ -74,11 +105,74 @@ impl Setup {
             run_ahead: false,
         }
     }
+
+    fn design(&self) -> Epic {
+        match self.mode {
+            Mode::I => EPIC_1,
+            Mode::II => EPIC_2,
+            Mode::III => EPIC_3,
+        }
+    }
+
+    /// The parameters, with the time-out of ranks.
+    fn settings(&self) -> Settings {
+        let transport = Transport {
+            mtu: ByteCount::new(self.mtu),
+            message: self.message,
+            window: self.window,
+            retry_timeout: Duration::from_micros(300),
+            retry_count: 60,
+            selective: self.selective,
+            ..Transport::default()
+        };
+        let (reproducible, run_ahead) = (self.reproducible, self.run_ahead && self.mode == Mode::III);
+        Settings::of(&EpicParams {
+            group: GroupParams { transport, reproducible, run_ahead, ..Default::default() },
+        })
+    }
+
+    /// What each member of a group on `tree` is told, by its plan.
+    fn contexts(&self, tree: IncTree) -> Vec<(Member, GroupContext)> {
+        let (design, settings) = (self.design(), self.settings());
+        let placement = Placement::new(tree.ranks(), Some(tree), ByteCount::new(1 << 20));
+        let plan = design.plan(&settings, &placement).expect("a plan");
+        let order: Vec<TreeNodeId> = plan.switches.iter().map(|switch| switch.node).collect();
+        let naming = Naming {
+            group: GROUP,
+            design: AnyDesign::name(&design).to_string(),
+            version: AnyDesign::version(&design),
+            settings,
+            fabric: FabricKind::Tree,
+            domains: 1,
+            initial_psn: self.initial_psn,
+        };
+        let mut next = 0x10;
+        let endpoint = |member| {
+            next += 1;
+            let ip = match member {
+                Member::Rank(rank) => host_ip(rank.index()),
+                Member::Switch(node) => switch_ip(order.iter().position(|other| *other == node).unwrap()),
+            };
+            Endpoint { ip, qp: QpNumber::new(next) }
+        };
+        let mut contexts = plan.contexts(&naming, |node| format!("switch {}", node.0), endpoint);
+        for (member, context) in &mut contexts {
+            if let Member::Switch(_) = member {
+                // Switches are quicker to send again than ranks, and give up before them.
+                for (key, value) in
+                    [("group.retry_timeout", Value::from("200us")), ("group.retry_count", Value::from(40))]
+                {
+                    design.set(&mut context.settings, key, &value).expect("a key of the design");
+                }
+            }
+        }
+        contexts
+    }
 }
 
 #[derive(Clone)]
 enum Node {
-    Host(Host<Numbers, Programs>),
+    Host(Host<Numbers>),
     Switch(Switch<Numbers>),
 }
 
@@ -95,20 +189,8 @@ enum Due {
     Slots { node: usize },
 }
 
-pub struct Random(pub u64);
-
-impl Random {
-    pub fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    fn percent(&mut self, chance: u64) -> bool {
-        self.next() % 100 < chance
-    }
+fn percent(random: &mut SplitMix64, chance: u64) -> bool {
+    random.draw() % 100 < chance
 }
 
 #[derive(Default)]
@@ -121,7 +203,7 @@ struct Answers {
     drops: Vec<NodeDrop>,
 }
 
-impl Sink<Host<Numbers, Programs>> for Answers {
+impl Sink<Host<Numbers>> for Answers {
     fn transmit(&mut self, _: PortId, frame: Frame<'_, RoceHeader, Numbers>) {
         self.frames.push((*frame.header, Numbers::from_view(frame.payload)));
     }
@@ -170,7 +252,7 @@ pub struct Network {
     timers: BTreeMap<(usize, Timer), u64>,
     now: Instant,
     order: u64,
-    random: Random,
+    random: SplitMix64,
     faults: Faults,
     pub finished: Vec<Vec<(Outcome, Numbers)>>,
     pub failures: Vec<SwitchEvent>,
@@ -186,12 +268,6 @@ pub struct Network {
     slow_until: [Instant; 2],
 }
 
-struct Builder {
-    setup: Setup,
-    configs: Vec<GroupConfig>,
-    leaves: Vec<(Endpoint, Endpoint)>,
-}
-
 fn host_ip(rank: usize) -> Ipv4Addr {
     Ipv4Addr::new(10, 0, 0, rank as u8 + 1)
 }
@@ -200,73 +276,14 @@ fn switch_ip(index: usize) -> Ipv4Addr {
     Ipv4Addr::new(10, 0, 1, index as u8 + 1)
 }
 
-impl Builder {
-    /// Adds a switch and everything below it; returns the ranks below.
-    fn add(&mut self, children: &[Shape], parent: Option<(Endpoint, Endpoint)>) -> (usize, Vec<usize>) {
-        let index = self.configs.len();
-        let ip = switch_ip(index);
-        self.configs.push(GroupConfig {
-            group: GROUP,
-            ranks: 0,
-            mode: self.setup.mode,
-            mtu: self.setup.mtu,
-            window: self.setup.message * self.setup.window,
-            message: self.setup.message,
-            initial_psn: self.setup.initial_psn,
-            edges: Vec::new(),
-            parent: None,
-            toward: Vec::new(),
-            reproducible: self.setup.reproducible,
-            selective: self.setup.selective,
-            run_ahead: self.setup.run_ahead,
-            notification_interval: Some(Duration::from_micros(50)),
-            mutation: None,
-            resend_timeout: Duration::from_micros(200),
-            retry_count: 40,
-        });
-        let mut below = Vec::new();
-        let mut toward = Vec::new();
-        for (edge, child) in children.iter().enumerate() {
-            let local = Endpoint { ip, qp: QpNumber::new(0x100 + edge as u32) };
-            let (remote, rank, ranks) = match child {
-                Shape::Rank => {
-                    let rank = self.leaves.len();
-                    let remote = Endpoint { ip: host_ip(rank), qp: QpNumber::new(0x11) };
-                    self.leaves.push((remote, local));
-                    (remote, Some(Rank(rank as u16)), vec![rank])
-                }
-                Shape::Switch(grandchildren) => {
-                    let remote = Endpoint { ip: switch_ip(self.configs.len()), qp: QpNumber::new(0x90) };
-                    let (_, ranks) = self.add(grandchildren, Some((remote, local)));
-                    (remote, None, ranks)
-                }
-            };
-            self.configs[index].edges.push(EdgeConfig { local, remote, port: PORT, rank });
-            toward.push(ranks.clone());
-            below.extend(ranks);
-        }
-        if let Some((local, remote)) = parent {
-            let edge = self.configs[index].edges.len();
-            self.configs[index].edges.push(EdgeConfig { local, remote, port: PORT, rank: None });
-            self.configs[index].parent = Some(edge);
-        }
-        let parent_edge = self.configs[index].parent.unwrap_or(0);
-        self.configs[index].toward = vec![parent_edge; 64];
-        for (edge, ranks) in toward.into_iter().enumerate() {
-            for rank in ranks {
-                self.configs[index].toward[rank] = edge;
-            }
-        }
-        (index, below)
-    }
-}
-
 impl Network {
     pub fn new(shape: &Shape, setup: Setup, faults: Faults, seed: u64) -> Self {
-        let Shape::Switch(children) = shape else { panic!("a tree has a switch at its root") };
-        let mut builder = Builder { setup, configs: Vec::new(), leaves: Vec::new() };
-        builder.add(children, None);
-        let ranks = builder.leaves.len();
+        let tree = shape.tree();
+        let ranks = usize::from(tree.ranks());
+        let mut contexts = setup.contexts(tree);
+        // Switches come first in a plan, ranks first among the nodes.
+        let switches = contexts.len() - ranks;
+        contexts.rotate_left(switches);
         let mut network = Self {
             nodes: Vec::new(),
             addresses: BTreeMap::new(),
@@ -275,7 +292,7 @@ impl Network {
             timers: BTreeMap::new(),
             now: Instant::ZERO,
             order: 0,
-            random: Random(seed),
+            random: SplitMix64::new(seed),
             faults,
             finished: vec![Vec::new(); ranks],
             failures: Vec::new(),
@@ -286,55 +303,27 @@ impl Network {
             slow: None,
             slow_until: [Instant::ZERO; 2],
         };
-        for (rank, &(local, remote)) in builder.leaves.iter().enumerate() {
-            let config = CommLibConfig {
-                ranks: ranks as u16,
-                rank: Rank(rank as u16),
-                mtu: setup.mtu,
-                message: setup.message,
-                window: setup.window,
-                run_ahead: setup.run_ahead,
-                synchronize_psn: setup.mode != Mode::I,
-            };
-            let queue_pair = QueuePairConfig {
-                local,
-                remote,
-                mtu: setup.mtu,
-                send_psn: setup.initial_psn,
-                expected_psn: setup.initial_psn,
-                acknowledge_every: setup.message,
-                retry_timeout: Duration::from_micros(300),
-                retry_count: 60,
-                rnr_timer: 1,
-                rnr_retry_count: quincunx_roce::INFINITE_RNR_RETRIES,
-                max_outstanding_packets: setup.message * setup.window,
-                remote_write: false,
-                reliability: if setup.selective { Reliability::Selective } else { Reliability::GoBackN },
-                rate: None,
-                mutation: None,
-            };
-            let group = HostGroup {
-                group: GROUP,
-                queue_pairs: vec![(PORT, queue_pair)],
-                program: Programs::CommLib(CommLib::new(config).unwrap()),
-            };
-            let Ok(host) = Host::new(());
-            network.addresses.insert(local.ip, rank);
-            network.nodes.push(Node::Host(host));
-            network.host_command(rank, HostCommand::Install(Box::new(group)));
-        }
-        for (index, mut config) in builder.configs.into_iter().enumerate() {
-            config.ranks = ranks as u16;
-            config.toward.truncate(ranks);
-            let Ok(switch) = Switch::new(());
-            network.addresses.insert(switch_ip(index), ranks + index);
-            network.nodes.push(Node::Switch(switch));
-            let mut answers = Answers::default();
-            let Some(Node::Switch(switch)) = network.nodes.last_mut() else { unreachable!() };
-            switch
-                .handle_command(Instant::ZERO, SwitchCommand::Install(Box::new(config)), &mut answers)
-                .unwrap();
-            network.take(ranks + index, answers);
+        let design = setup.design();
+        for (index, (member, context)) in contexts.iter().enumerate() {
+            match member {
+                Member::Rank(rank) => {
+                    let group = host_group(&design, context, None, |_| PORT).unwrap();
+                    let Ok(host) = Host::new(());
+                    network.addresses.insert(host_ip(rank.index()), index);
+                    network.nodes.push(Node::Host(host));
+                    network.host_command(index, HostCommand::Install(Box::new(group)));
+                }
+                Member::Switch(_) => {
+                    let group = switch_group(&design, context, None, |_| PORT).unwrap();
+                    let Ok(mut switch) = Switch::new(());
+                    let mut answers = Answers::default();
+                    let install = SwitchCommand::Install(Box::new(group));
+                    switch.handle_command(Instant::ZERO, install, &mut answers).unwrap();
+                    network.addresses.insert(switch_ip(index - ranks), index);
+                    network.nodes.push(Node::Switch(switch));
+                    network.take(index, answers);
+                }
+            }
         }
         network
     }
@@ -348,7 +337,7 @@ impl Network {
             .collect()
     }
 
-    fn host_command(&mut self, rank: usize, command: HostCommand<Numbers, Programs>) {
+    fn host_command(&mut self, rank: usize, command: HostCommand<Numbers>) {
         let mut answers = Answers::default();
         let Node::Host(host) = &mut self.nodes[rank] else { unreachable!() };
         host.handle_command(self.now, command, &mut answers).expect("the command makes sense");
@@ -387,12 +376,15 @@ impl Network {
     fn take(&mut self, node: usize, answers: Answers) {
         for (header, payload) in answers.frames {
             self.frames += 1;
-            let copies = if self.random.percent(self.faults.duplication) { 2 } else { 1 };
+            let copies = if percent(&mut self.random, self.faults.duplication) { 2 } else { 1 };
             for _ in 0..copies {
-                let lost = self.random.percent(self.faults.loss)
+                let lost = percent(&mut self.random, self.faults.loss)
                     || self.lose.as_mut().is_some_and(|lose| lose(&header));
-                let held =
-                    if self.random.percent(self.faults.reordering) { self.random.next() % 100 } else { 0 };
+                let held = if percent(&mut self.random, self.faults.reordering) {
+                    self.random.draw() % 100
+                } else {
+                    0
+                };
                 if !lost && let Some(&to) = self.addresses.get(&header.destination) {
                     let due = Due::Arrival { node: to, header, payload: payload.clone() };
                     let delay = self.slow_link(node, to) + Duration::from_micros(2 + held);

@@ -2,27 +2,27 @@
 //! what is missing; the notification that slows a rank down (EPIC 4.4, algorithm 3, H.4).
 
 use quincunx_collective::Payload;
-use quincunx_engine::Sink;
+use quincunx_design::DatapathSink;
 use quincunx_units::Instant;
 use quincunx_wire::{NakCode, Operation, Syndrome};
 
 use super::ModeIII;
 use crate::forward::{ACK, acknowledge, send};
 use crate::hop::Answer;
-use crate::inc_engine::{IncEngine, Timer};
+use crate::inc_engine::ACKNOWLEDGE_TIMER;
 use crate::invocation::edge_bit;
 use crate::pipe::What;
 
 impl<P: Payload> ModeIII<P> {
     /// An acknowledge that waits for something to travel with leaves now.
-    pub(super) fn settle_owed(&mut self, edge: usize, out: &mut impl Sink<IncEngine<P>>) {
+    pub(super) fn settle_owed(&mut self, edge: usize, out: &mut dyn DatapathSink<P>) {
         if core::mem::replace(&mut self.hops[edge].owed, false) {
             self.answer(edge, Answer::Ack, out);
         }
     }
 
     /// Sends what has been owed since the timer fired the last time: what it waited for does not come.
-    pub(crate) fn handle_acknowledge_timer(&mut self, out: &mut impl Sink<IncEngine<P>>) {
+    pub(crate) fn handle_acknowledge_timer(&mut self, out: &mut dyn DatapathSink<P>) {
         self.acknowledging = false;
         for edge in 0..self.hops.len() {
             if self.hops[edge].overdue {
@@ -41,7 +41,7 @@ impl<P: Payload> ModeIII<P> {
         edge: usize,
         expected: u64,
         sequence: u64,
-        out: &mut impl Sink<IncEngine<P>>,
+        out: &mut dyn DatapathSink<P>,
     ) {
         let mut missing = self.skip_incoming(edge, self.hops[edge].reached.max(expected));
         while missing < sequence {
@@ -60,7 +60,7 @@ impl<P: Payload> ModeIII<P> {
         now: Instant,
         edge: usize,
         arrived: u64,
-        out: &mut impl Sink<IncEngine<P>>,
+        out: &mut dyn DatapathSink<P>,
     ) {
         let mut missing = core::mem::take(&mut self.missing[edge]).split_off(&self.hops[edge].expected);
         missing.remove(&arrived);
@@ -73,28 +73,22 @@ impl<P: Payload> ModeIII<P> {
         self.missing[edge] = missing;
     }
 
-    fn ask_for(&self, edge: usize, sequence: u64, out: &mut impl Sink<IncEngine<P>>) {
-        acknowledge(&self.config.edges[edge], sequence, Syndrome::Nak(NakCode::SequenceError), out);
+    fn ask_for(&self, edge: usize, sequence: u64, out: &mut dyn DatapathSink<P>) {
+        acknowledge(&self.config, edge, sequence, Syndrome::Nak(NakCode::SequenceError), out);
     }
 
     /// The ACK that [`owe`](Self::owe) has put off, for what a rank sent before `start`: no further than the range has
     /// moved, or the rank's window would end beyond the range.
-    pub(super) fn acknowledge_recycled(
-        &mut self,
-        edge: usize,
-        start: u64,
-        out: &mut impl Sink<IncEngine<P>>,
-    ) {
-        let config = &self.config.edges[edge];
-        if config.rank.is_some() {
-            acknowledge(config, start - 1, ACK, out);
+    pub(super) fn acknowledge_recycled(&mut self, edge: usize, start: u64, out: &mut dyn DatapathSink<P>) {
+        if self.config.edges[edge].rank.is_some() {
+            acknowledge(&self.config, edge, start - 1, ACK, out);
             let hop = &mut self.hops[edge];
             hop.owed &= start < hop.expected;
             hop.overdue = false;
         }
     }
 
-    pub(super) fn call_for_blocked(&mut self, edge: usize, out: &mut impl Sink<IncEngine<P>>) {
+    pub(super) fn call_for_blocked(&mut self, edge: usize, out: &mut dyn DatapathSink<P>) {
         let expected = self.skip_incoming(edge, self.hops[edge].expected);
         let Some(invocation) = self.table.find(expected) else { return };
         let Some((flow, _)) = self.incoming(invocation, edge_bit(edge)) else { return };
@@ -108,35 +102,33 @@ impl<P: Payload> ModeIII<P> {
     /// Puts an ACK off. In an AllReduce it travels with the result, so that the neighbour is woken once. In a Reduce or
     /// Broadcast a rank hears nothing else, so its ACK waits until the pipe's range has moved that far: then its window
     /// ends where the range ends, and it cannot run ahead of it. A timer sees to the ACK when neither comes.
-    pub(super) fn owe(&mut self, edge: usize, out: &mut impl Sink<IncEngine<P>>) {
+    pub(super) fn owe(&mut self, edge: usize, out: &mut dyn DatapathSink<P>) {
         self.hops[edge].owed = true;
         self.watch_owed(out);
     }
 
     /// Arms the acknowledge timer. It fires twice before an ACK leaves, so that one which something else settles in time
     /// is not sent twice; and well before the neighbour's time-out.
-    fn watch_owed(&mut self, out: &mut impl Sink<IncEngine<P>>) {
+    fn watch_owed(&mut self, out: &mut dyn DatapathSink<P>) {
         if !core::mem::replace(&mut self.acknowledging, true) {
-            let timer = Timer::Acknowledge { group: self.config.group };
-            out.set_timer(timer, self.config.resend_timeout / 4);
+            out.set_timer(ACKNOWLEDGE_TIMER, self.config.resend_timeout / 4);
         }
     }
 
     /// SendAck.
-    pub(super) fn answer(&mut self, edge: usize, answer: Answer, out: &mut impl Sink<IncEngine<P>>) {
+    pub(super) fn answer(&mut self, edge: usize, answer: Answer, out: &mut dyn DatapathSink<P>) {
         if answer != Answer::Nothing {
             // Both kinds say what has arrived.
             self.hops[edge].owed = false;
             self.hops[edge].overdue = false;
         }
-        let config = &self.config.edges[edge];
         match answer {
             Answer::Nothing => {}
             // Only what this neighbour sent: it may not have sent in the collectives that it skipped.
-            Answer::Ack => acknowledge(config, self.hops[edge].expected - 1, ACK, out),
+            Answer::Ack => acknowledge(&self.config, edge, self.hops[edge].expected - 1, ACK, out),
             Answer::Nak => {
                 let missing = self.skip_incoming(edge, self.hops[edge].expected);
-                acknowledge(config, missing, Syndrome::Nak(NakCode::SequenceError), out);
+                acknowledge(&self.config, edge, missing, Syndrome::Nak(NakCode::SequenceError), out);
             }
         }
     }
@@ -148,16 +140,17 @@ impl<P: Payload> ModeIII<P> {
         now: Instant,
         edge: usize,
         is_next: bool,
-        out: &mut impl Sink<IncEngine<P>>,
+        out: &mut dyn DatapathSink<P>,
     ) {
         let Some(interval) = self.config.notification_interval else { return };
-        let (config, hop) = (&self.config.edges[edge], &mut self.hops[edge]);
+        let hop = &mut self.hops[edge];
         hop.blocked |= is_next;
         let is_due = hop.notified.is_none_or(|last| now.since(last) >= interval);
-        if config.rank.is_some() && is_due {
+        if self.config.edges[edge].rank.is_some() && is_due {
             hop.notified = Some(now);
             let operation = Operation::CongestionNotification;
-            send(config, 0, What { operation, acknowledge_request: false, length: 0 }, P::empty(), out);
+            let notification = What { operation, acknowledge_request: false, length: 0 };
+            send(&self.config, edge, 0, notification, P::empty(), out);
         }
     }
 }

@@ -2,17 +2,17 @@
 //! in transmit slots (EPIC 4.4, algorithm 3).
 
 use quincunx_collective::Payload;
-use quincunx_engine::Sink;
+use quincunx_design::DatapathSink;
 use quincunx_engine::verbs::UNLIMITED_RETRIES;
 
 use super::{FLOWS, Flow, ModeIII};
 use crate::forward::{expedite, replicate};
-use crate::inc_engine::{Event, IncEngine, Timer};
+use crate::inc_engine::resend_timer;
 use crate::invocation::{EdgeSet, edge_bit, edges_of};
 
 impl<P: Payload> ModeIII<P> {
     /// The time-out of `edge`: sends again from the oldest packet that the neighbour may miss.
-    pub(crate) fn handle_resend_timer(&mut self, edge: usize, out: &mut impl Sink<IncEngine<P>>) {
+    pub(crate) fn handle_resend_timer(&mut self, edge: usize, out: &mut dyn DatapathSink<P>) {
         let retry_count = self.config.retry_count;
         let Some(hop) = self.hops.get_mut(edge) else { return };
         if !hop.armed {
@@ -49,7 +49,7 @@ impl<P: Payload> ModeIII<P> {
     }
 
     /// Retransmission: one packet of an edge that went back.
-    pub(crate) fn handle_transmit_slot(&mut self, edge: usize, out: &mut impl Sink<IncEngine<P>>) {
+    pub(crate) fn handle_transmit_slot(&mut self, edge: usize, out: &mut dyn DatapathSink<P>) {
         if !self.wants_transmit(edge) {
             return;
         }
@@ -65,7 +65,7 @@ impl<P: Payload> ModeIII<P> {
 
     /// Sends what has become complete out of `outs`, in order on each edge. Edges that stand at the same number, which
     /// is nearly always all, share the packet.
-    pub(super) fn send_ready(&mut self, outs: EdgeSet, out: &mut impl Sink<IncEngine<P>>) {
+    pub(super) fn send_ready(&mut self, outs: EdgeSet, out: &mut dyn DatapathSink<P>) {
         let mut fresh = 0;
         for edge in edges_of(outs) {
             // What is new follows what is sent again, in transmit slots.
@@ -95,19 +95,13 @@ impl<P: Payload> ModeIII<P> {
         }
     }
 
-    fn send_together(
-        &mut self,
-        together: EdgeSet,
-        sequence: u64,
-        flow: Flow,
-        out: &mut impl Sink<IncEngine<P>>,
-    ) {
+    fn send_together(&mut self, together: EdgeSet, sequence: u64, flow: Flow, out: &mut dyn DatapathSink<P>) {
         for edge in edges_of(together) {
             self.settle_owed(edge, out);
         }
         let pipe = self.pipe(flow);
         let what = pipe.what(sequence).expect("a complete slot holds something");
-        replicate(&self.config.edges, together, sequence, what, pipe.view(sequence), out);
+        replicate(&self.config, together, sequence, what, pipe.view(sequence), out);
         for edge in edges_of(together) {
             let hop = &mut self.hops[edge];
             hop.cursor = sequence + 1;
@@ -120,7 +114,7 @@ impl<P: Payload> ModeIII<P> {
 
     /// Sends one packet again that `edge` has been sent and has not acknowledged: `sequence`, or the first after it that
     /// goes there.
-    pub(super) fn send_again(&self, edge: usize, sequence: u64, out: &mut impl Sink<IncEngine<P>>) {
+    pub(super) fn send_again(&self, edge: usize, sequence: u64, out: &mut dyn DatapathSink<P>) {
         let hop = &self.hops[edge];
         if !(hop.acked..hop.cursor).contains(&sequence) || hop.paused || hop.failed {
             return;
@@ -128,7 +122,7 @@ impl<P: Payload> ModeIII<P> {
         if let Some((sequence, flow)) = self.complete_from(edge, sequence) {
             let pipe = self.pipe(flow);
             let what = pipe.what(sequence).expect("a complete slot holds something");
-            expedite(&self.config.edges[edge], sequence, what, pipe.view(sequence), out);
+            expedite(&self.config, edge, sequence, what, pipe.view(sequence), out);
         }
     }
 
@@ -158,8 +152,8 @@ impl<P: Payload> ModeIII<P> {
         }
     }
 
-    pub(super) fn rearm(&mut self, edge: usize, out: &mut impl Sink<IncEngine<P>>) {
-        let timer = Timer::Resend { group: self.config.group, edge: edge as u16 };
+    pub(super) fn rearm(&mut self, edge: usize, out: &mut dyn DatapathSink<P>) {
+        let timer = resend_timer(edge);
         let hop = &mut self.hops[edge];
         if hop.paused {
             return;
@@ -172,14 +166,14 @@ impl<P: Payload> ModeIII<P> {
         }
     }
 
-    pub(super) fn fail(&mut self, edge: usize, out: &mut impl Sink<IncEngine<P>>) {
-        let timer = Timer::Resend { group: self.config.group, edge: edge as u16 };
+    pub(super) fn fail(&mut self, edge: usize, out: &mut dyn DatapathSink<P>) {
+        let timer = resend_timer(edge);
         let hop = &mut self.hops[edge];
         hop.failed = true;
         hop.resending = false;
         if core::mem::replace(&mut hop.armed, false) {
             out.cancel_timer(timer);
         }
-        out.emit(Event::Unreachable { group: self.config.group, edge: edge as u16 });
+        out.unreachable(edge as u16);
     }
 }

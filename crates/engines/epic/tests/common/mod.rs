@@ -1,11 +1,9 @@
 //! A Mode-III switch at the root of a star of two ranks, and what it sends.
 
-use quincunx_collective::{DataType, GroupId, LengthOnly, Rank, ReduceOp, Reduction};
-use quincunx_engine::{Engine, Frame, PortId, Sink};
-use quincunx_epic::{
-    Command, ControlMessage, DropReason, EdgeConfig, Event, GroupConfig, IncEngine, Pattern, Timer,
-};
-use quincunx_fabric::Mode;
+use quincunx_collective::{DataType, LengthOnly, Payload, Rank, ReduceOp, Reduction};
+use quincunx_design::{Datapath, DatapathSink, DatapathTimer};
+use quincunx_engine::Frame;
+use quincunx_epic::{ControlMessage, EdgeConfig, GroupConfig, IncEngine, Mode, Pattern};
 use quincunx_units::{Duration, Instant};
 use quincunx_wire::{Endpoint, Operation, Psn, QpNumber, RoceHeader};
 use std::net::Ipv4Addr;
@@ -15,35 +13,40 @@ pub(crate) type Switch = IncEngine<LengthOnly>;
 pub(crate) const FIRST: Psn = Psn::new(100);
 const SWITCH: Ipv4Addr = Ipv4Addr::new(10, 0, 1, 1);
 
-/// The headers of what the switch sends, with their ports, and what it drops.
+/// The headers of what the switch sends, with their edges, and what it drops.
 #[derive(Default)]
 pub(crate) struct Sent {
-    pub(crate) frames: Vec<(PortId, RoceHeader)>,
-    pub(crate) dropped: Vec<DropReason>,
+    pub(crate) frames: Vec<(u16, RoceHeader)>,
+    pub(crate) dropped: Vec<&'static str>,
 }
 
-impl Sink<Switch> for Sent {
-    fn transmit(&mut self, port: PortId, frame: Frame<'_, RoceHeader, LengthOnly>) {
-        self.frames.push((port, *frame.header));
+impl DatapathSink<LengthOnly> for Sent {
+    fn transmit(&mut self, edge: u16, frame: Frame<'_, RoceHeader, LengthOnly>) {
+        self.frames.push((edge, *frame.header));
     }
-    fn set_timer(&mut self, _: Timer, _: Duration) {}
-    fn cancel_timer(&mut self, _: Timer) {}
-    fn emit(&mut self, _: Event) {}
-    fn drop_frame(&mut self, _: PortId, reason: DropReason) {
+    fn replicate(
+        &mut self,
+        _: <LengthOnly as Payload>::View<'_>,
+        copies: &mut dyn Iterator<Item = (u16, RoceHeader)>,
+    ) {
+        self.frames.extend(copies);
+    }
+    fn set_timer(&mut self, _: DatapathTimer, _: Duration) {}
+    fn cancel_timer(&mut self, _: DatapathTimer) {}
+    fn unreachable(&mut self, _: u16) {}
+    fn drop_frame(&mut self, _: u16, reason: &'static str) {
         self.dropped.push(reason);
     }
 }
 
-/// The root of a star of two ranks, each on a port of its own; pipes of two packets of 8 bytes.
+/// The root of a star of two ranks; pipes of two packets of 8 bytes.
 pub(crate) fn config() -> GroupConfig {
     let edge = |rank: u16| EdgeConfig {
         local: Endpoint { ip: SWITCH, qp: QpNumber::new(0x100 + u32::from(rank)) },
         remote: Endpoint { ip: Ipv4Addr::new(10, 0, 0, rank as u8 + 1), qp: QpNumber::new(0x11) },
-        port: PortId(rank),
         rank: Some(Rank(rank)),
     };
     GroupConfig {
-        group: GroupId(1),
         ranks: 2,
         mode: Mode::III,
         mtu: 8,
@@ -64,10 +67,7 @@ pub(crate) fn config() -> GroupConfig {
 }
 
 pub(crate) fn switch(config: GroupConfig) -> Switch {
-    let Ok(mut switch) = Switch::new(());
-    let install = Command::Install(Box::new(config));
-    switch.handle_command(Instant::ZERO, install, &mut Sent::default()).expect("valid");
-    switch
+    Switch::new(config).expect("valid")
 }
 
 /// The control message of an AllReduce of so many packets.
@@ -90,12 +90,8 @@ pub(crate) fn deliver(
     let mut header = RoceHeader::new(source, SWITCH, QpNumber::new(0x100 + u32::from(rank)), psn, operation);
     header.acknowledge_request = true;
     let mut sent = Sent::default();
-    switch.handle_frame(
-        now,
-        PortId(rank),
-        Frame { header: &header, payload: LengthOnly::new(length) },
-        &mut sent,
-    );
+    let frame = Frame { header: &header, payload: LengthOnly::new(length) };
+    switch.handle_frame(now, rank, frame, &mut sent);
     switch.assert_invariants();
     sent
 }

@@ -3,6 +3,7 @@
 
 use super::{Graph, Port, Random, config, port, step};
 use quincunx_collective::{Collective, DataType, Payload, Rank, ReduceOp, Reduction, Routes};
+use quincunx_engine::routing::Routed;
 use quincunx_engine::verbs::{
     CollectiveRequest, Completion, Outcome, Program, QpIndex, RegionId, RequestError, Slice,
 };
@@ -120,7 +121,7 @@ impl<P: Payload> Ranks<P> {
     }
 
     pub fn route(&mut self, rank: usize, routes: &Routes) -> Result<(), RequestError> {
-        Program::<P>::route(&mut self.programs[rank], routes)
+        self.programs[rank].route(routes)
     }
 
     pub fn start(

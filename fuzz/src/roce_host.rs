@@ -1,10 +1,7 @@
 //! Any sequence of posts, frames, time-outs and transmit slots at a host with one queue pair: no panic, invariants after each step,
 //! and every work request ends once, in the order of the posts.
 
-#[path = "harness.rs"]
-mod harness;
-
-use harness::{Input, MAX_EVENTS, MTU, Peer, Record, deliver, fire, transmit};
+use crate::harness::{Input, MAX_EVENTS, MTU, Peer, Record, deliver, fire, transmit};
 use quincunx_collective::{Numbers, Payload};
 use quincunx_engine::verbs::{Completion, ReceiveRequest, RegionId, SendRequest, Slice, Verb, WorkId};
 use quincunx_engine::{Engine, PortId};
@@ -132,16 +129,11 @@ fn event(
             }
         }
         2 | 3 => {
-            header.operation = input.request(9);
-            header.psn = input.psn_near(header.psn);
-            header.acknowledge_request = input.flag();
-            peer.sent(header.psn);
-            let payload = Numbers::zeroed(input.length());
+            let payload = Numbers::zeroed(peer.any_request(input, 9, &mut header));
             deliver(host, PORT, &header, &payload, out);
         }
         4 => {
-            header.psn = input.psn_near(peer.newest);
-            header.operation = input.acknowledge();
+            peer.any_acknowledge(input, &mut header);
             deliver(host, PORT, &header, &Numbers::zeroed(0), out);
         }
         5 => fire(host, input.byte(), out),

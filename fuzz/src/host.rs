@@ -1,22 +1,20 @@
 //! Any sequence of collectives, frames, time-outs and transmit slots at a rank, with CommLib or a host collective above its queue
 //! pairs: no panic, invariants after each step, and every collective ends at most once and gives its buffers back.
 
-#[path = "harness.rs"]
-mod harness;
-
-use harness::{Input, MAX_EVENTS, MTU, Peer, Record, deliver, fire, transmit};
+use crate::control;
+use crate::harness::{Input, MAX_EVENTS, MTU, Peer, Record, deliver, fire, transmit};
 use quincunx_collective::{Collective, GroupId, Numbers, Payload, Rank};
-use quincunx_engine::verbs::QpIndex;
+use quincunx_engine::verbs::{AnyProgram, QpIndex};
 use quincunx_engine::{Engine, PortId};
-use quincunx_epic::{CommLib, CommLibConfig, ControlMessage, Pattern};
-use quincunx_nodes::{Host, HostCommand, HostEvent, HostGroup, Programs};
+use quincunx_epic::{CommLib, CommLibConfig};
+use quincunx_nodes::{Host, HostCommand, HostEvent, HostGroup};
 use quincunx_ring::{Algorithm, Config, HostProgram};
 use quincunx_roce::{QueuePairConfig, Reliability};
 use quincunx_units::{ByteCount, Duration, Instant};
-use quincunx_wire::{Aeth, Endpoint, Operation, Position, Psn, QpNumber, RoceHeader, Syndrome};
+use quincunx_wire::{Endpoint, Operation, Position, Psn, QpNumber, RoceHeader};
 use std::net::Ipv4Addr;
 
-type Node = Host<Numbers, Programs>;
+type Node = Host<Numbers>;
 
 const PORT: PortId = PortId(0);
 const GROUP: GroupId = GroupId(1);
@@ -27,7 +25,7 @@ const HOST: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
 struct Bench {
     node: Node,
     out: Record<Node>,
-    group: HostGroup<Programs>,
+    group: HostGroup<Numbers>,
     peers: Vec<Peer>,
     ranks: u16,
     /// Lengths of the buffers of the collective that runs.
@@ -56,7 +54,7 @@ pub fn check(bytes: &[u8]) {
 }
 
 /// A rank's place in a group of two to four: its program and a queue pair to each peer, the first one also EPIC's to the switch.
-fn group(input: &mut Input<'_>) -> (HostGroup<Programs>, u16) {
+fn group(input: &mut Input<'_>) -> (HostGroup<Numbers>, u16) {
     let kind = input.below(5);
     let ranks = 2 + u16::from(input.below(3));
     let rank = Rank(u16::from(input.byte()) % ranks);
@@ -70,8 +68,8 @@ fn group(input: &mut Input<'_>) -> (HostGroup<Programs>, u16) {
         run_ahead: false,
         synchronize_psn: kind == 0,
     };
-    let (program, count) = match kind {
-        0 | 1 => (Programs::CommLib(CommLib::new(epic).expect("a valid set-up")), 1),
+    let (program, count): (Box<dyn AnyProgram<Numbers>>, _) = match kind {
+        0 | 1 => (Box::new(CommLib::new(epic).expect("a valid set-up")), 1),
         _ => {
             let algorithm = [Algorithm::Ring, Algorithm::Tree, Algorithm::Direct][usize::from(kind - 2)];
             let others = (0..ranks).filter(|other| *other != rank.0).collect::<Vec<_>>();
@@ -82,7 +80,7 @@ fn group(input: &mut Input<'_>) -> (HostGroup<Programs>, u16) {
                 window: window as u16 + 1,
                 ..Config::new(algorithm, rank, (0..ranks).map(line).collect())
             };
-            (Programs::Host(HostProgram::new(&config).expect("a valid set-up")), others.len())
+            (Box::new(HostProgram::new(&config).expect("a valid set-up")), others.len())
         }
     };
     let queue_pair = |index: usize| QueuePairConfig {
@@ -107,7 +105,7 @@ fn group(input: &mut Input<'_>) -> (HostGroup<Programs>, u16) {
 }
 
 impl Bench {
-    fn command(&mut self, command: HostCommand<Numbers, Programs>) {
+    fn command(&mut self, command: HostCommand<Numbers>) {
         self.node.handle_command(Instant::ZERO, command, &mut self.out).expect("the owner does as it should");
     }
 
@@ -146,15 +144,7 @@ impl Bench {
             0 => self.start(input),
             // A control message.
             1 => {
-                let reduction = input.reduction();
-                let root = Rank(u16::from(input.below(self.ranks as u8)));
-                let pattern = match input.below(4) {
-                    0 | 1 => Pattern::AllReduce,
-                    2 => Pattern::Reduce { root },
-                    _ => Pattern::Broadcast { root },
-                };
-                let message = ControlMessage { pattern, reduction, data_packets: u16::from(input.below(9)) };
-                header.operation = Operation::SendOnlyImmediate(message.encode());
+                header.operation = control::message(input, self.ranks);
                 header.acknowledge_request = true;
                 peer.sent(header.psn);
                 deliver(node, PORT, &header, &Numbers::zeroed(0), out);
@@ -185,25 +175,18 @@ impl Bench {
             }
             // Any request.
             4 => {
-                let immediate = u32::from_be_bytes([input.byte(), input.byte(), input.byte(), input.byte()]);
-                header.operation = input.request(immediate);
-                header.psn = input.psn_near(header.psn);
-                header.acknowledge_request = input.flag();
-                peer.sent(header.psn);
-                let payload = Numbers::zeroed(input.length());
+                let immediate = input.word();
+                let payload = Numbers::zeroed(peer.any_request(input, immediate, &mut header));
                 deliver(node, PORT, &header, &payload, out);
             }
             // An acknowledge of what has arrived.
             5 => {
-                header.psn = peer.newest;
-                header.operation =
-                    Operation::Acknowledge(Aeth { syndrome: Syndrome::Ack(31), message_sequence: 0 });
+                peer.acknowledge(&mut header);
                 deliver(node, PORT, &header, &Numbers::zeroed(0), out);
             }
             // Any acknowledge.
             6 => {
-                header.psn = input.psn_near(peer.newest);
-                header.operation = input.acknowledge();
+                peer.any_acknowledge(input, &mut header);
                 deliver(node, PORT, &header, &Numbers::zeroed(0), out);
             }
             7 => fire(node, input.byte(), out),

@@ -46,6 +46,11 @@ impl Input<'_> {
         self.byte() & 1 == 1
     }
 
+    /// The next four bytes.
+    pub fn word(&mut self) -> u32 {
+        u32::from_be_bytes([self.byte(), self.byte(), self.byte(), self.byte()])
+    }
+
     /// A PSN near `psn`: mostly itself, sometimes a few away, sometimes far.
     pub fn psn_near(&mut self, psn: Psn) -> Psn {
         match self.byte() {
@@ -169,6 +174,27 @@ impl Peer {
         }
     }
 
+    /// Makes `header` that of any request near the conversation, with this immediate if it has one; returns the length of its payload.
+    pub fn any_request(&mut self, input: &mut Input<'_>, immediate: u32, header: &mut RoceHeader) -> usize {
+        header.operation = input.request(immediate);
+        header.psn = input.psn_near(header.psn);
+        header.acknowledge_request = input.flag();
+        self.sent(header.psn);
+        input.length()
+    }
+
+    /// Makes `header` an acknowledge of what has arrived.
+    pub fn acknowledge(&self, header: &mut RoceHeader) {
+        header.psn = self.newest;
+        header.operation = Operation::Acknowledge(Aeth { syndrome: Syndrome::Ack(31), message_sequence: 0 });
+    }
+
+    /// Makes `header` any acknowledge.
+    pub fn any_acknowledge(&self, input: &mut Input<'_>, header: &mut RoceHeader) {
+        header.psn = input.psn_near(self.newest);
+        header.operation = input.acknowledge();
+    }
+
     /// Notes that a packet with `psn` was sent.
     pub fn sent(&mut self, psn: Psn) {
         if psn == self.next {
@@ -178,6 +204,7 @@ impl Peer {
 }
 
 /// What an engine said.
+#[derive(Debug)]
 pub struct Record<E: Engine> {
     pub frames: Vec<(E::Header, E::Payload)>,
     pub events: Vec<E::Event>,

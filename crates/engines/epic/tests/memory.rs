@@ -1,25 +1,15 @@
 //! What a group takes of a switch (EPIC F.3), in a group with an MTU of 1 KiB, messages of 2 packets and a window of 4.
 
-use quincunx_collective::GroupId;
-use quincunx_control::{GroupParameters, Retry, slots, switch_memory};
-use quincunx_fabric::Mode;
-use quincunx_units::{ByteCount, Duration};
-use quincunx_wire::Psn;
+use quincunx_design::Transport;
+use quincunx_epic::{GroupParams, Mode, slots, switch_memory};
+use quincunx_units::ByteCount;
 
 const PACKET: u64 = 1024;
 const DEGREE: u64 = 4;
 
-fn parameters(reproducible: bool) -> GroupParameters {
-    GroupParameters {
-        group: GroupId(1),
-        ranks: 3,
-        mtu: ByteCount::new(PACKET),
-        message_packets: 2,
-        window_messages: 4,
-        reproducible,
-        initial_psn: Psn::new(0),
-        retry: Retry { timeout: Duration::from_millis(20), count: 7 },
-    }
+fn parameters(reproducible: bool) -> GroupParams {
+    let transport = Transport { mtu: ByteCount::new(PACKET), message: 2, window: 4, ..Transport::default() };
+    GroupParams { transport, reproducible, ..GroupParams::default() }
 }
 
 fn bytes(mode: Mode, reproducible: bool, edges: u16) -> u64 {
@@ -28,7 +18,7 @@ fn bytes(mode: Mode, reproducible: bool, edges: u16) -> u64 {
 
 #[test]
 fn a_window_is_messages_times_packets() {
-    assert_eq!(parameters(false).window_packets(), 8);
+    assert_eq!(parameters(false).transport.window_packets(), 8);
 }
 
 #[test]
@@ -54,6 +44,13 @@ fn mode_ii_takes_packets_and_degrees() {
 }
 
 #[test]
+fn mode_iii_takes_as_many_as_are_set_if_they_are() {
+    let some = GroupParams { slots: Some(3), ..parameters(false) };
+    assert_eq!(slots(Mode::III, &some), 3);
+    assert_eq!(switch_memory(Mode::III, &some, 4).bytes(), 2 * 3 * (PACKET + DEGREE));
+}
+
+#[test]
 fn mode_iii_takes_packets_and_degrees_in_two_pipes() {
     assert_eq!(bytes(Mode::III, false, 4), 2 * 8 * (PACKET + DEGREE));
 }
@@ -68,7 +65,7 @@ fn reproducible_keeps_the_packets_of_each_edge() {
 #[test]
 fn the_largest_window_does_not_overflow() {
     let mut largest = parameters(true);
-    (largest.message_packets, largest.window_messages) = (1 << 22, 1);
+    (largest.transport.message, largest.transport.window) = (1 << 22, 1);
     assert_eq!(slots(Mode::II, &largest), 1 << 23);
     assert!(switch_memory(Mode::II, &largest, u16::MAX) > ByteCount::new(1 << 48));
 }
