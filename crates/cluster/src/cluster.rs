@@ -97,6 +97,7 @@ impl Cluster {
             design: design.name().to_owned(),
             version: design.version(),
             settings: settings.clone(),
+            fabric: wiring.fabric(),
             domains: placement.domains,
             initial_psn: *initial_psn,
         };
