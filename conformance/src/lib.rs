@@ -31,20 +31,25 @@
 //! Nothing here depends on how long anything takes: real time-outs are either never reached, or repair what is lost, and
 //! what they repair is not compared frame by frame.
 
-mod cluster;
+mod check;
 mod des;
+mod fabric;
 mod net;
 mod run;
 mod scenario;
+mod steps;
 
+use quincunx_collective::{Contributions, Numbers};
+
+pub use check::{Explored, explore_every_run};
+pub use fabric::Fabric;
 pub use run::{Flow, Run, RunError, Sent};
-pub use scenario::{Losses, Scenario};
+pub use scenario::{Faults, Scenario};
 
 /// Runs a scenario.
 type Drive = fn(&Scenario) -> Result<Run, RunError>;
 
-/// All drivers, by name. A driver that explores every order of events has no single run; it stands beside these when it
-/// answers with one that is compared like the others, or with the set of its outcomes, in which these are to be found.
+/// The drivers that run a scenario once, by name. `driver-check` runs it in every way: [`explore_every_run`].
 pub const DRIVERS: [(&str, Drive); 2] = [("driver-des", des::run), ("driver-net", net::run)];
 
 /// Runs a scenario on each driver, in their order.
@@ -53,4 +58,19 @@ pub const DRIVERS: [(&str, Drive); 2] = [("driver-des", des::run), ("driver-net"
 /// If a run does not come to its end: with the name of its driver and the reason.
 pub fn run_everywhere(scenario: &Scenario) -> [Run; DRIVERS.len()] {
     DRIVERS.map(|(name, drive)| drive(scenario).unwrap_or_else(|error| panic!("{name}: {error}")))
+}
+
+impl Scenario {
+    /// What must come of it, in the order of [`Run::outputs`].
+    pub fn expected(&self) -> Vec<Numbers> {
+        steps::steps(self).into_iter().flat_map(|step| step.expected).collect()
+    }
+
+    /// What comes of a run in virtual time if each element says whose it is, as in [`Explored::outcomes`].
+    ///
+    /// # Errors
+    /// If not all ranks end well.
+    pub fn contributions(&self) -> Result<Vec<Contributions>, RunError> {
+        des::contributions(self)
+    }
 }
