@@ -178,9 +178,9 @@ impl Run {
         let fates = scenario.faults.fates.iter().flat_map(|(direction, fates)| {
             fates.iter().filter(|(_, fate)| **fate == Fate::Lost).map(move |(frame, _)| (direction, *frame))
         });
-        let sent = |(direction, frame): (&LinkDirection<&str>, u64)| {
-            let LinkDirection::Between(from, to) = *direction else { return None };
-            self.sent.get(&(from.to_owned(), to.to_owned()))?.get(frame as usize)
+        let sent = |(direction, frame): (&LinkDirection<String>, u64)| {
+            let LinkDirection::Between(from, to) = direction else { return None };
+            self.sent.get(&(from.clone(), to.clone()))?.get(frame as usize)
         };
         fates.filter_map(sent).collect()
     }

@@ -14,7 +14,7 @@ use crate::{Fabric, RunError};
 
 /// What becomes of frames on the way from one node to another one that it is connected with, counted from 0 in the order in which
 /// they are sent. Nodes have the names of the wiring. No timer is made to fire.
-pub type Faults = FaultList<&'static str, Infallible>;
+pub type Faults = FaultList<String, Infallible>;
 
 /// One collective of one group; a Combine has the Dispatch before it that it needs.
 #[derive(Clone, Debug)]
@@ -53,6 +53,10 @@ const FIRST_PSN: Psn = Psn::new(0xff_fffc);
 
 fn assignment(key: &str, value: impl Into<Value>) -> Assignment {
     (key.to_owned(), value.into())
+}
+
+fn between(from: &str, to: &str) -> LinkDirection<String> {
+    LinkDirection::Between(from.to_owned(), to.to_owned())
 }
 
 /// An address of this process alone, so that what runs beside it does not interfere.
@@ -120,16 +124,16 @@ impl Scenario {
     }
 
     /// The same with these frames lost on the way from one node to another.
-    pub fn losing(mut self, from: &'static str, to: &'static str, frames: &[u64]) -> Self {
+    pub fn losing(mut self, from: &str, to: &str, frames: &[u64]) -> Self {
         for &frame in frames {
-            self.faults.set_fate(LinkDirection::Between(from, to), frame, Fate::Lost);
+            self.faults.set_fate(between(from, to), frame, Fate::Lost);
         }
         self
     }
 
     /// The same with this frame doubled on the way from one node to another.
-    pub fn doubling(mut self, from: &'static str, to: &'static str, frame: u64) -> Self {
-        self.faults.set_fate(LinkDirection::Between(from, to), frame, Fate::DUPLICATED);
+    pub fn doubling(mut self, from: &str, to: &str, frame: u64) -> Self {
+        self.faults.set_fate(between(from, to), frame, Fate::DUPLICATED);
         self
     }
 
@@ -199,9 +203,9 @@ impl Scenario {
 /// The nodes that a fault lies between: they have a connection.
 pub(crate) fn ends(
     cluster: &Cluster,
-    direction: &LinkDirection<&'static str>,
+    direction: &LinkDirection<String>,
 ) -> Result<[NodeIndex; 2], RunError> {
-    let LinkDirection::Between(from, to) = *direction else {
+    let LinkDirection::Between(from, to) = direction else {
         return Err(RunError::Port { found: format!("{direction:?}") });
     };
     let position =
@@ -211,6 +215,6 @@ pub(crate) fn ends(
     if connections.iter().any(|connection| cluster.node_of(&connection.peer) == ends[1]) {
         Ok(ends)
     } else {
-        Err(RunError::NoConnection { from: from.to_owned(), to: to.to_owned() })
+        Err(RunError::NoConnection { from: from.clone(), to: to.clone() })
     }
 }

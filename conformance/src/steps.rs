@@ -114,30 +114,42 @@ fn expected<P: Payload>(scenario: &Scenario, inputs: &[P]) -> Vec<P> {
         let domains = inputs.chunks(scenario.fabric.members().into());
         return domains.flat_map(|inputs| reference(collective, reduction, inputs)).collect();
     };
-    let whole = || reduce_in_tree(&fold(&tree, tree.root()), reduction, inputs);
     let ranks = || 0..inputs.len();
+    let at = |rank: usize| reduce_in_tree(&at_rank(&tree, Rank(rank as u16)), reduction, inputs);
     match collective {
-        Collective::AllReduce => vec![whole(); inputs.len()],
-        Collective::Reduce { root } => {
-            ranks().map(|rank| if rank == root.index() { whole() } else { P::zeroed(0) }).collect()
+        Collective::AllReduce => {
+            let whole = reduce_in_tree(&from_edges(&tree, tree.root(), None), reduction, inputs);
+            vec![whole; inputs.len()]
         }
+        Collective::Reduce { root } => {
+            ranks().map(|rank| if rank == root.index() { at(rank) } else { P::zeroed(0) }).collect()
+        }
+        // A Reduce for each rank.
         Collective::ReduceScatter => {
-            let (whole, part) = (whole(), scenario.length);
-            ranks().map(|rank| P::from_view(whole.view(rank * part..(rank + 1) * part))).collect()
+            let part = scenario.length;
+            ranks().map(|rank| P::from_view(at(rank).view(rank * part..(rank + 1) * part))).collect()
         }
         _ => reference(collective, reduction, inputs),
     }
 }
 
-/// The order in which switches combine what their children give.
-fn fold(tree: &IncTree, node: TreeNodeId) -> Fold {
-    match tree.node(node).role() {
-        TreeRole::Rank(rank) => Fold::Rank(rank),
-        TreeRole::Switch => {
-            let children = tree.node(node).child_edges();
-            Fold::Node(children.iter().map(|&edge| fold(tree, tree.edge(edge).child.node)).collect())
-        }
+/// The order in which all is combined on the way to a rank, which adds its own.
+fn at_rank(tree: &IncTree, rank: Rank) -> Fold {
+    let switch = tree.across(tree.leaf(rank), 0);
+    Fold::Node(vec![from_edges(tree, switch.node, Some(switch.index)), Fold::Rank(rank)])
+}
+
+/// The order in which a switch combines what comes over its edges, but for the one over which the sum leaves.
+fn from_edges(tree: &IncTree, node: TreeNodeId, out: Option<u16>) -> Fold {
+    if let TreeRole::Rank(rank) = tree.node(node).role() {
+        return Fold::Rank(rank);
     }
+    let edges = (0..tree.node(node).edges().len() as u16).filter(|edge| Some(*edge) != out);
+    let across = |edge| {
+        let far = tree.across(node, edge);
+        from_edges(tree, far.node, Some(far.index))
+    };
+    Fold::Node(edges.map(across).collect())
 }
 
 /// By node: what sets it up.
