@@ -49,6 +49,9 @@ impl<P: Payload> Observer<Station<P>> for Witness {
     }
 }
 
+/// What all ranks get, and every frame in the order in which they are sent.
+type Simulated<P> = (Vec<P>, Vec<(Direction, Sent)>);
+
 /// What becomes of frames, by direction of a link and by number there.
 type Fates = BTreeMap<Direction, BTreeMap<u64, Fate>>;
 
@@ -112,10 +115,7 @@ fn way(cluster: &Cluster, [from, to]: [Place; 2]) -> Direction {
 
 /// Runs a scenario with its faults. A frame's number on a link is its number between two nodes where no others use the link. Elsewhere a
 /// run without the fault tells it: up to the fault all runs are the same. A frame that is never sent meets no fault.
-fn simulate<P: Data>(
-    scenario: &Scenario,
-    cluster: &Cluster,
-) -> Result<(Vec<P>, Vec<(Direction, Sent)>), RunError> {
+fn simulate<P: Data>(scenario: &Scenario, cluster: &Cluster) -> Result<Simulated<P>, RunError> {
     let mut fates = Fates::new();
     let mut pending: Vec<Fault> = Vec::new();
     for (direction, listed) in &scenario.faults.fates {
@@ -155,7 +155,7 @@ fn simulate_once<P: Data>(
     scenario: &Scenario,
     cluster: &Cluster,
     fates: &Fates,
-) -> Result<(Vec<P>, Vec<(Direction, Sent)>), RunError> {
+) -> Result<Simulated<P>, RunError> {
     let mut simulation = Simulation::with_observer(Wire, scenario.seed, Witness::default());
     let wiring = cluster.wiring();
     for node in 0..wiring.nodes().len() {

@@ -201,10 +201,7 @@ impl Scenario {
 }
 
 /// The nodes that a fault lies between: they have a connection.
-pub(crate) fn ends(
-    cluster: &Cluster,
-    direction: &LinkDirection<String>,
-) -> Result<[NodeIndex; 2], RunError> {
+pub(crate) fn ends(cluster: &Cluster, direction: &LinkDirection<String>) -> Result<[NodeIndex; 2], RunError> {
     let LinkDirection::Between(from, to) = direction else {
         return Err(RunError::Port { found: format!("{direction:?}") });
     };

@@ -2,16 +2,27 @@
 
 mod common;
 
-use common::{design_on, fabric, offers, same};
+use core::mem::discriminant;
+
+use common::{fabric, same};
 use quincunx_collective::{Collective, Rank};
 use quincunx_conformance::{DRIVERS, Fabric, Run, RunError, Scenario, explore_every_run, run_everywhere};
-use quincunx_design::AnyDesign;
+use quincunx_design::{AnyDesign, FabricKind};
 use quincunx_designs::CATALOG;
 
 const FABRICS: [&str; 3] = ["star-4", "tree-2x2", "ring-4"];
 const REDUCE: Collective = Collective::Reduce { root: Rank(1) };
 const BROADCAST: Collective = Collective::Broadcast { root: Rank(1) };
 const COLLECTIVES: [Collective; 3] = [Collective::AllReduce, REDUCE, BROADCAST];
+
+fn design_on(name: &str, fabric: FabricKind) -> &'static dyn AnyDesign {
+    CATALOG.find(name, fabric).unwrap()
+}
+
+/// Whether a design offers a collective, whatever the root.
+fn offers(design: &dyn AnyDesign, fabric: FabricKind, collective: Collective) -> bool {
+    design.collectives(fabric).iter().any(|offered| discriminant(offered) == discriminant(&collective))
+}
 
 /// Every fabric with the designs that run there, and every collective that they offer.
 fn all() -> impl Iterator<Item = (&'static dyn AnyDesign, Fabric, Collective)> {
@@ -125,6 +136,25 @@ fn the_first_frame_of_a_direction_is_the_same_frame_wherever_it_is_lost() {
     let lost = expected.lost(&scenario);
     assert_eq!(lost.len(), 1);
     assert_eq!(found.lost(&scenario), lost);
+}
+
+#[test]
+fn a_frame_that_comes_twice_counts_once_in_every_run() {
+    for design in ["epic-1", "epic-2", "epic-3"] {
+        let scenario = stop_and_wait(design, "star-2", Collective::AllReduce).windowed(1, 2).of_length(64);
+        let scenario = scenario.with_time_outs().doubling("host-0", "switch-0", 1);
+        run(&scenario);
+        let explored = explore_every_run(&scenario, 1 << 18).unwrap();
+        let counted = scenario.contributions().unwrap();
+        assert!(explored.outcomes.iter().flatten().eq(&counted), "{design} counts otherwise: {explored:?}");
+    }
+}
+
+#[test]
+fn the_checker_says_when_there_is_more_than_it_may_look_at() {
+    let scenario =
+        stop_and_wait("epic-3", "star-4", Collective::AllReduce).losing("host-0", "switch-0", &[0]);
+    assert!(matches!(explore_every_run(&scenario, 10), Err(RunError::TooLarge { most: 10 })));
 }
 
 /// AllGathers in two domains of two that relay for each other; of numbers in messages of two packets, four of which are on their way.

@@ -43,18 +43,20 @@ pub(crate) const SETTINGS: [Setting; 16] = [
     setting("pieces", &[("relay.piece", Text("4B"))]),
     setting(
         "relay costs",
-        &[
-            ("relay.preparation", Text("1us")),
-            ("relay.message", Text("1us")),
-            ("relay.copy", Text("1us")),
-        ],
+        &[("relay.preparation", Text("1us")), ("relay.message", Text("1us")), ("relay.copy", Text("1us"))],
     ),
 ];
 
 /// Parameters that have one value in all runs, and why.
 pub(crate) const FIXED: [(&str, &str); 2] = [
-    ("group.retry_timeout", "drivers differ in how long things take: longer than a run, or short enough to repair what is lost"),
-    ("group.retry_count", "nobody counts as dead: the checker has no time, in which peers could be silent for long"),
+    (
+        "group.retry_timeout",
+        "drivers differ in how long things take: longer than a run, or short enough to repair what is lost",
+    ),
+    (
+        "group.retry_count",
+        "nobody counts as dead: the checker has no time, in which peers could be silent for long",
+    ),
 ];
 
 impl Setting {

@@ -1,11 +1,6 @@
-//! What tests ask the catalog, and what must be the same in two runs.
+//! What must be the same in two runs.
 
-use core::mem::discriminant;
-
-use quincunx_collective::Collective;
 use quincunx_conformance::{Fabric, Run, Scenario};
-use quincunx_design::{AnyDesign, FabricKind};
-use quincunx_designs::CATALOG;
 
 /// Designs whose switches pass on what is complete, in whatever order that comes about: if something is lost, not even requests keep
 /// their order.
@@ -19,17 +14,13 @@ pub(crate) fn fabric(name: &str) -> Fabric {
     name.parse().unwrap()
 }
 
-pub(crate) fn design_on(name: &str, fabric: FabricKind) -> &'static dyn AnyDesign {
-    CATALOG.find(name, fabric).unwrap()
-}
-
-/// Whether a design offers a collective, whatever the root.
-pub(crate) fn offers(design: &dyn AnyDesign, fabric: FabricKind, collective: Collective) -> bool {
-    design.collectives(fabric).iter().any(|offered| discriminant(offered) == discriminant(&collective))
-}
-
 /// A parameter of designs whose hosts wait for their peer's buffers: how much is free again goes with data, or in a message without any.
 const CREDITS: &str = "hosts.window";
+
+/// Whether it is a matter of timing how much is told with which message.
+pub(crate) fn tells_credits(scenario: &Scenario) -> bool {
+    scenario.settings.iter().any(|(key, _)| key == CREDITS)
+}
 
 /// Holds a run against the first driver's in the way that always holds.
 pub(crate) fn same(scenario: &Scenario, first: &Run, run: &Run) -> Result<(), String> {
@@ -37,8 +28,7 @@ pub(crate) fn same(scenario: &Scenario, first: &Run, run: &Run) -> Result<(), St
         return Err("gives another result".to_owned());
     }
     let design = scenario.design.name();
-    let waits = scenario.settings.iter().any(|(key, _)| key == CREDITS);
-    if waits || INTERLEAVING.contains(&design) {
+    if tells_credits(scenario) || INTERLEAVING.contains(&design) {
         let has_credits = scenario.design.defaults().has(CREDITS);
         let payloads = |run: &Run| {
             let mut payloads = run.payloads();
@@ -46,7 +36,11 @@ pub(crate) fn same(scenario: &Scenario, first: &Run, run: &Run) -> Result<(), St
             payloads.retain(|_, sent| !sent.is_empty());
             payloads
         };
-        return if payloads(run) == payloads(first) { Ok(()) } else { Err("sends other messages".to_owned()) };
+        return if payloads(run) == payloads(first) {
+            Ok(())
+        } else {
+            Err("sends other messages".to_owned())
+        };
     }
     let keeps_order = !scenario.has_faults() || !REORDERING.contains(&design);
     let view = if keeps_order { Run::first_transmissions } else { Run::requests };
