@@ -2,8 +2,9 @@
 //! of `gaps.rs`.
 //!
 //! The walk is over all designs, fabrics, collectives and settings. Each of these runs in virtual time, without and with one frame lost. On
-//! sockets and in the checker one of the two runs, in turn, so that every driver runs every pair of a collective and a setting, of a
-//! collective and a loss, and of a setting and a loss.
+//! sockets and in the checker one of the two runs, in turn, so that of collectives, settings and losses each two meet in a run of every
+//! driver, but not each three. Time-outs are short enough to be reached: in some settings a rank that is early for the next step of an
+//! AllGather is repaired by nothing else, though nothing is lost.
 
 #[path = "../common/mod.rs"]
 mod common;
@@ -131,6 +132,12 @@ fn every_gap_has_a_reason_and_is_one() {
     let outside = outside();
     for cell in &outside {
         assert!(gap(cell).is_some(), "nothing runs {cell:?}, and no gap says why");
+    }
+    for cell in walked.iter().filter(|cell| cell.driver == Driver::Des) {
+        assert!(
+            gap(cell).is_none_or(|gap| gap.is_refused),
+            "everything that is offered runs in virtual time: {cell:?}"
+        );
     }
     let cells = || walked.iter().chain(&outside);
     for (number, row) in GAPS.iter().enumerate() {
