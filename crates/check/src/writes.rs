@@ -4,7 +4,7 @@ use quincunx_collective::{Contributions, Rank};
 use quincunx_engine::verbs::{
     Alarm, CollectiveRequest, Completion, Failure, Outcome, Program, QpIndex, RequestError, Slice, Verbs,
 };
-use quincunx_multiwrite::{Delivery, RELAY, Senseless, Target, Write, Writer};
+use quincunx_multiwrite::{Delivery, ProtocolViolation, RELAY, Target, Write, Writer};
 use quincunx_units::Instant;
 
 use crate::network::MTU;
@@ -15,7 +15,7 @@ pub(crate) type Piece = (Rank, usize);
 /// Writes its input, a packet and a slot each, and ends when that is acknowledged and all that it awaits has been delivered. The
 /// output has a place for each slot of each source.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub struct Writes {
+pub(crate) struct Writes {
     writer: Writer,
     /// The destinations of each write, and the way that it takes.
     to: Vec<Vec<Rank>>,
@@ -119,7 +119,7 @@ impl Program<Contributions> for Writes {
         verbs: &mut dyn Verbs<Contributions>,
     ) -> Option<Outcome> {
         assert_eq!(alarm, RELAY, "there is no other");
-        let Senseless { peer } = self.writer.relay(verbs).err()?;
+        let ProtocolViolation { peer } = self.writer.relay(verbs).err()?;
         let qp = self.writer.table().queue_pair(peer).expect("neighbours are connected");
         Some(self.fail(qp, Failure::InvalidRequest))
     }

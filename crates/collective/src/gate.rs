@@ -1,7 +1,7 @@
 //! Which experts tokens go to: what a gate network decides in a model, here drawn from a seed, and what stands for the experts' work.
 
-use crate::kernels::bf16_from_f32;
 use crate::name::{ParseNameError, find};
+use crate::simd::bf16_from_f32;
 use crate::{Rank, SplitMix64};
 use alloc::vec;
 use alloc::vec::Vec;

@@ -12,7 +12,6 @@ extern crate std;
 mod bandwidth;
 mod contributions;
 mod gate;
-mod kernels;
 mod length_only;
 mod name;
 mod numbers;
@@ -23,6 +22,7 @@ mod reduction;
 mod reference;
 mod routes;
 mod sample;
+mod simd;
 mod tree;
 
 pub use bandwidth::Bandwidths;

@@ -1,6 +1,6 @@
 //! A payload of real numbers, as they lie in memory and on the wire.
 
-use crate::{BlockQuantization, Payload, Quantized, Reduction, kernels};
+use crate::{BlockQuantization, Payload, Quantized, Reduction, simd};
 use alloc::vec;
 use alloc::vec::Vec;
 use core::ops::Range;
@@ -83,7 +83,7 @@ impl Payload for Numbers {
     }
 
     fn reduce(&mut self, offset: usize, view: &[u8], reduction: Reduction) {
-        kernels::reduce(&mut self.0[offset..][..view.len()], view, reduction);
+        simd::reduce(&mut self.0[offset..][..view.len()], view, reduction);
     }
 
     fn quantize(quantization: BlockQuantization, values: &[u8]) -> Quantized<Self> {

@@ -12,7 +12,7 @@
 //! - A block with a NaN, an infinity or a magnitude that no finite scale reaches has the quiet NaN as its scale and zeros
 //!   as codes. All of it reads as NaN, after any sum too, so that one bad rank is seen by all (as in `ReduceOp`).
 
-use crate::kernels::{f16_from_f32, f16_to_f32};
+use crate::simd::{f16_from_f32, f16_to_f32};
 use alloc::vec;
 use alloc::vec::Vec;
 use multiversion::multiversion;

@@ -1,6 +1,6 @@
 //! Data for tests and measurements, the same for the same arguments everywhere.
 
-use crate::kernels::{bf16_from_f32, f16_from_f32};
+use crate::simd::{bf16_from_f32, f16_from_f32};
 use crate::{DataType, Numbers, Rank};
 use alloc::vec::Vec;
 

@@ -1,15 +1,16 @@
 //! Deadlines of the nodes' named timers.
 //!
 //! Engines re-arm a timer far more often than it fires (a retry timer moves with every acknowledge), so moving a
-//! deadline further away only notes the new one: it is queued again when the old one comes. A timer keeps its place here
-//! once it has been armed, whatever becomes of it.
+//! deadline further away only notes the new one: it is queued again when the old one comes. A timer keeps its state here
+//! once it has been armed, even when it is disarmed.
 //!
 //! When timers fire may be prescribed instead: then a deadline says no more than that a timer is armed.
 
 use quincunx_units::Instant;
 
+/// One timer of a node.
 #[derive(Clone, Copy, Debug)]
-struct Place<T> {
+struct TimerState<T> {
     node: u32,
     timer: T,
     /// When it shall fire; none while disarmed.
@@ -31,7 +32,7 @@ pub(crate) enum Due<T> {
 /// All nodes' timers, numbered in the order in which they were first armed.
 #[derive(Clone, Debug)]
 pub(crate) struct Timers<T> {
-    places: Vec<Place<T>>,
+    timers: Vec<TimerState<T>>,
     /// For each node, its timers' numbers in the order of the timers.
     by_node: Vec<Vec<u32>>,
     /// All firings are in the queue already, and deadlines do not count.
@@ -40,7 +41,7 @@ pub(crate) struct Timers<T> {
 
 impl<T: Copy + Ord> Timers<T> {
     pub(crate) const fn new() -> Self {
-        Self { places: Vec::new(), by_node: Vec::new(), prescribed: false }
+        Self { timers: Vec::new(), by_node: Vec::new(), prescribed: false }
     }
 
     pub(crate) fn add_node(&mut self) {
@@ -48,7 +49,7 @@ impl<T: Copy + Ord> Timers<T> {
     }
 
     fn search(&self, node: u32, timer: T) -> Result<usize, usize> {
-        self.by_node[node as usize].binary_search_by(|&number| self.places[number as usize].timer.cmp(&timer))
+        self.by_node[node as usize].binary_search_by(|&number| self.timers[number as usize].timer.cmp(&timer))
     }
 
     /// The number of a timer, armed or not.
@@ -56,8 +57,8 @@ impl<T: Copy + Ord> Timers<T> {
         match self.search(node, timer) {
             Ok(index) => self.by_node[node as usize][index],
             Err(index) => {
-                let number = self.places.len() as u32;
-                self.places.push(Place { node, timer, deadline: None, queued: None });
+                let number = self.timers.len() as u32;
+                self.timers.push(TimerState { node, timer, deadline: None, queued: None });
                 self.by_node[node as usize].insert(index, number);
                 number
             }
@@ -73,41 +74,41 @@ impl<T: Copy + Ord> Timers<T> {
     /// Arms a timer for `deadline`, in place of any earlier one. Its number, if the queue must be told.
     pub(crate) fn set(&mut self, node: u32, timer: T, deadline: Instant) -> Option<u32> {
         let number = self.number(node, timer);
-        let place = &mut self.places[number as usize];
-        place.deadline = Some(deadline);
-        if self.prescribed || place.queued.is_some_and(|queued| queued <= deadline) {
+        let state = &mut self.timers[number as usize];
+        state.deadline = Some(deadline);
+        if self.prescribed || state.queued.is_some_and(|queued| queued <= deadline) {
             return None;
         }
-        place.queued = Some(deadline);
+        state.queued = Some(deadline);
         Some(number)
     }
 
     /// Disarms a timer; nothing happens if it is not armed.
     pub(crate) fn cancel(&mut self, node: u32, timer: T) {
         if let Ok(index) = self.search(node, timer) {
-            self.places[self.by_node[node as usize][index] as usize].deadline = None;
+            self.timers[self.by_node[node as usize][index] as usize].deadline = None;
         }
     }
 
     /// An entry of timer `number` has come up at `now`.
     pub(crate) fn due(&mut self, number: u32, now: Instant) -> Due<T> {
-        let place = &mut self.places[number as usize];
+        let state = &mut self.timers[number as usize];
         if self.prescribed {
-            return place.deadline.take().map_or(Due::Nothing, |_| Due::Fire(place.node, place.timer));
+            return state.deadline.take().map_or(Due::Nothing, |_| Due::Fire(state.node, state.timer));
         }
-        if place.queued != Some(now) {
+        if state.queued != Some(now) {
             return Due::Nothing;
         }
-        place.queued = None;
-        match place.deadline {
+        state.queued = None;
+        match state.deadline {
             None => Due::Nothing,
             Some(deadline) if deadline > now => {
-                place.queued = Some(deadline);
+                state.queued = Some(deadline);
                 Due::Later(deadline)
             }
             Some(_) => {
-                place.deadline = None;
-                Due::Fire(place.node, place.timer)
+                state.deadline = None;
+                Due::Fire(state.node, state.timer)
             }
         }
     }

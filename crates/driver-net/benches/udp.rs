@@ -11,7 +11,7 @@ mod support;
 use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::time::TimeSpec;
 use nix::time::{ClockId, clock_gettime};
-use quincunx_driver_net::netns::{Fabric, Layout, Place};
+use quincunx_driver_net::netns::{Layout, NetnsFabric, NetnsNode};
 use quincunx_driver_net::{Node, NodeOptions, Profile, UdpOptions, UdpTransport};
 use quincunx_engine::{Engine, PortId};
 use quincunx_units::{BitRate, Duration};
@@ -177,15 +177,15 @@ fn limited_link(mtu: u16, length: usize, window: u32, merge_sent: usize) {
     if !wanted(name) {
         return;
     }
-    let fabric = match Fabric::new(Layout::star(2, mtu, rate)) {
+    let fabric = match NetnsFabric::new(Layout::star(2, mtu, rate)) {
         Ok(fabric) => fabric,
         Err(why) => return println!("{name}: skipped: {why}"),
     };
     let count = (50 << 20) / length as u32;
     let open = |host: usize| {
         let [local, peer] =
-            [host, 1 - host].map(|host| SocketAddrV4::new(Place::Host(host).address(), support::PORT));
-        fabric.enter(Place::Host(host)).expect("the namespace is there");
+            [host, 1 - host].map(|host| SocketAddrV4::new(NetnsNode::Host(host).address(), support::PORT));
+        fabric.enter(NetnsNode::Host(host)).expect("the namespace is there");
         let udp = UdpOptions { merge_sent, ..UdpOptions::default() };
         let config = Config { ports: 1, window, ack_every: 8, retry: Duration::from_millis(200) };
         let engine = Transfer::new(config).expect("a valid configuration");
@@ -228,13 +228,13 @@ fn limited_star(hosts: u16, length: usize, window: u32, merge_sent: usize) {
         return;
     }
     let layout = Layout::star(usize::from(hosts), 1500, BitRate::new(500_000_000));
-    let fabric = match Fabric::new(layout) {
+    let fabric = match NetnsFabric::new(layout) {
         Ok(fabric) => fabric,
         Err(why) => return println!("{name}: skipped: {why}"),
     };
     let count = (20 << 20) / length as u32;
-    let at = |place: Place| SocketAddrV4::new(place.address(), support::PORT);
-    let open = |here: Place, peers: Vec<SocketAddrV4>| {
+    let at = |place: NetnsNode| SocketAddrV4::new(place.address(), support::PORT);
+    let open = |here: NetnsNode, peers: Vec<SocketAddrV4>| {
         fabric.enter(here).expect("the namespace is there");
         let ports = peers.len() as u16;
         let udp = UdpOptions { merge_sent, ..UdpOptions::for_links(ports) };
@@ -249,7 +249,7 @@ fn limited_star(hosts: u16, length: usize, window: u32, merge_sent: usize) {
         for host in 0..usize::from(hosts) {
             let (open, at, ready) = (&open, &at, &ready);
             scope.spawn(move || {
-                let mut node = open(Place::Host(host), vec![at(Place::Switch(0))]);
+                let mut node = open(NetnsNode::Host(host), vec![at(NetnsNode::Switch(0))]);
                 ready.wait();
                 node.run_until(LIMIT, |event| matches!(event, Event::Received { .. }).then_some(()))
                     .expect("the transfer arrives");
@@ -257,8 +257,8 @@ fn limited_star(hosts: u16, length: usize, window: u32, merge_sent: usize) {
             });
         }
         let sending = scope.spawn(|| {
-            let peers = (0..usize::from(hosts)).map(|host| at(Place::Host(host))).collect();
-            let mut node = open(Place::Switch(0), peers);
+            let peers = (0..usize::from(hosts)).map(|host| at(NetnsNode::Host(host))).collect();
+            let mut node = open(NetnsNode::Switch(0), peers);
             ready.wait();
             let start = Instant::now();
             for port in 0..hosts {

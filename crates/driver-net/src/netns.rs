@@ -9,7 +9,7 @@
 mod layout;
 
 use layout::Orders;
-pub use layout::{Layout, Place, Wiring};
+pub use layout::{Layout, NetnsNode, Wiring};
 use nix::sched::{CloneFlags, setns};
 use std::fmt::Write as _;
 use std::fs::File;
@@ -62,7 +62,7 @@ pub enum NetnsError {
 
 /// A fabric that exists while this value does.
 #[derive(Debug)]
-pub struct Fabric {
+pub struct NetnsFabric {
     prefix: String,
     layout: Layout,
     /// Dropped with the fabric, for which it then waits.
@@ -98,7 +98,7 @@ impl Drop for Janitor {
     }
 }
 
-impl Fabric {
+impl NetnsFabric {
     /// Builds the fabric, after sweeping what dead processes left.
     ///
     /// # Errors
@@ -109,8 +109,8 @@ impl Fabric {
         available()?;
         sweep()?;
         let prefix = format!("qx{}x{}", std::process::id(), SERIAL.fetch_add(1, Ordering::Relaxed));
-        let name = |place| namespace(&prefix, place);
-        let names: Vec<String> = layout.places().map(name).collect();
+        let name = |node| namespace(&prefix, node);
+        let names: Vec<String> = layout.nodes().map(name).collect();
         // From here on, dropping the value removes whatever was made.
         let fabric = Self { _janitor: Janitor::start(&names)?, prefix, layout };
         fabric.build()?;
@@ -119,32 +119,32 @@ impl Fabric {
 
     /// How many hosts it has.
     pub fn hosts(&self) -> usize {
-        self.places().filter(|place| matches!(place, Place::Host(_))).count()
+        self.nodes().filter(|node| matches!(node, NetnsNode::Host(_))).count()
     }
 
     /// All hosts and switches.
-    pub fn places(&self) -> impl Iterator<Item = Place> + use<> {
-        self.layout.places()
+    pub fn nodes(&self) -> impl Iterator<Item = NetnsNode> + use<> {
+        self.layout.nodes()
     }
 
-    /// The namespace of `place`, as `ip netns` names it.
-    pub fn namespace(&self, place: Place) -> String {
-        namespace(&self.prefix, place)
+    /// The namespace of `node`, as `ip netns` names it.
+    pub fn namespace(&self, node: NetnsNode) -> String {
+        namespace(&self.prefix, node)
     }
 
-    /// A command that runs `program` at `place`. Its process is the program itself: signals reach it.
-    pub fn command(&self, place: Place, program: impl AsRef<Path>) -> Command {
+    /// A command that runs `program` at `node`. Its process is the program itself: signals reach it.
+    pub fn command(&self, node: NetnsNode, program: impl AsRef<Path>) -> Command {
         let mut command = Command::new("ip");
-        command.args(["netns", "exec", &self.namespace(place)]).arg(program.as_ref());
+        command.args(["netns", "exec", &self.namespace(node)]).arg(program.as_ref());
         command
     }
 
-    /// Moves the calling thread to `place`: sockets it opens from now on are there.
+    /// Moves the calling thread to `node`: sockets it opens from now on are there.
     ///
     /// # Errors
     /// If the namespace is gone or the thread lacks the privilege.
-    pub fn enter(&self, place: Place) -> Result<(), NetnsError> {
-        let path = format!("/run/netns/{}", self.namespace(place));
+    pub fn enter(&self, node: NetnsNode) -> Result<(), NetnsError> {
+        let path = format!("/run/netns/{}", self.namespace(node));
         let entered = File::open(&path)
             .and_then(|namespace| setns(namespace, CloneFlags::CLONE_NEWNET).map_err(Into::into));
         entered.map_err(|error| NetnsError::Command {
@@ -154,17 +154,17 @@ impl Fabric {
     }
 
     fn build(&self) -> Result<(), NetnsError> {
-        let spaces = self.places().fold(String::new(), |mut text, place| {
-            let _ = writeln!(text, "netns add {}", self.namespace(place));
+        let spaces = self.nodes().fold(String::new(), |mut text, node| {
+            let _ = writeln!(text, "netns add {}", self.namespace(node));
             text
         });
         batch("ip", None, &spaces)?;
-        let orders = self.layout.orders(|place| self.namespace(place));
-        for Orders { place, ip, .. } in &orders {
-            batch("ip", Some(&self.namespace(*place)), ip)?;
+        let orders = self.layout.orders(|node| self.namespace(node));
+        for Orders { node, ip, .. } in &orders {
+            batch("ip", Some(&self.namespace(*node)), ip)?;
         }
         if let Some(rate) = self.layout.rate {
-            for Orders { place, devices, .. } in &orders {
+            for Orders { node, devices, .. } in &orders {
                 let rate = rate.bits_per_second();
                 let text = devices.iter().fold(String::new(), |mut text, device| {
                     let _ = writeln!(
@@ -173,24 +173,24 @@ impl Fabric {
                     );
                     text
                 });
-                batch("tc", Some(&self.namespace(*place)), &text)?;
+                batch("tc", Some(&self.namespace(*node)), &text)?;
             }
         }
-        self.places().try_for_each(|place| {
+        self.nodes().try_for_each(|node| {
             if self.layout.rate.is_some() {
-                self.keep_order(place);
+                self.keep_order(node);
             }
-            if matches!(place, Place::Switch(_)) {
-                self.skip_firewall(place);
+            if matches!(node, NetnsNode::Switch(_)) {
+                self.skip_firewall(node);
             }
-            wait_for_links(&self.namespace(place))
+            wait_for_links(&self.namespace(node))
         })
     }
 
     /// Keeps bridged frames out of the firewall's hooks, through which some systems lead them all: a switch has none.
-    fn skip_firewall(&self, place: Place) {
+    fn skip_firewall(&self, node: NetnsNode) {
         let script = "for each in /proc/sys/net/bridge/bridge-nf-call-*; do [ -w $each ] && echo 0 > $each; done; true";
-        let skipped = self.command(place, "sh").args(["-c", script]).stderr(Stdio::null()).status();
+        let skipped = self.command(node, "sh").args(["-c", script]).stderr(Stdio::null()).status();
         if !skipped.is_ok_and(|status| status.success()) {
             tracing::warn!("cannot keep bridged frames out of the firewall; each costs more");
         }
@@ -199,23 +199,23 @@ impl Fabric {
     /// Has each flow received by one processor. Otherwise a limited link hands a frame on where it leaves the rate limiter,
     /// on the sender's processor or on that of the limiter's timer, and frames of one flow overtake each other. A link
     /// without a limiter hands on where the sender runs, which changes too seldom to pay an interrupt a frame for it.
-    fn keep_order(&self, place: Place) {
+    fn keep_order(&self, node: NetnsNode) {
         // The file takes 32 processors in one word; so many are enough to spread the flows.
         let processors = std::thread::available_parallelism().map_or(1, usize::from).min(32);
         let mask = u32::MAX >> (32 - processors);
         let script =
             format!("for each in /sys/class/net/*/queues/rx-*/rps_cpus; do echo {mask:x} > $each; done");
-        let steered = self.command(place, "sh").args(["-c", &script]).stderr(Stdio::null()).status();
+        let steered = self.command(node, "sh").args(["-c", &script]).stderr(Stdio::null()).status();
         if !steered.is_ok_and(|status| status.success()) {
             tracing::warn!("cannot steer received flows (rps_cpus); frames may overtake each other");
         }
     }
 }
 
-fn namespace(prefix: &str, place: Place) -> String {
-    match place {
-        Place::Host(index) => format!("{prefix}h{index}"),
-        Place::Switch(index) => format!("{prefix}s{index}"),
+fn namespace(prefix: &str, node: NetnsNode) -> String {
+    match node {
+        NetnsNode::Host(index) => format!("{prefix}h{index}"),
+        NetnsNode::Switch(index) => format!("{prefix}s{index}"),
     }
 }
 
@@ -302,9 +302,9 @@ fn batch(tool: &'static str, namespace: Option<&str>, text: &str) -> Result<(), 
     }
     command.args(["-force", "-batch", "-"]);
     let failed = |found: String| {
-        let place = namespace.unwrap_or("all");
+        let node = namespace.unwrap_or("all");
         let first = text.lines().next().unwrap_or_default();
-        NetnsError::Command { command: format!("{tool} ({place}): {first} ..."), found }
+        NetnsError::Command { command: format!("{tool} ({node}): {first} ..."), found }
     };
     let output = command
         .stdin(Stdio::piped())

@@ -2,7 +2,7 @@
 
 mod support;
 
-use quincunx_driver_net::netns::{Fabric, Layout, Place, available, sweep};
+use quincunx_driver_net::netns::{Layout, NetnsFabric, NetnsNode, available, sweep};
 use quincunx_driver_net::{
     Node, NodeOptions, PacketOptions, PacketTransport, Statistics, Transport, UdpOptions, UdpTransport,
 };
@@ -31,21 +31,21 @@ fn leave() -> Option<MutexGuard<'static, ()>> {
     }
 }
 
-fn at(place: Place) -> SocketAddrV4 {
-    SocketAddrV4::new(place.address(), support::PORT)
+fn at(node: NetnsNode) -> SocketAddrV4 {
+    SocketAddrV4::new(node.address(), support::PORT)
 }
 
-fn udp(place: Place) -> UdpTransport {
-    UdpTransport::open(at(place), UdpOptions::default()).expect("the place's address")
+fn udp(node: NetnsNode) -> UdpTransport {
+    UdpTransport::open(at(node), UdpOptions::default()).expect("the node's address")
 }
 
-fn plain_udp(place: Place) -> UdpTransport {
+fn plain_udp(node: NetnsNode) -> UdpTransport {
     let options = UdpOptions { merge_sent: 1, ..UdpOptions::default() };
-    UdpTransport::open(at(place), options).expect("the place's address")
+    UdpTransport::open(at(node), options).expect("the node's address")
 }
 
-fn packet(place: Place) -> PacketTransport {
-    PacketTransport::open(at(place), PacketOptions::new("eth0")).expect("the place's interface")
+fn packet(node: NetnsNode) -> PacketTransport {
+    PacketTransport::open(at(node), PacketOptions::new("eth0")).expect("the node's interface")
 }
 
 /// A transfer of `count` frames of `length` bytes, at most `window` of them on the way.
@@ -63,11 +63,11 @@ enum Role {
     Receiver,
 }
 
-/// Runs `job` from one place to the other, each with its kind of socket; returns both ends' statistics.
+/// Runs `job` from one node to the other, each with its kind of socket; returns both ends' statistics.
 fn transfer<A: Transport, B: Transport>(
-    fabric: &Fabric,
-    (from, open_from): (Place, fn(Place) -> A),
-    (to, open_to): (Place, fn(Place) -> B),
+    fabric: &NetnsFabric,
+    (from, open_from): (NetnsNode, fn(NetnsNode) -> A),
+    (to, open_to): (NetnsNode, fn(NetnsNode) -> B),
     job: Job,
 ) -> [Statistics; 2] {
     let ready = Barrier::new(2);
@@ -79,9 +79,9 @@ fn transfer<A: Transport, B: Transport>(
 }
 
 fn run<T: Transport>(
-    fabric: &Fabric,
-    [here, peer]: [Place; 2],
-    open: fn(Place) -> T,
+    fabric: &NetnsFabric,
+    [here, peer]: [NetnsNode; 2],
+    open: fn(NetnsNode) -> T,
     role: Role,
     Job { count, length, window }: Job,
     ready: &Barrier,
@@ -112,20 +112,20 @@ fn run<T: Transport>(
 #[test]
 fn hosts_and_switches_of_a_tree_reach_each_other() {
     let Some(_leave) = leave() else { return };
-    let fabric = Fabric::new(Layout::two_level(2, 1, 1500, None)).expect("a tree");
+    let fabric = NetnsFabric::new(Layout::two_level(2, 1, 1500, None)).expect("a tree");
     let job = Job { count: 100, length: 1000, window: 64 };
-    transfer(&fabric, (Place::Host(0), udp), (Place::Host(1), udp), job);
-    transfer(&fabric, (Place::Host(0), udp), (Place::Switch(1), udp), job);
-    transfer(&fabric, (Place::Switch(2), udp), (Place::Switch(0), udp), job);
+    transfer(&fabric, (NetnsNode::Host(0), udp), (NetnsNode::Host(1), udp), job);
+    transfer(&fabric, (NetnsNode::Host(0), udp), (NetnsNode::Switch(1), udp), job);
+    transfer(&fabric, (NetnsNode::Switch(2), udp), (NetnsNode::Switch(0), udp), job);
 }
 
 #[test]
 fn merged_datagrams_pass_a_limited_link_without_loss() {
     let Some(_leave) = leave() else { return };
     let rate = BitRate::new(500_000_000);
-    let fabric = Fabric::new(Layout::star(2, 1500, rate)).expect("a star");
+    let fabric = NetnsFabric::new(Layout::star(2, 1500, rate)).expect("a star");
     let job = Job { count: 2000, length: 1400, window: 64 };
-    let [sent, received] = transfer(&fabric, (Place::Host(0), udp), (Place::Host(1), udp), job);
+    let [sent, received] = transfer(&fabric, (NetnsNode::Host(0), udp), (NetnsNode::Host(1), udp), job);
     assert!(sent.sent.datagrams < 500, "merged on the way out: {sent:?}");
     assert!(received.received.datagrams < 500, "and still merged on arrival: {received:?}");
     assert_eq!(sent.sent.frames, 2000, "nothing had to be sent twice");
@@ -134,9 +134,9 @@ fn merged_datagrams_pass_a_limited_link_without_loss() {
 #[test]
 fn a_sender_faster_than_its_link_feels_it_and_loses_nothing() {
     let Some(_leave) = leave() else { return };
-    let fabric = Fabric::new(Layout::star(2, 1500, BitRate::new(200_000_000))).expect("a star");
+    let fabric = NetnsFabric::new(Layout::star(2, 1500, BitRate::new(200_000_000))).expect("a star");
     let job = Job { count: 3000, length: 1400, window: 3000 };
-    let [sent, _] = transfer(&fabric, (Place::Host(0), udp), (Place::Host(1), udp), job);
+    let [sent, _] = transfer(&fabric, (NetnsNode::Host(0), udp), (NetnsNode::Host(1), udp), job);
     assert!(sent.send_blocked > 0, "{sent:?}");
     assert_eq!(sent.sent.frames, 3000, "nothing had to be sent twice");
 }
@@ -146,18 +146,18 @@ fn frames_of_a_flow_do_not_overtake_each_other() {
     // Without steering, the rate limiter's timer and the sender deliver on different processors. One frame out of order
     // would make this protocol send again.
     let Some(_leave) = leave() else { return };
-    let fabric = Fabric::new(Layout::star(2, 1500, BitRate::new(500_000_000))).expect("a star");
+    let fabric = NetnsFabric::new(Layout::star(2, 1500, BitRate::new(500_000_000))).expect("a star");
     let job = Job { count: 40_000, length: 1024, window: 32 };
-    let [sent, _] = transfer(&fabric, (Place::Host(0), plain_udp), (Place::Host(1), udp), job);
+    let [sent, _] = transfer(&fabric, (NetnsNode::Host(0), plain_udp), (NetnsNode::Host(1), udp), job);
     assert_eq!(sent.sent.frames, 40_000, "nothing had to be sent twice");
 }
 
 #[test]
 fn whole_ethernet_frames_carry_the_same_transfer() {
     let Some(_leave) = leave() else { return };
-    let fabric = Fabric::new(Layout::star(2, 1500, None)).expect("a star");
+    let fabric = NetnsFabric::new(Layout::star(2, 1500, None)).expect("a star");
     let job = Job { count: 300, length: 1400, window: 64 };
-    let [sent, received] = transfer(&fabric, (Place::Host(0), packet), (Place::Host(1), packet), job);
+    let [sent, received] = transfer(&fabric, (NetnsNode::Host(0), packet), (NetnsNode::Host(1), packet), job);
     assert_eq!((sent.sent.frames, sent.sent.bytes), (300, 300 * 1405));
     assert_eq!((received.received.frames, received.received.bytes), (300, 300 * 1405));
 }
@@ -165,17 +165,18 @@ fn whole_ethernet_frames_carry_the_same_transfer() {
 #[test]
 fn ordinary_sockets_and_packet_sockets_understand_each_other() {
     let Some(_leave) = leave() else { return };
-    let fabric = Fabric::new(Layout::star(2, 1500, None)).expect("a star");
+    let fabric = NetnsFabric::new(Layout::star(2, 1500, None)).expect("a star");
     let job = Job { count: 300, length: 1400, window: 64 };
-    transfer(&fabric, (Place::Host(0), plain_udp), (Place::Host(1), packet), job);
-    transfer(&fabric, (Place::Host(0), packet), (Place::Host(1), plain_udp), job);
+    transfer(&fabric, (NetnsNode::Host(0), plain_udp), (NetnsNode::Host(1), packet), job);
+    transfer(&fabric, (NetnsNode::Host(0), packet), (NetnsNode::Host(1), plain_udp), job);
 }
 
 #[test]
-fn a_program_runs_at_its_place() {
+fn a_program_runs_at_its_node() {
     let Some(_leave) = leave() else { return };
-    let fabric = Fabric::new(Layout::star(1, 1500, None)).expect("a star");
-    let shown = fabric.command(Place::Host(0), "ip").args(["-o", "-4", "addr"]).output().expect("ip runs");
+    let fabric = NetnsFabric::new(Layout::star(1, 1500, None)).expect("a star");
+    let shown =
+        fabric.command(NetnsNode::Host(0), "ip").args(["-o", "-4", "addr"]).output().expect("ip runs");
     assert!(String::from_utf8_lossy(&shown.stdout).contains("10.77.0.1/24"), "{shown:?}");
 }
 
@@ -186,8 +187,8 @@ fn a_fabric_leaves_nothing_behind_and_the_dead_are_swept() {
         let output = Process::new("ip").args(["netns", "list"]).output().expect("ip runs");
         String::from_utf8_lossy(&output.stdout).split_whitespace().any(|word| word == name)
     };
-    let fabric = Fabric::new(Layout::star(1, 1500, None)).expect("a star");
-    let name = fabric.namespace(Place::Host(0));
+    let fabric = NetnsFabric::new(Layout::star(1, 1500, None)).expect("a star");
+    let name = fabric.namespace(NetnsNode::Host(0));
     assert!(listed(&name));
     drop(fabric);
     assert!(!listed(&name));
@@ -203,12 +204,12 @@ fn a_fabric_leaves_nothing_behind_and_the_dead_are_swept() {
 #[test]
 fn hosts_of_a_mesh_reach_each_other_over_a_link_each() {
     let Some(_leave) = leave() else { return };
-    let fabric = Fabric::new(Layout::mesh(4, 1500, BitRate::new(500_000_000))).expect("a mesh");
+    let fabric = NetnsFabric::new(Layout::mesh(4, 1500, BitRate::new(500_000_000))).expect("a mesh");
     let job = Job { count: 500, length: 1400, window: 64 };
     for (from, to) in [(0, 1), (3, 0), (2, 1), (2, 3)] {
-        transfer(&fabric, (Place::Host(from), udp), (Place::Host(to), udp), job);
+        transfer(&fabric, (NetnsNode::Host(from), udp), (NetnsNode::Host(to), udp), job);
         let device = format!("/sys/class/net/l{to}/statistics/tx_packets");
-        let sent = fabric.command(Place::Host(from), "cat").arg(device).output().expect("cat runs");
+        let sent = fabric.command(NetnsNode::Host(from), "cat").arg(device).output().expect("cat runs");
         let sent: u64 = String::from_utf8_lossy(&sent.stdout).trim().parse().expect("a number");
         assert!(sent >= 500 / 64, "from {from} to {to} over another link: {sent}");
     }

@@ -16,7 +16,7 @@ mod shape;
 mod topology;
 
 pub use inc_tree::{IncTree, TreeEdge, TreeEdgeId, TreeEnd, TreeError, TreeNode, TreeNodeId, TreeRole};
-pub use mesh::{MeshShape, ParseRelaysError, Relays, Shape};
+pub use mesh::{MeshShape, Shape};
 
 pub use shape::{ShapeError, TreeShape};
 pub use topology::{Link, LinkId, LinkProperties, Node, NodeId, NodeKind, PortRef, Topology, TopologyError};

@@ -1,6 +1,6 @@
 //! Full meshes of hosts in domains of equal size, by name (MultiWrite 3.1), and what `--tree` may name: those or trees.
 
-use alloc::string::{String, ToString};
+use alloc::string::ToString;
 use core::fmt;
 use core::ops::Range;
 use core::str::FromStr;
@@ -13,23 +13,6 @@ use crate::{ShapeError, TreeShape};
 pub struct MeshShape {
     domains: u16,
     members: u16,
-}
-
-/// Who relays for a rank of a mesh.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum Relays {
-    /// Its partner: the rank in the same place of the next domain.
-    Paired,
-    /// Every rank of the next domain.
-    Full,
-}
-
-/// A text names no way to relay.
-#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("expected relays: paired or full, found \"{found}\"")]
-pub struct ParseRelaysError {
-    /// The text as it was given.
-    pub found: String,
 }
 
 /// A tree of switches or a mesh without any.
@@ -69,24 +52,6 @@ impl MeshShape {
     pub const fn domain(self, rank: u16) -> Range<u16> {
         let first = rank / self.members * self.members;
         first..first + self.members
-    }
-
-    /// The ranks of the next domain, that of `rank`'s partner first: those that can relay for it. With one domain alone they are
-    /// its own.
-    pub fn relays(self, rank: u16) -> impl Iterator<Item = u16> {
-        let (domain, place) = (rank / self.members, rank % self.members);
-        let next = (domain + 1) % self.domains * self.members;
-        (0..self.members).map(move |step| next + (place + step) % self.members)
-    }
-}
-
-impl Relays {
-    /// How many relays a rank of `shape` has.
-    pub const fn count(self, shape: MeshShape) -> u16 {
-        match self {
-            Self::Paired => 1,
-            Self::Full => shape.members,
-        }
     }
 }
 
@@ -139,27 +104,6 @@ impl FromStr for MeshShape {
 impl fmt::Display for MeshShape {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "mesh-{}x{}", self.domains, self.members)
-    }
-}
-
-impl FromStr for Relays {
-    type Err = ParseRelaysError;
-
-    fn from_str(text: &str) -> Result<Self, ParseRelaysError> {
-        match text {
-            "paired" => Ok(Self::Paired),
-            "full" => Ok(Self::Full),
-            found => Err(ParseRelaysError { found: found.to_string() }),
-        }
-    }
-}
-
-impl fmt::Display for Relays {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Self::Paired => "paired",
-            Self::Full => "full",
-        })
     }
 }
 

@@ -1,6 +1,6 @@
 //! Which names mean which meshes, and who is where in one.
 
-use quincunx_fabric::{MeshShape, Relays, Shape};
+use quincunx_fabric::{MeshShape, Shape};
 
 fn mesh(name: &str) -> MeshShape {
     name.parse().unwrap()
@@ -12,15 +12,6 @@ fn a_mesh_is_domains_by_members() {
     assert_eq!((mesh.domains(), mesh.members(), mesh.ranks()), (2, 4, 8));
     assert_eq!(mesh.to_string(), "mesh-2x4");
     assert_eq!((mesh.domain(0), mesh.domain(3), mesh.domain(4)), (0..4, 0..4, 4..8));
-}
-
-#[test]
-fn the_partner_is_in_the_same_place_of_the_next_domain() {
-    let relays = |name, rank| mesh(name).relays(rank).collect::<Vec<_>>();
-    assert_eq!(relays("mesh-2x4", 1), [5, 6, 7, 4]);
-    assert_eq!(relays("mesh-2x4", 7), [3, 0, 1, 2]);
-    assert_eq!(relays("mesh-3x2", 5), [1, 0]);
-    assert_eq!([Relays::Paired, Relays::Full].map(|relays| relays.count(mesh("mesh-2x4"))), [1, 4]);
 }
 
 #[test]
@@ -61,12 +52,4 @@ fn a_shape_is_a_tree_or_a_mesh() {
     assert_eq!((shape.ranks(), shape.switches(), shape.to_string()), (8, 0, "mesh-2x4".into()));
     let shape = Shape::for_ranks("star", 8).unwrap();
     assert_eq!((shape.ranks(), shape.switches(), shape.to_string()), (8, 1, "star-8".into()));
-}
-
-#[test]
-fn relays_have_names() {
-    assert_eq!("paired".parse(), Ok(Relays::Paired));
-    assert_eq!("full".parse::<Relays>().unwrap().to_string(), "full");
-    let error = "some".parse::<Relays>().unwrap_err();
-    assert_eq!(error.to_string(), "expected relays: paired or full, found \"some\"");
 }

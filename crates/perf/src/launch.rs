@@ -5,7 +5,7 @@ use nix::errno::Errno;
 use nix::sys::prctl::set_pdeathsig;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::{Pid, getpid, getppid};
-use quincunx_driver_net::netns::{self, Layout, NetnsError, Place, Wiring};
+use quincunx_driver_net::netns::{Layout, NetnsError, NetnsFabric, NetnsNode, Wiring};
 use quincunx_fabric::{Shape, TreeShape};
 use quincunx_units::BitRate;
 use std::io::{BufRead, BufReader, Write};
@@ -63,7 +63,7 @@ pub enum LaunchError {
 
 enum Ground {
     Loopback { hosts: Ipv4Addr },
-    Namespaces(netns::Fabric),
+    Namespaces(NetnsFabric),
 }
 
 /// Options that go to the processes as they are.
@@ -111,7 +111,7 @@ impl Fabric {
                 Ground::Loopback { hosts: Ipv4Addr::new(127, 64 + (block >> 8) as u8, block as u8, 0) }
             }
             LinkKind::Netns { rate, mtu } => {
-                Ground::Namespaces(netns::Fabric::new(Layout { wiring: wiring(shape), mtu, rate })?)
+                Ground::Namespaces(NetnsFabric::new(Layout { wiring: wiring(shape), mtu, rate })?)
             }
         };
         let program = program.to_path_buf();
@@ -124,7 +124,7 @@ impl Fabric {
     }
 
     /// The namespaces, if there are any: other programs can be run in them.
-    pub fn namespaces(&self) -> Option<&netns::Fabric> {
+    pub fn namespaces(&self) -> Option<&NetnsFabric> {
         match &self.ground {
             Ground::Namespaces(fabric) => Some(fabric),
             Ground::Loopback { .. } => None,
@@ -133,9 +133,9 @@ impl Fabric {
 
     /// Starts the manager, and waits until it listens.
     fn start_manager(&mut self) -> Result<(), LaunchError> {
-        let place = if self.switches > 0 { Place::Switch(0) } else { Place::Host(0) };
+        let place = if self.switches > 0 { NetnsNode::Switch(0) } else { NetnsNode::Host(0) };
         let listen = match self.ground {
-            Ground::Loopback { .. } => SocketAddrV4::new(self.address(Place::Host(253)), 0),
+            Ground::Loopback { .. } => SocketAddrV4::new(self.address(NetnsNode::Host(253)), 0),
             Ground::Namespaces(_) => SocketAddrV4::new(self.address(place), MANAGER_PORT),
         };
         let mut command = self.command(place);
@@ -156,7 +156,7 @@ impl Fabric {
     fn start_switches(&mut self) -> Result<(), LaunchError> {
         for index in 0..self.switches {
             let name = format!("switch{index}");
-            let place = Place::Switch(index);
+            let place = NetnsNode::Switch(index);
             let mut command = self.node_command("switch", &name, place);
             let child = spawn(&name, &mut command)?;
             self.children.push((name, child));
@@ -172,7 +172,7 @@ impl Fabric {
         let members = self.members().join(",");
         let mut outputs = Vec::new();
         for (index, name) in self.members().into_iter().enumerate() {
-            let mut command = self.node_command("rank", &name, Place::Host(index));
+            let mut command = self.node_command("rank", &name, NetnsNode::Host(index));
             command.args(["--members", &members]).stdin(Stdio::piped()).stdout(Stdio::piped());
             let mut child = spawn(&name, &mut command)?;
             if let Some(mut stdin) = child.stdin.take() {
@@ -215,7 +215,7 @@ impl Fabric {
         failed
     }
 
-    fn address(&self, place: Place) -> Ipv4Addr {
+    fn address(&self, place: NetnsNode) -> Ipv4Addr {
         match &self.ground {
             Ground::Namespaces(_) => place.address(),
             Ground::Loopback { hosts } => {
@@ -226,7 +226,7 @@ impl Fabric {
         }
     }
 
-    fn node_command(&self, role: &str, name: &str, place: Place) -> Command {
+    fn node_command(&self, role: &str, name: &str, place: NetnsNode) -> Command {
         let mut command = self.command(place);
         let manager = self.manager.expect("the manager is started first");
         command.args([role, "--name", name, "--address", &self.address(place).to_string()]);
@@ -237,7 +237,7 @@ impl Fabric {
         command
     }
 
-    fn command(&self, place: Place) -> Command {
+    fn command(&self, place: NetnsNode) -> Command {
         match &self.ground {
             Ground::Loopback { .. } => Command::new(&self.program),
             Ground::Namespaces(fabric) => fabric.command(place, &self.program),

@@ -22,14 +22,14 @@ const MAX_SWITCHES: usize = 255 - FIRST_SWITCH as usize;
 
 /// A node of the fabric.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub enum Place {
+pub enum NetnsNode {
     /// The i-th host.
     Host(usize),
     /// The i-th switch.
     Switch(usize),
 }
 
-impl Place {
+impl NetnsNode {
     /// Its address: hosts from 10.77.0.1 up, switches from 10.77.0.192 up.
     pub fn address(self) -> Ipv4Addr {
         match self {
@@ -73,9 +73,9 @@ pub struct Layout {
     pub rate: Option<BitRate>,
 }
 
-/// What a place is made of.
+/// What a node is made of.
 pub(super) struct Orders {
-    pub(super) place: Place,
+    pub(super) node: NetnsNode,
     /// Commands for `ip` there, a line each.
     pub(super) ip: String,
     /// The interfaces at the ends of its links.
@@ -138,13 +138,13 @@ impl Layout {
     }
 
     /// All hosts, then all switches.
-    pub(super) fn places(&self) -> impl Iterator<Item = Place> + use<> {
+    pub(super) fn nodes(&self) -> impl Iterator<Item = NetnsNode> + use<> {
         let (hosts, switches) = self.counts();
-        (0..hosts).map(Place::Host).chain((0..switches).map(Place::Switch))
+        (0..hosts).map(NetnsNode::Host).chain((0..switches).map(NetnsNode::Switch))
     }
 
-    /// What to tell whom, in this order; `namespace` has the name of each place.
-    pub(super) fn orders(&self, namespace: impl Fn(Place) -> String) -> Vec<Orders> {
+    /// What to tell whom, in this order; `namespace` has the name of each node.
+    pub(super) fn orders(&self, namespace: impl Fn(NetnsNode) -> String) -> Vec<Orders> {
         match &self.wiring {
             Wiring::Tree { parents, hosts } => self.tree(parents, hosts, namespace),
             Wiring::Mesh { hosts } => self.mesh_of(*hosts, namespace),
@@ -156,19 +156,19 @@ impl Layout {
         &self,
         parents: &[Option<usize>],
         hosts: &[usize],
-        namespace: impl Fn(Place) -> String,
+        namespace: impl Fn(NetnsNode) -> String,
     ) -> Vec<Orders> {
         let mtu = self.mtu;
-        let start = |place| Orders { place, ip: "link set lo up\n".to_owned(), devices: Vec::new() };
-        let mut all: Vec<Orders> = self.places().map(start).collect();
+        let start = |node| Orders { node, ip: "link set lo up\n".to_owned(), devices: Vec::new() };
+        let mut all: Vec<Orders> = self.nodes().map(start).collect();
         let switch_base = hosts.len();
         for orders in &mut all[switch_base..] {
-            let (address, mac) = (orders.place.address(), orders.place.mac());
+            let (address, mac) = (orders.node.address(), orders.node.mac());
             let _ = writeln!(orders.ip, "link add br0 address {mac} type bridge\nlink set br0 mtu {mtu} up");
             let _ = writeln!(orders.ip, "addr add {address}/24 dev br0");
         }
         let mut join = |switch: usize, port: String, other: usize, peer: &str| {
-            let there = namespace(all[other].place);
+            let there = namespace(all[other].node);
             let text = &mut all[switch_base + switch].ip;
             let _ = writeln!(
                 text,
@@ -187,20 +187,20 @@ impl Layout {
             }
         }
         for orders in &mut all {
-            let (place, text) = (orders.place, &mut orders.ip);
-            match place {
-                Place::Host(_) => {
-                    let _ = writeln!(text, "link set eth0 address {} up", place.mac());
-                    let _ = writeln!(text, "addr add {}/24 dev eth0", place.address());
+            let (node, text) = (orders.node, &mut orders.ip);
+            match node {
+                NetnsNode::Host(_) => {
+                    let _ = writeln!(text, "link set eth0 address {} up", node.mac());
+                    let _ = writeln!(text, "addr add {}/24 dev eth0", node.address());
                 }
-                Place::Switch(switch) if parents[switch].is_some() => {
+                NetnsNode::Switch(switch) if parents[switch].is_some() => {
                     let _ = writeln!(text, "link set above master br0 up");
                 }
-                Place::Switch(_) => {}
+                NetnsNode::Switch(_) => {}
             }
             // Whom to ask is known from the start: frames sent while a neighbour is being found may overtake each other.
-            let device = if matches!(place, Place::Host(_)) { "eth0" } else { "br0" };
-            for other in self.places().filter(|other| *other != place) {
+            let device = if matches!(node, NetnsNode::Host(_)) { "eth0" } else { "br0" };
+            for other in self.nodes().filter(|other| *other != node) {
                 let _ = writeln!(text, "neigh add {} lladdr {} dev {device}", other.address(), other.mac());
             }
         }
@@ -209,26 +209,26 @@ impl Layout {
     }
 
     /// Each host makes its links to those after it, and finds those to the others made.
-    fn mesh_of(&self, hosts: usize, namespace: impl Fn(Place) -> String) -> Vec<Orders> {
+    fn mesh_of(&self, hosts: usize, namespace: impl Fn(NetnsNode) -> String) -> Vec<Orders> {
         let mtu = self.mtu;
         let orders = |host: usize| {
-            let place = Place::Host(host);
-            let address = place.address();
+            let node = NetnsNode::Host(host);
+            let address = node.address();
             let mut ip = format!("link set lo up\naddr add {address}/32 dev lo\n");
             for other in host + 1..hosts {
-                let there = namespace(Place::Host(other));
+                let there = namespace(NetnsNode::Host(other));
                 let _ = writeln!(
                     ip,
                     "link add l{other} mtu {mtu} type veth peer name l{host} mtu {mtu} netns {there}"
                 );
             }
             let others = (0..hosts).filter(|other| *other != host);
-            for (other, peer) in others.clone().map(|other| (other, Place::Host(other))) {
-                let _ = writeln!(ip, "link set l{other} address {} up", place.mac());
+            for (other, peer) in others.clone().map(|other| (other, NetnsNode::Host(other))) {
+                let _ = writeln!(ip, "link set l{other} address {} up", node.mac());
                 let _ = writeln!(ip, "route add {}/32 dev l{other} src {address}", peer.address());
                 let _ = writeln!(ip, "neigh add {} lladdr {} dev l{other}", peer.address(), peer.mac());
             }
-            Orders { place, ip, devices: others.map(|other| format!("l{other}")).collect() }
+            Orders { node, ip, devices: others.map(|other| format!("l{other}")).collect() }
         };
         (0..hosts).map(orders).collect()
     }
@@ -236,21 +236,21 @@ impl Layout {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Fabric;
+    use super::super::NetnsFabric;
     use super::*;
 
     #[test]
-    fn places_have_addresses_of_their_own() {
+    fn nodes_have_addresses_of_their_own() {
         let layout = Layout::two_level(2, 2, 1500, None);
         let expected = Wiring::Tree { hosts: vec![1, 1, 2, 2], parents: vec![None, Some(0), Some(0)] };
         assert_eq!(layout.wiring, expected);
-        assert_eq!(Place::Host(3).address(), Ipv4Addr::new(10, 77, 0, 4));
-        assert_eq!(Place::Switch(2).address(), Ipv4Addr::new(10, 77, 0, 194));
+        assert_eq!(NetnsNode::Host(3).address(), Ipv4Addr::new(10, 77, 0, 4));
+        assert_eq!(NetnsNode::Switch(2).address(), Ipv4Addr::new(10, 77, 0, 194));
     }
 
     #[test]
     fn every_two_hosts_of_a_mesh_have_a_link() {
-        let orders = Layout::mesh(4, 1500, None).orders(|place| format!("{place:?}"));
+        let orders = Layout::mesh(4, 1500, None).orders(|node| format!("{node:?}"));
         let made = |orders: &Orders| orders.ip.lines().filter(|line| line.starts_with("link add")).count();
         assert_eq!(orders.iter().map(made).collect::<Vec<_>>(), [3, 2, 1, 0]);
         assert_eq!(orders[1].devices, ["l0", "l2", "l3"]);
@@ -259,15 +259,15 @@ mod tests {
     #[test]
     fn a_layout_that_is_no_tree_is_refused_before_anything_is_made() {
         let tree = |parents, hosts| Layout { wiring: Wiring::Tree { parents, hosts }, mtu: 1500, rate: None };
-        let error = Fabric::new(tree(vec![None], vec![0, 5])).expect_err("there is one switch");
+        let error = NetnsFabric::new(tree(vec![None], vec![0, 5])).expect_err("there is one switch");
         assert_eq!(
             error.to_string(),
             "expected every host at a switch, found host 1 at switch 5; change the layout"
         );
         let cycle = tree(vec![Some(0)], vec![]);
-        assert!(matches!(Fabric::new(cycle), Err(NetnsError::Layout { .. })));
+        assert!(matches!(NetnsFabric::new(cycle), Err(NetnsError::Layout { .. })));
         for layout in [Layout::star(254, 1500, None), Layout::mesh(200, 1500, None)] {
-            assert!(matches!(Fabric::new(layout), Err(NetnsError::Layout { .. })));
+            assert!(matches!(NetnsFabric::new(layout), Err(NetnsError::Layout { .. })));
         }
     }
 }

@@ -11,17 +11,16 @@ use alloc::vec::Vec;
 use quincunx_collective::{Collective, Payload, Rank};
 use quincunx_engine::verbs::{
     Alarm, CollectiveRequest, Completion, Failure, Outcome, Program, QpIndex, RequestError, Slice, Verbs,
+    WorkId,
 };
 use quincunx_units::{Duration, Instant};
 
 use crate::Mutation;
 use crate::barrier::{ALL_HERE, BARRIER, Barrier, EVERYBODY_HERE};
+use crate::relaying::{PREPARED, Relaying};
 use crate::split::{Part, pieces};
 use crate::state::State;
-use crate::writer::{Delivery, RELAY, Senseless, Target, Write, Writer, WriterConfig};
-
-/// Fires when everything is prepared for several ways.
-const PREPARED: Alarm = Alarm(1);
+use crate::writer::{Delivery, Target, Write, Writer, WriterConfig};
 
 /// What a rank is set up with.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -127,7 +126,7 @@ impl AllGather {
     /// A rank before its first collective.
     ///
     /// # Errors
-    /// If the group or the parts make no sense.
+    /// If the group is unordered or not connected, lacks this rank, or all parts are empty.
     pub fn new(config: AllGatherConfig) -> Result<Self, AllGatherConfigError> {
         let AllGatherConfig { writer, group, parts, preparation } = config;
         let me = writer.table.rank();
@@ -214,8 +213,87 @@ impl AllGather {
         Ok(())
     }
 
+    /// Copies a piece to where it belongs; whether it is one that is missing.
+    fn take<P: Payload>(
+        group: &[Rank],
+        size: usize,
+        progress: &mut Progress,
+        delivery: &Delivery,
+        verbs: &mut dyn Verbs<P>,
+    ) -> bool {
+        let Some(member) = group.iter().position(|rank| *rank == delivery.source) else { return false };
+        let CollectiveRequest { input, output, .. } = progress.request;
+        let start = delivery.slot * size;
+        let is_right = start < input.length && delivery.data.length == size.min(input.length - start);
+        if !is_right || !progress.missing[member].take(delivery.slot) {
+            return false;
+        }
+        let offset = output.offset + member * input.length + start;
+        verbs.memory().copy(Slice { offset, length: delivery.data.length, ..output }, delivery.data);
+        true
+    }
+}
+
+impl<P: Payload> Relaying<P> for AllGather {
+    fn writer(&mut self) -> &mut Writer {
+        &mut self.writer
+    }
+
+    fn has_failed(&self) -> bool {
+        self.state.has_failed()
+    }
+
+    fn fail(&mut self, qp: QpIndex, failure: Failure) -> Option<Outcome> {
+        self.state.fail(qp, failure)
+    }
+
+    fn handle_sent(&mut self, id: WorkId, verbs: &mut dyn Verbs<P>) {
+        match (id, &mut self.state) {
+            (BARRIER, State::Running(progress)) => self.barriers[progress.circle as usize].handle_sent(),
+            (BARRIER, _) => {}
+            (_, state) => {
+                let is_own = self.writer.handle_sent(id, verbs);
+                if let (true, State::Running(progress)) = (is_own, state) {
+                    progress.outstanding -= 1;
+                }
+            }
+        }
+    }
+
+    /// Takes a piece that has arrived. Returns whether the protocol allows it.
+    fn deliver(&mut self, delivery: Delivery, verbs: &mut dyn Verbs<P>) -> bool {
+        if self.member(delivery.source).is_none() {
+            return false;
+        }
+        let size = self.writer.window().data;
+        match &mut self.state {
+            // Whoever has everything is sent nothing but the next collective's.
+            State::Running(progress) if !self.barriers[progress.circle as usize].has_told() => {
+                Self::take(&self.group, size, progress, &delivery, verbs)
+            }
+            _ => {
+                let is_same =
+                    |known: &Delivery| (known.source, known.slot) == (delivery.source, delivery.slot);
+                let is_new = !self.early.iter().any(is_same);
+                self.early.push(delivery);
+                is_new
+            }
+        }
+    }
+
+    fn handle_message(&mut self, qp: QpIndex, immediate: u32, verbs: &mut dyn Verbs<P>) -> bool {
+        self.writer.receive(qp, verbs);
+        let circle = match immediate {
+            ALL_HERE => Some(Circle::Group),
+            EVERYBODY_HERE => Some(Circle::Everybody),
+            _ => None,
+        };
+        let from = self.writer.table().neighbour(qp);
+        circle.is_some_and(|circle| self.barriers[circle as usize].hear(from))
+    }
+
     /// Writes this rank's data to the others: each part its own way.
-    fn post<P: Payload>(&mut self, verbs: &mut dyn Verbs<P>) {
+    fn post(&mut self, verbs: &mut dyn Verbs<P>) {
         let State::Running(progress) = &self.state else { return };
         if progress.is_posted {
             return;
@@ -244,49 +322,8 @@ impl AllGather {
         progress.is_posted = true;
     }
 
-    /// Copies a piece to where it belongs; whether it is one that is missing.
-    fn take<P: Payload>(
-        group: &[Rank],
-        size: usize,
-        progress: &mut Progress,
-        delivery: &Delivery,
-        verbs: &mut dyn Verbs<P>,
-    ) -> bool {
-        let Some(member) = group.iter().position(|rank| *rank == delivery.source) else { return false };
-        let CollectiveRequest { input, output, .. } = progress.request;
-        let start = delivery.slot * size;
-        let is_right = start < input.length && delivery.data.length == size.min(input.length - start);
-        if !is_right || !progress.missing[member].take(delivery.slot) {
-            return false;
-        }
-        let offset = output.offset + member * input.length + start;
-        verbs.memory().copy(Slice { offset, length: delivery.data.length, ..output }, delivery.data);
-        true
-    }
-
-    /// Takes what has arrived; whether it makes sense.
-    fn deliver<P: Payload>(&mut self, delivery: Delivery, verbs: &mut dyn Verbs<P>) -> bool {
-        if self.member(delivery.source).is_none() {
-            return false;
-        }
-        let size = self.writer.window().data;
-        match &mut self.state {
-            // Whoever has everything is sent nothing but the next collective's.
-            State::Running(progress) if !self.barriers[progress.circle as usize].has_told() => {
-                Self::take(&self.group, size, progress, &delivery, verbs)
-            }
-            _ => {
-                let is_same =
-                    |known: &Delivery| (known.source, known.slot) == (delivery.source, delivery.slot);
-                let is_new = !self.early.iter().any(is_same);
-                self.early.push(delivery);
-                is_new
-            }
-        }
-    }
-
     /// Tells the others when this rank has everything; the outcome when all have, and all that was sent is acknowledged.
-    fn proceed<P: Payload>(&mut self, verbs: &mut dyn Verbs<P>) -> Option<Outcome> {
+    fn proceed(&mut self, verbs: &mut dyn Verbs<P>) -> Option<Outcome> {
         let State::Running(progress) = &self.state else { return None };
         let barrier = &mut self.barriers[progress.circle as usize];
         let has_everything = progress.missing.iter().all(|missing| missing.count == 0);
@@ -359,62 +396,11 @@ impl<P: Payload> Program<P> for AllGather {
         completion: Completion,
         verbs: &mut dyn Verbs<P>,
     ) -> Option<Outcome> {
-        if self.state.has_failed() {
-            return None;
-        }
-        let makes_sense = match completion {
-            Completion::Sent { id: BARRIER } => {
-                if let State::Running(progress) = &self.state {
-                    self.barriers[progress.circle as usize].handle_sent();
-                }
-                true
-            }
-            Completion::Sent { id } => {
-                let is_own = self.writer.handle_sent(id, verbs);
-                if let (true, State::Running(progress)) = (is_own, &mut self.state) {
-                    progress.outstanding -= 1;
-                }
-                true
-            }
-            Completion::Written { target, immediate, .. } => {
-                match self.writer.handle_written(qp, target, immediate, verbs) {
-                    Ok(Some(delivery)) => self.deliver(delivery, verbs),
-                    Ok(None) => true,
-                    Err(_) => false,
-                }
-            }
-            Completion::Received { length: 0, immediate: Some(immediate), .. } => {
-                self.writer.receive(qp, verbs);
-                let circle = match immediate {
-                    ALL_HERE => Some(Circle::Group),
-                    EVERYBODY_HERE => Some(Circle::Everybody),
-                    _ => None,
-                };
-                let from = self.writer.table().neighbour(qp);
-                circle.is_some_and(|circle| self.barriers[circle as usize].hear(from))
-            }
-            Completion::Received { .. } => false,
-            Completion::Failed { failure, .. } => return self.state.fail(qp, failure),
-        };
-        if makes_sense { self.proceed(verbs) } else { self.state.fail(qp, Failure::InvalidRequest) }
+        self.relay_completion(qp, completion, verbs)
     }
 
     fn handle_alarm(&mut self, _: Instant, alarm: Alarm, verbs: &mut dyn Verbs<P>) -> Option<Outcome> {
-        match (&self.state, alarm) {
-            (State::Failed, _) => None,
-            (_, RELAY) => match self.writer.relay(verbs) {
-                Ok(()) => None,
-                Err(Senseless { peer }) => {
-                    let qp = self.writer.table().queue_pair(peer).expect("neighbours are connected");
-                    self.state.fail(qp, Failure::InvalidRequest)
-                }
-            },
-            (_, PREPARED) => {
-                self.post(verbs);
-                self.proceed(verbs)
-            }
-            _ => None,
-        }
+        self.relay_alarm(alarm, verbs)
     }
 
     fn assert_invariants(&self) {

@@ -81,7 +81,7 @@ pub(crate) struct Arrivals {
 }
 
 impl Arrivals {
-    /// Notes that something of `length` bytes has come; whether that makes sense beside the rest.
+    /// Notes the arrival of `length` bytes. Returns whether that agrees with the other arrivals.
     pub(crate) fn take(&mut self, slot: usize, length: usize) -> bool {
         if self.slots.len() == 0 {
             self.length = length;
@@ -89,7 +89,7 @@ impl Arrivals {
         self.length == length && self.slots.insert(slot) && self.is_within()
     }
 
-    /// Notes what will come; whether that makes sense beside the rest.
+    /// Notes an announcement. Returns whether it agrees with the arrivals so far.
     pub(crate) fn announce(&mut self, announced: Announcement) -> bool {
         let is_first = self.announced.is_none();
         self.announced = Some(announced);

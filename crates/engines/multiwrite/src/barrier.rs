@@ -55,7 +55,7 @@ impl Barrier {
         }
     }
 
-    /// Takes what another one has told; whether it makes sense.
+    /// Takes the word of another rank. Returns whether the protocol allows it.
     pub(crate) fn hear(&mut self, from: Rank) -> bool {
         let Ok(index) = self.heard.binary_search_by_key(&from, |(rank, _)| *rank) else { return false };
         let (_, times) = &mut self.heard[index];

@@ -26,11 +26,9 @@ use crate::arrivals::{Announcement, Arrivals, Slots};
 use crate::barrier::{ALL_HERE, BARRIER, Barrier, tell};
 use crate::combine::Combine;
 use crate::dispatch::Dispatch;
+use crate::relaying::{PREPARED, Relaying};
 use crate::state::State;
-use crate::writer::{Delivery, RELAY, Senseless, Writer, WriterConfig};
-
-/// Fires when everything is prepared for relays.
-const PREPARED: Alarm = Alarm(1);
+use crate::writer::{Delivery, Writer, WriterConfig};
 
 /// The name of announcements. Nobody waits for their end: what a barrier tells follows them on the same queue pairs.
 const ANNOUNCEMENT: WorkId = WorkId(u64::MAX - 1);
@@ -123,7 +121,7 @@ impl Experts {
     /// A rank before its first batch.
     ///
     /// # Errors
-    /// If the table or the window makes no sense.
+    /// If the window has no room for a token, or the table has no way to a rank.
     pub fn new(config: ExpertsConfig) -> Result<Self, ExpertsConfigError> {
         let ExpertsConfig { writer, preparation } = config;
         let (table, me) = (&writer.table, writer.table.rank());
@@ -191,35 +189,7 @@ impl Experts {
         Ok(Progress { task, length, outstanding: 0, is_posted: false })
     }
 
-    /// Announces and writes this rank's tokens, or its results.
-    fn post<P: Payload>(&mut self, verbs: &mut dyn Verbs<P>) {
-        let others = self.others();
-        let (State::Running(progress), Some(batch)) = (&mut self.state, &self.batch) else { return };
-        if progress.is_posted {
-            return;
-        }
-        for rank in others {
-            let announcement = match progress.task {
-                Task::Dispatch(_) => Announcement { combines: false, count: Dispatch::count(batch, rank) },
-                Task::Combine(_) => Announcement { combines: true, count: Combine::count(batch, rank) },
-            };
-            tell(rank, ANNOUNCEMENT, announcement.to_immediate(), self.writer.table(), verbs);
-        }
-        progress.outstanding += match &progress.task {
-            Task::Dispatch(dispatch) => dispatch.post(batch, &mut self.writer, verbs),
-            Task::Combine(combine) => combine.post(batch, &mut self.writer, verbs),
-        };
-        progress.is_posted = true;
-    }
-
-    /// Takes what has arrived; whether it makes sense. What is the next collective's waits in the window.
-    fn deliver<P: Payload>(&mut self, delivery: Delivery, verbs: &mut dyn Verbs<P>) -> bool {
-        let arrivals = &mut self.arrivals[delivery.source.index()];
-        arrivals.take(delivery.slot, delivery.data.length)
-            && (self.barrier.has_told() || self.take(delivery, verbs))
-    }
-
-    /// Gives what has arrived to the collective that runs, if one does; whether that makes sense.
+    /// Gives a token that has arrived to the running collective, if any. Returns whether the protocol allows it.
     fn take<P: Payload>(&mut self, delivery: Delivery, verbs: &mut dyn Verbs<P>) -> bool {
         let (State::Running(progress), Some(batch)) = (&mut self.state, &self.batch) else { return true };
         if delivery.data.length != progress.length {
@@ -234,7 +204,7 @@ impl Experts {
         }
     }
 
-    /// Takes what a rank announces or tells; whether it makes sense.
+    /// Takes an announcement or the word of a barrier from a rank. Returns whether the protocol allows it.
     fn hear(&mut self, from: Rank, immediate: u32) -> bool {
         if immediate == ALL_HERE {
             return self.barrier.hear(from);
@@ -254,7 +224,10 @@ impl Experts {
         })
     }
 
-    /// Begins with what this rank has itself and what has come early; the source whose part of it makes no sense, if there is one.
+    /// Begins with this rank's own tokens and those that have arrived early.
+    ///
+    /// # Errors
+    /// The source whose early tokens break the protocol.
     fn begin<P: Payload>(&mut self, verbs: &mut dyn Verbs<P>) -> Result<(), Rank> {
         let (State::Running(progress), Some(batch)) = (&mut self.state, &self.batch) else { return Ok(()) };
         let length = progress.length;
@@ -276,28 +249,6 @@ impl Experts {
             }
         }
         Ok(())
-    }
-
-    /// Tells the others when this rank has everything; the outcome when all have, and all that was sent is acknowledged.
-    fn proceed<P: Payload>(&mut self, verbs: &mut dyn Verbs<P>) -> Option<Outcome> {
-        let (State::Running(progress), Some(batch)) = (&self.state, &mut self.batch) else { return None };
-        let outstanding = progress.outstanding;
-        let me = self.writer.table().rank().index();
-        let mut others = self.arrivals.iter().enumerate().filter(|(rank, _)| *rank != me);
-        if progress.is_posted && !self.barrier.has_told() && others.all(|(_, arrivals)| arrivals.is_whole()) {
-            self.barrier.tell(self.writer.table(), verbs);
-            // What arrives from now on is the next collective's.
-            let slots = self.arrivals.iter_mut().map(|arrivals| core::mem::take(arrivals).slots);
-            match progress.task {
-                Task::Dispatch(_) => batch.here = slots.collect(),
-                Task::Combine(_) => slots.for_each(drop),
-            }
-        }
-        if outstanding == 0 && self.barrier.pass() {
-            self.state = State::Idle;
-            return Some(Outcome::Done);
-        }
-        None
     }
 }
 
@@ -322,6 +273,88 @@ impl Routed for Experts {
         };
         self.next = Some(routes.iter().map(destinations).collect());
         Ok(())
+    }
+}
+
+impl<P: Payload> Relaying<P> for Experts {
+    fn writer(&mut self) -> &mut Writer {
+        &mut self.writer
+    }
+
+    fn has_failed(&self) -> bool {
+        self.state.has_failed()
+    }
+
+    fn fail(&mut self, qp: QpIndex, failure: Failure) -> Option<Outcome> {
+        self.state.fail(qp, failure)
+    }
+
+    fn handle_sent(&mut self, id: WorkId, verbs: &mut dyn Verbs<P>) {
+        match id {
+            ANNOUNCEMENT => {}
+            BARRIER => self.barrier.handle_sent(),
+            _ => {
+                let is_own = self.writer.handle_sent(id, verbs);
+                if let (true, State::Running(progress)) = (is_own, &mut self.state) {
+                    progress.outstanding -= 1;
+                }
+            }
+        }
+    }
+
+    /// Takes a token that has arrived. Returns whether the protocol allows it. Tokens of the next collective wait in the window.
+    fn deliver(&mut self, delivery: Delivery, verbs: &mut dyn Verbs<P>) -> bool {
+        let arrivals = &mut self.arrivals[delivery.source.index()];
+        arrivals.take(delivery.slot, delivery.data.length)
+            && (self.barrier.has_told() || self.take(delivery, verbs))
+    }
+
+    fn handle_message(&mut self, qp: QpIndex, immediate: u32, verbs: &mut dyn Verbs<P>) -> bool {
+        self.writer.receive(qp, verbs);
+        self.hear(self.writer.table().neighbour(qp), immediate)
+    }
+
+    /// Announces and writes this rank's tokens, or its results.
+    fn post(&mut self, verbs: &mut dyn Verbs<P>) {
+        let others = self.others();
+        let (State::Running(progress), Some(batch)) = (&mut self.state, &self.batch) else { return };
+        if progress.is_posted {
+            return;
+        }
+        for rank in others {
+            let announcement = match progress.task {
+                Task::Dispatch(_) => Announcement { combines: false, count: Dispatch::count(batch, rank) },
+                Task::Combine(_) => Announcement { combines: true, count: Combine::count(batch, rank) },
+            };
+            tell(rank, ANNOUNCEMENT, announcement.to_immediate(), self.writer.table(), verbs);
+        }
+        progress.outstanding += match &progress.task {
+            Task::Dispatch(dispatch) => dispatch.post(batch, &mut self.writer, verbs),
+            Task::Combine(combine) => combine.post(batch, &mut self.writer, verbs),
+        };
+        progress.is_posted = true;
+    }
+
+    /// Tells the others when this rank has everything; the outcome when all have, and all that was sent is acknowledged.
+    fn proceed(&mut self, verbs: &mut dyn Verbs<P>) -> Option<Outcome> {
+        let (State::Running(progress), Some(batch)) = (&self.state, &mut self.batch) else { return None };
+        let outstanding = progress.outstanding;
+        let me = self.writer.table().rank().index();
+        let mut others = self.arrivals.iter().enumerate().filter(|(rank, _)| *rank != me);
+        if progress.is_posted && !self.barrier.has_told() && others.all(|(_, arrivals)| arrivals.is_whole()) {
+            self.barrier.tell(self.writer.table(), verbs);
+            // What arrives from now on is the next collective's.
+            let slots = self.arrivals.iter_mut().map(|arrivals| core::mem::take(arrivals).slots);
+            match progress.task {
+                Task::Dispatch(_) => batch.here = slots.collect(),
+                Task::Combine(_) => slots.for_each(drop),
+            }
+        }
+        if outstanding == 0 && self.barrier.pass() {
+            self.state = State::Idle;
+            return Some(Outcome::Done);
+        }
+        None
     }
 }
 
@@ -369,55 +402,11 @@ impl<P: Payload> Program<P> for Experts {
         completion: Completion,
         verbs: &mut dyn Verbs<P>,
     ) -> Option<Outcome> {
-        if self.state.has_failed() {
-            return None;
-        }
-        let makes_sense = match completion {
-            Completion::Sent { id: ANNOUNCEMENT } => true,
-            Completion::Sent { id: BARRIER } => {
-                self.barrier.handle_sent();
-                true
-            }
-            Completion::Sent { id } => {
-                let is_own = self.writer.handle_sent(id, verbs);
-                if let (true, State::Running(progress)) = (is_own, &mut self.state) {
-                    progress.outstanding -= 1;
-                }
-                true
-            }
-            Completion::Written { target, immediate, .. } => {
-                match self.writer.handle_written(qp, target, immediate, verbs) {
-                    Ok(Some(delivery)) => self.deliver(delivery, verbs),
-                    Ok(None) => true,
-                    Err(_) => false,
-                }
-            }
-            Completion::Received { length: 0, immediate: Some(immediate), .. } => {
-                self.writer.receive(qp, verbs);
-                self.hear(self.writer.table().neighbour(qp), immediate)
-            }
-            Completion::Received { .. } => false,
-            Completion::Failed { failure, .. } => return self.state.fail(qp, failure),
-        };
-        if makes_sense { self.proceed(verbs) } else { self.state.fail(qp, Failure::InvalidRequest) }
+        self.relay_completion(qp, completion, verbs)
     }
 
     fn handle_alarm(&mut self, _: Instant, alarm: Alarm, verbs: &mut dyn Verbs<P>) -> Option<Outcome> {
-        match (&self.state, alarm) {
-            (State::Failed, _) => None,
-            (_, RELAY) => match self.writer.relay(verbs) {
-                Ok(()) => None,
-                Err(Senseless { peer }) => {
-                    let qp = self.writer.table().queue_pair(peer).expect("neighbours are connected");
-                    self.state.fail(qp, Failure::InvalidRequest)
-                }
-            },
-            (_, PREPARED) => {
-                self.post(verbs);
-                self.proceed(verbs)
-            }
-            _ => None,
-        }
+        self.relay_alarm(alarm, verbs)
     }
 
     fn assert_invariants(&self) {

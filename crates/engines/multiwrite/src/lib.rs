@@ -52,6 +52,7 @@ mod design;
 mod dispatch;
 mod experts;
 mod mutation;
+mod relaying;
 mod split;
 mod state;
 mod table;
@@ -69,5 +70,7 @@ pub use mutation::Mutation;
 pub use split::{Part, Paths, Strategy, split};
 pub use table::{Table, TableError};
 pub use window::Window;
-pub use writer::{Delivery, RELAY, RelayCost, Senseless, Target, Write, WriteError, Writer, WriterConfig};
+pub use writer::{
+    Delivery, ProtocolViolation, RELAY, RelayCost, Target, Write, WriteError, Writer, WriterConfig,
+};
 pub use writes::Writes;

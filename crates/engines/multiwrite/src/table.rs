@@ -7,6 +7,8 @@ use quincunx_engine::verbs::QpIndex;
 use quincunx_fabric::MeshShape;
 use quincunx_wire::multiwrite::{Destinations, MAX_RANKS};
 
+use crate::ways::hops_on_mesh;
+
 /// A node's table. It stays as it is: nothing is added for a write.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Table {
@@ -96,10 +98,8 @@ impl Table {
         let ranks = shape.ranks();
         let queue_pair_to = |peer: u16| QpIndex(if peer < rank.0 { peer } else { peer - 1 });
         let ways = |to: u16| {
-            let is_near = shape.domains() > 1 && shape.domain(rank.0).contains(&to);
-            let relays = shape.relays(rank.0).filter(|_| is_near);
-            let ways = core::iter::once(to).chain(relays).filter(|_| to != rank.0);
-            ways.map(queue_pair_to).collect()
+            let hops = hops_on_mesh((shape.domains(), shape.members()), rank.0, to);
+            hops.into_iter().filter(|_| to != rank.0).map(queue_pair_to).collect()
         };
         let neighbours = (0..ranks).filter(|peer| *peer != rank.0).map(Rank).collect();
         Self::new(rank, ranks, neighbours, (0..ranks).map(ways).collect())

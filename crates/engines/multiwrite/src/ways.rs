@@ -38,7 +38,7 @@ pub(crate) fn ways(placement: &Placement, relays: bool, tokens: bool) -> Ways {
         let hops = match &placement.tree {
             Some(tree) => under_switches(tree, rank, to),
             None if tokens => between_servers(placement, relays, rank, to),
-            None => on_a_mesh(placement, rank, to),
+            None => hops_on_mesh((placement.domains, placement.members()), rank, to),
         };
         hops.into_iter().map(|hop| index(rank, hop)).collect()
     };
@@ -59,9 +59,10 @@ fn peers(placement: &Placement, rank: u16, tokens: bool) -> Vec<u16> {
     (0..members).flat_map(at).filter(|peer| *peer != rank).collect()
 }
 
-fn on_a_mesh(placement: &Placement, rank: u16, to: u16) -> Vec<u16> {
-    let (domains, members) = (placement.domains, placement.members());
-    let is_near = domains > 1 && placement.domain(Rank(rank)).contains(&to);
+/// The ranks to which `rank` can send what is for `to`, on a full mesh of `domains` with `members` each: `to` itself, and within a domain
+/// the ranks of the next one, the partner first (3.1).
+pub(crate) fn hops_on_mesh((domains, members): (u16, u16), rank: u16, to: u16) -> Vec<u16> {
+    let is_near = domains > 1 && rank / members == to / members;
     let next = (rank / members + 1) % domains * members;
     let relays = (0..members).map(|step| next + (rank % members + step) % members).filter(|_| is_near);
     core::iter::once(to).chain(relays).collect()
@@ -149,9 +150,13 @@ mod tests {
 
     #[test]
     fn within_a_domain_of_a_mesh_other_ways_lead_over_the_next_domain_the_partner_first() {
-        assert_eq!(on_a_mesh(&mesh(2, 2), 0, 1), [1, 2, 3]);
-        assert_eq!(on_a_mesh(&mesh(2, 2), 3, 2), [2, 1, 0]);
-        assert_eq!(on_a_mesh(&mesh(2, 2), 0, 3), [3]);
+        assert_eq!(hops_on_mesh((2, 2), 0, 1), [1, 2, 3]);
+        assert_eq!(hops_on_mesh((2, 2), 3, 2), [2, 1, 0]);
+        assert_eq!(hops_on_mesh((2, 2), 0, 3), [3]);
+        assert_eq!(hops_on_mesh((2, 4), 1, 0), [0, 5, 6, 7, 4]);
+        assert_eq!(hops_on_mesh((2, 4), 7, 4), [4, 3, 0, 1, 2]);
+        assert_eq!(hops_on_mesh((3, 2), 5, 4), [4, 1, 0]);
+        assert_eq!(hops_on_mesh((1, 4), 1, 0), [0]);
     }
 
     #[test]

@@ -64,13 +64,13 @@ pub struct Delivery {
     pub data: Slice,
 }
 
-/// A peer has sent what makes no sense: no slot of the window, a rank that the table does not have, something that would go back
-/// to where it came from. The group cannot go on.
+/// A peer has broken the protocol: its write is not in a slot of the window, names a rank that is not in the table, or would go back to
+/// where it came from. The group cannot continue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error(
     "expected a write for ranks of the table, found another from rank {peer}; the peers' tables disagree"
 )]
-pub struct Senseless {
+pub struct ProtocolViolation {
     /// The neighbour that sent it.
     pub peer: Rank,
 }
@@ -161,7 +161,7 @@ impl Writer {
     /// Sends `write` on its way; how many messages that takes, each of which completes.
     ///
     /// # Errors
-    /// If it makes no sense. Nothing is sent then.
+    /// If the write is refused. Nothing is sent then.
     pub fn write<P: Payload>(
         &mut self,
         write: &Write<'_>,
@@ -279,22 +279,22 @@ impl Writer {
     /// Takes what a peer has written: what is for this node is the answer, what is for others is passed on.
     ///
     /// # Errors
-    /// If it makes no sense; nothing is passed on then.
+    /// If the peer has broken the protocol; nothing is passed on then.
     pub fn handle_written<P: Payload>(
         &mut self,
         from: QpIndex,
         target: Slice,
         immediate: u32,
         verbs: &mut dyn Verbs<P>,
-    ) -> Result<Option<Delivery>, Senseless> {
+    ) -> Result<Option<Delivery>, ProtocolViolation> {
         let (table, window) = (&self.config.table, self.config.window);
-        let senseless = Senseless { peer: table.neighbour(from) };
+        let violation = ProtocolViolation { peer: table.neighbour(from) };
         let has_bitmap = window.bitmap() > 0 && immediate == BITMAP_IN_PAYLOAD;
-        let landed = window.landed(target, has_bitmap).ok_or(senseless)?;
-        let mut destinations = self.destinations(&landed, immediate, verbs).ok_or(senseless)?;
+        let landed = window.landed(target, has_bitmap).ok_or(violation)?;
+        let mut destinations = self.destinations(&landed, immediate, verbs).ok_or(violation)?;
         let me = table.rank();
         if destinations.check(table.ranks()).is_err() || destinations.is_empty() || landed.source == me {
-            return Err(senseless);
+            return Err(violation);
         }
         let Landed { source, slot, data, .. } = landed;
         let is_mine = destinations.remove(me.0);
@@ -341,8 +341,8 @@ impl Writer {
     /// [`RELAY`] fires.
     ///
     /// # Errors
-    /// If it makes no sense.
-    pub fn relay<P: Payload>(&mut self, verbs: &mut dyn Verbs<P>) -> Result<(), Senseless> {
+    /// If the peer that sent the message has broken the protocol.
+    pub fn relay<P: Payload>(&mut self, verbs: &mut dyn Verbs<P>) -> Result<(), ProtocolViolation> {
         let Some(Passing { from, destinations, source, slot, length }) = self.passing.pop_front() else {
             return Ok(());
         };
@@ -352,7 +352,7 @@ impl Writer {
         let reached: usize = parts.iter().map(|(_, part)| part.len()).sum();
         // What nobody leads to, and what would go back, goes nowhere: tables contradict each other.
         if reached < ahead.len() || parts.iter().any(|(qp, _)| *qp == from) {
-            return Err(Senseless { peer: self.config.table.neighbour(from) });
+            return Err(ProtocolViolation { peer: self.config.table.neighbour(from) });
         }
         let window = self.config.window;
         let data = window.data(source, slot, 0..length);

@@ -12,8 +12,9 @@ use quincunx_engine::verbs::{Alarm, Completion, Failure, Outcome, Program, QpInd
 use quincunx_engine::writes::{Notice, OneSided, Target, WriteError};
 use quincunx_units::Instant;
 
+use crate::relaying::Relaying;
 use crate::window::{KEY, Window};
-use crate::writer::{Delivery, RELAY, Senseless, Write, Writer, WriterConfig};
+use crate::writer::{Delivery, Write, Writer, WriterConfig};
 
 /// A write that has not ended.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -46,20 +47,7 @@ impl Writes {
         Self { writer, slots, pending: Vec::new(), notices: VecDeque::new(), has_failed: false }
     }
 
-    /// Takes what has arrived: data, which is acknowledged, or somebody's word that it has some. Whether it makes sense.
-    fn deliver<P: Payload>(&mut self, delivery: Delivery, verbs: &mut dyn Verbs<P>) -> bool {
-        let Delivery { source, slot, data } = delivery;
-        if slot >= self.slots {
-            return data.length == 0 && self.hear(source, slot - self.slots);
-        }
-        self.notices.push_back(Notice::Delivered { source, slot, data });
-        let nothing = Slice { region: KEY, offset: 0, length: 0 };
-        let targets = [Target { rank: source, slot: self.slots + slot }];
-        // Whoever can be reached from a rank but cannot be answered has another table than the others.
-        self.writer.write(&Write { targets: &targets, source: nothing, way: 0 }, verbs).is_ok()
-    }
-
-    /// Takes a destination's word that it has what was written to `slot` there; whether it makes sense.
+    /// Takes a destination's acknowledgement of the write to its `slot`. Returns whether the protocol allows it.
     fn hear(&mut self, from: Rank, slot: usize) -> bool {
         let said = Target { rank: from, slot };
         let Some(index) = self.pending.iter().position(|pending| pending.missing.contains(&said)) else {
@@ -72,12 +60,39 @@ impl Writes {
         }
         true
     }
+}
+
+impl<P: Payload> Relaying<P> for Writes {
+    fn writer(&mut self) -> &mut Writer {
+        &mut self.writer
+    }
+
+    fn has_failed(&self) -> bool {
+        self.has_failed
+    }
 
     fn fail(&mut self, qp: QpIndex, failure: Failure) -> Option<Outcome> {
         self.has_failed = true;
         self.pending.clear();
         self.notices.clear();
         Some(Outcome::Failed { qp, failure })
+    }
+
+    fn handle_sent(&mut self, id: WorkId, verbs: &mut dyn Verbs<P>) {
+        self.writer.handle_sent(id, verbs);
+    }
+
+    /// Takes data, which it acknowledges, or a destination's acknowledgement. Returns whether the protocol allows it.
+    fn deliver(&mut self, delivery: Delivery, verbs: &mut dyn Verbs<P>) -> bool {
+        let Delivery { source, slot, data } = delivery;
+        if slot >= self.slots {
+            return data.length == 0 && self.hear(source, slot - self.slots);
+        }
+        self.notices.push_back(Notice::Delivered { source, slot, data });
+        let nothing = Slice { region: KEY, offset: 0, length: 0 };
+        let targets = [Target { rank: source, slot: self.slots + slot }];
+        // Whoever can be reached from a rank but cannot be answered has another table than the others.
+        self.writer.write(&Write { targets: &targets, source: nothing, way: 0 }, verbs).is_ok()
     }
 }
 
@@ -97,34 +112,11 @@ impl<P: Payload> Program<P> for Writes {
         completion: Completion,
         verbs: &mut dyn Verbs<P>,
     ) -> Option<Outcome> {
-        if self.has_failed {
-            return None;
-        }
-        let makes_sense = match completion {
-            Completion::Sent { id } => {
-                self.writer.handle_sent(id, verbs);
-                true
-            }
-            Completion::Written { target, immediate, .. } => {
-                match self.writer.handle_written(qp, target, immediate, verbs) {
-                    Ok(Some(delivery)) => self.deliver(delivery, verbs),
-                    Ok(None) => true,
-                    Err(_) => false,
-                }
-            }
-            Completion::Received { .. } => false,
-            Completion::Failed { failure, .. } => return self.fail(qp, failure),
-        };
-        if makes_sense { None } else { self.fail(qp, Failure::InvalidRequest) }
+        self.relay_completion(qp, completion, verbs)
     }
 
     fn handle_alarm(&mut self, _: Instant, alarm: Alarm, verbs: &mut dyn Verbs<P>) -> Option<Outcome> {
-        if self.has_failed || alarm != RELAY {
-            return None;
-        }
-        let Err(Senseless { peer }) = self.writer.relay(verbs) else { return None };
-        let qp = self.writer.table().queue_pair(peer).expect("neighbours are connected");
-        self.fail(qp, Failure::InvalidRequest)
+        self.relay_alarm(alarm, verbs)
     }
 
     fn assert_invariants(&self) {

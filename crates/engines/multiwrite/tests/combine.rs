@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::experts::{Ranks, SLOTS, SUM, Setup, TOKEN, all_routes, only};
+use common::experts::{ExpertsSetup, Ranks, SLOTS, SUM, TOKEN, all_routes, only};
 use quincunx_collective::{
     Collective, Contributions, DataType, Numbers, Payload, Rank, Routes, noise, reference_combine,
 };
@@ -11,7 +11,7 @@ use quincunx_engine::verbs::{Completion, Failure, Outcome, QpIndex, RegionId, Re
 const RANKS: usize = 8;
 
 /// Ranks that have dispatched a batch, whatever was in it.
-fn dispatched<P: Payload>(setup: Setup, routes: &[Routes]) -> Ranks<P> {
+fn dispatched<P: Payload>(setup: ExpertsSetup, routes: &[Routes]) -> Ranks<P> {
     let mut ranks = Ranks::new(setup);
     let inputs: Vec<P> = routes.iter().map(|of| P::zeroed(of.tokens() * TOKEN)).collect();
     ranks.dispatch_all(routes, &inputs);
@@ -24,7 +24,7 @@ fn dispatched<P: Payload>(setup: Setup, routes: &[Routes]) -> Ranks<P> {
 fn each_contribution_to_a_token_is_added_exactly_once() {
     for relays in [false, true] {
         let routes = all_routes(RANKS);
-        let mut ranks = dispatched(Setup::new(relays), &routes);
+        let mut ranks = dispatched(ExpertsSetup::new(relays), &routes);
         let places: Vec<Contributions> =
             (0..RANKS as u16).map(|rank| Contributions::of_rank(Rank(rank), ranks.places())).collect();
         ranks.combine_all(&routes, &places);
@@ -48,7 +48,7 @@ fn each_contribution_to_a_token_is_added_exactly_once() {
 fn sums_have_the_same_bits_whoever_comes_first() {
     let routes = all_routes(RANKS);
     for seed in 1..20 {
-        let mut ranks = dispatched(Setup { seed, ..Setup::new(true) }, &routes);
+        let mut ranks = dispatched(ExpertsSetup { seed, ..ExpertsSetup::new(true) }, &routes);
         let places: Vec<Numbers> =
             (0..RANKS as u64).map(|rank| noise(rank, ranks.places(), DataType::F32)).collect();
         ranks.combine_all(&routes, &places);
@@ -63,7 +63,7 @@ fn sums_have_the_same_bits_whoever_comes_first() {
 fn a_result_crosses_once_and_by_itself_even_where_its_token_came_over_a_relay() {
     let routes = only(1, RANKS, &[&[0, 4, 6, 7]]);
     for relays in [false, true] {
-        let mut ranks: Ranks<Numbers> = dispatched(Setup::new(relays), &routes);
+        let mut ranks: Ranks<Numbers> = dispatched(ExpertsSetup::new(relays), &routes);
         let places = vec![Numbers::zeroed(ranks.places()); RANKS];
         ranks.combine_all(&routes, &places);
         ranks.assert_done(2);
@@ -74,7 +74,7 @@ fn a_result_crosses_once_and_by_itself_even_where_its_token_came_over_a_relay() 
 #[test]
 fn results_may_be_shorter_than_tokens() {
     let routes = all_routes(RANKS);
-    let mut ranks: Ranks<Numbers> = dispatched(Setup::new(true), &routes);
+    let mut ranks: Ranks<Numbers> = dispatched(ExpertsSetup::new(true), &routes);
     let short = 4;
     let places: Vec<Numbers> =
         (0..RANKS as u64).map(|rank| noise(rank, RANKS * SLOTS * short, DataType::F32)).collect();
@@ -90,7 +90,7 @@ fn results_may_be_shorter_than_tokens() {
 #[test]
 fn a_batch_may_be_combined_more_than_once() {
     let routes = all_routes(RANKS);
-    let mut ranks: Ranks<Numbers> = dispatched(Setup::new(true), &routes);
+    let mut ranks: Ranks<Numbers> = dispatched(ExpertsSetup::new(true), &routes);
     let places: Vec<Numbers> =
         (0..RANKS as u64).map(|rank| noise(rank, ranks.places(), DataType::F32)).collect();
     ranks.combine_all(&routes, &places);
@@ -103,7 +103,7 @@ fn a_batch_may_be_combined_more_than_once() {
 #[test]
 fn ranks_that_do_not_do_the_same_fail_and_nobody_waits_for_ever() {
     let routes = all_routes(RANKS);
-    let mut ranks: Ranks<Numbers> = dispatched(Setup::new(true), &routes);
+    let mut ranks: Ranks<Numbers> = dispatched(ExpertsSetup::new(true), &routes);
     for (rank, routes) in routes.iter().enumerate() {
         let tokens = routes.tokens() * TOKEN;
         if rank == 3 {
@@ -132,7 +132,7 @@ fn a_result_from_a_rank_that_never_got_the_token_fails_the_combine() {
     };
     for (from, wrong) in [(2_usize, result(2)), (1, heard(0)), (1, heard(SLOTS as u32))] {
         for is_early in [false, true] {
-            let mut ranks: Ranks<Numbers> = dispatched(Setup::new(true), &routes);
+            let mut ranks: Ranks<Numbers> = dispatched(ExpertsSetup::new(true), &routes);
             let qp: QpIndex = ranks.graph.table(0).queue_pair(Rank(from as u16)).unwrap();
             let places = Numbers::zeroed(ranks.places());
             if is_early {
@@ -151,7 +151,7 @@ fn a_result_from_a_rank_that_never_got_the_token_fails_the_combine() {
 #[test]
 fn results_are_whole_elements() {
     let routes = all_routes(RANKS);
-    let mut ranks: Ranks<Numbers> = dispatched(Setup::new(true), &routes);
+    let mut ranks: Ranks<Numbers> = dispatched(ExpertsSetup::new(true), &routes);
     let refused = ranks.start(0, Collective::Combine, Numbers::zeroed(RANKS * SLOTS * 6), SLOTS * 6);
     assert_eq!(refused, Err(RequestError::Element { element: 4, found: 6 }));
 }

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::experts::{Ranks, SLOTS, SUM, Setup, TOKEN, all_routes, only, routes};
+use common::experts::{ExpertsSetup, Ranks, SLOTS, SUM, TOKEN, all_routes, only, routes};
 use common::{Graph, Port, config};
 use proptest::prelude::*;
 use quincunx_collective::{
@@ -25,7 +25,7 @@ fn inputs(routes: &[Routes], seed: u64) -> Vec<Numbers> {
     routes.iter().enumerate().map(input).collect()
 }
 
-fn dispatched(setup: Setup, routes: &[Routes]) -> Ranks<Numbers> {
+fn dispatched(setup: ExpertsSetup, routes: &[Routes]) -> Ranks<Numbers> {
     let (mut ranks, inputs) = (Ranks::new(setup), inputs(routes, 1));
     ranks.dispatch_all(routes, &inputs);
     ranks.assert_done(1);
@@ -39,7 +39,7 @@ fn dispatched(setup: Setup, routes: &[Routes]) -> Ranks<Numbers> {
 #[test]
 fn every_token_lies_at_the_ranks_of_its_experts_and_nowhere_else() {
     for relays in [false, true] {
-        dispatched(Setup::new(relays), &all_routes(RANKS));
+        dispatched(ExpertsSetup::new(relays), &all_routes(RANKS));
     }
 }
 
@@ -47,33 +47,33 @@ fn every_token_lies_at_the_ranks_of_its_experts_and_nowhere_else() {
 fn a_token_crosses_once_over_a_relay_and_once_for_each_rank_without() {
     let routes = only(1, RANKS, &[&[0, 4, 6, 7]]);
     for (relays, crossings) in [(true, 1), (false, 3)] {
-        assert_eq!(dispatched(Setup::new(relays), &routes).crossed[1], crossings, "relays: {relays}");
+        assert_eq!(dispatched(ExpertsSetup::new(relays), &routes).crossed[1], crossings, "relays: {relays}");
     }
 }
 
 #[test]
 fn a_token_with_no_expert_on_another_server_does_not_cross() {
     for relays in [false, true] {
-        let ranks = dispatched(Setup::new(relays), &only(1, RANKS, &[&[0, 1, 2], &[1]]));
+        let ranks = dispatched(ExpertsSetup::new(relays), &only(1, RANKS, &[&[0, 1, 2], &[1]]));
         assert_eq!(ranks.crossed, [0; RANKS], "relays: {relays}");
     }
 }
 
 #[test]
 fn a_batch_of_nothing_ends_at_all_ranks() {
-    dispatched(Setup::new(true), &vec![Routes::default(); RANKS]);
+    dispatched(ExpertsSetup::new(true), &vec![Routes::default(); RANKS]);
 }
 
 #[test]
 fn a_relay_that_takes_its_time_changes_nothing_but_that() {
     let cost = RelayCost { message: Duration::from_nanos(1), copy: Duration::from_nanos(1) };
-    dispatched(Setup { cost, ..Setup::new(true) }, &all_routes(RANKS));
+    dispatched(ExpertsSetup { cost, ..ExpertsSetup::new(true) }, &all_routes(RANKS));
 }
 
 #[test]
 fn in_large_groups_tokens_take_their_ranks_with_them() {
     for relays in [false, true] {
-        dispatched(Setup { members: 20, ..Setup::new(relays) }, &all_routes(40));
+        dispatched(ExpertsSetup { members: 20, ..ExpertsSetup::new(relays) }, &all_routes(40));
     }
 }
 
@@ -128,7 +128,7 @@ fn a_rank_of_1024_writes_a_token_with_its_ranks_to_the_relay_and_ends_when_all_h
 #[test]
 fn nobody_is_done_while_somebody_has_not_begun() {
     let routes = all_routes(RANKS);
-    let (mut ranks, inputs) = (Ranks::new(Setup::new(true)), inputs(&routes, 1));
+    let (mut ranks, inputs) = (Ranks::new(ExpertsSetup::new(true)), inputs(&routes, 1));
     (0..7).for_each(|rank| ranks.dispatch(rank, &routes[rank], inputs[rank].clone()));
     ranks.run();
     assert!(ranks.outcomes.iter().all(Vec::is_empty));
@@ -140,7 +140,7 @@ fn nobody_is_done_while_somebody_has_not_begun() {
 #[test]
 fn a_relay_that_dies_fails_the_dispatch_and_no_part_of_it_counts_as_whole() {
     let routes = all_routes(RANKS);
-    let (mut ranks, inputs) = (Ranks::new(Setup::new(true)), inputs(&routes, 1));
+    let (mut ranks, inputs) = (Ranks::new(ExpertsSetup::new(true)), inputs(&routes, 1));
     ranks.ports[4].lines.clear();
     (0..4).for_each(|rank| ranks.dispatch(rank, &routes[rank], inputs[rank].clone()));
     let to_relay = ranks.graph.table(0).queue_pair(Rank(4)).unwrap();
@@ -175,7 +175,7 @@ fn what_was_not_announced_fails_the_dispatch() {
         vec![Completion::Received { id: WorkId(0), length: 1, immediate: None }],
     ] {
         for early in 0..=wrong.len() {
-            let mut ranks = Ranks::new(Setup::new(true));
+            let mut ranks = Ranks::new(ExpertsSetup::new(true));
             let qp = ranks.graph.table(0).queue_pair(Rank(1)).unwrap();
             wrong[..early].iter().for_each(|completion| ranks.complete(0, qp, *completion));
             ranks.route(0, &routes(&[&[3]])).unwrap();
@@ -191,7 +191,7 @@ fn what_was_not_announced_fails_the_dispatch() {
 
 #[test]
 fn what_a_rank_does_not_offer_is_refused_and_nothing_has_changed() {
-    let mut ranks: Ranks<Numbers> = Ranks::new(Setup::new(true));
+    let mut ranks: Ranks<Numbers> = Ranks::new(ExpertsSetup::new(true));
     let (input, output) = (SLOTS * TOKEN, ranks.places());
     let refused = |ranks: &mut Ranks<Numbers>, collective, [input, output]: [usize; 2], refusal| {
         let before = ranks.programs[0].clone();
@@ -215,14 +215,14 @@ fn what_a_rank_does_not_offer_is_refused_and_nothing_has_changed() {
 
 #[test]
 fn a_routing_is_good_for_one_dispatch() {
-    let mut ranks = dispatched(Setup::new(true), &all_routes(RANKS));
+    let mut ranks = dispatched(ExpertsSetup::new(true), &all_routes(RANKS));
     let again = ranks.start(0, Collective::Dispatch, Numbers::zeroed(SLOTS * TOKEN), ranks.places());
     assert_eq!(again, Err(RequestError::NoRouting));
 }
 
 #[test]
 fn a_routing_that_makes_no_sense_is_refused_in_a_line() {
-    let mut ranks: Ranks<Numbers> = Ranks::new(Setup::new(true));
+    let mut ranks: Ranks<Numbers> = Ranks::new(ExpertsSetup::new(true));
     let too_many = [&[1_u16][..]; SLOTS + 1];
     for (tokens, refusal) in [
         (&too_many[..], RequestError::Tokens { most: SLOTS, found: SLOTS + 1 }),
@@ -236,7 +236,7 @@ fn a_routing_that_makes_no_sense_is_refused_in_a_line() {
 
 #[test]
 fn a_large_group_needs_memory_with_contents() {
-    let mut ranks: Ranks<LengthOnly> = Ranks::new(Setup { members: 17, ..Setup::new(true) });
+    let mut ranks: Ranks<LengthOnly> = Ranks::new(ExpertsSetup { members: 17, ..ExpertsSetup::new(true) });
     ranks.route(0, &routes(&[&[1]])).unwrap();
     let refused = ranks.start(0, Collective::Dispatch, LengthOnly::new(TOKEN), ranks.places());
     assert_eq!(refused, Err(RequestError::NoContents { most: 32, found: 34 }));
@@ -249,14 +249,14 @@ fn a_set_up_that_makes_no_sense_is_refused_in_a_line() {
     let refusal = ExpertsConfigError::NoQueuePair { found: 2 };
     assert_eq!(Experts::new(unconnected).map(|_| ()), Err(refusal));
     assert!(!refusal.to_string().contains('\n'));
-    let mut empty = Setup::new(true).config(&Graph::mesh(RANKS), 0);
+    let mut empty = ExpertsSetup::new(true).config(&Graph::mesh(RANKS), 0);
     empty.writer.window = Window::new(RANKS as u16, SLOTS, 0);
     assert_eq!(Experts::new(empty).map(|_| ()), Err(ExpertsConfigError::EmptyToken));
 }
 
 #[test]
 fn alarms_that_nobody_set_are_harmless() {
-    let mut ranks: Ranks<Numbers> = Ranks::new(Setup::new(true));
+    let mut ranks: Ranks<Numbers> = Ranks::new(ExpertsSetup::new(true));
     let before = ranks.programs[0].clone();
     assert_eq!(ranks.programs[0].handle_alarm(Instant::ZERO, RELAY, &mut ranks.ports[0]), None);
     assert_eq!(ranks.programs[0], before);
@@ -280,7 +280,7 @@ proptest! {
         relays in any::<bool>(),
         batches in prop::collection::vec(any_batch(), 1..4),
     ) {
-        let mut ranks: Ranks<Numbers> = Ranks::new(Setup { seed, ..Setup::new(relays) });
+        let mut ranks: Ranks<Numbers> = Ranks::new(ExpertsSetup { seed, ..ExpertsSetup::new(relays) });
         let rounds = 2 * batches.len();
         let all: Vec<_> = batches.iter().zip(0..).map(|(routes, round)| inputs(routes, seed >> 8 ^ round)).collect();
         let mut begun = [0; RANKS];

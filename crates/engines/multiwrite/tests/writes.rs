@@ -176,7 +176,11 @@ fn a_table_that_makes_no_sense_is_refused() {
 }
 
 /// Has rank 0 send `immediate` to rank 1, whatever it says; what rank 1 makes of it.
-fn raw(graph: Graph, offset: u64, immediate: u32) -> (Result<(), quincunx_multiwrite::Senseless>, usize) {
+fn raw(
+    graph: Graph,
+    offset: u64,
+    immediate: u32,
+) -> (Result<(), quincunx_multiwrite::ProtocolViolation>, usize) {
     let mut nodes = Writers::new(graph, 1, 4, 1);
     let source = nodes.data(0, b"abcd");
     let verb = Verb::Write { remote_address: offset, remote_key: 0 };
@@ -191,7 +195,7 @@ fn raw(graph: Graph, offset: u64, immediate: u32) -> (Result<(), quincunx_multiw
 fn a_bitmap_with_an_unknown_rank_ends_the_group_and_goes_nowhere() {
     for immediate in [1 << 3, 1 << 1 | 1 << 31, 0] {
         let (result, effects) = raw(Graph::line(3), 0, immediate);
-        assert!(result.is_err_and(|senseless| senseless.peer == Rank(0)), "{immediate:#x}");
+        assert!(result.is_err_and(|violation| violation.peer == Rank(0)), "{immediate:#x}");
         assert_eq!(effects, 0);
     }
 }

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Group, lengths};
+use common::{ProgramGroup, lengths};
 use proptest::prelude::*;
 use quincunx_collective::{
     Collective, Contributions, DataType, Fold, LengthOnly, Numbers, Payload, Rank, ReduceOp, Reduction,
@@ -37,7 +37,7 @@ fn case<P: Payload>(
 }
 
 /// Runs cases one after the other on one group and compares every output.
-fn run<P: Payload>(group: &mut Group<P>, cases: &[Case<P>]) {
+fn run<P: Payload>(group: &mut ProgramGroup<P>, cases: &[Case<P>]) {
     let ranks = group.hosts.len();
     let mut requests = Vec::new();
     for case in cases {
@@ -72,7 +72,7 @@ fn every_rank_contributes_once_in_every_primitive_group_size_and_root() {
             for (seed, collective) in all_roots(ranks).enumerate() {
                 // Neither the group size nor the chunk divides 13 elements.
                 let case = case(collective, F32_SUM, ranks, 4 * 13, Contributions::of_rank);
-                run(&mut Group::new(algorithm, ranks, 8, 2, seed as u64), &[case]);
+                run(&mut ProgramGroup::new(algorithm, ranks, 8, 2, seed as u64), &[case]);
             }
         }
     }
@@ -84,7 +84,7 @@ fn vectors_of_no_bytes_and_of_fewer_elements_than_ranks_work() {
         for collective in Collective::PRIMITIVES {
             for bytes in [0, 4, 8] {
                 let case = case(collective, F32_SUM, 5, bytes, Contributions::of_rank);
-                run(&mut Group::new(algorithm, 5, 4, 3, 1), &[case]);
+                run(&mut ProgramGroup::new(algorithm, 5, 4, 3, 1), &[case]);
             }
         }
     }
@@ -95,7 +95,7 @@ fn lengths_alone_take_the_same_way() {
     for algorithm in ALGORITHMS {
         for collective in Collective::PRIMITIVES {
             let case = case(collective, F32_SUM, 6, 1000, |_, length| LengthOnly::new(length));
-            run(&mut Group::new(algorithm, 6, 64, 4, 1), &[case]);
+            run(&mut ProgramGroup::new(algorithm, 6, 64, 4, 1), &[case]);
         }
     }
 }
@@ -137,7 +137,7 @@ proptest! {
                 case(*collective, reduction, ranks, bytes, |rank, length| pattern(rank, length, data_type))
             })
             .collect();
-        run(&mut Group::paced(pace, algorithm, ranks, 4 * chunk, window, seed), &cases);
+        run(&mut ProgramGroup::paced(pace, algorithm, ranks, 4 * chunk, window, seed), &cases);
     }
 
     #[test]
@@ -151,7 +151,7 @@ proptest! {
                 case(*collective, F32_SUM, ranks, 4 * elements, Contributions::of_rank)
             })
             .collect();
-        run(&mut Group::paced(pace, algorithm, ranks, 4 * chunk, window, seed), &cases);
+        run(&mut ProgramGroup::paced(pace, algorithm, ranks, 4 * chunk, window, seed), &cases);
     }
 
     #[test]
@@ -161,7 +161,7 @@ proptest! {
             let case = case(collective, F32_SUM, ranks, 4 * elements, |rank, length| {
                 noise(u64::from(rank.0) ^ seed, length, DataType::F32)
             });
-            run(&mut Group::new(Algorithm::Direct, ranks, 16, 4, seed), &[case]);
+            run(&mut ProgramGroup::new(Algorithm::Direct, ranks, 16, 4, seed), &[case]);
         }
     }
 
@@ -173,7 +173,7 @@ proptest! {
         let order: Vec<_> = (1..=ranks as u16).map(|step| Rank((root + step) % ranks as u16)).collect();
         let mut case = noise_reduce(ranks, elements, Rank(root), seed);
         case.expected[usize::from(root)] = reduce_in_order(&order, F32_SUM, &case.inputs);
-        run(&mut Group::new(Algorithm::Ring, ranks, 16, 4, seed), &[case]);
+        run(&mut ProgramGroup::new(Algorithm::Ring, ranks, 16, 4, seed), &[case]);
     }
 
     #[test]
@@ -183,7 +183,7 @@ proptest! {
         let root = Rank(root % ranks as u16);
         let mut case = noise_reduce(ranks, elements, root, seed);
         case.expected[root.index()] = reduce_in_tree(&subtree(root, None, ranks as u16), F32_SUM, &case.inputs);
-        run(&mut Group::new(Algorithm::Tree, ranks, 16, 4, seed), &[case]);
+        run(&mut ProgramGroup::new(Algorithm::Tree, ranks, 16, 4, seed), &[case]);
     }
 }
 
@@ -203,7 +203,7 @@ fn subtree(rank: Rank, above: Option<Rank>, ranks: u16) -> Fold {
 fn a_ring_sends_the_least_that_hosts_can_and_only_to_the_next_rank() {
     let (ranks, bytes) = (8, 8 * 1024);
     let case = case(Collective::AllReduce, F32_SUM, ranks, bytes, |_, length| LengthOnly::new(length));
-    let mut group = Group::new(Algorithm::Ring, ranks, 64, 8, 3);
+    let mut group = ProgramGroup::new(Algorithm::Ring, ranks, 64, 8, 3);
     run(&mut group, &[case]);
     for rank in 0..ranks {
         for peer in (0..ranks).filter(|peer| *peer != rank) {
@@ -219,7 +219,7 @@ fn a_tree_sends_to_neighbours_alone() {
     let cases: Vec<_> = all_roots(ranks)
         .map(|collective| case(collective, F32_SUM, ranks, 64, |_, length| LengthOnly::new(length)))
         .collect();
-    let mut group = Group::new(Algorithm::Tree, ranks, 64, 8, 3);
+    let mut group = ProgramGroup::new(Algorithm::Tree, ranks, 64, 8, 3);
     run(&mut group, &cases);
     for rank in 0..ranks {
         for peer in (0..ranks).filter(|peer| *peer != rank) {
@@ -232,13 +232,13 @@ fn a_tree_sends_to_neighbours_alone() {
 
 #[test]
 fn slots_are_registered_once() {
-    let mut group = Group::new(Algorithm::Direct, 3, 64, 4, 3);
+    let mut group = ProgramGroup::new(Algorithm::Direct, 3, 64, 4, 3);
     let cases = || {
         Collective::PRIMITIVES
             .map(|collective| case(collective, F32_SUM, 3, 96, |_, length| LengthOnly::new(length)))
     };
     run(&mut group, &cases());
-    let register = |group: &mut Group<LengthOnly>| group.register(0, LengthOnly::new(0)).region.0;
+    let register = |group: &mut ProgramGroup<LengthOnly>| group.register(0, LengthOnly::new(0)).region.0;
     let before = register(&mut group);
     run(&mut group, &cases());
     // Six collectives registered an input and an output each; the program nothing.

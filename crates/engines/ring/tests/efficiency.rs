@@ -4,7 +4,7 @@
 mod common;
 
 use common::timed::{Links, Timing};
-use common::{Group, lengths};
+use common::{ProgramGroup, lengths};
 use quincunx_collective::{Collective, DataType, LengthOnly, Rank, ReduceOp, Reduction};
 use quincunx_engine::verbs::CollectiveRequest;
 use quincunx_ring::{Algorithm, DEFAULT_CHUNK, DEFAULT_WINDOW};
@@ -13,7 +13,7 @@ const LINKS: Links = Links { per_byte: 16, latency: 100_000 };
 const MIB: usize = 1024 * 1024;
 
 fn time(algorithm: Algorithm, collective: Collective, ranks: usize, bytes: usize, starts: &[u64]) -> Timing {
-    let mut group = Group::new(algorithm, ranks, DEFAULT_CHUNK.bytes(), DEFAULT_WINDOW, 0);
+    let mut group = ProgramGroup::new(algorithm, ranks, DEFAULT_CHUNK.bytes(), DEFAULT_WINDOW, 0);
     let requests: Vec<_> = (0..ranks)
         .map(|rank| {
             let (input, output) = lengths(collective, rank, ranks, bytes);

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Group, config, qp_to};
+use common::{ProgramGroup, config, qp_to};
 use quincunx_collective::{Collective, DataType, LengthOnly, Rank, ReduceOp, Reduction};
 use quincunx_engine::verbs::{
     CollectiveRequest, Completion, Failure, Outcome, QpIndex, RegionId, RequestError, Slice, WorkId,
@@ -10,12 +10,12 @@ use quincunx_engine::verbs::{
 use quincunx_ring::{Algorithm, ConfigError, HostProgram};
 use quincunx_units::ByteCount;
 
-fn group() -> Group<LengthOnly> {
-    Group::new(Algorithm::Ring, 3, 64, 4, 1)
+fn group() -> ProgramGroup<LengthOnly> {
+    ProgramGroup::new(Algorithm::Ring, 3, 64, 4, 1)
 }
 
 fn request(
-    group: &mut Group<LengthOnly>,
+    group: &mut ProgramGroup<LengthOnly>,
     collective: Collective,
     input: usize,
     output: usize,
@@ -152,7 +152,7 @@ fn a_peer_that_does_not_count_slots_or_frees_more_than_it_got_fails_the_group() 
 
 #[test]
 fn a_group_of_one_is_done_at_once() {
-    let mut group = Group::<LengthOnly>::new(Algorithm::Ring, 1, 64, 4, 1);
+    let mut group = ProgramGroup::<LengthOnly>::new(Algorithm::Ring, 1, 64, 4, 1);
     let request = request(&mut group, Collective::AllReduce, 8, 8);
     assert_eq!(group.start(0, request), Ok(Some(Outcome::Done)));
 }

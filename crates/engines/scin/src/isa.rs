@@ -4,7 +4,7 @@
 //! each call there may be [events](Isa::next_event), and a [timer](Isa::arm) to arm.
 
 use crate::controller::{Controller, Operation, Operations};
-use crate::wave::{Place, Ready, Wave, WaveTables};
+use crate::wave::{EntryOffset, Ready, Wave, WaveTables};
 use crate::write_back::WriteBacks;
 use crate::{ConfigError, Instruction, InstructionError, IsaConfig};
 use alloc::collections::VecDeque;
@@ -282,7 +282,7 @@ impl<P: Payload> Isa<P> {
         if length == 0 || length != left.min(payload) {
             return Err(IsaDrop::UnexpectedResponse);
         }
-        let stored = self.tables.store(entry, port.0, Place { scales, offset }, data);
+        let stored = self.tables.store(entry, port.0, EntryOffset { scales, offset }, data);
         if let Some(ready) = stored.map_err(|()| IsaDrop::UnexpectedResponse)? {
             self.ready.push_back(ready);
             self.read_out(now);

@@ -31,9 +31,9 @@ pub(crate) struct Wave {
     pub(crate) sources: Accelerators,
 }
 
-/// Where in an entry a packet belongs.
+/// The offset of a packet in an entry of the wave table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Place {
+pub(crate) struct EntryOffset {
     /// Among the scale factors, not the data.
     pub(crate) scales: bool,
     /// The first byte.
@@ -150,10 +150,10 @@ impl<P: Payload> WaveTables<P> {
         &mut self,
         entry: usize,
         source: u16,
-        place: Place,
+        at: EntryOffset,
         data: P::View<'_>,
     ) -> Result<Option<Ready>, ()> {
-        let packet = place.offset / self.payload;
+        let packet = at.offset / self.payload;
         let index = entry as u16;
         let entry = self.entries.get_mut(entry).ok_or(())?;
         let state = entry.states.get_mut(usize::from(source)).ok_or(())?;
@@ -167,8 +167,8 @@ impl<P: Payload> WaveTables<P> {
         if *packets == 0 {
             *state = State::Ready;
         }
-        let buffers = if place.scales { &mut entry.scales } else { &mut entry.data };
-        buffers[usize::from(source)].write(place.offset, data);
+        let buffers = if at.scales { &mut entry.scales } else { &mut entry.data };
+        buffers[usize::from(source)].write(at.offset, data);
         Ok(ready)
     }
 

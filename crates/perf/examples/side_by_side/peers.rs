@@ -2,7 +2,7 @@
 //! `timeout` of coreutils, so that every wait has an end; in the foreground, so that an interrupt from the keyboard ends
 //! all of them.
 
-use quincunx_driver_net::netns::{Fabric, Place};
+use quincunx_driver_net::netns::{NetnsFabric, NetnsNode};
 use quincunx_units::ByteCount;
 use serde::Deserialize;
 use std::error::Error;
@@ -78,7 +78,7 @@ impl Peers {
     pub(crate) fn turn(
         &self,
         contender: Contender,
-        fabric: &Fabric,
+        fabric: &NetnsFabric,
         sizes: &[ByteCount],
     ) -> Result<Vec<Sample>, Box<dyn Error>> {
         let cases: Vec<String> = sizes
@@ -116,11 +116,11 @@ impl Peers {
         Ok(lines.into_iter().map(sample).collect())
     }
 
-    fn ring_commands(&self, fabric: &Fabric, cases: &[String]) -> Vec<Command> {
+    fn ring_commands(&self, fabric: &NetnsFabric, cases: &[String]) -> Vec<Command> {
         let ranks = fabric.hosts();
-        let address = |rank: usize| Place::Host(rank % ranks).address().to_string();
+        let address = |rank: usize| NetnsNode::Host(rank % ranks).address().to_string();
         let command = |rank: usize| {
-            let mut command = fabric.command(Place::Host(rank), "timeout");
+            let mut command = fabric.command(NetnsNode::Host(rank), "timeout");
             command.args(["--foreground", "--kill-after=5", LIMIT_SECONDS]).arg(self.folder.join("tcp_ring"));
             command.args([rank.to_string(), ranks.to_string(), address(rank), address(rank + 1)]).args(cases);
             command
@@ -128,12 +128,13 @@ impl Peers {
         (0..ranks).map(command).collect()
     }
 
-    fn mpi_command(&self, fabric: &Fabric, cases: &[String], rules: &str) -> Command {
+    fn mpi_command(&self, fabric: &NetnsFabric, cases: &[String], rules: &str) -> Command {
         let ranks = fabric.hosts();
         let (folder, cases) = (self.folder.display(), cases.join(" "));
-        let namespaces: Vec<String> = (0..ranks).map(|host| fabric.namespace(Place::Host(host))).collect();
+        let namespaces: Vec<String> =
+            (0..ranks).map(|host| fabric.namespace(NetnsNode::Host(host))).collect();
         let hosts: Vec<String> =
-            (0..ranks).map(|host| format!("{}:1", Place::Host(host).address())).collect();
+            (0..ranks).map(|host| format!("{}:1", NetnsNode::Host(host).address())).collect();
         let hosts = hosts.join(",");
         let agent = format!("{SOURCES}/agent.sh");
         // Over TCP on the fabric's links alone; ranks that wait give way to others, for there are more ranks than cores.
@@ -144,7 +145,7 @@ impl Peers {
              --mca mpi_yield_when_idle 1 --bind-to none --host {hosts} -np {ranks} {rules} {folder}/mpi {cases}"
         );
         let mut command = Command::new(&agent);
-        command.arg(Place::Host(0).address().to_string()).arg(mpirun);
+        command.arg(NetnsNode::Host(0).address().to_string()).arg(mpirun);
         command.env("PEERS_NAMESPACES", namespaces.join(" "));
         command
     }

@@ -2,7 +2,7 @@
 //! guest's network card.
 
 use quincunx_driver_net::MacAddress;
-use quincunx_driver_net::netns::{Fabric, Layout, Place, available};
+use quincunx_driver_net::netns::{Layout, NetnsFabric, NetnsNode, available};
 use std::io::{BufRead, BufReader, Write as _};
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
 /// Where our node runs.
-pub(crate) const OUR_PLACE: Place = Place::Host(0);
+pub(crate) const OUR_PLACE: NetnsNode = NetnsNode::Host(0);
 
 /// The guest's address, beside those of the fabric.
 pub(crate) const GUEST: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 100);
@@ -64,15 +64,15 @@ pub(crate) struct Guest {
     process: Child,
     console: Receiver<String>,
     heard: Vec<String>,
-    fabric: Fabric,
+    fabric: NetnsFabric,
 }
 
 impl Guest {
     /// Boots a guest that has the programs `tries` run, one after another; `$gid` in them is the number of its address.
     pub(crate) fn boot(image: &Path, tries: &[String]) -> Self {
-        let fabric = Fabric::new(Layout::star(1, 1500, None)).expect("there are namespaces");
+        let fabric = NetnsFabric::new(Layout::star(1, 1500, None)).expect("there are namespaces");
         for words in [format!("tuntap add dev {TAP} mode tap"), format!("link set {TAP} master br0 up")] {
-            let status = fabric.command(Place::Switch(0), "ip").args(words.split(' ')).status();
+            let status = fabric.command(NetnsNode::Switch(0), "ip").args(words.split(' ')).status();
             assert!(status.expect("ip is there").success(), "ip {words}");
         }
         let job = image.join("job");
@@ -80,7 +80,7 @@ impl Guest {
         std::fs::write(&job, format!("port {GUEST}/24\n{tries}")).expect("the folder was built in");
         let mac = GUEST_MAC.0.map(|byte| format!("{byte:02x}")).join(":");
         let mut process = fabric
-            .command(Place::Switch(0), tool("boot.sh"))
+            .command(NetnsNode::Switch(0), tool("boot.sh"))
             .args([image.as_os_str(), TAP.as_ref(), mac.as_ref(), job.as_os_str()])
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
@@ -100,7 +100,7 @@ impl Guest {
     }
 
     /// The network that our node is in, too.
-    pub(crate) fn fabric(&self) -> &Fabric {
+    pub(crate) fn fabric(&self) -> &NetnsFabric {
         &self.fabric
     }
 

@@ -17,7 +17,7 @@ pub const SUM: Reduction = Reduction { op: ReduceOp::Sum, data_type: DataType::F
 
 /// How the ranks are set up.
 #[derive(Clone, Copy)]
-pub struct Setup {
+pub struct ExpertsSetup {
     /// Of a server.
     pub members: usize,
     pub relays: bool,
@@ -25,7 +25,7 @@ pub struct Setup {
     pub seed: u64,
 }
 
-impl Setup {
+impl ExpertsSetup {
     pub fn new(relays: bool) -> Self {
         Self { members: 4, relays, cost: RelayCost::default(), seed: 1 }
     }
@@ -77,7 +77,7 @@ pub fn only(rank: usize, ranks: usize, tokens: &[&[u16]]) -> Vec<Routes> {
 
 pub struct Ranks<P> {
     pub graph: Graph,
-    pub setup: Setup,
+    pub setup: ExpertsSetup,
     pub programs: Vec<Experts>,
     pub ports: Vec<Port<P>>,
     pub random: Random,
@@ -88,7 +88,7 @@ pub struct Ranks<P> {
 }
 
 impl<P: Payload> Ranks<P> {
-    pub fn new(setup: Setup) -> Self {
+    pub fn new(setup: ExpertsSetup) -> Self {
         let ranks = 2 * setup.members;
         let graph = Graph::mesh(ranks);
         let mut ports: Vec<Port<P>> = (0..ranks).map(|rank| port(&graph, rank)).collect();

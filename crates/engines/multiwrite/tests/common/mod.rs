@@ -212,7 +212,7 @@ impl Writers {
     }
 
     /// Until nothing moves any more.
-    pub fn run(&mut self) -> Result<(), quincunx_multiwrite::Senseless> {
+    pub fn run(&mut self) -> Result<(), quincunx_multiwrite::ProtocolViolation> {
         while let Some(completions) = step(&self.graph, &mut self.ports, &mut self.random) {
             for (rank, qp, completion) in completions {
                 let (writer, port) = (&mut self.writers[rank], &mut self.ports[rank]);

@@ -74,7 +74,7 @@ pub fn config(algorithm: Algorithm, rank: usize, ranks: usize, chunk: u64, windo
     Config { algorithm, rank, peers, chunk, window, pace: Pace::Eager }
 }
 
-pub struct Group<P> {
+pub struct ProgramGroup<P> {
     pub hosts: Vec<Host<P>>,
     random: u64,
 }
@@ -85,7 +85,7 @@ enum Step {
     Complete(usize, usize),
 }
 
-impl<P: Payload> Group<P> {
+impl<P: Payload> ProgramGroup<P> {
     pub fn new(algorithm: Algorithm, ranks: usize, chunk: u64, window: u16, seed: u64) -> Self {
         Self::paced(Pace::Eager, algorithm, ranks, chunk, window, seed)
     }

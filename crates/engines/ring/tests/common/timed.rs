@@ -1,7 +1,7 @@
 //! The same group in virtual time: hosts around a switch, each with a link of one rate both ways, and a latency from
 //! host to host. Packets cut through the switch; hosts compute in no time.
 
-use super::{Group, peer_of, qp_to};
+use super::{ProgramGroup, peer_of, qp_to};
 use quincunx_collective::Payload;
 use quincunx_engine::verbs::{CollectiveRequest, Completion, Outcome};
 use std::cmp::Reverse;
@@ -51,7 +51,7 @@ impl<P> Default for Flight<P> {
 /// How long a sender waits after receiver-not-ready.
 const RETRY: u64 = 100_000;
 
-impl<P: Payload> Group<P> {
+impl<P: Payload> ProgramGroup<P> {
     /// Runs one collective; rank r starts at `starts[r]`.
     pub fn run_timed(&mut self, requests: &[CollectiveRequest], starts: &[u64], links: &Links) -> Timing {
         let ranks = self.hosts.len();

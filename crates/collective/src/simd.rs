@@ -1,4 +1,4 @@
-//! Combining blocks of elements at memory speed.
+//! SIMD: combining blocks of elements with vector instructions.
 //!
 //! Everything is plain safe code over unaligned bytes without branches, which the compiler turns into vector
 //! instructions; `multiversion` compiles it once per vector width and picks at run time. Half-precision numbers are
