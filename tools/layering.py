@@ -57,7 +57,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "runtime": MANAGED,
     "perf": MANAGED | {"runtime", "report"},
     # Stands above all drivers: it alone may have them side by side.
-    "conformance": MANAGED | {"runtime", "sim", "driver-des"},
+    "conformance": MANAGED
+    | {"runtime", "design", "designs", "cluster", "driver-des", "driver-check"},
     "cli": MANAGED | {"runtime", "perf", "design", "designs", "scenario", "report", "sim", "check"},
 }
 

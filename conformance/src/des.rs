@@ -2,36 +2,65 @@
 
 use std::collections::BTreeMap;
 
-use quincunx_collective::Numbers;
+use quincunx_cluster::{Cluster, NodeIndex as Place, Ports};
+use quincunx_collective::{Contributions, Numbers, Payload, Rank};
 use quincunx_driver_des::{
-    Departure, Limits, LinkConfig, LinkIndex, NodeIndex, Observer, Simulation, Stopped,
+    Departure, Direction, Limits, LinkConfig, LinkIndex, Medium, NodeIndex, Observer, Simulation, Stopped,
 };
 use quincunx_engine::verbs::Outcome;
 use quincunx_engine::{Engine, Frame, PortId};
-use quincunx_network::FaultPlan;
+use quincunx_network::{Fate, FaultPlan};
 use quincunx_nodes::{HostEvent, Station, StationEvent};
-use quincunx_sim::packet_fabric::{Framing, RoceMedium};
-use quincunx_units::{BitRate, Duration, Instant};
-use quincunx_wire::RoceHeader;
+use quincunx_units::{ByteCount, Duration, Instant};
+use quincunx_wire::{Operation, RoceHeader, frame_length};
 
-use crate::cluster::{Cluster, Wiring};
 use crate::run::Sent;
+use crate::scenario::ends;
+use crate::steps::{Data, set_up, steps};
 use crate::{Run, RunError, Scenario};
 
 /// More than any run takes whose time-outs are not reached, and enough for many of those that are.
 const LIMIT: Duration = Duration::from_secs(100);
 
-/// Keeps every frame that is sent, by link and direction.
-#[derive(Default)]
-struct Witness {
-    sent: BTreeMap<quincunx_driver_des::Direction, Vec<Sent>>,
+/// Frames as long as they are; answers go before requests, as on the wire.
+struct Wire;
+
+impl<P: Payload> Medium<Station<P>> for Wire {
+    fn wire_length(&self, header: &RoceHeader, payload: usize) -> ByteCount {
+        ByteCount::new(frame_length(&header.operation, payload) as u64)
+    }
+
+    fn is_urgent(&self, header: &RoceHeader) -> bool {
+        matches!(header.operation, Operation::Acknowledge(_) | Operation::CongestionNotification)
+            || header.is_expedited()
+    }
 }
 
-impl Observer<Station<Numbers>> for Witness {
-    fn departed(&mut self, departure: &Departure, frame: Frame<'_, RoceHeader, Numbers>) {
-        let sent = Sent { header: *frame.header, payload: frame.payload.to_vec() };
-        self.sent.entry(departure.direction).or_default().push(sent);
+/// Keeps every frame that is sent.
+#[derive(Default)]
+struct Witness {
+    sent: Vec<(Direction, Sent)>,
+}
+
+impl<P: Payload> Observer<Station<P>> for Witness {
+    fn departed(&mut self, departure: &Departure, frame: Frame<'_, RoceHeader, P>) {
+        let payload = P::contents(frame.payload).map(<[u8]>::to_vec).unwrap_or_default();
+        self.sent.push((departure.direction, Sent { header: *frame.header, payload }));
     }
+}
+
+/// What all ranks get, and every frame in the order in which they are sent.
+type Simulated<P> = (Vec<P>, Vec<(Direction, Sent)>);
+
+/// What becomes of frames, by direction of a link and by number there.
+type Fates = BTreeMap<Direction, BTreeMap<u64, Fate>>;
+
+/// What becomes of a frame on the way between two nodes.
+#[derive(Clone, Copy)]
+struct Fault {
+    ends: [Place; 2],
+    frame: u64,
+    fate: Fate,
 }
 
 /// Runs a scenario until all is quiet.
@@ -39,64 +68,139 @@ impl Observer<Station<Numbers>> for Witness {
 /// # Errors
 /// If not all ranks end well.
 pub(crate) fn run(scenario: &Scenario) -> Result<Run, RunError> {
-    let cluster = Cluster::new(scenario, Wiring::Links)?;
-    let medium = RoceMedium { framing: Framing::Ethernet };
-    let mut simulation = Simulation::with_observer(medium, scenario.seed, Witness::default());
-    for member in &cluster.members {
-        let Ok(station) = Station::new(member.kind);
-        simulation.add_node(station);
-    }
-    let links = connect(&cluster, &mut simulation);
-    for losses in &scenario.losses {
-        let [from, to] = cluster.direction(losses.from, losses.to)?;
-        let direction = match links.get(&[from, to]) {
-            Some(link) => link.forward(),
-            None => links[&[to, from]].backward(),
-        };
-        simulation.set_faults(direction, FaultPlan::losing_frames(losses.frames.iter().copied()));
-    }
-    for (index, member) in cluster.members.iter().enumerate() {
-        for order in &member.orders {
-            simulation.command(NodeIndex(index as u32), order.clone())?;
+    let cluster = scenario.cluster()?;
+    let (outputs, sent) = simulate::<Numbers>(scenario, &cluster)?;
+    let mut flows: BTreeMap<_, Vec<Sent>> = BTreeMap::new();
+    for (direction, frame) in sent {
+        let [from, to] = endpoints(&cluster, &frame);
+        // What a switch forwards has been counted where it was sent.
+        if sender(&cluster, direction) == from {
+            let name = |node: Place| cluster.wiring().nodes()[node].name.clone();
+            flows.entry((name(from), name(to))).or_default().push(frame);
         }
     }
-
-    let mut outputs: Vec<Option<Numbers>> = vec![None; usize::from(scenario.shape.ranks())];
-    while let Stopped::Event(emitted) = simulation.run(Limits::until(Instant::ZERO + LIMIT)) {
-        let member = &cluster.members[emitted.node.0 as usize];
-        if let StationEvent::Host(HostEvent::Finished { outcome, output, .. }) = emitted.event {
-            if outcome != Outcome::Done {
-                return Err(RunError::Failed { rank: member.name.clone(), outcome });
-            }
-            outputs[member.rank.expect("hosts are ranks").index()] = Some(output);
-        }
-    }
-    let sent = simulation.into_observer().sent.into_iter().map(|(direction, frames)| {
-        let (ends, _) = links.iter().find(|(_, link)| **link == direction.link).expect("links are known");
-        let [near, far] = ends.map(|end| cluster.members[end].name.clone());
-        (if direction.backward { (far, near) } else { (near, far) }, frames)
-    });
-    Run::new(outputs, sent.collect())
+    Ok(Run { outputs, sent: flows })
 }
 
-/// A link for each two neighbours, by its ends in the order in which they are named.
-fn connect(
-    cluster: &Cluster,
-    simulation: &mut Simulation<Station<Numbers>, RoceMedium, Witness>,
-) -> BTreeMap<[usize; 2], LinkIndex> {
-    let rate = BitRate::new(100_000_000_000).expect("a rate");
-    let config = LinkConfig { rate, latency: Duration::from_micros(1) };
-    let mut links = BTreeMap::new();
-    for (index, member) in cluster.members.iter().enumerate() {
-        for (port, &neighbour) in member.neighbours.iter().enumerate() {
-            let back = cluster.members[neighbour].neighbours.iter().position(|&back| back == index);
-            let far = (neighbour, back.expect("neighbours are mutual"));
-            if index < neighbour {
-                let [a, b] =
-                    [(index, port), far].map(|(node, port)| (NodeIndex(node as u32), [PortId(port as u16)]));
-                links.insert([index, neighbour], simulation.connect((a.0, &a.1), (b.0, &b.1), config));
+/// What ranks get if each element says who has contributed to it.
+///
+/// # Errors
+/// If not all ranks end well.
+pub(crate) fn contributions(scenario: &Scenario) -> Result<Vec<Contributions>, RunError> {
+    Ok(simulate(scenario, &scenario.cluster()?)?.0)
+}
+
+/// The nodes that a frame is from and for.
+fn endpoints(cluster: &Cluster, frame: &Sent) -> [Place; 2] {
+    [frame.header.source, frame.header.destination]
+        .map(|address| cluster.node_at(address).expect("frames go from node to node"))
+}
+
+/// The node that sends in a direction of a link. Links have the numbers of the wiring.
+fn sender(cluster: &Cluster, direction: Direction) -> Place {
+    let [a, b] = cluster.wiring().links()[direction.link.0 as usize].ends;
+    if direction.backward { b.node } else { a.node }
+}
+
+/// The direction of a link in which a node sends what is for another one.
+fn way(cluster: &Cluster, [from, to]: [Place; 2]) -> Direction {
+    let port = cluster.port(from, to).expect("there is a way between nodes that are connected");
+    let is_near = |end: &quincunx_cluster::WiringEnd| (end.node, end.port) == (from, port);
+    let mut links = cluster.wiring().links().iter().enumerate();
+    let found = links.find_map(|(link, wired)| wired.ends.iter().position(is_near).map(|end| (link, end)));
+    let (link, end) = found.expect("ports have links");
+    let link = LinkIndex(link as u32);
+    if end == 0 { link.forward() } else { link.backward() }
+}
+
+/// Runs a scenario with its faults. A frame's number on a link is its number between two nodes where no others use the link. Elsewhere a
+/// run without the fault tells it: up to the fault all runs are the same. A frame that is never sent meets no fault.
+fn simulate<P: Data>(scenario: &Scenario, cluster: &Cluster) -> Result<Simulated<P>, RunError> {
+    let mut fates = Fates::new();
+    let mut pending: Vec<Fault> = Vec::new();
+    for (direction, listed) in &scenario.faults.fates {
+        let ends = ends(cluster, direction)?;
+        let is_far = cluster.wiring().neighbours(ends[0]).all(|(_, far)| far.node != ends[1]);
+        for (&frame, &fate) in listed {
+            if is_far {
+                pending.push(Fault { ends, frame, fate });
+            } else {
+                fates.entry(way(cluster, ends)).or_default().insert(frame, fate);
             }
         }
     }
-    links
+    loop {
+        let found = simulate_once(scenario, cluster, &fates)?;
+        let places = pending.iter().enumerate().filter_map(|(index, fault)| {
+            let place = place(cluster, &found.1, fault)?;
+            Some((place, index))
+        });
+        // The first one: what comes after it may change.
+        let Some(((_, direction, number), index)) = places.min() else { return Ok(found) };
+        let fault = pending.remove(index);
+        fates.entry(direction).or_default().insert(number, fault.fate);
+    }
+}
+
+/// Which of all frames a fault names, in which direction of a link, and the frame's number there.
+fn place(cluster: &Cluster, sent: &[(Direction, Sent)], fault: &Fault) -> Option<(usize, Direction, u64)> {
+    let direction = way(cluster, fault.ends);
+    let there = sent.iter().enumerate().filter(|(_, (other, _))| *other == direction);
+    let there = (0..).zip(there);
+    let mut between = there.filter(|(_, (_, (_, frame)))| endpoints(cluster, frame) == fault.ends);
+    between.nth(fault.frame as usize).map(|(number, (at, _))| (at, direction, number))
+}
+
+fn simulate_once<P: Data>(
+    scenario: &Scenario,
+    cluster: &Cluster,
+    fates: &Fates,
+) -> Result<Simulated<P>, RunError> {
+    let mut simulation = Simulation::with_observer(Wire, scenario.seed, Witness::default());
+    let wiring = cluster.wiring();
+    for node in 0..wiring.nodes().len() {
+        let Ok(station) = Station::<P>::new(cluster.kind(node));
+        simulation.add_node(station);
+    }
+    for link in wiring.links() {
+        let config = LinkConfig { rate: link.properties.rate, latency: link.properties.latency };
+        let [a, b] = link.ends.map(|end| (NodeIndex(end.node as u32), [PortId(end.port)]));
+        simulation.connect((a.0, &a.1), (b.0, &b.1), config);
+    }
+    for (direction, listed) in fates {
+        let fates = listed.iter().map(|(&frame, &fate)| (frame, fate));
+        simulation.set_faults(*direction, FaultPlan::listed(fates));
+    }
+    let commands = set_up(cluster, Ports::Links)?;
+    for (node, commands) in commands.into_iter().enumerate() {
+        for command in commands {
+            simulation.command(NodeIndex(node as u32), command)?;
+        }
+    }
+
+    let steps = steps::<P>(scenario);
+    let mut outputs: Vec<Vec<Option<P>>> = steps.iter().map(|step| vec![None; step.inputs.len()]).collect();
+    let mut next = vec![0; usize::from(wiring.ranks())];
+    for rank in (0..wiring.ranks()).map(Rank) {
+        for command in steps[0].commands(scenario, rank) {
+            simulation.command(NodeIndex(wiring.host(rank) as u32), command)?;
+        }
+    }
+    while let Stopped::Event(emitted) = simulation.run(Limits::until(Instant::ZERO + LIMIT)) {
+        let node = emitted.node.0 as usize;
+        if let StationEvent::Host(HostEvent::Finished { outcome, output, .. }) = emitted.event {
+            if outcome != Outcome::Done {
+                return Err(RunError::Failed { rank: wiring.nodes()[node].name.clone(), outcome });
+            }
+            let rank = wiring.rank_at(node).expect("hosts are ranks");
+            let step = &mut next[rank.index()];
+            outputs[*step][rank.index()] = Some(output);
+            *step += 1;
+            for command in steps.get(*step).into_iter().flat_map(|step| step.commands(scenario, rank)) {
+                simulation.command(emitted.node, command)?;
+            }
+        }
+    }
+    let outputs = crate::run::whole(outputs.into_iter().flatten())?;
+    Ok((outputs, simulation.into_observer().sent))
 }

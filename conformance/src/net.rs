@@ -7,18 +7,19 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Instant as RealInstant;
 
-use quincunx_collective::Numbers;
+use quincunx_cluster::{Cluster, NodeIndex, Ports};
+use quincunx_collective::{Numbers, Rank};
 use quincunx_driver_net::{Datagram, Direction, Node, NodeOptions, Observer, UdpOptions, UdpTransport};
 use quincunx_engine::Engine;
 use quincunx_engine::verbs::Outcome;
-use quincunx_network::FaultPlan;
-use quincunx_nodes::{HostEvent, Station, StationEvent};
+use quincunx_nodes::{HostEvent, Station, StationCommand, StationEvent};
 use quincunx_runtime::RoceCodec;
 use quincunx_units::{Duration, Instant};
 use quincunx_wire::{UdpPath, parse_datagram};
 
-use crate::cluster::{Cluster, Member, Wiring};
 use crate::run::Sent;
+use crate::scenario::ends;
+use crate::steps::{set_up, steps};
 use crate::{Run, RunError, Scenario};
 
 /// UDP port of RoCEv2 (InfiniBand Architecture annex A17).
@@ -32,6 +33,9 @@ static ADDRESSES: Mutex<()> = Mutex::new(());
 
 type SocketNode = Node<Station<Numbers>, RoceCodec, UdpTransport>;
 type Log = Arc<Mutex<Vec<Sent>>>;
+
+/// What a node is asked for, one after the other.
+type Orders = Vec<Vec<StationCommand<Numbers>>>;
 
 /// Keeps every frame that a node sends.
 struct Witness(Log);
@@ -60,59 +64,76 @@ impl Observer for Witness {
 /// If not all of them end well.
 pub(crate) fn run(scenario: &Scenario) -> Result<Run, RunError> {
     let _alone = ADDRESSES.lock().unwrap_or_else(PoisonError::into_inner);
-    let cluster = Cluster::new(scenario, Wiring::Socket)?;
+    let cluster = scenario.cluster()?;
+    let mut orders = orders(scenario, &cluster);
     // All are bound, and all have their orders, before the first one sends.
     let mut nodes = Vec::new();
-    for member in &cluster.members {
-        nodes.push(open(scenario, &cluster, member)?);
+    for (node, commands) in set_up(&cluster, Ports::Socket)?.into_iter().enumerate() {
+        let (mut opened, log) = open(scenario, &cluster, node)?;
+        let first = if orders[node].is_empty() { Vec::new() } else { orders[node].remove(0) };
+        for command in commands.into_iter().chain(first) {
+            opened.command(command)?;
+        }
+        nodes.push((opened, log));
     }
-    let unfinished = &AtomicUsize::new(usize::from(scenario.shape.ranks()));
-    let ended: Vec<Result<Option<Numbers>, RunError>> = thread::scope(|scope| {
+    let unfinished = &AtomicUsize::new(cluster.wiring().hosts().len());
+    let ended: Vec<Result<Vec<Numbers>, RunError>> = thread::scope(|scope| {
         let threads: Vec<_> = nodes
             .iter_mut()
-            .zip(&cluster.members)
-            .map(|((node, _), member)| scope.spawn(move || serve(node, member, unfinished)))
+            .zip(orders)
+            .zip(cluster.wiring().nodes())
+            .map(|(((node, _), orders), wired)| {
+                scope.spawn(move || serve(node, &wired.name, orders, unfinished))
+            })
             .collect();
         threads.into_iter().map(|thread| thread.join().expect("no node panics")).collect()
     });
     drain(&mut nodes)?;
-    let mut outputs: Vec<Option<Numbers>> = vec![None; usize::from(scenario.shape.ranks())];
-    for (output, member) in ended.into_iter().zip(&cluster.members) {
-        if let (Some(output), Some(rank)) = (output?, member.rank) {
-            outputs[rank.index()] = Some(output);
-        }
-    }
+    let ended = ended.into_iter().collect::<Result<Vec<_>, _>>()?;
+    let of_step = |step: usize| {
+        let hosts = cluster.wiring().hosts().iter();
+        hosts.map(move |&host| (host, step))
+    };
+    let outputs = (0..steps::<Numbers>(scenario).len()).flat_map(of_step);
+    let outputs = outputs.map(|(host, step)| ended[host].get(step).cloned());
     let mut sent: BTreeMap<_, Vec<Sent>> = BTreeMap::new();
     for (_, log) in &nodes {
         for frame in log.lock().unwrap_or_else(PoisonError::into_inner).drain(..) {
-            let ends = [frame.header.source, frame.header.destination];
-            let [from, to] = ends.map(|address| cluster.name_of(address).to_owned());
-            sent.entry((from, to)).or_default().push(frame);
+            let name = |address| {
+                let node = cluster.node_at(address).expect("frames go from node to node");
+                cluster.wiring().nodes()[node].name.clone()
+            };
+            let flow = (name(frame.header.source), name(frame.header.destination));
+            sent.entry(flow).or_default().push(frame);
         }
     }
-    Run::new(outputs, sent)
+    Ok(Run { outputs: crate::run::whole(outputs)?, sent })
 }
 
-fn open(scenario: &Scenario, cluster: &Cluster, member: &Member) -> Result<(SocketNode, Log), RunError> {
-    let socket = |member: &Member| SocketAddrV4::new(member.address, ROCE_PORT);
-    let transport = UdpTransport::open(socket(member), UdpOptions::default())?;
-    let Ok(engine) = Station::new(member.kind);
+/// By node: what it is asked for, step by step; a switch for nothing.
+fn orders(scenario: &Scenario, cluster: &Cluster) -> Vec<Orders> {
+    let steps = steps(scenario);
+    let of = |rank: Rank| steps.iter().map(|step| step.commands(scenario, rank)).collect();
+    let nodes = 0..cluster.wiring().nodes().len();
+    nodes.map(|node| cluster.wiring().rank_at(node).map(of).unwrap_or_default()).collect()
+}
+
+fn open(scenario: &Scenario, cluster: &Cluster, node: NodeIndex) -> Result<(SocketNode, Log), RunError> {
+    let socket = |node| SocketAddrV4::new(cluster.address(node), ROCE_PORT);
+    let transport = UdpTransport::open(socket(node), UdpOptions::default())?;
+    let Ok(engine) = Station::new(cluster.kind(node));
     // Threads share few processors: whoever has nothing to do sleeps.
     let options = NodeOptions { spin: Duration::ZERO, ..NodeOptions::default() };
-    let mut node = Node::new(engine, 1, RoceCodec, transport, options)?;
+    let mut opened = Node::new(engine, 1, RoceCodec, transport, options)?;
     let log = Log::default();
-    node.set_observer(Some(Box::new(Witness(log.clone()))));
-    for losses in &scenario.losses {
-        let [from, to] = cluster.direction(losses.from, losses.to)?;
-        if cluster.members[from].address == member.address {
-            let plan = FaultPlan::losing_frames(losses.frames.iter().copied());
-            node.set_faults(socket(&cluster.members[to]), plan, 0);
+    opened.set_observer(Some(Box::new(Witness(log.clone()))));
+    for (direction, plan) in scenario.faults.plans() {
+        let [from, to] = ends(cluster, direction)?;
+        if from == node {
+            opened.set_faults(socket(to), plan, 0);
         }
     }
-    for order in &member.orders {
-        node.command(order.clone())?;
-    }
-    Ok((node, log))
+    Ok((opened, log))
 }
 
 /// Turns the nodes until every frame that was sent has been handled, and nobody has answered: what ranks owed to each other
@@ -134,25 +155,33 @@ fn drain(nodes: &mut [(SocketNode, Log)]) -> Result<(), RunError> {
     }
 }
 
-/// Turns a node until all ranks have ended; the result of a rank.
+/// Turns a node until all ranks have ended; the results of a rank.
 fn serve(
     node: &mut SocketNode,
-    member: &Member,
+    name: &str,
+    orders: Orders,
     unfinished: &AtomicUsize,
-) -> Result<Option<Numbers>, RunError> {
+) -> Result<Vec<Numbers>, RunError> {
     let end = RealInstant::now() + LIMIT;
-    let mut result = None;
+    let mut orders = orders.into_iter();
+    let mut results = Vec::new();
     while unfinished.load(Ordering::SeqCst) > 0 && RealInstant::now() < end {
         node.turn(Duration::from_millis(1))?;
         while let Some(event) = node.next_event() {
             if let StationEvent::Host(HostEvent::Finished { outcome, output, .. }) = event {
-                unfinished.fetch_sub(1, Ordering::SeqCst);
-                if outcome != Outcome::Done {
-                    return Err(RunError::Failed { rank: member.name.clone(), outcome });
+                let next = orders.next();
+                if next.is_none() || outcome != Outcome::Done {
+                    unfinished.fetch_sub(1, Ordering::SeqCst);
                 }
-                result = Some(output);
+                if outcome != Outcome::Done {
+                    return Err(RunError::Failed { rank: name.to_owned(), outcome });
+                }
+                results.push(output);
+                for command in next.into_iter().flatten() {
+                    node.command(command)?;
+                }
             }
         }
     }
-    Ok(result)
+    Ok(results)
 }

@@ -2,15 +2,17 @@
 
 use std::collections::BTreeMap;
 
+use quincunx_cluster::SetUpError;
 use quincunx_collective::Numbers;
-use quincunx_control::Design;
+use quincunx_design::Refusal;
 use quincunx_engine::verbs::Outcome;
-use quincunx_nodes::{ContextError, StationRejected};
+use quincunx_network::{Fate, LinkDirection};
+use quincunx_nodes::StationRejected;
 use quincunx_wire::{Operation, QpNumber, RoceHeader};
 
 use crate::Scenario;
 
-/// A direction of a link: the names of who sends and who receives.
+/// The names of who sends and of whom it is addressed to: the ends of a link, but where switches only forward.
 pub type Flow = (String, String);
 
 /// A frame as its sender sent it.
@@ -18,16 +20,16 @@ pub type Flow = (String, String);
 pub struct Sent {
     /// Its header.
     pub header: RoceHeader,
-    /// What it carried.
+    /// What it carried; nothing of a kind of payload without contents.
     pub payload: Vec<u8>,
 }
 
 /// What is left of a run.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Run {
-    /// By rank.
+    /// By rank; of a Dispatch and the Combine behind it those of both.
     pub outputs: Vec<Numbers>,
-    /// For each direction of each link the frames in the order in which they were sent, lost ones among them.
+    /// For each two nodes, each way, the frames in the order in which they were sent, lost ones among them.
     pub(crate) sent: BTreeMap<Flow, Vec<Sent>>,
 }
 
@@ -37,26 +39,30 @@ pub enum RunError {
     /// A node refuses its part.
     #[error(transparent)]
     Rejected(#[from] StationRejected),
-    /// A group cannot be set up.
+    /// The design refuses the fabric or its parameters.
     #[error(transparent)]
-    Context(#[from] ContextError),
-    /// A design that no fabric is made for here.
-    #[error(
-        "expected an EPIC design or ring with a tree, or multiwrite or unicast-multipath with a mesh, found {design}; choose the shape for it"
-    )]
+    Refused(#[from] Refusal),
+    /// A fabric that there is not.
+    #[error("expected a fabric such as star-4, tree-2x2, ring-4, mesh-2x2 or servers-2x2, found {found}")]
     NoFabric {
-        /// The design.
-        design: Design,
+        /// The name as given.
+        found: String,
     },
-    /// A loss at a node that does not exist.
-    #[error("expected a node of the scenario, found {found}; call it rank-N or switch-N")]
+    /// A fault at a node that does not exist.
+    #[error("expected a node of the scenario, found {found}; call it host-N or switch-N")]
     NoNode {
         /// The name as given.
         found: String,
     },
-    /// A loss between nodes that no link joins.
-    #[error("expected two neighbours, found {from} and {to}; name both ends of a link")]
-    NoLink {
+    /// A fault at a port.
+    #[error("expected a fault between two nodes, found {found}; name both")]
+    Port {
+        /// As given.
+        found: String,
+    },
+    /// A fault between nodes that have nothing to say to each other.
+    #[error("expected two nodes that are connected, found {from} and {to}; name both ends of a connection")]
+    NoConnection {
         /// The sender as given.
         from: String,
         /// The receiver as given.
@@ -76,12 +82,36 @@ pub enum RunError {
         /// How many.
         unfinished: usize,
     },
+    /// The checker finds a run that is wrong.
+    #[error("expected every run to be right, found one of {steps} steps that is not: {fault}")]
+    Wrong {
+        /// What is wrong with it.
+        fault: String,
+        /// How long it is.
+        steps: usize,
+    },
+    /// The checker cannot look at everything.
+    #[error("expected at most {most} states, found more; make the scenario smaller, or list it as a gap")]
+    TooLarge {
+        /// As many as it looks at.
+        most: u64,
+    },
     /// A socket cannot be had.
     #[error(transparent)]
     Open(#[from] quincunx_driver_net::OpenError),
     /// A socket failed.
     #[error(transparent)]
     Node(#[from] quincunx_driver_net::NodeError),
+}
+
+/// All outputs, if there are no others to come.
+pub(crate) fn whole<P>(outputs: impl Iterator<Item = Option<P>>) -> Result<Vec<P>, RunError> {
+    let outputs: Vec<Option<P>> = outputs.collect();
+    let unfinished = outputs.iter().filter(|output| output.is_none()).count();
+    if unfinished > 0 {
+        return Err(RunError::Unfinished { unfinished });
+    }
+    Ok(outputs.into_iter().flatten().collect())
 }
 
 impl Sent {
@@ -92,17 +122,6 @@ impl Sent {
 }
 
 impl Run {
-    pub(crate) fn new(
-        outputs: Vec<Option<Numbers>>,
-        sent: BTreeMap<Flow, Vec<Sent>>,
-    ) -> Result<Self, RunError> {
-        let unfinished = outputs.iter().filter(|output| output.is_none()).count();
-        if unfinished > 0 {
-            return Err(RunError::Unfinished { unfinished });
-        }
-        Ok(Self { outputs: outputs.into_iter().flatten().collect(), sent })
-    }
-
     /// All frames by direction, in order.
     pub fn everything(&self) -> &BTreeMap<Flow, Vec<Sent>> {
         &self.sent
@@ -154,13 +173,24 @@ impl Run {
         self.first_transmissions().into_iter().map(|(flow, frames)| (flow, sorted(frames))).collect()
     }
 
-    /// The frames that a scenario's losses name, as far as they were sent.
+    /// The frames that a scenario's faults lose, as far as they were sent.
     pub fn lost(&self, scenario: &Scenario) -> Vec<&Sent> {
-        let of = |losses: &crate::Losses| {
-            let flow = (losses.from.to_owned(), losses.to.to_owned());
-            let frames = self.sent.get(&flow).map_or(&[][..], Vec::as_slice);
-            losses.frames.iter().filter_map(|&index| frames.get(index as usize)).collect::<Vec<_>>()
+        let fates = scenario.faults.fates.iter().flat_map(|(direction, fates)| {
+            fates.iter().filter(|(_, fate)| **fate == Fate::Lost).map(move |(frame, _)| (direction, *frame))
+        });
+        let sent = |(direction, frame): (&LinkDirection<String>, u64)| {
+            let LinkDirection::Between(from, to) = direction else { return None };
+            self.sent.get(&(from.clone(), to.clone()))?.get(frame as usize)
         };
-        scenario.losses.iter().flat_map(of).collect()
+        fates.filter_map(sent).collect()
+    }
+}
+
+impl From<SetUpError> for RunError {
+    fn from(error: SetUpError) -> Self {
+        match error {
+            SetUpError::Refused(refusal) => refusal.into(),
+            SetUpError::Rejected(rejected) => rejected.into(),
+        }
     }
 }

@@ -1,161 +1,217 @@
-//! What is run: a collective of a group on a small fabric, and the frames that are lost.
+//! What is run: a collective of a group on a small fabric, and the frames that are lost or doubled.
 
-use quincunx_collective::{
-    Collective, DataType, GroupId, Numbers, Rank, ReduceOp, Reduction, noise, reference,
-};
-use quincunx_control::{Design, GroupParameters, LinkRates, MeshSetup, Retry};
-use quincunx_fabric::{MeshShape, Relays, Shape};
-use quincunx_units::{BitRate, ByteCount, Duration};
+use core::convert::Infallible;
+use std::net::Ipv4Addr;
+
+use quincunx_cluster::{Cluster, GroupSpec, NodeIndex};
+use quincunx_collective::{Collective, DataType, Rank, ReduceOp, Reduction};
+use quincunx_design::{AnyDesign, Assignment, Demand, Refusal, Settings, Value};
+use quincunx_network::{Fate, FaultList, LinkDirection};
+use quincunx_units::ByteCount;
 use quincunx_wire::Psn;
 
-/// Frames that are lost on the way from one node to a neighbour, counted from 0 in the order in which they are sent;
-/// ascending. Nodes are called `rank-N` and `switch-N`; `switch-0` is the root.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Losses {
-    /// Who sends them.
-    pub from: &'static str,
-    /// Who does not receive them.
-    pub to: &'static str,
-    /// Which.
-    pub frames: &'static [u64],
-}
+use crate::{Fabric, RunError};
 
-/// One collective of one group.
-#[derive(Clone, PartialEq, Debug)]
+/// What becomes of frames on the way from one node to another one that it is connected with, counted from 0 in the order in which
+/// they are sent. Nodes have the names of the wiring. No timer is made to fire.
+pub type Faults = FaultList<String, Infallible>;
+
+/// One collective of one group; a Combine has the Dispatch before it that it needs.
+#[derive(Clone, Debug)]
 pub struct Scenario {
-    /// How it is carried out: EPIC's designs on a tree of switches, a ring on links between neighbours, MultiWrite's on a mesh.
-    pub design: Design,
-    /// The tree or the mesh; a ring has as many hosts as the tree has leaves.
-    pub shape: Shape,
-    /// Who relays on a mesh.
-    pub relays: Relays,
+    /// How it is carried out.
+    pub design: &'static dyn AnyDesign,
+    /// Where.
+    pub fabric: Fabric,
+    /// What most designs have, each as far as it has it.
+    pub base: Vec<Assignment>,
+    /// Parameters of the design; one that it does not have is an error.
+    pub settings: Vec<Assignment>,
     /// Which collective.
     pub collective: Collective,
-    /// What it adds up.
-    pub data_type: DataType,
-    /// Bytes of a rank's vector: whole elements.
+    /// How elements combine.
+    pub reduction: Reduction,
+    /// Bytes that a rank brings in, or gets of a ReduceScatter: whole elements. Of tokens, all of a rank.
     pub length: usize,
     /// Decides the ranks' data.
     pub seed: u64,
-    /// Bytes of payload in a full packet.
-    pub mtu: u64,
-    /// Packets in a message.
-    pub message: u32,
-    /// Messages that may be outstanding.
-    pub window: u32,
-    /// After how long a sender that hears nothing sends again.
-    pub retry: Duration,
-    /// What is lost.
-    pub losses: Vec<Losses>,
+    /// What is lost or doubled.
+    pub faults: Faults,
 }
 
 /// A time-out that no run reaches.
-const NEVER: Duration = Duration::from_secs(1000);
+const NEVER: &str = "1000s";
 
 /// A time-out that repairs what is lost: more than an answer takes, mostly; and no run waits for long.
-const SOON: Duration = Duration::from_millis(50);
+const SOON: &str = "50ms";
+
+/// Tokens of a rank, for collectives that are routed.
+pub(crate) const TOKENS: usize = 2;
+
+/// PSNs wrap on the way.
+const FIRST_PSN: Psn = Psn::new(0xff_fffc);
+
+fn assignment(key: &str, value: impl Into<Value>) -> Assignment {
+    (key.to_owned(), value.into())
+}
+
+fn between(from: &str, to: &str) -> LinkDirection<String> {
+    LinkDirection::Between(from.to_owned(), to.to_owned())
+}
+
+/// An address of this process alone, so that what runs beside it does not interfere.
+fn address(node: NodeIndex) -> Ipv4Addr {
+    let [.., high, low] = std::process::id().to_be_bytes();
+    Ipv4Addr::new(127, high, low, 1 + node as u8)
+}
 
 impl Scenario {
     /// The sum of floating-point numbers, ten packets and a half of them; one packet on its way at most, nothing lost, no
     /// time-outs.
-    ///
-    /// # Panics
-    /// If there is no such design or shape.
-    pub fn stop_and_wait(design: &str, shape: &str, collective: Collective) -> Self {
+    pub fn stop_and_wait(design: &'static dyn AnyDesign, fabric: Fabric, collective: Collective) -> Self {
+        let base = vec![
+            assignment("group.mtu", "32B"),
+            assignment("group.message", 1),
+            assignment("group.window", 1),
+            assignment("group.retry_timeout", NEVER),
+            assignment("group.retry_count", u8::MAX),
+            assignment("group.reproducible", true),
+        ];
         Self {
-            design: design.parse().expect("a design"),
-            shape: match shape.parse::<MeshShape>() {
-                Ok(mesh) => Shape::Mesh(mesh),
-                Err(_) => Shape::Tree(shape.parse().expect("a shape")),
-            },
-            relays: Relays::Paired,
+            design,
+            fabric,
+            base,
+            settings: Vec::new(),
             collective,
-            data_type: DataType::F32,
+            reduction: Reduction { op: ReduceOp::Sum, data_type: DataType::F32 },
             length: 10 * 32 + 16,
             seed: 1,
-            mtu: 32,
-            message: 1,
-            window: 1,
-            retry: NEVER,
-            losses: Vec::new(),
+            faults: Faults::default(),
         }
+    }
+
+    /// The same with another value of a parameter that the design has.
+    pub fn with(mut self, key: &str, value: impl Into<Value>) -> Self {
+        self.settings.push(assignment(key, value));
+        self
+    }
+
+    /// The same with another value of a parameter, if the design has it.
+    pub fn with_base(mut self, key: &str, value: impl Into<Value>) -> Self {
+        self.base.push(assignment(key, value));
+        self
     }
 
     /// The same in messages of `message` packets, of which `window` may be on their way.
     pub fn windowed(self, message: u32, window: u32) -> Self {
-        Self { message, window, ..self }
-    }
-
-    /// The same with all ranks of the next domain as relays, on a mesh.
-    pub fn relayed_by_all(self) -> Self {
-        Self { relays: Relays::Full, ..self }
-    }
-
-    /// The same of whole numbers, whose sum does not depend on the order.
-    pub fn of_integers(self) -> Self {
-        Self { data_type: DataType::I32, ..self }
-    }
-
-    /// The same with losses.
-    pub fn losing(self, losses: &[Losses]) -> Self {
-        Self { losses: losses.to_vec(), ..self }
+        self.with("group.message", message).with("group.window", window)
     }
 
     /// The same with time-outs that are reached.
     pub fn with_time_outs(self) -> Self {
-        Self { retry: SOON, ..self }
+        self.with("group.retry_timeout", SOON)
     }
 
-    /// How elements combine.
-    pub fn reduction(&self) -> Reduction {
-        Reduction { op: ReduceOp::Sum, data_type: self.data_type }
+    /// The same of whole numbers, whose sum does not depend on the order.
+    pub fn of_integers(mut self) -> Self {
+        self.reduction.data_type = DataType::I32;
+        self
     }
 
-    /// Each rank's vector.
-    pub fn inputs(&self) -> Vec<Numbers> {
-        let input = |rank| noise(self.seed << 16 | u64::from(rank), self.length, self.data_type);
-        (0..self.shape.ranks()).map(input).collect()
+    /// The same with vectors of another length.
+    pub fn of_length(self, length: usize) -> Self {
+        Self { length, ..self }
     }
 
-    /// Each rank's right result: if the order matters, the one in rank order; on a mesh that of its domain.
-    pub fn expected(&self) -> Vec<Numbers> {
-        let together = match &self.shape {
-            Shape::Tree(tree) => tree.ranks(),
-            Shape::Mesh(mesh) => mesh.members(),
+    /// The same with these frames lost on the way from one node to another.
+    pub fn losing(mut self, from: &str, to: &str, frames: &[u64]) -> Self {
+        for &frame in frames {
+            self.faults.set_fate(between(from, to), frame, Fate::Lost);
+        }
+        self
+    }
+
+    /// The same with this frame doubled on the way from one node to another.
+    pub fn doubling(mut self, from: &str, to: &str, frame: u64) -> Self {
+        self.faults.set_fate(between(from, to), frame, Fate::DUPLICATED);
+        self
+    }
+
+    /// Whether anything is lost or doubled.
+    pub fn has_faults(&self) -> bool {
+        !self.faults.fates.is_empty()
+    }
+
+    /// The values of the design's parameters.
+    ///
+    /// # Errors
+    /// If it does not have one, or refuses a value.
+    pub fn values(&self) -> Result<Settings, Refusal> {
+        let mut all = quincunx_design::settings(&[self.design], &self.base, &self.settings)?;
+        Ok(all.remove(0))
+    }
+
+    /// Whether ranks are combined in an order that the fabric sets.
+    pub(crate) fn is_reproducible(&self) -> bool {
+        let values = self.values().ok();
+        values.is_some_and(|values| values.value("group.reproducible") == Some(&Value::Bool(true)))
+    }
+
+    /// Bytes of a token.
+    pub(crate) fn token(&self) -> usize {
+        self.length / TOKENS
+    }
+
+    /// The group, planned by its design.
+    ///
+    /// # Errors
+    /// If the design refuses its parameters or the fabric, or faults are named between nodes that are not connected.
+    pub fn cluster(&self) -> Result<Cluster, RunError> {
+        let demand = if self.collective.is_routed() {
+            Demand::Tokens { most: TOKENS as u32, length: ByteCount::new(self.token() as u64) }
+        } else {
+            Demand::Vectors { longest: ByteCount::new(self.longest() as u64) }
         };
-        let inputs = self.inputs();
-        let domains = inputs.chunks(together.into());
-        domains.flat_map(|inputs| reference(self.collective, self.reduction(), inputs)).collect()
+        let group =
+            GroupSpec { initial_psn: FIRST_PSN, ..GroupSpec::new(self.design, self.values()?, demand) };
+        let cluster = Cluster::new(self.fabric.wiring(), address, &group)?;
+        for direction in self.faults.fates.keys() {
+            ends(&cluster, direction)?;
+        }
+        Ok(cluster)
     }
 
-    /// Whether a rank's output is a result: nobody but the root gets one from a Reduce.
-    pub fn has_result(&self, rank: Rank) -> bool {
-        !matches!(self.collective, Collective::Reduce { root } if root != rank)
-    }
-
-    /// How a group uses a mesh: a message for each slot, and links that are all alike.
-    pub(crate) fn mesh(&self, shape: MeshShape) -> MeshSetup {
-        let rate = BitRate::new(1).expect("above zero");
-        MeshSetup {
-            shape,
-            relays: self.relays,
-            piece: ByteCount::new(self.mtu * u64::from(self.message)),
-            limit: ByteCount::new(self.length as u64),
-            rates: LinkRates { direct: rate, cross: rate },
+    /// Bytes of the longest input.
+    fn longest(&self) -> usize {
+        match self.collective {
+            Collective::ReduceScatter => self.length * usize::from(self.fabric.ranks()),
+            _ => self.length,
         }
     }
 
-    pub(crate) fn parameters(&self) -> GroupParameters {
-        GroupParameters {
-            group: GroupId(1),
-            ranks: self.shape.ranks(),
-            mtu: ByteCount::new(self.mtu),
-            message_packets: self.message,
-            window_messages: self.window,
-            reproducible: true,
-            // They wrap on the way.
-            initial_psn: Psn::new(0xff_fffc),
-            retry: Retry { timeout: self.retry, count: u8::MAX },
-        }
+    /// The tokens' ranks, by token: of each rank the first goes to the next rank, the second to all.
+    pub(crate) fn routes(&self, rank: Rank) -> impl Iterator<Item = Vec<Rank>> {
+        let ranks = self.fabric.ranks();
+        let destinations = move |token| match token {
+            0 => vec![Rank((rank.0 + 1) % ranks)],
+            _ => (0..ranks).map(Rank).collect(),
+        };
+        (0..TOKENS).map(destinations)
+    }
+}
+
+/// The nodes that a fault lies between: they have a connection.
+pub(crate) fn ends(cluster: &Cluster, direction: &LinkDirection<String>) -> Result<[NodeIndex; 2], RunError> {
+    let LinkDirection::Between(from, to) = direction else {
+        return Err(RunError::Port { found: format!("{direction:?}") });
+    };
+    let position =
+        |name: &str| cluster.wiring().find(name).ok_or_else(|| RunError::NoNode { found: name.to_owned() });
+    let ends = [position(from)?, position(to)?];
+    let connections = cluster.context(ends[0]).map_or(&[][..], |context| &context.connections);
+    if connections.iter().any(|connection| cluster.node_of(&connection.peer) == ends[1]) {
+        Ok(ends)
+    } else {
+        Err(RunError::NoConnection { from: from.clone(), to: to.clone() })
     }
 }

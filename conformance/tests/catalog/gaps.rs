@@ -1,0 +1,127 @@
+//! What is not run, and why.
+
+use core::fmt;
+
+use crate::walk::{Cell, Driver};
+use Driver::{Check, Net};
+
+/// Cells that are not run. An empty list is all.
+#[derive(Clone, Copy)]
+pub(crate) struct Gap {
+    pub(crate) designs: &'static [&'static str],
+    pub(crate) fabrics: &'static [&'static str],
+    pub(crate) collectives: &'static [&'static str],
+    pub(crate) settings: &'static [&'static str],
+    pub(crate) drivers: &'static [Driver],
+    /// Without a loss, with one, or both.
+    pub(crate) is_lossy: Option<bool>,
+    /// The design itself refuses it.
+    pub(crate) is_refused: bool,
+    pub(crate) reason: &'static str,
+}
+
+const GAP: Gap = Gap {
+    designs: &[],
+    fabrics: &[],
+    collectives: &[],
+    settings: &[],
+    drivers: &[],
+    is_lossy: None,
+    is_refused: false,
+    reason: "",
+};
+
+/// The table. What the first row that has a cell says is why it is not run.
+pub(crate) static GAPS: [Gap; 9] = [
+    Gap {
+        fabrics: &["memory"],
+        reason: "the memory fabric is simulated alone: no driver on real links carries its packets, and neither its engines nor its designs \
+                 are nodes of a cluster",
+        ..GAP
+    },
+    Gap {
+        collectives: &["none"],
+        reason: "it offers writes of the application's own and no collective: a scenario is a collective; its tests are the engine's, the \
+                 check room's and the runtime's",
+        ..GAP
+    },
+    Gap {
+        designs: &["epic-1", "epic-2"],
+        settings: &["run ahead", "slots", "silent"],
+        is_refused: true,
+        reason: "only Mode-III has pipes: the design refuses the parameter",
+        ..GAP
+    },
+    Gap {
+        fabrics: &["star-2"],
+        drivers: &[Net],
+        reason: "star-3 runs there, and has all that star-2 has",
+        ..GAP
+    },
+    Gap {
+        settings: &["rates"],
+        drivers: &[Check],
+        reason: "rates follow a clock, and the checker has none: its states would not end",
+        ..GAP
+    },
+    Gap {
+        fabrics: &["tree-2x2"],
+        drivers: &[Check],
+        reason: "more states than are looked at: stars are explored here, trees of switches in the check room, which knows what is symmetric",
+        ..GAP
+    },
+    Gap {
+        fabrics: &["star-3"],
+        designs: &["ring", "tree", "direct", "multiwrite"],
+        collectives: &["all_reduce", "reduce_scatter", "all_gather"],
+        drivers: &[Check],
+        reason: "more states than are looked at: switches only forward for these designs; star-2, ring-3 and mesh-2x2 are explored",
+        ..GAP
+    },
+    Gap {
+        fabrics: &["star-3"],
+        designs: &["epic-1", "epic-2", "epic-3"],
+        collectives: &["reduce_scatter", "all_gather"],
+        drivers: &[Check],
+        is_lossy: Some(true),
+        reason: "more states than are looked at; explored on star-2, and without a loss",
+        ..GAP
+    },
+    Gap {
+        fabrics: &["servers-2x2"],
+        drivers: &[Check],
+        reason: "more states than are looked at: four ranks that all write to all others, and dispatches need two servers of two",
+        ..GAP
+    },
+];
+
+impl Gap {
+    /// Whether a cell is one of those that are not run.
+    pub(crate) fn has(&self, cell: &Cell) -> bool {
+        let is_in = |names: &[&str], name: &str| names.is_empty() || names.contains(&name);
+        is_in(self.designs, cell.design)
+            && is_in(self.fabrics, cell.fabric)
+            && is_in(self.collectives, cell.collective)
+            && is_in(self.settings, cell.setting)
+            && (self.drivers.is_empty() || self.drivers.contains(&cell.driver))
+            && self.is_lossy.is_none_or(|is_lossy| is_lossy == cell.is_lossy)
+    }
+}
+
+/// The row that says why a cell is not run.
+pub(crate) fn gap(cell: &Cell) -> Option<&'static Gap> {
+    GAPS.iter().find(|gap| gap.has(cell))
+}
+
+/// A row in a line: what is not run, and why.
+impl fmt::Display for Gap {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let lists = [self.designs, self.fabrics, self.collectives, self.settings];
+        let names = lists.iter().filter(|list| !list.is_empty()).map(|list| list.join(" "));
+        let drivers =
+            self.drivers.iter().map(|driver| format!("driver-{}", format!("{driver:?}").to_lowercase()));
+        let lossy = self.is_lossy.map(|is_lossy| if is_lossy { "one loss" } else { "no loss" }.to_owned());
+        let all: Vec<String> = names.chain(drivers).chain(lossy).collect();
+        write!(f, "{}: {}", all.join(", "), self.reason)
+    }
+}

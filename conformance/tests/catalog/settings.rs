@@ -1,0 +1,90 @@
+//! The settings that designs are run in.
+
+use quincunx_conformance::Scenario;
+use quincunx_design::Value;
+
+/// Parameters that differ from those of [`base`].
+pub(crate) struct Setting {
+    pub(crate) name: &'static str,
+    values: &'static [(&'static str, Plain)],
+}
+
+/// A parameter's value.
+#[derive(Clone, Copy)]
+enum Plain {
+    Text(&'static str),
+    Number(u32),
+    Yes,
+    No,
+}
+
+use Plain::{No, Number, Text, Yes};
+
+const fn setting(name: &'static str, values: &'static [(&'static str, Plain)]) -> Setting {
+    Setting { name, values }
+}
+
+/// All of them. A design is run in those of which it has all parameters; each parameter of a design is in one at least, or in [`FIXED`].
+pub(crate) const SETTINGS: [Setting; 16] = [
+    setting("as it is", &[]),
+    setting("selective", &[("group.selective", Yes)]),
+    setting("messages", &[("group.message", Number(2))]),
+    setting("window 1", &[("group.window", Number(1))]),
+    setting("acknowledges", &[("group.message", Number(4)), ("group.acknowledge_every", Number(2))]),
+    setting("rates", &[("group.dcqcn", Text("10Gbit/s"))]),
+    setting("packets", &[("group.mtu", Text("4B"))]),
+    setting("reproducible", &[("group.reproducible", Yes)]),
+    setting("run ahead", &[("group.run_ahead", Yes)]),
+    setting("slots", &[("group.slots", Number(4))]),
+    setting("silent", &[("group.synchronize_rates", No)]),
+    setting("chunk", &[("hosts.chunk", Text("4B")), ("hosts.window", Number(2))]),
+    setting("lockstep", &[("hosts.lockstep", Yes)]),
+    setting("full relays", &[("relay.relays", Text("full"))]),
+    setting("pieces", &[("relay.piece", Text("4B"))]),
+    setting(
+        "relay costs",
+        &[("relay.preparation", Text("1us")), ("relay.message", Text("1us")), ("relay.copy", Text("1us"))],
+    ),
+];
+
+/// Parameters that have one value in all runs, and why.
+pub(crate) const FIXED: [(&str, &str); 2] = [
+    (
+        "group.retry_timeout",
+        "drivers differ in how long things take: longer than a run, or short enough to repair what is lost",
+    ),
+    (
+        "group.retry_count",
+        "nobody counts as dead: the checker has no time, in which peers could be silent for long",
+    ),
+];
+
+impl Setting {
+    /// Its parameters.
+    pub(crate) fn keys(&self) -> impl Iterator<Item = &'static str> {
+        self.values.iter().map(|(key, _)| *key)
+    }
+
+    /// A scenario in this setting.
+    pub(crate) fn apply(&self, scenario: Scenario) -> Scenario {
+        self.values.iter().fold(scenario, |scenario, (key, value)| {
+            let value = match *value {
+                Text(text) => Value::from(text),
+                Number(number) => Value::from(number),
+                Yes => Value::from(true),
+                No => Value::from(false),
+            };
+            scenario.with(key, value)
+        })
+    }
+}
+
+/// Two messages of a packet on their way, of whole numbers; a time-out repairs what nothing else does.
+pub(crate) fn base(scenario: Scenario) -> Scenario {
+    scenario
+        .of_integers()
+        .with_base("group.mtu", "8B")
+        .with_base("group.window", 2)
+        .with_base("group.reproducible", false)
+        .with_base("hosts.chunk", "8B")
+}

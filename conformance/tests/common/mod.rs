@@ -1,0 +1,58 @@
+//! What must be the same in two runs.
+
+use quincunx_conformance::{Fabric, Run, Scenario};
+
+/// Designs whose switches pass on what is complete, in whatever order that comes about: if something is lost, not even requests keep
+/// their order.
+const REORDERING: [&str; 1] = ["epic-2"];
+
+/// Designs of which a rank sends several things to one peer, each when it can: what it passes on, or its results, between its own data.
+/// What it sends in all is the same.
+const INTERLEAVING: [&str; 4] = ["tree", "direct", "multiwrite", "unicast-multipath"];
+
+pub(crate) fn fabric(name: &str) -> Fabric {
+    name.parse().unwrap()
+}
+
+/// A parameter of designs whose hosts wait for their peer's buffers: how much is free again goes with data, or in a message without any.
+const CREDITS: &str = "hosts.window";
+
+/// Whether it is a matter of timing how much is told with which message.
+pub(crate) fn tells_credits(scenario: &Scenario) -> bool {
+    scenario.settings.iter().any(|(key, _)| key == CREDITS)
+}
+
+/// Holds a run against the first driver's in the way that always holds.
+pub(crate) fn same(scenario: &Scenario, first: &Run, run: &Run) -> Result<(), String> {
+    if run.outputs != first.outputs {
+        return Err("gives another result".to_owned());
+    }
+    let design = scenario.design.name();
+    if tells_credits(scenario) || INTERLEAVING.contains(&design) {
+        let has_credits = scenario.design.defaults().has(CREDITS);
+        let payloads = |run: &Run| {
+            let mut payloads = run.payloads();
+            payloads.values_mut().for_each(|sent| sent.retain(|data| !has_credits || !data.is_empty()));
+            payloads.retain(|_, sent| !sent.is_empty());
+            payloads
+        };
+        return if payloads(run) == payloads(first) {
+            Ok(())
+        } else {
+            Err("sends other messages".to_owned())
+        };
+    }
+    let keeps_order = !scenario.has_faults() || !REORDERING.contains(&design);
+    let view = if keeps_order { Run::first_transmissions } else { Run::requests };
+    let (expected, found) = (view(first), view(run));
+    if !expected.keys().eq(found.keys()) {
+        return Err("sends elsewhere".to_owned());
+    }
+    for (flow, frames) in &expected {
+        if *frames != found[flow] {
+            let at = frames.iter().zip(&found[flow]).position(|(expected, found)| expected != found);
+            return Err(format!("differs on {flow:?} from frame {at:?} on"));
+        }
+    }
+    Ok(())
+}
