@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Checks that rooms import downward only, and that state machines stay free of the world.
+"""Checks that rooms import downward only, that state machines stay free of the world, and that no file above the engines names a design.
 
 Reads the manifests and sources of the workspace: `python3 tools/layering.py [ROOT]`. Prints one line for each fault and
 exits with status 1 if there is one. Needs Python 3.11, nothing else.
@@ -8,13 +8,14 @@ exits with status 1 if there is one. Needs Python 3.11, nothing else.
 import re
 import sys
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 
 PREFIX = "quincunx-"
 
 BASE = {"units", "wire", "collective", "fabric"}
 PROTOCOLS = {"roce", "epic", "ring", "memory", "scin", "nvls", "multiwrite"}
-MANAGED = BASE | {"engine", "nodes", "control", "control-grpc", "driver-net"} | PROTOCOLS
+MANAGED = BASE | {"engine", "network", "nodes", "control", "control-grpc", "driver-net"} | PROTOCOLS
 
 # Who may import whom, from the bottom up. A new room gets a line here. That engines are not in each other's sets, nor
 # drivers, nor anything above itself, is the point.
@@ -24,6 +25,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "collective": {"units"},
     "fabric": {"units", "collective"},
     "engine": {"units", "collective"},
+    "network": {"units", "collective", "engine"},
     "design": BASE | {"engine"},
     **{protocol: BASE | {"engine", "design"} for protocol in PROTOCOLS},
     # The catalog: a line for each design.
@@ -37,15 +39,17 @@ MAY_IMPORT: dict[str, set[str]] = {
     "trace": {"units"},
     "report": set(),
     # Drivers know no protocol: what a frame is, their owner says.
-    "driver-net": {"units", "collective", "engine"},
-    "driver-des": {"units", "collective", "engine"},
-    "driver-check": {"units", "collective", "engine"},
+    "driver-net": {"units", "collective", "engine", "network"},
+    "driver-des": {"units", "collective", "engine", "network"},
+    "driver-check": {"units", "collective", "engine", "network"},
     # No design by name. The catalog is for its tests, and so are two protocols: one test has programs of its own above them.
     "sim": BASE
-    | {"engine", "memory", "design", "designs", "nodes", "scenario", "cluster", "trace", "driver-des"}
+    | {"engine", "network", "memory", "design", "designs", "nodes", "scenario", "cluster", "trace", "driver-des"}
     | {"multiwrite", "roce"},
     # What one driver has found wrong, another replays.
-    "check": BASE | {"engine", "nodes", "control", "trace", "driver-des", "driver-check"} | PROTOCOLS,
+    "check": BASE
+    | {"engine", "network", "nodes", "control", "trace", "driver-net", "driver-des", "driver-check"}
+    | PROTOCOLS,
     "control-grpc": BASE | {"control"},
     "runtime": MANAGED,
     "perf": MANAGED | {"runtime", "report"},
@@ -55,7 +59,7 @@ MAY_IMPORT: dict[str, set[str]] = {
 }
 
 # Rooms of pure state machines and data: `no_std`, so that a driver, a simulator and a checker can run the same code.
-PURE = BASE | {"engine", "design", "designs", "nodes", "control"} | PROTOCOLS
+PURE = BASE | {"engine", "network", "design", "designs", "nodes", "control"} | PROTOCOLS
 
 # What none of them may name, and what to use instead. `no_std` alone would let `extern crate std` in.
 WORLD = [
@@ -68,6 +72,22 @@ WORLD = [
 ]
 
 COMMENT = re.compile(r"//.*$")
+
+# Where designs are at home: their crates, and the catalog with a line for each.
+HOMES = ("crates/engines/", "crates/designs/")
+
+# Names of designs and systems as they stand in code. Those that are words of the language too count as names where they are a whole
+# text: "ring" in quotes is the design, a ring is a shape.
+NAMED = re.compile(
+    r"epic|scin|nvls|multiwrite|multi_write|netreduce|net_reduce|cais|unicast-multipath|"
+    r"\"(?:ring|ring-rq|tree|direct|writes|unicast)\"",
+    re.IGNORECASE,
+)
+
+# Files above the engines that name one all the same, each with the reason.
+MAY_NAME = {
+    "crates/wire/": "formats of frames: every system's are written and read in one place, as a dissector has them",
+}
 
 
 def fault(expected: str, found: str, where: object, remedy: str) -> str:
@@ -121,6 +141,28 @@ def source_faults(folder: Path) -> list[str]:
     return faults
 
 
+def code_lines(text: str) -> Iterator[tuple[int, str]]:
+    """The lines of a source that are code: without comments, and without the tests at its end."""
+    for number, line in enumerate(text.splitlines(), 1):
+        if line.startswith("#[cfg(test)]"):
+            return
+        yield number, COMMENT.sub("", line)
+
+
+def name_faults(folder: Path, root: Path) -> list[str]:
+    """Where sources of a room name a design that they should ask for."""
+    faults = []
+    for source in sorted((folder / "src").rglob("*.rs")):
+        place = source.relative_to(root).as_posix()
+        if source.name == "tests.rs" or any(place.startswith(known) for known in MAY_NAME):
+            continue
+        for number, line in code_lines(source.read_text(encoding="utf-8")):
+            if match := NAMED.search(line):
+                remedy = "ask the design's value, or give the exception a reason in tools/layering.py"
+                faults.append(fault("no design by name above the engines", match[0], f"{place}:{number}", remedy))
+    return faults
+
+
 def check(root: Path) -> tuple[int, list[str]]:
     """Checks the workspace at `root`: how many rooms, and the faults in a line each."""
     rooms = members(root)
@@ -133,6 +175,8 @@ def check(root: Path) -> tuple[int, list[str]]:
         faults += import_faults(room, imports(manifest), path.relative_to(root))
         if room in PURE:
             faults += source_faults(folder)
+        if not (folder.relative_to(root).as_posix() + "/").startswith(HOMES):
+            faults += name_faults(folder, root)
     return len(rooms), [line.replace(f"{root}/", "") for line in faults]
 
 

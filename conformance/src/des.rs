@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 
 use quincunx_collective::Numbers;
 use quincunx_driver_des::{
-    Departure, Fate, Faults, Limits, LinkConfig, LinkIndex, NodeIndex, Observer, Simulation, Stopped,
+    Departure, Limits, LinkConfig, LinkIndex, NodeIndex, Observer, Simulation, Stopped,
 };
 use quincunx_engine::verbs::Outcome;
 use quincunx_engine::{Engine, Frame, PortId};
+use quincunx_network::FaultPlan;
 use quincunx_nodes::{HostEvent, Station, StationEvent};
 use quincunx_sim::packet_fabric::{Framing, RoceMedium};
 use quincunx_units::{BitRate, Duration, Instant};
@@ -52,8 +53,7 @@ pub(crate) fn run(scenario: &Scenario) -> Result<Run, RunError> {
             Some(link) => link.forward(),
             None => links[&[to, from]].backward(),
         };
-        let fates = losses.frames.iter().map(|&frame| (frame, Fate::Lost)).collect();
-        simulation.set_faults(direction, Faults { fates, ..Faults::default() });
+        simulation.set_faults(direction, FaultPlan::losing_frames(losses.frames.iter().copied()));
     }
     for (index, member) in cluster.members.iter().enumerate() {
         for order in &member.orders {

@@ -25,7 +25,7 @@
 //!   the same way and neither waits for the other: the credits of a ring's AllReduce.
 //!
 //! A loss is named by the direction of a link and a frame's number there, counted from 0 in the order in which it is sent:
-//! `Faults::fates` of `driver-des`, `Node::lose_frames` of `driver-net`. It is the same frame in both as long as all
+//! `Simulation::set_faults` of `driver-des`, `Node::set_faults` of `driver-net`. It is the same frame in both as long as all
 //! frames before it are, see above; [`Run::lost`] says which it was.
 //!
 //! Nothing here depends on how long anything takes: real time-outs are either never reached, or repair what is lost, and

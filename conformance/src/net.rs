@@ -11,6 +11,7 @@ use quincunx_collective::Numbers;
 use quincunx_driver_net::{Datagram, Direction, Node, NodeOptions, Observer, UdpOptions, UdpTransport};
 use quincunx_engine::Engine;
 use quincunx_engine::verbs::Outcome;
+use quincunx_network::FaultPlan;
 use quincunx_nodes::{HostEvent, Station, StationEvent};
 use quincunx_runtime::RoceCodec;
 use quincunx_units::{Duration, Instant};
@@ -104,7 +105,8 @@ fn open(scenario: &Scenario, cluster: &Cluster, member: &Member) -> Result<(Sock
     for losses in &scenario.losses {
         let [from, to] = cluster.direction(losses.from, losses.to)?;
         if cluster.members[from].address == member.address {
-            node.lose_frames(socket(&cluster.members[to]), losses.frames.to_vec());
+            let plan = FaultPlan::losing_frames(losses.frames.iter().copied());
+            node.set_faults(socket(&cluster.members[to]), plan, 0);
         }
     }
     for order in &member.orders {

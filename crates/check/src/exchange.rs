@@ -1,18 +1,23 @@
 //! The RoCE queue pair alone: a host sends messages to another one over a link, and both notice how each ends.
 
 use quincunx_collective::{Collective, Contributions, Payload, Rank};
+use quincunx_design::Refusal;
 use quincunx_driver_check::{End, NodeId};
 use quincunx_engine::PortId;
 use quincunx_engine::verbs::{
     CollectiveRequest, Completion, Outcome, Program, QpIndex, ReceiveRequest, RegionId, RequestError,
     SendRequest, Slice, UNLIMITED_RETRIES, Verb, Verbs, WorkId,
 };
-use quincunx_nodes::{HostCommand, HostGroup, StationCommand, StationKind, StationRejected, SwitchTimer};
+use quincunx_nodes::{HostCommand, HostGroup, StationCommand, StationKind, StationRejected};
 use quincunx_roce::{INFINITE_RNR_RETRIES, Mutation, QueuePairConfig, Reliability};
 use quincunx_units::{Duration, Instant};
 use quincunx_wire::{Operation, RoceHeader};
 
-use crate::network::{Expected, FIRST_PSN, GROUP, MTU, Network, Protocol, Task, endpoint, station};
+use crate::connections::{Connections, endpoint};
+use crate::network::{Expected, FIRST_PSN, GROUP, MTU, Network, Protocol, Task};
+use crate::station::station;
+use crate::study::Study;
+use crate::subject::{Arguments, Subject};
 
 const SENDER: NodeId = NodeId(0);
 const RECEIVER: NodeId = NodeId(1);
@@ -94,12 +99,15 @@ impl Network<Pair> {
         let end = |node| End { node, port: PORT };
         let host = |local, remote| {
             let queue_pair = queue_pair(&setup, end(local), end(remote));
-            let program = Messages { setup, sends: local == SENDER, ended: 0, request: None };
+            let program = Box::new(Messages { setup, sends: local == SENDER, ended: 0, request: None });
             let group = HostGroup { group: GROUP, queue_pairs: vec![(PORT, queue_pair)], program };
             station(StationKind::Host, [StationCommand::Host(HostCommand::Install(Box::new(group)))])
         };
         let stations = vec![host(SENDER, RECEIVER)?, host(RECEIVER, SENDER)?];
-        Ok(Self::on(vec![[end(SENDER), end(RECEIVER)]], stations, Pair { setup }))
+        let ends = [end(SENDER), end(RECEIVER)];
+        let [sender, receiver] = ends.map(endpoint);
+        let connections = Connections::new([vec![(sender, receiver)], vec![(receiver, sender)]]);
+        Ok(Self::on(vec![ends], stations, connections, Pair { setup }))
     }
 }
 
@@ -277,8 +285,6 @@ impl Program<Contributions> for Messages {
 }
 
 impl Protocol for Pair {
-    type Program = Messages;
-
     fn name(&self, node: NodeId) -> String {
         if node == SENDER { "sender" } else { "receiver" }.to_owned()
     }
@@ -306,14 +312,68 @@ impl Protocol for Pair {
         }
     }
 
-    fn request(&self, header: &RoceHeader, number: i32, payload: &Contributions) -> String {
+    fn request(&self, header: &RoceHeader) -> String {
         match header.operation {
-            Operation::Send(_) => format!("send {number} {payload}"),
-            _ => format!("write {number} {payload}"),
+            Operation::Send(_) => "send".to_owned(),
+            _ => "write".to_owned(),
+        }
+    }
+}
+
+/// The queue pair alone, as a study.
+pub(crate) struct QueuePairStudy {
+    name: &'static str,
+    reliability: Reliability,
+}
+
+impl QueuePairStudy {
+    pub(crate) const GO_BACK_N: Self = Self { name: "roce", reliability: Reliability::GoBackN };
+    pub(crate) const SELECTIVE: Self = Self { name: "roce-selective", reliability: Reliability::Selective };
+}
+
+const KINDS: [(&str, Kind); 2] = [("send", Kind::Send), ("write", Kind::Write)];
+
+impl Study for QueuePairStudy {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn summary(&self) -> &'static str {
+        match self.reliability {
+            Reliability::GoBackN => {
+                "two queue pairs and nothing else: everything from a lost packet on is sent again"
+            }
+            Reliability::Selective => "two queue pairs and nothing else: what is lost is sent again",
         }
     }
 
-    fn switch_timer(&self, _: SwitchTimer, _: &dyn Fn(u16) -> String) -> String {
-        unreachable!("there is no switch")
+    fn collectives(&self) -> &'static [&'static str] {
+        &["send", "write"]
+    }
+
+    fn options(&self) -> &'static [(&'static str, &'static str)] {
+        &[("--packets", "packets of each message [default: 3]"), ("--times", "messages"), ("--mutate", "")]
+    }
+
+    fn mutations(&self) -> Vec<&'static str> {
+        Mutation::all().map(Mutation::name).collect()
+    }
+
+    fn subject(&self, collective: &str, arguments: &Arguments) -> Result<Subject, Refusal> {
+        let (_, kind) =
+            KINDS.iter().find(|(name, _)| *name == collective).expect("it is asked whether it takes it");
+        let packets = arguments.packets.unwrap_or(3);
+        let mutation = arguments.mutate.as_deref().map(str::parse).transpose();
+        let exchange = Exchange::new(ExchangeSetup {
+            kind: *kind,
+            reliability: self.reliability,
+            asks_again: true,
+            messages: arguments.times,
+            packets,
+            window: arguments.window,
+            mutation: mutation.map_err(|error| Refusal::of(&error))?,
+        });
+        let network = Box::new(exchange.map_err(|error| Refusal::of(&error))?);
+        Ok(Subject { network, tree: None, packets, senders: None })
     }
 }

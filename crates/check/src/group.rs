@@ -1,246 +1,267 @@
-//! A group of EPIC or of a host ring: the manager's contexts on real nodes, on a tree.
+//! A group of any design: nodes that are set up as the design plans it, on a tree, a ring or a mesh. No design is named here: what is
+//! particular to one its [`Model`] says.
 
-use std::collections::BTreeMap;
-
-use quincunx_collective::{Collective, Contributions, Payload, Rank};
-use quincunx_control::{GroupParameters, Peer, Retry, tree_contexts};
+use quincunx_cluster::{Cluster, GroupSpec, Ports, Wiring, address};
+use quincunx_collective::{Collective, Contributions, Rank};
+use quincunx_design::{AnyDesign, Assignment, Demand, Model, Refusal, Settings, Value, settings};
 use quincunx_driver_check::{End, NodeId, Renaming};
 use quincunx_engine::PortId;
-use quincunx_engine::verbs::{QpIndex, UNLIMITED_RETRIES};
-use quincunx_epic::{Mutation, Timer};
-use quincunx_fabric::{IncTree, Mode, TreeEnd, TreeNodeId, TreeRole, TreeShape};
-use quincunx_nodes::{
-    ContextError, HostCommand, Programs, StationCommand, StationKind, StationRejected, StationTimer,
-    SwitchCommand, SwitchTimer, host_group, switch_group,
-};
-use quincunx_units::{ByteCount, Duration};
-use quincunx_wire::{Operation, RoceHeader};
+use quincunx_engine::verbs::UNLIMITED_RETRIES;
+use quincunx_fabric::{IncTree, TreeNodeId};
+use quincunx_units::ByteCount;
+use quincunx_wire::RoceHeader;
 
-use crate::network::{Expected, FIRST_PSN, GROUP, MTU, Network, Protocol, Task, endpoint, station};
+use crate::connections::Connections;
+use crate::network::{FIRST_PSN, GROUP, MTU, Network, Protocol, Task};
+use crate::shape::NetworkShape;
+use crate::tasks::{Tasks, TasksSetup};
 
 /// What to explore.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Setup {
-    /// The tree.
-    pub tree: TreeShape,
-    /// The switches' mode.
-    pub mode: Mode,
+#[derive(Clone, Debug)]
+pub struct GroupSetup {
+    /// The design.
+    pub design: &'static dyn AnyDesign,
+    /// The values of its parameters, as [`GroupSetup::settings`] makes them.
+    pub settings: Settings,
+    /// The network.
+    pub network: NetworkShape,
     /// What the ranks do, one after the other.
     pub collectives: Vec<Collective>,
-    /// Packets of data in each; a control message goes before them.
+    /// Packets of data in each, from each rank.
     pub packets: u32,
-    /// Packets that a rank may have in flight. Fewer than there are, so that buffers are used again.
-    pub window: u32,
-    /// A rule that the switches break.
-    pub mutation: Option<Mutation>,
+    /// Ranks that run them, where others may only relay: the first so many, in whole domains. All if it is not said.
+    pub senders: Option<u16>,
+    /// A rule to break, by its name in the design.
+    pub mutation: Option<String>,
 }
 
-/// Why a set-up cannot be explored.
-#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-pub enum GroupError {
-    /// More ranks than can be told apart.
-    #[error("expected a tree of at most {most} ranks, found {found}; choose a smaller one", most = Contributions::RANKS)]
-    Ranks {
-        /// Ranks of the tree.
-        found: u16,
-    },
-    /// A node refuses its context.
-    #[error(transparent)]
-    Context(#[from] ContextError),
-    /// A node refuses its group.
-    #[error(transparent)]
-    Rejected(#[from] StationRejected),
+impl GroupSetup {
+    /// The values of a design's parameters in an exploration: its defaults; above them a packet of one counter, messages of one
+    /// packet, two of them in flight, no end of retries; and then `overrides`.
+    ///
+    /// # Errors
+    /// If the design has no such key, or refuses a value.
+    pub fn settings(design: &dyn AnyDesign, overrides: &[Assignment]) -> Result<Settings, Refusal> {
+        let packet = Value::from(ByteCount::new(MTU as u64).to_string());
+        let base = [
+            ("group.mtu", packet.clone()),
+            ("group.message", 1.into()),
+            ("group.window", 2.into()),
+            ("group.acknowledge_every", 1.into()),
+            ("group.retry_timeout", "100us".into()),
+            ("group.retry_count", UNLIMITED_RETRIES.into()),
+            ("hosts.chunk", packet),
+        ];
+        let base = base.map(|(key, value)| (key.to_owned(), value));
+        Ok(settings(&[design], &base, overrides)?.remove(0))
+    }
+
+    /// Refuses what is not explored.
+    fn check(&self) -> Result<(), Refusal> {
+        let Self { design, network, .. } = self;
+        let ranks = network.ranks();
+        if ranks > Contributions::RANKS {
+            return Err(Refusal::new(
+                format!("a tree of at most {} ranks", Contributions::RANKS),
+                ranks,
+                "choose a smaller one",
+            ));
+        }
+        let offered = design.collectives(network.fabric());
+        for collective in &self.collectives {
+            if collective.is_routed() {
+                return Err(Refusal::new(
+                    "a collective that depends on lengths alone",
+                    format!("{collective}, whose tokens have routes"),
+                    "simulate it; it is not explored yet",
+                ));
+            }
+            if !offered.iter().any(|other| other.name() == collective.name()) {
+                return Err(Refusal::new(
+                    format!("{} of {}", names(offered.iter().map(|other| other.name())), design.name()),
+                    collective,
+                    "name one of them",
+                ));
+            }
+            let has_domains = matches!(network, NetworkShape::Mesh(shape) if shape.domains() > 1);
+            if has_domains && collective.root().is_some() {
+                return Err(Refusal::new(
+                    "a network of one domain where there is a root",
+                    network,
+                    "choose a mesh such as mesh-1x4",
+                ));
+            }
+            if let Some(root) = collective.root()
+                && root.0 >= ranks
+            {
+                return Err(Refusal::new(format!("a root below {ranks}"), root, "name a rank with --root"));
+            }
+        }
+        let mutations = (design.model().mutations)();
+        match &self.mutation {
+            Some(found) if mutations.is_empty() => Err(Refusal::new(
+                format!("no rule of {} to break", design.name()),
+                found,
+                "none of its rules can be broken; leave it out",
+            )),
+            Some(found) if !mutations.contains(&found.as_str()) => Err(Refusal::new(
+                format!("one of {}", mutations.join(", ")),
+                format!("\"{found}\""),
+                "name one of them",
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    fn tasks(&self, wiring: &Wiring) -> Result<TasksSetup, Refusal> {
+        let members = self.network.ranks() / wiring.domains();
+        let senders = self.senders.unwrap_or(self.network.ranks());
+        if senders == 0 || senders > self.network.ranks() || !senders.is_multiple_of(members) {
+            return Err(Refusal::new(
+                format!("senders in whole domains of {members}, up to {}", self.network.ranks()),
+                senders,
+                "choose another number",
+            ));
+        }
+        let packet = self.design.transport(&self.settings)?.mtu;
+        Ok(TasksSetup {
+            collectives: self.collectives.clone(),
+            ranks: self.network.ranks(),
+            members,
+            senders,
+            packets: self.packets as usize,
+            packet: packet.as_usize(),
+        })
+    }
+}
+
+/// Names in a list.
+fn names<'a>(names: impl Iterator<Item = &'a str>) -> String {
+    let names: Vec<&str> = names.collect();
+    if names.is_empty() { "no collective".to_owned() } else { names.join(", ") }
 }
 
 /// A group to explore.
-pub type Group = Network<Epic>;
+pub type Group = Network<Designed>;
 
-/// EPIC on a tree. Nodes are numbered as in the tree; port `i` of a node leads over its edge `i`.
+/// What a design says of its group. Nodes are numbered as in the wiring.
 #[derive(Clone, Debug)]
-pub struct Epic {
-    setup: Setup,
-    tree: IncTree,
+pub struct Designed {
+    model: Model,
+    wiring: Wiring,
+    collectives: Vec<Collective>,
+    tasks: Tasks,
 }
 
-impl Network<Epic> {
+impl Network<Designed> {
     /// The network of a set-up, with the group installed.
     ///
     /// # Errors
-    /// If the group is too large, or a node refuses it.
-    pub fn new(setup: Setup) -> Result<Self, GroupError> {
-        let tree = IncTree::from_shape(&setup.tree);
-        if tree.ranks() > Contributions::RANKS {
-            return Err(GroupError::Ranks { found: tree.ranks() });
-        }
-        let parameters = GroupParameters {
+    /// If the group is too large, the design refuses it, or it is not explored.
+    pub fn new(setup: &GroupSetup) -> Result<Self, Refusal> {
+        setup.check()?;
+        let wiring = setup.network.wiring();
+        let tasks = Tasks::new(setup.tasks(&wiring)?);
+        let demand = Demand::Vectors { longest: ByteCount::new(tasks.longest() as u64) };
+        let spec = GroupSpec {
             group: GROUP,
-            ranks: tree.ranks(),
-            mtu: ByteCount::new(MTU as u64),
-            message_packets: 1,
-            window_messages: setup.window,
-            reproducible: false,
             initial_psn: FIRST_PSN,
-            retry: Retry { timeout: Duration::from_micros(100), count: UNLIMITED_RETRIES },
+            ..GroupSpec::new(setup.design, setup.settings.clone(), demand)
         };
-        let names = tree.switches().into_iter().map(|node| (node, format!("switch-{}", node.0))).collect();
-        let endpoint = |tree_end: TreeEnd| endpoint(end(tree_end));
-        let contexts = tree_contexts(&tree, setup.mode, &parameters, &names, endpoint);
-        let mut stations = Vec::new();
-        for (id, node) in tree.nodes() {
-            let (kind, command) = match node.role() {
-                TreeRole::Rank(rank) => {
-                    let group = host_group(&contexts.ranks[rank.index()], |_| PortId(0))?;
-                    (StationKind::Host, StationCommand::Host(HostCommand::Install(Box::new(group))))
-                }
-                TreeRole::Switch => {
-                    let port = |peer: &Peer| port_to(&tree, &names, id, peer);
-                    let mut group = switch_group(&contexts.switches[&id], port);
-                    group.mutation = setup.mutation;
-                    (StationKind::Switch, StationCommand::Switch(SwitchCommand::Install(Box::new(group))))
-                }
-            };
-            stations.push(station(kind, [command])?);
-        }
-        let links = tree.edges().iter().map(|edge| [end(edge.parent), end(edge.child)]).collect();
-        Ok(Self::on(links, stations, Epic { setup, tree }))
+        let cluster = Cluster::new(wiring, address, &spec)?;
+        let stations = cluster.stations(Ports::Links, setup.mutation.as_deref());
+        let stations = stations.map_err(|error| Refusal::from(error.to_string()))?;
+        let wiring = cluster.wiring().clone();
+        let ends = |node| {
+            let context = cluster.context(node);
+            let connections = context.map(|context| context.connections.iter()).unwrap_or_default();
+            connections.map(|connection| (connection.local, connection.remote)).collect()
+        };
+        let connections = Connections::new((0..wiring.nodes().len()).map(ends));
+        let end =
+            |end: quincunx_cluster::WiringEnd| End { node: NodeId(end.node as u16), port: PortId(end.port) };
+        let links = wiring.links().iter().map(|link| link.ends.map(end)).collect();
+        let model = setup.design.model();
+        let designed = Designed { model, wiring, collectives: setup.collectives.clone(), tasks };
+        Ok(Self::on(links, stations, connections, designed))
     }
 }
 
-impl Epic {
-    fn role(&self, node: NodeId) -> TreeRole {
-        self.tree.node(TreeNodeId(node.0)).role()
-    }
-
+impl Designed {
     fn rank(&self, node: NodeId) -> Option<Rank> {
-        match self.role(node) {
-            TreeRole::Rank(rank) => Some(rank),
-            TreeRole::Switch => None,
-        }
-    }
-
-    /// Bytes of each collective's vector.
-    fn length(&self) -> usize {
-        self.setup.packets as usize * MTU
-    }
-
-    /// What a rank brings into a collective.
-    fn input(&self, collective: Collective, rank: Rank) -> Contributions {
-        let (length, ranks) = (self.length(), usize::from(self.tree.ranks()));
-        let length = match collective {
-            Collective::Broadcast { root } if root != rank => 0,
-            Collective::Barrier => 0,
-            Collective::ReduceScatter => length * ranks,
-            _ => length,
-        };
-        Contributions::of_rank(rank, length)
-    }
-
-    /// What a rank must get.
-    fn expected(&self, collective: Collective, rank: Rank) -> Contributions {
-        let (length, ranks) = (self.length(), self.tree.ranks());
-        match collective {
-            Collective::Reduce { root } if root != rank => Contributions::zeroed(0),
-            Collective::AllReduce | Collective::Reduce { .. } | Collective::ReduceScatter => {
-                Contributions::of_all(ranks, length)
-            }
-            Collective::Broadcast { root } => Contributions::of_rank(root, length),
-            // Every rank refuses the last two.
-            Collective::Barrier | Collective::Dispatch | Collective::Combine => Contributions::zeroed(0),
-            Collective::AllGather => {
-                let mut all = Contributions::zeroed(length * usize::from(ranks));
-                for rank in 0..ranks {
-                    let part = Contributions::of_rank(Rank(rank), length);
-                    all.write(usize::from(rank) * length, part.view(0..length));
-                }
-                all
-            }
-        }
-    }
-
-    /// The subtree below a node, itself first, in an order that is the same for all subtrees of one shape.
-    fn below(&self, node: TreeNodeId) -> Vec<TreeNodeId> {
-        let mut nodes = vec![node];
-        for index in 0..self.tree.node(node).child_edges().len() as u16 {
-            nodes.extend(self.below(self.tree.across(node, index).node));
-        }
-        nodes
+        self.wiring.rank_at(node.index())
     }
 
     /// Ranks that are not like the others.
-    fn roots(&self) -> impl Iterator<Item = TreeNodeId> {
-        let roots = self.setup.collectives.iter().flat_map(|collective| match collective {
+    fn roots(&self) -> Vec<Rank> {
+        let all = || (0..self.wiring.ranks()).map(Rank).collect();
+        let roots = self.collectives.iter().flat_map(|collective| match collective {
             Collective::Reduce { root } | Collective::Broadcast { root } => vec![*root],
-            // A step for each rank, in the order of the ranks.
-            Collective::ReduceScatter | Collective::AllGather => (0..self.tree.ranks()).map(Rank).collect(),
             Collective::AllReduce | Collective::Barrier => Vec::new(),
-            Collective::Dispatch | Collective::Combine => Vec::new(),
+            // A part for each rank, in the order of the ranks.
+            _ => all(),
         });
-        roots.map(|root| self.tree.leaf(root))
+        roots.collect()
     }
 }
 
-fn end(end: TreeEnd) -> End {
-    End { node: NodeId(end.node.0), port: PortId(end.index) }
+/// The subtree below a node, itself first, in an order that is the same for all subtrees of one shape.
+fn below(tree: &IncTree, node: TreeNodeId) -> Vec<TreeNodeId> {
+    let mut nodes = vec![node];
+    for child in children(tree, node) {
+        nodes.extend(below(tree, child));
+    }
+    nodes
 }
 
-/// The port of a switch that leads to a neighbour.
-fn port_to(tree: &IncTree, names: &BTreeMap<TreeNodeId, String>, node: TreeNodeId, peer: &Peer) -> PortId {
-    let is_peer = |far: TreeNodeId| match peer {
-        Peer::Rank(rank) => tree.leaf(*rank) == far,
-        Peer::Switch(name) => names.get(&far) == Some(name),
-    };
-    let mut edges = 0..tree.node(node).edges().len() as u16;
-    PortId(edges.find(|&edge| is_peer(tree.across(node, edge).node)).expect("a peer is a neighbour"))
+fn children(tree: &IncTree, node: TreeNodeId) -> impl Iterator<Item = TreeNodeId> {
+    let edges = 0..tree.node(node).child_edges().len() as u16;
+    edges.map(move |index| tree.across(node, index).node)
 }
 
-impl Protocol for Epic {
-    type Program = Programs;
-
-    fn name(&self, node: NodeId) -> String {
-        match self.role(node) {
-            TreeRole::Rank(rank) => format!("rank {rank}"),
-            TreeRole::Switch => format!("switch {}", node.0),
+/// Exchanges of neighbouring equal subtrees in which nobody is a root.
+fn exchanges(tree: &IncTree, roots: &[Rank]) -> Vec<Vec<NodeId>> {
+    let mut renamings = Vec::new();
+    let is_free = |nodes: &Vec<TreeNodeId>| !roots.iter().any(|root| nodes.contains(&tree.leaf(*root)));
+    for switch in tree.switches() {
+        let subtrees: Vec<_> =
+            children(tree, switch).map(|child| below(tree, child)).filter(is_free).collect();
+        for pair in subtrees.windows(2) {
+            let mut nodes: Vec<NodeId> = (0..tree.nodes().count() as u16).map(NodeId).collect();
+            for (a, b) in pair[0].iter().zip(&pair[1]) {
+                nodes.swap(usize::from(a.0), usize::from(b.0));
+            }
+            renamings.push(nodes);
         }
     }
+    renamings
+}
 
-    /// A switch in Mode-II has no order between what it sends itself and the acknowledges that it passes on, and none is needed:
-    /// without it, most of what arrives there commutes.
-    fn has_lanes(&self) -> bool {
-        self.setup.mode == Mode::II
+impl Protocol for Designed {
+    fn name(&self, node: NodeId) -> String {
+        match self.rank(node) {
+            Some(rank) => format!("rank {rank}"),
+            None => self.wiring.nodes()[node.index()].name.replace('-', " "),
+        }
     }
 
     fn tasks(&self, node: NodeId) -> usize {
-        if self.rank(node).is_some() { self.setup.collectives.len() } else { 0 }
+        self.rank(node).map_or(0, |rank| self.tasks.of(rank).len())
     }
 
     fn task(&self, node: NodeId, number: usize) -> Task {
-        let rank = self.rank(node).expect("only ranks run anything");
-        let collective = self.setup.collectives[number];
-        let (input, expected) = (self.input(collective, rank), self.expected(collective, rank));
-        Task { collective, input, expected: Expected::Result(expected) }
+        self.tasks.of(self.rank(node).expect("only ranks run anything"))[number].clone()
+    }
+
+    fn answers_overtake(&self) -> bool {
+        self.model.answers_overtake
     }
 
     fn symmetries(&self) -> Vec<Vec<NodeId>> {
-        if self.setup.mode == Mode::I {
-            // A Mode-I switch serves its queue pairs in turn, and whose turn it is tells them apart.
-            return Vec::new();
+        match self.wiring.tree_of_switches() {
+            Some(tree) if self.model.is_symmetric => exchanges(tree, &self.roots()),
+            _ => Vec::new(),
         }
-        let mut renamings = Vec::new();
-        let is_free = |nodes: &[TreeNodeId]| !self.roots().any(|root| nodes.contains(&root));
-        for switch in self.tree.switches() {
-            let children: Vec<_> = (0..self.tree.node(switch).child_edges().len() as u16)
-                .map(|index| self.below(self.tree.across(switch, index).node))
-                .filter(|nodes| is_free(nodes))
-                .collect();
-            for pair in children.windows(2) {
-                let mut nodes: Vec<NodeId> = (0..self.tree.nodes().count() as u16).map(NodeId).collect();
-                for (a, b) in pair[0].iter().zip(&pair[1]) {
-                    nodes.swap(usize::from(a.0), usize::from(b.0));
-                }
-                renamings.push(nodes);
-            }
-        }
-        renamings
     }
 
     fn rename_contents(
@@ -250,44 +271,17 @@ impl Protocol for Epic {
         payload: &Contributions,
     ) -> (RoceHeader, Contributions) {
         let rename = |rank: Rank| {
-            let node = renaming.node(NodeId(self.tree.leaf(rank).0));
+            let node = renaming.node(NodeId(self.wiring.host(rank) as u16));
             self.rank(node).expect("ranks are renamed to ranks")
         };
-        (*header, payload.renamed(self.tree.ranks(), rename))
+        (*header, self.tasks.renamed(payload, rename))
     }
 
-    fn rename_timer(&self, renaming: &Renaming, node: NodeId, timer: StationTimer) -> StationTimer {
-        let rename = |edge: u16| renaming.port(node, PortId(edge)).0;
-        match timer {
-            StationTimer::Switch(SwitchTimer::IncEngine(Timer::Resend { group, edge })) => {
-                let timer = Timer::Resend { group, edge: rename(edge) };
-                StationTimer::Switch(SwitchTimer::IncEngine(timer))
-            }
-            StationTimer::Switch(SwitchTimer::QueuePair(group, index, timer)) => {
-                let index = QpIndex(rename(index.0));
-                StationTimer::Switch(SwitchTimer::QueuePair(group, index, timer))
-            }
-            StationTimer::Switch(SwitchTimer::IncEngine(Timer::Acknowledge { .. }))
-            | StationTimer::Host(_) => timer,
-        }
+    fn request(&self, header: &RoceHeader) -> String {
+        (self.model.request)(header).to_owned()
     }
 
-    fn request(&self, header: &RoceHeader, number: i32, payload: &Contributions) -> String {
-        match header.operation {
-            Operation::SendOnlyImmediate(_) => format!("control {number}"),
-            _ => format!("data {number} {payload}"),
-        }
-    }
-
-    fn switch_timer(&self, timer: SwitchTimer, toward: &dyn Fn(u16) -> String) -> String {
-        match timer {
-            SwitchTimer::IncEngine(Timer::Resend { edge, .. }) => {
-                format!("its retransmission timer toward {}", toward(edge))
-            }
-            SwitchTimer::IncEngine(Timer::Acknowledge { .. }) => "its acknowledge timer".to_owned(),
-            SwitchTimer::QueuePair(_, index, _) => {
-                format!("a timer of its queue pair with {}", toward(index.0))
-            }
-        }
+    fn datapath_timer(&self, kind: u8) -> &'static str {
+        (self.model.timer)(kind)
     }
 }

@@ -4,37 +4,51 @@
 //! A [`Network`] of one [`Protocol`] is a [`System`](quincunx_driver_check::System) for `driver-check`; payloads are counts of
 //! contributions, so that a rank whose data is lost or counted twice is seen whatever the numbers are:
 //!
-//! - [`Group`]: EPIC in any mode on a tree, or a host ring;
-//! - [`Exchange`]: two RoCE queue pairs and nothing else;
-//! - [`Relays`]: MultiWrite on a mesh, a ring and two servers.
+//! - [`Group`]: a group of any design of a catalog, as the manager would set it up, on a tree, a ring or a mesh;
+//! - [`Study`]: what is no design: two queue pairs and nothing else ([`Exchange`]), MultiWrite with tables that no plan makes
+//!   ([`Relays`]), the rules of [`earlier`] systems.
 //!
-//! What is found wrong is a [`Path`]: printed and traced by [`Sequence`], and run once more in virtual time by [`replay`], by a driver that
-//! shares no code with the explorer.
+//! [`Subject::find`] knows both by name. What is found wrong is a [`Path`]: printed and traced by [`Sequence`], and run once more by
+//! drivers that share no code with the explorer: in virtual time by [`replay`], and by [`replay_as_bytes`] on nodes of the network
+//! driver, where frames travel as bytes. [`faults_of`] is what they follow.
 #![warn(missing_docs)]
 
-mod described;
+mod codec;
+mod connections;
+mod describe;
 pub mod earlier;
 mod exchange;
+mod explored;
 mod flights;
 mod group;
 mod multiwrite;
 mod network;
 mod print;
 mod replay;
+mod shape;
+mod station;
+mod study;
+mod subject;
+mod tasks;
 mod topology;
 mod trace;
 mod writes;
 
-pub use described::Described;
+pub use codec::{CodecFault, RoceCountsCodec, Wired};
+pub use describe::Describe;
+pub use flights::faults_of;
 pub use print::Sequence;
 pub use quincunx_driver_check::{Exploration, Fault, Path, Statistics, Unfinished, Verdict, explore};
-pub use quincunx_epic::Mutation;
 pub use quincunx_multiwrite::Mutation as RelayMutation;
 pub use quincunx_roce::{Mutation as QueuePairMutation, Reliability};
-pub use replay::{Divergence, replay};
+pub use replay::{Divergence, replay, replay_as_bytes};
 
 pub use exchange::{Exchange, ExchangeError, ExchangeSetup, Kind, Messages, Pair};
-pub use group::{Epic, Group, GroupError, Setup};
-pub use multiwrite::{MultiWrite, Pattern, RelayError, RelaySetup, Relaying, Relays};
-pub use network::{Expected, Network, Node, Owner, Protocol, Task};
+pub use explored::{Counterexample, Explored, Finding};
+pub use group::{Designed, Group, GroupSetup};
+pub use multiwrite::{MultiWrite, Pattern, RelayError, RelaySetup, Relays};
+pub use network::{Expected, Network, Owner, Protocol, Task};
+pub use shape::NetworkShape;
+pub use study::{STUDIES, Study, summary as studies_summary};
+pub use subject::{Arguments, Subject};
 pub use topology::{Topology, UnknownTopology};

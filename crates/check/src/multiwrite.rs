@@ -1,4 +1,5 @@
-//! MultiWrite between four hosts, with writes alone or an AllGather above them: the engines' tables and programs on real nodes.
+//! MultiWrite between four hosts with tables that no plan makes: writes alone, or an AllGather above them on a ring and between servers.
+//! The AllGather of the design, on a mesh, is a [`Group`](crate::Group).
 //!
 //! What must hold: each destination gets each write once and whole, nobody else gets anything, every AllGather has the right result, and
 //! every run ends. Where tables contradict each other a run ends too, and nobody is told that it has what it has not.
@@ -9,22 +10,23 @@
 //! whether something else arrives over a third link before depends on all others. All orders of that are explored.
 
 use quincunx_collective::{Collective, Contributions, Payload, Rank};
+use quincunx_design::Refusal;
 use quincunx_driver_check::{End, NodeId, Renaming};
 use quincunx_engine::PortId;
-use quincunx_engine::verbs::{
-    Alarm, CollectiveRequest, Completion, Outcome, Program, QpIndex, RequestError, UNLIMITED_RETRIES, Verbs,
-};
+use quincunx_engine::verbs::{AnyProgram, QpIndex, UNLIMITED_RETRIES};
 use quincunx_multiwrite::{
-    AllGather, AllGatherConfig, Mutation, RelayCost, Table, Window, Writer, WriterConfig,
+    AllGather, AllGatherConfig, Mutation, Part, RelayCost, Table, Window, Writer, WriterConfig,
 };
-use quincunx_nodes::{
-    HostCommand, HostGroup, StationCommand, StationKind, StationRejected, SwitchCommand, SwitchTimer,
-};
+use quincunx_nodes::{HostCommand, HostGroup, StationCommand, StationKind, StationRejected, SwitchCommand};
 use quincunx_roce::{INFINITE_RNR_RETRIES, QueuePairConfig, Reliability};
-use quincunx_units::{Duration, Instant};
+use quincunx_units::Duration;
 use quincunx_wire::{Operation, RoceHeader};
 
-use crate::network::{Expected, FIRST_PSN, GROUP, MTU, Network, Protocol, Task, endpoint, station};
+use crate::connections::{Connections, endpoint};
+use crate::network::{Expected, FIRST_PSN, GROUP, MTU, Network, Protocol, Task};
+use crate::station::station;
+use crate::study::Study;
+use crate::subject::{Arguments, Subject};
 use crate::topology::{RANKS, SWITCH, Topology};
 use crate::writes::{Piece, Writes};
 
@@ -85,9 +87,14 @@ pub enum RelayError {
         /// As given.
         found: u16,
     },
-    /// Nobody tells those who wait for what goes astray.
-    #[error("expected writes where tables contradict each other, found all_gather; choose write")]
-    NoEnd,
+    /// Nobody tells those who wait for what goes astray; on a mesh the design gathers itself.
+    #[error(
+        "expected an all_gather on ring-4 or servers-2x2, found {found}; choose write, or a design on a mesh"
+    )]
+    NotGathered {
+        /// As given.
+        found: Topology,
+    },
     /// A host refuses its group.
     #[error(transparent)]
     Rejected(#[from] StationRejected),
@@ -126,7 +133,12 @@ impl Network<MultiWrite> {
             };
             stations.push(station(StationKind::Switch, (0..RANKS).map(route))?);
         }
-        Ok(Self::on(setup.topology.links(), stations, MultiWrite { setup }))
+        let ends = |rank| {
+            let queue_pairs = setup.queue_pairs(rank).into_iter();
+            queue_pairs.map(|(_, queue_pair)| (queue_pair.local, queue_pair.remote)).collect()
+        };
+        let connections = Connections::new((0..RANKS).map(ends));
+        Ok(Self::on(setup.topology.links(), stations, connections, MultiWrite { setup }))
     }
 }
 
@@ -142,7 +154,9 @@ impl RelaySetup {
         let (expected, fits) = match (self.pattern, self.topology) {
             (Pattern::Writes, topology) if topology.is_loop() => ("1", self.senders == 1),
             (Pattern::Writes, _) => ("1, 2 or 4", matches!(self.senders, 1 | 2 | 4)),
-            (Pattern::AllGather, topology) if topology.is_loop() => return Err(RelayError::NoEnd),
+            (Pattern::AllGather, found) if !matches!(found, Topology::Ring | Topology::Servers) => {
+                return Err(RelayError::NotGathered { found });
+            }
             (Pattern::AllGather, _) => ("2 or 4", matches!(self.senders, 2 | 4)),
         };
         if fits { Ok(()) } else { Err(RelayError::Senders { expected, found: self.senders }) }
@@ -193,7 +207,7 @@ impl RelaySetup {
         table.expect("ports lead to neighbours")
     }
 
-    fn program(&self, rank: u16) -> Relaying {
+    fn program(&self, rank: u16) -> Box<dyn AnyProgram<Contributions>> {
         let writer = WriterConfig {
             table: self.table(rank),
             window: Window::new(RANKS, self.packets, MTU),
@@ -209,17 +223,17 @@ impl RelaySetup {
                 let to = if self.sends(rank) { self.packets } else { 0 };
                 let to = (0..to).map(|slot| self.destinations(rank, slot)).collect();
                 // The ways that relay, where there is a choice.
-                Relaying::Writes(Writes::new(writer, to, 1, self.awaited(rank)))
+                Box::new(Writes::new(writer, to, 1, self.awaited(rank)))
             }
             Pattern::AllGather => {
                 let group = self.topology.group(rank);
-                let parts = self.topology.parts();
+                let parts = vec![Part { way: 0, weight: 1, is_shared: true }];
                 let config = AllGatherConfig { writer, group, parts, preparation: Duration::ZERO };
                 let mut program = AllGather::new(config).expect("groups are neighbours");
                 if let Some(mutation) = self.mutation {
                     program.break_rule(mutation);
                 }
-                Relaying::AllGather(program)
+                Box::new(program)
             }
         }
     }
@@ -256,68 +270,6 @@ impl RelaySetup {
     }
 }
 
-/// What hosts run.
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub enum Relaying {
-    /// Writes alone.
-    Writes(Writes),
-    /// An AllGather.
-    AllGather(AllGather),
-}
-
-impl Program<Contributions> for Relaying {
-    fn initialise(&mut self, verbs: &mut dyn Verbs<Contributions>) {
-        match self {
-            Self::Writes(program) => program.initialise(verbs),
-            Self::AllGather(program) => program.initialise(verbs),
-        }
-    }
-
-    fn start(
-        &mut self,
-        now: Instant,
-        request: CollectiveRequest,
-        verbs: &mut dyn Verbs<Contributions>,
-    ) -> Result<Option<Outcome>, RequestError> {
-        match self {
-            Self::Writes(program) => program.start(now, request, verbs),
-            Self::AllGather(program) => program.start(now, request, verbs),
-        }
-    }
-
-    fn handle_completion(
-        &mut self,
-        now: Instant,
-        qp: QpIndex,
-        completion: Completion,
-        verbs: &mut dyn Verbs<Contributions>,
-    ) -> Option<Outcome> {
-        match self {
-            Self::Writes(program) => program.handle_completion(now, qp, completion, verbs),
-            Self::AllGather(program) => program.handle_completion(now, qp, completion, verbs),
-        }
-    }
-
-    fn handle_alarm(
-        &mut self,
-        now: Instant,
-        alarm: Alarm,
-        verbs: &mut dyn Verbs<Contributions>,
-    ) -> Option<Outcome> {
-        match self {
-            Self::Writes(program) => program.handle_alarm(now, alarm, verbs),
-            Self::AllGather(program) => program.handle_alarm(now, alarm, verbs),
-        }
-    }
-
-    fn assert_invariants(&self) {
-        match self {
-            Self::Writes(program) => program.assert_invariants(),
-            Self::AllGather(program) => Program::<Contributions>::assert_invariants(program),
-        }
-    }
-}
-
 impl MultiWrite {
     /// What must come of a collective that would have this result if all tables led somewhere.
     fn verdict(&self, node: NodeId, result: Contributions) -> Expected {
@@ -330,8 +282,6 @@ impl MultiWrite {
 }
 
 impl Protocol for MultiWrite {
-    type Program = Relaying;
-
     fn name(&self, node: NodeId) -> String {
         if node == SWITCH { "switch".to_owned() } else { format!("rank {}", node.0) }
     }
@@ -415,23 +365,82 @@ impl Protocol for MultiWrite {
         (header, payload.renamed(Contributions::RANKS, mark))
     }
 
-    fn peer(&self, node: NodeId, queue_pair: QpIndex) -> Option<NodeId> {
-        let peer = self.setup.topology.neighbours(node.0)[usize::from(queue_pair.0)];
-        Some(NodeId(peer))
+    fn request(&self, header: &RoceHeader) -> String {
+        match header.operation {
+            Operation::WriteOnlyImmediate(..) => "write".to_owned(),
+            _ => "word".to_owned(),
+        }
     }
 
-    fn request(&self, header: &RoceHeader, number: i32, payload: &Contributions) -> String {
+    fn destination(&self, header: &RoceHeader) -> Option<String> {
         match header.operation {
             Operation::WriteOnlyImmediate(_, bitmap) => {
                 let ranks = (0..RANKS).filter(|rank| bitmap & 1 << rank != 0);
                 let ranks: Vec<String> = ranks.map(|rank| rank.to_string()).collect();
-                format!("write {number} {payload} for {}", ranks.join("+"))
+                Some(format!(" for {}", ranks.join("+")))
             }
-            _ => format!("word {number} that it has everything"),
+            _ => Some(" that it has everything".to_owned()),
         }
     }
+}
 
-    fn switch_timer(&self, _: SwitchTimer, _: &dyn Fn(u16) -> String) -> String {
-        unreachable!("the switch only forwards")
+/// MultiWrite's writes, as a study.
+pub(crate) struct RelayStudy;
+
+const PATTERNS: [(&str, Pattern); 2] = [("write", Pattern::Writes), ("all_gather", Pattern::AllGather)];
+
+impl Study for RelayStudy {
+    fn name(&self) -> &'static str {
+        "multiwrite"
+    }
+
+    fn summary(&self) -> &'static str {
+        "four hosts that write and relay, with tables of their own"
+    }
+
+    fn collectives(&self) -> &'static [&'static str] {
+        &["write", "all_gather"]
+    }
+
+    fn options(&self) -> &'static [(&'static str, &'static str)] {
+        &[
+            (
+                "--tree",
+                "mesh-2x2, ring-4, servers-2x2, or with tables that contradict each other loop-2, loop-3 \
+                 [default: mesh-2x2]; all_gather: ring-4 or servers-2x2",
+            ),
+            ("--packets", "packets of each sender [default: 2]"),
+            ("--senders", "ranks that send anything of their own, the others relay [default: 2]"),
+            ("--slow", "relaying takes its time, until nothing else is on its way or as an early time-out"),
+            ("--mutate", ""),
+        ]
+    }
+
+    fn mutations(&self) -> Vec<&'static str> {
+        Mutation::all().map(Mutation::name).collect()
+    }
+
+    fn subject(&self, collective: &str, arguments: &Arguments) -> Result<Subject, Refusal> {
+        let (_, pattern) =
+            PATTERNS.iter().find(|(name, _)| *name == collective).expect("it is asked whether it takes it");
+        let topology: Topology = arguments
+            .tree
+            .as_deref()
+            .map_or(Ok(Topology::Mesh), str::parse)
+            .map_err(|error| Refusal::of(&error))?;
+        let (packets, senders) = (arguments.packets.unwrap_or(2), arguments.senders.unwrap_or(2));
+        let mutation = arguments.mutate.as_deref().map(str::parse).transpose();
+        let relays = Relays::new(RelaySetup {
+            topology,
+            pattern: *pattern,
+            senders,
+            packets: packets as usize,
+            times: arguments.times.into(),
+            window: arguments.window,
+            slow: arguments.slow,
+            mutation: mutation.map_err(|error| Refusal::of(&error))?,
+        });
+        let network = Box::new(relays.map_err(|error| Refusal::of(&error))?);
+        Ok(Subject { network, tree: Some(topology.to_string()), packets, senders: Some(senders) })
     }
 }

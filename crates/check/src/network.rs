@@ -1,28 +1,23 @@
 //! A network to explore: hosts and switches on links, and ranks that run collectives one after the other. What is particular to
 //! one protocol is its [`Protocol`].
 
-use core::fmt::Debug;
-use std::net::Ipv4Addr;
-
 use quincunx_collective::{Collective, Contributions, DataType, GroupId, Payload, ReduceOp, Reduction};
+use quincunx_design::DatapathTimer;
 use quincunx_driver_check::{End, Member, NodeId, Renaming, System};
-use quincunx_engine::verbs::{Outcome, Program, QpIndex};
-use quincunx_engine::{Engine, Frame, PortId, Sink};
+use quincunx_engine::verbs::{Outcome, QpIndex};
+use quincunx_network::OrderingClass;
 use quincunx_nodes::{
-    HostCommand, HostEvent, NodeDrop, Station, StationCommand, StationEvent, StationKind, StationRejected,
-    StationTimer, SwitchTimer,
+    HostCommand, HostEvent, Station, StationCommand, StationEvent, StationTimer, SwitchTimer,
 };
 use quincunx_roce::QueuePairTimer;
-use quincunx_units::{Duration, Instant};
-use quincunx_wire::{Endpoint, Operation, Psn, QpNumber, RoceHeader, Syndrome};
+use quincunx_wire::{Operation, Psn, RoceHeader, Syndrome};
 
-use crate::described::Described;
+use crate::codec::{RoceCountsCodec, Wired};
+use crate::connections::{Connections, address, node_at};
+use crate::describe::Describe;
 
 /// Bytes of a packet's payload: one counter.
 pub(crate) const MTU: usize = 4;
-
-/// Queue pairs are numbered from here; what is below is reserved (InfiniBand Architecture 3.5.1).
-const FIRST_QP: u32 = 0x10;
 
 /// The first packet's number: numbers wrap within the run.
 pub(crate) const FIRST_PSN: Psn = Psn::new(0xff_fffe);
@@ -31,9 +26,6 @@ pub(crate) const GROUP: GroupId = GroupId(1);
 
 /// The operation; counts add whatever it is.
 pub(crate) const SUM: Reduction = Reduction { op: ReduceOp::Sum, data_type: DataType::I32 };
-
-/// A node of a protocol's network.
-pub type Node<P> = Station<Contributions, <P as Protocol>::Program>;
 
 /// A collective on one rank: what it is asked with, and what must come of it.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -69,9 +61,6 @@ impl Expected {
 
 /// What is particular to the network of one protocol.
 pub trait Protocol: Sync {
-    /// What hosts run.
-    type Program: Program<Contributions> + Send + Sync;
-
     /// A node's name.
     fn name(&self, node: NodeId) -> String;
 
@@ -87,7 +76,7 @@ pub trait Protocol: Sync {
     }
 
     /// Whether answers and requests keep no order among each other on a link.
-    fn has_lanes(&self) -> bool {
+    fn answers_overtake(&self) -> bool {
         false
     }
 
@@ -96,7 +85,7 @@ pub trait Protocol: Sync {
         Vec::new()
     }
 
-    /// A frame as [`System::rename_frame`] has it. Addresses and queue pairs need not be renamed.
+    /// The contents of a frame as [`System::rename_frame`] has it: addresses and queue pairs need not be renamed.
     fn rename_contents(
         &self,
         _renaming: &Renaming,
@@ -106,21 +95,18 @@ pub trait Protocol: Sync {
         (*header, payload.clone())
     }
 
-    /// A timer as [`System::rename_timer`] has it.
-    fn rename_timer(&self, _renaming: &Renaming, _node: NodeId, timer: StationTimer) -> StationTimer {
-        timer
-    }
+    /// What a request is called.
+    fn request(&self, header: &RoceHeader) -> String;
 
-    /// Who is at the other end of a host's queue pair, if not the node at the other end of the link of that number.
-    fn peer(&self, _node: NodeId, _queue_pair: QpIndex) -> Option<NodeId> {
+    /// What a request says beside its number and what it carries.
+    fn destination(&self, _header: &RoceHeader) -> Option<String> {
         None
     }
 
-    /// A request in a few words; packets are numbered from the first of their queue pair.
-    fn request(&self, header: &RoceHeader, number: i32, payload: &Contributions) -> String;
-
-    /// A switch's timer in a few words; `toward` names the node behind a port.
-    fn switch_timer(&self, timer: SwitchTimer, toward: &dyn Fn(u16) -> String) -> String;
+    /// What a timer of a switch's datapath is called.
+    fn datapath_timer(&self, _kind: u8) -> &'static str {
+        "datapath"
+    }
 }
 
 /// Who uses a node. A switch has nobody.
@@ -132,42 +118,24 @@ pub struct Owner {
     pub done: u8,
 }
 
-/// A network to explore. A node's queue pairs have the numbers of the ports that they speak through, as far as there are such ports.
+/// A network to explore.
 #[derive(Clone, Debug)]
 pub struct Network<P: Protocol> {
     protocol: P,
-    stations: Vec<Node<P>>,
+    stations: Vec<Station<Contributions>>,
     links: Vec<[End; 2]>,
-}
-
-/// The address of a node, and its queue pair for a port.
-pub(crate) fn endpoint(end: End) -> Endpoint {
-    let [high, low] = end.node.0.to_be_bytes();
-    Endpoint { ip: Ipv4Addr::new(10, 0, high, low), qp: QpNumber::new(FIRST_QP + u32::from(end.port.0)) }
-}
-
-/// The address of a node, read back.
-fn end(ip: Ipv4Addr, qp: QpNumber) -> End {
-    let [_, _, high, low] = ip.octets();
-    End { node: NodeId(u16::from_be_bytes([high, low])), port: PortId((qp.value() - FIRST_QP) as u16) }
-}
-
-/// A node that has been told its part of the group.
-pub(crate) fn station<A: Program<Contributions>>(
-    kind: StationKind,
-    commands: impl IntoIterator<Item = StationCommand<Contributions, A>>,
-) -> Result<Station<Contributions, A>, StationRejected> {
-    let Ok(mut station) = Station::new(kind);
-    for command in commands {
-        station.handle_command(Instant::ZERO, command, &mut Nobody)?;
-    }
-    Ok(station)
+    connections: Connections,
 }
 
 impl<P: Protocol> Network<P> {
     /// `stations` by number, on links.
-    pub(crate) fn on(links: Vec<[End; 2]>, stations: Vec<Node<P>>, protocol: P) -> Self {
-        Self { protocol, stations, links }
+    pub(crate) fn on(
+        links: Vec<[End; 2]>,
+        stations: Vec<Station<Contributions>>,
+        connections: Connections,
+        protocol: P,
+    ) -> Self {
+        Self { protocol, stations, links, connections }
     }
 
     /// What is particular to it.
@@ -176,7 +144,7 @@ impl<P: Protocol> Network<P> {
     }
 }
 
-impl<P: Protocol> Described for Network<P> {
+impl<P: Protocol> Describe for Network<P> {
     fn name(&self, node: NodeId) -> String {
         self.protocol.name(node)
     }
@@ -191,52 +159,54 @@ impl<P: Protocol> Described for Network<P> {
                 Syndrome::Nak(_) => format!("NAK {number}"),
             },
             Operation::CongestionNotification => "CNP".to_owned(),
-            _ => self.protocol.request(header, number, payload),
+            _ => {
+                let mut line = format!("{} {number}", self.protocol.request(header));
+                if payload.length() > 0 {
+                    line += &format!(" {payload}");
+                }
+                line + &self.protocol.destination(header).unwrap_or_default()
+            }
         }
     }
 
     fn timer(&self, node: NodeId, timer: StationTimer) -> String {
-        let across = |port| self.across(End { node, port: PortId(port) }).node;
-        let toward = |index| {
-            let peer = self.protocol.peer(node, QpIndex(index));
-            self.name(peer.unwrap_or_else(|| across(index)))
-        };
+        let toward = |index| self.name(self.connections.peer(node, index));
         match timer {
-            StationTimer::Switch(timer) => self.protocol.switch_timer(timer, &toward),
+            StationTimer::Switch(SwitchTimer::Datapath(_, DatapathTimer { kind, edge })) => {
+                let toward = edge.map(|edge| format!(" toward {}", toward(edge)));
+                format!("its {} timer{}", self.protocol.datapath_timer(kind), toward.unwrap_or_default())
+            }
+            StationTimer::Switch(SwitchTimer::QueuePair(_, QpIndex(index), _)) => {
+                format!("a timer of its queue pair with {}", toward(index))
+            }
+            StationTimer::Switch(SwitchTimer::Program(..)) => "an alarm of its program".to_owned(),
             StationTimer::Host(timer) => match timer.queue_pair() {
-                Some((QpIndex(port), QueuePairTimer::Retry)) => {
-                    format!("its retransmission timer toward {}", toward(port))
+                Some((QpIndex(index), QueuePairTimer::Retry)) => {
+                    format!("its retransmission timer toward {}", toward(index))
                 }
-                Some((QpIndex(port), QueuePairTimer::ReceiverNotReady)) => {
-                    format!("its wait until {} is ready", toward(port))
+                Some((QpIndex(index), QueuePairTimer::ReceiverNotReady)) => {
+                    format!("its wait until {} is ready", toward(index))
                 }
-                Some((QpIndex(port), timer)) => format!("the timer {timer:?} toward {}", toward(port)),
+                Some((QpIndex(index), timer)) => format!("the timer {timer:?} toward {}", toward(index)),
                 None => "an alarm of its program".to_owned(),
             },
         }
     }
 }
 
-/// Takes the answers to the installation of a group: there are none.
-struct Nobody;
+impl<P: Protocol> Wired for Network<P> {
+    type Codec = RoceCountsCodec;
 
-impl<A: Program<Contributions>> Sink<Station<Contributions, A>> for Nobody {
-    fn transmit(&mut self, _: PortId, _: Frame<'_, RoceHeader, Contributions>) {
-        unreachable!("a group that is installed sends nothing yet");
+    fn codec(&self, node: NodeId) -> RoceCountsCodec {
+        RoceCountsCodec::new(node, &self.links)
     }
-    fn set_timer(&mut self, _: StationTimer, _: Duration) {
-        unreachable!("a group that is installed waits for nothing yet");
-    }
-    fn cancel_timer(&mut self, _: StationTimer) {}
-    fn emit(&mut self, _: StationEvent<Contributions>) {}
-    fn drop_frame(&mut self, _: PortId, _: NodeDrop) {}
 }
 
 impl<P: Protocol> System for Network<P> {
-    type Engine = Node<P>;
+    type Engine = Station<Contributions>;
     type Owner = Owner;
 
-    fn members(&self) -> Vec<Member<Node<P>, Owner>> {
+    fn members(&self) -> Vec<Member<Station<Contributions>, Owner>> {
         let owner = Owner { started: 0, done: 0 };
         self.stations.iter().map(|engine| Member { engine: engine.clone(), owner }).collect()
     }
@@ -249,7 +219,7 @@ impl<P: Protocol> System for Network<P> {
         owner.started == owner.done && usize::from(owner.started) < self.protocol.tasks(node)
     }
 
-    fn command(&self, node: NodeId, owner: &mut Owner) -> StationCommand<Contributions, P::Program> {
+    fn command(&self, node: NodeId, owner: &mut Owner) -> StationCommand<Contributions> {
         let Task { collective, input, expected } = self.protocol.task(node, usize::from(owner.started));
         owner.started += 1;
         let output = expected.room();
@@ -309,10 +279,11 @@ impl<P: Protocol> System for Network<P> {
         self.protocol.symmetries()
     }
 
-    fn lane(&self, header: &RoceHeader) -> u16 {
+    fn ordering_class(&self, header: &RoceHeader) -> OrderingClass {
         let is_answer =
             matches!(header.operation, Operation::Acknowledge(_) | Operation::CongestionNotification);
-        u16::from(is_answer && self.protocol.has_lanes())
+        let overtakes = is_answer && self.protocol.answers_overtake();
+        if overtakes { OrderingClass::SECOND } else { OrderingClass::FIRST }
     }
 
     fn rename_frame(
@@ -323,14 +294,26 @@ impl<P: Protocol> System for Network<P> {
         payload: &Contributions,
     ) -> (RoceHeader, Contributions) {
         let (mut header, payload) = self.protocol.rename_contents(renaming, header, payload);
-        let rename = |ip, qp| endpoint(renaming.end(end(ip, qp)));
-        let remote = rename(header.destination, header.destination_qp);
-        header.source = rename(header.source, header.destination_qp).ip;
+        header.source = address(renaming.node(node_at(header.source)));
+        let remote = self.connections.renamed(renaming, header.destination, header.destination_qp);
         (header.destination, header.destination_qp) = (remote.ip, remote.qp);
         (header, payload)
     }
 
     fn rename_timer(&self, renaming: &Renaming, node: NodeId, timer: StationTimer) -> StationTimer {
-        self.protocol.rename_timer(renaming, node, timer)
+        let rename = |index| self.connections.renamed_index(renaming, node, index);
+        match timer {
+            StationTimer::Host(timer) => {
+                StationTimer::Host(timer.renamed(|QpIndex(index)| QpIndex(rename(index))))
+            }
+            StationTimer::Switch(SwitchTimer::Datapath(group, timer)) => {
+                let timer = DatapathTimer { edge: timer.edge.map(rename), ..timer };
+                StationTimer::Switch(SwitchTimer::Datapath(group, timer))
+            }
+            StationTimer::Switch(SwitchTimer::QueuePair(group, QpIndex(index), timer)) => {
+                StationTimer::Switch(SwitchTimer::QueuePair(group, QpIndex(rename(index)), timer))
+            }
+            StationTimer::Switch(SwitchTimer::Program(..)) => timer,
+        }
     }
 }

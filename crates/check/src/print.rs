@@ -2,20 +2,20 @@
 
 use core::fmt;
 
-use quincunx_driver_check::{End, Path, Step, What};
+use quincunx_driver_check::{Action, End, Path, Step};
 
-use crate::described::{Described, EngineOf};
+use crate::describe::{Describe, EngineOf};
 
 /// A path with its system, to be printed.
 #[derive(Debug)]
-pub struct Sequence<'a, S: Described> {
+pub struct Sequence<'a, S: Describe> {
     /// Whose names are used.
     pub network: &'a S,
     /// The steps.
     pub path: &'a Path<S>,
 }
 
-impl<S: Described> fmt::Display for Sequence<'_, S> {
+impl<S: Describe> fmt::Display for Sequence<'_, S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (index, line) in self.lines().iter().enumerate() {
             writeln!(f, "{:>4}  {line}", index + 1)?;
@@ -24,7 +24,7 @@ impl<S: Described> fmt::Display for Sequence<'_, S> {
     }
 }
 
-impl<S: Described> Sequence<'_, S> {
+impl<S: Describe> Sequence<'_, S> {
     /// A line for each step.
     pub fn lines(&self) -> Vec<String> {
         self.path.0.iter().map(|step| self.line(step)).collect()
@@ -37,27 +37,27 @@ impl<S: Described> Sequence<'_, S> {
     /// What a node does in a step.
     pub(crate) fn words(&self, step: &Step<EngineOf<S>>) -> String {
         let from = |end: &End| self.network.name(end.node);
-        let mut line = match &step.what {
-            What::Arrival { from: end, header, payload, late } => {
+        let mut line = match &step.action {
+            Action::Arrival { from: end, header, payload, late } => {
                 let late = if *late { ", late," } else { "" };
                 format!("takes  {}{late} from {}", self.network.frame(header, payload), from(end))
             }
-            What::Duplicate { from: end, header, payload } => {
+            Action::Duplicate { from: end, header, payload } => {
                 let (frame, from) = (self.network.frame(header, payload), from(end));
                 format!("takes  {frame} from {from}, a copy of which is on its way")
             }
-            What::Delay { from: end, header, payload } => {
+            Action::Delay { from: end, header, payload } => {
                 format!("awaits {} from {}, which is late", self.network.frame(header, payload), from(end))
             }
-            What::Loss { from: end, header, payload } => {
+            Action::Loss { from: end, header, payload } => {
                 format!("misses {} from {}", self.network.frame(header, payload), from(end))
             }
-            What::Timer { timer, early } => {
+            Action::Timer { timer, early } => {
                 let early = if *early { " early" } else { "" };
                 format!("waits no longer{early}: {}", self.network.timer(step.node, *timer))
             }
-            What::Slot(_) => "may send".to_owned(),
-            What::Command => "starts".to_owned(),
+            Action::Slot(_) => "may send".to_owned(),
+            Action::Command => "starts".to_owned(),
         };
         for reason in &step.drops {
             line += &format!("; drops it: {reason:?}");

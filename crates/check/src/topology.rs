@@ -6,7 +6,6 @@ use core::str::FromStr;
 use quincunx_collective::Rank;
 use quincunx_driver_check::{End, NodeId};
 use quincunx_engine::PortId;
-use quincunx_multiwrite::Part;
 
 /// Hosts of every network, numbered first.
 pub(crate) const RANKS: u16 = 4;
@@ -99,12 +98,6 @@ impl Topology {
             Self::Mesh | Self::ShortLoop | Self::LongLoop => [rank & 2, rank | 1],
         };
         group.into_iter().map(Rank).collect()
-    }
-
-    /// How a rank's data is divided: on a mesh one half goes over its partner.
-    pub(crate) fn parts(self) -> Vec<Part> {
-        let part = |way| Part { way, weight: 1, is_shared: true };
-        if self == Self::Mesh { vec![part(0), part(1)] } else { vec![part(0)] }
     }
 
     pub(crate) fn is_loop(self) -> bool {

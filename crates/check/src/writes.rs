@@ -15,7 +15,7 @@ pub(crate) type Piece = (Rank, usize);
 /// Writes its input, a packet and a slot each, and ends when that is acknowledged and all that it awaits has been delivered. The
 /// output has a place for each slot of each source.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub struct Writes {
+pub(crate) struct Writes {
     writer: Writer,
     /// The destinations of each write, and the way that it takes.
     to: Vec<Vec<Rank>>,

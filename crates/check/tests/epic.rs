@@ -1,65 +1,33 @@
 //! EPIC's modes, explored whole on small trees: right in every run; and wrong in some run if a rule is broken.
 
-use std::ops::ControlFlow;
+mod common;
 
-use quincunx_check::{
-    Described, Exploration, Fault, Group, Mutation, Path, Sequence, Setup, Statistics, Verdict, explore,
-    replay,
-};
+use common::{Found, full, group_setup, lossy, traced};
+use quincunx_check::{Describe, Exploration, Fault, Group, GroupSetup, Path, Sequence, Statistics, replay, replay_as_bytes};
 use quincunx_collective::{Collective, Rank};
-use quincunx_driver_check::What;
-use quincunx_fabric::Mode;
-use quincunx_trace::{TrackContents, read};
-use quincunx_units::ByteCount;
+use quincunx_driver_check::Action;
+use quincunx_trace::TrackContents;
 
 const ROOT: Rank = Rank(0);
-const MODES: [Mode; 3] = [Mode::I, Mode::II, Mode::III];
+const MODES: [&str; 3] = ["epic-1", "epic-2", "epic-3"];
 const PRIMITIVES: [Collective; 3] =
     [Collective::AllReduce, Collective::Reduce { root: ROOT }, Collective::Broadcast { root: ROOT }];
 
-/// One loss, everything reduced.
-fn lossy() -> Exploration {
-    Exploration {
-        losses: 1,
-        duplicates: 0,
-        delays: 0,
-        early_timeouts: 0,
-        at_once: true,
-        symmetry: true,
-        independent_first: true,
-        threads: 2,
-        memory: ByteCount::new(4 << 30),
-    }
+fn setup(mode: &str, collective: Collective, tree: &str, packets: u32) -> GroupSetup {
+    group_setup::<u32>(mode, &[collective], tree, packets, &[])
 }
 
-/// Nothing reduced.
-fn full(rules: Exploration) -> Exploration {
-    Exploration { at_once: false, symmetry: false, independent_first: false, ..rules }
+fn group(setup: &GroupSetup) -> Group {
+    Group::new(setup).unwrap()
 }
 
-fn setup(mode: Mode, collective: Collective, tree: &str, packets: u32) -> Setup {
-    let tree = tree.parse().unwrap();
-    Setup { tree, mode, collectives: vec![collective], packets, window: 2, mutation: None }
-}
-
-fn run(setup: &Setup, rules: Exploration) -> (Statistics, Option<(Fault, Path<Group>)>) {
-    let group = Group::new(setup.clone()).unwrap();
-    let (statistics, verdict) = explore(&group, rules, &mut |_| ControlFlow::Continue(()));
-    match verdict {
-        Verdict::Correct => (statistics, None),
-        Verdict::Wrong { fault, path } => (statistics, Some((fault, path))),
-        Verdict::Unfinished(why) => panic!("{setup:?} is not explored whole: {why:?}"),
-    }
+fn run(setup: &GroupSetup, rules: Exploration) -> (Statistics, Found<Group>) {
+    common::run(&group(setup), rules)
 }
 
 #[track_caller]
-fn assert_right(setup: &Setup, rules: Exploration) -> Statistics {
-    let (statistics, fault) = run(setup, rules);
-    if let Some((fault, path)) = fault {
-        let group = Group::new(setup.clone()).unwrap();
-        panic!("{setup:?}: {fault}\n{}", Sequence { network: &group, path: &path });
-    }
-    statistics
+fn assert_right(setup: &GroupSetup, rules: Exploration) -> Statistics {
+    common::assert_right(&group(setup), rules)
 }
 
 #[test]
@@ -115,108 +83,111 @@ fn a_time_out_that_comes_too_early_does_no_harm() {
 
 /// A broken rule, and a small case in which it does harm.
 struct Case {
-    mutation: Mutation,
-    setup: Setup,
+    mutation: &'static str,
+    setup: GroupSetup,
     rules: Exploration,
 }
 
+impl Case {
+    /// The same without the fault.
+    fn repaired(&self) -> GroupSetup {
+        GroupSetup { mutation: None, ..self.setup.clone() }
+    }
+}
+
 fn cases() -> Vec<Case> {
-    use Mode::{II, III};
     let [all_reduce, reduce, broadcast] = PRIMITIVES;
     let loss = lossy();
     let copy = Exploration { losses: 0, duplicates: 1, ..loss };
     let late = Exploration { losses: 0, delays: 1, ..loss };
-    let case = |mutation, mode, collective, tree, packets, rules| {
-        let mutation: Mutation = mutation;
-        let setup = Setup { mutation: Some(mutation), ..setup(mode, collective, tree, packets) };
-        Case { mutation, setup, rules }
+    let case = |mutation: &'static str, mode, collectives: &[Collective], tree, packets, window, rules| {
+        let setup = group_setup(mode, collectives, tree, packets, &[("group.window", window)]);
+        Case { mutation, setup: GroupSetup { mutation: Some(mutation.to_owned()), ..setup }, rules }
     };
-    let mut cases = vec![
-        case(Mutation::ModeIIRecycling, III, reduce, "star-2", 3, loss),
-        case(Mutation::RootCopiesAggregate, III, all_reduce, "star-2", 3, loss),
-        case(Mutation::WindowShort, II, all_reduce, "star-2", 4, late),
-        case(Mutation::AckBeforeAggregate, III, all_reduce, "star-2", 3, loss),
-        case(Mutation::NoDuplicateCheck, II, all_reduce, "star-2", 2, copy),
-        case(Mutation::NoDuplicateCheck, III, all_reduce, "star-2", 3, Exploration { delays: 1, ..copy }),
-        case(Mutation::PsnNoWrap, II, all_reduce, "star-2", 3, loss),
-        case(Mutation::PsnNoWrap, III, all_reduce, "star-2", 3, loss),
-        case(Mutation::NakAsAck, II, broadcast, "star-2", 2, loss),
-        case(Mutation::NakAsAck, III, all_reduce, "star-2", 2, loss),
-        case(Mutation::StaleCollective, II, all_reduce, "star-2", 2, copy),
-        case(Mutation::OneBitVersion, II, all_reduce, "star-2", 4, copy),
-        case(Mutation::ReduceRecycledByCompletion, II, reduce, "star-2", 2, loss),
-        case(Mutation::AckOnlyIfNews, II, broadcast, "star-3", 2, loss),
-        case(Mutation::NakForwarded, II, broadcast, "star-3", 2, Exploration { losses: 2, ..loss }),
-    ];
-    for case in &mut cases {
-        if case.mutation == Mutation::NakForwarded {
-            case.setup.window = 3;
-        }
-        if matches!(case.mutation, Mutation::StaleCollective | Mutation::ReduceRecycledByCompletion) {
-            let collective = case.setup.collectives[0];
-            case.setup.collectives.push(collective);
-        }
-    }
-    cases
+    vec![
+        case("mode-ii-recycling", "epic-3", &[reduce], "star-2", 3, 2, loss),
+        case("root-copies-aggregate", "epic-3", &[all_reduce], "star-2", 3, 2, loss),
+        case("window-short", "epic-2", &[all_reduce], "star-2", 4, 2, late),
+        case("ack-before-aggregate", "epic-3", &[all_reduce], "star-2", 3, 2, loss),
+        case("no-duplicate-check", "epic-2", &[all_reduce], "star-2", 2, 2, copy),
+        case(
+            "no-duplicate-check",
+            "epic-3",
+            &[all_reduce],
+            "star-2",
+            3,
+            2,
+            Exploration { delays: 1, ..copy },
+        ),
+        case("psn-no-wrap", "epic-2", &[all_reduce], "star-2", 3, 2, loss),
+        case("psn-no-wrap", "epic-3", &[all_reduce], "star-2", 3, 2, loss),
+        case("nak-as-ack", "epic-2", &[broadcast], "star-2", 2, 2, loss),
+        case("nak-as-ack", "epic-3", &[all_reduce], "star-2", 2, 2, loss),
+        case("stale-collective", "epic-2", &[all_reduce, all_reduce], "star-2", 2, 2, copy),
+        case("one-bit-version", "epic-2", &[all_reduce], "star-2", 4, 2, copy),
+        case("reduce-recycled-by-completion", "epic-2", &[reduce, reduce], "star-2", 2, 2, loss),
+        case("ack-only-if-news", "epic-2", &[broadcast], "star-3", 2, 2, loss),
+        case("nak-forwarded", "epic-2", &[broadcast], "star-3", 2, 3, Exploration { losses: 2, ..loss }),
+    ]
 }
 
 /// The way to the fault in the first case of a broken rule.
-fn counterexample(mutation: Mutation) -> (Group, Fault, Path<Group>) {
+fn counterexample(mutation: &str) -> (Group, Fault, Path<Group>) {
     let case = cases().into_iter().find(|case| case.mutation == mutation).expect("every rule has a case");
     let (fault, path) = run(&case.setup, case.rules).1.expect("it is noticed");
-    (Group::new(case.setup).unwrap(), fault, path)
+    (group(&case.setup), fault, path)
 }
 
 #[test]
 fn every_broken_rule_is_noticed() {
-    for Case { mutation, setup, rules } in cases() {
-        let (_, fault) = run(&setup, rules);
-        assert!(fault.is_some(), "{mutation} does no harm in {setup:?}");
-        assert_right(&Setup { mutation: None, ..setup }, rules);
+    for case in cases() {
+        let (_, fault) = run(&case.setup, case.rules);
+        assert!(fault.is_some(), "{} does no harm in {:?}", case.mutation, case.setup);
+        assert_right(&case.repaired(), case.rules);
     }
 }
 
 #[test]
-fn every_counterexample_is_the_same_run_in_virtual_time() {
+fn every_counterexample_is_the_same_run_in_virtual_time_and_as_bytes() {
     for Case { mutation, setup, rules } in cases() {
         let (fault, path) = run(&setup, rules).1.expect("it is noticed");
-        let group = Group::new(setup).unwrap();
+        let group = group(&setup);
         let seen = match fault {
             // That nothing can end any more is not seen as it happens.
             Fault::Stuck | Fault::Livelock => None,
             fault => Some(fault),
         };
-        assert_eq!(
-            replay(&group, &path),
-            Ok(seen),
-            "{mutation}: {}",
-            Sequence { network: &group, path: &path }
-        );
+        let sequence = Sequence { network: &group, path: &path };
+        assert_eq!(replay(&group, &path), Ok(seen.clone()), "in virtual time, {mutation}: {sequence}");
+        assert_eq!(replay_as_bytes(&group, &path), Ok(seen), "as bytes, {mutation}: {sequence}");
     }
 }
 
 #[test]
 fn without_its_last_step_a_counterexample_has_no_fault() {
-    let (group, _, mut path) = counterexample(Mutation::NoDuplicateCheck);
+    let (group, _, mut path) = counterexample("no-duplicate-check");
     path.0.pop();
-    assert_eq!(replay(&group, &path), Ok(None));
+    assert_eq!([replay(&group, &path), replay_as_bytes(&group, &path)], [Ok(None), Ok(None)]);
 }
 
 #[test]
 fn a_path_of_another_group_is_not_replayed() {
-    let (_, _, path) = counterexample(Mutation::NoDuplicateCheck);
-    let case = cases().into_iter().find(|case| case.mutation == Mutation::NoDuplicateCheck).unwrap();
-    let right = Group::new(Setup { mutation: None, ..case.setup }).unwrap();
+    let (_, _, path) = counterexample("no-duplicate-check");
+    let case = cases().into_iter().find(|case| case.mutation == "no-duplicate-check").unwrap();
+    let right = group(&case.repaired());
     // Nothing is wrong in it: it departs where the rule was broken.
-    let divergence = replay(&right, &path).unwrap_err();
-    assert!(divergence.to_string().starts_with("expected "), "{divergence}");
+    for divergence in [replay(&right, &path), replay_as_bytes(&right, &path)] {
+        let divergence = divergence.unwrap_err();
+        assert!(divergence.to_string().starts_with("expected "), "{divergence}");
+    }
 }
 
 #[test]
 fn every_rule_that_can_be_broken_has_a_case() {
-    for mutation in Mutation::all() {
-        assert!(cases().iter().any(|case| case.mutation == mutation), "{mutation} has none");
-        assert_eq!(mutation.to_string().parse(), Ok(mutation));
+    for design in MODES.map(common::design) {
+        for mutation in (design.model().mutations)() {
+            assert!(cases().iter().any(|case| case.mutation == mutation), "{mutation} has none");
+        }
     }
 }
 
@@ -232,16 +203,26 @@ fn what_is_left_out_changes_no_verdict() {
     }
     for Case { mutation, setup, rules } in cases() {
         // Those of a star of two are small enough.
-        if setup.tree.ranks() == 2 {
+        if setup.network.ranks() == 2 {
             assert!(run(&setup, full(rules)).1.is_some(), "{mutation} does no harm when all is explored");
         }
     }
 }
 
 #[test]
+fn how_many_states_there_are_is_known() {
+    // Whoever changes what nodes do, or what is explored, sees it here. Reduced counts depend on the hashes of states too, so all is
+    // explored.
+    let states =
+        |mode, collective| assert_right(&setup(mode, collective, "star-2", 2), full(lossy())).distinct;
+    let found = MODES.map(|mode| PRIMITIVES.map(|collective| states(mode, collective)));
+    assert_eq!(found, [[21_476, 1206, 1206], [9954, 274, 229], [12_522, 1009, 1009]]);
+}
+
+#[test]
 fn one_thread_and_two_see_the_same() {
-    let right = setup(Mode::III, Collective::AllReduce, "star-2", 2);
-    let wrong = Setup { mutation: Some(Mutation::NakAsAck), ..right.clone() };
+    let right = setup("epic-3", Collective::AllReduce, "star-2", 2);
+    let wrong = GroupSetup { mutation: Some("nak-as-ack".to_owned()), ..right.clone() };
     for setup in [right, wrong] {
         let alone = run(&setup, Exploration { threads: 1, ..lossy() });
         let (statistics, fault) = run(&setup, lossy());
@@ -254,13 +235,13 @@ fn one_thread_and_two_see_the_same() {
 
 #[test]
 fn a_path_reads_as_a_sequence() {
-    let mutated = Setup {
-        mutation: Some(Mutation::NoDuplicateCheck),
-        ..setup(Mode::II, Collective::AllReduce, "star-2", 2)
+    let mutated = GroupSetup {
+        mutation: Some("no-duplicate-check".to_owned()),
+        ..setup("epic-2", Collective::AllReduce, "star-2", 2)
     };
     let rules = Exploration { losses: 0, duplicates: 1, ..lossy() };
     let (fault, path) = run(&mutated, rules).1.expect("a rank is counted twice");
-    let group = Group::new(mutated).unwrap();
+    let group = group(&mutated);
     let lines = Sequence { network: &group, path: &path }.lines();
     assert!(fault.to_string().contains("x2"), "{fault}");
     assert_eq!(lines.len(), path.0.len());
@@ -268,15 +249,9 @@ fn a_path_reads_as_a_sequence() {
     assert!(lines.iter().any(|line| line.contains("a copy of which is on its way")), "{lines:#?}");
 }
 
-/// The tracks of the trace of a way to a fault.
-fn traced(group: &Group, fault: &Fault, path: &Path<Group>) -> Vec<TrackContents> {
-    let bytes = Sequence { network: group, path }.write_trace(fault, Vec::new()).unwrap();
-    read(&bytes).unwrap()
-}
-
 #[test]
 fn a_trace_has_each_step_on_the_track_of_its_node_and_the_fault_at_the_end() {
-    let (group, fault, path) = counterexample(Mutation::NoDuplicateCheck);
+    let (group, fault, path) = counterexample("no-duplicate-check");
     let tracks = traced(&group, &fault, &path);
     for (index, step) in path.0.iter().enumerate() {
         let own = |track: &&TrackContents| track.parent.is_none() && track.name == group.name(step.node);
@@ -290,13 +265,13 @@ fn a_trace_has_each_step_on_the_track_of_its_node_and_the_fault_at_the_end() {
 
 #[test]
 fn a_trace_has_each_frame_from_sending_to_arrival_and_says_which_were_lost_or_copied() {
-    for (mutation, word) in [(Mutation::NakAsAck, ", lost"), (Mutation::NoDuplicateCheck, ", copy")] {
+    for (mutation, word) in [("nak-as-ack", ", lost"), ("no-duplicate-check", ", copy")] {
         let (group, fault, path) = counterexample(mutation);
         let tracks = traced(&group, &fault, &path);
         let frames: Vec<_> =
             tracks.iter().filter(|track| track.parent.is_some()).flat_map(|track| &track.slices).collect();
-        let copies = path.0.iter().filter(|step| matches!(step.what, What::Duplicate { .. })).count();
-        let losses = path.0.iter().filter(|step| matches!(step.what, What::Loss { .. })).count();
+        let copies = path.0.iter().filter(|step| matches!(step.action, Action::Duplicate { .. })).count();
+        let losses = path.0.iter().filter(|step| matches!(step.action, Action::Loss { .. })).count();
         let sent: usize = path.0.iter().map(|step| step.sent.len()).sum();
         assert_eq!(frames.len(), sent + copies);
         assert_eq!(frames.iter().filter(|(.., name)| name.contains(word)).count(), copies + losses);
@@ -315,7 +290,7 @@ fn a_trace_has_each_frame_from_sending_to_arrival_and_says_which_were_lost_or_co
 fn frames_of_one_direction_that_overlap_have_tracks_of_their_own() {
     for Case { setup, rules, .. } in cases().into_iter().take(3) {
         let (fault, path) = run(&setup, rules).1.expect("it is noticed");
-        for track in traced(&Group::new(setup).unwrap(), &fault, &path) {
+        for track in traced(&group(&setup), &fault, &path) {
             assert!(track.slices.is_sorted_by(|(_, end, _), (begin, ..)| end <= begin), "{track:?}");
         }
     }

@@ -1,13 +1,15 @@
 //! The TLA+ twins in `spec/` and the engines agree: each case there is explored by TLC and by us, and both find it right, or
 //! both find it wrong.
 
+mod common;
+
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use quincunx_check::{Exploration, Group, Mutation, Setup, Verdict, explore};
-use quincunx_fabric::Mode;
+use common::group_setup;
+use quincunx_check::{Exploration, Group, GroupSetup, Verdict, explore};
 use quincunx_units::ByteCount;
 
 fn spec() -> PathBuf {
@@ -15,7 +17,7 @@ fn spec() -> PathBuf {
 }
 
 /// What both explore: the constants of a TLC configuration, in our words.
-fn read(case: &Path) -> (Setup, Exploration) {
+fn read(case: &Path) -> (GroupSetup, Exploration) {
     let name = case.file_stem().unwrap().to_str().unwrap();
     let text = std::fs::read_to_string(case).unwrap();
     let pairs = text.lines().filter_map(|line| line.split_once('='));
@@ -24,22 +26,15 @@ fn read(case: &Path) -> (Setup, Exploration) {
     let number = |name: &str| -> u32 { constants[name].parse().unwrap() };
     let budget = |name: &str| u8::try_from(number(name)).unwrap();
     let mode = match name.split_once('-').unwrap().0 {
-        "ModeII" => Mode::II,
-        "ModeIII" => Mode::III,
+        "ModeII" => "epic-2",
+        "ModeIII" => "epic-3",
         other => panic!("expected a case of ModeII or ModeIII, found {other} in {}", case.display()),
     };
-    let mutation: Option<Mutation> = match constants["Mutation"] {
-        "none" => None,
-        name => Some(name.parse().unwrap()),
-    };
-    let setup = Setup {
-        tree: constants["Tree"].parse().unwrap(),
-        mode,
-        collectives: vec![constants["Primitive"].parse().unwrap()],
-        packets: number("Packets"),
-        window: number("Window"),
-        mutation,
-    };
+    let mutation = Some(constants["Mutation"]).filter(|name| *name != "none");
+    let collective = constants["Primitive"].parse().unwrap();
+    let window = [("group.window", number("Window"))];
+    let setup = group_setup(mode, &[collective], constants["Tree"], number("Packets"), &window);
+    let setup = GroupSetup { mutation: mutation.map(str::to_owned), ..setup };
     let rules = Exploration {
         losses: budget("Losses"),
         duplicates: budget("Copies"),
@@ -48,7 +43,7 @@ fn read(case: &Path) -> (Setup, Exploration) {
         // TLC reduces nothing but the order of a node's own steps.
         at_once: true,
         symmetry: false,
-        independent_first: false,
+        persistent_sets: false,
         threads: 1,
         memory: ByteCount::new(2 << 30),
     };
@@ -73,8 +68,8 @@ fn tlc(case: &Path) -> Result<bool, String> {
     }
 }
 
-fn ours(setup: &Setup, rules: Exploration) -> bool {
-    let group = Group::new(setup.clone()).unwrap();
+fn ours(setup: &GroupSetup, rules: Exploration) -> bool {
+    let group = Group::new(setup).unwrap();
     match explore(&group, rules, &mut |_| ControlFlow::Continue(())).1 {
         Verdict::Correct => true,
         Verdict::Wrong { .. } => false,

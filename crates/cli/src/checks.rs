@@ -1,225 +1,130 @@
-//! What `quincunx check` is asked to explore, as the checker wants it.
+//! What `quincunx check` is asked to explore: arguments as the checker wants them, and help made from the designs and studies that there
+//! are.
 
-use core::fmt::Display;
-use core::str::FromStr;
-
-use quincunx_check::earlier::{self, Rules};
-use quincunx_check::{ExchangeSetup, Kind, Pattern, RelaySetup, Reliability, Setup, Topology};
-use quincunx_collective::{Collective, Rank};
-use quincunx_control::Design;
-use quincunx_fabric::TreeShape;
+use clap::{Args, Command};
+use quincunx_check::{Arguments, STUDIES, Subject, studies_summary};
+use quincunx_design::Catalog;
+use quincunx_scenario::Override;
 
 use crate::Failure;
-use crate::check::What;
-
-/// The tree of EPIC's table 8.
-const DEFAULT_TREE: &str = "tree-3-2";
-
-/// MultiWrite's network (3.1), as small as it gets.
-const DEFAULT_MESH: &str = "mesh-2x2";
-
-/// Where two ranks send, their writes meet.
-const DEFAULT_SENDERS: u16 = 2;
-
-/// The least star on which one worker can be ahead of another.
-const DEFAULT_STAR: &str = "star-2";
-
-/// ATP's aggregators: one, which chunks in flight share.
-const AGGREGATORS: u8 = 1;
 
 /// What is explored.
-pub(crate) enum Case {
-    /// A group of EPIC.
-    Epic(Setup),
-    /// The queue pair alone.
-    Exchange(ExchangeSetup),
-    /// Hosts that write and relay.
-    MultiWrite(RelaySetup),
-    /// The rules of an earlier system.
-    Earlier(earlier::Setup),
+#[derive(Args)]
+pub(crate) struct Target {
+    /// A design, or a study
+    pub(crate) design: String,
+    /// A collective that the design offers, or what the study takes
+    pub(crate) collective: String,
+    /// star-N, tree-X-Y, tree-AxB, ring-N or mesh-DxM; studies have networks of their own [default: tree-3-2; of a design on meshes
+    /// mesh-2x2]
+    #[arg(long)]
+    tree: Option<String>,
+    /// Packets of data from each sender; a design may send others before them [default: 3; on a mesh: 2]
+    #[arg(long)]
+    packets: Option<u32>,
+    /// On a mesh: ranks that send anything of their own, in whole domains; the others relay [default: the first domain]
+    #[arg(long)]
+    senders: Option<u16>,
+    /// Of designs that relay: relaying takes its time, until nothing else is on its way or as an early time-out
+    #[arg(long)]
+    slow: bool,
+    /// Packets that a rank may have in flight; short for --set group.window
+    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..))]
+    window: u32,
+    /// How often in sequence
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..))]
+    times: u8,
+    /// The root of reduce and broadcast [default: 0]
+    #[arg(long)]
+    root: Option<u16>,
+    /// Break a rule of the protocol
+    #[arg(long, value_name = "NAME")]
+    pub(crate) mutate: Option<String>,
+    /// Of the studies of earlier systems: which of their rules [default: the system's own]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) rule: Option<String>,
+    /// Set a parameter of the design, such as group.message=2; packets of 4 bytes, messages of one packet and no end of retries
+    /// are the checker's defaults
+    #[arg(long, value_name = "KEY=VALUE")]
+    set: Vec<Override>,
 }
 
-impl What {
-    /// The case that is asked for.
-    pub(crate) fn case(&self) -> Result<Case, Failure> {
-        match self.design.as_str() {
-            system if Rules::SYSTEMS.contains(&system) => self.earlier(system),
-            "roce" => self.exchange(Reliability::GoBackN),
-            "roce-selective" => self.exchange(Reliability::Selective),
-            "multiwrite" => self.relays(),
-            design => match design.parse() {
-                Ok(Design::Epic(mode)) => {
-                    self.refuse("--senders", self.senders)?;
-                    self.refuse("--slow", self.slow.then_some(true))?;
-                    self.refuse("--rule", self.rule.as_ref())?;
-                    let tree: TreeShape = parse(self.tree_name().unwrap_or_default())?;
-                    let root = self.root.unwrap_or(0);
-                    if root >= tree.ranks() {
-                        return Err(Failure::Input(format!(
-                            "expected a root below {}, found {root}; name a rank with --root",
-                            tree.ranks()
-                        )));
-                    }
-                    let collective: Collective = parse(&self.collective)?;
-                    Ok(Case::Epic(Setup {
-                        tree,
-                        mode,
-                        collectives: vec![collective.with_root(Rank(root)); usize::from(self.times)],
-                        packets: self.packets(),
-                        window: self.window,
-                        mutation: self.mutation()?,
-                    }))
-                }
-                _ => Err(Failure::Input(format!(
-                    "expected one of epic-1, epic-2, epic-3, roce, roce-selective, multiwrite, {} as the design, found {design}; it is not explored",
-                    Rules::SYSTEMS.join(", ")
-                ))),
-            },
-        }
-    }
-
-    /// The network's name, of designs that have a choice.
-    pub(crate) fn tree_name(&self) -> Option<&str> {
-        let default = match self.design.as_str() {
-            "roce" | "roce-selective" => None,
-            "multiwrite" => Some(DEFAULT_MESH),
-            system if Rules::SYSTEMS.contains(&system) => Some(DEFAULT_STAR),
-            _ => Some(DEFAULT_TREE),
+impl Target {
+    /// What is to be explored.
+    pub(crate) fn find(&self, catalog: Catalog) -> Result<Subject, Failure> {
+        let value = |change: &Override| {
+            let value = serde_json::to_value(&change.value).map_err(Failure::input)?;
+            Ok((change.key.clone(), value))
         };
-        self.tree.as_deref().or(default)
-    }
-
-    /// Ranks that send, of designs where some may not.
-    pub(crate) fn senders(&self) -> Option<u16> {
-        let default = (self.design == "multiwrite").then_some(DEFAULT_SENDERS);
-        self.senders.or(default)
-    }
-
-    /// Packets of each sender, or of each message.
-    pub(crate) fn packets(&self) -> u32 {
-        // With two a half of the data goes over a relay on a mesh.
-        self.packets.unwrap_or(if self.design == "multiwrite" { 2 } else { 3 })
-    }
-
-    fn exchange(&self, reliability: Reliability) -> Result<Case, Failure> {
-        self.refuse("--tree", self.tree.as_ref())?;
-        self.refuse("--root", self.root)?;
-        self.refuse("--senders", self.senders)?;
-        self.refuse("--slow", self.slow.then_some(true))?;
-        self.refuse("--rule", self.rule.as_ref())?;
-        let kind = match self.collective.as_str() {
-            "send" => Kind::Send,
-            "write" => Kind::Write,
-            found => {
-                return Err(Failure::Input(format!(
-                    "expected send or write of {}, found {found}; name one of them",
-                    self.design
-                )));
-            }
-        };
-        Ok(Case::Exchange(ExchangeSetup {
-            kind,
-            reliability,
-            asks_again: true,
-            messages: self.times,
-            packets: self.packets(),
-            window: self.window,
-            mutation: self.mutation()?,
-        }))
-    }
-
-    fn relays(&self) -> Result<Case, Failure> {
-        self.refuse("--root", self.root)?;
-        self.refuse("--rule", self.rule.as_ref())?;
-        let pattern = match self.collective.as_str() {
-            "write" => Pattern::Writes,
-            "all_gather" => Pattern::AllGather,
-            found => {
-                return Err(Failure::Input(format!(
-                    "expected write or all_gather of multiwrite, found {found}; name one of them"
-                )));
-            }
-        };
-        let topology: Topology = parse(self.tree_name().unwrap_or_default())?;
-        Ok(Case::MultiWrite(RelaySetup {
-            topology,
-            pattern,
-            senders: self.senders().unwrap_or_default(),
-            packets: self.packets() as usize,
-            times: self.times.into(),
-            window: self.window,
+        let arguments = Arguments {
+            tree: self.tree.clone(),
+            packets: self.packets,
+            senders: self.senders,
             slow: self.slow,
-            mutation: self.mutation()?,
-        }))
-    }
-
-    fn earlier(&self, system: &str) -> Result<Case, Failure> {
-        self.refuse("--root", self.root)?;
-        self.refuse("--senders", self.senders)?;
-        self.refuse("--slow", self.slow.then_some(true))?;
-        self.refuse("--mutate", self.mutate.as_ref())?;
-        let rules = match &self.rule {
-            Some(rule) => Rules::named(system, rule).map_err(Failure::input)?,
-            None => Rules::own(system).expect("each system has a rule of its own"),
+            window: self.window,
+            times: self.times,
+            root: self.root,
+            mutate: self.mutate.clone(),
+            rule: self.rule.clone(),
+            set: self.set.iter().map(value).collect::<Result<_, Failure>>()?,
         };
-        if self.collective != "all_reduce" {
-            return Err(Failure::Input(format!(
-                "expected all_reduce of {system}, found {}; only that is explored",
-                self.collective
-            )));
-        }
-        let name = self.tree_name().unwrap_or_default();
-        let tree: TreeShape = parse(name)?;
-        let &[workers] = tree.branches() else {
-            return Err(Failure::Input(format!(
-                "expected a star for {system}, found {name}; choose one such as {DEFAULT_STAR}"
-            )));
-        };
-        let (packets, window) = (count("packets", self.packets())?, count("packets in flight", self.window)?);
-        let (messages, frames) = match rules {
-            Rules::NetReduce(_) => (self.times, packets),
-            _ if self.times == 1 => (packets, 1),
-            _ => {
-                return Err(Failure::Input(format!(
-                    "expected --times 1 with {system}, found {}; leave it out",
-                    self.times
-                )));
-            }
-        };
-        Ok(Case::Earlier(earlier::Setup {
-            rules,
-            workers,
-            messages,
-            frames,
-            window,
-            aggregators: AGGREGATORS,
-            frees: true,
-        }))
-    }
-
-    fn mutation<M: FromStr<Err: Display>>(&self) -> Result<Option<M>, Failure> {
-        self.mutate.as_deref().map(parse).transpose()
-    }
-
-    /// Refuses an option that the design has no use for.
-    fn refuse(&self, option: &str, given: Option<impl Display>) -> Result<(), Failure> {
-        match given {
-            None => Ok(()),
-            Some(given) => Err(Failure::Input(format!(
-                "expected no {option} with {}, found {given}; leave it out",
-                self.design
-            ))),
-        }
+        Subject::find(catalog, &self.design, &self.collective, &arguments).map_err(Failure::input)
     }
 }
 
-/// What is counted in few bits.
-fn count(what: &str, found: u32) -> Result<u8, Failure> {
-    found.try_into().map_err(|_| {
-        Failure::Input(format!("expected at most {} {what}, found {found}; choose fewer", u8::MAX))
-    })
+const EXAMPLES: &str = "Examples:
+  quincunx check epic-3 all_reduce                       three packets, one loss
+  quincunx check epic-2 broadcast --reorder --duplicate  and one frame may be late, and one may come twice
+  quincunx check epic-3 all_reduce --times 2 --packets 1 two in sequence on one group
+  quincunx check epic-3 all_reduce --tree star-2 --set group.message=2 --set group.selective=true
+                                                         with other parameters of the design
+  quincunx check ring all_reduce --tree ring-3           hosts alone
+  quincunx check epic-3 reduce --mutate mode-ii-recycling
+                                                         break a rule, and see a short way to the fault
+  quincunx check epic-2 all_reduce --tree star-2 --duplicate --mutate no-duplicate-check --trace fault.pftrace
+                                                         and see it in Perfetto
+  quincunx check roce send --times 2 --reorder           the queue pair alone: two messages of three packets, go-back-N
+  quincunx check multiwrite write --tree ring-4 --reorder
+                                                         two ranks write to all others, over relays
+  quincunx check switchml all_reduce --window 1 --reorder
+                                                         what an earlier system's rule admits
+  quincunx check switchml all_reduce --window 1 --reorder --rule chunk-numbers
+                                                         and what repairs it
+  quincunx check netreduce all_reduce --times 5 --packets 1 --window 5 --losses 0
+                                                         five messages in flight where four are buffered";
+
+const LIMITS: &str = "Explored are the engines that run on real sockets; the rules of earlier systems are written for this alone. Nothing is sampled:
+`correct` means that every run within the limits gives every rank the right result, and ends. The limits: as many losses, late frames, copies and early time-outs as are asked for; all other frames keep
+their order on each link, and time-outs expire when nothing else is on its way. Nodes send as soon as they may; `--full` explores when they
+do not, too, and leaves the other reductions out: try it on tree-2-2.
+Exit status 1: a fault was found, or memory did not suffice.";
+
+/// The command with what the catalog and the studies say of themselves in its help.
+pub(crate) fn with_help(command: Command, catalog: Catalog) -> Command {
+    let mut names = catalog.names();
+    names.extend(STUDIES.iter().map(|study| study.name()).filter(|name| catalog.named(name).is_err()));
+    let designs = catalog.summary();
+    let (studies, rules) = (studies_summary(), rules(catalog));
+    let help = format!(
+        "{EXAMPLES}\n\nDesigns:\n{designs}\n\nStudies, which are no designs:\n{studies}\n\n\
+         Rules of designs that --mutate breaks:\n{rules}\n\n{LIMITS}"
+    );
+    command.mut_arg("design", |arg| arg.help(names.join(", "))).after_help(help)
 }
 
-fn parse<T: FromStr<Err: Display>>(text: &str) -> Result<T, Failure> {
-    text.parse().map_err(Failure::input)
+/// The rules that can be broken, those of designs that have the same ones together.
+fn rules(catalog: Catalog) -> String {
+    let mut sets: Vec<(Vec<&str>, Vec<&str>)> = Vec::new();
+    for design in catalog.iter() {
+        let rules = (design.model().mutations)();
+        match sets.iter_mut().find(|(_, known)| *known == rules) {
+            Some((names, _)) if names.contains(&design.name()) => {}
+            Some((names, _)) => names.push(design.name()),
+            None => sets.push((vec![design.name()], rules)),
+        }
+    }
+    sets.retain(|(_, rules)| !rules.is_empty());
+    let line =
+        |(names, rules): &(Vec<&str>, Vec<&str>)| format!("{}: {}", names.join(", "), rules.join(", "));
+    sets.iter().map(line).collect::<Vec<_>>().join("\n")
 }

@@ -33,6 +33,28 @@ fn a_right_design_is_correct_and_the_row_says_how_much_was_seen() {
 }
 
 #[test]
+fn designs_among_hosts_are_explored_and_parameters_are_set() {
+    for arguments in [
+        &["ring", "all_reduce", "--tree", "ring-2"][..],
+        &["direct", "all_reduce", "--tree", "star-2"],
+        &["epic-3", "all_reduce", "--tree", "star-2", "--set", "group.message=2"],
+    ] {
+        let output = check(&[arguments, &["--packets", "2", "--json"]].concat());
+        assert_eq!(output.status.code(), Some(0), "{arguments:?}");
+        assert_eq!(row(&output)["verdict"], "correct");
+    }
+}
+
+#[test]
+fn help_names_every_rule_that_can_be_broken() {
+    let output = check(&["--help"]);
+    let help = String::from_utf8(output.stdout).unwrap();
+    for rule in ["mode-ii-recycling", "no-barrier", "nak-acknowledges", "chunk-numbers"] {
+        assert!(help.contains(rule), "{help}");
+    }
+}
+
+#[test]
 fn a_broken_rule_is_wrong_and_the_row_shows_the_way_there() {
     let arguments = ["epic-2", "all_reduce", "--tree", "star-2", "--packets", "2", "--duplicate"];
     let output = check(&[&arguments[..], &["--mutate", "no-duplicate-check", "--json"]].concat());
@@ -97,15 +119,18 @@ fn the_rules_of_earlier_systems_are_explored_and_their_repairs_are_right() {
 fn bad_input_is_one_line_that_says_what_was_expected() {
     for (arguments, expected) in [
         (
-            &["ring", "all_reduce"][..],
-            "roce-selective, multiwrite, switchml, atp, netreduce as the design, found ring",
+            &["nothing", "all_reduce"][..],
+            "roce, roce-selective, switchml, atp, netreduce as the design, found nothing",
         ),
+        (&["scin", "all_reduce"], "expected a design among hosts and Ethernet switches, found scin"),
+        (&["ring", "all_reduce", "--set", "group.slots=3"], "expected a parameter of ring: group.mtu"),
+        (&["roce", "send", "--set", "group.message=2"], "expected no --set with roce, found group.message"),
         (&["epic-3", "all_reduce", "--tree", "star-17"], "expected a tree of at most 16 ranks, found 17"),
         (&["epic-3", "reduce", "--root", "4"], "expected a root below 4, found 4"),
         (&["roce", "all_reduce"], "expected send or write of roce, found all_reduce"),
         (&["roce", "send", "--packets", "17"], "expected 1 to 16 packets in all messages, found 17"),
         (&["roce", "send", "--tree", "star-2"], "expected no --tree with roce, found star-2"),
-        (&["multiwrite", "all_reduce"], "expected write or all_gather of multiwrite, found all_reduce"),
+        (&["multiwrite", "all_reduce"], "expected all_gather, barrier or write of multiwrite, found all_reduce"),
         (&["multiwrite", "write", "--tree", "star-4"], "expected one of mesh-2x2, ring-4, servers-2x2"),
         (&["multiwrite", "write", "--senders", "3"], "expected 1, 2 or 4 senders, found 3"),
         (&["roce", "send", "--senders", "2"], "expected no --senders with roce, found 2"),

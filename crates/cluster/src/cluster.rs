@@ -101,13 +101,15 @@ impl Cluster {
             domains: placement.domains,
             initial_psn: *initial_psn,
         };
-        let mut cluster = Self { design: Some(*design), relayed: plan.relayed, ..Self::bare(wiring, address) };
+        let mut cluster =
+            Self { design: Some(*design), relayed: plan.relayed, ..Self::bare(wiring, address) };
         let mut used: BTreeMap<Member, u32> = BTreeMap::new();
         let node_of = |member| match member {
             Member::Rank(rank) => cluster.wiring.host(rank),
             Member::Switch(node) => NodeIndex::from(node.0),
         };
-        let name = |node: quincunx_fabric::TreeNodeId| cluster.wiring.nodes()[usize::from(node.0)].name.clone();
+        let name =
+            |node: quincunx_fabric::TreeNodeId| cluster.wiring.nodes()[usize::from(node.0)].name.clone();
         let contexts = plan.contexts(&naming, name, |member| {
             let number = used.entry(member).or_insert(FIRST_QP);
             let qp = QpNumber::new(*number);

@@ -45,7 +45,8 @@ fn switches_forward_to_whom_hosts_speak_and_to_nobody_else() {
 fn every_node_takes_what_it_is_told() {
     for name in ["epic-1", "epic-2", "tree", "multiwrite"] {
         for ports in [Ports::Links, Ports::Socket] {
-            let cluster = Cluster::new(tree("tree-2x2x2"), address, &vectors(name, FabricKind::Tree)).unwrap();
+            let cluster =
+                Cluster::new(tree("tree-2x2x2"), address, &vectors(name, FabricKind::Tree)).unwrap();
             assert_eq!(cluster.stations::<LengthOnly>(ports, None).unwrap().len(), 15, "{name}");
         }
     }

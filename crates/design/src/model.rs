@@ -29,6 +29,6 @@ impl Model {
             Operation::Send(_) => "send",
             _ => "write",
         },
-        timer: |_| "timer",
+        timer: |_| "datapath",
     };
 }

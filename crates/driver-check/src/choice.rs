@@ -9,11 +9,12 @@ use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 use smallvec::SmallVec;
 
-use crate::independence::{Answers, Few, Question};
+use crate::independence::{Answers, FrameSet, Question};
+use crate::input::LATE;
 use crate::interned::Id;
-use crate::world::{LATE, Way};
+use crate::world::Way;
 
-/// Frames that are taken together at most, and first frames of lanes at one node that are considered for that, or alone.
+/// Frames that are taken together at most, and first frames of channels at one node that are considered for that, or alone.
 const MOST_FRAMES: usize = 3;
 const MOST_HEADS: usize = 6;
 const MOST_ALONE: usize = 15;
@@ -22,7 +23,7 @@ const MOST_ALONE: usize = 15;
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Choice {
     /// What may become of the frames at these indices.
-    Only(Few),
+    Only(FrameSet),
     /// All steps.
     All,
     /// That is not known yet.
@@ -32,7 +33,7 @@ pub(crate) enum Choice {
 /// What is enough to look at as far as one node goes.
 #[derive(Clone, Copy, Debug)]
 struct Offer {
-    /// How many of the first frames of lanes; none if a late frame is ignored.
+    /// How many of the first frames of channels; none if a late frame is ignored.
     size: u8,
     /// Which of these, by bit, or which of the late frames, by number; if it is known.
     which: Option<u16>,
@@ -45,16 +46,16 @@ const NOTHING: Offer = Offer { size: u8::MAX, which: None };
 pub(crate) struct Chooser {
     answers: Arc<Answers>,
     revision: u64,
-    /// By the node's state, the first frames of the lanes to it and the late ones.
+    /// By the node's state, the first frames of the channels to it and the late ones.
     offers: HashMap<SmallVec<[u32; 8]>, Offer, FixedState>,
     /// Those that are not known yet, and whether they have been asked for.
     unknown: HashMap<SmallVec<[u32; 8]>, (Offer, bool), FixedState>,
     key: SmallVec<[u32; 8]>,
 }
 
-/// What is on its way to one node: the first frames of lanes, and late ones, with their indices.
+/// What is on its way to one node: the first frames of channels, and late ones, with their indices.
 struct Arriving<'s> {
-    local: Id,
+    node_state: Id,
     frames: &'s [(usize, u32, u32)],
 }
 
@@ -110,7 +111,7 @@ impl Chooser {
         let any_late = flights.last().is_some_and(|flight| flight & LATE != 0);
         let (mut best, mut choice) = (NOTHING, Choice::All);
         for frames in frames.chunk_by(|a, b| a.0 == b.0) {
-            let arriving = Arriving { local: nodes[frames[0].0], frames };
+            let arriving = Arriving { node_state: nodes[frames[0].0], frames };
             let offer = self.offer(&arriving, ways, questions.as_deref_mut().filter(|_| best.size > 0));
             if offer.size < best.size {
                 best = offer;
@@ -118,7 +119,7 @@ impl Chooser {
                     None => Choice::Unknown,
                     Some(which) if offer.size == 0 => {
                         let heads = arriving.heads().count();
-                        Choice::Only(Few::from_slice(&[arriving.index(heads + usize::from(which))]))
+                        Choice::Only(FrameSet::from_slice(&[arriving.index(heads + usize::from(which))]))
                     }
                     Some(which) => {
                         let chosen = (0..arriving.heads().count()).filter(|bit| which & 1 << bit != 0);
@@ -140,7 +141,7 @@ impl Chooser {
         questions: Option<&mut BTreeSet<Question>>,
     ) -> Offer {
         self.key.clear();
-        self.key.push(arriving.local);
+        self.key.push(arriving.node_state);
         for &(_, _, frame) in arriving.frames {
             self.key.push(frame);
         }
@@ -169,7 +170,7 @@ impl Chooser {
         ways: &[Way],
         mut questions: Option<&mut BTreeSet<Question>>,
     ) -> Offer {
-        let local = arriving.local;
+        let node_state = arriving.node_state;
         let is_known = Cell::new(true);
         let mut accept = |question: Question| {
             let answer = self.answers.get(&question).copied();
@@ -180,7 +181,8 @@ impl Chooser {
             answer == Some(true)
         };
         for (number, late) in arriving.late().enumerate() {
-            let alone = Question { flights: Few::from_slice(&[late]), late: Few::new(), local };
+            let alone =
+                Question { flights: FrameSet::from_slice(&[late]), late: FrameSet::new(), node_state };
             if accept(alone) {
                 return Offer { size: 0, which: is_known.get().then_some(number as u16) };
             }
@@ -188,7 +190,7 @@ impl Chooser {
         if !is_known.get() {
             return Offer { size: 0, which: None };
         }
-        let heads: Few = arriving.heads().collect();
+        let heads: FrameSet = arriving.heads().collect();
         for size in 1..=heads.len().min(MOST_FRAMES) {
             let most = if size == 1 { MOST_ALONE } else { MOST_HEADS };
             let choices =
@@ -208,28 +210,28 @@ impl Chooser {
 }
 
 /// What must be known if frames are to be enough.
-fn question(arriving: &Arriving<'_>, mut flights: Few, ways: &[Way]) -> Question {
+fn question(arriving: &Arriving<'_>, mut flights: FrameSet, ways: &[Way]) -> Question {
     flights.sort_unstable();
-    let lane = |frame: u32| ways[(frame & !LATE) as usize].channel;
-    let is_same = |late: &u32| flights.iter().any(|&flight| lane(flight) == lane(*late));
-    let mut late: Few = arriving.late().filter(is_same).collect();
+    let channel = |frame: u32| ways[(frame & !LATE) as usize].channel;
+    let is_same = |late: &u32| flights.iter().any(|&flight| channel(flight) == channel(*late));
+    let mut late: FrameSet = arriving.late().filter(is_same).collect();
     late.sort_unstable();
-    Question { flights, late, local: arriving.local }
+    Question { flights, late, node_state: arriving.node_state }
 }
 
-/// The first frames of lanes and the late frames, with their indices: those to one node together, late ones last and once each.
+/// The first frames of channels and the late frames, with their indices: those to one node together, late ones last and once each.
 fn arriving(flights: &[u32], ways: &[Way]) -> SmallVec<[(usize, u32, u32); 16]> {
-    let mut lanes: SmallVec<[u16; 16]> = SmallVec::new();
+    let mut channels: SmallVec<[u16; 16]> = SmallVec::new();
     let mut frames = SmallVec::new();
     for (index, &flight) in flights.iter().enumerate() {
         let Way { channel, to } = ways[(flight & !LATE) as usize];
         let is_first = match flight & LATE {
-            0 => !lanes.contains(&channel),
+            0 => !channels.contains(&channel),
             _ => index == 0 || flights[index - 1] != flight,
         };
         if is_first {
             frames.push((to.index(), index as u32, flight));
-            lanes.push(channel);
+            channels.push(channel);
         }
     }
     frames.sort_unstable_by_key(|&(node, index, _)| (core::cmp::Reverse(node), index));

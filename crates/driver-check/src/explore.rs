@@ -4,102 +4,20 @@
 
 use std::cell::Cell;
 use std::collections::BTreeSet;
-use std::ops::ControlFlow;
 use std::sync::Mutex;
 
 use quincunx_units::ByteCount;
 
 use crate::choice::Choice;
+use crate::exploration::{Exploration, Progress, Statistics, Unfinished};
+use crate::fault::Fault;
 use crate::independence::{Independence, Watch};
 use crate::parallel::share;
 use crate::path::{self, Path};
 use crate::state::{Move, Part, View};
 use crate::system::System;
 use crate::visited::{SHARDS, Shard, StateId, place_of, shard_of};
-use crate::world::{Fault, World};
-
-/// What may happen, and what is left out.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Exploration {
-    /// Frames that may be lost.
-    pub losses: u8,
-    /// Frames of which a copy may arrive later, at any time.
-    pub duplicates: u8,
-    /// Frames that may be late: others overtake them, and time-outs expire meanwhile. All others keep their order.
-    pub delays: u8,
-    /// Timers that may fire while frames are on their way.
-    pub early_timeouts: u8,
-    /// A frame that commutes with whatever may come to its node before it is looked at before anything else. Needs `at_once`.
-    pub independent_first: bool,
-    /// Nodes take their slots, and owners ask again, as soon as they want to.
-    pub at_once: bool,
-    /// States that a symmetry turns into each other count once.
-    pub symmetry: bool,
-    /// Threads to use.
-    pub threads: usize,
-    /// The memory that the process may hold.
-    pub memory: ByteCount,
-}
-
-impl Exploration {
-    /// Whether frames are taken alone where that is enough: if a node acts on its own, or a timer fires, while frames are
-    /// on their way, it is not.
-    pub(crate) fn takes_independent_first(&self) -> bool {
-        self.independent_first && self.at_once && self.early_timeouts == 0
-    }
-
-    /// Smaller explorations: some kinds of what may go wrong, once each, one kind before two.
-    fn scouts(&self) -> Vec<Self> {
-        if !self.takes_independent_first() {
-            return Vec::new();
-        }
-        let scout = |kinds: u8| {
-            let once = |kind: u8, count: u8| count.min(kinds >> kind & 1);
-            Self {
-                losses: once(0, self.losses),
-                duplicates: once(1, self.duplicates),
-                delays: once(2, self.delays),
-                ..*self
-            }
-        };
-        let mut kinds: Vec<u8> = (1..8).collect();
-        kinds.sort_by_key(|kinds| kinds.count_ones());
-        let mut scouts: Vec<Self> = kinds.into_iter().map(scout).collect();
-        scouts.dedup();
-        scouts.retain(|scout| scout != self && scout.losses + scout.duplicates + scout.delays > 0);
-        scouts
-    }
-}
-
-/// How far an exploration has come.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Statistics {
-    /// Steps taken, into known states and into those that are not kept, too.
-    pub states: u64,
-    /// States of the network that are kept: those that leave no choice are not.
-    pub distinct: u64,
-    /// From the beginning to the state that is farthest from it, by states that are kept.
-    pub diameter: u32,
-    /// States of nodes, over all nodes.
-    pub locals: u64,
-    /// States that are not expanded yet.
-    pub waiting: u64,
-}
-
-/// Told to the owner now and then.
-pub type Progress<'a> = &'a mut dyn FnMut(&Statistics) -> ControlFlow<()>;
-
-/// Why an exploration ended before it had seen everything.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Unfinished {
-    /// The owner has had enough.
-    Stopped,
-    /// The memory was used up.
-    Memory {
-        /// What the process held.
-        resident: ByteCount,
-    },
-}
+use crate::world::World;
 
 /// How an exploration ends.
 #[derive(Debug)]
@@ -200,12 +118,12 @@ pub fn explore<S: System>(
     let mut found_out = |rules: Exploration| loop {
         match attempt(&world, rules, is_careful, &mut independence, &mut *progress) {
             Ok(found) => return found,
-            Err(Mistaken::Independence) => {}
-            Err(Mistaken::PutOff) => is_careful = true,
+            Err(Restart::Dependence) => {}
+            Err(Restart::PutOff) => is_careful = true,
         }
     };
     // Small explorations find out at little cost most of what is independent of what.
-    for rules in rules.scouts() {
+    for rules in rules.speculative() {
         if let (statistics, Verdict::Unfinished(why)) = found_out(rules) {
             return (statistics, Verdict::Unfinished(why));
         }
@@ -213,11 +131,11 @@ pub fn explore<S: System>(
     found_out(rules)
 }
 
-/// Why an exploration says nothing.
-enum Mistaken {
+/// Why an exploration must begin again: it looked at too little.
+enum Restart {
     /// A frame was taken for independent that is not.
-    Independence,
-    /// Independent frames may follow on each other for ever, and put off all else.
+    Dependence,
+    /// Frames that are taken first may follow on each other for ever, and put off all else.
     PutOff,
 }
 
@@ -228,7 +146,7 @@ fn attempt<S: System>(
     is_careful: bool,
     independence: &mut Independence,
     progress: Progress<'_>,
-) -> Result<(Statistics, Verdict<S>), Mistaken> {
+) -> Result<(Statistics, Verdict<S>), Restart> {
     let mut views: Vec<_> = (0..rules.threads.max(1)).map(|_| View::new(world, rules)).collect();
     let mut shards: Vec<Shard> = (0..SHARDS).map(Shard::new).collect();
     let mut graph = Graph::default();
@@ -241,15 +159,15 @@ fn attempt<S: System>(
     level[0].push(root, &initial);
 
     // How many states there were when an answer turned out to be wrong.
-    let mut mistaken = None;
+    let mut wrong_since = None;
     while level.iter().any(|frontier| !frontier.ids.is_empty()) {
         let mut next: Vec<Frontier> = (0..SHARDS).map(|_| Frontier::default()).collect();
         shards.iter_mut().for_each(Shard::begin_level);
-        let mut watch = |locals| {
-            statistics.locals = locals as u64;
+        let mut watch = |node_states| {
+            statistics.node_states = node_states as u64;
             look(&statistics, rules.memory, progress)
         };
-        let holds = match rules.takes_independent_first() {
+        let holds = match rules.uses_persistent_sets() {
             true => settle(world, independence, &mut views, &level, &mut watch),
             false => Ok(true),
         };
@@ -258,11 +176,11 @@ fn attempt<S: System>(
             Err(why) => return Ok((statistics, Verdict::Unfinished(why))),
         };
         if !holds {
-            mistaken.get_or_insert(statistics.distinct);
+            wrong_since.get_or_insert(statistics.distinct);
         }
         // Something is learnt from going on, but there is nothing to be found.
-        if mistaken.is_some_and(|then| statistics.distinct > then + then / 4 + MUCH) {
-            return Err(Mistaken::Independence);
+        if wrong_since.is_some_and(|then| statistics.distinct > then + then / 4 + MUCH) {
+            return Err(Restart::Dependence);
         }
         let mut pieces = pieces_of(&level).peekable();
         while pieces.peek().is_some() {
@@ -271,8 +189,8 @@ fn attempt<S: System>(
                 expand(view, &level[piece.frontier], piece, &shards, is_careful);
             });
             if let Some((state, step, fault)) = round.iter_mut().find_map(|piece| piece.fault.take()) {
-                if mistaken.is_some() {
-                    return Err(Mistaken::Independence);
+                if wrong_since.is_some() {
+                    return Err(Restart::Dependence);
                 }
                 statistics.distinct = shards.iter().map(|shard| shard.len() as u64).sum();
                 let (path, found) = path::to(world, &mut views[0], &shards, root, state, Some(step));
@@ -289,7 +207,8 @@ fn attempt<S: System>(
             }
             statistics.distinct = shards.iter().map(|shard| shard.len() as u64).sum();
             statistics.waiting = next.iter().map(|frontier| frontier.ids.len() as u64).sum();
-            statistics.locals = world.lock().expect("no thread panics with the world").locals() as u64;
+            statistics.node_states =
+                world.lock().expect("no thread panics with the world").node_states() as u64;
             if let Err(why) = look(&statistics, rules.memory, progress) {
                 return Ok((statistics, Verdict::Unfinished(why)));
             }
@@ -301,7 +220,7 @@ fn attempt<S: System>(
         level = next;
     }
     drop(level);
-    let last = match rules.takes_independent_first() {
+    let last = match rules.uses_persistent_sets() {
         true => independence.settle(
             &mut world.lock().expect("no thread panics with the world"),
             BTreeSet::new(),
@@ -311,12 +230,12 @@ fn attempt<S: System>(
         false => Ok(true),
     };
     match last {
-        Ok(holds) if holds && mistaken.is_none() => {}
-        Ok(_) => return Err(Mistaken::Independence),
+        Ok(holds) if holds && wrong_since.is_none() => {}
+        Ok(_) => return Err(Restart::Dependence),
         Err(why) => return Ok((statistics, Verdict::Unfinished(why))),
     }
     if !is_careful && graph.puts_off(&shards) {
-        return Err(Mistaken::PutOff);
+        return Err(Restart::PutOff);
     }
     Ok(match graph.first_without_end(&shards) {
         None => (statistics, Verdict::Correct),
@@ -403,7 +322,7 @@ fn expand<S: System>(
             };
             onward.clear();
             onward.extend_from_slice(next);
-            steps += view.hurry(&mut onward);
+            steps += view.compress_chain(&mut onward);
             let next = &onward[..];
             let fingerprint = view.fingerprint(next);
             let shard = shard_of(fingerprint);
@@ -538,17 +457,4 @@ fn resident() -> Option<ByteCount> {
     let text = std::fs::read_to_string("/proc/self/statm").ok()?;
     let pages: u64 = text.split_ascii_whitespace().nth(1)?.parse().ok()?;
     Some(ByteCount::new(pages * 4096))
-}
-
-/// The way from the root to `state`, by number.
-pub(crate) fn ancestry(shards: &[Shard], root: StateId, state: StateId) -> Vec<StateId> {
-    let mut way = vec![state];
-    let mut state = state;
-    while state != root {
-        let (shard, place) = place_of(state);
-        state = shards[shard].parent(place);
-        way.push(state);
-    }
-    way.reverse();
-    way
 }

@@ -1,16 +1,16 @@
 //! Which frames may be taken first: those whose arrival commutes with whatever else may come to their node before.
 //!
-//! A frame that is the first of its lane and on time stays where it is until it arrives, is lost or is put off. If its arrival
+//! A frame that is the first of its channel and on time stays where it is until it arrives, is lost or is put off. If its arrival
 //! commutes with every arrival that may come before it at the same node, then what becomes of it can be looked at
 //! first, and all else later: a persistent set in the words of partial-order reduction. Other nodes do not see it, no timer fires
 //! while it is on its way, and budgets are spent by as many steps in one order as in another. The same holds of several frames
-//! at one node, the first of several lanes, if each commutes with what may come over the other lanes.
+//! at one node, the first of several channels, if each commutes with what may come over the other channels.
 //!
 //! What may come before is found as the exploration goes. [`Independence`] notes which frames arrive at which state of a node,
-//! in time or late, and closes that under exchange: where `a` and then `b` arrive over different lanes, or one of them late, `b` and
-//! then `a` may arrive too, whatever that leads to; unless `b` cannot have been sent without what `a` has the node send ([`Past`]).
+//! in time or late, and closes that under exchange: where `a` and then `b` arrive over different channels, or one of them late, `b` and
+//! then `a` may arrive too, whatever that leads to; unless `b` cannot have been sent without what `a` has the node send ([`Causality`]).
 //! So all orders are there, though only some are explored. A frame is independent at a state if it commutes, in state and in what
-//! is sent on each lane, with every arrival at every state that is reached from there without its lane. Late arrivals count wherever
+//! is sent on each channel, with every arrival at every state that is reached from there without its channel. Late arrivals count wherever
 //! they are known, whether or not such a frame is on its way: to tell that apart was tried, and left hardly any state out.
 //!
 //! A late frame is on its way for long, and mostly to be ignored. If its node does nothing about it, in the state in which it is
@@ -27,24 +27,25 @@ use foldhash::fast::FixedState;
 use hashbrown::{HashMap, HashSet};
 use smallvec::SmallVec;
 
-use crate::explore::Unfinished;
+use crate::causality::Causality;
+use crate::exploration::Unfinished;
+use crate::input::{Input, LATE};
 use crate::interned::Id;
-use crate::past::Past;
 use crate::system::System;
-use crate::world::{Input, LATE, World};
+use crate::world::World;
 
 /// A few frames, or where they are in a state.
-pub(crate) type Few = SmallVec<[Id; 4]>;
+pub(crate) type FrameSet = SmallVec<[Id; 4]>;
 
 /// Whether frames to one node are independent of all that may come there before any of them; of a single late frame, whether it
 /// is ignored.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub(crate) struct Question {
-    /// The first frames of some lanes, or a late one.
-    pub(crate) flights: Few,
-    /// Late frames of the same lanes, which may come before them, too.
-    pub(crate) late: Few,
-    pub(crate) local: Id,
+    /// The first frames of some channels, or a late one.
+    pub(crate) flights: FrameSet,
+    /// Late frames of the same channels, which may come before them, too.
+    pub(crate) late: FrameSet,
+    pub(crate) node_state: Id,
 }
 
 pub(crate) type Answers = HashMap<Question, bool, FixedState>;
@@ -52,7 +53,7 @@ pub(crate) type Answers = HashMap<Question, bool, FixedState>;
 /// Two frames that arrive one after the other at a state of a node.
 type Pair = (Id, u32, u32);
 
-/// Told how many states of nodes are known, says whether to go on.
+/// Told how many node states are known, says whether to go on.
 pub(crate) type Watch<'w> = &'w mut dyn FnMut(usize) -> Result<(), Unfinished>;
 
 /// Looks only now and then.
@@ -62,9 +63,9 @@ struct Seldom<'w> {
 }
 
 impl Seldom<'_> {
-    fn look(&mut self, locals: usize) -> Result<(), Unfinished> {
+    fn look(&mut self, node_states: usize) -> Result<(), Unfinished> {
         self.count += 1;
-        if self.count.is_multiple_of(1 << 12) { (self.watch)(locals) } else { Ok(()) }
+        if self.count.is_multiple_of(1 << 12) { (self.watch)(node_states) } else { Ok(()) }
     }
 }
 
@@ -74,7 +75,7 @@ pub(crate) struct Independence {
     arrivals: Vec<Vec<u32>>,
     /// For each state of a node: states and frames that lead there.
     before: Vec<Vec<(Id, u32)>>,
-    past: Past,
+    causality: Causality,
     /// How much of the world's answers is in the three above.
     known: usize,
     /// Pairs that are not exchanged because one frame answers the other, as far as is known.
@@ -93,7 +94,7 @@ impl Independence {
         Self {
             arrivals: Vec::new(),
             before: Vec::new(),
-            past: Past::new(&world.initial),
+            causality: Causality::new(&world.initial),
             known: 0,
             answering: Vec::new(),
             commuting: HashMap::with_hasher(hasher),
@@ -142,7 +143,7 @@ impl Independence {
             }
             let yes = match question.flights[..] {
                 [late] if late & LATE != 0 => {
-                    self.is_ignored(world, late, question.local, &mut good, &mut watch)?
+                    self.is_ignored(world, late, question.node_state, &mut good, &mut watch)?
                 }
                 _ => self.is_independent(world, &question, &mut good, &mut watch)?,
             };
@@ -169,7 +170,7 @@ impl Independence {
             self.note(world, &mut open);
             open.append(&mut self.answering);
             for pair in core::mem::take(&mut open) {
-                watch.look(world.locals())?;
+                watch.look(world.node_states())?;
                 self.exchange(world, pair);
             }
         }
@@ -178,43 +179,48 @@ impl Independence {
 
     /// Notes new answers of the world, and puts the pairs that they make into `pairs`.
     fn note<S: System>(&mut self, world: &mut World<'_, S>, pairs: &mut Vec<Pair>) {
-        self.arrivals.resize(world.locals(), Vec::new());
-        self.before.resize(world.locals(), Vec::new());
-        self.past.grow(world.locals(), world.ways().len());
-        for &(local, input) in &world.asked()[self.known..] {
-            let outcome = world.answer(local, input);
+        self.arrivals.resize(world.node_states(), Vec::new());
+        self.before.resize(world.node_states(), Vec::new());
+        self.causality.grow(world.node_states(), world.ways().len());
+        for &(node_state, input) in &world.asked()[self.known..] {
+            let outcome = world.answer(node_state, input);
             let flight = input.frame().map(|_| input.encode());
-            self.arrivals[local as usize].extend(flight);
+            self.arrivals[node_state as usize].extend(flight);
             if let Some(flight) = flight {
-                pairs
-                    .extend(self.before[local as usize].iter().map(|&(local, first)| (local, first, flight)));
+                pairs.extend(
+                    self.before[node_state as usize]
+                        .iter()
+                        .map(|&(node_state, first)| (node_state, first, flight)),
+                );
             }
             if outcome.fault.is_some() {
                 continue;
             }
-            self.past.note(local, input.frame(), outcome.next, &outcome.sends);
+            self.causality.note(node_state, input.frame(), outcome.next, &outcome.sends);
             if let Some(flight) = flight {
-                self.before[outcome.next as usize].push((local, flight));
-                pairs.extend(self.arrivals[outcome.next as usize].iter().map(|&next| (local, flight, next)));
+                self.before[outcome.next as usize].push((node_state, flight));
+                pairs.extend(
+                    self.arrivals[outcome.next as usize].iter().map(|&next| (node_state, flight, next)),
+                );
             }
         }
         self.known = world.asked().len();
-        self.past.settle();
+        self.causality.settle();
     }
 
-    /// Where two frames may arrive one after the other, they may the other way round: unless they come over one lane in order, or
+    /// Where two frames may arrive one after the other, they may the other way round: unless they come over one channel in order, or
     /// the second answers the first. The world notes what is new.
-    fn exchange<S: System>(&mut self, world: &mut World<'_, S>, (local, first, second): Pair) {
-        let lane = |frame: u32| world.ways()[(frame & !LATE) as usize].channel;
-        if (first | second) & LATE == 0 && lane(first) == lane(second) {
+    fn exchange<S: System>(&mut self, world: &mut World<'_, S>, (node_state, first, second): Pair) {
+        let channel = |frame: u32| world.ways()[(frame & !LATE) as usize].channel;
+        if (first | second) & LATE == 0 && channel(first) == channel(second) {
             return;
         }
         let (one, other) = (Input::decode(first), Input::decode(second));
-        let sends = &world.answer(local, one).sends;
-        if sends.iter().any(|&sent| self.past.is_answer(second & !LATE, sent, local)) {
-            return self.answering.push((local, first, second));
+        let sends = &world.answer(node_state, one).sends;
+        if sends.iter().any(|&sent| self.causality.is_answer(second & !LATE, sent, node_state)) {
+            return self.answering.push((node_state, first, second));
         }
-        let outcome = world.ask(local, other);
+        let outcome = world.ask(node_state, other);
         if outcome.fault.is_none() {
             let next = outcome.next;
             world.ask(next, one);
@@ -229,23 +235,23 @@ impl Independence {
         good: &mut HashSet<Id, FixedState>,
         watch: &mut Seldom<'_>,
     ) -> Result<bool, Unfinished> {
-        let Question { flights, late, local } = question;
-        let lane = |world: &World<'_, S>, frame: u32| world.ways()[(frame & !LATE) as usize].channel;
-        let lanes: SmallVec<[u16; 4]> = flights.iter().map(|&flight| lane(world, flight)).collect();
+        let Question { flights, late, node_state } = question;
+        let channel = |world: &World<'_, S>, frame: u32| world.ways()[(frame & !LATE) as usize].channel;
+        let channels: SmallVec<[u16; 4]> = flights.iter().map(|&flight| channel(world, flight)).collect();
         let mut seen = HashSet::with_hasher(FixedState::with_seed(4));
-        let mut open = vec![*local];
-        seen.insert(*local);
-        while let Some(local) = open.pop() {
-            watch.look(world.locals())?;
-            for place in 0..self.arrivals.get(local as usize).map_or(0, Vec::len) {
-                let other = self.arrivals[local as usize][place];
-                if lanes.contains(&lane(world, other)) && !late.contains(&other) {
+        let mut open = vec![*node_state];
+        seen.insert(*node_state);
+        while let Some(node_state) = open.pop() {
+            watch.look(world.node_states())?;
+            for place in 0..self.arrivals.get(node_state as usize).map_or(0, Vec::len) {
+                let other = self.arrivals[node_state as usize][place];
+                if channels.contains(&channel(world, other)) && !late.contains(&other) {
                     continue;
                 }
-                if !flights.iter().all(|&flight| self.commute(world, local, flight, other)) {
+                if !flights.iter().all(|&flight| self.commute(world, node_state, flight, other)) {
                     return Ok(false);
                 }
-                let next = world.outcome(local, Input::decode(other)).next;
+                let next = world.outcome(node_state, Input::decode(other)).next;
                 if !good.contains(&next) && seen.insert(next) {
                     open.push(next);
                 }
@@ -260,35 +266,35 @@ impl Independence {
         &mut self,
         world: &mut World<'_, S>,
         frame: u32,
-        local: Id,
+        node_state: Id,
         good: &mut HashSet<Id, FixedState>,
         watch: &mut Seldom<'_>,
     ) -> Result<bool, Unfinished> {
         let mut seen = HashSet::with_hasher(FixedState::with_seed(4));
-        let mut open = vec![local];
-        while let Some(local) = open.pop() {
-            watch.look(world.locals())?;
-            if good.contains(&local) || !seen.insert(local) {
+        let mut open = vec![node_state];
+        while let Some(node_state) = open.pop() {
+            watch.look(world.node_states())?;
+            if good.contains(&node_state) || !seen.insert(node_state) {
                 continue;
             }
-            let outcome = world.outcome(local, Input::Frame(frame & !LATE));
-            if outcome.next != local || !outcome.sends.is_empty() || outcome.fault.is_some() {
+            let outcome = world.outcome(node_state, Input::Frame(frame & !LATE));
+            if outcome.next != node_state || !outcome.sends.is_empty() || outcome.fault.is_some() {
                 return Ok(false);
             }
-            open.extend(self.past.following(local));
+            open.extend(self.causality.following(node_state));
         }
         good.extend(seen);
         Ok(true)
     }
 
-    /// Whether two frames lead to the same in both orders: the same state, the same frames in the same order on each lane.
-    fn commute<S: System>(&mut self, world: &mut World<'_, S>, local: Id, a: u32, b: u32) -> bool {
+    /// Whether two frames lead to the same in both orders: the same state, the same frames in the same order on each channel.
+    fn commute<S: System>(&mut self, world: &mut World<'_, S>, node_state: Id, a: u32, b: u32) -> bool {
         let (a, b) = (a & !LATE, b & !LATE);
-        if let Some(&known) = self.commuting.get(&(local, a, b)) {
+        if let Some(&known) = self.commuting.get(&(node_state, a, b)) {
             return known;
         }
         let mut both = |first: Id, second: Id| {
-            let one = world.outcome(local, Input::Frame(first)).clone();
+            let one = world.outcome(node_state, Input::Frame(first)).clone();
             if one.fault.is_some() {
                 return None;
             }
@@ -302,7 +308,7 @@ impl Independence {
         };
         let (ab, ba) = (both(a, b), both(b, a));
         let found = ab.is_some() && ab == ba;
-        self.commuting.insert((local, a, b), found);
+        self.commuting.insert((node_state, a, b), found);
         found
     }
 }

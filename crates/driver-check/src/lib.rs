@@ -15,7 +15,7 @@
 //! network is then a short list of numbers (`state.rs`), and a step is a lookup: the engine's code runs once for
 //! each of them, however many states of the network they make.
 //!
-//! A link keeps the order of its frames, or that of each of its lanes ([`System::lane`]), except for those that are late
+//! A link keeps the order of its frames, or that of each ordering class ([`System::ordering_class`]), except for those that are late
 //! ([`Exploration::delays`], and the copies of [`Exploration::duplicates`]): they arrive at any time, however many others
 //! overtake them and however many time-outs expire.
 //!
@@ -30,24 +30,28 @@
 //! - **At once** ([`Exploration::at_once`]): a node takes its transmit slots, and its owner's commands, as soon as it wants
 //!   to. A frame that leaves later is a frame that takes longer, which is explored; not explored is that what arrives
 //!   meanwhile changes the frame.
-//! - **Independent first** ([`Exploration::independent_first`]): what becomes of a frame that commutes with whatever may come to
-//!   its node before it is looked at first, and all else later: a persistent set in the words of partial-order reduction. What
-//!   commutes is found out by asking the engines, not assumed (`independence.rs`, `choice.rs`), and no frame is put off for ever: where
-//!   that could be, the exploration begins again and leaves less out. What is found is no longer a shortest way to a fault, but
-//!   a shortest one of those that are looked at. Not used while timers may fire early, or without *at once*.
-//!   Where one step is enough and only one thing can happen in it, it is taken and the state before it is not kept: all
-//!   that comes there comes to the state after it. A late frame that its node will do nothing about arrives at once.
+//! - **Persistent sets** ([`Exploration::persistent_sets`]): if a frame commutes with whatever may come to its node before it, what becomes
+//!   of that frame is looked at first, and all else later. What commutes is found out by asking the engines, not assumed
+//!   (`causality.rs`, `independence.rs`, `choice.rs`). Small speculative explorations learn most of it; an exploration that relied on
+//!   something that turns out to be wrong is restarted. No frame is put off for ever: where that could be, the exploration is
+//!   restarted and leaves less out. What is found is no longer a shortest way to a fault, but a shortest one of those that are looked
+//!   at. Not used while timers may fire early, or without *at once*.
+//! - **Chain compression** (`state.rs`, with persistent sets): a state from which one step alone must be looked at is not stored; whatever
+//!   reaches it reaches the state after it. A late frame that its node will ignore arrives at once.
 //! - **Patience** ([`Exploration::early_timeouts`]): a timer fires when nothing is on its way, that is, time-outs are longer
 //!   than any frame's life; except for as many early ones as are asked for.
 #![warn(missing_docs)]
 
+mod causality;
 mod choice;
+mod exploration;
 mod explore;
+mod fault;
 mod independence;
+mod input;
 mod interned;
 mod panics;
 mod parallel;
-mod past;
 mod path;
 mod state;
 mod step;
@@ -55,8 +59,9 @@ mod system;
 mod visited;
 mod world;
 
-pub use explore::{Exploration, Progress, Statistics, Unfinished, Verdict, explore};
+pub use exploration::{Exploration, Progress, Statistics, Unfinished};
+pub use explore::{Verdict, explore};
+pub use fault::Fault;
 pub use panics::catch_panic;
-pub use path::{Path, Step, What};
+pub use path::{Action, Path, Step};
 pub use system::{End, Member, NodeId, Renaming, System};
-pub use world::Fault;

@@ -6,15 +6,16 @@ use std::sync::Mutex;
 use quincunx_engine::{Engine, PortId};
 
 use crate::choice::Choice;
-use crate::explore::ancestry;
+use crate::fault::Fault;
+use crate::input::{Input, LATE};
 use crate::state::{MOST_STEPS, Move, Part, View};
 use crate::system::{End, NodeId, System};
-use crate::visited::{Shard, StateId};
-use crate::world::{Fault, Input, LATE, World};
+use crate::visited::{Shard, StateId, ancestry};
+use crate::world::World;
 
 /// What happens in a step.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum What<E: Engine> {
+pub enum Action<E: Engine> {
     /// A frame arrives.
     Arrival {
         /// Where it left.
@@ -71,8 +72,8 @@ pub enum What<E: Engine> {
 pub struct Step<E: Engine> {
     /// Where it happens; for a loss, where the frame does not arrive.
     pub node: NodeId,
-    /// What.
-    pub what: What<E>,
+    /// What happens.
+    pub action: Action<E>,
     /// Frames that the node sends.
     pub sent: Vec<(End, E::Header, E::Payload)>,
     /// Why it drops what arrived, if it does.
@@ -193,28 +194,28 @@ fn describe<S: System>(world: &Mutex<World<'_, S>>, state: &[u32], step: Move) -
         }
         Move::Act { node, input } | Move::FireEarly { node, input } => (NodeId(node as u16), input),
     };
-    let what = match input {
+    let action = match input {
         Input::Frame(flight) | Input::Late(flight) => {
             let flight = world.flight(flight);
             let (from, header, payload) = (flight.from, flight.header.clone(), flight.payload.clone());
             match step {
-                Move::Lose(_) => What::Loss { from, header, payload },
-                Move::Delay(_) => What::Delay { from, header, payload },
-                Move::Deliver(flight) => What::Arrival { from, header, payload, late: flight & LATE != 0 },
-                _ => What::Duplicate { from, header, payload },
+                Move::Lose(_) => Action::Loss { from, header, payload },
+                Move::Delay(_) => Action::Delay { from, header, payload },
+                Move::Deliver(flight) => Action::Arrival { from, header, payload, late: flight & LATE != 0 },
+                _ => Action::Duplicate { from, header, payload },
             }
         }
         Input::Timer(timer) => {
-            What::Timer { timer: world.timer(timer), early: matches!(step, Move::FireEarly { .. }) }
+            Action::Timer { timer: world.timer(timer), early: matches!(step, Move::FireEarly { .. }) }
         }
-        Input::Slot(port) => What::Slot(port),
-        Input::Command => What::Command,
+        Input::Slot(port) => Action::Slot(port),
+        Input::Command => Action::Command,
     };
-    let before = world.local(state[1 + node.index()]);
+    let before = world.node_state(state[1 + node.index()]);
     if let Move::Lose(_) | Move::Delay(_) = step {
-        return Step { node, what, sent: Vec::new(), drops: Vec::new(), done: world.is_done(before) };
+        return Step { node, action, sent: Vec::new(), drops: Vec::new(), done: world.is_done(before) };
     }
     let answer = world.run(before, input);
     let sent = answer.sends.into_iter().map(|flight| (flight.from, flight.header, flight.payload)).collect();
-    Step { node, what, sent, drops: answer.drops, done: world.is_done(&answer.next) }
+    Step { node, action, sent, drops: answer.drops, done: world.is_done(&answer.next) }
 }

@@ -10,11 +10,13 @@ use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 
 use crate::choice::{Choice, Chooser};
-use crate::explore::Exploration;
-use crate::independence::{Few, Question};
+use crate::exploration::Exploration;
+use crate::fault::Fault;
+use crate::independence::{FrameSet, Question};
+use crate::input::{Input, LATE};
 use crate::interned::Id;
 use crate::system::System;
-use crate::world::{Facts, Fault, Input, LATE, Outcome, Way, World};
+use crate::world::{Facts, Outcome, Way, World};
 
 /// What is left of what may go wrong.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -69,9 +71,9 @@ pub(crate) enum Part<'p> {
     /// All.
     All,
     /// What may become of the frames at these indices.
-    Only(&'p Few),
+    Only(&'p FrameSet),
     /// All else.
-    AllBut(&'p Few),
+    AllBut(&'p FrameSet),
 }
 
 /// What one thread knows of the world: a copy that is brought up to date when something is missing.
@@ -145,12 +147,12 @@ impl<'w, 's, S: System> View<'w, 's, S> {
     }
 
     /// The index of a node's answer.
-    fn outcome(&mut self, local: Id, input: Input) -> usize {
-        let key = (local, input.encode());
+    fn outcome(&mut self, node_state: Id, input: Input) -> usize {
+        let key = (node_state, input.encode());
         if let Some(&index) = self.answers.get(&key) {
             return index as usize;
         }
-        let outcome = self.catch_up(|world| world.ask(local, input).clone());
+        let outcome = self.catch_up(|world| world.ask(node_state, input).clone());
         let index = self.outcomes.len();
         self.outcomes.push(outcome);
         self.answers.insert(key, index as u32);
@@ -164,18 +166,24 @@ impl<'w, 's, S: System> View<'w, 's, S> {
         let budget = u64::from(state[0]).wrapping_mul(SPREAD);
         self.sums.fill(budget ^ budget >> 29);
         let (nodes, flights) = state[1..].split_at(self.nodes);
-        for &local in nodes {
-            let hashes = &self.hashes[local as usize * order..][..order];
+        for &node_state in nodes {
+            let hashes = &self.hashes[node_state as usize * order..][..order];
             for (sum, hash) in self.sums.iter_mut().zip(hashes) {
                 *sum = sum.wrapping_add(*hash);
             }
         }
         for (index, &flight) in flights.iter().enumerate() {
-            // A late frame has no place among the others.
-            let place = if flight & LATE != 0 { 6 } else { self.place(flights, index) % 6 };
+            // Each place of a channel is another rotation and, beyond the sixth, another odd factor. A late frame has no place.
+            let (rotation, round) = if flight & LATE != 0 {
+                (6, 0)
+            } else {
+                let place = self.place(flights, index);
+                (place % 6, u64::from(place / 6))
+            };
+            let factor = (SPREAD | 1).wrapping_mul(2 * round + 1);
             let hashes = &self.flight_hashes[(flight & !LATE) as usize * order..][..order];
             for (sum, hash) in self.sums.iter_mut().zip(hashes) {
-                *sum = sum.wrapping_add(hash.rotate_left(9 * place).wrapping_mul(SPREAD | 1));
+                *sum = sum.wrapping_add(hash.rotate_left(9 * rotation).wrapping_mul(factor));
             }
         }
         let least = self.sums.iter().copied().min().expect("one symmetry at least");
@@ -192,8 +200,8 @@ impl<'w, 's, S: System> View<'w, 's, S> {
 
     /// Whether nothing is left to do: no frame, no timer, nothing wanted, everybody done.
     pub(crate) fn is_end(&self, state: &[u32]) -> bool {
-        let rests = |&local: &u32| {
-            let facts = &self.facts[local as usize];
+        let rests = |&node_state: &u32| {
+            let facts = &self.facts[node_state as usize];
             facts.is_done && facts.wants.is_empty() && facts.timers.is_empty()
         };
         state.len() == 1 + self.nodes && state[1..].iter().all(rests)
@@ -201,7 +209,7 @@ impl<'w, 's, S: System> View<'w, 's, S> {
 
     /// Which frames may be taken alone; what must be known for that is put into `questions`.
     pub(crate) fn choose(&mut self, state: &[u32], questions: Option<&mut BTreeSet<Question>>) -> Choice {
-        if !self.rules.takes_independent_first() {
+        if !self.rules.uses_persistent_sets() {
             return Choice::All;
         }
         let (nodes, flights) = state[1..].split_at(self.nodes);
@@ -211,7 +219,7 @@ impl<'w, 's, S: System> View<'w, 's, S> {
     }
 
     /// The frame of which one thing alone may become, and all else later; as far as that is known.
-    fn only(&mut self, state: &[u32]) -> Option<Few> {
+    fn only(&mut self, state: &[u32]) -> Option<FrameSet> {
         let Choice::Only(frames) = self.choose(state, None) else { return None };
         let &[index] = frames.as_slice() else { return None };
         let Budget { losses, duplicates, delays, .. } = Budget::decode(state[0]);
@@ -242,9 +250,9 @@ impl<'w, 's, S: System> View<'w, 's, S> {
         taken
     }
 
-    /// Takes the only step there is to look at from `state`, and from what follows, for as long as there is one; how many. What is
-    /// passed need not be kept: who comes there comes here.
-    pub(crate) fn hurry(&mut self, state: &mut Vec<u32>) -> u64 {
+    /// Takes the only step there is to look at from `state`, and from what follows, for as long as there is one; how many. The states
+    /// on the way need not be kept: whatever reaches one of them reaches the last one.
+    pub(crate) fn compress_chain(&mut self, state: &mut Vec<u32>) -> u64 {
         let mut next = core::mem::take(&mut self.onward);
         let mut steps = 0;
         while steps < MOST_STEPS as u64 && self.go_on(state, &mut next).is_some() {
@@ -283,8 +291,8 @@ impl<'w, 's, S: System> View<'w, 's, S> {
             }
         }
         let mut idle = flights.iter().all(|&flight| flight & LATE != 0);
-        for (node, &local) in nodes.iter().enumerate() {
-            let wants = self.facts[local as usize].wants.clone();
+        for (node, &node_state) in nodes.iter().enumerate() {
+            let wants = self.facts[node_state as usize].wants.clone();
             for &input in wants.iter() {
                 idle = false;
                 let input = Input::decode(input);
@@ -294,8 +302,8 @@ impl<'w, 's, S: System> View<'w, 's, S> {
         let early =
             budget.early_timeouts.checked_sub(1).map(|early_timeouts| Budget { early_timeouts, ..budget });
         let Some(timers_budget) = (if idle { Some(budget) } else { early }) else { return };
-        for (node, &local) in nodes.iter().enumerate() {
-            let timers = self.facts[local as usize].timers.clone();
+        for (node, &node_state) in nodes.iter().enumerate() {
+            let timers = self.facts[node_state as usize].timers.clone();
             for &input in timers.iter() {
                 let input = Input::decode(input);
                 let step = if idle { Move::Act { node, input } } else { Move::FireEarly { node, input } };
@@ -376,8 +384,8 @@ impl<'w, 's, S: System> View<'w, 's, S> {
         }
         let mut next = core::mem::take(&mut self.next);
         self.begin(&mut next, state, budget, arrived);
-        let Outcome { next: local, sends, .. } = &self.outcomes[outcome];
-        next[1 + node] = *local;
+        let Outcome { next: node_state, sends, .. } = &self.outcomes[outcome];
+        next[1 + node] = *node_state;
         self.add(&mut next, sends, late);
         found(self, step, Ok(&next));
         self.next = next;

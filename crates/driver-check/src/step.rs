@@ -1,27 +1,82 @@
 //! A step of one node: an input goes into its engine, and what that says is gathered.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use quincunx_collective::Payload;
 use quincunx_engine::{Engine, Frame, PortId, Sink};
 use quincunx_units::{Duration, Instant};
 
+use crate::fault::Fault;
 use crate::panics;
 use crate::system::{End, NodeId, System};
-use crate::world::{Fault, Flight, Input, LocalOf, World};
+
+/// What stays the same while a network is explored: its description, and which ports are joined.
+pub(crate) struct Setting<'s, S> {
+    pub(crate) system: &'s S,
+    /// Nodes act as soon as they want to.
+    pub(crate) at_once: bool,
+    across: BTreeMap<End, End>,
+}
+
+impl<'s, S: System> Setting<'s, S> {
+    pub(crate) fn new(system: &'s S, at_once: bool, links: &[[End; 2]]) -> Self {
+        let ends = links.iter().flat_map(|&[a, b]| [(a, b), (b, a)]);
+        Self { system, at_once, across: ends.collect() }
+    }
+
+    /// The ends of all links.
+    pub(crate) fn ends(&self) -> impl Iterator<Item = End> {
+        self.across.keys().copied()
+    }
+
+    /// The other end of a link.
+    fn across(&self, end: End) -> Option<End> {
+        self.across.get(&end).copied()
+    }
+
+    /// The ports of a node that have links.
+    pub(crate) fn ports(&self, node: NodeId) -> impl Iterator<Item = PortId> {
+        let first = End { node, port: PortId(0) };
+        let last = End { node, port: PortId(u16::MAX) };
+        self.across.range(first..=last).map(|(end, _)| end.port)
+    }
+}
+
+/// A frame on a link.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub(crate) struct Flight<H, P> {
+    pub(crate) from: End,
+    pub(crate) to: End,
+    pub(crate) header: H,
+    pub(crate) payload: P,
+}
+
+/// What happens to a node.
+pub(crate) enum Stimulus<'f, E: Engine> {
+    /// A frame arrives.
+    Frame(&'f Flight<E::Header, E::Payload>),
+    /// A timer fires.
+    Timer(E::Timer),
+    /// A port takes a frame.
+    Slot(PortId),
+    /// The owner asks for what it wants.
+    Command,
+}
 
 /// The state of a node.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub(crate) struct Local<E: Engine, O> {
+pub(crate) struct NodeState<E: Engine, O> {
     pub(crate) node: NodeId,
     pub(crate) engine: E,
     pub(crate) timers: BTreeSet<E::Timer>,
     pub(crate) owner: O,
 }
 
+pub(crate) type NodeStateOf<S> = NodeState<<S as System>::Engine, <S as System>::Owner>;
+
 /// A node's answer in words that a reader of a path understands.
 pub(crate) struct Answer<E: Engine, O> {
-    pub(crate) next: Local<E, O>,
+    pub(crate) next: NodeState<E, O>,
     pub(crate) sends: Vec<Flight<E::Header, E::Payload>>,
     pub(crate) drops: Vec<E::DropReason>,
     pub(crate) fault: Option<Fault>,
@@ -30,32 +85,32 @@ pub(crate) struct Answer<E: Engine, O> {
 /// Steps in a row that a node may take on its own, far more than any window.
 const PATIENCE: usize = 100_000;
 
-/// What a node in state `local` does with an input. A panic is a fault like others.
+/// What a node does in a state when something happens to it. A panic is a fault like others.
 pub(crate) fn run<S: System>(
-    world: &World<'_, S>,
-    local: &LocalOf<S>,
-    input: Input,
+    setting: &Setting<'_, S>,
+    node_state: &NodeStateOf<S>,
+    stimulus: Stimulus<'_, S::Engine>,
 ) -> Answer<S::Engine, S::Owner> {
     let result = panics::catch_panic(|| {
-        let mut step = Stepping::new(world, local.clone());
-        step.take(input);
-        if world.at_once() {
+        let mut step = Stepping::new(setting, node_state.clone());
+        step.take(stimulus);
+        if setting.at_once {
             step.settle();
         }
         step.finish()
     });
     result.unwrap_or_else(|message| Answer {
-        next: local.clone(),
+        next: node_state.clone(),
         sends: Vec::new(),
         drops: Vec::new(),
-        fault: Some(Fault::Panic { node: local.node, message }),
+        fault: Some(Fault::Panic { node: node_state.node, message }),
     })
 }
 
 /// A node that takes steps, and what it has answered so far.
 struct Stepping<'w, 's, S: System> {
-    world: &'w World<'s, S>,
-    local: LocalOf<S>,
+    setting: &'w Setting<'s, S>,
+    node_state: NodeStateOf<S>,
     said: Said<S::Engine>,
     fault: Option<Fault>,
 }
@@ -92,46 +147,44 @@ impl<E: Engine> Sink<E> for Said<E> {
 }
 
 impl<'w, 's, S: System> Stepping<'w, 's, S> {
-    fn new(world: &'w World<'s, S>, local: LocalOf<S>) -> Self {
+    fn new(setting: &'w Setting<'s, S>, node_state: NodeStateOf<S>) -> Self {
         let said = Said { frames: Vec::new(), timers: Vec::new(), events: Vec::new(), drops: Vec::new() };
-        Self { world, local, said, fault: None }
+        Self { setting, node_state, said, fault: None }
     }
 
     /// Takes one input.
-    fn take(&mut self, input: Input) {
+    fn take(&mut self, stimulus: Stimulus<'_, S::Engine>) {
         // Deadlines are not explored, so that no instant tells more than another.
         let now = Instant::ZERO;
-        let Self { world, local, said, .. } = self;
-        match input {
-            Input::Frame(id) | Input::Late(id) => {
-                let flight = world.flight(id);
+        let Self { setting, node_state, said, .. } = self;
+        match stimulus {
+            Stimulus::Frame(flight) => {
                 let payload = flight.payload.view(0..flight.payload.length());
                 let frame = Frame { header: &flight.header, payload };
-                local.engine.handle_frame(now, flight.to.port, frame, said);
+                node_state.engine.handle_frame(now, flight.to.port, frame, said);
             }
-            Input::Timer(id) => {
-                let timer = world.timer(id);
-                local.timers.remove(&timer);
-                local.engine.handle_timer(now, timer, said);
+            Stimulus::Timer(timer) => {
+                node_state.timers.remove(&timer);
+                node_state.engine.handle_timer(now, timer, said);
             }
-            Input::Slot(port) => local.engine.handle_transmit_slot(now, port, said),
-            Input::Command => {
-                let command = world.system().command(local.node, &mut local.owner);
-                if let Err(refused) = local.engine.handle_command(now, command, said) {
-                    self.fault = Some(Fault::Refused { node: local.node, message: refused.to_string() });
+            Stimulus::Slot(port) => node_state.engine.handle_transmit_slot(now, port, said),
+            Stimulus::Command => {
+                let command = setting.system.command(node_state.node, &mut node_state.owner);
+                if let Err(refused) = node_state.engine.handle_command(now, command, said) {
+                    self.fault = Some(Fault::Refused { node: node_state.node, message: refused.to_string() });
                 }
             }
         }
-        self.local.engine.assert_invariants();
+        self.node_state.engine.assert_invariants();
         for (timer, armed) in self.said.timers.drain(..) {
             match armed {
-                true => self.local.timers.insert(timer),
-                false => self.local.timers.remove(&timer),
+                true => self.node_state.timers.insert(timer),
+                false => self.node_state.timers.remove(&timer),
             };
         }
         for event in self.said.events.drain(..) {
-            let node = self.local.node;
-            if let Err(message) = self.world.system().observe(node, &mut self.local.owner, event) {
+            let node = self.node_state.node;
+            if let Err(message) = self.setting.system.observe(node, &mut self.node_state.owner, event) {
                 self.fault = Some(Fault::Wrong { node, message });
             }
         }
@@ -140,26 +193,25 @@ impl<'w, 's, S: System> Stepping<'w, 's, S> {
     /// Takes slots and commands for as long as any is wanted.
     fn settle(&mut self) {
         for _ in 0..PATIENCE {
-            let node = self.local.node;
-            let wants_command = self.world.system().wants_command(node, &self.local.owner);
-            let slot = || {
-                self.world.ports(node).find(|&port| self.local.engine.wants_transmit(port)).map(Input::Slot)
-            };
-            match if wants_command { Some(Input::Command) } else { slot() } {
+            let node = self.node_state.node;
+            let wants_command = self.setting.system.wants_command(node, &self.node_state.owner);
+            let wanted = |&port: &PortId| self.node_state.engine.wants_transmit(port);
+            let slot = || self.setting.ports(node).find(wanted).map(Stimulus::Slot);
+            match if wants_command { Some(Stimulus::Command) } else { slot() } {
                 _ if self.fault.is_some() => return,
-                Some(input) => self.take(input),
+                Some(stimulus) => self.take(stimulus),
                 None => return,
             }
         }
-        self.fault = Some(Fault::Endless { node: self.local.node });
+        self.fault = Some(Fault::Endless { node: self.node_state.node });
     }
 
     fn finish(self) -> Answer<S::Engine, S::Owner> {
-        let from = |port| End { node: self.local.node, port };
+        let from = |port| End { node: self.node_state.node, port };
         let sends = self.said.frames.into_iter().filter_map(|(port, header, payload)| {
-            let to = self.world.across(from(port))?;
+            let to = self.setting.across(from(port))?;
             Some(Flight { from: from(port), to, header, payload })
         });
-        Answer { sends: sends.collect(), next: self.local, drops: self.said.drops, fault: self.fault }
+        Answer { sends: sends.collect(), next: self.node_state, drops: self.said.drops, fault: self.fault }
     }
 }

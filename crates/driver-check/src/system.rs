@@ -3,6 +3,7 @@
 use core::fmt::Debug;
 use core::hash::Hash;
 use quincunx_engine::{Engine, PortId};
+use quincunx_network::OrderingClass;
 
 /// A node, numbered from zero.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -49,9 +50,10 @@ pub trait System: Sync {
     /// Whether the owner has something to ask for.
     fn wants_command(&self, node: NodeId, owner: &Self::Owner) -> bool;
 
-    /// Which of a link's lanes a frame takes. Frames of one lane keep their order, those of several keep none among each other.
-    fn lane(&self, _header: &<Self::Engine as Engine>::Header) -> u16 {
-        0
+    /// The ordering class of a frame: frames of one class keep their order on a link, those of different classes may overtake each
+    /// other.
+    fn ordering_class(&self, _header: &<Self::Engine as Engine>::Header) -> OrderingClass {
+        OrderingClass::FIRST
     }
 
     /// What the owner asks for, which it must want to.

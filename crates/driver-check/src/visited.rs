@@ -113,6 +113,19 @@ impl Shard {
     }
 }
 
+/// The way from the root to `state`, by number.
+pub(crate) fn ancestry(shards: &[Shard], root: StateId, state: StateId) -> Vec<StateId> {
+    let mut way = vec![state];
+    let mut state = state;
+    while state != root {
+        let (shard, place) = place_of(state);
+        state = shards[shard].parent(place);
+        way.push(state);
+    }
+    way.reverse();
+    way
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,137 +1,18 @@
-//! The states of nodes, the frames, and what each node answers to each input: all computed once, and kept by number.
+//! The node states, the frames, and what each node answers to each input: all computed once, and kept by number.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
-use quincunx_engine::{Engine, PortId};
+use quincunx_engine::Engine;
+use quincunx_network::OrderingClass;
 
+use crate::fault::Fault;
+use crate::input::Input;
 use crate::interned::{Id, Interned, hash_of};
-use crate::step::{self, Answer, Local};
+use crate::step::{self, Answer, Flight, NodeState, NodeStateOf, Setting, Stimulus};
 use crate::system::{End, Member, NodeId, Renaming, System};
-
-/// What is wrong with a run.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Fault {
-    /// An engine has panicked: an assertion of its own, or an invariant.
-    Panic {
-        /// Where.
-        node: NodeId,
-        /// What it said.
-        message: String,
-    },
-    /// A node's owner was told something wrong.
-    Wrong {
-        /// Where.
-        node: NodeId,
-        /// What is wrong.
-        message: String,
-    },
-    /// A node refused what its owner asked for.
-    Refused {
-        /// Where.
-        node: NodeId,
-        /// Why.
-        message: String,
-    },
-    /// A node sends without end while nothing arrives.
-    Endless {
-        /// Where.
-        node: NodeId,
-    },
-    /// Two cases that the system calls symmetric differ: explore without symmetries.
-    Asymmetry {
-        /// Where.
-        node: NodeId,
-    },
-    /// Nothing can happen any more, and somebody has not got what it wanted.
-    Stuck,
-    /// Whatever happens, the end is not reached any more.
-    Livelock,
-}
-
-impl core::fmt::Display for Fault {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        match self {
-            Self::Panic { message, .. } => write!(f, "an engine panics: {message}"),
-            Self::Wrong { message, .. } | Self::Refused { message, .. } => write!(f, "{message}"),
-            Self::Endless { .. } => write!(f, "a node sends without end while nothing arrives"),
-            Self::Asymmetry { .. } => {
-                write!(f, "two cases that were called symmetric differ; explore without symmetries")
-            }
-            Self::Stuck => write!(f, "nothing can happen any more, and not everybody is done"),
-            Self::Livelock => write!(f, "from here on the end is never reached, whatever happens"),
-        }
-    }
-}
-
-/// Marks a frame that is late: it arrives at any time, however long after others, or after time-outs.
-pub(crate) const LATE: u32 = 1 << 29;
-
-/// What can happen to a node.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub(crate) enum Input {
-    /// A frame arrives.
-    Frame(Id),
-    /// A frame arrives late: to the node it is one like others.
-    Late(Id),
-    /// A timer fires.
-    Timer(Id),
-    /// A port takes a frame.
-    Slot(PortId),
-    /// The owner asks for what it wants.
-    Command,
-}
-
-impl Input {
-    pub(crate) fn encode(self) -> u32 {
-        match self {
-            Self::Frame(id) => id,
-            Self::Late(id) => LATE | id,
-            Self::Timer(id) => 2 << 29 | id,
-            Self::Slot(port) => 3 << 29 | u32::from(port.0),
-            Self::Command => 4 << 29,
-        }
-    }
-
-    pub(crate) fn decode(code: u32) -> Self {
-        let value = code & (LATE - 1);
-        match code >> 29 {
-            0 => Self::Frame(value),
-            1 => Self::Late(value),
-            2 => Self::Timer(value),
-            3 => Self::Slot(PortId(value as u16)),
-            _ => Self::Command,
-        }
-    }
-
-    /// The frame that arrives, if one does.
-    pub(crate) fn frame(self) -> Option<Id> {
-        match self {
-            Self::Frame(id) | Self::Late(id) => Some(id),
-            _ => None,
-        }
-    }
-
-    /// The input to which every node answers the same.
-    fn twin(self) -> Option<Self> {
-        match self {
-            Self::Frame(id) => Some(Self::Late(id)),
-            Self::Late(id) => Some(Self::Frame(id)),
-            _ => None,
-        }
-    }
-}
-
-/// A frame on a link.
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub(crate) struct Flight<H, P> {
-    pub(crate) from: End,
-    pub(crate) to: End,
-    pub(crate) header: H,
-    pub(crate) payload: P,
-}
 
 /// What exploring needs to know of a node's state.
 #[derive(Clone, Debug)]
@@ -146,7 +27,7 @@ pub(crate) struct Facts {
 /// What exploring needs to know of a frame.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Way {
-    /// The lane, of a direction of a link, that it is on.
+    /// The direction of a link together with the ordering class: frames of one channel keep their order.
     pub(crate) channel: u16,
     /// Where it arrives.
     pub(crate) to: NodeId,
@@ -167,21 +48,19 @@ struct Known {
     is_asked: bool,
 }
 
-pub(crate) type LocalOf<S> = Local<<S as System>::Engine, <S as System>::Owner>;
 type FlightOf<S> =
     Flight<<<S as System>::Engine as Engine>::Header, <<S as System>::Engine as Engine>::Payload>;
 type TimerOf<S> = <<S as System>::Engine as Engine>::Timer;
 
 pub(crate) struct World<'s, S: System> {
-    system: &'s S,
-    at_once: bool,
+    setting: Setting<'s, S>,
     /// The symmetries; the first changes nothing.
     renamings: Vec<Renaming>,
     /// `after[g][h]`: the number of renaming `g` after renaming `h`.
     after: Vec<Vec<usize>>,
-    across: BTreeMap<End, End>,
+    /// The first channel of each end of a link.
     channels: BTreeMap<End, u16>,
-    locals: Interned<LocalOf<S>>,
+    node_states: Interned<NodeStateOf<S>>,
     /// For each state of a node and each symmetry: the state that it is renamed to, and that state's hash.
     images: Vec<Id>,
     hashes: Vec<u64>,
@@ -198,9 +77,6 @@ pub(crate) struct World<'s, S: System> {
     pub(crate) initial: Vec<Id>,
 }
 
-/// More lanes than any link has.
-const LANES: u16 = 8;
-
 /// Not known yet.
 const NONE: Id = Id::MAX;
 
@@ -216,17 +92,14 @@ impl<'s, S: System> World<'s, S> {
             .iter()
             .map(|g| renamings.iter().map(|h| number(&g.after(h, &links))).collect())
             .collect();
-        let ends = links.iter().flat_map(|&[a, b]| [(a, b), (b, a)]);
-        let across: BTreeMap<End, End> = ends.collect();
-        let channels = across.keys().enumerate().map(|(index, &end)| (end, index as u16)).collect();
+        let setting = Setting::new(system, at_once, &links);
+        let channels = setting.ends().zip((0..).step_by(OrderingClass::COUNT.into())).collect();
         let mut world = Self {
-            system,
-            at_once,
+            setting,
             renamings,
             after,
-            across,
             channels,
-            locals: Interned::new(),
+            node_states: Interned::new(),
             images: Vec::new(),
             hashes: Vec::new(),
             facts: Vec::new(),
@@ -241,8 +114,8 @@ impl<'s, S: System> World<'s, S> {
             initial: Vec::new(),
         };
         for (index, Member { engine, owner }) in members.into_iter().enumerate() {
-            let local = Local { node: NodeId(index as u16), engine, timers: BTreeSet::new(), owner };
-            let id = world.intern_local(local);
+            let node_state = NodeState { node: NodeId(index as u16), engine, timers: BTreeSet::new(), owner };
+            let id = world.intern_node_state(node_state);
             world.initial.push(id);
         }
         let (order, initial) = (world.order(), world.initial.clone());
@@ -261,9 +134,9 @@ impl<'s, S: System> World<'s, S> {
         self.renamings.len()
     }
 
-    /// How many states of nodes are known.
-    pub(crate) fn locals(&self) -> usize {
-        self.locals.len()
+    /// How many node states are known.
+    pub(crate) fn node_states(&self) -> usize {
+        self.node_states.len()
     }
 
     pub(crate) fn hashes(&self) -> &[u64] {
@@ -287,8 +160,8 @@ impl<'s, S: System> World<'s, S> {
         &self.asked
     }
 
-    pub(crate) fn local(&self, id: Id) -> &LocalOf<S> {
-        self.locals.get(id)
+    pub(crate) fn node_state(&self, id: Id) -> &NodeStateOf<S> {
+        self.node_states.get(id)
     }
 
     pub(crate) fn flight(&self, id: Id) -> &FlightOf<S> {
@@ -299,41 +172,41 @@ impl<'s, S: System> World<'s, S> {
         *self.timers.get(id)
     }
 
-    /// The answer of a node in state `local` to an input, whether or not that may come there.
-    pub(crate) fn outcome(&mut self, local: Id, input: Input) -> &Outcome {
-        let key = (local, input.encode());
+    /// The answer of a node in state `node_state` to an input, whether or not that may come there.
+    pub(crate) fn outcome(&mut self, node_state: Id, input: Input) -> &Outcome {
+        let key = (node_state, input.encode());
         if !self.answers.contains_key(&key) {
-            self.compute(local, input);
+            self.compute(node_state, input);
         }
         &self.outcomes[self.answers[&key].outcome as usize]
     }
 
-    /// The answer of a node in state `local` to an input that may come there; then so may all that is symmetric to it.
-    pub(crate) fn ask(&mut self, local: Id, input: Input) -> &Outcome {
-        self.outcome(local, input);
-        if !self.answers[&(local, input.encode())].is_asked {
+    /// The answer of a node in state `node_state` to an input that may come there; then so may all that is symmetric to it.
+    pub(crate) fn ask(&mut self, node_state: Id, input: Input) -> &Outcome {
+        self.outcome(node_state, input);
+        if !self.answers[&(node_state, input.encode())].is_asked {
             for g in 0..self.order() {
-                let (case, input) = self.image(g, local, input);
+                let (case, input) = self.image(g, node_state, input);
                 let known = self.answers.get_mut(&(case, input.encode())).expect("all cases are computed");
                 if !core::mem::replace(&mut known.is_asked, true) {
                     self.asked.push((case, input));
                 }
             }
         }
-        self.answer(local, input)
+        self.answer(node_state, input)
     }
 
     /// An answer that is known.
-    pub(crate) fn answer(&self, local: Id, input: Input) -> &Outcome {
-        &self.outcomes[self.answers[&(local, input.encode())].outcome as usize]
+    pub(crate) fn answer(&self, node_state: Id, input: Input) -> &Outcome {
+        &self.outcomes[self.answers[&(node_state, input.encode())].outcome as usize]
     }
 
     /// Computes an answer, and those of all cases that are symmetric to it.
-    fn compute(&mut self, local: Id, input: Input) {
+    fn compute(&mut self, node_state: Id, input: Input) {
         let order = self.order();
         let mut cases = Vec::with_capacity(order);
         for g in 0..order {
-            let (case, input) = self.image(g, local, input);
+            let (case, input) = self.image(g, node_state, input);
             cases.push(self.compute_one(case, input));
         }
         if order == 1 {
@@ -342,7 +215,7 @@ impl<'s, S: System> World<'s, S> {
             return self.refresh_hashes(&[next]);
         }
         if !self.is_symmetric(&cases) {
-            let node = self.locals.get(local).node;
+            let node = self.node_states.get(node_state).node;
             self.outcomes[cases[0] as usize].fault.get_or_insert(Fault::Asymmetry { node });
         }
     }
@@ -379,66 +252,57 @@ impl<'s, S: System> World<'s, S> {
     }
 
     /// What a state and an input are renamed to.
-    fn image(&self, g: usize, local: Id, input: Input) -> (Id, Input) {
+    fn image(&self, g: usize, node_state: Id, input: Input) -> (Id, Input) {
         let renaming = &self.renamings[g];
-        let node = self.locals.get(local).node;
+        let node = self.node_states.get(node_state).node;
         let frame = |id: Id| self.flight_images[id as usize * self.order() + g];
         let input = match input {
             Input::Frame(id) => Input::Frame(frame(id)),
             Input::Late(id) => Input::Late(frame(id)),
             Input::Timer(id) if g == 0 => Input::Timer(id),
             Input::Timer(id) => {
-                let timer = self.system.rename_timer(renaming, node, *self.timers.get(id));
+                let timer = self.setting.system.rename_timer(renaming, node, *self.timers.get(id));
                 Input::Timer(self.timers.find(&timer).unwrap_or(id))
             }
             Input::Slot(port) => Input::Slot(renaming.port(node, port)),
             Input::Command => Input::Command,
         };
-        (self.images[local as usize * self.order() + g], input)
+        (self.images[node_state as usize * self.order() + g], input)
     }
 
-    fn compute_one(&mut self, local: Id, input: Input) -> u32 {
-        let known = |input: Input| self.answers.get(&(local, input.encode())).map(|known| known.outcome);
+    fn compute_one(&mut self, node_state: Id, input: Input) -> u32 {
+        let known = |input: Input| self.answers.get(&(node_state, input.encode())).map(|known| known.outcome);
         if let Some(outcome) = known(input) {
             return outcome;
         }
         if let Some(outcome) = input.twin().and_then(known) {
-            self.answers.insert((local, input.encode()), Known { outcome, is_asked: false });
+            self.answers.insert((node_state, input.encode()), Known { outcome, is_asked: false });
             return outcome;
         }
-        let answer = self.run(self.locals.get(local), input);
-        let next = if answer.fault.is_some() { local } else { self.intern_local(answer.next) };
+        let answer = self.run(self.node_states.get(node_state), input);
+        let next = if answer.fault.is_some() { node_state } else { self.intern_node_state(answer.next) };
         let sends = answer.sends.into_iter().map(|flight| self.intern_flight(flight)).collect();
         let index = self.outcomes.len() as u32;
         self.outcomes.push(Outcome { next, sends, fault: answer.fault });
-        self.answers.insert((local, input.encode()), Known { outcome: index, is_asked: false });
+        self.answers.insert((node_state, input.encode()), Known { outcome: index, is_asked: false });
         index
     }
 
     /// Runs the engine.
-    pub(crate) fn run(&self, local: &LocalOf<S>, input: Input) -> Answer<S::Engine, S::Owner> {
-        step::run(self, local, input)
+    pub(crate) fn run(&self, node_state: &NodeStateOf<S>, input: Input) -> Answer<S::Engine, S::Owner> {
+        let stimulus = match input {
+            Input::Frame(id) | Input::Late(id) => Stimulus::Frame(self.flight(id)),
+            Input::Timer(id) => Stimulus::Timer(self.timer(id)),
+            Input::Slot(port) => Stimulus::Slot(port),
+            Input::Command => Stimulus::Command,
+        };
+        step::run(&self.setting, node_state, stimulus)
     }
 
-    /// Whether nodes act as soon as they want to.
-    pub(crate) fn at_once(&self) -> bool {
-        self.at_once
-    }
-
-    /// The network's description.
-    pub(crate) fn system(&self) -> &'s S {
-        self.system
-    }
-
-    /// The other end of a link.
-    pub(crate) fn across(&self, end: End) -> Option<End> {
-        self.across.get(&end).copied()
-    }
-
-    fn intern_local(&mut self, local: LocalOf<S>) -> Id {
-        let (id, new) = self.locals.intern(local);
+    fn intern_node_state(&mut self, node_state: NodeStateOf<S>) -> Id {
+        let (id, new) = self.node_states.intern(node_state);
         if new {
-            let facts = self.facts_of(self.locals.get(id).clone());
+            let facts = self.facts_of(self.node_states.get(id).clone());
             self.facts.push(facts);
             self.images.resize(self.images.len() + self.order(), NONE);
             self.hashes.resize(self.hashes.len() + self.order(), 0);
@@ -446,25 +310,26 @@ impl<'s, S: System> World<'s, S> {
         id
     }
 
-    fn facts_of(&mut self, local: LocalOf<S>) -> Facts {
-        let slots = self.ports(local.node).filter(|&port| local.engine.wants_transmit(port)).map(Input::Slot);
-        let command = self.system.wants_command(local.node, &local.owner).then_some(Input::Command);
+    fn facts_of(&mut self, node_state: NodeStateOf<S>) -> Facts {
+        let slots = self
+            .setting
+            .ports(node_state.node)
+            .filter(|&port| node_state.engine.wants_transmit(port))
+            .map(Input::Slot);
+        let command =
+            self.setting.system.wants_command(node_state.node, &node_state.owner).then_some(Input::Command);
         let wants = slots.chain(command).map(Input::encode).collect();
-        let timers =
-            local.timers.iter().map(|&timer| Input::Timer(self.timers.intern(timer).0).encode()).collect();
-        Facts { wants, timers, is_done: self.is_done(&local) }
+        let timers = node_state
+            .timers
+            .iter()
+            .map(|&timer| Input::Timer(self.timers.intern(timer).0).encode())
+            .collect();
+        Facts { wants, timers, is_done: self.is_done(&node_state) }
     }
 
     /// Whether a node's owner has all that it wanted.
-    pub(crate) fn is_done(&self, local: &LocalOf<S>) -> bool {
-        self.system.is_done(local.node, &local.owner)
-    }
-
-    /// The ports of a node that have links.
-    pub(crate) fn ports(&self, node: NodeId) -> impl Iterator<Item = PortId> {
-        let first = End { node, port: PortId(0) };
-        let last = End { node, port: PortId(u16::MAX) };
-        self.across.range(first..=last).map(|(end, _)| end.port)
+    pub(crate) fn is_done(&self, node_state: &NodeStateOf<S>) -> bool {
+        self.setting.system.is_done(node_state.node, &node_state.owner)
     }
 
     /// A frame and all its images.
@@ -478,7 +343,12 @@ impl<'s, S: System> World<'s, S> {
                     let renaming = &self.renamings[g];
                     let (header, payload) = match g {
                         0 => (flight.header.clone(), flight.payload.clone()),
-                        _ => self.system.rename_frame(renaming, flight.from, &flight.header, &flight.payload),
+                        _ => self.setting.system.rename_frame(
+                            renaming,
+                            flight.from,
+                            &flight.header,
+                            &flight.payload,
+                        ),
                     };
                     let image = Flight {
                         from: renaming.end(flight.from),
@@ -505,8 +375,8 @@ impl<'s, S: System> World<'s, S> {
     }
 
     fn note_flight(&mut self, flight: FlightOf<S>) -> (Id, bool) {
-        let lane = self.system.lane(&flight.header);
-        let way = Way { channel: self.channels[&flight.from] * LANES + lane, to: flight.to.node };
+        let class = self.setting.system.ordering_class(&flight.header);
+        let way = Way { channel: self.channels[&flight.from] + class.number(), to: flight.to.node };
         let (id, new) = self.flights.intern(flight);
         if new {
             self.ways.push(way);
@@ -523,7 +393,7 @@ impl<'s, S: System> World<'s, S> {
             for g in 0..order {
                 let at = state as usize * order + g;
                 if self.hashes[at] == 0 && self.images[at] != NONE {
-                    self.hashes[at] = hash_of(self.locals.get(self.images[at]));
+                    self.hashes[at] = hash_of(self.node_states.get(self.images[at]));
                 }
             }
         }

@@ -1,15 +1,18 @@
 //! What the exploration finds, on a toy: a sender that sends a number of tokens one after the other, each again until it is
 //! acknowledged, and receivers that count them.
 
-use core::convert::Infallible;
+mod common;
+
 use std::ops::ControlFlow;
 
-use quincunx_collective::{Contributions, Payload};
+use common::{Input, MEMORY, Node, Output};
+use quincunx_collective::Contributions;
 use quincunx_driver_check::{
-    End, Exploration, Fault, Member, NodeId, Renaming, Statistics, System, Unfinished, Verdict, What, explore,
+    Action, End, Exploration, Fault, Member, NodeId, Renaming, Statistics, System, Unfinished, Verdict,
+    explore,
 };
-use quincunx_engine::{Engine, Frame, PortId, Sink};
-use quincunx_units::{ByteCount, Duration, Instant};
+use quincunx_engine::PortId;
+use quincunx_units::ByteCount;
 
 /// A sender with a receiver at each of its ports, or one of those.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -44,94 +47,66 @@ enum Header {
 struct Resend(u16);
 
 impl Toy {
-    fn send(&mut self, port: PortId, out: &mut impl Sink<Self>) {
+    fn send(&mut self, port: u16, outputs: &mut Vec<Output<Self>>) {
         let Self::Sender { flaw, tokens, next, waiting } = self else { return };
-        let index = usize::from(port.0);
+        let index = usize::from(port);
         if next[index] < *tokens {
-            let header = Header::Token(next[index]);
-            out.transmit(port, Frame { header: &header, payload: Contributions::empty() });
+            outputs.push(Output::Send(port, Header::Token(next[index])));
             waiting[index] = true;
             if *flaw != Flaw::NoTimer {
-                out.set_timer(Resend(port.0), Duration::from_micros(1));
+                outputs.push(Output::Arm(Resend(port)));
             }
         }
     }
 }
 
-impl Engine for Toy {
-    type Config = ();
-    type ConfigError = Infallible;
+impl common::Toy for Toy {
     type Header = Header;
-    type Payload = Contributions;
     type Timer = Resend;
     type Command = ();
-    type Rejected = Infallible;
     type Event = u8;
-    type DropReason = ();
 
-    fn new((): ()) -> Result<Self, Infallible> {
-        unreachable!("toys are made as they are needed")
-    }
-
-    fn handle_frame(
-        &mut self,
-        _: Instant,
-        port: PortId,
-        frame: Frame<'_, Header, Contributions>,
-        out: &mut impl Sink<Self>,
-    ) {
-        match (&mut *self, frame.header) {
-            (Self::Receiver { flaw, expected, taken }, Header::Token(token)) => {
+    fn take(&mut self, input: Input<'_, Self>) -> Vec<Output<Self>> {
+        let mut outputs = Vec::new();
+        match (&mut *self, input) {
+            (Self::Receiver { flaw, expected, taken }, Input::Frame(port, Header::Token(token))) => {
                 let new = *token == *expected;
                 if new || *flaw == Flaw::NoDuplicateCheck {
                     *expected = token + 1;
                     *taken += 1;
-                    out.emit(*taken);
+                    outputs.push(Output::Tell(*taken));
                 } else {
-                    out.drop_frame(port, ());
+                    outputs.push(Output::Drop);
                 }
                 if new || *flaw != Flaw::SilentOnDuplicates {
-                    let header = Header::Acknowledge(*token);
-                    out.transmit(port, Frame { header: &header, payload: Contributions::empty() });
+                    outputs.push(Output::Send(port, Header::Acknowledge(*token)));
                 }
             }
-            (Self::Sender { flaw, next, waiting, .. }, Header::Acknowledge(token)) => {
-                let index = usize::from(port.0);
+            (Self::Sender { flaw, next, waiting, .. }, Input::Frame(port, Header::Acknowledge(token))) => {
+                let index = usize::from(port);
                 if waiting[index] && next[index] == *token {
                     next[index] += 1;
                     waiting[index] = false;
-                    out.cancel_timer(Resend(port.0));
-                    if !(*flaw == Flaw::Favourite && port == PortId(1)) {
-                        self.send(port, out);
+                    outputs.push(Output::Disarm(Resend(port)));
+                    if !(*flaw == Flaw::Favourite && port == 1) {
+                        self.send(port, &mut outputs);
                     }
                 } else {
                     assert!(*flaw != Flaw::Assertion, "an acknowledge of nothing");
-                    out.drop_frame(port, ());
+                    outputs.push(Output::Drop);
                 }
             }
-            _ => out.drop_frame(port, ()),
+            (_, Input::Frame(..)) => outputs.push(Output::Drop),
+            (_, Input::Timer(Resend(port))) => self.send(port, &mut outputs),
+            (Self::Sender { next, .. }, Input::Command(())) => {
+                for port in 0..next.len() as u16 {
+                    self.send(port, &mut outputs);
+                }
+            }
+            (Self::Receiver { .. }, Input::Command(())) => {}
         }
+        outputs
     }
-
-    fn handle_timer(&mut self, _: Instant, timer: Resend, out: &mut impl Sink<Self>) {
-        self.send(PortId(timer.0), out);
-    }
-
-    fn handle_command(&mut self, _: Instant, (): (), out: &mut impl Sink<Self>) -> Result<(), Infallible> {
-        let Self::Sender { next, .. } = self else { return Ok(()) };
-        for port in 0..next.len() as u16 {
-            self.send(PortId(port), out);
-        }
-        Ok(())
-    }
-
-    fn wants_transmit(&self, _: PortId) -> bool {
-        false
-    }
-
-    fn handle_transmit_slot(&mut self, _: Instant, _: PortId, _: &mut impl Sink<Self>) {}
-
-    fn assert_invariants(&self) {}
 }
 
 /// A sender, node 0, and its receivers.
@@ -147,16 +122,16 @@ struct Star {
 struct Owner(u8);
 
 impl System for Star {
-    type Engine = Toy;
+    type Engine = Node<Toy>;
     type Owner = Owner;
 
-    fn members(&self) -> Vec<Member<Toy, Owner>> {
+    fn members(&self) -> Vec<Member<Node<Toy>, Owner>> {
         let receivers = usize::from(self.receivers);
         let (next, waiting) = (vec![0; receivers], vec![false; receivers]);
         let sender = Toy::Sender { flaw: self.flaw, tokens: self.tokens, next, waiting };
         let receiver = Toy::Receiver { flaw: self.flaw, expected: 0, taken: 0 };
         let engines = core::iter::once(sender).chain(std::iter::repeat_n(receiver, receivers));
-        engines.map(|engine| Member { engine, owner: Owner(0) }).collect()
+        engines.map(|toy| Member { engine: Node(toy), owner: Owner(0) }).collect()
     }
 
     fn links(&self) -> Vec<[End; 2]> {
@@ -215,9 +190,9 @@ fn rules() -> Exploration {
         early_timeouts: 0,
         at_once: true,
         symmetry: true,
-        independent_first: true,
+        persistent_sets: true,
         threads: 2,
-        memory: ByteCount::new(2 << 30),
+        memory: MEMORY,
     }
 }
 
@@ -265,7 +240,7 @@ fn a_right_protocol_is_right_whatever_is_lost_late_or_doubled() {
 #[test]
 fn what_an_owner_must_not_be_told_is_found_by_the_shortest_way() {
     // Start; a token arrives twice; then the next one is one too many.
-    let rules = Exploration { losses: 0, duplicates: 1, independent_first: false, ..rules() };
+    let rules = Exploration { losses: 0, duplicates: 1, persistent_sets: false, ..rules() };
     let (fault, steps) = fault(&star(Flaw::NoDuplicateCheck, 1), rules);
     assert_eq!(fault, Fault::Wrong { node: NodeId(1), message: "3 tokens of 2".into() });
     assert_eq!(steps, 5);
@@ -304,10 +279,10 @@ fn nodes_that_are_called_equal_and_are_not_are_found_out() {
 
 #[test]
 fn each_reduction_leaves_fewer_states_and_the_same_verdict() {
-    let full = Exploration { symmetry: false, independent_first: false, ..rules() };
+    let full = Exploration { symmetry: false, persistent_sets: false, ..rules() };
     let whole = states_of_right(&star(Flaw::None, 3), full);
     let symmetric = states_of_right(&star(Flaw::None, 3), Exploration { symmetry: true, ..full });
-    let independent = Exploration { independent_first: true, ..full };
+    let independent = Exploration { persistent_sets: true, ..full };
     let independent = states_of_right(&star(Flaw::None, 3), independent);
     let both = states_of_right(&star(Flaw::None, 3), rules());
     assert!(both < symmetric && both < independent && symmetric < whole && independent < whole);
@@ -344,10 +319,10 @@ fn the_number_of_threads_changes_nothing() {
 fn a_path_says_what_was_sent_and_dropped() {
     let Verdict::Wrong { path, .. } = run(&star(Flaw::SilentOnDuplicates, 1), rules()).1 else { panic!() };
     let [start, token, lost] = &path.0[..] else { panic!("{path:?}") };
-    assert_eq!(start.what, What::Command);
-    assert!(matches!(token.what, What::Arrival { header: Header::Token(0), late: false, .. }));
+    assert_eq!(start.action, Action::Command);
+    assert!(matches!(token.action, Action::Arrival { header: Header::Token(0), late: false, .. }));
     assert_eq!(token.sent.len(), 1);
-    assert!(matches!(lost.what, What::Loss { header: Header::Acknowledge(0), .. }));
+    assert!(matches!(lost.action, Action::Loss { header: Header::Acknowledge(0), .. }));
 }
 
 #[test]

@@ -1,19 +1,21 @@
-//! Taking independent frames first changes no verdict: held against whole explorations of small networks whose nodes do
+//! Persistent sets change no verdict: held against whole explorations of small networks whose nodes do
 //! something arbitrary.
 
-use core::convert::Infallible;
+mod common;
+
 use std::ops::ControlFlow;
 
-use quincunx_collective::{Contributions, Payload};
+use common::{Input, MEMORY, Node, Output, Toy};
+use quincunx_collective::Contributions;
 use quincunx_driver_check::{
     End, Exploration, Fault, Member, NodeId, Renaming, Statistics, System, Verdict, explore,
 };
-use quincunx_engine::{Engine, Frame, PortId, Sink};
-use quincunx_units::{ByteCount, Duration, Instant};
+use quincunx_engine::PortId;
+use quincunx_network::OrderingClass;
 
 /// A node that notes what arrives and answers it, both as its rule says, and sends when its timer fires.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
-struct Node {
+struct Random {
     rule: Rule,
     ports: u16,
     state: u8,
@@ -53,88 +55,63 @@ fn mix(parts: [u64; 4]) -> u64 {
     })
 }
 
-impl Node {
-    fn send(port: u16, header: Header, out: &mut impl Sink<Self>) {
-        out.transmit(PortId(port), Frame { header: &header, payload: Contributions::empty() });
+impl Random {
+    fn arm(&self) -> Vec<Output<Self>> {
+        if self.timeouts > 0 { vec![Output::Arm(())] } else { Vec::new() }
     }
 }
 
-impl Engine for Node {
-    type Config = ();
-    type ConfigError = Infallible;
+impl Toy for Random {
     type Header = Header;
-    type Payload = Contributions;
     type Timer = ();
     type Command = Vec<(u16, Header)>;
-    type Rejected = Infallible;
     type Event = ();
-    type DropReason = ();
 
-    fn new((): ()) -> Result<Self, Infallible> {
-        unreachable!("nodes are made as they are needed")
+    fn take(&mut self, input: Input<'_, Self>) -> Vec<Output<Self>> {
+        match input {
+            Input::Frame(port, &Header { kind, life }) => {
+                let mut outputs = Vec::new();
+                if (self.state, kind) == self.rule.wrong {
+                    outputs.push(Output::Tell(()));
+                }
+                if life == FOR_EVER {
+                    outputs.push(Output::Send(port, Header { kind, life }));
+                    return outputs;
+                }
+                let seen = if self.rule.heeds_state { u64::from(self.state) } else { 0 };
+                match kind {
+                    0 | 1 => self.state |= 1 << kind,
+                    2 => self.state = self.state << 1 & 15 | self.state >> 3,
+                    _ => {}
+                }
+                let chance = mix([self.rule.seed, seen, u64::from(kind), u64::from(port)]);
+                let answers = (0..if life == 0 { 0 } else { chance % 3 }).map(|answer| {
+                    let chance = mix([chance, answer, 0, 0]);
+                    let header = Header { kind: (chance >> 8) as u8 % 4, life: life - 1 };
+                    Output::Send(chance as u16 % self.ports, header)
+                });
+                outputs.extend(answers);
+                outputs
+            }
+            Input::Timer(()) => {
+                let is_wrong = (self.state, TIMEOUT) == self.rule.wrong;
+                self.timeouts -= 1;
+                let mut outputs = self.arm();
+                if is_wrong {
+                    outputs.push(Output::Tell(()));
+                }
+                let chance = mix([self.rule.seed, u64::from(self.state), TIMEOUT.into(), 0]);
+                let header = Header { kind: (chance >> 8) as u8 % 4, life: 1 };
+                outputs.push(Output::Send(chance as u16 % self.ports, header));
+                outputs
+            }
+            Input::Command(frames) => {
+                let mut outputs = self.arm();
+                outputs.extend(frames.into_iter().map(|(port, header)| Output::Send(port, header)));
+                outputs
+            }
+        }
     }
-
-    fn handle_frame(
-        &mut self,
-        _: Instant,
-        port: PortId,
-        frame: Frame<'_, Header, Contributions>,
-        out: &mut impl Sink<Self>,
-    ) {
-        let Header { kind, life } = *frame.header;
-        if (self.state, kind) == self.rule.wrong {
-            out.emit(());
-        }
-        if life == FOR_EVER {
-            return Self::send(port.0, *frame.header, out);
-        }
-        let seen = if self.rule.heeds_state { u64::from(self.state) } else { 0 };
-        match kind {
-            0 | 1 => self.state |= 1 << kind,
-            2 => self.state = self.state << 1 & 15 | self.state >> 3,
-            _ => {}
-        }
-        let chance = mix([self.rule.seed, seen, u64::from(kind), u64::from(port.0)]);
-        for answer in 0..if life == 0 { 0 } else { chance % 3 } {
-            let chance = mix([chance, answer, 0, 0]);
-            let header = Header { kind: (chance >> 8) as u8 % 4, life: life - 1 };
-            Self::send(chance as u16 % self.ports, header, out);
-        }
-    }
-
-    fn handle_timer(&mut self, _: Instant, (): (), out: &mut impl Sink<Self>) {
-        if (self.state, TIMEOUT) == self.rule.wrong {
-            out.emit(());
-        }
-        self.timeouts -= 1;
-        if self.timeouts > 0 {
-            out.set_timer((), Duration::ZERO);
-        }
-        let chance = mix([self.rule.seed, u64::from(self.state), TIMEOUT.into(), 0]);
-        let header = Header { kind: (chance >> 8) as u8 % 4, life: 1 };
-        Self::send(chance as u16 % self.ports, header, out);
-    }
-
-    fn handle_command(
-        &mut self,
-        _: Instant,
-        frames: Vec<(u16, Header)>,
-        out: &mut impl Sink<Self>,
-    ) -> Result<(), Infallible> {
-        frames.into_iter().for_each(|(port, header)| Self::send(port, header, out));
-        if self.timeouts > 0 {
-            out.set_timer((), Duration::ZERO);
-        }
-        Ok(())
-    }
-
-    fn wants_transmit(&self, _: PortId) -> bool {
-        false
-    }
-
-    fn handle_transmit_slot(&mut self, _: Instant, _: PortId, _: &mut impl Sink<Self>) {}
-
-    fn assert_invariants(&self) {}
 }
 
 /// Three nodes, each joined with each or in a line.
@@ -142,7 +119,7 @@ impl Engine for Node {
 struct Three {
     rules: [Rule; 3],
     is_line: bool,
-    has_lanes: bool,
+    has_classes: bool,
     /// What each node sends in the beginning, and through which port.
     begin: [Vec<(u16, Header)>; 3],
 }
@@ -166,21 +143,21 @@ impl Three {
             };
             (0..1 + pick(node, 5) % 2).map(frame).collect()
         };
-        let has_lanes = pick(0, 6).is_multiple_of(3);
-        Self { rules: [0, 1, 2].map(rule), is_line, has_lanes, begin: [0, 1, 2].map(begin) }
+        let has_classes = pick(0, 6).is_multiple_of(3);
+        Self { rules: [0, 1, 2].map(rule), is_line, has_classes, begin: [0, 1, 2].map(begin) }
     }
 }
 
 impl System for Three {
-    type Engine = Node;
+    type Engine = Node<Random>;
     /// Whether it has begun.
     type Owner = bool;
 
-    fn members(&self) -> Vec<Member<Node, bool>> {
+    fn members(&self) -> Vec<Member<Node<Random>, bool>> {
         let ports = |node: usize| if self.is_line && node != 1 { 1 } else { 2 };
         let node = |node: usize| {
             let rule = self.rules[node];
-            Node { rule, ports: ports(node), state: 0, timeouts: rule.timeouts }
+            Node(Random { rule, ports: ports(node), state: 0, timeouts: rule.timeouts })
         };
         (0..3).map(|index| Member { engine: node(index), owner: false }).collect()
     }
@@ -192,8 +169,9 @@ impl System for Three {
         line.into_iter().chain((!self.is_line).then_some(third)).collect()
     }
 
-    fn lane(&self, header: &Header) -> u16 {
-        u16::from(self.has_lanes && header.kind.is_multiple_of(2))
+    fn ordering_class(&self, header: &Header) -> OrderingClass {
+        let is_second = self.has_classes && header.kind.is_multiple_of(2);
+        if is_second { OrderingClass::SECOND } else { OrderingClass::FIRST }
     }
 
     fn wants_command(&self, _: NodeId, has_begun: &bool) -> bool {
@@ -236,11 +214,11 @@ fn whole(seed: u64) -> Exploration {
         duplicates: u8::from(seed.is_multiple_of(5)),
         delays: u8::from(seed.is_multiple_of(3)),
         early_timeouts: 0,
-        independent_first: false,
+        persistent_sets: false,
         at_once: true,
         symmetry: false,
         threads: 1,
-        memory: ByteCount::new(1 << 30),
+        memory: MEMORY,
     }
 }
 
@@ -254,13 +232,13 @@ fn is_right(network: &Three, rules: Exploration) -> (Statistics, bool) {
 }
 
 #[test]
-fn no_verdict_depends_on_what_is_taken_first() {
+fn no_verdict_depends_on_persistent_sets() {
     let (mut right, mut whole_states, mut states) = (0, 0, 0);
     const NETWORKS: u64 = 80;
     for seed in 0..NETWORKS {
         let (network, rules) = (Three::new(seed), whole(seed));
         let (of_whole, expected) = is_right(&network, rules);
-        let (reduced, found) = is_right(&network, Exploration { independent_first: true, ..rules });
+        let (reduced, found) = is_right(&network, Exploration { persistent_sets: true, ..rules });
         assert_eq!(found, expected, "seed {seed}: {network:?}");
         if expected {
             right += 1;
@@ -280,7 +258,7 @@ fn what_goes_to_and_fro_for_ever_puts_nothing_else_off() {
     let rules = [quiet, Rule { wrong: (0, 1), ..quiet }, quiet];
     let for_ever = (0, Header { kind: 3, life: FOR_EVER });
     let begin = [vec![(0, Header { kind: 1, life: 0 })], Vec::new(), vec![for_ever]];
-    let network = Three { rules, is_line: true, has_lanes: false, begin };
-    let rules = Exploration { losses: 0, delays: 0, duplicates: 0, independent_first: true, ..whole(0) };
+    let network = Three { rules, is_line: true, has_classes: false, begin };
+    let rules = Exploration { losses: 0, delays: 0, duplicates: 0, persistent_sets: true, ..whole(0) };
     assert!(!is_right(&network, rules).1);
 }

@@ -15,27 +15,31 @@
 //! - Time is exact in picoseconds. What is due at one instant happens in the order in which it was scheduled.
 //! - A frame costs one entry in the queue, its arrival; a second one only if the sender waits for the port to be free.
 //! - Nothing is allocated for a frame in steady state, if its payload needs no allocation.
-//! - [`Faults`], queue limits, congestion marks, pauses and background traffic belong to one direction of one link.
-//! - A whole run can be prescribed: a fate for each frame ([`Faults::fates`]), a time for each firing of a timer
-//!   ([`Simulation::prescribe_timers`]).
+//! - Faults (a `FaultPlan` of `quincunx-network`), queue limits, congestion marks, pauses and background traffic belong to one
+//!   direction of one link.
+//! - A whole run can be prescribed by a `FaultList`: a fate for each frame, a time for each firing of a timer
+//!   ([`Simulation::prescribe`]).
 //! - An [`Observer`] sees every frame: traces and captures are written by it.
 
 mod busy;
-mod faults;
-mod link;
+mod channel;
+mod config;
+mod index;
 mod medium;
 mod network;
 mod observer;
 mod pause;
+mod pausing;
 mod queue;
 mod simulation;
 mod timers;
 
 pub use busy::BusyOverTime;
-pub use faults::Faults;
-pub use link::{Direction, DirectionStatistics, LinkConfig, LinkIndex, QueueConfig};
+pub use channel::DirectionStatistics;
+pub use config::{LinkConfig, PauseConfig, QueueConfig};
+pub use index::{Direction, LinkIndex, NodeIndex};
 pub use medium::Medium;
-pub use observer::{Departure, Fate, Observer};
-pub use pause::PauseConfig;
+pub use network::Emitted;
+pub use observer::{Departure, Observer};
 pub use queue::EventQueue;
-pub use simulation::{Emitted, Limits, NodeIndex, Simulation, Stopped};
+pub use simulation::{Limits, Simulation, Stopped};

@@ -1,14 +1,26 @@
 //! Everything but the engines: links, timers, the event queue; and the sink that engines' answers go to.
 
-use crate::link::{Channel, InFlight};
-use crate::pause::Holds;
+use crate::channel::Channel;
+use crate::pausing::{Holds, InFlight};
 use crate::queue::EventQueue;
 use crate::timers::Timers;
-use crate::{Departure, Direction, Emitted, Fate, Medium, NodeIndex, Observer, QueueConfig};
+use crate::{Departure, Direction, Medium, NodeIndex, Observer, QueueConfig};
 use quincunx_collective::Payload;
 use quincunx_engine::{Engine, Frame, PortId, Sink};
+use quincunx_network::{Delay, Fate};
 use quincunx_units::{Duration, Instant};
 use std::collections::{BTreeMap, VecDeque};
+
+/// What a node tells its owner.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Emitted<T> {
+    /// When.
+    pub at: Instant,
+    /// Who.
+    pub node: NodeIndex,
+    /// What.
+    pub event: T,
+}
 
 /// What an entry of the event queue is about. Two bits of its source say which kind.
 #[derive(Clone, Copy)]
@@ -48,17 +60,17 @@ impl Source {
     }
 }
 
-/// A logical port: the channel that it sends on, and which lane of it.
+/// A logical port: the channel that it sends on, and its place among the ports that share that.
 #[derive(Clone, Copy)]
-struct Plug {
+struct LogicalPort {
     channel: u32,
-    lane: u16,
+    place: u16,
 }
 
 /// What a node has outside its engine.
 #[derive(Default)]
 pub(crate) struct Attachment<D> {
-    ports: Vec<Option<Plug>>,
+    ports: Vec<Option<LogicalPort>>,
     /// The channels that start here.
     pub(crate) channels: Vec<u32>,
     /// Of these, the ones that are offered slots: a bit each, by place. The others have an entry in the event queue, which
@@ -139,13 +151,13 @@ impl<E: Engine, M: Medium<E>, O: Observer<E>> Network<E, M, O> {
         channel.place = node.channels.len();
         node.channels.push(number);
         node.set_offered(channel.place, true);
-        for (lane, (port, _)) in channel.lanes.iter().enumerate() {
-            let place = usize::from(port.0);
-            if node.ports.len() <= place {
-                node.ports.resize(place + 1, None);
+        for (place, (port, _)) in channel.ports.iter().enumerate() {
+            let index = usize::from(port.0);
+            if node.ports.len() <= index {
+                node.ports.resize(index + 1, None);
             }
-            assert!(node.ports[place].is_none(), "{port:?} is plugged in already");
-            node.ports[place] = Some(Plug { channel: number, lane: lane as u16 });
+            assert!(node.ports[index].is_none(), "{port:?} is plugged in already");
+            node.ports[index] = Some(LogicalPort { channel: number, place: place as u16 });
         }
         self.channels.push(channel);
     }
@@ -186,11 +198,21 @@ impl<E: Engine, M: Medium<E>, O: Observer<E>> Network<E, M, O> {
         frame
     }
 
+    fn logical_port(&self, node: u32, port: PortId) -> LogicalPort {
+        let ports = &self.nodes[node as usize].ports;
+        let found = ports.get(usize::from(port.0)).copied().flatten();
+        found.unwrap_or_else(|| panic!("expected a link at {port:?} of node {node}, found none"))
+    }
+
+    /// The channel that a port sends on.
+    pub(crate) fn channel_of(&self, node: u32, port: PortId) -> u32 {
+        self.logical_port(node, port).channel
+    }
+
     /// Queues a frame on the channel that `port` of `node` is plugged into.
     pub(crate) fn send(&mut self, node: u32, port: PortId, frame: Frame<'_, E::Header, E::Payload>) {
-        let plug = self.nodes[node as usize].ports.get(usize::from(port.0)).copied().flatten();
-        let plug = plug.unwrap_or_else(|| panic!("expected a link at {port:?} of node {node}, found none"));
-        let number = plug.channel as usize;
+        let LogicalPort { channel, place } = self.logical_port(node, port);
+        let number = channel as usize;
         let channel = &mut self.channels[number];
         let payload = E::Payload::view_length(E::Payload::reborrow(frame.payload));
         let length = self.medium.wire_length(frame.header, payload);
@@ -203,7 +225,7 @@ impl<E: Engine, M: Medium<E>, O: Observer<E>> Network<E, M, O> {
             if channel.queue.limit.is_some_and(|limit| queued + length > limit) {
                 channel.statistics.refused += 1;
                 let (start, direction) = (channel.free_at, Direction::from_number(number));
-                let (queued, end, fate) = (self.now, start, Fate::Refused);
+                let (queued, end, fate) = (self.now, start, None);
                 let departure = Departure { direction, queued, start, end, length, marked, fate };
                 return self.observer.departed(&departure, frame);
             }
@@ -221,22 +243,20 @@ impl<E: Engine, M: Medium<E>, O: Observer<E>> Network<E, M, O> {
             end: start + time,
             length,
             marked,
-            fate,
+            fate: Some(fate),
         };
         self.observer.departed(&departure, frame);
 
         let on_the_wire = if needed == length { time } else { channel.rate.time_for(needed) };
         let at = start + on_the_wire + channel.config.latency;
-        let (first, copy) = match fate {
-            Fate::Lost => (None, None),
-            Fate::Duplicated => (Some(at), Some(at)),
-            Fate::HeldBack(longer) => (Some(at + longer), None),
-            Fate::ArrivesAt(at) => (Some(at.max(start)), None),
-            Fate::ArrivesTwiceAt(at, copy) => (Some(at.max(start)), Some(copy.max(start))),
-            Fate::Delivered | Fate::Refused => (Some(at), None),
-        };
-        let port = channel.lanes[usize::from(plug.lane)].1;
-        for at in first.into_iter().chain(copy) {
+        let port = channel.ports[usize::from(place)].1;
+        for delay in fate.arrivals() {
+            let at = match delay {
+                None => at,
+                Some(Delay::HeldBack(longer)) => at + longer,
+                Some(Delay::Until(at)) => at.max(start),
+                Some(Delay::OvertakenBy(_)) => unreachable!("a plan that asks for it is refused"),
+            };
             let header = header.clone();
             let payload = E::Payload::from_view(E::Payload::reborrow(frame.payload));
             self.sequence += 1;
@@ -244,9 +264,9 @@ impl<E: Engine, M: Medium<E>, O: Observer<E>> Network<E, M, O> {
             channel.launch(InFlight { start, at, sequence, urgent, port, header, payload });
         }
         if let Some((at, sequence)) = channel.announce() {
-            self.queue.push(at, sequence, Source::Arrival(plug.channel).pack());
+            self.queue.push(at, sequence, Source::Arrival(number as u32).pack());
         }
-        self.hold(plug.channel, start, start + time, urgent);
+        self.hold(number as u32, start, start + time, urgent);
     }
 }
 

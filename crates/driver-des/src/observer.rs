@@ -2,26 +2,8 @@
 
 use crate::{Direction, NodeIndex};
 use quincunx_engine::{Engine, Frame, PortId};
-use quincunx_units::{ByteCount, Duration, Instant};
-
-/// What becomes of a frame on a link.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Fate {
-    /// It arrives.
-    Delivered,
-    /// It does not arrive.
-    Lost,
-    /// It arrives twice.
-    Duplicated,
-    /// It arrives so much later.
-    HeldBack(Duration),
-    /// It arrives then, by prescription, whatever the link can do; at once if it is sent later.
-    ArrivesAt(Instant),
-    /// It arrives then, and a copy of it at the other time.
-    ArrivesTwiceAt(Instant, Instant),
-    /// The queue had no room: it was never sent.
-    Refused,
-}
+use quincunx_network::Fate;
+use quincunx_units::{ByteCount, Instant};
 
 /// A frame as it is queued for a link.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -38,8 +20,8 @@ pub struct Departure {
     pub length: ByteCount,
     /// Whether it was marked for congestion.
     pub marked: bool,
-    /// What becomes of it.
-    pub fate: Fate,
+    /// What becomes of it; none if the queue had no room, and it was never sent.
+    pub fate: Option<Fate>,
 }
 
 /// Sees what happens, and changes nothing. Each method does nothing by default; `()` does nothing at all.

@@ -1,33 +1,18 @@
 //! The simulation: nodes on links, run until something that its owner waits for.
 
-use crate::faults::Injector;
-use crate::link::Channel;
-use crate::network::{Network, Outlet, Source};
-use crate::pause::{Buffer, PauseConfig};
+use crate::channel::Channel;
+use crate::network::{Emitted, Network, Outlet, Source};
+use crate::pausing::Buffer;
 use crate::timers::Due;
 use crate::{
-    BusyOverTime, Direction, DirectionStatistics, Fate, Faults, LinkConfig, LinkIndex, Medium, Observer,
-    QueueConfig,
+    BusyOverTime, Direction, DirectionStatistics, LinkConfig, LinkIndex, Medium, NodeIndex, Observer,
+    PauseConfig, QueueConfig,
 };
-use quincunx_collective::{Payload, SplitMix64};
+use quincunx_collective::Payload;
 use quincunx_engine::{Engine, Frame, PortId};
+use quincunx_network::{Delay, FaultList, FaultPlan, Firing, Hold, Injector, LinkDirection};
 use quincunx_units::{BitRate, Instant};
 use std::collections::BTreeMap;
-
-/// A node, numbered from zero in the order in which nodes were added.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct NodeIndex(pub u32);
-
-/// What a node tells its owner.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Emitted<T> {
-    /// When.
-    pub at: Instant,
-    /// Who.
-    pub node: NodeIndex,
-    /// What.
-    pub event: T,
-}
 
 /// How far a run may go.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -104,8 +89,8 @@ impl<E: Engine, M: Medium<E>, O: Observer<E>> Simulation<E, M, O> {
         assert_eq!(a.1.len(), b.1.len(), "both ends of a link name equally many ports");
         let link = LinkIndex(self.network.channels.len() as u32 / 2);
         for (from, to) in [(a, b), (b, a)] {
-            let lanes = from.1.iter().copied().zip(to.1.iter().copied()).collect();
-            self.network.add_channel(Channel::new(from.0.0, to.0.0, lanes, config));
+            let ports = from.1.iter().copied().zip(to.1.iter().copied()).collect();
+            self.network.add_channel(Channel::new(from.0.0, to.0.0, ports, config));
         }
         link
     }
@@ -113,30 +98,53 @@ impl<E: Engine, M: Medium<E>, O: Observer<E>> Simulation<E, M, O> {
     /// Sets the faults of a direction, for frames queued from now on.
     ///
     /// # Panics
-    /// If a frame is listed as refused: a queue's limit does that.
-    pub fn set_faults(&mut self, direction: Direction, faults: Faults) {
+    /// If frames are to be held back for a number of frames: a simulation holds them back in time.
+    pub fn set_faults(&mut self, direction: Direction, plan: FaultPlan) {
+        let is_counted = |delay: Option<Delay>| matches!(delay, Some(Delay::OvertakenBy(_)));
+        let is_listed = plan.fates.values().any(|fate| fate.arrivals().any(is_counted));
+        let is_drawn =
+            plan.rates.reordering.value() > 0.0 && matches!(plan.rates.longest_hold, Hold::Frames(_));
         assert!(
-            !faults.fates.values().any(|&fate| fate == Fate::Refused),
-            "a queue refuses frames, a fault does not"
+            !is_listed && !is_drawn,
+            "expected frames to be held back in time, found a number of frames; give Hold::Time or Delay::HeldBack"
         );
         let number = direction.number();
-        let mut seeds = SplitMix64::new(self.seed ^ SplitMix64::new(number as u64).draw());
-        self.network.channels[number].injector = Some(Injector::new(faults, seeds.draw()));
+        let injector = Injector::of_direction(plan, self.seed, number as u64);
+        self.network.channels[number].injector = Some(injector);
     }
 
     /// Prescribes when timers fire, in place of the durations that engines ask for. A timer that is not armed when its time
-    /// comes does nothing; one that is armed and not named does not fire. With a [fate](Faults::fates) for every frame a
-    /// whole run is prescribed.
+    /// comes does nothing; one that is armed and not listed does not fire.
     ///
     /// # Panics
     /// If anything has been done already, or prescribed.
-    pub fn prescribe_timers(&mut self, firings: &[(Instant, NodeIndex, E::Timer)]) {
+    pub fn prescribe_timers(&mut self, firings: &[Firing<NodeIndex, E::Timer>]) {
         let network = &mut self.network;
         assert!(network.queue.is_empty() && self.steps == 0, "timers are prescribed before anything is done");
-        let numbers = network.timers.prescribe(firings.iter().map(|&(_, node, timer)| (node.0, timer)));
-        for (number, &(at, ..)) in numbers.into_iter().zip(firings) {
-            network.schedule(at, Source::Timer(number));
+        let numbers = network.timers.prescribe(firings.iter().map(|firing| (firing.node.0, firing.timer)));
+        for (number, firing) in numbers.into_iter().zip(firings) {
+            network.schedule(firing.at, Source::Timer(number));
         }
+    }
+
+    /// Prescribes a whole run: the fates of frames on every direction that the list names, and when timers fire.
+    ///
+    /// # Panics
+    /// As [`set_faults`](Self::set_faults) and [`prescribe_timers`](Self::prescribe_timers) do, or if the list names a direction that
+    /// there is not.
+    pub fn prescribe(&mut self, list: &FaultList<NodeIndex, E::Timer>) {
+        for (direction, plan) in list.plans() {
+            let number = match *direction {
+                LinkDirection::From(node, port) => self.network.channel_of(node.0, port) as usize,
+                LinkDirection::Between(from, to) => {
+                    let is_it = |channel: &Channel<E>| (channel.from, channel.to) == (from.0, to.0);
+                    let number = self.network.channels.iter().position(is_it);
+                    number.unwrap_or_else(|| panic!("expected a link from {from:?} to {to:?}, found none"))
+                }
+            };
+            self.set_faults(Direction::from_number(number), plan);
+        }
+        self.prescribe_timers(&list.firings);
     }
 
     /// Sets the limits of a direction's queue, for frames queued from now on.
@@ -307,12 +315,12 @@ impl<E: Engine, M: Medium<E>, O: Observer<E>> Simulation<E, M, O> {
     /// when it is. Whether one used it.
     fn offer(&mut self, number: u32) -> bool {
         let channel = &self.network.channels[number as usize];
-        let (now, node, lanes) = (self.network.now, channel.from, channel.lanes.len());
-        let mut lane = channel.turn;
-        for _ in 0..lanes {
-            let next = if lane + 1 == lanes { 0 } else { lane + 1 };
+        let (now, node, ports) = (self.network.now, channel.from, channel.ports.len());
+        let mut place = channel.turn;
+        for _ in 0..ports {
+            let next = if place + 1 == ports { 0 } else { place + 1 };
             let channel = &self.network.channels[number as usize];
-            let port = channel.lanes[lane].0;
+            let port = channel.ports[place].0;
             let engine = &mut self.engines[node as usize];
             if engine.wants_transmit(port) {
                 let is_paused = channel.is_paused();
@@ -333,7 +341,7 @@ impl<E: Engine, M: Medium<E>, O: Observer<E>> Simulation<E, M, O> {
                     return true;
                 }
             }
-            lane = next;
+            place = next;
         }
         false
     }

@@ -4,10 +4,11 @@ mod common;
 
 use common::{HEADER, Order, Told, Toy, Wire, nanos, slow_link, store_and_forward};
 use quincunx_driver_des::{
-    DirectionStatistics, Emitted, Faults, Limits, LinkConfig, LinkIndex, PauseConfig, QueueConfig,
-    Simulation, Stopped,
+    DirectionStatistics, Emitted, Limits, LinkConfig, LinkIndex, PauseConfig, QueueConfig, Simulation,
+    Stopped,
 };
 use quincunx_engine::PortId;
+use quincunx_network::{FaultRates, Hold};
 use quincunx_units::{BitRate, ByteCount, Duration, Instant, Probability};
 
 const PORT: PortId = PortId(0);
@@ -155,14 +156,13 @@ fn urgent_frames_losses_and_frames_held_back_go_with_pauses() {
         pause(&mut simulation, 1, 200, 100);
         let share = |value| Probability::new(value).unwrap();
         for link in 0..2 {
-            let faults = Faults {
+            let faults = FaultRates {
                 loss: share(0.1),
                 duplication: share(0.1),
                 reordering: share(0.2),
-                longest_hold: Duration::from_micros(2),
-                ..Faults::default()
+                longest_hold: Hold::Time(Duration::from_micros(2)),
             };
-            simulation.set_faults(LinkIndex(link).forward(), faults);
+            simulation.set_faults(LinkIndex(link).forward(), faults.into());
         }
         let found = arrived(&run(&mut simulation)).len() as u64;
         let sum = |count: fn(&DirectionStatistics) -> u64| {

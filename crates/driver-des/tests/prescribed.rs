@@ -3,8 +3,9 @@
 mod common;
 
 use common::{Order, Told, Toy, Wire, nanos, slow_link, store_and_forward};
-use quincunx_driver_des::{Direction, Fate, Faults, Limits, LinkIndex, NodeIndex, Simulation, Stopped};
+use quincunx_driver_des::{Direction, Limits, LinkIndex, NodeIndex, Simulation, Stopped};
 use quincunx_engine::PortId;
+use quincunx_network::{Delay, Fate, FaultList, FaultPlan, FaultRates, Firing, LinkDirection};
 use quincunx_units::{Duration, Instant};
 
 const PORT: PortId = PortId(0);
@@ -15,8 +16,7 @@ fn pair(fates: &[(u64, Fate)]) -> (Simulation<Toy, Wire>, NodeIndex) {
     let mut simulation = store_and_forward(1);
     let nodes = [simulation.add_node(Toy::end()), simulation.add_node(Toy::end())];
     simulation.connect((nodes[0], &[PORT]), (nodes[1], &[PORT]), slow_link());
-    let fates = fates.iter().copied().collect();
-    simulation.set_faults(FORWARD, Faults { fates, ..Faults::default() });
+    simulation.set_faults(FORWARD, FaultPlan::listed(fates.iter().copied()));
     (simulation, nodes[0])
 }
 
@@ -37,6 +37,19 @@ fn at(time: u64, what: &str) -> (Instant, String) {
     (nanos(time), what.to_owned())
 }
 
+fn until(time: u64) -> Fate {
+    Fate::Late(Delay::Until(nanos(time)))
+}
+
+fn twice(first: u64, copy: u64) -> Fate {
+    let until = |time| Some(Delay::Until(nanos(time)));
+    Fate::Doubled { first: until(first), copy: until(copy) }
+}
+
+fn firing(time: u64, node: NodeIndex, timer: char) -> Firing<NodeIndex, char> {
+    Firing { at: nanos(time), node, timer }
+}
+
 fn send_40_bytes(simulation: &mut Simulation<Toy, Wire>, node: NodeIndex, frames: u64) {
     simulation.command(node, Order::Send { port: PORT, frames, length: 40 }).unwrap();
 }
@@ -47,17 +60,14 @@ fn arm(simulation: &mut Simulation<Toy, Wire>, node: NodeIndex, after: Option<Du
 
 #[test]
 fn a_frame_arrives_when_it_is_prescribed_to_and_the_others_when_they_can() {
-    let (mut simulation, a) = pair(&[(0, Fate::ArrivesAt(nanos(900))), (2, Fate::ArrivesAt(nanos(160)))]);
+    let (mut simulation, a) = pair(&[(0, until(900)), (2, until(160))]);
     send_40_bytes(&mut simulation, a, 3);
     assert_eq!(told(&mut simulation), [at(160, "2"), at(200, "1"), at(900, "0")]);
 }
 
 #[test]
 fn a_copy_arrives_at_its_own_time() {
-    let fates = [
-        (0, Fate::ArrivesTwiceAt(nanos(700), nanos(300))),
-        (1, Fate::ArrivesTwiceAt(nanos(400), nanos(800))),
-    ];
+    let fates = [(0, twice(700, 300)), (1, twice(400, 800))];
     let (mut simulation, a) = pair(&fates);
     send_40_bytes(&mut simulation, a, 2);
     assert_eq!(told(&mut simulation), [at(300, "0"), at(400, "1"), at(700, "0"), at(800, "1")]);
@@ -66,22 +76,45 @@ fn a_copy_arrives_at_its_own_time() {
 
 #[test]
 fn a_frame_that_is_sent_after_its_time_arrives_as_it_is_sent() {
-    let (mut simulation, a) = pair(&[(0, Fate::ArrivesAt(nanos(10)))]);
+    let (mut simulation, a) = pair(&[(0, until(10))]);
     simulation.pass(nanos(50));
     send_40_bytes(&mut simulation, a, 1);
     assert_eq!(told(&mut simulation), [at(50, "0")]);
 }
 
 #[test]
-#[should_panic(expected = "a queue refuses frames")]
-fn a_frame_is_not_prescribed_to_be_refused() {
-    pair(&[(0, Fate::Refused)]);
+#[should_panic(expected = "expected frames to be held back in time, found a number of frames")]
+fn a_listed_frame_is_not_held_back_for_a_number_of_frames() {
+    pair(&[(0, Fate::Late(Delay::OvertakenBy(1)))]);
+}
+
+#[test]
+#[should_panic(expected = "expected frames to be held back in time, found a number of frames")]
+fn no_frame_is_held_back_for_a_number_of_frames_by_chance() {
+    let reordering = "10%".parse().unwrap();
+    let (mut simulation, _) = pair(&[]);
+    simulation.set_faults(FORWARD, FaultRates { reordering, ..FaultRates::default() }.into());
+}
+
+#[test]
+fn a_list_prescribes_fates_by_port_and_by_neighbours_and_firings() {
+    let (mut simulation, a) = pair(&[]);
+    let b = NodeIndex(1);
+    let mut list = FaultList::default();
+    list.set_fate(LinkDirection::From(a, PORT), 0, Fate::Lost);
+    list.set_fate(LinkDirection::Between(b, a), 0, until(400));
+    list.firings.push(Firing { at: nanos(500), node: a, timer: 'x' });
+    simulation.prescribe(&list);
+    arm(&mut simulation, a, Some(Duration::from_nanos(20)));
+    send_40_bytes(&mut simulation, a, 2);
+    send_40_bytes(&mut simulation, b, 1);
+    assert_eq!(told(&mut simulation), [at(200, "1"), at(400, "0"), at(500, "x")]);
 }
 
 #[test]
 fn a_timer_fires_when_it_is_prescribed_to_and_not_when_its_time_is_over() {
     let (mut simulation, a) = pair(&[]);
-    simulation.prescribe_timers(&[(nanos(500), a, 'x')]);
+    simulation.prescribe_timers(&[firing(500, a, 'x')]);
     arm(&mut simulation, a, Some(Duration::from_nanos(20)));
     assert_eq!(told(&mut simulation), [at(500, "x")]);
 }
@@ -89,7 +122,7 @@ fn a_timer_fires_when_it_is_prescribed_to_and_not_when_its_time_is_over() {
 #[test]
 fn a_timer_that_is_not_armed_when_its_time_comes_does_nothing() {
     let (mut simulation, a) = pair(&[]);
-    simulation.prescribe_timers(&[(nanos(500), a, 'x'), (nanos(600), a, 'x'), (nanos(700), a, 'y')]);
+    simulation.prescribe_timers(&[firing(500, a, 'x'), firing(600, a, 'x'), firing(700, a, 'y')]);
     arm(&mut simulation, a, Some(Duration::from_nanos(20)));
     // It is armed once and fires once.
     assert_eq!(told(&mut simulation), [at(500, "x")]);
@@ -99,7 +132,7 @@ fn a_timer_that_is_not_armed_when_its_time_comes_does_nothing() {
 #[test]
 fn a_timer_that_was_disarmed_does_not_fire() {
     let (mut simulation, a) = pair(&[]);
-    simulation.prescribe_timers(&[(nanos(500), a, 'x')]);
+    simulation.prescribe_timers(&[firing(500, a, 'x')]);
     arm(&mut simulation, a, Some(Duration::from_nanos(20)));
     arm(&mut simulation, a, None);
     assert_eq!(told(&mut simulation), []);

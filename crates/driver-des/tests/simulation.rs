@@ -4,12 +4,11 @@ mod common;
 
 use common::{Order, Told, Toy, Wire, nanos, slow_link, store_and_forward};
 use quincunx_driver_des::{
-    Departure, Emitted, Fate, Faults, Limits, LinkIndex, Medium, NodeIndex, Observer, QueueConfig,
-    Simulation, Stopped,
+    Departure, Emitted, Limits, LinkIndex, Medium, NodeIndex, Observer, QueueConfig, Simulation, Stopped,
 };
 use quincunx_engine::{Frame, PortId};
+use quincunx_network::{Fate, FaultPlan, FaultRates, Hold};
 use quincunx_units::{BitRate, ByteCount, Duration, Instant, Probability};
-use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 const PORT: PortId = PortId(0);
@@ -197,7 +196,7 @@ fn a_frame_that_finds_a_long_queue_is_marked() {
 }
 
 /// A relay whose second link is half as fast as its first, and ten frames through it.
-fn ten_through_a_bottleneck(faults: Option<Faults>) -> Vec<Emitted<Told>> {
+fn ten_through_a_bottleneck(faults: Option<FaultPlan>) -> Vec<Emitted<Told>> {
     let (mut simulation, [a, _]) = line(Wire { tenth_is_urgent: true, ..Wire::default() });
     let last = simulation.statistics().nth(2).unwrap().0;
     simulation.set_background(last, BitRate::new(4_000_000_000));
@@ -219,12 +218,12 @@ fn an_urgent_frame_goes_before_all_that_wait_and_puts_them_off() {
 
 #[test]
 fn an_urgent_frame_loses_none_of_those_that_were_held_back() {
-    let faults = Faults {
+    let faults = FaultRates {
         reordering: Probability::new(0.5).unwrap(),
-        longest_hold: Duration::from_nanos(700),
-        ..Faults::default()
+        longest_hold: Hold::Time(Duration::from_nanos(700)),
+        ..FaultRates::default()
     };
-    let told = ten_through_a_bottleneck(Some(faults));
+    let told = ten_through_a_bottleneck(Some(faults.into()));
     let mut order = numbers(&told);
     order.sort_unstable();
     assert_eq!(order, (0..10).collect::<Vec<_>>());
@@ -240,15 +239,11 @@ fn background_traffic_takes_its_share_of_the_rate() {
     assert_eq!(times(&finish(&mut simulation)), [nanos(4 * 50 + 100)]);
 }
 
-fn lost(frames: &[u64]) -> BTreeMap<u64, Fate> {
-    frames.iter().map(|&frame| (frame, Fate::Lost)).collect()
-}
-
 #[test]
 fn a_lost_frame_takes_its_time_on_the_wire() {
     let (mut simulation, [a, _]) = pair(1);
     let direction = simulation.statistics().next().unwrap().0;
-    simulation.set_faults(direction, Faults { fates: lost(&[0, 2]), ..Faults::default() });
+    simulation.set_faults(direction, FaultPlan::losing_frames([0, 2]));
     simulation.command(a, send(4, 40)).unwrap();
     let told = finish(&mut simulation);
     assert_eq!(numbers(&told), [1, 3]);
@@ -263,7 +258,7 @@ fn a_duplicated_frame_arrives_twice() {
     let (mut simulation, [a, _]) = pair(1);
     let direction = simulation.statistics().next().unwrap().0;
     let duplication = Probability::new(1.0).unwrap();
-    simulation.set_faults(direction, Faults { duplication, ..Faults::default() });
+    simulation.set_faults(direction, FaultRates { duplication, ..FaultRates::default() }.into());
     simulation.command(a, send(2, 40)).unwrap();
     assert_eq!(numbers(&finish(&mut simulation)), [0, 0, 1, 1]);
 }
@@ -272,12 +267,12 @@ fn a_duplicated_frame_arrives_twice() {
 fn a_frame_that_is_held_back_is_overtaken_and_none_is_lost() {
     let (mut simulation, [a, _]) = pair(5);
     let direction = simulation.statistics().next().unwrap().0;
-    let faults = Faults {
+    let faults = FaultRates {
         reordering: Probability::new(0.3).unwrap(),
-        longest_hold: Duration::from_nanos(500),
-        ..Faults::default()
+        longest_hold: Hold::Time(Duration::from_nanos(500)),
+        ..FaultRates::default()
     };
-    simulation.set_faults(direction, faults);
+    simulation.set_faults(direction, faults.into());
     simulation.command(a, send(100, 40)).unwrap();
     let told = finish(&mut simulation);
     let mut order = numbers(&told);
@@ -324,14 +319,13 @@ fn trace_of(seed: u64) -> u64 {
     let link = simulation.connect((nodes[0], &[PORT]), (nodes[1], &[PORT]), slow_link());
     let tenth = Probability::new(0.1).unwrap();
     for direction in [link.forward(), link.backward()] {
-        let faults = Faults {
+        let faults = FaultRates {
             loss: tenth,
             duplication: tenth,
             reordering: tenth,
-            longest_hold: Duration::from_nanos(300),
-            ..Faults::default()
+            longest_hold: Hold::Time(Duration::from_nanos(300)),
         };
-        simulation.set_faults(direction, faults);
+        simulation.set_faults(direction, faults.into());
     }
     for node in nodes {
         simulation.command(node, send(300, 40)).unwrap();
@@ -349,7 +343,7 @@ fn a_seed_replays_a_run_to_the_bit() {
 #[test]
 fn an_observer_sees_what_becomes_of_a_frame() {
     #[derive(Default)]
-    struct Fates(Vec<Fate>);
+    struct Fates(Vec<Option<Fate>>);
     impl Observer<Toy> for Fates {
         fn departed(&mut self, departure: &Departure, _: Frame<'_, common::Header, common::Payload>) {
             self.0.push(departure.fate);
@@ -358,10 +352,10 @@ fn an_observer_sees_what_becomes_of_a_frame() {
     let mut simulation = Simulation::with_observer(Wire::default(), 1, Fates::default());
     let nodes = [simulation.add_node(Toy::end()), simulation.add_node(Toy::end())];
     let link = simulation.connect((nodes[0], &[PORT]), (nodes[1], &[PORT]), slow_link());
-    simulation.set_faults(link.forward(), Faults { fates: lost(&[1]), ..Faults::default() });
+    simulation.set_faults(link.forward(), FaultPlan::losing_frames([1]));
     simulation.command(nodes[0], send(2, 40)).unwrap();
     finish(&mut simulation);
-    assert_eq!(simulation.observer().0, [Fate::Delivered, Fate::Lost]);
+    assert_eq!(simulation.observer().0, [Some(Fate::Delivered), Some(Fate::Lost)]);
 }
 
 #[test]

@@ -2,7 +2,7 @@
 //! their queue, events and drops to the owner.
 
 use crate::codec::{Codec, Direction, Emitted, Observer};
-use crate::faults::LostFrames;
+use crate::faults::SendFaults;
 use crate::inbox::{Datagram, Inbox};
 use crate::node::NodeError;
 use crate::outbox::Outbox;
@@ -28,18 +28,28 @@ pub(crate) enum Pause {
     Until(Instant),
 }
 
-/// The node's clock: monotonic, zero when the node was made.
+/// The node's clock.
 #[derive(Clone, Copy)]
-pub(crate) struct Clock(std::time::Instant);
+pub(crate) enum Clock {
+    /// The machine's: monotonic, zero when the node was made.
+    Machine(std::time::Instant),
+    /// One that is turned by hand: it says this until it is turned.
+    Hand(Instant),
+}
 
 impl Clock {
     pub(crate) fn new() -> Self {
-        Self(std::time::Instant::now())
+        Self::Machine(std::time::Instant::now())
     }
 
     pub(crate) fn now(self) -> Instant {
-        let nanos = u64::try_from(self.0.elapsed().as_nanos()).unwrap_or(u64::MAX);
-        Instant::ZERO + Duration::from_nanos(nanos)
+        match self {
+            Self::Machine(start) => {
+                let nanos = u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX);
+                Instant::ZERO + Duration::from_nanos(nanos)
+            }
+            Self::Hand(now) => now,
+        }
     }
 }
 
@@ -52,8 +62,8 @@ pub(crate) struct Io<E: Engine, C: Codec<E>, T> {
     pub(crate) events: VecDeque<E::Event>,
     pub(crate) dropped: BTreeMap<Dropped<E::DropReason, C::Fault>, u64>,
     pub(crate) observer: Option<Box<dyn Observer>>,
-    /// What is lost on the way to peers.
-    pub(crate) lost: LostFrames,
+    /// What happens to frames on the way to peers.
+    pub(crate) send_faults: SendFaults,
     pub(crate) statistics: Statistics,
     pub(crate) sent_to: BTreeMap<SocketAddrV4, Traffic>,
     pub(crate) stopwatch: Stopwatch,
@@ -116,23 +126,26 @@ impl<E: Engine, C: Codec<E>, T: Transport> Io<E, C, T> {
             return;
         };
         let emitted = emit(&mut self.codec, space);
-        let is_lost = self.lost.send(emitted.destination);
-        let bytes = if is_lost {
-            &space[..emitted.length]
-        } else {
-            self.outbox.commit(emitted.length, emitted.destination, emitted.tos, emitted.may_wait)
+        let Emitted { length, destination, tos, may_wait } = emitted;
+        let departures = self.send_faults.send(destination);
+        let mut copy = if departures == 2 { Some(space[..length].to_vec()) } else { None };
+        let bytes = match departures {
+            0 => &space[..length],
+            _ => self.outbox.commit(length, destination, tos, may_wait),
         };
         if let Some(observer) = &mut self.observer {
-            let datagram = Datagram {
-                source: self.transport.local(),
-                destination: emitted.destination,
-                tos: emitted.tos,
-                identification: 0,
-            };
+            let datagram = Datagram { source: self.transport.local(), destination, tos, identification: 0 };
             observer.observe(self.now, Direction::Sent, &datagram, bytes);
         }
-        if is_lost {
+        if departures == 0 {
             self.count(Dropped::InjectedLoss, 1);
+        }
+        // A copy that finds no room is lost: it never was a frame of its own.
+        if let Some(copy) = copy.take()
+            && let Some(space) = self.outbox.reserve(length)
+        {
+            space.copy_from_slice(&copy);
+            self.outbox.commit(length, destination, tos, may_wait);
         }
     }
 

@@ -6,7 +6,7 @@
 //! lose it. When there is nothing to do the node waits in the kernel for a datagram, a deadline or a [`Waker`].
 
 use crate::codec::{Codec, Direction, Observer};
-use crate::faults::{Fate, Faults, Injector, LostFrames};
+use crate::faults::{ArrivalFaults, SendFaults};
 use crate::inbox::{Datagram, Inbox};
 use crate::io::{Clock, Io, Pause};
 use crate::outbox::Outbox;
@@ -18,6 +18,7 @@ use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use nix::sys::time::TimeSpec;
 use quincunx_engine::{Engine, Frame, PortId};
+use quincunx_network::{Fate, FaultPlan, FaultRates};
 use quincunx_units::{ByteCount, Duration, Instant};
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddrV4;
@@ -47,14 +48,16 @@ pub struct NodeOptions {
     pub spin: Duration,
     /// Measure where the time goes.
     pub profile: bool,
-    /// Faults for arriving frames.
-    pub faults: Faults,
+    /// Faults of arriving frames.
+    pub faults: FaultRates,
+    /// With a frame's number it decides what becomes of that.
+    pub seed: u64,
 }
 
 impl Default for NodeOptions {
     /// 50 us of looking, no profile, no faults.
     fn default() -> Self {
-        Self { spin: Duration::from_micros(50), profile: false, faults: Faults::default() }
+        Self { spin: Duration::from_micros(50), profile: false, faults: FaultRates::default(), seed: 0 }
     }
 }
 
@@ -118,7 +121,7 @@ impl Waker {
 /// An engine on a socket.
 pub struct Node<E: Engine, C: Codec<E>, T> {
     engine: E,
-    io: Io<E, C, T>,
+    pub(crate) io: Io<E, C, T>,
     inbox: Inbox,
     /// All that the kernel had was taken the last time somebody looked.
     drained: bool,
@@ -126,7 +129,7 @@ pub struct Node<E: Engine, C: Codec<E>, T> {
     skipped: bool,
     ports: u16,
     next_port: u16,
-    injector: Option<Injector>,
+    arrival_faults: Option<ArrivalFaults>,
     spin: Duration,
     waker: Waker,
 }
@@ -156,7 +159,7 @@ impl<E: Engine, C: Codec<E>, T: Transport> Node<E, C, T> {
                 events: VecDeque::new(),
                 dropped: BTreeMap::new(),
                 observer: None,
-                lost: LostFrames::default(),
+                send_faults: SendFaults::default(),
                 sent_to: BTreeMap::new(),
                 statistics: Statistics { merging: max_frames > 1, ..Statistics::default() },
                 stopwatch: Stopwatch::new(options.profile),
@@ -170,7 +173,10 @@ impl<E: Engine, C: Codec<E>, T: Transport> Node<E, C, T> {
             skipped: false,
             ports,
             next_port: 0,
-            injector: options.faults.is_active().then(|| Injector::new(options.faults)),
+            arrival_faults: options
+                .faults
+                .is_active()
+                .then(|| ArrivalFaults::new(options.faults, options.seed)),
             spin: options.spin,
             waker: Waker(Arc::new(waker)),
         })
@@ -216,10 +222,12 @@ impl<E: Engine, C: Codec<E>, T: Transport> Node<E, C, T> {
         self.io.observer = observer;
     }
 
-    /// Has `frames` lost on the way to `peer`, counted from 0 in the order in which they are sent from now on; ascending.
-    /// They are observed like the others.
-    pub fn lose_frames(&mut self, peer: SocketAddrV4, frames: Vec<u64>) {
-        self.io.lost.set(peer, frames);
+    /// Sets the faults of frames on the way to `peer`, which are counted from 0 from now on. A lost frame is observed like the others.
+    ///
+    /// # Panics
+    /// If frames are to be late: that is for [`NodeOptions::faults`], where frames arrive.
+    pub fn set_faults(&mut self, peer: SocketAddrV4, plan: FaultPlan, seed: u64) {
+        self.io.send_faults.set(peer, plan, seed);
     }
 
     /// Makes room for `bytes` that peers may have under way to this node at once, counted with the kernel's overhead: frames
@@ -228,7 +236,7 @@ impl<E: Engine, C: Codec<E>, T: Transport> Node<E, C, T> {
     ///
     /// # Errors
     /// If the socket fails.
-    pub fn make_room(&mut self, bytes: ByteCount) -> Result<ByteCount, NodeError> {
+    pub fn grow_receive_buffer(&mut self, bytes: ByteCount) -> Result<ByteCount, NodeError> {
         sys::grow_receive_buffer(self.io.transport.socket(), bytes)
             .map_err(|error| NodeError::Receive { local: self.local(), error })
     }
@@ -238,7 +246,7 @@ impl<E: Engine, C: Codec<E>, T: Transport> Node<E, C, T> {
     ///
     /// # Errors
     /// If the socket fails.
-    pub fn make_way(&mut self, bytes: ByteCount) -> Result<ByteCount, NodeError> {
+    pub fn grow_send_buffer(&mut self, bytes: ByteCount) -> Result<ByteCount, NodeError> {
         sys::grow_send_buffer(self.io.transport.socket(), bytes)
             .map_err(|error| NodeError::Receive { local: self.local(), error })
     }
@@ -343,7 +351,7 @@ impl<E: Engine, C: Codec<E>, T: Transport> Node<E, C, T> {
         let mut now = start;
         let deadlines = [
             self.io.timers.next_check(start + BLOCKING_MARGIN),
-            self.injector.as_ref().and_then(Injector::next_release),
+            self.arrival_faults.as_ref().and_then(ArrivalFaults::next_release),
             match self.io.pause {
                 Some(Pause::Until(end)) => Some(end),
                 _ => None,
@@ -419,6 +427,34 @@ impl<E: Engine, C: Codec<E>, T: Transport> Node<E, C, T> {
         }
     }
 
+    /// Does all that can be done at this instant without waiting, but for firing timers.
+    pub(crate) fn settle(&mut self) -> Result<(), NodeError> {
+        self.drained = false;
+        loop {
+            if self.inbox.is_empty() {
+                self.receive(false)?;
+            }
+            self.resume_sending();
+            self.handle_frames();
+            self.offer_slots();
+            self.io.flush();
+            if let Some(failure) = self.io.failure.take() {
+                return Err(failure);
+            }
+            if self.inbox.is_empty() && self.drained && !self.wants_transmit() {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Fires a timer if it is armed, whatever its deadline.
+    pub(crate) fn fire(&mut self, timer: E::Timer) {
+        self.io.now = self.io.clock.now();
+        if self.io.timers.take(timer) {
+            self.handle_timer(timer);
+        }
+    }
+
     fn receive(&mut self, wait: bool) -> Result<(), NodeError> {
         self.drained = self.io.receive(&mut self.inbox, wait)?;
         self.skipped = false;
@@ -458,18 +494,14 @@ impl<E: Engine, C: Codec<E>, T: Transport> Node<E, C, T> {
                 self.io.now = self.io.clock.now();
             }
             self.io.observe(Direction::Received, &datagram, bytes);
-            let fate = self.injector.as_mut().map_or(Fate::Delivered, Injector::arrive);
-            match fate {
-                Fate::Delivered => deliver(&mut self.engine, &mut self.io, &datagram, bytes),
-                Fate::Lost => self.io.count(Dropped::InjectedLoss, 1),
-                Fate::Duplicated => {
-                    deliver(&mut self.engine, &mut self.io, &datagram, bytes);
-                    deliver(&mut self.engine, &mut self.io, &datagram, bytes);
-                }
-                Fate::HeldBack(overtakers) => {
-                    if let Some(injector) = &mut self.injector {
-                        injector.hold(self.io.now, overtakers, datagram, bytes);
-                    }
+            let fate = self.arrival_faults.as_mut().map_or(Fate::Delivered, ArrivalFaults::arrive);
+            if fate == Fate::Lost {
+                self.io.count(Dropped::InjectedLoss, 1);
+            }
+            for delay in fate.arrivals() {
+                match (delay, &mut self.arrival_faults) {
+                    (Some(delay), Some(faults)) => faults.hold(self.io.now, delay, datagram, bytes),
+                    _ => deliver(&mut self.engine, &mut self.io, &datagram, bytes),
                 }
             }
         }
@@ -477,8 +509,8 @@ impl<E: Engine, C: Codec<E>, T: Transport> Node<E, C, T> {
 
     /// Hands over frames that were held back long enough.
     fn release_held(&mut self) {
-        let Some(injector) = &mut self.injector else { return };
-        while let Some(held) = injector.release(self.io.now) {
+        let Some(faults) = &mut self.arrival_faults else { return };
+        while let Some(held) = faults.release(self.io.now) {
             deliver(&mut self.engine, &mut self.io, &held.datagram, &held.bytes);
         }
     }
@@ -487,12 +519,16 @@ impl<E: Engine, C: Codec<E>, T: Transport> Node<E, C, T> {
         // No more than are armed now: one that re-arms itself for at once must not hold up the loop.
         for _ in 0..self.io.timers.len() {
             let Some(timer) = self.io.timers.pop_due(self.io.now) else { return };
-            self.io.statistics.timers += 1;
-            self.io.lap(Phase::Other);
-            self.engine.handle_timer(self.io.now, timer, &mut self.io);
-            self.io.lap(Phase::Engine);
-            self.check();
+            self.handle_timer(timer);
         }
+    }
+
+    fn handle_timer(&mut self, timer: E::Timer) {
+        self.io.statistics.timers += 1;
+        self.io.lap(Phase::Other);
+        self.engine.handle_timer(self.io.now, timer, &mut self.io);
+        self.io.lap(Phase::Engine);
+        self.check();
     }
 
     /// Offers slots to the ports in turn, one frame each, until none wants more, the budget is used, or sending pauses.

@@ -3,9 +3,10 @@
 mod support;
 
 use quincunx_driver_net::{
-    Direction, Dropped, Faults, Node, NodeError, NodeOptions, Observer, Phase, UdpOptions, UdpTransport,
+    Direction, Dropped, Node, NodeError, NodeOptions, Observer, Phase, UdpOptions, UdpTransport,
 };
 use quincunx_engine::{Engine, PortId};
+use quincunx_network::{Fate, FaultPlan, FaultRates};
 use quincunx_units::{ByteCount, Duration, Instant};
 use std::net::{SocketAddrV4, UdpSocket};
 use std::sync::{Arc, Mutex};
@@ -58,7 +59,7 @@ fn what_finds_room_is_kept_until_the_node_runs() {
     let sizes = UdpOptions { receive_buffer: ByteCount::new(64 << 10), ..UdpOptions::default() };
     let local = address(20, 0);
     let mut node = open(local, &[address(20, 1)], sizes, NodeOptions::default());
-    let room = node.make_room(ByteCount::new(256 << 10)).expect("a socket that works");
+    let room = node.grow_receive_buffer(ByteCount::new(256 << 10)).expect("a socket that works");
     let sender = UdpSocket::bind(address(20, 1)).expect("a free loopback address");
     // A frame of 1 KiB takes less than 4 KiB of the kernel's memory.
     let frames = room.bytes() / (4 << 10);
@@ -76,8 +77,8 @@ fn what_finds_room_is_kept_until_the_node_runs() {
 #[test]
 fn a_receive_buffer_never_shrinks() {
     let mut node = open(address(21, 0), &[address(21, 1)], UdpOptions::default(), NodeOptions::default());
-    let before = node.make_room(ByteCount::new(0)).expect("a socket that works");
-    assert_eq!(node.make_room(ByteCount::new(4 << 10)).expect("a socket that works"), before);
+    let before = node.grow_receive_buffer(ByteCount::new(0)).expect("a socket that works");
+    assert_eq!(node.grow_receive_buffer(ByteCount::new(4 << 10)).expect("a socket that works"), before);
 }
 
 #[test]
@@ -208,13 +209,13 @@ fn slots_go_round_the_ports() {
 #[test]
 fn lost_duplicated_and_reordered_frames_are_made_good_by_the_protocol() {
     let (a, b) = (address(9, 0), address(9, 1));
-    let faults = Faults {
-        seed: 11,
+    let faults = FaultRates {
         loss: "5%".parse().expect("a probability"),
         duplication: "2%".parse().expect("a probability"),
         reordering: "5%".parse().expect("a probability"),
+        ..FaultRates::default()
     };
-    let options = NodeOptions { faults, ..NodeOptions::default() };
+    let options = NodeOptions { faults, seed: 11, ..NodeOptions::default() };
     let mut sender = open(a, &[b], UdpOptions::default(), options);
     let mut receiver = open(b, &[a], UdpOptions::default(), options);
     assert_eq!(transfer(&mut sender, &mut receiver, 300, 200), (300, 60_000));
@@ -226,8 +227,8 @@ fn lost_duplicated_and_reordered_frames_are_made_good_by_the_protocol() {
 fn the_same_seed_loses_the_same_arrivals() {
     let (local, peer) = (address(10, 0), address(10, 1));
     let survivors = || -> Vec<u8> {
-        let faults = Faults { seed: 5, loss: "30%".parse().expect("a probability"), ..Faults::default() };
-        let options = NodeOptions { faults, ..NodeOptions::default() };
+        let faults = FaultRates { loss: "30%".parse().expect("a probability"), ..FaultRates::default() };
+        let options = NodeOptions { faults, seed: 5, ..NodeOptions::default() };
         let mut node = open(local, &[peer], UdpOptions::default(), options);
         let peer = UdpSocket::bind(peer).expect("the peer's address");
         // What reaches the codec is counted by reason: odd arrivals are unknown kinds, even ones too short.
@@ -352,9 +353,18 @@ fn an_address_in_use_is_refused_in_one_line() {
 #[test]
 fn listed_frames_are_lost_on_the_way_and_sent_again() {
     let (mut a, mut b) = pair(40, UdpOptions::default());
-    a.lose_frames(address(40, 1), vec![0, 9]);
+    a.set_faults(address(40, 1), FaultPlan::losing_frames([0, 9]), 0);
     let (frames, _) = transfer(&mut a, &mut b, 20, 100);
     assert_eq!(frames, 20);
     assert_eq!(a.dropped().get(&Dropped::InjectedLoss), Some(&2));
     assert!(a.engine().retries >= 1, "somebody noticed");
+}
+
+#[test]
+fn listed_frames_are_doubled_on_the_way_and_taken_once() {
+    let (mut a, mut b) = pair(41, UdpOptions::default());
+    a.set_faults(address(41, 1), FaultPlan::listed([(3, Fate::DUPLICATED)]), 0);
+    let (frames, _) = transfer(&mut a, &mut b, 20, 100);
+    assert_eq!(frames, 20);
+    assert_eq!(b.statistics().received.frames, 21);
 }

@@ -142,6 +142,16 @@ pub struct HostTimer {
 }
 
 impl HostTimer {
+    /// The same timer of another queue pair; nothing changes if it is the program's.
+    #[must_use]
+    pub fn renamed(self, rename: impl FnOnce(QpIndex) -> QpIndex) -> Self {
+        let whose = match self.whose {
+            TimerOwner::QueuePair(queue_pair, timer) => TimerOwner::QueuePair(rename(queue_pair), timer),
+            program @ TimerOwner::Program(_) => program,
+        };
+        Self { whose, ..self }
+    }
+
     /// Which queue pair's it is, if it is none of the program's.
     pub fn queue_pair(&self) -> Option<(QpIndex, QueuePairTimer)> {
         match self.whose {

@@ -291,10 +291,10 @@ impl Rank {
             Err(refusal) => return Ok(Err(refusal)),
         };
         // One collective runs at a time.
-        self.node.make_room(room(windows))?;
+        self.node.grow_receive_buffer(room(windows))?;
         if context.fabric == FabricKind::Mesh {
             // Each queue pair has a link of its own, on which it may have its window; as much again is the kernel's.
-            self.node.make_way(windows * 2)?;
+            self.node.grow_send_buffer(windows * 2)?;
         }
         let installed = self.node.command(HostCommand::Install(Box::new(group)));
         Ok(installed.map_err(|rejected| Refusal::of(&rejected)))

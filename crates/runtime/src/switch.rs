@@ -52,7 +52,7 @@ pub fn serve_switch(
                     let report = match install(catalog, &mut node, &context) {
                         Ok(windows) => {
                             groups.insert(id, Installed { context, windows });
-                            node.make_room(groups.values().map(|group| room(group.windows)).sum())?;
+                            node.grow_receive_buffer(groups.values().map(|group| room(group.windows)).sum())?;
                             Report::Installed
                         }
                         Err(refusal) => Report::Refused { reason: refusal.to_string() },

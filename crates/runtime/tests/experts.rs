@@ -6,10 +6,11 @@ use quincunx_collective::{
     Collective, DataType, Gate, GateKind, GroupId, Numbers, Payload, Rank, ReduceOp, Reduction, Routes,
     Routing, noise, reference_dispatch,
 };
-use quincunx_driver_net::{Faults, Node, NodeOptions, UdpOptions, UdpTransport};
+use quincunx_driver_net::{Node, NodeOptions, UdpOptions, UdpTransport};
 use quincunx_engine::PortId;
 use quincunx_engine::verbs::{Outcome, QpIndex};
 use quincunx_multiwrite::{Experts, ExpertsConfig, RelayCost, Table, Window, WriterConfig};
+use quincunx_network::FaultRates;
 use quincunx_nodes::{Host, HostCommand, HostEvent, HostGroup, Programs};
 use quincunx_roce::{INFINITE_RNR_RETRIES, QueuePairConfig, Reliability};
 use quincunx_runtime::RoceCodec;
@@ -93,9 +94,10 @@ fn node(rank: u16) -> RankNode {
     let queue_pairs = peers(rank).into_iter().map(|peer| (PortId(0), queue_pair(rank, peer))).collect();
     let percent = |percent: f64| Probability::new(percent / 100.0).unwrap();
     let (loss, duplication, reordering) = (percent(3.0), percent(2.0), percent(3.0));
-    let faults = Faults { seed: u64::from(rank), loss, duplication, reordering };
+    let faults = FaultRates { loss, duplication, reordering, ..FaultRates::default() };
     // Threads share few processors: whoever has nothing to do sleeps.
-    let options = NodeOptions { spin: Duration::ZERO, faults, ..NodeOptions::default() };
+    let options =
+        NodeOptions { spin: Duration::ZERO, faults, seed: u64::from(rank), ..NodeOptions::default() };
     let Ok(engine) = <Engine as quincunx_engine::Engine>::new(());
     let socket = SocketAddrV4::new(address(rank), 4791);
     let transport = UdpTransport::open(socket, UdpOptions::default()).unwrap();

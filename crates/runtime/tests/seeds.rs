@@ -9,10 +9,11 @@ use common::{HostNode, SwitchNode, UdpNode, contexts};
 use quincunx_collective::{Collective, DataType, GroupId, Numbers, Payload, Rank, ReduceOp, Reduction};
 use quincunx_collective::{pattern, reference, wrong_elements};
 use quincunx_control::{GroupParameters, Retry, TreeContexts};
-use quincunx_driver_net::{Faults, NodeOptions};
+use quincunx_driver_net::NodeOptions;
 use quincunx_engine::Engine;
 use quincunx_engine::verbs::Outcome;
 use quincunx_fabric::{IncTree, Mode, TreeNodeId};
+use quincunx_network::FaultRates;
 use quincunx_nodes::{HostCommand, HostEvent};
 use quincunx_units::{ByteCount, Duration, Probability};
 use quincunx_wire::{Psn, RoceHeader};
@@ -108,14 +109,15 @@ impl Scene {
 
 fn options(id: TreeNodeId, seed: u64) -> NodeOptions {
     let percent = |percent: f64| Probability::new(percent / 100.0).unwrap();
-    let faults = Faults {
-        seed: seed << 16 | u64::from(id.0),
+    let faults = FaultRates {
         loss: percent(5.0),
         duplication: percent(2.0),
         reordering: percent(5.0),
+        ..FaultRates::default()
     };
+    let seed = seed << 16 | u64::from(id.0);
     // Threads share few processors: whoever has nothing to do sleeps.
-    NodeOptions { spin: Duration::ZERO, faults, ..NodeOptions::default() }
+    NodeOptions { spin: Duration::ZERO, faults, seed, ..NodeOptions::default() }
 }
 
 /// Answers peers until all ranks are done.

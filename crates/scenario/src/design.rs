@@ -74,6 +74,15 @@ impl FabricDesign {
         }
     }
 
+    /// Whether it offers a collective on a kind of fabric, with whatever root.
+    pub fn offers(self, collective: Collective, kind: FabricKind) -> bool {
+        let offered = match self {
+            Self::Packets(design) => design.collectives(kind),
+            Self::Memory(design) => design.collectives(),
+        };
+        offered.iter().any(|offered| offered.name() == collective.name())
+    }
+
     /// Whether a collective is several others in a row: see [`AnyDesign::runs_in_steps`].
     pub fn runs_in_steps(self, collective: Collective) -> bool {
         match self {

@@ -1,6 +1,7 @@
 //! A TOML document with single keys overridden, read into a type: whatever is wrong is said with the path of the key.
 
 use crate::ScenarioError;
+use quincunx_design::Assignment;
 use serde::de::DeserializeOwned;
 use std::str::FromStr;
 use toml::{Table, Value};
@@ -22,6 +23,14 @@ pub struct Override {
     pub key: String,
     /// What to set it to.
     pub value: Value,
+}
+
+impl Override {
+    /// The same for a design's parameters.
+    pub fn assignment(&self) -> Assignment {
+        let value = serde_json::to_value(&self.value).expect("an override is plain data");
+        (self.key.clone(), value)
+    }
 }
 
 impl FromStr for Override {

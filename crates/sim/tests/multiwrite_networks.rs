@@ -4,10 +4,11 @@ use proptest::prelude::*;
 use quincunx_collective::{
     Collective, DataType, GroupId, Numbers, Payload, Rank, ReduceOp, Reduction, noise,
 };
-use quincunx_driver_des::{Faults, Limits, LinkConfig, Medium, NodeIndex, Simulation, Stopped};
+use quincunx_driver_des::{Limits, LinkConfig, Medium, NodeIndex, Simulation, Stopped};
 use quincunx_engine::verbs::{CollectiveRequest, Completion, Outcome, Program, QpIndex, RequestError, Verbs};
 use quincunx_engine::{Engine, PortId};
 use quincunx_multiwrite::{RelayCost, Table, Target, Window, Write, Writer, WriterConfig};
+use quincunx_network::FaultPlan;
 use quincunx_nodes::{Host, HostCommand, HostEvent, HostGroup};
 use quincunx_roce::{INFINITE_RNR_RETRIES, QueuePairConfig, Reliability};
 use quincunx_units::{BitRate, ByteCount, Duration, Instant, Probability};
@@ -177,7 +178,7 @@ proptest! {
             simulation.add_node(host);
         }
         let config = LinkConfig { rate: BitRate::new(10_000_000_000).unwrap(), latency: Duration::from_micros(1) };
-        let faults = Faults { loss: Probability::new(loss).unwrap(), ..Faults::default() };
+        let faults = FaultPlan::losing(Probability::new(loss).unwrap());
         for (a, peers) in neighbours.iter().enumerate() {
             for (port, &b) in peers.iter().enumerate().filter(|(_, b)| a < **b) {
                 let back = neighbours[b].iter().position(|known| *known == a).unwrap();

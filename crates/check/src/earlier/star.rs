@@ -4,9 +4,12 @@ use quincunx_collective::{Contributions, Rank};
 use quincunx_driver_check::{End, Member, NodeId, Renaming, System};
 use quincunx_engine::{Engine, PortId};
 
-use crate::described::Described;
-use crate::earlier::node::{Event, Header, Node, Role, Start, Timer};
-use crate::earlier::{Setup, SetupError};
+use crate::codec::Wired;
+use crate::describe::Describe;
+use crate::earlier::codec::EarlierCodec;
+use crate::earlier::frame::{Event, Header, Timer};
+use crate::earlier::node::{Node, Role, Start};
+use crate::earlier::setup::{Setup, SetupError};
 
 /// Who uses a node.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -127,7 +130,15 @@ impl System for Earlier {
     }
 }
 
-impl Described for Earlier {
+impl Wired for Earlier {
+    type Codec = EarlierCodec;
+
+    fn codec(&self, node: NodeId) -> EarlierCodec {
+        EarlierCodec::new(node, &self.links())
+    }
+}
+
+impl Describe for Earlier {
     fn name(&self, node: NodeId) -> String {
         match self.role(node) {
             Role::Switch => "switch".to_owned(),

@@ -3,7 +3,13 @@
 
 use std::ops::ControlFlow;
 
-use quincunx_check::{Described, Exploration, Fault, Path, Sequence, Statistics, Verdict, explore, replay};
+use quincunx_check::{
+    Describe, Exploration, Fault, GroupSetup, NetworkShape, Path, Sequence, Statistics, Verdict, Wired,
+    explore, replay, replay_as_bytes,
+};
+use quincunx_collective::Collective;
+use quincunx_design::{AnyDesign, Assignment, Value};
+use quincunx_designs::CATALOG;
 use quincunx_trace::{TrackContents, read};
 use quincunx_units::ByteCount;
 
@@ -14,7 +20,7 @@ pub fn lossy() -> Exploration {
         duplicates: 0,
         delays: 0,
         early_timeouts: 0,
-        independent_first: true,
+        persistent_sets: true,
         at_once: true,
         symmetry: true,
         threads: 2,
@@ -24,7 +30,31 @@ pub fn lossy() -> Exploration {
 
 /// Nothing reduced.
 pub fn full(rules: Exploration) -> Exploration {
-    Exploration { at_once: false, symmetry: false, independent_first: false, ..rules }
+    Exploration { at_once: false, symmetry: false, persistent_sets: false, ..rules }
+}
+
+/// The first design of that name.
+#[track_caller]
+pub fn design(name: &str) -> &'static dyn AnyDesign {
+    CATALOG.named(name).unwrap()
+}
+
+/// A group of a design as it is explored if nothing else is said, and keys of its parameters with other values.
+#[track_caller]
+pub fn group_setup<V: Into<Value> + Copy>(
+    name: &str,
+    collectives: &[Collective],
+    network: &str,
+    packets: u32,
+    overrides: &[(&str, V)],
+) -> GroupSetup {
+    let network: NetworkShape = network.parse().unwrap();
+    let design = CATALOG.find(name, network.fabric()).unwrap();
+    let overrides: Vec<Assignment> =
+        overrides.iter().map(|&(key, value)| (key.to_owned(), value.into())).collect();
+    let settings = GroupSetup::settings(design, &overrides).unwrap();
+    let collectives = collectives.to_vec();
+    GroupSetup { design, settings, network, collectives, packets, senders: None, mutation: None }
 }
 
 /// A fault, and the way there.
@@ -32,7 +62,7 @@ pub type Found<S> = Option<(Fault, Path<S>)>;
 
 /// Explores a network whole.
 #[track_caller]
-pub fn run<S: Described>(network: &S, rules: Exploration) -> (Statistics, Found<S>) {
+pub fn run<S: Describe>(network: &S, rules: Exploration) -> (Statistics, Found<S>) {
     let (statistics, verdict) = explore(network, rules, &mut |_| ControlFlow::Continue(()));
     match verdict {
         Verdict::Correct => (statistics, None),
@@ -42,7 +72,7 @@ pub fn run<S: Described>(network: &S, rules: Exploration) -> (Statistics, Found<
 }
 
 #[track_caller]
-pub fn assert_right<S: Described>(network: &S, rules: Exploration) -> Statistics {
+pub fn assert_right<S: Describe>(network: &S, rules: Exploration) -> Statistics {
     let (statistics, fault) = run(network, rules);
     if let Some((fault, path)) = fault {
         panic!("{fault}\n{}", Sequence { network, path: &path });
@@ -50,19 +80,21 @@ pub fn assert_right<S: Described>(network: &S, rules: Exploration) -> Statistics
     statistics
 }
 
-/// That a way to a fault is one in virtual time too, with the same fault if that is one that is seen as it happens.
+/// That a way to a fault is the same run in virtual time and on nodes of the network driver, with the same fault if that is one that is
+/// seen as it happens.
 #[track_caller]
-pub fn assert_same_in_virtual_time<S: Described>(network: &S, fault: Fault, path: &Path<S>) {
+pub fn assert_same_on_other_drivers<S: Wired>(network: &S, fault: Fault, path: &Path<S>) {
     let seen = match fault {
         // That nothing can end any more is not seen as it happens.
         Fault::Stuck | Fault::Livelock => None,
         fault => Some(fault),
     };
-    assert_eq!(replay(network, path), Ok(seen), "{}", Sequence { network, path });
+    assert_eq!(replay(network, path), Ok(seen.clone()), "{}", Sequence { network, path });
+    assert_eq!(replay_as_bytes(network, path), Ok(seen), "{}", Sequence { network, path });
 }
 
 /// The tracks of the trace of a way to a fault.
-pub fn traced<S: Described>(network: &S, fault: &Fault, path: &Path<S>) -> Vec<TrackContents> {
+pub fn traced<S: Describe>(network: &S, fault: &Fault, path: &Path<S>) -> Vec<TrackContents> {
     let bytes = Sequence { network, path }.write_trace(fault, Vec::new()).unwrap();
     read(&bytes).unwrap()
 }

@@ -18,10 +18,10 @@
 extern crate alloc;
 
 mod config;
+mod connection;
 mod design;
 mod design_memory;
 mod direct;
-mod lane;
 mod plan;
 mod program;
 mod quantized_ring;

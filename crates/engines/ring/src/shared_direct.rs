@@ -185,7 +185,7 @@ impl<P: Payload> Kernel<P> for SharedDirect {
             other => return Err(SharedDirectRejected::Unsupported(other).into()),
         }
         let (expected, found) =
-            (Self::scratch_bytes(self.config.ranks, request.span.length), self.config.scratch.length.into());
+            (Self::scratch_bytes(self.config.ranks, request.span.length), self.config.scratch.length);
         if expected > found {
             return Err(SharedDirectRejected::Scratch { expected, found }.into());
         }

@@ -3,10 +3,11 @@
 use crate::guest::{GUEST, GUEST_MAC, Guest};
 use quincunx_collective::{Numbers, Payload};
 use quincunx_driver_net::{
-    Codec, Datagram, Dropped, Emitted, Faults, Node, NodeOptions, PacketOptions, PacketTransport, Parsed,
+    Codec, Datagram, Dropped, Emitted, Node, NodeOptions, PacketOptions, PacketTransport, Parsed,
 };
 use quincunx_engine::verbs::RegionId;
 use quincunx_engine::{Engine, Frame, PortId};
+use quincunx_network::FaultRates;
 use quincunx_roce::{
     DropReason, INFINITE_RNR_RETRIES, QueuePairConfig, Reliability, RoceCommand, RoceEvent, RoceHost,
 };
@@ -108,10 +109,11 @@ pub(crate) fn open(loss: bool, local: Endpoint, psn: Psn, remote: Endpoint, expe
     let transport =
         PacketTransport::open(SocketAddrV4::new(local.ip, ROCE_PORT), options).expect("we are root");
     let probability = Probability::new(if loss { 0.02 } else { 0.0 }).expect("a probability");
-    let faults = Faults { seed: 1, loss: probability, ..Faults::default() };
+    let faults = FaultRates { loss: probability, ..FaultRates::default() };
     let every = loss.then_some(SPOIL_EVERY);
     let codec = SpoilingCodec { codec: RoceCodec, every, emitted: 0, spoilt: 0 };
-    Node::new(engine, 1, codec, transport, NodeOptions { faults, ..NodeOptions::default() }).expect("a node")
+    Node::new(engine, 1, codec, transport, NodeOptions { faults, seed: 1, ..NodeOptions::default() })
+        .expect("a node")
 }
 
 /// Takes memory in.

@@ -5,9 +5,10 @@ use super::{Framing, RoceMedium, SimulationError};
 use quincunx_cluster::{Cluster, Ports};
 use quincunx_collective::Rank;
 use quincunx_driver_des::{
-    Direction, Faults, LinkConfig, LinkIndex, NodeIndex, Observer, PauseConfig, QueueConfig, Simulation,
+    Direction, LinkConfig, LinkIndex, NodeIndex, Observer, PauseConfig, QueueConfig, Simulation,
 };
 use quincunx_engine::{Engine, PortId};
+use quincunx_network::FaultPlan;
 use quincunx_nodes::{Station, StationKind};
 use quincunx_scenario::Scenario;
 
@@ -66,8 +67,7 @@ impl<P: Data, O: Observer<Station<P>>> Built<P, O> {
         };
         if let Some(loss) = &scenario.faults.loss {
             for direction in of_first_hosts(loss.links) {
-                self.simulation
-                    .set_faults(direction, Faults { loss: loss.probability, ..Faults::default() });
+                self.simulation.set_faults(direction, FaultPlan::losing(loss.probability));
             }
         }
         let congestion = &scenario.faults.congestion;

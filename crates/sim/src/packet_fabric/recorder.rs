@@ -3,7 +3,7 @@
 
 use super::Data;
 use crate::outputs::Capture;
-use quincunx_driver_des::{Departure, Direction, Fate};
+use quincunx_driver_des::{Departure, Direction};
 use quincunx_engine::Frame;
 use quincunx_wire::pcapng::LinkType;
 use quincunx_wire::{Envelope, MacAddress, RoceHeader, emit_frame, frame_length};
@@ -21,7 +21,7 @@ impl<W: Write> Recorder<W> {
 
     /// Takes a frame as it is queued. One that was never sent is not captured; one that is lost on the way is.
     pub fn record<P: Data>(&mut self, departure: &Departure, frame: Frame<'_, RoceHeader, P>) {
-        if departure.fate == Fate::Refused {
+        if departure.fate.is_none() {
             return;
         }
         let (header, payload) = (frame.header, P::bytes(frame.payload));

@@ -1,8 +1,9 @@
 //! Writes a Perfetto trace of a packet simulation: a track for each direction of each link, a slice for each frame.
 
 use quincunx_collective::Payload;
-use quincunx_driver_des::{Departure, Direction, Fate, Observer};
+use quincunx_driver_des::{Departure, Direction, Observer};
 use quincunx_engine::Frame;
+use quincunx_network::{Delay, Fate};
 use quincunx_nodes::Station;
 use quincunx_trace::{TraceWriter, Track};
 use quincunx_wire::{Aeth, Operation, RoceHeader, Syndrome};
@@ -42,17 +43,17 @@ impl<W: Write> Tracer<W> {
     fn write(&mut self, departure: &Departure, header: &RoceHeader, length: usize) -> io::Result<()> {
         let Some(&track) = self.tracks.get(&departure.direction) else { return Ok(()) };
         let fate = match departure.fate {
-            Fate::Delivered | Fate::ArrivesAt(_) => "",
-            Fate::Lost => ", lost",
-            Fate::Duplicated | Fate::ArrivesTwiceAt(..) => ", doubled",
-            Fate::HeldBack(_) => ", held back",
-            Fate::Refused => ", no room",
+            Some(Fate::Delivered | Fate::Late(Delay::Until(_))) => "",
+            Some(Fate::Lost) => ", lost",
+            Some(Fate::Doubled { .. }) => ", doubled",
+            Some(Fate::Late(_)) => ", held back",
+            None => ", no room",
         };
         let (psn, mark) = (header.psn.value(), if departure.marked { ", marked" } else { "" });
         let name = format!("{} {psn:#08x} {length} B{mark}{fate}", kind(&header.operation));
         match departure.fate {
-            Fate::Refused => self.trace.instant(track, departure.queued, &name),
-            _ => self.trace.slice(track, departure.start, departure.end, &name),
+            None => self.trace.instant(track, departure.queued, &name),
+            Some(_) => self.trace.slice(track, departure.start, departure.end, &name),
         }
     }
 }

@@ -1,43 +1,12 @@
-//! Links: what they are set up with, and the state and statistics of each direction.
+//! One direction of a link: its state, its statistics, and what a pause does to it.
 
-use crate::Fate;
 use crate::busy::BusyBins;
-use crate::faults::Injector;
-use crate::pause::Pausing;
+use crate::pausing::{InFlight, Pause, Pausing};
+use crate::{LinkConfig, QueueConfig};
 use quincunx_engine::{Engine, PortId};
+use quincunx_network::{Delay, Fate, Injector};
 use quincunx_units::{BitRate, ByteCount, Duration, Instant};
 use std::collections::VecDeque;
-
-/// A link, numbered from zero in the order in which links were made.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct LinkIndex(pub u32);
-
-/// One of the two ways of a link.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct Direction {
-    /// The link.
-    pub link: LinkIndex,
-    /// From the end that was named second, to the one that was named first.
-    pub backward: bool,
-}
-
-/// What a link can do, each way.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct LinkConfig {
-    /// Bits that go in a second.
-    pub rate: BitRate,
-    /// From the moment a bit is sent to the moment it arrives.
-    pub latency: Duration,
-}
-
-/// How a direction's queue treats frames: those that wait, and the one that is being sent. Without limits by default.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
-pub struct QueueConfig {
-    /// Bytes that may be in it; a frame that finds no room is dropped.
-    pub limit: Option<ByteCount>,
-    /// A frame that finds more bytes than this in it is marked by the medium.
-    pub mark_above: Option<ByteCount>,
-}
 
 /// What a direction of a link has carried so far.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
@@ -68,49 +37,14 @@ pub struct DirectionStatistics {
     pub peak_buffer: ByteCount,
 }
 
-impl Direction {
-    pub(crate) fn from_number(number: usize) -> Self {
-        Self { link: LinkIndex(number as u32 / 2), backward: number % 2 == 1 }
-    }
-
-    pub(crate) fn number(self) -> usize {
-        self.link.0 as usize * 2 + usize::from(self.backward)
-    }
-}
-
-impl LinkIndex {
-    /// From the end that was named first to the other.
-    pub const fn forward(self) -> Direction {
-        Direction { link: self, backward: false }
-    }
-
-    /// From the end that was named second to the other.
-    pub const fn backward(self) -> Direction {
-        Direction { link: self, backward: true }
-    }
-}
-
-/// A frame on its way.
-pub(crate) struct InFlight<E: Engine> {
-    /// When its first bit leaves.
-    pub(crate) start: Instant,
-    /// When it arrives.
-    pub(crate) at: Instant,
-    pub(crate) sequence: u64,
-    pub(crate) urgent: bool,
-    pub(crate) port: PortId,
-    pub(crate) header: E::Header,
-    pub(crate) payload: E::Payload,
-}
-
 /// One direction of a link. A frame's departure is settled when it is queued: so what waits is a time, and all frames are
 /// already on their way. The rare frame that overtakes in the queue puts off those that it overtakes.
 pub(crate) struct Channel<E: Engine> {
     pub(crate) from: u32,
     pub(crate) to: u32,
     /// The logical ports at either end that share the direction.
-    pub(crate) lanes: Vec<(PortId, PortId)>,
-    /// The lane that gets the next transmit slot.
+    pub(crate) ports: Vec<(PortId, PortId)>,
+    /// The logical port that gets the next transmit slot.
     pub(crate) turn: usize,
     pub(crate) config: LinkConfig,
     pub(crate) background: Option<BitRate>,
@@ -137,11 +71,11 @@ pub(crate) struct Channel<E: Engine> {
 }
 
 impl<E: Engine> Channel<E> {
-    pub(crate) fn new(from: u32, to: u32, lanes: Vec<(PortId, PortId)>, config: LinkConfig) -> Self {
+    pub(crate) fn new(from: u32, to: u32, ports: Vec<(PortId, PortId)>, config: LinkConfig) -> Self {
         Self {
             from,
             to,
-            lanes,
+            ports,
             turn: 0,
             config,
             background: None,
@@ -211,9 +145,9 @@ impl<E: Engine> Channel<E> {
         statistics.marked += u64::from(marked);
         match fate {
             Fate::Lost => statistics.lost += 1,
-            Fate::Duplicated | Fate::ArrivesTwiceAt(..) => statistics.duplicated += 1,
-            Fate::HeldBack(_) => statistics.held_back += 1,
-            Fate::Delivered | Fate::ArrivesAt(_) | Fate::Refused => {}
+            Fate::Doubled { .. } => statistics.duplicated += 1,
+            Fate::Late(Delay::Until(_)) | Fate::Delivered => {}
+            Fate::Late(_) => statistics.held_back += 1,
         }
     }
 
@@ -252,5 +186,94 @@ impl<E: Engine> Channel<E> {
         let news = self.announced != Some(first.sequence);
         self.announced = Some(first.sequence);
         news.then_some((first.at, first.sequence))
+    }
+}
+
+/// Pauses: see `pause.rs`.
+impl<E: Engine> Channel<E> {
+    pub(crate) fn pause_now(&self) -> Option<Pause> {
+        self.pausing.as_ref().and_then(|pausing| pausing.pause)
+    }
+
+    pub(crate) fn is_paused(&self) -> bool {
+        self.pause_now().is_some()
+    }
+
+    /// The direction's own time: while it is paused, it stands just behind the moment in which that began.
+    pub(crate) fn clock(&self, now: Instant) -> Instant {
+        self.pause_now().map_or(now, |pause| pause.since + Duration::from_picos(1))
+    }
+
+    /// The frames among which one that is queued now takes its place.
+    pub(crate) fn unsent_mut(&mut self, urgent: bool) -> &mut VecDeque<InFlight<E>> {
+        match &mut self.pausing {
+            Some(pausing) if pausing.pause.is_some() && !urgent => &mut pausing.waiting,
+            _ => &mut self.in_flight,
+        }
+    }
+
+    /// When an urgent frame that takes `time` leaves, if the direction is paused.
+    pub(crate) fn make_room_in_pause(&mut self, now: Instant, time: Duration) -> Option<Instant> {
+        let pause = self.pausing.as_mut().and_then(|pausing| pausing.pause.as_mut())?;
+        let start = pause.free_at.max(now);
+        pause.free_at = start + time;
+        Some(start)
+    }
+
+    pub(crate) fn pausing_mut(&mut self) -> &mut Pausing<E> {
+        self.pausing.get_or_insert_default()
+    }
+
+    /// When the frame that is being sent at `now`, and those that are urgent, have left.
+    pub(crate) fn boundary(&self, now: Instant) -> Instant {
+        if let Some(pause) = self.pause_now() {
+            return pause.free_at.max(now);
+        }
+        let waiting = self.in_flight.iter().filter(|frame| frame.start > now && !frame.urgent);
+        waiting.map(|frame| frame.start).min().unwrap_or(self.free_at).max(now)
+    }
+
+    /// Nothing that has not begun to leave does so until it is resumed.
+    pub(crate) fn pause(&mut self, now: Instant) {
+        if self.is_paused() {
+            return;
+        }
+        let boundary = self.boundary(now).max(now + Duration::from_picos(1));
+        let (mut sent, mut waiting) = (VecDeque::new(), VecDeque::new());
+        for frame in self.in_flight.drain(..) {
+            let waits = frame.start > now && !frame.urgent;
+            if waits { waiting.push_back(frame) } else { sent.push_back(frame) }
+        }
+        self.in_flight = sent;
+        self.busy.cut(boundary);
+        let pausing = self.pausing_mut();
+        pausing.waiting = waiting;
+        pausing.pause = Some(Pause { since: now, boundary, free_at: boundary });
+        pausing.pauses += 1;
+        self.forget_announced();
+    }
+
+    /// What waits leaves from now on.
+    pub(crate) fn resume(&mut self, now: Instant) {
+        let pausing = self.pausing_mut();
+        let Some(Pause { since, boundary, free_at }) = pausing.pause.take() else { return };
+        let later = free_at.max(now).since(boundary);
+        pausing.paused += now.since(since);
+        for leaving in pausing.leaving.iter_mut().filter(|leaving| leaving.start > since && !leaving.urgent) {
+            leaving.start = leaving.start + later;
+            leaving.end = leaving.end + later;
+        }
+        pausing.leaving.make_contiguous().sort_by_key(|leaving| leaving.start);
+        let waiting = std::mem::take(&mut pausing.waiting);
+        self.busy.put_off(later);
+        if self.free_at > since {
+            self.free_at = self.free_at + later;
+        }
+        self.free_at = self.free_at.max(free_at);
+        for mut frame in waiting {
+            frame.start = frame.start + later;
+            frame.at = frame.at + later;
+            self.launch(frame);
+        }
     }
 }

@@ -68,7 +68,7 @@ struct Step {
 }
 
 /// What is known of the past of nodes' states, and of frames.
-pub(crate) struct Past {
+pub(crate) struct Causality {
     /// From each state of a node.
     steps: Vec<Vec<Step>>,
     /// For each state of a node: frames without whose arrival it is not reached.
@@ -81,7 +81,7 @@ pub(crate) struct Past {
     changed: Vec<Id>,
 }
 
-impl Past {
+impl Causality {
     /// The past of the states in which everything begins.
     pub(crate) fn new(initial: &[Id]) -> Self {
         let (mut must, mut may) = (Sets::new(u64::MAX), Sets::new(0));
@@ -89,39 +89,39 @@ impl Past {
         must.grow(most, 1);
         may.grow(most, 1);
         let nothing = vec![0; must.stride];
-        for &local in initial {
-            must.meet(local, &nothing, false);
+        for &node_state in initial {
+            must.meet(node_state, &nothing, false);
         }
         Self { steps: Vec::new(), must, may, needs: Sets::new(u64::MAX), changed: Vec::new() }
     }
 
     /// Makes room for states and frames.
-    pub(crate) fn grow(&mut self, locals: usize, frames: usize) {
-        self.steps.resize_with(locals.max(self.steps.len()), Vec::new);
-        self.must.grow(locals, frames);
-        self.may.grow(locals, frames);
+    pub(crate) fn grow(&mut self, node_states: usize, frames: usize) {
+        self.steps.resize_with(node_states.max(self.steps.len()), Vec::new);
+        self.must.grow(node_states, frames);
+        self.may.grow(node_states, frames);
         self.needs.grow(frames, frames);
     }
 
     /// Notes a step.
-    pub(crate) fn note(&mut self, local: Id, arrived: Option<Id>, next: Id, sent: &[Id]) {
-        self.steps[local as usize].push(Step { arrived, next, sent: sent.to_vec() });
-        self.changed.push(local);
+    pub(crate) fn note(&mut self, node_state: Id, arrived: Option<Id>, next: Id, sent: &[Id]) {
+        self.steps[node_state as usize].push(Step { arrived, next, sent: sent.to_vec() });
+        self.changed.push(node_state);
     }
 
     /// The states that follow one.
-    pub(crate) fn following(&self, local: Id) -> impl Iterator<Item = Id> {
-        self.steps.get(local as usize).into_iter().flatten().map(|step| step.next)
+    pub(crate) fn following(&self, node_state: Id) -> impl Iterator<Item = Id> {
+        self.steps.get(node_state as usize).into_iter().flatten().map(|step| step.next)
     }
 
     /// Works out what follows from the steps that were noted.
     pub(crate) fn settle(&mut self) {
         let (mut must, mut may) = (vec![0; self.must.stride], vec![0; self.may.stride]);
-        while let Some(local) = self.changed.pop() {
-            for step in &self.steps[local as usize] {
-                must.copy_from_slice(self.must.get(local));
+        while let Some(node_state) = self.changed.pop() {
+            for step in &self.steps[node_state as usize] {
+                must.copy_from_slice(self.must.get(node_state));
                 step.arrived.iter().for_each(|&frame| insert(&mut must, frame));
-                may.copy_from_slice(self.may.get(local));
+                may.copy_from_slice(self.may.get(node_state));
                 step.sent.iter().for_each(|&frame| insert(&mut may, frame));
                 let fewer = self.must.meet(step.next, &must, false);
                 let more = self.may.meet(step.next, &may, true);
@@ -135,8 +135,8 @@ impl Past {
         }
     }
 
-    /// Whether `frame` can only have been sent because `sent` was, which its receiver has not sent before it was in state `local`.
-    pub(crate) fn is_answer(&self, frame: Id, sent: Id, local: Id) -> bool {
-        self.needs.has(frame, sent) && !self.may.has(local, sent)
+    /// Whether `frame` can only have been sent because `sent` was, which its receiver has not sent before it was in state `node_state`.
+    pub(crate) fn is_answer(&self, frame: Id, sent: Id, node_state: Id) -> bool {
+        self.needs.has(frame, sent) && !self.may.has(node_state, sent)
     }
 }

@@ -1,0 +1,81 @@
+//! Who is connected with whom, and under which addresses and numbers: what a renaming of nodes makes of them.
+
+use std::net::Ipv4Addr;
+
+use quincunx_driver_check::{End, NodeId, Renaming};
+use quincunx_wire::{Endpoint, QpNumber};
+
+/// Queue pairs are numbered from here; what is below is reserved (InfiniBand Architecture 3.5.1).
+const FIRST_QP: u32 = 0x10;
+
+/// The address of a node.
+pub(crate) fn address(node: NodeId) -> Ipv4Addr {
+    quincunx_cluster::address(node.index())
+}
+
+/// The node that has an address.
+pub(crate) fn node_at(address: Ipv4Addr) -> NodeId {
+    let [_, _, high, low] = address.octets();
+    NodeId(u16::from_be_bytes([high, low]) - 1)
+}
+
+/// Where a node's queue pair for a port is, in networks where each port has one.
+pub(crate) fn endpoint(end: End) -> Endpoint {
+    Endpoint { ip: address(end.node), qp: QpNumber::new(FIRST_QP + u32::from(end.port.0)) }
+}
+
+/// A node's queue pair.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Local {
+    number: QpNumber,
+    peer: NodeId,
+    /// How many queue pairs of the node with the same peer come before it.
+    nth: usize,
+}
+
+/// The queue pairs of all nodes, by index.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Connections(Vec<Vec<Local>>);
+
+impl Connections {
+    /// The local and the remote end of each queue pair of each node.
+    pub(crate) fn new(nodes: impl IntoIterator<Item = Vec<(Endpoint, Endpoint)>>) -> Self {
+        let locals = |ends: Vec<(Endpoint, Endpoint)>| {
+            let mut locals: Vec<Local> = Vec::new();
+            for (local, remote) in ends {
+                let peer = node_at(remote.ip);
+                let nth = locals.iter().filter(|local| local.peer == peer).count();
+                locals.push(Local { number: local.qp, peer, nth });
+            }
+            locals
+        };
+        Self(nodes.into_iter().map(locals).collect())
+    }
+
+    /// Who is at the other end of a node's queue pair.
+    pub(crate) fn peer(&self, node: NodeId, index: u16) -> NodeId {
+        self.0[node.index()][usize::from(index)].peer
+    }
+
+    fn image(&self, renaming: &Renaming, node: NodeId, Local { peer, nth, .. }: Local) -> usize {
+        let peer = renaming.node(peer);
+        let mut images = self.0[renaming.node(node).index()].iter();
+        images
+            .position(|local| local.peer == peer && local.nth == nth)
+            .expect("a renaming maps connections to connections")
+    }
+
+    /// The index of a node's queue pair where nodes are renamed.
+    pub(crate) fn renamed_index(&self, renaming: &Renaming, node: NodeId, index: u16) -> u16 {
+        self.image(renaming, node, self.0[node.index()][usize::from(index)]) as u16
+    }
+
+    /// A queue pair where nodes are renamed.
+    pub(crate) fn renamed(&self, renaming: &Renaming, ip: Ipv4Addr, qp: QpNumber) -> Endpoint {
+        let node = node_at(ip);
+        let local = self.0[node.index()].iter().find(|local| local.number == qp);
+        let local = *local.expect("frames are for queue pairs that there are");
+        let image = renaming.node(node);
+        Endpoint { ip: address(image), qp: self.0[image.index()][self.image(renaming, node, local)].number }
+    }
+}

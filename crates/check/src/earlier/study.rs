@@ -1,0 +1,115 @@
+//! The rules of earlier systems as studies.
+
+use quincunx_design::Refusal;
+use quincunx_fabric::TreeShape;
+
+use crate::earlier::{Earlier, Rules, Setup};
+use crate::study::Study;
+use crate::subject::{Arguments, Subject};
+
+/// The rules of one system.
+pub(crate) struct EarlierStudy {
+    system: &'static str,
+    summary: &'static str,
+    options: &'static [(&'static str, &'static str)],
+}
+
+/// The least star on which one worker can be ahead of another.
+const DEFAULT_STAR: &str = "star-2";
+
+/// ATP's aggregators: one, which chunks in flight share.
+const AGGREGATORS: u8 = 1;
+
+impl EarlierStudy {
+    pub(crate) const SWITCHML: Self = Self {
+        system: "switchml",
+        summary: "the rules of SwitchML for its switch's memory",
+        options: &[
+            ("--tree", "star-N [default: star-2]"),
+            ("--window", "the slots"),
+            ("--rule", "one-pool, two-pools (its own) or chunk-numbers, from worst to best"),
+        ],
+    };
+
+    pub(crate) const ATP: Self = Self {
+        system: "atp",
+        summary: "the rules of ATP for its switch's memory",
+        options: &[
+            ("--tree", "star-N [default: star-2]"),
+            ("--rule", "fallback, resends-bypass (its own) or deadlines, from worst to best"),
+        ],
+    };
+
+    pub(crate) const NETREDUCE: Self = Self {
+        system: "netreduce",
+        summary: "the rules of NetReduce for its switch's memory",
+        options: &[
+            ("--tree", "star-N [default: star-2]"),
+            ("--packets", "packets of each message [default: 3]"),
+            ("--times", "messages"),
+            ("--window", "messages in flight"),
+            ("--rule", "as-told (its own), stamped-results, in-order or tied-window, from worst to best"),
+        ],
+    };
+
+    fn setup(&self, arguments: &Arguments, packets: u32) -> Result<(Setup, TreeShape), Refusal> {
+        let system = self.system;
+        let rules = match &arguments.rule {
+            Some(rule) => Rules::named(system, rule).map_err(|error| Refusal::of(&error))?,
+            None => Rules::own(system).expect("each system has a rule of its own"),
+        };
+        let name = arguments.tree.as_deref().unwrap_or(DEFAULT_STAR);
+        let tree: TreeShape = name.parse().map_err(|error| Refusal::of(&error))?;
+        let &[workers] = tree.branches() else {
+            return Err(Refusal::new(
+                format!("a star for {system}"),
+                name,
+                format!("choose one such as {DEFAULT_STAR}"),
+            ));
+        };
+        let (packets, window) = (count("packets", packets)?, count("packets in flight", arguments.window)?);
+        let (messages, frames) = match rules {
+            Rules::NetReduce(_) => (arguments.times, packets),
+            _ if arguments.times == 1 => (packets, 1),
+            _ => {
+                return Err(Refusal::new(
+                    format!("--times 1 with {system}"),
+                    arguments.times,
+                    "leave it out",
+                ));
+            }
+        };
+        let aggregators = AGGREGATORS;
+        Ok((Setup { rules, workers, messages, frames, window, aggregators, frees: true }, tree))
+    }
+}
+
+impl Study for EarlierStudy {
+    fn name(&self) -> &'static str {
+        self.system
+    }
+
+    fn summary(&self) -> &'static str {
+        self.summary
+    }
+
+    fn collectives(&self) -> &'static [&'static str] {
+        &["all_reduce"]
+    }
+
+    fn options(&self) -> &'static [(&'static str, &'static str)] {
+        self.options
+    }
+
+    fn subject(&self, _: &str, arguments: &Arguments) -> Result<Subject, Refusal> {
+        let packets = arguments.packets.unwrap_or(3);
+        let (setup, tree) = self.setup(arguments, packets)?;
+        let network = Box::new(Earlier::new(setup).map_err(|error| Refusal::of(&error))?);
+        Ok(Subject { network, tree: Some(tree.to_string()), packets, senders: None })
+    }
+}
+
+/// What is counted in few bits.
+fn count(what: &str, found: u32) -> Result<u8, Refusal> {
+    found.try_into().map_err(|_| Refusal::new(format!("at most {} {what}", u8::MAX), found, "choose fewer"))
+}

@@ -1,0 +1,69 @@
+//! What can be explored without its type: what comes of it is data and text.
+
+use std::fmt;
+use std::ops::ControlFlow;
+
+use crate::describe::Describe;
+use crate::print::Sequence;
+use quincunx_driver_check::{Exploration, Fault, Statistics, Unfinished, Verdict, explore};
+
+/// A system with words for what is in it, of any type.
+pub trait Explored: Sync {
+    /// Explores it within limits. `progress` hears how far that has come, and may end it.
+    fn explore(
+        &self,
+        rules: Exploration,
+        progress: &mut dyn FnMut(&Statistics) -> ControlFlow<()>,
+    ) -> (Statistics, Finding);
+}
+
+/// What an exploration comes to.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Finding {
+    /// Every run is right.
+    Correct,
+    /// Some run is wrong.
+    Wrong(Counterexample),
+    /// Not all was seen.
+    Unfinished(Unfinished),
+}
+
+/// A run that is wrong.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Counterexample {
+    /// What is wrong with it.
+    pub fault: Fault,
+    /// Its steps, a line each.
+    pub lines: Vec<String>,
+    /// The same as a trace that Perfetto opens.
+    pub trace: Vec<u8>,
+    text: String,
+}
+
+/// Its steps, numbered.
+impl fmt::Display for Counterexample {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl<S: Describe> Explored for S {
+    fn explore(
+        &self,
+        rules: Exploration,
+        progress: &mut dyn FnMut(&Statistics) -> ControlFlow<()>,
+    ) -> (Statistics, Finding) {
+        let (statistics, verdict) = explore(self, rules, progress);
+        let finding = match verdict {
+            Verdict::Correct => Finding::Correct,
+            Verdict::Unfinished(why) => Finding::Unfinished(why),
+            Verdict::Wrong { fault, path } => {
+                let sequence = Sequence { network: self, path: &path };
+                let trace = sequence.write_trace(&fault, Vec::new()).expect("memory takes what is written");
+                let (lines, text) = (sequence.lines(), sequence.to_string());
+                Finding::Wrong(Counterexample { fault, lines, trace, text })
+            }
+        };
+        (statistics, finding)
+    }
+}

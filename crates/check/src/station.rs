@@ -1,0 +1,36 @@
+//! Nodes of studies, which no design plans.
+
+use quincunx_collective::Contributions;
+use quincunx_engine::{Engine, Frame, PortId, Sink};
+use quincunx_nodes::{
+    NodeDrop, Station, StationCommand, StationEvent, StationKind, StationRejected, StationTimer,
+};
+use quincunx_units::{Duration, Instant};
+use quincunx_wire::RoceHeader;
+
+/// A node that has been told its part.
+pub(crate) fn station(
+    kind: StationKind,
+    commands: impl IntoIterator<Item = StationCommand<Contributions>>,
+) -> Result<Station<Contributions>, StationRejected> {
+    let Ok(mut station) = Station::new(kind);
+    for command in commands {
+        station.handle_command(Instant::ZERO, command, &mut Nobody)?;
+    }
+    Ok(station)
+}
+
+/// Takes the answers to the installation of a group: there are none.
+struct Nobody;
+
+impl Sink<Station<Contributions>> for Nobody {
+    fn transmit(&mut self, _: PortId, _: Frame<'_, RoceHeader, Contributions>) {
+        unreachable!("a group that is installed sends nothing yet");
+    }
+    fn set_timer(&mut self, _: StationTimer, _: Duration) {
+        unreachable!("a group that is installed waits for nothing yet");
+    }
+    fn cancel_timer(&mut self, _: StationTimer) {}
+    fn emit(&mut self, _: StationEvent<Contributions>) {}
+    fn drop_frame(&mut self, _: PortId, _: NodeDrop) {}
+}

@@ -1,0 +1,242 @@
+//! What the checker is asked to explore: a design of the catalog, or a [`Study`]. Nobody who asks needs to know which.
+
+use std::fmt::Display;
+
+use quincunx_collective::{Collective, Rank};
+use quincunx_design::{AnyDesign, Assignment, Catalog, FabricKind, Refusal};
+
+use crate::explored::Explored;
+use crate::group::{Group, GroupSetup};
+use crate::shape::NetworkShape;
+use crate::study::{STUDIES, Study};
+
+/// What is asked for beside a name and a collective. What is not said is as the design or the study has it.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Arguments {
+    /// The network.
+    pub tree: Option<String>,
+    /// Packets of data from each sender.
+    pub packets: Option<u32>,
+    /// Ranks that send anything of their own, where others relay.
+    pub senders: Option<u16>,
+    /// Relaying takes its time.
+    pub slow: bool,
+    /// Packets, or messages of a design, that a rank may have in flight.
+    pub window: u32,
+    /// How often in sequence.
+    pub times: u8,
+    /// The root, where there is one.
+    pub root: Option<u16>,
+    /// A rule of the protocol to break.
+    pub mutate: Option<String>,
+    /// The rule of an earlier system.
+    pub rule: Option<String>,
+    /// Parameters of a design.
+    pub set: Vec<Assignment>,
+}
+
+/// Relaying that takes its time, as a parameter of designs that relay.
+const SLOW: (&str, &str) = ("relay.message", "1us");
+
+/// What a group's packets in flight are called as a parameter.
+const WINDOW: &str = "group.window";
+
+impl Default for Arguments {
+    fn default() -> Self {
+        Self {
+            tree: None,
+            packets: None,
+            senders: None,
+            slow: false,
+            window: 2,
+            times: 1,
+            root: None,
+            mutate: None,
+            rule: None,
+            set: Vec::new(),
+        }
+    }
+}
+
+impl Arguments {
+    /// Options that somebody has given and not everybody has a use for, with what was given.
+    fn given(&self) -> Vec<(&'static str, String)> {
+        fn value<T: Display>(given: &Option<T>) -> Option<String> {
+            given.as_ref().map(T::to_string)
+        }
+        let options = [
+            ("--tree", value(&self.tree)),
+            ("--senders", value(&self.senders)),
+            ("--slow", self.slow.then(|| "true".to_owned())),
+            ("--root", value(&self.root)),
+            ("--mutate", value(&self.mutate)),
+            ("--rule", value(&self.rule)),
+            ("--set", self.set.first().map(|(key, _)| key.clone())),
+        ];
+        options.into_iter().filter_map(|(option, given)| Some((option, given?))).collect()
+    }
+
+    /// Refuses options that `name` has no use for.
+    pub(crate) fn refuse_all_but(&self, name: &str, used: &[&str]) -> Result<(), Refusal> {
+        match self.given().into_iter().find(|(option, _)| !used.contains(option)) {
+            Some((option, found)) => {
+                Err(Refusal::new(format!("no {option} with {name}"), found, "leave it out"))
+            }
+            None => Ok(()),
+        }
+    }
+}
+
+/// Something to explore, and how it was understood.
+pub struct Subject {
+    /// What is explored.
+    pub network: Box<dyn Explored>,
+    /// The network's name, where there is a choice.
+    pub tree: Option<String>,
+    /// Packets of each sender, or of each message.
+    pub packets: u32,
+    /// Ranks that send, where some may not.
+    pub senders: Option<u16>,
+}
+
+impl Subject {
+    /// What a name and a collective mean: a design of `catalog` that offers the collective, or else a study.
+    ///
+    /// # Errors
+    /// If there is neither, or it cannot be explored so.
+    pub fn find(
+        catalog: Catalog,
+        name: &str,
+        collective: &str,
+        arguments: &Arguments,
+    ) -> Result<Self, Refusal> {
+        let study = STUDIES.iter().find(|study| study.name() == name);
+        let shape = arguments.tree.as_ref().map(|tree| tree.parse::<NetworkShape>());
+        let design = match &shape {
+            Some(Ok(shape)) => catalog.find(name, shape.fabric()),
+            _ => catalog.named(name),
+        };
+        let offered = |design: &dyn AnyDesign| {
+            let fabrics = design.fabrics().iter();
+            let mut collectives = fabrics.flat_map(|fabric| design.collectives(*fabric));
+            collectives.any(|offered| offered.name() == collective)
+        };
+        match (design, study) {
+            (Ok(design), _) if offered(design) => {
+                // A network that is none is refused as such, unless a study knows it.
+                let knows = |study: &&&dyn Study| matches!(shape, Some(Err(_))) && study.takes(collective);
+                match study.filter(knows) {
+                    Some(study) => studied(*study, collective, arguments),
+                    None => group(design, collective, arguments),
+                }
+            }
+            (_, Some(study)) if study.takes(collective) => studied(*study, collective, arguments),
+            (design, study) => Err(refusal(catalog, (name, collective), design, study.copied())),
+        }
+    }
+}
+
+/// Why there is nothing to explore of that name.
+fn refusal(
+    catalog: Catalog,
+    (name, collective): (&str, &str),
+    design: Result<&'static dyn AnyDesign, Refusal>,
+    study: Option<&dyn Study>,
+) -> Refusal {
+    let mut names: Vec<&str> = Vec::new();
+    match &design {
+        Ok(design) => {
+            let offered = design.fabrics().iter().flat_map(|fabric| design.collectives(*fabric));
+            names.extend(offered.filter(|offered| !offered.is_routed()).map(|offered| offered.name()));
+        }
+        Err(_) if study.is_some() => {}
+        Err(refusal) if catalog.named(name).is_ok() => return refusal.clone(),
+        Err(_) if catalog.find_memory(name).is_ok() => {
+            return Refusal::new(
+                "a design among hosts and Ethernet switches",
+                format!("{name}, which runs on a memory fabric"),
+                "simulate it; it is not explored",
+            );
+        }
+        Err(_) => {
+            let studies = STUDIES.iter().map(|study| study.name());
+            let mut known: Vec<&str> = catalog.names();
+            known.extend(studies.filter(|study| !catalog.names().contains(study)));
+            return Refusal::new(
+                format!("one of {} as the design", known.join(", ")),
+                name,
+                "it is not explored",
+            );
+        }
+    }
+    names.extend(study.into_iter().flat_map(|study| study.collectives().iter().copied()));
+    let mut different: Vec<&str> = Vec::new();
+    for name in names {
+        if !different.contains(&name) {
+            different.push(name);
+        }
+    }
+    let Some((last, others)) = different.split_last() else {
+        let found = format!("{name}, which has none");
+        return Refusal::new("a design with collectives", found, "it is not explored");
+    };
+    let choice =
+        if others.is_empty() { (*last).to_owned() } else { format!("{} or {last}", others.join(", ")) };
+    Refusal::new(format!("{choice} of {name}"), collective, "name one of them")
+}
+
+/// A study.
+fn studied(study: &dyn Study, collective: &str, arguments: &Arguments) -> Result<Subject, Refusal> {
+    let used: Vec<&str> = study.options().iter().map(|(option, _)| *option).collect();
+    arguments.refuse_all_but(study.name(), &used)?;
+    study.subject(collective, arguments)
+}
+
+/// A group of a design.
+fn group(
+    design: &'static dyn AnyDesign,
+    collective: &str,
+    arguments: &Arguments,
+) -> Result<Subject, Refusal> {
+    let mut used = vec!["--tree", "--root", "--mutate", "--set"];
+    let tree = match &arguments.tree {
+        Some(tree) => tree,
+        None => NetworkShape::default_name(design.fabrics()).ok_or_else(|| {
+            Refusal::new(
+                "a design for trees, rings or meshes of hosts",
+                format!("{}, which runs on none of them", design.name()),
+                "it is not explored",
+            )
+        })?,
+    };
+    let network: NetworkShape = tree.parse().map_err(|error| Refusal::of(&error))?;
+    let collective: Collective = collective.parse().map_err(|error| Refusal::of(&error))?;
+    let mut overrides = vec![(WINDOW.to_owned(), arguments.window.into())];
+    if design.defaults().has(SLOW.0) {
+        used.push("--slow");
+        overrides.extend(arguments.slow.then(|| (SLOW.0.to_owned(), SLOW.1.into())));
+    }
+    let domain = match &network {
+        NetworkShape::Mesh(shape) => {
+            used.push("--senders");
+            Some(shape.members())
+        }
+        _ => None,
+    };
+    arguments.refuse_all_but(design.name(), &used)?;
+    overrides.extend(arguments.set.iter().cloned());
+    let senders = arguments.senders.or(domain);
+    // With two, a half of the data goes over a relay on a mesh.
+    let packets = arguments.packets.unwrap_or(if network.fabric() == FabricKind::Mesh { 2 } else { 3 });
+    let root = Rank(arguments.root.unwrap_or(0));
+    let setup = GroupSetup {
+        design,
+        settings: GroupSetup::settings(design, &overrides)?,
+        network,
+        collectives: vec![collective.with_root(root); usize::from(arguments.times)],
+        packets,
+        senders,
+        mutation: arguments.mutate.clone(),
+    };
+    Ok(Subject { network: Box::new(Group::new(&setup)?), tree: Some(tree.to_owned()), packets, senders })
+}

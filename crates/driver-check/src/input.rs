@@ -1,0 +1,63 @@
+//! What can happen to a node, by number.
+
+use quincunx_engine::PortId;
+
+use crate::interned::Id;
+
+/// Marks a frame that is late: it arrives at any time, however long after others, or after time-outs.
+pub(crate) const LATE: u32 = 1 << 29;
+
+/// What can happen to a node.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(crate) enum Input {
+    /// A frame arrives.
+    Frame(Id),
+    /// A frame arrives late: to the node it is one like others.
+    Late(Id),
+    /// A timer fires.
+    Timer(Id),
+    /// A port takes a frame.
+    Slot(PortId),
+    /// The owner asks for what it wants.
+    Command,
+}
+
+impl Input {
+    pub(crate) fn encode(self) -> u32 {
+        match self {
+            Self::Frame(id) => id,
+            Self::Late(id) => LATE | id,
+            Self::Timer(id) => 2 << 29 | id,
+            Self::Slot(port) => 3 << 29 | u32::from(port.0),
+            Self::Command => 4 << 29,
+        }
+    }
+
+    pub(crate) fn decode(code: u32) -> Self {
+        let value = code & (LATE - 1);
+        match code >> 29 {
+            0 => Self::Frame(value),
+            1 => Self::Late(value),
+            2 => Self::Timer(value),
+            3 => Self::Slot(PortId(value as u16)),
+            _ => Self::Command,
+        }
+    }
+
+    /// The frame that arrives, if one does.
+    pub(crate) fn frame(self) -> Option<Id> {
+        match self {
+            Self::Frame(id) | Self::Late(id) => Some(id),
+            _ => None,
+        }
+    }
+
+    /// The input to which every node answers the same.
+    pub(crate) fn twin(self) -> Option<Self> {
+        match self {
+            Self::Frame(id) => Some(Self::Late(id)),
+            Self::Late(id) => Some(Self::Frame(id)),
+            _ => None,
+        }
+    }
+}
