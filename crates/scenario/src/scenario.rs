@@ -13,6 +13,9 @@ static PRESETS: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/presets");
 /// The key of the rate that ranks slow down from.
 const RATE_CONTROL: &str = "group.dcqcn";
 
+/// The key of the preset whose links trees and rings have that are named by their shape.
+const SHAPES: &str = "shapes";
+
 /// What simulations set differently from the designs' own defaults: links of a microsecond answer soon, and each packet is acknowledged.
 const SIMULATED: [(&str, &str); 2] = [("group.retry_timeout", "\"50us\""), ("group.acknowledge_every", "1")];
 
@@ -79,7 +82,7 @@ impl Schema {
 }
 
 impl Scenario {
-    /// The scenario of that name: a preset, a tree's or a ring's shape on the links of EPIC's simulation, or a file. Keys in `changes`
+    /// The scenario of that name: a preset, a tree's or a ring's shape on the links of one of them, or a file. Keys in `changes`
     /// replace the ones there. What is no key of fabric, workload, faults or measurement is one of a design in `catalog`.
     ///
     /// # Errors
@@ -123,7 +126,7 @@ impl Scenario {
             return Document::parse(name, text);
         }
         if name.parse::<TopologyName>().is_ok() {
-            let mut document = Document::parse(name, Self::preset("epic-star8")?)?;
+            let mut document = Self::base_of_shapes(name)?;
             document.set(&Override { key: "topology".into(), value: name.into() })?;
             return Ok(document);
         }
@@ -137,11 +140,23 @@ impl Scenario {
         })
     }
 
+    /// The preset that says of itself that trees and rings by their shape have what it has otherwise.
+    fn base_of_shapes(name: &str) -> Result<Document, ScenarioError> {
+        for preset in Self::presets() {
+            let mut document = Document::parse(name, Self::preset(&preset)?)?;
+            if document.take(SHAPES) == Some(toml::Value::Boolean(true)) {
+                return Ok(document);
+            }
+        }
+        unreachable!("a preset is the base of shapes")
+    }
+
     /// The scenario that a document describes.
     ///
     /// # Errors
     /// As [`find`](Self::find).
     pub fn read(mut document: Document, catalog: Catalog) -> Result<Self, ScenarioError> {
+        document.take(SHAPES);
         let kind = document.take("kind");
         let kind = kind.as_ref().map_or("nothing".into(), |kind| {
             kind.as_str().map_or_else(|| kind.to_string(), str::to_owned)
