@@ -25,7 +25,9 @@ pub fn settings(
             design.set(settings, key, value)?;
         }
     }
-    if let Some((unknown, _)) = overrides.iter().find(|(key, _)| !all.iter().any(|settings| settings.has(key))) {
+    if let Some((unknown, _)) =
+        overrides.iter().find(|(key, _)| !all.iter().any(|settings| settings.has(key)))
+    {
         let keys: BTreeSet<String> = all.iter().flat_map(Settings::flat).map(|(key, _)| key).collect();
         let keys: Vec<String> = keys.into_iter().collect();
         let names: Vec<&str> = designs.iter().map(|design| design.name()).collect();

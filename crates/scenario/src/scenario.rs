@@ -3,7 +3,9 @@
 
 use crate::design::json;
 use crate::fabric::Contradiction;
-use crate::{Document, Fabric, FabricDesign, Faults, Measure, Override, ScenarioError, TokenBatch, TopologyName};
+use crate::{
+    Document, Fabric, FabricDesign, Faults, Measure, Override, ScenarioError, TokenBatch, TopologyName,
+};
 use include_dir::{Dir, include_dir};
 use quincunx_design::{Catalog, FabricKind, Settings, Transport, Value};
 use quincunx_units::ByteCount;
@@ -158,9 +160,9 @@ impl Scenario {
     pub fn read(mut document: Document, catalog: Catalog) -> Result<Self, ScenarioError> {
         document.take(SHAPES);
         let kind = document.take("kind");
-        let kind = kind.as_ref().map_or("nothing".into(), |kind| {
-            kind.as_str().map_or_else(|| kind.to_string(), str::to_owned)
-        });
+        let kind = kind
+            .as_ref()
+            .map_or("nothing".into(), |kind| kind.as_str().map_or_else(|| kind.to_string(), str::to_owned));
         let schema = Schema::of(&kind).ok_or_else(|| ScenarioError::Key {
             place: document.place.clone(),
             error: format!("expected \"{}\", found \"{kind}\" in `kind`", KINDS.join("\", \"")),
@@ -217,8 +219,7 @@ impl Scenario {
             }
         }
         let is_said = self.keys.iter().any(|(key, _)| key == RATE_CONTROL);
-        if let (true, Some(link), false) =
-            (self.faults.congestion.dcqcn, self.fabric.packet_link(), is_said)
+        if let (true, Some(link), false) = (self.faults.congestion.dcqcn, self.fabric.packet_link(), is_said)
         {
             self.keys.push((RATE_CONTROL.into(), Value::String(link.rate.to_string())));
         }
@@ -232,7 +233,8 @@ impl Scenario {
             let settings = self.settings(design)?;
             design.check(&settings).map_err(|refusal| self.key(refusal.to_string()))?;
             if let FabricDesign::Packets(design) = design {
-                let transport = design.transport(&settings).map_err(|refusal| self.key(refusal.to_string()))?;
+                let transport =
+                    design.transport(&settings).map_err(|refusal| self.key(refusal.to_string()))?;
                 self.packet = self.packet.max(transport.mtu);
             }
         }
@@ -285,9 +287,8 @@ impl Scenario {
     /// # Errors
     /// If the design does not take a value; the message has its key.
     pub fn settings(&self, design: FabricDesign) -> Result<Settings, ScenarioError> {
-        let simulated = SIMULATED.map(|(key, text)| {
-            (key.to_owned(), text.parse::<Value>().expect("a value of JSON"))
-        });
+        let simulated =
+            SIMULATED.map(|(key, text)| (key.to_owned(), text.parse::<Value>().expect("a value of JSON")));
         let mut settings = design.defaults();
         for (key, value) in simulated.iter().chain(&self.keys) {
             if settings.has(key) {
@@ -304,7 +305,8 @@ impl Scenario {
     /// If there is one.
     pub fn refuse_unused(&self, designs: &[FabricDesign]) -> Result<(), ScenarioError> {
         let known = known(designs);
-        let is_unused = |key: &&String| self.keys.iter().any(|(other, _)| other == *key) && !known.contains(*key);
+        let is_unused =
+            |key: &&String| self.keys.iter().any(|(other, _)| other == *key) && !known.contains(*key);
         match self.changed.iter().find(is_unused) {
             None => Ok(()),
             Some(key) => {
@@ -436,7 +438,10 @@ mod tests {
         let [ring, epic] = ["ring", "epic-3"].map(|name| scenario.design(CATALOG, name).unwrap());
         assert_eq!(scenario.refuse_unused(&[ring, epic]), Ok(()));
         let message = scenario.refuse_unused(&[epic]).unwrap_err().to_string();
-        assert!(message.contains("keys of epic-3: group.") && message.contains("`hosts.window`"), "{message}");
+        assert!(
+            message.contains("keys of epic-3: group.") && message.contains("`hosts.window`"),
+            "{message}"
+        );
         // What a preset has for others is nobody's mistake.
         assert_eq!(changed("epic-star8", &[]).unwrap().refuse_unused(&[epic]), Ok(()));
     }

@@ -18,7 +18,8 @@ fn all_reduce(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("all_reduce_16MiB_star8");
     group.sample_size(20);
     // Hosts as on real networks.
-    let changes = ["hosts.chunk=64KiB", "hosts.lockstep=false"].map(|change| change.parse().expect("a change"));
+    let changes =
+        ["hosts.chunk=64KiB", "hosts.lockstep=false"].map(|change| change.parse().expect("a change"));
     let scenario = Scenario::find("epic-star8", &changes, CATALOG).expect("a preset");
     let vector = SIZE.pieces_of(scenario.packet);
     // Around the ring each rank sends 2(n-1)/n of the vector; to a switch, all of it.

@@ -149,7 +149,8 @@ fn results_are_right_when_every_link_loses_frames() {
 fn lengths_alone_take_the_same_time_as_numbers() {
     for name in EPIC.into_iter().chain(HOSTS) {
         let numbers = request(&on("star-8", &[]), name, Collective::AllReduce, 64 << 10);
-        let [numbers, lengths] = [numbers.clone(), lengths(numbers)].map(|request| simulate(&request).unwrap());
+        let [numbers, lengths] =
+            [numbers.clone(), lengths(numbers)].map(|request| simulate(&request).unwrap());
         assert_eq!(Row { wrong: None, ..numbers }, lengths);
     }
 }

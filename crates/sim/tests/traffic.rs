@@ -26,7 +26,8 @@ fn offered(pattern: Pattern, load: f64) -> Offered {
 }
 
 fn run(on: (&str, &[&str]), pattern: Pattern, load: f64, packets: u64) -> TrafficMeasurement {
-    let request = TrafficRequest { scenario: scenario(on), offered: offered(pattern, load), packets, seed: 1 };
+    let request =
+        TrafficRequest { scenario: scenario(on), offered: offered(pattern, load), packets, seed: 1 };
     measure_traffic(&request, &mut unwatched).unwrap()
 }
 
@@ -155,8 +156,7 @@ fn whoever_watches_can_stop_it() {
 }
 
 fn all_reduce(on: (&str, &[&str]), design: &str, background: Option<Offered>) -> Measurement {
-    let request =
-        Request { background, ..request(&scenario(on), design, Collective::AllReduce, 128 << 10) };
+    let request = Request { background, ..request(&scenario(on), design, Collective::AllReduce, 128 << 10) };
     measure(&request, Outputs::default(), &mut unwatched).unwrap()
 }
 

@@ -13,8 +13,8 @@ use alloc::format;
 use alloc::vec::Vec;
 use quincunx_collective::{Collective, GroupId, Payload, Rank};
 use quincunx_design::{
-    ClosedForm, Connection, Datapath, DatapathSink, DatapathTimer, Design, FabricKind, GroupContext, Help, Member, Model,
-    Node, Params, Peer, Placement, Plan, Premises, Refusal, SwitchPart, SwitchPlan, Transport,
+    ClosedForm, Connection, Datapath, DatapathSink, DatapathTimer, Design, FabricKind, GroupContext, Help,
+    Member, Model, Node, Params, Peer, Placement, Plan, Premises, Refusal, SwitchPart, SwitchPlan, Transport,
 };
 use quincunx_engine::verbs::AnyProgram;
 use quincunx_engine::{Frame, PortId, Sink};

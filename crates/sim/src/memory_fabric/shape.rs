@@ -82,8 +82,8 @@ impl From<&MemoryFabric> for Wiring {
 mod tests {
     use super::super::MemoryFabric;
     use super::Wiring;
-    use quincunx_driver_des::NodeIndex;
     use quincunx_designs::CATALOG;
+    use quincunx_driver_des::NodeIndex;
     use quincunx_engine::PortId;
     use quincunx_scenario::{Fabric, Scenario};
 
