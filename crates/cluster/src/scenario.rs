@@ -22,7 +22,8 @@ impl Wiring {
     /// The hosts and switches of a fabric; for accelerators on a memory fabric those that have no switch between, as there the others have
     /// a wiring of their own.
     pub fn of(fabric: &Fabric) -> Option<Self> {
-        let packets = |link: &quincunx_scenario::PacketLink| LinkProperties { rate: link.rate, latency: link.latency };
+        let packets =
+            |link: &quincunx_scenario::PacketLink| LinkProperties { rate: link.rate, latency: link.latency };
         Some(match fabric {
             Fabric::Packet(fabric) => match &fabric.topology {
                 TopologyName::Tree(shape) => Self::tree(shape, packets(&fabric.link)),

@@ -79,8 +79,7 @@ impl Wiring {
             wiring.add(&node.name, node.kind);
         }
         for link in topology.links() {
-            let ends =
-                link.ends.map(|end| WiringEnd { node: NodeIndex::from(end.node.0), port: end.port });
+            let ends = link.ends.map(|end| WiringEnd { node: NodeIndex::from(end.node.0), port: end.port });
             wiring.join(ends, link.properties);
         }
         for (host, access) in wiring.hosts.iter().zip(&mut wiring.access) {

@@ -103,7 +103,12 @@ pub trait Design: Debug + Send + Sync + 'static {
     }
 
     /// What a closed form of the design's paper says; none if it has no such form.
-    fn closed_form(&self, _form: ClosedForm, _params: &Self::Params, _premises: &Premises<'_>) -> Option<f64> {
+    fn closed_form(
+        &self,
+        _form: ClosedForm,
+        _params: &Self::Params,
+        _premises: &Premises<'_>,
+    ) -> Option<f64> {
         None
     }
 

@@ -1,9 +1,7 @@
 //! Designs as scenarios see them: those of a kind of fabric, and their settings.
 
 use quincunx_collective::Collective;
-use quincunx_design::{
-    AnyDesign, AnyMemoryDesign, Catalog, FabricKind, Refusal, Settings, Value,
-};
+use quincunx_design::{AnyDesign, AnyMemoryDesign, Catalog, FabricKind, Refusal, Settings, Value};
 
 /// A design of one of the two sorts.
 #[derive(Clone, Copy, Debug)]

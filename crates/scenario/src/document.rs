@@ -171,7 +171,9 @@ impl Document {
     /// The document, which is the table of `name`, as a `T`.
     pub(crate) fn get_below<T: DeserializeOwned>(&self, name: &str) -> Result<T, ScenarioError> {
         self.get().map_err(|error| match error {
-            ScenarioError::Key { place, error } => ScenarioError::Key { place, error: format!("{error} below `{name}`") },
+            ScenarioError::Key { place, error } => {
+                ScenarioError::Key { place, error: format!("{error} below `{name}`") }
+            }
             error => error,
         })
     }

@@ -197,6 +197,9 @@ mod tests {
         assert_eq!(refusal("epic-star8", &changes), None);
         assert_eq!(refusal("epic-star8", &["group.dcqcn=50Gbit/s", "congestion.mark_above=64KiB"]), None);
         assert_eq!(refusal("epic-star8", &["congestion.background=99Gbit/s", "congestion.links=8"]), None);
-        assert_eq!(refusal("epic-star8", &["congestion.pause.xoff=64KiB", "congestion.pause.xon=64KiB"]), None);
+        assert_eq!(
+            refusal("epic-star8", &["congestion.pause.xoff=64KiB", "congestion.pause.xon=64KiB"]),
+            None
+        );
     }
 }

@@ -3,7 +3,9 @@
 
 use crate::design::json;
 use crate::fabric::Contradiction;
-use crate::{Document, Fabric, FabricDesign, Faults, Measure, Override, ScenarioError, TokenBatch, TopologyName};
+use crate::{
+    Document, Fabric, FabricDesign, Faults, Measure, Override, ScenarioError, TokenBatch, TopologyName,
+};
 use include_dir::{Dir, include_dir};
 use quincunx_design::{Catalog, FabricKind, Settings, Transport, Value};
 use quincunx_units::ByteCount;
@@ -12,6 +14,9 @@ static PRESETS: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/presets");
 
 /// The key of the rate that ranks slow down from.
 const RATE_CONTROL: &str = "group.dcqcn";
+
+/// The key of the preset whose links trees and rings have that are named by their shape.
+const SHAPES: &str = "shapes";
 
 /// What simulations set differently from the designs' own defaults: links of a microsecond answer soon, and each packet is acknowledged.
 const SIMULATED: [(&str, &str); 2] = [("group.retry_timeout", "\"50us\""), ("group.acknowledge_every", "1")];
@@ -79,7 +84,7 @@ impl Schema {
 }
 
 impl Scenario {
-    /// The scenario of that name: a preset, a tree's or a ring's shape on the links of EPIC's simulation, or a file. Keys in `changes`
+    /// The scenario of that name: a preset, a tree's or a ring's shape on the links of one of them, or a file. Keys in `changes`
     /// replace the ones there. What is no key of fabric, workload, faults or measurement is one of a design in `catalog`.
     ///
     /// # Errors
@@ -123,7 +128,7 @@ impl Scenario {
             return Document::parse(name, text);
         }
         if name.parse::<TopologyName>().is_ok() {
-            let mut document = Document::parse(name, Self::preset("epic-star8")?)?;
+            let mut document = Self::base_of_shapes(name)?;
             document.set(&Override { key: "topology".into(), value: name.into() })?;
             return Ok(document);
         }
@@ -137,15 +142,27 @@ impl Scenario {
         })
     }
 
+    /// The preset that says of itself that trees and rings by their shape have what it has otherwise.
+    fn base_of_shapes(name: &str) -> Result<Document, ScenarioError> {
+        for preset in Self::presets() {
+            let mut document = Document::parse(name, Self::preset(&preset)?)?;
+            if document.take(SHAPES) == Some(toml::Value::Boolean(true)) {
+                return Ok(document);
+            }
+        }
+        unreachable!("a preset is the base of shapes")
+    }
+
     /// The scenario that a document describes.
     ///
     /// # Errors
     /// As [`find`](Self::find).
     pub fn read(mut document: Document, catalog: Catalog) -> Result<Self, ScenarioError> {
+        document.take(SHAPES);
         let kind = document.take("kind");
-        let kind = kind.as_ref().map_or("nothing".into(), |kind| {
-            kind.as_str().map_or_else(|| kind.to_string(), str::to_owned)
-        });
+        let kind = kind
+            .as_ref()
+            .map_or("nothing".into(), |kind| kind.as_str().map_or_else(|| kind.to_string(), str::to_owned));
         let schema = Schema::of(&kind).ok_or_else(|| ScenarioError::Key {
             place: document.place.clone(),
             error: format!("expected \"{}\", found \"{kind}\" in `kind`", KINDS.join("\", \"")),
@@ -202,8 +219,7 @@ impl Scenario {
             }
         }
         let is_said = self.keys.iter().any(|(key, _)| key == RATE_CONTROL);
-        if let (true, Some(link), false) =
-            (self.faults.congestion.dcqcn, self.fabric.packet_link(), is_said)
+        if let (true, Some(link), false) = (self.faults.congestion.dcqcn, self.fabric.packet_link(), is_said)
         {
             self.keys.push((RATE_CONTROL.into(), Value::String(link.rate.to_string())));
         }
@@ -217,7 +233,8 @@ impl Scenario {
             let settings = self.settings(design)?;
             design.check(&settings).map_err(|refusal| self.key(refusal.to_string()))?;
             if let FabricDesign::Packets(design) = design {
-                let transport = design.transport(&settings).map_err(|refusal| self.key(refusal.to_string()))?;
+                let transport =
+                    design.transport(&settings).map_err(|refusal| self.key(refusal.to_string()))?;
                 self.packet = self.packet.max(transport.mtu);
             }
         }
@@ -270,9 +287,8 @@ impl Scenario {
     /// # Errors
     /// If the design does not take a value; the message has its key.
     pub fn settings(&self, design: FabricDesign) -> Result<Settings, ScenarioError> {
-        let simulated = SIMULATED.map(|(key, text)| {
-            (key.to_owned(), text.parse::<Value>().expect("a value of JSON"))
-        });
+        let simulated =
+            SIMULATED.map(|(key, text)| (key.to_owned(), text.parse::<Value>().expect("a value of JSON")));
         let mut settings = design.defaults();
         for (key, value) in simulated.iter().chain(&self.keys) {
             if settings.has(key) {
@@ -289,7 +305,8 @@ impl Scenario {
     /// If there is one.
     pub fn refuse_unused(&self, designs: &[FabricDesign]) -> Result<(), ScenarioError> {
         let known = known(designs);
-        let is_unused = |key: &&String| self.keys.iter().any(|(other, _)| other == *key) && !known.contains(*key);
+        let is_unused =
+            |key: &&String| self.keys.iter().any(|(other, _)| other == *key) && !known.contains(*key);
         match self.changed.iter().find(is_unused) {
             None => Ok(()),
             Some(key) => {
@@ -421,7 +438,10 @@ mod tests {
         let [ring, epic] = ["ring", "epic-3"].map(|name| scenario.design(CATALOG, name).unwrap());
         assert_eq!(scenario.refuse_unused(&[ring, epic]), Ok(()));
         let message = scenario.refuse_unused(&[epic]).unwrap_err().to_string();
-        assert!(message.contains("keys of epic-3: group.") && message.contains("`hosts.window`"), "{message}");
+        assert!(
+            message.contains("keys of epic-3: group.") && message.contains("`hosts.window`"),
+            "{message}"
+        );
         // What a preset has for others is nobody's mistake.
         assert_eq!(changed("epic-star8", &[]).unwrap().refuse_unused(&[epic]), Ok(()));
     }

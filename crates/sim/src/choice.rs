@@ -173,7 +173,11 @@ mod tests {
                     scenario: scenario.clone(),
                     design,
                     // All designs of a mesh gather, and nothing else.
-                    collective: if scenario.fabric.domains() > 1 { Collective::AllGather } else { collective },
+                    collective: if scenario.fabric.domains() > 1 {
+                        Collective::AllGather
+                    } else {
+                        collective
+                    },
                     reduction: Reduction { op: ReduceOp::Sum, data_type: DataType::F32 },
                     size: ByteCount::new(256),
                     contents: Contents::LengthOnly,

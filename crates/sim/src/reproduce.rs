@@ -2,8 +2,8 @@
 
 use crate::progress::unless;
 use crate::{Contents, MeasureError, Measurement, Outputs, Request, measure, sweep};
-use quincunx_collective::{DataType, ReduceOp, Reduction};
 use quincunx_cluster::Wiring;
+use quincunx_collective::{DataType, ReduceOp, Reduction};
 use quincunx_design::{Catalog, ClosedForm, Premises, Refusal};
 use quincunx_scenario::{Experiment, FabricDesign, Point, Quantity, Scenario, ScenarioError, Series};
 use quincunx_units::ByteCount;
@@ -218,7 +218,8 @@ fn request(
 fn closed_form(form: ClosedForm, request: &Request) -> Result<f64, Refusal> {
     let Request { scenario, design, size, .. } = request;
     let wiring = Wiring::of(&scenario.fabric);
-    let parts = wiring.as_ref().and_then(|wiring| Some((wiring.tree_of_switches()?, wiring.links().first()?)));
+    let parts =
+        wiring.as_ref().and_then(|wiring| Some((wiring.tree_of_switches()?, wiring.links().first()?)));
     let Some((tree, link)) = parts else {
         return Err(Refusal::new(
             "a tree of switches for a closed form",

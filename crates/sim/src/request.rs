@@ -1,10 +1,10 @@
 //! From a request, which is a scenario, a design and a collective, to a measurement: any design on any fabric.
 
+use crate::Outputs;
 use crate::memory_fabric::{self, RunError};
 use crate::packet_fabric::{self, LinkUse, Row, SimulationError};
 use crate::progress::Watch;
 use crate::traffic::Offered;
-use crate::Outputs;
 use quincunx_collective::{Bandwidths, Collective, LengthOnly, Numbers, Reduction};
 use quincunx_driver_des::BusyOverTime;
 use quincunx_scenario::{Fabric, FabricDesign, Scenario, ScenarioError};

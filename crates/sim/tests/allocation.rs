@@ -1,22 +1,18 @@
 //! A frame costs no allocation once a run has got going, if memory holds lengths alone.
 
-use quincunx_collective::{Collective, DataType, ReduceOp, Reduction};
-use quincunx_sim::packet_fabric::{Case, Contents, Setup, simulate};
-use quincunx_units::ByteCount;
+use quincunx_collective::Collective;
+use quincunx_sim::packet_fabric::simulate;
+
+#[path = "common/requests.rs"]
+mod requests;
+use requests::{lengths, request, scenario};
 
 /// Frames of a run, and allocations that it makes.
 fn count(design: &str, size: u64) -> (u64, u64) {
-    let case = Case {
-        design: design.parse().unwrap(),
-        collective: Collective::AllReduce,
-        reduction: Reduction { op: ReduceOp::Sum, data_type: DataType::F32 },
-        size: ByteCount::new(size),
-        contents: Contents::LengthOnly,
-        seed: 1,
-    };
+    let request = lengths(request(&scenario("epic-star8", &[]), design, Collective::AllReduce, size));
     let mut frames = 0;
     let allocations = allocation_counter::measure(|| {
-        frames = simulate(&Setup::preset("epic-star8").unwrap(), &case).unwrap().frames;
+        frames = simulate(&request).unwrap().frames;
     });
     (frames, allocations.count_total)
 }

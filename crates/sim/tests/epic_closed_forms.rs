@@ -1,30 +1,33 @@
 //! What EPIC's appendix F says of the three modes in closed form, as our engines have it: where the count is another than the
 //! paper's, this is the one that `experiments/epic/F1.toml` and its neighbours tell of.
 
-use quincunx_collective::{Collective, DataType, ReduceOp, Reduction};
-use quincunx_sim::packet_fabric::{Case, Contents, Fabric, Framing, LossyLinks, Row, Setup, simulate};
-use quincunx_units::{ByteCount, Probability};
+use quincunx_collective::Collective;
+use quincunx_design::Transport;
+use quincunx_designs::CATALOG;
+use quincunx_scenario::{PacketLink, Scenario};
+use quincunx_sim::packet_fabric::{Row, simulate};
+use quincunx_units::ByteCount;
 
-fn preset(name: &str) -> Setup {
-    Setup::preset(name).expect("a preset of the paper")
-}
+#[path = "common/requests.rs"]
+mod requests;
+use requests::{lengths, request, scenario};
 
 /// Frames are their payload, as the formulas count them.
-fn on(shape: &str) -> Setup {
-    let framing = Framing::Fixed(ByteCount::default());
-    Setup { fabric: Fabric::Tree(shape.parse().unwrap()), framing, ..preset("epic-star8") }
+fn on(shape: &str) -> Scenario {
+    scenario(shape, &["link.framing=0B"])
 }
 
-fn all_reduce(setup: &Setup, design: &str, size: u64) -> Row {
-    let case = Case {
-        design: design.parse().unwrap(),
-        collective: Collective::AllReduce,
-        reduction: Reduction { op: ReduceOp::Sum, data_type: DataType::F32 },
-        size: ByteCount::new(size),
-        contents: Contents::LengthOnly,
-        seed: 1,
-    };
-    simulate(setup, &case).unwrap()
+fn transport(scenario: &Scenario) -> Transport {
+    let design = scenario.design(CATALOG, "epic-3").unwrap();
+    design.above_queue_pairs().unwrap().transport(&scenario.settings(design).unwrap()).unwrap()
+}
+
+fn link(scenario: &Scenario) -> &PacketLink {
+    scenario.fabric.packet_link().unwrap()
+}
+
+fn all_reduce(scenario: &Scenario, design: &str, size: u64) -> Row {
+    simulate(&lengths(request(scenario, design, Collective::AllReduce, size))).unwrap()
 }
 
 /// F.1: (2H - 2) L + (2H - 3) MU/B + S/B; in Mode-II a rank knows of its end 2L later, from its switch.
@@ -32,14 +35,15 @@ fn all_reduce(setup: &Setup, design: &str, size: u64) -> Row {
 fn latency_is_the_path_a_message_or_packet_at_each_switch_but_the_first_link_and_the_vector() {
     let size = 1 << 20;
     for (shape, depth) in [("star-8", 2), ("tree-3-2", 3), ("tree-4-2", 4)] {
-        let setup = on(shape);
+        let scenario = on(shape);
+        let setup = transport(&scenario);
         let packets = u64::from(setup.message);
         for (design, unit, more) in [("epic-1", packets, 0), ("epic-2", 1, 2), ("epic-3", 1, 0)] {
-            let rate = setup.link.rate;
-            let expected = setup.link.latency * (2 * depth - 2 + more)
+            let rate = link(&scenario).rate;
+            let expected = link(&scenario).latency * (2 * depth - 2 + more)
                 + rate.time_for(setup.mtu * unit) * (2 * depth - 3)
                 + rate.time_for(ByteCount::new(size));
-            let found = all_reduce(&setup, design, size).time;
+            let found = all_reduce(&scenario, design, size).time;
             let apart = found.max(expected).as_picos() - found.min(expected).as_picos();
             // Each packet is rounded to a picosecond.
             assert!(apart < 1000, "{design} on {shape}: {expected} expected, {found} found");
@@ -51,10 +55,11 @@ fn latency_is_the_path_a_message_or_packet_at_each_switch_but_the_first_link_and
 #[test]
 fn buffers_are_windows_two_in_modes_ii_and_iii_and_one_an_edge_and_two_more_in_mode_i() {
     for (shape, edges) in [("star-8", 8), ("tree-3-2", 3)] {
-        let setup = on(shape);
+        let scenario = on(shape);
+        let setup = transport(&scenario);
         let packets = u64::from(setup.message * setup.window);
         let window = setup.mtu * packets;
-        let found = |design| all_reduce(&setup, design, 4096).switch_buffer;
+        let found = |design| all_reduce(&scenario, design, 4096).switch_buffer;
         let degrees = |slots: u64| ByteCount::new(4 * slots);
         assert_eq!(found("epic-1"), window * (edges + 2) + degrees(2 * u64::from(setup.window)));
         assert_eq!(found("epic-2"), window * 2 + degrees(2 * packets));
@@ -66,9 +71,8 @@ fn buffers_are_windows_two_in_modes_ii_and_iii_and_one_an_edge_and_two_more_in_m
 #[test]
 fn loss_on_all_links_costs_mode_ii_the_product_over_ranks_and_the_others_the_worst_of_them() {
     let lossless = on("star-8");
-    let lossy = |links, loss| Setup { lossy: Some(LossyLinks { links, loss }), ..on("star-8") };
     let success: f64 = 0.99;
-    let setup = lossy(8, Probability::new(1.0 - success).unwrap());
+    let setup = scenario("star-8", &["link.framing=0B", "loss.links=8", "loss.probability=1%"]);
     for (design, hops) in [("epic-1", 2), ("epic-2", 14), ("epic-3", 2)] {
         let time = |setup| all_reduce(setup, design, 8 << 20).time.as_micros_f64();
         let (share, expected) = (time(&lossless) / time(&setup), success.powi(hops));

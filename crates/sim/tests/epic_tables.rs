@@ -1,43 +1,39 @@
 //! EPIC's tables 25, 26, 28, 29 and 30 up to 256 KB a rank, some of table 31 and of table 35, as times: published in whole
 //! microseconds, so a figure is met within 10 % or one of them.
 
-use quincunx_collective::{Collective, DataType, Rank, ReduceOp, Reduction};
-use quincunx_control::Retry;
-use quincunx_fabric::LinkProperties;
-use quincunx_roce::RateConfig;
-use quincunx_sim::packet_fabric::{Background, Case, Congestion, Contents, LossyLinks, Setup, simulate};
-use quincunx_units::{BitRate, ByteCount, Duration, Probability};
+use quincunx_collective::{Collective, Rank};
+use quincunx_scenario::Scenario;
+use quincunx_sim::Request;
+use quincunx_sim::packet_fabric::simulate;
+use quincunx_units::Duration;
 
-fn preset(name: &str) -> Setup {
-    Setup::preset(name).expect("a preset of the paper")
+#[path = "common/requests.rs"]
+mod requests;
+use requests::{lengths, request, scenario};
+
+fn preset(name: &str) -> Scenario {
+    scenario(name, &[])
 }
 
 const KIB: u64 = 1 << 10;
 const REDUCE: Collective = Collective::Reduce { root: Rank(0) };
 const BROADCAST: Collective = Collective::Broadcast { root: Rank(0) };
 
-fn time(setup: &Setup, design: &str, collective: Collective, size: u64) -> Duration {
-    seeded_time(setup, design, collective, size, 1)
+fn time(scenario: &Scenario, design: &str, collective: Collective, size: u64) -> Duration {
+    seeded_time(scenario, design, collective, size, 1)
 }
 
-fn seeded_time(setup: &Setup, design: &str, collective: Collective, size: u64, seed: u64) -> Duration {
-    let case = Case {
-        design: design.parse().unwrap(),
-        collective,
-        reduction: Reduction { op: ReduceOp::Sum, data_type: DataType::F32 },
-        size: ByteCount::new(size),
-        contents: Contents::LengthOnly,
-        seed,
-    };
-    simulate(setup, &case).unwrap().time
+fn seeded_time(scenario: &Scenario, design: &str, collective: Collective, size: u64, seed: u64) -> Duration {
+    let request = Request { seed, ..lengths(request(scenario, design, collective, size)) };
+    simulate(&request).unwrap().time
 }
 
 /// Holds times for 4 KB and its next multiples by four, a rank, against the published microseconds.
-fn assert_row(setup: &Setup, design: &str, collective: Collective, published: &[u64]) {
+fn assert_row(scenario: &Scenario, design: &str, collective: Collective, published: &[u64]) {
     let parts = if collective == Collective::AllGather { 8 } else { 1 };
     for (index, &micros) in published.iter().enumerate() {
         let size = (4 * KIB) << (2 * index);
-        let found = time(setup, design, collective, parts * size).as_micros_f64();
+        let found = time(scenario, design, collective, parts * size).as_micros_f64();
         let allowed = (micros as f64 / 10.0).max(1.0);
         let error = (found - micros as f64).abs();
         assert!(
@@ -100,11 +96,11 @@ fn loss_on_one_link_costs_all_reduce_the_published_times() {
     let published =
         [("epic-3", 10, 354.0), ("epic-3", 50, 368.0), ("epic-2", 10, 363.0), ("epic-2", 50, 393.0)];
     for (design, per_mille, micros) in published {
-        let loss = Probability::new(f64::from(per_mille) / 1e3).unwrap();
-        let setup = Setup { lossy: Some(LossyLinks { links: 1, loss }), ..preset("epic-star8") };
+        let loss = format!("loss.probability={}%", f64::from(per_mille) / 10.0);
+        let lossy = scenario("epic-star8", &[&loss]);
         let seeds = 1..=4;
         let count = seeds.clone().count() as f64;
-        let times = seeds.map(|seed| seeded_time(&setup, design, Collective::AllReduce, 4096 * KIB, seed));
+        let times = seeds.map(|seed| seeded_time(&lossy, design, Collective::AllReduce, 4096 * KIB, seed));
         let found = times.sum::<Duration>().as_micros_f64() / count;
         assert!(
             (found - micros).abs() <= micros / 10.0,
@@ -116,28 +112,24 @@ fn loss_on_one_link_costs_all_reduce_the_published_times() {
 /// Table 35 at 4 MB, published as 95.99 and 44.60 Gbit/s: one link of eight left with half of its rate.
 #[test]
 fn ranks_that_run_ahead_of_a_congested_one_must_be_told_to_slow_down() {
-    let gigabits = |billions: u64| BitRate::new(billions * 1_000_000_000).unwrap();
-    let link = LinkProperties { rate: gigabits(200), ..preset("epic-star8").link };
-    let congestion = Congestion {
-        background: Some(Background { links: 1, rate: gigabits(100) }),
-        control: Some(RateConfig::dcqcn(link.rate)),
-        ..Congestion::default()
-    };
-    let congested = Setup {
-        link,
-        congestion,
-        selective: false,
-        retry: Retry { timeout: Duration::from_micros(300), count: 100 },
-        ..preset("epic-star8")
-    };
-    let rate = |run_ahead, slots, synchronize_rates| {
-        let setup = Setup { run_ahead, slots, synchronize_rates, ..congested.clone() };
+    let rate = |changes: &[&str]| {
+        let congested = [
+            "link.rate=200Gbit/s",
+            "congestion.background=100Gbit/s",
+            "congestion.dcqcn=true",
+            "group.selective=false",
+            "group.retry_timeout=300us",
+            "group.retry_count=100",
+        ];
+        let scenario = scenario("epic-star8", &[&congested, changes].concat());
         let size = 4096 * KIB;
-        size as f64 * 8e-3 / time(&setup, "epic-3", Collective::AllReduce, size).as_micros_f64()
+        size as f64 * 8e-3 / time(&scenario, "epic-3", Collective::AllReduce, size).as_micros_f64()
     };
-    let [told, untold] = [true, false].map(|synchronize_rates| rate(true, Some(256), synchronize_rates));
+    let ahead = ["group.run_ahead=true", "group.slots=256"];
+    let silent = "group.synchronize_rates=false";
+    let [told, untold] = [rate(&ahead), rate(&[ahead[0], ahead[1], silent])];
     assert!((told / 95.99 - 1.0).abs() < 0.15, "{told}");
     assert!((untold / 44.60 - 1.0).abs() < 0.15, "{untold}");
     // Windows that wait for results keep the ranks together, whatever the switch says.
-    assert_eq!([true, false].map(|synchronize_rates| rate(false, None, synchronize_rates)), [told, told]);
+    assert_eq!([rate(&[]), rate(&[silent])], [told, told]);
 }

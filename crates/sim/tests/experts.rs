@@ -2,45 +2,46 @@
 
 use quincunx_collective::{Collective, GateKind};
 use quincunx_engine::verbs::{Failure, Outcome};
-use quincunx_scenario::{Fabric, GateSource};
-use quincunx_sim::packet_fabric::{
-    Contents, ExpertsCase, LossyLinks, MeshRow, Servers, SimulationError, simulate_experts,
-};
-use quincunx_sim::{Outputs, unwatched};
-use quincunx_units::{ByteCount, Duration, Probability};
+use quincunx_scenario::Scenario;
+use quincunx_sim::Request;
+use quincunx_sim::packet_fabric::{Row, SimulationError, simulate};
+use quincunx_units::ByteCount;
 
-const BOTH: [Collective; 2] = [Collective::Dispatch, Collective::Combine];
+#[path = "common/requests.rs"]
+mod requests;
+use requests::{lengths, request, scenario};
+
+const DESIGNS: [&str; 2] = ["direct", "multiwrite"];
+const CASES: [(&str, Collective); 4] = [
+    ("direct", Collective::Dispatch),
+    ("direct", Collective::Combine),
+    ("multiwrite", Collective::Dispatch),
+    ("multiwrite", Collective::Combine),
+];
 
 /// The preset with a few small tokens, each of two packets.
-fn servers() -> Servers {
-    let Ok(Fabric::Servers(fabric)) = Fabric::find("two-servers", &[]) else { panic!("servers") };
-    let mut servers = Servers { tokens: 6, token: ByteCount::new(400), ..Servers::from(&fabric) };
-    servers.accelerators.mtu = ByteCount::new(256);
-    servers
+fn servers(changes: &[&str]) -> Scenario {
+    scenario("two-servers", &[&["tokens=6", "token=400B", "group.mtu=256B"], changes].concat())
 }
 
-fn case(relays: bool, collective: Collective) -> ExpertsCase {
-    ExpertsCase { relays, collective, contents: Contents::Numbers, seed: 1 }
-}
-
-fn run(servers: &Servers, case: &ExpertsCase) -> Result<MeshRow, SimulationError> {
-    simulate_experts(servers, case, Outputs::default(), &mut unwatched)
+fn run(servers: &Scenario, design: &str, collective: Collective) -> Row {
+    simulate(&request(servers, design, collective, 0)).unwrap()
 }
 
 /// Bytes on all links to the network.
-fn crossed(row: &MeshRow) -> u64 {
+fn crossed(row: &Row) -> u64 {
     let up = row.links.iter().filter(|link| link.to == "network");
     up.map(|link| link.statistics.bytes.bytes()).sum()
 }
 
 #[test]
 fn every_token_goes_where_its_experts_are_and_comes_back_whatever_the_gate() {
-    for (relays, collective) in [false, true].into_iter().flat_map(|relays| BOTH.map(|both| (relays, both))) {
-        for kind in [GateKind::Uniform, GateKind::Skewed, GateKind::Balanced] {
-            for top_k in [1, 8, 64] {
-                let servers = Servers { top_k, gate: GateSource::Drawn(kind), ..servers() };
-                let row = run(&servers, &case(relays, collective)).unwrap();
-                assert_eq!(row.wrong, Some(0), "{collective}, {kind}, top {top_k}, relays: {relays}");
+    for kind in [GateKind::Uniform, GateKind::Skewed, GateKind::Balanced] {
+        for top_k in [1, 8, 64] {
+            let servers = servers(&[&format!("top_k={top_k}"), &format!("gate={kind}")]);
+            for (design, collective) in CASES {
+                let row = run(&servers, design, collective);
+                assert_eq!(row.wrong, Some(0), "{design}, {collective}, {kind}, top {top_k}");
             }
         }
     }
@@ -48,17 +49,13 @@ fn every_token_goes_where_its_experts_are_and_comes_back_whatever_the_gate() {
 
 #[test]
 fn every_token_goes_where_its_experts_are_and_comes_back_whatever_is_lost() {
-    let loss = Probability::new(0.03).unwrap();
-    for (relays, collective) in [false, true].into_iter().flat_map(|relays| BOTH.map(|both| (relays, both))) {
-        for selective in [false, true] {
-            let mut servers = servers();
-            servers.accelerators.lossy = Some(LossyLinks { links: 16, loss });
-            servers.accelerators.selective = selective;
-            servers.accelerators.retry.timeout = Duration::from_micros(50);
+    for selective in ["group.selective=false", "group.selective=true"] {
+        let lossy = ["loss.links=16", "loss.probability=3%", "group.retry_timeout=50us", selective];
+        let servers = servers(&lossy);
+        for (design, collective) in CASES {
             for seed in 0..5 {
-                let row = run(&servers, &ExpertsCase { seed, ..case(relays, collective) }).unwrap();
-                let what = format!("{collective}, relays: {relays}, selective: {selective}, seed {seed}");
-                assert_eq!(row.wrong, Some(0), "{what}");
+                let row = simulate(&Request { seed, ..request(&servers, design, collective, 0) }).unwrap();
+                assert_eq!(row.wrong, Some(0), "{design}, {collective}, {selective}, seed {seed}");
             }
         }
     }
@@ -67,9 +64,8 @@ fn every_token_goes_where_its_experts_are_and_comes_back_whatever_is_lost() {
 #[test]
 fn a_token_crosses_once_with_relays_and_else_once_for_each_rank() {
     // Every token goes to all ranks: eight of the other server.
-    let servers = Servers { top_k: 64, tokens: 40, ..servers() };
-    let [direct, relayed] =
-        [false, true].map(|relays| crossed(&run(&servers, &case(relays, Collective::Dispatch)).unwrap()));
+    let servers = servers(&["top_k=64", "tokens=40"]);
+    let [direct, relayed] = DESIGNS.map(|design| crossed(&run(&servers, design, Collective::Dispatch)));
     let share = direct as f64 / relayed as f64;
     assert!((6.0..8.0).contains(&share), "{direct} and {relayed} bytes: acknowledges cross, too");
 }
@@ -82,15 +78,12 @@ fn tokens_go_where_a_file_sends_them_as_many_as_each_accelerator_has() {
     };
     // Accelerators 2 and 9 have tokens: one for accelerators of both servers, the others for one each.
     std::fs::write(&path, [line(2, [0, 63]), line(9, [4, 5]), line(9, [40, 41])].concat()).unwrap();
-    let set = |key: &str, value: &str| format!("{key}={value}").parse().unwrap();
-    let changes = [set("top_k", "2"), set("gate", path.to_str().unwrap()), set("token", "400B")];
-    let found = Fabric::find("two-servers", &changes);
+    let gate = format!("gate={}", path.to_str().unwrap());
+    let servers = scenario("two-servers", &["top_k=2", &gate, "token=400B"]);
     std::fs::remove_file(&path).unwrap();
-    let Ok(Fabric::Servers(fabric)) = found else { panic!("{found:?}") };
-    let servers = Servers::from(&fabric);
-    assert_eq!(servers.tokens, 2);
-    for collective in BOTH {
-        let row = run(&servers, &case(false, collective)).unwrap();
+    assert_eq!(servers.workload.as_ref().unwrap().most_tokens(), 2);
+    for collective in [Collective::Dispatch, Collective::Combine] {
+        let row = run(&servers, "direct", collective);
         assert_eq!(row.wrong, Some(0), "{collective}");
         assert_eq!(row.size, ByteCount::new(800));
     }
@@ -99,11 +92,9 @@ fn tokens_go_where_a_file_sends_them_as_many_as_each_accelerator_has() {
 /// What one port of a host sends must not decide whose turn it is at another: all ranks would send to the same ones first.
 #[test]
 fn every_rank_sends_over_the_network_to_another_one_first() {
-    let Ok(Fabric::Servers(fabric)) = Fabric::find("two-servers", &[]) else { panic!("servers") };
-    let servers = Servers { tokens: 64, ..Servers::from(&fabric) };
-    for collective in BOTH {
-        let case = ExpertsCase { contents: Contents::LengthOnly, ..case(false, collective) };
-        let row = run(&servers, &case).unwrap();
+    let servers = scenario("two-servers", &["tokens=64"]);
+    for collective in [Collective::Dispatch, Collective::Combine] {
+        let row = simulate(&lengths(request(&servers, "direct", collective, 0))).unwrap();
         let busiest = row.links.iter().map(|link| link.utilisation).fold(0.0, f64::max);
         assert!(busiest > 0.8, "{collective}: the busiest link has work for {busiest:.2} of the time");
     }
@@ -111,16 +102,16 @@ fn every_rank_sends_over_the_network_to_another_one_first() {
 
 #[test]
 fn a_combine_crosses_as_often_and_takes_as_long_whether_tokens_were_relayed_or_not() {
-    let [direct, relayed] =
-        [false, true].map(|relays| run(&servers(), &case(relays, Collective::Combine)).unwrap());
+    let [direct, relayed] = DESIGNS.map(|design| run(&servers(&[]), design, Collective::Combine));
     assert_eq!(crossed(&direct), crossed(&relayed));
     assert_eq!(direct.time, relayed.time);
 }
 
 #[test]
 fn a_seed_replays_a_run() {
-    for collective in BOTH {
-        let run = |seed| run(&servers(), &ExpertsCase { seed, ..case(true, collective) }).unwrap();
+    for collective in [Collective::Dispatch, Collective::Combine] {
+        let dispatch = request(&servers(&[]), "multiwrite", collective, 0);
+        let run = |seed| simulate(&Request { seed, ..dispatch.clone() }).unwrap();
         assert_eq!(run(1), run(1));
         assert_ne!(run(1).time, run(2).time);
     }
@@ -128,13 +119,12 @@ fn a_seed_replays_a_run() {
 
 #[test]
 fn more_ranks_than_an_immediate_names_take_tokens_with_contents() {
-    let mut servers = Servers { tokens: 2, ..servers() };
-    (servers.accelerators.members, servers.experts) = (20, 40);
-    for collective in BOTH {
-        assert_eq!(run(&servers, &case(true, collective)).unwrap().wrong, Some(0), "{collective}");
+    let servers = servers(&["tokens=2", "members=20", "experts=40"]);
+    for collective in [Collective::Dispatch, Collective::Combine] {
+        assert_eq!(run(&servers, "multiwrite", collective).wrong, Some(0), "{collective}");
     }
-    let lengths = ExpertsCase { contents: Contents::LengthOnly, ..case(true, Collective::Dispatch) };
-    let refused = run(&servers, &lengths).unwrap_err().to_string();
+    let lengths = lengths(request(&servers, "multiwrite", Collective::Dispatch, 0));
+    let refused = simulate(&lengths).unwrap_err().to_string();
     assert!(
         refused.starts_with("expected at most 32 ranks where memory has no contents, found 40"),
         "{refused}"
@@ -143,9 +133,8 @@ fn more_ranks_than_an_immediate_names_take_tokens_with_contents() {
 
 #[test]
 fn a_relay_that_cannot_be_reached_fails_the_dispatch_in_time() {
-    let mut servers = servers();
-    servers.accelerators.lossy = Some(LossyLinks { links: 1, loss: Probability::new(1.0).unwrap() });
-    let failed = run(&servers, &case(true, Collective::Dispatch)).unwrap_err();
+    let servers = servers(&["loss.links=1", "loss.probability=100%"]);
+    let failed = simulate(&request(&servers, "multiwrite", Collective::Dispatch, 0)).unwrap_err();
     let SimulationError::Failed { outcome, .. } = &failed else { panic!("{failed}") };
     assert!(matches!(outcome, Outcome::Failed { failure: Failure::RetryExceeded, .. }), "{failed}");
     assert!(!failed.to_string().contains('\n'));
@@ -153,6 +142,7 @@ fn a_relay_that_cannot_be_reached_fails_the_dispatch_in_time() {
 
 #[test]
 fn what_servers_do_not_offer_is_refused() {
-    let refused = run(&servers(), &case(true, Collective::AllReduce)).unwrap_err().to_string();
+    let all_reduce = request(&servers(&[]), "multiwrite", Collective::AllReduce, 0);
+    let refused = simulate(&all_reduce).unwrap_err().to_string();
     assert!(refused.contains("all_reduce") && !refused.contains('\n'), "{refused}");
 }

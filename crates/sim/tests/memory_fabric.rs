@@ -32,7 +32,8 @@ impl Way {
     /// A design of the catalog, on switches as a preset has them.
     fn on(preset: &str, design: &str) -> Self {
         let design = CATALOG.find_memory(design).expect("a design of the catalog");
-        let settings = scenario(preset).settings(FabricDesign::Memory(design)).expect("settings of the design");
+        let settings =
+            scenario(preset).settings(FabricDesign::Memory(design)).expect("settings of the design");
         Self { design, settings }
     }
 

@@ -1,61 +1,53 @@
 //! AllGather over MultiWrite on a full mesh of a memory fabric: the program that also runs above queue pairs.
 
-use quincunx_collective::{Collective, DataType, ReduceOp, Reduction};
-use quincunx_driver_des::LinkConfig;
-use quincunx_multiwrite::{RelayCost, Strategy};
-use quincunx_scenario::Fabric;
-use quincunx_sim::memory_fabric::{MemoryMesh, simulate_memory_mesh};
-use quincunx_sim::packet_fabric::{Contents, LinkUse, MeshCase, MeshRow, SimulationError};
-use quincunx_sim::{Outputs, unwatched};
+use quincunx_collective::Collective;
+use quincunx_scenario::Scenario;
+use quincunx_sim::{LinkLoad, Measurement, Outputs, Request, measure, unwatched};
 use quincunx_trace::{TrackContents, read};
-use quincunx_units::{ByteCount, Duration};
-use quincunx_wire::flit::{FlitFormat, FlitHeader, Transaction};
+use quincunx_wire::flit::{FlitHeader, Transaction};
 
 #[path = "common/captured.rs"]
 mod captured;
 use captured::{Shared, packets};
+#[path = "common/requests.rs"]
+mod requests;
+use requests::{lengths, request, scenario};
 
-const STRATEGIES: [Strategy; 3] = [Strategy::Direct, Strategy::Unicast, Strategy::MultiWrite];
+const DESIGNS: [&str; 3] = ["direct", "unicast-multipath", "multiwrite"];
+const WHO: [&str; 2] = ["relay.relays=paired", "relay.relays=full"];
 
 /// The preset; relays take no time.
-fn mesh() -> MemoryMesh {
-    let Ok(Fabric::MemoryMesh(fabric)) = Fabric::find("mesh8-memory", &[]) else { panic!("a mesh") };
-    MemoryMesh { preparation: Duration::ZERO, cost: RelayCost::default(), ..MemoryMesh::from(&fabric) }
+fn mesh(changes: &[&str]) -> Scenario {
+    let free = ["relay.preparation=0ns", "relay.message=0ns", "relay.copy=0ns"];
+    scenario("mesh8-memory", &[&free, changes].concat())
 }
 
-fn case(strategy: Strategy, size: u64) -> MeshCase {
-    MeshCase {
-        strategy,
-        collective: Collective::AllGather,
-        reduction: Reduction { op: ReduceOp::Sum, data_type: DataType::F32 },
-        size: ByteCount::new(size),
-        contents: Contents::Numbers,
-        seed: 1,
-    }
+fn gather(mesh: &Scenario, design: &str, size: u64) -> Request {
+    request(mesh, design, Collective::AllGather, size)
 }
 
-fn run(mesh: &MemoryMesh, case: &MeshCase) -> Result<MeshRow, SimulationError> {
-    simulate_memory_mesh(mesh, case, Outputs::default(), &mut unwatched)
+fn run(request: &Request) -> Measurement {
+    measure(request, Outputs::default(), &mut unwatched).unwrap()
+}
+
+fn refused(request: &Request) -> String {
+    measure(request, Outputs::default(), &mut unwatched).unwrap_err().to_string()
 }
 
 #[test]
 fn every_rank_has_its_whole_group_whoever_relays() {
-    for strategy in STRATEGIES {
-        for full in [false, true] {
-            let mesh = MemoryMesh { full, ..mesh() };
-            for size in [0, 16, 4 << 10, 1_000_000] {
-                let row = run(&mesh, &case(strategy, size)).unwrap();
-                assert_eq!(row.wrong, Some(0), "{strategy:?}, {size} bytes, full: {full}");
-            }
+    for (design, who) in DESIGNS.into_iter().flat_map(|design| WHO.map(|who| (design, who))) {
+        let mesh = mesh(&[who]);
+        for size in [0, 16, 4 << 10, 1_000_000] {
+            assert_eq!(run(&gather(&mesh, design, size)).wrong, Some(0), "{design}, {size} bytes, {who}");
         }
     }
 }
 
 #[test]
 fn a_relay_that_is_behind_makes_its_peers_wait_and_loses_nothing() {
-    let cost = RelayCost { message: Duration::from_micros(50), copy: Duration::from_micros(10) };
-    let slow = MemoryMesh { cost, piece: ByteCount::new(512), ..mesh() };
-    assert_eq!(run(&slow, &case(Strategy::MultiWrite, 400_000)).unwrap().wrong, Some(0));
+    let slow = mesh(&["relay.message=50us", "relay.copy=10us", "relay.piece=512B"]);
+    assert_eq!(run(&gather(&slow, "multiwrite", 400_000)).wrong, Some(0));
 }
 
 #[test]
@@ -63,46 +55,40 @@ fn large_messages_take_what_section_3_1_says() {
     let size: u64 = 96 << 20;
     // A rank's part over a link of 56 GB/s, in microseconds.
     let alone = (size / 4) as f64 / 56e3;
-    for (full, shares) in [(false, [1.0, 0.75, 0.5]), (true, [1.0, 0.6, 0.5])] {
-        for (strategy, share) in STRATEGIES.into_iter().zip(shares) {
-            let case = MeshCase { contents: Contents::LengthOnly, ..case(strategy, size) };
+    for (who, shares) in WHO.into_iter().zip([[1.0, 0.75, 0.5], [1.0, 0.6, 0.5]]) {
+        for (design, share) in DESIGNS.into_iter().zip(shares) {
             // Short links and pieces: what is fixed counts as little as in larger messages.
-            let link = LinkConfig { latency: Duration::from_nanos(100), ..mesh().link };
-            let mesh = MemoryMesh { full, link, piece: ByteCount::new(16 << 10), ..mesh() };
-            let time = run(&mesh, &case).unwrap().time.as_micros_f64();
+            let mesh = mesh(&[who, "link.latency=100ns", "relay.piece=16KiB"]);
+            let time = run(&lengths(gather(&mesh, design, size))).time.as_micros_f64();
             let error = time / (share * alone) - 1.0;
-            assert!((0.0..0.03).contains(&error), "{strategy:?}, full: {full}: {time} us, {error:.3} off");
+            assert!((0.0..0.03).contains(&error), "{design}, {who}: {time} us, {error:.3} off");
         }
     }
 }
 
 #[test]
 fn groups_whose_bitmap_is_in_the_payload_gather_everything() {
-    let large = MemoryMesh { groups: 9, piece: ByteCount::new(8 << 10), ..mesh() };
-    assert_eq!(run(&large, &case(Strategy::MultiWrite, 200_000)).unwrap().wrong, Some(0));
-    let lengths = MeshCase { contents: Contents::LengthOnly, ..case(Strategy::MultiWrite, 4096) };
-    let refused = run(&large, &lengths).unwrap_err().to_string();
+    let large = mesh(&["groups=9", "relay.piece=8KiB"]);
+    assert_eq!(run(&gather(&large, "multiwrite", 200_000)).wrong, Some(0));
+    let refused = refused(&lengths(gather(&large, "multiwrite", 4096)));
     assert!(refused.starts_with("expected at most 32 ranks"), "{refused}");
 }
 
 #[test]
 fn what_multiwrite_does_not_offer_is_refused() {
-    let all_reduce = MeshCase { collective: Collective::AllReduce, ..case(Strategy::MultiWrite, 1024) };
-    let refused = run(&mesh(), &all_reduce).unwrap_err().to_string();
+    let refused = refused(&request(&mesh(&[]), "multiwrite", Collective::AllReduce, 1024));
     assert!(refused.contains("all_reduce") && !refused.contains('\n'), "{refused}");
 }
 
 #[test]
 fn a_relayed_message_is_a_write_and_a_multiwrite_with_the_bitmap_of_those_it_is_for() {
     let (trace, capture) = (Shared::default(), Shared::default());
-    let format = FlitFormat { max_payload: 512, ..FlitFormat::PROTOTYPE };
-    let mesh = MemoryMesh { format, piece: ByteCount::new(1 << 10), ..mesh() };
+    let mesh = mesh(&["link.payload=512B", "relay.piece=1KiB"]);
     let outputs = Outputs { trace: trace.out(), capture: capture.out() };
-    let row =
-        simulate_memory_mesh(&mesh, &case(Strategy::MultiWrite, 8 << 10), outputs, &mut unwatched).unwrap();
+    let row = measure(&gather(&mesh, "multiwrite", 8 << 10), outputs, &mut unwatched).unwrap();
     let packets = packets(&capture.bytes());
     let sent = |name: &str| -> Vec<(Transaction, u32)> {
-        let is_it = |link: &LinkUse| format!("{} > {}", link.from, link.to) == name;
+        let is_it = |link: &LinkLoad| link.name == name;
         let link = row.links.iter().position(is_it).unwrap() as u32;
         let of_link = packets.iter().filter(|(interface, _)| *interface == link);
         let headers = of_link.map(|(_, bytes)| FlitHeader::parse(bytes).unwrap().0);

@@ -89,7 +89,7 @@ impl Program<Numbers> for Scatter {
 /// A byte of payload is a byte on the wire, and 40 around them.
 struct Wire;
 
-impl Medium<Host<Numbers, Scatter>> for Wire {
+impl Medium<Host<Numbers>> for Wire {
     fn wire_length(&self, _: &RoceHeader, payload: usize) -> ByteCount {
         ByteCount::new(payload as u64 + 40)
     }
@@ -174,7 +174,7 @@ proptest! {
         let names = |source: usize, rank: usize| rank != source && bitmaps[source] >> rank & 1 == 1;
         let mut simulation = Simulation::new(Wire, seed);
         for _ in 0..ranks {
-            let Ok(host) = Host::<Numbers, Scatter>::new(());
+            let Ok(host) = Host::<Numbers>::new(());
             simulation.add_node(host);
         }
         let config = LinkConfig { rate: BitRate::new(10_000_000_000).unwrap(), latency: Duration::from_micros(1) };
@@ -212,7 +212,7 @@ proptest! {
             };
             let peers = neighbours[rank].iter().enumerate();
             let queue_pairs = peers.map(|(port, &peer)| (PortId(port as u16), queue_pair(rank, peer))).collect();
-            let group = HostGroup { group: GroupId(1), queue_pairs, program };
+            let group = HostGroup { group: GroupId(1), queue_pairs, program: Box::new(program) };
             simulation.command(NodeIndex(rank as u32), HostCommand::Install(Box::new(group))).unwrap();
         }
         for (rank, input) in inputs.iter().enumerate() {

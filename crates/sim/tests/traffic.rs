@@ -1,21 +1,24 @@
 //! Traffic against queueing theory: what is known in closed form of queues, switches and trees. And collectives beside it.
 
-use quincunx_collective::{Collective, DataType, ReduceOp, Reduction};
-use quincunx_scenario::{Fabric, Override};
+use quincunx_collective::Collective;
+use quincunx_scenario::Scenario;
 use quincunx_sim::traffic::{
     Load, Offered, Pattern, TrafficError, TrafficMeasurement, TrafficRequest, measure_traffic,
 };
-use quincunx_sim::{Contents, MeasureError, Measurement, Outputs, Request, measure, unwatched};
-use quincunx_units::{ByteCount, Duration};
+use quincunx_sim::{MeasureError, Measurement, Outputs, Request, measure, unwatched};
+use quincunx_units::Duration;
 use std::ops::ControlFlow;
+
+#[path = "common/requests.rs"]
+mod requests;
+use requests::{lengths, request};
 
 /// Two accelerators at one switch; small, for every step is followed by a walk over all queues here.
 const PAIR: (&str, &[&str]) = ("scin-dgx8", &["accelerators=2", "switches=1"]);
 const QUAD: (&str, &[&str]) = ("scin-dgx8", &["accelerators=4", "switches=1"]);
 
-fn fabric((name, set): (&str, &[&str])) -> Fabric {
-    let set: Vec<Override> = set.iter().map(|text| text.parse().unwrap()).collect();
-    Fabric::find(name, &set).unwrap()
+fn scenario((name, set): (&str, &[&str])) -> Scenario {
+    requests::scenario(name, set)
 }
 
 fn offered(pattern: Pattern, load: f64) -> Offered {
@@ -23,7 +26,8 @@ fn offered(pattern: Pattern, load: f64) -> Offered {
 }
 
 fn run(on: (&str, &[&str]), pattern: Pattern, load: f64, packets: u64) -> TrafficMeasurement {
-    let request = TrafficRequest { fabric: fabric(on), offered: offered(pattern, load), packets, seed: 1 };
+    let request =
+        TrafficRequest { scenario: scenario(on), offered: offered(pattern, load), packets, seed: 1 };
     measure_traffic(&request, &mut unwatched).unwrap()
 }
 
@@ -115,7 +119,7 @@ fn a_tree_takes_what_its_uplinks_carry() {
 fn one_seed_is_one_run_of_traffic() {
     let of = |seed| {
         let request = TrafficRequest {
-            fabric: fabric(QUAD),
+            scenario: scenario(QUAD),
             offered: offered(Pattern::Uniform, 0.7),
             packets: 2000,
             seed,
@@ -129,7 +133,7 @@ fn one_seed_is_one_run_of_traffic() {
 fn traffic_needs_somebody_to_send_to_and_a_way() {
     for (name, key) in [("star-1", "topology"), ("ring-4", "star-8")] {
         let request = TrafficRequest {
-            fabric: fabric((name, &[])),
+            scenario: scenario((name, &[])),
             offered: offered(Pattern::Uniform, 0.5),
             packets: 100,
             seed: 1,
@@ -142,7 +146,7 @@ fn traffic_needs_somebody_to_send_to_and_a_way() {
 #[test]
 fn whoever_watches_can_stop_it() {
     let request = TrafficRequest {
-        fabric: fabric(("star-8", &[])),
+        scenario: scenario(("star-8", &[])),
         offered: offered(Pattern::Uniform, 0.9),
         packets: u64::MAX,
         seed: 1,
@@ -152,16 +156,7 @@ fn whoever_watches_can_stop_it() {
 }
 
 fn all_reduce(on: (&str, &[&str]), design: &str, background: Option<Offered>) -> Measurement {
-    let request = Request {
-        fabric: fabric(on),
-        design: design.into(),
-        collective: Collective::AllReduce,
-        reduction: Reduction { op: ReduceOp::Sum, data_type: DataType::F32 },
-        size: ByteCount::new(128 << 10),
-        contents: Contents::Numbers,
-        background,
-        seed: 1,
-    };
+    let request = Request { background, ..request(&scenario(on), design, Collective::AllReduce, 128 << 10) };
     measure(&request, Outputs::default(), &mut unwatched).unwrap()
 }
 
@@ -184,16 +179,7 @@ fn a_collective_beside_traffic_is_right_and_takes_longer_the_more_there_is() {
 #[test]
 fn a_collective_can_be_stopped_on_either_fabric() {
     for (on, design) in [(("star-8", &[][..]), "ring"), (("scin-dgx8", &[][..]), "scin")] {
-        let request = Request {
-            fabric: fabric(on),
-            design: design.into(),
-            collective: Collective::AllReduce,
-            reduction: Reduction { op: ReduceOp::Sum, data_type: DataType::F32 },
-            size: ByteCount::new(1 << 30),
-            contents: Contents::LengthOnly,
-            background: None,
-            seed: 1,
-        };
+        let request = lengths(request(&scenario(on), design, Collective::AllReduce, 1 << 30));
         let stopped = measure(&request, Outputs::default(), &mut |_| ControlFlow::Break(()));
         assert!(
             matches!(stopped, Err(MeasureError::Stopped { after }) if after > Duration::ZERO),

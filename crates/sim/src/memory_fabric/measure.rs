@@ -97,12 +97,7 @@ impl Case<'_> {
     }
 
     /// Vectors of codes with their scale factors behind them.
-    fn codes<P: Data>(
-        &self,
-        scheme: BlockQuantization,
-        outputs: Outputs,
-        progress: Watch<'_>,
-    ) -> Checked<P> {
+    fn codes<P: Data>(&self, scheme: BlockQuantization, outputs: Outputs, progress: Watch<'_>) -> Checked<P> {
         let values = self.equivalent_values();
         let codes = scheme.code_bytes(values);
         let inputs: Vec<P> =

@@ -1,9 +1,9 @@
 //! Accelerators joined each with each on a memory fabric: what designs run above queue pairs runs here above messages over direct links.
 
+use super::FlitMedium;
 use super::measure::flit_format;
 use super::shape::Wiring;
 use super::watch::Watcher;
-use super::FlitMedium;
 use crate::outputs::Outputs;
 use crate::packet_fabric::{Data, LinkUse, Row, SimulationError};
 use crate::progress::{Progress, STEPS_A_REPORT, Watch};
@@ -147,7 +147,8 @@ impl Mesh {
         let design = request.design.above_queue_pairs()?;
         let format = flit_format(&fabric.link);
         let port = PortConfig::covering_round_trip(fabric.link.rate, fabric.link.latency, &format);
-        let mut settings = request.scenario.settings(request.design).map_err(quincunx_cluster::ClusterError::from)?;
+        let mut settings =
+            request.scenario.settings(request.design).map_err(quincunx_cluster::ClusterError::from)?;
         receives(design, &mut settings, port.write_slots())?;
         let longest = ByteCount::new(longest as u64);
         let group = GroupSpec::new(design, settings, demand(&request.scenario, longest));

@@ -82,13 +82,16 @@ impl From<&MemoryFabric> for Wiring {
 mod tests {
     use super::super::MemoryFabric;
     use super::Wiring;
+    use quincunx_designs::CATALOG;
     use quincunx_driver_des::NodeIndex;
     use quincunx_engine::PortId;
+    use quincunx_scenario::{Fabric, Scenario};
 
     #[test]
     fn every_direction_begins_at_a_port_of_its_own_and_ends_at_another_ones() {
-        let fabric =
-            MemoryFabric { accelerators: 3, switches: 2, ..MemoryFabric::preset("scin-dgx8").unwrap() };
+        let scenario = Scenario::find("scin-dgx8", &[], CATALOG).unwrap();
+        let Fabric::Memory(fabric) = &scenario.fabric else { panic!("a memory fabric") };
+        let fabric = MemoryFabric { accelerators: 3, switches: 2, ..MemoryFabric::from(fabric) };
         let wiring = Wiring::from(&fabric);
         let directions: Vec<_> = fabric.directions().collect();
         assert_eq!(wiring.directions().collect::<Vec<_>>(), directions);

@@ -93,7 +93,8 @@ impl<P: Data, O: Observer<Station<P>>> Built<P, O> {
 
     /// The nodes that a direction comes from and goes to.
     pub(super) fn ends(&self, direction: Direction) -> [usize; 2] {
-        let [first, second] = self.cluster.wiring().links()[direction.link.0 as usize].ends.map(|end| end.node);
+        let [first, second] =
+            self.cluster.wiring().links()[direction.link.0 as usize].ends.map(|end| end.node);
         if direction.backward { [second, first] } else { [first, second] }
     }
 }

@@ -87,10 +87,11 @@ impl<P: Payload, W: Write> Observer<Station<P>> for Tracer<W> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Case, Contents, Setup, simulate_watched};
-    use crate::Outputs;
-    use crate::unwatched;
+    use super::super::simulate_watched;
+    use crate::{Contents, Outputs, Request, unwatched};
     use quincunx_collective::{Collective, DataType, ReduceOp, Reduction};
+    use quincunx_designs::CATALOG;
+    use quincunx_scenario::Scenario;
     use quincunx_units::ByteCount;
     use std::io::{self, Write};
     use std::sync::{Arc, Mutex};
@@ -120,13 +121,16 @@ mod tests {
         }
     }
 
-    fn case() -> Case {
-        Case {
-            design: "epic-3".parse().unwrap(),
+    fn request() -> Request {
+        let scenario = Scenario::find("epic-star8", &[], CATALOG).unwrap();
+        Request {
+            design: scenario.design(CATALOG, "epic-3").unwrap(),
+            scenario,
             collective: Collective::AllReduce,
             reduction: Reduction { op: ReduceOp::Sum, data_type: DataType::F32 },
             size: ByteCount::new(8192),
             contents: Contents::LengthOnly,
+            background: None,
             seed: 1,
         }
     }
@@ -135,8 +139,7 @@ mod tests {
     fn a_trace_has_a_track_a_direction_and_a_slice_a_frame() {
         let out = Shared::default();
         let outputs = Outputs { trace: Some(Box::new(out.clone())), capture: None };
-        let row = simulate_watched(&Setup::preset("epic-star8").unwrap(), &case(), outputs, &mut unwatched)
-            .unwrap();
+        let row = simulate_watched(&request(), outputs, &mut unwatched).unwrap();
         let bytes = out.0.lock().unwrap().clone();
         let tracks = quincunx_trace::read(&bytes).unwrap();
         assert_eq!(tracks.len(), row.links.len());
@@ -152,8 +155,7 @@ mod tests {
             Outputs { trace: Some(Box::new(Full)), capture: None },
             Outputs { trace: None, capture: Some(Box::new(Full)) },
         ] {
-            let failed =
-                simulate_watched(&Setup::preset("epic-star8").unwrap(), &case(), outputs, &mut unwatched);
+            let failed = simulate_watched(&request(), outputs, &mut unwatched);
             assert!(failed.unwrap_err().to_string().contains("expected to write"));
         }
     }

@@ -68,7 +68,11 @@ impl<P: Data, O: Observer<Station<P>>> Carrier for Built<P, O> {
         let ends = self.ends_of(arrival.from, arrival.to);
         let length = self.filling.length();
         let header = header(ends, arrival.at, length);
-        self.simulation.send(index(ends[0]), PORT, Frame { header: &header, payload: self.filling.view(0..length) });
+        self.simulation.send(
+            index(ends[0]),
+            PORT,
+            Frame { header: &header, payload: self.filling.view(0..length) },
+        );
     }
 
     fn progress(&self) -> Progress {
