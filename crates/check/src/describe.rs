@@ -6,6 +6,9 @@ use quincunx_engine::Engine;
 pub(crate) type EngineOf<S> = <S as System>::Engine;
 pub(crate) type HeaderOf<S> = <EngineOf<S> as Engine>::Header;
 pub(crate) type PayloadOf<S> = <EngineOf<S> as Engine>::Payload;
+pub(crate) type TimerOf<S> = <EngineOf<S> as Engine>::Timer;
+pub(crate) type EventOf<S> = <EngineOf<S> as Engine>::Event;
+pub(crate) type CommandOf<S> = <EngineOf<S> as Engine>::Command;
 
 /// A system with words for what is in it.
 pub trait Describe: System {
@@ -16,7 +19,7 @@ pub trait Describe: System {
     fn frame(&self, header: &HeaderOf<Self>, payload: &PayloadOf<Self>) -> String;
 
     /// A timer of `node` in a few words.
-    fn timer(&self, node: NodeId, timer: <EngineOf<Self> as Engine>::Timer) -> String;
+    fn timer(&self, node: NodeId, timer: TimerOf<Self>) -> String;
 
     /// The other end of a link.
     ///

@@ -1,8 +1,29 @@
-//! The frames of a path: where and when each is sent, and what becomes of it.
+//! The frames of a path: where and when each is sent, and what becomes of it; and the same as a list that any driver can follow.
+//! Step `k` happens at `k` microseconds.
 
-use quincunx_driver_check::{Action, End, Path, System};
+use quincunx_driver_check::{Action, End, NodeId, Path, System};
+use quincunx_network::{Delay, Fate, FaultList, Firing, LinkDirection};
+use quincunx_units::{Duration, Instant};
 
-use crate::describe::{HeaderOf, PayloadOf};
+use crate::describe::{HeaderOf, PayloadOf, TimerOf};
+
+/// When a step happens.
+pub(crate) fn time_of(step: usize) -> Instant {
+    Instant::ZERO + Duration::from_micros(step as u64)
+}
+
+/// How the explorer moves a frame on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Course {
+    /// It arrives after all of its ordering class that were sent before it there.
+    InOrder,
+    /// It is held up, and arrives whenever.
+    Late,
+    /// It arrives in its order, and a copy whenever.
+    Doubled,
+    /// It is lost.
+    Lost,
+}
 
 /// A frame. Steps are counted from 1.
 pub(crate) struct Flight<'a, S: System> {
@@ -14,72 +35,82 @@ pub(crate) struct Flight<'a, S: System> {
     pub(crate) payload: &'a PayloadOf<S>,
     /// The step in which it is sent.
     pub(crate) sent: usize,
-    pub(crate) fate: Fate,
+    pub(crate) course: Course,
+    /// The step in which it arrives or is lost; none if the path ends before.
+    pub(crate) end: Option<usize>,
+    /// The step in which its copy arrives; none if there is none, or the path ends before.
+    pub(crate) copy_end: Option<usize>,
 }
 
-/// What becomes of a frame. A step is missing if the path ends before.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Fate {
-    /// It arrives after all of its lane that were sent before it there.
-    InOrder { arrival: Option<usize> },
-    /// It is held up, and arrives whenever.
-    Late { arrival: Option<usize> },
-    /// It arrives in its order, and a copy whenever.
-    Twice { arrival: usize, copy: Option<usize> },
-    /// It is lost in a step.
-    Lost { step: usize },
+impl<S: System> Flight<'_, S> {
+    /// Its fate, where arrivals after the path are in step `after`.
+    fn fate(&self, after: usize) -> Fate {
+        let until = |step: Option<usize>| Delay::Until(time_of(step.unwrap_or(after)));
+        match self.course {
+            Course::InOrder | Course::Late => Fate::Late(until(self.end)),
+            Course::Doubled => {
+                Fate::Doubled { first: Some(until(self.end)), copy: Some(until(self.copy_end)) }
+            }
+            Course::Lost => Fate::Lost,
+        }
+    }
+}
+
+/// A path as a list of faults: when each frame arrives, and when each timer fires.
+pub fn faults_of<S: System>(path: &Path<S>) -> FaultList<NodeId, TimerOf<S>> {
+    let mut list = FaultList::default();
+    for flight in flights(path) {
+        let direction = LinkDirection::From(flight.from.node, flight.from.port);
+        list.set_fate(direction, flight.number, flight.fate(path.0.len() + 1));
+    }
+    for (index, step) in path.0.iter().enumerate() {
+        if let Action::Timer { timer, .. } = step.action {
+            list.firings.push(Firing { at: time_of(index + 1), node: step.node, timer });
+        }
+    }
+    list
 }
 
 /// All frames that are sent in a path, in the order in which they are.
 pub(crate) fn flights<S: System>(path: &Path<S>) -> Vec<Flight<'_, S>> {
     let mut flights: Vec<Flight<'_, S>> = Vec::new();
     for (step, taken) in path.0.iter().enumerate().map(|(index, taken)| (index + 1, taken)) {
-        match &taken.action {
+        let (frame, course) = match &taken.action {
             Action::Arrival { from, header, payload, late: false } => {
-                *next(&mut flights, *from, header, payload) = Fate::InOrder { arrival: Some(step) };
+                (Some((*from, header, payload)), Course::InOrder)
             }
-            Action::Duplicate { from, header, payload } => {
-                *next(&mut flights, *from, header, payload) = Fate::Twice { arrival: step, copy: None };
-            }
-            Action::Delay { from, header, payload } => {
-                *next(&mut flights, *from, header, payload) = Fate::Late { arrival: None };
-            }
-            Action::Loss { from, header, payload } => {
-                *next(&mut flights, *from, header, payload) = Fate::Lost { step };
-            }
+            Action::Duplicate { from, header, payload } => (Some((*from, header, payload)), Course::Doubled),
+            Action::Delay { from, header, payload } => (Some((*from, header, payload)), Course::Late),
+            Action::Loss { from, header, payload } => (Some((*from, header, payload)), Course::Lost),
             Action::Arrival { from, late: true, header, payload } => {
-                let of_it = |flight: &&mut Flight<'_, S>| {
-                    flight.from == *from && (flight.header, flight.payload) == (header, payload)
-                };
-                let missing = flights.iter_mut().filter(of_it).find_map(|flight| match &mut flight.fate {
-                    Fate::Late { arrival: missing } | Fate::Twice { copy: missing, .. } => {
-                        missing.is_none().then_some(missing)
-                    }
-                    Fate::InOrder { .. } | Fate::Lost { .. } => None,
+                let late = flights.iter_mut().filter(|flight| is_it(flight, *from, header, payload));
+                let missing = late.filter_map(|flight| match flight.course {
+                    Course::Late => Some(&mut flight.end),
+                    Course::Doubled => Some(&mut flight.copy_end),
+                    Course::InOrder | Course::Lost => None,
                 });
-                *missing.expect("what arrives late was put off, or is a copy") = Some(step);
+                let first = missing.into_iter().find(|end| end.is_none());
+                *first.expect("what arrives late was put off, or is a copy") = Some(step);
+                (None, Course::InOrder)
             }
-            Action::Timer { .. } | Action::Slot(_) | Action::Command => {}
+            Action::Timer { .. } | Action::Slot(_) | Action::Command => (None, Course::InOrder),
+        };
+        if let Some((from, header, payload)) = frame {
+            let mut own = flights.iter_mut().filter(|flight| is_it(flight, from, header, payload));
+            let next = own.find(|flight| flight.course == Course::InOrder && flight.end.is_none());
+            let next = next.expect("what arrives has been sent");
+            (next.course, next.end) = (course, (course != Course::Late).then_some(step));
         }
         for (from, header, payload) in &taken.sent {
             let number = flights.iter().filter(|flight| flight.from == *from).count() as u64;
-            let fate = Fate::InOrder { arrival: None };
-            flights.push(Flight { from: *from, number, header, payload, sent: step, fate });
+            let (course, end, copy_end) = (Course::InOrder, None, None);
+            flights.push(Flight { from: *from, number, header, payload, sent: step, course, end, copy_end });
         }
     }
     flights
 }
 
-/// The fate of the first frame of its kind on its way from an end, of those that keep their order.
-fn next<'f, S: System>(
-    flights: &'f mut [Flight<'_, S>],
-    from: End,
-    header: &HeaderOf<S>,
-    payload: &PayloadOf<S>,
-) -> &'f mut Fate {
-    let of_it = |flight: &&mut Flight<'_, S>| {
-        flight.from == from && (flight.header, flight.payload) == (header, payload)
-    };
-    let mut own = flights.iter_mut().filter(of_it).map(|flight| &mut flight.fate);
-    own.find(|fate| **fate == Fate::InOrder { arrival: None }).expect("what arrives has been sent")
+/// Whether it is such a frame, from that end.
+fn is_it<S: System>(flight: &Flight<'_, S>, from: End, header: &HeaderOf<S>, payload: &PayloadOf<S>) -> bool {
+    flight.from == from && (flight.header, flight.payload) == (header, payload)
 }

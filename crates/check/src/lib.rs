@@ -8,10 +8,12 @@
 //! - [`Study`]: what is no design: two queue pairs and nothing else ([`Exchange`]), MultiWrite with tables that no plan makes
 //!   ([`Relays`]), the rules of [`earlier`] systems.
 //!
-//! [`Subject::find`] knows both by name. What is found wrong is a [`Path`]: printed and traced by [`Sequence`], and run once more in
-//! virtual time by [`replay`], by a driver that shares no code with the explorer.
+//! [`Subject::find`] knows both by name. What is found wrong is a [`Path`]: printed and traced by [`Sequence`], and run once more by
+//! drivers that share no code with the explorer: in virtual time by [`replay`], and by [`replay_as_bytes`] on nodes of the network
+//! driver, where frames travel as bytes. [`faults_of`] is what they follow.
 #![warn(missing_docs)]
 
+mod codec;
 mod connections;
 mod describe;
 pub mod earlier;
@@ -32,12 +34,14 @@ mod topology;
 mod trace;
 mod writes;
 
+pub use codec::{CodecFault, RoceCountsCodec, Wired};
 pub use describe::Describe;
+pub use flights::faults_of;
 pub use print::Sequence;
 pub use quincunx_driver_check::{Exploration, Fault, Path, Statistics, Unfinished, Verdict, explore};
 pub use quincunx_multiwrite::Mutation as RelayMutation;
 pub use quincunx_roce::{Mutation as QueuePairMutation, Reliability};
-pub use replay::{Divergence, replay};
+pub use replay::{Divergence, replay, replay_as_bytes};
 
 pub use exchange::{Exchange, ExchangeError, ExchangeSetup, Kind, Messages, Pair};
 pub use explored::{Counterexample, Explored, Finding};

@@ -12,6 +12,7 @@ use quincunx_nodes::{
 use quincunx_roce::QueuePairTimer;
 use quincunx_wire::{Operation, Psn, RoceHeader, Syndrome};
 
+use crate::codec::{RoceCountsCodec, Wired};
 use crate::connections::{Connections, address, node_at};
 use crate::describe::Describe;
 
@@ -190,6 +191,14 @@ impl<P: Protocol> Describe for Network<P> {
                 None => "an alarm of its program".to_owned(),
             },
         }
+    }
+}
+
+impl<P: Protocol> Wired for Network<P> {
+    type Codec = RoceCountsCodec;
+
+    fn codec(&self, node: NodeId) -> RoceCountsCodec {
+        RoceCountsCodec::new(node, &self.links)
     }
 }
 

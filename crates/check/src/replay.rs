@@ -1,23 +1,31 @@
-//! A path once more, in virtual time: step `k` happens at `k` microseconds. What becomes of each frame and when timers fire
-//! is prescribed; that the nodes do the same then is not, and is compared step by step.
+//! A path once more, by a driver that shares no code with the explorer: step `k` happens at `k` microseconds. What becomes of each frame
+//! and when timers fire is prescribed by the [list of faults](faults_of) that the path is; that the nodes do the same then is not, and
+//! is compared step by step.
+//!
+//! [`replay`] runs it in virtual time, where frames stay what they are. [`replay_as_bytes`] runs it on nodes of the network driver,
+//! which write each frame as bytes and read it back.
 
 use std::collections::BTreeMap;
 
 use quincunx_collective::Payload;
 use quincunx_driver_check::{Action, End, Fault, Member, NodeId, Path, Step, catch_panic};
 use quincunx_driver_des::{
-    Departure, Direction, Limits, LinkConfig, LinkIndex, Medium, NodeIndex, Observer, Simulation, Stopped,
+    Departure, Direction, Limits, LinkConfig, Medium, NodeIndex, Observer, Simulation, Stopped,
 };
+use quincunx_driver_net::{Codec, Interposed};
 use quincunx_engine::{Engine, Frame};
-use quincunx_network::{Delay, FaultPlan, Firing};
 use quincunx_units::{BitRate, ByteCount, Duration, Instant};
 
-use crate::describe::{Describe, EngineOf, HeaderOf, PayloadOf};
-use crate::flights::{Fate, flights};
+use crate::codec::{Wired, link_end};
+use crate::describe::{CommandOf, Describe, EngineOf, EventOf, HeaderOf, PayloadOf};
+use crate::flights::{faults_of, time_of};
 
 type Sent<S> = (End, HeaderOf<S>, PayloadOf<S>);
 
-/// How a run in virtual time departs from a path. Steps are counted from 1.
+/// A frame that is not in the path comes in the next step.
+const LATENCY: Duration = Duration::from_micros(1);
+
+/// How a run departs from the path that it replays. Steps are counted from 1.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Divergence {
     /// Other frames are sent.
@@ -65,7 +73,27 @@ pub enum Divergence {
 /// # Errors
 /// If the run departs from the path.
 pub fn replay<S: Describe>(network: &S, path: &Path<S>) -> Result<Option<Fault>, Divergence> {
-    let mut run = Run::new(network, path);
+    run(network, path, VirtualTime::new(network, path))
+}
+
+/// Runs `path` as [`replay`] does, on nodes of the network driver in one process: every frame travels as bytes.
+///
+/// # Errors
+/// If the run departs from the path.
+///
+/// # Panics
+/// If the process has no file descriptor left, or a codec cannot read what one has written.
+pub fn replay_as_bytes<S: Wired>(network: &S, path: &Path<S>) -> Result<Option<Fault>, Divergence> {
+    run(network, path, AsBytes::new(network, path))
+}
+
+fn run<S: Describe>(
+    network: &S,
+    path: &Path<S>,
+    driver: impl Driver<S>,
+) -> Result<Option<Fault>, Divergence> {
+    let owners = network.members().into_iter().map(|member| member.owner).collect();
+    let mut run = Run { network, driver, owners };
     for (step, taken) in path.0.iter().enumerate().map(|(index, taken)| (index + 1, taken)) {
         let result = catch_panic(|| run.step(time_of(step), taken));
         let node = taken.node;
@@ -78,73 +106,35 @@ pub fn replay<S: Describe>(network: &S, path: &Path<S>) -> Result<Option<Fault>,
     Ok(None)
 }
 
-fn time_of(step: usize) -> Instant {
-    Instant::ZERO + Duration::from_micros(step as u64)
+/// Who runs the nodes.
+trait Driver<S: Describe> {
+    /// Does what is due until `now`, until a node tells something: who, and what.
+    fn run(&mut self, now: Instant) -> Option<(NodeId, EventOf<S>)>;
+
+    /// Gives a node an order at `now`; its refusal is told in words.
+    fn command(&mut self, now: Instant, node: NodeId, command: CommandOf<S>) -> Result<(), String>;
+
+    /// What has been sent since the last call.
+    fn take_sent(&mut self) -> Vec<Sent<S>>;
 }
 
-/// Frames weigh nothing: the path says when they arrive.
-struct Weightless;
-
-impl<E: Engine> Medium<E> for Weightless {
-    fn wire_length(&self, _: &E::Header, _: usize) -> ByteCount {
-        ByteCount::new(0)
-    }
-}
-
-/// The frames of a step, as they are sent.
-struct Recorder<E: Engine>(Vec<(Direction, E::Header, E::Payload)>);
-
-impl<E: Engine> Observer<E> for Recorder<E> {
-    fn departed(&mut self, departure: &Departure, frame: Frame<'_, E::Header, E::Payload>) {
-        let payload = E::Payload::from_view(frame.payload);
-        self.0.push((departure.direction, frame.header.clone(), payload));
-    }
-}
-
-struct Run<'a, S: Describe> {
+struct Run<'a, S: Describe, D> {
     network: &'a S,
-    simulation: Simulation<EngineOf<S>, Weightless, Recorder<EngineOf<S>>>,
+    driver: D,
     owners: Vec<S::Owner>,
-    ends: BTreeMap<Direction, End>,
 }
 
-impl<'a, S: Describe> Run<'a, S> {
-    fn new(network: &'a S, path: &Path<S>) -> Self {
-        let mut simulation = Simulation::with_observer(Weightless, 0, Recorder(Vec::new()));
-        let mut owners = Vec::new();
-        for Member { engine, owner } in network.members() {
-            simulation.add_node(engine);
-            owners.push(owner);
-        }
-        // Nothing takes any time at any rate. A frame that is not in the path comes in the next step.
-        let rate = BitRate::new(1).expect("not zero");
-        let config = LinkConfig { rate, latency: Duration::from_micros(1) };
-        let mut ends = BTreeMap::new();
-        for [a, b] in network.links() {
-            let end = |end: End| NodeIndex(u32::from(end.node.0));
-            let link: LinkIndex = simulation.connect((end(a), &[a.port]), (end(b), &[b.port]), config);
-            ends.extend([(link.forward(), a), (link.backward(), b)]);
-        }
-        for (&direction, &end) in &ends {
-            simulation.set_faults(direction, faults(path, end));
-        }
-        let firings: Vec<_> = path.0.iter().enumerate().filter_map(firing).collect();
-        simulation.prescribe_timers(&firings);
-        Self { network, simulation, owners, ends }
-    }
-
+impl<S: Describe, D: Driver<S>> Run<'_, S, D> {
     /// Does what happens at `now`.
     fn step(&mut self, now: Instant, step: &Step<EngineOf<S>>) -> Result<(), Fault> {
-        self.simulation.observer_mut().0.clear();
         if step.action == Action::Command {
-            self.simulation.pass(now);
-            self.command(step.node)?;
+            self.command(now, step.node)?;
         }
         self.run(now)?;
         // Owners ask as soon as they want to, once anything has happened to their node.
         let happens = !matches!(step.action, Action::Loss { .. } | Action::Delay { .. });
         while happens && self.network.wants_command(step.node, &self.owners[step.node.index()]) {
-            self.command(step.node)?;
+            self.command(now, step.node)?;
             self.run(now)?;
         }
         Ok(())
@@ -152,26 +142,21 @@ impl<'a, S: Describe> Run<'a, S> {
 
     /// Does what is due until `now`, and tells the owners.
     fn run(&mut self, now: Instant) -> Result<(), Fault> {
-        while let Stopped::Event(emitted) = self.simulation.run(Limits::until(now)) {
-            let node = NodeId(emitted.node.0 as u16);
-            let observed = self.network.observe(node, &mut self.owners[node.index()], emitted.event);
+        while let Some((node, event)) = self.driver.run(now) {
+            let observed = self.network.observe(node, &mut self.owners[node.index()], event);
             observed.map_err(|message| Fault::Wrong { node, message })?;
         }
         Ok(())
     }
 
-    fn command(&mut self, node: NodeId) -> Result<(), Fault> {
+    fn command(&mut self, now: Instant, node: NodeId) -> Result<(), Fault> {
         let command = self.network.command(node, &mut self.owners[node.index()]);
-        let done = self.simulation.command(NodeIndex(u32::from(node.0)), command);
-        done.map_err(|refused| Fault::Refused { node, message: refused.to_string() })
+        self.driver.command(now, node, command).map_err(|message| Fault::Refused { node, message })
     }
 
     /// Holds what a step has led to against the path. In what order a node uses several ports is the driver's affair.
-    fn compare(&self, step: usize, taken: &Step<EngineOf<S>>) -> Result<(), Divergence> {
-        let sent = self.simulation.observer().0.iter();
-        let mut found: Vec<Sent<S>> = sent
-            .map(|(direction, header, payload)| (self.ends[direction], header.clone(), payload.clone()))
-            .collect();
+    fn compare(&mut self, step: usize, taken: &Step<EngineOf<S>>) -> Result<(), Divergence> {
+        let mut found = self.driver.take_sent();
         let mut expected = taken.sent.clone();
         found.sort_by_key(|(end, ..)| *end);
         expected.sort_by_key(|(end, ..)| *end);
@@ -197,29 +182,123 @@ impl<'a, S: Describe> Run<'a, S> {
     }
 }
 
-/// When a step's timer fires, and whose.
-fn firing<E: Engine>((index, step): (usize, &Step<E>)) -> Option<Firing<NodeIndex, E::Timer>> {
-    match step.action {
-        Action::Timer { timer, .. } => {
-            Some(Firing { at: time_of(index + 1), node: NodeIndex(u32::from(step.node.0)), timer })
-        }
-        _ => None,
+/// Frames weigh nothing: the path says when they arrive.
+struct Weightless;
+
+impl<E: Engine> Medium<E> for Weightless {
+    fn wire_length(&self, _: &E::Header, _: usize) -> ByteCount {
+        ByteCount::new(0)
     }
 }
 
-/// What becomes of the frames that leave at an end. What is still on its way in the end comes after it.
-fn faults<S: Describe>(path: &Path<S>, end: End) -> FaultPlan {
-    use quincunx_network::Fate::{Doubled, Late, Lost};
-    let until = |step: Option<usize>| Delay::Until(time_of(step.unwrap_or(path.0.len() + 1)));
-    let own = flights(path).into_iter().filter(|flight| flight.from == end);
-    FaultPlan::listed(own.map(|flight| {
-        let fate = match flight.fate {
-            Fate::InOrder { arrival } | Fate::Late { arrival } => Late(until(arrival)),
-            Fate::Twice { arrival, copy } => {
-                Doubled { first: Some(until(Some(arrival))), copy: Some(until(copy)) }
-            }
-            Fate::Lost { .. } => Lost,
-        };
-        (flight.number, fate)
-    }))
+/// The frames of a step, as they are sent.
+struct Recorder<E: Engine>(Vec<(Direction, E::Header, E::Payload)>);
+
+impl<E: Engine> Observer<E> for Recorder<E> {
+    fn departed(&mut self, departure: &Departure, frame: Frame<'_, E::Header, E::Payload>) {
+        let payload = E::Payload::from_view(frame.payload);
+        self.0.push((departure.direction, frame.header.clone(), payload));
+    }
+}
+
+/// Nodes in virtual time.
+struct VirtualTime<S: Describe> {
+    simulation: Simulation<EngineOf<S>, Weightless, Recorder<EngineOf<S>>>,
+    ends: BTreeMap<Direction, End>,
+}
+
+impl<S: Describe> VirtualTime<S> {
+    fn new(network: &S, path: &Path<S>) -> Self {
+        let mut simulation = Simulation::with_observer(Weightless, 0, Recorder(Vec::new()));
+        let index = |node: NodeId| NodeIndex(u32::from(node.0));
+        for Member { engine, .. } in network.members() {
+            simulation.add_node(engine);
+        }
+        // Nothing takes any time at any rate.
+        let config = LinkConfig { rate: BitRate::new(1).expect("not zero"), latency: LATENCY };
+        let mut ends = BTreeMap::new();
+        for [a, b] in network.links() {
+            let link = simulation.connect((index(a.node), &[a.port]), (index(b.node), &[b.port]), config);
+            ends.extend([(link.forward(), a), (link.backward(), b)]);
+        }
+        simulation.prescribe(&faults_of(path).renamed(index));
+        Self { simulation, ends }
+    }
+}
+
+impl<S: Describe> Driver<S> for VirtualTime<S> {
+    fn run(&mut self, now: Instant) -> Option<(NodeId, EventOf<S>)> {
+        match self.simulation.run(Limits::until(now)) {
+            Stopped::Event(emitted) => Some((NodeId(emitted.node.0 as u16), emitted.event)),
+            _ => None,
+        }
+    }
+
+    fn command(&mut self, now: Instant, node: NodeId, command: CommandOf<S>) -> Result<(), String> {
+        self.simulation.pass(now);
+        let done = self.simulation.command(NodeIndex(u32::from(node.0)), command);
+        done.map_err(|refused| refused.to_string())
+    }
+
+    fn take_sent(&mut self) -> Vec<Sent<S>> {
+        let sent = std::mem::take(&mut self.simulation.observer_mut().0);
+        sent.into_iter()
+            .map(|(direction, header, payload)| (self.ends[&direction], header, payload))
+            .collect()
+    }
+}
+
+/// Nodes of the network driver, with their codecs.
+struct AsBytes<S: Wired> {
+    network: Interposed<EngineOf<S>, S::Codec>,
+    /// One of each node, to read what is sent there.
+    codecs: Vec<S::Codec>,
+    links: BTreeMap<End, End>,
+}
+
+impl<S: Wired> AsBytes<S> {
+    fn new(network: &S, path: &Path<S>) -> Self {
+        let links = network.links();
+        let ends = links.iter().flat_map(|&[a, b]| [(a, b), (b, a)]);
+        let links_by_end: BTreeMap<End, End> = ends.collect();
+        let members = || (0..).map(NodeId).zip(network.members());
+        let nodes = members().map(|(node, Member { engine, .. })| {
+            let own = links_by_end.keys().filter(|end| end.node == node);
+            let ports = own.map(|end| end.port.0 + 1).max().unwrap_or(1);
+            (engine, ports, network.codec(node))
+        });
+        let links: Vec<_> = links.iter().map(|ends| ends.map(link_end)).collect();
+        let faults = faults_of(path).renamed(NodeId::index);
+        let nodes = Interposed::new(nodes, &links, LATENCY, faults);
+        Self {
+            network: nodes.expect("a file descriptor for each node"),
+            codecs: members().map(|(node, _)| network.codec(node)).collect(),
+            links: links_by_end,
+        }
+    }
+}
+
+impl<S: Wired> Driver<S> for AsBytes<S> {
+    fn run(&mut self, now: Instant) -> Option<(NodeId, EventOf<S>)> {
+        self.network.run(now).expect("nothing fails between nodes of one process");
+        let (node, event) = self.network.next_event()?;
+        Some((NodeId(node as u16), event))
+    }
+
+    fn command(&mut self, now: Instant, node: NodeId, command: CommandOf<S>) -> Result<(), String> {
+        self.network.run(now).expect("nothing fails between nodes of one process");
+        self.network.command(node.index(), command).map_err(|refused| refused.to_string())
+    }
+
+    fn take_sent(&mut self) -> Vec<Sent<S>> {
+        let sent = self.network.take_sent().into_iter().map(|frame| {
+            let from = End { node: NodeId(frame.from.0 as u16), port: frame.from.1 };
+            let codec = &mut self.codecs[self.links[&from].node.index()];
+            let parsed =
+                codec.parse(&frame.datagram, &frame.bytes).expect("what one codec writes another reads");
+            let payload = codec.payload(&frame.bytes[parsed.payload]);
+            (from, parsed.header, PayloadOf::<S>::from_view(payload))
+        });
+        sent.collect()
+    }
 }

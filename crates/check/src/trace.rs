@@ -5,10 +5,9 @@ use std::io::{self, Write};
 
 use quincunx_driver_check::{Fault, NodeId};
 use quincunx_trace::{TraceWriter, Track};
-use quincunx_units::{Duration, Instant};
 
 use crate::describe::Describe;
-use crate::flights::{Fate, Flight, flights};
+use crate::flights::{Course, Flight, flights, time_of};
 use crate::print::Sequence;
 
 impl<S: Describe> Sequence<'_, S> {
@@ -32,27 +31,23 @@ impl<S: Describe> Sequence<'_, S> {
             let mut slices: Vec<_> = own.flat_map(|flight| slices(self.network, flight, last)).collect();
             slices.sort_by_key(|&(from, ..)| from);
             // Slices of a track do not overlap; tracks of one name are shown as one.
-            let mut lanes = vec![(trace.track(&name, Some(nodes[end.node.index()]))?, 0)];
+            let mut tracks = vec![(trace.track(&name, Some(nodes[end.node.index()]))?, 0)];
             for (from, to, name_of_frame) in slices {
-                let lane = match lanes.iter().position(|&(_, free)| free <= from) {
-                    Some(lane) => lane,
+                let free = match tracks.iter().position(|&(_, free)| free <= from) {
+                    Some(track) => track,
                     None => {
-                        lanes.push((trace.track(&name, Some(nodes[end.node.index()]))?, 0));
-                        lanes.len() - 1
+                        tracks.push((trace.track(&name, Some(nodes[end.node.index()]))?, 0));
+                        tracks.len() - 1
                     }
                 };
-                lanes[lane].1 = to;
-                trace.slice(lanes[lane].0, time_of(from), time_of(to), &name_of_frame)?;
+                tracks[free].1 = to;
+                trace.slice(tracks[free].0, time_of(from), time_of(to), &name_of_frame)?;
             }
         }
         let track = trace.track("fault", None)?;
         trace.instant(track, time_of(last), &fault.to_string())?;
         trace.finish()
     }
-}
-
-fn time_of(step: usize) -> Instant {
-    Instant::ZERO + Duration::from_micros(step as u64)
 }
 
 /// A frame as it is shown, and its copy: from one step to another. What has not arrived is on its way until after the `last`.
@@ -63,13 +58,13 @@ fn slices<S: Describe>(network: &S, flight: &Flight<'_, S>, last: usize) -> Vec<
         None => (last + 1, format!("{name}, on its way")),
     };
     let slice = |from: usize, (to, name): (usize, String)| (from, to, name);
-    match flight.fate {
-        Fate::InOrder { arrival } => vec![slice(flight.sent, until(arrival, name))],
-        Fate::Late { arrival } => vec![slice(flight.sent, until(arrival, format!("{name}, late")))],
-        Fate::Lost { step } => vec![(flight.sent, step, format!("{name}, lost"))],
-        Fate::Twice { arrival, copy } => {
-            let copy = slice(arrival, until(copy, format!("{name}, copy")));
-            vec![(flight.sent, arrival, name), copy]
+    match (flight.course, flight.end) {
+        (Course::InOrder, end) => vec![slice(flight.sent, until(end, name))],
+        (Course::Late, end) => vec![slice(flight.sent, until(end, format!("{name}, late")))],
+        (Course::Lost, end) => vec![slice(flight.sent, until(end, format!("{name}, lost")))],
+        (Course::Doubled, end) => {
+            let copy = slice(end.unwrap_or(last), until(flight.copy_end, format!("{name}, copy")));
+            vec![slice(flight.sent, until(end, name)), copy]
         }
     }
 }

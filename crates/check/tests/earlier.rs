@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{assert_right, assert_same_in_virtual_time, full, lossy, run, traced};
+use common::{assert_right, assert_same_on_other_drivers, full, lossy, run, traced};
 use quincunx_check::earlier::{Earlier, Rules, Setup, SetupError};
 use quincunx_check::{Describe, Exploration, Fault, Path, Sequence};
 
@@ -237,7 +237,7 @@ fn netreduce_whose_workers_keep_to_the_buffered_flows_is_right_whatever_links_do
 }
 
 #[test]
-fn every_fault_is_one_in_virtual_time_too_and_what_is_left_out_changes_no_verdict() {
+fn every_fault_is_one_on_other_drivers_too_and_what_is_left_out_changes_no_verdict() {
     for rules in Rules::all() {
         for (environment, exploration) in environments() {
             let setup = smallest_of(rules);
@@ -245,7 +245,7 @@ fn every_fault_is_one_in_virtual_time_too_and_what_is_left_out_changes_no_verdic
             let reduced = run(&star, exploration).1;
             assert_eq!(reduced.is_some(), whole.is_some(), "{rules}: {environment}");
             if let Some((fault, path)) = reduced {
-                assert_same_in_virtual_time(&star, fault, &path);
+                assert_same_on_other_drivers(&star, fault, &path);
             }
         }
     }

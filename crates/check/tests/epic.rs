@@ -3,7 +3,9 @@
 mod common;
 
 use common::{Found, full, group_setup, lossy, traced};
-use quincunx_check::{Describe, Exploration, Fault, Group, GroupSetup, Path, Sequence, Statistics, replay};
+use quincunx_check::{
+    Describe, Exploration, Fault, Group, GroupSetup, Path, Sequence, Statistics, replay, replay_as_bytes,
+};
 use quincunx_collective::{Collective, Rank};
 use quincunx_driver_check::Action;
 use quincunx_trace::TrackContents;
@@ -148,7 +150,7 @@ fn every_broken_rule_is_noticed() {
 }
 
 #[test]
-fn every_counterexample_is_the_same_run_in_virtual_time() {
+fn every_counterexample_is_the_same_run_in_virtual_time_and_as_bytes() {
     for Case { mutation, setup, rules } in cases() {
         let (fault, path) = run(&setup, rules).1.expect("it is noticed");
         let group = group(&setup);
@@ -157,12 +159,9 @@ fn every_counterexample_is_the_same_run_in_virtual_time() {
             Fault::Stuck | Fault::Livelock => None,
             fault => Some(fault),
         };
-        assert_eq!(
-            replay(&group, &path),
-            Ok(seen),
-            "{mutation}: {}",
-            Sequence { network: &group, path: &path }
-        );
+        let sequence = Sequence { network: &group, path: &path };
+        assert_eq!(replay(&group, &path), Ok(seen.clone()), "in virtual time, {mutation}: {sequence}");
+        assert_eq!(replay_as_bytes(&group, &path), Ok(seen), "as bytes, {mutation}: {sequence}");
     }
 }
 
@@ -170,7 +169,7 @@ fn every_counterexample_is_the_same_run_in_virtual_time() {
 fn without_its_last_step_a_counterexample_has_no_fault() {
     let (group, _, mut path) = counterexample("no-duplicate-check");
     path.0.pop();
-    assert_eq!(replay(&group, &path), Ok(None));
+    assert_eq!([replay(&group, &path), replay_as_bytes(&group, &path)], [Ok(None), Ok(None)]);
 }
 
 #[test]
@@ -179,8 +178,10 @@ fn a_path_of_another_group_is_not_replayed() {
     let case = cases().into_iter().find(|case| case.mutation == "no-duplicate-check").unwrap();
     let right = group(&case.repaired());
     // Nothing is wrong in it: it departs where the rule was broken.
-    let divergence = replay(&right, &path).unwrap_err();
-    assert!(divergence.to_string().starts_with("expected "), "{divergence}");
+    for divergence in [replay(&right, &path), replay_as_bytes(&right, &path)] {
+        let divergence = divergence.unwrap_err();
+        assert!(divergence.to_string().starts_with("expected "), "{divergence}");
+    }
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{assert_right, assert_same_in_virtual_time, full, lossy, run, traced};
+use common::{assert_right, assert_same_on_other_drivers, full, lossy, run, traced};
 use quincunx_check::{Exchange, ExchangeError, ExchangeSetup, Exploration, Kind, Sequence};
 use quincunx_check::{QueuePairMutation as Mutation, Reliability};
 use quincunx_driver_check::Action;
@@ -81,13 +81,13 @@ fn cases() -> Vec<(ExchangeSetup, Exploration)> {
 }
 
 #[test]
-fn every_broken_rule_is_noticed_whole_or_reduced_and_is_the_same_run_in_virtual_time() {
+fn every_broken_rule_is_noticed_whole_or_reduced_and_is_the_same_run_on_other_drivers() {
     for (setup, rules) in cases() {
         for setup in [setup, ExchangeSetup { kind: Kind::Write, ..setup }] {
             let mutated = network(setup);
             let (_, fault) = run(&mutated, rules);
             let (fault, path) = fault.unwrap_or_else(|| panic!("nothing is noticed: {setup:?}"));
-            assert_same_in_virtual_time(&mutated, fault, &path);
+            assert_same_on_other_drivers(&mutated, fault, &path);
             assert!(
                 run(&mutated, full(rules)).1.is_some(),
                 "nothing is noticed when all is explored: {setup:?}"

@@ -3,6 +3,7 @@
 use crate::{BlockQuantization, DataType, Payload, Quantized, Rank, ReduceOp, Reduction};
 use alloc::vec;
 use alloc::vec::Vec;
+use core::hash::{Hash, Hasher};
 use core::ops::Range;
 
 /// Bytes that one counter stands for.
@@ -14,17 +15,50 @@ const ELEMENT: usize = 4;
 /// # Panics
 /// Offsets and starts of ranges must be multiples of four bytes; lengths may be anything and are kept, and a
 /// beginning of an element has a counter of its own.
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Contributions {
-    counts: Vec<u64>,
+    counts: Vec<Counts>,
     length: usize,
 }
 
 /// A borrowed piece of [`Contributions`].
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ContributionView<'a> {
-    counts: &'a [u64],
+    counts: &'a [Counts],
     length: usize,
+}
+
+/// The counts of one element, a word with the least byte first: bytes that lie in a frame are counts as they are.
+type Counts = [u8; 8];
+
+impl Hash for Contributions {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.as_view().hash(state);
+    }
+}
+
+impl Hash for ContributionView<'_> {
+    /// All bytes at once: one by one an element costs a call each.
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write_usize(self.counts.len());
+        state.write(self.counts.as_flattened());
+        state.write_usize(self.length);
+    }
+}
+
+impl<'a> ContributionView<'a> {
+    /// The counts as bytes, eight for each element.
+    pub fn as_bytes(self) -> &'a [u8] {
+        self.counts.as_flattened()
+    }
+
+    /// A piece of `length` bytes whose counts are given as bytes: what [`as_bytes`](Self::as_bytes) says of it. None if these are not
+    /// eight bytes for each element.
+    pub fn from_bytes(length: usize, counts: &'a [u8]) -> Option<Self> {
+        let (counts, rest) = counts.as_chunks();
+        let is_whole = rest.is_empty() && counts.len() == length.div_ceil(ELEMENT);
+        is_whole.then_some(Self { counts, length })
+    }
 }
 
 impl Contributions {
@@ -37,7 +71,7 @@ impl Contributions {
     /// If `rank` is not below [`Self::RANKS`].
     pub fn of_rank(rank: Rank, length: usize) -> Self {
         assert!(rank.0 < Self::RANKS, "expected a rank below {}, found {rank}", Self::RANKS);
-        Self { counts: vec![1 << (4 * rank.0); length.div_ceil(ELEMENT)], length }
+        Self { counts: vec![(1_u64 << (4 * rank.0)).to_le_bytes(); length.div_ceil(ELEMENT)], length }
     }
 
     /// `length` bytes to which each of the ranks below `ranks` has contributed once.
@@ -46,8 +80,8 @@ impl Contributions {
     /// If there are more than [`Self::RANKS`].
     pub fn of_all(ranks: u16, length: usize) -> Self {
         assert!(ranks <= Self::RANKS, "expected at most {} ranks, found {ranks}", Self::RANKS);
-        let count = (0..ranks).map(|rank| 1u64 << (4 * rank)).sum();
-        Self { counts: vec![count; length.div_ceil(ELEMENT)], length }
+        let count: u64 = (0..ranks).map(|rank| 1 << (4 * rank)).sum();
+        Self { counts: vec![count.to_le_bytes(); length.div_ceil(ELEMENT)], length }
     }
 
     /// How often `rank` has contributed to the element at byte `offset`; 15 means that or more.
@@ -56,7 +90,7 @@ impl Contributions {
     /// If `offset` is not inside, or `rank` not below [`Self::RANKS`].
     pub fn count(&self, offset: usize, rank: Rank) -> u8 {
         assert!(rank.0 < Self::RANKS, "expected a rank below {}, found {rank}", Self::RANKS);
-        (self.counts[offset / ELEMENT] >> (4 * rank.0)) as u8 & 15
+        (u64::from_le_bytes(self.counts[offset / ELEMENT]) >> (4 * rank.0)) as u8 & 15
     }
 
     /// The same with other names for the ranks below `ranks`.
@@ -69,7 +103,8 @@ impl Contributions {
             let name = rename(Rank(rank)).0;
             assert!(name < Self::RANKS, "expected a rank below {}, found {name}", Self::RANKS);
             for (to, from) in renamed.counts.iter_mut().zip(&self.counts) {
-                *to |= (from >> (4 * rank) & 15) << (4 * name);
+                let count = u64::from_le_bytes(*from) >> (4 * rank) & 15;
+                *to = (u64::from_le_bytes(*to) | count << (4 * name)).to_le_bytes();
             }
         }
         renamed
@@ -79,7 +114,7 @@ impl Contributions {
         ContributionView { counts: &self.counts, length: self.length }
     }
 
-    fn counts_at(&mut self, offset: usize, length: usize) -> &mut [u64] {
+    fn counts_at(&mut self, offset: usize, length: usize) -> &mut [Counts] {
         let inside = offset.checked_add(length).is_some_and(|end| end <= self.length);
         assert!(inside, "{length} bytes at {offset} of {}", self.length);
         if length == 0 {
@@ -107,6 +142,7 @@ impl core::fmt::Display for Contributions {
         f.write_str("[")?;
         for (index, counts) in self.counts.iter().enumerate() {
             f.write_str(if index == 0 { "" } else { " " })?;
+            let counts = u64::from_le_bytes(*counts);
             let ranks = (0..Self::RANKS).map(|rank| (rank, counts >> (4 * rank) & 15));
             let mut separator = "";
             for (rank, count) in ranks.filter(|(_, count)| *count > 0) {
@@ -128,7 +164,7 @@ impl Payload for Contributions {
     type View<'a> = ContributionView<'a>;
 
     fn zeroed(length: usize) -> Self {
-        Self { counts: vec![0; length.div_ceil(ELEMENT)], length }
+        Self { counts: vec![[0; 8]; length.div_ceil(ELEMENT)], length }
     }
 
     fn length(&self) -> usize {
@@ -171,7 +207,7 @@ impl Payload for Contributions {
 
     fn reduce(&mut self, offset: usize, view: ContributionView<'_>, _reduction: Reduction) {
         for (a, b) in self.counts_at(offset, view.length).iter_mut().zip(view.counts) {
-            *a = add_counts(*a, *b);
+            *a = add_counts(u64::from_le_bytes(*a), u64::from_le_bytes(*b)).to_le_bytes();
         }
     }
 

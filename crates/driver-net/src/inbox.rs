@@ -74,6 +74,11 @@ impl Inbox {
         &mut self.buffer
     }
 
+    /// The memory, to be filled slot by slot.
+    pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
+        &mut self.buffer
+    }
+
     /// The memory as filled.
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.buffer

@@ -28,18 +28,28 @@ pub(crate) enum Pause {
     Until(Instant),
 }
 
-/// The node's clock: monotonic, zero when the node was made.
+/// The node's clock.
 #[derive(Clone, Copy)]
-pub(crate) struct Clock(std::time::Instant);
+pub(crate) enum Clock {
+    /// The machine's: monotonic, zero when the node was made.
+    Machine(std::time::Instant),
+    /// One that is turned by hand: it says this until it is turned.
+    Hand(Instant),
+}
 
 impl Clock {
     pub(crate) fn new() -> Self {
-        Self(std::time::Instant::now())
+        Self::Machine(std::time::Instant::now())
     }
 
     pub(crate) fn now(self) -> Instant {
-        let nanos = u64::try_from(self.0.elapsed().as_nanos()).unwrap_or(u64::MAX);
-        Instant::ZERO + Duration::from_nanos(nanos)
+        match self {
+            Self::Machine(start) => {
+                let nanos = u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX);
+                Instant::ZERO + Duration::from_nanos(nanos)
+            }
+            Self::Hand(now) => now,
+        }
     }
 }
 

@@ -14,12 +14,15 @@
 //! batches, equally long frames for one destination become one datagram that the kernel splits late, and nothing is
 //! allocated for a frame in steady state. [`NodeOptions::faults`] loses, duplicates and reorders arrivals by seed, since
 //! not every kernel can; [`Node::set_faults`] loses and duplicates frames to a peer, by list or by seed. [`netns`] builds fabrics of network namespaces with limited links to run on.
+//! [`Interposed`] runs nodes in one process with a clock that the owner turns, and replays a list of faults frame by frame.
 #![cfg(target_os = "linux")]
 
 mod any;
 mod codec;
 mod faults;
+mod in_process;
 mod inbox;
+mod interposed;
 mod io;
 pub mod netns;
 mod node;
@@ -34,6 +37,7 @@ mod udp;
 pub use any::{AnyTransport, TransportOptions};
 pub use codec::{Codec, Direction, Emitted, Observer, Parsed};
 pub use inbox::Datagram;
+pub use interposed::{Interposed, LinkEnd, SentFrame, end_address};
 pub use node::{Node, NodeError, NodeOptions, Waker};
 pub use packet::{MacAddress, PacketOptions, PacketTransport};
 pub use statistics::{Dropped, Phase, Profile, Statistics, Traffic};

@@ -121,7 +121,7 @@ impl Waker {
 /// An engine on a socket.
 pub struct Node<E: Engine, C: Codec<E>, T> {
     engine: E,
-    io: Io<E, C, T>,
+    pub(crate) io: Io<E, C, T>,
     inbox: Inbox,
     /// All that the kernel had was taken the last time somebody looked.
     drained: bool,
@@ -427,6 +427,34 @@ impl<E: Engine, C: Codec<E>, T: Transport> Node<E, C, T> {
         }
     }
 
+    /// Does all that can be done at this instant without waiting, but for firing timers.
+    pub(crate) fn settle(&mut self) -> Result<(), NodeError> {
+        self.drained = false;
+        loop {
+            if self.inbox.is_empty() {
+                self.receive(false)?;
+            }
+            self.resume_sending();
+            self.handle_frames();
+            self.offer_slots();
+            self.io.flush();
+            if let Some(failure) = self.io.failure.take() {
+                return Err(failure);
+            }
+            if self.inbox.is_empty() && self.drained && !self.wants_transmit() {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Fires a timer if it is armed, whatever its deadline.
+    pub(crate) fn fire(&mut self, timer: E::Timer) {
+        self.io.now = self.io.clock.now();
+        if self.io.timers.take(timer) {
+            self.handle_timer(timer);
+        }
+    }
+
     fn receive(&mut self, wait: bool) -> Result<(), NodeError> {
         self.drained = self.io.receive(&mut self.inbox, wait)?;
         self.skipped = false;
@@ -491,12 +519,16 @@ impl<E: Engine, C: Codec<E>, T: Transport> Node<E, C, T> {
         // No more than are armed now: one that re-arms itself for at once must not hold up the loop.
         for _ in 0..self.io.timers.len() {
             let Some(timer) = self.io.timers.pop_due(self.io.now) else { return };
-            self.io.statistics.timers += 1;
-            self.io.lap(Phase::Other);
-            self.engine.handle_timer(self.io.now, timer, &mut self.io);
-            self.io.lap(Phase::Engine);
-            self.check();
+            self.handle_timer(timer);
         }
+    }
+
+    fn handle_timer(&mut self, timer: E::Timer) {
+        self.io.statistics.timers += 1;
+        self.io.lap(Phase::Other);
+        self.engine.handle_timer(self.io.now, timer, &mut self.io);
+        self.io.lap(Phase::Engine);
+        self.check();
     }
 
     /// Offers slots to the ports in turn, one frame each, until none wants more, the budget is used, or sending pauses.

@@ -50,6 +50,11 @@ impl<T: Copy + Ord> Timers<T> {
         }
     }
 
+    /// Disarms `timer`, whatever its deadline; whether it was armed.
+    pub(crate) fn take(&mut self, timer: T) -> bool {
+        self.armed.get_mut(&timer).is_some_and(|armed| armed.deadline.take().is_some())
+    }
+
     /// Timers in the queue, cancelled ones among them: a bound on how many can be due.
     pub(crate) fn len(&self) -> usize {
         self.queue.len()
@@ -139,6 +144,15 @@ mod tests {
         timers.cancel('b');
         assert_eq!(timers.pop_due(at(99)), None);
         assert_eq!(timers.len(), 0);
+    }
+
+    #[test]
+    fn a_timer_that_is_taken_was_armed_and_is_no_longer() {
+        let mut timers = Timers::new();
+        timers.set('a', at(5));
+        assert!(timers.take('a') && !timers.take('a') && !timers.take('b'));
+        timers.set('a', at(9));
+        assert_eq!((timers.pop_due(at(8)), timers.pop_due(at(9))), (None, Some('a')));
     }
 
     proptest! {

@@ -3,25 +3,14 @@
 use quincunx_collective::{Contributions, Payload};
 use quincunx_engine::{PortId, Sink};
 
-use crate::earlier::Setup;
-use crate::earlier::node::{self, DropReason, Event, Header, Node, Timer, View, Workers};
-
-/// What becomes of a contribution. Each rule adds to the one before.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum Rule {
-    /// It takes the aggregator that its hash names, joins its chunk there, or goes to the server if another chunk is there. What is
-    /// sent again is treated like anything else. An aggregator is free again when the result passes.
-    Fallback,
-    /// What is sent again reserves nothing, takes along what has been aggregated of its chunk, and frees the aggregator.
-    ResendsBypass,
-    /// An aggregator whose result does not pass in time is sent to the server as it is, and freed.
-    Deadlines,
-}
+use crate::earlier::frame::{self, DropReason, Event, Header, Timer, View, Whole, Workers};
+use crate::earlier::rules::AtpRule;
+use crate::earlier::setup::Setup;
 
 /// ATP's switch. The server is behind the port after the workers'.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Aggregators {
-    rule: Rule,
+    rule: AtpRule,
     workers: u16,
     aggregators: Vec<Option<Partial>>,
 }
@@ -35,22 +24,22 @@ struct Partial {
 }
 
 impl Aggregators {
-    pub(crate) fn new(setup: &Setup, rule: Rule) -> Self {
+    pub(crate) fn new(setup: &Setup, rule: AtpRule) -> Self {
         Self { rule, workers: setup.workers, aggregators: vec![None; usize::from(setup.aggregators)] }
     }
 
     /// Takes a frame of a worker or of the server.
-    pub(crate) fn take(
+    pub(crate) fn take<E: Whole>(
         &mut self,
         port: PortId,
         header: Header,
         payload: View<'_>,
-        out: &mut impl Sink<Node>,
+        out: &mut impl Sink<E>,
     ) -> Result<(), DropReason> {
         match header {
             Header::Result { chunk } if port == self.server() => {
                 self.free(self.index(chunk), |partial| partial.chunk == chunk, out);
-                node::send_to_all(self.workers, chunk, &Contributions::from_view(payload), out);
+                frame::send_to_all(self.workers, chunk, &Contributions::from_view(payload), out);
                 Ok(())
             }
             Header::Contribution { chunk, workers, again } if port != self.server() => {
@@ -61,22 +50,27 @@ impl Aggregators {
         }
     }
 
-    fn aggregate(&mut self, new: Partial, again: bool, out: &mut impl Sink<Node>) -> Result<(), DropReason> {
-        let bypasses = again && self.rule >= Rule::ResendsBypass;
+    fn aggregate<E: Whole>(
+        &mut self,
+        new: Partial,
+        again: bool,
+        out: &mut impl Sink<E>,
+    ) -> Result<(), DropReason> {
+        let bypasses = again && self.rule >= AtpRule::ResendsBypass;
         let (index, server, all) = (self.index(new.chunk), self.server(), Workers::all(self.workers));
         match &mut self.aggregators[index] {
             free @ None if !bypasses => {
                 *free = Some(new);
                 self.tell(out);
-                if self.rule >= Rule::Deadlines {
-                    node::arm(Timer::Deadline(index as u8), out);
+                if self.rule >= AtpRule::Deadlines {
+                    frame::arm(Timer::Deadline(index as u8), out);
                 }
             }
             Some(partial) if partial.chunk == new.chunk => {
                 let is_new = !partial.workers.overlaps(new.workers);
                 if is_new {
                     partial.workers = partial.workers.union(new.workers);
-                    node::add(&mut partial.sum, new.sum.view(0..new.sum.length()));
+                    frame::add(&mut partial.sum, new.sum.view(0..new.sum.length()));
                 } else if !bypasses {
                     return Err(DropReason::HasIt);
                 }
@@ -93,7 +87,7 @@ impl Aggregators {
     }
 
     /// An aggregator's result has not passed in time.
-    pub(crate) fn expire(&mut self, index: u8, out: &mut impl Sink<Node>) {
+    pub(crate) fn expire<E: Whole>(&mut self, index: u8, out: &mut impl Sink<E>) {
         let (index, server) = (usize::from(index), self.server());
         if let Some(partial) = &self.aggregators[index] {
             partial.send(server, false, out);
@@ -101,14 +95,19 @@ impl Aggregators {
         }
     }
 
-    fn free(&mut self, index: usize, which: impl FnOnce(&mut Partial) -> bool, out: &mut impl Sink<Node>) {
+    fn free<E: Whole>(
+        &mut self,
+        index: usize,
+        which: impl FnOnce(&mut Partial) -> bool,
+        out: &mut impl Sink<E>,
+    ) {
         if self.aggregators[index].take_if(which).is_some() {
             out.cancel_timer(Timer::Deadline(index as u8));
             self.tell(out);
         }
     }
 
-    fn tell(&self, out: &mut impl Sink<Node>) {
+    fn tell<E: Whole>(&self, out: &mut impl Sink<E>) {
         out.emit(Event::Held(self.aggregators.iter().flatten().count()));
     }
 
@@ -123,9 +122,9 @@ impl Aggregators {
 }
 
 impl Partial {
-    fn send(&self, port: PortId, again: bool, out: &mut impl Sink<Node>) {
+    fn send<E: Whole>(&self, port: PortId, again: bool, out: &mut impl Sink<E>) {
         let header = Header::Contribution { chunk: self.chunk, workers: self.workers, again };
-        node::send(port, header, &self.sum, out);
+        frame::send(port, header, &self.sum, out);
     }
 }
 
@@ -145,24 +144,24 @@ impl Server {
 
     /// Takes what there is of a chunk. What is whole replaces what it has; what it has a part of is of no use, and its other
     /// parts come again.
-    pub(crate) fn take(
+    pub(crate) fn take<E: Whole>(
         &mut self,
         chunk: u8,
         workers: Workers,
         payload: View<'_>,
-        out: &mut impl Sink<Node>,
+        out: &mut impl Sink<E>,
     ) -> Result<(), DropReason> {
         let (have, sum) = self.chunks.get_mut(usize::from(chunk)).ok_or(DropReason::NoPlace)?;
         if workers == self.all {
             (*have, *sum) = (workers, Contributions::from_view(payload));
         } else if !have.overlaps(workers) {
             *have = have.union(workers);
-            node::add(sum, payload);
+            frame::add(sum, payload);
         } else if *have != self.all {
             return Err(DropReason::HasIt);
         }
         if *have == self.all {
-            node::send(PortId(0), Header::Result { chunk }, sum, out);
+            frame::send(PortId(0), Header::Result { chunk }, sum, out);
         }
         Ok(())
     }

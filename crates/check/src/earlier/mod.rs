@@ -65,184 +65,27 @@
 //! *Repairs.* A result is stamped with what it answers. A port takes frames in order, as EPIC's Mode-II may (appendix C), and what came before opens nothing.
 //! Workers have no more messages in flight than there are flows; no more memory is needed for that, for a worker that has gone on has its result, and the
 //! result buffer of a flow is written next when all have.
-use core::fmt;
-
-use quincunx_collective::{Contributions, Payload, Rank};
-
-use crate::network::MTU;
 
 mod atp;
+mod codec;
+mod frame;
 mod net_reduce;
 mod node;
+mod rules;
+mod setup;
 mod star;
 mod study;
 mod switch_ml;
 mod worker;
 
-pub use atp::{Aggregators, Rule as AtpRule, Server};
-pub use net_reduce::{FlowBuffers, Rule as NetReduceRule};
-pub use node::{DropReason, Event, Header, Node, Role, Start, Timer, Workers};
+pub use atp::{Aggregators, Server};
+pub use codec::{EarlierCodec, Malformed};
+pub use frame::{DropReason, Event, Header, Timer, Workers};
+pub use net_reduce::FlowBuffers;
+pub use node::{Node, Role, Start};
+pub use rules::{AtpRule, NetReduceRule, Rules, SwitchMlRule, UnknownRule};
+pub use setup::{Setup, SetupError};
 pub use star::{Earlier, Owner};
 pub(crate) use study::EarlierStudy;
-pub use switch_ml::{Pools, Rule as SwitchMlRule};
+pub use switch_ml::Pools;
 pub use worker::{AlreadyStarted, Worker};
-
-/// Whose rules, and which.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum Rules {
-    /// SwitchML's.
-    SwitchMl(SwitchMlRule),
-    /// ATP's.
-    Atp(AtpRule),
-    /// NetReduce's.
-    NetReduce(NetReduceRule),
-}
-
-/// Systems, their rules from the least to the most repaired, and whether a rule is the system's own.
-const NAMES: [(&str, &str, Rules, bool); 10] = [
-    ("switchml", "one-pool", Rules::SwitchMl(SwitchMlRule::OnePool), false),
-    ("switchml", "two-pools", Rules::SwitchMl(SwitchMlRule::TwoPools), true),
-    ("switchml", "chunk-numbers", Rules::SwitchMl(SwitchMlRule::ChunkNumbers), false),
-    ("atp", "fallback", Rules::Atp(AtpRule::Fallback), false),
-    ("atp", "resends-bypass", Rules::Atp(AtpRule::ResendsBypass), true),
-    ("atp", "deadlines", Rules::Atp(AtpRule::Deadlines), false),
-    ("netreduce", "as-told", Rules::NetReduce(NetReduceRule::AsTold), true),
-    ("netreduce", "stamped-results", Rules::NetReduce(NetReduceRule::StampedResults), false),
-    ("netreduce", "in-order", Rules::NetReduce(NetReduceRule::InOrder), false),
-    ("netreduce", "tied-window", Rules::NetReduce(NetReduceRule::TiedWindow), false),
-];
-
-/// A system has no such rule.
-#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("expected one of {expected} as the rule of {system}, found {found}")]
-pub struct UnknownRule {
-    /// Whose rule.
-    pub system: String,
-    /// The rules there are.
-    pub expected: String,
-    /// What was asked for.
-    pub found: String,
-}
-
-impl Rules {
-    /// The systems.
-    pub const SYSTEMS: [&str; 3] = ["switchml", "atp", "netreduce"];
-
-    /// All rules, each system's from the least to the most repaired.
-    pub fn all() -> impl Iterator<Item = Self> {
-        NAMES.iter().map(|(.., rules, _)| *rules)
-    }
-
-    /// A system's own rule.
-    pub fn own(system: &str) -> Option<Self> {
-        NAMES.iter().find(|(name, .., own)| *name == system && *own).map(|(.., rules, _)| *rules)
-    }
-
-    /// A system's rule of that name.
-    ///
-    /// # Errors
-    /// If there is none.
-    pub fn named(system: &str, rule: &str) -> Result<Self, UnknownRule> {
-        let names = || NAMES.iter().filter(|(name, ..)| *name == system);
-        let found = names().find(|(_, name, ..)| *name == rule).map(|(.., rules, _)| *rules);
-        found.ok_or_else(|| UnknownRule {
-            system: system.to_owned(),
-            expected: names().map(|(_, name, ..)| *name).collect::<Vec<_>>().join(", "),
-            found: rule.to_owned(),
-        })
-    }
-}
-
-impl fmt::Display for Rules {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (system, rule, ..) =
-            NAMES.iter().find(|(.., rules, _)| rules == self).expect("every rule has a name");
-        write!(f, "{system} {rule}")
-    }
-}
-
-/// What to explore: an AllReduce between workers around a switch.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct Setup {
-    /// Whose rules.
-    pub rules: Rules,
-    /// How many workers.
-    pub workers: u16,
-    /// Messages of each worker.
-    pub messages: u8,
-    /// Frames of each message, a chunk each. SwitchML and ATP know no messages: theirs have one.
-    pub frames: u8,
-    /// Messages that a worker may have in flight; of SwitchML that is the number of slots.
-    pub window: u8,
-    /// ATP's aggregators.
-    pub aggregators: u8,
-    /// ATP's aggregators must be free in the end.
-    pub frees: bool,
-}
-
-/// Why a set-up cannot be explored.
-#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-pub enum SetupError {
-    /// Too many or too few workers.
-    #[error("expected 2 to {most} workers, found {found}; choose another star", most = Contributions::RANKS)]
-    Workers {
-        /// Workers.
-        found: u16,
-    },
-    /// Too many or too few of something else.
-    #[error("expected 1 to {MOST} {what}, found {found}; choose a number in between")]
-    Count {
-        /// Of what.
-        what: &'static str,
-        /// How many.
-        found: u16,
-    },
-}
-
-/// Chunks, messages in flight and aggregators that can be numbered.
-const MOST: u8 = 64;
-
-impl Setup {
-    fn validate(&self) -> Result<(), SetupError> {
-        if !(2..=Contributions::RANKS).contains(&self.workers) {
-            return Err(SetupError::Workers { found: self.workers });
-        }
-        let chunks = u16::from(self.messages) * u16::from(self.frames);
-        let counts = [
-            ("chunks", chunks),
-            ("messages in flight", self.window.into()),
-            ("aggregators", self.aggregators.into()),
-        ];
-        let wrong = counts.into_iter().find(|(_, found)| !(1..=u16::from(MOST)).contains(found));
-        wrong.map_or(Ok(()), |(what, found)| Err(SetupError::Count { what, found }))
-    }
-
-    pub(crate) fn chunks(&self) -> u8 {
-        self.messages * self.frames
-    }
-
-    /// A payload of nobody. An element for each chunk: what of another chunk has got into a sum is seen.
-    pub(crate) fn nothing(&self) -> Contributions {
-        Contributions::zeroed(usize::from(self.chunks()) * MTU)
-    }
-
-    fn has_server(&self) -> bool {
-        matches!(self.rules, Rules::Atp(_))
-    }
-
-    /// What a chunk's result must be.
-    fn expected(&self, chunk: u8) -> Contributions {
-        let mut expected = self.nothing();
-        let all = Contributions::of_all(self.workers, MTU);
-        expected.write(usize::from(chunk) * MTU, all.view(0..MTU));
-        expected
-    }
-}
-
-/// What a worker contributes to a chunk, of so many.
-pub(crate) fn contribution(rank: Rank, chunk: u8, chunks: usize) -> Contributions {
-    let mut contribution = Contributions::zeroed(chunks * MTU);
-    let own = Contributions::of_rank(rank, MTU);
-    contribution.write(usize::from(chunk) * MTU, own.view(0..MTU));
-    contribution
-}

@@ -3,30 +3,14 @@
 use quincunx_collective::{Contributions, Payload};
 use quincunx_engine::{PortId, Sink};
 
-use crate::earlier::Setup;
-use crate::earlier::node::{self, DropReason, Header, Node, View};
-
-/// Flows that are buffered (AllReduce-Switch III.A: "4 frame flows").
-pub(crate) const FLOWS: u8 = 4;
-
-/// What is told, and what is put right. Each rule adds to the one before.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum Rule {
-    /// As it is told: the first frame of a message opens the next flow of its port, and a frame that has been buffered is answered
-    /// with what lies in its place of the result buffer.
-    AsTold,
-    /// A result is stamped with the frame that it answers, and answers no other.
-    StampedResults,
-    /// A port takes frames in the order of their PSNs. One that came before is looked up, and opens nothing.
-    InOrder,
-    /// Workers have at most as many messages in flight as flows are buffered.
-    TiedWindow,
-}
+use crate::earlier::frame::{self, DropReason, Header, View, Whole};
+use crate::earlier::rules::{FLOWS, NetReduceRule};
+use crate::earlier::setup::Setup;
 
 /// NetReduce's switch.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct FlowBuffers {
-    rule: Rule,
+    rule: NetReduceRule,
     /// Frames of a message.
     frames: u8,
     ports: Vec<Port>,
@@ -75,7 +59,7 @@ impl Port {
 }
 
 impl FlowBuffers {
-    pub(crate) fn new(setup: &Setup, rule: Rule) -> Self {
+    pub(crate) fn new(setup: &Setup, rule: NetReduceRule) -> Self {
         let places = usize::from(FLOWS) * usize::from(setup.frames);
         let port = Port {
             next: 0,
@@ -94,12 +78,12 @@ impl FlowBuffers {
     }
 
     /// Takes a frame of a worker.
-    pub(crate) fn take(
+    pub(crate) fn take<E: Whole>(
         &mut self,
         from: PortId,
         psn: u8,
         payload: View<'_>,
-        out: &mut impl Sink<Node>,
+        out: &mut impl Sink<E>,
     ) -> Result<(), DropReason> {
         let index = self.index(from, psn)?;
         let port = &mut self.ports[usize::from(from.0)];
@@ -120,7 +104,7 @@ impl FlowBuffers {
     fn index(&mut self, from: PortId, psn: u8) -> Result<usize, DropReason> {
         let (frames, port) = (self.frames, &mut self.ports[usize::from(from.0)]);
         let mut opens = psn.is_multiple_of(frames);
-        if self.rule >= Rule::InOrder {
+        if self.rule >= NetReduceRule::InOrder {
             if psn > port.expected {
                 return Err(DropReason::Gap);
             }
@@ -131,38 +115,40 @@ impl FlowBuffers {
     }
 
     /// A frame that has been buffered comes again: its sender gets the result once more.
-    fn answer(
+    fn answer<E: Whole>(
         &self,
         from: PortId,
         psn: u8,
         index: usize,
         payload: View<'_>,
-        out: &mut impl Sink<Node>,
+        out: &mut impl Sink<E>,
     ) -> Result<(), DropReason> {
         let header = Header::Result { chunk: psn };
         match &self.results[index] {
-            Some((stamp, _)) if self.rule >= Rule::StampedResults && *stamp != psn => Err(DropReason::HasIt),
-            None if self.rule >= Rule::StampedResults => Err(DropReason::HasIt),
+            Some((stamp, _)) if self.rule >= NetReduceRule::StampedResults && *stamp != psn => {
+                Err(DropReason::HasIt)
+            }
+            None if self.rule >= NetReduceRule::StampedResults => Err(DropReason::HasIt),
             Some((_, result)) => {
-                node::send(from, header, result, out);
+                frame::send(from, header, result, out);
                 Ok(())
             }
             None => {
-                node::send(from, header, &nothing_like(payload), out);
+                frame::send(from, header, &nothing_like(payload), out);
                 Ok(())
             }
         }
     }
 
     /// Adds up what lies at an index of all ports, and sends it to each with the header that lies there.
-    fn aggregate(&mut self, psn: u8, index: usize, like: View<'_>, out: &mut impl Sink<Node>) {
+    fn aggregate<E: Whole>(&mut self, psn: u8, index: usize, like: View<'_>, out: &mut impl Sink<E>) {
         let mut sum = nothing_like(like);
         for (_, payload) in self.ports.iter().filter_map(|port| port.buffered[index].as_ref()) {
-            node::add(&mut sum, payload.view(0..payload.length()));
+            frame::add(&mut sum, payload.view(0..payload.length()));
         }
         for (number, port) in self.ports.iter().enumerate() {
             if let Some((psn, _)) = port.buffered[index] {
-                node::send(PortId(number as u16), Header::Result { chunk: psn }, &sum, out);
+                frame::send(PortId(number as u16), Header::Result { chunk: psn }, &sum, out);
             }
         }
         self.results[index] = Some((psn, sum));

@@ -4,9 +4,12 @@ use quincunx_collective::{Contributions, Rank};
 use quincunx_driver_check::{End, Member, NodeId, Renaming, System};
 use quincunx_engine::{Engine, PortId};
 
+use crate::codec::Wired;
 use crate::describe::Describe;
-use crate::earlier::node::{Event, Header, Node, Role, Start, Timer};
-use crate::earlier::{Setup, SetupError};
+use crate::earlier::codec::EarlierCodec;
+use crate::earlier::frame::{Event, Header, Timer};
+use crate::earlier::node::{Node, Role, Start};
+use crate::earlier::setup::{Setup, SetupError};
 
 /// Who uses a node.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -124,6 +127,14 @@ impl System for Earlier {
 
     fn rename_timer(&self, _: &Renaming, _: NodeId, timer: Timer) -> Timer {
         timer
+    }
+}
+
+impl Wired for Earlier {
+    type Codec = EarlierCodec;
+
+    fn codec(&self, node: NodeId) -> EarlierCodec {
+        EarlierCodec::new(node, &self.links())
     }
 }
 

@@ -3,26 +3,14 @@
 use quincunx_collective::{Contributions, Payload};
 use quincunx_engine::{PortId, Sink};
 
-use crate::earlier::Setup;
-use crate::earlier::node::{self, DropReason, Header, Node, View};
-
-/// How a slot is told apart from its last use.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum Rule {
-    /// Not at all: with its result sent it is empty.
-    OnePool,
-    /// By a version bit: there are two pools, used in turn. A worker's contribution to one forgets that it has contributed to
-    /// the other.
-    TwoPools,
-    /// By the chunk's whole number, which each contribution carries anyway: a worker that has contributed a chunk contributes
-    /// none before it.
-    ChunkNumbers,
-}
+use crate::earlier::frame::{self, DropReason, Header, View, Whole};
+use crate::earlier::rules::SwitchMlRule;
+use crate::earlier::setup::Setup;
 
 /// SwitchML's switch.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Pools {
-    rule: Rule,
+    rule: SwitchMlRule,
     slots: Vec<Slot>,
 }
 
@@ -57,17 +45,17 @@ enum Judgement {
 }
 
 impl Seen {
-    fn judge(&mut self, rule: Rule, chunk: u8, version: usize) -> Judgement {
+    fn judge(&mut self, rule: SwitchMlRule, chunk: u8, version: usize) -> Judgement {
         match rule {
-            Rule::OnePool | Rule::TwoPools if self.bits[version] => Judgement::Again,
-            Rule::OnePool | Rule::TwoPools => {
+            SwitchMlRule::OnePool | SwitchMlRule::TwoPools if self.bits[version] => Judgement::Again,
+            SwitchMlRule::OnePool | SwitchMlRule::TwoPools => {
                 self.bits[version] = true;
                 self.bits[1 - version] = false;
                 Judgement::New
             }
-            Rule::ChunkNumbers if self.last > Some(chunk) => Judgement::Stale,
-            Rule::ChunkNumbers if self.last == Some(chunk) => Judgement::Again,
-            Rule::ChunkNumbers => {
+            SwitchMlRule::ChunkNumbers if self.last > Some(chunk) => Judgement::Stale,
+            SwitchMlRule::ChunkNumbers if self.last == Some(chunk) => Judgement::Again,
+            SwitchMlRule::ChunkNumbers => {
                 self.last = Some(chunk);
                 Judgement::New
             }
@@ -76,7 +64,7 @@ impl Seen {
 }
 
 impl Pools {
-    pub(crate) fn new(setup: &Setup, rule: Rule) -> Self {
+    pub(crate) fn new(setup: &Setup, rule: SwitchMlRule) -> Self {
         let pool = Pool { sum: setup.nothing(), count: 0 };
         let seen = vec![Seen::default(); usize::from(setup.workers)];
         let slot = Slot { pools: [pool.clone(), pool], seen };
@@ -84,15 +72,15 @@ impl Pools {
     }
 
     /// Takes a worker's contribution.
-    pub(crate) fn take(
+    pub(crate) fn take<E: Whole>(
         &mut self,
         port: PortId,
         chunk: u8,
         payload: View<'_>,
-        out: &mut impl Sink<Node>,
+        out: &mut impl Sink<E>,
     ) -> Result<(), DropReason> {
         let index = usize::from(chunk);
-        let version = if self.rule == Rule::OnePool { 0 } else { index / self.slots.len() % 2 };
+        let version = if self.rule == SwitchMlRule::OnePool { 0 } else { index / self.slots.len() % 2 };
         let slots = self.slots.len();
         let Slot { pools, seen } = &mut self.slots[index % slots];
         let (pool, workers) = (&mut pools[version], seen.len() as u16);
@@ -101,19 +89,19 @@ impl Pools {
                 if pool.count == 0 {
                     pool.sum = Contributions::from_view(payload);
                 } else {
-                    node::add(&mut pool.sum, payload);
+                    frame::add(&mut pool.sum, payload);
                 }
                 pool.count = (pool.count + 1) % workers;
                 if pool.count == 0 {
-                    node::send_to_all(workers, chunk, &pool.sum, out);
-                    if self.rule == Rule::OnePool {
+                    frame::send_to_all(workers, chunk, &pool.sum, out);
+                    if self.rule == SwitchMlRule::OnePool {
                         seen.fill(Seen::default());
                     }
                 }
                 Ok(())
             }
             Judgement::Again if pool.count == 0 => {
-                node::send(port, Header::Result { chunk }, &pool.sum, out);
+                frame::send(port, Header::Result { chunk }, &pool.sum, out);
                 Ok(())
             }
             Judgement::Again => Err(DropReason::HasIt),

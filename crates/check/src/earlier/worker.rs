@@ -3,9 +3,9 @@
 use quincunx_collective::{Contributions, Payload, Rank};
 use quincunx_engine::{PortId, Sink};
 
-use crate::earlier::net_reduce::{self, FLOWS};
-use crate::earlier::node::{self, DropReason, Event, Header, Node, Timer, View, Workers};
-use crate::earlier::{Rules, Setup, contribution};
+use crate::earlier::frame::{self, DropReason, Event, Header, Timer, View, Whole, Workers};
+use crate::earlier::rules::{FLOWS, NetReduceRule, Rules};
+use crate::earlier::setup::{Setup, contribution};
 
 /// How far a chunk has come.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -48,7 +48,7 @@ impl Worker {
             Rules::SwitchMl(_) => (Pace::Slots(setup.window), false),
             Rules::Atp(_) => (Pace::Window { messages: setup.window, frames: 1 }, true),
             Rules::NetReduce(rule) => {
-                let tied = rule >= net_reduce::Rule::TiedWindow;
+                let tied = rule >= NetReduceRule::TiedWindow;
                 let messages = if tied { setup.window.min(FLOWS) } else { setup.window };
                 (Pace::Window { messages, frames: setup.frames }, false)
             }
@@ -56,7 +56,7 @@ impl Worker {
         Self { rank, pace, marks, chunks: vec![Progress::Unsent; usize::from(setup.chunks())] }
     }
 
-    pub(crate) fn start(&mut self, out: &mut impl Sink<Node>) -> Result<(), AlreadyStarted> {
+    pub(crate) fn start<E: Whole>(&mut self, out: &mut impl Sink<E>) -> Result<(), AlreadyStarted> {
         if self.chunks.iter().any(|&chunk| chunk != Progress::Unsent) {
             return Err(AlreadyStarted);
         }
@@ -65,11 +65,11 @@ impl Worker {
     }
 
     /// Takes a result.
-    pub(crate) fn take(
+    pub(crate) fn take<E: Whole>(
         &mut self,
         chunk: u8,
         sum: View<'_>,
-        out: &mut impl Sink<Node>,
+        out: &mut impl Sink<E>,
     ) -> Result<(), DropReason> {
         let progress =
             self.chunks.get_mut(usize::from(chunk)).filter(|progress| **progress == Progress::Sent);
@@ -80,13 +80,13 @@ impl Worker {
         Ok(())
     }
 
-    pub(crate) fn send_again(&self, chunk: u8, out: &mut impl Sink<Node>) {
+    pub(crate) fn send_again<E: Whole>(&self, chunk: u8, out: &mut impl Sink<E>) {
         if self.chunks[usize::from(chunk)] == Progress::Sent {
             self.send(chunk, self.marks, out);
         }
     }
 
-    fn send_due(&mut self, out: &mut impl Sink<Node>) {
+    fn send_due<E: Whole>(&mut self, out: &mut impl Sink<E>) {
         for chunk in 0..self.chunks.len() as u8 {
             if self.chunks[usize::from(chunk)] == Progress::Unsent && self.may_send(chunk) {
                 self.chunks[usize::from(chunk)] = Progress::Sent;
@@ -106,9 +106,9 @@ impl Worker {
         }
     }
 
-    fn send(&self, chunk: u8, again: bool, out: &mut impl Sink<Node>) {
+    fn send<E: Whole>(&self, chunk: u8, again: bool, out: &mut impl Sink<E>) {
         let header = Header::Contribution { chunk, workers: Workers::one(self.rank), again };
-        node::send(PORT, header, &contribution(self.rank, chunk, self.chunks.len()), out);
-        node::arm(Timer::Resend(chunk), out);
+        frame::send(PORT, header, &contribution(self.rank, chunk, self.chunks.len()), out);
+        frame::arm(Timer::Resend(chunk), out);
     }
 }

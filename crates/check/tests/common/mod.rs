@@ -4,8 +4,8 @@
 use std::ops::ControlFlow;
 
 use quincunx_check::{
-    Describe, Exploration, Fault, GroupSetup, NetworkShape, Path, Sequence, Statistics, Verdict, explore,
-    replay,
+    Describe, Exploration, Fault, GroupSetup, NetworkShape, Path, Sequence, Statistics, Verdict, Wired,
+    explore, replay, replay_as_bytes,
 };
 use quincunx_collective::Collective;
 use quincunx_design::{AnyDesign, Assignment, Value};
@@ -80,15 +80,17 @@ pub fn assert_right<S: Describe>(network: &S, rules: Exploration) -> Statistics 
     statistics
 }
 
-/// That a way to a fault is one in virtual time too, with the same fault if that is one that is seen as it happens.
+/// That a way to a fault is the same run in virtual time and on nodes of the network driver, with the same fault if that is one that is
+/// seen as it happens.
 #[track_caller]
-pub fn assert_same_in_virtual_time<S: Describe>(network: &S, fault: Fault, path: &Path<S>) {
+pub fn assert_same_on_other_drivers<S: Wired>(network: &S, fault: Fault, path: &Path<S>) {
     let seen = match fault {
         // That nothing can end any more is not seen as it happens.
         Fault::Stuck | Fault::Livelock => None,
         fault => Some(fault),
     };
-    assert_eq!(replay(network, path), Ok(seen), "{}", Sequence { network, path });
+    assert_eq!(replay(network, path), Ok(seen.clone()), "{}", Sequence { network, path });
+    assert_eq!(replay_as_bytes(network, path), Ok(seen), "{}", Sequence { network, path });
 }
 
 /// The tracks of the trace of a way to a fault.

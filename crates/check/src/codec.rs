@@ -1,0 +1,132 @@
+//! Frames as bytes: what nodes send each other when a path is replayed by the network driver. Headers are written by `wire`, and
+//! behind them the counts.
+
+use std::collections::BTreeMap;
+use std::net::{Ipv4Addr, SocketAddrV4};
+
+use quincunx_collective::{ContributionView, Contributions, Payload};
+use quincunx_driver_check::{End, NodeId};
+use quincunx_driver_net::{Codec, Datagram, Emitted, LinkEnd, Parsed, end_address};
+use quincunx_engine::{Engine, Frame, PortId};
+use quincunx_wire::{Envelope, MacAddress, ParseError, RoceHeader, emit_frame, parse_frame};
+
+use crate::describe::{Describe, EngineOf};
+
+/// A system whose frames can be written as bytes.
+pub trait Wired: Describe {
+    /// Writes and reads them.
+    type Codec: Codec<EngineOf<Self>>;
+
+    /// The codec of a node.
+    fn codec(&self, node: NodeId) -> Self::Codec;
+}
+
+/// The longest frame that any of them writes.
+pub(crate) const FRAME_LIMIT: usize = 4096;
+
+/// Where what leaves a node arrives, by port.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Ports(BTreeMap<PortId, SocketAddrV4>);
+
+/// An end of a link as the network driver names it.
+pub(crate) fn link_end(end: End) -> LinkEnd {
+    (end.node.index(), end.port)
+}
+
+impl Ports {
+    pub(crate) fn new(node: NodeId, links: &[[End; 2]]) -> Self {
+        let ends = links.iter().flat_map(|&[a, b]| [(a, b), (b, a)]);
+        let own = ends.filter(|(near, _)| near.node == node);
+        Self(own.map(|(near, far)| (near.port, end_address(link_end(far)))).collect())
+    }
+
+    /// A frame of `length` bytes that leaves a port. Where no link leads it goes nowhere.
+    pub(crate) fn emitted(&self, port: PortId, length: usize) -> Emitted {
+        let nowhere = SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0);
+        let destination = self.0.get(&port).copied().unwrap_or(nowhere);
+        Emitted { length, destination, tos: 0, may_wait: false }
+    }
+}
+
+/// The port that a datagram has arrived at.
+pub(crate) fn port_of(datagram: &Datagram) -> PortId {
+    PortId(datagram.destination.port())
+}
+
+/// Counts as bytes: their length as a payload, and eight bytes for each element; nothing of an empty payload, as acknowledges carry it.
+pub(crate) fn counts_to_bytes(counts: ContributionView<'_>) -> Vec<u8> {
+    match Contributions::view_length(counts) {
+        0 => Vec::new(),
+        length => [&(length as u32).to_be_bytes(), counts.as_bytes()].concat(),
+    }
+}
+
+/// The counts in bytes, if that is what they are.
+pub(crate) fn counts_in_bytes(bytes: &[u8]) -> Option<ContributionView<'_>> {
+    if bytes.is_empty() {
+        return Some(Contributions::empty());
+    }
+    let (length, counts) = bytes.split_first_chunk()?;
+    ContributionView::from_bytes(u32::from_be_bytes(*length) as usize, counts)
+}
+
+/// The codec of nodes that speak RoCE.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct RoceCountsCodec(Ports);
+
+/// Why bytes are no such frame.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum CodecFault {
+    /// The headers cannot be read.
+    Header(ParseError),
+    /// What follows them are no counts.
+    Counts,
+}
+
+impl RoceCountsCodec {
+    pub(crate) fn new(node: NodeId, links: &[[End; 2]]) -> Self {
+        Self(Ports::new(node, links))
+    }
+}
+
+impl<E: Engine<Header = RoceHeader, Payload = Contributions>> Codec<E> for RoceCountsCodec {
+    type Fault = CodecFault;
+
+    fn frame_limit(&self) -> usize {
+        FRAME_LIMIT
+    }
+
+    fn parse(&mut self, datagram: &Datagram, bytes: &[u8]) -> Result<Parsed<RoceHeader>, CodecFault> {
+        let (_, header, payload) = parse_frame(bytes).map_err(CodecFault::Header)?;
+        counts_in_bytes(payload).ok_or(CodecFault::Counts)?;
+        // The payload is a part of `bytes`: where, the addresses tell.
+        let start = payload.as_ptr().addr() - bytes.as_ptr().addr();
+        Ok(Parsed { port: port_of(datagram), header, payload: start..start + payload.len() })
+    }
+
+    fn payload<'a>(&self, bytes: &'a [u8]) -> ContributionView<'a> {
+        counts_in_bytes(bytes).expect("it was looked at when the frame was parsed")
+    }
+
+    type Shared<'a> = ContributionView<'a>;
+
+    fn share<'a>(&self, payload: <Contributions as Payload>::View<'a>) -> ContributionView<'a> {
+        payload
+    }
+
+    fn emit_shared(
+        &mut self,
+        port: PortId,
+        header: &RoceHeader,
+        payload: &ContributionView<'_>,
+        out: &mut [u8],
+    ) -> Emitted {
+        let hardware = MacAddress([0; 6]);
+        let length = emit_frame(&Envelope::new(hardware, hardware), header, &counts_to_bytes(*payload), out);
+        self.0.emitted(port, length)
+    }
+
+    fn emit(&mut self, port: PortId, frame: Frame<'_, RoceHeader, Contributions>, out: &mut [u8]) -> Emitted {
+        <Self as Codec<E>>::emit_shared(self, port, frame.header, &frame.payload, out)
+    }
+}

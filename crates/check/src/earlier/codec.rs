@@ -1,0 +1,84 @@
+//! Frames of the earlier systems as bytes. What the systems themselves write is not told everywhere; this is enough to replay a path.
+//!
+//! ```text
+//! +------+-------+---------+-----------+
+//! | kind | chunk | workers | counts    |
+//! +------+-------+---------+-----------+
+//!    1       1        2       0..          bytes
+//! ```
+
+use quincunx_collective::{ContributionView, Contributions, Payload};
+use quincunx_driver_check::{End, NodeId};
+use quincunx_driver_net::{Codec, Datagram, Emitted, Parsed};
+use quincunx_engine::{Frame, PortId};
+
+use crate::codec::{FRAME_LIMIT, Ports, counts_in_bytes, counts_to_bytes, port_of};
+use crate::earlier::frame::{Header, Workers};
+use crate::earlier::node::Node;
+
+const HEADER: usize = 4;
+
+/// The codec of a node.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct EarlierCodec(Ports);
+
+/// Bytes are no such frame.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Malformed;
+
+impl EarlierCodec {
+    pub(crate) fn new(node: NodeId, links: &[[End; 2]]) -> Self {
+        Self(Ports::new(node, links))
+    }
+}
+
+impl Codec<Node> for EarlierCodec {
+    type Fault = Malformed;
+
+    fn frame_limit(&self) -> usize {
+        FRAME_LIMIT
+    }
+
+    fn parse(&mut self, datagram: &Datagram, bytes: &[u8]) -> Result<Parsed<Header>, Malformed> {
+        let (&[kind, chunk, high, low], counts) = bytes.split_first_chunk::<HEADER>().ok_or(Malformed)?;
+        counts_in_bytes(counts).ok_or(Malformed)?;
+        let workers = Workers::from_bits(u16::from_be_bytes([high, low]));
+        let header = match kind {
+            0 | 1 => Header::Contribution { chunk, workers, again: kind == 1 },
+            2 if workers == Workers::NONE => Header::Result { chunk },
+            _ => return Err(Malformed),
+        };
+        Ok(Parsed { port: port_of(datagram), header, payload: HEADER..bytes.len() })
+    }
+
+    fn payload<'a>(&self, bytes: &'a [u8]) -> ContributionView<'a> {
+        counts_in_bytes(bytes).expect("it was looked at when the frame was parsed")
+    }
+
+    type Shared<'a> = ContributionView<'a>;
+
+    fn share<'a>(&self, payload: <Contributions as Payload>::View<'a>) -> ContributionView<'a> {
+        payload
+    }
+
+    fn emit_shared(
+        &mut self,
+        port: PortId,
+        header: &Header,
+        payload: &ContributionView<'_>,
+        out: &mut [u8],
+    ) -> Emitted {
+        let (kind, chunk, workers) = match *header {
+            Header::Contribution { chunk, workers, again } => (u8::from(again), chunk, workers),
+            Header::Result { chunk } => (2, chunk, Workers::NONE),
+        };
+        let [high, low] = workers.bits().to_be_bytes();
+        let bytes = [&[kind, chunk, high, low], counts_to_bytes(*payload).as_slice()].concat();
+        out[..bytes.len()].copy_from_slice(&bytes);
+        self.0.emitted(port, bytes.len())
+    }
+
+    fn emit(&mut self, port: PortId, frame: Frame<'_, Header, Contributions>, out: &mut [u8]) -> Emitted {
+        self.emit_shared(port, frame.header, &frame.payload, out)
+    }
+}

@@ -1,0 +1,92 @@
+//! What to explore, and what must come of it.
+
+use quincunx_collective::{Contributions, Payload, Rank};
+
+use crate::earlier::rules::Rules;
+use crate::network::MTU;
+
+/// What to explore: an AllReduce between workers around a switch.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Setup {
+    /// Whose rules.
+    pub rules: Rules,
+    /// How many workers.
+    pub workers: u16,
+    /// Messages of each worker.
+    pub messages: u8,
+    /// Frames of each message, a chunk each. SwitchML and ATP know no messages: theirs have one.
+    pub frames: u8,
+    /// Messages that a worker may have in flight; of SwitchML that is the number of slots.
+    pub window: u8,
+    /// ATP's aggregators.
+    pub aggregators: u8,
+    /// ATP's aggregators must be free in the end.
+    pub frees: bool,
+}
+
+/// Why a set-up cannot be explored.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum SetupError {
+    /// Too many or too few workers.
+    #[error("expected 2 to {most} workers, found {found}; choose another star", most = Contributions::RANKS)]
+    Workers {
+        /// Workers.
+        found: u16,
+    },
+    /// Too many or too few of something else.
+    #[error("expected 1 to {MOST} {what}, found {found}; choose a number in between")]
+    Count {
+        /// Of what.
+        what: &'static str,
+        /// How many.
+        found: u16,
+    },
+}
+
+/// Chunks, messages in flight and aggregators that can be numbered.
+const MOST: u8 = 64;
+
+impl Setup {
+    pub(crate) fn validate(&self) -> Result<(), SetupError> {
+        if !(2..=Contributions::RANKS).contains(&self.workers) {
+            return Err(SetupError::Workers { found: self.workers });
+        }
+        let chunks = u16::from(self.messages) * u16::from(self.frames);
+        let counts = [
+            ("chunks", chunks),
+            ("messages in flight", self.window.into()),
+            ("aggregators", self.aggregators.into()),
+        ];
+        let wrong = counts.into_iter().find(|(_, found)| !(1..=u16::from(MOST)).contains(found));
+        wrong.map_or(Ok(()), |(what, found)| Err(SetupError::Count { what, found }))
+    }
+
+    pub(crate) fn chunks(&self) -> u8 {
+        self.messages * self.frames
+    }
+
+    /// A payload of nobody. An element for each chunk: what of another chunk has got into a sum is seen.
+    pub(crate) fn nothing(&self) -> Contributions {
+        Contributions::zeroed(usize::from(self.chunks()) * MTU)
+    }
+
+    pub(crate) fn has_server(&self) -> bool {
+        matches!(self.rules, Rules::Atp(_))
+    }
+
+    /// What a chunk's result must be.
+    pub(crate) fn expected(&self, chunk: u8) -> Contributions {
+        let mut expected = self.nothing();
+        let all = Contributions::of_all(self.workers, MTU);
+        expected.write(usize::from(chunk) * MTU, all.view(0..MTU));
+        expected
+    }
+}
+
+/// What a worker contributes to a chunk, of so many.
+pub(crate) fn contribution(rank: Rank, chunk: u8, chunks: usize) -> Contributions {
+    let mut contribution = Contributions::zeroed(chunks * MTU);
+    let own = Contributions::of_rank(rank, MTU);
+    contribution.write(usize::from(chunk) * MTU, own.view(0..MTU));
+    contribution
+}
