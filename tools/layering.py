@@ -45,8 +45,10 @@ MAY_IMPORT: dict[str, set[str]] = {
     | {"engine", "network", "memory", "design", "designs", "nodes", "scenario", "cluster", "trace", "driver-des"},
     # What one driver has found wrong, another replays.
     "check": BASE
-    | {"engine", "network", "nodes", "control", "trace", "driver-net", "driver-des", "driver-check"}
-    | PROTOCOLS,
+    | {"engine", "network", "design", "designs", "nodes", "cluster", "trace"}
+    | {"driver-net", "driver-des", "driver-check"}
+    # Studies of what is below designs.
+    | {"roce", "multiwrite"},
     "control-grpc": BASE | {"control"},
     "runtime": MANAGED,
     "perf": MANAGED | {"runtime", "report"},
