@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Checks that rooms import downward only, and that state machines stay free of the world.
+"""Checks that rooms import downward only, that state machines stay free of the world, and that no file above the engines names a design.
 
 Reads the manifests and sources of the workspace: `python3 tools/layering.py [ROOT]`. Prints one line for each fault and
 exits with status 1 if there is one. Needs Python 3.11, nothing else.
@@ -8,6 +8,7 @@ exits with status 1 if there is one. Needs Python 3.11, nothing else.
 import re
 import sys
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 
 PREFIX = "quincunx-"
@@ -28,7 +29,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "design": BASE | {"engine"},
     **{protocol: BASE | {"engine", "design"} for protocol in PROTOCOLS},
     # The catalog: a line for each design.
-    "designs": BASE | {"design"} | PROTOCOLS,
+    "designs": BASE | {"engine", "design"} | PROTOCOLS,
     "control": BASE,
     # The manager's contexts are what nodes are set up with.
     "nodes": BASE | {"engine", "design", "control"} | PROTOCOLS,
@@ -71,6 +72,29 @@ WORLD = [
 ]
 
 COMMENT = re.compile(r"//.*$")
+
+# Where designs are at home: their crates, and the catalog with a line for each.
+HOMES = ("crates/engines/", "crates/designs/")
+
+# Names of designs and systems as they stand in code. Those that are words of the language too count as names where they are a whole
+# text: "ring" in quotes is the design, a ring is a shape.
+NAMED = re.compile(
+    r"epic|scin|nvls|multiwrite|multi_write|netreduce|net_reduce|cais|unicast-multipath|"
+    r"\"(?:ring|ring-rq|tree|direct|writes|unicast)\"",
+    re.IGNORECASE,
+)
+
+# Files above the engines that name one all the same, each with the reason.
+MAY_NAME = {
+    "crates/wire/": "formats of frames: every system's are written and read in one place, as a dissector has them",
+    "crates/check/src/earlier/": "a study: rules of earlier systems, written for the checker alone",
+    "crates/check/src/multiwrite.rs": "a study: an engine below its design, with tables that no plan makes",
+    "crates/check/src/writes.rs": "a part of that study",
+    "crates/check/src/study.rs": "the list of studies, which no catalog has",
+    "crates/check/src/lib.rs": "the names of studies",
+    "crates/cli/src/check.rs": "`tree` is a key of its rows",
+    "crates/cli/src/checks.rs": "examples in the help",
+}
 
 
 def fault(expected: str, found: str, where: object, remedy: str) -> str:
@@ -124,6 +148,28 @@ def source_faults(folder: Path) -> list[str]:
     return faults
 
 
+def code_lines(text: str) -> Iterator[tuple[int, str]]:
+    """The lines of a source that are code: without comments, and without the tests at its end."""
+    for number, line in enumerate(text.splitlines(), 1):
+        if line.startswith("#[cfg(test)]"):
+            return
+        yield number, COMMENT.sub("", line)
+
+
+def name_faults(folder: Path, root: Path) -> list[str]:
+    """Where sources of a room name a design that they should ask for."""
+    faults = []
+    for source in sorted((folder / "src").rglob("*.rs")):
+        place = source.relative_to(root).as_posix()
+        if source.name == "tests.rs" or any(place.startswith(known) for known in MAY_NAME):
+            continue
+        for number, line in code_lines(source.read_text(encoding="utf-8")):
+            if match := NAMED.search(line):
+                remedy = "ask the design's value, or give the exception a reason in tools/layering.py"
+                faults.append(fault("no design by name above the engines", match[0], f"{place}:{number}", remedy))
+    return faults
+
+
 def check(root: Path) -> tuple[int, list[str]]:
     """Checks the workspace at `root`: how many rooms, and the faults in a line each."""
     rooms = members(root)
@@ -136,6 +182,8 @@ def check(root: Path) -> tuple[int, list[str]]:
         faults += import_faults(room, imports(manifest), path.relative_to(root))
         if room in PURE:
             faults += source_faults(folder)
+        if not (folder.relative_to(root).as_posix() + "/").startswith(HOMES):
+            faults += name_faults(folder, root)
     return len(rooms), [line.replace(f"{root}/", "") for line in faults]
 
 

@@ -2,10 +2,12 @@
 
 use clap::Args;
 use quincunx_collective::{Collective, DataType, ReduceOp, Reduction};
+use quincunx_design::{AnyDesign, Catalog, FabricKind};
 use quincunx_fabric::Shape;
 use quincunx_perf::launch::{ChildArguments, Fabric, LinkKind};
-use quincunx_perf::{Case, Plan, Setup};
+use quincunx_perf::{Case, Links, Plan, Setup};
 use quincunx_report::Columns;
+use quincunx_scenario::{FabricDesign, Scenario};
 use quincunx_sim::{Contents, Outputs, Request};
 use quincunx_units::{ByteCount, SizeRange};
 use std::path::Path;
@@ -17,11 +19,7 @@ use crate::{Failure, interrupt};
 /// Three switches, eight ranks.
 const TREE: &str = "tree-2x4";
 const RANKS: u16 = 8;
-const DESIGNS: [&str; 4] = ["epic-1", "epic-2", "epic-3", "ring"];
 const BYTES: u64 = 1 << 20;
-
-/// Bytes of payload in a full packet: RoCE's largest.
-const PAYLOAD: u64 = 4096;
 
 /// `quincunx demo`.
 #[derive(Args)]
@@ -29,25 +27,16 @@ pub(crate) struct Demo {}
 
 impl Demo {
     #[expect(clippy::unused_self, reason = "a command like the others")]
-    pub(crate) fn run(self) -> Result<(), Failure> {
+    pub(crate) fn run(self, catalog: Catalog) -> Result<(), Failure> {
         let shape = Shape::for_ranks(TREE, RANKS).map_err(Failure::input)?;
-        let cases: Vec<Case> = DESIGNS
-            .into_iter()
-            .flat_map(|design| {
-                Collective::PRIMITIVES.into_iter().map(move |collective| case(design, collective))
-            })
-            .collect();
-        let setup = Setup {
-            ranks: RANKS,
-            switches: shape.switches(),
-            tree: TREE.into(),
-            relays: "paired".into(),
-            mtu: PAYLOAD,
-            message: Setup::message_for(PAYLOAD),
-            window: Setup::WINDOW,
-            reproducible: false,
-            limit_seconds: 60,
+        let designs = real(catalog);
+        let primitives = |design: &&'static dyn AnyDesign| {
+            let name = design.name();
+            design.collectives(FabricKind::Tree).iter().map(move |&collective| case(name, collective))
         };
+        let cases: Vec<Case> = designs.iter().flat_map(primitives).collect();
+        let links = Links { mtu: u16::MAX, rate: None };
+        let setup = Setup::new(catalog, &designs, &shape, links, &[]).map_err(Failure::input)?;
         let plan = Plan { setup, cases };
         println!(
             "A manager, {} switches ({TREE}) and {RANKS} ranks, each a process, exchange RoCEv2 frames on loopback.",
@@ -62,31 +51,40 @@ impl Demo {
             return Err(Failure::Wrong(format!("expected right results, found {wrong} wrong elements")));
         }
         println!("\n{0} of {0} runs right at every rank.", plan.cases.len());
-        simulate_designs()
+        simulate_designs(catalog)
     }
 }
 
-/// The papers' fabrics, and the designs that run on them.
-const SIMULATED: [(&str, &[&str]); 2] =
-    [("epic-star8", &["epic-1", "epic-2", "epic-3", "ring"]), ("scin-dgx8", &["scin", "nvls", "ring"])];
+/// The designs that run on real hosts and switches, and offer what each of them can be compared by.
+fn real(catalog: Catalog) -> Vec<&'static dyn AnyDesign> {
+    let reduces = |design: &&dyn AnyDesign| {
+        design.collectives(FabricKind::Tree).contains(&Collective::AllReduce)
+    };
+    catalog.on(FabricKind::Tree).filter(reduces).collect()
+}
+
+/// Fabrics of the papers.
+const SIMULATED: [&str; 2] = ["epic-star8", "scin-dgx8"];
 
 /// Sizes that are simulated: with numbers, so that every result is checked.
 const SIZES: &str = "4KiB:1MiB:16";
 
 /// Simulates an AllReduce by every design on its paper's fabric, and draws the report.
-fn simulate_designs() -> Result<(), Failure> {
+fn simulate_designs(catalog: Catalog) -> Result<(), Failure> {
     println!("\nThe same engines in simulation, AllReduce on the fabrics of the papers, results checked:\n");
     println!("{:<11} {}", "fabric", Columns::header().replace('\n', &format!("\n{:12}", "")));
     let sizes: Vec<ByteCount> = SIZES.parse::<SizeRange>().map_err(Failure::input)?.sizes().collect();
     let folder = Path::new("quincunx-demo");
     let stop = interrupt::flag()?;
-    for (name, designs) in SIMULATED {
-        let fabric = quincunx_scenario::Fabric::find(name, &[]).map_err(Failure::input)?;
-        let runs = designs.iter().flat_map(|design| sizes.iter().map(move |&size| (design, size)));
-        let case = |(design, size): (&&str, ByteCount)| {
+    for name in SIMULATED {
+        let scenario = Scenario::find(name, &[], catalog).map_err(Failure::input)?;
+        let mut designs = FabricDesign::on(catalog, scenario.kind());
+        designs.retain(|design| design.is_exact() && design.offers(Collective::AllReduce, scenario.kind()));
+        let runs = designs.iter().flat_map(|&design| sizes.iter().map(move |&size| (design, size)));
+        let case = |(design, size): (FabricDesign, ByteCount)| {
             let request = Request {
-                fabric: fabric.clone(),
-                design: (*design).into(),
+                scenario: scenario.clone(),
+                design,
                 collective: Collective::AllReduce,
                 reduction: Reduction { op: ReduceOp::Sum, data_type: DataType::F32 },
                 size,
@@ -94,7 +92,7 @@ fn simulate_designs() -> Result<(), Failure> {
                 background: None,
                 seed: 1,
             };
-            let designs = vec![request.design.clone()];
+            let designs = vec![design];
             simulations::Case { request, designs, seeds: 1, over_time: true, outputs: Outputs::default() }
         };
         let cases: Vec<_> = runs.map(case).collect();

@@ -1,10 +1,10 @@
 //! The processes of a fabric: manager, switch, rank.
 
 use clap::{Args, ValueEnum};
-use quincunx_control::{ManagerConfig, NodeDescription, Retry, Role};
+use quincunx_control::{ManagerConfig, NodeDescription, Role};
 use quincunx_control_grpc::{ClientConfig, ManagerServer, ServerConfig};
+use quincunx_design::Catalog;
 use quincunx_driver_net::{NodeOptions, TransportOptions, UdpOptions};
-use quincunx_fabric::Mode;
 use quincunx_network::FaultRates;
 use quincunx_perf::{Plan, work};
 use quincunx_runtime::{ProcessOptions, serve_switch};
@@ -24,31 +24,22 @@ pub(crate) struct Manager {
     /// Where to serve; port 0 lets the system choose, and the choice is printed
     #[arg(long, default_value = "127.0.0.1:4790")]
     listen: SocketAddr,
-    /// Time without an acknowledge after which senders send again
-    #[arg(long, default_value = "20ms")]
-    retry_timeout: Duration,
-    /// Time-outs in a row after which a peer counts as dead
-    #[arg(long, default_value_t = 100)]
-    retry_count: u8,
     /// Silence after which a node counts as gone
     #[arg(long, default_value = "2s")]
     keep_alive: Duration,
 }
 
 impl Manager {
-    pub(crate) fn run(self) -> Result<(), Failure> {
+    pub(crate) fn run(self, catalog: Catalog, fallback: Option<&'static str>) -> Result<(), Failure> {
         let listener = TcpListener::bind(self.listen).map_err(|error| {
             Failure::Input(format!(
                 "expected to listen at {}, found \"{error}\"; choose another --listen address",
                 self.listen
             ))
         })?;
-        let retry = Retry { timeout: self.retry_timeout, count: self.retry_count };
-        let config = ServerConfig {
-            manager: ManagerConfig { retry, ..ManagerConfig::default() },
-            keep_alive: self.keep_alive,
-        };
-        let server = ManagerServer::start(listener, config).map_err(Failure::input)?;
+        let manager = ManagerConfig { fallback, ..ManagerConfig::default() };
+        let config = ServerConfig { manager, keep_alive: self.keep_alive };
+        let server = ManagerServer::start(listener, catalog, config).map_err(Failure::input)?;
         println!("manager listens at {}", server.address());
         server.join().map_err(Failure::input)
     }
@@ -131,7 +122,7 @@ impl Tuning {
 }
 
 impl Node {
-    fn options(self, role: Role, memory: ByteCount) -> ProcessOptions {
+    fn options(self, catalog: Catalog, role: Role, memory: ByteCount) -> ProcessOptions {
         let Tuning { transport, spin, profile, loss, duplicate, reorder, seed } = self.tuning;
         // Each node has its own fates.
         let seed = seed ^ u64::from(self.address.to_bits()) << 32;
@@ -140,7 +131,7 @@ impl Node {
                 name: self.name,
                 role,
                 address: self.address,
-                modes: [Mode::I, Mode::II, Mode::III].into(),
+                designs: catalog.names().into_iter().map(String::from).collect(),
                 max_endpoints: 4096,
                 memory,
             },
@@ -174,20 +165,20 @@ impl Node {
 pub(crate) struct Switch {
     #[command(flatten)]
     node: Node,
-    /// Memory for payload and degree buffers; groups that need more run on the host ring
+    /// Memory for payload and degree buffers; groups that need more run among their hosts
     #[arg(long, default_value = "64MiB")]
     memory: ByteCount,
 }
 
 impl Switch {
-    pub(crate) fn run(self) -> Result<(), Failure> {
+    pub(crate) fn run(self, catalog: Catalog) -> Result<(), Failure> {
         let memory = self.memory;
         // Asked to end, it ends in order: what a capture still holds is written.
         let stop = Arc::new(AtomicBool::new(false));
         for signal in [SIGTERM, SIGINT] {
             signal_hook::flag::register(signal, Arc::clone(&stop)).map_err(Failure::input)?;
         }
-        serve_switch(&self.node.options(Role::Switch, memory), &stop).map_err(Failure::input)
+        serve_switch(catalog, &self.node.options(catalog, Role::Switch, memory), &stop).map_err(Failure::input)
     }
 }
 
@@ -202,13 +193,13 @@ pub(crate) struct Rank {
 }
 
 impl Rank {
-    pub(crate) fn run(self) -> Result<(), Failure> {
+    pub(crate) fn run(self, catalog: Catalog) -> Result<(), Failure> {
         let mut line = String::new();
         std::io::stdin().read_line(&mut line).map_err(Failure::input)?;
         let plan: Plan = serde_json::from_str(&line).map_err(Failure::input)?;
         let name = self.node.name.clone();
-        let options = self.node.options(Role::Host, ByteCount::new(0));
-        work(&plan, &options, &self.members, &mut std::io::stdout().lock())
+        let options = self.node.options(catalog, Role::Host, ByteCount::new(0));
+        work(catalog, &plan, &options, &self.members, &mut std::io::stdout().lock())
             .map_err(|error| Failure::Input(format!("{name}: {error}")))
     }
 }

@@ -2,11 +2,12 @@
 
 use clap::{Args, ValueEnum};
 use quincunx_collective::{Collective, DataType, ReduceOp};
-use quincunx_control::{Design, HostDesign, ManagerConfig, MeshDesign};
-use quincunx_fabric::{Relays, Shape};
+use quincunx_design::{AnyDesign, Assignment, Catalog, FabricKind, Value};
+use quincunx_fabric::Shape;
 use quincunx_perf::launch::{ChildArguments, Fabric, LinkKind};
-use quincunx_perf::{Case, Plan, Setup};
-use quincunx_units::{BitRate, ByteCount, Duration, SizeRange};
+use quincunx_perf::{Case, Links, Plan, Setup};
+use quincunx_scenario::Override;
+use quincunx_units::{BitRate, Duration, SizeRange};
 use serde_json::json;
 use std::path::PathBuf;
 
@@ -42,15 +43,18 @@ pub(crate) struct Perf {
     /// Ranks
     #[arg(long, default_value_t = 8)]
     ranks: u16,
-    /// epic-1, epic-2, epic-3, ring, tree or direct; on a mesh multiwrite, unicast-multipath or direct; several with commas
+    /// Designs, several with commas
     #[arg(long, value_delimiter = ',', default_value = "epic-3")]
-    design: Vec<Design>,
+    design: Vec<String>,
     /// star, tree-3-2 (levels-branches) or tree-2x4 (branches by level); mesh-2x4 (domains by ranks of each, no switches)
     #[arg(long, default_value = "star")]
     tree: String,
-    /// Who relays for a rank of a mesh: paired (its partner in the next domain) or full (all of that domain)
-    #[arg(long, default_value_t = Relays::Paired)]
-    relays: Relays,
+    /// Set a parameter of the designs: group.selective=true; `quincunx sim --show DESIGN` lists them
+    #[arg(long, value_name = "KEY=VALUE")]
+    set: Vec<Override>,
+    /// Who relays for a rank of a mesh, paired or full: short for --set relay.relays
+    #[arg(long)]
+    relays: Option<String>,
     /// One size, or first:last:factor
     #[arg(long, default_value = "4KiB:16MiB:4")]
     sizes: SizeRange,
@@ -72,22 +76,24 @@ pub(crate) struct Perf {
     /// MTU of every link in bytes, with --link netns
     #[arg(long, default_value_t = 9000)]
     mtu: u16,
-    /// Bytes of payload in a full packet [default: 4096, or 1024 where the link's MTU is smaller]
+    /// Bytes of payload in a full packet, short for --set group.mtu [default: 4096, or 1024 where the link's MTU is smaller]
     #[arg(long)]
     payload: Option<u64>,
-    /// Packets in a message [default: as many as one system call takes, 15 of 4096 bytes]
+    /// Packets in a message, short for --set group.message [default: as many as one system call takes, 15 of 4096 bytes]
     #[arg(long)]
     message: Option<u32>,
-    /// Messages in flight; what finds a receive buffer full is lost, and without root net.core.rmem_max bounds it
-    #[arg(long, default_value_t = Setup::WINDOW)]
-    window: u32,
+    /// Messages in flight, short for --set group.window; what finds a receive buffer full is lost, and without root
+    /// net.core.rmem_max bounds it [default: 4]
+    #[arg(long)]
+    window: Option<u32>,
     /// Timed repetitions [default: as many as move 128 MiB, 5 to 400]
     #[arg(long)]
     iterations: Option<u32>,
-    /// Combine in rank order, for equal bits every time
+    /// Combine in rank order, for equal bits every time: short for --set group.reproducible=true
     #[arg(long)]
     reproducible: bool,
-    /// Time without an acknowledge after which senders send again [default: 20ms, or what a link takes for four windows]
+    /// Time without an acknowledge after which senders send again, short for --set group.retry_timeout [default: 20ms, or what a
+    /// link takes for four windows]
     #[arg(long)]
     retry_timeout: Option<Duration>,
     #[command(flatten)]
@@ -101,9 +107,9 @@ pub(crate) struct Perf {
 }
 
 impl Perf {
-    pub(crate) fn run(self) -> Result<(), Failure> {
+    pub(crate) fn run(self, catalog: Catalog) -> Result<(), Failure> {
         let shape = Shape::for_ranks(&self.tree, self.ranks).map_err(Failure::input)?;
-        self.check_designs(&shape)?;
+        let designs = self.designs(catalog, &shape)?;
         if self.root >= self.ranks {
             return Err(Failure::Input(format!(
                 "expected a root below {}, found {}; name a rank with --root",
@@ -126,7 +132,7 @@ impl Perf {
                     .into(),
             ));
         }
-        let plan = self.plan(shape.switches());
+        let plan = self.plan(catalog, &designs, &shape)?;
         let kind = match self.link {
             Link::Udp => LinkKind::Udp,
             Link::Netns => LinkKind::Netns { rate: self.rate, mtu: self.mtu },
@@ -138,7 +144,7 @@ impl Perf {
         }
         let program = std::env::current_exe().map_err(Failure::input)?;
         let arguments = ChildArguments {
-            manager: vec!["--retry-timeout".into(), self.retry_timeout(&plan.setup).to_string()],
+            manager: Vec::new(),
             nodes: self.tuning.arguments(),
         };
         let mut fabric =
@@ -158,64 +164,76 @@ impl Perf {
         Ok(())
     }
 
-    /// Slow links hold a window for long, and the acknowledges behind one of the other direction.
-    fn retry_timeout(&self, setup: &Setup) -> Duration {
-        let window = ByteCount::new(setup.mtu * u64::from(setup.message) * u64::from(setup.window));
-        let windows = self.rate.map_or(Duration::ZERO, |rate| rate.time_for(window * 4));
-        self.retry_timeout.unwrap_or(windows.max(ManagerConfig::default().retry.timeout))
-    }
-
-    /// That each design runs on what there is, and the collective on that.
-    fn check_designs(&self, shape: &Shape) -> Result<(), Failure> {
-        for design in &self.design {
-            let gathers_on_mesh = match design {
-                Design::Mesh(design) => *design != MeshDesign::Writes,
-                Design::Host(design) => *design == HostDesign::Direct,
-                Design::Epic(_) => false,
-            };
-            let (expected, found) = match shape {
-                Shape::Tree(_) if matches!(design, Design::Mesh(_)) => {
-                    (format!("a mesh such as --tree mesh-2x4 for {design}"), format!("--tree {shape}"))
-                }
-                Shape::Mesh(_) if !gathers_on_mesh => {
-                    let known = "--design multiwrite, unicast-multipath or direct";
-                    (format!("{known} on {shape}"), format!("--design {design}"))
-                }
-                _ => continue,
-            };
-            return Err(Failure::Input(format!("expected {expected}, found {found}; change one of the two")));
-        }
-        if self.collective.is_routed() {
-            return Err(Failure::Input(format!(
-                "expected a collective of whole vectors, found {0}; simulate it: quincunx sim {0} --fabric two-servers",
-                self.collective
-            )));
-        }
-        let is_offered = matches!(self.collective, Collective::AllGather | Collective::Barrier);
-        if matches!(shape, Shape::Mesh(_)) && !is_offered {
-            let found = self.collective.name();
-            return Err(Failure::Input(format!(
-                "expected all_gather or barrier on {shape}, found {found}; choose a star or a tree for it"
-            )));
-        }
-        Ok(())
-    }
-
-    fn plan(&self, switches: usize) -> Plan {
-        let link_mtu = match self.link {
-            Link::Udp => LOOPBACK_MTU,
-            Link::Netns => self.mtu,
+    /// The designs, each of which must run on the shape and offer the collective there.
+    fn designs(
+        &self,
+        catalog: Catalog,
+        shape: &Shape,
+    ) -> Result<Vec<&'static dyn AnyDesign>, Failure> {
+        let fabric = match shape {
+            Shape::Tree(_) => FabricKind::Tree,
+            Shape::Mesh(_) => FabricKind::Mesh,
         };
-        let payload = self.payload.unwrap_or(Setup::payload_for(link_mtu));
-        let message = self.message.unwrap_or(Setup::message_for(payload));
+        let mut designs = Vec::new();
+        for name in &self.design {
+            let design = catalog.find(name, fabric).map_err(|refusal| {
+                Failure::Input(match catalog.named(name) {
+                    Ok(_) => format!(
+                        "expected a design that runs on {shape} ({}), found {name}; change one of the two",
+                        crate::names(catalog, &[fabric])
+                    ),
+                    Err(_) => refusal.to_string(),
+                })
+            })?;
+            let offered = design.collectives(fabric);
+            if !offered.iter().any(|collective| collective.name() == self.collective.name()) {
+                let offered: Vec<&str> = offered.iter().map(|collective| collective.name()).collect();
+                return Err(Failure::Input(format!(
+                    "expected a collective that {name} offers on {shape} ({}), found {}; choose another of the two, or simulate it",
+                    offered.join(", "),
+                    self.collective.name()
+                )));
+            }
+            designs.push(design);
+        }
+        Ok(designs)
+    }
+
+    /// What is to be set: several options are short for keys.
+    fn assignments(&self) -> Vec<Assignment> {
+        let short: [(&str, Option<Value>); 6] = [
+            ("group.mtu", self.payload.map(Value::from)),
+            ("group.message", self.message.map(Value::from)),
+            ("group.window", self.window.map(Value::from)),
+            ("group.reproducible", self.reproducible.then_some(true.into())),
+            ("group.retry_timeout", self.retry_timeout.map(|time| time.to_string().into())),
+            ("relay.relays", self.relays.clone().map(Value::from)),
+        ];
+        let short = short.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?)));
+        short.chain(self.set.iter().map(Override::assignment)).collect()
+    }
+
+    fn plan(
+        &self,
+        catalog: Catalog,
+        designs: &[&'static dyn AnyDesign],
+        shape: &Shape,
+    ) -> Result<Plan, Failure> {
+        let links = match self.link {
+            Link::Udp => Links { mtu: LOOPBACK_MTU, rate: None },
+            Link::Netns => Links { mtu: self.mtu, rate: self.rate },
+        };
+        let assignments = self.assignments();
+        let setup =
+            Setup::new(catalog, designs, shape, links, &assignments).map_err(Failure::input)?;
         let sizes: Vec<u64> = match self.collective {
             Collective::Barrier => vec![0],
             _ => self.sizes.sizes().map(|size| size.bytes()).collect(),
         };
-        let case = |design: &Design, bytes: u64| {
+        let case = |design: &str, bytes: u64| {
             let iterations = self.iterations.unwrap_or(Case::iterations_for(bytes));
             Case {
-                design: design.to_string(),
+                design: design.into(),
                 collective: self.collective.name().into(),
                 root: self.root,
                 bytes,
@@ -225,23 +243,7 @@ impl Perf {
                 warm_up: (iterations / 10).max(2),
             }
         };
-        Plan {
-            setup: Setup {
-                ranks: self.ranks,
-                switches,
-                tree: self.tree.clone(),
-                relays: self.relays.to_string(),
-                mtu: payload,
-                message,
-                window: self.window,
-                reproducible: self.reproducible,
-                limit_seconds: 60,
-            },
-            cases: self
-                .design
-                .iter()
-                .flat_map(|design| sizes.iter().map(|&bytes| case(design, bytes)))
-                .collect(),
-        }
+        let cases = self.design.iter().flat_map(|design| sizes.iter().map(move |&bytes| case(design, bytes)));
+        Ok(Plan { setup, cases: cases.collect() })
     }
 }

@@ -1,6 +1,7 @@
 //! `quincunx reproduce`.
 
 use clap::Args;
+use quincunx_design::Catalog;
 use quincunx_scenario::{Experiment, Series};
 use quincunx_sim::{Reproduced, Verdict, reproduce, runs_of};
 use serde_json::json;
@@ -29,7 +30,7 @@ pub(crate) struct Reproduce {
 }
 
 impl Reproduce {
-    pub(crate) fn run(self) -> Result<(), Failure> {
+    pub(crate) fn run(self, catalog: Catalog) -> Result<(), Failure> {
         let experiments = Experiment::find(&self.experiment).map_err(Failure::input)?;
         let expected =
             experiments.iter().flat_map(|experiment| &experiment.series).map(Series::figures).sum();
@@ -39,7 +40,7 @@ impl Reproduce {
         let mut running = Vec::new();
         for experiment in &experiments {
             progress.set_message(format!("{}/{}", experiment.paper, experiment.id));
-            let figures = reproduce(experiment, &stop, &|| progress.inc(1)).map_err(|error| {
+            let figures = reproduce(experiment, catalog, &stop, &|| progress.inc(1)).map_err(|error| {
                 progress.finish_and_clear();
                 Failure::input(error)
             })?;

@@ -2,10 +2,11 @@
 
 use clap::{Args, Subcommand};
 use quincunx_collective::{Collective, DataType, Rank, ReduceOp, Reduction};
+use quincunx_design::{Catalog, FabricKind, Parameter};
 use quincunx_report::Columns;
-use quincunx_scenario::{Fabric, Override};
+use quincunx_scenario::{FabricDesign, Override, Scenario};
 use quincunx_sim::traffic::Offered;
-use quincunx_sim::{Contents, Designs, Out, Outputs, Request};
+use quincunx_sim::{Contents, Out, Outputs, Request};
 use quincunx_units::{ByteCount, SizeRange};
 use std::fs::File;
 use std::io::BufWriter;
@@ -44,7 +45,8 @@ enum Other {
   quincunx sim traffic --fabric star-16 --pattern uniform --load 0.5,0.9
   quincunx sim all_reduce --fabric my-cluster.toml --design epic-3 --size 64MiB --json --utilisation
 
-Fabrics are presets, shapes (star-N, tree-X-Y, ring-N) or TOML files; `quincunx sim --show epic-star8` prints one to start from.
+Fabrics are presets, shapes (star-N, tree-X-Y, ring-N) or TOML files; `quincunx sim --show epic-star8` prints one to start from,
+`quincunx sim --show epic-3` the parameters of a design.
 Vectors of up to 1 MiB hold numbers, and every result is checked; of longer ones only the lengths travel.
 --design auto lists every candidate: its time, the most bytes on a link from a rank (up) and to one (down), and the verdict."
 )]
@@ -57,7 +59,7 @@ pub(crate) struct Sim {
     /// A preset, a shape or a file
     #[arg(long, default_value = "epic-star8")]
     fabric: String,
-    /// epic-1, epic-2, epic-3, ring, tree, direct, multiwrite on packets; scin, scin-inq, nvls, ring, ring-rq, direct on memory; multiwrite, unicast-multipath, direct on a mesh; multiwrite, direct on servers; several with commas. auto: the fastest of them, and why; scin-inq and ring-rq, which change the result, are left out
+    /// Designs, several with commas; auto: the fastest of those that change no result
     #[arg(long, value_delimiter = ',', default_value = "epic-3")]
     design: Vec<String>,
     /// One size, or first:last:factor; a dispatch or combine has the fabric's `tokens` instead
@@ -72,7 +74,7 @@ pub(crate) struct Sim {
     /// The root of reduce and broadcast
     #[arg(long, default_value_t = 0)]
     root: u16,
-    /// Set a key of the fabric: link.rate=200Gbit/s
+    /// Set a key of the scenario, or a parameter of the designs: link.rate=200Gbit/s, group.selective=true
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<Override>,
     /// Lose frames on the links of the first hosts: 5%, or 5%@3 for three of them
@@ -100,36 +102,35 @@ pub(crate) struct Sim {
     /// Print one JSON object instead of a table
     #[arg(long)]
     json: bool,
-    /// Print the keys of a fabric as TOML, and simulate nothing
-    #[arg(long, value_name = "FABRIC")]
+    /// Print the keys of a preset as TOML, or the parameters of a design, and simulate nothing
+    #[arg(long, value_name = "PRESET|DESIGN")]
     show: Option<String>,
 }
 
 impl Sim {
-    pub(crate) fn run(self) -> Result<(), Failure> {
+    pub(crate) fn run(self, catalog: Catalog) -> Result<(), Failure> {
         if let Some(Other::Traffic(traffic)) = self.other {
-            return traffic.run();
+            return traffic.run(catalog);
         }
         if let Some(name) = &self.show {
-            print!("{}", Fabric::preset(name).map_err(Failure::input)?);
-            return Ok(());
+            return show(catalog, name);
         }
         let Some(collective) = self.collective else {
             return Err(Failure::Input(
                 "expected a collective, found none; name one, such as all_reduce".into(),
             ));
         };
-        let fabric = Fabric::find(&self.fabric, &self.changes()?).map_err(Failure::input)?;
-        if self.root >= fabric.ranks() {
+        let scenario = Scenario::find(&self.fabric, &self.changes()?, catalog).map_err(Failure::input)?;
+        if self.root >= scenario.ranks() {
             return Err(Failure::Input(format!(
                 "expected a root below {}, found {}; name a rank with --root",
-                fabric.ranks(),
+                scenario.ranks(),
                 self.root
             )));
         }
         let collective = collective.with_root(Rank(self.root));
-        let sizes: Vec<ByteCount> = match (&fabric, collective) {
-            (Fabric::Servers(servers), _) => vec![servers.batch()],
+        let sizes: Vec<ByteCount> = match (&scenario.workload, collective) {
+            (Some(batch), _) => vec![batch.bytes()],
             (_, Collective::Barrier) => vec![ByteCount::new(0)],
             _ => self.size.sizes().collect(),
         };
@@ -140,11 +141,13 @@ impl Sim {
                 self.design.join(",")
             )));
         }
-        let rows: Vec<Vec<String>> = if is_choice {
-            vec![Designs::of(&fabric).exact.iter().map(|&design| design.into()).collect()]
+        let rows: Vec<Vec<FabricDesign>> = if is_choice {
+            vec![candidates(catalog, &scenario)]
         } else {
-            self.design.iter().map(|design| vec![design.clone()]).collect()
+            let find = |name: &String| Ok(vec![scenario.design(catalog, name).map_err(Failure::input)?]);
+            self.design.iter().map(find).collect::<Result<_, Failure>>()?
         };
+        scenario.refuse_unused(&rows.concat()).map_err(Failure::input)?;
         let rows: Vec<_> =
             rows.iter().flat_map(|designs| sizes.iter().map(move |&size| (designs, size))).collect();
         if (self.trace.is_some() || self.pcap.is_some()) && (is_choice || rows.len() > 1 || self.seeds > 1) {
@@ -156,12 +159,12 @@ impl Sim {
         let mut cases = Vec::new();
         for (designs, size) in rows {
             let request = Request {
-                fabric: fabric.clone(),
-                design: designs[0].clone(),
+                scenario: scenario.clone(),
+                design: designs[0],
                 collective,
                 reduction: Reduction { op: self.op, data_type: self.dtype },
                 size,
-                contents: Contents::on(&fabric, size),
+                contents: Contents::on(&scenario, size),
                 background: self.background,
                 seed: self.seed,
             };
@@ -216,4 +219,62 @@ impl Sim {
         }
         Ok(changes)
     }
+}
+
+/// What `auto` chooses from: the designs of the fabric's kind that leave what a collective is to leave.
+fn candidates(catalog: Catalog, scenario: &Scenario) -> Vec<FabricDesign> {
+    let mut designs = FabricDesign::on(catalog, scenario.kind());
+    designs.retain(|design| design.is_exact());
+    designs
+}
+
+/// What may be given as `--design`.
+pub(crate) fn designs(catalog: Catalog) -> String {
+    let kinds = [
+        ("on trees", FabricKind::Tree),
+        ("on memory", FabricKind::Memory),
+        ("on a mesh", FabricKind::Mesh),
+        ("on servers", FabricKind::Servers),
+    ];
+    let on = |(place, kind)| {
+        let names: Vec<&str> =
+            FabricDesign::on(catalog, kind).into_iter().map(FabricDesign::name).collect();
+        format!("{} {place}", names.join(", "))
+    };
+    let all: Vec<String> = kinds.into_iter().map(on).collect();
+    format!(
+        "{}; several with commas. {AUTO}: the fastest of them, and why; those that change the result are left out",
+        all.join("; ")
+    )
+}
+
+/// Prints a preset, or the parameters of a design on each kind of fabric that it has them on.
+fn show(catalog: Catalog, name: &str) -> Result<(), Failure> {
+    if let Ok(text) = Scenario::preset(name) {
+        print!("{text}");
+        return Ok(());
+    }
+    let mut tables: Vec<Vec<Parameter>> = Vec::new();
+    for design in catalog.iter().filter(|design| design.name() == name) {
+        tables.push(design.defaults().describe(&design.help()));
+    }
+    for design in catalog.memory().filter(|design| design.name() == name) {
+        tables.push(design.defaults().describe(&design.help()));
+    }
+    tables.dedup();
+    if tables.is_empty() {
+        return Err(Failure::Input(format!(
+            "expected a preset ({}) or a design ({}), found \"{name}\"; name one of them",
+            Scenario::presets().join(", "),
+            catalog.names().join(", ")
+        )));
+    }
+    for table in tables {
+        let width = |of: fn(&Parameter) -> usize| table.iter().map(of).max().unwrap_or_default();
+        let (keys, values) = (width(|one| one.key.len()), width(|one| one.default.len()));
+        for Parameter { key, default, help } in &table {
+            println!("{key:keys$}  {default:values$}  {help}");
+        }
+    }
+    Ok(())
 }

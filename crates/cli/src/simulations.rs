@@ -2,6 +2,7 @@
 
 use quincunx_collective::Reduction;
 use quincunx_report::Columns;
+use quincunx_scenario::FabricDesign;
 use quincunx_sim::{
     Candidate, Choice, MeasureError, Measurement, Outputs, Progress, Request, choose, measure, sweep,
 };
@@ -20,7 +21,7 @@ pub(crate) struct Case {
     /// With the first seed, and the first design.
     pub(crate) request: Request,
     /// One, or the candidates.
-    pub(crate) designs: Vec<String>,
+    pub(crate) designs: Vec<FabricDesign>,
     /// How many, counted from the first.
     pub(crate) seeds: u64,
     /// Whether the row says how busy links were over time; for one seed.
@@ -48,9 +49,9 @@ pub(crate) fn simulate(
     let mut jobs = Vec::new();
     let mut places = Vec::new();
     for (number, case) in cases.iter_mut().enumerate() {
-        for design in &case.designs {
+        for &design in &case.designs {
             for seed in (0..case.seeds).map(|more| case.request.seed.wrapping_add(more)) {
-                let request = Request { seed, design: design.clone(), ..case.request.clone() };
+                let request = Request { seed, design, ..case.request.clone() };
                 places.push((number, name(&request)));
                 jobs.push((request, std::mem::take(&mut case.outputs)));
             }
@@ -124,22 +125,22 @@ fn finish(case: &Case, runs: Vec<Result<Measurement, MeasureError>>) -> Result<F
         let of_seeds: Vec<_> = runs.by_ref().take(case.seeds as usize).collect();
         let mean = of_seeds.into_iter().collect::<Result<Vec<Measurement>, _>>().map(|of_seeds| {
             let (mean, deviation) = Measurement::mean(&of_seeds);
-            deviations.insert(design.as_str(), deviation);
+            deviations.insert(design.name(), deviation);
             mean
         });
-        measured.push((design.clone(), mean));
+        measured.push((design.name().to_owned(), mean));
     }
     let wrong = measured.iter().filter_map(|(_, mean)| mean.as_ref().ok()?.wrong).sum();
     let candidates = choose(measured).map_err(Failure::input)?;
     let chosen = &candidates[0];
     let mean = chosen.measurement.as_ref().expect("what is chosen was measured");
-    let (mut row, line) = show(&Request { design: chosen.design.clone(), ..case.request.clone() }, mean);
+    let (mut row, line) = show(&chosen.design, &case.request, mean);
     let mut lines = vec![line];
     if case.over_time {
         add_over_time(&mut row, mean);
     }
     if case.seeds > 1 {
-        let (time, error) = (mean.time.as_micros_f64(), deviations[chosen.design.as_str()].as_micros_f64());
+        let (time, error) = (mean.time.as_micros_f64(), deviations[&*chosen.design].as_micros_f64());
         row["seeds"] = json!(case.seeds);
         row["time_stderr_us"] = json!(error);
         lines.push(format!("  mean of {} seeds: {time:.3} us, standard error {error:.3} us", case.seeds));
@@ -201,7 +202,7 @@ pub(crate) fn envelope(command: &str, rows: &[Value]) -> Value {
 }
 
 fn name(request: &Request) -> String {
-    format!("{} {}", request.design, request.size)
+    format!("{} {}", request.design.name(), request.size)
 }
 
 /// How far a run has come, as people read it.
@@ -220,13 +221,13 @@ fn add_over_time(row: &mut Value, measured: &Measurement) {
 }
 
 /// A measurement as JSON and as a line of the table.
-fn show(request: &Request, measured: &Measurement) -> (Value, String) {
+fn show(design: &str, request: &Request, measured: &Measurement) -> (Value, String) {
     let Request { collective, reduction, .. } = *request;
     let Reduction { data_type, op } = reduction;
     let (type_name, op) = (data_type.to_string(), op.to_string());
     let rates = measured.bandwidths;
     let columns = Columns {
-        design: &request.design,
+        design,
         collective: collective.name(),
         size: measured.size.bytes(),
         count: measured.size.bytes() / data_type.size() as u64,

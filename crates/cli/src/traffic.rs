@@ -1,7 +1,8 @@
 //! `quincunx sim traffic`.
 
 use clap::Args;
-use quincunx_scenario::{Fabric, Override};
+use quincunx_design::Catalog;
+use quincunx_scenario::{Override, Scenario};
 use quincunx_sim::sweep;
 use quincunx_sim::traffic::{
     Load, Offered, Pattern, TrafficError, TrafficMeasurement, TrafficRequest, measure_traffic,
@@ -48,8 +49,8 @@ pub(crate) struct Traffic {
 }
 
 impl Traffic {
-    pub(crate) fn run(self) -> Result<(), Failure> {
-        let fabric = Fabric::find(&self.fabric, &self.set).map_err(Failure::input)?;
+    pub(crate) fn run(self, catalog: Catalog) -> Result<(), Failure> {
+        let scenario = Scenario::find(&self.fabric, &self.set, catalog).map_err(Failure::input)?;
         let offers = self
             .pattern
             .iter()
@@ -61,8 +62,8 @@ impl Traffic {
             progress.suspend(|| println!("{}", header()));
         }
         let run = |offered: Offered| {
-            let request =
-                TrafficRequest { fabric: fabric.clone(), offered, packets: self.packets, seed: self.seed };
+            let scenario = scenario.clone();
+            let request = TrafficRequest { scenario, offered, packets: self.packets, seed: self.seed };
             let result = measure_traffic(&request, &mut |at| {
                 progress.set_message(format!("{offered}: at {}", position(at)));
                 if is_set(&stop) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }

@@ -83,16 +83,16 @@ fn bad_arguments_end_with_status_2_and_one_line_that_says_what_to_do() {
         ("perf all_reduce --rate 500Mbit/s", "--link netns"),
         ("perf all_reduce --sizes 16MiB:4KiB", "such as 1MiB"),
         ("perf all_reduce --design epic-4", "expected a design"),
-        (
-            "perf all_gather --design multiwrite",
-            "such as --tree mesh-2x4 for multiwrite, found --tree star-8",
-        ),
+        ("perf all_gather --design unicast-multipath", "found unicast-multipath; change one of the two"),
+        ("perf all_gather --design ring --set group.colour=1", "expected a parameter of ring: group.acknowledge_every,"),
+        ("perf all_gather --design epic-2 --set group.run_ahead=true", "`group.run_ahead`"),
+        ("perf all_gather --set group.window=0", "`group.window`"),
         (
             "perf all_gather --tree mesh-2x4 --design ring",
-            "expected --design multiwrite, unicast-multipath or direct on",
+            "expected a design that runs on mesh-2x4 (multiwrite, unicast-multipath, direct, writes), found ring",
         ),
-        ("perf all_reduce --tree mesh-2x4 --design multiwrite", "expected all_gather or barrier on mesh-2x4"),
-        ("perf dispatch --design ring", "simulate it: quincunx sim dispatch"),
+        ("perf all_reduce --tree mesh-2x4 --design multiwrite", "expected a collective that multiwrite offers on mesh-2x4 (all_gather, barrier)"),
+        ("perf dispatch --design ring", "or simulate it"),
         ("perf all_gather --tree mesh-2x3 --design multiwrite", "choose another mesh or number of ranks"),
         ("perf all_gather --tree mesh-1x8 --design multiwrite", "two domains at least"),
         ("perf all_gather --tree mesh-2x4 --design direct --relays some", "paired or full"),
@@ -132,17 +132,9 @@ fn busy_fabric(tree: &str, ranks: u16, design: &str, collective: &str) -> (Fabri
         iterations: 100_000,
         warm_up: 1,
     };
-    let setup = Setup {
-        ranks,
-        switches: shape.switches(),
-        tree: tree.into(),
-        relays: "paired".into(),
-        mtu: 4096,
-        message: 15,
-        window: 4,
-        reproducible: false,
-        limit_seconds: 60,
-    };
+    let fabric_kind = if let Shape::Mesh(_) = shape { FabricKind::Mesh } else { FabricKind::Tree };
+    let design = CATALOG.find(design, fabric_kind).unwrap();
+    let setup = Setup::new(CATALOG, &[design], &shape, Links { mtu: u16::MAX, rate: None }, &[]).unwrap();
     let fabric =
         Fabric::start(&shape, LinkKind::Udp, Path::new(PROGRAM), ChildArguments::default(), None).unwrap();
     (fabric, Plan { setup, cases: vec![case] })

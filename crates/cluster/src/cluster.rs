@@ -95,9 +95,9 @@ impl Cluster {
         let naming = Naming {
             group: *group,
             design: design.name().to_owned(),
+            fabric: wiring.kind(),
             version: design.version(),
             settings: settings.clone(),
-            fabric: wiring.fabric(),
             domains: placement.domains,
             initial_psn: *initial_psn,
         };

@@ -10,8 +10,10 @@
 
 mod cluster;
 mod install;
+mod scenario;
 mod wiring;
 
 pub use cluster::{Cluster, GroupSpec, address};
 pub use install::{Ports, SetUpError};
+pub use scenario::{ClusterError, demand, token_length};
 pub use wiring::{NodeIndex, Wiring, WiringEnd, WiringLink, WiringNode};

@@ -46,24 +46,24 @@ pub struct Wiring {
     hosts: Vec<NodeIndex>,
     /// By rank: the links that count as the host's own, for loss and for traffic of others.
     access: Vec<Vec<usize>>,
-    fabric: FabricKind,
     domains: u16,
     rates: LinkRates,
     tree: Option<IncTree>,
+    kind: FabricKind,
 }
 
 impl Default for Wiring {
-    /// No nodes, and all hosts to come in one domain, around switches.
+    /// No nodes, and all hosts to come in one domain, for designs of a mesh.
     fn default() -> Self {
         Self {
             nodes: Vec::new(),
             links: Vec::new(),
             hosts: Vec::new(),
             access: Vec::new(),
-            fabric: FabricKind::Tree,
             domains: 1,
             rates: LinkRates::ALIKE,
             tree: None,
+            kind: FabricKind::Mesh,
         }
     }
 }
@@ -73,12 +73,14 @@ impl Wiring {
     /// the tree; its nodes are numbered alike.
     pub fn tree(shape: &TreeShape, link: LinkProperties) -> Self {
         let topology = Topology::from_shape(shape, link);
-        let mut wiring = Self { tree: Some(IncTree::from_shape(shape)), ..Self::default() };
+        let tree = Some(IncTree::from_shape(shape));
+        let mut wiring = Self { tree, kind: FabricKind::Tree, ..Self::default() };
         for node in topology.nodes() {
             wiring.add(&node.name, node.kind);
         }
         for link in topology.links() {
-            let ends = link.ends.map(|end| WiringEnd { node: NodeIndex::from(end.node.0), port: end.port });
+            let ends =
+                link.ends.map(|end| WiringEnd { node: NodeIndex::from(end.node.0), port: end.port });
             wiring.join(ends, link.properties);
         }
         for (host, access) in wiring.hosts.iter().zip(&mut wiring.access) {
@@ -89,7 +91,7 @@ impl Wiring {
 
     /// Hosts in a ring: port 0 of each leads to port 1 of the next. Two hosts have one link.
     pub fn ring(hosts: u16, link: LinkProperties) -> Self {
-        let mut wiring = Self { fabric: FabricKind::Ring, ..Self::default() };
+        let mut wiring = Self { kind: FabricKind::Ring, ..Self::default() };
         let nodes = wiring.add_hosts("host-", hosts);
         let links = if hosts == 2 { 1 } else { nodes.len() };
         for at in 0..links {
@@ -105,7 +107,7 @@ impl Wiring {
     /// the numbers of hosts are put behind.
     pub fn mesh(domains: u16, members: u16, link: LinkProperties, name: &str) -> Self {
         let rates = LinkRates { direct: link.rate, cross: link.rate };
-        let mut wiring = Self { fabric: FabricKind::Mesh, domains, rates, ..Self::default() };
+        let mut wiring = Self { domains, rates, ..Self::default() };
         let nodes = wiring.add_hosts(name, domains.saturating_mul(members));
         for a in 0..nodes.len() {
             for b in a + 1..nodes.len() {
@@ -120,7 +122,8 @@ impl Wiring {
     /// which is added last. The port of a host that leads to the switch comes after those that lead to others of its server.
     pub fn servers(servers: u16, members: u16, link: LinkProperties, network: LinkProperties) -> Self {
         let rates = LinkRates { direct: link.rate, cross: network.rate };
-        let mut wiring = Self { fabric: FabricKind::Servers, domains: servers, rates, ..Self::default() };
+        let kind = FabricKind::Servers;
+        let mut wiring = Self { domains: servers, rates, kind, ..Self::default() };
         let nodes = wiring.add_hosts("host-", servers.saturating_mul(members));
         let switch = wiring.add("network", NodeKind::Switch);
         let members = usize::from(members);
@@ -178,21 +181,21 @@ impl Wiring {
         self.join(ends, properties)
     }
 
-    /// The same as another kind of fabric: a mesh of accelerators on a memory fabric.
-    #[must_use]
-    pub fn on(self, fabric: FabricKind) -> Self {
-        Self { fabric, ..self }
-    }
-
     /// The same with its hosts in domains of equal size that gather each for themselves.
     #[must_use]
     pub fn in_domains(self, domains: u16) -> Self {
         Self { domains, ..self }
     }
 
-    /// The kind of fabric that it is.
-    pub fn fabric(&self) -> FabricKind {
-        self.fabric
+    /// The same for designs of another kind of fabric.
+    #[must_use]
+    pub fn of_kind(self, kind: FabricKind) -> Self {
+        Self { kind, ..self }
+    }
+
+    /// The kind of fabric whose designs run on it.
+    pub fn kind(&self) -> FabricKind {
+        self.kind
     }
 
     /// All nodes.

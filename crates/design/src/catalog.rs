@@ -1,6 +1,6 @@
 //! The designs that there are. Whoever starts a program says which; nobody else names one.
 
-use crate::{AnyDesign, AnyMemoryDesign, FabricKind, Form, Refusal};
+use crate::{AnyDesign, AnyMemoryDesign, FabricKind, Refusal};
 use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::String;
@@ -36,12 +36,12 @@ impl Catalog {
 
     /// The names of those on the memory fabric that leave the collective's own result.
     pub fn exact_memory_names(self) -> Vec<&'static str> {
-        self.memory().filter(|design| design.form() == Form::Exact).map(AnyMemoryDesign::name).collect()
+        self.memory().filter(|design| design.is_exact()).map(AnyMemoryDesign::name).collect()
     }
 
     /// The names of those on the memory fabric that quantise, and so leave another result: nobody chooses them for a user.
     pub fn quantised_memory_names(self) -> Vec<&'static str> {
-        self.memory().filter(|design| design.form() != Form::Exact).map(AnyMemoryDesign::name).collect()
+        self.memory().filter(|design| !design.is_exact()).map(AnyMemoryDesign::name).collect()
     }
 
     /// The design of that name on the memory fabric.

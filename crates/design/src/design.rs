@@ -2,8 +2,8 @@
 //! sees of it.
 
 use crate::{
-    AnyDatapath, FabricKind, GroupContext, Help, Model, Params, Placement, Plan, Refusal, Role, Settings,
-    Transport,
+    AnyDatapath, AnyMemoryDesign, ClosedForm, FabricKind, GroupContext, Help, MemoryParts, Model, Params,
+    Placement, Plan, Premises, Refusal, Role, Settings, Transport,
 };
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -96,6 +96,17 @@ pub trait Design: Debug + Send + Sync + 'static {
         ))
     }
 
+    /// Whether a collective is several others in a row, one for each rank as their root: ReduceScatter as Reduces, AllGather as
+    /// Broadcasts.
+    fn runs_in_steps(&self, _collective: Collective) -> bool {
+        false
+    }
+
+    /// What a closed form of the design's paper says; none if it has no such form.
+    fn closed_form(&self, _form: ClosedForm, _params: &Self::Params, _premises: &Premises<'_>) -> Option<f64> {
+        None
+    }
+
     /// What the checker must know.
     fn model(&self) -> Model {
         Model::PLAIN
@@ -135,6 +146,18 @@ pub trait AnyDesign: Debug + Send + Sync + Parts<Numbers> + Parts<LengthOnly> + 
     fn offers_writes(&self) -> bool;
     /// [`Design::version`].
     fn version(&self) -> u32;
+    /// [`Design::runs_in_steps`].
+    fn runs_in_steps(&self, collective: Collective) -> bool;
+    /// [`Design::closed_form`].
+    ///
+    /// # Errors
+    /// If the values make no sense, or the design has no such form.
+    fn closed_form(
+        &self,
+        form: ClosedForm,
+        settings: &Settings,
+        premises: &Premises<'_>,
+    ) -> Result<f64, Refusal>;
     /// [`Design::model`].
     fn model(&self) -> Model;
     /// Every key of its parameters, with what it means.
@@ -211,6 +234,23 @@ impl<D: Design> AnyDesign for D {
         Design::version(self)
     }
 
+    fn runs_in_steps(&self, collective: Collective) -> bool {
+        Design::runs_in_steps(self, collective)
+    }
+
+    fn closed_form(
+        &self,
+        form: ClosedForm,
+        settings: &Settings,
+        premises: &Premises<'_>,
+    ) -> Result<f64, Refusal> {
+        let value = Design::closed_form(self, form, &settings.get()?, premises);
+        value.ok_or_else(|| {
+            let found = alloc::format!("{}, of which none is published", Design::name(self));
+            Refusal::new(alloc::format!("a design with a closed form of {form:?}"), found, "name another")
+        })
+    }
+
     fn model(&self) -> Model {
         Design::model(self)
     }
@@ -245,10 +285,17 @@ impl<D: Design> AnyDesign for D {
 pub trait PayloadKind: Payload {
     /// What nodes run of a design for this kind.
     fn parts(design: &dyn AnyDesign) -> &dyn Parts<Self>;
+
+    /// The same on the memory fabric.
+    fn memory_parts(design: &dyn AnyMemoryDesign) -> &dyn MemoryParts<Self>;
 }
 
 impl PayloadKind for Numbers {
     fn parts(design: &dyn AnyDesign) -> &dyn Parts<Self> {
+        design
+    }
+
+    fn memory_parts(design: &dyn AnyMemoryDesign) -> &dyn MemoryParts<Self> {
         design
     }
 }
@@ -257,10 +304,18 @@ impl PayloadKind for LengthOnly {
     fn parts(design: &dyn AnyDesign) -> &dyn Parts<Self> {
         design
     }
+
+    fn memory_parts(design: &dyn AnyMemoryDesign) -> &dyn MemoryParts<Self> {
+        design
+    }
 }
 
 impl PayloadKind for Contributions {
     fn parts(design: &dyn AnyDesign) -> &dyn Parts<Self> {
+        design
+    }
+
+    fn memory_parts(design: &dyn AnyMemoryDesign) -> &dyn MemoryParts<Self> {
         design
     }
 }

@@ -8,32 +8,41 @@
 //!   tests call this one, and tell nodes their [`GroupContext`];
 //! - its parts: a program above queue pairs on a rank or a switch, or a [`Datapath`] that frames pass through;
 //! - its [`Model`]: what the checker must know.
+//!
+//! A design on the memory fabric is a [`MemoryDesign`] instead: a kernel on each accelerator, and a [`SwitchUnit`] in the switches if they
+//! compute.
 #![no_std]
 extern crate alloc;
 
 mod catalog;
+mod closed_form;
 mod context;
 mod datapath;
 mod design;
 mod layers;
 mod memory_design;
+mod memory_placement;
 mod model;
 mod placement;
 mod plan;
 mod refusal;
 mod settings;
+mod switch_unit;
 mod transport;
 
 pub use catalog::Catalog;
+pub use closed_form::{ClosedForm, Premises};
 pub use context::{ConnectionContext, GroupContext, Node, Peer, Role};
 pub use datapath::{AnyDatapath, Datapath, DatapathSink, DatapathTimer};
 pub use design::{AnyDesign, Design, Parts, PayloadKind, SwitchPart};
 pub use layers::{Assignment, settings};
-pub use memory_design::{AnyMemoryDesign, Form};
+pub use memory_design::{AnyMemoryDesign, Form, MemoryDesign, MemoryNeeds, MemoryParts};
+pub use memory_placement::{MemoryPlacement, MemoryStream, Quantization};
 pub use model::Model;
 pub use placement::{Demand, FabricKind, LinkRates, Placement};
 pub use plan::{Connection, ConnectionEnd, Member, Naming, Plan, SwitchPlan};
 pub use refusal::Refusal;
 pub use serde_json::Value;
 pub use settings::{Help, Parameter, Params, Settings};
+pub use switch_unit::{AnySwitchUnit, Buffer, SwitchUnit, UnitEvent, UnitOutput, UnitTrack};
 pub use transport::Transport;

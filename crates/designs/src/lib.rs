@@ -18,7 +18,14 @@ pub static CATALOG: Catalog = Catalog::new(
         &quincunx_multiwrite::DIRECT,
         &quincunx_multiwrite::WRITES,
     ],
-    &[],
+    &[
+        &quincunx_scin::SCIN,
+        &quincunx_nvls::NVLS,
+        &quincunx_ring::MEMORY_RING,
+        &quincunx_ring::MEMORY_DIRECT,
+        &quincunx_scin::SCIN_INQ,
+        &quincunx_ring::MEMORY_RING_RQ,
+    ],
 );
 
 /// The design that a group falls back to when switches have no room for it: among hosts alone.

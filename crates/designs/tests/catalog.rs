@@ -1,7 +1,10 @@
 //! What the catalog holds: names are told apart where they would be mixed up, and every name is found.
 
-use quincunx_design::{AnyDesign, FabricKind};
+use quincunx_collective::{Collective, DataType, ReduceOp, Reduction};
+use quincunx_design::{AnyDesign, FabricKind, Form, MemoryPlacement};
 use quincunx_designs::{CATALOG, FALLBACK};
+use quincunx_engine::shared_memory::{InPlaceRequest, Span};
+use quincunx_wire::flit::FlitFormat;
 
 const KINDS: [FabricKind; 6] = [
     FabricKind::Tree,
@@ -35,4 +38,41 @@ fn a_name_that_nobody_has_is_refused_with_those_that_there_are() {
 #[test]
 fn the_fallback_runs_among_hosts_of_a_tree() {
     assert!(CATALOG.find(FALLBACK, FabricKind::Tree).is_ok());
+}
+
+#[test]
+fn a_memory_design_is_exact_if_and_only_if_its_form_is() {
+    for design in CATALOG.memory() {
+        let form = design.form(&design.defaults()).expect("defaults make sense");
+        assert_eq!(design.is_exact(), form == Form::Exact, "{}", design.name());
+    }
+    assert_eq!(CATALOG.exact_memory_names(), ["scin", "nvls", "ring", "direct"]);
+    assert_eq!(CATALOG.quantised_memory_names(), ["scin-inq", "ring-rq"]);
+}
+
+#[test]
+fn every_key_of_a_memory_design_is_explained() {
+    for design in CATALOG.memory() {
+        let keys: Vec<String> = design.defaults().flat().into_iter().map(|(key, _)| key).collect();
+        let mut explained: Vec<&str> = design.help().into_iter().map(|(key, _)| key).collect();
+        explained.sort_unstable();
+        assert_eq!(keys, explained, "{}", design.name());
+    }
+}
+
+#[test]
+fn a_collective_that_a_memory_design_does_not_offer_is_refused_with_those_that_it_does() {
+    let design = CATALOG.find_memory("scin-inq").expect("a design of the catalog");
+    let placement = MemoryPlacement { accelerators: 4, switches: 2, format: FlitFormat::DGX, load_window: 4 };
+    let reduction = Reduction { op: ReduceOp::Sum, data_type: DataType::F32 };
+    let span = Span { offset: 0, length: 1024 };
+    let request = InPlaceRequest { collective: Collective::Barrier, reduction, span };
+    let refused = design.needs(&design.defaults(), &placement, &request).expect_err("no quantised barrier");
+    assert_eq!(
+        refused.to_string(),
+        "expected a collective that scin-inq offers (all_reduce), found barrier; name another design or another collective"
+    );
+    let request = InPlaceRequest { collective: Collective::AllReduce, ..request };
+    let needs = design.needs(&design.defaults(), &placement, &request).expect("an all-reduce");
+    assert_eq!((needs.words, needs.tail, needs.scratch), (2, 1024 / 64 * 2, 0));
 }

@@ -324,7 +324,6 @@ fn trace_of(seed: u64) -> u64 {
             duplication: tenth,
             reordering: tenth,
             longest_hold: Hold::Time(Duration::from_nanos(300)),
-            ..FaultRates::default()
         };
         simulation.set_faults(direction, faults.into());
     }

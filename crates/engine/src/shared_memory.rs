@@ -4,11 +4,12 @@
 //!
 //! Accelerators have one link to each switch of the fabric, in the order of their ports. What kernels keep in step
 //! with are 64-bit words apart from the data, so that flags and counters mean the same over every kind of payload.
+//! What computes in the switches has words, too.
 
 use crate::PortId;
+use alloc::string::{String, ToString};
 use core::error::Error;
-use core::fmt::Debug;
-use core::hash::Hash;
+use core::fmt::{self, Display};
 use quincunx_collective::{Collective, Payload, Rank, Reduction};
 
 /// A synchronisation word (a flag, a counter) of an accelerator or of a switch, numbered from zero.
@@ -85,14 +86,16 @@ pub trait SharedMemory<P: Payload> {
     /// Asks for [`MemoryEvent::Computed`] when the accelerator has had time to add `bytes` to as many; it may come at once.
     /// One at a time.
     fn compute(&mut self, bytes: usize);
-    /// Adds to a word of the in-switch accelerator at the other end of the link (SCIN 3.3).
+    /// Adds to a word of the unit in the switch at the other end of the link. Such words are numbered by the unit (SCIN 3.3: counters
+    /// of the in-switch accelerator).
     fn add_at_switch(&mut self, link: PortId, word: WordId, operand: u64);
-    /// `multimem.ld_reduce`: loads `span` of all accelerators, reduced by the switch, into one's own `span`.
-    fn multimem_load_reduce(&mut self, link: PortId, span: Span);
-    /// `multimem.st`: writes one's own `span` to that of all accelerators.
-    fn multimem_store(&mut self, link: PortId, span: Span);
-    /// `multimem.red`: adds to a word of all accelerators.
-    fn multimem_add(&mut self, link: PortId, word: WordId, operand: u64);
+    /// Reduced load: has the switch at the other end load `span` of all accelerators, reduce it, and answer with what belongs into
+    /// one's own `span` (PTX: `multimem.ld_reduce`). It arrives in pieces, each with [`MemoryEvent::Loaded`].
+    fn reduced_load(&mut self, link: PortId, span: Span);
+    /// Multicast store: has the switch write one's own `span` to that of all accelerators (PTX: `multimem.st`).
+    fn multicast_store(&mut self, link: PortId, span: Span);
+    /// Multicast add: has the switch add to a word of all accelerators (PTX: `multimem.red`).
+    fn multicast_add(&mut self, link: PortId, word: WordId, operand: u64);
 }
 
 /// A collective on data that lies at the same place of every accelerator's memory, in place. With a vector of `s`
@@ -110,17 +113,36 @@ pub struct InPlaceRequest {
     pub span: Span,
 }
 
-/// A communication kernel on one accelerator: a software ring, NVLS, or the few instructions that SCIN leaves to it.
-pub trait Kernel<P: Payload>: Clone + Eq + Hash + Debug {
-    /// Why a collective is refused; nothing has changed.
-    type Rejected: Error;
+/// Why a kernel does not begin a collective, in one line: what was expected, what was found, what to do.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct KernelRefusal(String);
 
+impl KernelRefusal {
+    /// What a kernel says of the request, which is such a line already.
+    pub fn of(error: &impl Error) -> Self {
+        Self(error.to_string())
+    }
+}
+
+impl Display for KernelRefusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl Error for KernelRefusal {}
+
+/// A communication kernel on one accelerator: a collective that it runs, or its share of one that the switches run.
+pub trait Kernel<P: Payload> {
     /// Begins a collective. `true` if it is over at once.
+    ///
+    /// # Errors
+    /// If one runs already, or the kernel cannot do what is asked for. Nothing has changed then.
     fn start(
         &mut self,
         request: InPlaceRequest,
         memory: &mut dyn SharedMemory<P>,
-    ) -> Result<bool, Self::Rejected>;
+    ) -> Result<bool, KernelRefusal>;
 
     /// Takes what has come of a request. `true` if that was the end of the collective. Words may change when no
     /// collective runs: others may be ahead.
@@ -128,4 +150,9 @@ pub trait Kernel<P: Payload>: Clone + Eq + Hash + Debug {
 
     /// Panics if the state breaks a rule that must always hold.
     fn assert_invariants(&self);
+}
+
+crate::erased! {
+    /// A kernel of any type.
+    pub trait AnyKernel<P: Payload>: Kernel<P>
 }

@@ -13,7 +13,7 @@ use quincunx_wire::flit::*;
 const RANKS: u16 = 4;
 const FORMAT: FlitFormat = FlitFormat { flit: 4, header_flits: 1, max_payload: 8 };
 
-type Peer = FabricPeer<Numbers, AllGather>;
+type Peer = FabricPeer<Numbers>;
 
 /// Takes what a node says, and counts the collectives that have ended.
 #[derive(Default)]
@@ -50,7 +50,8 @@ fn peer() -> Peer {
     let group = vec![Rank(0), Rank(1)];
     let program = AllGather::new(AllGatherConfig { writer, group, parts, preparation: Duration::ZERO });
     let program = program.expect("a set-up that makes sense");
-    let Ok(peer) = Peer::new(PeerConfig { messages, port: PortConfig::uniform(4, FORMAT), program });
+    let Ok(peer) =
+        Peer::new(PeerConfig { messages, port: PortConfig::uniform(4, FORMAT), program: Box::new(program) });
     peer
 }
 

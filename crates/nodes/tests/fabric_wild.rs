@@ -2,11 +2,11 @@
 
 use proptest::prelude::*;
 use quincunx_collective::*;
-use quincunx_engine::shared_memory::{InPlaceRequest, Span, WordId};
+use quincunx_engine::shared_memory::{AnyKernel, InPlaceRequest, Span, WordId};
 use quincunx_engine::{Engine, Frame, PortId, Sink};
 use quincunx_memory::{EndpointConfig, PortConfig};
 use quincunx_nodes::fabric::*;
-use quincunx_nvls::{MulticastConfig, NvlsConfig, NvlsKernel};
+use quincunx_nvls::{Multicast, MulticastConfig, NvlsConfig, NvlsKernel};
 use quincunx_ring::{
     QuantizedRing, QuantizedRingConfig, SharedDirect, SharedDirectConfig, SharedRing, SharedRingConfig,
 };
@@ -40,7 +40,7 @@ impl Sink<FabricNode<Numbers>> for Nobody {
 }
 
 fn switch() -> FabricNode<Numbers> {
-    let isa = IsaConfig {
+    let config = IsaConfig {
         node: SWITCH,
         accelerators: ACCELERATORS,
         flags: vec![WordId(0)],
@@ -51,6 +51,9 @@ fn switch() -> FabricNode<Numbers> {
         latency: ComputeLatency { regular: Duration::ZERO, quantized: Duration::ZERO },
         quantization: None,
     };
+    let mut isa = Isa::<Numbers>::new(config).expect("a set-up that makes sense");
+    let program = instructions(Collective::AllReduce, ACCELERATORS, SPAN, (0, 1), FORMAT.max_payload);
+    isa.load(0, program).expect("instructions");
     let multicast = MulticastConfig {
         node: SWITCH,
         members: ACCELERATORS,
@@ -63,17 +66,13 @@ fn switch() -> FabricNode<Numbers> {
         ports: ACCELERATORS,
         port: PortConfig::uniform(3, FORMAT),
         early_write_response: true,
-        isa: Some(isa),
-        multicast: Some(multicast),
+        units: vec![Box::new(isa), Box::new(Multicast::<Numbers>::new(multicast))],
     };
-    let mut node = FabricNode::new(FabricConfig::Switch(config)).expect("a set-up that makes sense");
-    let instructions = instructions(Collective::AllReduce, ACCELERATORS, SPAN, (0, 1), FORMAT.max_payload);
-    let load = FabricCommand::Load { controller: 0, instructions };
-    node.handle_command(Instant::ZERO, load, &mut Nobody::default()).expect("instructions");
+    let Ok(node) = FabricNode::new(FabricConfig::Switch(config));
     node
 }
 
-fn accelerator(kernel: Kernels, reduction: Reduction) -> FabricNode<Numbers> {
+fn accelerator(kernel: impl AnyKernel<Numbers>, reduction: Reduction) -> FabricNode<Numbers> {
     let endpoint = EndpointConfig {
         rank: Rank(1),
         switches: vec![SWITCH],
@@ -85,8 +84,12 @@ fn accelerator(kernel: Kernels, reduction: Reduction) -> FabricNode<Numbers> {
         load_window: 2,
         add_rate: None,
     };
-    let config = AcceleratorConfig { endpoint, port: PortConfig::uniform(3, FORMAT), kernels: vec![kernel] };
-    let mut node = FabricNode::new(FabricConfig::Accelerator(config)).expect("a set-up that makes sense");
+    let config = AcceleratorConfig {
+        endpoint,
+        port: PortConfig::uniform(3, FORMAT),
+        kernels: vec![kernel.clone_boxed()],
+    };
+    let Ok(mut node) = FabricNode::new(FabricConfig::Accelerator(config));
     let request = InPlaceRequest { collective: Collective::AllReduce, reduction, span: SPAN };
     node.handle_command(Instant::ZERO, FabricCommand::Start { kernel: 0, request }, &mut Nobody::default())
         .expect("a collective");
@@ -106,14 +109,11 @@ fn nodes() -> [FabricNode<Numbers>; 6] {
     let floats = Reduction { data_type: DataType::F32, ..REDUCTION };
     [
         switch(),
-        accelerator(Kernels::Ring(SharedRing::new(ring)), REDUCTION),
-        accelerator(Kernels::Direct(SharedDirect::new(direct)), REDUCTION),
-        accelerator(Kernels::QuantizedRing(QuantizedRing::new(quantized)), floats),
-        accelerator(Kernels::Nvls(NvlsKernel::new(multicast)), REDUCTION),
-        accelerator(
-            Kernels::Scin(Participant::new(ParticipantConfig { counter: WordId(0), first_flag })),
-            REDUCTION,
-        ),
+        accelerator(SharedRing::new(ring), REDUCTION),
+        accelerator(SharedDirect::new(direct), REDUCTION),
+        accelerator(QuantizedRing::new(quantized), floats),
+        accelerator(NvlsKernel::new(multicast), REDUCTION),
+        accelerator(Participant::new(ParticipantConfig { counter: WordId(0), first_flag }), REDUCTION),
     ]
 }
 
@@ -210,15 +210,12 @@ fn a_packet_for_nobody_is_dropped_and_its_buffer_is_free_again() {
 }
 
 #[test]
-fn commands_for_the_other_kind_of_node_are_refused() {
+fn commands_that_make_no_sense_are_refused() {
     let mut out = Nobody::default();
     let [mut switch, mut accelerator, ..] = nodes();
     let fill = FabricCommand::Fill(Numbers::zeroed(192));
     let refused = switch.handle_command(Instant::ZERO, fill, &mut out);
-    assert_eq!(refused, Err(FabricRejected::OtherKind("an accelerator")));
-    let load = FabricCommand::Load { controller: 0, instructions: vec![] };
-    let refused = accelerator.handle_command(Instant::ZERO, load, &mut out);
-    assert_eq!(refused, Err(FabricRejected::OtherKind("a switch")));
+    assert_eq!(refused, Err(FabricRejected::Switch));
     let short = accelerator.handle_command(Instant::ZERO, FabricCommand::Fill(Numbers::zeroed(1)), &mut out);
     assert_eq!(short, Err(FabricRejected::MemorySize { expected: 480, found: 1 }));
     for (link, length) in [(PortId(9), 16), (PortId(0), 17)] {

@@ -1,7 +1,7 @@
 //! What a run measures. It travels to rank processes as one line of JSON.
 
-use quincunx_design::{AnyDesign, Assignment, Catalog, FabricKind, Refusal, Settings, Transport, Value};
-use quincunx_fabric::{Shape, ShapeError};
+use quincunx_design::{AnyDesign, Assignment, Catalog, FabricKind, Placement, Refusal, Settings, Transport, Value};
+use quincunx_fabric::{IncTree, Shape, ShapeError};
 use quincunx_units::{BitRate, ByteCount, Duration};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -96,7 +96,7 @@ impl Setup {
     /// its place, too.
     ///
     /// # Errors
-    /// If a parameter is none of the designs', or one of them refuses its value.
+    /// If a parameter is none of the designs', or one of them refuses its value or the shape.
     pub fn new(
         catalog: Catalog,
         designs: &[&dyn AnyDesign],
@@ -105,6 +105,14 @@ impl Setup {
         overrides: &[Assignment],
     ) -> Result<Self, Refusal> {
         let mut all = quincunx_design::settings(designs, &links.defaults(overrides), overrides)?;
+        let (domains, tree) = match shape {
+            Shape::Tree(tree) => (1, Some(IncTree::from_shape(tree))),
+            Shape::Mesh(mesh) => (mesh.domains(), None),
+        };
+        let placement = Placement { domains, ..Placement::new(shape.ranks(), tree, ByteCount::new(1)) };
+        for (design, settings) in designs.iter().zip(&all) {
+            design.plan(settings, &placement)?;
+        }
         let mut designs = designs.to_vec();
         if let Shape::Mesh(_) = shape
             && let Some(measuring) = catalog.on(FabricKind::Mesh).find(|design| design.offers_writes())

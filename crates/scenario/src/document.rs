@@ -1,6 +1,7 @@
 //! A TOML document with single keys overridden, read into a type: whatever is wrong is said with the path of the key.
 
 use crate::ScenarioError;
+use quincunx_design::Assignment;
 use serde::de::DeserializeOwned;
 use std::str::FromStr;
 use toml::{Table, Value};
@@ -11,6 +12,8 @@ pub struct Document {
     /// File or preset, for messages.
     pub place: String,
     table: Table,
+    /// Keys that were set over what the file has.
+    changed: Vec<String>,
 }
 
 /// One key to set: `link.rate=200Gbit/s`.
@@ -20,6 +23,14 @@ pub struct Override {
     pub key: String,
     /// What to set it to.
     pub value: Value,
+}
+
+impl Override {
+    /// The same for a design's parameters.
+    pub fn assignment(&self) -> Assignment {
+        let value = serde_json::to_value(&self.value).expect("an override is plain data");
+        (self.key.clone(), value)
+    }
 }
 
 impl FromStr for Override {
@@ -53,7 +64,7 @@ impl Document {
             place: place.into(),
             error: error.message().replace('\n', " "),
         })?;
-        Ok(Self { place: place.into(), table })
+        Ok(Self { place: place.into(), table, changed: Vec::new() })
     }
 
     /// Reads the file at `path`.
@@ -85,6 +96,7 @@ impl Document {
             })?;
         }
         table.insert(last.into(), change.value.clone());
+        self.changed.push(change.key.clone());
         Ok(())
     }
 
@@ -104,6 +116,46 @@ impl Document {
         self.table.remove(key)
     }
 
+    /// Takes top-level keys out, into a document of their own.
+    pub(crate) fn split(&mut self, keys: &[&str]) -> Self {
+        let taken = keys.iter().filter_map(|key| self.table.remove_entry(*key));
+        Self { place: self.place.clone(), table: taken.collect(), changed: Vec::new() }
+    }
+
+    /// Takes a table out; an empty one if there is none.
+    pub(crate) fn take_table(&mut self, key: &str) -> Result<Self, ScenarioError> {
+        let table = match self.table.remove(key) {
+            None => Table::new(),
+            Some(Value::Table(table)) => table,
+            Some(found) => {
+                let error = format!("expected a table, found {found} in `{key}`");
+                return Err(ScenarioError::Key { place: self.place.clone(), error });
+            }
+        };
+        Ok(Self { place: self.place.clone(), table, changed: Vec::new() })
+    }
+
+    /// Refuses keys that are none of `keys`; the table is that of `name`.
+    pub(crate) fn refuse_others(&self, name: &str, keys: &[&str]) -> Result<(), ScenarioError> {
+        match self.table.keys().find(|key| !keys.contains(&key.as_str())) {
+            None => Ok(()),
+            Some(found) => Err(ScenarioError::Key {
+                place: self.place.clone(),
+                error: format!("expected one of the keys {}, found `{found}` in `{name}`", keys.join(", ")),
+            }),
+        }
+    }
+
+    /// All values with the paths of their keys.
+    pub(crate) fn values(&self) -> Vec<Override> {
+        flatten("", &self.table)
+    }
+
+    /// The paths of the keys that were set over what the file has.
+    pub(crate) fn changed(&self) -> &[String] {
+        &self.changed
+    }
+
     /// The document as a `T`.
     ///
     /// # Errors
@@ -113,6 +165,14 @@ impl Document {
             place: self.place.clone(),
             // The parser puts the path of the key on a line of its own.
             error: error.to_string().trim().replace('\n', " "),
+        })
+    }
+
+    /// The document, which is the table of `name`, as a `T`.
+    pub(crate) fn get_below<T: DeserializeOwned>(&self, name: &str) -> Result<T, ScenarioError> {
+        self.get().map_err(|error| match error {
+            ScenarioError::Key { place, error } => ScenarioError::Key { place, error: format!("{error} below `{name}`") },
+            error => error,
         })
     }
 }
@@ -146,7 +206,6 @@ mod tests {
     #[derive(Deserialize, PartialEq, Debug)]
     #[serde(deny_unknown_fields)]
     struct SampleLink {
-        #[serde(deserialize_with = "crate::text::deserialize")]
         rate: BitRate,
     }
 

@@ -1,7 +1,7 @@
 //! What is wrong with a scenario, in one line that names the key.
 
 /// Why a scenario is refused, before anything runs.
-#[derive(Clone, PartialEq, Debug, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum ScenarioError {
     /// Neither a preset nor a file.
     #[error("expected {what}: {known}, or a file; found \"{found}\"")]

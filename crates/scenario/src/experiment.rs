@@ -3,6 +3,7 @@
 use crate::{Document, ScenarioError, text};
 use include_dir::{Dir, include_dir};
 use quincunx_collective::Collective;
+use quincunx_design::ClosedForm;
 use quincunx_units::{ByteCount, Duration};
 use serde::Deserialize;
 use toml::{Table, Value};
@@ -63,13 +64,12 @@ pub struct Series {
     /// Its values.
     pub values: Vec<Value>,
     /// The vector's length, where another key differs.
-    #[serde(default, deserialize_with = "text::maybe::deserialize")]
     pub size: Option<ByteCount>,
     /// The published figures, one a value; or one for the best of all values. Empty where a formula is published.
     #[serde(default)]
     pub published: Vec<f64>,
     /// The published formula, which gives a figure for each value.
-    pub formula: Option<Formula>,
+    pub formula: Option<ClosedForm>,
     /// The share of the vector that a published rate counts: an AllGather may count what a rank receives, and not its own part.
     #[serde(default = "whole")]
     pub counted_share: f64,
@@ -114,18 +114,6 @@ pub enum Quantity {
     Downlink,
 }
 
-/// A closed form that a paper publishes.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Formula {
-    /// EPIC F.1: how long an AllReduce takes.
-    EpicLatency,
-    /// EPIC F.3: what a switch's buffers take.
-    EpicSpace,
-    /// EPIC F.4: what share of the throughput is left where frames are lost.
-    EpicLossTolerance,
-}
-
 /// How a figure is to be met.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -146,7 +134,6 @@ pub struct Tolerance {
     /// A share of the published figure.
     pub relative: f64,
     /// A time, where times are compared.
-    #[serde(default, deserialize_with = "text::maybe::deserialize")]
     pub absolute: Option<Duration>,
 }
 
@@ -218,11 +205,11 @@ impl Experiment {
         let experiment: Self = Document::parse(place, text)?.get()?;
         for series in &experiment.series {
             if let Some(formula) = series.formula
-                && (!series.published.is_empty() || experiment.quantity_of(series) != formula.quantity())
+                && (!series.published.is_empty() || experiment.quantity_of(series) != quantity_of(formula))
             {
                 return Err(ScenarioError::Contradiction {
                     place: place.into(),
-                    expected: format!("a formula alone, of the quantity {:?}", formula.quantity()),
+                    expected: format!("a formula alone, of the quantity {:?}", quantity_of(formula)),
                     found: format!(
                         "{} published figures and the quantity {:?} in the series of {}",
                         series.published.len(),
@@ -324,14 +311,12 @@ impl Quantity {
     }
 }
 
-impl Formula {
-    /// What its values are.
-    pub const fn quantity(self) -> Quantity {
-        match self {
-            Self::EpicLatency => Quantity::Time,
-            Self::EpicSpace => Quantity::SwitchBuffer,
-            Self::EpicLossTolerance => Quantity::Speedup,
-        }
+/// What the values of a closed form are.
+const fn quantity_of(form: ClosedForm) -> Quantity {
+    match form {
+        ClosedForm::Latency => Quantity::Time,
+        ClosedForm::SwitchMemory => Quantity::SwitchBuffer,
+        ClosedForm::LossTolerance => Quantity::Speedup,
     }
 }
 
@@ -405,8 +390,8 @@ mod tests {
             ("\"4KiB\"", "\"4Kb\""),
             ("title", "titel"),
             ("published = [10.17, 88.78]", ""),
-            ("published = [10.17, 88.78]", "formula = \"epic-latency\""),
-            ("[10.17, 88.78]", "[10.17, 88.78]\nformula = \"epic-space\""),
+            ("published = [10.17, 88.78]", "formula = \"latency\""),
+            ("[10.17, 88.78]", "[10.17, 88.78]\nformula = \"switch-memory\""),
         ] {
             assert!(Experiment::parse("test", &TEXT.replace(from, to)).is_err(), "{to}");
         }

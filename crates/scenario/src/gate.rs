@@ -4,7 +4,7 @@
 //! {"rank": 0, "experts": [3, 17], "weights": [0.75, 0.25]}
 //! ```
 //!
-//! `rank` is the accelerator that has the token; its tokens are in the order of their lines. Of more than the fabric's `tokens` the first are
+//! `rank` is the accelerator that has the token; its tokens are in the order of their lines. Of more than the scenario's `tokens` the first are
 //! taken. Weights travel as BF16.
 
 use crate::ScenarioError;
@@ -105,7 +105,7 @@ fn token(line: &str, Shape { ranks, experts: all, top_k }: Shape) -> Result<(u16
             "name an accelerator of the fabric".into(),
         ])
     } else if experts.len() != usize::from(top_k) {
-        let expected = format!("{top_k} `experts`, the fabric's `top_k`");
+        let expected = format!("{top_k} `experts`, the scenario's `top_k`");
         Some([expected, experts.len().to_string(), "set `top_k` to what the file has".into()])
     } else if let Some(expert) = experts.iter().find(|expert| **expert >= all) {
         Some([format!("`experts` below {all}"), expert.to_string(), "set `experts` to what there are".into()])
@@ -158,7 +158,7 @@ mod tests {
             (r#"{"rank": 4, "experts": [1, 2], "weights": [1, 1]}"#, "expected a `rank` below 4, found 4"),
             (
                 r#"{"rank": 0, "experts": [1], "weights": [1]}"#,
-                "expected 2 `experts`, the fabric's `top_k`, found 1",
+                "expected 2 `experts`, the scenario's `top_k`, found 1",
             ),
             (r#"{"rank": 0, "experts": [1, 8], "weights": [1, 1]}"#, "expected `experts` below 8, found 8"),
             (

@@ -1,29 +1,34 @@
-//! What to simulate, as one typed schema: fabrics (presets and files), overrides of single keys, and experiments, which hold
-//! a published figure against ours. The command line, experiments and tests all read it, so that one name means one thing
-//! everywhere and an unknown key is an error that names the key.
+//! What to run, as one typed schema: fabric, settings of designs, workload, faults and measurement. Presets and files, overrides of single
+//! keys, and experiments, which hold a published figure against ours. The command line, experiments and tests all read it, so that one
+//! name means one thing everywhere and an unknown key is an error that names the key.
 //!
-//! Nothing here runs anything: see `quincunx-sim`.
+//! Which designs there are, whoever starts a program says with a [`Catalog`](quincunx_design::Catalog): a key that is none of the
+//! fabric's, the workload's, the faults' or the measurement's is a parameter of one of them.
+//!
+//! Nothing here runs anything: see `quincunx-cluster` and `quincunx-sim`.
 
-mod congestion;
+mod design;
 mod document;
 mod error;
 mod experiment;
 mod fabric;
+mod faults;
 mod gate;
-mod memory_mesh;
-mod mesh;
-mod servers;
+mod measure;
+mod scenario;
 mod text;
+mod workload;
 
-pub use congestion::{CongestionSetup, PauseSetup};
+pub use design::FabricDesign;
 pub use document::{Document, Override};
 pub use error::ScenarioError;
-pub use experiment::{Bound, Experiment, Formula, Point, Quantity, Series, Tolerance};
+pub use experiment::{Bound, Experiment, Point, Quantity, Series, Tolerance};
 pub use fabric::{
-    AcceleratorSetup, Fabric, GroupSetup, HostPieces, HostRelay, IsaSetup, Loss, Measure, MemoryFabric,
-    MemoryLink, MemoryMeasure, PacketFabric, PacketLink, TopologyName,
+    AcceleratorSetup, Fabric, MemoryFabric, MemoryLink, MemoryMeshFabric, MeshFabric, NetworkLink,
+    PacketFabric, PacketLink, ServersFabric, TopologyName,
 };
+pub use faults::{CongestionSetup, Faults, Loss, PauseSetup};
 pub use gate::{GateSource, Written};
-pub use memory_mesh::MemoryMeshFabric;
-pub use mesh::{MeshFabric, RelaySetup};
-pub use servers::{NetworkLink, RelayTime, ServersFabric};
+pub use measure::Measure;
+pub use scenario::Scenario;
+pub use workload::TokenBatch;

@@ -1,4 +1,4 @@
-//! Values that files write as text: units, names, anything that reads from and prints to a string.
+//! Values that files write as text and whose types know nothing of files: names of collectives, topologies, gates.
 
 use serde::{Deserialize, Deserializer};
 use std::fmt::Display;
@@ -11,17 +11,4 @@ where
     D: Deserializer<'de>,
 {
     String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
-}
-
-/// Such values where there may be none.
-pub(crate) mod maybe {
-    use super::*;
-
-    pub(crate) fn deserialize<'de, T, D>(deserializer: D) -> Result<Option<T>, D::Error>
-    where
-        T: FromStr<Err: Display>,
-        D: Deserializer<'de>,
-    {
-        super::deserialize(deserializer).map(Some)
-    }
 }

@@ -2,8 +2,10 @@
 //! run themselves, which shares the ports with them as ordinary traffic does (SCIN 3.2, 3.4).
 
 use quincunx_collective::{Collective, DataType, LengthOnly, ReduceOp, Reduction};
+use quincunx_designs::CATALOG;
 use quincunx_engine::shared_memory::{InPlaceRequest, Span};
-use quincunx_sim::memory_fabric::{Design, MemoryFabric, Stream, run_streams};
+use quincunx_scenario::{Fabric, Scenario};
+use quincunx_sim::memory_fabric::{MemoryFabric, Stream, run_streams};
 use quincunx_units::Duration;
 use std::error::Error;
 
@@ -11,14 +13,15 @@ const KIB: usize = 1 << 10;
 const MIB: usize = 1 << 20;
 
 /// How long AllReduces of these designs and lengths take when they begin together, each on a part of memory of its own.
-fn times(fabric: &MemoryFabric, wanted: &[(Design, usize)]) -> Result<Vec<Duration>, Box<dyn Error>> {
+fn times(fabric: &MemoryFabric, wanted: &[(&str, usize)]) -> Result<Vec<Duration>, Box<dyn Error>> {
     let reduction = Reduction { op: ReduceOp::Sum, data_type: DataType::F16 };
     let mut end = 0;
     let mut streams = Vec::new();
     for &(design, length) in wanted {
         let span = Span { offset: end, length };
         let request = InPlaceRequest { collective: Collective::AllReduce, reduction, span };
-        streams.push(Stream { design, request });
+        let design = CATALOG.find_memory(design)?;
+        streams.push(Stream { design, settings: design.defaults(), request });
         end += length;
     }
     let memories = vec![LengthOnly::new(end); usize::from(fabric.accelerators)];
@@ -27,12 +30,13 @@ fn times(fabric: &MemoryFabric, wanted: &[(Design, usize)]) -> Result<Vec<Durati
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let fabric = MemoryFabric::preset("scin-dgx8")?;
+    let Fabric::Memory(fabric) = Scenario::find("scin-dgx8", &[], CATALOG)?.fabric else { return Ok(()) };
+    let fabric = MemoryFabric::from(&fabric);
     println!("| SCIN, together | 1 stream | 2 streams | 4 streams |\n|---|---|---|---|");
     for (name, total) in [("16 KiB", 16 * KIB), ("1 MiB", MIB), ("16 MiB", 16 * MIB)] {
         let mut line = format!("| {name} |");
         for streams in [1, 2, 4] {
-            let side_by_side = times(&fabric, &vec![(Design::Scin, total / streams); streams])?;
+            let side_by_side = times(&fabric, &vec![("scin", total / streams); streams])?;
             let last = side_by_side.into_iter().max().unwrap_or_default();
             line += &format!(" {:.2} us |", last.as_micros_f64());
         }
@@ -42,7 +46,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         "\n| ring, SCIN | ring alone | beside SCIN | SCIN alone | beside the ring |\n|---|---|---|---|---|"
     );
     for (name, ring, scin) in [("1 MiB, 4 MiB", MIB, 4 * MIB), ("8 MiB, 32 MiB", 8 * MIB, 32 * MIB)] {
-        let wanted = [(Design::Ring, ring), (Design::Scin, scin)];
+        let wanted = [("ring", ring), ("scin", scin)];
         let both = times(&fabric, &wanted)?;
         let mut line = format!("| {name} |");
         for (stream, both) in wanted.into_iter().zip(both) {

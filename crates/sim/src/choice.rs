@@ -1,8 +1,8 @@
 //! Which of several designs is the fastest, and why the others are not chosen: `--design auto`.
 //!
 //! All candidates are simulated, on one fabric and with the same settings: no rule of thumb knows of queues, losses and other
-//! traffic what a simulation does. Designs that change the result ([`Designs::quantised`](crate::Designs)) are no candidates: whether
-//! that is allowed is not for us to say.
+//! traffic what a simulation does. Designs that change the result ([`FabricDesign::is_exact`](quincunx_scenario::FabricDesign::is_exact))
+//! are no candidates: whether that is allowed is not for us to say.
 
 use crate::{MeasureError, Measurement};
 use std::fmt;
@@ -97,15 +97,17 @@ impl fmt::Display for Choice {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Contents, Designs, Outputs, Request, measure, unwatched};
+    use crate::{Contents, Outputs, Request, measure, unwatched};
     use quincunx_collective::{Collective, DataType, ReduceOp, Reduction};
-    use quincunx_scenario::Fabric;
+    use quincunx_designs::CATALOG;
+    use quincunx_scenario::{FabricDesign, Scenario};
     use quincunx_units::{ByteCount, Duration};
 
     fn measured(design: &str) -> Measurement {
+        let scenario = Scenario::find("star-2", &[], CATALOG).unwrap();
         let request = Request {
-            fabric: Fabric::find("star-2", &[]).unwrap(),
-            design: design.into(),
+            design: scenario.design(CATALOG, design).unwrap(),
+            scenario,
             collective: Collective::AllGather,
             reduction: Reduction { op: ReduceOp::Sum, data_type: DataType::F32 },
             size: ByteCount::new(64),
@@ -161,16 +163,17 @@ mod tests {
     }
 
     #[test]
-    fn every_design_of_a_kind_of_fabric_has_its_name() {
-        for name in Fabric::presets() {
-            let fabric = Fabric::find(&name, &[]).unwrap();
-            let Designs { exact, quantised } = Designs::of(&fabric);
-            for design in exact.iter().chain(quantised) {
-                let is_routed = matches!(fabric, Fabric::Servers(_));
+    fn every_design_of_a_kind_of_fabric_runs_there() {
+        for name in Scenario::presets() {
+            let scenario = Scenario::find(&name, &[], CATALOG).unwrap();
+            let is_routed = scenario.workload.is_some();
+            let collective = if is_routed { Collective::Dispatch } else { Collective::AllReduce };
+            for design in FabricDesign::on(CATALOG, scenario.kind()) {
                 let request = Request {
-                    fabric: fabric.clone(),
-                    design: (*design).into(),
-                    collective: if is_routed { Collective::Dispatch } else { Collective::AllGather },
+                    scenario: scenario.clone(),
+                    design,
+                    // All designs of a mesh gather, and nothing else.
+                    collective: if scenario.fabric.domains() > 1 { Collective::AllGather } else { collective },
                     reduction: Reduction { op: ReduceOp::Sum, data_type: DataType::F32 },
                     size: ByteCount::new(256),
                     contents: Contents::LengthOnly,
@@ -178,7 +181,12 @@ mod tests {
                     seed: 1,
                 };
                 let result = measure(&request, Outputs::default(), &mut unwatched);
-                assert!(!matches!(result, Err(MeasureError::Design { .. })), "{design} on {name}");
+                let offers = match design {
+                    FabricDesign::Packets(design) => design.collectives(scenario.kind()),
+                    FabricDesign::Memory(design) => design.collectives(),
+                };
+                let is_offered = offers.contains(&request.collective);
+                assert_eq!(result.is_ok(), is_offered, "{} on {name}: {:?}", design.name(), result.err());
             }
         }
     }

@@ -1,10 +1,11 @@
 //! Published figures held against ours: every point of an experiment simulated, one simulation a thread.
 
-use crate::closed_forms::{self, FormulaError};
 use crate::progress::unless;
 use crate::{Contents, MeasureError, Measurement, Outputs, Request, measure, sweep};
 use quincunx_collective::{DataType, ReduceOp, Reduction};
-use quincunx_scenario::{Experiment, Fabric, Point, Quantity, ScenarioError, Series};
+use quincunx_cluster::Wiring;
+use quincunx_design::{Catalog, ClosedForm, Premises, Refusal};
+use quincunx_scenario::{Experiment, FabricDesign, Point, Quantity, Scenario, ScenarioError, Series};
 use quincunx_units::ByteCount;
 use std::ops::ControlFlow;
 use std::sync::atomic::AtomicBool;
@@ -75,7 +76,7 @@ pub enum ReproduceError {
         /// Elements.
         wrong: u64,
     },
-    /// A formula that says nothing of a run.
+    /// A closed form that says nothing of a run.
     #[error("{experiment}, {figure}: {error}")]
     Formula {
         /// The experiment.
@@ -83,7 +84,7 @@ pub enum ReproduceError {
         /// The figure.
         figure: String,
         /// What went wrong.
-        error: FormulaError,
+        error: Refusal,
     },
     /// A share of a bound that the fabric does not have.
     #[error("{experiment}: expected a memory fabric for a share of the payload bound, found a packet fabric")]
@@ -102,18 +103,19 @@ struct Run {
     request: Request,
 }
 
-/// Simulates every point of `experiment` on all processors, calling `done` after each run. Figures come in the order of the
+/// Simulates every point of `experiment` by designs of `catalog` on all processors, calling `done` after each run. Figures come in the order of the
 /// file; once `stop` is set, those alone for which all had been run.
 ///
 /// # Errors
 /// If the file, its fabric or a run makes no sense, or a result is wrong.
 pub fn reproduce(
     experiment: &Experiment,
+    catalog: Catalog,
     stop: &AtomicBool,
     done: &(dyn Fn() + Sync),
 ) -> Result<Vec<Reproduced>, ReproduceError> {
     let place = format!("experiments/{}/{}.toml", experiment.paper, experiment.id);
-    let runs = runs(experiment, &place)?;
+    let runs = runs(experiment, catalog, &place)?;
     let measured = run_all(experiment, &runs, stop, done)?;
     let index = |series: usize, point: usize, is_baseline: bool| {
         let is_it = |run: &Run| (run.series, run.point, run.is_baseline) == (series, point, is_baseline);
@@ -144,7 +146,7 @@ pub fn reproduce(
             });
             if let Some(formula) = series.formula {
                 let run = &runs[index(number, point, false)];
-                let value = closed_forms::evaluate(formula, &run.request);
+                let value = closed_form(formula, &run.request);
                 let figure = run.figure.clone();
                 published.push(value.map_err(|error| ReproduceError::Formula {
                     experiment: place.clone(),
@@ -164,13 +166,13 @@ pub fn runs_of(experiment: &Experiment) -> usize {
     experiment.series.iter().map(of).sum()
 }
 
-fn runs(experiment: &Experiment, place: &str) -> Result<Vec<Run>, ReproduceError> {
+fn runs(experiment: &Experiment, catalog: Catalog, place: &str) -> Result<Vec<Run>, ReproduceError> {
     let mut runs = Vec::new();
     for (index, series) in experiment.series.iter().enumerate() {
         for (number, point) in series.points(place)?.into_iter().enumerate() {
             let figure = figure(series, &point.value);
             let mut add = |is_baseline, design: &str, set: &Table| -> Result<(), ReproduceError> {
-                let request = request(experiment, design, set, point.size)?;
+                let request = request(experiment, catalog, design, set, point.size)?;
                 runs.push(Run { series: index, point: number, is_baseline, figure: figure.clone(), request });
                 Ok(())
             };
@@ -185,24 +187,49 @@ fn runs(experiment: &Experiment, place: &str) -> Result<Vec<Run>, ReproduceError
 
 fn request(
     experiment: &Experiment,
+    catalog: Catalog,
     design: &str,
     set: &Table,
     size: ByteCount,
 ) -> Result<Request, ReproduceError> {
-    let mut document = Fabric::document(&experiment.fabric)?;
+    let mut document = Scenario::document(&experiment.fabric)?;
     document.merge(&experiment.set)?;
     document.merge(set)?;
-    let fabric = Fabric::read(document)?;
+    let scenario = Scenario::read(document, catalog)?;
+    let find = |name: &str| scenario.design(catalog, name);
+    let design = find(design)?;
+    // A key of the experiment is for one of its designs; not all of them are on this point's kind of fabric.
+    let others = experiment.series.iter().flat_map(|series| series.baseline.iter().chain([&series.design]));
+    let designs: Vec<FabricDesign> = others.filter_map(|name| find(name).ok()).collect();
+    scenario.refuse_unused(&designs)?;
     Ok(Request {
-        contents: Contents::on(&fabric, size),
-        fabric,
-        design: design.into(),
+        contents: Contents::on(&scenario, size),
+        scenario,
+        design,
         collective: experiment.collective,
         reduction: Reduction { op: ReduceOp::Sum, data_type: DataType::F32 },
         size,
         background: None,
         seed: 1,
     })
+}
+
+/// What a closed form of the request's design says of it.
+fn closed_form(form: ClosedForm, request: &Request) -> Result<f64, Refusal> {
+    let Request { scenario, design, size, .. } = request;
+    let wiring = Wiring::of(&scenario.fabric);
+    let parts = wiring.as_ref().and_then(|wiring| Some((wiring.tree_of_switches()?, wiring.links().first()?)));
+    let Some((tree, link)) = parts else {
+        return Err(Refusal::new(
+            "a tree of switches for a closed form",
+            "another fabric",
+            "choose a tree such as star-8",
+        ));
+    };
+    let loss = scenario.faults.loss.as_ref().map_or_else(Default::default, |loss| loss.probability);
+    let premises = Premises { tree, link: link.properties, size: *size, loss };
+    let settings = scenario.settings(*design).map_err(|error| Refusal::of(&error))?;
+    design.above_queue_pairs()?.closed_form(form, &settings, &premises)
 }
 
 /// Runs all, the longest first, so that none is left over at the end. None of those that were not run to their end.

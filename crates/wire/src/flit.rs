@@ -220,6 +220,53 @@ impl Channel {
     }
 }
 
+/// A set of virtual channels.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub struct ChannelSet(u8);
+
+impl ChannelSet {
+    /// No channel.
+    pub const NONE: Self = Self(0);
+
+    /// Every channel.
+    pub const ALL: Self = Self(u8::MAX);
+
+    /// Whether it is empty.
+    pub const fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    /// Whether `channel` is in it.
+    pub const fn contains(self, channel: Channel) -> bool {
+        self.0 & 1 << channel.index() != 0
+    }
+
+    /// Puts `channel` in, or takes it out.
+    pub const fn set(&mut self, channel: Channel, present: bool) {
+        let bit = 1 << channel.index();
+        self.0 = if present { self.0 | bit } else { self.0 & !bit };
+    }
+
+    /// With those of `other`, too.
+    pub const fn union(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    /// Those that are in both.
+    pub const fn intersection(self, other: Self) -> Self {
+        Self(self.0 & other.0)
+    }
+
+    /// The first at or after place `from`, around the circle.
+    pub const fn first_from(self, from: u8) -> Option<Channel> {
+        if self.0 == 0 {
+            return None;
+        }
+        let after = self.0.rotate_right(from as u32).trailing_zeros() as u8;
+        Some(Channel::ALL[(from.wrapping_add(after) % 8) as usize])
+    }
+}
+
 impl CreditReturn {
     /// Nothing to return.
     pub const NONE: Self = Self { channel: Channel(0), packets: 0 };

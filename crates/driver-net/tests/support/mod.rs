@@ -120,7 +120,7 @@ pub struct Config {
 }
 
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
-struct Lane {
+struct Connection {
     length: usize,
     count: u32,
     next: u32,
@@ -132,19 +132,19 @@ struct Lane {
 /// What the alarm's timer is called; ports come below.
 const ALARM: Retry = Retry(u16::MAX);
 
-/// The protocol: each port is one lane each way.
+/// The protocol: each port is one connection, both ways.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Transfer {
     config: Config,
     source: Bytes,
-    lanes: Vec<Lane>,
+    connections: Vec<Connection>,
     pub retries: u64,
     pub slots: Vec<u16>,
 }
 
 impl Transfer {
     fn acknowledge(&self, port: PortId, out: &mut impl Sink<Self>) {
-        let header = Header::Ack { next: self.lanes[usize::from(port.0)].expected };
+        let header = Header::Ack { next: self.connections[usize::from(port.0)].expected };
         out.transmit(port, Frame { header: &header, payload: &[] });
     }
 }
@@ -163,8 +163,8 @@ impl Engine for Transfer {
     fn new(config: Config) -> Result<Self, NoSuchPort> {
         // Byte i of frame n is n + i: a frame is cut out of the ramp at n.
         let source = Bytes((0..70_000_u32).map(|n| n as u8).collect());
-        let lanes = vec![Lane::default(); usize::from(config.ports)];
-        Ok(Self { config, source, lanes, retries: 0, slots: Vec::new() })
+        let connections = vec![Connection::default(); usize::from(config.ports)];
+        Ok(Self { config, source, connections, retries: 0, slots: Vec::new() })
     }
 
     fn handle_frame(
@@ -174,19 +174,19 @@ impl Engine for Transfer {
         frame: Frame<'_, Header, Bytes>,
         out: &mut impl Sink<Self>,
     ) {
-        let lane = &mut self.lanes[usize::from(port.0)];
+        let connection = &mut self.connections[usize::from(port.0)];
         match *frame.header {
-            Header::Data { number, last } if number == lane.expected => {
+            Header::Data { number, last } if number == connection.expected => {
                 let right = frame.payload == &self.source.0[(number & 255) as usize..][..frame.payload.len()];
                 if !right {
                     return out.drop_frame(port, Drop::WrongBytes);
                 }
-                lane.expected += 1;
-                lane.bytes += frame.payload.len() as u64;
+                connection.expected += 1;
+                connection.bytes += frame.payload.len() as u64;
                 if last {
-                    out.emit(Event::Received { port, frames: lane.expected, bytes: lane.bytes });
+                    out.emit(Event::Received { port, frames: connection.expected, bytes: connection.bytes });
                 }
-                if last || lane.expected.is_multiple_of(self.config.ack_every) {
+                if last || connection.expected.is_multiple_of(self.config.ack_every) {
                     self.acknowledge(port, out);
                 }
             }
@@ -194,10 +194,10 @@ impl Engine for Transfer {
                 out.drop_frame(port, Drop::OutOfOrder);
                 self.acknowledge(port, out);
             }
-            Header::Ack { next } if lane.acknowledged < next && next <= lane.count => {
-                lane.acknowledged = next;
-                lane.next = lane.next.max(next);
-                if next == lane.count {
+            Header::Ack { next } if connection.acknowledged < next && next <= connection.count => {
+                connection.acknowledged = next;
+                connection.next = connection.next.max(next);
+                if next == connection.count {
                     out.cancel_timer(Retry(port.0));
                     out.emit(Event::Sent(port));
                 } else {
@@ -212,9 +212,9 @@ impl Engine for Transfer {
         if timer == ALARM {
             return out.emit(Event::Alarm);
         }
-        let lane = &mut self.lanes[usize::from(timer.0)];
-        if lane.acknowledged < lane.count {
-            lane.next = lane.acknowledged;
+        let connection = &mut self.connections[usize::from(timer.0)];
+        if connection.acknowledged < connection.count {
+            connection.next = connection.acknowledged;
             self.retries += 1;
             out.set_timer(timer, self.config.retry);
         }
@@ -228,11 +228,13 @@ impl Engine for Transfer {
     ) -> Result<(), NoSuchPort> {
         match command {
             Command::Send { port, count, length } => {
-                let ports = self.lanes.len();
-                let lane =
-                    self.lanes.get_mut(usize::from(port.0)).ok_or(NoSuchPort { ports, found: port.0 })?;
-                lane.count += count;
-                lane.length = length;
+                let ports = self.connections.len();
+                let connection = self
+                    .connections
+                    .get_mut(usize::from(port.0))
+                    .ok_or(NoSuchPort { ports, found: port.0 })?;
+                connection.count += count;
+                connection.length = length;
                 out.set_timer(Retry(port.0), self.config.retry);
             }
             Command::Alarm { after } => out.set_timer(ALARM, after),
@@ -241,8 +243,8 @@ impl Engine for Transfer {
     }
 
     fn wants_transmit(&self, port: PortId) -> bool {
-        let lane = &self.lanes[usize::from(port.0)];
-        lane.next < lane.count && lane.next - lane.acknowledged < self.config.window
+        let connection = &self.connections[usize::from(port.0)];
+        connection.next < connection.count && connection.next - connection.acknowledged < self.config.window
     }
 
     fn handle_transmit_slot(&mut self, _: Instant, port: PortId, out: &mut impl Sink<Self>) {
@@ -252,17 +254,23 @@ impl Engine for Transfer {
         if self.slots.len() < 64 {
             self.slots.push(port.0);
         }
-        let lane = &mut self.lanes[usize::from(port.0)];
-        let number = lane.next;
-        lane.next += 1;
+        let connection = &mut self.connections[usize::from(port.0)];
+        let number = connection.next;
+        connection.next += 1;
         let start = (number & 255) as usize;
-        let header = Header::Data { number, last: lane.next == lane.count };
-        out.transmit(port, Frame { header: &header, payload: &self.source.0[start..start + lane.length] });
+        let header = Header::Data { number, last: connection.next == connection.count };
+        out.transmit(
+            port,
+            Frame { header: &header, payload: &self.source.0[start..start + connection.length] },
+        );
     }
 
     fn assert_invariants(&self) {
-        for lane in &self.lanes {
-            assert!(lane.acknowledged <= lane.next && lane.next <= lane.count, "{lane:?}");
+        for connection in &self.connections {
+            assert!(
+                connection.acknowledged <= connection.next && connection.next <= connection.count,
+                "{connection:?}"
+            );
         }
     }
 }

@@ -1,5 +1,6 @@
 //! EPIC as three designs, one for each realisation of the switch: parameters, the plan on a tree, and what runs on ranks and switches.
 
+use crate::closed_forms::Symbols;
 use crate::comm_lib::{CommLib, CommLibConfig};
 use crate::config::{EdgeConfig, GroupConfig};
 use crate::inc_engine::{DropReason, Event, IncEngine, IncGroup, Timer};
@@ -12,8 +13,8 @@ use alloc::format;
 use alloc::vec::Vec;
 use quincunx_collective::{Collective, GroupId, Payload, Rank};
 use quincunx_design::{
-    Connection, Datapath, DatapathSink, DatapathTimer, Design, FabricKind, GroupContext, Help, Member, Model,
-    Node, Params, Peer, Placement, Plan, Refusal, SwitchPart, SwitchPlan, Transport,
+    ClosedForm, Connection, Datapath, DatapathSink, DatapathTimer, Design, FabricKind, GroupContext, Help, Member, Model,
+    Node, Params, Peer, Placement, Plan, Premises, Refusal, SwitchPart, SwitchPlan, Transport,
 };
 use quincunx_engine::verbs::AnyProgram;
 use quincunx_engine::{Frame, PortId, Sink};
@@ -322,6 +323,33 @@ impl Design for Epic {
                 Ok(SwitchPart::Datapath(Box::new(group)))
             }
         }
+    }
+
+    fn runs_in_steps(&self, collective: Collective) -> bool {
+        matches!(collective, Collective::ReduceScatter | Collective::AllGather)
+    }
+
+    fn closed_form(&self, form: ClosedForm, params: &EpicParams, premises: &Premises<'_>) -> Option<f64> {
+        let Premises { tree, link, size, loss } = *premises;
+        let GroupParams { transport, reproducible, .. } = &params.group;
+        let degrees = tree.switches().into_iter().map(|node| tree.node(node).edges().len() as u32);
+        let symbols = Symbols {
+            mode: self.mode,
+            depth: tree.depth() as u32,
+            degree: degrees.max()?,
+            bandwidth: link.rate.bits_per_second() as f64 / 8e6,
+            latency: link.latency.as_micros_f64(),
+            packet: transport.mtu.bytes() as f64,
+            message: f64::from(transport.message),
+            size: size.bytes() as f64,
+            reproducible: *reproducible,
+            success: 1.0 - loss.value(),
+        };
+        Some(match form {
+            ClosedForm::Latency => symbols.latency(),
+            ClosedForm::SwitchMemory => symbols.switch_memory(),
+            ClosedForm::LossTolerance => symbols.loss_tolerance(),
+        })
     }
 
     fn model(&self) -> Model {

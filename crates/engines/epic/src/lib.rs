@@ -43,6 +43,7 @@
 #![no_std]
 extern crate alloc;
 
+pub mod closed_forms;
 mod comm_lib;
 mod config;
 mod control;

@@ -2,7 +2,7 @@
 //! kernel.
 
 use crate::outbound::{Job, Outbound};
-use crate::{ChannelSet, MemoryDrop, Scatter};
+use crate::{MemoryDrop, Scatter};
 use alloc::collections::VecDeque;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -11,7 +11,7 @@ use quincunx_engine::PortId;
 use quincunx_engine::shared_memory::{MemoryEvent, SharedMemory, Span, WordId};
 use quincunx_units::{BitRate, ByteCount, Duration, Instant};
 use quincunx_wire::flit::{
-    Channel, Class, FlitFormat, FlitHeader, MAX_TAG, NodeId, Transaction, word_address, word_at,
+    Channel, ChannelSet, Class, FlitFormat, FlitHeader, MAX_TAG, NodeId, Transaction, word_address, word_at,
 };
 
 /// The tag of a read response that answers nothing: data one way, for traffic that no kernel knows of. Our choice; no
@@ -366,7 +366,7 @@ impl<P: Payload> SharedMemory<P> for Endpoint<P> {
         self.issue(link, self.switch(link), word_address(word.0), transaction, NO_BYTES);
     }
 
-    fn multimem_load_reduce(&mut self, link: PortId, span: Span) {
+    fn reduced_load(&mut self, link: PortId, span: Span) {
         self.assert_inside(span);
         if span.length > 0 {
             // The length is set packet by packet.
@@ -375,7 +375,7 @@ impl<P: Payload> SharedMemory<P> for Endpoint<P> {
         }
     }
 
-    fn multimem_store(&mut self, link: PortId, span: Span) {
+    fn multicast_store(&mut self, link: PortId, span: Span) {
         self.assert_inside(span);
         if span.length > 0 {
             self.unanswered += span.length;
@@ -383,7 +383,7 @@ impl<P: Payload> SharedMemory<P> for Endpoint<P> {
         }
     }
 
-    fn multimem_add(&mut self, link: PortId, word: WordId, operand: u64) {
+    fn multicast_add(&mut self, link: PortId, word: WordId, operand: u64) {
         let transaction = Transaction::MultimemAdd { operand };
         self.issue(link, self.switch(link), word_address(word.0), transaction, NO_BYTES);
     }

@@ -1,11 +1,11 @@
 //! The switch core: what comes in leaves by the port of its destination (SCIN 3.2, figure 4).
 
-use crate::{ChannelSet, MemoryDrop};
+use crate::MemoryDrop;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use quincunx_collective::Payload;
 use quincunx_engine::PortId;
-use quincunx_wire::flit::{Channel, Class, FlitHeader, NodeId};
+use quincunx_wire::flit::{Channel, ChannelSet, Class, FlitHeader, NodeId};
 
 /// A packet on its way through a switch.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]

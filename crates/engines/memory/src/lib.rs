@@ -30,5 +30,5 @@ pub use drops::MemoryDrop;
 pub use endpoint::{Endpoint, EndpointConfig, UNSOLICITED};
 pub use forwarding::{Forwarded, SwitchCore};
 pub use messages::{Messages, MessagesConfig};
-pub use port::{ChannelSet, Port, PortConfig, PortFault};
+pub use port::{Port, PortConfig, PortFault};
 pub use scatter::Scatter;

@@ -8,7 +8,7 @@
 //!
 //! A Send has an immediate and no data: it is a store of a word, which nobody answers, and complete when it has left.
 
-use crate::{ChannelSet, MemoryDrop};
+use crate::MemoryDrop;
 use alloc::collections::VecDeque;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -20,7 +20,7 @@ use quincunx_engine::verbs::{
 };
 use quincunx_units::Duration;
 use quincunx_wire::flit::{
-    Channel, Class, FlitFormat, FlitHeader, MAX_TAG, NodeId, Transaction, word_address,
+    Channel, ChannelSet, Class, FlitFormat, FlitHeader, MAX_TAG, NodeId, Transaction, word_address,
 };
 
 /// The region that peers write to: what is registered first.

@@ -1,9 +1,8 @@
 //! What waits to leave by a link: transfers, from which packets are cut as the link takes them.
 
-use crate::ChannelSet;
 use alloc::collections::VecDeque;
 use core::ops::Range;
-use quincunx_wire::flit::{Channel, FlitHeader, Transaction};
+use quincunx_wire::flit::{Channel, ChannelSet, FlitHeader, Transaction};
 
 /// A transfer of any length. A response is one packet of it.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]

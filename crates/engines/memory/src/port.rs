@@ -1,11 +1,9 @@
 //! One end of a link: credits of each virtual channel, and who may send next.
 
 use quincunx_units::{BitRate, ByteCount, Duration};
-use quincunx_wire::flit::{Channel, Class, CreditReturn, FlitFormat, FlitHeader, MAX_CREDITS, Transaction};
-
-/// A set of virtual channels.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
-pub struct ChannelSet(u8);
+use quincunx_wire::flit::{
+    Channel, ChannelSet, Class, CreditReturn, FlitFormat, FlitHeader, MAX_CREDITS, Transaction,
+};
 
 /// The buffers at both ends of a link, in packets for each channel.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -44,46 +42,6 @@ pub struct Port {
     turn: u8,
     left: usize,
     next_return: u8,
-}
-
-impl ChannelSet {
-    /// No channel.
-    pub const NONE: Self = Self(0);
-
-    /// Whether it is empty.
-    pub const fn is_empty(self) -> bool {
-        self.0 == 0
-    }
-
-    /// Whether `channel` is in it.
-    pub const fn contains(self, channel: Channel) -> bool {
-        self.0 & 1 << channel.index() != 0
-    }
-
-    /// Puts `channel` in, or takes it out.
-    pub const fn set(&mut self, channel: Channel, present: bool) {
-        let bit = 1 << channel.index();
-        self.0 = if present { self.0 | bit } else { self.0 & !bit };
-    }
-
-    /// With those of `other`, too.
-    pub const fn union(self, other: Self) -> Self {
-        Self(self.0 | other.0)
-    }
-
-    /// Those that are in both.
-    pub const fn intersection(self, other: Self) -> Self {
-        Self(self.0 & other.0)
-    }
-
-    /// The first at or after place `from`, around the circle.
-    const fn first_from(self, from: u8) -> Option<Channel> {
-        if self.0 == 0 {
-            return None;
-        }
-        let after = self.0.rotate_right(from as u32).trailing_zeros() as u8;
-        Some(Channel::ALL[(from.wrapping_add(after) % 8) as usize])
-    }
 }
 
 impl PortConfig {
@@ -129,7 +87,7 @@ impl Port {
             credits: config.slots,
             held: none,
             owed: none,
-            open: ChannelSet(u8::MAX),
+            open: ChannelSet::ALL,
             owing: ChannelSet::NONE,
             urgent: ChannelSet::NONE,
             turn: 0,

@@ -129,7 +129,7 @@ fn a_fence_with_nothing_before_it_is_through_at_once() {
 #[test]
 fn reduced_loads_are_bounded_by_the_window() {
     let mut endpoint = endpoint(None);
-    endpoint.multimem_load_reduce(LINK, Span { offset: 0, length: 512 });
+    endpoint.reduced_load(LINK, Span { offset: 0, length: 512 });
     let first = sent(&mut endpoint, at(0));
     assert_eq!(first.len(), 2);
     let answer = first[0].0.response(Transaction::ReadResponse);

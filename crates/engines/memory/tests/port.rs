@@ -1,6 +1,6 @@
 //! Credits and turns of one end of a link.
 
-use quincunx_memory::{ChannelSet, Port, PortConfig, PortFault};
+use quincunx_memory::{Port, PortConfig, PortFault};
 use quincunx_units::{BitRate, Duration};
 use quincunx_wire::flit::*;
 

@@ -133,6 +133,11 @@ impl Params for RelayParams {
             Some(piece) if piece.bytes() == 0 || !piece.bytes().is_multiple_of(4) => {
                 Err(Refusal::new("`relay.piece` of a multiple of 4 bytes", piece, "round it"))
             }
+            Some(piece) if piece >= LONGEST_MESSAGE => Err(Refusal::new(
+                "a `relay.piece` below 16 MiB",
+                piece,
+                "a packet of the memory fabric has no more bits for its length",
+            )),
             _ => Ok(()),
         }
     }
@@ -147,6 +152,9 @@ impl RelayParams {
         RelayCost { message: self.relay.message, copy: self.relay.copy }
     }
 }
+
+/// Messages are shorter: packets of the memory fabric say their length in 24 bits.
+const LONGEST_MESSAGE: ByteCount = ByteCount::new(1 << 24);
 
 /// A window that no node could map.
 const MAX_WINDOW: ByteCount = ByteCount::new(1 << 36);

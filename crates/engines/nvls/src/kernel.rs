@@ -3,7 +3,9 @@
 
 use quincunx_collective::{Collective, Payload, Rank};
 use quincunx_engine::PortId;
-use quincunx_engine::shared_memory::{InPlaceRequest, Kernel, MemoryEvent, SharedMemory, Span, WordId};
+use quincunx_engine::shared_memory::{
+    InPlaceRequest, Kernel, KernelRefusal, MemoryEvent, SharedMemory, Span, WordId,
+};
 
 /// An accelerator's place among the others.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -20,7 +22,7 @@ pub struct NvlsConfig {
 
 /// Why a collective is refused; nothing has changed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-pub enum NvlsRejected {
+enum NvlsRejected {
     /// One at a time.
     #[error("expected an idle accelerator, found one that still runs a collective; wait for its end")]
     Busy,
@@ -63,7 +65,7 @@ impl NvlsKernel {
     /// Counts up the counters of all, by the first switch (SCIN 3.3).
     fn arrive<P: Payload>(&mut self, memory: &mut dyn SharedMemory<P>) {
         self.target += u64::from(self.config.ranks);
-        memory.multimem_add(PortId(0), self.config.counter, 1);
+        memory.multicast_add(PortId(0), self.config.counter, 1);
     }
 
     /// This rank's part of the vector.
@@ -86,12 +88,12 @@ impl NvlsKernel {
         });
         match request.collective {
             Collective::AllReduce | Collective::ReduceScatter => {
-                shares.for_each(|(link, share)| memory.multimem_load_reduce(link, share));
+                shares.for_each(|(link, share)| memory.reduced_load(link, share));
                 self.phase = Phase::Loading { request, missing: part.length };
                 self.end_loading(memory);
             }
             _ => {
-                shares.for_each(|(link, share)| memory.multimem_store(link, share));
+                shares.for_each(|(link, share)| memory.multicast_store(link, share));
                 self.phase = Phase::Storing;
                 memory.fence();
             }
@@ -106,23 +108,27 @@ impl NvlsKernel {
     }
 }
 
-impl<P: Payload> Kernel<P> for NvlsKernel {
-    type Rejected = NvlsRejected;
+impl From<NvlsRejected> for KernelRefusal {
+    fn from(rejected: NvlsRejected) -> Self {
+        Self::of(&rejected)
+    }
+}
 
+impl<P: Payload> Kernel<P> for NvlsKernel {
     fn start(
         &mut self,
         request: InPlaceRequest,
         memory: &mut dyn SharedMemory<P>,
-    ) -> Result<bool, NvlsRejected> {
+    ) -> Result<bool, KernelRefusal> {
         if self.phase != Phase::Idle {
-            return Err(NvlsRejected::Busy);
+            return Err(NvlsRejected::Busy.into());
         }
         self.phase = match request.collective {
             Collective::AllReduce | Collective::ReduceScatter | Collective::AllGather => {
                 Phase::Entering(request)
             }
             Collective::Barrier => Phase::Leaving,
-            other => return Err(NvlsRejected::Unsupported(other)),
+            other => return Err(NvlsRejected::Unsupported(other).into()),
         };
         self.arrive(memory);
         Ok(false)
@@ -145,7 +151,7 @@ impl<P: Payload> Kernel<P> for NvlsKernel {
             (MemoryEvent::Loaded { link, span }, Phase::Loading { request, missing }) => {
                 *missing = missing.saturating_sub(span.length);
                 if request.collective == Collective::AllReduce {
-                    memory.multimem_store(link, span);
+                    memory.multicast_store(link, span);
                 }
                 self.end_loading(memory);
             }

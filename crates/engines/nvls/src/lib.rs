@@ -11,8 +11,11 @@
 #![no_std]
 extern crate alloc;
 
+mod design;
 mod kernel;
 mod multicast;
+mod unit;
 
-pub use kernel::{NvlsConfig, NvlsKernel, NvlsRejected};
-pub use multicast::{Multicast, MulticastConfig, MulticastDrop, Output};
+pub use design::{NVLS, Nvls, NvlsParams};
+pub use kernel::{NvlsConfig, NvlsKernel};
+pub use multicast::{Multicast, MulticastConfig, MulticastDrop};

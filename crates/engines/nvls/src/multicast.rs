@@ -3,6 +3,7 @@
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use quincunx_collective::{Payload, Reduction, accumulate_in_tree};
+use quincunx_design::UnitOutput;
 use quincunx_engine::PortId;
 use quincunx_wire::flit::{Channel, FlitFormat, FlitHeader, NodeId, Transaction};
 
@@ -34,15 +35,6 @@ pub enum MulticastDrop {
     UnexpectedTransaction,
 }
 
-/// What its owner has to do for it.
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub enum Output<P> {
-    /// Send a packet.
-    Packet(PortId, FlitHeader, P),
-    /// Free the buffer of a packet that it has been given.
-    Release(PortId, Channel),
-}
-
 /// A transaction of an accelerator that waits for the members' answers.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 struct Entry<P> {
@@ -69,7 +61,7 @@ pub struct Multicast<P> {
     entries: Vec<Entry<P>>,
     free: Vec<u16>,
     waiting: VecDeque<Waiting<P>>,
-    outputs: VecDeque<Output<P>>,
+    outputs: VecDeque<UnitOutput<P>>,
 }
 
 impl<P: Payload> Multicast<P> {
@@ -89,7 +81,7 @@ impl<P: Payload> Multicast<P> {
         }
     }
 
-    /// Takes a packet that is for this switch. On success its buffer is freed by an [`Output`], perhaps later; on
+    /// Takes a packet that is for this switch. On success its buffer is freed by an [`UnitOutput`], perhaps later; on
     /// failure it is the owner's to free.
     pub fn handle_packet(
         &mut self,
@@ -119,16 +111,21 @@ impl<P: Payload> Multicast<P> {
             }
             Transaction::MultimemAdd { operand } => {
                 self.send_to_all(header.address, 0, Transaction::Add { operand }, &P::zeroed(0));
-                self.outputs.push_back(Output::Release(port, channel));
+                self.outputs.push_back(UnitOutput::Release(port, channel));
             }
             Transaction::ReadResponse | Transaction::WriteResponse => {
                 self.take_answer(header, payload)?;
-                self.outputs.push_back(Output::Release(port, channel));
+                self.outputs.push_back(UnitOutput::Release(port, channel));
                 self.begin();
             }
             _ => return Err(MulticastDrop::UnexpectedTransaction),
         }
         Ok(())
+    }
+
+    /// The switch that it is in.
+    pub(crate) const fn node(&self) -> NodeId {
+        self.config.node
     }
 
     /// Bytes that it has room for: the members' answers to as many transactions as it takes at once.
@@ -138,7 +135,7 @@ impl<P: Payload> Multicast<P> {
     }
 
     /// What is to be done, in order.
-    pub fn next_output(&mut self) -> Option<Output<P>> {
+    pub fn next_output(&mut self) -> Option<UnitOutput<P>> {
         self.outputs.pop_front()
     }
 
@@ -166,7 +163,7 @@ impl<P: Payload> Multicast<P> {
             place.missing = u64::MAX >> (64 - self.config.members);
             self.send_to_all(header.address, u32::from(entry), transaction, &payload);
             let channel = header.channel().expect("a request has a channel");
-            self.outputs.push_back(Output::Release(port, channel));
+            self.outputs.push_back(UnitOutput::Release(port, channel));
         }
     }
 
@@ -191,7 +188,7 @@ impl<P: Payload> Multicast<P> {
         for member in 0..self.config.members {
             let header = FlitHeader::new(self.config.node, NodeId(member), false, address, tag, transaction);
             let payload = P::from_view(payload.view(0..payload.length()));
-            self.outputs.push_back(Output::Packet(PortId(member), header, payload));
+            self.outputs.push_back(UnitOutput::Packet(PortId(member), header, payload));
         }
     }
 
@@ -220,7 +217,7 @@ impl<P: Payload> Multicast<P> {
             _ => P::zeroed(0),
         };
         let answer = entry.request.response(expected);
-        self.outputs.push_back(Output::Packet(PortId(answer.destination.0), answer, reduced));
+        self.outputs.push_back(UnitOutput::Packet(PortId(answer.destination.0), answer, reduced));
         self.free.push(header.tag as u16);
         Ok(())
     }

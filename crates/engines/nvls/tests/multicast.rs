@@ -1,8 +1,9 @@
 //! The multicast unit by itself: what it asks the members, when it answers, and what it refuses.
 
 use quincunx_collective::{DataType, Numbers, Payload, ReduceOp, Reduction};
+use quincunx_design::UnitOutput;
 use quincunx_engine::PortId;
-use quincunx_nvls::{Multicast, MulticastConfig, MulticastDrop, Output};
+use quincunx_nvls::{Multicast, MulticastConfig, MulticastDrop};
 use quincunx_wire::flit::*;
 
 const NODE: NodeId = NodeId(9);
@@ -16,16 +17,16 @@ fn from(member: u16, address: u64, tag: u32, transaction: Transaction) -> FlitHe
     FlitHeader::new(NodeId(member), NODE, false, address, tag, transaction)
 }
 
-fn outputs(unit: &mut Multicast<Numbers>) -> Vec<Output<Numbers>> {
+fn outputs(unit: &mut Multicast<Numbers>) -> Vec<UnitOutput<Numbers>> {
     let outputs = std::iter::from_fn(|| unit.next_output()).collect();
     unit.assert_invariants();
     outputs
 }
 
 fn packets(unit: &mut Multicast<Numbers>) -> Vec<(u16, FlitHeader, Vec<u8>)> {
-    let packet = |output: Output<Numbers>| match output {
-        Output::Packet(port, header, payload) => Some((port.0, header, payload.into_bytes())),
-        Output::Release(..) => None,
+    let packet = |output: UnitOutput<Numbers>| match output {
+        UnitOutput::Packet(port, header, payload) => Some((port.0, header, payload.into_bytes())),
+        UnitOutput::Release(..) => None,
     };
     outputs(unit).into_iter().filter_map(packet).collect()
 }
@@ -84,7 +85,7 @@ fn requests_without_an_entry_keep_their_buffer_until_there_is_one() {
     assert_eq!((outputs(&mut unit), unit.held(PortId(0), channel)), (vec![], 1));
     give(&mut unit, &first[0].1.response(Transaction::WriteResponse), &[]);
     let released = outputs(&mut unit);
-    assert!(released.contains(&Output::Release(PortId(0), channel)));
+    assert!(released.contains(&UnitOutput::Release(PortId(0), channel)));
     assert_eq!(unit.held(PortId(0), channel), 0);
 }
 

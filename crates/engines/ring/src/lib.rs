@@ -18,9 +18,10 @@
 extern crate alloc;
 
 mod config;
+mod connection;
 mod design;
+mod design_memory;
 mod direct;
-mod lane;
 mod plan;
 mod program;
 mod quantized_ring;
@@ -32,8 +33,11 @@ mod tree;
 
 pub use config::{Algorithm, Config, ConfigError, DEFAULT_CHUNK, DEFAULT_WINDOW, Pace};
 pub use design::{DIRECT, HostParams, Hosts, Pieces, RING, TREE};
+pub use design_memory::{
+    MEMORY_DIRECT, MEMORY_RING, MEMORY_RING_RQ, MemoryDirect, MemoryRing, MemoryRingRq, NoParams, RqParams,
+};
 pub use program::HostProgram;
-pub use quantized_ring::{QuantizedRing, QuantizedRingConfig, QuantizedRingRejected};
-pub use shared_direct::{SharedDirect, SharedDirectConfig, SharedDirectRejected};
-pub use shared_memory::{SharedRing, SharedRingConfig, SharedRingRejected};
+pub use quantized_ring::{QuantizedRing, QuantizedRingConfig};
+pub use shared_direct::{SharedDirect, SharedDirectConfig};
+pub use shared_memory::{SharedRing, SharedRingConfig};
 pub use tree::neighbours as tree_neighbours;

@@ -31,9 +31,9 @@ pub(crate) struct Stage {
     pub(crate) own: Option<Own>,
     /// Where the result is kept in the output.
     pub(crate) keep: Option<usize>,
-    /// The lanes it comes from, in the order in which they are combined: a range of [`Plan::lanes`].
+    /// The connections it comes from, in the order in which they are combined: a range of [`Plan::connections`].
     from: Range<usize>,
-    /// The lanes it goes to.
+    /// The connections it goes to.
     to: Range<usize>,
     /// Pieces that have been combined and may go out.
     pub(crate) ready: usize,
@@ -63,26 +63,36 @@ pub(crate) struct Plan {
     pub(crate) piece: usize,
     /// Pieces that may wait in slots at a peer before it has told that any is free.
     pub(crate) slots: usize,
-    /// The lane to each rank that has one.
-    lane_of: Vec<Option<usize>>,
-    lanes: Vec<usize>,
+    /// The connection to each rank that has one.
+    connection_to: Vec<Option<usize>>,
+    connections: Vec<usize>,
     pub(crate) stages: Vec<Stage>,
 }
 
 impl Plan {
     pub(crate) fn new(
         rank: Rank,
-        lane_of: Vec<Option<usize>>,
+        connection_to: Vec<Option<usize>>,
         chunk: usize,
         slots: usize,
         pace: Pace,
     ) -> Self {
-        let ranks = lane_of.len() as u16;
-        Self { rank, ranks, chunk, pace, piece: chunk, slots, lane_of, lanes: Vec::new(), stages: Vec::new() }
+        let ranks = connection_to.len() as u16;
+        Self {
+            rank,
+            ranks,
+            chunk,
+            pace,
+            piece: chunk,
+            slots,
+            connection_to,
+            connections: Vec::new(),
+            stages: Vec::new(),
+        }
     }
 
     pub(crate) fn clear(&mut self) {
-        self.lanes.clear();
+        self.connections.clear();
         self.stages.clear();
     }
 
@@ -129,26 +139,27 @@ impl Plan {
         from: impl IntoIterator<Item = Rank>,
         to: impl IntoIterator<Item = Rank>,
     ) {
-        let lane_of = &self.lane_of;
-        let lane = |rank: Rank| lane_of[rank.index()].expect("plans keep to the peers of their algorithm");
-        let start = self.lanes.len();
-        self.lanes.extend(from.into_iter().map(lane));
-        let middle = self.lanes.len();
-        self.lanes.extend(to.into_iter().map(lane));
-        let (from, to) = (start..middle, middle..self.lanes.len());
+        let connection_to = &self.connection_to;
+        let connection =
+            |rank: Rank| connection_to[rank.index()].expect("plans keep to the peers of their algorithm");
+        let start = self.connections.len();
+        self.connections.extend(from.into_iter().map(connection));
+        let middle = self.connections.len();
+        self.connections.extend(to.into_iter().map(connection));
+        let (from, to) = (start..middle, middle..self.connections.len());
         assert!(keep.is_some() || from.is_empty() || to.len() == 1, "a slot is sent from once");
         assert!(own.is_some() || !from.is_empty(), "a stage has something to combine");
         self.stages.push(Stage { length, pieces, own, keep, from, to, ready: 0 });
     }
 
-    /// The lanes a stage takes pieces from.
+    /// The connections a stage takes pieces from.
     pub(crate) fn from(&self, stage: usize) -> &[usize] {
-        &self.lanes[self.stages[stage].from.clone()]
+        &self.connections[self.stages[stage].from.clone()]
     }
 
-    /// The lanes a stage passes pieces on to.
+    /// The connections a stage passes pieces on to.
     pub(crate) fn to(&self, stage: usize) -> &[usize] {
-        &self.lanes[self.stages[stage].to.clone()]
+        &self.connections[self.stages[stage].to.clone()]
     }
 }
 

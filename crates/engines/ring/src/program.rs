@@ -1,11 +1,11 @@
 //! Runs a plan over queue pairs: takes pieces as they arrive, combines them, passes them on.
 //!
-//! A piece is combined when every peer it is taken from has it at the head of its lane, all at once and in the order
-//! of the plan. It goes out on a lane when its turn in that lane has come and the window has room.
+//! A piece is combined when every peer it is taken from has it at the head of its connection, all at once and in the order
+//! of the plan. It goes out on a connection when its turn in that connection has come and the window has room.
 
 use crate::config::{Algorithm, Config, ConfigError, Pace};
-use crate::lane::work::Sent;
-use crate::lane::{Credit, Lane, Slot, SlotId, work};
+use crate::connection::work::Sent;
+use crate::connection::{Credit, PeerConnection, Slot, SlotId, work};
 use crate::plan::Plan;
 use crate::{direct, request, ring, tree};
 use alloc::vec::Vec;
@@ -43,7 +43,7 @@ pub struct HostProgram {
     chunk: usize,
     pace: Pace,
     plan: Plan,
-    lanes: Vec<Lane>,
+    connections: Vec<PeerConnection>,
     state: State,
 }
 
@@ -55,13 +55,13 @@ impl HostProgram {
     /// chunk or the window is of no use.
     pub fn new(config: &Config) -> Result<Self, ConfigError> {
         let mut peers = config.check()?;
-        // Lanes begin with the peer after us: not all ranks should send to one first.
+        // Connections begin with the peer after us: not all ranks should send to one first.
         let before = peers.iter().filter(|(peer, _)| *peer < config.rank).count();
         peers.rotate_left(before);
         let window = usize::from(config.window);
-        let mut lane_of = alloc::vec![None; config.peers.len()];
-        for (lane, (peer, _)) in peers.iter().enumerate() {
-            lane_of[peer.index()] = Some(lane);
+        let mut connection_to = alloc::vec![None; config.peers.len()];
+        for (connection, (peer, _)) in peers.iter().enumerate() {
+            connection_to[peer.index()] = Some(connection);
         }
         let chunk = config.chunk.as_usize();
         let slots = Credit::slots(u32::from(config.window)) as usize;
@@ -69,49 +69,50 @@ impl HostProgram {
             algorithm: config.algorithm,
             chunk,
             pace: config.pace,
-            plan: Plan::new(config.rank, lane_of, chunk, slots, config.pace),
-            lanes: peers.iter().map(|(_, qp)| Lane::new(*qp, window)).collect(),
+            plan: Plan::new(config.rank, connection_to, chunk, slots, config.pace),
+            connections: peers.iter().map(|(_, qp)| PeerConnection::new(*qp, window)).collect(),
             state: State::Idle,
         })
     }
 
     /// Registers the slots and posts them all, once.
     fn open<P: Payload>(&mut self, verbs: &mut dyn Verbs<P>) {
-        for lane in 0..self.lanes.len() {
-            if self.lanes[lane].region.is_none() {
-                let slots = self.lanes[lane].slots.len();
-                self.lanes[lane].region = Some(verbs.memory().register(P::zeroed(self.chunk * slots)));
-                (0..slots).for_each(|slot| self.post(SlotId { lane, slot }, verbs));
+        for connection in 0..self.connections.len() {
+            if self.connections[connection].region.is_none() {
+                let slots = self.connections[connection].slots.len();
+                self.connections[connection].region =
+                    Some(verbs.memory().register(P::zeroed(self.chunk * slots)));
+                (0..slots).for_each(|slot| self.post(SlotId { connection, slot }, verbs));
             }
         }
     }
 
     /// Makes a slot wait for a message.
     fn post<P: Payload>(&mut self, id: SlotId, verbs: &mut dyn Verbs<P>) {
-        let lane = &mut self.lanes[id.lane];
-        lane.slots[id.slot] = Slot::Posted;
-        let sink = lane.slice(id.slot, self.chunk, self.chunk);
-        verbs.post_receive(lane.qp, ReceiveRequest { id: work::receive(id.slot), sink });
+        let connection = &mut self.connections[id.connection];
+        connection.slots[id.slot] = Slot::Posted;
+        let sink = connection.slice(id.slot, self.chunk, self.chunk);
+        verbs.post_receive(connection.qp, ReceiveRequest { id: work::receive(id.slot), sink });
     }
 
     /// Takes a piece as gone from its slot.
     fn free<P: Payload>(&mut self, id: SlotId, verbs: &mut dyn Verbs<P>) {
-        self.lanes[id.lane].credit.free();
+        self.connections[id.connection].credit.free();
         self.post(id, verbs);
     }
 
     /// Tells peers of free slots that should hear of them and get no piece that could say so.
     fn tell<P: Payload>(&mut self, verbs: &mut dyn Verbs<P>) {
-        for lane in &mut self.lanes {
-            if let Some(immediate) = lane.credit.tell() {
-                let (id, source) = (work::send(Sent::Telling), lane.slice(0, self.chunk, 0));
+        for connection in &mut self.connections {
+            if let Some(immediate) = connection.credit.tell() {
+                let (id, source) = (work::send(Sent::Telling), connection.slice(0, self.chunk, 0));
                 let send = SendRequest { id, verb: Verb::Send, source, immediate: Some(immediate) };
-                verbs.post_send(lane.qp, send);
+                verbs.post_send(connection.qp, send);
             }
         }
     }
 
-    /// Lays the plan out over the lanes; returns how many pieces and sends it has.
+    /// Lays the plan out over the connections; returns how many pieces and sends it has.
     fn lay_out(&mut self, request: &CollectiveRequest, length: usize) -> usize {
         self.plan.clear();
         let element = request.reduction.data_type.size();
@@ -120,14 +121,20 @@ impl HostProgram {
             Algorithm::Tree => tree::plan(&mut self.plan, request.collective, length, element),
             Algorithm::Direct => direct::plan(&mut self.plan, request.collective, length, element),
         }
-        for lane in &mut self.lanes {
-            lane.incoming.clear();
-            lane.outgoing.clear();
+        for connection in &mut self.connections {
+            connection.incoming.clear();
+            connection.outgoing.clear();
         }
         let mut total = 0;
         for (index, stage) in self.plan.stages.iter().enumerate() {
-            self.plan.from(index).iter().for_each(|lane| self.lanes[*lane].incoming.push(index));
-            self.plan.to(index).iter().for_each(|lane| self.lanes[*lane].outgoing.push(index));
+            self.plan
+                .from(index)
+                .iter()
+                .for_each(|connection| self.connections[*connection].incoming.push(index));
+            self.plan
+                .to(index)
+                .iter()
+                .for_each(|connection| self.connections[*connection].outgoing.push(index));
             total += stage.pieces * (1 + self.plan.to(index).len());
         }
         total
@@ -158,8 +165,8 @@ impl HostProgram {
         let mut done = 0;
         loop {
             let mut ran = false;
-            for lane in 0..self.lanes.len() {
-                while let Some((stage, piece)) = self.complete_head(lane) {
+            for connection in 0..self.connections.len() {
+                while let Some((stage, piece)) = self.complete_head(connection) {
                     self.run(stage, piece, request, verbs)?;
                     (ran, done) = (true, done + 1);
                 }
@@ -173,12 +180,12 @@ impl HostProgram {
         Ok(done)
     }
 
-    /// The piece that a lane expects next, if it and what it is combined with have arrived on every lane.
-    fn complete_head(&self, lane: usize) -> Option<(usize, usize)> {
-        let head = self.lanes[lane].incoming.head()?;
-        let here = |lane: &usize| {
-            let lane = &self.lanes[*lane];
-            lane.incoming.head() == Some(head) && !lane.arrived.is_empty()
+    /// The piece that a connection expects next, if it and what it is combined with have arrived on every connection.
+    fn complete_head(&self, connection: usize) -> Option<(usize, usize)> {
+        let head = self.connections[connection].incoming.head()?;
+        let here = |connection: &usize| {
+            let connection = &self.connections[*connection];
+            connection.incoming.head() == Some(head) && !connection.arrived.is_empty()
         };
         self.plan.from(head.0).iter().all(here).then_some(head)
     }
@@ -199,15 +206,16 @@ impl HostProgram {
         let own = own.map(|own| (cut(request.input, own.offset, range.clone()), own.position));
         let mut first: Option<(SlotId, Slice)> = None;
         for position in 0..self.plan.from(index).len() {
-            let lane_index = self.plan.from(index)[position];
-            let lane = &mut self.lanes[lane_index];
-            let slot = lane.arrived.pop_front().expect("the piece has arrived on all lanes");
-            if lane.slots[slot] != (Slot::Arrived { length }) {
-                return Err(lane.qp);
+            let connection_index = self.plan.from(index)[position];
+            let connection = &mut self.connections[connection_index];
+            let slot = connection.arrived.pop_front().expect("the piece has arrived on all connections");
+            if connection.slots[slot] != (Slot::Arrived { length }) {
+                return Err(connection.qp);
             }
-            lane.slots[slot] = Slot::Held;
-            lane.incoming.advance(pieces);
-            let (id, slice) = (SlotId { lane: lane_index, slot }, lane.slice(slot, self.chunk, length));
+            connection.slots[slot] = Slot::Held;
+            connection.incoming.advance(pieces);
+            let (id, slice) =
+                (SlotId { connection: connection_index, slot }, connection.slice(slot, self.chunk, length));
             match first {
                 None => {
                     // What is ours comes second here even if it is to be first: two operands commute.
@@ -226,7 +234,7 @@ impl HostProgram {
             verbs.memory().copy(cut(request.output, kept, range), slice);
             self.free(id, verbs);
         } else if let Some(&to) = self.plan.to(index).first() {
-            self.lanes[to].held.push_back(id);
+            self.connections[to].held.push_back(id);
         } else {
             self.free(id, verbs);
         }
@@ -234,12 +242,12 @@ impl HostProgram {
         Ok(())
     }
 
-    /// Sends what may go out, one piece a lane in turn, so that no peer waits for another's window.
+    /// Sends what may go out, one piece a connection in turn, so that no peer waits for another's window.
     fn pump<P: Payload>(&mut self, request: &CollectiveRequest, verbs: &mut dyn Verbs<P>) {
         loop {
             let mut sent = false;
-            for lane in 0..self.lanes.len() {
-                sent |= self.send_next(lane, request, verbs);
+            for connection in 0..self.connections.len() {
+                sent |= self.send_next(connection, request, verbs);
             }
             if !sent {
                 break;
@@ -247,37 +255,43 @@ impl HostProgram {
         }
     }
 
-    /// Sends the next piece of a lane; whether there was one and it may go.
+    /// Sends the next piece of a connection; whether there was one and it may go.
     fn send_next<P: Payload>(
         &mut self,
-        lane: usize,
+        connection: usize,
         request: &CollectiveRequest,
         verbs: &mut dyn Verbs<P>,
     ) -> bool {
-        let Some((index, piece)) = self.lanes[lane].outgoing.head() else { return false };
+        let Some((index, piece)) = self.connections[connection].outgoing.head() else { return false };
         let stage = &self.plan.stages[index];
         if piece >= stage.ready {
             return false;
         }
-        if self.pace == Pace::Lockstep && piece == 0 && self.lanes[lane].outstanding > 0 {
+        if self.pace == Pace::Lockstep && piece == 0 && self.connections[connection].outstanding > 0 {
             return false;
         }
-        let Some(immediate) = self.lanes[lane].credit.send() else { return false };
+        let Some(immediate) = self.connections[connection].credit.send() else { return false };
         let range = stage.piece(piece, self.plan.piece);
         let (source, after) = match (stage.keep, stage.own) {
             (Some(kept), _) => (cut(request.output, kept, range), Sent::Piece),
             (None, Some(own)) if stage.is_source() => (cut(request.input, own.offset, range), Sent::Piece),
             (None, _) => {
-                let id = self.lanes[lane].held.pop_front().expect("a piece that is not kept waits in a slot");
-                (self.lanes[id.lane].slice(id.slot, self.chunk, range.len()), Sent::Held(id))
+                let id = self.connections[connection]
+                    .held
+                    .pop_front()
+                    .expect("a piece that is not kept waits in a slot");
+                (self.connections[id.connection].slice(id.slot, self.chunk, range.len()), Sent::Held(id))
             }
         };
         let pieces = stage.pieces;
-        let lane = &mut self.lanes[lane];
-        lane.outgoing.advance(pieces);
-        lane.outstanding += 1;
+        let connection = &mut self.connections[connection];
+        connection.outgoing.advance(pieces);
+        connection.outstanding += 1;
         let id = work::send(after);
-        verbs.post_send(lane.qp, SendRequest { id, verb: Verb::Send, source, immediate: Some(immediate) });
+        verbs.post_send(
+            connection.qp,
+            SendRequest { id, verb: Verb::Send, source, immediate: Some(immediate) },
+        );
         true
     }
 
@@ -338,32 +352,32 @@ impl<P: Payload> Program<P> for HostProgram {
         if self.state == State::Failed {
             return None;
         }
-        let index = self.lanes.iter().position(|lane| lane.qp == qp);
+        let index = self.connections.iter().position(|connection| connection.qp == qp);
         let index = index.expect("completions come from queue pairs that were posted to");
-        let lane = &mut self.lanes[index];
+        let connection = &mut self.connections[index];
         match completion {
             Completion::Received { id, length, immediate } => {
                 let slot = work::received(id);
-                assert_eq!(lane.slots[slot], Slot::Posted, "a message in a slot that was not posted");
-                match immediate.and_then(|immediate| lane.credit.hear(immediate)) {
+                assert_eq!(connection.slots[slot], Slot::Posted, "a message in a slot that was not posted");
+                match immediate.and_then(|immediate| connection.credit.hear(immediate)) {
                     None => return self.fail(qp, Failure::InvalidRequest),
                     Some(true) => {
-                        lane.slots[slot] = Slot::Arrived { length };
-                        lane.arrived.push_back(slot);
+                        connection.slots[slot] = Slot::Arrived { length };
+                        connection.arrived.push_back(slot);
                     }
-                    Some(false) => self.post(SlotId { lane: index, slot }, verbs),
+                    Some(false) => self.post(SlotId { connection: index, slot }, verbs),
                 }
                 self.proceed(0, verbs)
             }
             Completion::Sent { id } => {
                 let after = work::sent(id);
                 if let Sent::Telling = after {
-                    lane.credit.told();
+                    connection.credit.told();
                     self.tell(verbs);
                     return None;
                 }
-                assert!(lane.outstanding > 0, "a send completed that was not posted");
-                lane.outstanding -= 1;
+                assert!(connection.outstanding > 0, "a send completed that was not posted");
+                connection.outstanding -= 1;
                 if let Sent::Held(id) = after {
                     self.free(id, verbs);
                 }
@@ -379,19 +393,20 @@ impl<P: Payload> Program<P> for HostProgram {
         if self.state == State::Failed {
             return;
         }
-        let waiting: usize = self.lanes.iter().map(|lane| lane.held.len()).sum();
-        let held = |lane: &Lane| lane.slots.iter().filter(|slot| **slot == Slot::Held).count();
-        let all_held: usize = self.lanes.iter().map(held).sum();
-        let outstanding: usize = self.lanes.iter().map(|lane| lane.outstanding).sum();
+        let waiting: usize = self.connections.iter().map(|connection| connection.held.len()).sum();
+        let held =
+            |connection: &PeerConnection| connection.slots.iter().filter(|slot| **slot == Slot::Held).count();
+        let all_held: usize = self.connections.iter().map(held).sum();
+        let outstanding: usize = self.connections.iter().map(|connection| connection.outstanding).sum();
         assert!(
             all_held >= waiting && all_held <= waiting + outstanding,
             "a held slot is to be sent or being sent"
         );
-        for lane in &self.lanes {
-            let window = lane.slots.len() - Credit::SPARE_SLOTS;
-            assert!(lane.credit.waiting() as usize <= window, "a peer's slots are not overrun");
-            let arrived = lane.slots.iter().filter(|slot| matches!(slot, Slot::Arrived { .. })).count();
-            assert_eq!(arrived, lane.arrived.len(), "every message waits in one slot");
+        for connection in &self.connections {
+            let window = connection.slots.len() - Credit::SPARE_SLOTS;
+            assert!(connection.credit.waiting() as usize <= window, "a peer's slots are not overrun");
+            let arrived = connection.slots.iter().filter(|slot| matches!(slot, Slot::Arrived { .. })).count();
+            assert_eq!(arrived, connection.arrived.len(), "every message waits in one slot");
         }
         match self.state {
             State::Running { remaining, .. } => {
@@ -406,9 +421,9 @@ impl<P: Payload> Program<P> for HostProgram {
                     (0, 0, 0),
                     "nothing is on the way between collectives"
                 );
-                for lane in &self.lanes {
+                for connection in &self.connections {
                     assert!(
-                        lane.incoming.head().is_none() && lane.outgoing.head().is_none(),
+                        connection.incoming.head().is_none() && connection.outgoing.head().is_none(),
                         "the plan is done"
                     );
                 }

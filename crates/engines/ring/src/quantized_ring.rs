@@ -12,7 +12,9 @@ use quincunx_collective::{
     BlockQuantization, Collective, DataType, Payload, Quantized, Rank, ReduceOp, Reduction,
 };
 use quincunx_engine::PortId;
-use quincunx_engine::shared_memory::{InPlaceRequest, Kernel, MemoryEvent, SharedMemory, Span, WordId};
+use quincunx_engine::shared_memory::{
+    InPlaceRequest, Kernel, KernelRefusal, MemoryEvent, SharedMemory, Span, WordId,
+};
 
 /// What is added, whatever the caller's type: quantised vectors stand for binary32 values.
 const ADD: Reduction = Reduction { op: ReduceOp::Sum, data_type: DataType::F32 };
@@ -36,7 +38,7 @@ pub struct QuantizedRingConfig {
 
 /// Why a collective is refused; nothing has changed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-pub enum QuantizedRingRejected {
+enum QuantizedRingRejected {
     /// One at a time.
     #[error("expected an idle ring, found one that still runs a collective; wait for its end")]
     Busy,
@@ -207,28 +209,32 @@ fn place_bytes(ranks: u16, quantization: BlockQuantization, values: usize) -> us
     quantization.code_bytes(longest) + quantization.scale_bytes(longest)
 }
 
-impl<P: Payload> Kernel<P> for QuantizedRing {
-    type Rejected = QuantizedRingRejected;
+impl From<QuantizedRingRejected> for KernelRefusal {
+    fn from(rejected: QuantizedRingRejected) -> Self {
+        Self::of(&rejected)
+    }
+}
 
+impl<P: Payload> Kernel<P> for QuantizedRing {
     fn start(
         &mut self,
         request: InPlaceRequest,
         memory: &mut dyn SharedMemory<P>,
-    ) -> Result<bool, QuantizedRingRejected> {
+    ) -> Result<bool, KernelRefusal> {
         if self.running.is_some() {
-            return Err(QuantizedRingRejected::Busy);
+            return Err(QuantizedRingRejected::Busy.into());
         }
         let InPlaceRequest { collective, reduction, span } = request;
         if collective != Collective::AllReduce
             || reduction != ADD
             || !span.length.is_multiple_of(DataType::F32.size())
         {
-            return Err(QuantizedRingRejected::Unsupported(collective, reduction));
+            return Err(QuantizedRingRejected::Unsupported(collective, reduction).into());
         }
         let QuantizedRingConfig { ranks, quantization, scratch, .. } = self.config;
         let expected = Self::scratch_bytes(ranks, quantization, values_in(span));
         if expected > scratch.length {
-            return Err(QuantizedRingRejected::Scratch { expected, found: scratch.length });
+            return Err(QuantizedRingRejected::Scratch { expected, found: scratch.length }.into());
         }
         if ranks == 1 {
             // Nothing is sent, but what the codes cannot say is lost all the same.

@@ -8,7 +8,9 @@
 
 use quincunx_collective::{Collective, Payload, Rank};
 use quincunx_engine::PortId;
-use quincunx_engine::shared_memory::{InPlaceRequest, Kernel, MemoryEvent, SharedMemory, Span, WordId};
+use quincunx_engine::shared_memory::{
+    InPlaceRequest, Kernel, KernelRefusal, MemoryEvent, SharedMemory, Span, WordId,
+};
 
 /// A rank among the others.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -28,7 +30,7 @@ pub struct SharedDirectConfig {
 
 /// Why a collective is refused; nothing has changed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-pub enum SharedDirectRejected {
+enum SharedDirectRejected {
     /// One at a time.
     #[error("expected an idle accelerator, found one that still runs a collective; wait for its end")]
     Busy,
@@ -163,25 +165,29 @@ impl SharedDirect {
     }
 }
 
-impl<P: Payload> Kernel<P> for SharedDirect {
-    type Rejected = SharedDirectRejected;
+impl From<SharedDirectRejected> for KernelRefusal {
+    fn from(rejected: SharedDirectRejected) -> Self {
+        Self::of(&rejected)
+    }
+}
 
+impl<P: Payload> Kernel<P> for SharedDirect {
     fn start(
         &mut self,
         request: InPlaceRequest,
         memory: &mut dyn SharedMemory<P>,
-    ) -> Result<bool, SharedDirectRejected> {
+    ) -> Result<bool, KernelRefusal> {
         if self.phase != Phase::Idle {
-            return Err(SharedDirectRejected::Busy);
+            return Err(SharedDirectRejected::Busy.into());
         }
         match request.collective {
             Collective::AllReduce | Collective::ReduceScatter | Collective::AllGather => {}
-            other => return Err(SharedDirectRejected::Unsupported(other)),
+            other => return Err(SharedDirectRejected::Unsupported(other).into()),
         }
         let (expected, found) =
             (Self::scratch_bytes(self.config.ranks, request.span.length), self.config.scratch.length);
         if expected > found {
-            return Err(SharedDirectRejected::Scratch { expected, found });
+            return Err(SharedDirectRejected::Scratch { expected, found }.into());
         }
         self.begun += 1;
         self.phase = Phase::Writing(request);

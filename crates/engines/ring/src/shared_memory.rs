@@ -10,7 +10,9 @@
 
 use quincunx_collective::{Collective, Payload, Rank};
 use quincunx_engine::PortId;
-use quincunx_engine::shared_memory::{InPlaceRequest, Kernel, MemoryEvent, SharedMemory, Span, WordId};
+use quincunx_engine::shared_memory::{
+    InPlaceRequest, Kernel, KernelRefusal, MemoryEvent, SharedMemory, Span, WordId,
+};
 
 /// A rank's place in the ring.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -29,7 +31,7 @@ pub struct SharedRingConfig {
 
 /// Why a collective is refused; nothing has changed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-pub enum SharedRingRejected {
+enum SharedRingRejected {
     /// One at a time.
     #[error("expected an idle ring, found one that still runs a collective; wait for its end")]
     Busy,
@@ -184,27 +186,31 @@ impl SharedRing {
     }
 }
 
-impl<P: Payload> Kernel<P> for SharedRing {
-    type Rejected = SharedRingRejected;
+impl From<SharedRingRejected> for KernelRefusal {
+    fn from(rejected: SharedRingRejected) -> Self {
+        Self::of(&rejected)
+    }
+}
 
+impl<P: Payload> Kernel<P> for SharedRing {
     fn start(
         &mut self,
         request: InPlaceRequest,
         memory: &mut dyn SharedMemory<P>,
-    ) -> Result<bool, SharedRingRejected> {
+    ) -> Result<bool, KernelRefusal> {
         if self.running.is_some() {
-            return Err(SharedRingRejected::Busy);
+            return Err(SharedRingRejected::Busy.into());
         }
         let half = self.ranks() - 1;
         let (step, end) = match request.collective {
             Collective::AllReduce => (0, 2 * half),
             Collective::ReduceScatter => (0, half),
             Collective::AllGather => (half, 2 * half),
-            other => return Err(SharedRingRejected::Unsupported(other)),
+            other => return Err(SharedRingRejected::Unsupported(other).into()),
         };
         let (expected, found) = (self.chunk_at(&request, 0).length * half, self.config.scratch.length);
         if expected > found {
-            return Err(SharedRingRejected::Scratch { expected, found });
+            return Err(SharedRingRejected::Scratch { expected, found }.into());
         }
         if half == 0 {
             return Ok(true);

@@ -3,7 +3,7 @@
 //! The [`Isa`] (in-switch accelerator) takes [`Instruction`]s. For each it waits until the participants have counted
 //! up a counter of its barrier manager, reads the operands in waves into wave tables, adds them up in a tree, writes
 //! the results back, and, when all writes are answered, sets a flag at each participant. [`Participant`] is what that
-//! leaves to an accelerator.
+//! leaves to an accelerator. [`SCIN`] and [`SCIN_INQ`] put them on a fabric.
 //!
 //! | SCIN | where |
 //! |---|---|
@@ -36,16 +36,19 @@ extern crate alloc;
 mod capacity;
 mod config;
 mod controller;
+mod design;
 mod instruction;
 mod isa;
 mod participant;
 mod plan;
+mod unit;
 mod wave;
 mod write_back;
 
 pub use capacity::minimum_capacity;
 pub use config::{ComputeLatency, ConfigError, IsaConfig};
+pub use design::{IsaParams, SCIN, SCIN_INQ, Scin, ScinParams};
 pub use instruction::{Accelerators, Addresses, Instruction, InstructionError};
 pub use isa::{Isa, IsaDrop, IsaEvent, LoadError};
-pub use participant::{Participant, ParticipantConfig, ParticipantRejected};
+pub use participant::{Participant, ParticipantConfig};
 pub use plan::{instructions, quantized_all_reduce};

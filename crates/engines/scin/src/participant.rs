@@ -3,7 +3,9 @@
 
 use quincunx_collective::Payload;
 use quincunx_engine::PortId;
-use quincunx_engine::shared_memory::{InPlaceRequest, Kernel, MemoryEvent, SharedMemory, WordId};
+use quincunx_engine::shared_memory::{
+    InPlaceRequest, Kernel, KernelRefusal, MemoryEvent, SharedMemory, WordId,
+};
 
 /// How an accelerator takes part.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -16,7 +18,7 @@ pub struct ParticipantConfig {
 
 /// Why a collective is refused; nothing has changed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-pub enum ParticipantRejected {
+enum ParticipantRejected {
     /// One at a time.
     #[error("expected an idle accelerator, found one that still waits for its switches; wait for its end")]
     Busy,
@@ -39,16 +41,20 @@ impl Participant {
     }
 }
 
-impl<P: Payload> Kernel<P> for Participant {
-    type Rejected = ParticipantRejected;
+impl From<ParticipantRejected> for KernelRefusal {
+    fn from(rejected: ParticipantRejected) -> Self {
+        Self::of(&rejected)
+    }
+}
 
+impl<P: Payload> Kernel<P> for Participant {
     fn start(
         &mut self,
         _request: InPlaceRequest,
         memory: &mut dyn SharedMemory<P>,
-    ) -> Result<bool, ParticipantRejected> {
+    ) -> Result<bool, KernelRefusal> {
         if self.waiting > 0 {
-            return Err(ParticipantRejected::Busy);
+            return Err(ParticipantRejected::Busy.into());
         }
         self.begun += 1;
         self.waiting = memory.links();

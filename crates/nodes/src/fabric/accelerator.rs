@@ -1,39 +1,39 @@
 //! An accelerator: its memory on the fabric, a link to each switch, and communication kernels, one for each stream.
 
+use alloc::boxed::Box;
 use alloc::vec;
 use alloc::vec::Vec;
 use quincunx_collective::{Payload, Rank};
-use quincunx_engine::shared_memory::{InPlaceRequest, Kernel};
+use quincunx_engine::shared_memory::{AnyKernel, InPlaceRequest, KernelRefusal};
 use quincunx_engine::{Frame, PortId, Sink};
 use quincunx_memory::{Endpoint, EndpointConfig, MemoryDrop, Port, PortConfig};
 use quincunx_units::Instant;
 use quincunx_wire::flit::FlitHeader;
 
-use super::kernels::{KernelRejected, Kernels};
 use super::node::{FabricDrop, FabricEvent, FabricNode, FabricRejected, FabricTimer, send_credit};
 
 /// What an accelerator is set up with.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub struct AcceleratorConfig {
+pub struct AcceleratorConfig<P: Payload> {
     /// Its memory.
     pub endpoint: EndpointConfig,
     /// The buffers of each link.
     pub port: PortConfig,
     /// What runs on it, one for each stream of collectives. They share words that somebody changes; fences, loads and arithmetic are
-    /// one kernel's alone, so that at most one of them may be of a kind that uses these: not SCIN's.
-    pub kernels: Vec<Kernels>,
+    /// one kernel's alone, so that at most one of them may use these: the others leave the work to the switches.
+    pub kernels: Vec<Box<dyn AnyKernel<P>>>,
 }
 
 /// An accelerator.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub struct Accelerator<P> {
+pub struct Accelerator<P: Payload> {
     endpoint: Endpoint<P>,
     ports: Vec<Port>,
-    kernels: Vec<Kernels>,
+    kernels: Vec<Box<dyn AnyKernel<P>>>,
 }
 
 impl<P: Payload> Accelerator<P> {
-    pub(super) fn new(config: AcceleratorConfig) -> Self {
+    pub(super) fn new(config: AcceleratorConfig<P>) -> Self {
         let ports = vec![Port::new(config.port); config.endpoint.switches.len()];
         Self { endpoint: Endpoint::new(config.endpoint), ports, kernels: config.kernels }
     }
@@ -58,7 +58,7 @@ impl<P: Payload> Accelerator<P> {
         kernel: u16,
         request: InPlaceRequest,
         out: &mut impl Sink<FabricNode<P>>,
-    ) -> Result<(), KernelRejected> {
+    ) -> Result<(), KernelRefusal> {
         if self.kernels[usize::from(kernel)].start(request, &mut self.endpoint)? {
             out.emit(FabricEvent::Finished { kernel });
         }
@@ -170,7 +170,7 @@ impl<P: Payload> Accelerator<P> {
 
     pub(super) fn assert_invariants(&self) {
         self.endpoint.assert_invariants();
-        self.kernels.iter().for_each(Kernel::<P>::assert_invariants);
+        self.kernels.iter().for_each(|kernel| kernel.assert_invariants());
         for port in &self.ports {
             port.assert_invariants();
         }

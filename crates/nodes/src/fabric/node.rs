@@ -1,40 +1,30 @@
 //! A node of the memory fabric as one engine.
 
 use alloc::boxed::Box;
-use alloc::vec::Vec;
+use core::convert::Infallible;
 use quincunx_collective::{Payload, Rank};
-use quincunx_engine::shared_memory::InPlaceRequest;
+use quincunx_design::UnitEvent;
+use quincunx_engine::shared_memory::{InPlaceRequest, KernelRefusal};
 use quincunx_engine::{Engine, Frame, PortId, Sink};
 use quincunx_memory::{MemoryDrop, Port};
-use quincunx_nvls::MulticastDrop;
-use quincunx_scin::{Instruction, IsaDrop, IsaEvent, LoadError};
 use quincunx_units::Instant;
 use quincunx_wire::flit::{FlitHeader, NodeId, Transaction};
 
 use super::accelerator::{Accelerator, AcceleratorConfig};
-use super::kernels::KernelRejected;
 use super::switch::{FabricSwitch, FabricSwitchConfig};
 
 /// What a node is to be.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub enum FabricConfig {
+pub enum FabricConfig<P: Payload> {
     /// An accelerator.
-    Accelerator(AcceleratorConfig),
+    Accelerator(AcceleratorConfig<P>),
     /// A switch.
-    Switch(FabricSwitchConfig),
-}
-
-/// Why a set-up is refused.
-#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-pub enum FabricConfigError {
-    /// Of the in-switch accelerator.
-    #[error(transparent)]
-    Isa(#[from] quincunx_scin::ConfigError),
+    Switch(FabricSwitchConfig<P>),
 }
 
 /// An accelerator or a switch.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub enum FabricNode<P> {
+pub enum FabricNode<P: Payload> {
     /// An accelerator.
     Accelerator(Box<Accelerator<P>>),
     /// A switch.
@@ -64,13 +54,6 @@ pub enum FabricCommand<P> {
         /// What the packet says as its address.
         address: u64,
     },
-    /// Queues instructions for a wave controller of a switch.
-    Load {
-        /// Which.
-        controller: u16,
-        /// What.
-        instructions: Vec<Instruction>,
-    },
 }
 
 /// Why a command is refused; nothing has changed.
@@ -78,13 +61,10 @@ pub enum FabricCommand<P> {
 pub enum FabricRejected {
     /// The kernel cannot begin.
     #[error(transparent)]
-    Kernel(#[from] KernelRejected),
+    Kernel(#[from] KernelRefusal),
     /// There is no such kernel.
     #[error("expected a kernel that the accelerator was set up with, found number {0}")]
     NoKernel(u16),
-    /// The instructions cannot be run.
-    #[error(transparent)]
-    Load(#[from] LoadError),
     /// Memory of another size.
     #[error("expected a memory of {expected} bytes, found {found}; fill it as it was set up")]
     MemorySize {
@@ -107,9 +87,9 @@ pub enum FabricRejected {
         /// Bytes as given.
         length: usize,
     },
-    /// A command for an accelerator at a switch, or the other way round.
-    #[error("expected {0}, found another node; send the command there")]
-    OtherKind(&'static str),
+    /// A command for an accelerator, at a switch.
+    #[error("expected an accelerator, found a switch; send the command there")]
+    Switch,
 }
 
 /// What a node tells.
@@ -120,8 +100,13 @@ pub enum FabricEvent {
         /// The kernel that ran it.
         kernel: u16,
     },
-    /// Something of a switch's in-switch accelerator.
-    Isa(IsaEvent),
+    /// Something of what computes in a switch.
+    Unit {
+        /// Which of the switch's units, in the order of its set-up.
+        unit: u16,
+        /// What.
+        event: UnitEvent,
+    },
 }
 
 /// A node's named timers.
@@ -131,8 +116,8 @@ pub enum FabricTimer {
     Respond(PortId),
     /// An accelerator's kernel has added what it had to add.
     Compute,
-    /// Something comes out of a switch's accumulator.
-    Accumulator,
+    /// That of a switch's unit, in the order of its set-up.
+    Unit(u16),
 }
 
 /// Why a packet is dropped.
@@ -140,10 +125,8 @@ pub enum FabricTimer {
 pub enum FabricDrop {
     /// By a port, the switch core or a memory.
     Memory(MemoryDrop),
-    /// By an in-switch accelerator.
-    Isa(IsaDrop),
-    /// By a multicast unit.
-    Multicast(MulticastDrop),
+    /// By what computes in a switch, for the reason that it gives.
+    Unit(&'static str),
 }
 
 /// A packet of nothing but credits, if there are any to return.
@@ -167,15 +150,15 @@ impl<P: Payload> FabricNode<P> {
         if let Self::Accelerator(accelerator) = self { Some(accelerator.memory()) } else { None }
     }
 
-    /// Bytes that a switch needs for what computes in it, beside the buffers of its ports.
+    /// Bytes that a switch needs for its units, beside the buffers of its ports.
     pub fn buffer_bytes(&self) -> usize {
         if let Self::Switch(switch) = self { switch.buffer_bytes() } else { 0 }
     }
 }
 
 impl<P: Payload> Engine for FabricNode<P> {
-    type Config = FabricConfig;
-    type ConfigError = FabricConfigError;
+    type Config = FabricConfig<P>;
+    type ConfigError = Infallible;
     type Header = FlitHeader;
     type Payload = P;
     type Timer = FabricTimer;
@@ -184,10 +167,10 @@ impl<P: Payload> Engine for FabricNode<P> {
     type Event = FabricEvent;
     type DropReason = FabricDrop;
 
-    fn new(config: FabricConfig) -> Result<Self, FabricConfigError> {
+    fn new(config: FabricConfig<P>) -> Result<Self, Infallible> {
         Ok(match config {
             FabricConfig::Accelerator(config) => Self::Accelerator(Box::new(Accelerator::new(config))),
-            FabricConfig::Switch(config) => Self::Switch(Box::new(FabricSwitch::new(config)?)),
+            FabricConfig::Switch(config) => Self::Switch(Box::new(FabricSwitch::new(config))),
         })
     }
 
@@ -208,7 +191,7 @@ impl<P: Payload> Engine for FabricNode<P> {
         match (self, timer) {
             (Self::Accelerator(node), FabricTimer::Respond(link)) => node.handle_timer(now, link, out),
             (Self::Accelerator(node), FabricTimer::Compute) => node.handle_computed(now, out),
-            (Self::Switch(node), FabricTimer::Accumulator) => node.handle_timer(now, out),
+            (Self::Switch(node), FabricTimer::Unit(unit)) => node.handle_timer(now, unit, out),
             (_, timer) => panic!("{timer:?} is not a timer of this node"),
         }
     }
@@ -237,14 +220,7 @@ impl<P: Payload> Engine for FabricNode<P> {
             (Self::Accelerator(node), FabricCommand::Send { link, to, length, address }) => {
                 node.send(link, to, length, address)
             }
-            (Self::Switch(node), FabricCommand::Load { controller, instructions }) => {
-                if !node.has_isa() {
-                    return Err(FabricRejected::OtherKind("a switch with an in-switch accelerator"));
-                }
-                Ok(node.load(now, controller, instructions, out)?)
-            }
-            (Self::Accelerator(_), FabricCommand::Load { .. }) => Err(FabricRejected::OtherKind("a switch")),
-            (Self::Switch(_), _) => Err(FabricRejected::OtherKind("an accelerator")),
+            (Self::Switch(_), _) => Err(FabricRejected::Switch),
         }
     }
 

@@ -1,20 +1,20 @@
-//! A switch of the memory fabric: ports, the core that forwards between them, and what computes beside it.
+//! A switch of the memory fabric: ports, the core that forwards between them, and units that compute beside it.
 
+use alloc::boxed::Box;
 use alloc::vec;
 use alloc::vec::Vec;
 use quincunx_collective::Payload;
+use quincunx_design::{AnySwitchUnit, Buffer, UnitOutput};
 use quincunx_engine::{Frame, PortId, Sink};
-use quincunx_memory::{ChannelSet, Forwarded, MemoryDrop, Port, PortConfig, SwitchCore};
-use quincunx_nvls::{Multicast, MulticastConfig, Output};
-use quincunx_scin::{ConfigError, Instruction, Isa, IsaConfig, LoadError};
+use quincunx_memory::{Forwarded, MemoryDrop, Port, PortConfig, SwitchCore};
 use quincunx_units::Instant;
-use quincunx_wire::flit::{Channel, Class, FlitHeader, NodeId, Transaction};
+use quincunx_wire::flit::{Channel, ChannelSet, FlitHeader, NodeId, Transaction};
 
 use super::node::{FabricDrop, FabricEvent, FabricNode, FabricTimer, send_credit};
 
 /// What a switch is set up with.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub struct FabricSwitchConfig {
+pub struct FabricSwitchConfig<P: Payload> {
     /// Its own node number, above those of the accelerators.
     pub node: NodeId,
     /// Ports; accelerator n is at port n.
@@ -23,56 +23,34 @@ pub struct FabricSwitchConfig {
     pub port: PortConfig,
     /// Answers writes when it takes them, in the place of the node that they are for.
     pub early_write_response: bool,
-    /// The in-switch accelerator, if there is one.
-    pub isa: Option<IsaConfig>,
-    /// The multicast unit, if there is one.
-    pub multicast: Option<MulticastConfig>,
+    /// What computes in it. The first unit that takes a packet gets it.
+    pub units: Vec<Box<dyn AnySwitchUnit<P>>>,
 }
 
 /// A switch.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub struct FabricSwitch<P> {
+pub struct FabricSwitch<P: Payload> {
     node: NodeId,
     early_write_response: bool,
     ports: Vec<Port>,
     core: SwitchCore<P>,
-    isa: Option<Isa<P>>,
-    multicast: Option<Multicast<P>>,
+    units: Vec<Box<dyn AnySwitchUnit<P>>>,
 }
 
 impl<P: Payload> FabricSwitch<P> {
-    pub(super) fn new(config: FabricSwitchConfig) -> Result<Self, ConfigError> {
-        Ok(Self {
+    pub(super) fn new(config: FabricSwitchConfig<P>) -> Self {
+        Self {
             node: config.node,
             early_write_response: config.early_write_response,
             ports: vec![Port::new(config.port); usize::from(config.ports)],
             core: SwitchCore::new(config.ports),
-            isa: config.isa.map(Isa::new).transpose()?,
-            multicast: config.multicast.map(Multicast::new),
-        })
+            units: config.units,
+        }
     }
 
-    /// Whether instructions can be loaded.
-    pub(super) const fn has_isa(&self) -> bool {
-        self.isa.is_some()
-    }
-
-    /// Bytes of what computes beside the core: wave tables, or the multicast unit's entries.
+    /// Bytes of the units' tables.
     pub(super) fn buffer_bytes(&self) -> usize {
-        self.isa.as_ref().map_or(0, Isa::buffer_bytes)
-            + self.multicast.as_ref().map_or(0, Multicast::buffer_bytes)
-    }
-
-    pub(super) fn load(
-        &mut self,
-        now: Instant,
-        controller: u16,
-        instructions: Vec<Instruction>,
-        out: &mut impl Sink<FabricNode<P>>,
-    ) -> Result<(), LoadError> {
-        let loaded = self.isa.as_mut().map_or(Ok(()), |isa| isa.load(controller, instructions));
-        self.settle(now, out);
-        loaded
+        self.units.iter().map(|unit| unit.buffer_bytes()).sum()
     }
 
     pub(super) fn handle_frame(
@@ -87,43 +65,24 @@ impl<P: Payload> FabricSwitch<P> {
             Ok(None) => return,
             Err(fault) => return out.drop_frame(port, FabricDrop::Memory(fault.into())),
         };
-        if channel.inc() {
-            // The in-switch accelerator has reserved room for whatever it asked for (SCIN 3.4).
-            self.ports[usize::from(port.0)].release(channel);
-            let done = match &mut self.isa {
-                Some(isa) => {
-                    isa.handle_packet(now, port, frame.header, frame.payload).map_err(FabricDrop::Isa)
-                }
-                None => Err(FabricDrop::Memory(MemoryDrop::NoRoute)),
-            };
-            if let Err(reason) = done {
-                out.drop_frame(port, reason);
+        let taker = self.units.iter().position(|unit| unit.takes(frame.header));
+        let done = match taker {
+            Some(unit) => {
+                let unit = &mut self.units[unit];
+                unit.handle_packet(now, port, frame.header, frame.payload).map_err(FabricDrop::Unit)
             }
-            self.settle(now, out);
-        } else {
-            let done = match &mut self.multicast {
-                Some(unit) if frame.header.destination == self.node => {
-                    unit.handle_packet(port, frame.header, frame.payload).map_err(FabricDrop::Multicast)
-                }
-                _ => self.forward(port, channel, frame).map_err(FabricDrop::Memory),
-            };
-            if let Err(reason) = done {
+            None => self.forward(port, channel, frame).map_err(FabricDrop::Memory),
+        };
+        match done {
+            Ok(Buffer::Free) => self.ports[usize::from(port.0)].release(channel),
+            Ok(Buffer::Held) => {}
+            Err(reason) => {
                 self.ports[usize::from(port.0)].release(channel);
                 out.drop_frame(port, reason);
             }
-            self.take_outputs();
         }
-    }
-
-    /// Does what the multicast unit asks for.
-    fn take_outputs(&mut self) {
-        while let Some(output) = self.multicast.as_mut().and_then(Multicast::next_output) {
-            match output {
-                Output::Packet(port, header, payload) => {
-                    self.core.enqueue(port, Forwarded { header, payload, input: None });
-                }
-                Output::Release(port, channel) => self.ports[usize::from(port.0)].release(channel),
-            }
+        if let Some(unit) = taker {
+            self.settle(now, unit, out);
         }
     }
 
@@ -133,17 +92,17 @@ impl<P: Payload> FabricSwitch<P> {
         input: PortId,
         channel: Channel,
         frame: Frame<'_, FlitHeader, P>,
-    ) -> Result<(), MemoryDrop> {
+    ) -> Result<Buffer, MemoryDrop> {
         let header = frame.header;
-        if header.source == header.destination || header.destination == self.node {
+        // Channels with the INC bit are those of units.
+        if channel.inc() || header.source == header.destination || header.destination == self.node {
             return Err(MemoryDrop::NoRoute);
         }
         let output = self.core.route(header.destination)?;
         match header.transaction {
             Transaction::WriteResponse if self.early_write_response => {
                 // The source has had its answer.
-                self.ports[usize::from(input.0)].release(channel);
-                return Ok(());
+                return Ok(Buffer::Free);
             }
             Transaction::Write if self.early_write_response => {
                 let header = header.response(Transaction::WriteResponse);
@@ -154,24 +113,17 @@ impl<P: Payload> FabricSwitch<P> {
         }
         let payload = P::from_view(frame.payload);
         self.core.enqueue(output, Forwarded { header: *header, payload, input: Some(input) });
-        Ok(())
+        Ok(Buffer::Held)
     }
 
-    pub(super) fn handle_timer(&mut self, now: Instant, out: &mut impl Sink<FabricNode<P>>) {
-        if let Some(isa) = &mut self.isa {
-            isa.advance(now);
-        }
-        self.settle(now, out);
+    pub(super) fn handle_timer(&mut self, now: Instant, unit: u16, out: &mut impl Sink<FabricNode<P>>) {
+        let unit = usize::from(unit);
+        self.units[unit].handle_timer(now);
+        self.settle(now, unit, out);
     }
 
     fn ready(&self, port: PortId) -> ChannelSet {
-        let ready = self.core.ready(port);
-        self.isa.as_ref().map_or(ready, |isa| {
-            isa.ready(port).into_iter().fold(ready, |mut ready, (channel, present)| {
-                ready.set(channel, present);
-                ready
-            })
-        })
+        self.units.iter().fold(self.core.ready(port), |ready, unit| ready.union(unit.ready(port)))
     }
 
     pub(super) fn wants_transmit(&self, port: PortId) -> bool {
@@ -181,51 +133,50 @@ impl<P: Payload> FabricSwitch<P> {
     pub(super) fn handle_transmit_slot(&mut self, port: PortId, out: &mut impl Sink<FabricNode<P>>) {
         let ready = self.ready(port);
         let link = &mut self.ports[usize::from(port.0)];
-        match (link.arbitrate(ready), &mut self.isa) {
-            (Some(channel), Some(isa)) if channel.inc() => {
-                let (mut header, payload) = isa.next_packet(port, channel);
-                link.seal(&mut header, P::view_length(P::reborrow(payload)));
-                out.transmit(port, Frame { header: &header, payload });
-            }
-            (Some(channel), _) => {
-                let mut packet = self.core.dequeue(port, channel);
-                link.seal(&mut packet.header, packet.payload.length());
-                let payload = packet.payload.view(0..packet.payload.length());
-                out.transmit(port, Frame { header: &packet.header, payload });
-                if let Some(input) = packet.input {
-                    self.ports[usize::from(input.0)].release(channel);
-                }
-            }
-            (None, _) => send_credit(port, link, out),
+        let Some(channel) = link.arbitrate(ready) else { return send_credit(port, link, out) };
+        if let Some(unit) = self.units.iter_mut().find(|unit| unit.ready(port).contains(channel)) {
+            let (mut header, payload) = unit.next_packet(port, channel);
+            link.seal(&mut header, P::view_length(P::reborrow(payload)));
+            return out.transmit(port, Frame { header: &header, payload });
+        }
+        let mut packet = self.core.dequeue(port, channel);
+        link.seal(&mut packet.header, packet.payload.length());
+        let payload = packet.payload.view(0..packet.payload.length());
+        out.transmit(port, Frame { header: &packet.header, payload });
+        if let Some(input) = packet.input {
+            self.ports[usize::from(input.0)].release(channel);
         }
     }
 
-    /// Passes on what the in-switch accelerator tells, and arms its timer.
-    fn settle(&mut self, now: Instant, out: &mut impl Sink<FabricNode<P>>) {
-        let Some(isa) = &mut self.isa else { return };
-        while let Some(event) = isa.next_event() {
-            out.emit(FabricEvent::Isa(event));
+    /// Does what a unit asks for, passes on what it tells, and arms its timer.
+    fn settle(&mut self, now: Instant, number: usize, out: &mut impl Sink<FabricNode<P>>) {
+        let unit = &mut self.units[number];
+        while let Some(output) = unit.next_output() {
+            match output {
+                UnitOutput::Packet(port, header, payload) => {
+                    self.core.enqueue(port, Forwarded { header, payload, input: None });
+                }
+                UnitOutput::Release(port, channel) => self.ports[usize::from(port.0)].release(channel),
+            }
         }
-        if let Some(after) = isa.arm(now) {
-            out.set_timer(FabricTimer::Accumulator, after);
+        while let Some(event) = unit.next_event() {
+            out.emit(FabricEvent::Unit { unit: number as u16, event });
+        }
+        if let Some(after) = unit.arm(now) {
+            out.set_timer(FabricTimer::Unit(number as u16), after);
         }
     }
 
     pub(super) fn assert_invariants(&self) {
         self.core.assert_invariants();
-        if let Some(isa) = &self.isa {
-            isa.assert_invariants();
-        }
-        if let Some(unit) = &self.multicast {
-            unit.assert_invariants();
-        }
+        self.units.iter().for_each(|unit| unit.assert_invariants());
         for (port, number) in self.ports.iter().zip(0..) {
             port.assert_invariants();
-            for class in Class::ALL {
-                let channel = Channel::new(class, false);
-                let waiting = |unit: &Multicast<P>| unit.held(PortId(number), channel);
-                let held =
-                    self.core.held(PortId(number), channel) + self.multicast.as_ref().map_or(0, waiting);
+            for channel in Channel::ALL {
+                let units = self.units.iter().map(|unit| unit.held(PortId(number), channel));
+                // The core has no queues for channels with the INC bit.
+                let core = if channel.inc() { 0 } else { self.core.held(PortId(number), channel) };
+                let held = core + units.sum::<usize>();
                 assert_eq!(
                     held,
                     usize::from(port.buffered(channel)),

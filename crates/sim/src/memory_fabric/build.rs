@@ -3,9 +3,10 @@
 use super::stream::Layout;
 use super::{FlitMedium, MemoryFabric, RunError, Stream};
 use quincunx_collective::Payload;
+use quincunx_design::PayloadKind;
 use quincunx_driver_des::{NodeIndex, Observer, Simulation};
 use quincunx_engine::{Engine, PortId};
-use quincunx_nodes::fabric::{FabricConfig, FabricConfigError, FabricNode};
+use quincunx_nodes::fabric::{FabricConfig, FabricNode};
 
 /// Nodes on links, set up for streams of collectives.
 pub(crate) struct Built<P: Payload, O> {
@@ -18,18 +19,21 @@ pub(crate) struct Built<P: Payload, O> {
     pub(super) packet: usize,
 }
 
-impl<P: Payload, O: Observer<FabricNode<P>>> Built<P, O> {
+impl<P: PayloadKind, O: Observer<FabricNode<P>>> Built<P, O> {
     pub(crate) fn new(fabric: &MemoryFabric, streams: &[Stream], observer: O) -> Result<Self, RunError> {
         let layout = Layout::new(fabric, streams)?;
         let medium = FlitMedium { format: fabric.format, accelerators: fabric.accelerators };
         let mut simulation = Simulation::with_observer(medium, 0, observer);
-        let mut add = |config: FabricConfig| Ok(simulation.add_node(FabricNode::<P>::new(config)?));
+        let mut add = |config: FabricConfig<P>| {
+            let Ok(node) = FabricNode::new(config);
+            simulation.add_node(node)
+        };
         let accelerators: Vec<NodeIndex> = (0..fabric.accelerators)
-            .map(|rank| add(layout.accelerator(rank)))
-            .collect::<Result<_, FabricConfigError>>()?;
+            .map(|rank| Ok(add(layout.accelerator(rank)?)))
+            .collect::<Result<_, RunError>>()?;
         let switches: Vec<NodeIndex> = (0..fabric.switches)
-            .map(|index| add(layout.switch(index)))
-            .collect::<Result<_, FabricConfigError>>()?;
+            .map(|index| Ok(add(layout.switch(index)?)))
+            .collect::<Result<_, RunError>>()?;
         for (&accelerator, rank) in accelerators.iter().zip(0..) {
             for (&switch, index) in switches.iter().zip(0..) {
                 let ends = ((accelerator, &[PortId(index)][..]), (switch, &[PortId(rank)][..]));

@@ -1,15 +1,15 @@
 //! From a scenario on a memory fabric to a measurement.
 
-use super::{Design, IsaSetup, MemoryFabric, Outcome, expected, run_watched};
+use super::{MemoryFabric, Outcome, RunError, Stream, expected, run_watched};
 use crate::packet_fabric::Data;
 use crate::progress::Watch;
-use crate::scenario::{busiest, loads};
+use crate::request::{busiest, loads};
 use crate::{MeasureError, Measurement, Outputs, Request};
 use quincunx_collective::{BlockQuantization, DataType, Quantized, Rank, Reduction};
+use quincunx_design::{AnyMemoryDesign, Form, Settings};
 use quincunx_driver_des::LinkConfig;
 use quincunx_engine::shared_memory::{InPlaceRequest, Span};
 use quincunx_scenario as scenario;
-use quincunx_scin::ComputeLatency;
 use quincunx_wire::flit::FlitFormat;
 
 /// Simulates `request` on a memory fabric.
@@ -19,17 +19,19 @@ pub(crate) fn measure<P: Data>(
     outputs: Outputs,
     progress: Watch<'_>,
 ) -> Result<Measurement, MeasureError> {
-    let design = request.design.parse().map_err(|()| MeasureError::unknown(request))?;
     let traffic = request.background.map(|offered| (offered, request.seed));
     let setup = MemoryFabric { traffic, ..MemoryFabric::from(fabric) };
-    let (outcome, wrong) = match design {
-        Design::ScinInq => quantized_in_the_network::<P>(&setup, request, outputs, progress),
-        Design::RingRq => quantized_at_every_hop::<P>(&setup, request, outputs, progress),
-        _ => plain::<P>(&setup, design, request, outputs, progress),
+    let design = request.design.on_memory().map_err(RunError::from)?;
+    let settings = &request.scenario.settings(request.design)?;
+    let case = Case { setup: &setup, design, settings, request };
+    let (outcome, wrong) = match design.form(settings).map_err(RunError::from)? {
+        Form::Exact => case.exact::<P>(outputs, progress),
+        Form::Codes(scheme) => case.codes::<P>(scheme, outputs, progress),
+        Form::Requantized(scheme) => case.requantized::<P>(scheme, outputs, progress),
     }?;
     let Request { collective, size, .. } = *request;
     let time = match outcome.streams[0].unsynchronized {
-        Some(time) if !fabric.measure.synchronised => time,
+        Some(time) if !request.scenario.measure.synchronised => time,
         _ => outcome.time(),
     };
     Ok(Measurement {
@@ -51,90 +53,109 @@ pub(crate) fn measure<P: Data>(
 /// What came out, and how much of it is wrong; nobody can tell where memory held no numbers.
 type Checked<P> = Result<(Outcome<P>, Option<u64>), MeasureError>;
 
-fn plain<P: Data>(
-    setup: &MemoryFabric,
-    design: Design,
-    request: &Request,
-    outputs: Outputs,
-    progress: Watch<'_>,
-) -> Checked<P> {
-    let Request { collective, reduction, size, .. } = *request;
-    let length = size.as_usize();
-    let input = |rank| P::input(Rank(rank), length, reduction.data_type);
-    let inputs: Vec<P> = (0..setup.accelerators).map(input).collect();
-    let in_place = InPlaceRequest { collective, reduction, span: Span { offset: 0, length } };
-    let outcome = run_watched(setup, design, in_place, inputs.clone(), outputs, progress)?;
-    let wrong = outcome.memories.iter().enumerate().map(|(rank, memory)| {
-        let Some((span, right)) = expected(&in_place, rank, &inputs) else { return Some(0) };
-        let found = P::from_view(memory.view(span.offset..span.offset + span.length));
-        P::differing(&right, &found, reduction.data_type)
-    });
-    let wrong = wrong.sum();
-    Ok((outcome, wrong))
+/// What is to be measured.
+struct Case<'a> {
+    setup: &'a MemoryFabric,
+    design: &'static dyn AnyMemoryDesign,
+    settings: &'a Settings,
+    request: &'a Request,
 }
 
-/// Values of a vector that has the requested size in binary16: quantised designs are measured by what they do for such a
-/// vector (SCIN 4.3, equivalent bandwidth).
-fn equivalent_values(request: &Request) -> usize {
-    request.size.as_usize() / DataType::F16.size()
-}
+impl Case<'_> {
+    fn run<P: Data>(
+        &self,
+        request: InPlaceRequest,
+        inputs: &[P],
+        outputs: Outputs,
+        progress: Watch<'_>,
+    ) -> Result<Outcome<P>, RunError> {
+        let stream = Stream { design: self.design, settings: self.settings.clone(), request };
+        run_watched(self.setup, stream, inputs.to_vec(), outputs, progress)
+    }
 
-fn quantized_in_the_network<P: Data>(
-    setup: &MemoryFabric,
-    request: &Request,
-    outputs: Outputs,
-    progress: Watch<'_>,
-) -> Checked<P> {
-    let (quantization, values) = (setup.isa.quantization, equivalent_values(request));
-    let codes = quantization.code_bytes(values);
-    let inputs: Vec<P> =
-        (0..setup.accelerators).map(|rank| P::quantized(Rank(rank), values, quantization)).collect();
-    let span = Span { offset: 0, length: codes };
-    let in_place = InPlaceRequest { collective: request.collective, reduction: request.reduction, span };
-    let outcome = run_watched(setup, Design::ScinInq, in_place, inputs.clone(), outputs, progress)?;
-    let cut =
-        |input: &P| (P::from_view(input.view(0..codes)), P::from_view(input.view(codes..input.length())));
-    let parts: Vec<(P, P)> = inputs.iter().map(cut).collect();
-    let vectors: Vec<_> = parts
-        .iter()
-        .map(|(codes, scales)| Quantized {
-            codes: codes.view(0..codes.length()),
-            scales: scales.view(0..scales.length()),
-        })
-        .collect();
-    let sum = P::sum_quantized(quantization, values, &vectors);
-    // Counted in words of four bytes, of codes and of scale factors.
-    let wrong = outcome.memories.iter().map(|memory| {
-        let (codes, scales) = cut(memory);
-        let differ = |right: &P, found: &P| P::differing(right, found, DataType::I32);
-        Some(differ(&sum.codes, &codes)? + differ(&sum.scales, &scales)?)
-    });
-    let wrong = wrong.sum();
-    Ok((outcome, wrong))
-}
+    /// Vectors of the request's data type, whose result is the collective's.
+    fn exact<P: Data>(&self, outputs: Outputs, progress: Watch<'_>) -> Checked<P> {
+        let Request { collective, reduction, size, .. } = *self.request;
+        let length = size.as_usize();
+        let input = |rank| P::input(Rank(rank), length, reduction.data_type);
+        let inputs: Vec<P> = (0..self.setup.accelerators).map(input).collect();
+        let in_place = InPlaceRequest { collective, reduction, span: Span { offset: 0, length } };
+        let outcome = self.run(in_place, &inputs, outputs, progress)?;
+        let wrong = outcome.memories.iter().enumerate().map(|(rank, memory)| {
+            let Some((span, right)) = expected(&in_place, rank, &inputs) else { return Some(0) };
+            let found = P::from_view(memory.view(span.offset..span.offset + span.length));
+            P::differing(&right, &found, reduction.data_type)
+        });
+        let wrong = wrong.sum();
+        Ok((outcome, wrong))
+    }
 
-fn quantized_at_every_hop<P: Data>(
-    setup: &MemoryFabric,
-    request: &Request,
-    outputs: Outputs,
-    progress: Watch<'_>,
-) -> Checked<P> {
-    let reduction = Reduction { data_type: DataType::F32, ..request.reduction };
-    let length = equivalent_values(request) * DataType::F32.size();
-    let inputs: Vec<P> =
-        (0..setup.accelerators).map(|rank| P::input(Rank(rank), length, DataType::F32)).collect();
-    let span = Span { offset: 0, length };
-    let in_place = InPlaceRequest { collective: request.collective, reduction, span };
-    let outcome = run_watched(setup, Design::RingRq, in_place, inputs.clone(), outputs, progress)?;
-    let right = P::requantized(&inputs, setup.isa.quantization);
-    // To the bit: the words of the values are held against each other, not the values.
-    let wrong = outcome.memories.iter().map(|found| P::differing(&right, found, DataType::I32)).sum();
-    Ok((outcome, wrong))
+    /// Values of a vector that has the requested size in binary16: quantised designs are measured by what they do for such a
+    /// vector (SCIN 4.3, equivalent bandwidth).
+    fn equivalent_values(&self) -> usize {
+        self.request.size.as_usize() / DataType::F16.size()
+    }
+
+    /// Vectors of codes with their scale factors behind them.
+    fn codes<P: Data>(
+        &self,
+        scheme: BlockQuantization,
+        outputs: Outputs,
+        progress: Watch<'_>,
+    ) -> Checked<P> {
+        let values = self.equivalent_values();
+        let codes = scheme.code_bytes(values);
+        let inputs: Vec<P> =
+            (0..self.setup.accelerators).map(|rank| P::quantized(Rank(rank), values, scheme)).collect();
+        let span = Span { offset: 0, length: codes };
+        let Request { collective, reduction, .. } = *self.request;
+        let in_place = InPlaceRequest { collective, reduction, span };
+        let outcome = self.run(in_place, &inputs, outputs, progress)?;
+        let cut =
+            |input: &P| (P::from_view(input.view(0..codes)), P::from_view(input.view(codes..input.length())));
+        let parts: Vec<(P, P)> = inputs.iter().map(cut).collect();
+        let vectors: Vec<_> = parts
+            .iter()
+            .map(|(codes, scales)| Quantized {
+                codes: codes.view(0..codes.length()),
+                scales: scales.view(0..scales.length()),
+            })
+            .collect();
+        let sum = P::sum_quantized(scheme, values, &vectors);
+        // Counted in words of four bytes, of codes and of scale factors.
+        let wrong = outcome.memories.iter().map(|memory| {
+            let (codes, scales) = cut(memory);
+            let differ = |right: &P, found: &P| P::differing(right, found, DataType::I32);
+            Some(differ(&sum.codes, &codes)? + differ(&sum.scales, &scales)?)
+        });
+        let wrong = wrong.sum();
+        Ok((outcome, wrong))
+    }
+
+    /// Vectors of binary32 values that are quantised each time that they are sent.
+    fn requantized<P: Data>(
+        &self,
+        scheme: BlockQuantization,
+        outputs: Outputs,
+        progress: Watch<'_>,
+    ) -> Checked<P> {
+        let Request { collective, reduction, .. } = *self.request;
+        let reduction = Reduction { data_type: DataType::F32, ..reduction };
+        let length = self.equivalent_values() * DataType::F32.size();
+        let inputs: Vec<P> =
+            (0..self.setup.accelerators).map(|rank| P::input(Rank(rank), length, DataType::F32)).collect();
+        let in_place = InPlaceRequest { collective, reduction, span: Span { offset: 0, length } };
+        let outcome = self.run(in_place, &inputs, outputs, progress)?;
+        let right = P::requantized(&inputs, scheme);
+        // To the bit: the words of the values are held against each other, not the values.
+        let wrong = outcome.memories.iter().map(|found| P::differing(&right, found, DataType::I32)).sum();
+        Ok((outcome, wrong))
+    }
 }
 
 impl From<&scenario::MemoryFabric> for MemoryFabric {
     fn from(fabric: &scenario::MemoryFabric) -> Self {
-        let (link, isa) = (&fabric.link, &fabric.isa);
+        let link = &fabric.link;
         Self {
             accelerators: fabric.accelerators,
             switches: fabric.switches,
@@ -144,12 +165,6 @@ impl From<&scenario::MemoryFabric> for MemoryFabric {
             add_rate: fabric.accelerator.add_rate,
             scatter: None,
             traffic: None,
-            isa: IsaSetup {
-                waves: isa.waves,
-                wave: isa.wave,
-                quantization: BlockQuantization::SCIN,
-                latency: ComputeLatency { regular: isa.compute_latency, quantized: isa.quantized_latency },
-            },
         }
     }
 }

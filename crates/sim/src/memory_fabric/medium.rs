@@ -2,7 +2,6 @@
 
 use quincunx_collective::Payload;
 use quincunx_driver_des::{Direction, Medium};
-use quincunx_engine::verbs::Program;
 use quincunx_nodes::fabric::{FabricNode, FabricPeer};
 use quincunx_units::ByteCount;
 use quincunx_wire::flit::{FlitFormat, FlitHeader};
@@ -32,7 +31,7 @@ impl<P: Payload> Medium<FabricNode<P>> for FlitMedium {
 }
 
 /// Links of a mesh: nobody cuts through.
-impl<P: Payload, A: Program<P>> Medium<FabricPeer<P, A>> for FlitMedium {
+impl<P: Payload> Medium<FabricPeer<P>> for FlitMedium {
     fn wire_length(&self, header: &FlitHeader, payload: usize) -> ByteCount {
         ByteCount::new(self.format.wire_bytes(header.transaction, payload) as u64)
     }

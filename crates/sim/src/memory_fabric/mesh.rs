@@ -1,106 +1,92 @@
-//! Accelerators joined each with each on a memory fabric: AllGather over MultiWrite (3.1), by the program that also runs above queue
-//! pairs.
+//! Accelerators joined each with each on a memory fabric: what designs run above queue pairs runs here above messages over direct links.
 
-use super::FlitMedium;
+use super::measure::flit_format;
 use super::shape::Wiring;
 use super::watch::Watcher;
-use crate::gathering::{Gathering, queue_pair_to};
+use super::FlitMedium;
 use crate::outputs::Outputs;
-use crate::packet_fabric::{Contents, Data, LinkUse, MeshCase, MeshRow, SimulationError, lengths};
+use crate::packet_fabric::{Data, LinkUse, Row, SimulationError};
 use crate::progress::{Progress, STEPS_A_REPORT, Watch};
+use crate::{Contents, Request};
+use quincunx_cluster::{Cluster, GroupSpec, demand};
 use quincunx_collective::{LengthOnly, Numbers, Rank};
+use quincunx_design::{AnyDesign, Peer, Refusal, Settings};
 use quincunx_driver_des::{Limits, LinkConfig, NodeIndex, Observer, Simulation, Stopped};
 use quincunx_engine::verbs::Outcome;
 use quincunx_engine::{Engine, PortId};
 use quincunx_memory::{MessagesConfig, PortConfig};
-use quincunx_multiwrite::{AllGather, RelayCost, Strategy};
 use quincunx_nodes::fabric::{FabricPeer, PeerCommand, PeerConfig, PeerEvent};
+use quincunx_scenario::MemoryMeshFabric;
 use quincunx_units::{ByteCount, Duration};
 use quincunx_wire::flit::{FlitFormat, NodeId};
 
-/// A full mesh, and how groups are set up on it.
-#[derive(Clone, PartialEq, Debug)]
-pub struct MemoryMesh {
-    /// Groups.
-    pub groups: u16,
-    /// Ranks of a group.
-    pub members: u16,
-    /// Every link, each way.
-    pub link: LinkConfig,
-    /// How packets are cut.
-    pub format: FlitFormat,
-    /// Whether every rank of the next group relays for a rank, or only its partner.
-    pub full: bool,
-    /// The longest message.
-    pub piece: ByteCount,
-    /// To prepare more than one way.
-    pub preparation: Duration,
-    /// What relaying a message takes.
-    pub cost: RelayCost,
-    /// Virtual time that a collective may take.
-    pub limit: Duration,
-}
-
-/// A rank.
-type Peer<P> = FabricPeer<P, AllGather>;
-
-/// Runs one collective in every group at once, on a fabric of its own.
+/// Runs one collective in every domain at once, on a fabric of its own.
 ///
 /// # Errors
-/// If the set-up or the case makes no sense, the collective does not end, or an output cannot be written.
-pub fn simulate_memory_mesh(
-    mesh: &MemoryMesh,
-    case: &MeshCase,
+/// If the design refuses the fabric, the ranks the collective, it does not end, or an output cannot be written.
+pub(crate) fn simulate_memory_mesh(
+    fabric: &MemoryMeshFabric,
+    request: &Request,
     outputs: Outputs,
     progress: Watch<'_>,
-) -> Result<MeshRow, SimulationError> {
-    match case.contents {
-        Contents::LengthOnly => run::<LengthOnly>(mesh, case, outputs, progress),
-        Contents::Numbers => run::<Numbers>(mesh, case, outputs, progress),
+) -> Result<Row, SimulationError> {
+    match request.contents {
+        Contents::LengthOnly => run::<LengthOnly>(fabric, request, outputs, progress),
+        Contents::Numbers => run::<Numbers>(fabric, request, outputs, progress),
     }
 }
 
 fn run<P: Data>(
-    mesh: &MemoryMesh,
-    case: &MeshCase,
+    fabric: &MemoryMeshFabric,
+    request: &Request,
     outputs: Outputs,
     progress: Watch<'_>,
-) -> Result<MeshRow, SimulationError> {
-    let MeshCase { collective, reduction, .. } = *case;
-    let (members, size) = (usize::from(mesh.members), collective.counted_size(case.size));
-    let [input, output] = lengths(collective, members, size.as_usize());
-    if !size.as_usize().is_multiple_of(members * reduction.data_type.size()) {
-        return Err(SimulationError::Parts { ranks: mesh.members, size: size.bytes() });
+) -> Result<Row, SimulationError> {
+    let Request { collective, reduction, .. } = *request;
+    if request.background.is_some() {
+        return Err(SimulationError::NoWay);
     }
-    let wiring = mesh.wiring();
-    let watcher = Watcher::new(outputs, &wiring).map_err(SimulationError::output)?;
-    let mut simulation: Simulation<Peer<P>, _, _> = mesh.build(case.strategy, input, &wiring, watcher)?;
-    for rank in 0..mesh.ranks() {
-        let (input, output) = (P::input(Rank(rank), input, reduction.data_type), P::zeroed(output));
+    let [input, output] = request.vectors()?;
+    let (members, size) = (usize::from(fabric.members), collective.counted_size(request.size));
+    let mesh = Mesh::new(fabric, request, input)?;
+    let ranks = mesh.cluster.wiring().ranks();
+    let watcher = Watcher::new(outputs, &mesh.wiring).map_err(SimulationError::output)?;
+    let mut simulation: Simulation<FabricPeer<P>, _, _> = mesh.build(watcher)?;
+    for rank in (0..ranks).map(Rank) {
+        let (input, output) = (P::input(rank, input, reduction.data_type), P::zeroed(output));
         let start = PeerCommand::Start { collective, reduction, input, output };
-        simulation.command(NodeIndex(rank.into()), start)?;
+        simulation.command(NodeIndex(rank.0.into()), start)?;
     }
-    let ended = finish(&mut simulation, mesh, progress)?;
+    let ended = finish(&mut simulation, ranks, request.scenario.measure.limit, progress)?;
     let time = ended.iter().map(|(after, ..)| *after).max().unwrap_or_default();
     let (inputs, outputs): (Vec<P>, Vec<P>) =
         ended.into_iter().map(|(_, input, output)| (input, output)).unzip();
-    let groups = inputs.chunks(members).zip(outputs.chunks(members));
-    let wrong = groups.map(|(inputs, outputs)| P::wrong(collective, reduction, inputs, outputs)).sum();
+    let domains = inputs.chunks(members).zip(outputs.chunks(members));
+    let wrong = domains.map(|(inputs, outputs)| P::wrong(collective, reduction, inputs, outputs)).sum();
     let link_use = |(direction, statistics): (_, quincunx_driver_des::DirectionStatistics)| {
-        let [from, to] = wiring.names(direction).map(str::to_owned);
+        let [from, to] = mesh.wiring.names(direction).map(str::to_owned);
         let busy = statistics.busy.as_secs_f64();
         let utilisation = if time == Duration::ZERO { 0.0 } else { busy / time.as_secs_f64() };
         LinkUse { from, to, joins_ranks: [true, true], utilisation, statistics }
     };
     let links: Vec<LinkUse> = simulation.statistics().map(link_use).collect();
     let busiest = links.iter().map(|link| link.statistics.bytes).max().unwrap_or_default();
-    let row = MeshRow {
+    let dropped = simulation.engines().map(|(node, _)| simulation.drops(node).values().sum::<u64>()).sum();
+    let row = Row {
+        design: request.design.name(),
+        collective,
+        reduction,
+        ranks,
         size,
         time,
-        bandwidths: collective.bandwidths(mesh.members, size, busiest, time),
+        bandwidths: collective.bandwidths(fabric.members, size, busiest, time),
         wrong,
+        switch_buffer: ByteCount::new(0),
         steps: simulation.steps(),
         frames: links.iter().map(|link| link.statistics.frames).sum(),
+        // Credits leave room for whatever is sent.
+        lost: 0,
+        dropped,
         links,
         busy_over_time: simulation.busy_over_time(),
     };
@@ -109,14 +95,15 @@ fn run<P: Data>(
 }
 
 /// Runs until all ranks have ended: by rank, how long after the start, and the buffers.
-fn finish<P: Data, O: Observer<Peer<P>>>(
-    simulation: &mut Simulation<Peer<P>, FlitMedium, O>,
-    mesh: &MemoryMesh,
+fn finish<P: Data, O: Observer<FabricPeer<P>>>(
+    simulation: &mut Simulation<FabricPeer<P>, FlitMedium, O>,
+    ranks: u16,
+    limit: Duration,
     progress: Watch<'_>,
 ) -> Result<Vec<(Duration, P, P)>, SimulationError> {
     let start = simulation.now();
-    let mut ended: Vec<Option<(Duration, P, P)>> = (0..mesh.ranks()).map(|_| None).collect();
-    let mut limits = Limits { time: start + mesh.limit, steps: simulation.steps() + STEPS_A_REPORT };
+    let mut ended: Vec<Option<(Duration, P, P)>> = (0..ranks).map(|_| None).collect();
+    let mut limits = Limits { time: start + limit, steps: simulation.steps() + STEPS_A_REPORT };
     while ended.iter().any(Option::is_none) {
         let stopped = simulation.run(limits);
         let after = simulation.now().since(start);
@@ -136,62 +123,88 @@ fn finish<P: Data, O: Observer<Peer<P>>>(
             }
             Stopped::Idle | Stopped::TimeLimit => {
                 let unfinished = ended.iter().filter(|ended| ended.is_none()).count() as u16;
-                return Err(SimulationError::Unfinished { unfinished, ranks: mesh.ranks(), after });
+                return Err(SimulationError::Unfinished { unfinished, ranks, after });
             }
         }
     }
     Ok(ended.into_iter().flatten().collect())
 }
 
-impl MemoryMesh {
-    /// Accelerators on it.
-    pub fn ranks(&self) -> u16 {
-        self.groups * self.members
+/// Accelerators, and what each is told.
+struct Mesh {
+    cluster: Cluster,
+    design: &'static dyn AnyDesign,
+    /// Names and links, for those who watch.
+    wiring: Wiring,
+    format: FlitFormat,
+    port: PortConfig,
+    link: LinkConfig,
+}
+
+impl Mesh {
+    /// Set up for inputs of `longest` bytes.
+    fn new(fabric: &MemoryMeshFabric, request: &Request, longest: usize) -> Result<Self, SimulationError> {
+        let design = request.design.above_queue_pairs()?;
+        let format = flit_format(&fabric.link);
+        let port = PortConfig::covering_round_trip(fabric.link.rate, fabric.link.latency, &format);
+        let mut settings = request.scenario.settings(request.design).map_err(quincunx_cluster::ClusterError::from)?;
+        receives(design, &mut settings, port.write_slots())?;
+        let longest = ByteCount::new(longest as u64);
+        let group = GroupSpec::new(design, settings, demand(&request.scenario, longest));
+        let cluster = Cluster::with_settings(&request.scenario, &group)?;
+        let nodes = cluster.wiring();
+        let end = |end: quincunx_cluster::WiringEnd| (NodeIndex(end.node as u32), PortId(end.port));
+        let wiring = Wiring {
+            names: nodes.nodes().iter().map(|node| node.name.clone()).collect(),
+            ends: nodes.links().iter().map(|link| link.ends.map(end)).collect(),
+        };
+        let link = LinkConfig { rate: fabric.link.rate, latency: fabric.link.latency };
+        Ok(Self { cluster, design, wiring, format, port, link })
     }
 
-    fn wiring(&self) -> Wiring {
-        let names = (0..self.ranks()).map(|rank| format!("accelerator{rank}")).collect();
-        let end = |rank: u16, peer| (NodeIndex(rank.into()), PortId(queue_pair_to(rank, peer).0));
-        let pairs = (0..self.ranks()).flat_map(|a| (a + 1..self.ranks()).map(move |b| (a, b)));
-        Wiring { names, ends: pairs.map(|(a, b)| [end(a, b), end(b, a)]).collect() }
-    }
-
-    /// Nodes on links, set up for inputs of `length` bytes.
-    fn build<P: Data, O: Observer<Peer<P>>>(
+    /// Nodes on links.
+    fn build<P: Data, O: Observer<FabricPeer<P>>>(
         &self,
-        strategy: Strategy,
-        length: usize,
-        wiring: &Wiring,
         observer: O,
-    ) -> Result<Simulation<Peer<P>, FlitMedium, O>, SimulationError> {
-        let medium = FlitMedium { format: self.format, accelerators: self.ranks() };
+    ) -> Result<Simulation<FabricPeer<P>, FlitMedium, O>, SimulationError> {
+        let nodes = self.cluster.wiring();
+        let medium = FlitMedium { format: self.format, accelerators: nodes.ranks() };
         // Nothing is left to chance: links lose nothing.
         let mut simulation = Simulation::with_observer(medium, 0, observer);
-        let port = PortConfig::covering_round_trip(self.link.rate, self.link.latency, &self.format);
-        let gathering = Gathering {
-            groups: self.groups,
-            members: self.members,
-            rate: self.link.rate,
-            full: self.full,
-            piece: self.piece,
-            preparation: self.preparation,
-            cost: self.cost,
-            // As many as hold a buffer of the port's.
-            receives: usize::from(port.write_slots()),
-        };
-        for rank in 0..self.ranks() {
+        for node in 0..nodes.nodes().len() {
+            let neighbours: Vec<usize> = nodes.neighbours(node).map(|(_, far)| far.node).collect();
+            let context = self.cluster.context(node).expect("every accelerator is in the group");
+            let is_behind = |(peer, neighbour): (&Peer, &usize)| self.cluster.node_of(peer) == *neighbour;
+            let peers = context.connections.iter().map(|connection| &connection.peer);
+            if peers.len() != neighbours.len() || !peers.zip(&neighbours).all(is_behind) {
+                return Err(SimulationError::Refused(Refusal::new(
+                    "a connection for each link in the order of ranks",
+                    format!("others of {}", self.design.name()),
+                    "choose a mesh of hosts such as mesh8",
+                )));
+            }
             let messages = MessagesConfig {
-                node: NodeId(rank),
-                neighbours: gathering.peers(rank).map(NodeId).collect(),
+                node: NodeId(node as u16),
+                neighbours: neighbours.into_iter().map(|far| NodeId(far as u16)).collect(),
                 format: self.format,
             };
-            let program = gathering.program(strategy, length, rank)?;
-            let Ok(peer) = Engine::new(PeerConfig { messages, port, program });
+            let program = P::parts(self.design).rank_part(context, None)?;
+            let Ok(peer) = Engine::new(PeerConfig { messages, port: self.port, program });
             simulation.add_node(peer);
         }
-        for [first, second] in &wiring.ends {
+        for [first, second] in &self.wiring.ends {
             simulation.connect((first.0, &[first.1]), (second.0, &[second.1]), self.link);
         }
         Ok(simulation)
     }
+}
+
+/// There are no queue pairs: as many messages may arrive from a peer before a rank gets to run as a buffer of the port's holds writes.
+fn receives(design: &dyn AnyDesign, settings: &mut Settings, writes: u16) -> Result<(), Refusal> {
+    for (key, value) in [("group.message", 1), ("group.window", writes)] {
+        if settings.has(key) {
+            design.set(settings, key, &value.into())?;
+        }
+    }
+    Ok(())
 }

@@ -1,8 +1,8 @@
 //! Collectives on a memory fabric: accelerators, each with a link to every switch (SCIN 4.1).
 //!
 //! [`MemoryFabric`] says what the fabric is; the papers' are presets of scenarios; [`run`] runs a collective on it by
-//! one of the [`Design`]s, over real numbers or lengths alone, and says how long it took, [`run_watched`] writes every packet,
-//! too, and [`run_streams`] runs several side by side. [`expected`] says what must come out.
+//! a [design](quincunx_design::MemoryDesign), over real numbers or lengths alone, and says how long it took, [`run_watched`] writes every
+//! packet, too, and [`run_streams`] runs several side by side. [`expected`] says what must come out.
 
 mod build;
 mod expected;
@@ -19,9 +19,9 @@ mod watch;
 
 pub(crate) use build::Built;
 pub use expected::expected;
-pub(crate) use measure::{flit_format, measure};
+pub(crate) use measure::measure;
 pub use medium::FlitMedium;
-pub use mesh::{MemoryMesh, simulate_memory_mesh};
+pub(crate) use mesh::simulate_memory_mesh;
 pub use run::{Outcome, RunError, Timing, run, run_streams, run_watched};
-pub use setup::{IsaSetup, MemoryFabric};
-pub use stream::{Design, Stream};
+pub use setup::MemoryFabric;
+pub use stream::Stream;

@@ -3,15 +3,15 @@
 use super::build::Built;
 use super::shape::Wiring;
 use super::watch::Watcher;
-use super::{Design, MemoryFabric, Stream};
+use super::{MemoryFabric, Stream};
 use crate::outputs::Outputs;
 use crate::packet_fabric::{Data, LinkUse};
 use crate::progress::{Progress, STEPS_A_REPORT, Watch, unwatched};
 use quincunx_collective::{Collective, Payload};
+use quincunx_design::{AnyMemoryDesign, PayloadKind, Refusal, Settings, UnitEvent};
 use quincunx_driver_des::{BusyOverTime, Limits, NodeIndex, Observer, Stopped};
 use quincunx_engine::shared_memory::InPlaceRequest;
-use quincunx_nodes::fabric::{FabricCommand, FabricConfigError, FabricEvent, FabricNode, FabricRejected};
-use quincunx_scin::IsaEvent;
+use quincunx_nodes::fabric::{FabricCommand, FabricEvent, FabricNode, FabricRejected};
 use quincunx_units::{ByteCount, Duration, Instant};
 
 /// How long a collective took.
@@ -35,7 +35,7 @@ pub struct Outcome<P> {
     pub links: Vec<LinkUse>,
     /// How busy each of them was over time, until the last packet.
     pub busy_over_time: BusyOverTime,
-    /// What the fullest switch needs for what computes in it: wave tables, or the entries of a multicast unit.
+    /// What the fullest switch needs for what computes in it: the tables of its units.
     pub switch_buffer: ByteCount,
     /// Steps of the simulation.
     pub steps: u64,
@@ -46,28 +46,15 @@ pub struct Outcome<P> {
 /// Why a run has given nothing.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum RunError {
-    /// The set-up makes no sense.
+    /// The design cannot do that on this fabric.
     #[error(transparent)]
-    Config(#[from] FabricConfigError),
+    Design(#[from] Refusal),
     /// The collective cannot be done so.
     #[error(transparent)]
     Rejected(#[from] FabricRejected),
-    /// A collective that there is no quantised form of.
-    #[error("expected all_reduce quantised in the network, found {0}; the paper has no other")]
-    Quantized(Collective),
     /// A collective that no design has in a vector that all ranks share.
     #[error("expected a collective of whole vectors, found {0}; take servers such as two-servers for it")]
     Routed(Collective),
-    /// An instruction cannot say that many bytes.
-    #[error(
-        "expected less than 4 GiB for each of {switches} `switches` in one collective of SCIN, found a size of {length} bytes; reduce a part at a time"
-    )]
-    Length {
-        /// Switches, which share the vector.
-        switches: u16,
-        /// Bytes of the vector.
-        length: usize,
-    },
     /// Traffic has nowhere to go.
     #[error("expected two `accelerators` or more for traffic, found one; add some")]
     OneAccelerator,
@@ -92,7 +79,7 @@ pub enum RunError {
         "expected at most one stream beside those that run in the switches, found {0}; run the others by themselves"
     )]
     Streams(usize),
-    /// Streams that add differently: a switch has one accumulator.
+    /// Streams that add differently: what computes in a switch adds in one way.
     #[error(
         "expected streams of one operation and one type of elements, found several; run them by themselves"
     )]
@@ -121,17 +108,18 @@ impl<P> Outcome<P> {
 }
 
 /// Runs a collective on accelerators that begin at the same time, with these memories, which end
-/// where the vector ends, or its scale factors if it is quantised in the network.
+/// where the vector ends, or what belongs to it and lies right behind it ([`Form::Codes`](quincunx_design::Form)).
 ///
 /// # Errors
-/// If the set-up makes no sense, a design cannot do the collective, or it does not end.
-pub fn run<P: Payload>(
+/// If the set-up makes no sense, the design cannot do the collective, or it does not end.
+pub fn run<P: PayloadKind>(
     fabric: &MemoryFabric,
-    design: Design,
+    design: &'static dyn AnyMemoryDesign,
+    settings: &Settings,
     request: InPlaceRequest,
     memories: Vec<P>,
 ) -> Result<Outcome<P>, RunError> {
-    run_streams(fabric, &[Stream { design, request }], memories)
+    run_streams(fabric, &[Stream { design, settings: settings.clone(), request }], memories)
 }
 
 /// The same for several streams side by side, which begin at the same time, too; the memories end where the last vector
@@ -139,7 +127,7 @@ pub fn run<P: Payload>(
 ///
 /// # Errors
 /// As [`run`], and if the streams cannot share the fabric.
-pub fn run_streams<P: Payload>(
+pub fn run_streams<P: PayloadKind>(
     fabric: &MemoryFabric,
     streams: &[Stream],
     memories: Vec<P>,
@@ -152,15 +140,14 @@ pub fn run_streams<P: Payload>(
 ///
 /// # Errors
 /// As [`run`], if an output cannot be written, or if it was stopped.
-pub fn run_watched<P: Data>(
+pub fn run_watched<P: Data + PayloadKind>(
     fabric: &MemoryFabric,
-    design: Design,
-    request: InPlaceRequest,
+    stream: Stream,
     memories: Vec<P>,
     outputs: Outputs,
     progress: Watch<'_>,
 ) -> Result<Outcome<P>, RunError> {
-    let streams = [Stream { design, request }];
+    let streams = [stream];
     if outputs.is_none() {
         return run_observed(fabric, &streams, memories, (), progress).map(|(outcome, ())| outcome);
     }
@@ -179,7 +166,7 @@ struct Told {
     written: Option<Instant>,
 }
 
-fn run_observed<P: Payload, O: Observer<FabricNode<P>>>(
+fn run_observed<P: PayloadKind, O: Observer<FabricNode<P>>>(
     fabric: &MemoryFabric,
     streams: &[Stream],
     memories: Vec<P>,
@@ -200,11 +187,6 @@ fn run_observed<P: Payload, O: Observer<FabricNode<P>>>(
         None => None,
     };
     let start = built.simulation.now();
-    for (&switch, index) in built.switches.iter().zip(0..) {
-        for command in built.layout.preload(index) {
-            built.simulation.command(switch, command)?;
-        }
-    }
     for &accelerator in &built.accelerators {
         for (&Stream { request, .. }, kernel) in streams.iter().zip(0..) {
             built.simulation.command(accelerator, FabricCommand::Start { kernel, request })?;
@@ -229,14 +211,14 @@ fn run_observed<P: Payload, O: Observer<FabricNode<P>>>(
                     stream.last = emitted.at;
                     unfinished -= 1;
                 }
-                FabricEvent::Isa(IsaEvent::Started { controller, .. }) => {
-                    let stream = &mut told[built.layout.controlled(controller)];
+                FabricEvent::Unit { unit, event: UnitEvent::Begun { stream, .. } } => {
+                    let stream = &mut told[built.layout.stream_of(unit, stream)];
                     stream.begun = stream.begun.or(Some(emitted.at));
                 }
-                FabricEvent::Isa(IsaEvent::Written { controller, .. }) => {
-                    told[built.layout.controlled(controller)].written = Some(emitted.at);
+                FabricEvent::Unit { unit, event: UnitEvent::Written { stream, .. } } => {
+                    told[built.layout.stream_of(unit, stream)].written = Some(emitted.at);
                 }
-                FabricEvent::Isa(IsaEvent::WaveTaken { .. } | IsaEvent::WaveReleased { .. }) => {}
+                FabricEvent::Unit { event: UnitEvent::Taken { .. } | UnitEvent::Released { .. }, .. } => {}
             },
             Stopped::StepLimit => {
                 let simulation = &built.simulation;

@@ -1,26 +1,11 @@
 //! What a memory fabric is made of.
 
 use crate::traffic::Offered;
-use quincunx_collective::BlockQuantization;
+use quincunx_design::MemoryPlacement;
 use quincunx_driver_des::LinkConfig;
 use quincunx_memory::{PortConfig, Scatter};
-use quincunx_scenario::{self as scenario, ScenarioError};
-use quincunx_scin::ComputeLatency;
 use quincunx_units::{BitRate, ByteCount, Duration};
-use quincunx_wire::flit::{FlitFormat, NodeId, Transaction};
-
-/// The in-switch accelerators.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct IsaSetup {
-    /// Waves that may be outstanding; one is a table without wave regulation (SCIN 4.4).
-    pub waves: u16,
-    /// Bytes of a wave.
-    pub wave: ByteCount,
-    /// How long the compute units take.
-    pub latency: ComputeLatency,
-    /// How vectors are quantised.
-    pub quantization: BlockQuantization,
-}
+use quincunx_wire::flit::{FlitFormat, Transaction};
 
 /// A memory fabric: every accelerator has a link to every switch.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -39,8 +24,6 @@ pub struct MemoryFabric {
     pub add_rate: Option<BitRate>,
     /// How much later some responses come than others.
     pub scatter: Option<Scatter>,
-    /// The in-switch accelerators.
-    pub isa: IsaSetup,
     /// What the accelerators send to each other beside the collective, packet by packet, and what decides its chances.
     pub traffic: Option<(Offered, u64)>,
 }
@@ -53,23 +36,6 @@ pub struct MemoryFabric {
 pub(super) const EARLY_WRITE_RESPONSE: bool = true;
 
 impl MemoryFabric {
-    /// The fabric of a preset: `scin-dgx8`, `scin-dgx16`, `scin-fpga`. Files of presets say what the papers give, and where what
-    /// they do not give comes from.
-    ///
-    /// # Errors
-    /// If there is no preset of that name, or it is one of another kind.
-    pub fn preset(name: &str) -> Result<Self, ScenarioError> {
-        match scenario::Fabric::find(name, &[])? {
-            scenario::Fabric::Memory(fabric) => Ok(Self::from(&fabric)),
-            _ => Err(ScenarioError::Contradiction {
-                place: name.into(),
-                expected: "a memory fabric".into(),
-                found: "another kind".into(),
-                remedy: "name another, such as scin-dgx8".into(),
-            }),
-        }
-    }
-
     /// The most payload that one accelerator can send while it receives as much, when every packet of data is
     /// answered by a packet without: 360 GB/s of the DGX (SCIN 4.3).
     pub fn payload_bound(&self) -> BitRate {
@@ -80,9 +46,14 @@ impl MemoryFabric {
         BitRate::new(payload as u64).expect("a link that carries something")
     }
 
-    /// The node number of a switch.
-    pub(super) const fn switch(&self, index: u16) -> NodeId {
-        NodeId(self.accelerators + index)
+    /// What designs are told of it.
+    pub(super) fn placement(&self) -> MemoryPlacement {
+        MemoryPlacement {
+            accelerators: self.accelerators,
+            switches: self.switches,
+            format: self.format,
+            load_window: self.load_window(),
+        }
     }
 
     pub(super) fn port(&self) -> PortConfig {

@@ -2,19 +2,21 @@
 //!
 //! - a track for each link direction that begins there, with a slice for each packet on it;
 //! - for each port a counter of the credits in use: packets sent by it whose buffers the other end has not given back;
-//! - in a switch with an in-switch accelerator, a track for each entry of its wave tables, with a slice for each wave from
-//!   the moment it takes the entry until it has been read out (SCIN 3.4). Where there is no slice the entry is idle.
+//! - in a switch that computes, a track for each resource that its units tell of, with a slice for each part of a vector, from the
+//!   moment it takes the resource until it is released: the waves in SCIN's wave tables (SCIN 3.4). Where there is no slice the
+//!   resource is idle.
 
 use super::shape::Wiring;
 use quincunx_collective::Payload;
+use quincunx_design::{UnitEvent, UnitTrack};
 use quincunx_driver_des::{Departure, Direction, NodeIndex};
 use quincunx_engine::{Frame, PortId};
 use quincunx_nodes::fabric::FabricEvent;
-use quincunx_scin::IsaEvent;
 use quincunx_trace::{TraceWriter, Track};
 use quincunx_units::Instant;
 use quincunx_wire::flit::{FlitHeader, Transaction};
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::io::{self, Write};
 
 /// One direction of a link: what is on it, and the credits of the port that sends.
@@ -25,11 +27,11 @@ struct Sender {
     in_use: u32,
 }
 
-/// An entry of a switch's wave tables.
-struct Entry {
+/// A resource of a switch's unit.
+struct Resource {
     track: Track,
-    /// The wave in it: since when, and its name.
-    wave: Option<(Instant, String)>,
+    /// What has taken it: since when, and its name.
+    taken: Option<(Instant, String)>,
 }
 
 /// An observer that writes what passes. The first failure to write ends the trace; [`finish`](Self::finish) tells it.
@@ -39,7 +41,8 @@ pub(super) struct Tracer<W> {
     senders: BTreeMap<Direction, Sender>,
     /// The direction that begins at a node's port.
     directions: BTreeMap<(NodeIndex, PortId), Direction>,
-    entries: BTreeMap<(NodeIndex, u16), Entry>,
+    /// Those that have been taken, by switch and unit.
+    resources: BTreeMap<(NodeIndex, u16, UnitTrack), Resource>,
     failure: Option<io::Error>,
 }
 
@@ -65,7 +68,7 @@ impl<W: Write> Tracer<W> {
         let senders = wiring.directions().map(sender).collect::<io::Result<_>>()?;
         let begins = |direction| (wiring.ends(direction)[0], direction);
         let directions = wiring.directions().map(begins).collect();
-        Ok(Self { trace, nodes, senders, directions, entries: BTreeMap::new(), failure: None })
+        Ok(Self { trace, nodes, senders, directions, resources: BTreeMap::new(), failure: None })
     }
 
     /// Ends the trace.
@@ -107,31 +110,31 @@ impl<W: Write> Tracer<W> {
         trace.counter(sender.credits, at, sender.in_use.into())
     }
 
-    fn told(&mut self, at: Instant, node: NodeIndex, event: IsaEvent) -> io::Result<()> {
+    fn told(&mut self, at: Instant, node: NodeIndex, unit: u16, event: UnitEvent) -> io::Result<()> {
         match event {
-            IsaEvent::WaveTaken { entry, controller, instruction, offset, length } => {
-                let name = format!(
-                    "bytes {offset}..{}, instruction {instruction} of controller {controller}",
-                    offset + length
-                );
+            UnitEvent::Taken { track, stream, operation, offset, length } => {
+                let name =
+                    format!("bytes {offset}..{}, operation {operation} of stream {stream}", offset + length);
                 let parent = self.nodes[node.0 as usize];
-                let known = self.entries.entry((node, entry));
-                let known = match known {
-                    std::collections::btree_map::Entry::Occupied(known) => known.into_mut(),
-                    std::collections::btree_map::Entry::Vacant(vacant) => {
-                        let track = self.trace.track(&format!("wave {entry}"), Some(parent))?;
-                        vacant.insert(Entry { track, wave: None })
+                let resource = match self.resources.entry((node, unit, track)) {
+                    Entry::Occupied(known) => known.into_mut(),
+                    Entry::Vacant(vacant) => {
+                        let UnitTrack { kind, number } = track;
+                        let track = self.trace.track(&format!("{kind} {number}"), Some(parent))?;
+                        vacant.insert(Resource { track, taken: None })
                     }
                 };
-                known.wave = Some((at, name));
+                resource.taken = Some((at, name));
                 Ok(())
             }
-            IsaEvent::WaveReleased { entry } => {
-                let Some(Entry { track, wave }) = self.entries.get_mut(&(node, entry)) else { return Ok(()) };
-                let Some((from, name)) = wave.take() else { return Ok(()) };
+            UnitEvent::Released { track } => {
+                let Some(Resource { track, taken }) = self.resources.get_mut(&(node, unit, track)) else {
+                    return Ok(());
+                };
+                let Some((from, name)) = taken.take() else { return Ok(()) };
                 self.trace.slice(*track, from, at, &name)
             }
-            IsaEvent::Started { .. } | IsaEvent::Written { .. } => Ok(()),
+            UnitEvent::Begun { .. } | UnitEvent::Written { .. } => Ok(()),
         }
     }
 
@@ -153,8 +156,8 @@ impl<W: Write> Tracer<W> {
     }
 
     pub(super) fn emitted(&mut self, at: Instant, node: NodeIndex, event: &FabricEvent) {
-        if let FabricEvent::Isa(event) = *event {
-            self.note(|trace| trace.told(at, node, event));
+        if let FabricEvent::Unit { unit, event } = *event {
+            self.note(|trace| trace.told(at, node, unit, event));
         }
     }
 }

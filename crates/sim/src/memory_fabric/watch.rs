@@ -7,7 +7,6 @@ use super::tracer::Tracer;
 use crate::outputs::{Capture, Out, Outputs};
 use crate::packet_fabric::Data;
 use quincunx_driver_des::{Departure, NodeIndex, Observer};
-use quincunx_engine::verbs::Program;
 use quincunx_engine::{Frame, PortId};
 use quincunx_nodes::fabric::{FabricEvent, FabricNode, FabricPeer};
 use quincunx_units::Instant;
@@ -73,7 +72,7 @@ impl<P: Data> Observer<FabricNode<P>> for Watcher {
     }
 }
 
-impl<P: Data, A: Program<P>> Observer<FabricPeer<P, A>> for Watcher {
+impl<P: Data> Observer<FabricPeer<P>> for Watcher {
     fn departed(&mut self, departure: &Departure, frame: Frame<'_, FlitHeader, P>) {
         self.departed(departure, frame);
     }

@@ -4,11 +4,12 @@ use quincunx_collective::{
     BlockQuantization, Collective, DataType, LengthOnly, Numbers, Payload, Quantized, Rank, Reduction,
     pattern, reference, wrong_elements,
 };
+use quincunx_design::PayloadKind;
 
 use std::borrow::Cow;
 
 /// A kind of payload that simulations run with.
-pub trait Data: Payload {
+pub trait Data: PayloadKind {
     /// A rank's input of `length` bytes.
     fn input(rank: Rank, length: usize, data_type: DataType) -> Self;
 

@@ -3,25 +3,15 @@
 use quincunx_engine::verbs::Outcome;
 use quincunx_units::Duration;
 
-use super::Design;
-
 /// Why a simulation gives no row. All on one line.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum SimulationError {
-    /// The design needs another fabric.
-    #[error(
-        "expected a fabric with switches for {design}, found hosts that are joined directly; choose a tree such as star-8"
-    )]
-    Fabric {
-        /// The design.
-        design: Design,
-    },
-    /// The design needs hosts alone, each linked with each.
-    #[error("expected a mesh for {design}, found hosts at switches; choose a mesh such as mesh8")]
-    NoMesh {
-        /// The design.
-        design: Design,
-    },
+    /// The scenario has a value that the design does not take, or the design refuses the fabric.
+    #[error(transparent)]
+    Cluster(#[from] quincunx_cluster::ClusterError),
+    /// The design refuses what a node is told, or it is for another kind of fabric.
+    #[error(transparent)]
+    Refused(#[from] quincunx_design::Refusal),
     /// Traffic has no way.
     #[error(
         "expected a fabric with switches for traffic, found nodes that are joined directly; choose a tree such as star-8"
@@ -46,18 +36,6 @@ pub enum SimulationError {
         /// The size.
         size: u64,
     },
-    /// A MultiWrite group makes no sense.
-    #[error(transparent)]
-    Table(#[from] quincunx_multiwrite::TableError),
-    /// An AllGather over MultiWrite makes no sense.
-    #[error(transparent)]
-    AllGather(#[from] quincunx_multiwrite::AllGatherConfigError),
-    /// Expert parallelism over MultiWrite makes no sense.
-    #[error(transparent)]
-    Experts(#[from] quincunx_multiwrite::ExpertsConfigError),
-    /// A node's set-up is refused.
-    #[error(transparent)]
-    Context(#[from] quincunx_nodes::ContextError),
     /// An accelerator of a mesh refuses a collective.
     #[error(transparent)]
     Request(#[from] quincunx_engine::verbs::RequestError),

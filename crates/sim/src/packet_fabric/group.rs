@@ -1,18 +1,22 @@
 //! A group of ranks in a simulation, and running collectives on it one after the other.
 
-use quincunx_collective::{Collective, GroupId, Reduction};
+use quincunx_cluster::Cluster;
+use quincunx_collective::{Collective, GroupId, Rank, Reduction};
+use quincunx_design::FabricKind;
 use quincunx_driver_des::{Direction, DirectionStatistics, Limits, NodeIndex, Observer, Simulation, Stopped};
 use quincunx_engine::verbs::Outcome;
-use quincunx_nodes::{HostCommand, HostEvent, Station, StationCommand, StationEvent};
+use quincunx_nodes::{HostCommand, HostEvent, Station, StationCommand, StationEvent, StationKind};
 use quincunx_units::{ByteCount, Duration, Instant};
 
-use super::build::Built;
+use super::build::{Built, index};
 use super::data::Data;
-use super::{Design, LinkUse, RoceMedium, Setup, SimulationError};
+use super::watch::Watcher;
+use super::{LinkUse, RoceMedium, SimulationError};
 use crate::progress::{Progress, STEPS_A_REPORT, Watch};
 use crate::traffic::Source;
+use crate::{Outputs, Request};
 
-/// What [`Built`] installs.
+/// What clusters install.
 const GROUP: GroupId = GroupId(1);
 
 /// A collective that has ended well at all ranks.
@@ -32,13 +36,25 @@ pub struct Group<P: Data, O = ()> {
     traffic: Option<Source>,
 }
 
+/// A group whose frames may be written.
+pub(super) type Watched<P> = Group<P, Watcher>;
+
+impl<P: Data> Watched<P> {
+    /// Has what follows be written.
+    pub(super) fn watch(&mut self, outputs: Outputs) -> Result<(), SimulationError> {
+        let watcher = Watcher::new(outputs, &self.directions()).map_err(SimulationError::output)?;
+        *self.simulation_mut().observer_mut() = watcher;
+        Ok(())
+    }
+}
+
 impl<P: Data> Group<P> {
-    /// A group that nobody watches.
+    /// A group of a request's design on its fabric that nobody watches. Its buffers are for the request's collective and size.
     ///
     /// # Errors
-    /// If the fabric does not go with the design, or a node refuses its set-up.
-    pub fn new(setup: &Setup, design: impl Into<Design>, seed: u64) -> Result<Self, SimulationError> {
-        Self::with_observer(setup, design, seed, ())
+    /// If the design refuses the fabric or its parameters, or a node refuses its set-up.
+    pub fn new(request: &Request) -> Result<Self, SimulationError> {
+        Self::with_observer(request, ())
     }
 }
 
@@ -47,17 +63,22 @@ impl<P: Data, O: Observer<Station<P>>> Group<P, O> {
     ///
     /// # Errors
     /// As [`new`](Group::new).
-    pub fn with_observer(
-        setup: &Setup,
-        design: impl Into<Design>,
-        seed: u64,
-        observer: O,
-    ) -> Result<Self, SimulationError> {
-        let mut built = Built::new(setup, design.into(), seed, observer)?;
+    pub fn with_observer(request: &Request, observer: O) -> Result<Self, SimulationError> {
+        let (scenario, seed) = (&request.scenario, request.seed);
+        let design = request.design.above_queue_pairs()?;
+        let [input, _] = request.vectors()?;
+        let mut cluster = Cluster::of(scenario, design, ByteCount::new(input as u64))?;
+        if request.background.is_some() {
+            if scenario.kind() != FabricKind::Tree {
+                return Err(SimulationError::NoWay);
+            }
+            cluster.forward_everything();
+        }
+        let mut built = Built::new(scenario, cluster, seed, observer)?;
         let mut traffic = None;
-        if let Some(offered) = setup.traffic {
+        if let Some(offered) = request.background {
             let mut source = Source::new(offered, built.population()?, seed);
-            let settled = Instant::ZERO + source.settling_time(setup.link.latency);
+            let settled = Instant::ZERO + source.settling_time(built.link().latency);
             source.run(&mut built, Limits::until(settled));
             built.simulation.reset_statistics();
             traffic = Some(source);
@@ -65,13 +86,9 @@ impl<P: Data, O: Observer<Station<P>>> Group<P, O> {
         Ok(Self { built, traffic })
     }
 
-    pub(super) fn from_built(built: Built<P, O>) -> Self {
-        Self { built, traffic: None }
-    }
-
     /// Ranks in the group.
     pub fn ranks(&self) -> u16 {
-        self.built.ranks.len() as u16
+        self.hosts().len() as u16
     }
 
     /// Starts a collective at all ranks now and runs until all have ended it, at most `limit`. Buffers are by rank, as
@@ -93,10 +110,10 @@ impl<P: Data, O: Observer<Station<P>>> Group<P, O> {
         }
         for (rank, (input, output)) in buffers.into_iter().enumerate() {
             let order = HostCommand::Start { group: GROUP, collective, reduction, input, output };
-            let node = self.built.ranks[rank];
+            let node = self.node(Rank(rank as u16));
             self.simulation_mut().command(node, StationCommand::Host(order))?;
         }
-        let mut ended: Vec<Option<(Duration, P, P)>> = self.built.ranks.iter().map(|_| None).collect();
+        let mut ended: Vec<Option<(Duration, P, P)>> = self.hosts().iter().map(|_| None).collect();
         let mut unfinished = ended.len() as u16;
         let steps = self.simulation().steps() + STEPS_A_REPORT;
         let mut limits = Limits { time: start + limit, steps };
@@ -171,8 +188,26 @@ impl<P: Data, O: Observer<Station<P>>> Group<P, O> {
     }
 
     fn rank_at(&self, node: NodeIndex) -> usize {
-        let rank = self.built.ranks.iter().position(|&rank| rank == node);
+        let rank = self.hosts().iter().position(|&host| index(host) == node);
         rank.expect("hosts are ranks")
+    }
+
+    /// The hosts by rank.
+    fn hosts(&self) -> &[usize] {
+        self.built.cluster.wiring().hosts()
+    }
+
+    /// The node that runs a rank.
+    ///
+    /// # Panics
+    /// If there is none.
+    pub fn node(&self, rank: Rank) -> NodeIndex {
+        index(self.built.cluster.wiring().host(rank))
+    }
+
+    /// Who is where, and what each is told.
+    pub fn cluster(&self) -> &Cluster {
+        &self.built.cluster
     }
 
     /// The simulation underneath: time, steps, statistics, the observer.
@@ -194,15 +229,10 @@ impl<P: Data, O: Observer<Station<P>>> Group<P, O> {
         self.simulation().statistics().map(named).collect()
     }
 
-    /// The nodes that a direction comes from and goes to.
-    fn ends(&self, direction: Direction) -> [NodeIndex; 2] {
-        let [first, second] = self.built.links[direction.link.0 as usize];
-        if direction.backward { [second, first] } else { [first, second] }
-    }
-
-    /// What they are called.
+    /// What the nodes are called that a direction comes from and goes to.
     fn names(&self, direction: Direction) -> [&str; 2] {
-        self.ends(direction).map(|end| self.built.names[end.0 as usize].as_str())
+        let nodes = self.built.cluster.wiring().nodes();
+        self.built.ends(direction).map(|end| nodes[end].name.as_str())
     }
 
     /// What links have carried, as shares of `time`.
@@ -211,21 +241,23 @@ impl<P: Data, O: Observer<Station<P>>> Group<P, O> {
             if time == Duration::ZERO { 0.0 } else { busy.as_secs_f64() / time.as_secs_f64() }
         };
         let link_use = |(direction, statistics): (Direction, DirectionStatistics)| {
-            let [from, to] = self.ends(direction);
-            let joins_ranks = [from, to].map(|end| self.built.ranks.contains(&end));
+            let joins_ranks = self.joins_ranks(direction);
             let [from, to] = self.names(direction).map(str::to_owned);
             LinkUse { from, to, joins_ranks, utilisation: share(statistics.busy), statistics }
         };
         self.simulation().statistics().map(link_use).collect()
     }
 
+    /// Whether that which a direction comes from, and that which it goes to, is a rank.
+    fn joins_ranks(&self, direction: Direction) -> [bool; 2] {
+        let cluster = &self.built.cluster;
+        self.built.ends(direction).map(|end| cluster.kind(end) == StationKind::Host)
+    }
+
     /// Bytes on the busiest link of a rank, one way.
     pub fn busiest_bytes(&self) -> ByteCount {
-        let of_rank = |link: &[NodeIndex; 2]| link.iter().any(|end| self.built.ranks.contains(end));
-        let bytes = self
-            .simulation()
-            .statistics()
-            .filter(|(direction, _)| of_rank(&self.built.links[direction.link.0 as usize]));
+        let of_rank = |direction| self.joins_ranks(direction).contains(&true);
+        let bytes = self.simulation().statistics().filter(|(direction, _)| of_rank(*direction));
         bytes.map(|(_, statistics)| statistics.bytes).max().unwrap_or_default()
     }
 

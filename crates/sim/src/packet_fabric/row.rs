@@ -4,8 +4,6 @@ use quincunx_collective::{Bandwidths, Collective, Reduction};
 use quincunx_driver_des::{BusyOverTime, DirectionStatistics};
 use quincunx_units::{ByteCount, Duration};
 
-use super::Design;
-
 /// What one direction of a link has carried.
 #[derive(Clone, PartialEq, Debug)]
 pub struct LinkUse {
@@ -25,14 +23,14 @@ pub struct LinkUse {
 #[derive(Clone, PartialEq, Debug)]
 pub struct Row {
     /// How it was carried out.
-    pub design: Design,
+    pub design: &'static str,
     /// Which collective.
     pub collective: Collective,
     /// How elements were combined.
     pub reduction: Reduction,
     /// Ranks in the group.
     pub ranks: u16,
-    /// Bytes, as nccl-tests count them; none for a Barrier.
+    /// Bytes, as nccl-tests count them, of a domain's vector; none for a Barrier; of a rank's tokens.
     pub size: ByteCount,
     /// From the start at all ranks to the end that counts.
     pub time: Duration,

@@ -1,11 +1,14 @@
 //! Traffic on a packet fabric: frames of full payload from host to host, through the switches that collectives use.
 
-use super::build::{Built, address};
+use super::build::{Built, index};
 use super::{Data, SimulationError};
 use crate::progress::Progress;
 use crate::traffic::{Arrival, Carrier, Meter, Metered, Population};
+use quincunx_cluster::address;
+use quincunx_collective::Rank;
 use quincunx_driver_des::{Limits, Medium, NodeIndex, Observer, Stopped};
 use quincunx_engine::{Frame, PortId};
+use quincunx_fabric::LinkProperties;
 use quincunx_nodes::{Station, StationEvent};
 use quincunx_units::Instant;
 use quincunx_wire::{Operation, Psn, QpNumber, Reth, RoceHeader};
@@ -18,22 +21,35 @@ const PORT: PortId = PortId(0);
 
 /// A frame of traffic. It is a write to an address that says when it was made, as generators of traffic put a time stamp
 /// into what they send.
-fn header(from: NodeIndex, to: NodeIndex, made: Instant, length: usize) -> RoceHeader {
+fn header([from, to]: [usize; 2], made: Instant, length: usize) -> RoceHeader {
     let reth = Reth { virtual_address: made.as_picos(), remote_key: 0, dma_length: length as u32 };
     RoceHeader::new(address(from), address(to), QUEUE_PAIR, Psn::new(0), Operation::WriteOnly(reth))
 }
 
 impl<P: Data, O: Observer<Station<P>>> Built<P, O> {
+    /// What a link can do; on a tree all are alike.
+    ///
+    /// # Panics
+    /// If there is none.
+    pub(crate) fn link(&self) -> LinkProperties {
+        self.cluster.wiring().links().first().expect("a tree has links").properties
+    }
+
+    /// The hosts of two ranks.
+    fn ends_of(&self, from: u16, to: u16) -> [usize; 2] {
+        [from, to].map(|rank| self.cluster.wiring().host(Rank(rank)))
+    }
+
     /// Who sends, and how long a packet is on a link.
     pub(crate) fn population(&self) -> Result<Population, SimulationError> {
-        let hosts = self.ranks.len() as u16;
+        let hosts = self.cluster.wiring().ranks();
         if hosts < 2 {
             return Err(SimulationError::OneHost);
         }
         let length = self.filling.length();
-        let header = header(self.ranks[0], self.ranks[1], Instant::ZERO, length);
+        let header = header(self.ends_of(0, 1), Instant::ZERO, length);
         let wire = Medium::<Station<P>>::wire_length(&self.medium, &header, length);
-        Ok(Population { hosts, ways: 1, packet: self.link.rate.time_for(wire) })
+        Ok(Population { hosts, ways: 1, packet: self.link().rate.time_for(wire) })
     }
 }
 
@@ -49,10 +65,10 @@ impl<P: Data, O: Observer<Station<P>>> Carrier for Built<P, O> {
     }
 
     fn inject(&mut self, arrival: &Arrival) {
-        let [from, to] = [arrival.from, arrival.to].map(|host| self.ranks[usize::from(host)]);
+        let ends = self.ends_of(arrival.from, arrival.to);
         let length = self.filling.length();
-        let header = header(from, to, arrival.at, length);
-        self.simulation.send(from, PORT, Frame { header: &header, payload: self.filling.view(0..length) });
+        let header = header(ends, arrival.at, length);
+        self.simulation.send(index(ends[0]), PORT, Frame { header: &header, payload: self.filling.view(0..length) });
     }
 
     fn progress(&self) -> Progress {
@@ -70,7 +86,7 @@ impl<P: Data> Observer<Station<P>> for Meter {
     fn arrived(&mut self, at: Instant, node: NodeIndex, _: PortId, frame: Frame<'_, RoceHeader, P>) {
         let RoceHeader { destination, destination_qp, operation, .. } = *frame.header;
         if destination_qp == QUEUE_PAIR
-            && destination == address(node)
+            && destination == address(node.0 as usize)
             && let Operation::WriteOnly(reth) = operation
         {
             Meter::arrived(self, at, Instant::from_picos(reth.virtual_address));

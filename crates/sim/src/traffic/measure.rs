@@ -3,12 +3,13 @@
 use super::meter::Latencies;
 use super::{Carrier, Meter, Metered, Offered, Source};
 use crate::memory_fabric::{self, MemoryFabric, RunError};
-use crate::packet_fabric::{self, Setup, SimulationError};
+use crate::packet_fabric::{self, SimulationError};
 use crate::progress::{STEPS_A_REPORT, Watch};
+use quincunx_cluster::{Cluster, Wiring, address};
 use quincunx_collective::LengthOnly;
-use quincunx_control::{Design, HostDesign};
+use quincunx_design::FabricKind;
 use quincunx_driver_des::{Limits, Stopped};
-use quincunx_scenario::Fabric;
+use quincunx_scenario::{Fabric, Scenario};
 use quincunx_units::{BitRate, ByteCount, Duration, Instant};
 
 /// How many times as long as queues take to fill the warm-up is.
@@ -18,7 +19,7 @@ const WARM_UP: u64 = 10;
 #[derive(Clone, PartialEq, Debug)]
 pub struct TrafficRequest {
     /// Where.
-    pub fabric: Fabric,
+    pub scenario: Scenario,
     /// How much, and where it goes.
     pub offered: Offered,
     /// Packets that are measured, on average.
@@ -86,15 +87,16 @@ pub fn measure_traffic(
     progress: Watch<'_>,
 ) -> Result<TrafficMeasurement, TrafficError> {
     let (offered, seed) = (request.offered, request.seed);
-    match &request.fabric {
+    match &request.scenario.fabric {
         Fabric::Packet(fabric) => {
-            let setup = Setup { traffic: Some(offered), ..Setup::from(fabric) };
-            // Of all designs the ring has the fewest queue pairs; none of them is used.
-            let design = Design::Host(HostDesign::Ring);
+            let scenario = &request.scenario;
+            let wiring = Wiring::of(&scenario.fabric).filter(|_| scenario.kind() == FabricKind::Tree);
+            let mut cluster = Cluster::bare(wiring.ok_or(SimulationError::NoWay)?, address);
+            cluster.forward_everything();
             let mut built =
-                packet_fabric::Built::<LengthOnly, _>::new(&setup, design.into(), seed, Meter::default())?;
+                packet_fabric::Built::<LengthOnly, _>::new(scenario, cluster, seed, Meter::default())?;
             let source = Source::new(offered, built.population()?, seed);
-            measure_on(&mut built, source, setup.link.latency, setup.mtu, request.packets, progress)
+            measure_on(&mut built, source, fabric.link.latency, scenario.packet, request.packets, progress)
         }
         Fabric::Mesh(_) | Fabric::MemoryMesh(_) | Fabric::Servers(_) => Err(SimulationError::NoWay.into()),
         Fabric::Memory(fabric) => {

@@ -4,7 +4,7 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use quincunx_engine::verbs::{QpIndex, RegionId, Slice, WorkId};
 
-/// Where in the plan one direction of a lane stands: the stages that use it, in order, and the next piece.
+/// Where in the plan one direction of a connection stands: the stages that use it, in order, and the next piece.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
 pub(crate) struct Cursor {
     stages: Vec<usize>,
@@ -36,10 +36,10 @@ impl Cursor {
     }
 }
 
-/// A receive slot of a lane.
+/// A receive slot of a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct SlotId {
-    pub(crate) lane: usize,
+    pub(crate) connection: usize,
     pub(crate) slot: usize,
 }
 
@@ -59,7 +59,7 @@ pub(crate) enum Slot {
 
 /// A peer's queue pair and everything that is in flight on it.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub(crate) struct Lane {
+pub(crate) struct PeerConnection {
     pub(crate) qp: QpIndex,
     /// Registered memory of the slots, one chunk each; none before the first collective.
     pub(crate) region: Option<RegionId>,
@@ -68,14 +68,14 @@ pub(crate) struct Lane {
     pub(crate) arrived: VecDeque<usize>,
     pub(crate) incoming: Cursor,
     pub(crate) outgoing: Cursor,
-    /// Partial results that this lane is to send, in order.
+    /// Partial results that this connection is to send, in order.
     pub(crate) held: VecDeque<SlotId>,
     /// Sends of pieces that are not complete.
     pub(crate) outstanding: usize,
     pub(crate) credit: Credit,
 }
 
-/// Who may send how much on a lane. Each side counts the pieces whose slots it has freed, and tells the other in the
+/// Who may send how much on a connection. Each side counts the pieces whose slots it has freed, and tells the other in the
 /// immediate of every message; when it has none to send, in a message of its own. So no piece is sent that would
 /// find no receive request. Counts wrap at 31 bits.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -159,7 +159,7 @@ impl Credit {
     }
 }
 
-impl Lane {
+impl PeerConnection {
     pub(crate) fn new(qp: QpIndex, window: usize) -> Self {
         Self {
             qp,
@@ -209,7 +209,7 @@ pub(crate) mod work {
     pub(crate) fn send(after: Sent) -> WorkId {
         WorkId(match after {
             Sent::Piece => NOTHING,
-            Sent::Held(id) => (id.lane as u64) << 32 | id.slot as u64,
+            Sent::Held(id) => (id.connection as u64) << 32 | id.slot as u64,
             Sent::Telling => TOLD,
         })
     }
@@ -218,7 +218,7 @@ pub(crate) mod work {
         match id.0 {
             NOTHING => Sent::Piece,
             TOLD => Sent::Telling,
-            held => Sent::Held(SlotId { lane: (held >> 32) as usize, slot: held as u32 as usize }),
+            held => Sent::Held(SlotId { connection: (held >> 32) as usize, slot: held as u32 as usize }),
         }
     }
 }

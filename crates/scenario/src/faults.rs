@@ -1,25 +1,50 @@
-//! Congestion on a packet fabric: traffic of others, what queues do with frames, and what ranks do about it.
+//! What happens to frames on their way: loss, traffic of others, what queues do with frames, and pauses. Nothing by default.
 
-use crate::{PacketFabric, text};
-use quincunx_units::{BitRate, ByteCount};
+use crate::Fabric;
+use crate::fabric::Contradiction;
+use quincunx_units::{BitRate, ByteCount, Probability};
 use serde::Deserialize;
 
-/// What there is of congestion, and what is done about it: nothing by default.
+/// What there is of it.
+#[derive(Clone, PartialEq, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Faults {
+    /// Loss on links of hosts.
+    pub loss: Option<Loss>,
+    /// Traffic of others, limits of queues, marks and pauses.
+    pub congestion: CongestionSetup,
+}
+
+/// Frames that are lost, on the links of the first hosts, both ways: those to their switch, to the next host of a ring, to the network of
+/// servers; on a mesh all links of these hosts.
+#[derive(Clone, PartialEq, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Loss {
+    /// Of a frame.
+    #[serde(default)]
+    pub probability: Probability,
+    /// Of how many hosts.
+    #[serde(default = "one")]
+    pub links: u16,
+}
+
+fn one() -> u16 {
+    1
+}
+
+/// Congestion, and what links do about it.
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct CongestionSetup {
     /// What traffic of others takes of a link's rate.
-    #[serde(deserialize_with = "text::maybe::deserialize")]
     pub background: Option<BitRate>,
     /// On how many links: those of the first hosts, both ways.
     pub links: u16,
     /// Bytes that may wait for a link, what is being sent among them; a frame that finds no room is dropped.
-    #[serde(deserialize_with = "text::maybe::deserialize")]
     pub queue: Option<ByteCount>,
     /// A frame that finds more than this waiting is marked.
-    #[serde(deserialize_with = "text::maybe::deserialize")]
     pub mark_above: Option<ByteCount>,
-    /// Ranks slow down as DCQCN has it.
+    /// Ranks slow down as DCQCN has it, from the link's rate: short for `group.dcqcn` of that.
     pub dcqcn: bool,
     /// Switches pause who sends to them.
     pub pause: Option<PauseSetup>,
@@ -30,10 +55,8 @@ pub struct CongestionSetup {
 #[serde(deny_unknown_fields)]
 pub struct PauseSetup {
     /// More bytes than this from one link, in the switch's queues, pause it.
-    #[serde(deserialize_with = "text::deserialize")]
     pub xoff: ByteCount,
     /// So few resume it.
-    #[serde(deserialize_with = "text::deserialize")]
     pub xon: ByteCount,
 }
 
@@ -43,13 +66,41 @@ impl Default for CongestionSetup {
     }
 }
 
-/// What was expected, what was found, what to do.
-type Contradiction = (&'static str, String, &'static str);
+impl Faults {
+    /// Refuses what no run on `fabric` could make sense of. `packet` is the payload of a full packet, `is_controlled` whether ranks slow
+    /// down where links mark.
+    pub(crate) fn check(
+        &self,
+        fabric: &Fabric,
+        packet: ByteCount,
+        is_controlled: bool,
+    ) -> Result<(), Contradiction> {
+        let ranks = fabric.ranks();
+        if let Some(loss) = &self.loss
+            && loss.links > ranks
+        {
+            let found = format!("{} with {ranks} hosts", loss.links);
+            return Err(("`loss.links` of at most the hosts", found, "name fewer links"));
+        }
+        match fabric.packet_link() {
+            Some(link) => {
+                let framing = link.framing.unwrap_or_default();
+                self.congestion.check(fabric, link.rate, packet + framing, is_controlled)
+            }
+            None => Ok(()),
+        }
+    }
+}
 
 impl CongestionSetup {
-    /// Refuses what no run on `fabric` could make sense of.
-    pub(crate) fn check(&self, fabric: &PacketFabric) -> Result<(), Contradiction> {
-        let (ranks, rate) = (fabric.ranks(), fabric.link.rate);
+    fn check(
+        &self,
+        fabric: &Fabric,
+        rate: BitRate,
+        longest: ByteCount,
+        is_controlled: bool,
+    ) -> Result<(), Contradiction> {
+        let ranks = fabric.ranks();
         if self.links == 0 || self.links > ranks {
             let found = format!("{} with {ranks} hosts", self.links);
             return Err((
@@ -64,18 +115,21 @@ impl CongestionSetup {
             let found = format!("{background} of {rate}");
             return Err(("`congestion.background` below `link.rate`", found, "leave some of the link"));
         }
-        let longest = fabric.group.mtu + fabric.link.framing.unwrap_or_default();
         if let Some(queue) = self.queue
             && queue < longest
         {
             let found = format!("{queue} with packets of {longest}");
             return Err(("`congestion.queue` of a packet at least", found, "nothing could be sent"));
         }
-        if let Some(PauseSetup { xoff, xon }) = &self.pause
-            && xon > xoff
-        {
-            let found = format!("{xon} above {xoff}");
-            return Err(("`congestion.pause.xon` of at most `congestion.pause.xoff`", found, "lower it"));
+        if let Some(PauseSetup { xoff, xon }) = &self.pause {
+            if xon > xoff {
+                let found = format!("{xon} above {xoff}");
+                return Err(("`congestion.pause.xon` of at most `congestion.pause.xoff`", found, "lower it"));
+            }
+            if !fabric.has_switches() {
+                let found = "hosts that are joined directly".into();
+                return Err(("switches for `congestion.pause`", found, "nobody else pauses a sender"));
+            }
         }
         if let Some(mark_above) = self.mark_above {
             if let Some(queue) = self.queue
@@ -88,7 +142,7 @@ impl CongestionSetup {
                     "no frame would be marked",
                 ));
             }
-            if !self.dcqcn {
+            if !is_controlled {
                 return Err((
                     "`congestion.dcqcn` with `congestion.mark_above`",
                     "marks that nobody reads".into(),
@@ -102,11 +156,12 @@ impl CongestionSetup {
 
 #[cfg(test)]
 mod tests {
-    use crate::{Fabric, Override};
+    use crate::{Override, Scenario};
+    use quincunx_designs::CATALOG;
 
-    fn refusal(changes: &[&str]) -> Option<String> {
+    fn refusal(fabric: &str, changes: &[&str]) -> Option<String> {
         let changes: Vec<Override> = changes.iter().map(|text| text.parse().unwrap()).collect();
-        Fabric::find("epic-star8", &changes).err().map(|error| error.to_string())
+        Scenario::find(fabric, &changes, CATALOG).err().map(|error| error.to_string())
     }
 
     #[test]
@@ -127,16 +182,21 @@ mod tests {
             (&["congestion.pause.xoff=64KiB"], "missing field `xon` in `congestion.pause`"),
             (&["congestion.pause.xoff=1KiB", "congestion.pause.xon=2KiB"], "congestion.pause.xon"),
         ] {
-            let message = refusal(changes).unwrap_or_else(|| panic!("{changes:?} is taken"));
+            let message = refusal("epic-star8", changes).unwrap_or_else(|| panic!("{changes:?} is taken"));
             assert!(message.contains(key) && !message.contains('\n'), "{changes:?}: {message}");
+        }
+        let pause = ["congestion.pause.xoff=64KiB", "congestion.pause.xon=64KiB"];
+        for fabric in ["ring-8", "mesh8"] {
+            assert!(refusal(fabric, &pause).unwrap().contains("switches for `congestion.pause`"), "{fabric}");
         }
     }
 
     #[test]
     fn what_makes_sense_is_taken() {
         let changes = ["congestion.dcqcn=true", "congestion.queue=1MiB", "congestion.mark_above=64KiB"];
-        assert_eq!(refusal(&changes), None);
-        assert_eq!(refusal(&["congestion.background=99Gbit/s", "congestion.links=8"]), None);
-        assert_eq!(refusal(&["congestion.pause.xoff=64KiB", "congestion.pause.xon=64KiB"]), None);
+        assert_eq!(refusal("epic-star8", &changes), None);
+        assert_eq!(refusal("epic-star8", &["group.dcqcn=50Gbit/s", "congestion.mark_above=64KiB"]), None);
+        assert_eq!(refusal("epic-star8", &["congestion.background=99Gbit/s", "congestion.links=8"]), None);
+        assert_eq!(refusal("epic-star8", &["congestion.pause.xoff=64KiB", "congestion.pause.xon=64KiB"]), None);
     }
 }

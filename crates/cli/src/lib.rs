@@ -1,0 +1,145 @@
+//! The `quincunx` command: reads arguments, calls the rooms that do the work, prints what they say. Whoever starts it says which designs
+//! there are: the project's own program takes its catalog, another one may add designs of its own.
+//!
+//! Exit status: 0 done and right, 1 a wrong result, 2 bad arguments or input, 130 interrupted.
+
+mod check;
+mod checks;
+mod demo;
+mod interrupt;
+mod nodes;
+mod perf;
+mod progress;
+mod report;
+mod reproduce;
+mod sim;
+mod simulations;
+mod traffic;
+
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+use quincunx_design::{Catalog, FabricKind};
+use std::process::ExitCode;
+
+/// Collectives computed inside the network.
+#[derive(Parser)]
+#[command(name = "quincunx", version, max_term_width = 100)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+const EXAMPLES: &str = "Examples:
+  quincunx demo                                  all primitives, all modes, on this machine
+  quincunx perf all_reduce --design epic-3,ring --sizes 4KiB:16MiB:4
+  quincunx perf all_reduce --link netns --rate 500Mbit/s --design epic-3    (as root)
+  quincunx sim all_reduce --fabric epic-star8 --design epic-3,ring --size 4KiB:16MiB:4
+  quincunx reproduce epic/table25                published figures and ours
+  quincunx check epic-3 all_reduce --losses 1    every order, loss and time-out
+  quincunx manager --listen 10.0.0.9:4790        then, on other machines:
+  quincunx switch --name leaf1 --address 10.0.0.1 --manager 10.0.0.9:4790";
+
+#[derive(Subcommand)]
+enum Command {
+    /// Run every primitive in every mode over real frames on this machine, and check every result
+    Demo(demo::Demo),
+    /// Measure a collective over real processes, in the columns of nccl-tests
+    Perf(Box<perf::Perf>),
+    /// Simulate a collective on a fabric, with the engines that run on real sockets
+    Sim(Box<sim::Sim>),
+    /// Hold the papers' published figures against ours
+    Reproduce(reproduce::Reproduce),
+    /// Explore every run of a small group of the engines, and say that all are right or show the shortest that is not
+    Check(check::Check),
+    /// Draw one offline HTML page from the JSON files in a folder
+    Report(report::Report),
+    /// Serve the control plane: who is there, which groups are where
+    Manager(nodes::Manager),
+    /// Be a switch: aggregate and replicate for the groups that the manager installs
+    Switch(nodes::Switch),
+    /// Be a rank of `perf` and `demo`: takes a plan on standard input
+    #[command(hide = true)]
+    Rank(nodes::Rank),
+}
+
+/// What a command came to.
+enum Failure {
+    /// A wrong result.
+    Wrong(String),
+    /// Bad arguments or input, or no way to do what was asked.
+    Input(String),
+    /// An interrupt, which ended it before all was done.
+    Interrupted(String),
+}
+
+impl Failure {
+    /// What a room could not do, in its own words.
+    fn input(error: impl std::fmt::Display) -> Self {
+        Self::Input(error.to_string())
+    }
+
+    /// Nothing, if all rows are there; otherwise what was `running` when an interrupt ended the rest.
+    fn unless_all(rows: usize, found: usize, running: &[String]) -> Result<(), Self> {
+        if found == rows {
+            return Ok(());
+        }
+        let at =
+            if running.is_empty() { "between two runs".into() } else { format!("in {}", running.join(", ")) };
+        Err(Self::Interrupted(format!(
+            "expected {rows} rows, found an interrupt after {found}; stopped {at}"
+        )))
+    }
+}
+
+/// Runs the command with the designs of `catalog`. Groups whose switches have no room run `fallback`, a design among hosts alone.
+pub fn main(catalog: Catalog, fallback: Option<&'static str>) -> ExitCode {
+    let mut command = describe(catalog);
+    let parsed = Cli::from_arg_matches(&command.get_matches_mut());
+    let done = match parsed.unwrap_or_else(|error| error.format(&mut command).exit()).command {
+        Command::Demo(demo) => demo.run(catalog),
+        Command::Perf(perf) => perf.run(catalog),
+        Command::Sim(sim) => sim.run(catalog),
+        Command::Reproduce(reproduce) => reproduce.run(catalog),
+        Command::Check(check) => check.run(catalog),
+        Command::Report(report) => report.run(),
+        Command::Manager(manager) => manager.run(catalog, fallback),
+        Command::Switch(switch) => switch.run(catalog),
+        Command::Rank(rank) => rank.run(catalog),
+    };
+    let (message, status) = match done {
+        Ok(()) => return ExitCode::SUCCESS,
+        Err(Failure::Wrong(message)) => (message, 1),
+        Err(Failure::Input(message)) => (message, 2),
+        Err(Failure::Interrupted(message)) => (message, interrupt::STATUS),
+    };
+    progress::print_error(&message);
+    ExitCode::from(status)
+}
+
+/// The command, with the designs of `catalog` in its help.
+fn describe(catalog: Catalog) -> clap::Command {
+    let perf = format!(
+        "{}; on a mesh {}; several with commas",
+        names(catalog, &[FabricKind::Tree]),
+        names(catalog, &[FabricKind::Mesh])
+    );
+    Cli::command()
+        .after_help(format!("Designs:\n{}\n\n{EXAMPLES}", indented(&catalog.summary())))
+        .mut_subcommand("perf", |command| command.mut_arg("design", |argument| argument.help(perf)))
+        .mut_subcommand("sim", |command| command.mut_arg("design", |argument| argument.help(sim::designs(catalog))))
+        .mut_subcommand("check", |command| checks::with_help(command, catalog))
+}
+
+/// The designs that run on any of these kinds of fabrics, each once.
+fn names(catalog: Catalog, fabrics: &[FabricKind]) -> String {
+    let mut names: Vec<&str> = Vec::new();
+    for design in fabrics.iter().flat_map(|&fabric| catalog.on(fabric)) {
+        if !names.contains(&design.name()) {
+            names.push(design.name());
+        }
+    }
+    names.join(", ")
+}
+
+fn indented(lines: &str) -> String {
+    lines.lines().map(|line| format!("  {line}")).collect::<Vec<_>>().join("\n")
+}

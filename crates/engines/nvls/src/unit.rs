@@ -1,0 +1,52 @@
+//! The multicast unit as a unit of a switch: it takes the packets that are for the switch itself, of the channels that all share.
+
+use crate::{Multicast, MulticastDrop};
+use quincunx_collective::Payload;
+use quincunx_design::{Buffer, SwitchUnit, UnitOutput};
+use quincunx_engine::PortId;
+use quincunx_units::Instant;
+use quincunx_wire::flit::{Channel, FlitHeader};
+
+impl<P: Payload> SwitchUnit<P> for Multicast<P> {
+    fn takes(&self, header: &FlitHeader) -> bool {
+        !header.inc && header.destination == self.node()
+    }
+
+    fn handle_packet(
+        &mut self,
+        _now: Instant,
+        port: PortId,
+        header: &FlitHeader,
+        payload: P::View<'_>,
+    ) -> Result<Buffer, &'static str> {
+        self.handle_packet(port, header, payload).map(|()| Buffer::Held).map_err(MulticastDrop::reason)
+    }
+
+    fn next_output(&mut self) -> Option<UnitOutput<P>> {
+        self.next_output()
+    }
+
+    fn held(&self, port: PortId, channel: Channel) -> usize {
+        self.held(port, channel)
+    }
+
+    fn buffer_bytes(&self) -> usize {
+        self.buffer_bytes()
+    }
+
+    fn assert_invariants(&self) {
+        self.assert_invariants();
+    }
+}
+
+impl MulticastDrop {
+    /// For those who count drops by their reason.
+    pub const fn reason(self) -> &'static str {
+        match self {
+            Self::Source => "not from the member at that port",
+            Self::BadLength => "a length that the multicast unit does not take",
+            Self::UnexpectedResponse => "a response that the multicast unit does not wait for",
+            Self::UnexpectedTransaction => "a transaction that the multicast unit does not serve",
+        }
+    }
+}

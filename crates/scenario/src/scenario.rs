@@ -1,0 +1,436 @@
+//! A scenario: fabric, design settings, workload, faults and measurement, read from a preset, a shape or a file, with single keys
+//! overridden.
+
+use crate::design::json;
+use crate::fabric::Contradiction;
+use crate::{Document, Fabric, FabricDesign, Faults, Measure, Override, ScenarioError, TokenBatch, TopologyName};
+use include_dir::{Dir, include_dir};
+use quincunx_design::{Catalog, FabricKind, Settings, Transport, Value};
+use quincunx_units::ByteCount;
+
+static PRESETS: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/presets");
+
+/// The key of the rate that ranks slow down from.
+const RATE_CONTROL: &str = "group.dcqcn";
+
+/// What simulations set differently from the designs' own defaults: links of a microsecond answer soon, and each packet is acknowledged.
+const SIMULATED: [(&str, &str); 2] = [("group.retry_timeout", "\"50us\""), ("group.acknowledge_every", "1")];
+
+/// What to run.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Scenario {
+    /// File or preset, for messages.
+    place: String,
+    /// Where.
+    pub fabric: Fabric,
+    /// The tokens that are dispatched, on a fabric for that.
+    pub workload: Option<TokenBatch>,
+    /// What happens to frames on their way.
+    pub faults: Faults,
+    /// How runs are measured.
+    pub measure: Measure,
+    /// The payload of a full packet, where frames are RoCE's.
+    pub packet: ByteCount,
+    /// Keys of designs.
+    keys: Vec<(String, Value)>,
+    /// Those of them that were overridden.
+    changed: Vec<String>,
+}
+
+/// The keys of a kind of fabric's document: those that are no design's.
+struct Schema {
+    fabric: &'static [&'static str],
+    workload: &'static [&'static str],
+    faults: &'static [&'static str],
+    measure: &'static [&'static str],
+}
+
+const KINDS: [&str; 5] = ["packet", "memory", "mesh", "memory-mesh", "servers"];
+
+const MESH: &[&str] = &["summary", "groups", "members", "link"];
+const TOKENS: &[&str] = &["tokens", "token", "experts", "top_k", "gate"];
+const FAULTS: &[&str] = &["loss", "congestion"];
+const PACKETS: &[&str] = &["stepwise", "receivers_only", "limit"];
+
+impl Schema {
+    fn of(kind: &str) -> Option<Self> {
+        let schema = |fabric, workload, faults, measure| Some(Self { fabric, workload, faults, measure });
+        match kind {
+            "packet" => schema(&["summary", "topology", "link"], &[], FAULTS, PACKETS),
+            "memory" => schema(
+                &["summary", "accelerators", "switches", "link", "accelerator"],
+                &[],
+                &[],
+                &["synchronised"],
+            ),
+            "mesh" => schema(MESH, &[], FAULTS, PACKETS),
+            "memory-mesh" => schema(MESH, &[], &[], &["limit"]),
+            "servers" => {
+                schema(&["summary", "servers", "members", "link", "network"], TOKENS, FAULTS, PACKETS)
+            }
+            _ => None,
+        }
+    }
+
+    /// All of them, for messages.
+    fn names(&self) -> String {
+        [self.fabric, self.workload, self.faults, &["measure"]].concat().join(", ")
+    }
+}
+
+impl Scenario {
+    /// The scenario of that name: a preset, a tree's or a ring's shape on the links of EPIC's simulation, or a file. Keys in `changes`
+    /// replace the ones there. What is no key of fabric, workload, faults or measurement is one of a design in `catalog`.
+    ///
+    /// # Errors
+    /// If there is none, if a key is unknown, missing or of the wrong kind, or if values do not go together.
+    pub fn find(name: &str, changes: &[Override], catalog: Catalog) -> Result<Self, ScenarioError> {
+        let mut document = Self::document(name)?;
+        for change in changes {
+            document.set(change)?;
+        }
+        Self::read(document, catalog)
+    }
+
+    /// The text of a preset, to start a file from.
+    ///
+    /// # Errors
+    /// If there is no preset of that name.
+    pub fn preset(name: &str) -> Result<&'static str, ScenarioError> {
+        let file = PRESETS.get_file(format!("{name}.toml")).and_then(include_dir::File::contents_utf8);
+        file.ok_or_else(|| ScenarioError::Unknown {
+            what: "a preset",
+            known: Self::presets().join(", "),
+            found: name.into(),
+        })
+    }
+
+    /// The names of all presets.
+    pub fn presets() -> Vec<String> {
+        let stem =
+            |file: &include_dir::File<'_>| file.path().with_extension("").to_string_lossy().into_owned();
+        let mut names: Vec<_> = PRESETS.files().map(stem).collect();
+        names.sort();
+        names
+    }
+
+    /// The keys of the scenario of that name.
+    ///
+    /// # Errors
+    /// If there is none, or it is no TOML.
+    pub fn document(name: &str) -> Result<Document, ScenarioError> {
+        if let Ok(text) = Self::preset(name) {
+            return Document::parse(name, text);
+        }
+        if name.parse::<TopologyName>().is_ok() {
+            let mut document = Document::parse(name, Self::preset("epic-star8")?)?;
+            document.set(&Override { key: "topology".into(), value: name.into() })?;
+            return Ok(document);
+        }
+        if name.contains(['/', '.']) || std::path::Path::new(name).exists() {
+            return Document::read(name);
+        }
+        Err(ScenarioError::Unknown {
+            what: "a fabric",
+            known: format!("{}, star-N, tree-X-Y, ring-N", Self::presets().join(", ")),
+            found: name.into(),
+        })
+    }
+
+    /// The scenario that a document describes.
+    ///
+    /// # Errors
+    /// As [`find`](Self::find).
+    pub fn read(mut document: Document, catalog: Catalog) -> Result<Self, ScenarioError> {
+        let kind = document.take("kind");
+        let kind = kind.as_ref().map_or("nothing".into(), |kind| {
+            kind.as_str().map_or_else(|| kind.to_string(), str::to_owned)
+        });
+        let schema = Schema::of(&kind).ok_or_else(|| ScenarioError::Key {
+            place: document.place.clone(),
+            error: format!("expected \"{}\", found \"{kind}\" in `kind`", KINDS.join("\", \"")),
+        })?;
+        let part = document.split(schema.fabric);
+        let fabric = match kind.as_str() {
+            "packet" => Fabric::Packet(part.get()?),
+            "memory" => Fabric::Memory(part.get()?),
+            "mesh" => Fabric::Mesh(part.get()?),
+            "memory-mesh" => Fabric::MemoryMesh(part.get()?),
+            _ => Fabric::Servers(part.get()?),
+        };
+        let workload = document.split(schema.workload);
+        let workload: Option<TokenBatch> =
+            if schema.workload.is_empty() { None } else { Some(workload.get()?) };
+        let faults: Faults = document.split(schema.faults).get()?;
+        let measure = document.take_table("measure")?;
+        measure.refuse_others("measure", schema.measure)?;
+        let keys = document.values().into_iter().map(|change| (change.key, json(&change.value))).collect();
+        let mut scenario = Self {
+            place: document.place.clone(),
+            fabric,
+            workload,
+            faults,
+            measure: measure.get_below("measure")?,
+            packet: ByteCount::new(0),
+            keys,
+            changed: document.changed().to_vec(),
+        };
+        scenario.expand(&schema, catalog)?;
+        scenario.check(catalog)?;
+        if let Some(batch) = &mut scenario.workload {
+            batch.read_gate(scenario.fabric.ranks())?;
+        }
+        Ok(scenario)
+    }
+
+    /// Refuses keys that no design has here; adds those that others are short for.
+    fn expand(&mut self, schema: &Schema, catalog: Catalog) -> Result<(), ScenarioError> {
+        let known = known(&FabricDesign::on(catalog, self.kind()));
+        for (key, _) in &self.keys {
+            let of_group = key.starts_with("group.") && self.kind() == FabricKind::MemoryMesh;
+            if of_group || !known.contains(key) {
+                let known: Vec<_> = known
+                    .iter()
+                    .filter(|key| !(key.starts_with("group.") && self.kind() == FabricKind::MemoryMesh))
+                    .map(String::as_str)
+                    .collect();
+                return Err(self.key(format!(
+                    "expected one of the keys {}, or of a design here: {}; found `{key}`",
+                    schema.names(),
+                    known.join(", ")
+                )));
+            }
+        }
+        let is_said = self.keys.iter().any(|(key, _)| key == RATE_CONTROL);
+        if let (true, Some(link), false) =
+            (self.faults.congestion.dcqcn, self.fabric.packet_link(), is_said)
+        {
+            self.keys.push((RATE_CONTROL.into(), Value::String(link.rate.to_string())));
+        }
+        Ok(())
+    }
+
+    /// Refuses what no run could make sense of, and what needs no engine to see.
+    fn check(&mut self, catalog: Catalog) -> Result<(), ScenarioError> {
+        self.fabric.check().map_err(|wrong| self.contradiction(wrong))?;
+        for design in FabricDesign::on(catalog, self.kind()) {
+            let settings = self.settings(design)?;
+            design.check(&settings).map_err(|refusal| self.key(refusal.to_string()))?;
+            if let FabricDesign::Packets(design) = design {
+                let transport = design.transport(&settings).map_err(|refusal| self.key(refusal.to_string()))?;
+                self.packet = self.packet.max(transport.mtu);
+            }
+        }
+        if self.packet.bytes() == 0 {
+            self.packet = Transport::default().mtu;
+        }
+        let is_controlled = self.keys.iter().any(|(key, _)| key == RATE_CONTROL);
+        let faults = self.faults.check(&self.fabric, self.packet, is_controlled);
+        faults.map_err(|wrong| self.contradiction(wrong))?;
+        match &self.workload {
+            Some(batch) => batch.check(self.fabric.ranks()).map_err(|wrong| self.contradiction(wrong)),
+            None => Ok(()),
+        }
+    }
+
+    fn key(&self, error: String) -> ScenarioError {
+        ScenarioError::Key { place: self.place.clone(), error }
+    }
+
+    fn contradiction(&self, (expected, found, remedy): Contradiction) -> ScenarioError {
+        ScenarioError::Contradiction {
+            place: self.place.clone(),
+            expected: expected.into(),
+            found,
+            remedy: remedy.into(),
+        }
+    }
+
+    /// What kind of fabric designs see in it.
+    pub const fn kind(&self) -> FabricKind {
+        self.fabric.kind()
+    }
+
+    /// Ranks on its fabric.
+    pub fn ranks(&self) -> u16 {
+        self.fabric.ranks()
+    }
+
+    /// The design of that name, if it may run here; all of them are those of [`FabricDesign::on`].
+    ///
+    /// # Errors
+    /// If there is none; the message has those that there are.
+    pub fn design(&self, catalog: Catalog, name: &str) -> Result<FabricDesign, ScenarioError> {
+        FabricDesign::find(catalog, name, self.kind()).map_err(|refusal| self.key(refusal.to_string()))
+    }
+
+    /// The values of a design's parameters here: its defaults, what simulations set differently, and the scenario's keys as far as the
+    /// design has them.
+    ///
+    /// # Errors
+    /// If the design does not take a value; the message has its key.
+    pub fn settings(&self, design: FabricDesign) -> Result<Settings, ScenarioError> {
+        let simulated = SIMULATED.map(|(key, text)| {
+            (key.to_owned(), text.parse::<Value>().expect("a value of JSON"))
+        });
+        let mut settings = design.defaults();
+        for (key, value) in simulated.iter().chain(&self.keys) {
+            if settings.has(key) {
+                let set = design.set(&mut settings, key, value);
+                set.map_err(|refusal| self.key(refusal.to_string()))?;
+            }
+        }
+        Ok(settings)
+    }
+
+    /// Refuses keys that were set and that none of the `designs` has which are going to run.
+    ///
+    /// # Errors
+    /// If there is one.
+    pub fn refuse_unused(&self, designs: &[FabricDesign]) -> Result<(), ScenarioError> {
+        let known = known(designs);
+        let is_unused = |key: &&String| self.keys.iter().any(|(other, _)| other == *key) && !known.contains(*key);
+        match self.changed.iter().find(is_unused) {
+            None => Ok(()),
+            Some(key) => {
+                let names: Vec<_> = designs.iter().map(|design| design.name()).collect();
+                Err(ScenarioError::Key {
+                    place: "--set".into(),
+                    error: format!(
+                        "expected one of the keys of {}: {}; found `{key}`; leave it out",
+                        names.join(", "),
+                        known.join(", ")
+                    ),
+                })
+            }
+        }
+    }
+}
+
+/// The keys that designs have, each once.
+fn known(designs: &[FabricDesign]) -> Vec<String> {
+    let mut known: Vec<String> = Vec::new();
+    for (key, _) in designs.iter().flat_map(|design| design.defaults().flat()) {
+        if !known.contains(&key) {
+            known.push(key);
+        }
+    }
+    known
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::PacketFabric;
+    use quincunx_designs::CATALOG;
+    use quincunx_units::Duration;
+
+    fn changed(name: &str, changes: &[&str]) -> Result<Scenario, ScenarioError> {
+        let changes: Vec<Override> = changes.iter().map(|text| text.parse().unwrap()).collect();
+        Scenario::find(name, &changes, CATALOG)
+    }
+
+    fn setting(scenario: &Scenario, design: &str, key: &str) -> Value {
+        let design = scenario.design(CATALOG, design).unwrap();
+        scenario.settings(design).unwrap().value(key).unwrap().clone()
+    }
+
+    #[test]
+    fn every_preset_is_right_and_says_what_it_is() {
+        assert!(!Scenario::presets().is_empty());
+        for name in Scenario::presets() {
+            assert!(changed(&name, &[]).unwrap().fabric.summary().is_some(), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_tree_by_its_shape_has_the_links_of_the_packet_simulation() {
+        let scenario = changed("tree-3-2", &[]).unwrap();
+        let Fabric::Packet(PacketFabric { link, .. }) = &scenario.fabric else { panic!("a packet fabric") };
+        assert_eq!((scenario.ranks(), link.rate.to_string()), (4, "100Gbit/s".into()));
+    }
+
+    #[test]
+    fn keys_can_be_overridden() {
+        let scenario = changed("scin-dgx8", &["isa.waves=4", "link.latency=100ns"]).unwrap();
+        assert_eq!(setting(&scenario, "scin", "isa.waves"), 4);
+        let Fabric::Memory(fabric) = scenario.fabric else { panic!("a memory fabric") };
+        assert_eq!(fabric.link.latency, Duration::from_nanos(100));
+    }
+
+    #[test]
+    fn a_design_has_its_defaults_the_simulators_and_the_scenarios_keys_in_this_order() {
+        let scenario = changed("mesh8", &["group.window=4", "relay.relays=full"]).unwrap();
+        let found = ["group.retry_count", "group.retry_timeout", "group.window", "relay.relays"]
+            .map(|key| setting(&scenario, "multiwrite", key).to_string());
+        assert_eq!(found, ["100", "\"50us\"", "4", "\"full\""]);
+    }
+
+    #[test]
+    fn dcqcn_is_short_for_the_rate_of_the_links() {
+        let scenario = changed("epic-star8", &["congestion.dcqcn=true", "link.rate=25Gbit/s"]).unwrap();
+        assert_eq!(setting(&scenario, "epic-3", "group.dcqcn"), "25Gbit/s");
+        let scenario = changed("epic-star8", &["congestion.dcqcn=true", "group.dcqcn=10Gbit/s"]).unwrap();
+        assert_eq!(setting(&scenario, "ring", "group.dcqcn"), "10Gbit/s");
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_refused_with_the_key() {
+        for (name, change, key) in [
+            ("epic-star8", "link.rate=0", "link.rate"),
+            ("epic-star8", "link.rate=-1Gbit/s", "link.rate"),
+            ("epic-star8", "link.speed=1Gbit/s", "speed"),
+            ("epic-star8", "topology=star-0", "topology"),
+            ("epic-star8", "loss.links=9", "loss.links"),
+            ("epic-star8", "group.window=0", "group.window"),
+            ("epic-star8", "kind=both", "kind"),
+            ("epic-star8", "group.slots=0", "group.slots"),
+            ("epic-star8", "group.run_ahead=2", "group.run_ahead"),
+            ("epic-star8", "group.windows=2", "group.windows"),
+            ("epic-star8", "tokens=2", "tokens"),
+            ("epic-star8", "measure.synchronised=true", "synchronised"),
+            ("epic-star8", "measure=true", "measure"),
+            ("scin-dgx8", "isa.wave=some", "isa.wave"),
+            ("scin-dgx8", "link.flit=24B", "link.flit"),
+            ("scin-dgx8", "switches=0", "switches"),
+            ("scin-dgx8", "topology=star-8", "topology"),
+            ("scin-dgx8", "loss.links=1", "loss.links"),
+            ("mesh8", "groups=1", "groups"),
+            ("mesh8", "relay.piece=0", "relay.piece"),
+            ("mesh8", "relay.relays=some", "relays"),
+            ("mesh8-memory", "members=1", "members"),
+            ("mesh8-memory", "link.flit=24B", "link.flit"),
+            ("mesh8-memory", "relay.piece=16MiB", "relay.piece"),
+            ("mesh8-memory", "group.window=1", "group"),
+            ("two-servers", "servers=1", "servers"),
+            ("two-servers", "experts=0", "experts"),
+            ("two-servers", "experts=65", "experts"),
+            ("two-servers", "top_k=65", "top_k"),
+            ("two-servers", "tokens=0", "tokens"),
+            ("two-servers", "token=3B", "token"),
+            ("two-servers", "gate=fair", "gate"),
+        ] {
+            let message = changed(name, &[change]).unwrap_err().to_string();
+            assert!(message.contains(key) && !message.contains('\n'), "{change}: {message}");
+        }
+    }
+
+    #[test]
+    fn a_key_that_no_design_has_which_runs_is_refused_if_somebody_set_it() {
+        let scenario = changed("epic-star8", &["hosts.window=2"]).unwrap();
+        let [ring, epic] = ["ring", "epic-3"].map(|name| scenario.design(CATALOG, name).unwrap());
+        assert_eq!(scenario.refuse_unused(&[ring, epic]), Ok(()));
+        let message = scenario.refuse_unused(&[epic]).unwrap_err().to_string();
+        assert!(message.contains("keys of epic-3: group.") && message.contains("`hosts.window`"), "{message}");
+        // What a preset has for others is nobody's mistake.
+        assert_eq!(changed("epic-star8", &[]).unwrap().refuse_unused(&[epic]), Ok(()));
+    }
+
+    #[test]
+    fn an_unknown_name_tells_what_there_is() {
+        let message = changed("dgx", &[]).unwrap_err().to_string();
+        assert!(message.contains("scin-dgx8") && message.contains("found \"dgx\""), "{message}");
+        let message = changed("star-2", &[]).unwrap().design(CATALOG, "nvls").unwrap_err().to_string();
+        assert!(message.contains("epic-3") && message.contains("found \"nvls\""), "{message}");
+    }
+}

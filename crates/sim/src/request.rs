@@ -1,0 +1,245 @@
+//! From a request, which is a scenario, a design and a collective, to a measurement: any design on any fabric.
+
+use crate::memory_fabric::{self, RunError};
+use crate::packet_fabric::{self, LinkUse, Row, SimulationError};
+use crate::progress::Watch;
+use crate::traffic::Offered;
+use crate::Outputs;
+use quincunx_collective::{Bandwidths, Collective, LengthOnly, Numbers, Reduction};
+use quincunx_driver_des::BusyOverTime;
+use quincunx_scenario::{Fabric, FabricDesign, Scenario, ScenarioError};
+use quincunx_units::{BitRate, ByteCount, Duration};
+
+/// One collective to simulate.
+#[derive(Clone, Debug)]
+pub struct Request {
+    /// Where, and under which circumstances.
+    pub scenario: Scenario,
+    /// How: a design of the scenario's kind of fabric.
+    pub design: FabricDesign,
+    /// Which.
+    pub collective: Collective,
+    /// How elements combine, and what an element is.
+    pub reduction: Reduction,
+    /// Bytes as nccl-tests count them: of a rank's vector; of a domain's whole one for ReduceScatter and AllGather. Of no account where
+    /// the scenario has tokens.
+    pub size: ByteCount,
+    /// What memory holds.
+    pub contents: Contents,
+    /// What others send on the same network meanwhile.
+    pub background: Option<Offered>,
+    /// Decides all that chance decides.
+    pub seed: u64,
+}
+
+/// What memory holds.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Contents {
+    /// Nothing: only lengths. For large runs.
+    LengthOnly,
+    /// Numbers, and every result is held against the reference.
+    Numbers,
+}
+
+impl Contents {
+    /// The longest vector that holds numbers unless somebody says otherwise.
+    const CHECKED: ByteCount = ByteCount::new(1 << 20);
+
+    /// Numbers, and so a checked result, for vectors of up to 1 MiB, or where all ranks' tokens are no more; lengths alone for longer ones.
+    pub fn on(scenario: &Scenario, size: ByteCount) -> Self {
+        let size = match &scenario.workload {
+            Some(batch) => batch.bytes() * u64::from(scenario.ranks()),
+            None => size,
+        };
+        if size <= Self::CHECKED { Self::Numbers } else { Self::LengthOnly }
+    }
+}
+
+/// What one direction of a link has carried.
+#[derive(Clone, PartialEq, Debug)]
+pub struct LinkLoad {
+    /// Where it leads.
+    pub name: String,
+    /// The share of the time that it was busy.
+    pub utilisation: f64,
+    /// Bytes, headers among them.
+    pub bytes: ByteCount,
+}
+
+/// What a simulation has measured, on either kind of fabric.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Measurement {
+    /// Bytes; none for a Barrier.
+    pub size: ByteCount,
+    /// How long it took.
+    pub time: Duration,
+    /// Rates over that time.
+    pub bandwidths: Bandwidths,
+    /// Wrong elements over all ranks; none if memory held no numbers.
+    pub wrong: Option<u64>,
+    /// What the collective takes of the fullest switch: payload and degree buffers, wave tables, or the entries of a multicast
+    /// unit.
+    pub switch_buffer: ByteCount,
+    /// Steps of the simulation.
+    pub steps: u64,
+    /// Frames or packets on all links.
+    pub frames: u64,
+    /// Directions of links.
+    pub links: Vec<LinkLoad>,
+    /// The most bytes that left a rank by one link.
+    pub uplink: ByteCount,
+    /// The most bytes that reached a rank by one link.
+    pub downlink: ByteCount,
+    /// How busy each of them was over time; nothing in a mean of several runs.
+    pub busy_over_time: BusyOverTime,
+    /// The most payload that an accelerator's links can carry, where requests and responses share them with data.
+    pub payload_bound: Option<BitRate>,
+}
+
+impl Measurement {
+    /// The mean of several runs of one request with other seeds, and the standard error of its time. Rates are over the
+    /// mean time, wrong elements those of all.
+    ///
+    /// # Panics
+    /// If there are none.
+    pub fn mean(runs: &[Self]) -> (Self, Duration) {
+        if let [only] = runs {
+            return (only.clone(), Duration::ZERO);
+        }
+        let (count, first) = (runs.len() as u64, runs.first().expect("a run at least"));
+        let total: Duration = runs.iter().map(|run| run.time).sum();
+        let time = total / count;
+        // What a rate counts is the same in every run, so that its mean is weighted by the time.
+        let weighted = |rate: &dyn Fn(&Self) -> f64| match total {
+            Duration::ZERO => 0.0,
+            _ => runs.iter().map(|run| rate(run) * run.time.as_secs_f64()).sum::<f64>() / total.as_secs_f64(),
+        };
+        let squares = runs.iter().map(|run| (run.time.as_picos() as f64 - time.as_picos() as f64).powi(2));
+        let variance = squares.sum::<f64>() / (count - 1) as f64;
+        let mean_bytes = |bytes: &dyn Fn(&Self) -> ByteCount| {
+            ByteCount::new(runs.iter().map(|run| bytes(run).bytes()).sum::<u64>() / count)
+        };
+        let link = |(at, link): (usize, &LinkLoad)| LinkLoad {
+            name: link.name.clone(),
+            utilisation: weighted(&|run| run.links[at].utilisation),
+            bytes: mean_bytes(&|run| run.links[at].bytes),
+        };
+        let mean = Self {
+            time,
+            bandwidths: Bandwidths {
+                algorithm: weighted(&|run| run.bandwidths.algorithm),
+                bus: weighted(&|run| run.bandwidths.bus),
+                network: weighted(&|run| run.bandwidths.network),
+            },
+            wrong: runs.iter().map(|run| run.wrong).sum(),
+            switch_buffer: runs.iter().map(|run| run.switch_buffer).max().unwrap_or_default(),
+            steps: runs.iter().map(|run| run.steps).sum::<u64>() / count,
+            frames: runs.iter().map(|run| run.frames).sum::<u64>() / count,
+            busy_over_time: BusyOverTime::default(),
+            links: first.links.iter().enumerate().map(link).collect(),
+            uplink: mean_bytes(&|run| run.uplink),
+            downlink: mean_bytes(&|run| run.downlink),
+            ..first.clone()
+        };
+        (mean, Duration::from_picos((variance / count as f64).sqrt() as u64))
+    }
+}
+
+/// Why there is no measurement.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum MeasureError {
+    /// The packet simulation's reason.
+    #[error(transparent)]
+    Packet(SimulationError),
+    /// The memory simulation's reason.
+    #[error(transparent)]
+    Memory(RunError),
+    /// The scenario has a value that the design does not take.
+    #[error(transparent)]
+    Scenario(#[from] ScenarioError),
+    /// The owner has stopped it.
+    #[error("stopped after {after} of virtual time")]
+    Stopped {
+        /// When.
+        after: Duration,
+    },
+}
+
+impl From<SimulationError> for MeasureError {
+    fn from(error: SimulationError) -> Self {
+        match error {
+            SimulationError::Stopped { after } => Self::Stopped { after },
+            error => Self::Packet(error),
+        }
+    }
+}
+
+impl From<RunError> for MeasureError {
+    fn from(error: RunError) -> Self {
+        match error {
+            RunError::Stopped { after } => Self::Stopped { after },
+            error => Self::Memory(error),
+        }
+    }
+}
+
+/// Simulates `request`, writing every frame to `outputs`, and telling how far it has come from time to time; whoever is told
+/// may stop it.
+///
+/// # Errors
+/// If the design does not run on the fabric, the collective does not end or was stopped, or an output cannot be written.
+pub fn measure(
+    request: &Request,
+    outputs: Outputs,
+    progress: Watch<'_>,
+) -> Result<Measurement, MeasureError> {
+    match (&request.scenario.fabric, request.contents) {
+        (Fabric::Memory(fabric), Contents::LengthOnly) => {
+            memory_fabric::measure::<LengthOnly>(fabric, request, outputs, progress)
+        }
+        (Fabric::Memory(fabric), Contents::Numbers) => {
+            memory_fabric::measure::<Numbers>(fabric, request, outputs, progress)
+        }
+        (Fabric::MemoryMesh(fabric), _) => {
+            Ok(memory_fabric::simulate_memory_mesh(fabric, request, outputs, progress)?.into())
+        }
+        (Fabric::Packet(_) | Fabric::Mesh(_) | Fabric::Servers(_), _) => {
+            Ok(packet_fabric::simulate_watched(request, outputs, progress)?.into())
+        }
+    }
+}
+
+impl From<Row> for Measurement {
+    fn from(row: Row) -> Self {
+        Self {
+            size: row.size,
+            time: row.time,
+            bandwidths: row.bandwidths,
+            wrong: row.wrong,
+            switch_buffer: row.switch_buffer,
+            steps: row.steps,
+            frames: row.frames,
+            links: loads(&row.links),
+            uplink: busiest(&row.links, 0),
+            downlink: busiest(&row.links, 1),
+            busy_over_time: row.busy_over_time,
+            payload_bound: None,
+        }
+    }
+}
+
+/// What each direction of links has carried.
+pub(crate) fn loads(links: &[LinkUse]) -> Vec<LinkLoad> {
+    let load = |link: &LinkUse| LinkLoad {
+        name: format!("{} > {}", link.from, link.to),
+        utilisation: link.utilisation,
+        bytes: link.statistics.bytes,
+    };
+    links.iter().map(load).collect()
+}
+
+/// The most bytes on a direction that comes from a rank, or, for end 1, that goes to one.
+pub(crate) fn busiest(links: &[LinkUse], end: usize) -> ByteCount {
+    let of_ranks = links.iter().filter(|link| link.joins_ranks[end]);
+    of_ranks.map(|link| link.statistics.bytes).max().unwrap_or_default()
+}
