@@ -1,4 +1,10 @@
 //! Writes with many destinations, and nothing above them: what runs on a host that writes, relays and receives.
+//!
+//! The writes that applications use (`engines/multiwrite/src/writes.rs`) have one thing more: every destination answers each write with one
+//! of its own, which takes its way over relays and may be lost, too. What is asked here is below that, and of the same
+//! [`Writer`]: whether a write alone arrives once and whole. A program with answers could not tell a write that is lost on the way from
+//! one whose answer is, and each answer would be explored as one write more. Nor would it notice what is delivered twice: it tells its
+//! owner of that, where this one panics.
 
 use quincunx_collective::{Contributions, Rank};
 use quincunx_engine::verbs::{

@@ -5,7 +5,7 @@ mod common;
 
 use std::ops::ControlFlow;
 
-use common::{assert_right, assert_same_in_virtual_time, full, group_setup, lossy, run};
+use common::{assert_right, assert_same_on_other_drivers, full, group_setup, lossy, run};
 use quincunx_check::{Arguments, Exploration, Finding, Group, GroupSetup, STUDIES, Subject};
 use quincunx_collective::{Collective, Rank};
 use quincunx_designs::CATALOG;
@@ -101,7 +101,7 @@ fn how_many_states_there_are_is_known() {
 }
 
 #[test]
-fn broken_rules_of_an_all_gather_are_noticed_whole_or_reduced_and_are_the_same_run_in_virtual_time() {
+fn broken_rules_of_an_all_gather_are_noticed_whole_or_reduced_and_are_the_same_run_on_other_drivers() {
     for (mutation, setup, rules) in [
         ("no-barrier", gathering(2, 2), Exploration { losses: 0, ..lossy() }),
         ("ends-unacknowledged", gathering(1, 2), lossy()),
@@ -109,7 +109,7 @@ fn broken_rules_of_an_all_gather_are_noticed_whole_or_reduced_and_are_the_same_r
         assert_right(&group(&setup), rules);
         let broken = group(&GroupSetup { mutation: Some(mutation.to_owned()), ..setup });
         let (fault, path) = run(&broken, rules).1.expect("it is noticed");
-        assert_same_in_virtual_time(&broken, fault, &path);
+        assert_same_on_other_drivers(&broken, fault, &path);
         assert!(run(&broken, full(rules)).1.is_some(), "{mutation} does no harm when all is explored");
     }
 }

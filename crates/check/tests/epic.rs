@@ -3,7 +3,9 @@
 mod common;
 
 use common::{Found, full, group_setup, lossy, traced};
-use quincunx_check::{Describe, Exploration, Fault, Group, GroupSetup, Path, Sequence, Statistics, replay, replay_as_bytes};
+use quincunx_check::{
+    Describe, Exploration, Fault, Group, GroupSetup, Path, Sequence, Statistics, replay, replay_as_bytes,
+};
 use quincunx_collective::{Collective, Rank};
 use quincunx_driver_check::Action;
 use quincunx_trace::TrackContents;

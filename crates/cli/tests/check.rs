@@ -130,7 +130,10 @@ fn bad_input_is_one_line_that_says_what_was_expected() {
         (&["roce", "all_reduce"], "expected send or write of roce, found all_reduce"),
         (&["roce", "send", "--packets", "17"], "expected 1 to 16 packets in all messages, found 17"),
         (&["roce", "send", "--tree", "star-2"], "expected no --tree with roce, found star-2"),
-        (&["multiwrite", "all_reduce"], "expected all_gather, barrier or write of multiwrite, found all_reduce"),
+        (
+            &["multiwrite", "all_reduce"],
+            "expected all_gather, barrier or write of multiwrite, found all_reduce",
+        ),
         (&["multiwrite", "write", "--tree", "star-4"], "expected one of mesh-2x2, ring-4, servers-2x2"),
         (&["multiwrite", "write", "--senders", "3"], "expected 1, 2 or 4 senders, found 3"),
         (&["roce", "send", "--senders", "2"], "expected no --senders with roce, found 2"),

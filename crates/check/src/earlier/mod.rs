@@ -86,6 +86,6 @@ pub use node::{Node, Role, Start};
 pub use rules::{AtpRule, NetReduceRule, Rules, SwitchMlRule, UnknownRule};
 pub use setup::{Setup, SetupError};
 pub use star::{Earlier, Owner};
-pub use switch_ml::Pools;
 pub(crate) use study::EarlierStudy;
+pub use switch_ml::Pools;
 pub use worker::{AlreadyStarted, Worker};
