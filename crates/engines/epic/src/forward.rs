@@ -8,13 +8,13 @@ use quincunx_wire::{Aeth, Operation, Psn, RoceHeader, Syndrome};
 
 use crate::config::{EdgeConfig, GroupConfig};
 use crate::invocation::{EdgeSet, edges_of};
-use crate::pipe::What;
+use crate::pipe::SlotHeader;
 
 /// TranslateHeader: the header of a packet with number `sequence` on `edge`.
-pub(crate) fn translate(edge: &EdgeConfig, sequence: u64, what: What) -> RoceHeader {
+pub(crate) fn translate(edge: &EdgeConfig, sequence: u64, slot: SlotHeader) -> RoceHeader {
     let psn = Psn::from_count(sequence);
-    let mut header = RoceHeader::new(edge.local.ip, edge.remote.ip, edge.remote.qp, psn, what.operation);
-    header.acknowledge_request = what.acknowledge_request;
+    let mut header = RoceHeader::new(edge.local.ip, edge.remote.ip, edge.remote.qp, psn, slot.operation);
+    header.acknowledge_request = slot.acknowledge_request;
     header
 }
 
@@ -23,11 +23,11 @@ pub(crate) fn send<P: Payload>(
     config: &GroupConfig,
     edge: usize,
     sequence: u64,
-    what: What,
+    slot: SlotHeader,
     payload: P::View<'_>,
     out: &mut dyn DatapathSink<P>,
 ) {
-    let header = translate(&config.edges[edge], sequence, what);
+    let header = translate(&config.edges[edge], sequence, slot);
     out.transmit(edge as u16, Frame { header: &header, payload: P::reborrow(payload) });
 }
 
@@ -36,11 +36,11 @@ pub(crate) fn expedite<P: Payload>(
     config: &GroupConfig,
     edge: usize,
     sequence: u64,
-    what: What,
+    slot: SlotHeader,
     payload: P::View<'_>,
     out: &mut dyn DatapathSink<P>,
 ) {
-    let mut header = translate(&config.edges[edge], sequence, what);
+    let mut header = translate(&config.edges[edge], sequence, slot);
     header.expedite();
     out.transmit(edge as u16, Frame { header: &header, payload: P::reborrow(payload) });
 }
@@ -50,11 +50,11 @@ pub(crate) fn replicate<P: Payload>(
     config: &GroupConfig,
     outs: EdgeSet,
     sequence: u64,
-    what: What,
+    slot: SlotHeader,
     payload: P::View<'_>,
     out: &mut dyn DatapathSink<P>,
 ) {
-    let mut copies = edges_of(outs).map(|edge| (edge as u16, translate(&config.edges[edge], sequence, what)));
+    let mut copies = edges_of(outs).map(|edge| (edge as u16, translate(&config.edges[edge], sequence, slot)));
     out.replicate(payload, &mut copies);
 }
 
@@ -70,7 +70,8 @@ pub(crate) fn acknowledge<P: Payload>(
     // The message sequence number tells a requester how many messages are done; PSNs tell it already, so that
     // requesters only check that it is not absurd. A switch that sees packets, not messages, leaves it at zero.
     let operation = Operation::Acknowledge(Aeth { syndrome, message_sequence: 0 });
-    send(config, edge, sequence, What { operation, acknowledge_request: false, length: 0 }, P::empty(), out);
+    let slot = SlotHeader { operation, acknowledge_request: false, length: 0 };
+    send(config, edge, sequence, slot, P::empty(), out);
 }
 
 /// Credit field of an ACK that grants no end-to-end credits (InfiniBand Architecture 9.7.7.2).

@@ -66,13 +66,13 @@ pub(crate) struct Route {
 
 /// The node's place in the IncTree.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub(crate) struct Place {
+pub(crate) struct TreePlace {
     all: EdgeSet,
     parent: EdgeSet,
     toward: alloc::vec::Vec<EdgeSet>,
 }
 
-impl Place {
+impl TreePlace {
     pub(crate) fn new(config: &GroupConfig) -> Self {
         Self {
             all: (1 << config.edges.len()) - 1,

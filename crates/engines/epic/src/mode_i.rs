@@ -15,7 +15,7 @@ use quincunx_units::Instant;
 
 use crate::config::{ConfigError, GroupConfig};
 use crate::control::{ControlMessage, Pattern};
-use crate::invocation::{EdgeSet, Invocation, InvocationTable, LOCAL, Place, Route, edge_bit, edges_of};
+use crate::invocation::{EdgeSet, Invocation, InvocationTable, LOCAL, Route, TreePlace, edge_bit, edges_of};
 use crate::pipe::DEGREE_BYTES;
 
 /// Why a group on a Mode-I switch has failed.
@@ -74,7 +74,7 @@ struct Peer {
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct ModeI {
     config: GroupConfig,
-    place: Place,
+    place: TreePlace,
     table: InvocationTable,
     aggregation: MessagePipe,
     replication: MessagePipe,
@@ -151,7 +151,7 @@ impl ModeI {
             })
             .collect();
         Ok(Self {
-            place: Place::new(&config),
+            place: TreePlace::new(&config),
             table: InvocationTable::new(
                 0,
                 usize::from(config.ranks) + 2 * messages as usize + 1,

@@ -16,15 +16,15 @@ use crate::config::GroupConfig;
 use crate::control::{ControlMessage, Pattern};
 use crate::forward::{ACK, acknowledge, expedite, replicate};
 use crate::inc_engine::DropReason;
-use crate::invocation::{EdgeSet, Invocation, InvocationTable, Place, edge_bit, edges_of};
+use crate::invocation::{EdgeSet, Invocation, InvocationTable, TreePlace, edge_bit, edges_of};
 use crate::mutation::Mutation;
-use crate::pipe::{Aggregated, Pipe, What};
+use crate::pipe::{Aggregated, Pipe, SlotHeader};
 
 /// A group on a Mode-II switch.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct ModeII<P> {
     config: GroupConfig,
-    place: Place,
+    place: TreePlace,
     table: InvocationTable,
     pipe: Pipe<P>,
     /// Slots before this number are known to be done with by their receivers, or aggregated by all senders.
@@ -41,7 +41,7 @@ impl<P: Payload> ModeII<P> {
         let capacity = usize::from(config.ranks) + 1;
         let slots = if config.breaks(Mutation::WindowShort) { window + 1 } else { 2 * window };
         Self {
-            place: Place::new(&config),
+            place: TreePlace::new(&config),
             table: InvocationTable::new(first, capacity, config.ranks),
             pipe: Pipe::new(first - window, slots, config.mtu, regions, config.mutation),
             progress: first,
@@ -82,9 +82,9 @@ impl<P: Payload> ModeII<P> {
                 flows_from(place, message, bit)
             })?;
         let pattern = invocation.message.pattern;
-        let what = What::of(frame.header, length);
+        let header = SlotHeader::of(frame.header, length);
         if let Some(route) = self.place.aggregation(pattern).filter(|route| route.sources & bit != 0) {
-            return self.handle_up(edge, route.sources, &invocation, sequence, what, frame.payload, out);
+            return self.handle_up(edge, route.sources, &invocation, sequence, header, frame.payload, out);
         }
         let route = self.place.replication(pattern).filter(|route| route.sources & bit != 0);
         let route = route.ok_or(DropReason::WrongDirection)?;
@@ -96,7 +96,7 @@ impl<P: Payload> ModeII<P> {
                 return Err(DropReason::Duplicate);
             }
         }
-        replicate(&self.config, route.outs, sequence, what, frame.payload, out);
+        replicate(&self.config, route.outs, sequence, header, frame.payload, out);
         Ok(())
     }
 
@@ -107,7 +107,7 @@ impl<P: Payload> ModeII<P> {
         sources: EdgeSet,
         invocation: &Invocation,
         sequence: u64,
-        what: What,
+        header: SlotHeader,
         payload: P::View<'_>,
         out: &mut dyn DatapathSink<P>,
     ) -> Result<(), DropReason> {
@@ -130,7 +130,7 @@ impl<P: Payload> ModeII<P> {
             return Err(if stale { DropReason::Stale } else { DropReason::AheadOfRange });
         }
         let bit = edge_bit(edge);
-        let outcome = self.pipe.aggregate(number, bit, sources, what, payload, reduction);
+        let outcome = self.pipe.aggregate(number, bit, sources, header, payload, reduction);
         let complete = match outcome {
             Aggregated::Mismatch => return Err(DropReason::Mismatch),
             Aggregated::Partial => false,
@@ -146,7 +146,7 @@ impl<P: Payload> ModeII<P> {
             Pattern::AllReduce if self.place.is_root() => sources,
             _ => self.place.aggregation(invocation.message.pattern).map_or(0, |route| route.outs),
         };
-        let held = self.pipe.what(number).expect("a complete slot holds something");
+        let held = self.pipe.header(number).expect("a complete slot holds something");
         let view = self.pipe.view(number);
         if self.config.selective && outs == bit {
             expedite(&self.config, edge, sequence, held, view, out);
@@ -305,7 +305,7 @@ impl<P: Payload> ModeII<P> {
 }
 
 /// Whether packets of `message` may come from the edge `bit`.
-pub(crate) fn flows_from(place: &Place, message: &ControlMessage, bit: EdgeSet) -> bool {
+pub(crate) fn flows_from(place: &TreePlace, message: &ControlMessage, bit: EdgeSet) -> bool {
     let sources = |route: Option<crate::invocation::Route>| route.map_or(0, |route| route.sources);
     (sources(place.aggregation(message.pattern)) | sources(place.replication(message.pattern))) & bit != 0
 }

@@ -24,10 +24,10 @@ use crate::control::Pattern;
 use crate::forward::{ACK, acknowledge};
 use crate::hop::{Answer, Hop};
 use crate::inc_engine::{DropReason, resend_timer};
-use crate::invocation::{EdgeSet, Invocation, InvocationTable, LOCAL, Place, Route, edge_bit, edges_of};
+use crate::invocation::{EdgeSet, Invocation, InvocationTable, LOCAL, Route, TreePlace, edge_bit, edges_of};
 use crate::mode_ii::flows_from;
 use crate::mutation::Mutation;
-use crate::pipe::{Aggregated, Pipe, What};
+use crate::pipe::{Aggregated, Pipe, SlotHeader};
 
 /// Which of the two pipes.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -42,7 +42,7 @@ const FLOWS: [Flow; 2] = [Flow::Aggregation, Flow::Replication];
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct ModeIII<P> {
     config: GroupConfig,
-    place: Place,
+    place: TreePlace,
     table: InvocationTable,
     aggregation: Pipe<P>,
     replication: Pipe<P>,
@@ -64,7 +64,7 @@ impl<P: Payload> ModeIII<P> {
         // Each unfinished collective holds at least a rank or a slot.
         let capacity = usize::from(config.ranks) + 2 * config.window as usize + 1;
         Self {
-            place: Place::new(&config),
+            place: TreePlace::new(&config),
             table: InvocationTable::new(first, capacity, config.ranks),
             aggregation: Pipe::new(first, slots, config.mtu, regions, config.mutation),
             replication: Pipe::new(first, window, config.mtu, 1, config.mutation),
@@ -145,10 +145,10 @@ impl<P: Payload> ModeIII<P> {
             self.turn_away(now, edge, sequence == expected, out);
             return Err(DropReason::AheadOfRange);
         }
-        let what = What::of(frame.header, length);
+        let header = SlotHeader::of(frame.header, length);
         let reduction = invocation.message.reduction;
         let outcome =
-            self.pipe_mut(flow).aggregate(sequence, bit, route.sources, what, frame.payload, reduction);
+            self.pipe_mut(flow).aggregate(sequence, bit, route.sources, header, frame.payload, reduction);
         if outcome == Aggregated::Mismatch {
             return Err(DropReason::Mismatch);
         }
@@ -259,8 +259,8 @@ impl<P: Payload> ModeIII<P> {
             if !ready {
                 break;
             }
-            let what = self.aggregation.what(first).expect("a complete slot holds something");
-            self.replication.aggregate(first, LOCAL, LOCAL, what, self.aggregation.view(first), reduction);
+            let header = self.aggregation.header(first).expect("a complete slot holds something");
+            self.replication.aggregate(first, LOCAL, LOCAL, header, self.aggregation.view(first), reduction);
             self.local = first + 1;
             let outs = self.place.replication(Pattern::AllReduce).map_or(0, |route| route.outs);
             self.send_ready(outs, out);
@@ -292,7 +292,7 @@ impl<P: Payload> ModeIII<P> {
                 break;
             }
             let pipe = self.pipe(flow);
-            let asks = |number| pipe.what(number).is_some_and(|what| what.acknowledge_request);
+            let asks = |number| pipe.header(number).is_some_and(|header| header.acknowledge_request);
             if asking != 0 && !(start..next).any(asks) {
                 asking = 0;
             }

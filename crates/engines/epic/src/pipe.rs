@@ -12,22 +12,22 @@ use crate::mutation::Mutation;
 /// Bytes of the degree counter that a switch keeps for each slot (EPIC 4.3; F.3 counts payload and degree buffers).
 pub(crate) const DEGREE_BYTES: usize = 4;
 
-/// What a slot knows beside its payload. The degree of the paper is the number of bits in `arrived`.
+/// The state of a slot beside its payload. The degree of the paper is the number of bits in `arrived`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 struct Slot {
     arrived: EdgeSet,
-    what: Option<What>,
+    header: Option<SlotHeader>,
 }
 
-/// What all contributions to a slot agree on.
+/// The header of a slot: what all contributions to it agree on.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub(crate) struct What {
+pub(crate) struct SlotHeader {
     pub(crate) operation: Operation,
     pub(crate) acknowledge_request: bool,
     pub(crate) length: u16,
 }
 
-impl What {
+impl SlotHeader {
     pub(crate) fn of(header: &RoceHeader, length: usize) -> Self {
         Self {
             operation: header.operation,
@@ -118,15 +118,15 @@ impl<P: Payload> Pipe<P> {
         self.slot(number).arrived & sources == sources
     }
 
-    /// What slot `number` holds: `None` before the first contribution.
-    pub(crate) fn what(&self, number: u64) -> Option<What> {
-        self.slot(number).what
+    /// The header of slot `number`; `None` before the first contribution.
+    pub(crate) fn header(&self, number: u64) -> Option<SlotHeader> {
+        self.slot(number).header
     }
 
     /// The payload of `number`, whole once the slot is complete.
     pub(crate) fn view(&self, number: u64) -> P::View<'_> {
         let offset = self.offset(number);
-        let length = self.slot(number).what.map_or(0, |what| usize::from(what.length));
+        let length = self.slot(number).header.map_or(0, |header| usize::from(header.length));
         self.payload[0].view(offset..offset + length)
     }
 
@@ -136,7 +136,7 @@ impl<P: Payload> Pipe<P> {
         number: u64,
         source: EdgeSet,
         sources: EdgeSet,
-        what: What,
+        header: SlotHeader,
         view: P::View<'_>,
         reduction: Reduction,
     ) -> Aggregated {
@@ -146,12 +146,12 @@ impl<P: Payload> Pipe<P> {
         if slot.arrived & source != 0 && self.mutation != Some(Mutation::NoDuplicateCheck) {
             return Aggregated::Duplicate;
         }
-        match &mut slot.what {
-            None => slot.what = Some(what),
-            Some(held) if held.operation != what.operation || held.length != what.length => {
+        match &mut slot.header {
+            None => slot.header = Some(header),
+            Some(held) if held.operation != header.operation || held.length != header.length => {
                 return Aggregated::Mismatch;
             }
-            Some(held) => held.acknowledge_request |= what.acknowledge_request,
+            Some(held) => held.acknowledge_request |= header.acknowledge_request,
         }
         let first = slot.arrived == 0;
         slot.arrived |= source;
@@ -171,7 +171,7 @@ impl<P: Payload> Pipe<P> {
             self.payload[order(source)].write(offset, view);
             if complete {
                 let (sum, rest) = self.payload.split_at_mut(1);
-                let length = usize::from(what.length);
+                let length = usize::from(header.length);
                 for region in &rest[..sources.count_ones() as usize - 1] {
                     sum[0].reduce(offset, region.view(offset..offset + length), reduction);
                 }

@@ -11,7 +11,7 @@ use crate::forward::{ACK, acknowledge, send};
 use crate::hop::Answer;
 use crate::inc_engine::ACKNOWLEDGE_TIMER;
 use crate::invocation::edge_bit;
-use crate::pipe::What;
+use crate::pipe::SlotHeader;
 
 impl<P: Payload> ModeIII<P> {
     /// An acknowledge that waits for something to travel with leaves now.
@@ -149,7 +149,7 @@ impl<P: Payload> ModeIII<P> {
         if self.config.edges[edge].rank.is_some() && is_due {
             hop.notified = Some(now);
             let operation = Operation::CongestionNotification;
-            let notification = What { operation, acknowledge_request: false, length: 0 };
+            let notification = SlotHeader { operation, acknowledge_request: false, length: 0 };
             send(&self.config, edge, 0, notification, P::empty(), out);
         }
     }

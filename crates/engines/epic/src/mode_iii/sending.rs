@@ -100,8 +100,8 @@ impl<P: Payload> ModeIII<P> {
             self.settle_owed(edge, out);
         }
         let pipe = self.pipe(flow);
-        let what = pipe.what(sequence).expect("a complete slot holds something");
-        replicate(&self.config, together, sequence, what, pipe.view(sequence), out);
+        let header = pipe.header(sequence).expect("a complete slot holds something");
+        replicate(&self.config, together, sequence, header, pipe.view(sequence), out);
         for edge in edges_of(together) {
             let hop = &mut self.hops[edge];
             hop.cursor = sequence + 1;
@@ -121,8 +121,8 @@ impl<P: Payload> ModeIII<P> {
         }
         if let Some((sequence, flow)) = self.complete_from(edge, sequence) {
             let pipe = self.pipe(flow);
-            let what = pipe.what(sequence).expect("a complete slot holds something");
-            expedite(&self.config, edge, sequence, what, pipe.view(sequence), out);
+            let header = pipe.header(sequence).expect("a complete slot holds something");
+            expedite(&self.config, edge, sequence, header, pipe.view(sequence), out);
         }
     }
 
