@@ -57,9 +57,8 @@ impl Demo {
 
 /// The designs that run on real hosts and switches, and offer what each of them can be compared by.
 fn real(catalog: Catalog) -> Vec<&'static dyn AnyDesign> {
-    let reduces = |design: &&dyn AnyDesign| {
-        design.collectives(FabricKind::Tree).contains(&Collective::AllReduce)
-    };
+    let reduces =
+        |design: &&dyn AnyDesign| design.collectives(FabricKind::Tree).contains(&Collective::AllReduce);
     catalog.on(FabricKind::Tree).filter(reduces).collect()
 }
 

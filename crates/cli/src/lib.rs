@@ -125,7 +125,9 @@ fn describe(catalog: Catalog) -> clap::Command {
     Cli::command()
         .after_help(format!("Designs:\n{}\n\n{EXAMPLES}", indented(&catalog.summary())))
         .mut_subcommand("perf", |command| command.mut_arg("design", |argument| argument.help(perf)))
-        .mut_subcommand("sim", |command| command.mut_arg("design", |argument| argument.help(sim::designs(catalog))))
+        .mut_subcommand("sim", |command| {
+            command.mut_arg("design", |argument| argument.help(sim::designs(catalog)))
+        })
         .mut_subcommand("check", |command| checks::with_help(command, catalog))
 }
 

@@ -178,7 +178,8 @@ impl Switch {
         for signal in [SIGTERM, SIGINT] {
             signal_hook::flag::register(signal, Arc::clone(&stop)).map_err(Failure::input)?;
         }
-        serve_switch(catalog, &self.node.options(catalog, Role::Switch, memory), &stop).map_err(Failure::input)
+        serve_switch(catalog, &self.node.options(catalog, Role::Switch, memory), &stop)
+            .map_err(Failure::input)
     }
 }
 

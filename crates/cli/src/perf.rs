@@ -143,10 +143,7 @@ impl Perf {
             })?;
         }
         let program = std::env::current_exe().map_err(Failure::input)?;
-        let arguments = ChildArguments {
-            manager: Vec::new(),
-            nodes: self.tuning.arguments(),
-        };
+        let arguments = ChildArguments { manager: Vec::new(), nodes: self.tuning.arguments() };
         let mut fabric =
             Fabric::start(&shape, kind, &program, arguments, self.pcap.clone()).map_err(Failure::input)?;
         let mut rows = Vec::new();
@@ -165,11 +162,7 @@ impl Perf {
     }
 
     /// The designs, each of which must run on the shape and offer the collective there.
-    fn designs(
-        &self,
-        catalog: Catalog,
-        shape: &Shape,
-    ) -> Result<Vec<&'static dyn AnyDesign>, Failure> {
+    fn designs(&self, catalog: Catalog, shape: &Shape) -> Result<Vec<&'static dyn AnyDesign>, Failure> {
         let fabric = match shape {
             Shape::Tree(_) => FabricKind::Tree,
             Shape::Mesh(_) => FabricKind::Mesh,
@@ -224,8 +217,7 @@ impl Perf {
             Link::Netns => Links { mtu: self.mtu, rate: self.rate },
         };
         let assignments = self.assignments();
-        let setup =
-            Setup::new(catalog, designs, shape, links, &assignments).map_err(Failure::input)?;
+        let setup = Setup::new(catalog, designs, shape, links, &assignments).map_err(Failure::input)?;
         let sizes: Vec<u64> = match self.collective {
             Collective::Barrier => vec![0],
             _ => self.sizes.sizes().map(|size| size.bytes()).collect(),

@@ -237,8 +237,7 @@ pub(crate) fn designs(catalog: Catalog) -> String {
         ("on servers", FabricKind::Servers),
     ];
     let on = |(place, kind)| {
-        let names: Vec<&str> =
-            FabricDesign::on(catalog, kind).into_iter().map(FabricDesign::name).collect();
+        let names: Vec<&str> = FabricDesign::on(catalog, kind).into_iter().map(FabricDesign::name).collect();
         format!("{} {place}", names.join(", "))
     };
     let all: Vec<String> = kinds.into_iter().map(on).collect();

@@ -1,9 +1,11 @@
 //! The command as people and scripts use it: real processes on loopback addresses.
 
+use quincunx_design::FabricKind;
+use quincunx_designs::CATALOG;
 use quincunx_driver_net::netns::available;
 use quincunx_fabric::Shape;
 use quincunx_perf::launch::{ChildArguments, Fabric, LinkKind};
-use quincunx_perf::{Case, Plan, Setup, run};
+use quincunx_perf::{Case, Links, Plan, Setup, run};
 use serde_json::Value;
 use std::io::Write as _;
 use std::path::Path;
@@ -84,14 +86,20 @@ fn bad_arguments_end_with_status_2_and_one_line_that_says_what_to_do() {
         ("perf all_reduce --sizes 16MiB:4KiB", "such as 1MiB"),
         ("perf all_reduce --design epic-4", "expected a design"),
         ("perf all_gather --design unicast-multipath", "found unicast-multipath; change one of the two"),
-        ("perf all_gather --design ring --set group.colour=1", "expected a parameter of ring: group.acknowledge_every,"),
+        (
+            "perf all_gather --design ring --set group.colour=1",
+            "expected a parameter of ring: group.acknowledge_every,",
+        ),
         ("perf all_gather --design epic-2 --set group.run_ahead=true", "`group.run_ahead`"),
         ("perf all_gather --set group.window=0", "`group.window`"),
         (
             "perf all_gather --tree mesh-2x4 --design ring",
             "expected a design that runs on mesh-2x4 (multiwrite, unicast-multipath, direct, writes), found ring",
         ),
-        ("perf all_reduce --tree mesh-2x4 --design multiwrite", "expected a collective that multiwrite offers on mesh-2x4 (all_gather, barrier)"),
+        (
+            "perf all_reduce --tree mesh-2x4 --design multiwrite",
+            "expected a collective that multiwrite offers on mesh-2x4 (all_gather, barrier)",
+        ),
         ("perf dispatch --design ring", "or simulate it"),
         ("perf all_gather --tree mesh-2x3 --design multiwrite", "choose another mesh or number of ranks"),
         ("perf all_gather --tree mesh-1x8 --design multiwrite", "two domains at least"),

@@ -1,6 +1,8 @@
 //! What a run measures. It travels to rank processes as one line of JSON.
 
-use quincunx_design::{AnyDesign, Assignment, Catalog, FabricKind, Placement, Refusal, Settings, Transport, Value};
+use quincunx_design::{
+    AnyDesign, Assignment, Catalog, FabricKind, Placement, Refusal, Settings, Transport, Value,
+};
 use quincunx_fabric::{IncTree, Shape, ShapeError};
 use quincunx_units::{BitRate, ByteCount, Duration};
 use serde::{Deserialize, Serialize};
@@ -128,7 +130,9 @@ impl Setup {
             switches: shape.switches(),
             tree: shape.to_string(),
             limit_seconds: 60,
-            settings: named.map(|(design, settings)| (design.name().to_owned(), settings.to_text())).collect(),
+            settings: named
+                .map(|(design, settings)| (design.name().to_owned(), settings.to_text()))
+                .collect(),
         })
     }
 

@@ -58,7 +58,8 @@ fn node(rank: u16) -> RankNode {
     let (loss, duplication, reordering) = (percent(3.0), percent(2.0), percent(3.0));
     let faults = FaultRates { loss, duplication, reordering, ..FaultRates::default() };
     // Threads share few processors: whoever has nothing to do sleeps.
-    let options = NodeOptions { spin: Duration::ZERO, faults, seed: u64::from(rank), ..NodeOptions::default() };
+    let options =
+        NodeOptions { spin: Duration::ZERO, faults, seed: u64::from(rank), ..NodeOptions::default() };
     common::host(&[group()], address(rank), Rank(rank), options)
 }
 

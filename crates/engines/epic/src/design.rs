@@ -14,8 +14,8 @@ use alloc::format;
 use alloc::vec::Vec;
 use quincunx_collective::{Collective, Payload, Rank};
 use quincunx_design::{
-    ClosedForm, Connection, Design, FabricKind, GroupContext, Help, Member, Model, Node, Params, Peer, Placement,
-    Plan, Premises, Refusal, SwitchPart, SwitchPlan, Transport,
+    ClosedForm, Connection, Design, FabricKind, GroupContext, Help, Member, Model, Node, Params, Peer,
+    Placement, Plan, Premises, Refusal, SwitchPart, SwitchPlan, Transport,
 };
 use quincunx_engine::verbs::AnyProgram;
 use quincunx_fabric::{IncTree, TreeNodeId, TreeRole};
