@@ -90,6 +90,23 @@ class LayeringTest(unittest.TestCase):
         self.workspace.room("driver-net", source="//! A room.\nuse std::net::UdpSocket;\n")
         self.assertEqual(self.workspace.faults(), [])
 
+    def test_a_room_that_names_a_design_is_found_with_its_line(self) -> None:
+        for code in ('find("ring")', "Design::Epic", "quincunx_scin::SCIN", 'if name == "multiwrite" {}'):
+            with self.subTest(code):
+                self.workspace = Workspace(Path(tempfile.mkdtemp(dir=self.workspace.root)))
+                self.workspace.room("sim", source=f"//! A room.\n{code}\n")
+                self.assert_one_fault("crates/sim/src/lib.rs:2", "no design by name")
+
+    def test_the_catalog_comments_tests_and_shapes_may_have_the_names_of_designs(self) -> None:
+        self.workspace.room("designs", source=f"{PURE_SOURCE}const ALL: X = &quincunx_epic::EPIC_1;\n")
+        source = "//! A room.\n// As EPIC has it.\nstruct Ring;\n#[cfg(test)]\nmod tests { const EPIC: X = 1; }\n"
+        self.workspace.room("sim", source=source)
+        self.assertEqual(self.workspace.faults(), [])
+
+    def test_an_exception_without_a_name_is_found(self) -> None:
+        self.workspace.room("wire")
+        self.assert_one_fault("crates/wire/", "take the exception out")
+
     def test_every_room_is_allowed_only_rooms_that_exist_below_it(self) -> None:
         seen: set[str] = set()
         for room, allowed in layering.MAY_IMPORT.items():

@@ -78,7 +78,7 @@ impl CodeType {
 
 impl BlockQuantization {
     /// What SCIN chooses (section 4.2): INT8 in blocks of 64, 1.94 times smaller than binary16.
-    pub const SCIN: Self = Self { code: CodeType::Int8, block: 64 };
+    pub const INT8_BY_64: Self = Self { code: CodeType::Int8, block: 64 };
 
     /// Codes of this type with a scale for every `block` values: a power of two from 32 to 512, those of SCIN's table 1.
     pub const fn new(code: CodeType, block: usize) -> Result<Self, BlockSizeError> {

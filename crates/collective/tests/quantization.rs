@@ -64,8 +64,8 @@ fn noisy_ranks(ranks: u64, values: usize) -> Vec<Vec<f32>> {
 
 #[test]
 fn a_wave_of_scin_is_4096_bytes_of_codes_and_128_of_scales() {
-    assert_eq!(BlockQuantization::SCIN, quantization(CodeType::Int8, 64));
-    let wave = BlockQuantization::SCIN.quantize(&[1.0; 4096]);
+    assert_eq!(BlockQuantization::INT8_BY_64, quantization(CodeType::Int8, 64));
+    let wave = BlockQuantization::INT8_BY_64.quantize(&[1.0; 4096]);
     assert_eq!((wave.codes.len(), wave.scales.len()), (4096, 128));
 }
 

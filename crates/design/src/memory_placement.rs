@@ -56,7 +56,7 @@ pub struct Quantization {
 impl Default for Quantization {
     /// What SCIN chooses (section 4.2): 8 bits, blocks of 64.
     fn default() -> Self {
-        Self::from(BlockQuantization::SCIN)
+        Self::from(BlockQuantization::INT8_BY_64)
     }
 }
 

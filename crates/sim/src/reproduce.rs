@@ -62,7 +62,7 @@ pub enum ReproduceError {
         /// The figure.
         figure: String,
         /// What went wrong.
-        error: MeasureError,
+        error: Box<MeasureError>,
     },
     /// A run gave a wrong result.
     #[error(
@@ -103,8 +103,8 @@ struct Run {
     request: Request,
 }
 
-/// Simulates every point of `experiment` by designs of `catalog` on all processors, calling `done` after each run. Figures come in the order of the
-/// file; once `stop` is set, those alone for which all had been run.
+/// Simulates every point of `experiment` by designs of `catalog` on all processors, calling `done` after each run. Figures come in
+/// the order of the file; once `stop` is set, those alone for which all had been run.
 ///
 /// # Errors
 /// If the file, its fabric or a run makes no sense, or a result is wrong.
@@ -272,7 +272,7 @@ fn checked(
     let (figure, experiment) = (run.figure.clone(), format!("{}/{}", experiment.paper, experiment.id));
     match result {
         Err(MeasureError::Stopped { .. }) => Ok(None),
-        Err(error) => Err(ReproduceError::Run { experiment, figure, error }),
+        Err(error) => Err(ReproduceError::Run { experiment, figure, error: Box::new(error) }),
         Ok(Measurement { wrong: Some(wrong @ 1..), .. }) => {
             Err(ReproduceError::Wrong { experiment, figure, wrong })
         }

@@ -176,7 +176,7 @@ fn the_tables_hold_the_waves_of_all_accelerators_and_their_scale_factors() {
     assert_eq!(isa(3, 2).buffer_bytes(), 3 * 2 * 2 * PAYLOAD);
     // SCIN 4.3: 64 KB for data and 2 KB for quantization parameters.
     let format = FlitFormat::DGX;
-    let quantization = Some(BlockQuantization::SCIN);
+    let quantization = Some(BlockQuantization::INT8_BY_64);
     let dgx = IsaConfig { waves: 16, wave: 4096, format, quantization, ..config(1, 16) };
     assert_eq!(Isa::<Numbers>::new(dgx).expect("a set-up").buffer_bytes(), 66 << 10);
 }
@@ -317,7 +317,7 @@ fn set_ups_that_make_no_sense_are_refused() {
     assert_eq!(refusal(config(2, 0)), waves);
     let large = IsaConfig { wave: 1 << 20, ..config(2, 1024) };
     assert_eq!(refusal(large), ConfigError::Tags(1 << 26));
-    let blocks = IsaConfig { quantization: Some(BlockQuantization::SCIN), ..config(2, 1) };
+    let blocks = IsaConfig { quantization: Some(BlockQuantization::INT8_BY_64), ..config(2, 1) };
     assert_eq!(refusal(blocks), ConfigError::Blocks { block: 64, wave: 32 });
 }
 
