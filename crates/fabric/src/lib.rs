@@ -4,7 +4,6 @@
 //! - [`MeshShape`] names a full mesh of hosts in domains (`mesh-2x4`), [`Shape`] either;
 //! - [`Topology`] is the physical side: nodes, ports, links with a rate and a latency;
 //! - [`IncTree`] is the logical side (EPIC 3.1): ranks at the leaves, switches inside, any depth and fan-in.
-//! - [`Mode`] says how switches realise it.
 //!
 //! Nothing here has an address: who gets which `<IP, QP>` is the manager's decision.
 #![no_std]

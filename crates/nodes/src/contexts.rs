@@ -1,4 +1,4 @@
-//! What the manager says of a group, as the nodes want it. Which port leads to a neighbour, the driver's owner knows.
+//! What a node is told of a group, as the node wants it. Which port leads to a neighbour, the driver's owner knows.
 
 use alloc::vec::Vec;
 use quincunx_design::{AnyDesign, ConnectionContext, GroupContext, PayloadKind, Peer, Refusal, Transport};

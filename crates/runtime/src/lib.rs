@@ -5,12 +5,13 @@
 //!
 //! ```no_run
 //! use quincunx_collective::{Collective, DataType, Numbers, Payload, ReduceOp, Reduction, pattern};
+//! use quincunx_design::Catalog;
 //! use quincunx_runtime::{ProcessOptions, Rank, RuntimeError};
 //! use quincunx_units::Duration;
 //!
-//! fn sum_of_all(options: &ProcessOptions) -> Result<Numbers, RuntimeError> {
+//! fn sum_of_all(catalog: Catalog, options: &ProcessOptions) -> Result<Numbers, RuntimeError> {
 //!     let limit = Duration::from_secs(10);
-//!     let mut rank = Rank::attach(options)?;
+//!     let mut rank = Rank::attach(catalog, options)?;
 //!     let group = rank.join(limit)?; // somebody calls InitGroup meanwhile
 //!     let input = pattern(group.rank, 1 << 20, DataType::F32);
 //!     let sum = Reduction { op: ReduceOp::Sum, data_type: DataType::F32 };
