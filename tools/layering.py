@@ -36,8 +36,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "designs": BASE | {"engine", "design"} | PROTOCOLS,
     # The catalog is for tests.
     "control": BASE | {"design", "designs"},
-    # The manager's contexts are what nodes are set up with.
-    "nodes": BASE | {"engine", "design", "control"} | PROTOCOLS,
+    "nodes": BASE | {"engine", "design"} | PROTOCOLS,
     "scenario": {"units", "collective", "fabric", "design", "designs"},
     # Who stands where, and what each is told; the catalog is for tests.
     "cluster": BASE | {"engine", "design", "designs", "nodes", "scenario"},

@@ -12,8 +12,10 @@ use crate::Failure;
 #[derive(Args)]
 pub(crate) struct Target {
     /// A design, or a study
+    #[arg(index = 1)]
     pub(crate) design: String,
     /// A collective that the design offers, or what the study takes
+    #[arg(index = 2)]
     pub(crate) collective: String,
     /// star-N, tree-X-Y, tree-AxB, ring-N or mesh-DxM; studies have networks of their own [default: tree-3-2; of a design on meshes
     /// mesh-2x2]

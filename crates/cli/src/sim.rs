@@ -223,8 +223,9 @@ impl Sim {
 
 /// What `auto` chooses from: the designs of the fabric's kind that leave what a collective is to leave.
 fn candidates(catalog: Catalog, scenario: &Scenario) -> Vec<FabricDesign> {
-    let mut designs = FabricDesign::on(catalog, scenario.kind());
-    designs.retain(|design| design.is_exact());
+    let kind = scenario.kind();
+    let mut designs = FabricDesign::on(catalog, kind);
+    designs.retain(|&design| design.is_exact() && design.offers_any());
     designs
 }
 
@@ -237,7 +238,8 @@ pub(crate) fn designs(catalog: Catalog) -> String {
         ("on servers", FabricKind::Servers),
     ];
     let on = |(place, kind)| {
-        let names: Vec<&str> = FabricDesign::on(catalog, kind).into_iter().map(FabricDesign::name).collect();
+        let designs = FabricDesign::on(catalog, kind).into_iter().filter(|design| design.offers_any());
+        let names: Vec<&str> = designs.map(FabricDesign::name).collect();
         format!("{} {place}", names.join(", "))
     };
     let all: Vec<String> = kinds.into_iter().map(on).collect();
@@ -262,10 +264,13 @@ fn show(catalog: Catalog, name: &str) -> Result<(), Failure> {
     }
     tables.dedup();
     if tables.is_empty() {
+        let names = catalog.names();
+        let others = catalog.memory().map(|design| design.name()).filter(|name| !names.contains(name));
+        let names: Vec<&str> = names.iter().copied().chain(others).collect();
         return Err(Failure::Input(format!(
             "expected a preset ({}) or a design ({}), found \"{name}\"; name one of them",
             Scenario::presets().join(", "),
-            catalog.names().join(", ")
+            names.join(", ")
         )));
     }
     for table in tables {

@@ -123,7 +123,10 @@ fn bad_input_is_one_line_that_says_what_was_expected() {
             "roce, roce-selective, switchml, atp, netreduce as the design, found nothing",
         ),
         (&["scin", "all_reduce"], "expected a design among hosts and Ethernet switches, found scin"),
-        (&["ring", "all_reduce", "--set", "group.slots=3"], "expected a parameter of ring: group.mtu"),
+        (
+            &["ring", "all_reduce", "--set", "group.slots=3"],
+            "expected a parameter of ring: group.acknowledge_every, ",
+        ),
         (&["roce", "send", "--set", "group.message=2"], "expected no --set with roce, found group.message"),
         (&["epic-3", "all_reduce", "--tree", "star-17"], "expected a tree of at most 16 ranks, found 17"),
         (&["epic-3", "reduce", "--root", "4"], "expected a root below 4, found 4"),

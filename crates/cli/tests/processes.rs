@@ -103,7 +103,10 @@ fn bad_arguments_end_with_status_2_and_one_line_that_says_what_to_do() {
         ("perf dispatch --design ring", "or simulate it"),
         ("perf all_gather --tree mesh-2x3 --design multiwrite", "choose another mesh or number of ranks"),
         ("perf all_gather --tree mesh-1x8 --design multiwrite", "two domains at least"),
-        ("perf all_gather --tree mesh-2x4 --design direct --relays some", "paired or full"),
+        (
+            "perf all_gather --tree mesh-2x4 --design direct --relays some",
+            "expected `paired` or `full` in `relay.relays`",
+        ),
     ] {
         let output = quincunx(arguments);
         assert_eq!(output.status.code(), Some(2), "{arguments}");

@@ -22,6 +22,12 @@ pub enum FabricKind {
     MemoryMesh,
 }
 
+impl FabricKind {
+    /// Every kind.
+    pub const ALL: [Self; 6] =
+        [Self::Tree, Self::Ring, Self::Mesh, Self::Servers, Self::Memory, Self::MemoryMesh];
+}
+
 /// What links carry one way, as measured or as known. Only their ratio matters.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct LinkRates {

@@ -29,12 +29,20 @@ pub(crate) enum Due<T> {
     Fire(u32, T),
 }
 
+/// The timers of one node.
+#[derive(Clone, Debug, Default)]
+struct NodeTimers {
+    /// Their numbers, in the order of the timers.
+    numbers: Vec<u32>,
+    /// The index of the one that was set last: most often the one that is set next.
+    recent: usize,
+}
+
 /// All nodes' timers, numbered in the order in which they were first armed.
 #[derive(Clone, Debug)]
 pub(crate) struct Timers<T> {
     timers: Vec<TimerState<T>>,
-    /// For each node, its timers' numbers in the order of the timers.
-    by_node: Vec<Vec<u32>>,
+    by_node: Vec<NodeTimers>,
     /// All firings are in the queue already, and deadlines do not count.
     prescribed: bool,
 }
@@ -45,24 +53,31 @@ impl<T: Copy + Ord> Timers<T> {
     }
 
     pub(crate) fn add_node(&mut self) {
-        self.by_node.push(Vec::new());
+        self.by_node.push(NodeTimers::default());
     }
 
+    /// The index among the node's timers, or where it would be.
     fn search(&self, node: u32, timer: T) -> Result<usize, usize> {
-        self.by_node[node as usize].binary_search_by(|&number| self.timers[number as usize].timer.cmp(&timer))
+        let NodeTimers { numbers, recent } = &self.by_node[node as usize];
+        let timer_of = |number: u32| self.timers[number as usize].timer;
+        if numbers.get(*recent).is_some_and(|&number| timer_of(number) == timer) {
+            return Ok(*recent);
+        }
+        numbers.binary_search_by(|&number| timer_of(number).cmp(&timer))
     }
 
     /// The number of a timer, armed or not.
     fn number(&mut self, node: u32, timer: T) -> u32 {
-        match self.search(node, timer) {
-            Ok(index) => self.by_node[node as usize][index],
-            Err(index) => {
-                let number = self.timers.len() as u32;
-                self.timers.push(TimerState { node, timer, deadline: None, queued: None });
-                self.by_node[node as usize].insert(index, number);
-                number
-            }
+        let found = self.search(node, timer);
+        let of_node = &mut self.by_node[node as usize];
+        if let Err(index) = found {
+            let number = self.timers.len() as u32;
+            self.timers.push(TimerState { node, timer, deadline: None, queued: None });
+            of_node.numbers.insert(index, number);
         }
+        let (Ok(index) | Err(index)) = found;
+        of_node.recent = index;
+        of_node.numbers[index]
     }
 
     /// From now on timers fire when the owner has had the queue told so, and then only: the number of each.
@@ -86,7 +101,8 @@ impl<T: Copy + Ord> Timers<T> {
     /// Disarms a timer; nothing happens if it is not armed.
     pub(crate) fn cancel(&mut self, node: u32, timer: T) {
         if let Ok(index) = self.search(node, timer) {
-            self.timers[self.by_node[node as usize][index] as usize].deadline = None;
+            let number = self.by_node[node as usize].numbers[index];
+            self.timers[number as usize].deadline = None;
         }
     }
 

@@ -74,11 +74,19 @@ impl FabricDesign {
 
     /// Whether it offers a collective on a kind of fabric, with whatever root.
     pub fn offers(self, collective: Collective, kind: FabricKind) -> bool {
-        let offered = match self {
+        self.collectives(kind).iter().any(|offered| offered.name() == collective.name())
+    }
+
+    /// Whether it offers a collective on any kind of fabric; some are for programs of one's own alone.
+    pub fn offers_any(self) -> bool {
+        FabricKind::ALL.iter().any(|&kind| !self.collectives(kind).is_empty())
+    }
+
+    fn collectives(self, kind: FabricKind) -> &'static [Collective] {
+        match self {
             Self::Packets(design) => design.collectives(kind),
             Self::Memory(design) => design.collectives(),
-        };
-        offered.iter().any(|offered| offered.name() == collective.name())
+        }
     }
 
     /// Whether a collective is several others in a row: see [`AnyDesign::runs_in_steps`].

@@ -51,7 +51,8 @@ pub enum ConfigError {
     NoController,
     /// No entry, or an entry that holds no whole number of elements and packets.
     #[error(
-        "expected at least one wave of a multiple of the packet's payload of {payload} bytes, found {waves} of {wave} bytes"
+        "expected at least one wave of a multiple of the packet's payload of {payload} bytes, found {waves} of {wave} bytes; \
+         set isa.waves and isa.wave"
     )]
     Waves {
         /// Bytes.
