@@ -1,9 +1,7 @@
 //! The requester as a specification: one rule a test. The test plays the peer.
 
-mod common;
-
-use common::bench::Bench;
-use common::{ALICE, ALICE_PSN, BOB, MTU, RETRY_TIMEOUT, alice, receive, send, slice, write};
+use crate::common::bench::Bench;
+use crate::common::{ALICE, ALICE_PSN, BOB, MTU, RETRY_TIMEOUT, alice, receive, send, slice, write};
 use quincunx_engine::verbs::{Completion, Failure, RegionId, SendRequest, WorkId};
 use quincunx_roce::{DropReason, INFINITE_RNR_RETRIES, PostError, QueuePairConfig, QueuePairTimer};
 use quincunx_units::Duration;

@@ -6,12 +6,8 @@ use quincunx_sim::{LinkLoad, Measurement, Outputs, Request, measure, unwatched};
 use quincunx_trace::{TrackContents, read};
 use quincunx_wire::flit::{FlitHeader, Transaction};
 
-#[path = "common/captured.rs"]
-mod captured;
-use captured::{Shared, packets};
-#[path = "common/requests.rs"]
-mod requests;
-use requests::{lengths, request, scenario};
+use crate::captured::{Shared, packets};
+use crate::requests::{lengths, request, scenario};
 
 const DESIGNS: [&str; 3] = ["direct", "unicast-multipath", "multiwrite"];
 const WHO: [&str; 2] = ["relay.relays=paired", "relay.relays=full"];

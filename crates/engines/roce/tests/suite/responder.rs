@@ -1,9 +1,7 @@
 //! The responder as a specification: one rule a test. The test plays the peer.
 
-mod common;
-
-use common::bench::Bench;
-use common::{ALICE, BOB, BOB_PSN, MTU, alice, receive, send, slice};
+use crate::common::bench::Bench;
+use crate::common::{ALICE, BOB, BOB_PSN, MTU, alice, receive, send, slice};
 use quincunx_engine::verbs::{Completion, Failure, RegionId, WorkId};
 use quincunx_roce::{DropReason, QueuePairConfig};
 use quincunx_wire::{

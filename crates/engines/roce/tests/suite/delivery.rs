@@ -1,10 +1,8 @@
 //! Over links that lose, duplicate and reorder, every message arrives once, in order, with the right bytes, and every
 //! request has its completion.
 
-mod common;
-
-use common::links::{Dice, Links, Trouble};
-use common::{MTU, alice, receive, send, slice};
+use crate::common::links::{Dice, Links, Trouble};
+use crate::common::{MTU, alice, receive, send, slice};
 use proptest::prelude::*;
 use quincunx_engine::verbs::{Completion, RegionId, SendRequest, Verb, WorkId};
 use quincunx_roce::{INFINITE_RNR_RETRIES, QueuePairConfig, Reliability};
@@ -194,7 +192,7 @@ fn messages_sent_before_their_receives_are_posted_arrive_in_the_end() {
     let source = links.nodes[0].register((0..8).collect());
     let sink = links.nodes[1].register(vec![0; 8]);
     links.nodes[0].post_send(send(7, slice(source, 0, 8)));
-    links.run_for(common::RETRY_TIMEOUT);
+    links.run_for(crate::common::RETRY_TIMEOUT);
     assert!(links.nodes[1].completions.is_empty());
     links.nodes[1].post_receive(receive(8, slice(sink, 0, 8)));
     links.run(100);

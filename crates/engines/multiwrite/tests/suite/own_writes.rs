@@ -1,8 +1,6 @@
 //! Writes of the application's own: they end when every destination has them, and only then.
 
-mod common;
-
-use common::{Graph, Port, Random, config, port, step};
+use crate::common::{Graph, Port, Random, config, port, step};
 use quincunx_collective::{Collective, DataType, Numbers, Payload, Rank, ReduceOp, Reduction};
 use quincunx_engine::verbs::{
     CollectiveRequest, Completion, Failure, Outcome, Program, QpIndex, RegionId, RequestError, Slice, WorkId,

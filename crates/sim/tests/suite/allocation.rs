@@ -3,9 +3,7 @@
 use quincunx_collective::Collective;
 use quincunx_sim::packet_fabric::simulate;
 
-#[path = "common/requests.rs"]
-mod requests;
-use requests::{lengths, request, scenario};
+use crate::requests::{lengths, request, scenario};
 
 /// Frames of a run, and allocations that it makes.
 fn count(design: &str, size: u64) -> (u64, u64) {

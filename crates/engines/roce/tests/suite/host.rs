@@ -1,8 +1,6 @@
 //! The smallest node: what its owner may ask, and what is refused. Set-ups that make no sense are refused too.
 
-mod common;
-
-use common::{Bytes, alice, receive, slice};
+use crate::common::{Bytes, alice, receive, slice};
 use quincunx_engine::verbs::{RegionId, WorkId};
 use quincunx_engine::{Engine, Frame, PortId, Sink};
 use quincunx_roce::{
@@ -53,7 +51,7 @@ fn a_region_comes_back_with_what_it_held() {
 #[test]
 fn a_region_that_a_request_names_is_not_released() {
     for request in [
-        RoceCommand::PostSend(common::send(1, slice(RegionId(0), 0, 1))),
+        RoceCommand::PostSend(crate::common::send(1, slice(RegionId(0), 0, 1))),
         RoceCommand::PostReceive(receive(1, slice(RegionId(0), 0, 1))),
     ] {
         let mut host = RoceHost::new(alice()).unwrap();
@@ -70,7 +68,7 @@ fn what_the_queue_pair_refuses_the_host_refuses() {
     let unregistered = slice(RegionId(3), 0, 1);
     let refused = command(&mut host, RoceCommand::PostReceive(receive(1, unregistered)));
     assert_eq!(refused, Err(RoceRejected::Post(PostError::NotRegistered(unregistered))));
-    command(&mut host, RoceCommand::PostSend(common::send(1, slice(RegionId(0), 0, 0)))).unwrap();
+    command(&mut host, RoceCommand::PostSend(crate::common::send(1, slice(RegionId(0), 0, 0)))).unwrap();
     let refused = command(&mut host, RoceCommand::Synchronize(Psn::new(5)));
     assert_eq!(refused, Err(RoceRejected::Post(PostError::SendsOutstanding)));
 }
@@ -78,7 +76,7 @@ fn what_the_queue_pair_refuses_the_host_refuses() {
 #[test]
 fn only_the_first_port_sends() {
     let mut host = RoceHost::<Bytes>::new(alice()).unwrap();
-    let request = common::send(1, slice(RegionId(0), 0, 0));
+    let request = crate::common::send(1, slice(RegionId(0), 0, 0));
     assert_eq!(request.id, WorkId(1));
     command(&mut host, RoceCommand::PostSend(request)).unwrap();
     host.handle_transmit_slot(Instant::ZERO, PortId(1), &mut Events::default());

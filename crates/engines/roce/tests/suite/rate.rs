@@ -1,9 +1,7 @@
 //! How a queue pair reacts to congestion: DCQCN's two ends, notification and reaction.
 
-mod common;
-
-use common::bench::Bench;
-use common::{alice, send, slice};
+use crate::common::bench::Bench;
+use crate::common::{alice, send, slice};
 use quincunx_roce::{QueuePairConfig, QueuePairTimer, RateConfig};
 use quincunx_units::BitRate;
 use quincunx_wire::{Operation, Position, Psn};

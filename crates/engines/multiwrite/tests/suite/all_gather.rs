@@ -1,8 +1,6 @@
 //! AllGather over MultiWrite: two groups of four in a full mesh, each of which relays for the other.
 
-mod common;
-
-use common::{Graph, Port, Random, config, port, step};
+use crate::common::{Graph, Port, Random, config, port, step};
 use proptest::prelude::*;
 use quincunx_collective::{Collective, DataType, Numbers, Payload, Rank, ReduceOp, Reduction, noise};
 use quincunx_engine::verbs::{

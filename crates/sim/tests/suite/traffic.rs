@@ -9,16 +9,14 @@ use quincunx_sim::{MeasureError, Measurement, Outputs, Request, measure, unwatch
 use quincunx_units::Duration;
 use std::ops::ControlFlow;
 
-#[path = "common/requests.rs"]
-mod requests;
-use requests::{lengths, request};
+use crate::requests::{lengths, request};
 
 /// Two accelerators at one switch; small, for every step is followed by a walk over all queues here.
 const PAIR: (&str, &[&str]) = ("scin-dgx8", &["accelerators=2", "switches=1"]);
 const QUAD: (&str, &[&str]) = ("scin-dgx8", &["accelerators=4", "switches=1"]);
 
 fn scenario((name, set): (&str, &[&str])) -> Scenario {
-    requests::scenario(name, set)
+    crate::requests::scenario(name, set)
 }
 
 fn offered(pattern: Pattern, load: f64) -> Offered {

@@ -1,9 +1,7 @@
 //! Dispatch over MultiWrite: two servers, each token to the ranks of its experts, over a relay in the other server or to each by itself.
 
-mod common;
-
-use common::experts::{ExpertsSetup, Ranks, SLOTS, SUM, TOKEN, all_routes, only, routes};
-use common::{Graph, Port, config};
+use crate::common::experts::{ExpertsSetup, Ranks, SLOTS, SUM, TOKEN, all_routes, only, routes};
+use crate::common::{Graph, Port, config};
 use proptest::prelude::*;
 use quincunx_collective::{
     Collective, DataType, LengthOnly, Numbers, Payload, Rank, Routes, noise, reference_combine,

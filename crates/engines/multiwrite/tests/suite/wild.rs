@@ -1,8 +1,6 @@
 //! Whatever peers send: no panic, invariants after each step, and every collective ends at most once.
 
-mod common;
-
-use common::{Graph, Port, config, port};
+use crate::common::{Graph, Port, config, port};
 use proptest::prelude::*;
 use quincunx_collective::{Collective, DataType, Numbers, Payload, Rank, ReduceOp, Reduction, Routes};
 use quincunx_engine::routing::Routed;

@@ -1,9 +1,7 @@
 //! The Linux kernel's RoCE, replayed: put in the place of either end of a captured conversation, a queue pair says what
 //! that end said, in the same order, and takes what the other end says.
 
-mod common;
-
-use common::{Bytes, receive, send, slice};
+use crate::common::{Bytes, receive, send, slice};
 use quincunx_engine::verbs::{Completion, WorkId};
 use quincunx_roce::{QueuePairConfig, Reliability};
 use quincunx_units::{Duration, Instant};
@@ -71,7 +69,7 @@ fn play(
         rate: None,
         mutation: None,
     };
-    let mut bench = common::bench::Bench::new(config);
+    let mut bench = crate::common::bench::Bench::new(config);
     let packets = length / MTU;
     let sink = bench.blank(length);
     let (mut sent, mut received) = (0, 0);

@@ -6,9 +6,7 @@ use quincunx_scenario::Scenario;
 use quincunx_sim::Request;
 use quincunx_sim::packet_fabric::{Row, SimulationError, simulate};
 
-#[path = "common/requests.rs"]
-mod requests;
-use requests::{lengths, request, scenario};
+use crate::requests::{lengths, request, scenario};
 
 const DESIGNS: [&str; 3] = ["direct", "unicast-multipath", "multiwrite"];
 const WHO: [&str; 2] = ["relay.relays=paired", "relay.relays=full"];

@@ -1,9 +1,7 @@
 //! Setting both directions of a connection to one PSN (EPIC 4.3, group PSN synchronisation, "RoCE-refined").
 
-mod common;
-
-use common::bench::Bench;
-use common::{ALICE_PSN, BOB_PSN, alice, receive, send, slice};
+use crate::common::bench::Bench;
+use crate::common::{ALICE_PSN, BOB_PSN, alice, receive, send, slice};
 use quincunx_engine::verbs::{Completion, RegionId, WorkId};
 use quincunx_roce::{DropReason, PostError, QueuePairConfig};
 use quincunx_wire::{NakCode, Operation, Position, Psn, Syndrome};
@@ -106,7 +104,7 @@ fn a_peer_that_did_not_go_ahead_is_told_nothing() {
 #[test]
 fn a_peer_that_went_ahead_sends_again_without_a_time_out() {
     // Bob is ahead: his packet meets an Alice that has not synchronised yet.
-    let mut bob = Bench::new(common::mirrored(QueuePairConfig { retry_count: 0, ..alice() }));
+    let mut bob = Bench::new(crate::common::mirrored(QueuePairConfig { retry_count: 0, ..alice() }));
     synchronize(&mut bob, AHEAD).unwrap();
     bob.qp.post_send(send(1, EMPTY), &bob.memory).unwrap();
     assert_eq!(bob.transmit_all(), [AHEAD]);

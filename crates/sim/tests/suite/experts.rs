@@ -7,9 +7,7 @@ use quincunx_sim::Request;
 use quincunx_sim::packet_fabric::{Row, SimulationError, simulate};
 use quincunx_units::ByteCount;
 
-#[path = "common/requests.rs"]
-mod requests;
-use requests::{lengths, request, scenario};
+use crate::requests::{lengths, request, scenario};
 
 const DESIGNS: [&str; 2] = ["direct", "multiwrite"];
 const CASES: [(&str, Collective); 4] = [

@@ -1,9 +1,7 @@
 //! Selective reliability as a specification: what is missing is sent again, and nothing else. The test plays the peer.
 
-mod common;
-
-use common::bench::Bench;
-use common::{ALICE_PSN, BOB_PSN, MTU, alice, receive, send, slice};
+use crate::common::bench::Bench;
+use crate::common::{ALICE_PSN, BOB_PSN, MTU, alice, receive, send, slice};
 use quincunx_engine::verbs::{Completion, WorkId};
 use quincunx_roce::{DropReason, QueuePairConfig, QueuePairTimer, Reliability};
 use quincunx_wire::{NakCode, Operation, Position, Syndrome};

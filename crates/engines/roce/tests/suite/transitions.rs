@@ -1,10 +1,8 @@
 //! What the queue pair does in each state at each event, as a table that is part of the documentation. The table is
 //! made by asking the code; this test fails when the two differ.
 
-mod common;
-
-use common::bench::Bench;
-use common::{ALICE_PSN, BOB_PSN, MTU, alice, receive, send, slice};
+use crate::common::bench::Bench;
+use crate::common::{ALICE_PSN, BOB_PSN, MTU, alice, receive, send, slice};
 use quincunx_engine::verbs::{Completion, RegionId};
 use quincunx_roce::{QueuePairConfig, QueuePairTimer};
 use quincunx_units::Instant;

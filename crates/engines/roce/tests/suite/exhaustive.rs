@@ -3,9 +3,7 @@
 
 #![expect(clippy::disallowed_types, reason = "worlds are looked up by their hash, never walked in its order")]
 
-mod common;
-
-use common::{ALICE, Bytes, alice, mirrored, receive, send, slice};
+use crate::common::{ALICE, Bytes, alice, mirrored, receive, send, slice};
 use quincunx_engine::verbs::{Completion, RegionId, WorkId};
 use quincunx_engine::{Engine, Frame, PortId, Sink};
 use quincunx_roce::{

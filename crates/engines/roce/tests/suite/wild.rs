@@ -1,10 +1,8 @@
 //! Whatever frames, timers and commands come, nothing panics, the invariants hold, and every request that was taken
 //! gets at most one completion: all of them once the queue pair has failed.
 
-mod common;
-
-use common::bench::Bench;
-use common::{ALICE, ALICE_PSN, BOB, BOB_PSN, MTU, alice, receive, slice};
+use crate::common::bench::Bench;
+use crate::common::{ALICE, ALICE_PSN, BOB, BOB_PSN, MTU, alice, receive, slice};
 use proptest::prelude::*;
 use quincunx_engine::verbs::{Completion, RegionId, SendRequest, Verb, WorkId};
 use quincunx_roce::QueuePairTimer;

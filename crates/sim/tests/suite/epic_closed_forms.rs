@@ -8,9 +8,7 @@ use quincunx_scenario::{PacketLink, Scenario};
 use quincunx_sim::packet_fabric::{Row, simulate};
 use quincunx_units::ByteCount;
 
-#[path = "common/requests.rs"]
-mod requests;
-use requests::{lengths, request, scenario};
+use crate::requests::{lengths, request, scenario};
 
 /// Frames are their payload, as the formulas count them.
 fn on(shape: &str) -> Scenario {

@@ -7,9 +7,7 @@ use quincunx_sim::Request;
 use quincunx_sim::packet_fabric::simulate;
 use quincunx_units::Duration;
 
-#[path = "common/requests.rs"]
-mod requests;
-use requests::{lengths, request, scenario};
+use crate::requests::{lengths, request, scenario};
 
 fn preset(name: &str) -> Scenario {
     scenario(name, &[])

@@ -11,9 +11,7 @@ use quincunx_units::{ByteCount, Duration};
 use quincunx_wire::RoceHeader;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-#[path = "common/requests.rs"]
-mod requests;
-use requests::{SUM, lengths, request, scenario};
+use crate::requests::{SUM, lengths, request, scenario};
 
 const REDUCE: Collective = Collective::Reduce { root: Rank(0) };
 const EPIC: [&str; 3] = ["epic-1", "epic-2", "epic-3"];
@@ -202,7 +200,7 @@ fn marks_and_rate_control_keep_the_queue_of_an_incast_short() {
         let mut scenario = scenario("epic-star8", &changes);
         if is_controlled {
             let controlled = [&changes[..], &["congestion.dcqcn=true"]].concat();
-            scenario = requests::scenario("epic-star8", &controlled);
+            scenario = crate::requests::scenario("epic-star8", &controlled);
         }
         // A file with marks that nobody reads would be refused.
         scenario.faults.congestion.mark_above = Some(ByteCount::new(64 << 10));

@@ -1,8 +1,6 @@
 //! Combine: what ranks have made of the tokens of a dispatch comes back to where each came from, once from each, and is added up there.
 
-mod common;
-
-use common::experts::{ExpertsSetup, Ranks, SLOTS, SUM, TOKEN, all_routes, only};
+use crate::common::experts::{ExpertsSetup, Ranks, SLOTS, SUM, TOKEN, all_routes, only};
 use quincunx_collective::{
     Collective, Contributions, DataType, Numbers, Payload, Rank, Routes, noise, reference_combine,
 };

@@ -11,9 +11,7 @@ use quincunx_trace::{TrackContents, read};
 use quincunx_units::ByteCount;
 use quincunx_wire::flit::{FlitHeader, Transaction};
 
-#[path = "common/captured.rs"]
-mod captured;
-use captured::{Shared, packets};
+use crate::captured::{Shared, packets};
 
 const LENGTH: usize = 3 * 4 * 1000;
 

@@ -1,8 +1,6 @@
 //! The rule of MultiWrite: everybody whom a write names gets it once, by way of nodes that know nothing of it.
 
-mod common;
-
-use common::{Graph, Random, Writers};
+use crate::common::{Graph, Random, Writers};
 use proptest::prelude::*;
 use quincunx_collective::Rank;
 use quincunx_engine::verbs::{QpIndex, RegionId, SendRequest, Slice, Verb, Verbs, WorkId};
@@ -77,9 +75,9 @@ fn a_relay_remembers_nothing_of_what_it_has_passed_on() {
 fn a_relay_that_is_behind_makes_its_peers_wait() {
     // Every message takes until the alarm: two receive requests, two messages that wait with the relay, and no third.
     let mut nodes = Writers::new(Graph::line(3), 4, 8, 1);
-    let mut slow = common::config(&nodes.graph, 1, 4, 8);
+    let mut slow = crate::common::config(&nodes.graph, 1, 4, 8);
     slow.cost = RelayCost { message: Duration::from_nanos(1), copy: Duration::ZERO };
-    (nodes.writers[1], nodes.ports[1]) = (Writer::new(slow), common::port(&nodes.graph, 1));
+    (nodes.writers[1], nodes.ports[1]) = (Writer::new(slow), crate::common::port(&nodes.graph, 1));
     nodes.writers[1].initialise(&mut nodes.ports[1]);
     (0..4).for_each(|slot| assert_eq!(write(&mut nodes, &targets(&[2], slot), b"abc"), Ok(1)));
     let mut left = Vec::new();

@@ -1,0 +1,18 @@
+//! The tests of this room, as one program: each file is linked once, not by itself.
+
+mod allocation;
+#[path = "../common/captured.rs"]
+mod captured;
+mod epic_closed_forms;
+mod epic_tables;
+mod experts;
+mod memory_fabric;
+mod memory_mesh;
+mod memory_views;
+mod mesh;
+mod multiwrite_networks;
+mod packet_fabric;
+mod reproduce;
+#[path = "../common/requests.rs"]
+mod requests;
+mod traffic;
