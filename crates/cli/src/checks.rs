@@ -109,7 +109,7 @@ pub(crate) fn with_help(command: Command, catalog: Catalog) -> Command {
         "{EXAMPLES}\n\nDesigns:\n{designs}\n\nStudies, which are no designs:\n{studies}\n\n\
          Rules of designs that --mutate breaks:\n{rules}\n\n{LIMITS}"
     );
-    command.mut_arg("design", |arg| arg.help(names.join(", "))).after_help(help)
+    crate::with_help(command, "design", &names.join(", ")).after_help(help)
 }
 
 /// The rules that can be broken, those of designs that have the same ones together.
