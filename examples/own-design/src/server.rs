@@ -5,8 +5,8 @@ use crate::rank::decode;
 use quincunx_collective::{Payload, Reduction};
 use quincunx_design::Transport;
 use quincunx_engine::verbs::{
-    Completion, Failure, Outcome, Program, QpIndex, ReceiveRequest, RegionId, SendRequest, Slice, Verb, Verbs,
-    WorkId,
+    Completion, Failure, Outcome, Program, QpIndex, ReceiveRequest, RegionId, SendRequest, Slice, Verb,
+    Verbs, WorkId,
 };
 use quincunx_units::Instant;
 use std::collections::VecDeque;
