@@ -74,15 +74,17 @@ fn auto_has_it_among_its_candidates() {
 fn show_lists_its_parameters_and_set_changes_one() {
     let shown = text("sim --show parameter-server");
     let keys: Vec<&str> = shown.lines().filter_map(|line| line.split_whitespace().next()).collect();
-    assert!(keys.contains(&"group.mtu") && keys.contains(&"group.window"), "{shown}");
-    let time = |window: u32| {
+    assert!(keys.contains(&"group.mtu") && keys.contains(&"server.slots"), "{shown}");
+    let time = |change: &str| {
         let printed = text(&format!(
-            "sim all_reduce --fabric star-4 --design parameter-server --size 256KiB --set group.message=1 \
-             --set group.window={window} --json"
+            "sim all_reduce --fabric star-4 --design parameter-server --size 256KiB --set group.message=1 --set {change} --json"
         ));
         rows(printed.as_bytes())[0]["time_us"].as_f64().unwrap()
     };
-    assert!(time(1) > 2.0 * time(32), "a window of one packet leaves the links idle");
+    let usual = time("group.window=32");
+    for narrow in ["group.window=1", "server.slots=1"] {
+        assert!(time(narrow) > 2.0 * usual, "{narrow}: a packet at a time leaves the links idle");
+    }
 }
 
 #[test]
@@ -91,6 +93,12 @@ fn bad_values_are_refused_in_one_line() {
     for (arguments, says) in [
         (format!("{SIM} --set group.window=0"), "`group.window`"),
         (format!("{SIM} --set group.window=many"), "`group.window`"),
+        (format!("{SIM} --set server.slots=0"), "`server.slots` of 1 to the 32 messages"),
+        (SIM.replace("parameter-server", "ring --set server.slots=1"), "server.slots"),
+        (
+            "perf all_reduce --ranks 2 --design parameter-server --set server.slots=5".to_owned(),
+            "`server.slots` of 1 to the 4",
+        ),
         (format!("{SIM} --set group.colour=1"), "group.colour"),
         (format!("{SIM} --fabric tree-2x2").replace("--fabric star-4 ", ""), "choose a star such as star-8"),
         ("sim broadcast --fabric star-4 --design parameter-server".to_owned(), "broadcast"),
@@ -107,7 +115,8 @@ fn bad_values_are_refused_in_one_line() {
 #[test]
 fn perf_runs_it_over_real_processes_and_report_draws_it() {
     let output = quincunx(
-        "perf all_reduce --ranks 3 --design parameter-server,ring --sizes 4KiB:64KiB:16 --iterations 2 --json",
+        "perf all_reduce --ranks 3 --design parameter-server,ring --sizes 4KiB:64KiB:16 --iterations 2 \
+         --message 2 --set server.slots=2 --json",
     );
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let rows = rows(&output.stdout);
@@ -116,7 +125,8 @@ fn perf_runs_it_over_real_processes_and_report_draws_it() {
         assert_eq!(row["wrong"], 0, "{row}");
     }
     assert_eq!(rows[0]["design"], "parameter-server");
-    assert!(rows[0]["switch_buffer_bytes"].as_u64() > Some(0), "the switch has its buffers: {}", rows[0]);
+    // Messages of two packets of 4096 bytes: four of each rank, which is perf's window, and two slots.
+    assert_eq!(rows[0]["switch_buffer_bytes"], 2 * 4096 * (3 * 4 + 2));
 
     let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("report");
     std::fs::create_dir_all(&folder).expect("a folder of ours");
@@ -140,6 +150,7 @@ fn check_says_that_every_run_is_correct() {
     for arguments in [
         "check parameter-server all_reduce --tree star-2 --packets 2",
         "check parameter-server all_reduce --tree star-2 --packets 1 --times 2 --reorder --duplicate",
+        "check parameter-server all_reduce --tree star-2 --packets 3 --window 2 --set server.slots=1",
         "check parameter-server barrier --tree star-3",
     ] {
         let printed = text(&format!("{arguments} --json"));

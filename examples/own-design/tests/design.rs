@@ -42,9 +42,11 @@ fn every_rank_is_connected_with_the_switch_and_with_nobody_else() {
 }
 
 #[test]
-fn the_switch_holds_a_window_of_each_rank_and_one_of_sums() {
+fn the_switch_holds_a_window_of_each_rank_and_its_slots() {
     let settings = [("group.mtu", json!("1KiB")), ("group.message", json!(2)), ("group.window", json!(4))];
-    assert_eq!(plan("star-3", &settings).unwrap().switches[0].memory.bytes(), 4 * 2 * 1024 * (3 + 1));
+    let memory = |settings: &[_]| plan("star-3", settings).unwrap().switches[0].memory.bytes();
+    assert_eq!(memory(&settings), 2 * 1024 * (3 * 4 + 4));
+    assert_eq!(memory(&[&settings[..], &[("server.slots", json!(1))]].concat()), 2 * 1024 * (3 * 4 + 1));
 }
 
 #[test]
@@ -86,6 +88,11 @@ fn messages_of_several_packets_are_the_same_on_all_drivers() {
 #[test]
 fn three_ranks_that_wait_for_a_slot_are_the_same_on_all_drivers() {
     is_conforming(&scenario("star-3", Collective::AllReduce).of_length(8).windowed(1, 1));
+}
+
+#[test]
+fn a_window_that_waits_for_a_single_slot_is_the_same_on_all_drivers() {
+    is_conforming(&scenario("star-2", Collective::AllReduce).with("server.slots", 1));
 }
 
 #[test]
