@@ -3,6 +3,7 @@
 
 PYTHON ?= python3
 CARGO ?= cargo
+OWN_DESIGN = --manifest-path examples/own-design/Cargo.toml
 
 .DEFAULT_GOAL := help
 
@@ -43,10 +44,13 @@ docs: ## Documentation of every room, in target/doc
 .PHONY: fmt
 fmt: ## Format all sources
 	$(CARGO) fmt --all
+	$(CARGO) fmt $(OWN_DESIGN)
 
 .PHONY: lint
 lint: ## Layers, format and lints, without tests
 	$(PYTHON) tools/layering.py
 	$(CARGO) fmt --all --check
+	$(CARGO) fmt $(OWN_DESIGN) --check
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
+	$(CARGO) clippy $(OWN_DESIGN) --locked --target-dir "$${CARGO_TARGET_DIR:-target}" --all-targets -- -D warnings
 	@if command -v cargo-deny >/dev/null; then cargo deny check; else echo "skipped: cargo deny check, expected cargo-deny on PATH; cargo install cargo-deny"; fi

@@ -6,6 +6,7 @@ cases of its own (layering, format, lints) counts as one. What was skipped is li
 is 0 only if nothing failed.
 """
 
+import os
 import re
 import shutil
 import subprocess
@@ -99,6 +100,11 @@ def read_cargo(lines: Iterable[str]) -> Tally:
     return tally
 
 
+# The design from outside has a workspace and a lock file of its own. What it is built from lies in the project's target folder: of the
+# libraries there both have nearly all, the rooms are compiled once more.
+OWN_DESIGN = ["--manifest-path", "examples/own-design/Cargo.toml"]
+OWN_BUILD = [*OWN_DESIGN, "--locked", "--target-dir", os.environ.get("CARGO_TARGET_DIR", "target")]
+
 CHECKS = [
     ("layering", read_check, [sys.executable, "tools/layering.py"]),
     ("tools", read_unittest, [sys.executable, "-m", "unittest", "discover", "-v", "-s", "tools"]),
@@ -114,6 +120,9 @@ CHECKS = [
     ("lints", read_check, ["cargo", "clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]),
     # Unit, property and documentation tests, and the fuzz corpus through the same checks as under the fuzzer.
     ("tests", read_cargo, ["cargo", "test", "--workspace", "--no-fail-fast", "--", "--show-output"]),
+    ("own design, format", read_check, ["cargo", "fmt", *OWN_DESIGN, "--", "--check", "--files-with-diff"]),
+    ("own design, lints", read_check, ["cargo", "clippy", *OWN_BUILD, "--all-targets", "--", "-D", "warnings"]),
+    ("own design, tests", read_cargo, ["cargo", "test", *OWN_BUILD, "--no-fail-fast", "--", "--show-output"]),
 ]
 
 

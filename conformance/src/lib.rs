@@ -41,12 +41,14 @@
 //! On sockets a frame goes straight to whom it is for: switches that only forward see none. In virtual time it goes over their links, and
 //! the number is translated to that on the link.
 //!
+//! [`conform`] asks for all of that in one call, of a design from anywhere: `examples/own-design` does so for one that is in no catalog here.
 //! `tests/catalog` walks over all designs, fabrics, collectives and settings; what is not run is in its table of gaps, with the reason.
 //!
 //! Nothing here depends on how long anything takes: real time-outs are either never reached, or repair what is lost, and
 //! what they repair is not compared frame by frame.
 
 mod check;
+mod conform;
 mod des;
 mod fabric;
 mod net;
@@ -57,6 +59,7 @@ mod steps;
 use quincunx_collective::{Contributions, Numbers};
 
 pub use check::{Explored, explore_every_run};
+pub use conform::{Nonconformity, conform, explore_beside};
 pub use fabric::Fabric;
 pub use run::{Flow, Run, RunError, Sent};
 pub use scenario::{Faults, Scenario};

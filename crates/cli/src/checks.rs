@@ -12,10 +12,8 @@ use crate::Failure;
 #[derive(Args)]
 pub(crate) struct Target {
     /// A design, or a study
-    #[arg(index = 1)]
     pub(crate) design: String,
     /// A collective that the design offers, or what the study takes
-    #[arg(index = 2)]
     pub(crate) collective: String,
     /// star-N, tree-X-Y, tree-AxB, ring-N or mesh-DxM; studies have networks of their own [default: tree-3-2; of a design on meshes
     /// mesh-2x2]
@@ -111,7 +109,7 @@ pub(crate) fn with_help(command: Command, catalog: Catalog) -> Command {
         "{EXAMPLES}\n\nDesigns:\n{designs}\n\nStudies, which are no designs:\n{studies}\n\n\
          Rules of designs that --mutate breaks:\n{rules}\n\n{LIMITS}"
     );
-    command.mut_arg("design", |arg| arg.help(names.join(", "))).after_help(help)
+    crate::with_help(command, "design", &names.join(", ")).after_help(help)
 }
 
 /// The rules that can be broken, those of designs that have the same ones together.

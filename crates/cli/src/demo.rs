@@ -29,20 +29,28 @@ impl Demo {
     #[expect(clippy::unused_self, reason = "a command like the others")]
     pub(crate) fn run(self, catalog: Catalog) -> Result<(), Failure> {
         let shape = Shape::for_ranks(TREE, RANKS).map_err(Failure::input)?;
-        let designs = real(catalog);
+        let links = Links { mtu: u16::MAX, rate: None };
+        let mut designs = real(catalog);
+        let mut refused = Vec::new();
+        // A design may have no use for this tree; the others are shown all the same.
+        designs.retain(|design| {
+            let setup = Setup::new(catalog, &[*design], &shape, links, &[]);
+            setup.map_err(|refusal| refused.push(format!("{}: {refusal}", design.name()))).is_ok()
+        });
         let primitives = |design: &&'static dyn AnyDesign| {
             let name = design.name();
             design.collectives(FabricKind::Tree).iter().map(move |&collective| case(name, collective))
         };
         let cases: Vec<Case> = designs.iter().flat_map(primitives).collect();
-        let links = Links { mtu: u16::MAX, rate: None };
         let setup = Setup::new(catalog, &designs, &shape, links, &[]).map_err(Failure::input)?;
         let plan = Plan { setup, cases };
         println!(
             "A manager, {} switches ({TREE}) and {RANKS} ranks, each a process, exchange RoCEv2 frames on loopback.",
             shape.switches()
         );
-        println!("Every result is compared with the reference, to the bit.\n");
+        println!("Every result is compared with the reference, to the bit.");
+        refused.iter().for_each(|line| println!("Left out here, {line}"));
+        println!();
         let program = std::env::current_exe().map_err(Failure::input)?;
         let mut fabric = Fabric::start(&shape, LinkKind::Udp, &program, ChildArguments::default(), None)
             .map_err(Failure::input)?;
@@ -71,14 +79,20 @@ const SIZES: &str = "4KiB:1MiB:16";
 /// Simulates an AllReduce by every design on its paper's fabric, and draws the report.
 fn simulate_designs(catalog: Catalog) -> Result<(), Failure> {
     println!("\nThe same engines in simulation, AllReduce on the fabrics of the papers, results checked:\n");
-    println!("{:<11} {}", "fabric", Columns::header().replace('\n', &format!("\n{:12}", "")));
     let sizes: Vec<ByteCount> = SIZES.parse::<SizeRange>().map_err(Failure::input)?.sizes().collect();
     let folder = Path::new("quincunx-demo");
     let stop = interrupt::flag()?;
+    let mut fabrics = Vec::new();
     for name in SIMULATED {
         let scenario = Scenario::find(name, &[], catalog).map_err(Failure::input)?;
         let mut designs = FabricDesign::on(catalog, scenario.kind());
         designs.retain(|design| design.is_exact() && design.offers(Collective::AllReduce, scenario.kind()));
+        fabrics.push((name, scenario, designs));
+    }
+    let names = fabrics.iter().flat_map(|(_, _, designs)| designs).map(|design| design.name());
+    let width = Columns::width(names);
+    println!("{:<11} {}", "fabric", Columns::header(width).replace('\n', &format!("\n{:12}", "")));
+    for (name, scenario, designs) in fabrics {
         let runs = designs.iter().flat_map(|&design| sizes.iter().map(move |&size| (design, size)));
         let case = |(design, size): (FabricDesign, ByteCount)| {
             let request = Request {
@@ -96,7 +110,7 @@ fn simulate_designs(catalog: Catalog) -> Result<(), Failure> {
         };
         let cases: Vec<_> = runs.map(case).collect();
         let rows = cases.len();
-        let simulated = simulate(cases, &stop, |line| println!("{name:<11} {line}"))?;
+        let simulated = simulate(cases, width, &stop, |line| println!("{name:<11} {line}"))?;
         let text = envelope("sim", &simulated.rows).to_string();
         let saved = std::fs::create_dir_all(folder)
             .and_then(|()| std::fs::write(folder.join(format!("{name}.json")), text));

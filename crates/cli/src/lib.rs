@@ -124,11 +124,19 @@ fn describe(catalog: Catalog) -> clap::Command {
     );
     Cli::command()
         .after_help(format!("Designs:\n{}\n\n{EXAMPLES}", indented(&catalog.summary())))
-        .mut_subcommand("perf", |command| command.mut_arg("design", |argument| argument.help(perf)))
-        .mut_subcommand("sim", |command| {
-            command.mut_arg("design", |argument| argument.help(sim::designs(catalog)))
-        })
+        .mut_subcommand("perf", |command| with_help(command, "design", &perf))
+        .mut_subcommand("sim", |command| with_help(command, "design", &sim::designs(catalog)))
         .mut_subcommand("check", |command| checks::with_help(command, catalog))
+}
+
+/// Says what an argument takes, where it stands: clap's `mut_arg` moves it behind all others, so that arguments without a name change
+/// places.
+fn with_help(command: clap::Command, name: &str, help: &str) -> clap::Command {
+    command.mut_args(
+        |argument| {
+            if argument.get_id() == name { argument.help(help.to_owned()) } else { argument }
+        },
+    )
 }
 
 /// The designs that run on any of these kinds of fabrics, each once.

@@ -14,8 +14,9 @@ pub(crate) fn run_with_bar(
     mut instead: Option<&mut Vec<Row>>,
 ) -> Result<u64, PerfError> {
     let bar = bar(plan.cases.len());
+    let width = Columns::width(plan.cases.iter().map(|case| &*case.design));
     if instead.is_none() {
-        bar.suspend(|| println!("{}", Columns::header()));
+        bar.suspend(|| println!("{}", Columns::header(width)));
     }
     let mut told = None;
     let mut cases = plan.cases.iter().skip(1);
@@ -27,7 +28,7 @@ pub(crate) fn run_with_bar(
                     println!("# {}: {split}", row.design);
                     told = Some(row.design.clone());
                 }
-                println!("{row}");
+                println!("{row:width$}");
             }),
         }
         let next = cases.next().map(|case| format!("{} {} {} B", case.design, case.collective, case.bytes));

@@ -177,13 +177,14 @@ impl Sim {
             });
         }
         let (stop, rows) = (interrupt::flag()?, cases.len());
+        let width = Columns::width(cases.iter().flat_map(Case::names));
         if !self.json {
-            println!("{}", Columns::header());
+            println!("{}", Columns::header(width));
             if is_choice {
                 println!("{}", candidates_header());
             }
         }
-        let simulated = simulate(cases, &stop, |line| {
+        let simulated = simulate(cases, width, &stop, |line| {
             if !self.json {
                 println!("{line}");
             }

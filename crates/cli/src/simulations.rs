@@ -40,9 +40,18 @@ pub(crate) struct Simulated {
     interrupted: Vec<String>,
 }
 
-/// Simulates `cases` on all processors. `print` gets the lines of the table, in order, as rows are finished.
+impl Case {
+    /// The names of its designs.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &'static str> {
+        self.designs.iter().map(|design| design.name())
+    }
+}
+
+/// Simulates `cases` on all processors. `print` gets the lines of the table, in order, as rows are finished; their first column is so
+/// wide.
 pub(crate) fn simulate(
     mut cases: Vec<Case>,
+    width: usize,
     stop: &AtomicBool,
     mut print: impl FnMut(&str),
 ) -> Result<Simulated, Failure> {
@@ -90,7 +99,7 @@ pub(crate) fn simulate(
             result => runs.push(result),
         }
         if runs.len() == case.designs.len() * case.seeds as usize {
-            match finish(case, std::mem::take(&mut runs)) {
+            match finish(case, width, std::mem::take(&mut runs)) {
                 Ok(Finished { row, lines, wrong }) => {
                     progress.suspend(|| lines.iter().for_each(|line| print(line)));
                     simulated.wrong += wrong;
@@ -117,7 +126,11 @@ struct Finished {
 }
 
 /// Makes a row of all runs of `case`, design by design and seed by seed.
-fn finish(case: &Case, runs: Vec<Result<Measurement, MeasureError>>) -> Result<Finished, Failure> {
+fn finish(
+    case: &Case,
+    width: usize,
+    runs: Vec<Result<Measurement, MeasureError>>,
+) -> Result<Finished, Failure> {
     let mut runs = runs.into_iter();
     let mut measured = Vec::new();
     let mut deviations = BTreeMap::new();
@@ -134,7 +147,7 @@ fn finish(case: &Case, runs: Vec<Result<Measurement, MeasureError>>) -> Result<F
     let candidates = choose(measured).map_err(Failure::input)?;
     let chosen = &candidates[0];
     let mean = chosen.measurement.as_ref().expect("what is chosen was measured");
-    let (mut row, line) = show(&chosen.design, &case.request, mean);
+    let (mut row, line) = show(&chosen.design, width, &case.request, mean);
     let mut lines = vec![line];
     if case.over_time {
         add_over_time(&mut row, mean);
@@ -221,7 +234,7 @@ fn add_over_time(row: &mut Value, measured: &Measurement) {
 }
 
 /// A measurement as JSON and as a line of the table.
-fn show(design: &str, request: &Request, measured: &Measurement) -> (Value, String) {
+fn show(design: &str, width: usize, request: &Request, measured: &Measurement) -> (Value, String) {
     let Request { collective, reduction, .. } = *request;
     let Reduction { data_type, op } = reduction;
     let (type_name, op) = (data_type.to_string(), op.to_string());
@@ -267,5 +280,5 @@ fn show(design: &str, request: &Request, measured: &Measurement) -> (Value, Stri
         "steps": measured.steps,
         "links": links,
     });
-    (row, columns.to_string())
+    (row, format!("{columns:width$}"))
 }

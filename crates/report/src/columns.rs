@@ -2,7 +2,10 @@
 
 use std::fmt;
 
-/// One line. Time in microseconds, rates in 10^9 bytes a second.
+/// Characters of the first column where no design has a longer name.
+const WIDTH: usize = 8;
+
+/// One line; the formatter's width is that of the first column. Time in microseconds, rates in 10^9 bytes a second.
 #[derive(Clone, Copy, Debug)]
 pub struct Columns<'a> {
     /// The design, or what it fell back to.
@@ -32,11 +35,18 @@ pub struct Columns<'a> {
 }
 
 impl Columns<'_> {
-    /// The two lines above the table.
-    pub fn header() -> String {
+    /// How wide the first column is for these designs, in characters.
+    pub fn width<'a>(designs: impl IntoIterator<Item = &'a str>) -> usize {
+        designs.into_iter().map(|name| name.chars().count()).fold(WIDTH, usize::max)
+    }
+
+    /// The two lines above the table, whose first column is so wide.
+    pub fn header(width: usize) -> String {
         let line = |cells: [&str; 12]| {
             let [a, b, c, d, e, f, g, h, i, j, k, l] = cells;
-            format!("{a:<8} {b:<14} {c:>10} {d:>9} {e:>5} {f:>5} {g:>4} {h:>11} {i:>9} {j:>9} {k:>9} {l:>7}")
+            format!(
+                "{a:<width$} {b:<14} {c:>10} {d:>9} {e:>5} {f:>5} {g:>4} {h:>11} {i:>9} {j:>9} {k:>9} {l:>7}"
+            )
         };
         let names = line([
             "design",
@@ -61,7 +71,11 @@ impl fmt::Display for Columns<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { design, collective, size, count, data_type, redop, root, .. } = self;
         let Self { time, algbw, busbw, netbw, wrong, .. } = self;
-        write!(f, "{design:<8} {collective:<14} {size:>10} {count:>9} {data_type:>5} {redop:>5} {root:>4} ")?;
+        let width = f.width().unwrap_or(WIDTH);
+        write!(
+            f,
+            "{design:<width$} {collective:<14} {size:>10} {count:>9} {data_type:>5} {redop:>5} {root:>4} "
+        )?;
         write!(f, "{time:>11.1} {algbw:>9.4} {busbw:>9.4} {netbw:>9.4} ")?;
         match wrong {
             Some(wrong) => write!(f, "{wrong:>7}"),
@@ -90,9 +104,14 @@ mod tests {
             netbw: 1.3,
             wrong: Some(0),
         };
-        let header = Columns::header();
+        let header = Columns::header(Columns::width(["ring", "epic-3"]));
         let names = header.lines().next().unwrap();
         assert_eq!(row.to_string().len(), names.len());
+        let long = Columns { design: "somebody's-own-design", ..row };
+        let width = Columns::width([row.design, long.design]);
+        let header = Columns::header(width);
+        let names = header.lines().next().unwrap();
+        assert_eq!([row, long].map(|row| format!("{row:width$}").len()), [names.len(); 2]);
         assert!(Columns { wrong: None, ..row }.to_string().ends_with(" -"));
     }
 }

@@ -25,11 +25,25 @@ pub const PARAMETER_SERVER: ParameterServer = ParameterServer;
 /// The rule that the checker can break: a sum is taken for complete when one rank is missing.
 pub const ONE_SHORT: &str = "one-short";
 
-/// Its parameters: those of the queue pairs, `group.mtu` and so on.
+/// Its parameters: those of the queue pairs, `group.mtu` and so on, and one of its own, `server.slots`.
 #[derive(Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ServerParams {
     group: Transport,
+    server: Slots,
+}
+
+#[derive(Default, Serialize, Deserialize)]
+#[serde(default)]
+struct Slots {
+    /// Sums that the switch holds at once; as many as a window has messages if not said.
+    slots: Option<u32>,
+}
+
+impl ServerParams {
+    fn slots(&self) -> u32 {
+        self.server.slots.unwrap_or(self.group.window)
+    }
 }
 
 impl AsRef<Transport> for ServerParams {
@@ -40,7 +54,17 @@ impl AsRef<Transport> for ServerParams {
 
 impl Params for ServerParams {
     fn help() -> Vec<Help> {
-        Transport::HELP.into()
+        let own = ("server.slots", "sums that the switch holds at once; a window if not said");
+        Transport::HELP.into_iter().chain([own]).collect()
+    }
+
+    fn check(&self) -> Result<(), Refusal> {
+        let (slots, window) = (self.slots(), self.group.window);
+        if slots == 0 || slots > window {
+            let expected = format!("`server.slots` of 1 to the {window} messages of `group.window`");
+            return Err(Refusal::new(expected, slots, "change one of the two"));
+        }
+        Ok(())
     }
 }
 
@@ -65,14 +89,16 @@ impl Design for ParameterServer {
         &[Collective::AllReduce, Collective::Barrier]
     }
 
-    /// One connection from each rank to the only switch; there, a receive buffer for each rank and a buffer of sums.
+    /// One connection from each rank to the only switch; there, receive buffers for a window of each rank, and a slot for each sum.
     fn plan(&self, params: &ServerParams, placement: &Placement) -> Result<Plan<(), ()>, Refusal> {
         let tree = placement.tree.as_ref().filter(|tree| tree.switches().len() == 1).ok_or_else(|| {
             Refusal::new("one switch for parameter-server", "another fabric", "choose a star such as star-8")
         })?;
         let node = tree.root();
         let connection = |rank| Connection::new((Member::Rank(Rank(rank)), 0), (Member::Switch(node), rank));
-        let memory = params.group.window_bytes() * (u64::from(placement.ranks) + 1);
+        let message = params.group.mtu * u64::from(params.group.message);
+        let memory =
+            params.group.window_bytes() * u64::from(placement.ranks) + message * u64::from(params.slots());
         Ok(Plan {
             ranks: vec![(); placement.ranks.into()],
             switches: vec![SwitchPlan { node, role: (), memory }],
@@ -100,7 +126,12 @@ impl Design for ParameterServer {
         mutation: Option<&str>,
     ) -> Result<SwitchPart<P>, Refusal> {
         let missing = u16::from(mutation == Some(ONE_SHORT));
-        Ok(SwitchPart::Program(Box::new(server::Server::new(&params.group, context.ranks, missing))))
+        Ok(SwitchPart::Program(Box::new(server::Server::new(
+            &params.group,
+            params.slots(),
+            context.ranks,
+            missing,
+        ))))
     }
 
     fn model(&self) -> Model {

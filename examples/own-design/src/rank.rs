@@ -3,8 +3,8 @@
 use quincunx_collective::{Collective, DataType, Payload, ReduceOp, Reduction};
 use quincunx_design::Transport;
 use quincunx_engine::verbs::{
-    CollectiveRequest, Completion, Outcome, Program, QpIndex, ReceiveRequest, RequestError, SendRequest, Slice,
-    Verb, Verbs, WorkId,
+    CollectiveRequest, Completion, Outcome, Program, QpIndex, ReceiveRequest, RequestError, SendRequest,
+    Slice, Verb, Verbs, WorkId,
 };
 use quincunx_units::Instant;
 

@@ -1,12 +1,12 @@
-//! What runs in the switch: a slot for each message of a window, where those of all ranks are added up. A message whose slot is not free
-//! yet waits in its receive buffer, and its sender, whose window is full, with it.
+//! What runs in the switch: slots, in which messages of all ranks with the same number are added up. A message whose slot is not free yet
+//! waits in its receive buffer, and its sender, once its window is full, with it.
 
 use crate::rank::decode;
 use quincunx_collective::{Payload, Reduction};
 use quincunx_design::Transport;
 use quincunx_engine::verbs::{
-    Completion, Failure, Outcome, Program, QpIndex, ReceiveRequest, RegionId, SendRequest, Slice, Verb, Verbs,
-    WorkId,
+    Completion, Failure, Outcome, Program, QpIndex, ReceiveRequest, RegionId, SendRequest, Slice, Verb,
+    Verbs, WorkId,
 };
 use quincunx_units::Instant;
 use std::collections::VecDeque;
@@ -45,21 +45,32 @@ struct Peer {
 }
 
 impl Server {
-    pub(crate) fn new(transport: &Transport, ranks: u16, missing: u16) -> Self {
+    pub(crate) fn new(transport: &Transport, slots: u32, ranks: u16, missing: u16) -> Self {
         let window = transport.window as usize;
         Self {
             message: transport.mtu.as_usize() * transport.message as usize,
             window,
             sums: RegionId(0),
-            slots: vec![Slot::default(); window],
+            slots: vec![Slot::default(); slots as usize],
             ranks: vec![Peer::default(); ranks.into()],
             missing,
             failed: false,
         }
     }
 
+    /// Where a rank's message is.
     fn buffer(&self, region: RegionId, message: usize, length: usize) -> Slice {
         Slice { region, offset: message % self.window * self.message, length }
+    }
+
+    /// Where the sum of the messages with a number is.
+    fn sum(&self, message: usize, length: usize) -> Slice {
+        Slice { region: self.sums, offset: self.slot(message) * self.message, length }
+    }
+
+    /// Whose slot it is, too, that many messages before and after.
+    fn slot(&self, message: usize) -> usize {
+        message % self.slots.len()
     }
 
     fn receive<P: Payload>(&self, rank: usize, message: usize, verbs: &mut dyn Verbs<P>) {
@@ -72,8 +83,8 @@ impl Server {
     fn work<P: Payload>(&mut self, rank: usize, verbs: &mut dyn Verbs<P>) -> Option<()> {
         while let Some(&(length, immediate)) = self.ranks[rank].waiting.front() {
             let number = self.ranks[rank].taken;
-            let slot = &self.slots[number % self.window];
-            // The slot still has the message a window before, or sums of it are under way.
+            let slot = &self.slots[self.slot(number)];
+            // The slot still has an earlier message, or sums of it are under way.
             let is_first = self.ranks.iter().all(|peer| peer.taken <= number);
             if slot.under_way > 0 || (is_first && slot.arrived > 0) {
                 return Some(());
@@ -84,18 +95,18 @@ impl Server {
                 return None;
             }
             let region = self.ranks[rank].region.expect("registered when the group began");
-            let (source, target) =
-                (self.buffer(region, number, length), self.buffer(self.sums, number, length));
+            let (source, target) = (self.buffer(region, number, length), self.sum(number, length));
             match is_first {
                 true => verbs.memory().copy(target, source),
                 false => verbs.memory().reduce(target, source, reduction),
             }
-            let slot = &mut self.slots[number % self.window];
+            let place = self.slot(number);
+            let slot = &mut self.slots[place];
             (slot.length, slot.arrived) = (length, slot.arrived + 1);
             if slot.arrived + self.missing >= self.ranks.len() as u16 {
                 *slot = Slot { under_way: self.ranks.len() as u16, ..Slot::default() };
                 for (to, peer) in self.ranks.iter_mut().enumerate() {
-                    peer.sent.push_back(number % self.window);
+                    peer.sent.push_back(place);
                     let id = WorkId(number as u64);
                     let request = SendRequest { id, verb: Verb::Send, source: target, immediate: None };
                     verbs.post_send(QpIndex(to as u16), request);
@@ -115,7 +126,7 @@ impl<P: Payload> Program<P> for Server {
         for peer in &mut self.ranks {
             peer.region = Some(verbs.memory().register(P::zeroed(self.window * self.message)));
         }
-        self.sums = verbs.memory().register(P::zeroed(self.window * self.message));
+        self.sums = verbs.memory().register(P::zeroed(self.slots.len() * self.message));
         for rank in 0..self.ranks.len() {
             (0..self.window).for_each(|message| self.receive(rank, message, verbs));
         }
@@ -147,7 +158,7 @@ impl<P: Payload> Program<P> for Server {
     }
 
     fn buffer_bytes(&self) -> usize {
-        self.window * self.message * (self.ranks.len() + 1)
+        self.message * (self.window * self.ranks.len() + self.slots.len())
     }
 
     fn assert_invariants(&self) {
