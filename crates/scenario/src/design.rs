@@ -13,10 +13,16 @@ pub enum FabricDesign {
 }
 
 impl FabricDesign {
-    /// All designs of a kind of fabric.
+    /// All designs of a kind of fabric; those that [`find`](Self::find) finds there.
     pub fn on(catalog: Catalog, kind: FabricKind) -> Vec<Self> {
         match kind {
             FabricKind::Memory => catalog.memory().map(Self::Memory).collect(),
+            FabricKind::Ring => {
+                let beside =
+                    |design: &&dyn AnyDesign| !catalog.on(kind).any(|one| one.name() == design.name());
+                let switched = catalog.on(FabricKind::Tree).filter(beside);
+                catalog.on(kind).chain(switched).map(Self::Packets).collect()
+            }
             kind => catalog.on(kind).map(Self::Packets).collect(),
         }
     }
