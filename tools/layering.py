@@ -62,7 +62,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     # Stands above all drivers: it alone may have them side by side.
     "conformance": MANAGED
     | {"runtime", "design", "designs", "cluster", "driver-des", "driver-check"},
-    "cli": MANAGED | {"runtime", "perf", "design", "designs", "scenario", "cluster", "report", "sim", "check"},
+    "cli": MANAGED | {"runtime", "perf", "design", "designs", "scenario", "report", "sim", "check"},
 }
 
 # Rooms of pure state machines and data: `no_std`, so that a driver, a simulator and a checker can run the same code.
