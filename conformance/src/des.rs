@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use quincunx_cluster::{Cluster, NodeIndex as Place, Ports};
+use quincunx_cluster::{Cluster, NodeIndex as ClusterNode, Ports};
 use quincunx_collective::{Contributions, Numbers, Payload, Rank};
 use quincunx_driver_des::{
     Departure, Direction, Limits, LinkConfig, LinkIndex, Medium, NodeIndex, Observer, Simulation, Stopped,
@@ -58,7 +58,7 @@ type Fates = BTreeMap<Direction, BTreeMap<u64, Fate>>;
 /// What becomes of a frame on the way between two nodes.
 #[derive(Clone, Copy)]
 struct Fault {
-    ends: [Place; 2],
+    ends: [ClusterNode; 2],
     frame: u64,
     fate: Fate,
 }
@@ -75,7 +75,7 @@ pub(crate) fn run(scenario: &Scenario) -> Result<Run, RunError> {
         let [from, to] = endpoints(&cluster, &frame);
         // What a switch forwards has been counted where it was sent.
         if sender(&cluster, direction) == from {
-            let name = |node: Place| cluster.wiring().nodes()[node].name.clone();
+            let name = |node: ClusterNode| cluster.wiring().nodes()[node].name.clone();
             flows.entry((name(from), name(to))).or_default().push(frame);
         }
     }
@@ -91,19 +91,19 @@ pub(crate) fn contributions(scenario: &Scenario) -> Result<Vec<Contributions>, R
 }
 
 /// The nodes that a frame is from and for.
-fn endpoints(cluster: &Cluster, frame: &Sent) -> [Place; 2] {
+fn endpoints(cluster: &Cluster, frame: &Sent) -> [ClusterNode; 2] {
     [frame.header.source, frame.header.destination]
         .map(|address| cluster.node_at(address).expect("frames go from node to node"))
 }
 
 /// The node that sends in a direction of a link. Links have the numbers of the wiring.
-fn sender(cluster: &Cluster, direction: Direction) -> Place {
+fn sender(cluster: &Cluster, direction: Direction) -> ClusterNode {
     let [a, b] = cluster.wiring().links()[direction.link.0 as usize].ends;
     if direction.backward { b.node } else { a.node }
 }
 
 /// The direction of a link in which a node sends what is for another one.
-fn way(cluster: &Cluster, [from, to]: [Place; 2]) -> Direction {
+fn way(cluster: &Cluster, [from, to]: [ClusterNode; 2]) -> Direction {
     let port = cluster.port(from, to).expect("there is a way between nodes that are connected");
     let is_near = |end: &quincunx_cluster::WiringEnd| (end.node, end.port) == (from, port);
     let mut links = cluster.wiring().links().iter().enumerate();

@@ -142,7 +142,7 @@ fn names<'a>(names: impl Iterator<Item = &'a str>) -> String {
 }
 
 /// A group to explore.
-pub type Group = Network<Designed>;
+pub type GroupNetwork = Network<Designed>;
 
 /// What a design says of its group. Nodes are numbered as in the wiring.
 #[derive(Clone, Debug)]

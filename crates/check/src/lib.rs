@@ -4,7 +4,7 @@
 //! A [`Network`] of one [`Protocol`] is a [`System`](quincunx_driver_check::System) for `driver-check`; payloads are counts of
 //! contributions, so that a rank whose data is lost or counted twice is seen whatever the numbers are:
 //!
-//! - [`Group`]: a group of any design of a catalog, as the manager would set it up, on a tree, a ring or a mesh;
+//! - [`GroupNetwork`]: a group of any design of a catalog, as the manager would set it up, on a tree, a ring or a mesh;
 //! - [`Study`]: what is no design: two queue pairs and nothing else ([`Exchange`]), MultiWrite with tables that no plan makes
 //!   ([`Relays`]), the rules of [`earlier`] systems.
 //!
@@ -45,7 +45,7 @@ pub use replay::{Divergence, replay, replay_as_bytes};
 
 pub use exchange::{Exchange, ExchangeError, ExchangeSetup, Kind, Messages, Pair};
 pub use explored::{Counterexample, Explored, Finding};
-pub use group::{Designed, Group, GroupSetup};
+pub use group::{Designed, GroupNetwork, GroupSetup};
 pub use multiwrite::{MultiWrite, Pattern, RelayError, RelaySetup, Relays};
 pub use network::{Expected, Network, Owner, Protocol, Task};
 pub use shape::NetworkShape;

@@ -6,7 +6,7 @@ use quincunx_collective::{Collective, Rank};
 use quincunx_design::{AnyDesign, Assignment, Catalog, FabricKind, Refusal};
 
 use crate::explored::Explored;
-use crate::group::{Group, GroupSetup};
+use crate::group::{GroupNetwork, GroupSetup};
 use crate::shape::NetworkShape;
 use crate::study::{STUDIES, Study};
 
@@ -238,5 +238,10 @@ fn group(
         senders,
         mutation: arguments.mutate.clone(),
     };
-    Ok(Subject { network: Box::new(Group::new(&setup)?), tree: Some(tree.to_owned()), packets, senders })
+    Ok(Subject {
+        network: Box::new(GroupNetwork::new(&setup)?),
+        tree: Some(tree.to_owned()),
+        packets,
+        senders,
+    })
 }

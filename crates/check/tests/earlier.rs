@@ -3,7 +3,7 @@
 mod common;
 
 use common::{assert_right, assert_same_on_other_drivers, full, lossy, run, traced};
-use quincunx_check::earlier::{Earlier, Rules, Setup, SetupError};
+use quincunx_check::earlier::{Earlier, Rules, StarSetup, StarSetupError};
 use quincunx_check::{Describe, Exploration, Fault, Path, Sequence};
 
 /// The tables that the documentation of the module shows.
@@ -39,34 +39,35 @@ fn unreliable() -> Exploration {
 
 /// The least in which a slot is used again: SwitchML's one slot by three chunks, ATP's one aggregator by two at a time, NetReduce's
 /// flows by messages of a first and a last frame.
-fn smallest(system: &str, rule: &str) -> Setup {
+fn smallest(system: &str, rule: &str) -> StarSetup {
     let rules = Rules::named(system, rule).unwrap();
-    let setup = Setup { rules, workers: 2, messages: 2, frames: 1, window: 2, aggregators: 1, frees: true };
+    let setup =
+        StarSetup { rules, workers: 2, messages: 2, frames: 1, window: 2, aggregators: 1, frees: true };
     match rules {
-        Rules::SwitchMl(_) => Setup { messages: 3, window: 1, ..setup },
+        Rules::SwitchMl(_) => StarSetup { messages: 3, window: 1, ..setup },
         Rules::Atp(_) => setup,
-        Rules::NetReduce(_) => Setup { frames: 2, ..setup },
+        Rules::NetReduce(_) => StarSetup { frames: 2, ..setup },
     }
 }
 
 /// A message more in flight than NetReduce buffers flows.
-fn five_in_flight(rule: &str) -> Setup {
-    Setup { messages: 5, frames: 1, window: 5, ..smallest("netreduce", rule) }
+fn five_in_flight(rule: &str) -> StarSetup {
+    StarSetup { messages: 5, frames: 1, window: 5, ..smallest("netreduce", rule) }
 }
 
-fn star(setup: Setup) -> Earlier {
+fn star(setup: StarSetup) -> Earlier {
     Earlier::new(setup).unwrap()
 }
 
 /// The fault that some run has, and the way there.
 #[track_caller]
-fn fault(setup: Setup, rules: Exploration) -> (Fault, Path<Earlier>) {
+fn fault(setup: StarSetup, rules: Exploration) -> (Fault, Path<Earlier>) {
     run(&star(setup), rules).1.unwrap_or_else(|| panic!("every run is right: {setup:?}"))
 }
 
 /// That some worker gets another sum than it should, and which.
 #[track_caller]
-fn wrong_sum(setup: Setup, rules: Exploration) -> String {
+fn wrong_sum(setup: StarSetup, rules: Exploration) -> String {
     match fault(setup, rules).0 {
         Fault::Wrong { message, .. } => message.rsplit("gets ").next().unwrap().to_owned(),
         other => panic!("expected a wrong sum, found: {other}"),
@@ -98,9 +99,12 @@ fn switchml_with_one_pool_is_right_until_something_is_sent_again() {
 #[test]
 fn switchml_with_two_pools_is_right_if_links_keep_their_order() {
     let setup = smallest("switchml", "two-pools");
-    for setup in
-        [setup, Setup { window: 2, ..setup }, Setup { workers: 3, ..setup }, Setup { messages: 5, ..setup }]
-    {
+    for setup in [
+        setup,
+        StarSetup { window: 2, ..setup },
+        StarSetup { workers: 3, ..setup },
+        StarSetup { messages: 5, ..setup },
+    ] {
         assert_right(&star(setup), in_order());
     }
 }
@@ -120,11 +124,11 @@ fn switchml_with_two_pools_counts_a_late_contribution_to_the_chunk_after_the_nex
 #[test]
 fn switchml_that_compares_whole_chunk_numbers_is_right_whatever_links_do() {
     let setup = smallest("switchml", "chunk-numbers");
-    for setup in [setup, Setup { window: 2, ..setup }, Setup { workers: 3, ..setup }] {
+    for setup in [setup, StarSetup { window: 2, ..setup }, StarSetup { workers: 3, ..setup }] {
         assert_right(&star(setup), in_order());
         assert_right(&star(setup), unreliable());
     }
-    assert_right(&star(Setup { messages: 5, ..setup }), Exploration { delays: 2, ..lossy() });
+    assert_right(&star(StarSetup { messages: 5, ..setup }), Exploration { delays: 2, ..lossy() });
 }
 
 #[test]
@@ -139,10 +143,10 @@ fn atp_without_a_bypass_never_ends_if_a_whole_aggregate_is_lost_on_its_way_to_th
 #[test]
 fn atp_is_right_if_links_keep_their_order() {
     let setup = smallest("atp", "resends-bypass");
-    for setup in [setup, Setup { messages: 3, ..setup }, Setup { aggregators: 2, ..setup }] {
+    for setup in [setup, StarSetup { messages: 3, ..setup }, StarSetup { aggregators: 2, ..setup }] {
         assert_right(&star(setup), Exploration { losses: 1, ..in_order() });
     }
-    assert_right(&star(Setup { workers: 3, ..setup }), lossy());
+    assert_right(&star(StarSetup { workers: 3, ..setup }), lossy());
 }
 
 #[test]
@@ -158,8 +162,8 @@ fn atp_loses_an_aggregator_for_good_to_a_late_contribution_of_a_finished_chunk()
 
 #[test]
 fn atp_sends_right_sums_even_with_an_aggregator_lost() {
-    let setup = Setup { frees: false, ..smallest("atp", "resends-bypass") };
-    for setup in [setup, Setup { messages: 3, ..setup }] {
+    let setup = StarSetup { frees: false, ..smallest("atp", "resends-bypass") };
+    for setup in [setup, StarSetup { messages: 3, ..setup }] {
         assert_right(&star(setup), unreliable());
     }
 }
@@ -170,24 +174,26 @@ fn atp_with_deadlines_gets_its_aggregators_back_whatever_links_do() {
     for rules in [in_order(), unreliable()] {
         assert_right(&star(setup), Exploration { losses: 1, ..rules });
     }
-    assert_right(&star(Setup { workers: 3, ..setup }), Exploration { delays: 1, ..lossy() });
+    assert_right(&star(StarSetup { workers: 3, ..setup }), Exploration { delays: 1, ..lossy() });
 }
 
 #[test]
 fn netreduce_as_told_is_right_if_nothing_goes_wrong_and_messages_in_flight_fit() {
     let setup = smallest("netreduce", "as-told");
-    for setup in [setup, Setup { frames: 3, ..setup }, Setup { messages: 9, frames: 1, window: 4, ..setup }] {
+    for setup in
+        [setup, StarSetup { frames: 3, ..setup }, StarSetup { messages: 9, frames: 1, window: 4, ..setup }]
+    {
         assert_right(&star(setup), reliable());
     }
 }
 
 #[test]
 fn netreduce_as_told_answers_from_its_result_buffer_before_there_is_a_result() {
-    let setup = Setup { messages: 1, ..smallest("netreduce", "as-told") };
+    let setup = StarSetup { messages: 1, ..smallest("netreduce", "as-told") };
     for rules in [hasty(), copied()] {
         assert_eq!(wrong_sum(setup, rules), "[- -]");
     }
-    let repaired = Setup { messages: 1, ..smallest("netreduce", "stamped-results") };
+    let repaired = StarSetup { messages: 1, ..smallest("netreduce", "stamped-results") };
     assert_right(&star(repaired), hasty());
 }
 
@@ -203,7 +209,7 @@ fn netreduce_with_stamped_results_still_adds_up_different_messages_if_a_first_fr
 #[test]
 fn netreduce_with_stamped_results_waits_for_ever_with_a_first_frame_that_comes_again() {
     // It opens a flow of its own, and nobody else does.
-    let setup = Setup { messages: 1, ..smallest("netreduce", "stamped-results") };
+    let setup = StarSetup { messages: 1, ..smallest("netreduce", "stamped-results") };
     let (fault, path) = fault(setup, copied());
     assert_eq!((fault, path.0.len()), (Fault::Livelock, 3));
 }
@@ -215,9 +221,9 @@ fn netreduce_that_takes_frames_in_order_is_right_whatever_links_do() {
         assert_right(&star(setup), rules);
     }
     // Flows are used again.
-    let many = Setup { messages: 6, frames: 1, window: 2, ..setup };
+    let many = StarSetup { messages: 6, frames: 1, window: 2, ..setup };
     assert_right(&star(many), Exploration { delays: 1, ..lossy() });
-    assert_right(&star(Setup { workers: 3, ..setup }), lossy());
+    assert_right(&star(StarSetup { workers: 3, ..setup }), lossy());
 }
 
 #[test]
@@ -268,7 +274,7 @@ fn a_fault_reads_as_a_sequence_and_is_traced() {
 /// The tables of the module's documentation.
 fn tables() -> String {
     let all = environments();
-    let five = |rules: Rules| Setup { messages: 5, frames: 1, window: 5, ..smallest_of(rules) };
+    let five = |rules: Rules| StarSetup { messages: 5, frames: 1, window: 5, ..smallest_of(rules) };
     [
         table("switchml", "SwitchML: three chunks take turns in one slot", smallest_of, &all),
         table("atp", "ATP: two chunks in flight share an aggregator", smallest_of, &all),
@@ -281,7 +287,7 @@ fn tables() -> String {
 fn table(
     system: &str,
     title: &str,
-    setup: impl Fn(Rules) -> Setup,
+    setup: impl Fn(Rules) -> StarSetup,
     environments: &[(&str, Exploration)],
 ) -> String {
     let names: Vec<_> = environments.iter().map(|(name, _)| *name).collect();
@@ -295,7 +301,7 @@ fn table(
     table
 }
 
-fn cell(setup: Setup, rules: Exploration) -> String {
+fn cell(setup: StarSetup, rules: Exploration) -> String {
     match run(&star(setup), full(rules)) {
         (statistics, None) => format!("right, {} states", statistics.distinct),
         (_, Some((Fault::Stuck, path))) => format!("**held for good**, {} steps", path.0.len()),
@@ -304,7 +310,7 @@ fn cell(setup: Setup, rules: Exploration) -> String {
     }
 }
 
-fn smallest_of(rules: Rules) -> Setup {
+fn smallest_of(rules: Rules) -> StarSetup {
     let name = rules.to_string();
     let (system, rule) = name.split_once(' ').expect("a system and a rule");
     smallest(system, rule)
@@ -326,9 +332,12 @@ fn rules_that_do_not_exist_and_stars_that_are_too_large_are_refused() {
     assert_eq!(unknown.to_string(), expected);
     let setup = smallest("atp", "deadlines");
     let refused = |setup| Earlier::new(setup).unwrap_err();
-    assert_eq!(refused(Setup { workers: 1, ..setup }), SetupError::Workers { found: 1 });
-    assert_eq!(refused(Setup { workers: 17, ..setup }), SetupError::Workers { found: 17 });
-    assert_eq!(refused(Setup { messages: 0, ..setup }), SetupError::Count { what: "chunks", found: 0 });
-    let found = SetupError::Count { what: "messages in flight", found: 65 };
-    assert_eq!(refused(Setup { window: 65, ..setup }), found);
+    assert_eq!(refused(StarSetup { workers: 1, ..setup }), StarSetupError::Workers { found: 1 });
+    assert_eq!(refused(StarSetup { workers: 17, ..setup }), StarSetupError::Workers { found: 17 });
+    assert_eq!(
+        refused(StarSetup { messages: 0, ..setup }),
+        StarSetupError::Count { what: "chunks", found: 0 }
+    );
+    let found = StarSetupError::Count { what: "messages in flight", found: 65 };
+    assert_eq!(refused(StarSetup { window: 65, ..setup }), found);
 }

@@ -4,7 +4,8 @@ mod common;
 
 use common::{Found, full, group_setup, lossy, traced};
 use quincunx_check::{
-    Describe, Exploration, Fault, Group, GroupSetup, Path, Sequence, Statistics, replay, replay_as_bytes,
+    Describe, Exploration, Fault, GroupNetwork, GroupSetup, Path, Sequence, Statistics, replay,
+    replay_as_bytes,
 };
 use quincunx_collective::{Collective, Rank};
 use quincunx_driver_check::Action;
@@ -19,11 +20,11 @@ fn setup(mode: &str, collective: Collective, tree: &str, packets: u32) -> GroupS
     group_setup::<u32>(mode, &[collective], tree, packets, &[])
 }
 
-fn group(setup: &GroupSetup) -> Group {
-    Group::new(setup).unwrap()
+fn group(setup: &GroupSetup) -> GroupNetwork {
+    GroupNetwork::new(setup).unwrap()
 }
 
-fn run(setup: &GroupSetup, rules: Exploration) -> (Statistics, Found<Group>) {
+fn run(setup: &GroupSetup, rules: Exploration) -> (Statistics, Found<GroupNetwork>) {
     common::run(&group(setup), rules)
 }
 
@@ -134,7 +135,7 @@ fn cases() -> Vec<Case> {
 }
 
 /// The way to the fault in the first case of a broken rule.
-fn counterexample(mutation: &str) -> (Group, Fault, Path<Group>) {
+fn counterexample(mutation: &str) -> (GroupNetwork, Fault, Path<GroupNetwork>) {
     let case = cases().into_iter().find(|case| case.mutation == mutation).expect("every rule has a case");
     let (fault, path) = run(&case.setup, case.rules).1.expect("it is noticed");
     (group(&case.setup), fault, path)
@@ -230,7 +231,7 @@ fn one_thread_and_two_see_the_same() {
         let (statistics, fault) = run(&setup, lossy());
         assert_eq!(alone.0.distinct, statistics.distinct);
         assert_eq!(alone.0.diameter, statistics.diameter);
-        let steps = |fault: Option<(Fault, Path<Group>)>| fault.map(|(fault, path)| (fault, path.0));
+        let steps = |fault: Option<(Fault, Path<GroupNetwork>)>| fault.map(|(fault, path)| (fault, path.0));
         assert_eq!(steps(alone.1), steps(fault));
     }
 }

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use common::group_setup;
-use quincunx_check::{Exploration, Group, GroupSetup, Verdict, explore};
+use quincunx_check::{Exploration, GroupNetwork, GroupSetup, Verdict, explore};
 use quincunx_units::ByteCount;
 
 fn spec() -> PathBuf {
@@ -69,7 +69,7 @@ fn tlc(case: &Path) -> Result<bool, String> {
 }
 
 fn ours(setup: &GroupSetup, rules: Exploration) -> bool {
-    let group = Group::new(setup).unwrap();
+    let group = GroupNetwork::new(setup).unwrap();
     match explore(&group, rules, &mut |_| ControlFlow::Continue(())).1 {
         Verdict::Correct => true,
         Verdict::Wrong { .. } => false,

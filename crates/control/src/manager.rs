@@ -118,12 +118,12 @@ pub struct Manager {
     catalog: Catalog,
     config: ManagerConfig,
     nodes: Nodes,
-    groups: BTreeMap<GroupId, Group>,
+    groups: BTreeMap<GroupId, ManagedGroup>,
     next_group: u32,
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]
-struct Group {
+struct ManagedGroup {
     members: Vec<String>,
     design: String,
     fallback: Option<Fallback>,
@@ -201,8 +201,7 @@ impl Manager {
     /// The caller of [`init_group`](Self::init_group) has gone away before the answer: nobody would ever destroy its
     /// group. Nothing happens if the answer is out.
     pub fn abandon(&mut self, request: RequestId, out: &mut Vec<Action>) {
-        let waits =
-            |group: &Group| matches!(group.state, State::Installing { request: r, .. } if r == request);
+        let waits = |group: &ManagedGroup| matches!(group.state, State::Installing { request: r, .. } if r == request);
         let group = self.groups.iter().find(|(_, group)| waits(group)).map(|(&id, _)| id);
         if let Some(group) = group {
             self.destroy_group(group, out).expect("it has just been found");
@@ -268,7 +267,8 @@ impl Manager {
 
     /// What the groups hold of a node, in the order of their numbers.
     pub fn holdings(&self, node: &str) -> Vec<(GroupId, Holding)> {
-        let holding = |(&id, group): (&GroupId, &Group)| Some((id, group.taken.get(node)?.holding(node)));
+        let holding =
+            |(&id, group): (&GroupId, &ManagedGroup)| Some((id, group.taken.get(node)?.holding(node)));
         self.groups.iter().filter_map(holding).collect()
     }
 
@@ -341,7 +341,7 @@ impl Manager {
         }
         let waiting = instructions.iter().map(|(node, _)| node.clone()).collect();
         let taken = instructions.iter().map(|(node, _)| (node.clone(), nodes.taken(node, group))).collect();
-        let entry = Group {
+        let entry = ManagedGroup {
             members: wanted.members.clone(),
             design: naming.design,
             fallback,
@@ -498,7 +498,7 @@ impl Manager {
     }
 }
 
-impl Group {
+impl ManagedGroup {
     fn summary(&self, group: GroupId) -> GroupSummary {
         let switch = |name: &String| match self.taken.get(name) {
             Some(taken) => taken.holding(name),

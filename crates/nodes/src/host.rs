@@ -169,7 +169,7 @@ enum TimerOwner {
 }
 
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
-struct Group<P: Payload> {
+struct InstalledGroup<P: Payload> {
     transport: Transport<P>,
     program: Box<dyn AnyProgram<P>>,
     running: Option<[RegionId; 2]>,
@@ -178,7 +178,7 @@ struct Group<P: Payload> {
 /// A rank's node.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Host<P: Payload> {
-    groups: BTreeMap<GroupId, Group<P>>,
+    groups: BTreeMap<GroupId, InstalledGroup<P>>,
     lookup: BTreeMap<QpNumber, (GroupId, QpIndex)>,
 }
 
@@ -211,7 +211,7 @@ impl<P: Payload> Host<P> {
         }
         let mut sink = GroupSink::new(group, out);
         program.initialise(&mut TransportVerbs { transport: &mut transport, sink: &mut sink });
-        self.groups.insert(group, Group { transport, program, running: None });
+        self.groups.insert(group, InstalledGroup { transport, program, running: None });
         Ok(())
     }
 
@@ -307,7 +307,7 @@ impl<P: Payload> Host<P> {
 }
 
 /// Passes on what the program has to say of writes. Data leaves the window at once: its slot is the writer's again.
-fn tell<P: Payload, S: Sink<Host<P>>>(group: &mut Group<P>, sink: &mut GroupSink<'_, Host<P>, S>) {
+fn tell<P: Payload, S: Sink<Host<P>>>(group: &mut InstalledGroup<P>, sink: &mut GroupSink<'_, Host<P>, S>) {
     while let Some(notice) = group.program.as_one_sided().and_then(OneSided::next_notice) {
         sink.out.emit(match notice {
             Notice::Written { id } => HostEvent::Written { group: sink.group, id },
@@ -321,7 +321,7 @@ fn tell<P: Payload, S: Sink<Host<P>>>(group: &mut Group<P>, sink: &mut GroupSink
 
 /// Gives the buffers of a group's collective back, if it runs one.
 fn finish<P: Payload, S: Sink<Host<P>>>(
-    group: &mut Group<P>,
+    group: &mut InstalledGroup<P>,
     outcome: Outcome,
     sink: &mut GroupSink<'_, Host<P>, S>,
 ) {

@@ -97,7 +97,7 @@ enum Part<P: Payload> {
 }
 
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
-struct Group<P: Payload> {
+struct InstalledGroup<P: Payload> {
     edges: Vec<Edge>,
     part: Part<P>,
 }
@@ -105,7 +105,7 @@ struct Group<P: Payload> {
 /// A switch with collectives in it.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Switch<P: Payload> {
-    groups: BTreeMap<GroupId, Group<P>>,
+    groups: BTreeMap<GroupId, InstalledGroup<P>>,
     lookup: BTreeMap<QpNumber, (GroupId, u16)>,
     routes: BTreeMap<Ipv4Addr, PortId>,
 }
@@ -157,7 +157,7 @@ impl<P: Payload, S: Sink<Switch<P>>> DatapathSink<P> for EdgeSink<'_, S> {
 impl<P: Payload> Switch<P> {
     /// Bytes of payload and degree buffers in use (EPIC F.3).
     pub fn buffer_bytes(&self) -> usize {
-        let of = |group: &Group<P>| match &group.part {
+        let of = |group: &InstalledGroup<P>| match &group.part {
             Part::Terminated(_, program) => program.buffer_bytes(),
             Part::Passing(datapath) => datapath.buffer_bytes(),
         };
@@ -199,7 +199,7 @@ impl<P: Payload> Switch<P> {
         for (edge, index) in edges.iter().zip(0..) {
             self.lookup.insert(edge.local.qp, (id, index));
         }
-        self.groups.insert(id, Group { edges, part });
+        self.groups.insert(id, InstalledGroup { edges, part });
         self.settle(now, id, None, &mut GroupSink::new(id, out));
         Ok(())
     }
@@ -226,7 +226,9 @@ impl<P: Payload> Switch<P> {
         mut outcome: Option<Outcome>,
         sink: &mut GroupSink<'_, Self, S>,
     ) {
-        let Some(Group { part: Part::Terminated(transport, program), .. }) = self.groups.get_mut(&id) else {
+        let Some(InstalledGroup { part: Part::Terminated(transport, program), .. }) =
+            self.groups.get_mut(&id)
+        else {
             return;
         };
         loop {
@@ -269,7 +271,7 @@ impl<P: Payload> Engine for Switch<P> {
         let Some(&(id, index)) = self.lookup.get(&frame.header.destination_qp) else {
             return out.drop_frame(port, NodeDrop::ForeignQueuePair);
         };
-        let Group { edges, part } =
+        let InstalledGroup { edges, part } =
             self.groups.get_mut(&id).expect("the lookup table names installed groups");
         match part {
             Part::Passing(datapath) => {
@@ -293,7 +295,7 @@ impl<P: Payload> Engine for Switch<P> {
     fn handle_timer(&mut self, now: Instant, timer: SwitchTimer, out: &mut impl Sink<Self>) {
         let (SwitchTimer::Datapath(id, _) | SwitchTimer::QueuePair(id, ..) | SwitchTimer::Program(id, _)) =
             timer;
-        let Some(Group { edges, part }) = self.groups.get_mut(&id) else { return };
+        let Some(InstalledGroup { edges, part }) = self.groups.get_mut(&id) else { return };
         match (part, timer) {
             (Part::Passing(datapath), SwitchTimer::Datapath(_, timer)) => {
                 datapath.handle_timer(now, timer, &mut EdgeSink { group: id, edges, out });
@@ -347,7 +349,7 @@ impl<P: Payload> Engine for Switch<P> {
     }
 
     fn handle_transmit_slot(&mut self, now: Instant, port: PortId, out: &mut impl Sink<Self>) {
-        for (&id, Group { edges, part }) in &mut self.groups {
+        for (&id, InstalledGroup { edges, part }) in &mut self.groups {
             match part {
                 Part::Terminated(transport, _) => {
                     if transport.wants_transmit(port) {

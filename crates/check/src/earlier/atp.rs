@@ -5,7 +5,7 @@ use quincunx_engine::{PortId, Sink};
 
 use crate::earlier::frame::{self, DropReason, Event, Header, Timer, View, Whole, Workers};
 use crate::earlier::rules::AtpRule;
-use crate::earlier::setup::Setup;
+use crate::earlier::setup::StarSetup;
 
 /// ATP's switch. The server is behind the port after the workers'.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -24,7 +24,7 @@ struct Partial {
 }
 
 impl Aggregators {
-    pub(crate) fn new(setup: &Setup, rule: AtpRule) -> Self {
+    pub(crate) fn new(setup: &StarSetup, rule: AtpRule) -> Self {
         Self { rule, workers: setup.workers, aggregators: vec![None; usize::from(setup.aggregators)] }
     }
 
@@ -137,7 +137,7 @@ pub struct Server {
 }
 
 impl Server {
-    pub(crate) fn new(setup: &Setup) -> Self {
+    pub(crate) fn new(setup: &StarSetup) -> Self {
         let chunks = vec![(Workers::NONE, setup.nothing()); usize::from(setup.chunks())];
         Self { all: Workers::all(setup.workers), chunks }
     }

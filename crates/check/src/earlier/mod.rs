@@ -39,7 +39,7 @@
 //! there is of its chunk, frees the aggregator and reserves none. The server adds up what is of other workers than it has, and answers what is whole.
 //!
 //! *Chosen.* The hash is a remainder. The server keeps all chunks of the collective. A switch that holds an aggregator in the end is at
-//! fault ([`Setup::frees`]), even if all sums are right: nothing can happen any more then, and it is not done.
+//! fault ([`StarSetup::frees`]), even if all sums are right: nothing can happen any more then, and it is not done.
 //!
 //! *Fault.* Without the bypass a whole aggregate that is lost on its way to the server is never sent again: its aggregator takes all that
 //! comes for duplicates. With it sums are right in every environment here; but a contribution that arrives when its chunk has been answered
@@ -84,7 +84,7 @@ pub use frame::{DropReason, Event, Header, Timer, Workers};
 pub use net_reduce::FlowBuffers;
 pub use node::{Node, Role, Start};
 pub use rules::{AtpRule, NetReduceRule, Rules, SwitchMlRule, UnknownRule};
-pub use setup::{Setup, SetupError};
+pub use setup::{StarSetup, StarSetupError};
 pub use star::{Earlier, Owner};
 pub(crate) use study::EarlierStudy;
 pub use switch_ml::Pools;

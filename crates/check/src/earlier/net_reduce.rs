@@ -5,7 +5,7 @@ use quincunx_engine::{PortId, Sink};
 
 use crate::earlier::frame::{self, DropReason, Header, View, Whole};
 use crate::earlier::rules::{FLOWS, NetReduceRule};
-use crate::earlier::setup::Setup;
+use crate::earlier::setup::StarSetup;
 
 /// NetReduce's switch.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -59,7 +59,7 @@ impl Port {
 }
 
 impl FlowBuffers {
-    pub(crate) fn new(setup: &Setup, rule: NetReduceRule) -> Self {
+    pub(crate) fn new(setup: &StarSetup, rule: NetReduceRule) -> Self {
         let places = usize::from(FLOWS) * usize::from(setup.frames);
         let port = Port {
             next: 0,

@@ -10,7 +10,7 @@ use crate::earlier::atp::{Aggregators, Server};
 use crate::earlier::frame::{DropReason, Event, Header, Timer};
 use crate::earlier::net_reduce::FlowBuffers;
 use crate::earlier::rules::Rules;
-use crate::earlier::setup::Setup;
+use crate::earlier::setup::StarSetup;
 use crate::earlier::switch_ml::Pools;
 use crate::earlier::worker::{AlreadyStarted, Worker};
 
@@ -45,7 +45,7 @@ pub enum Role {
 pub struct Start;
 
 impl Engine for Node {
-    type Config = (Setup, Role);
+    type Config = (StarSetup, Role);
     type ConfigError = Infallible;
     type Header = Header;
     type Payload = Contributions;
@@ -55,7 +55,7 @@ impl Engine for Node {
     type Event = Event;
     type DropReason = DropReason;
 
-    fn new((setup, role): (Setup, Role)) -> Result<Self, Infallible> {
+    fn new((setup, role): (StarSetup, Role)) -> Result<Self, Infallible> {
         Ok(match (role, setup.rules) {
             (Role::Worker(rank), _) => Self::Worker(Worker::new(&setup, rank)),
             (Role::Server, _) => Self::Server(Server::new(&setup)),

@@ -7,7 +7,7 @@ use crate::network::MTU;
 
 /// What to explore: an AllReduce between workers around a switch.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct Setup {
+pub struct StarSetup {
     /// Whose rules.
     pub rules: Rules,
     /// How many workers.
@@ -26,7 +26,7 @@ pub struct Setup {
 
 /// Why a set-up cannot be explored.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-pub enum SetupError {
+pub enum StarSetupError {
     /// Too many or too few workers.
     #[error("expected 2 to {most} workers, found {found}; choose another star", most = Contributions::RANKS)]
     Workers {
@@ -46,10 +46,10 @@ pub enum SetupError {
 /// Chunks, messages in flight and aggregators that can be numbered.
 const MOST: u8 = 64;
 
-impl Setup {
-    pub(crate) fn validate(&self) -> Result<(), SetupError> {
+impl StarSetup {
+    pub(crate) fn validate(&self) -> Result<(), StarSetupError> {
         if !(2..=Contributions::RANKS).contains(&self.workers) {
-            return Err(SetupError::Workers { found: self.workers });
+            return Err(StarSetupError::Workers { found: self.workers });
         }
         let chunks = u16::from(self.messages) * u16::from(self.frames);
         let counts = [
@@ -58,7 +58,7 @@ impl Setup {
             ("aggregators", self.aggregators.into()),
         ];
         let wrong = counts.into_iter().find(|(_, found)| !(1..=u16::from(MOST)).contains(found));
-        wrong.map_or(Ok(()), |(what, found)| Err(SetupError::Count { what, found }))
+        wrong.map_or(Ok(()), |(what, found)| Err(StarSetupError::Count { what, found }))
     }
 
     pub(crate) fn chunks(&self) -> u8 {

@@ -9,7 +9,7 @@ use crate::describe::Describe;
 use crate::earlier::codec::EarlierCodec;
 use crate::earlier::frame::{Event, Header, Timer};
 use crate::earlier::node::{Node, Role, Start};
-use crate::earlier::setup::{Setup, SetupError};
+use crate::earlier::setup::{StarSetup, StarSetupError};
 
 /// Who uses a node.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -22,7 +22,7 @@ pub struct Owner {
 /// A star to explore: the switch is node 0, workers follow, and ATP's server comes last.
 #[derive(Clone, Debug)]
 pub struct Earlier {
-    setup: Setup,
+    setup: StarSetup,
 }
 
 const SWITCH: NodeId = NodeId(0);
@@ -32,7 +32,7 @@ impl Earlier {
     ///
     /// # Errors
     /// If there are too many of anything, or none.
-    pub fn new(setup: Setup) -> Result<Self, SetupError> {
+    pub fn new(setup: StarSetup) -> Result<Self, StarSetupError> {
         setup.validate()?;
         Ok(Self { setup })
     }

@@ -3,7 +3,7 @@
 use quincunx_design::Refusal;
 use quincunx_fabric::TreeShape;
 
-use crate::earlier::{Earlier, Rules, Setup};
+use crate::earlier::{Earlier, Rules, StarSetup};
 use crate::study::Study;
 use crate::subject::{Arguments, Subject};
 
@@ -52,7 +52,7 @@ impl EarlierStudy {
         ],
     };
 
-    fn setup(&self, arguments: &Arguments, packets: u32) -> Result<(Setup, TreeShape), Refusal> {
+    fn setup(&self, arguments: &Arguments, packets: u32) -> Result<(StarSetup, TreeShape), Refusal> {
         let system = self.system;
         let rules = match &arguments.rule {
             Some(rule) => Rules::named(system, rule).map_err(|error| Refusal::of(&error))?,
@@ -80,7 +80,7 @@ impl EarlierStudy {
             }
         };
         let aggregators = AGGREGATORS;
-        Ok((Setup { rules, workers, messages, frames, window, aggregators, frees: true }, tree))
+        Ok((StarSetup { rules, workers, messages, frames, window, aggregators, frees: true }, tree))
     }
 }
 

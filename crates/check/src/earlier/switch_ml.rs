@@ -5,7 +5,7 @@ use quincunx_engine::{PortId, Sink};
 
 use crate::earlier::frame::{self, DropReason, Header, View, Whole};
 use crate::earlier::rules::SwitchMlRule;
-use crate::earlier::setup::Setup;
+use crate::earlier::setup::StarSetup;
 
 /// SwitchML's switch.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -64,7 +64,7 @@ impl Seen {
 }
 
 impl Pools {
-    pub(crate) fn new(setup: &Setup, rule: SwitchMlRule) -> Self {
+    pub(crate) fn new(setup: &StarSetup, rule: SwitchMlRule) -> Self {
         let pool = Pool { sum: setup.nothing(), count: 0 };
         let seen = vec![Seen::default(); usize::from(setup.workers)];
         let slot = Slot { pools: [pool.clone(), pool], seen };

@@ -5,7 +5,7 @@ use quincunx_engine::{PortId, Sink};
 
 use crate::earlier::frame::{self, DropReason, Event, Header, Timer, View, Whole, Workers};
 use crate::earlier::rules::{FLOWS, NetReduceRule, Rules};
-use crate::earlier::setup::{Setup, contribution};
+use crate::earlier::setup::{StarSetup, contribution};
 
 /// How far a chunk has come.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -43,7 +43,7 @@ pub struct AlreadyStarted;
 const PORT: PortId = PortId(0);
 
 impl Worker {
-    pub(crate) fn new(setup: &Setup, rank: Rank) -> Self {
+    pub(crate) fn new(setup: &StarSetup, rank: Rank) -> Self {
         let (pace, marks) = match setup.rules {
             Rules::SwitchMl(_) => (Pace::Slots(setup.window), false),
             Rules::Atp(_) => (Pace::Window { messages: setup.window, frames: 1 }, true),

@@ -23,7 +23,7 @@ pub struct Stream {
 }
 
 /// A stream and what it has for itself.
-struct Place {
+struct StreamDesign {
     design: &'static dyn AnyMemoryDesign,
     settings: Settings,
     stream: MemoryStream,
@@ -40,7 +40,7 @@ struct Unit {
 pub(super) struct Layout {
     fabric: MemoryFabric,
     placement: MemoryPlacement,
-    places: Vec<Place>,
+    places: Vec<StreamDesign>,
     units: Vec<Unit>,
     /// Words of each accelerator.
     words: u16,
@@ -73,7 +73,7 @@ impl Layout {
                 scratch: Span { offset: 0, length: 0 },
             };
             layout.words += needs.words;
-            layout.places.push(Place { design: *design, settings: settings.clone(), stream });
+            layout.places.push(StreamDesign { design: *design, settings: settings.clone(), stream });
         }
         // Scratch memory lies behind all vectors.
         for (place, length) in layout.places.iter_mut().zip(scratch) {
@@ -114,7 +114,7 @@ impl Layout {
 
     pub(super) fn accelerator<P: PayloadKind>(&self, rank: u16) -> Result<FabricConfig<P>, RunError> {
         let fabric = &self.fabric;
-        let kernels = self.places.iter().map(|Place { design, settings, stream }| {
+        let kernels = self.places.iter().map(|StreamDesign { design, settings, stream }| {
             P::memory_parts(*design).kernel_part(settings, &self.placement, stream, Rank(rank))
         });
         Ok(FabricConfig::Accelerator(AcceleratorConfig {
@@ -137,7 +137,7 @@ impl Layout {
     pub(super) fn switch<P: PayloadKind>(&self, index: u16) -> Result<FabricConfig<P>, RunError> {
         let unit = |unit: &Unit| {
             let streams: Vec<MemoryStream> = unit.streams.iter().map(|&at| self.places[at].stream).collect();
-            let Place { design, settings, .. } = &self.places[unit.streams[0]];
+            let StreamDesign { design, settings, .. } = &self.places[unit.streams[0]];
             P::memory_parts(*design).unit_part(settings, &self.placement, index, &streams)
         };
         Ok(FabricConfig::Switch(FabricSwitchConfig {

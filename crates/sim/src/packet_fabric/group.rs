@@ -31,13 +31,13 @@ pub struct Finished<P> {
 }
 
 /// Hosts, switches and links, with one group on them.
-pub struct Group<P: Data, O = ()> {
+pub struct SimulatedGroup<P: Data, O = ()> {
     built: Built<P, O>,
     traffic: Option<Source>,
 }
 
 /// A group whose frames may be written.
-pub(super) type Watched<P> = Group<P, Watcher>;
+pub(super) type Watched<P> = SimulatedGroup<P, Watcher>;
 
 impl<P: Data> Watched<P> {
     /// Has what follows be written.
@@ -48,7 +48,7 @@ impl<P: Data> Watched<P> {
     }
 }
 
-impl<P: Data> Group<P> {
+impl<P: Data> SimulatedGroup<P> {
     /// A group of a request's design on its fabric that nobody watches. Its buffers are for the request's collective and size.
     ///
     /// # Errors
@@ -58,7 +58,7 @@ impl<P: Data> Group<P> {
     }
 }
 
-impl<P: Data, O: Observer<Station<P>>> Group<P, O> {
+impl<P: Data, O: Observer<Station<P>>> SimulatedGroup<P, O> {
     /// A group whose frames somebody watches.
     ///
     /// # Errors

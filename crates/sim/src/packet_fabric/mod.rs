@@ -43,7 +43,7 @@ mod watch;
 pub(crate) use build::Built;
 pub use data::Data;
 pub use error::SimulationError;
-pub use group::{Finished, Group};
+pub use group::{Finished, SimulatedGroup};
 pub use medium::{Framing, RoceMedium};
 pub use recorder::Recorder;
 pub use row::{LinkUse, Row};

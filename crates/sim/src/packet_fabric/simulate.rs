@@ -6,7 +6,7 @@ use quincunx_units::{ByteCount, Duration};
 
 use super::data::{Data, lengths};
 use super::experts::Batch;
-use super::group::{Finished, Group, Watched};
+use super::group::{Finished, SimulatedGroup, Watched};
 use super::watch::Watcher;
 use super::{Row, SimulationError};
 use crate::outputs::Outputs;
@@ -52,7 +52,7 @@ struct Ended {
 fn run<P: Data>(request: &Request, outputs: Outputs, progress: Watch<'_>) -> Result<Row, SimulationError> {
     let collective = request.collective;
     request.vectors()?;
-    let mut group: Watched<P> = Group::with_observer(request, Watcher::default())?;
+    let mut group: Watched<P> = SimulatedGroup::with_observer(request, Watcher::default())?;
     let ended = match &request.scenario.workload {
         Some(batch) => tokens(&mut group, request, batch, outputs, progress)?,
         None => {

@@ -5,7 +5,7 @@ use quincunx_driver_des::{Departure, Observer};
 use quincunx_engine::Frame;
 use quincunx_nodes::Station;
 use quincunx_scenario::{Fabric, Scenario};
-use quincunx_sim::packet_fabric::{Group, LinkUse, Row, SimulationError, simulate};
+use quincunx_sim::packet_fabric::{LinkUse, Row, SimulatedGroup, SimulationError, simulate};
 use quincunx_sim::{Request, unwatched};
 use quincunx_units::{ByteCount, Duration};
 use quincunx_wire::RoceHeader;
@@ -306,7 +306,7 @@ fn a_seed_replays_a_lossy_collective_to_the_bit() {
     let trace = |name: &str, seed| {
         let lossy = on("star-8", &["loss.links=3", "loss.probability=5%"]);
         let request = Request { seed, ..request(&lossy, name, Collective::AllReduce, 32 << 10) };
-        let mut group = Group::with_observer(&request, Trace::default()).unwrap();
+        let mut group = SimulatedGroup::with_observer(&request, Trace::default()).unwrap();
         let buffer = LengthOnly::new(32 << 10);
         let buffers = vec![(buffer, buffer); 8];
         group.run(Collective::AllReduce, SUM, buffers, Duration::from_secs(1), &mut unwatched).unwrap();
