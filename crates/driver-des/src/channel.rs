@@ -140,7 +140,7 @@ impl<E: Engine> Channel<E> {
         length: ByteCount,
         time: Duration,
         marked: bool,
-        fate: Fate,
+        fate: &Fate,
     ) {
         self.index += 1;
         self.peak_wait = self.peak_wait.max(self.free_at.since(self.clock(now)));

@@ -235,7 +235,7 @@ impl<E: Engine, M: Medium<E>, O: Observer<E>> Network<E, M, O> {
         let urgent = self.medium.is_urgent(frame.header);
         let start = channel.make_room(self.now, time, urgent);
         let fate = channel.injector.as_ref().map_or(Fate::Delivered, |injector| injector.fate(channel.index));
-        channel.count(self.now, length, time, marked, fate);
+        channel.count(self.now, length, time, marked, &fate);
         let departure = Departure {
             direction: Direction::from_number(number),
             queued: self.now,
@@ -257,7 +257,7 @@ impl<E: Engine, M: Medium<E>, O: Observer<E>> Network<E, M, O> {
             channel.launch(InFlight { start, at, sequence, urgent, port, header, payload });
         };
         // Nearly every frame is delivered: its header is copied once.
-        if fate == Fate::Delivered {
+        if matches!(fate, Fate::Delivered) {
             launch(at, header);
         } else {
             for delay in fate.arrivals() {
