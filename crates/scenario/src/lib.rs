@@ -22,7 +22,7 @@ mod workload;
 pub use design::FabricDesign;
 pub use document::{Document, Override};
 pub use error::ScenarioError;
-pub use experiment::{Bound, Experiment, Point, Quantity, Series, Tolerance};
+pub use experiment::{Bound, Experiment, FigureKind, Point, Quantity, Series, Tolerance};
 pub use fabric::{
     AcceleratorSetup, Fabric, MemoryFabric, MemoryLink, MemoryMeshFabric, MeshFabric, NetworkLink,
     PacketFabric, PacketLink, ServersFabric, TopologyName,
