@@ -195,6 +195,15 @@ pub struct Point {
 struct Elsewhere {
     /// The command that runs it.
     runner: String,
+    /// What its figures are worth as evidence.
+    #[expect(dead_code, reason = "a file that does not say it is refused; its runner reads it")]
+    kind: FigureKind,
+}
+
+impl Elsewhere {
+    fn parse(place: &str, text: &str) -> Result<Self, ScenarioError> {
+        Document::parse(place, text)?.get()
+    }
 }
 
 impl Experiment {
@@ -214,9 +223,10 @@ impl Experiment {
             let matches = filter.is_empty() || filter == name || name.starts_with(&format!("{filter}/"));
             if let (true, Some(text)) = (matches, file.as_file().and_then(|file| file.contents_utf8())) {
                 let place = format!("experiments/{name}.toml");
-                match toml::from_str(text) {
-                    Ok(Elsewhere { runner }) => elsewhere = Some((place, runner)),
-                    Err(_) => found.push(Self::parse(&place, text)?),
+                if text.parse::<Table>().is_ok_and(|file| file.contains_key("runner")) {
+                    elsewhere = Some((place.clone(), Elsewhere::parse(&place, text)?.runner));
+                } else {
+                    found.push(Self::parse(&place, text)?);
                 }
             }
             known.push(name);
@@ -472,6 +482,13 @@ mod tests {
     fn every_experiment_in_the_project_is_right() {
         assert!(!Experiment::find("").unwrap().is_empty());
         assert!(Experiment::find("no-such-paper").unwrap_err().to_string().contains("epic/table25"));
+    }
+
+    #[test]
+    fn figures_that_are_run_elsewhere_say_their_kind_too() {
+        let error = |text| Elsewhere::parse("test", text).err().expect("a refusal").to_string();
+        assert!(error("runner = \"make it\"").contains("kind"));
+        assert!(error("runner = \"make it\"\nkind = \"measured\"").contains("measured"));
     }
 
     #[test]
