@@ -133,24 +133,26 @@ mod tests {
         Scenario::find_for(&Bare, name, &changes, CATALOG)
     }
 
-    fn value(scenario: &Scenario, key: &str) -> Value {
-        let design = scenario.design(CATALOG, "epic-3").unwrap();
+    fn value(scenario: &Scenario, design: &str, key: &str) -> Value {
+        let design = scenario.design(CATALOG, design).unwrap();
         scenario.settings(design).unwrap().value(key).unwrap().clone()
     }
 
     #[test]
     fn what_a_scenario_says_comes_above_what_its_driver_sets() {
-        assert_eq!(value(&find("star-2", &[]).unwrap(), "group.window"), 7);
-        assert_eq!(value(&find("star-2", &["group.window=3"]).unwrap(), "group.window"), 3);
-        let file = Scenario::find("epic-star8", &[], CATALOG).unwrap();
-        assert_eq!(value(&file, "group.retry_timeout"), "10us", "simulations set 50us where nobody says");
+        assert_eq!(value(&find("star-2", &[]).unwrap(), "epic-3", "group.window"), 7);
+        assert_eq!(value(&find("star-2", &["group.window=3"]).unwrap(), "epic-3", "group.window"), 3);
+        let mesh = Scenario::find("mesh8", &[], CATALOG).unwrap();
+        let every = value(&mesh, "multiwrite", "group.acknowledge_every");
+        assert_eq!(every, 16, "simulations set 1 where nobody says");
     }
 
     #[test]
     fn a_shape_has_the_parameters_of_a_preset_for_simulations_alone() {
         let bare = find("star-2", &[]).unwrap();
-        assert_eq!(value(&bare, "group.retry_count"), 100);
-        assert_eq!(value(&Scenario::find("star-2", &[], CATALOG).unwrap(), "group.retry_count"), 200);
+        assert_eq!(value(&bare, "ring", "hosts.lockstep"), false);
+        let simulated = Scenario::find("star-2", &[], CATALOG).unwrap();
+        assert_eq!(value(&simulated, "ring", "hosts.lockstep"), true);
     }
 
     #[test]
