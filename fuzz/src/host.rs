@@ -12,6 +12,7 @@ use quincunx_ring::{Algorithm, Config, HostProgram};
 use quincunx_roce::{QueuePairConfig, Reliability};
 use quincunx_units::{ByteCount, Duration, Instant};
 use quincunx_wire::{Endpoint, Operation, Position, Psn, QpNumber, RoceHeader};
+use std::collections::VecDeque;
 use std::net::Ipv4Addr;
 
 type Node = Host<Numbers>;
@@ -28,8 +29,8 @@ struct Bench {
     group: HostGroup<Numbers>,
     peers: Vec<Peer>,
     ranks: u16,
-    /// Lengths of the buffers of the collective that runs.
-    running: Option<[usize; 2]>,
+    /// Lengths of the buffers of the collectives under way, oldest first.
+    running: VecDeque<[usize; 2]>,
 }
 
 /// Panics if `bytes` show a fault.
@@ -38,7 +39,7 @@ pub fn check(bytes: &[u8]) {
     let (group, ranks) = group(&mut input);
     let Ok(node) = Node::new(());
     let peers = vec![Peer::new(FIRST); group.queue_pairs.len()];
-    let mut bench = Bench { node, out: Record::default(), group, peers, ranks, running: None };
+    let mut bench = Bench { node, out: Record::default(), group, peers, ranks, running: VecDeque::new() };
     bench.command(HostCommand::Install(Box::new(bench.group.clone())));
     for _ in 0..MAX_EVENTS {
         if input.is_empty() {
@@ -49,7 +50,7 @@ pub fn check(bytes: &[u8]) {
     }
     bench.command(HostCommand::Remove(GROUP));
     bench.settle();
-    assert_eq!(bench.running, None, "a collective outlived its group");
+    assert!(bench.running.is_empty(), "a collective outlived its group");
     assert!(bench.out.armed.is_empty(), "timers of a removed group run: {:?}", bench.out.armed);
 }
 
@@ -66,6 +67,7 @@ fn group(input: &mut Input<'_>) -> (HostGroup<Numbers>, u16) {
         message,
         window,
         run_ahead: false,
+        overlap: window > 1,
         synchronize_psn: kind == 0,
     };
     let (program, count): (Box<dyn AnyProgram<Numbers>>, _) = match kind {
@@ -127,7 +129,7 @@ impl Bench {
             let HostEvent::Finished { input, output, outcome, .. } = event else {
                 panic!("nobody writes: {event:?}");
             };
-            let lengths = self.running.take().expect("a collective ends once");
+            let lengths = self.running.pop_front().expect("a collective ends once");
             assert_eq!([input.length(), output.length()], lengths, "other buffers came back: {outcome:?}");
         }
     }
@@ -215,8 +217,8 @@ impl Bench {
         let start = HostCommand::Start { group: GROUP, collective, reduction, input, output };
         let done = self.node.handle_command(Instant::ZERO, start, &mut self.out);
         if done.is_ok() {
-            assert_eq!(self.running, None, "two collectives run");
-            self.running = Some(lengths);
+            self.running.push_back(lengths);
+            assert!(self.running.len() <= self.group.program.depth(), "more collectives run than may");
         }
     }
 }

@@ -140,14 +140,14 @@ fn event(
         6 => transmit(host, PORT, input.below(5), out),
         _ => {
             let command = match input.below(3) {
-                0 => RoceCommand::Synchronize(host.queue_pair().send_psn().plus(u32::from(input.byte()))),
+                0 => RoceCommand::Skip { sends: u32::from(input.byte()), receives: u32::from(input.byte()) },
                 1 => RoceCommand::Release(RegionId(u32::from(input.below(3)))),
                 _ => RoceCommand::Register(Numbers::zeroed(REGION)),
             };
             // Refused or not, whatever was posted still ends.
-            let done = host.handle_command(Instant::ZERO, command.clone(), out);
-            if let (Ok(()), RoceCommand::Synchronize(psn)) = (done, command) {
-                *peer = Peer::new(psn);
+            let is_skip = matches!(command, RoceCommand::Skip { .. });
+            if host.handle_command(Instant::ZERO, command, out).is_ok() && is_skip {
+                *peer = Peer::new(host.queue_pair().expected_psn());
             }
         }
     }

@@ -25,7 +25,7 @@ const fn setting(name: &'static str, values: &'static [(&'static str, Plain)]) -
 }
 
 /// All of them. A design is run in those of which it has all parameters; each parameter of a design is in one at least, or in [`FIXED`].
-pub(crate) const SETTINGS: [Setting; 16] = [
+pub(crate) const SETTINGS: [Setting; 17] = [
     setting("as it is", &[]),
     setting("selective", &[("group.selective", Yes)]),
     setting("messages", &[("group.message", Number(2))]),
@@ -37,6 +37,7 @@ pub(crate) const SETTINGS: [Setting; 16] = [
     setting("run ahead", &[("group.run_ahead", Yes)]),
     setting("slots", &[("group.slots", Number(4))]),
     setting("silent", &[("group.synchronize_rates", No)]),
+    setting("in turn", &[("group.overlap", No)]),
     setting("chunk", &[("hosts.chunk", Text("4B")), ("hosts.window", Number(2))]),
     setting("lockstep", &[("hosts.lockstep", Yes)]),
     setting("full relays", &[("relay.relays", Text("full"))]),

@@ -96,9 +96,9 @@ pub trait Design: Debug + Send + Sync + 'static {
         ))
     }
 
-    /// Whether a collective is several others in a row, one for each rank as their root: ReduceScatter as Reduces, AllGather as
-    /// Broadcasts.
-    fn runs_in_steps(&self, _collective: Collective) -> bool {
+    /// Whether a collective is several others one after the other, one for each rank as their root: ReduceScatter as Reduces,
+    /// AllGather as Broadcasts.
+    fn runs_in_steps(&self, _params: &Self::Params, _collective: Collective) -> bool {
         false
     }
 
@@ -152,7 +152,10 @@ pub trait AnyDesign: Debug + Send + Sync + Parts<Numbers> + Parts<LengthOnly> + 
     /// [`Design::version`].
     fn version(&self) -> u32;
     /// [`Design::runs_in_steps`].
-    fn runs_in_steps(&self, collective: Collective) -> bool;
+    ///
+    /// # Errors
+    /// If the values make no sense.
+    fn runs_in_steps(&self, settings: &Settings, collective: Collective) -> Result<bool, Refusal>;
     /// [`Design::closed_form`].
     ///
     /// # Errors
@@ -246,8 +249,8 @@ impl<D: Design> AnyDesign for D {
         Design::version(self)
     }
 
-    fn runs_in_steps(&self, collective: Collective) -> bool {
-        Design::runs_in_steps(self, collective)
+    fn runs_in_steps(&self, settings: &Settings, collective: Collective) -> Result<bool, Refusal> {
+        Ok(Design::runs_in_steps(self, &settings.get()?, collective))
     }
 
     fn closed_form(

@@ -246,10 +246,10 @@ pub trait Verbs<P: Payload> {
     /// Has [`handle_alarm`](Program::handle_alarm) called `after` from now, in place of any earlier time of that alarm.
     fn set_alarm(&mut self, alarm: Alarm, after: Duration);
 
-    /// Sets both directions of a queue pair `packets` further on than the last synchronisation (or the initial PSN):
-    /// the next PSN sent and the next PSN expected (EPIC 4.3, group PSN synchronisation, "RoCE-refined"). Sends must
-    /// be complete.
-    fn synchronize(&mut self, qp: QpIndex, packets: u32);
+    /// Numbers the next message posted to be sent `sends` packets further on, and expects the one that meets the next receive
+    /// request `receives` packets further on (EPIC 4.3, group PSN synchronisation, "RoCE-refined"). What was posted before keeps
+    /// its numbers, and asks for its acknowledge by itself: what follows may be for somebody else.
+    fn skip(&mut self, qp: QpIndex, sends: u32, receives: u32);
 }
 
 /// A collective that the application asks of a host. What the lengths must be, with `s` bytes a rank and `n` ranks:
@@ -293,7 +293,7 @@ pub enum Outcome {
 /// Why a collective is refused at the door: nothing has changed.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum RequestError {
-    /// One collective at a time.
+    /// As many collectives are under way as the group's program runs at once.
     #[error("expected an idle group, found one that still runs a collective; wait for its end")]
     Busy,
     /// The group has failed before.
@@ -413,6 +413,17 @@ pub trait Program<P: Payload> {
         completion: Completion,
         verbs: &mut dyn Verbs<P>,
     ) -> Option<Outcome>;
+
+    /// The outcome of the next collective that has ended already, after one that was returned: collectives end in the order in
+    /// which they were started.
+    fn next_outcome(&mut self) -> Option<Outcome> {
+        None
+    }
+
+    /// How many collectives may be under way at once.
+    fn depth(&self) -> usize {
+        1
+    }
 
     /// Takes an alarm that the program has set; returns the outcome of the collective when this was the last of it.
     fn handle_alarm(&mut self, _now: Instant, _alarm: Alarm, _verbs: &mut dyn Verbs<P>) -> Option<Outcome> {

@@ -1,7 +1,7 @@
 //! A rank's node: for each group its queue pairs and the collective program above them.
 
 use alloc::boxed::Box;
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 use quincunx_collective::{Collective, GroupId, Payload, Rank, Reduction, Routes};
 use quincunx_engine::verbs::{
@@ -172,7 +172,8 @@ enum TimerOwner {
 struct InstalledGroup<P: Payload> {
     transport: Transport<P>,
     program: Box<dyn AnyProgram<P>>,
-    running: Option<[RegionId; 2]>,
+    /// The buffers of collectives under way, oldest first.
+    running: VecDeque<[RegionId; 2]>,
 }
 
 /// A rank's node.
@@ -211,7 +212,7 @@ impl<P: Payload> Host<P> {
         }
         let mut sink = GroupSink::new(group, out);
         program.initialise(&mut TransportVerbs { transport: &mut transport, sink: &mut sink });
-        self.groups.insert(group, InstalledGroup { transport, program, running: None });
+        self.groups.insert(group, InstalledGroup { transport, program, running: VecDeque::new() });
         Ok(())
     }
 
@@ -220,7 +221,7 @@ impl<P: Payload> Host<P> {
         self.lookup.retain(|_, (owner, _)| *owner != id);
         let mut sink = GroupSink::new(id, out);
         let outcome = Outcome::Failed { qp: QpIndex(0), failure: Failure::Flushed };
-        finish(&mut group, outcome, &mut sink);
+        while finish(&mut group, outcome, &mut sink) {}
         group.transport.shut_down(&mut sink);
         Ok(())
     }
@@ -234,7 +235,7 @@ impl<P: Payload> Host<P> {
         out: &mut impl Sink<Self>,
     ) -> Result<(), HostRejected> {
         let group = self.groups.get_mut(&id).ok_or(HostRejected::NoSuchGroup(id))?;
-        if group.running.is_some() {
+        if group.running.len() >= group.program.depth() {
             return Err(RequestError::Busy.into());
         }
         let memory = &mut group.transport.memory;
@@ -247,7 +248,7 @@ impl<P: Payload> Host<P> {
         let mut verbs = TransportVerbs { transport: &mut group.transport, sink: &mut sink };
         match group.program.start(now, request, &mut verbs) {
             Ok(outcome) => {
-                group.running = Some([input.region, output.region]);
+                group.running.push_back([input.region, output.region]);
                 self.settle(now, id, outcome, &mut sink);
                 Ok(())
             }
@@ -278,7 +279,7 @@ impl<P: Payload> Host<P> {
         Ok(())
     }
 
-    /// Lets the program see what has completed, and ends its collective if that was the last of it.
+    /// Lets the program see what has completed, and ends the collectives that have ended with it.
     fn settle<S: Sink<Self>>(
         &mut self,
         now: Instant,
@@ -287,22 +288,30 @@ impl<P: Payload> Host<P> {
         sink: &mut GroupSink<'_, Self, S>,
     ) {
         let Some(group) = self.groups.get_mut(&id) else { return };
-        while outcome.is_none() {
-            let Some((qp, completion)) = group.transport.next_completion() else { return };
-            let mut verbs = TransportVerbs { transport: &mut group.transport, sink: &mut *sink };
-            outcome = group.program.handle_completion(now, qp, completion, &mut verbs);
-            tell(group, sink);
-        }
-        let Some(outcome) = outcome else { return };
-        if let Outcome::Failed { qp, failure } = outcome {
-            if group.running.is_none() {
-                sink.out.emit(HostEvent::Failed { group: id, qp, failure });
+        loop {
+            match outcome.take() {
+                Some(ended @ Outcome::Failed { qp, failure }) => {
+                    if group.running.is_empty() {
+                        sink.out.emit(HostEvent::Failed { group: id, qp, failure });
+                    }
+                    // Other queue pairs may still have work on the buffers: none of them lives on.
+                    group.transport.shut_down(sink);
+                    self.lookup.retain(|_, (owner, _)| *owner != id);
+                    while finish(group, ended, sink) {}
+                    return;
+                }
+                Some(ended) => {
+                    finish(group, ended, sink);
+                    outcome = group.program.next_outcome();
+                }
+                None => {
+                    let Some((qp, completion)) = group.transport.next_completion() else { return };
+                    let mut verbs = TransportVerbs { transport: &mut group.transport, sink: &mut *sink };
+                    outcome = group.program.handle_completion(now, qp, completion, &mut verbs);
+                    tell(group, sink);
+                }
             }
-            // Other queue pairs may still have work on the buffers: none of them lives on.
-            group.transport.shut_down(sink);
-            self.lookup.retain(|_, (owner, _)| *owner != id);
         }
-        finish(group, outcome, sink);
     }
 }
 
@@ -319,18 +328,18 @@ fn tell<P: Payload, S: Sink<Host<P>>>(group: &mut InstalledGroup<P>, sink: &mut 
     }
 }
 
-/// Gives the buffers of a group's collective back, if it runs one.
+/// Gives the buffers of a group's oldest collective back, if it runs one; whether it does.
 fn finish<P: Payload, S: Sink<Host<P>>>(
     group: &mut InstalledGroup<P>,
     outcome: Outcome,
     sink: &mut GroupSink<'_, Host<P>, S>,
-) {
-    if let Some([input, output]) = group.running.take() {
-        let mut release =
-            |region| group.transport.memory.release(region).expect("a running collective has its buffers");
-        let (input, output) = (release(input), release(output));
-        sink.out.emit(HostEvent::Finished { group: sink.group, outcome, input, output });
-    }
+) -> bool {
+    let Some([input, output]) = group.running.pop_front() else { return false };
+    let mut release =
+        |region| group.transport.memory.release(region).expect("a running collective has its buffers");
+    let (input, output) = (release(input), release(output));
+    sink.out.emit(HostEvent::Finished { group: sink.group, outcome, input, output });
+    true
 }
 
 impl<P: Payload> Engine for Host<P> {

@@ -11,7 +11,7 @@ use quincunx_engine::verbs::{
 use quincunx_engine::{Engine, Frame, PortId, Sink};
 use quincunx_roce::{ConfigError, QueuePair, QueuePairConfig, QueuePairSink, QueuePairTimer};
 use quincunx_units::{Duration, Instant};
-use quincunx_wire::{Psn, RoceHeader};
+use quincunx_wire::RoceHeader;
 
 /// Why a node dropped a frame.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -81,8 +81,6 @@ impl<P: Payload, N: QueuePairNode<Payload = P>, S: Sink<N>> QueuePairSink<P> for
 struct Line<P> {
     queue_pair: QueuePair<P>,
     port: PortId,
-    /// Where both directions stood after the last synchronisation.
-    synchronized: Psn,
 }
 
 /// The queue pairs of a group and their memory.
@@ -103,10 +101,7 @@ impl<P: Payload> Transport<P> {
     pub(crate) fn new(queue_pairs: Vec<(PortId, QueuePairConfig)>) -> Result<Self, ConfigError> {
         let lines = queue_pairs
             .into_iter()
-            .map(|(port, config)| {
-                let synchronized = config.send_psn;
-                Ok(Line { queue_pair: QueuePair::new(config)?, port, synchronized })
-            })
+            .map(|(port, config)| Ok(Line { queue_pair: QueuePair::new(config)?, port }))
             .collect::<Result<Vec<_>, ConfigError>>()?;
         let wanting = vec![0; lines.len().div_ceil(64)];
         let ports = lines.iter().map(|line| usize::from(line.port.0) + 1).max().unwrap_or(0);
@@ -296,20 +291,15 @@ impl<P: Payload, N: QueuePairNode<Payload = P>, S: Sink<N>> Verbs<P> for Transpo
         self.sink.out.set_timer(timer, after);
     }
 
-    fn synchronize(&mut self, qp: QpIndex, packets: u32) {
+    fn skip(&mut self, qp: QpIndex, sends: u32, receives: u32) {
         let Some(line) = self.transport.lines.get_mut(usize::from(qp.0)) else { return };
-        let psn = line.synchronized.plus(packets);
-        line.synchronized = psn;
         let completions = &mut self.transport.completions;
         let mut out = LineSink { sink: &mut *self.sink, index: qp, port: line.port, completions };
-        if line.queue_pair.synchronize(psn, &mut out).is_err() {
-            // Sends are outstanding, or the queue pair has failed: either way the group is lost.
-            completions_failed(self.transport, qp);
+        if line.queue_pair.skip(sends, receives, &mut out).is_err() {
+            // The queue pair has failed, or its peer writes: either way the group is lost.
+            let failed = Completion::Failed { id: WorkId(0), failure: Failure::Flushed };
+            completions.push_back((qp, failed));
         }
         self.note(qp);
     }
-}
-
-fn completions_failed<P>(transport: &mut Transport<P>, qp: QpIndex) {
-    transport.completions.push_back((qp, Completion::Failed { id: WorkId(0), failure: Failure::Flushed }));
 }

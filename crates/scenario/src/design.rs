@@ -96,10 +96,13 @@ impl FabricDesign {
     }
 
     /// Whether a collective is several others in a row: see [`AnyDesign::runs_in_steps`].
-    pub fn runs_in_steps(self, collective: Collective) -> bool {
+    ///
+    /// # Errors
+    /// If the design refuses its parameters.
+    pub fn runs_in_steps(self, settings: &Settings, collective: Collective) -> Result<bool, Refusal> {
         match self {
-            Self::Packets(design) => design.runs_in_steps(collective),
-            Self::Memory(_) => false,
+            Self::Packets(design) => design.runs_in_steps(settings, collective),
+            Self::Memory(_) => Ok(false),
         }
     }
 

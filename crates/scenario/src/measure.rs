@@ -7,7 +7,7 @@ use serde::Deserialize;
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Measure {
-    /// Collectives that a design runs as several in a row: each part is begun when all ranks have finished the one before, not by each
+    /// Collectives that a design runs as several one after the other: each part is begun when all ranks have finished the one before, not by each
     /// rank on its own. For fabrics of packets.
     pub stepwise: bool,
     /// The end is when all have the result that they are to get, not when all know that they are done. For fabrics of packets.

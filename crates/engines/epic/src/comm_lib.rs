@@ -1,15 +1,23 @@
 //! CommLib: the host's side of EPIC, above one queue pair to the rank's switch (EPIC 3.2, 3.3.2, figure 4).
 //!
-//! A collective becomes one or several invocations, one after the other: a vector longer than a control message can
-//! announce is split, ReduceScatter is a Reduce for each rank and AllGather a Broadcast for each rank (appendix A). An
-//! invocation is a control message (Send with Immediate) and data messages of M packets (Send), pipelined behind it. At
-//! most W messages are unacknowledged, and in an AllReduce no message is sent before the result of the message W before
-//! it has come: that is the flow control that keeps switches' buffers from overflowing (4.2). A rank that may run ahead counts
-//! acknowledges alone (4.4).
+//! A collective becomes one or several invocations: a vector longer than a control message can announce is split, ReduceScatter
+//! is a Reduce for each rank and AllGather a Broadcast for each rank (appendix A). An invocation is a control message (Send with
+//! Immediate) and data messages of M packets (Send), pipelined behind it. Invocations overlap: the next one's messages follow at
+//! once, also those of the next collective, as far as the window reaches; collectives end in the order of their start. With
+//! [`CommLibConfig::overlap`] off each invocation waits until the one before is over on this rank.
 //!
-//! After an invocation both directions of the queue pair stand at the same PSN at every rank (4.3, 4.4: group PSN
-//! synchronisation), whether they carried data or not; Mode-I, which ends connections at the switch, needs none.
+//! All messages of a group are numbered in a row, those of others too. A rank is done with a message when it has been acknowledged
+//! (if the rank sends it) and when it has been received (if the rank receives it). A message is sent when the rank is done with all
+//! but the W messages before it: that is the flow control that keeps switches' buffers from overflowing (4.2). A rank that may run
+//! ahead counts acknowledges alone (4.4). Where the oldest message is one that the rank only receives, half the window is left to
+//! others, who may receive it later.
+//!
+//! Each invocation has its PSNs in both directions of each queue pair, at every rank the same ones (4.3, 4.4: group PSN
+//! synchronisation); a rank skips those that it does not send or receive. Mode-I ends connections at the switch and needs no
+//! common PSN. There a control message does not say what comes before it, so a rank sends none before its switch knows the
+//! invocations before it: it has sent something in them itself, or received their control messages.
 
+use alloc::collections::VecDeque;
 use quincunx_collective::{Collective, Payload, Rank};
 use quincunx_engine::verbs::{
     CollectiveRequest, Completion, Failure, Outcome, Program, QpIndex, ReceiveRequest, RegionId,
@@ -37,6 +45,8 @@ pub struct CommLibConfig {
     pub window: u32,
     /// Messages count as in flight until they are acknowledged, not until their result has come.
     pub run_ahead: bool,
+    /// Invocations follow each other at once; otherwise each waits for the end of the one before.
+    pub overlap: bool,
     /// Modes II and III share one PSN among all ranks; Mode-I does not.
     pub synchronize_psn: bool,
 }
@@ -79,10 +89,13 @@ struct Step {
     length: usize,
 }
 
-/// How far the current step has come. Messages count from the control message, which is message 0.
+/// How far an invocation has come. Messages count from the control message, which is message 0.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 struct Progress {
+    request: CollectiveRequest,
     step: Step,
+    /// The last step of its collective.
+    is_last: bool,
     control: ControlMessage,
     messages: u64,
     sends: bool,
@@ -91,20 +104,47 @@ struct Progress {
     sent: u64,
     posted_receives: u64,
     received: u64,
+    /// All that is sent in it is posted, and its numbers are behind those of the next message posted.
+    sends_are_posted: bool,
+    /// The same for what is received.
+    receives_are_posted: bool,
 }
 
+impl Progress {
+    fn is_done(&self) -> bool {
+        (!self.sends || self.sent == self.messages) && (!self.receives || self.received == self.messages)
+    }
+
+    /// The switch has been told of it before it is told of anything that this rank posts now.
+    fn is_announced(&self) -> bool {
+        if self.sends { self.posted_sends > 0 } else { self.received > 0 }
+    }
+
+    /// PSNs that it takes.
+    fn packets(&self) -> u32 {
+        1 + u32::from(self.control.data_packets)
+    }
+}
+
+/// A collective of which steps are left to begin.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-enum State {
-    Idle,
-    Running { request: CollectiveRequest, next_step: u32, progress: Progress },
-    Failed,
+struct Pending {
+    request: CollectiveRequest,
+    step: Step,
+    index: u32,
 }
 
 /// EPIC's collective library on one rank.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct CommLib {
     config: CommLibConfig,
-    state: State,
+    /// Collectives of which steps are left to begin, oldest first.
+    pending: VecDeque<Pending>,
+    /// Invocations that are not over, oldest first.
+    under_way: VecDeque<Progress>,
+    /// Collectives that have ended, and whose owner has not been told.
+    ended: u32,
+    has_failed: bool,
 }
 
 impl CommLib {
@@ -117,7 +157,7 @@ impl CommLib {
         if mtu == 0 || message == 0 || window == 0 {
             return Err(CommLibConfigError::Zero { mtu, message, window });
         }
-        Ok(Self { config, state: State::Idle })
+        Ok(Self { config, pending: VecDeque::new(), under_way: VecDeque::new(), ended: 0, has_failed: false })
     }
 
     /// Bytes that one control message can announce, in whole messages where it can be.
@@ -158,7 +198,8 @@ impl CommLib {
         Some(Step { pattern, input, output, length: step_length })
     }
 
-    fn progress(&self, request: &CollectiveRequest, step: Step) -> Progress {
+    fn progress(&self, pending: &Pending, is_last: bool) -> Progress {
+        let Pending { request, step, .. } = *pending;
         let data_packets = step.length.div_ceil(self.config.mtu) as u16;
         let me = self.config.rank;
         let (sends, receives) = match step.pattern {
@@ -167,7 +208,9 @@ impl CommLib {
             Pattern::Broadcast { root } => (root == me, root != me),
         };
         Progress {
+            request,
             step,
+            is_last,
             control: ControlMessage { pattern: step.pattern, reduction: request.reduction, data_packets },
             messages: 1 + u64::from(data_packets).div_ceil(u64::from(self.config.message)),
             sends,
@@ -176,6 +219,8 @@ impl CommLib {
             sent: 0,
             posted_receives: 0,
             received: 0,
+            sends_are_posted: false,
+            receives_are_posted: false,
         }
     }
 
@@ -189,59 +234,152 @@ impl CommLib {
         Slice { region: buffer.region, offset: buffer.offset + at + from, length: size.min(length - from) }
     }
 
-    /// Posts what flow control allows.
-    fn post<P: Payload>(
-        &self,
-        request: &CollectiveRequest,
-        progress: &mut Progress,
-        verbs: &mut dyn Verbs<P>,
-    ) {
+    /// Before which messages sends and receive requests are posted now, counted from the oldest invocation that is not over.
+    fn limits(&self) -> (u64, u64) {
         let window = u64::from(self.config.window);
-        let Step { input, output, length, .. } = progress.step;
-        // Receives go first: what is sent must not come back before there is a place for it.
-        while progress.receives
-            && progress.posted_receives < progress.messages
-            && progress.posted_receives < progress.received + 2 * window
-        {
+        let Some(&Progress { sends, receives, sent, received, .. }) = self.under_way.front() else {
+            return (window, 2 * window);
+        };
+        let send = match (sends, receives) {
+            // Others may be behind in what this rank has received: half the window is for them.
+            (false, _) => received + window.div_ceil(2),
+            (true, true) if !self.config.run_ahead => sent.min(received) + window,
+            (true, _) => sent + window,
+        };
+        (send, if receives { received } else { sent } + 2 * window)
+    }
+
+    /// Posts what flow control allows.
+    fn post<P: Payload>(&mut self, verbs: &mut dyn Verbs<P>) {
+        let (send_limit, receive_limit) = self.limits();
+        let (mut offset, mut may_send, mut may_receive, mut is_announced) = (0, true, true, true);
+        for place in 0..self.under_way.len() {
+            let mut progress = self.under_way[place];
+            // Receives go first: what is sent must not come back before there is a place for it.
+            if may_receive && !progress.receives_are_posted {
+                self.post_receives(&mut progress, receive_limit.saturating_sub(offset), verbs);
+            }
+            if may_send && is_announced && !progress.sends_are_posted {
+                self.post_sends(&mut progress, send_limit.saturating_sub(offset), verbs);
+            }
+            may_receive &= progress.receives_are_posted;
+            may_send &= progress.sends_are_posted;
+            is_announced = self.config.synchronize_psn || is_announced && progress.is_announced();
+            offset += progress.messages;
+            self.under_way[place] = progress;
+        }
+    }
+
+    /// Posts receive requests before message `limit` of an invocation.
+    fn post_receives<P: Payload>(&self, progress: &mut Progress, limit: u64, verbs: &mut dyn Verbs<P>) {
+        if !progress.receives {
+            if self.config.synchronize_psn {
+                verbs.skip(SWITCH, 0, progress.packets());
+            }
+            progress.receives_are_posted = true;
+            return;
+        }
+        while progress.posted_receives < progress.messages.min(limit) {
             let index = progress.posted_receives;
-            let sink = self.slice(request.output, output, length, index);
+            let Step { output, length, .. } = progress.step;
+            let sink = self.slice(progress.request.output, output, length, index);
             verbs.post_receive(SWITCH, ReceiveRequest { id: WorkId(index), sink });
             progress.posted_receives += 1;
         }
-        while progress.sends
-            && progress.posted_sends < progress.messages
-            && progress.posted_sends < progress.sent + window
-            && (!progress.receives
-                || self.config.run_ahead
-                || progress.posted_sends < progress.received + window)
-        {
+        progress.receives_are_posted = progress.posted_receives == progress.messages;
+    }
+
+    /// Posts messages before message `limit` of an invocation.
+    fn post_sends<P: Payload>(&self, progress: &mut Progress, limit: u64, verbs: &mut dyn Verbs<P>) {
+        while progress.sends && progress.posted_sends < progress.messages.min(limit) {
             let index = progress.posted_sends;
-            let source = self.slice(request.input, input, length, index);
+            let Step { input, length, .. } = progress.step;
+            let source = self.slice(progress.request.input, input, length, index);
             let immediate = (index == 0).then(|| progress.control.encode());
             verbs.post_send(SWITCH, SendRequest { id: WorkId(index), verb: Verb::Send, source, immediate });
             progress.posted_sends += 1;
         }
+        progress.sends_are_posted = !progress.sends || progress.posted_sends == progress.messages;
+        if progress.sends_are_posted && self.config.synchronize_psn {
+            verbs.skip(SWITCH, if progress.sends { 0 } else { progress.packets() }, 0);
+        }
     }
 
-    /// Runs as many steps as end at once, and begins the next.
-    fn next_step<P: Payload>(
-        &mut self,
-        request: CollectiveRequest,
-        index: u32,
-        verbs: &mut dyn Verbs<P>,
-    ) -> Option<Outcome> {
-        let Some(step) = self.step(&request, index) else {
-            self.state = State::Idle;
-            return Some(Outcome::Done);
-        };
-        let mut progress = self.progress(&request, step);
-        if step.length > 0 && step.pattern == (Pattern::Broadcast { root: self.config.rank }) {
-            let source = cut(request.input, step.input, step.length);
-            verbs.memory().copy(cut(request.output, step.output, step.length), source);
+    /// Whether the next invocation may begin: there would be something to post.
+    fn may_begin(&self) -> bool {
+        if !self.config.overlap {
+            return self.under_way.is_empty();
         }
-        self.post(&request, &mut progress, verbs);
-        self.state = State::Running { request, next_step: index + 1, progress };
-        None
+        let messages: u64 = self.under_way.iter().map(|progress| progress.messages).sum();
+        let (_, limit) = self.limits();
+        messages < limit
+    }
+
+    /// Ends and begins as many invocations as can be, and posts what flow control allows.
+    fn go_on<P: Payload>(&mut self, verbs: &mut dyn Verbs<P>) {
+        while self.under_way.front().is_some_and(Progress::is_done) {
+            let over = self.under_way.pop_front().expect("the front was just seen");
+            self.ended += u32::from(over.is_last);
+        }
+        while self.may_begin() {
+            let Some(&pending) = self.pending.front() else { break };
+            let next = self.step(&pending.request, pending.index + 1);
+            let progress = self.progress(&pending, next.is_none());
+            let Progress { request, step, .. } = progress;
+            if step.length > 0 && step.pattern == (Pattern::Broadcast { root: self.config.rank }) {
+                let source = cut(request.input, step.input, step.length);
+                verbs.memory().copy(cut(request.output, step.output, step.length), source);
+            }
+            self.under_way.push_back(progress);
+            match next {
+                Some(step) => self.pending[0] = Pending { step, index: pending.index + 1, ..pending },
+                None => drop(self.pending.pop_front()),
+            }
+        }
+        if self.under_way.is_empty() && self.config.synchronize_psn {
+            // Nothing is left of how the last ones went.
+            verbs.skip(SWITCH, 0, 0);
+        }
+        self.post(verbs);
+    }
+
+    /// Collectives that have not ended.
+    fn collectives(&self) -> usize {
+        let begun = self.under_way.iter().filter(|progress| progress.is_last).count();
+        begun + self.pending.len()
+    }
+
+    fn fail(&mut self, qp: QpIndex, failure: Failure) -> Outcome {
+        self.has_failed = true;
+        self.pending.clear();
+        self.under_way.clear();
+        Outcome::Failed { qp, failure }
+    }
+
+    /// Takes in a message: the next one of the oldest invocation in which this rank expects any.
+    fn receive<P: Payload>(
+        &mut self,
+        length: usize,
+        immediate: Option<u32>,
+        verbs: &mut dyn Verbs<P>,
+    ) -> Result<(), Failure> {
+        let expects = |progress: &Progress| progress.received < progress.posted_receives;
+        let place = self.under_way.iter().position(expects).ok_or(Failure::InvalidRequest)?;
+        let Progress { request, step, control, received, .. } = self.under_way[place];
+        let sink = self.slice(request.output, step.output, step.length, received);
+        let expected = (received == 0).then(|| control.encode());
+        if immediate != expected || length != sink.length {
+            // Ranks disagree on what they do together.
+            return Err(Failure::InvalidRequest);
+        }
+        if let Pattern::Reduce { .. } = step.pattern
+            && length > 0
+        {
+            let mine = self.slice(request.input, step.input, step.length, received);
+            verbs.memory().reduce(sink, mine, request.reduction);
+        }
+        self.under_way[place].received += 1;
+        Ok(())
     }
 
     fn check(&self, request: &CollectiveRequest, contains: [bool; 2]) -> Result<(), RequestError> {
@@ -289,14 +427,18 @@ impl<P: Payload> Program<P> for CommLib {
         request: CollectiveRequest,
         verbs: &mut dyn Verbs<P>,
     ) -> Result<Option<Outcome>, RequestError> {
-        match self.state {
-            State::Idle => {}
-            State::Running { .. } => return Err(RequestError::Busy),
-            State::Failed => return Err(RequestError::GroupFailed),
+        if self.has_failed {
+            return Err(RequestError::GroupFailed);
+        }
+        if self.collectives() >= Program::<P>::depth(self) {
+            return Err(RequestError::Busy);
         }
         let contains = [request.input, request.output].map(|slice| verbs.memory().contains(slice));
         self.check(&request, contains)?;
-        Ok(self.next_step(request, 0, verbs))
+        let step = self.step(&request, 0).expect("a collective that is offered has a step");
+        self.pending.push_back(Pending { request, step, index: 0 });
+        self.go_on(verbs);
+        Ok(None)
     }
 
     fn handle_completion(
@@ -306,61 +448,55 @@ impl<P: Payload> Program<P> for CommLib {
         completion: Completion,
         verbs: &mut dyn Verbs<P>,
     ) -> Option<Outcome> {
-        let State::Running { request, next_step, mut progress } = self.state else { return None };
-        let step = progress.step;
-        let failed = match completion {
+        if self.under_way.is_empty() {
+            return None;
+        }
+        let failure = match completion {
             Completion::Sent { .. } => {
-                progress.sent += 1;
-                None
-            }
-            Completion::Received { id, length, immediate } => {
-                let control = (id.0 == 0).then(|| progress.control.encode());
-                let sink = self.slice(request.output, step.output, step.length, id.0);
-                if immediate != control || length != sink.length {
-                    // Ranks disagree on what they do together.
-                    Some(Failure::InvalidRequest)
-                } else {
-                    if let Pattern::Reduce { .. } = step.pattern
-                        && length > 0
-                    {
-                        let mine = self.slice(request.input, step.input, step.length, id.0);
-                        verbs.memory().reduce(sink, mine, request.reduction);
+                let mut sending = self.under_way.iter_mut();
+                match sending.find(|progress| progress.sent < progress.posted_sends) {
+                    Some(progress) => {
+                        progress.sent += 1;
+                        None
                     }
-                    progress.received += 1;
-                    None
+                    None => Some(Failure::InvalidRequest),
                 }
             }
+            Completion::Received { length, immediate, .. } => self.receive(length, immediate, verbs).err(),
             // The switch may not write to this memory.
             Completion::Written { .. } => Some(Failure::InvalidRequest),
             Completion::Failed { failure, .. } => Some(failure),
         };
-        if let Some(failure) = failed {
-            self.state = State::Failed;
-            return Some(Outcome::Failed { qp, failure });
+        if let Some(failure) = failure {
+            return Some(self.fail(qp, failure));
         }
-        let sent = !progress.sends || progress.sent == progress.messages;
-        let received = !progress.receives || progress.received == progress.messages;
-        if sent && received {
-            if self.config.synchronize_psn {
-                verbs.synchronize(SWITCH, 1 + u32::from(progress.control.data_packets));
-            }
-            return self.next_step(request, next_step, verbs);
-        }
-        self.post(&request, &mut progress, verbs);
-        self.state = State::Running { request, next_step, progress };
-        None
+        self.go_on(verbs);
+        Program::<P>::next_outcome(self)
+    }
+
+    fn next_outcome(&mut self) -> Option<Outcome> {
+        self.ended = self.ended.checked_sub(1)?;
+        Some(Outcome::Done)
+    }
+
+    fn depth(&self) -> usize {
+        if self.config.overlap { self.config.window as usize } else { 1 }
     }
 
     fn assert_invariants(&self) {
-        if let State::Running { progress, .. } = self.state {
-            let Progress { messages, posted_sends, sent, posted_receives, received, .. } = progress;
+        let mut in_flight = 0;
+        for progress in &self.under_way {
+            let Progress { messages, posted_sends, sent, posted_receives, received, .. } = *progress;
             assert!(sent <= posted_sends && posted_sends <= messages);
             assert!(received <= posted_receives && posted_receives <= messages);
-            assert!(
-                posted_sends - sent <= u64::from(self.config.window),
-                "no more than W messages in flight"
-            );
+            in_flight += posted_sends - sent;
         }
+        assert!(in_flight <= u64::from(self.config.window), "no more than W messages in flight");
+        assert!(!self.has_failed || self.under_way.is_empty(), "a failed group runs nothing");
+        assert!(
+            self.config.overlap || self.under_way.len() <= 1,
+            "invocations that do not overlap follow each other"
+        );
     }
 }
 

@@ -66,6 +66,9 @@ pub struct GroupParams {
     /// Mode-III: a switch answers what lies ahead of its range, so that the sender slows down (4.4, rate
     /// synchronisation); otherwise it drops it in silence.
     pub synchronize_rates: bool,
+    /// Invocations follow each other at once, as window and buffers allow, those of ReduceScatter and AllGather too; otherwise
+    /// each waits until the one before is over on its rank (table 29's AllGather).
+    pub overlap: bool,
 }
 
 /// What a switch is told beside its edges: they are the children in order, then the parent.
@@ -86,6 +89,7 @@ impl Default for GroupParams {
             slots: None,
             run_ahead: false,
             synchronize_rates: true,
+            overlap: true,
         }
     }
 }
@@ -98,11 +102,15 @@ impl AsRef<Transport> for EpicParams {
 
 impl Params for EpicParams {
     fn help() -> Vec<Help> {
-        let own: [Help; 4] = [
+        let own: [Help; 5] = [
             ("group.reproducible", "combine in rank order, for equal bits every time"),
             ("group.slots", "Mode-III: packets in each of a switch's pipes; a window if not said"),
             ("group.run_ahead", "Mode-III: fast ranks run ahead of slow ones, as far as the pipes reach"),
             ("group.synchronize_rates", "Mode-III: answer ranks that are ahead, so that they slow down"),
+            (
+                "group.overlap",
+                "begin the next Reduce or Broadcast at once; otherwise when the one before is over",
+            ),
         ];
         Transport::HELP.into_iter().chain(own).collect()
     }
@@ -330,6 +338,7 @@ impl Design for Epic {
             message: transport.message,
             window: transport.window,
             run_ahead: params.group.run_ahead,
+            overlap: params.group.overlap,
             synchronize_psn: self.mode != Mode::I,
         };
         Ok(Box::new(CommLib::new(config).map_err(|error| Refusal::of(&error))?))
@@ -355,8 +364,8 @@ impl Design for Epic {
         }
     }
 
-    fn runs_in_steps(&self, collective: Collective) -> bool {
-        matches!(collective, Collective::ReduceScatter | Collective::AllGather)
+    fn runs_in_steps(&self, params: &EpicParams, collective: Collective) -> bool {
+        !params.group.overlap && matches!(collective, Collective::ReduceScatter | Collective::AllGather)
     }
 
     fn closed_form(&self, form: ClosedForm, params: &EpicParams, premises: &Premises<'_>) -> Option<f64> {

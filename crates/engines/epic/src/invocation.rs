@@ -2,8 +2,9 @@
 //! (EPIC 3.3.2, 4.3; the invocation states of algorithm 1).
 //!
 //! All edges of a group share one numbering. A collective occupies the numbers `first..=last`, its control message the
-//! first of them; the next collective follows without a gap (group PSN synchronisation). A rank is in one collective at a
-//! time, but ranks need not be in the same one, so a node knows several.
+//! first of them; the next collective follows without a gap (group PSN synchronisation). Ranks are in several at once, and not
+//! all in the same ones, so a node knows several. A rank that sends nothing in a collective is ahead of those who do: a node may
+//! hear of a collective before it hears of one before it, and then knows of a hole.
 
 use alloc::collections::VecDeque;
 use quincunx_collective::Rank;
@@ -41,18 +42,8 @@ pub(crate) struct Invocation {
     pub(crate) first: u64,
     /// Number of its last packet.
     pub(crate) last: u64,
-    /// Number of its control message when only collectives that aggregate are counted.
-    pub(crate) slot_first: u64,
     /// What it does.
     pub(crate) message: ControlMessage,
-}
-
-impl Invocation {
-    /// Number of packet `sequence` when only collectives that aggregate are counted.
-    pub(crate) fn slot_of(&self, sequence: u64) -> u64 {
-        debug_assert!((self.first..=self.last).contains(&sequence));
-        self.slot_first + (sequence - self.first)
-    }
 }
 
 /// What a flow through the node does: where its packets come from and where they go.
@@ -120,81 +111,117 @@ impl TreePlace {
     }
 }
 
-/// The collectives that this node knows of, oldest first, without gaps between them.
+/// The collectives that this node knows of, oldest first, each with what the realisation keeps of it.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub(crate) struct InvocationTable {
-    entries: VecDeque<Invocation>,
+pub(crate) struct InvocationTable<T = ()> {
+    entries: VecDeque<(Invocation, T)>,
     capacity: usize,
-    next: u64,
-    next_slot: u64,
+    /// Everything before this number has been forgotten.
+    base: u64,
     ranks: u16,
 }
 
-impl InvocationTable {
+/// What [`InvocationTable::admit`] has found.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Admitted {
+    /// The collective of the packet.
+    pub(crate) invocation: Invocation,
+    /// It was not known before.
+    pub(crate) is_new: bool,
+}
+
+impl<T: Copy> InvocationTable<T> {
     /// A table that keeps `capacity` collectives; the first will begin at `first`.
     pub(crate) fn new(first: u64, capacity: usize, ranks: u16) -> Self {
-        Self { entries: VecDeque::with_capacity(capacity), capacity, next: first, next_slot: first, ranks }
+        Self { entries: VecDeque::new(), capacity, base: first, ranks }
     }
 
-    /// Where the next collective will begin.
+    /// Where the collective behind all that are known begins.
     pub(crate) fn next(&self) -> u64 {
-        self.next
+        self.entries.back().map_or(self.base, |(invocation, _)| invocation.last + 1)
     }
 
-    /// Where the oldest known collective begins.
-    pub(crate) fn oldest(&self) -> u64 {
-        self.entries.front().map_or(self.next, |invocation| invocation.first)
+    /// Everything before this number has been forgotten.
+    pub(crate) fn base(&self) -> u64 {
+        self.base
     }
 
-    /// Takes in the next collective; the oldest is forgotten when the table is full.
-    pub(crate) fn register(&mut self, message: ControlMessage) {
-        if self.is_full() {
-            self.entries.pop_front();
+    /// Takes in the collective behind all that are known; the oldest is forgotten when the table is full.
+    pub(crate) fn register(&mut self, message: ControlMessage, state: impl FnOnce(&Invocation) -> T) {
+        let place = self.entries.len();
+        self.insert(place, self.next(), message, state);
+    }
+
+    fn insert(
+        &mut self,
+        mut place: usize,
+        first: u64,
+        message: ControlMessage,
+        state: impl FnOnce(&Invocation) -> T,
+    ) {
+        if self.is_full()
+            && let Some((oldest, _)) = self.entries.pop_front()
+        {
+            self.base = oldest.last + 1;
+            place -= 1;
         }
-        let packets = 1 + u64::from(message.data_packets);
-        let invocation = Invocation {
-            first: self.next,
-            last: self.next + packets - 1,
-            slot_first: self.next_slot,
-            message,
-        };
-        self.entries.push_back(invocation);
-        self.next += packets;
-        if !matches!(message.pattern, Pattern::Broadcast { .. }) {
-            self.next_slot += packets;
+        let invocation = Invocation { first, last: first + u64::from(message.data_packets), message };
+        self.entries.insert(place, (invocation, state(&invocation)));
+    }
+
+    /// How many known collectives begin before `sequence` or with it.
+    fn begun(&self, sequence: u64) -> usize {
+        // Nearly always the newest or the one before it.
+        let newer = self.entries.iter().rev().take(2).take_while(|(known, _)| known.first > sequence).count();
+        match newer {
+            2 => self.entries.partition_point(|(known, _)| known.first <= sequence),
+            newer => self.entries.len() - newer,
         }
+    }
+
+    /// The index of the collective that packet `sequence` belongs to.
+    pub(crate) fn index(&self, sequence: u64) -> Option<usize> {
+        let index = self.begun(sequence).checked_sub(1)?;
+        (sequence <= self.entries[index].0.last).then_some(index)
     }
 
     /// The collective that packet `sequence` belongs to.
     pub(crate) fn find(&self, sequence: u64) -> Option<&Invocation> {
-        if sequence >= self.next {
-            return None;
-        }
-        // Nearly always the newest or the one before it.
-        self.entries.iter().rev().find(|invocation| invocation.first <= sequence)
+        self.index(sequence).map(|index| self.get(index))
     }
 
-    /// Finds the collective of a data packet, and takes it in when this is its control message. `allowed` says whether
-    /// packets of a collective may come from where this one does; nothing before `needed` is asked for again.
+    /// The index of the first known collective that ends with `sequence` or after it.
+    pub(crate) fn first_from(&self, sequence: u64) -> usize {
+        self.index(sequence).unwrap_or_else(|| self.begun(sequence))
+    }
+
+    /// Finds the collective of a data packet, and takes it in when this is its control message, which must be the next behind all
+    /// that are known or lie before `horizon`. `allowed` says whether packets of a collective may come from where this one does;
+    /// nothing before `needed` is asked for again.
+    #[expect(clippy::too_many_arguments, reason = "a packet, and what decides on it")]
     pub(crate) fn admit(
         &mut self,
         sequence: u64,
         operation: Operation,
         length: usize,
         mtu: usize,
-        needed: Option<u64>,
+        (needed, horizon): (Option<u64>, u64),
         allowed: impl FnOnce(&ControlMessage) -> bool,
-    ) -> Result<Invocation, DropReason> {
+        state: impl FnOnce(&Invocation) -> T,
+    ) -> Result<Admitted, DropReason> {
         let control = match operation {
             Operation::SendOnlyImmediate(immediate) => {
                 Some(ControlMessage::decode(immediate).ok_or(DropReason::Malformed)?)
             }
             _ => None,
         };
-        if let Some(message) = control.filter(|_| sequence == self.next) {
-            if self.is_full()
-                && needed
-                    .is_some_and(|needed| self.entries.front().is_some_and(|oldest| oldest.last >= needed))
+        let found = self.index(sequence);
+        let fits = sequence >= self.base && (sequence < horizon || sequence == self.next());
+        let is_new = found.is_none() && fits && control.is_some();
+        if let Some(message) = control.filter(|_| is_new) {
+            let place = self.begun(sequence);
+            let last = sequence + u64::from(message.data_packets);
+            if self.is_full() && (place == 0 || needed.is_some_and(|needed| self.entries[0].0.last >= needed))
             {
                 return Err(DropReason::TableFull);
             }
@@ -203,8 +230,11 @@ impl InvocationTable {
                     return Err(DropReason::Malformed);
                 }
                 _ if length != 0 => return Err(DropReason::Malformed),
+                _ if self.entries.get(place).is_some_and(|(next, _)| next.first <= last) => {
+                    return Err(DropReason::Malformed);
+                }
                 _ if !allowed(&message) => return Err(DropReason::WrongDirection),
-                _ => self.register(message),
+                _ => self.insert(place, sequence, message, state),
             }
         }
         let invocation = *self.find(sequence).ok_or(DropReason::NoCollective)?;
@@ -212,7 +242,7 @@ impl InvocationTable {
         if control != expected || length > mtu || (control.is_some() && length != 0) {
             return Err(DropReason::Malformed);
         }
-        Ok(invocation)
+        Ok(Admitted { invocation, is_new })
     }
 
     /// Whether taking in another collective means to forget the oldest.
@@ -227,17 +257,26 @@ impl InvocationTable {
 
     /// The known collective with this index; 0 is the oldest.
     pub(crate) fn get(&self, index: usize) -> &Invocation {
-        &self.entries[index]
+        &self.entries[index].0
+    }
+
+    /// What is kept of the known collective with this index.
+    pub(crate) fn state(&self, index: usize) -> &T {
+        &self.entries[index].1
+    }
+
+    /// What is kept of the known collective with this index.
+    pub(crate) fn state_mut(&mut self, index: usize) -> &mut T {
+        &mut self.entries[index].1
     }
 
     pub(crate) fn assert_invariants(&self) {
         assert!(self.entries.len() <= self.capacity);
-        let mut next = None;
-        for invocation in &self.entries {
-            assert!(next.is_none_or(|next| next == invocation.first), "collectives follow without a gap");
+        let mut next = self.base;
+        for (invocation, _) in &self.entries {
+            assert!(next <= invocation.first, "collectives do not overlap");
             assert!(invocation.first <= invocation.last);
-            next = Some(invocation.last + 1);
+            next = invocation.last + 1;
         }
-        assert!(next.is_none_or(|next| next == self.next));
     }
 }

@@ -19,12 +19,18 @@
 //!   24 bits wrap, whatever N is.
 //! - **The control message is aggregated and replicated like data** (it occupies the first PSN of a collective), so that
 //!   one mechanism makes it reliable, and receivers see it too. A Barrier is a control message alone.
+//! - **Invocations overlap**, also in AllGather, where the paper's follow each other (K.3; `GroupParams::overlap`). So nodes hear of
+//!   collectives out of order (`invocation.rs`), Mode-II tells senders of their packets in a row over the ends of collectives, as
+//!   the receivers of each differ, and holds a Broadcast's packets in its slots until what a rank receives before them has passed
+//!   (`mode_ii/told.rs`, `mode_ii/gates.rs`). Mode-I's messages have no number, so there a rank waits until its switch knows what
+//!   comes before: a hop there and back for each part, not each part's data.
 //! - **Mode-II keeps a valid PSN range**, like Mode-III's: packets that the network kept for longer than the window are
 //!   dropped instead of being added to the slot's next user.
 //! - **Mode-II, Reduce: a slot is recycled by the receiver's ACK**, not by completion. The receiver contributes nothing,
 //!   so completion says nothing about it: it may still be waiting for a result of the previous collective, and recycling
 //!   by completion takes the slot that its retransmission needs.
-//! - **Mode-II numbers its slots over aggregating collectives only**, so that a Broadcast in between moves no slot.
+//! - **Mode-II moves its range over aggregating collectives only**: a Broadcast in between frees no slot, as who has it is known to
+//!   its sender alone; numbers that meet in a slot then, which is rare, take the next free one.
 //! - **Mode-II answers a duplicate only toward the child that sent it**, not to all: the others did not ask.
 //! - **What is acknowledged by all is answered by the switch that knows it**: a Broadcast packet that every receiver has
 //!   acknowledged, and a Reduce packet whose slot is gone, are answered with an ACK on the spot. With the paper's rule (an

@@ -221,7 +221,7 @@ impl ModeI {
     fn take_in<P: Payload>(&mut self, edge: usize, verbs: &mut dyn Verbs<P>) -> Result<bool, Broken> {
         let bit = edge_bit(edge);
         let Some(&Waiting { length, immediate }) = self.peers[edge].waiting.front() else { return Ok(false) };
-        let mut number = self.peers[edge].expected.max(self.table.oldest());
+        let mut number = self.peers[edge].expected.max(self.table.base());
         let (invocation, flow, route) = loop {
             match self.table.find(number).copied() {
                 Some(invocation) => match self.flow(&invocation, |route| route.sources & bit != 0) {
@@ -292,7 +292,7 @@ impl ModeI {
         }
         // Numbers are messages here: the table counts a control message and as many data messages.
         let messages = u32::from(message.data_packets).div_ceil(self.config.message) as u16;
-        self.table.register(ControlMessage { data_packets: messages, ..message });
+        self.table.register(ControlMessage { data_packets: messages, ..message }, |_| ());
         true
     }
 
@@ -301,7 +301,7 @@ impl ModeI {
         let bit = edge_bit(edge);
         let mut sent = false;
         loop {
-            let mut number = self.peers[edge].next.max(self.table.oldest());
+            let mut number = self.peers[edge].next.max(self.table.base());
             let (flow, route) = loop {
                 let Some(invocation) = self.table.find(number) else { return sent };
                 match self.flow(invocation, |route| route.outs & bit != 0) {
@@ -330,8 +330,8 @@ impl ModeI {
             return false;
         }
         let mut worked = false;
-        while let Some(invocation) = self.table.find(self.local.max(self.table.oldest())) {
-            self.local = self.local.max(self.table.oldest());
+        while let Some(invocation) = self.table.find(self.local.max(self.table.base())) {
+            self.local = self.local.max(self.table.base());
             if invocation.message.pattern != Pattern::AllReduce {
                 self.local = invocation.last + 1;
                 continue;

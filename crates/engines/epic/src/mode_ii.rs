@@ -1,9 +1,16 @@
 //! Mode-II, connection translated (EPIC 4.3, algorithm 1): the switch keeps no reliability of its own. Packets pass with
 //! other addresses and the same PSN; hosts retransmit end to end; the switch makes every step repeatable.
 //!
-//! Slots are numbered over aggregating collectives only. The valid range holds twice the window: a sender that has sent
-//! `n` has seen everything up to `n - MW` acknowledged, so once all senders are known to be at `progress`, nothing up
-//! to `progress - MW` will be asked for again, and nobody can be beyond `progress + MW`.
+//! Slots hold what is aggregated. A sender that has sent `n` is done with everything up to `n - MW`, and receivers take packets in
+//! order. So once packet `progress - 1` is aggregated (AllReduce), or received by its root (Reduce), nothing before `progress - MW`
+//! will be asked for again; and of what is asked for no more than twice the window is aggregated, whatever Broadcasts lie between.
+//!
+//! Collectives overlap, which needs two things of the switch. Acknowledges are cumulative, so a sender is told no more than that
+//! all of its packets in a row have arrived, over the ends of collectives (`told.rs`). And a receiver takes packets in order, while a
+//! Broadcast waits for nobody: its packets are held in slots until what ranks receive before it has passed (`gates.rs`).
+
+mod gates;
+mod told;
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -12,11 +19,11 @@ use quincunx_design::DatapathSink;
 use quincunx_engine::Frame;
 use quincunx_wire::{Aeth, NakCode, Operation, RoceHeader, Syndrome};
 
-use crate::config::GroupConfig;
+use crate::config::{EdgeConfig, GroupConfig};
 use crate::control::{ControlMessage, Pattern};
-use crate::forward::{ACK, acknowledge, expedite, replicate};
+use crate::forward::{acknowledge, expedite, replicate};
 use crate::inc_engine::DropReason;
-use crate::invocation::{EdgeSet, Invocation, InvocationTable, TreePlace, edge_bit, edges_of};
+use crate::invocation::{Admitted, EdgeSet, Invocation, InvocationTable, TreePlace, edge_bit, edges_of};
 use crate::mutation::Mutation;
 use crate::pipe::{Aggregated, Pipe, SlotHeader};
 
@@ -25,27 +32,64 @@ use crate::pipe::{Aggregated, Pipe, SlotHeader};
 pub(crate) struct ModeII<P> {
     config: GroupConfig,
     place: TreePlace,
-    table: InvocationTable,
+    table: InvocationTable<Passage>,
     pipe: Pipe<P>,
-    /// Slots before this number are known to be done with by their receivers, or aggregated by all senders.
+    /// One more than the newest packet of which it is known that it, and what aggregates before it, is aggregated by all senders
+    /// (AllReduce; some of them may be missing) or received by its root (Reduce).
     progress: u64,
+    /// The same, and over Broadcasts behind it.
+    cursor: u64,
     /// ackPsn + 1 for each edge: everything before it has arrived at all ranks behind the edge.
     acked: Vec<u64>,
+    /// What each edge, as a sender, has been told of.
+    told: Vec<Told>,
+    /// Edges that lead to a rank.
+    ranks: EdgeSet,
+    /// Everything before this number has passed to the ranks here that receive it, its last packet at least.
+    clear: u64,
+}
+
+/// How far a collective has come on its way through the switch.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+struct Passage {
+    /// Before this number it is aggregated (AllReduce; some before it may be missing) or acknowledged (Reduce, Broadcast).
+    reached: u64,
+    /// Ranks that its last packet has been sent to.
+    through: EdgeSet,
+    /// Broadcast: edges that its packets need not wait for.
+    open: EdgeSet,
+    /// Broadcast: no packet from this number on is held.
+    held: u64,
+}
+
+/// What a sender has been told: everything before `position` that it sends has arrived.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+struct Told {
+    position: u64,
+    /// The newest of its packets before it.
+    covered: Option<u64>,
 }
 
 impl<P: Payload> ModeII<P> {
     pub(crate) fn new(config: GroupConfig, first: u64) -> Self {
         let window = u64::from(config.window);
         let regions = if config.reproducible { config.edges.len() } else { 1 };
-        // A rank is in one collective, and every unfinished one holds a rank: no more than `ranks` are unfinished.
-        let capacity = usize::from(config.ranks) + 1;
+        // A rank posts receive requests for up to two windows of messages, each a collective at least, beyond the oldest that it is
+        // not done with. What others do without it are Broadcasts, and each of them waits for its acknowledge of its own.
+        let messages = usize::try_from(window.div_ceil(u64::from(config.message))).unwrap_or(usize::MAX);
+        let capacity = (2 * messages).saturating_mul(usize::from(config.ranks)).saturating_add(2);
         let slots = if config.breaks(Mutation::WindowShort) { window + 1 } else { 2 * window };
+        let is_rank = |(edge, config): (usize, &EdgeConfig)| config.rank.map(|_| edge_bit(edge));
         Self {
             place: TreePlace::new(&config),
             table: InvocationTable::new(first, capacity, config.ranks),
             pipe: Pipe::new(first - window, slots, config.mtu, regions, config.mutation),
             progress: first,
+            cursor: first,
             acked: vec![first; config.edges.len()],
+            told: vec![Told { position: first, covered: None }; config.edges.len()],
+            ranks: config.edges.iter().enumerate().filter_map(is_rank).fold(0, |set, bit| set | bit),
+            clear: first,
             config,
         }
     }
@@ -76,11 +120,24 @@ impl<P: Payload> ModeII<P> {
         let sequence = self.config.count(frame.header.psn, self.table.next());
         let length = P::view_length(frame.payload);
         let bit = edge_bit(edge);
-        let place = &self.place;
-        let invocation =
-            self.table.admit(sequence, frame.header.operation, length, self.config.mtu, None, |message| {
-                flows_from(place, message, bit)
-            })?;
+        let (place, ranks) = (&self.place, self.ranks);
+        let Admitted { invocation, is_new } = self.table.admit(
+            sequence,
+            frame.header.operation,
+            length,
+            self.config.mtu,
+            (None, self.table.next() + 2 * u64::from(self.config.window)),
+            |message| flows_from(place, message, bit),
+            |invocation| Passage {
+                reached: invocation.first,
+                through: 0,
+                open: place.replication(invocation.message.pattern).map_or(0, |route| route.outs & !ranks),
+                held: 0,
+            },
+        )?;
+        if is_new {
+            self.take_in(&invocation, out);
+        }
         let pattern = invocation.message.pattern;
         let header = SlotHeader::of(frame.header, length);
         if let Some(route) = self.place.aggregation(pattern).filter(|route| route.sources & bit != 0) {
@@ -92,12 +149,25 @@ impl<P: Payload> ModeII<P> {
             let done = self.acked_by_all(route.outs, &invocation);
             if sequence < done && !self.config.breaks(Mutation::AckOnlyIfNews) {
                 // All have it: whoever asks missed the ACK, which is repeated here instead of asking everybody again.
-                acknowledge(&self.config, edge, done - 1, ACK, out);
+                self.tell_again(edge, done - 1, out);
                 return Err(DropReason::Duplicate);
             }
+            return self.broadcast(route, &invocation, sequence, header, frame.payload, out);
         }
         replicate(&self.config, route.outs, sequence, header, frame.payload, out);
+        self.note_passed(&invocation, sequence, route.outs, out);
         Ok(())
+    }
+
+    /// A collective has become known. If later ones were known before, what waited for it may go on.
+    fn take_in(&mut self, invocation: &Invocation, out: &mut dyn DatapathSink<P>) {
+        if invocation.last + 1 < self.table.next() {
+            for edge in 0..self.config.edges.len() {
+                self.tell(edge, out);
+            }
+            self.move_on();
+        }
+        self.update_gates(out);
     }
 
     #[expect(clippy::too_many_arguments, reason = "a packet, where it comes from and where it belongs")]
@@ -111,31 +181,35 @@ impl<P: Payload> ModeII<P> {
         payload: P::View<'_>,
         out: &mut dyn DatapathSink<P>,
     ) -> Result<(), DropReason> {
-        let number = invocation.slot_of(sequence);
         let reduction = invocation.message.reduction;
+        let index = self.table.index(sequence).expect("the packet's collective is known");
         if let Pattern::Reduce { .. } = invocation.message.pattern
-            && number < self.progress
+            && sequence < self.table.state(index).reached
             && !self.config.breaks(Mutation::ReduceRecycledByCompletion)
         {
             if self.config.breaks(Mutation::AckOnlyIfNews) {
                 return Err(DropReason::Duplicate);
             }
             // The receiver has it: whoever asks missed the ACK.
-            let done = invocation.last.min(invocation.first + (self.progress - 1 - invocation.slot_first));
-            acknowledge(&self.config, edge, done, ACK, out);
+            self.tell_again(edge, self.table.state(index).reached - 1, out);
             return Err(DropReason::Duplicate);
         }
-        if !self.pipe.contains(number) {
-            let stale = number < self.pipe.start();
-            return Err(if stale { DropReason::Stale } else { DropReason::AheadOfRange });
-        }
         let bit = edge_bit(edge);
-        let outcome = self.pipe.aggregate(number, bit, sources, header, payload, reduction);
+        if invocation.message.pattern == Pattern::AllReduce
+            && self.ranks & bit != 0
+            && self.acked[edge] > invocation.last + 1
+        {
+            // The rank has its results, and acknowledges later packets only: whoever asks missed the ACK.
+            self.tell_again(edge, invocation.last, out);
+            return Err(DropReason::Duplicate);
+        }
+        self.check_room(sequence)?;
+        let outcome = self.pipe.aggregate(sequence, bit, sources, header, payload, reduction);
         let complete = match outcome {
             Aggregated::Mismatch => return Err(DropReason::Mismatch),
             Aggregated::Partial => false,
             Aggregated::Complete => true,
-            Aggregated::Duplicate => self.pipe.is_complete(number, sources),
+            Aggregated::Duplicate => self.pipe.is_complete(sequence, sources),
         };
         if !complete {
             return Ok(());
@@ -146,8 +220,8 @@ impl<P: Payload> ModeII<P> {
             Pattern::AllReduce if self.place.is_root() => sources,
             _ => self.place.aggregation(invocation.message.pattern).map_or(0, |route| route.outs),
         };
-        let held = self.pipe.header(number).expect("a complete slot holds something");
-        let view = self.pipe.view(number);
+        let held = self.pipe.header(sequence).expect("a complete slot holds something");
+        let view = self.pipe.view(sequence);
         if self.config.selective && outs == bit {
             expedite(&self.config, edge, sequence, held, view, out);
         } else {
@@ -155,16 +229,73 @@ impl<P: Payload> ModeII<P> {
         }
         let by_completion = invocation.message.pattern == Pattern::AllReduce
             || self.config.breaks(Mutation::ReduceRecycledByCompletion);
+        if outcome == Aggregated::Complete {
+            self.note_passed(invocation, sequence, outs, out);
+        }
         if outcome == Aggregated::Complete && by_completion {
-            self.advance(number + 1);
+            self.raise(index, sequence + 1);
+            self.move_on();
         }
         Ok(())
     }
 
-    /// RecycleBuffer: everything before `progress` is known to be aggregated (AllReduce) or received (Reduce).
-    fn advance(&mut self, progress: u64) {
-        self.progress = self.progress.max(progress);
+    /// Everything of a collective before `reached` is aggregated or acknowledged; whether that is news.
+    fn raise(&mut self, index: usize, reached: u64) -> bool {
+        let state = self.table.state_mut(index);
+        let is_news = reached > state.reached;
+        state.reached = state.reached.max(reached);
+        is_news
+    }
+
+    /// RecycleBuffer: moves the range on, over the ends of collectives.
+    fn move_on(&mut self) {
+        self.cursor = self.cursor.max(self.table.base());
+        while let Some(index) = self.table.index(self.cursor) {
+            let (Invocation { last, message, .. }, reached) =
+                (*self.table.get(index), self.table.state(index).reached);
+            if let Pattern::Broadcast { .. } = message.pattern {
+                self.cursor = last + 1;
+                continue;
+            }
+            if reached > self.cursor {
+                (self.cursor, self.progress) = (reached, reached);
+            }
+            if self.cursor <= last {
+                break;
+            }
+        }
         self.pipe.recycle_to(self.progress - u64::from(self.config.window));
+    }
+
+    /// Whether there is a slot for packet `sequence`, and one would be left for each before it that may need one.
+    fn check_room(&self, sequence: u64) -> Result<(), DropReason> {
+        if self.pipe.contains(sequence) {
+            return if self.pipe.has_slot(sequence) { Ok(()) } else { Err(DropReason::AheadOfRange) };
+        }
+        let start = self.pipe.start();
+        if sequence < start {
+            return Err(DropReason::Stale);
+        }
+        let (mut needed, mut next) = (0, start.max(self.table.base()));
+        for index in self.table.first_from(next)..self.table.len() {
+            let invocation = *self.table.get(index);
+            if invocation.first > sequence {
+                break;
+            }
+            // What is not known yet may need as many.
+            needed += invocation.first.saturating_sub(next);
+            let takes_slots = match invocation.message.pattern {
+                Pattern::Broadcast { .. } => self.receivers(&invocation) & !self.table.state(index).open != 0,
+                Pattern::AllReduce | Pattern::Reduce { .. } => true,
+            };
+            if takes_slots {
+                needed += invocation.last.min(sequence) + 1 - invocation.first.max(next);
+            }
+            next = invocation.last + 1;
+        }
+        needed += (sequence + 1).saturating_sub(next);
+        let has_room = needed <= 2 * u64::from(self.config.window) && self.pipe.has_slot(sequence);
+        if has_room { Ok(()) } else { Err(DropReason::AheadOfRange) }
     }
 
     fn handle_acknowledge(
@@ -190,13 +321,20 @@ impl<P: Payload> ModeII<P> {
             self.advance_acked(edge, arrived, out);
         }
         let bit = edge_bit(edge);
+        if invocation.message.pattern != Pattern::AllReduce && self.ranks & bit != 0 {
+            // It acknowledges the results before it, too.
+            self.tell(edge, out);
+        }
         match invocation.message.pattern {
             Pattern::AllReduce => {
                 // Reflected by the first hop: the result's arrival acknowledges the contribution (figure 7d).
                 if self.config.edges[edge].rank.is_none() {
                     return Err(DropReason::WrongDirection);
                 }
-                acknowledge(&self.config, edge, sequence, aeth.syndrome, out);
+                match aeth.syndrome {
+                    Syndrome::Ack(_) => self.tell_again(edge, sequence, out),
+                    _ => self.pass_on(edge, sequence, aeth.syndrome, out),
+                }
             }
             Pattern::Reduce { root } => {
                 if self.place.toward(root) != bit {
@@ -206,7 +344,7 @@ impl<P: Payload> ModeII<P> {
                     let sources =
                         self.place.aggregation(invocation.message.pattern).map_or(0, |route| route.sources);
                     for source in edges_of(sources) {
-                        acknowledge(&self.config, source, sequence, aeth.syndrome, out);
+                        self.pass_on(source, sequence, aeth.syndrome, out);
                     }
                 }
             }
@@ -220,17 +358,19 @@ impl<P: Payload> ModeII<P> {
                         acknowledge(&self.config, source, sequence, aeth.syndrome, out);
                     }
                 } else if !positive {
-                    // A NAK also acknowledges what is before it, to the sender on behalf of all: so it must not ask for
-                    // anything later than what the slowest receiver misses. One that is still in an earlier collective
-                    // cannot be spoken for at all: then the sender's time-out has to do.
+                    // A NAK also acknowledges what is before it, to the sender on behalf of all: so it must not ask for anything
+                    // later than what the slowest receiver misses. One that is still in an earlier collective misses all of
+                    // this one; what the sender has sent before is another matter, and `pass_on` sees to it.
                     let slowest = edges_of(route.outs).map(|edge| self.acked[edge]).min().unwrap_or(sequence);
                     let as_it_is = self.config.breaks(Mutation::NakForwarded);
-                    if slowest < invocation.first && !as_it_is {
-                        return Ok(());
-                    }
-                    let missing = if as_it_is { sequence } else { sequence.min(slowest) };
+                    let missing =
+                        if as_it_is { sequence } else { sequence.min(slowest.max(invocation.first)) };
                     for source in edges_of(route.sources) {
-                        acknowledge(&self.config, source, missing, aeth.syndrome, out);
+                        if as_it_is {
+                            acknowledge(&self.config, source, missing, aeth.syndrome, out);
+                        } else {
+                            self.pass_on(source, missing, aeth.syndrome, out);
+                        }
                     }
                 }
             }
@@ -245,21 +385,19 @@ impl<P: Payload> ModeII<P> {
         if arrived <= before {
             return;
         }
+        self.acked[edge] = arrived;
         let bit = edge_bit(edge);
-        for index in 0..self.table.len() {
+        let mut senders = 0;
+        for index in self.table.first_from(before)..self.table.len() {
             let invocation = *self.table.get(index);
-            if invocation.last < before || invocation.first >= arrived {
-                continue;
+            if invocation.first >= arrived {
+                break;
             }
-            let reached = arrived.min(invocation.last + 1);
-            let (sources, acked) = match invocation.message.pattern {
+            let (sources, reached) = match invocation.message.pattern {
                 Pattern::AllReduce => continue,
                 Pattern::Reduce { root } if self.place.toward(root) == bit => {
-                    self.advance(invocation.slot_of(reached - 1) + 1);
-                    (
-                        self.place.aggregation(invocation.message.pattern).map_or(0, |route| route.sources),
-                        reached,
-                    )
+                    let route = self.place.aggregation(invocation.message.pattern);
+                    (route.map_or(0, |route| route.sources), arrived.min(invocation.last + 1))
                 }
                 Pattern::Reduce { .. } => continue,
                 Pattern::Broadcast { .. } => {
@@ -268,21 +406,19 @@ impl<P: Payload> ModeII<P> {
                     if route.outs & bit == 0 {
                         continue;
                     }
-                    let old = self.acked_by_all(route.outs, &invocation);
-                    self.acked[edge] = arrived;
-                    let new = self.acked_by_all(route.outs, &invocation);
-                    self.acked[edge] = before;
-                    if new == old {
-                        continue;
-                    }
-                    (route.sources, new)
+                    (route.sources, self.acked_by_all(route.outs, &invocation))
                 }
             };
-            for source in edges_of(sources) {
-                acknowledge(&self.config, source, acked - 1, ACK, out);
+            let is_news = self.raise(index, reached);
+            let by_completion = self.config.breaks(Mutation::ReduceRecycledByCompletion);
+            if is_news || by_completion {
+                senders |= sources;
             }
         }
-        self.acked[edge] = arrived;
+        self.move_on();
+        for sender in edges_of(senders) {
+            self.tell(sender, out);
+        }
     }
 
     /// nodeAckPsn + 1: what every edge of `outs` has acknowledged of `invocation`.
@@ -301,6 +437,11 @@ impl<P: Payload> ModeII<P> {
         for &acked in &self.acked {
             assert!(acked <= self.table.next(), "nobody acknowledges what no collective holds");
         }
+        for told in &self.told {
+            assert!(told.position <= self.table.next(), "no sender is told of what no collective holds");
+            assert!(told.covered.is_none_or(|covered| covered < told.position));
+        }
+        assert!(self.clear <= self.table.next(), "nothing has passed that no collective holds");
     }
 }
 

@@ -5,7 +5,8 @@
 //!
 //! A pipe's range moves with the slowest of its outgoing edges, over the end of one collective into the next one; a
 //! collective that does not use the pipe is skipped. Group PSN synchronisation follows from that: each direction of
-//! each edge skips the collectives that it does not carry.
+//! each edge skips the collectives that it does not carry. Where a collective is not known yet though a later one is, what the
+//! later one brings is kept, and neither acknowledged, asked for nor passed on until it is.
 
 mod answers;
 mod sending;
@@ -24,7 +25,9 @@ use crate::control::Pattern;
 use crate::forward::{ACK, acknowledge};
 use crate::hop::{Answer, Hop};
 use crate::inc_engine::{DropReason, resend_timer};
-use crate::invocation::{EdgeSet, Invocation, InvocationTable, LOCAL, Route, TreePlace, edge_bit, edges_of};
+use crate::invocation::{
+    Admitted, EdgeSet, Invocation, InvocationTable, LOCAL, Route, TreePlace, edge_bit, edges_of,
+};
 use crate::mode_ii::flows_from;
 use crate::mutation::Mutation;
 use crate::pipe::{Aggregated, Pipe, SlotHeader};
@@ -110,17 +113,19 @@ impl<P: Payload> ModeIII<P> {
         let bit = edge_bit(edge);
         let needed = self.aggregation.start().min(self.replication.start());
         let place = &self.place;
+        let horizon = self.aggregation.end().max(self.replication.end());
         let admitted = self.table.admit(
             sequence,
             frame.header.operation,
             length,
             self.config.mtu,
-            Some(needed),
+            (Some(needed), horizon),
             |message| flows_from(place, message, bit),
+            |_| (),
         );
-        let invocation = match admitted {
-            Ok(invocation) => invocation,
-            Err(DropReason::NoCollective) if sequence >= self.table.next() => {
+        let Admitted { invocation, is_new } = match admitted {
+            Ok(admitted) => admitted,
+            Err(DropReason::NoCollective) if sequence >= self.table.base() => {
                 // Its control message is still missing: refused until it is here (3.3.2).
                 let answer = self.hops[edge].out_of_order();
                 self.answer(edge, answer, out);
@@ -132,7 +137,25 @@ impl<P: Payload> ModeIII<P> {
             }
             Err(reason) => return Err(reason),
         };
-        let (flow, route) = self.incoming(&invocation, bit).ok_or(DropReason::WrongDirection)?;
+        let taken = self.handle_admitted(now, edge, &invocation, sequence, frame, out);
+        if is_new && invocation.last + 1 < self.table.next() {
+            self.fill(out);
+        }
+        taken
+    }
+
+    /// Takes in a packet of a collective that is known.
+    fn handle_admitted(
+        &mut self,
+        now: Instant,
+        edge: usize,
+        invocation: &Invocation,
+        sequence: u64,
+        frame: Frame<'_, RoceHeader, P>,
+        out: &mut dyn DatapathSink<P>,
+    ) -> Result<(), DropReason> {
+        let (bit, length) = (edge_bit(edge), P::view_length(frame.payload));
+        let (flow, route) = self.incoming(invocation, bit).ok_or(DropReason::WrongDirection)?;
         let expected = self.skip_incoming(edge, self.hops[edge].expected);
         if sequence < expected || sequence < self.pipe(flow).start() {
             self.answer(edge, Answer::Ack, out);
@@ -142,7 +165,8 @@ impl<P: Payload> ModeIII<P> {
             acknowledge(&self.config, edge, sequence, ACK, out);
         }
         if sequence >= self.pipe(flow).end() {
-            self.turn_away(now, edge, sequence == expected, out);
+            let is_next = sequence == expected || self.table.find(expected).is_none();
+            self.turn_away(now, edge, is_next, out);
             return Err(DropReason::AheadOfRange);
         }
         let header = SlotHeader::of(frame.header, length);
@@ -155,6 +179,15 @@ impl<P: Payload> ModeIII<P> {
         let answer = if sequence == expected {
             let reached = self.advance_expected(edge, expected);
             self.hops[edge].in_order(frame.header.acknowledge_request, reached - expected)
+        } else if self.table.find(expected).is_none() {
+            // Whether the neighbour sent anything between is not known yet.
+            if frame.header.acknowledge_request {
+                self.owe(edge, out);
+            }
+            if self.config.selective {
+                self.note_missing(now, edge, invocation.first, sequence, out);
+            }
+            Answer::Nothing
         } else if self.config.selective {
             self.note_missing(now, edge, expected, sequence, out);
             Answer::Nothing
@@ -175,7 +208,7 @@ impl<P: Payload> ModeIII<P> {
         }
         if invocation.message.pattern == Pattern::AllReduce && flow == Flow::Replication {
             // A result tells that the contribution to it has arrived, as an ACK would.
-            let arrived = self.hops[edge].expected;
+            let arrived = self.answered(edge);
             self.handle_arrived(edge, arrived, out);
         }
         match outcome {
@@ -225,6 +258,48 @@ impl<P: Payload> ModeIII<P> {
             Syndrome::Nak(_) => self.fail(edge, out),
         }
         Ok(())
+    }
+
+    /// A collective has become known of which later ones were known before: what waited for it goes on.
+    fn fill(&mut self, out: &mut dyn DatapathSink<P>) {
+        for edge in 0..self.hops.len() {
+            let before = self.hops[edge].expected;
+            let expected = self.skip_incoming(edge, before);
+            let reached = self.advance_expected(edge, expected);
+            if reached == expected {
+                // Numbers that it does not send do not arrive.
+                self.hops[edge].expected = before;
+                continue;
+            }
+            self.hops[edge].in_order(false, 0);
+            // Ranks' acknowledges wait for the range, or for results.
+            let may_wait = !self.config.run_ahead && self.config.edges[edge].rank.is_some();
+            if self.hops[edge].owed && !may_wait {
+                self.answer(edge, Answer::Ack, out);
+            }
+        }
+        self.move_on(Flow::Aggregation, out);
+        self.move_on(Flow::Replication, out);
+        self.hand_over(out);
+        let all = (0..self.hops.len()).fold(0, |set, edge| set | edge_bit(edge));
+        self.send_ready(all, out);
+    }
+
+    /// Before which number everything that was sent to `edge` has been answered by results: contributions to an AllReduce are; what
+    /// flows in one direction only is not, and waits for its ACK.
+    fn answered(&self, edge: usize) -> u64 {
+        let (bit, expected) = (edge_bit(edge), self.hops[edge].expected);
+        let mut answered = self.hops[edge].acked.max(self.table.base());
+        while answered < expected
+            && let Some(invocation) = self.table.find(answered)
+        {
+            let carries = |flow| self.route(flow, invocation).is_some_and(|route| route.outs & bit != 0);
+            if invocation.message.pattern != Pattern::AllReduce && FLOWS.into_iter().any(carries) {
+                break;
+            }
+            answered = expected.min(invocation.last + 1);
+        }
+        answered
     }
 
     /// ReceiveAck: everything before `arrived` is behind `edge`. Moves both pipes on as far as that allows.
@@ -312,26 +387,32 @@ impl<P: Payload> ModeIII<P> {
         true
     }
 
-    /// ePSN moves over everything that has arrived; returns where it stands.
+    /// ePSN moves over everything that has arrived, and over collectives in which `edge` sends nothing if something behind them
+    /// has arrived; returns where it stands.
     fn advance_expected(&mut self, edge: usize, expected: u64) -> u64 {
         let bit = edge_bit(edge);
-        let mut next = expected;
+        let (mut next, mut reached) = (expected, expected);
         while let Some(invocation) = self.table.find(next) {
-            let Some((flow, _)) = self.incoming(invocation, bit) else { break };
+            let Some((flow, _)) = self.incoming(invocation, bit) else {
+                next = invocation.last + 1;
+                continue;
+            };
             let pipe = self.pipe(flow);
-            if !pipe.contains(next) || !pipe.has_arrived(next, bit) {
+            // What the range has left behind has arrived from everywhere.
+            if next >= pipe.start() && !(pipe.contains(next) && pipe.has_arrived(next, bit)) {
                 break;
             }
             next += 1;
+            reached = next;
         }
-        self.hops[edge].expected = next;
-        next
+        self.hops[edge].expected = reached;
+        reached
     }
 
     /// `sequence`, or the next number that `edge` sends if `sequence` lies in collectives in which it sends nothing.
     fn skip_incoming(&self, edge: usize, sequence: u64) -> u64 {
         let bit = edge_bit(edge);
-        let mut sequence = sequence.max(self.table.oldest());
+        let mut sequence = sequence.max(self.table.base());
         while let Some(invocation) = self.table.find(sequence) {
             if self.incoming(invocation, bit).is_some() {
                 break;
@@ -378,7 +459,7 @@ impl<P: Payload> ModeIII<P> {
             let pipe = self.pipe(flow);
             assert!(pipe.start() <= self.table.next(), "no range begins beyond the known collectives");
             assert!(
-                pipe.start() >= self.table.oldest() || self.table.len() == 0,
+                pipe.start() >= self.table.base() || self.table.len() == 0,
                 "a collective in use is known"
             );
             // psnStart = min(lastAcked) + 1 over the outgoing endpoints (4.4).

@@ -1,5 +1,6 @@
 //! CheckDuplicate, AggregateData and RecycleBuffer over one ring of slots (EPIC 4.1, 4.4 "A Pipe Abstraction", algorithms
-//! 1 and 2). A pipe takes the numbers `start .. start + capacity`; number `n` lives in slot `n % capacity`.
+//! 1 and 2). A pipe takes the numbers `start .. start + capacity`; number `n` lives in slot `n % capacity`. Where an owner leaves
+//! numbers out, it may use others instead, up to as many: two that meet in one slot, which is rare, find the next free one.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -17,6 +18,8 @@ pub(crate) const DEGREE_BYTES: usize = 4;
 struct Slot {
     arrived: EdgeSet,
     header: Option<SlotHeader>,
+    /// Whose it is, once it has a header.
+    number: u64,
 }
 
 /// The header of a slot: what all contributions to it agree on.
@@ -60,6 +63,8 @@ pub(crate) struct Pipe<P> {
     /// One region, or one for each edge when the order of addition must not depend on the order of arrival.
     payload: Vec<P>,
     slots: Vec<Slot>,
+    /// Numbers that are not in the slot where they belong.
+    displaced: usize,
 }
 
 impl<P: Payload> Pipe<P> {
@@ -78,6 +83,7 @@ impl<P: Payload> Pipe<P> {
             mtu,
             payload: (0..regions.max(1)).map(|_| P::zeroed(capacity as usize * mtu)).collect(),
             slots: vec![Slot::default(); capacity as usize],
+            displaced: 0,
         }
     }
 
@@ -108,29 +114,35 @@ impl<P: Payload> Pipe<P> {
         self.slots.len() * (self.mtu * self.payload.len() + DEGREE_BYTES)
     }
 
-    /// CheckDuplicate: whether `source` has contributed to `number`, which must be in range.
-    pub(crate) fn has_arrived(&self, number: u64, source: EdgeSet) -> bool {
-        self.slot(number).arrived & source != 0
+    /// Whether there is a slot for `number`, its own or a free one.
+    pub(crate) fn has_slot(&self, number: u64) -> bool {
+        self.place(number).is_some() || self.free_place(number).is_some()
     }
 
-    /// Whether all `sources` have contributed to `number`, which must be in range.
+    /// CheckDuplicate: whether `source` has contributed to `number`.
+    pub(crate) fn has_arrived(&self, number: u64, source: EdgeSet) -> bool {
+        self.slot(number).is_some_and(|slot| slot.arrived & source != 0)
+    }
+
+    /// Whether all `sources` have contributed to `number`.
     pub(crate) fn is_complete(&self, number: u64, sources: EdgeSet) -> bool {
-        self.slot(number).arrived & sources == sources
+        self.slot(number).map_or(0, |slot| slot.arrived) & sources == sources
     }
 
     /// The header of slot `number`; `None` before the first contribution.
     pub(crate) fn header(&self, number: u64) -> Option<SlotHeader> {
-        self.slot(number).header
+        self.slot(number)?.header
     }
 
-    /// The payload of `number`, whole once the slot is complete.
+    /// The payload of `number`, whole once the slot is complete; nothing before the first contribution.
     pub(crate) fn view(&self, number: u64) -> P::View<'_> {
-        let offset = self.offset(number);
-        let length = self.slot(number).header.map_or(0, |header| usize::from(header.length));
+        let Some(place) = self.place(number) else { return P::empty() };
+        let (offset, length) =
+            (place * self.mtu, self.slots[place].header.map_or(0, |header| usize::from(header.length)));
         self.payload[0].view(offset..offset + length)
     }
 
-    /// CheckDuplicate and AggregateData: adds what `source` sends to slot `number`, which must be in range.
+    /// CheckDuplicate and AggregateData: adds what `source` sends to slot `number`, for which there must be one.
     pub(crate) fn aggregate(
         &mut self,
         number: u64,
@@ -140,14 +152,22 @@ impl<P: Payload> Pipe<P> {
         view: P::View<'_>,
         reduction: Reduction,
     ) -> Aggregated {
-        assert!(self.contains(number), "{number} is outside the pipe's range {}..{}", self.start, self.end());
-        let offset = self.offset(number);
-        let slot = &mut self.slots[(number % self.capacity) as usize];
+        let home = self.home(number);
+        let place = self.place(number).or_else(|| self.free_place(number));
+        let Some(place) = place.filter(|_| number >= self.start || self.takes_anything()) else {
+            panic!("{number} has no slot in a pipe that starts at {}", self.start);
+        };
+        let offset = place * self.mtu;
+        let slot = &mut self.slots[place];
         if slot.arrived & source != 0 && self.mutation != Some(Mutation::NoDuplicateCheck) {
             return Aggregated::Duplicate;
         }
         match &mut slot.header {
-            None => slot.header = Some(header),
+            None => {
+                slot.header = Some(header);
+                slot.number = number;
+                self.displaced += usize::from(place != home);
+            }
             Some(held) if held.operation != header.operation || held.length != header.length => {
                 return Aggregated::Mismatch;
             }
@@ -185,18 +205,57 @@ impl<P: Payload> Pipe<P> {
         if start <= self.start {
             return;
         }
-        for number in self.start..start.min(self.end()) {
-            self.slots[(number % self.capacity) as usize] = Slot::default();
+        if self.takes_anything() || self.displaced == 0 && start - self.start < self.capacity {
+            for number in self.start..start.min(self.end()) {
+                let home = self.home(number);
+                if self.slots[home].number < start || self.takes_anything() {
+                    self.slots[home] = Slot::default();
+                }
+            }
+        } else {
+            for place in 0..self.slots.len() {
+                let Slot { header, number, .. } = self.slots[place];
+                if header.is_some() && number < start {
+                    self.free(number);
+                }
+            }
         }
         self.start = start;
     }
 
-    fn slot(&self, number: u64) -> &Slot {
-        debug_assert!(self.contains(number));
-        &self.slots[(number % self.capacity) as usize]
+    /// Frees the slot of `number`, if it has one.
+    pub(crate) fn free(&mut self, number: u64) {
+        if let Some(place) = self.place(number) {
+            self.displaced -= usize::from(place != self.home(number));
+            self.slots[place] = Slot::default();
+        }
     }
 
-    fn offset(&self, number: u64) -> usize {
-        (number % self.capacity) as usize * self.mtu
+    fn home(&self, number: u64) -> usize {
+        (number % self.capacity) as usize
+    }
+
+    /// The slot that holds `number`.
+    fn place(&self, number: u64) -> Option<usize> {
+        let home = self.home(number);
+        let holds = |place: usize| {
+            let slot = &self.slots[place];
+            slot.header.is_some() && (slot.number == number || self.takes_anything())
+        };
+        if holds(home) {
+            return Some(home);
+        }
+        if self.displaced == 0 { None } else { (0..self.slots.len()).find(|place| holds(*place)) }
+    }
+
+    /// The free slot that `number` would take.
+    fn free_place(&self, number: u64) -> Option<usize> {
+        let home = self.home(number);
+        let is_free = |place: &usize| self.slots[*place].header.is_none();
+        (home..self.slots.len()).chain(0..home).find(is_free)
+    }
+
+    fn slot(&self, number: u64) -> Option<&Slot> {
+        self.place(number).map(|place| &self.slots[place])
     }
 }

@@ -6,7 +6,7 @@ use quincunx_collective::Payload;
 use quincunx_engine::verbs::{Completion, Memory, ReceiveRequest, RegionId, SendRequest};
 use quincunx_engine::{Engine, Frame, PortId, Sink};
 use quincunx_units::{Duration, Instant};
-use quincunx_wire::{Psn, RoceHeader};
+use quincunx_wire::RoceHeader;
 
 /// The only port.
 const PORT: PortId = PortId(0);
@@ -29,8 +29,13 @@ pub enum RoceCommand<P> {
     PostSend(SendRequest),
     /// Queues a place for one message of the peer's.
     PostReceive(ReceiveRequest),
-    /// Sets both directions to a PSN.
-    Synchronize(Psn),
+    /// Numbers the next message sent, and the next one expected, so many packets further on.
+    Skip {
+        /// Of what is sent.
+        sends: u32,
+        /// Of what is received.
+        receives: u32,
+    },
 }
 
 /// What the owner of a [`RoceHost`] is told.
@@ -141,7 +146,9 @@ impl<P: Payload> Engine for RoceHost<P> {
             }
             RoceCommand::PostSend(request) => self.queue_pair.post_send(request, &self.memory)?,
             RoceCommand::PostReceive(request) => self.queue_pair.post_receive(request, &self.memory)?,
-            RoceCommand::Synchronize(psn) => self.queue_pair.synchronize(psn, &mut HostSink(out))?,
+            RoceCommand::Skip { sends, receives } => {
+                self.queue_pair.skip(sends, receives, &mut HostSink(out))?;
+            }
         }
         Ok(())
     }

@@ -16,7 +16,7 @@
 //!   back too far, learns where to go on, the better.
 //! - "Receiver not ready" silences "sequence error" until the packet comes again: the packets behind it are on the wire.
 //! - A sequence-error NAK for packets that were acknowledged before makes the requester send all that is outstanding
-//!   again. A peer that was told to use another numbering ([`QueuePair::synchronize`]) may say such a thing.
+//!   again. A peer that was told to skip numbers ([`QueuePair::skip`]) may say such a thing.
 //! - Frames leave from UDP port 4791, the one that nodes are bound to: the invariant CRC covers the port, so a frame must
 //!   name the one it is really sent from. Spreading queue pairs over paths by source port would take a socket for each.
 //! - NAKs do not use up the retry budget, which measures silence; any progress restores it.
@@ -52,11 +52,6 @@ const COUNT_BEFORE_START: u64 = 1 << 24;
 /// The count of the first packet of a direction that begins with `psn`.
 const fn first_count(psn: Psn) -> u64 {
     COUNT_BEFORE_START + psn.value() as u64
-}
-
-/// The first count from `count` on whose PSN is `psn`.
-const fn count_from(psn: Psn, count: u64) -> u64 {
-    count + psn.minus(Psn::from_count(count).value()).value() as u64
 }
 
 /// The header of a frame to the peer. Its UDP source port is 4791.

@@ -58,7 +58,7 @@ pub enum DropReason {
     Unexpected,
 }
 
-/// Why a post or a synchronisation is refused: nothing has changed.
+/// Why a post, or to skip numbers, is refused: nothing has changed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum PostError {
     /// The queue pair has failed.
@@ -70,11 +70,8 @@ pub enum PostError {
     /// The message is longer than [`MAX_MESSAGE`].
     #[error("expected a message of at most 2147483648 bytes, found {0}; cut it into several")]
     TooLong(usize),
-    /// Sends have no completion yet.
-    #[error("expected no send without a completion when synchronising; wait for the completions")]
-    SendsOutstanding,
-    /// A message has arrived in part.
-    #[error("expected no message that has arrived in part when synchronising; wait for its completion")]
+    /// A Write has arrived in part.
+    #[error("expected no Write that has arrived in part when numbers are skipped; wait for its end")]
     MessageInProgress,
 }
 
@@ -221,23 +218,26 @@ impl<P: Payload> QueuePair<P> {
         }
     }
 
-    /// Numbers the next packet sent, and expects the next packet, with `psn` (EPIC 4.3, group PSN synchronisation,
-    /// "RoCE-refined"). Refused while sends or a received message are incomplete.
+    /// Numbers the next message posted `sends` packets further on, and expects the one that meets the next receive request
+    /// `receives` packets further on (EPIC 4.3, group PSN synchronisation, "RoCE-refined"). What was posted before keeps its
+    /// numbers, and asks for its acknowledge by itself. Refused while a Write is arriving.
     ///
-    /// A peer that has synchronised and sent before us was told to go back to a PSN that it no longer has. It is told
-    /// the new one at once, so that it need not wait for a time-out.
-    pub fn synchronize(&mut self, psn: Psn, out: &mut impl QueuePairSink<P>) -> Result<(), PostError> {
+    /// A peer that was ahead and was told to go back is told the new number at once, if it is known now, so that it need not wait
+    /// for a time-out.
+    pub fn skip(
+        &mut self,
+        sends: u32,
+        receives: u32,
+        out: &mut impl QueuePairSink<P>,
+    ) -> Result<(), PostError> {
         if self.has_failed {
             return Err(PostError::Failed);
         }
-        if !self.requester.is_idle() {
-            return Err(PostError::SendsOutstanding);
-        }
-        if !self.responder.is_between_messages() && psn != self.responder.expected_psn() {
+        if self.responder.is_being_written() && receives > 0 {
             return Err(PostError::MessageInProgress);
         }
-        self.requester.synchronize(psn);
-        self.responder.synchronize(&self.config, psn, out);
+        self.requester.skip(u64::from(sends));
+        self.responder.skip(&self.config, u64::from(receives), out);
         Ok(())
     }
 

@@ -3,7 +3,8 @@
 //! selective, the packets that it asks for.
 //!
 //! Packets are counted without end from the start; PSNs are the low 24 bits of the counts. In order:
-//! `acknowledged <= next <= sent <= posted`, and `next - acknowledged` never exceeds the window.
+//! `acknowledged <= next <= sent <= posted`, and no packet is sent a window or more ahead of `acknowledged`. Numbers that are
+//! skipped (EPIC 4.3, group PSN synchronisation) belong to no work: they count as acknowledged with what comes before them.
 
 use crate::{
     DropReason, INFINITE_RNR_RETRIES, Mutation, QueuePairConfig, QueuePairSink, QueuePairTimer, Reliability,
@@ -25,6 +26,8 @@ struct Work {
     first: u64,
     /// Count behind its last packet.
     end: u64,
+    /// It asks for an acknowledge by itself, whatever follows.
+    is_final: bool,
 }
 
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -87,23 +90,31 @@ impl Requester {
     pub(crate) fn post(&mut self, config: &QueuePairConfig, request: SendRequest) {
         let first = self.posted;
         self.posted += request.source.length.div_ceil(config.mtu).max(1) as u64;
-        self.queue.push_back(Work { request, first, end: self.posted });
+        self.queue.push_back(Work { request, first, end: self.posted, is_final: false });
     }
 
-    /// Numbers the next packet `psn`. Only when idle.
-    pub(crate) fn synchronize(&mut self, psn: Psn) {
-        assert!(self.is_idle() && !self.retry_armed && !self.waiting, "synchronising with sends outstanding");
-        let count = crate::count_from(psn, self.posted);
-        (self.acknowledged, self.next, self.sent, self.posted) = (count, count, count, count);
-        self.asked = count;
+    /// Numbers the next message posted `packets` further on. What was posted before asks for its acknowledge by itself: what
+    /// follows may be for somebody else.
+    pub(crate) fn skip(&mut self, packets: u64) {
+        self.posted += packets;
+        match self.queue.back_mut() {
+            Some(work) => work.is_final = true,
+            None => {
+                let count = self.posted;
+                (self.acknowledged, self.next, self.sent, self.asked) = (count, count, count, count);
+            }
+        }
     }
 
     pub(crate) fn wants_transmit(&self, config: &QueuePairConfig) -> bool {
-        let has_new = || {
-            self.cursor < self.queue.len()
-                && self.next - self.acknowledged < u64::from(config.max_outstanding_packets)
-        };
+        let window = u64::from(config.max_outstanding_packets);
+        let has_new = || self.next_packet().is_some_and(|next| next - self.acknowledged < window);
         !self.waiting && (!self.again.is_empty() || has_new())
+    }
+
+    /// The packet to send next, behind numbers that are skipped.
+    fn next_packet(&self) -> Option<u64> {
+        self.queue.get(self.cursor).map(|work| self.next.max(work.first))
     }
 
     /// Sends one packet, which must be wanted; returns the bytes of its payload.
@@ -115,7 +126,7 @@ impl Requester {
     ) -> ByteCount {
         assert!(self.wants_transmit(config), "a packet is due");
         let again = self.again.pop_first();
-        let count = again.unwrap_or(self.next);
+        let count = again.or_else(|| self.next_packet()).expect("a packet is due");
         let place = match again {
             Some(count) => self.queue.partition_point(|work| work.end <= count),
             None => self.cursor,
@@ -126,7 +137,11 @@ impl Requester {
         let begin = index as usize * config.mtu;
         let length = config.mtu.min(source.length - begin);
         let is_last = count + 1 == work.end;
-        let fills_window = count + 1 - self.acknowledged == u64::from(config.max_outstanding_packets);
+        let following = match self.queue.get(place + 1) {
+            Some(work) if is_last => work.first,
+            _ => count + 1,
+        };
+        let fills_window = following - self.acknowledged >= u64::from(config.max_outstanding_packets);
 
         let mut header = crate::header_to_remote(
             config,
@@ -136,7 +151,7 @@ impl Requester {
         // A message that another one follows at once leaves the asking to that one, unless it is long enough itself: one
         // acknowledge answers for both.
         let every = u64::from(config.acknowledge_every);
-        let ends_burst = place + 1 == self.queue.len() || count + 1 >= self.asked + every;
+        let ends_burst = work.is_final || place + 1 == self.queue.len() || count + 1 >= self.asked + every;
         header.acknowledge_request =
             (is_last && ends_burst) || fills_window || (index + 1).is_multiple_of(every) || again.is_some();
         if header.acknowledge_request {
@@ -146,7 +161,7 @@ impl Requester {
         out.transmit(Frame { header: &header, payload: memory.view(piece) });
 
         if again.is_none() {
-            self.move_next(self.next + 1);
+            self.move_next(count + 1);
             self.sent = self.sent.max(self.next);
         }
         if !self.retry_armed {
@@ -178,7 +193,8 @@ impl Requester {
             }
             Syndrome::Nak(NakCode::SequenceError) if config.reliability == Reliability::Selective => {
                 // From `next` on packets go out anyway; before the window the peer has been overtaken by its ACK.
-                if (self.acknowledged..self.next).contains(&count) {
+                // A number that was skipped is nobody's packet.
+                if (self.acknowledged..self.next).contains(&count) && self.is_carried(count) {
                     if config.mutation == Some(Mutation::NakAcknowledges) {
                         self.advance(config, count, out);
                     }
@@ -211,6 +227,12 @@ impl Requester {
             _ => out.drop_frame(DropReason::StaleAcknowledge),
         }
         Ok(())
+    }
+
+    /// Whether `count` is a packet of some work, not a number that was skipped.
+    fn is_carried(&self, count: u64) -> bool {
+        let place = self.queue.partition_point(|work| work.end <= count);
+        self.queue.get(place).is_some_and(|work| work.first <= count)
     }
 
     /// Takes the expiry of the retry timer. An error means that the peer is given up.
@@ -260,6 +282,9 @@ impl Requester {
         if count == self.acknowledged {
             return;
         }
+        // Numbers that are skipped are acknowledged with what comes before them.
+        let open = self.queue.iter().find(|work| count < work.end);
+        let count = open.map_or(self.posted, |work| count.max(work.first));
         self.acknowledged = count;
         while self.again.first().is_some_and(|&again| again < count) {
             self.again.pop_first();
@@ -276,6 +301,7 @@ impl Requester {
             out.complete(Completion::Sent { id: work.request.id });
         }
         self.move_next(self.next.max(count));
+        self.sent = self.sent.max(count);
         self.retry_armed = self.acknowledged < self.sent;
         if self.retry_armed {
             out.set_timer(QueuePairTimer::Retry, config.retry_timeout);
@@ -331,14 +357,19 @@ impl Requester {
             self.sent,
             self.posted
         );
-        assert!(self.sent - self.acknowledged <= u64::from(config.max_outstanding_packets), "window overrun");
+        assert!(
+            self.sent <= self.acknowledged + u64::from(config.max_outstanding_packets),
+            "window overrun: {} and {}",
+            self.acknowledged,
+            self.sent
+        );
         let mut count = None;
         for work in &self.queue {
             assert!(work.first < work.end, "work of no packets");
-            assert!(count.is_none_or(|end| end == work.first), "work is not numbered in a row");
+            assert!(count.is_none_or(|end| end <= work.first), "work is not numbered in order");
             count = Some(work.end);
         }
-        assert!(count.is_none_or(|end| end == self.posted), "the last work does not end at {}", self.posted);
+        assert!(count.is_none_or(|end| end <= self.posted), "the last work ends after {}", self.posted);
         match self.queue.front() {
             Some(front) => {
                 assert!((front.first..front.end).contains(&self.acknowledged), "complete work is queued")
@@ -346,13 +377,16 @@ impl Requester {
             None => assert_eq!(self.acknowledged, self.posted, "packets without work"),
         }
         match self.queue.get(self.cursor) {
-            Some(work) => assert!((work.first..work.end).contains(&self.next), "the cursor is off"),
+            Some(work) => assert!(self.next < work.end, "the cursor is off"),
             None => {
-                assert!(self.cursor == self.queue.len() && self.next == self.posted, "the cursor is behind")
+                let end = self.queue.back().map_or(self.posted, |work| work.end);
+                assert!(self.cursor == self.queue.len() && self.next == end, "the cursor is behind")
             }
         }
         assert!(
-            self.again.iter().all(|again| (self.acknowledged..self.next).contains(again)),
+            self.again
+                .iter()
+                .all(|again| (self.acknowledged..self.next).contains(again) && self.is_carried(*again)),
             "what goes out again has gone out and is not acknowledged"
         );
         assert!(!self.retry_armed || self.acknowledged < self.sent, "a timer for nothing");

@@ -42,12 +42,21 @@ const SENSELESS: Refusal = Refusal { code: NakCode::InvalidRequest, failure: Fai
 const NO_ACCESS: Refusal = Refusal { code: NakCode::RemoteAccess, failure: Failure::Flushed };
 const TOO_LONG: Refusal = Refusal { code: NakCode::InvalidRequest, failure: Failure::Length };
 
+/// A place for a message, and how many numbers are skipped behind it.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+struct Receive {
+    request: ReceiveRequest,
+    skip: u64,
+}
+
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct Responder<P> {
     /// Receive requests, oldest first.
-    queue: VecDeque<ReceiveRequest>,
+    queue: VecDeque<Receive>,
     /// Count of the packet expected next; its low 24 bits are the expected PSN.
     expected: u64,
+    /// The packet that was executed last, which is what acknowledges name: numbers behind it that are skipped were never sent.
+    executed: u64,
     /// Messages completed, modulo 2^24.
     message_sequence: u32,
     /// The peer knows that it must go back to `expected`: further packets out of sequence are dropped in silence.
@@ -73,6 +82,7 @@ impl<P: Payload> Responder<P> {
         Self {
             queue: VecDeque::new(),
             expected: crate::first_count(config.expected_psn),
+            executed: crate::first_count(config.expected_psn) - 1,
             message_sequence: 0,
             nak_sent: false,
             message: Message::None,
@@ -91,31 +101,44 @@ impl<P: Payload> Responder<P> {
     }
 
     pub(crate) fn uses(&self, region: RegionId) -> bool {
-        self.queue.iter().any(|request| request.sink.region == region)
+        self.queue.iter().any(|receive| receive.request.sink.region == region)
     }
 
     pub(crate) fn post(&mut self, request: ReceiveRequest) {
-        self.queue.push_back(request);
+        self.queue.push_back(Receive { request, skip: 0 });
     }
 
-    /// Expects `psn` next. A peer that was told to go back is told where to, now that it is known.
-    pub(crate) fn synchronize(
-        &mut self,
-        config: &QueuePairConfig,
-        psn: Psn,
-        out: &mut impl QueuePairSink<P>,
-    ) {
-        self.expected = crate::count_from(psn, self.expected);
-        self.reached = self.expected;
-        if self.nak_sent {
-            self.answer(config, Syndrome::Nak(NakCode::SequenceError), out);
+    /// Whether a Write is arriving, which no receive request says the end of.
+    pub(crate) fn is_being_written(&self) -> bool {
+        matches!(self.message, Message::Write { .. })
+    }
+
+    /// Expects the message behind all receive requests `packets` further on. A peer that was told to go back is told where to,
+    /// if that is known now.
+    pub(crate) fn skip(&mut self, config: &QueuePairConfig, packets: u64, out: &mut impl QueuePairSink<P>) {
+        match self.queue.back_mut() {
+            _ if packets == 0 => {}
+            Some(receive) => receive.skip += packets,
+            None => {
+                self.go_on_at(self.expected + packets);
+                // What came early is behind what is expected, but for one packet at most: that one is asked for once more.
+                let came_early = self.early.remove(&self.expected).is_some();
+                if self.nak_sent || came_early {
+                    self.answer(config, Syndrome::Nak(NakCode::SequenceError), out);
+                }
+            }
         }
-        // What came early was sent by one who has synchronised before us: it is asked for once more, and if that is lost
-        // too, the sender's time-out sees to it.
-        self.missing.clear();
-        for (count, _) in core::mem::take(&mut self.early).range(self.expected..) {
-            self.ask_for(config, *count, out);
-            self.reached = count + 1;
+    }
+
+    /// Expects the packet `count` next, behind numbers that are skipped.
+    fn go_on_at(&mut self, count: u64) {
+        self.expected = count;
+        self.reached = self.reached.max(count);
+        if !self.early.is_empty() {
+            self.early = self.early.split_off(&count);
+        }
+        if !self.missing.is_empty() {
+            self.missing = self.missing.split_off(&count);
         }
     }
 
@@ -124,7 +147,7 @@ impl<P: Payload> Responder<P> {
         self.message = Message::None;
         self.early.clear();
         self.missing.clear();
-        while let Some(request) = self.queue.pop_front() {
+        while let Some(Receive { request, .. }) = self.queue.pop_front() {
             out.complete(Completion::Failed { id: request.id, failure });
             failure = Failure::Flushed;
         }
@@ -248,6 +271,7 @@ impl<P: Payload> Responder<P> {
             memory.write(slice, frame.payload);
         }
         self.message = message;
+        self.executed = self.expected;
         self.expected += 1;
         self.nak_sent = false;
         let ended = request.is_last.then(|| self.end_message(&request));
@@ -305,7 +329,7 @@ impl<P: Payload> Responder<P> {
         let Some(head) = self.queue.front() else {
             return Ok((Target::Nowhere, message));
         };
-        let sink = head.sink;
+        let sink = head.request.sink;
         if length > sink.length - received {
             return Err(TOO_LONG);
         }
@@ -319,8 +343,11 @@ impl<P: Payload> Responder<P> {
         if !request.completes_receive() {
             return None;
         }
-        let receive =
+        let Receive { request: receive, skip } =
             self.queue.pop_front().expect("a receive request was there when the packet was checked");
+        if skip > 0 {
+            self.go_on_at(self.expected + skip);
+        }
         Some(match (message, request.immediate) {
             (Message::Write { length, rest }, Some(immediate)) => {
                 let target = Slice { offset: rest.offset - length, length, ..rest };
@@ -333,10 +360,10 @@ impl<P: Payload> Responder<P> {
         })
     }
 
-    /// Sends an acknowledge: positive with the last packet's PSN, negative with the expected one.
+    /// Sends an acknowledge: positive with the PSN of the packet executed last, negative with the expected one.
     fn answer(&self, config: &QueuePairConfig, syndrome: Syndrome, out: &mut impl QueuePairSink<P>) {
         let psn = match syndrome {
-            Syndrome::Ack(_) => self.expected_psn().minus(1),
+            Syndrome::Ack(_) => Psn::from_count(self.executed),
             Syndrome::ReceiverNotReady(_) | Syndrome::Nak(_) => self.expected_psn(),
         };
         self.answer_at(config, psn, syndrome, out);
@@ -357,6 +384,7 @@ impl<P: Payload> Responder<P> {
     pub(crate) fn assert_invariants(&self) {
         assert!(self.expected >= crate::COUNT_BEFORE_START, "a PSN from before has no count");
         assert!(self.message_sequence <= 0x00ff_ffff, "a message sequence number of more than 24 bits");
+        assert!(self.executed < self.expected, "what was executed is not expected");
         assert!(self.reached >= self.expected, "what has arrived in order has been reached");
         assert!(
             self.early.keys().all(|early| (self.expected + 1..self.reached).contains(early)),
@@ -371,7 +399,8 @@ impl<P: Payload> Responder<P> {
             Message::None => {}
             Message::Send { received } => {
                 let head = self.queue.front().expect("a Send is arriving into no receive request");
-                assert!(received <= head.sink.length, "{received} bytes in {:?}", head.sink);
+                let sink = head.request.sink;
+                assert!(received <= sink.length, "{received} bytes in {sink:?}");
             }
             Message::Write { length, rest } => {
                 assert!(0 < rest.length && rest.length < length, "{} of {length} bytes to come", rest.length);

@@ -90,6 +90,7 @@ pub struct Setup {
     pub reproducible: bool,
     pub selective: bool,
     pub run_ahead: bool,
+    pub overlap: bool,
 }
 
 impl Setup {
@@ -103,6 +104,7 @@ impl Setup {
             reproducible: false,
             selective: false,
             run_ahead: false,
+            overlap: true,
         }
     }
 
@@ -127,7 +129,13 @@ impl Setup {
         };
         let (reproducible, run_ahead) = (self.reproducible, self.run_ahead && self.mode == Mode::III);
         Settings::of(&EpicParams {
-            group: GroupParams { transport, reproducible, run_ahead, ..Default::default() },
+            group: GroupParams {
+                transport,
+                reproducible,
+                run_ahead,
+                overlap: self.overlap,
+                ..Default::default()
+            },
         })
     }
 
@@ -250,7 +258,7 @@ pub struct Network {
     pub ranks: usize,
     queue: BTreeMap<(Instant, u64), Due>,
     timers: BTreeMap<(usize, Timer), u64>,
-    now: Instant,
+    pub now: Instant,
     order: u64,
     random: SplitMix64,
     faults: Faults,
@@ -438,6 +446,15 @@ impl Network {
     }
 
     /// Does what is due next; `false` when nothing is.
+    /// Does what is due within `time`.
+    pub fn run_for(&mut self, time: Duration) {
+        let until = self.now + time;
+        while self.queue.first_key_value().is_some_and(|((at, _), _)| *at <= until) {
+            self.step();
+        }
+        self.now = until;
+    }
+
     pub fn step(&mut self) -> bool {
         let Some(((at, _), due)) = self.queue.pop_first() else { return false };
         self.now = at;

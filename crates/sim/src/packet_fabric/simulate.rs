@@ -1,5 +1,6 @@
 //! One measurement, from a request to a row: on trees, rings, meshes and servers alike.
 
+use quincunx_cluster::ClusterError;
 use quincunx_collective::{Collective, LengthOnly, Numbers, Rank};
 use quincunx_scenario::TokenBatch;
 use quincunx_units::{ByteCount, Duration};
@@ -96,9 +97,10 @@ fn vectors<P: Data>(
     let [input, output] = request.vectors()?;
     let members = request.members();
     let inputs = (0..group.ranks()).map(|rank| P::input(Rank(rank), input, reduction.data_type)).collect();
+    let settings = request.scenario.settings(request.design).map_err(ClusterError::from)?;
     let in_steps = request.scenario.measure.stepwise
         && members == group.ranks()
-        && request.design.runs_in_steps(collective);
+        && request.design.runs_in_steps(&settings, collective)?;
     let (time, inputs, outputs) = if in_steps {
         run_in_steps(group, request, inputs, output, progress)?
     } else {

@@ -34,23 +34,32 @@ impl<P: Payload> ModeIII<P> {
         }
     }
 
-    /// Asks `edge` for what is missing before `sequence`, as far as that was not known.
+    /// Asks `edge` for what is missing between `from` and `sequence`, as far as that was not known.
     pub(super) fn note_missing(
         &mut self,
         now: Instant,
         edge: usize,
-        expected: u64,
+        from: u64,
         sequence: u64,
         out: &mut dyn DatapathSink<P>,
     ) {
-        let mut missing = self.skip_incoming(edge, self.hops[edge].reached.max(expected));
-        while missing < sequence {
-            self.ask_for(edge, missing, out);
-            self.missing[edge].insert(missing, now);
-            missing = self.skip_incoming(edge, missing + 1);
+        let mut missing = self.next_incoming(edge, self.hops[edge].reached.max(from));
+        while let Some(number) = missing.filter(|number| *number < sequence) {
+            self.ask_for(edge, number, out);
+            self.missing[edge].insert(number, now);
+            missing = self.next_incoming(edge, number + 1);
         }
         let hop = &mut self.hops[edge];
         hop.reached = hop.reached.max(sequence + 1);
+    }
+
+    /// The first number from `sequence` on that `edge` is known to send.
+    fn next_incoming(&self, edge: usize, sequence: u64) -> Option<u64> {
+        let bit = edge_bit(edge);
+        (self.table.first_from(sequence)..self.table.len())
+            .map(|index| self.table.get(index))
+            .find(|invocation| self.incoming(invocation, bit).is_some())
+            .map(|invocation| sequence.max(invocation.first))
     }
 
     /// `arrived` has come from `edge`. Asks once more for what was asked for long ago: it, or the NAK, was lost on the way.
@@ -81,6 +90,8 @@ impl<P: Payload> ModeIII<P> {
     /// moved, or the rank's window would end beyond the range.
     pub(super) fn acknowledge_recycled(&mut self, edge: usize, start: u64, out: &mut dyn DatapathSink<P>) {
         if self.config.edges[edge].rank.is_some() {
+            // Another pipe's packets before it may be missing.
+            let start = start.min(self.skip_incoming(edge, self.hops[edge].expected));
             acknowledge(&self.config, edge, start - 1, ACK, out);
             let hop = &mut self.hops[edge];
             hop.owed &= start < hop.expected;

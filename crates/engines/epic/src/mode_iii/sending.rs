@@ -135,7 +135,7 @@ impl<P: Payload> ModeIII<P> {
     /// The first packet from `sequence` on that goes to `edge`, if it is complete: its number, its pipe.
     fn complete_from(&self, edge: usize, sequence: u64) -> Option<(u64, Flow)> {
         let bit = edge_bit(edge);
-        let mut sequence = sequence.max(self.table.oldest());
+        let mut sequence = sequence.max(self.table.base());
         loop {
             let invocation = self.table.find(sequence)?;
             let carried = FLOWS.into_iter().find_map(|flow| {

@@ -18,6 +18,6 @@ mod responder;
 #[path = "../../../../../fuzz/src/roce_host.rs"]
 mod roce_host;
 mod selective;
-mod synchronize;
+mod skip;
 mod transitions;
 mod wild;

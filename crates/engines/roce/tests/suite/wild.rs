@@ -21,7 +21,7 @@ enum Step {
     Send { is_write: bool, length: usize, immediate: Option<u32> },
     Receive { length: usize },
     Transmit,
-    Synchronize(Psn),
+    Skip { sends: u32, receives: u32 },
 }
 
 fn reth() -> impl Strategy<Value = Reth> {
@@ -117,7 +117,7 @@ fn step() -> impl Strategy<Value = Step> {
             .prop_map(|(is_write, length, immediate)| Step::Send { is_write, length, immediate }),
         3 => (0..=REGION).prop_map(|length| Step::Receive { length }),
         6 => Just(Step::Transmit),
-        1 => psn(BOB_PSN).prop_map(Step::Synchronize),
+        1 => (0..6_u32, 0..6_u32).prop_map(|(sends, receives)| Step::Skip { sends, receives }),
     ]
 }
 
@@ -161,8 +161,8 @@ proptest! {
                     }
                 }
                 Step::Transmit => bench.qp.transmit(quincunx_units::Instant::ZERO, &bench.memory, &mut bench.out),
-                Step::Synchronize(psn) => {
-                    let _: Result<(), _> = bench.qp.synchronize(psn, &mut bench.out);
+                Step::Skip { sends, receives } => {
+                    let _: Result<(), _> = bench.qp.skip(sends, receives, &mut bench.out);
                 }
             }
             bench.qp.assert_invariants();

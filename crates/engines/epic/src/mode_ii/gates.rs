@@ -1,0 +1,134 @@
+//! The order in which a Mode-II switch lets collectives pass to ranks. What aggregates waits for all senders, and each of them sends
+//! in order, so it comes after whatever is before it. A Broadcast waits for nobody: toward a rank, its packets are held in slots
+//! until the last packet of everything has passed that the rank receives before it.
+
+use quincunx_collective::Payload;
+use quincunx_design::DatapathSink;
+
+use super::ModeII;
+use crate::control::Pattern;
+use crate::forward::replicate;
+use crate::inc_engine::DropReason;
+use crate::invocation::{EdgeSet, Invocation, Route};
+use crate::pipe::{Aggregated, SlotHeader};
+
+impl<P: Payload> ModeII<P> {
+    /// Lets a packet of a Broadcast pass where nothing is to come before it, and holds it for the others.
+    pub(super) fn broadcast(
+        &mut self,
+        route: Route,
+        invocation: &Invocation,
+        sequence: u64,
+        header: SlotHeader,
+        payload: P::View<'_>,
+        out: &mut dyn DatapathSink<P>,
+    ) -> Result<(), DropReason> {
+        let index = self.table.index(sequence).expect("the packet's collective is known");
+        let open = self.table.state(index).open & route.outs;
+        let mut held = Ok(());
+        if open != route.outs {
+            held = self.hold(index, route, invocation, sequence, header, P::reborrow(payload));
+        }
+        if open != 0 {
+            replicate(&self.config, open, sequence, header, payload, out);
+            self.note_passed(invocation, sequence, open, out);
+        }
+        if open == 0 { held } else { Ok(()) }
+    }
+
+    fn hold(
+        &mut self,
+        index: usize,
+        route: Route,
+        invocation: &Invocation,
+        sequence: u64,
+        header: SlotHeader,
+        payload: P::View<'_>,
+    ) -> Result<(), DropReason> {
+        self.check_room(sequence)?;
+        let (sources, reduction) = (route.sources, invocation.message.reduction);
+        match self.pipe.aggregate(sequence, sources, sources, header, payload, reduction) {
+            Aggregated::Mismatch => return Err(DropReason::Mismatch),
+            Aggregated::Duplicate => return Err(DropReason::Duplicate),
+            Aggregated::Partial | Aggregated::Complete => {}
+        }
+        let state = self.table.state_mut(index);
+        state.held = state.held.max(sequence + 1);
+        Ok(())
+    }
+
+    /// Packet `sequence` has left through `outs`: if it is the last one, what waits for the collective there may pass.
+    pub(super) fn note_passed(
+        &mut self,
+        invocation: &Invocation,
+        sequence: u64,
+        outs: EdgeSet,
+        out: &mut dyn DatapathSink<P>,
+    ) {
+        if sequence != invocation.last || outs & self.ranks == 0 {
+            return;
+        }
+        if let Some(index) = self.table.index(sequence) {
+            self.table.state_mut(index).through |= outs & self.ranks;
+            self.update_gates(out);
+        }
+    }
+
+    /// Ranks here that receive something in a collective.
+    pub(super) fn receivers(&self, invocation: &Invocation) -> EdgeSet {
+        let pattern = invocation.message.pattern;
+        let route = match pattern {
+            Pattern::Reduce { .. } => self.place.aggregation(pattern),
+            Pattern::AllReduce | Pattern::Broadcast { .. } => self.place.replication(pattern),
+        };
+        route.map_or(0, |route| route.outs & self.ranks)
+    }
+
+    /// Opens the gates of Broadcasts that have nothing to wait for any more, and lets pass what was held there.
+    pub(super) fn update_gates(&mut self, out: &mut dyn DatapathSink<P>) {
+        self.clear = self.clear.max(self.table.base());
+        let (mut next, mut closed) = (self.clear, 0);
+        for index in self.table.first_from(self.clear)..self.table.len() {
+            let invocation = *self.table.get(index);
+            if invocation.first > next {
+                // What comes before it is not known.
+                closed = self.ranks;
+            }
+            let receivers = self.receivers(&invocation);
+            if let Pattern::Broadcast { .. } = invocation.message.pattern {
+                let opened = receivers & !closed & !self.table.state(index).open;
+                self.table.state_mut(index).open |= opened;
+                self.release(index, opened, out);
+            }
+            closed |= receivers & !self.table.state(index).through;
+            next = invocation.last + 1;
+            if closed == 0 {
+                self.clear = next;
+            }
+            if closed != 0 && closed == self.ranks {
+                break;
+            }
+        }
+    }
+
+    /// Sends what is held of a Broadcast through the gates that have opened.
+    fn release(&mut self, index: usize, opened: EdgeSet, out: &mut dyn DatapathSink<P>) {
+        let invocation = *self.table.get(index);
+        let held = self.table.state(index).held;
+        if opened == 0 || held == 0 {
+            return;
+        }
+        let is_open = self.receivers(&invocation) & !self.table.state(index).open == 0;
+        for sequence in invocation.first.max(self.pipe.start())..held {
+            if let Some(header) = self.pipe.header(sequence) {
+                replicate(&self.config, opened, sequence, header, self.pipe.view(sequence), out);
+                if is_open {
+                    self.pipe.free(sequence);
+                }
+            }
+        }
+        if held == invocation.last + 1 {
+            self.table.state_mut(index).through |= opened;
+        }
+    }
+}
