@@ -8,6 +8,7 @@ use std::process::Command;
 
 use crate::common::group_setup;
 use quincunx_check::{Exploration, GroupNetwork, GroupSetup, Verdict, explore};
+use quincunx_needs::{Missing, need, program};
 use quincunx_units::ByteCount;
 
 fn spec() -> PathBuf {
@@ -48,18 +49,22 @@ fn read(case: &Path) -> (GroupSetup, Exploration) {
     (setup, rules)
 }
 
-/// What TLC finds, or why it cannot run here.
-fn tlc(case: &Path) -> Result<bool, String> {
+/// What TLC finds.
+fn tlc(case: &Path) -> Result<bool, Missing> {
+    program("python3", "python3")?;
+    program("java", "default-jre-headless")?;
     let mut command = Command::new("python3");
     command.arg(spec().join("tlc.py")).arg(case).arg("--json");
     // Cases are so small that Java compiling TLC well takes longer than TLC.
     command.env("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1");
-    let run = command.output();
-    let run = run.map_err(|error| format!("skipped: TLC, expected python3 on PATH, found {error}"))?;
+    let run = command.output().expect("it is there");
     let text = String::from_utf8_lossy(&run.stdout);
     assert!(run.status.success(), "{text}{}", String::from_utf8_lossy(&run.stderr));
     match text.trim() {
-        skipped if skipped.starts_with("skipped:") => Err(skipped.to_owned()),
+        // TLC itself is not here yet. Where there is a program to fetch it with, the network is out of reach.
+        why if why.starts_with("missing:") => {
+            program("mvn", "maven").and_then(|()| Err(Missing::nothing(why)))
+        }
         line if line.contains(r#""verdict": "right""#) => Ok(true),
         line if line.contains(r#""verdict": "wrong""#) => Ok(false),
         line => panic!("expected a verdict from spec/tlc.py, found {line}"),
@@ -75,20 +80,28 @@ fn ours(setup: &GroupSetup, rules: Exploration) -> bool {
     }
 }
 
-#[test]
-fn the_twins_and_the_engines_agree_on_what_is_right_and_what_is_wrong() {
+/// The cases.
+fn cases() -> Vec<PathBuf> {
     let entries = std::fs::read_dir(spec()).unwrap().map(|entry| entry.unwrap().path());
     let mut cases: Vec<PathBuf> =
         entries.filter(|path| path.extension().is_some_and(|e| e == "cfg")).collect();
     cases.sort();
     assert!(!cases.is_empty());
-    for case in cases {
+    cases
+}
+
+#[test]
+fn of_the_engines_those_with_a_broken_rule_are_wrong_in_each_case_of_the_twins() {
+    for case in cases() {
         let (setup, rules) = read(&case);
-        let right = setup.mutation.is_none();
-        assert_eq!(ours(&setup, rules), right, "ours on {}: {setup:?}", case.display());
-        match tlc(&case) {
-            Ok(found) => assert_eq!(found, right, "TLC on {}: {setup:?}", case.display()),
-            Err(skipped) => return println!("{skipped}"),
-        }
+        assert_eq!(ours(&setup, rules), setup.mutation.is_none(), "{}: {setup:?}", case.display());
+    }
+}
+
+#[test]
+fn of_the_twins_those_with_a_broken_rule_are_wrong() {
+    for case in cases() {
+        let (setup, _) = read(&case);
+        assert_eq!(need!(tlc(&case)), setup.mutation.is_none(), "{}: {setup:?}", case.display());
     }
 }

@@ -2,12 +2,11 @@
 
 use quincunx_design::FabricKind;
 use quincunx_designs::CATALOG;
-use quincunx_driver_net::netns::available;
 use quincunx_fabric::Shape;
+use quincunx_needs::{namespaces, need};
 use quincunx_perf::launch::{ChildArguments, Fabric, LinkKind};
 use quincunx_perf::{Case, Links, Plan, Setup, run};
 use serde_json::Value;
-use std::io::Write as _;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -236,21 +235,9 @@ fn a_killed_perf_leaves_no_process_behind() {
     eventually("an end of all", || !children.iter().any(|&child| is_running(child)));
 }
 
-/// Whether there are namespaces; says why not on the test's output.
-fn has_namespaces() -> bool {
-    available()
-        .inspect_err(|why| {
-            // Past the capture of the test's output.
-            let _ = writeln!(std::io::stderr(), "skipped the tests in namespaces: {why}");
-        })
-        .is_ok()
-}
-
 #[test]
 fn every_mode_and_the_ring_are_right_over_packet_sockets() {
-    if !has_namespaces() {
-        return;
-    }
+    need!(namespaces());
     let rows = rows(&quincunx(
         "perf all_reduce --link netns --transport packet --ranks 3 --design epic-1,epic-2,epic-3,ring --sizes 64KiB \
          --iterations 3 --json",
@@ -261,9 +248,7 @@ fn every_mode_and_the_ring_are_right_over_packet_sockets() {
 
 #[test]
 fn a_killed_perf_leaves_no_namespace_behind() {
-    if !has_namespaces() {
-        return;
-    }
+    need!(namespaces());
     let mut perf = Command::new(PROGRAM)
         .args("perf all_reduce --link netns --ranks 2 --sizes 1MiB --iterations 100000".split_whitespace())
         .stdout(Stdio::null())

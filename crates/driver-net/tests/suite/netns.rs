@@ -1,33 +1,22 @@
-//! The loop over namespaces with limited links. Needs root and iproute2; says so and passes without.
+//! The loop over namespaces with limited links. Needs root and iproute2.
 
 use crate::support;
 use crate::support::{Command, Config, Event, ToyCodec, Transfer};
-use quincunx_driver_net::netns::{Layout, NetnsFabric, NetnsNode, available, sweep};
+use quincunx_driver_net::netns::{Layout, NetnsFabric, NetnsNode, sweep};
 use quincunx_driver_net::{
     Node, NodeOptions, PacketOptions, PacketTransport, Statistics, Transport, UdpOptions, UdpTransport,
 };
 use quincunx_engine::{Engine, PortId};
+use quincunx_needs::{Missing, namespaces, need};
 use quincunx_units::{BitRate, Duration};
-use std::io::Write as _;
 use std::net::SocketAddrV4;
 use std::process::Command as Process;
-use std::sync::{Barrier, Mutex, MutexGuard, Once};
+use std::sync::{Barrier, Mutex, MutexGuard};
 
-/// Leave to use namespaces, one test at a time: a fabric in the making sweeps what another test left on purpose. None,
-/// after saying why on the test's output, where there are no namespaces.
-fn leave() -> Option<MutexGuard<'static, ()>> {
+/// Leave to use namespaces, one test at a time: a fabric in the making sweeps what another test left on purpose.
+fn leave() -> Result<MutexGuard<'static, ()>, Missing> {
     static ONE: Mutex<()> = Mutex::new(());
-    match available() {
-        Ok(()) => Some(ONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner)),
-        Err(why) => {
-            // Past the capture of the test's output, once.
-            static SAID: Once = Once::new();
-            SAID.call_once(|| {
-                let _ = writeln!(std::io::stderr(), "skipped the tests in namespaces: {why}");
-            });
-            None
-        }
-    }
+    namespaces().map(|()| ONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner))
 }
 
 fn at(node: NetnsNode) -> SocketAddrV4 {
@@ -110,7 +99,7 @@ fn run<T: Transport>(
 
 #[test]
 fn hosts_and_switches_of_a_tree_reach_each_other() {
-    let Some(_leave) = leave() else { return };
+    let _leave = need!(leave());
     let fabric = NetnsFabric::new(Layout::two_level(2, 1, 1500, None)).expect("a tree");
     let job = Job { count: 100, length: 1000, window: 64 };
     transfer(&fabric, (NetnsNode::Host(0), udp), (NetnsNode::Host(1), udp), job);
@@ -120,7 +109,7 @@ fn hosts_and_switches_of_a_tree_reach_each_other() {
 
 #[test]
 fn merged_datagrams_pass_a_limited_link_without_loss() {
-    let Some(_leave) = leave() else { return };
+    let _leave = need!(leave());
     let rate = BitRate::new(500_000_000);
     let fabric = NetnsFabric::new(Layout::star(2, 1500, rate)).expect("a star");
     let job = Job { count: 2000, length: 1400, window: 64 };
@@ -132,7 +121,7 @@ fn merged_datagrams_pass_a_limited_link_without_loss() {
 
 #[test]
 fn a_sender_faster_than_its_link_feels_it_and_loses_nothing() {
-    let Some(_leave) = leave() else { return };
+    let _leave = need!(leave());
     let fabric = NetnsFabric::new(Layout::star(2, 1500, BitRate::new(200_000_000))).expect("a star");
     let job = Job { count: 3000, length: 1400, window: 3000 };
     let [sent, _] = transfer(&fabric, (NetnsNode::Host(0), udp), (NetnsNode::Host(1), udp), job);
@@ -144,7 +133,7 @@ fn a_sender_faster_than_its_link_feels_it_and_loses_nothing() {
 fn frames_of_a_flow_do_not_overtake_each_other() {
     // Without steering, the rate limiter's timer and the sender deliver on different processors. One frame out of order
     // would make this protocol send again.
-    let Some(_leave) = leave() else { return };
+    let _leave = need!(leave());
     let fabric = NetnsFabric::new(Layout::star(2, 1500, BitRate::new(500_000_000))).expect("a star");
     let job = Job { count: 40_000, length: 1024, window: 32 };
     let [sent, _] = transfer(&fabric, (NetnsNode::Host(0), plain_udp), (NetnsNode::Host(1), udp), job);
@@ -153,7 +142,7 @@ fn frames_of_a_flow_do_not_overtake_each_other() {
 
 #[test]
 fn whole_ethernet_frames_carry_the_same_transfer() {
-    let Some(_leave) = leave() else { return };
+    let _leave = need!(leave());
     let fabric = NetnsFabric::new(Layout::star(2, 1500, None)).expect("a star");
     let job = Job { count: 300, length: 1400, window: 64 };
     let [sent, received] = transfer(&fabric, (NetnsNode::Host(0), packet), (NetnsNode::Host(1), packet), job);
@@ -163,7 +152,7 @@ fn whole_ethernet_frames_carry_the_same_transfer() {
 
 #[test]
 fn ordinary_sockets_and_packet_sockets_understand_each_other() {
-    let Some(_leave) = leave() else { return };
+    let _leave = need!(leave());
     let fabric = NetnsFabric::new(Layout::star(2, 1500, None)).expect("a star");
     let job = Job { count: 300, length: 1400, window: 64 };
     transfer(&fabric, (NetnsNode::Host(0), plain_udp), (NetnsNode::Host(1), packet), job);
@@ -172,7 +161,7 @@ fn ordinary_sockets_and_packet_sockets_understand_each_other() {
 
 #[test]
 fn a_program_runs_at_its_node() {
-    let Some(_leave) = leave() else { return };
+    let _leave = need!(leave());
     let fabric = NetnsFabric::new(Layout::star(1, 1500, None)).expect("a star");
     let shown =
         fabric.command(NetnsNode::Host(0), "ip").args(["-o", "-4", "addr"]).output().expect("ip runs");
@@ -181,7 +170,7 @@ fn a_program_runs_at_its_node() {
 
 #[test]
 fn a_fabric_leaves_nothing_behind_and_the_dead_are_swept() {
-    let Some(_leave) = leave() else { return };
+    let _leave = need!(leave());
     let listed = |name: &str| {
         let output = Process::new("ip").args(["netns", "list"]).output().expect("ip runs");
         String::from_utf8_lossy(&output.stdout).split_whitespace().any(|word| word == name)
@@ -202,7 +191,7 @@ fn a_fabric_leaves_nothing_behind_and_the_dead_are_swept() {
 
 #[test]
 fn hosts_of_a_mesh_reach_each_other_over_a_link_each() {
-    let Some(_leave) = leave() else { return };
+    let _leave = need!(leave());
     let fabric = NetnsFabric::new(Layout::mesh(4, 1500, BitRate::new(500_000_000))).expect("a mesh");
     let job = Job { count: 500, length: 1400, window: 64 };
     for (from, to) in [(0, 1), (3, 0), (2, 1), (2, 3)] {

@@ -1,6 +1,7 @@
 //! What Wireshark reads in frames that we make: one frame of each operation, in a capture that we write.
 
 use crate::common;
+use quincunx_needs::{Missing, need, program};
 use quincunx_wire::pcapng::Writer;
 use quincunx_wire::*;
 use std::net::Ipv4Addr;
@@ -63,14 +64,9 @@ fn capture(headers: &[RoceHeader]) -> Vec<u8> {
     writer.take()
 }
 
-/// What tshark prints for `fields` of every packet, a line each; `None`, and a line that says so, without tshark.
-fn dissect(name: &str, capture: &[u8], fields: &[&str]) -> Option<Vec<Vec<String>>> {
-    if Command::new("tshark").arg("--version").output().is_err() {
-        eprintln!(
-            "SKIPPED {name}: expected tshark on PATH, found none; install it to check our frames against it"
-        );
-        return None;
-    }
+/// What tshark prints for `fields` of every packet, a line each.
+fn dissect(name: &str, capture: &[u8], fields: &[&str]) -> Result<Vec<Vec<String>>, Missing> {
+    program("tshark", "tshark")?;
     let path = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join(name).with_extension("pcapng");
     std::fs::write(&path, capture).expect("a file in the target directory");
     let mut tshark = Command::new("tshark");
@@ -81,14 +77,14 @@ fn dissect(name: &str, capture: &[u8], fields: &[&str]) -> Option<Vec<Vec<String
     let output = tshark.output().expect("tshark runs");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let text = String::from_utf8(output.stdout).expect("text");
-    Some(text.lines().map(|line| line.split('\t').map(String::from).collect()).collect())
+    Ok(text.lines().map(|line| line.split('\t').map(String::from).collect()).collect())
 }
 
 #[test]
 fn every_operation_dissects_as_what_it_is() {
     let headers = one_of_each();
     let fields = ["infiniband.bth.opcode", "infiniband.bth.psn", "infiniband.bth.destqp", "_ws.malformed"];
-    let Some(lines) = dissect("every_operation", &capture(&headers), &fields) else { return };
+    let lines = need!(dissect("every_operation", &capture(&headers), &fields));
     assert_eq!(lines.len(), headers.len());
     for (line, header) in lines.iter().zip(&headers) {
         let expected = [
@@ -105,9 +101,7 @@ fn every_operation_dissects_as_what_it_is() {
 fn the_invariant_crc_is_shown_where_it_stands() {
     let headers = one_of_each();
     let capture = capture(&headers);
-    let Some(lines) = dissect("invariant_crc", &capture, &["infiniband.invariant.crc", "frame.len"]) else {
-        return;
-    };
+    let lines = need!(dissect("invariant_crc", &capture, &["infiniband.invariant.crc", "frame.len"]));
     // Wireshark 4.0 does not know congestion notification and shows the rest of it as one unknown piece.
     let known = |(_, header): &(_, &RoceHeader)| header.operation != Operation::CongestionNotification;
     for (line, header) in lines.iter().zip(&headers).filter(known) {
@@ -133,6 +127,6 @@ fn times_and_interfaces_are_kept() {
     capture.extend(writer.take());
     assert_eq!(writer.buffered(), 0);
     let fields = ["frame.time_epoch", "frame.interface_name"];
-    let Some(lines) = dissect("times", &capture, &fields) else { return };
+    let lines = need!(dissect("times", &capture, &fields));
     assert_eq!(lines, [["0.000000001", "spine"], ["4000000000.999999999", "leaf 0"]]);
 }
