@@ -18,7 +18,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -31,6 +31,8 @@ CARGO_BEGIN = re.compile(r"^running (\d+) tests?$")
 CARGO_RESULT = re.compile(r"^test result: \w+\. (\d+) passed; (\d+) failed; (\d+) ignored; (\d+) measured; (\d+) filtered out;")
 UNITTEST_RAN = re.compile(r"^Ran (\d+) tests? in ")
 UNITTEST_END = re.compile(r"^(?:OK|FAILED)(?: \((.*)\))?$")
+# What cargo says of a crate with lints, in each build again; without its "(10 duplicates)" and what follows.
+LINTS = re.compile(r"^warning: (`[^`]+` \([^)]+\) generated \d+ warnings?)")
 # A skip in words, past the record, be it in the middle of a line that a test program had begun.
 UNHEARD = re.compile(r"(?:^|\.\.\. )\W*skip(?:ped|ping|s)?\b(?!::)", re.IGNORECASE)
 
@@ -103,6 +105,17 @@ def read_check(lines: Iterable[str]) -> Tally:
     return Tally(passed=1)
 
 
+def read_lints(lines: Iterable[str]) -> Tally:
+    """Reads the output of a build by clippy: a crate with a lint has failed, and the tests run all the same."""
+    tally = Tally(passed=1)
+    for line in lines:
+        show(line)
+        if lints := LINTS.match(line):
+            tally.passed = 0
+            tally.fail(lints[1])
+    return tally
+
+
 def read_unittest(lines: Iterable[str]) -> Tally:
     """Reads the output of Python's `unittest -v`. Skipped tests count as passed, until they are heard."""
     tally = Tally()
@@ -159,30 +172,53 @@ def read_cargo(lines: Iterable[str]) -> Tally:
     return tally
 
 
+@dataclass(frozen=True)
+class Check:
+    """A runner: what it is called, who reads its output, and how it is started."""
+
+    name: str
+    read: Callable[[Iterable[str]], Tally]
+    command: list[str]
+    # Rooms are compiled by clippy's compiler, which looks for lints while it makes the programs that the tests run. `cargo clippy` would
+    # look at everything by itself, and at all libraries below a second time. The variables are those that it sets.
+    by_clippy: bool = False
+
+    def environment(self) -> dict[str, str]:
+        """What the runner's processes have in their environment beside what is there."""
+        if not self.by_clippy:
+            return {}
+        found = subprocess.run(["rustc", "--print", "sysroot"], cwd=ROOT, text=True, stdout=subprocess.PIPE, check=True)
+        driver = Path(found.stdout.strip()) / "bin" / "clippy-driver"
+        if not driver.exists():
+            raise FileNotFoundError(f"expected clippy with the compiler, found no {driver}; rustup component add clippy")
+        return {"RUSTC_WORKSPACE_WRAPPER": str(driver), "CLIPPY_ARGS": ""}
+
+
 # The design from outside has a workspace and a lock file of its own. What it is built from lies in the project's target folder: of the
 # libraries there both have nearly all, the rooms are compiled once more.
 OWN_DESIGN = ["--manifest-path", "examples/own-design/Cargo.toml"]
 OWN_BUILD = [*OWN_DESIGN, "--locked", "--target-dir", os.environ.get("CARGO_TARGET_DIR", "target")]
 
+# In an environment of their own, which is made here at first use.
+EXPERIMENTS = [sys.executable, "tools/python_environment.py", "python/experiments/requirements.txt"]
+
+# Every target, so that benchmarks are seen, too.
+BUILD = ["cargo", "test", "--no-run", "--all-targets"]
+TEST = ["cargo", "test", "--no-fail-fast"]
+
 CHECKS = [
-    ("layering", read_check, [sys.executable, "tools/layering.py"]),
-    ("skips", read_check, [sys.executable, "tools/skips.py"]),
-    ("tools", read_unittest, [sys.executable, "-m", "unittest", "discover", "-v", "-s", "tools"]),
-    # In an environment of their own, which is made here at first use.
-    (
-        "experiments",
-        read_unittest,
-        [sys.executable, "tools/python_environment.py", "python/experiments/requirements.txt"]
-        + ["-m", "unittest", "discover", "-v", "-s", "python/experiments"],
-    ),
+    Check("layering", read_check, [sys.executable, "tools/layering.py"]),
+    Check("skips", read_check, [sys.executable, "tools/skips.py"]),
+    Check("tools", read_unittest, [sys.executable, "-m", "unittest", "discover", "-v", "-s", "tools"]),
+    Check("experiments", read_unittest, [*EXPERIMENTS, "-m", "unittest", "discover", "-v", "-s", "python/experiments"]),
     # Prints the files that `make fmt` would change.
-    ("format", read_check, ["cargo", "fmt", "--all", "--", "--check", "--files-with-diff"]),
-    ("lints", read_check, ["cargo", "clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]),
+    Check("format", read_check, ["cargo", "fmt", "--all", "--", "--check", "--files-with-diff"]),
+    Check("build and lints", read_lints, [*BUILD, "--workspace"], by_clippy=True),
     # Unit, property and documentation tests, and the fuzz corpus through the same checks as under the fuzzer.
-    ("tests", read_cargo, ["cargo", "test", "--workspace", "--no-fail-fast", "--", "--show-output"]),
-    ("own design, format", read_check, ["cargo", "fmt", *OWN_DESIGN, "--", "--check", "--files-with-diff"]),
-    ("own design, lints", read_check, ["cargo", "clippy", *OWN_BUILD, "--all-targets", "--", "-D", "warnings"]),
-    ("own design, tests", read_cargo, ["cargo", "test", *OWN_BUILD, "--no-fail-fast", "--", "--show-output"]),
+    Check("tests", read_cargo, [*TEST, "--workspace", "--", "--show-output"], by_clippy=True),
+    Check("own design, format", read_check, ["cargo", "fmt", *OWN_DESIGN, "--", "--check", "--files-with-diff"]),
+    Check("own design, build and lints", read_lints, [*BUILD, *OWN_BUILD], by_clippy=True),
+    Check("own design, tests", read_cargo, [*TEST, *OWN_BUILD, "--", "--show-output"], by_clippy=True),
 ]
 
 
@@ -192,31 +228,31 @@ def told(record: Path) -> list[Skip]:
     return [Skip(*line.split("\t", 2)) for line in lines]
 
 
-def run(name: str, read, command: list[str], out_of_reach: dict[str, str] | None) -> Tally:
+def run(check: Check, out_of_reach: dict[str, str] | None) -> Tally:
     """Runs one runner and counts."""
-    show(f"\n== {name}: {' '.join(command)}")
+    show(f"\n== {check.name}: {' '.join(check.command)}")
     start = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
         record = Path(folder) / "skips"
         record.touch()
         with subprocess.Popen(
-            command,
+            check.command,
             cwd=ROOT,
-            env={**os.environ, "QUINCUNX_SKIPS": str(record)},
+            env={**os.environ, **check.environment(), "QUINCUNX_SKIPS": str(record)},
             text=True,
             errors="replace",
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
         ) as process:
             assert process.stdout is not None
-            tally = read(line.rstrip("\n") for line in process.stdout)
+            tally = check.read(line.rstrip("\n") for line in process.stdout)
         skips = told(record)
-    if read is read_check and process.returncode != 0:
+    if check.read in (read_check, read_lints) and process.returncode != 0:
         tally.passed = 0
     tally.close(process.returncode)
     tally.hear(skips, out_of_reach)
     counts = f"{tally.passed} passed, {tally.failed} failed, {tally.skipped.total()} skipped"
-    show(f"== {name}: {counts}, {time.monotonic() - start:.0f} s")
+    show(f"== {check.name}: {counts}, {time.monotonic() - start:.0f} s")
     return tally
 
 
@@ -234,8 +270,8 @@ def main() -> int:
         show("== packages")
         out_of_reach = packages.install()
     total = Tally()
-    for name, read, command in CHECKS:
-        total.add(run(name, read, command, out_of_reach))
+    for check in CHECKS:
+        total.add(run(check, out_of_reach))
     show("")
     for package, why in sorted((out_of_reach or {}).items()):
         show(f"could not be installed: {package}: {why}")

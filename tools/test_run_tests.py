@@ -2,6 +2,8 @@
 
 import contextlib
 import io
+import os
+import subprocess
 import sys
 import tempfile
 import unittest
@@ -49,6 +51,30 @@ class CountTest(unittest.TestCase):
     def test_what_a_passing_test_prints_is_no_result(self) -> None:
         found = tally(run_tests.read_cargo, f"running 1 test\nsuccesses:\nrunning 9 tests\nsuccesses:\n    a\n\n{result(1)}")
         self.assertEqual((found.passed, found.failed), (1, 0))
+
+
+class LintTest(unittest.TestCase):
+    def test_a_crate_with_lints_has_failed(self) -> None:
+        found = tally(
+            run_tests.read_lints,
+            "warning: length comparison to zero\n  --> lib.rs:189:49\n"
+            "warning: `a-room` (lib) generated 4 warnings (4 duplicates)\n"
+            "warning: `a-room` (lib test) generated 1 warning (run `cargo clippy --fix`)\n",
+        )
+        self.assertEqual((found.passed, found.failed), (0, 2))
+        self.assertEqual(found.faults[1], "`a-room` (lib test) generated 1 warning")
+
+    def test_clippys_compiler_finds_lints_where_rooms_are_built(self) -> None:
+        environment = {**os.environ, **run_tests.Check("lints", run_tests.read_lints, [], by_clippy=True).environment()}
+        with tempfile.TemporaryDirectory() as folder:
+            (Path(folder) / "src").mkdir()
+            (Path(folder) / "Cargo.toml").write_text('[package]\nname = "a-room"\nedition = "2024"\n[workspace]\n')
+            (Path(folder) / "src/lib.rs").write_text("pub fn are_none(all: &[u8]) -> bool { all.len() == 0 }\n")
+            command = ["cargo", "test", "--no-run", "--offline", "--target-dir", folder]
+            built = subprocess.run(command, cwd=folder, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        self.assertEqual(built.returncode, 0, built.stdout)
+        found = tally(run_tests.read_lints, built.stdout)
+        self.assertCountEqual(found.faults, ["`a-room` (lib) generated 1 warning", "`a-room` (lib test) generated 1 warning"])
 
 
 class SkipTest(unittest.TestCase):
@@ -109,7 +135,7 @@ class RecordTest(unittest.TestCase):
 
     def run_python(self, read, program: str, out_of_reach: dict[str, str] | None = None) -> run_tests.Tally:
         with contextlib.redirect_stdout(io.StringIO()):
-            return run_tests.run("a run", read, [sys.executable, "-c", program], out_of_reach)
+            return run_tests.run(run_tests.Check("a run", read, [sys.executable, "-c", program]), out_of_reach)
 
     def test_a_skip_that_a_process_of_a_test_tells_is_heard_though_nothing_is_printed(self) -> None:
         child = "import os; open(os.environ['QUINCUNX_SKIPS'], 'a').write('a\\tnothing\\tno root\\n')"
