@@ -143,6 +143,12 @@ class RecordTest(unittest.TestCase):
         found = self.run_python(run_tests.read_cargo, program)
         self.assertEqual((found.passed, found.failed, found.skipped), (0, 0, {"no root": 1}))
 
+    def test_a_record_that_cannot_be_read_is_heard(self) -> None:
+        child = "import os; open(os.environ['QUINCUNX_SKIPS'], 'a').write('garbage\\n')"
+        program = f"{child}; print('running 1 test'); print({result(1)!r})"
+        self.assertEqual(self.run_python(run_tests.read_cargo, program).skipped, {"garbage": 1})
+        self.assertEqual(self.run_python(run_tests.read_cargo, program, {}).failed, 1)
+
     def test_each_test_of_a_class_that_lacks_modules_is_skipped_with_the_reason(self) -> None:
         with tempfile.TemporaryDirectory() as folder:
             (Path(folder) / "test_lacking.py").write_text(
