@@ -68,6 +68,7 @@ fn allocates_nothing(design: &str) {
 
 #[test]
 fn a_collective_on_warm_nodes_allocates_nothing() {
+    let _alone = common::alone();
     for design in ["epic-1", "epic-2", "epic-3"] {
         allocates_nothing(design);
     }

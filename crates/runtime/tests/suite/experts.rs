@@ -142,6 +142,7 @@ fn dispatch_and_combine(node: &mut RankNode, rank: u16) {
 
 #[test]
 fn tokens_go_to_their_experts_and_come_back_on_real_sockets_under_faults() {
+    let _alone = common::alone();
     // All are bound before the first one sends.
     let nodes: Vec<RankNode> = (0..RANKS).map(node).collect();
     let unfinished = &AtomicUsize::new(nodes.len());

@@ -51,6 +51,7 @@ fn all_reduce(rank: &mut Rank, group: GroupId, limit: Duration) -> Result<Number
 
 #[test]
 fn a_group_whose_collective_was_given_up_does_not_end_another_ones() {
+    let _alone = common::alone();
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let server = ManagerServer::start(listener, CATALOG, ServerConfig::default()).unwrap();
     let manager = server.address();

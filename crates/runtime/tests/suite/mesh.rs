@@ -12,7 +12,7 @@ use quincunx_nodes::HostRejected;
 use quincunx_runtime::{JoinedGroup, Rank, RuntimeError};
 use quincunx_units::{ByteCount, Duration};
 use std::net::{SocketAddr, TcpListener};
-use std::sync::{Barrier, Mutex};
+use std::sync::Barrier;
 use std::thread;
 
 const LIMIT: Duration = Duration::from_secs(20);
@@ -20,9 +20,6 @@ const RANKS: u16 = 4;
 const PIECE: ByteCount = ByteCount::new(2048);
 /// The way over the partner in the next domain.
 const RELAYED: usize = 1;
-
-/// The ranks' addresses serve one test at a time.
-static ADDRESSES: Mutex<()> = Mutex::new(());
 
 fn attach(manager: SocketAddr, number: u16) -> Rank {
     Rank::attach(CATALOG, &common::rank_process(manager, number)).unwrap()
@@ -51,7 +48,7 @@ fn request(design: &str) -> GroupRequest {
 
 /// Every rank in a thread of its own, in one group; what each came to.
 fn on_mesh<T: Send>(design: &'static str, work: impl Fn(&mut Rank, &JoinedGroup) -> T + Sync) -> Vec<T> {
-    let _alone = ADDRESSES.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let _alone = common::alone();
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let server = ManagerServer::start(listener, CATALOG, ServerConfig::default()).unwrap();
     let (manager, work) = (server.address(), &work);

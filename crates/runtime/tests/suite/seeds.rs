@@ -190,6 +190,7 @@ fn number(name: &str, default: u64) -> u64 {
 
 #[test]
 fn all_primitives_in_all_modes_are_right_on_real_sockets_under_faults() {
+    let _alone = common::alone();
     let first = number("QUINCUNX_FIRST_SEED", 0);
     for seed in first..first + number("QUINCUNX_SEEDS", 10) {
         let failures = run(seed);

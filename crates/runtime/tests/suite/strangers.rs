@@ -35,6 +35,7 @@ fn open(group: Group, rank: u16, at: u16) -> HostNode {
 
 #[test]
 fn a_bitmap_with_an_unknown_rank_ends_the_group_and_nothing_is_delivered() {
+    let _alone = common::alone();
     // One takes itself for rank 0 of six; the one that it takes for rank 3, its partner, knows of two ranks alone.
     let (mut six, mut two) = (group(2, 3), group(1, 2));
     let far = &mut two.contexts.get_mut(&Member::Rank(Rank(1))).unwrap().connections[0];

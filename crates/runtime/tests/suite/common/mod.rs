@@ -17,12 +17,19 @@ use quincunx_units::ByteCount;
 use quincunx_wire::{Endpoint, Psn, QpNumber, RoceHeader};
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 pub type UdpNode<E> = Node<E, RoceCodec, UdpTransport>;
 pub type HostNode = UdpNode<Host<Numbers>>;
 pub type SwitchNode = UdpNode<Switch<Numbers>>;
 
-/// Where the `index`th node is: no other test process uses these addresses.
+/// Leave to use the addresses of [`address`], which serve one test of this process at a time.
+pub fn alone() -> MutexGuard<'static, ()> {
+    static ADDRESSES: Mutex<()> = Mutex::new(());
+    ADDRESSES.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Where the `index`th node is: no other test process uses these addresses. A test holds [`alone`] while it does.
 pub fn address(index: u16) -> Ipv4Addr {
     let [.., high, low] = std::process::id().to_be_bytes();
     Ipv4Addr::new(127, high, low, 1 + index as u8)
