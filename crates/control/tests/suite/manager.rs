@@ -386,7 +386,7 @@ fn senseless_requests_are_refused_and_leave_nothing_behind() {
         ),
         (
             with(&|w| w.settings = Settings::parse("{\"group\":{\"window\":1099511627776}}").unwrap()),
-            "invalid value: integer `1099511627776`, expected u32 in `group.window`",
+            "expected u32, found integer `1099511627776` in `group.window`",
         ),
         (with(&|w| w.version = 2), "expected version 1 of the parameters of epic-2, found version 2"),
         (
