@@ -56,7 +56,7 @@ mod run;
 mod scenario;
 mod steps;
 
-use quincunx_collective::{Contributions, Numbers};
+use quincunx_collective::{Numbers, Provenance};
 
 pub use check::{Explored, explore_every_run};
 pub use conform::{Nonconformity, conform, explore_beside};
@@ -88,7 +88,7 @@ impl Scenario {
     ///
     /// # Errors
     /// If not all ranks end well.
-    pub fn contributions(&self) -> Result<Vec<Contributions>, RunError> {
+    pub fn contributions(&self) -> Result<Vec<Provenance>, RunError> {
         des::contributions(self)
     }
 }

@@ -2,7 +2,7 @@
 //! particular to one its [`Model`] says.
 
 use quincunx_cluster::{Cluster, GroupSpec, Ports, Wiring, address};
-use quincunx_collective::{Collective, Contributions, Rank};
+use quincunx_collective::{Collective, Provenance, Rank};
 use quincunx_design::{AnyDesign, Assignment, Demand, Model, Refusal, Settings, Value, settings};
 use quincunx_driver_check::{End, NodeId, Renaming};
 use quincunx_engine::PortId;
@@ -60,9 +60,9 @@ impl GroupSetup {
     fn check(&self) -> Result<(), Refusal> {
         let Self { design, network, .. } = self;
         let ranks = network.ranks();
-        if ranks > Contributions::RANKS {
+        if ranks > Provenance::RANKS {
             return Err(Refusal::new(
-                format!("a tree of at most {} ranks", Contributions::RANKS),
+                format!("a tree of at most {} ranks", Provenance::RANKS),
                 ranks,
                 "choose a smaller one",
             ));
@@ -124,14 +124,22 @@ impl GroupSetup {
             ));
         }
         let packet = self.design.transport(&self.settings)?.mtu;
-        Ok(TasksSetup {
+        let setup = TasksSetup {
             collectives: self.collectives.clone(),
             ranks: self.network.ranks(),
             members,
             senders,
             packets: self.packets as usize,
             packet: packet.as_usize(),
-        })
+        };
+        if setup.elements() > Provenance::NUMBERS {
+            return Err(Refusal::new(
+                format!("at most {} elements of each rank, which can be told apart", Provenance::NUMBERS),
+                setup.elements(),
+                "explore fewer packets",
+            ));
+        }
+        Ok(setup)
     }
 }
 
@@ -268,8 +276,8 @@ impl Protocol for Designed {
         &self,
         renaming: &Renaming,
         header: &RoceHeader,
-        payload: &Contributions,
-    ) -> (RoceHeader, Contributions) {
+        payload: &Provenance,
+    ) -> (RoceHeader, Provenance) {
         let rename = |rank: Rank| {
             let node = renaming.node(NodeId(self.wiring.host(rank) as u16));
             self.rank(node).expect("ranks are renamed to ranks")

@@ -1,7 +1,7 @@
 //! A network to explore: hosts and switches on links, and ranks that run collectives one after the other. What is particular to
 //! one protocol is its [`Protocol`].
 
-use quincunx_collective::{Collective, Contributions, DataType, GroupId, Payload, ReduceOp, Reduction};
+use quincunx_collective::{Collective, DataType, GroupId, Payload, Provenance, ReduceOp, Reduction};
 use quincunx_design::DatapathTimer;
 use quincunx_driver_check::{End, Member, NodeId, Renaming, System};
 use quincunx_engine::verbs::{Outcome, QpIndex};
@@ -12,7 +12,7 @@ use quincunx_nodes::{
 use quincunx_roce::QueuePairTimer;
 use quincunx_wire::{Operation, Psn, RoceHeader, Syndrome};
 
-use crate::codec::{RoceCountsCodec, Wired};
+use crate::codec::{RoceProvenanceCodec, Wired};
 use crate::connections::{Connections, address, node_at};
 use crate::describe::Describe;
 
@@ -33,7 +33,7 @@ pub struct Task {
     /// Which.
     pub collective: Collective,
     /// What the rank brings in.
-    pub input: Contributions,
+    pub input: Provenance,
     /// What must come of it.
     pub expected: Expected,
 }
@@ -42,17 +42,17 @@ pub struct Task {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Expected {
     /// A result.
-    Result(Contributions),
+    Result(Provenance),
     /// This result or a failure.
-    Either(Contributions),
+    Either(Provenance),
     /// A failure; a result would have this length.
     Failure(usize),
 }
 
 impl Expected {
     /// Room for what the rank gets.
-    fn room(&self) -> Contributions {
-        Contributions::zeroed(match self {
+    fn room(&self) -> Provenance {
+        Provenance::zeroed(match self {
             Self::Result(result) | Self::Either(result) => result.length(),
             Self::Failure(length) => *length,
         })
@@ -90,8 +90,8 @@ pub trait Protocol: Sync {
         &self,
         _renaming: &Renaming,
         header: &RoceHeader,
-        payload: &Contributions,
-    ) -> (RoceHeader, Contributions) {
+        payload: &Provenance,
+    ) -> (RoceHeader, Provenance) {
         (*header, payload.clone())
     }
 
@@ -122,7 +122,7 @@ pub struct Owner {
 #[derive(Clone, Debug)]
 pub struct Network<P: Protocol> {
     protocol: P,
-    stations: Vec<Station<Contributions>>,
+    stations: Vec<Station<Provenance>>,
     links: Vec<[End; 2]>,
     connections: Connections,
 }
@@ -131,7 +131,7 @@ impl<P: Protocol> Network<P> {
     /// `stations` by number, on links.
     pub(crate) fn on(
         links: Vec<[End; 2]>,
-        stations: Vec<Station<Contributions>>,
+        stations: Vec<Station<Provenance>>,
         connections: Connections,
         protocol: P,
     ) -> Self {
@@ -150,7 +150,7 @@ impl<P: Protocol> Describe for Network<P> {
     }
 
     /// Packets are numbered from the first of their queue pair.
-    fn frame(&self, header: &RoceHeader, payload: &Contributions) -> String {
+    fn frame(&self, header: &RoceHeader, payload: &Provenance) -> String {
         let number = header.psn.distance_from(FIRST_PSN);
         match header.operation {
             Operation::Acknowledge(aeth) => match aeth.syndrome {
@@ -195,18 +195,18 @@ impl<P: Protocol> Describe for Network<P> {
 }
 
 impl<P: Protocol> Wired for Network<P> {
-    type Codec = RoceCountsCodec;
+    type Codec = RoceProvenanceCodec;
 
-    fn codec(&self, node: NodeId) -> RoceCountsCodec {
-        RoceCountsCodec::new(node, &self.links)
+    fn codec(&self, node: NodeId) -> RoceProvenanceCodec {
+        RoceProvenanceCodec::new(node, &self.links)
     }
 }
 
 impl<P: Protocol> System for Network<P> {
-    type Engine = Station<Contributions>;
+    type Engine = Station<Provenance>;
     type Owner = Owner;
 
-    fn members(&self) -> Vec<Member<Station<Contributions>, Owner>> {
+    fn members(&self) -> Vec<Member<Station<Provenance>, Owner>> {
         let owner = Owner { started: 0, done: 0 };
         self.stations.iter().map(|engine| Member { engine: engine.clone(), owner }).collect()
     }
@@ -219,7 +219,7 @@ impl<P: Protocol> System for Network<P> {
         owner.started == owner.done && usize::from(owner.started) < self.protocol.tasks(node)
     }
 
-    fn command(&self, node: NodeId, owner: &mut Owner) -> StationCommand<Contributions> {
+    fn command(&self, node: NodeId, owner: &mut Owner) -> StationCommand<Provenance> {
         let Task { collective, input, expected } = self.protocol.task(node, usize::from(owner.started));
         owner.started += 1;
         let output = expected.room();
@@ -230,7 +230,7 @@ impl<P: Protocol> System for Network<P> {
         &self,
         node: NodeId,
         owner: &mut Owner,
-        event: StationEvent<Contributions>,
+        event: StationEvent<Provenance>,
     ) -> Result<(), String> {
         let name = self.name(node);
         let (outcome, found_input, output) = match event {
@@ -291,8 +291,8 @@ impl<P: Protocol> System for Network<P> {
         renaming: &Renaming,
         _: End,
         header: &RoceHeader,
-        payload: &Contributions,
-    ) -> (RoceHeader, Contributions) {
+        payload: &Provenance,
+    ) -> (RoceHeader, Provenance) {
         let (mut header, payload) = self.protocol.rename_contents(renaming, header, payload);
         header.source = address(renaming.node(node_at(header.source)));
         let remote = self.connections.renamed(renaming, header.destination, header.destination_qp);
