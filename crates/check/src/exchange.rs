@@ -103,11 +103,13 @@ impl Network<Pair> {
             let group = HostGroup { group: GROUP, queue_pairs: vec![(PORT, queue_pair)], program };
             station(StationKind::Host, [StationCommand::Host(HostCommand::Install(Box::new(group)))])
         };
+        let plain = ExchangeSetup { mutation: None, ..setup };
+        let plain = setup.mutation.map(|_| Self::new(plain)).transpose()?.map(|plain| plain.stations);
         let stations = vec![host(SENDER, RECEIVER)?, host(RECEIVER, SENDER)?];
         let ends = [end(SENDER), end(RECEIVER)];
         let [sender, receiver] = ends.map(endpoint);
         let connections = Connections::new([vec![(sender, receiver)], vec![(receiver, sender)]]);
-        Ok(Self::on(vec![ends], stations, connections, Pair { setup }))
+        Ok(Self::on(vec![ends], stations, connections, Pair { setup }).beside(plain))
     }
 }
 

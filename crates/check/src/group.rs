@@ -177,8 +177,12 @@ impl Network<Designed> {
             ..GroupSpec::new(setup.design, setup.settings.clone(), demand)
         };
         let cluster = Cluster::new(wiring, address, &spec)?;
-        let stations = cluster.stations(Ports::Links, setup.mutation.as_deref());
-        let stations = stations.map_err(|error| Refusal::from(error.to_string()))?;
+        let stations = |mutation| {
+            let stations = cluster.stations(Ports::Links, mutation);
+            stations.map_err(|error| Refusal::from(error.to_string()))
+        };
+        let plain = setup.mutation.as_ref().map(|_| stations(None)).transpose()?;
+        let stations = stations(setup.mutation.as_deref())?;
         let wiring = cluster.wiring().clone();
         let ends = |node| {
             let context = cluster.context(node);
@@ -191,7 +195,7 @@ impl Network<Designed> {
         let links = wiring.links().iter().map(|link| link.ends.map(end)).collect();
         let model = setup.design.model();
         let designed = Designed { model, wiring, collectives: setup.collectives.clone(), tasks };
-        Ok(Self::on(links, stations, connections, designed))
+        Ok(Self::on(links, stations, connections, designed).beside(plain))
     }
 }
 

@@ -33,6 +33,7 @@ mod subject;
 mod tasks;
 mod topology;
 mod trace;
+mod twin;
 mod writes;
 
 pub use codec::{CodecFault, RoceProvenanceCodec, Wired};

@@ -116,6 +116,8 @@ impl Network<MultiWrite> {
     /// If the set-up makes no sense, or a host refuses it.
     pub fn new(setup: RelaySetup) -> Result<Self, RelayError> {
         setup.check()?;
+        let plain = RelaySetup { mutation: None, ..setup };
+        let plain = setup.mutation.map(|_| Self::new(plain)).transpose()?.map(|plain| plain.stations);
         let install = |rank| {
             let group = HostGroup {
                 group: GROUP,
@@ -138,7 +140,7 @@ impl Network<MultiWrite> {
             queue_pairs.map(|(_, queue_pair)| (queue_pair.local, queue_pair.remote)).collect()
         };
         let connections = Connections::new((0..RANKS).map(ends));
-        Ok(Self::on(setup.topology.links(), stations, connections, MultiWrite { setup }))
+        Ok(Self::on(setup.topology.links(), stations, connections, MultiWrite { setup }).beside(plain))
     }
 }
 

@@ -1,9 +1,11 @@
 //! A network to explore: hosts and switches on links, and ranks that run collectives one after the other. What is particular to
 //! one protocol is its [`Protocol`].
 
+use std::ops::ControlFlow;
+
 use quincunx_collective::{Collective, DataType, GroupId, Payload, Provenance, ReduceOp, Reduction};
 use quincunx_design::DatapathTimer;
-use quincunx_driver_check::{End, Member, NodeId, Renaming, System};
+use quincunx_driver_check::{End, Exploration, Member, NodeId, Renaming, Statistics, System};
 use quincunx_engine::verbs::{Outcome, QpIndex};
 use quincunx_network::OrderingClass;
 use quincunx_nodes::{
@@ -15,6 +17,7 @@ use quincunx_wire::{Operation, Psn, RoceHeader, Syndrome};
 use crate::codec::{RoceProvenanceCodec, Wired};
 use crate::connections::{Connections, address, node_at};
 use crate::describe::Describe;
+use crate::twin;
 
 /// Bytes of a packet's payload: one counter.
 pub(crate) const MTU: usize = 4;
@@ -122,9 +125,11 @@ pub struct Owner {
 #[derive(Clone, Debug)]
 pub struct Network<P: Protocol> {
     protocol: P,
-    stations: Vec<Station<Provenance>>,
+    pub(crate) stations: Vec<Station<Provenance>>,
     links: Vec<[End; 2]>,
     connections: Connections,
+    /// If a rule is broken: the nodes that keep it.
+    plain: Option<Vec<Station<Provenance>>>,
 }
 
 impl<P: Protocol> Network<P> {
@@ -135,7 +140,13 @@ impl<P: Protocol> Network<P> {
         connections: Connections,
         protocol: P,
     ) -> Self {
-        Self { protocol, stations, links, connections }
+        Self { protocol, stations, links, connections, plain: None }
+    }
+
+    /// The same, whose nodes break a rule that `plain` nodes keep.
+    pub(crate) fn beside(mut self, plain: Option<Vec<Station<Provenance>>>) -> Self {
+        self.plain = plain;
+        self
     }
 
     /// What is particular to it.
@@ -167,6 +178,14 @@ impl<P: Protocol> Describe for Network<P> {
                 line + &self.protocol.destination(header).unwrap_or_default()
             }
         }
+    }
+
+    fn broken_rule_matters(
+        &self,
+        rules: Exploration,
+        progress: &mut dyn FnMut(&Statistics) -> ControlFlow<()>,
+    ) -> Option<bool> {
+        twin::matters(self, self.plain.as_ref()?, rules, progress)
     }
 
     fn timer(&self, node: NodeId, timer: StationTimer) -> String {

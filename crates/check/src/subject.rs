@@ -226,12 +226,16 @@ fn group(
     arguments.refuse_all_but(design.name(), &used)?;
     overrides.extend(arguments.set.iter().cloned());
     let senders = arguments.senders.or(domain);
-    // With two, a half of the data goes over a relay on a mesh.
-    let packets = arguments.packets.unwrap_or(if network.fabric() == FabricKind::Mesh { 2 } else { 3 });
+    let settings = GroupSetup::settings(design, &overrides)?;
+    // With two, a half of the data goes over a relay on a mesh. Elsewhere two windows and a control message: a slot is used again
+    // even where there are two windows of them.
+    let window = design.transport(&settings)?.window_packets();
+    let packets = if network.fabric() == FabricKind::Mesh { 2 } else { 2 * window };
+    let packets = arguments.packets.unwrap_or(packets);
     let root = Rank(arguments.root.unwrap_or(0));
     let setup = GroupSetup {
         design,
-        settings: GroupSetup::settings(design, &overrides)?,
+        settings,
         network,
         collectives: vec![collective.with_root(root); usize::from(arguments.times)],
         packets,
