@@ -52,16 +52,16 @@ MAY_IMPORT: dict[str, set[str]] = {
     | {"multiwrite", "roce"},
     # What one driver has found wrong, another replays.
     "check": BASE
-    | {"engine", "network", "design", "designs", "nodes", "cluster", "trace"}
+    | {"engine", "network", "design", "designs", "nodes", "scenario", "cluster", "trace"}
     | {"driver-net", "driver-des", "driver-check"}
     # Studies of what is below designs.
     | {"roce", "multiwrite"},
     "control-grpc": BASE | {"control", "design", "designs"},
     "runtime": MANAGED,
-    "perf": MANAGED | {"runtime", "report"},
+    "perf": MANAGED | {"scenario", "runtime", "report"},
     # Stands above all drivers: it alone may have them side by side.
     "conformance": MANAGED
-    | {"runtime", "design", "designs", "cluster", "driver-des", "driver-check"},
+    | {"runtime", "design", "designs", "scenario", "cluster", "driver-des", "driver-check"},
     "cli": MANAGED | {"runtime", "perf", "design", "designs", "scenario", "report", "sim", "check"},
 }
 

@@ -1,4 +1,4 @@
-//! Every run of a scenario: the same nodes on the same links, with its faults as a budget.
+//! Every run of a trial: the same nodes on the same links, with its faults as a budget.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
@@ -18,7 +18,7 @@ use quincunx_wire::{Operation, RoceHeader};
 
 use crate::run::{Flow, Run};
 use crate::steps::{Step, steps};
-use crate::{RunError, Scenario};
+use crate::{RunError, Trial};
 
 /// The memory that an exploration may take together with whatever the process holds.
 const MEMORY: ByteCount = ByteCount::new(8 << 30);
@@ -26,7 +26,7 @@ const MEMORY: ByteCount = ByteCount::new(8 << 30);
 /// A header that a node has sent in some run, but for what is a matter of timing: see [`Run::requests`].
 type Header = (Flow, RoceHeader);
 
-/// What comes of all runs of a scenario.
+/// What comes of all runs of a trial.
 #[derive(Clone, Debug)]
 pub struct Explored {
     /// What the ranks have got, in the order of [`Run::outputs`]: all results that there are.
@@ -65,7 +65,7 @@ struct Seen {
 }
 
 struct Network<'a> {
-    scenario: &'a Scenario,
+    trial: &'a Trial,
     cluster: &'a Cluster,
     stations: Vec<Station<Provenance>>,
     steps: Vec<Step<Provenance>>,
@@ -75,13 +75,13 @@ struct Network<'a> {
     seen: Mutex<Seen>,
 }
 
-/// Explores a scenario, as far as so many states go.
+/// Explores a trial, as far as so many states go.
 ///
 /// # Errors
-/// If a run is wrong, not all can be looked at, or the scenario makes no sense.
-pub fn explore_every_run(scenario: &Scenario, most: u64) -> Result<Explored, RunError> {
-    let cluster = scenario.cluster()?;
-    let network = Network::new(scenario, &cluster)?;
+/// If a run is wrong, not all can be looked at, or the trial makes no sense.
+pub fn explore_every_run(trial: &Trial, most: u64) -> Result<Explored, RunError> {
+    let cluster = trial.cluster()?;
+    let network = Network::new(trial, &cluster)?;
     let mut budget = Exploration {
         losses: 0,
         duplicates: 0,
@@ -93,7 +93,7 @@ pub fn explore_every_run(scenario: &Scenario, most: u64) -> Result<Explored, Run
         threads: 1,
         memory: MEMORY,
     };
-    for fate in scenario.faults.fates.values().flat_map(BTreeMap::values) {
+    for fate in trial.faults.fates.values().flat_map(BTreeMap::values) {
         match fate {
             Fate::Delivered => {}
             Fate::Lost => budget.losses += 1,
@@ -121,26 +121,26 @@ pub fn explore_every_run(scenario: &Scenario, most: u64) -> Result<Explored, Run
 }
 
 impl<'a> Network<'a> {
-    fn new(scenario: &'a Scenario, cluster: &'a Cluster) -> Result<Self, RunError> {
-        let steps = steps::<Provenance>(scenario);
+    fn new(trial: &'a Trial, cluster: &'a Cluster) -> Result<Self, RunError> {
+        let steps = steps::<Provenance>(trial);
         let of_node = |node| {
             let rank = cluster.wiring().rank_at(node);
             let numbered =
                 || rank.into_iter().flat_map(|rank| (0..).zip(&steps).map(move |step| (rank, step)));
             let commands = numbered().flat_map(|(rank, (number, step))| {
-                step.commands(scenario, rank).into_iter().map(move |command| (number, command))
+                step.commands(trial, rank).into_iter().map(move |command| (number, command))
             });
             commands.collect()
         };
         let commands = (0..cluster.wiring().nodes().len()).map(of_node).collect();
         let outputs = vec![Vec::new(); steps.len() * usize::from(cluster.wiring().ranks())];
         Ok(Self {
-            scenario,
+            trial,
             cluster,
             stations: cluster.stations(Ports::Links, None)?,
             commands,
             steps,
-            answers_overtake: scenario.design.model().answers_overtake,
+            answers_overtake: trial.design.model().answers_overtake,
             seen: Mutex::new(Seen { outputs, ..Seen::default() }),
         })
     }
@@ -215,7 +215,7 @@ impl System for Network<'_> {
         let collective = self.steps[step].collective;
         let fault = format!("{name} expects {expected} from its {collective}, and gets {output}");
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        let outputs = &mut seen.outputs[step * usize::from(self.scenario.fabric.ranks()) + rank.index()];
+        let outputs = &mut seen.outputs[step * usize::from(self.trial.scenario.ranks()) + rank.index()];
         if !outputs.contains(&output) {
             outputs.push(output);
         }

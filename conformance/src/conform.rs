@@ -1,8 +1,8 @@
-//! Whether a scenario comes out the same on all drivers, in one call: for a design of any catalog.
+//! Whether a trial comes out the same on all drivers, in one call: for a design of any catalog.
 
 use quincunx_collective::Provenance;
 
-use crate::{DRIVERS, Explored, Run, RunError, Scenario, explore_every_run};
+use crate::{DRIVERS, Explored, Run, RunError, Trial, explore_every_run};
 
 /// How a driver's run is not what it must be, in a line.
 #[derive(Debug, thiserror::Error)]
@@ -47,16 +47,16 @@ pub enum Nonconformity {
     },
 }
 
-/// A run of each of [`DRIVERS`], with its name: all ranks have the right results, which a scenario of real numbers does not promise unless
+/// A run of each of [`DRIVERS`], with its name: all ranks have the right results, which a trial of real numbers does not promise unless
 /// the design sets the order of its terms.
 ///
 /// # Errors
 /// If one does not end, or its results are wrong.
-fn run_right(scenario: &Scenario) -> Result<[(&'static str, Run); DRIVERS.len()], Nonconformity> {
-    let expected = scenario.expected();
+fn run_right(trial: &Trial) -> Result<[(&'static str, Run); DRIVERS.len()], Nonconformity> {
+    let expected = trial.expected();
     let mut runs = Vec::new();
     for (driver, drive) in DRIVERS {
-        let run = drive(scenario).map_err(|error| Nonconformity::Run { driver, error })?;
+        let run = drive(trial).map_err(|error| Nonconformity::Run { driver, error })?;
         if run.outputs != expected {
             return Err(Nonconformity::Result { driver });
         }
@@ -70,13 +70,13 @@ fn run_right(scenario: &Scenario) -> Result<[(&'static str, Run); DRIVERS.len()]
 /// # Errors
 /// If one of all runs is wrong, there are more states, or the checker has not seen what the runs did.
 pub fn explore_beside(
-    scenario: &Scenario,
+    trial: &Trial,
     runs: &[(&'static str, &Run)],
     states: u64,
 ) -> Result<Explored, Nonconformity> {
     let fault = |driver| move |error| Nonconformity::Run { driver, error };
-    let explored = explore_every_run(scenario, states).map_err(fault("driver-check"))?;
-    let counted = scenario.contributions().map_err(fault("driver-des"))?;
+    let explored = explore_every_run(trial, states).map_err(fault("driver-check"))?;
+    let counted = trial.contributions().map_err(fault("driver-des"))?;
     for (all, expected) in explored.outcomes.iter().zip(counted) {
         if all != std::slice::from_ref(&expected) {
             return Err(Nonconformity::Outcomes { expected, found: all.len() });
@@ -90,22 +90,22 @@ pub fn explore_beside(
     Ok(explored)
 }
 
-/// Runs a scenario everywhere: results are right, [`DRIVERS`] agree in what `view` has of their runs ([`Run::first_transmissions`] is the
+/// Runs a trial everywhere: results are right, [`DRIVERS`] agree in what `view` has of their runs ([`Run::first_transmissions`] is the
 /// strictest that holds for most designs), and the checker, of whose states there are at most `states`, has seen all that.
 ///
 /// # Errors
 /// The first of what is not so.
 pub fn conform<V: PartialEq>(
-    scenario: &Scenario,
+    trial: &Trial,
     view: impl Fn(&Run) -> V,
     states: u64,
 ) -> Result<Explored, Nonconformity> {
-    let runs = run_right(scenario)?;
+    let runs = run_right(trial)?;
     let [(first, expected), others @ ..] = &runs;
     for (driver, run) in others {
         if view(run) != view(expected) {
             return Err(Nonconformity::Sent { driver, first });
         }
     }
-    explore_beside(scenario, &runs.each_ref().map(|(driver, run)| (*driver, run)), states)
+    explore_beside(trial, &runs.each_ref().map(|(driver, run)| (*driver, run)), states)
 }

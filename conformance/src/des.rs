@@ -1,4 +1,4 @@
-//! A scenario in virtual time, on links.
+//! A trial in virtual time, on links.
 
 use std::collections::BTreeMap;
 
@@ -15,9 +15,9 @@ use quincunx_units::{ByteCount, Duration, Instant};
 use quincunx_wire::{Operation, RoceHeader, frame_length};
 
 use crate::run::Sent;
-use crate::scenario::ends;
 use crate::steps::{Data, set_up, steps};
-use crate::{Run, RunError, Scenario};
+use crate::trial::ends;
+use crate::{Run, RunError, Trial};
 
 /// More than any run takes whose time-outs are not reached, and enough for many of those that are.
 const LIMIT: Duration = Duration::from_secs(100);
@@ -63,13 +63,13 @@ struct Fault {
     fate: Fate,
 }
 
-/// Runs a scenario until all is quiet.
+/// Runs a trial until all is quiet.
 ///
 /// # Errors
 /// If not all ranks end well.
-pub(crate) fn run(scenario: &Scenario) -> Result<Run, RunError> {
-    let cluster = scenario.cluster()?;
-    let (outputs, sent) = simulate::<Numbers>(scenario, &cluster)?;
+pub(crate) fn run(trial: &Trial) -> Result<Run, RunError> {
+    let cluster = trial.cluster()?;
+    let (outputs, sent) = simulate::<Numbers>(trial, &cluster)?;
     let mut flows: BTreeMap<_, Vec<Sent>> = BTreeMap::new();
     for (direction, frame) in sent {
         let [from, to] = endpoints(&cluster, &frame);
@@ -86,8 +86,8 @@ pub(crate) fn run(scenario: &Scenario) -> Result<Run, RunError> {
 ///
 /// # Errors
 /// If not all ranks end well.
-pub(crate) fn contributions(scenario: &Scenario) -> Result<Vec<Provenance>, RunError> {
-    Ok(simulate(scenario, &scenario.cluster()?)?.0)
+pub(crate) fn contributions(trial: &Trial) -> Result<Vec<Provenance>, RunError> {
+    Ok(simulate(trial, &trial.cluster()?)?.0)
 }
 
 /// The nodes that a frame is from and for.
@@ -113,12 +113,12 @@ fn way(cluster: &Cluster, [from, to]: [ClusterNode; 2]) -> Direction {
     if end == 0 { link.forward() } else { link.backward() }
 }
 
-/// Runs a scenario with its faults. A frame's number on a link is its number between two nodes where no others use the link. Elsewhere a
+/// Runs a trial with its faults. A frame's number on a link is its number between two nodes where no others use the link. Elsewhere a
 /// run without the fault tells it: up to the fault all runs are the same. A frame that is never sent meets no fault.
-fn simulate<P: Data>(scenario: &Scenario, cluster: &Cluster) -> Result<Simulated<P>, RunError> {
+fn simulate<P: Data>(trial: &Trial, cluster: &Cluster) -> Result<Simulated<P>, RunError> {
     let mut fates = Fates::new();
     let mut pending: Vec<Fault> = Vec::new();
-    for (direction, listed) in &scenario.faults.fates {
+    for (direction, listed) in &trial.faults.fates {
         let ends = ends(cluster, direction)?;
         let is_far = cluster.wiring().neighbours(ends[0]).all(|(_, far)| far.node != ends[1]);
         for (&frame, &fate) in listed {
@@ -130,7 +130,7 @@ fn simulate<P: Data>(scenario: &Scenario, cluster: &Cluster) -> Result<Simulated
         }
     }
     loop {
-        let found = simulate_once(scenario, cluster, &fates)?;
+        let found = simulate_once(trial, cluster, &fates)?;
         let places = pending.iter().enumerate().filter_map(|(index, fault)| {
             let place = place(cluster, &found.1, fault)?;
             Some((place, index))
@@ -151,12 +151,8 @@ fn place(cluster: &Cluster, sent: &[(Direction, Sent)], fault: &Fault) -> Option
     between.nth(fault.frame as usize).map(|(number, (at, _))| (at, direction, number))
 }
 
-fn simulate_once<P: Data>(
-    scenario: &Scenario,
-    cluster: &Cluster,
-    fates: &Fates,
-) -> Result<Simulated<P>, RunError> {
-    let mut simulation = Simulation::with_observer(Wire, scenario.seed, Witness::default());
+fn simulate_once<P: Data>(trial: &Trial, cluster: &Cluster, fates: &Fates) -> Result<Simulated<P>, RunError> {
+    let mut simulation = Simulation::with_observer(Wire, trial.seed, Witness::default());
     let wiring = cluster.wiring();
     for node in 0..wiring.nodes().len() {
         let Ok(station) = Station::<P>::new(cluster.kind(node));
@@ -178,11 +174,11 @@ fn simulate_once<P: Data>(
         }
     }
 
-    let steps = steps::<P>(scenario);
+    let steps = steps::<P>(trial);
     let mut outputs: Vec<Vec<Option<P>>> = steps.iter().map(|step| vec![None; step.inputs.len()]).collect();
     let mut next = vec![0; usize::from(wiring.ranks())];
     for rank in (0..wiring.ranks()).map(Rank) {
-        for command in steps[0].commands(scenario, rank) {
+        for command in steps[0].commands(trial, rank) {
             simulation.command(NodeIndex(wiring.host(rank) as u32), command)?;
         }
     }
@@ -196,7 +192,7 @@ fn simulate_once<P: Data>(
             let step = &mut next[rank.index()];
             outputs[*step][rank.index()] = Some(output);
             *step += 1;
-            for command in steps.get(*step).into_iter().flat_map(|step| step.commands(scenario, rank)) {
+            for command in steps.get(*step).into_iter().flat_map(|step| step.commands(trial, rank)) {
                 simulation.command(emitted.node, command)?;
             }
         }

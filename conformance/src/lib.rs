@@ -1,6 +1,6 @@
-//! One scenario, every driver, same outcome.
+//! One trial, every driver, same outcome.
 //!
-//! A [`Scenario`] is a design of a catalog with its settings, a fabric, a collective with its data, and the frames that are lost or
+//! A [`Trial`] is a design of a catalog with its settings, a fabric, a collective with its data, and the frames that are lost or
 //! doubled. [`run_everywhere`] runs it on each of [`DRIVERS`]: the same nodes of one cluster, told the same by the design's own plan, and a
 //! [`Run`] comes back from each. `driver-des` runs it on links in virtual time; `driver-net` on UDP sockets of loopback addresses, a thread
 //! a node, through the codec of the runtime. [`explore_every_run`] has `driver-check` look at all runs that there are of the same nodes, and
@@ -30,9 +30,9 @@
 //! Of all runs that the checker looks at:
 //!
 //! - **None is wrong**: every rank ends, its result is right, nobody's data is lost or counted twice, whichever frames are lost and doubled,
-//!   of as many as the scenario loses and doubles.
+//!   of as many as the trial loses and doubles.
 //! - **What the other drivers' runs did is among it**: the results of a run in virtual time whose elements say whose they are
-//!   ([`Scenario::contributions`], [`Explored::outcomes`]), and the header of every request that is sent, but for its acknowledge
+//!   ([`Trial::contributions`], [`Explored::outcomes`]), and the header of every request that is sent, but for its acknowledge
 //!   request bit ([`Explored::unknown_requests`]). Its nodes act at once, those on sockets take in several frames before they answer: a
 //!   word of credit may then tell of more than any that the checker sees.
 //!
@@ -50,35 +50,33 @@
 mod check;
 mod conform;
 mod des;
-mod fabric;
 mod net;
 mod run;
-mod scenario;
 mod steps;
+mod trial;
 
 use quincunx_collective::{Numbers, Provenance};
 
 pub use check::{Explored, explore_every_run};
 pub use conform::{Nonconformity, conform, explore_beside};
-pub use fabric::Fabric;
 pub use run::{Flow, Run, RunError, Sent};
-pub use scenario::{Faults, Scenario};
+pub use trial::{Faults, SideBySide, Trial, scenario};
 
-/// Runs a scenario.
-type Drive = fn(&Scenario) -> Result<Run, RunError>;
+/// Runs a trial.
+type Drive = fn(&Trial) -> Result<Run, RunError>;
 
-/// The drivers that run a scenario once, by name. `driver-check` runs it in every way: [`explore_every_run`].
+/// The drivers that run a trial once, by name. `driver-check` runs it in every way: [`explore_every_run`].
 pub const DRIVERS: [(&str, Drive); 2] = [("driver-des", des::run), ("driver-net", net::run)];
 
-/// Runs a scenario on each driver, in their order.
+/// Runs a trial on each driver, in their order.
 ///
 /// # Panics
 /// If a run does not come to its end: with the name of its driver and the reason.
-pub fn run_everywhere(scenario: &Scenario) -> [Run; DRIVERS.len()] {
-    DRIVERS.map(|(name, drive)| drive(scenario).unwrap_or_else(|error| panic!("{name}: {error}")))
+pub fn run_everywhere(trial: &Trial) -> [Run; DRIVERS.len()] {
+    DRIVERS.map(|(name, drive)| drive(trial).unwrap_or_else(|error| panic!("{name}: {error}")))
 }
 
-impl Scenario {
+impl Trial {
     /// What must come of it, in the order of [`Run::outputs`].
     pub fn expected(&self) -> Vec<Numbers> {
         steps::steps(self).into_iter().flat_map(|step| step.expected).collect()

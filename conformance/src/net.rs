@@ -1,4 +1,4 @@
-//! A scenario on UDP sockets: each node is a thread with a loopback address of its own.
+//! A trial on UDP sockets: each node is a thread with a loopback address of its own.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddrV4;
@@ -18,9 +18,9 @@ use quincunx_units::{Duration, Instant};
 use quincunx_wire::{UdpPath, parse_datagram};
 
 use crate::run::Sent;
-use crate::scenario::ends;
 use crate::steps::{set_up, steps};
-use crate::{Run, RunError, Scenario};
+use crate::trial::ends;
+use crate::{Run, RunError, Trial};
 
 /// UDP port of RoCEv2 (InfiniBand Architecture annex A17).
 const ROCE_PORT: u16 = 4791;
@@ -58,18 +58,18 @@ impl Observer for Witness {
     }
 }
 
-/// Runs a scenario until all ranks have ended.
+/// Runs a trial until all ranks have ended.
 ///
 /// # Errors
 /// If not all of them end well.
-pub(crate) fn run(scenario: &Scenario) -> Result<Run, RunError> {
+pub(crate) fn run(trial: &Trial) -> Result<Run, RunError> {
     let _alone = ADDRESSES.lock().unwrap_or_else(PoisonError::into_inner);
-    let cluster = scenario.cluster()?;
-    let mut orders = orders(scenario, &cluster);
+    let cluster = trial.cluster()?;
+    let mut orders = orders(trial, &cluster);
     // All are bound, and all have their orders, before the first one sends.
     let mut nodes = Vec::new();
     for (node, commands) in set_up(&cluster, Ports::Socket)?.into_iter().enumerate() {
-        let (mut opened, log) = open(scenario, &cluster, node)?;
+        let (mut opened, log) = open(trial, &cluster, node)?;
         let first = if orders[node].is_empty() { Vec::new() } else { orders[node].remove(0) };
         for command in commands.into_iter().chain(first) {
             opened.command(command)?;
@@ -94,7 +94,7 @@ pub(crate) fn run(scenario: &Scenario) -> Result<Run, RunError> {
         let hosts = cluster.wiring().hosts().iter();
         hosts.map(move |&host| (host, step))
     };
-    let outputs = (0..steps::<Numbers>(scenario).len()).flat_map(of_step);
+    let outputs = (0..steps::<Numbers>(trial).len()).flat_map(of_step);
     let outputs = outputs.map(|(host, step)| ended[host].get(step).cloned());
     let mut sent: BTreeMap<_, Vec<Sent>> = BTreeMap::new();
     for (_, log) in &nodes {
@@ -111,14 +111,14 @@ pub(crate) fn run(scenario: &Scenario) -> Result<Run, RunError> {
 }
 
 /// By node: what it is asked for, step by step; a switch for nothing.
-fn orders(scenario: &Scenario, cluster: &Cluster) -> Vec<Orders> {
-    let steps = steps(scenario);
-    let of = |rank: Rank| steps.iter().map(|step| step.commands(scenario, rank)).collect();
+fn orders(trial: &Trial, cluster: &Cluster) -> Vec<Orders> {
+    let steps = steps(trial);
+    let of = |rank: Rank| steps.iter().map(|step| step.commands(trial, rank)).collect();
     let nodes = 0..cluster.wiring().nodes().len();
     nodes.map(|node| cluster.wiring().rank_at(node).map(of).unwrap_or_default()).collect()
 }
 
-fn open(scenario: &Scenario, cluster: &Cluster, node: NodeIndex) -> Result<(SocketNode, Log), RunError> {
+fn open(trial: &Trial, cluster: &Cluster, node: NodeIndex) -> Result<(SocketNode, Log), RunError> {
     let socket = |node| SocketAddrV4::new(cluster.address(node), ROCE_PORT);
     let transport = UdpTransport::open(socket(node), UdpOptions::default())?;
     let Ok(engine) = Station::new(cluster.kind(node));
@@ -127,7 +127,7 @@ fn open(scenario: &Scenario, cluster: &Cluster, node: NodeIndex) -> Result<(Sock
     let mut opened = Node::new(engine, 1, RoceCodec, transport, options)?;
     let log = Log::default();
     opened.set_observer(Some(Box::new(Witness(log.clone()))));
-    for (direction, plan) in scenario.faults.plans() {
+    for (direction, plan) in trial.faults.plans() {
         let [from, to] = ends(cluster, direction)?;
         if from == node {
             opened.set_faults(socket(to), plan, 0);

@@ -8,9 +8,10 @@ use quincunx_design::Refusal;
 use quincunx_engine::verbs::Outcome;
 use quincunx_network::{Fate, LinkDirection};
 use quincunx_nodes::StationRejected;
+use quincunx_scenario::ScenarioError;
 use quincunx_wire::{Operation, QpNumber, RoceHeader};
 
-use crate::Scenario;
+use crate::Trial;
 
 /// The names of who sends and of whom it is addressed to: the ends of a link, but where switches only forward.
 pub type Flow = (String, String);
@@ -42,14 +43,11 @@ pub enum RunError {
     /// The design refuses the fabric or its parameters.
     #[error(transparent)]
     Refused(#[from] Refusal),
-    /// A fabric that there is not.
-    #[error("expected a fabric such as star-4, tree-2x2, ring-4, mesh-2x2 or servers-2x2, found {found}")]
-    NoFabric {
-        /// The name as given.
-        found: String,
-    },
+    /// The design does not take a key or a value.
+    #[error(transparent)]
+    Scenario(#[from] ScenarioError),
     /// A fault at a node that does not exist.
-    #[error("expected a node of the scenario, found {found}; call it host-N or switch-N")]
+    #[error("expected a node of the trial, found {found}; call it host-N or switch-N")]
     NoNode {
         /// The name as given.
         found: String,
@@ -91,7 +89,7 @@ pub enum RunError {
         steps: usize,
     },
     /// The checker cannot look at everything.
-    #[error("expected at most {most} states, found more; make the scenario smaller, or list it as a gap")]
+    #[error("expected at most {most} states, found more; make the trial smaller, or list it as a gap")]
     TooLarge {
         /// As many as it looks at.
         most: u64,
@@ -173,9 +171,9 @@ impl Run {
         self.first_transmissions().into_iter().map(|(flow, frames)| (flow, sorted(frames))).collect()
     }
 
-    /// The frames that a scenario's faults lose, as far as they were sent.
-    pub fn lost(&self, scenario: &Scenario) -> Vec<&Sent> {
-        let fates = scenario.faults.fates.iter().flat_map(|(direction, fates)| {
+    /// The frames that a trial's faults lose, as far as they were sent.
+    pub fn lost(&self, trial: &Trial) -> Vec<&Sent> {
+        let fates = trial.faults.fates.iter().flat_map(|(direction, fates)| {
             fates.iter().filter(|(_, fate)| **fate == Fate::Lost).map(move |(frame, _)| (direction, *frame))
         });
         let sent = |(direction, frame): (&LinkDirection<String>, u64)| {

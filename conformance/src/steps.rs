@@ -1,4 +1,4 @@
-//! The data of a scenario, and what must come of it: one collective, or a Dispatch and the Combine behind it.
+//! The data of a trial, and what must come of it: one collective, or a Dispatch and the Combine behind it.
 
 use quincunx_cluster::{Cluster, Ports};
 use quincunx_collective::{
@@ -9,26 +9,26 @@ use quincunx_design::{PayloadKind, Refusal};
 use quincunx_fabric::{IncTree, TreeNodeId, TreeRole};
 use quincunx_nodes::{HostCommand, StationCommand};
 
-use crate::Scenario;
-use crate::scenario::TOKENS;
+use crate::Trial;
+use crate::trial::TOKENS;
 
 /// The group that clusters are set up with.
 const GROUP: GroupId = GroupId(1);
 
-/// A kind of payload that scenarios have data of.
+/// A kind of payload that trials have data of.
 pub(crate) trait Data: PayloadKind {
     /// What a rank brings in: so many bytes, no two elements of which are alike as far as the kind can tell them apart.
-    fn sample(scenario: &Scenario, rank: Rank, length: usize) -> Self;
+    fn sample(trial: &Trial, rank: Rank, length: usize) -> Self;
 }
 
 impl Data for Numbers {
-    fn sample(scenario: &Scenario, rank: Rank, length: usize) -> Self {
-        noise(scenario.seed << 16 | u64::from(rank.0), length, scenario.reduction.data_type)
+    fn sample(trial: &Trial, rank: Rank, length: usize) -> Self {
+        noise(trial.seed << 16 | u64::from(rank.0), length, trial.reduction.data_type)
     }
 }
 
 impl Data for Provenance {
-    fn sample(_: &Scenario, rank: Rank, length: usize) -> Self {
+    fn sample(_: &Trial, rank: Rank, length: usize) -> Self {
         Self::of_rank(rank, length)
     }
 }
@@ -46,12 +46,12 @@ pub(crate) struct Step<P> {
 
 impl<P: Payload> Step<P> {
     /// What a rank is asked for.
-    pub(crate) fn commands(&self, scenario: &Scenario, rank: Rank) -> Vec<StationCommand<P>> {
+    pub(crate) fn commands(&self, trial: &Trial, rank: Rank) -> Vec<StationCommand<P>> {
         let route = |routes: &Routes| HostCommand::Route { group: GROUP, routes: routes.clone() };
         let start = HostCommand::Start {
             group: GROUP,
             collective: self.collective,
-            reduction: scenario.reduction,
+            reduction: trial.reduction,
             input: self.inputs[rank.index()].clone(),
             output: P::zeroed(self.expected[rank.index()].length()),
         };
@@ -61,23 +61,23 @@ impl<P: Payload> Step<P> {
 }
 
 /// What is run one after the other.
-pub(crate) fn steps<P: Data>(scenario: &Scenario) -> Vec<Step<P>> {
-    let ranks = || (0..scenario.fabric.ranks()).map(Rank);
-    let collective = scenario.collective;
+pub(crate) fn steps<P: Data>(trial: &Trial) -> Vec<Step<P>> {
+    let ranks = || (0..trial.scenario.ranks()).map(Rank);
+    let collective = trial.collective;
     if !collective.is_routed() {
-        let inputs: Vec<P> = ranks().map(|rank| input(scenario, rank)).collect();
-        let expected = expected(scenario, &inputs);
+        let inputs: Vec<P> = ranks().map(|rank| input(trial, rank)).collect();
+        let expected = expected(trial, &inputs);
         return vec![Step { collective, routes: Vec::new(), inputs, expected }];
     }
-    let token = scenario.token();
-    let routes: Vec<Routes> = ranks().map(|rank| scenario.routes(rank).collect()).collect();
-    let inputs: Vec<P> = ranks().map(|rank| P::sample(scenario, rank, TOKENS * token)).collect();
+    let token = trial.token();
+    let routes: Vec<Routes> = ranks().map(|rank| trial.routes(rank).collect()).collect();
+    let inputs: Vec<P> = ranks().map(|rank| P::sample(trial, rank, TOKENS * token)).collect();
     let places: Vec<P> =
         ranks().map(|rank| reference_dispatch(&routes, &inputs, rank, TOKENS, token)).collect();
     let combine = (collective == Collective::Combine).then(|| {
         // What ranks make of tokens: nothing. Each gets its own back, as often as it has sent it.
         let sum = |rank: Rank| {
-            reference_combine(&routes[rank.index()], &places, rank, TOKENS, token, scenario.reduction)
+            reference_combine(&routes[rank.index()], &places, rank, TOKENS, token, trial.reduction)
         };
         let expected = ranks().map(sum).collect();
         Step { collective, routes: Vec::new(), inputs: places.clone(), expected }
@@ -87,22 +87,22 @@ pub(crate) fn steps<P: Data>(scenario: &Scenario) -> Vec<Step<P>> {
     [dispatch].into_iter().chain(combine).collect()
 }
 
-fn input<P: Data>(scenario: &Scenario, rank: Rank) -> P {
-    let length = match scenario.collective {
+fn input<P: Data>(trial: &Trial, rank: Rank) -> P {
+    let length = match trial.collective {
         Collective::Barrier => 0,
-        Collective::ReduceScatter => scenario.length * usize::from(scenario.fabric.ranks()),
-        _ => scenario.length,
+        Collective::ReduceScatter => trial.length * usize::from(trial.scenario.ranks()),
+        _ => trial.length,
     };
-    P::sample(scenario, rank, length)
+    P::sample(trial, rank, length)
 }
 
 /// Each rank's right result, of those that gather together. If the order of ranks matters it is that of the fabric, where the design has
 /// one, or that of the ranks.
-fn expected<P: Payload>(scenario: &Scenario, inputs: &[P]) -> Vec<P> {
-    let (collective, reduction) = (scenario.collective, scenario.reduction);
-    let tree = scenario.fabric.tree().filter(|_| scenario.is_reproducible());
+fn expected<P: Payload>(trial: &Trial, inputs: &[P]) -> Vec<P> {
+    let (collective, reduction) = (trial.collective, trial.reduction);
+    let tree = trial.tree().filter(|_| trial.is_reproducible());
     let Some(tree) = tree else {
-        let domains = inputs.chunks(scenario.fabric.members().into());
+        let domains = inputs.chunks(trial.members());
         return domains.flat_map(|inputs| reference(collective, reduction, inputs)).collect();
     };
     let ranks = || 0..inputs.len();
@@ -117,7 +117,7 @@ fn expected<P: Payload>(scenario: &Scenario, inputs: &[P]) -> Vec<P> {
         }
         // A Reduce for each rank.
         Collective::ReduceScatter => {
-            let part = scenario.length;
+            let part = trial.length;
             ranks().map(|rank| P::from_view(at(rank).view(rank * part..(rank + 1) * part))).collect()
         }
         _ => reference(collective, reduction, inputs),

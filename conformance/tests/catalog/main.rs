@@ -12,7 +12,7 @@ mod gaps;
 mod settings;
 mod walk;
 
-use quincunx_conformance::{Run, Scenario, explore_beside};
+use quincunx_conformance::{Run, Trial, explore_beside};
 use quincunx_designs::CATALOG;
 
 use gaps::{GAPS, gap};
@@ -23,10 +23,10 @@ use walk::{Case, Cell, DRIVERS, Driver, FABRICS, cases, outside};
 const STATES: u64 = 1 << 18;
 
 /// A run by a driver, whose results are right.
-fn drive(driver: &str, scenario: &Scenario) -> Result<Run, String> {
+fn drive(driver: &str, trial: &Trial) -> Result<Run, String> {
     let (_, drive) = quincunx_conformance::DRIVERS.iter().find(|(name, _)| *name == driver).unwrap();
-    let run = drive(scenario).map_err(|error| format!("{driver}: {error}"))?;
-    if run.outputs == scenario.expected() { Ok(run) } else { Err(format!("{driver}: a result is wrong")) }
+    let run = drive(trial).map_err(|error| format!("{driver}: {error}"))?;
+    if run.outputs == trial.expected() { Ok(run) } else { Err(format!("{driver}: a result is wrong")) }
 }
 
 /// A frame of a run, from one node to another: its names and its number.
@@ -38,35 +38,35 @@ fn some_frame(run: &Run, number: usize) -> (&str, &str, u64) {
 
 /// Runs a case on all drivers that do, and holds them against each other.
 fn conform(case: &Case) -> Result<(), String> {
-    let scenario = case.scenario();
+    let trial = case.trial();
     if let Some(gap) = gap(&case.cell(Driver::Des, false)).filter(|gap| gap.is_refused) {
-        return match scenario.cluster() {
+        return match trial.cluster() {
             Err(_) => Ok(()),
             Ok(_) => Err(format!("it is not refused: {}", gap.reason)),
         };
     }
-    let first = drive("driver-des", &scenario)?;
+    let first = drive("driver-des", &trial)?;
     let (from, to, frame) = some_frame(&first, case.number * 5 + case.setting.name.len());
-    let lossy = scenario.clone().losing(from, to, &[frame]);
-    conform_in_one_way(case, false, &scenario)?;
+    let lossy = trial.clone().losing(from, to, &[frame]);
+    conform_in_one_way(case, false, &trial)?;
     conform_in_one_way(case, true, &lossy).map_err(|fault| format!("{fault}; {from} to {to} loses {frame}"))
 }
 
-fn conform_in_one_way(case: &Case, is_lossy: bool, scenario: &Scenario) -> Result<(), String> {
+fn conform_in_one_way(case: &Case, is_lossy: bool, trial: &Trial) -> Result<(), String> {
     let is_run =
         |driver| case.runs(driver).contains(&is_lossy) && gap(&case.cell(driver, is_lossy)).is_none();
-    let first = drive("driver-des", scenario)?;
+    let first = drive("driver-des", trial)?;
     let mut runs = vec![("driver-des", first)];
     if is_run(Driver::Net) {
-        let found = drive("driver-net", scenario)?;
-        common::same(scenario, &runs[0].1, &found).map_err(|fault| format!("driver-net {fault}"))?;
+        let found = drive("driver-net", trial)?;
+        common::same(trial, &runs[0].1, &found).map_err(|fault| format!("driver-net {fault}"))?;
         runs.push(("driver-net", found));
     }
     if is_run(Driver::Check) {
         // The checker's nodes act at once: that two messages come before the next one leaves, which then tells of both, is for sockets.
-        let count = if common::tells_credits(scenario) { 1 } else { runs.len() };
+        let count = if common::tells_credits(trial) { 1 } else { runs.len() };
         let runs: Vec<_> = runs[..count].iter().map(|(name, run)| (*name, run)).collect();
-        explore_beside(scenario, &runs, STATES).map_err(|fault| fault.to_string())?;
+        explore_beside(trial, &runs, STATES).map_err(|fault| fault.to_string())?;
     }
     Ok(())
 }

@@ -1,6 +1,6 @@
 //! The settings that designs are run in.
 
-use quincunx_conformance::Scenario;
+use quincunx_conformance::Trial;
 use quincunx_design::Value;
 
 /// Parameters that differ from those of [`base`].
@@ -65,26 +65,26 @@ impl Setting {
         self.values.iter().map(|(key, _)| *key)
     }
 
-    /// A scenario in this setting.
-    pub(crate) fn apply(&self, scenario: Scenario) -> Scenario {
-        self.values.iter().fold(scenario, |scenario, (key, value)| {
+    /// A trial in this setting.
+    pub(crate) fn apply(&self, trial: Trial) -> Trial {
+        self.values.iter().fold(trial, |trial, (key, value)| {
             let value = match *value {
                 Text(text) => Value::from(text),
                 Number(number) => Value::from(number),
                 Yes => Value::from(true),
                 No => Value::from(false),
             };
-            scenario.with(key, value)
+            trial.with(key, value)
         })
     }
 }
 
 /// Two messages of a packet on their way, of whole numbers; a time-out repairs what nothing else does.
-pub(crate) fn base(scenario: Scenario) -> Scenario {
-    scenario
+pub(crate) fn base(trial: Trial) -> Trial {
+    trial
         .of_integers()
-        .with_base("group.mtu", "8B")
-        .with_base("group.window", 2)
-        .with_base("group.reproducible", false)
-        .with_base("hosts.chunk", "8B")
+        .with_if_known("group.mtu", "8B")
+        .with_if_known("group.window", 2)
+        .with_if_known("group.reproducible", false)
+        .with_if_known("hosts.chunk", "8B")
 }

@@ -3,9 +3,10 @@
 use core::fmt;
 
 use quincunx_collective::{Collective, DataType};
-use quincunx_conformance::{Fabric, Scenario};
+use quincunx_conformance::Trial;
 use quincunx_design::{AnyDesign, AnyMemoryDesign, FabricKind};
 use quincunx_designs::CATALOG;
+use quincunx_scenario::Scenario;
 
 use crate::common::fabric;
 use crate::settings::{SETTINGS, Setting, base};
@@ -38,7 +39,7 @@ pub(crate) struct Cell {
 #[derive(Clone)]
 pub(crate) struct Case {
     pub(crate) design: &'static dyn AnyDesign,
-    pub(crate) fabric: (&'static str, Fabric),
+    pub(crate) fabric: (&'static str, Scenario),
     pub(crate) collective: Collective,
     pub(crate) setting: &'static Setting,
     /// Decides whether something is lost where either is run, and what.
@@ -66,17 +67,17 @@ impl Case {
     }
 
     /// Vectors of two packets, or tokens of one.
-    pub(crate) fn scenario(&self) -> Scenario {
-        let scenario = Scenario::stop_and_wait(self.design, self.fabric.1.clone(), self.collective);
-        let mut scenario = self
+    pub(crate) fn trial(&self) -> Trial {
+        let trial = Trial::new(self.design, self.fabric.1.clone(), self.collective);
+        let mut trial = self
             .setting
-            .apply(base(scenario))
+            .apply(base(trial))
             .with_time_outs()
             .of_length(if self.collective.is_routed() { 16 } else { 12 });
         if self.setting.keys().any(|key| key == "group.reproducible") {
-            scenario.reduction.data_type = DataType::F32;
+            trial.reduction.data_type = DataType::F32;
         }
-        scenario
+        trial
     }
 }
 

@@ -1,6 +1,8 @@
 //! What must be the same in two runs.
 
-use quincunx_conformance::{Fabric, Run, Scenario};
+use quincunx_conformance::{Run, Trial};
+use quincunx_designs::CATALOG;
+use quincunx_scenario::Scenario;
 
 /// Designs whose switches pass on what is complete, in whatever order that comes about: if something is lost, not even requests keep
 /// their order.
@@ -10,26 +12,26 @@ const REORDERING: [&str; 1] = ["epic-2"];
 /// What it sends in all is the same.
 const INTERLEAVING: [&str; 4] = ["tree", "direct", "multiwrite", "unicast-multipath"];
 
-pub(crate) fn fabric(name: &str) -> Fabric {
-    name.parse().unwrap()
+pub(crate) fn fabric(name: &str) -> Scenario {
+    quincunx_conformance::scenario(name, CATALOG).unwrap()
 }
 
 /// A parameter of designs whose hosts wait for their peer's buffers: how much is free again goes with data, or in a message without any.
 const CREDITS: &str = "hosts.window";
 
 /// Whether it is a matter of timing how much is told with which message.
-pub(crate) fn tells_credits(scenario: &Scenario) -> bool {
-    scenario.settings.iter().any(|(key, _)| key == CREDITS)
+pub(crate) fn tells_credits(trial: &Trial) -> bool {
+    trial.sets(CREDITS)
 }
 
 /// Holds a run against the first driver's in the way that always holds.
-pub(crate) fn same(scenario: &Scenario, first: &Run, run: &Run) -> Result<(), String> {
+pub(crate) fn same(trial: &Trial, first: &Run, run: &Run) -> Result<(), String> {
     if run.outputs != first.outputs {
         return Err("gives another result".to_owned());
     }
-    let design = scenario.design.name();
-    if tells_credits(scenario) || INTERLEAVING.contains(&design) {
-        let has_credits = scenario.design.defaults().has(CREDITS);
+    let design = trial.design.name();
+    if tells_credits(trial) || INTERLEAVING.contains(&design) {
+        let has_credits = trial.design.defaults().has(CREDITS);
         let payloads = |run: &Run| {
             let mut payloads = run.payloads();
             payloads.values_mut().for_each(|sent| sent.retain(|data| !has_credits || !data.is_empty()));
@@ -42,7 +44,7 @@ pub(crate) fn same(scenario: &Scenario, first: &Run, run: &Run) -> Result<(), St
             Err("sends other messages".to_owned())
         };
     }
-    let keeps_order = !scenario.has_faults() || !REORDERING.contains(&design);
+    let keeps_order = !trial.has_faults() || !REORDERING.contains(&design);
     let view = if keeps_order { Run::first_transmissions } else { Run::requests };
     let (expected, found) = (view(first), view(run));
     if !expected.keys().eq(found.keys()) {

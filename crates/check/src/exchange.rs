@@ -367,7 +367,7 @@ impl Study for QueuePairStudy {
             asks_again: true,
             messages: arguments.times,
             packets,
-            window: arguments.window,
+            window: arguments.window(),
             mutation: mutation.map_err(|error| Refusal::of(&error))?,
         });
         let network = Box::new(exchange.map_err(|error| Refusal::of(&error))?);

@@ -3,28 +3,55 @@
 
 use quincunx_cluster::{Cluster, GroupSpec, Ports, Wiring, address};
 use quincunx_collective::{Collective, Provenance, Rank};
-use quincunx_design::{AnyDesign, Assignment, Demand, Model, Refusal, Settings, Value, settings};
+use quincunx_design::{AnyDesign, Assignment, Demand, Model, Refusal, Settings, Value};
 use quincunx_driver_check::{End, NodeId, Renaming};
 use quincunx_engine::PortId;
 use quincunx_engine::verbs::UNLIMITED_RETRIES;
 use quincunx_fabric::{IncTree, TreeNodeId};
+use quincunx_scenario::{Driver, Fabric, FabricDesign, Part, Scenario, ScenarioError};
 use quincunx_units::ByteCount;
 use quincunx_wire::RoceHeader;
 
 use crate::connections::Connections;
 use crate::network::{FIRST_PSN, GROUP, MTU, Network, Protocol, Task};
-use crate::shape::NetworkShape;
 use crate::tasks::{Tasks, TasksSetup};
+
+/// Exploration, as a driver of scenarios. No time passes and nothing is lost by chance: how much may happen to frames is said apart.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Explorer;
+
+impl Driver for Explorer {
+    fn name(&self) -> &'static str {
+        "explorations"
+    }
+
+    /// A packet of one counter, messages of one packet, two of them in flight, no end of retries.
+    fn base(&self, _: &Fabric, _: &[Assignment]) -> Vec<Assignment> {
+        let packet = Value::from(ByteCount::new(MTU as u64).to_string());
+        let base = [
+            ("group.mtu", packet.clone()),
+            ("group.message", 1.into()),
+            ("group.window", 2.into()),
+            ("group.acknowledge_every", 1.into()),
+            ("group.retry_timeout", "100us".into()),
+            ("group.retry_count", UNLIMITED_RETRIES.into()),
+            ("hosts.chunk", packet),
+        ];
+        base.map(|(key, value)| (key.to_owned(), value)).into()
+    }
+
+    fn honours(&self, _: Part) -> bool {
+        false
+    }
+}
 
 /// What to explore.
 #[derive(Clone, Debug)]
 pub struct GroupSetup {
     /// The design.
     pub design: &'static dyn AnyDesign,
-    /// The values of its parameters, as [`GroupSetup::settings`] makes them.
-    pub settings: Settings,
-    /// The network.
-    pub network: NetworkShape,
+    /// The fabric, and parameters of the design; read for [`Explorer`].
+    pub scenario: Scenario,
     /// What the ranks do, one after the other.
     pub collectives: Vec<Collective>,
     /// Packets of data in each, from each rank.
@@ -36,30 +63,18 @@ pub struct GroupSetup {
 }
 
 impl GroupSetup {
-    /// The values of a design's parameters in an exploration: its defaults; above them a packet of one counter, messages of one
-    /// packet, two of them in flight, no end of retries; and then `overrides`.
-    ///
-    /// # Errors
-    /// If the design has no such key, or refuses a value.
-    pub fn settings(design: &dyn AnyDesign, overrides: &[Assignment]) -> Result<Settings, Refusal> {
-        let packet = Value::from(ByteCount::new(MTU as u64).to_string());
-        let base = [
-            ("group.mtu", packet.clone()),
-            ("group.message", 1.into()),
-            ("group.window", 2.into()),
-            ("group.acknowledge_every", 1.into()),
-            ("group.retry_timeout", "100us".into()),
-            ("group.retry_count", UNLIMITED_RETRIES.into()),
-            ("hosts.chunk", packet),
-        ];
-        let base = base.map(|(key, value)| (key.to_owned(), value));
-        Ok(settings(&[design], &base, overrides)?.remove(0))
+    /// The values of the design's parameters.
+    pub(crate) fn settings(&self) -> Result<Settings, Refusal> {
+        let design = FabricDesign::Packets(self.design);
+        let refusal = |error: ScenarioError| Refusal::from(error.to_string());
+        self.scenario.refuse_unused(&[design]).map_err(refusal)?;
+        self.scenario.settings(design).map_err(refusal)
     }
 
     /// Refuses what is not explored.
     fn check(&self) -> Result<(), Refusal> {
-        let Self { design, network, .. } = self;
-        let ranks = network.ranks();
+        let Self { design, scenario, .. } = self;
+        let ranks = scenario.ranks();
         if ranks > Provenance::RANKS {
             return Err(Refusal::new(
                 format!("a tree of at most {} ranks", Provenance::RANKS),
@@ -67,7 +82,7 @@ impl GroupSetup {
                 "choose a smaller one",
             ));
         }
-        let offered = design.collectives(network.fabric());
+        let offered = design.collectives(scenario.kind());
         for collective in &self.collectives {
             if collective.is_routed() {
                 return Err(Refusal::new(
@@ -83,11 +98,10 @@ impl GroupSetup {
                     "name one of them",
                 ));
             }
-            let has_domains = matches!(network, NetworkShape::Mesh(shape) if shape.domains() > 1);
-            if has_domains && collective.root().is_some() {
+            if scenario.fabric.domains() > 1 && collective.root().is_some() {
                 return Err(Refusal::new(
                     "a network of one domain where there is a root",
-                    network,
+                    scenario.place(),
                     "choose a mesh such as mesh-1x4",
                 ));
             }
@@ -113,20 +127,21 @@ impl GroupSetup {
         }
     }
 
-    fn tasks(&self, wiring: &Wiring) -> Result<TasksSetup, Refusal> {
-        let members = self.network.ranks() / wiring.domains();
-        let senders = self.senders.unwrap_or(self.network.ranks());
-        if senders == 0 || senders > self.network.ranks() || !senders.is_multiple_of(members) {
+    fn tasks(&self, settings: &Settings, wiring: &Wiring) -> Result<TasksSetup, Refusal> {
+        let ranks = self.scenario.ranks();
+        let members = ranks / wiring.domains();
+        let senders = self.senders.unwrap_or(ranks);
+        if senders == 0 || senders > ranks || !senders.is_multiple_of(members) {
             return Err(Refusal::new(
-                format!("senders in whole domains of {members}, up to {}", self.network.ranks()),
+                format!("senders in whole domains of {members}, up to {ranks}"),
                 senders,
                 "choose another number",
             ));
         }
-        let packet = self.design.transport(&self.settings)?.mtu;
+        let packet = self.design.transport(settings)?.mtu;
         let setup = TasksSetup {
             collectives: self.collectives.clone(),
-            ranks: self.network.ranks(),
+            ranks,
             members,
             senders,
             packets: self.packets as usize,
@@ -168,13 +183,14 @@ impl Network<Designed> {
     /// If the group is too large, the design refuses it, or it is not explored.
     pub fn new(setup: &GroupSetup) -> Result<Self, Refusal> {
         setup.check()?;
-        let wiring = setup.network.wiring();
-        let tasks = Tasks::new(setup.tasks(&wiring)?);
+        let settings = setup.settings()?;
+        let wiring = Wiring::of(&setup.scenario.fabric).expect("designs above queue pairs run among hosts");
+        let tasks = Tasks::new(setup.tasks(&settings, &wiring)?);
         let demand = Demand::Vectors { longest: ByteCount::new(tasks.longest() as u64) };
         let spec = GroupSpec {
             group: GROUP,
             initial_psn: FIRST_PSN,
-            ..GroupSpec::new(setup.design, setup.settings.clone(), demand)
+            ..GroupSpec::new(setup.design, settings, demand)
         };
         let cluster = Cluster::new(wiring, address, &spec)?;
         let stations = |mutation| {

@@ -432,7 +432,7 @@ impl Study for RelayStudy {
             senders,
             packets: packets as usize,
             times: arguments.times.into(),
-            window: arguments.window,
+            window: arguments.window(),
             slow: arguments.slow,
             mutation: mutation.map_err(|error| Refusal::of(&error))?,
         });

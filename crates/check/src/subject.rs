@@ -3,17 +3,17 @@
 use std::fmt::Display;
 
 use quincunx_collective::{Collective, Rank};
-use quincunx_design::{AnyDesign, Assignment, Catalog, FabricKind, Refusal};
+use quincunx_design::{AnyDesign, Catalog, FabricKind, Refusal};
+use quincunx_scenario::{Override, Scenario, ScenarioError};
 
 use crate::explored::Explored;
-use crate::group::{GroupNetwork, GroupSetup};
-use crate::shape::NetworkShape;
+use crate::group::{Explorer, GroupNetwork, GroupSetup};
 use crate::study::{STUDIES, Study};
 
 /// What is asked for beside a name and a collective. What is not said is as the design or the study has it.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Arguments {
-    /// The network.
+    /// The network: a shape, a preset or a file; studies know shapes alone.
     pub tree: Option<String>,
     /// Packets of data from each sender.
     pub packets: Option<u32>,
@@ -21,8 +21,8 @@ pub struct Arguments {
     pub senders: Option<u16>,
     /// Relaying takes its time.
     pub slow: bool,
-    /// Packets, or messages of a design, that a rank may have in flight.
-    pub window: u32,
+    /// Packets, or messages of a design, that a rank may have in flight; two if it is not said.
+    pub window: Option<u32>,
     /// How often in sequence.
     pub times: u8,
     /// The root, where there is one.
@@ -31,8 +31,8 @@ pub struct Arguments {
     pub mutate: Option<String>,
     /// The rule of an earlier system.
     pub rule: Option<String>,
-    /// Parameters of a design.
-    pub set: Vec<Assignment>,
+    /// Keys of the scenario, and parameters of a design.
+    pub set: Vec<Override>,
 }
 
 /// Relaying that takes its time, as a parameter of designs that relay.
@@ -41,6 +41,16 @@ const SLOW: (&str, &str) = ("relay.message", "1us");
 /// What a group's packets in flight are called as a parameter.
 const WINDOW: &str = "group.window";
 
+/// The kinds of fabrics that designs are explored on, each with the smallest network on which one shows what it does.
+const NETWORKS: [(FabricKind, &str); 3] =
+    [(FabricKind::Tree, "tree-3-2"), (FabricKind::Ring, "ring-3"), (FabricKind::Mesh, "mesh-2x2")];
+
+/// The network that a design is explored on if nobody says another: the first that it runs on.
+fn default_network(design: &dyn AnyDesign) -> Option<&'static str> {
+    let name = |fabric: &FabricKind| NETWORKS.iter().find(|(known, _)| known == fabric);
+    design.fabrics().iter().find_map(name).map(|(_, name)| *name)
+}
+
 impl Default for Arguments {
     fn default() -> Self {
         Self {
@@ -48,7 +58,7 @@ impl Default for Arguments {
             packets: None,
             senders: None,
             slow: false,
-            window: 2,
+            window: None,
             times: 1,
             root: None,
             mutate: None,
@@ -71,9 +81,26 @@ impl Arguments {
             ("--root", value(&self.root)),
             ("--mutate", value(&self.mutate)),
             ("--rule", value(&self.rule)),
-            ("--set", self.set.first().map(|(key, _)| key.clone())),
+            ("--set", self.set.first().map(|change| change.key.clone())),
         ];
         options.into_iter().filter_map(|(option, given)| Some((option, given?))).collect()
+    }
+
+    /// Packets in flight of a study.
+    pub(crate) fn window(&self) -> u32 {
+        self.window.unwrap_or(2)
+    }
+
+    /// What they mean on a network of that name: several options are short for keys.
+    fn scenario(&self, catalog: Catalog, network: &str) -> Result<Scenario, ScenarioError> {
+        let short = self.slow.then(|| (SLOW.0, SLOW.1.to_owned()));
+        let window = self.window.map(|window| (WINDOW, window.to_string()));
+        let mut changes: Vec<Override> = Vec::new();
+        for (key, value) in short.into_iter().chain(window) {
+            changes.push(format!("{key}={value}").parse()?);
+        }
+        changes.extend(self.set.iter().cloned());
+        Scenario::find_for(&Explorer, network, &changes, catalog)
     }
 
     /// Refuses options that `name` has no use for.
@@ -111,9 +138,16 @@ impl Subject {
         arguments: &Arguments,
     ) -> Result<Self, Refusal> {
         let study = STUDIES.iter().find(|study| study.name() == name);
-        let shape = arguments.tree.as_ref().map(|tree| tree.parse::<NetworkShape>());
-        let design = match &shape {
-            Some(Ok(shape)) => catalog.find(name, shape.fabric()),
+        let scenario = arguments.tree.as_ref().map(|tree| arguments.scenario(catalog, tree));
+        let design = match &scenario {
+            Some(Ok(scenario)) => match scenario.kind() {
+                FabricKind::Memory | FabricKind::MemoryMesh => Err(Refusal::new(
+                    "a fabric of hosts and Ethernet switches",
+                    format!("{}, a memory fabric", scenario.place()),
+                    "simulate it; it is not explored",
+                )),
+                kind => catalog.find(name, kind),
+            },
             _ => catalog.named(name),
         };
         let offered = |design: &dyn AnyDesign| {
@@ -124,10 +158,10 @@ impl Subject {
         match (design, study) {
             (Ok(design), _) if offered(design) => {
                 // A network that is none is refused as such, unless a study knows it.
-                let knows = |study: &&&dyn Study| matches!(shape, Some(Err(_))) && study.takes(collective);
+                let knows = |study: &&&dyn Study| matches!(scenario, Some(Err(_))) && study.takes(collective);
                 match study.filter(knows) {
                     Some(study) => studied(*study, collective, arguments),
-                    None => group(design, collective, arguments),
+                    None => group(catalog, design, collective, arguments),
                 }
             }
             (_, Some(study)) if study.takes(collective) => studied(*study, collective, arguments),
@@ -194,6 +228,7 @@ fn studied(study: &dyn Study, collective: &str, arguments: &Arguments) -> Result
 
 /// A group of a design.
 fn group(
+    catalog: Catalog,
     design: &'static dyn AnyDesign,
     collective: &str,
     arguments: &Arguments,
@@ -201,7 +236,7 @@ fn group(
     let mut used = vec!["--tree", "--root", "--mutate", "--set"];
     let tree = match &arguments.tree {
         Some(tree) => tree,
-        None => NetworkShape::default_name(design.fabrics()).ok_or_else(|| {
+        None => default_network(design).ok_or_else(|| {
             Refusal::new(
                 "a design for trees, rings or meshes of hosts",
                 format!("{}, which runs on none of them", design.name()),
@@ -209,43 +244,37 @@ fn group(
             )
         })?,
     };
-    let network: NetworkShape = tree.parse().map_err(|error| Refusal::of(&error))?;
     let collective: Collective = collective.parse().map_err(|error| Refusal::of(&error))?;
-    let mut overrides = vec![(WINDOW.to_owned(), arguments.window.into())];
     if design.defaults().has(SLOW.0) {
         used.push("--slow");
-        overrides.extend(arguments.slow.then(|| (SLOW.0.to_owned(), SLOW.1.into())));
     }
-    let domain = match &network {
-        NetworkShape::Mesh(shape) => {
-            used.push("--senders");
-            Some(shape.members())
-        }
-        _ => None,
-    };
+    let scenario = arguments.scenario(catalog, tree).map_err(|error| Refusal::from(error.to_string()))?;
+    let is_mesh = scenario.kind() == FabricKind::Mesh;
+    let domain = is_mesh.then(|| scenario.ranks() / scenario.fabric.domains());
+    if is_mesh {
+        used.push("--senders");
+    }
     arguments.refuse_all_but(design.name(), &used)?;
-    overrides.extend(arguments.set.iter().cloned());
     let senders = arguments.senders.or(domain);
-    let settings = GroupSetup::settings(design, &overrides)?;
-    // With two, a half of the data goes over a relay on a mesh. Elsewhere two windows and a control message: a slot is used again
-    // even where there are two windows of them.
-    let window = design.transport(&settings)?.window_packets();
-    let packets = if network.fabric() == FabricKind::Mesh { 2 } else { 2 * window };
-    let packets = arguments.packets.unwrap_or(packets);
+    // With two, a half of the data goes over a relay on a mesh.
+    let packets = arguments.packets.unwrap_or(2);
     let root = Rank(arguments.root.unwrap_or(0));
-    let setup = GroupSetup {
+    let mut setup = GroupSetup {
         design,
-        settings,
-        network,
+        scenario,
         collectives: vec![collective.with_root(root); usize::from(arguments.times)],
         packets,
         senders,
         mutation: arguments.mutate.clone(),
     };
+    if arguments.packets.is_none() && !is_mesh {
+        // With a control message more than two windows: a slot is used again even where there are two windows of them.
+        setup.packets = 2 * design.transport(&setup.settings()?)?.window_packets();
+    }
     Ok(Subject {
         network: Box::new(GroupNetwork::new(&setup)?),
         tree: Some(tree.to_owned()),
-        packets,
+        packets: setup.packets,
         senders,
     })
 }

@@ -72,7 +72,7 @@ fn parameters_of_a_design_are_explored() {
     ] {
         let value: quincunx_design::Value = value;
         let mut setup = plain(name, &ALL_REDUCE, "star-2", 3);
-        setup.settings = GroupSetup::settings(setup.design, &[(key.to_owned(), value)]).unwrap();
+        setup.scenario.set(key, value);
         assert_right(&group(&setup), lossy());
     }
 }
@@ -88,9 +88,8 @@ fn an_all_gather_over_relays_gathers_whatever_is_lost_or_late() {
     assert_right(&group(&gathering(1, 2)), Exploration { delays: 1, ..lossy() });
     assert_right(&group(&GroupSetup { senders: None, ..gathering(1, 1) }), lossy());
     assert_right(&group(&gathering(2, 2)), lossy());
-    let slow = [("relay.message".to_owned(), "1us".into())];
     let mut setup = gathering(1, 2);
-    setup.settings = GroupSetup::settings(setup.design, &slow).unwrap();
+    setup.scenario.set("relay.message", "1us".into());
     assert_right(&group(&setup), Exploration { early_timeouts: 1, ..lossy() });
 }
 
@@ -150,7 +149,11 @@ fn what_is_not_explored_is_refused_in_a_line_that_says_why() {
     let mutate = Arguments { mutate: Some("nothing".to_owned()), ..plain.clone() };
     let root = Arguments { root: Some(4), ..plain.clone() };
     let mesh = Arguments { tree: Some("mesh-2x2".to_owned()), ..plain.clone() };
-    let set = Arguments { set: vec![("group.slots".to_owned(), 3.into())], ..plain.clone() };
+    let set = |change: &str| Arguments { set: vec![change.parse().unwrap()], ..plain.clone() };
+    let [slots, loss, latency, moments] =
+        ["group.slots=3", "loss.probability=1%", "link.latency=2us", "measure.stepwise=true"].map(set);
+    let [memory, file] = ["scin-dgx8", "nothing.toml"]
+        .map(|fabric| Arguments { tree: Some(fabric.to_owned()), ..plain.clone() });
     for (name, collective, arguments, expected) in [
         ("nothing", "all_reduce", &plain, "roce, roce-selective, switchml, atp, netreduce as the design"),
         ("multiwrite", "dispatch", &plain, "expected a collective that depends on lengths alone"),
@@ -160,13 +163,40 @@ fn what_is_not_explored_is_refused_in_a_line_that_says_why() {
         ("epic-3", "reduce", &root, "expected a root below 4, found 4"),
         ("epic-3", "all_reduce", &mutate, "expected one of mode-ii-recycling, "),
         ("ring", "all_reduce", &mutate, "expected no rule of ring to break, found nothing"),
-        ("epic-2", "all_reduce", &set, "`group.slots`"),
-        ("ring", "all_reduce", &set, "expected a parameter of ring"),
-        ("roce", "send", &set, "expected no --set with roce, found group.slots"),
+        ("epic-2", "all_reduce", &slots, "`group.slots`"),
+        ("ring", "all_reduce", &slots, "expected one of the keys of ring"),
+        ("epic-3", "all_reduce", &loss, "expected only what explorations can honour, found `loss`"),
+        ("epic-3", "all_reduce", &latency, "found `link.latency`"),
+        ("epic-3", "all_reduce", &moments, "found `measure.stepwise`"),
+        ("epic-3", "all_reduce", &memory, "found scin-dgx8, a memory fabric"),
+        ("epic-3", "all_reduce", &file, "expected to read nothing.toml"),
+        ("roce", "send", &slots, "expected no --set with roce, found group.slots"),
     ] {
         let refusal = refused(name, collective, arguments);
         assert!(refusal.contains(expected) && !refusal.contains('\n'), "{refusal}");
     }
+}
+
+#[test]
+fn a_file_says_what_is_explored_as_it_says_what_is_simulated() {
+    let file = std::env::temp_dir().join(format!("quincunx-check-{}.toml", std::process::id()));
+    let text = "kind = \"packet\"\ntopology = \"star-2\"\nlink = { rate = \"1Gbit/s\", latency = \"1us\" }\n\
+                group = { window = 1, message = 2 }\n";
+    std::fs::write(&file, text).unwrap();
+    let tree = Some(file.to_str().unwrap().to_owned());
+    let counts = |arguments: Arguments| {
+        let subject = Subject::find(CATALOG, "epic-3", "all_reduce", &arguments);
+        let subject = subject.unwrap_or_else(|refusal| panic!("{refusal}"));
+        let (statistics, finding) = subject.network.explore(lossy(), &mut |_| ControlFlow::Continue(()));
+        assert_eq!(finding, Finding::Correct);
+        statistics.distinct
+    };
+    let of_file = counts(Arguments { tree, ..Arguments::default() });
+    std::fs::remove_file(&file).unwrap();
+    let set = ["group.window=1", "group.message=2"].map(|change| change.parse().unwrap()).into();
+    let shape = Arguments { tree: Some("star-2".to_owned()), ..Arguments::default() };
+    assert_eq!(of_file, counts(Arguments { set, ..shape.clone() }));
+    assert_ne!(of_file, counts(shape));
 }
 
 #[test]

@@ -206,7 +206,7 @@ fn what_is_left_out_changes_no_verdict() {
     }
     for Case { mutation, setup, rules } in cases() {
         // Those of a star of two are small enough.
-        if setup.network.ranks() == 2 {
+        if setup.scenario.ranks() == 2 {
             assert!(run(&setup, full(rules)).1.is_some(), "{mutation} does no harm when all is explored");
         }
     }

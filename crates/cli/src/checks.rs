@@ -15,9 +15,9 @@ pub(crate) struct Target {
     pub(crate) design: String,
     /// A collective that the design offers, or what the study takes
     pub(crate) collective: String,
-    /// star-N, tree-X-Y, tree-AxB, ring-N or mesh-DxM; studies have networks of their own [default: tree-3-2; of a design on meshes
-    /// mesh-2x2]
-    #[arg(long)]
+    /// star-N, tree-X-Y, tree-AxB, ring-N or mesh-DxM, a preset or a scenario's file; studies have networks of their own [default:
+    /// tree-3-2; of a design on meshes mesh-2x2]
+    #[arg(long, visible_alias = "fabric")]
     tree: Option<String>,
     /// Packets of data from each sender; a design may send others before them [default: 3; on a mesh: 2]
     #[arg(long)]
@@ -28,9 +28,9 @@ pub(crate) struct Target {
     /// Of designs that relay: relaying takes its time, until nothing else is on its way or as an early time-out
     #[arg(long)]
     slow: bool,
-    /// Packets that a rank may have in flight; short for --set group.window
-    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..))]
-    window: u32,
+    /// Packets that a rank may have in flight; short for --set group.window [default: 2, or what a file says]
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
+    window: Option<u32>,
     /// How often in sequence
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..))]
     times: u8,
@@ -52,10 +52,6 @@ pub(crate) struct Target {
 impl Target {
     /// What is to be explored.
     pub(crate) fn find(&self, catalog: Catalog) -> Result<Subject, Failure> {
-        let value = |change: &Override| {
-            let value = serde_json::to_value(&change.value).map_err(Failure::input)?;
-            Ok((change.key.clone(), value))
-        };
         let arguments = Arguments {
             tree: self.tree.clone(),
             packets: self.packets,
@@ -66,7 +62,7 @@ impl Target {
             root: self.root,
             mutate: self.mutate.clone(),
             rule: self.rule.clone(),
-            set: self.set.iter().map(value).collect::<Result<_, Failure>>()?,
+            set: self.set.clone(),
         };
         Subject::find(catalog, &self.design, &self.collective, &arguments).map_err(Failure::input)
     }

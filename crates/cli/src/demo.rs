@@ -3,9 +3,8 @@
 use clap::Args;
 use quincunx_collective::{Collective, DataType, ReduceOp, Reduction};
 use quincunx_design::{AnyDesign, Catalog, FabricKind};
-use quincunx_fabric::Shape;
-use quincunx_perf::launch::{ChildArguments, Fabric, LinkKind};
-use quincunx_perf::{Case, Links, Plan, Setup};
+use quincunx_perf::launch::{ChildArguments, LinkKind, Processes};
+use quincunx_perf::{Case, GroupsSetup, Plan, RealLinks};
 use quincunx_report::Columns;
 use quincunx_scenario::{FabricDesign, Scenario};
 use quincunx_sim::{Contents, Outputs, Request};
@@ -28,13 +27,14 @@ pub(crate) struct Demo {}
 impl Demo {
     #[expect(clippy::unused_self, reason = "a command like the others")]
     pub(crate) fn run(self, catalog: Catalog) -> Result<(), Failure> {
-        let shape = Shape::for_ranks(TREE, RANKS).map_err(Failure::input)?;
-        let links = Links { mtu: u16::MAX, rate: None };
+        let scenario =
+            Scenario::find_for(&RealLinks::LOOPBACK, TREE, &[], catalog).map_err(Failure::input)?;
+        let shape = scenario.fabric.shape().expect("a tree");
         let mut designs = real(catalog);
         let mut refused = Vec::new();
         // A design may have no use for this tree; the others are shown all the same.
         designs.retain(|design| {
-            let setup = Setup::new(catalog, &[*design], &shape, links, &[]);
+            let setup = GroupsSetup::new(catalog, &[*design], &scenario);
             setup.map_err(|refusal| refused.push(format!("{}: {refusal}", design.name()))).is_ok()
         });
         let primitives = |design: &&'static dyn AnyDesign| {
@@ -42,7 +42,7 @@ impl Demo {
             design.collectives(FabricKind::Tree).iter().map(move |&collective| case(name, collective))
         };
         let cases: Vec<Case> = designs.iter().flat_map(primitives).collect();
-        let setup = Setup::new(catalog, &designs, &shape, links, &[]).map_err(Failure::input)?;
+        let setup = GroupsSetup::new(catalog, &designs, &scenario).map_err(Failure::input)?;
         let plan = Plan { setup, cases };
         println!(
             "A manager, {} switches ({TREE}) and {RANKS} ranks, each a process, exchange RoCEv2 frames on loopback.",
@@ -52,7 +52,7 @@ impl Demo {
         refused.iter().for_each(|line| println!("Left out here, {line}"));
         println!();
         let program = std::env::current_exe().map_err(Failure::input)?;
-        let mut fabric = Fabric::start(&shape, LinkKind::Udp, &program, ChildArguments::default(), None)
+        let mut fabric = Processes::start(&shape, LinkKind::Udp, &program, ChildArguments::default(), None)
             .map_err(Failure::input)?;
         let wrong = run_with_bar(&mut fabric, &plan, None).map_err(Failure::input)?;
         if wrong > 0 {

@@ -59,6 +59,9 @@ pub(crate) struct Node {
     manager: SocketAddr,
     #[command(flatten)]
     tuning: Tuning,
+    /// Whose frames meet faults, by address, several with commas [default: everybody's]
+    #[arg(long, value_name = "ADDRESSES", value_delimiter = ',')]
+    faulty_peers: Vec<Ipv4Addr>,
     /// Write all frames to this file (pcapng, for Wireshark)
     #[arg(long)]
     pcap: Option<PathBuf>,
@@ -99,8 +102,8 @@ pub(crate) struct Tuning {
 }
 
 impl Tuning {
-    /// The same options for a child process.
-    pub(crate) fn arguments(&self) -> Vec<String> {
+    /// The same options for a child process; `with_loss` says whether every link loses frames alike.
+    pub(crate) fn arguments(&self, with_loss: bool) -> Vec<String> {
         let mut arguments: Vec<String> = [
             ("--spin", self.spin.to_string()),
             ("--loss", self.loss.to_string()),
@@ -109,6 +112,7 @@ impl Tuning {
             ("--seed", self.seed.to_string()),
         ]
         .into_iter()
+        .filter(|(name, _)| with_loss || *name != "--loss")
         .flat_map(|(name, value)| [name.to_string(), value])
         .collect();
         if self.transport == Transport::Packet {
@@ -150,6 +154,7 @@ impl Node {
                     reordering: reorder,
                     ..FaultRates::default()
                 },
+                faulty_peers: self.faulty_peers,
                 seed,
             },
             capture: self.pcap,

@@ -2,11 +2,11 @@
 
 use clap::{Args, ValueEnum};
 use quincunx_collective::{Collective, DataType, ReduceOp};
-use quincunx_design::{AnyDesign, Assignment, Catalog, FabricKind, Value};
+use quincunx_design::{AnyDesign, Catalog, FabricKind};
 use quincunx_fabric::Shape;
-use quincunx_perf::launch::{ChildArguments, Fabric, LinkKind};
-use quincunx_perf::{Case, Links, Plan, Setup};
-use quincunx_scenario::Override;
+use quincunx_perf::launch::{ChildArguments, LinkKind, Processes};
+use quincunx_perf::{Case, GroupsSetup, Plan, RealLinks};
+use quincunx_scenario::{Override, Scenario};
 use quincunx_units::{BitRate, Duration, SizeRange};
 use serde_json::json;
 use std::path::PathBuf;
@@ -14,9 +14,6 @@ use std::path::PathBuf;
 use crate::Failure;
 use crate::nodes::{Transport, Tuning};
 use crate::progress::run_with_bar;
-
-/// Loopback carries datagrams of any size: it is not the link that limits a payload there.
-const LOOPBACK_MTU: u16 = u16::MAX;
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Link {
@@ -34,12 +31,19 @@ enum Link {
   quincunx perf all_gather --tree mesh-2x4 --design multiwrite,unicast-multipath,direct --link netns --rate 50Mbit/s --sizes 64MiB
   quincunx perf broadcast --root 3 --link netns --rate 500Mbit/s --mtu 9000
   quincunx perf all_reduce --loss 5% --reorder 5% --duplicate 2% --seed 7 --retry-timeout 1ms
+  quincunx perf all_reduce --fabric my-cluster.toml --design epic-3 --link netns
+
+--fabric takes the files that `quincunx sim` takes. Links are those of this machine: of what a file says of them link.rate alone is
+kept, with --link netns. What real hosts and switches cannot honour, such as congestion, is refused.
 
 Columns: as nccl-tests has them, and netbw: the bytes that really crossed the busiest link of a rank over the time,
 because busbw counts what a host algorithm would move.")]
 pub(crate) struct Perf {
     /// all_reduce, reduce, broadcast, barrier, reduce_scatter or all_gather
     collective: Collective,
+    /// A preset, a shape or a file, in place of --ranks and --tree
+    #[arg(long, conflicts_with_all = ["ranks", "tree"])]
+    fabric: Option<String>,
     /// Ranks
     #[arg(long, default_value_t = 8)]
     ranks: u16,
@@ -49,7 +53,8 @@ pub(crate) struct Perf {
     /// star, tree-3-2 (levels-branches) or tree-2x4 (branches by level); mesh-2x4 (domains by ranks of each, no switches)
     #[arg(long, default_value = "star")]
     tree: String,
-    /// Set a parameter of the designs: group.selective=true; `quincunx sim --show DESIGN` lists them
+    /// Set a key of the scenario, or a parameter of the designs: loss.probability=5%, group.selective=true; `quincunx sim --show DESIGN`
+    /// lists them
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<Override>,
     /// Who relays for a rank of a mesh, paired or full: short for --set relay.relays
@@ -70,7 +75,7 @@ pub(crate) struct Perf {
     /// Where the processes run
     #[arg(long, value_enum, default_value_t = Link::Udp)]
     link: Link,
-    /// Rate of every link, each way, with --link netns
+    /// Rate of every link, each way, with --link netns; short for --set link.rate
     #[arg(long)]
     rate: Option<BitRate>,
     /// MTU of every link in bytes, with --link netns
@@ -108,23 +113,10 @@ pub(crate) struct Perf {
 
 impl Perf {
     pub(crate) fn run(self, catalog: Catalog) -> Result<(), Failure> {
-        let shape = Shape::for_ranks(&self.tree, self.ranks).map_err(Failure::input)?;
-        let designs = self.designs(catalog, &shape)?;
-        if self.root >= self.ranks {
-            return Err(Failure::Input(format!(
-                "expected a root below {}, found {}; name a rank with --root",
-                self.ranks, self.root
-            )));
-        }
         if self.rate.is_some() && self.link == Link::Udp {
             return Err(Failure::Input(
                 "expected --link netns with --rate, found --link udp; loopback cannot be limited".into(),
             ));
-        }
-        if self.tuning.transport == Transport::Packet && matches!(shape, Shape::Mesh(_)) {
-            return Err(Failure::Input(format!(
-                "expected --transport udp on {shape}, found packet, which serves one link; leave it out"
-            )));
         }
         if self.tuning.transport == Transport::Packet && self.link == Link::Udp {
             return Err(Failure::Input(
@@ -132,20 +124,56 @@ impl Perf {
                     .into(),
             ));
         }
-        let plan = self.plan(catalog, &designs, &shape)?;
+        let links = match self.link {
+            Link::Udp => RealLinks::LOOPBACK,
+            // A scenario's links have a rate; those that nobody says anything of are as fast as the machine.
+            Link::Netns => {
+                RealLinks { mtu: self.mtu, is_limited: self.rate.is_some() || self.fabric.is_some() }
+            }
+        };
+        let scenario = self.scenario(catalog, links)?;
+        let shape = scenario.fabric.shape().ok_or_else(|| {
+            Failure::Input(format!(
+                "expected a tree of switches or a mesh of hosts, found {}; name another fabric, or simulate it",
+                scenario.place()
+            ))
+        })?;
+        let designs = self.designs(catalog, &shape)?;
+        if self.root >= shape.ranks() {
+            return Err(Failure::Input(format!(
+                "expected a root below {}, found {}; name a rank with --root",
+                shape.ranks(),
+                self.root
+            )));
+        }
+        if self.tuning.transport == Transport::Packet && matches!(shape, Shape::Mesh(_)) {
+            return Err(Failure::Input(format!(
+                "expected --transport udp on {shape}, found packet, which serves one link; leave it out"
+            )));
+        }
+        let setup = GroupsSetup::new(catalog, &designs, &scenario).map_err(Failure::input)?;
+        let plan = self.plan(setup);
         let kind = match self.link {
             Link::Udp => LinkKind::Udp,
-            Link::Netns => LinkKind::Netns { rate: self.rate, mtu: self.mtu },
+            Link::Netns => LinkKind::Netns { rate: links.rate(&scenario.fabric), mtu: self.mtu },
         };
+        let lossy = scenario.faults.loss.clone().filter(|loss| loss.probability.value() > 0.0);
+        if lossy.is_some() && self.tuning.loss.value() > 0.0 {
+            return Err(Failure::Input(format!(
+                "expected --loss or loss.probability, found both; --loss {} is of every link, leave one out",
+                self.tuning.loss
+            )));
+        }
         if let Some(folder) = &self.pcap {
             std::fs::create_dir_all(folder).map_err(|error| {
                 Failure::Input(format!("expected to make the folder {}, found \"{error}\"", folder.display()))
             })?;
         }
         let program = std::env::current_exe().map_err(Failure::input)?;
-        let arguments = ChildArguments { manager: Vec::new(), nodes: self.tuning.arguments() };
+        let nodes = self.tuning.arguments(lossy.is_none());
+        let arguments = ChildArguments { manager: Vec::new(), nodes, lossy };
         let mut fabric =
-            Fabric::start(&shape, kind, &program, arguments, self.pcap.clone()).map_err(Failure::input)?;
+            Processes::start(&shape, kind, &program, arguments, self.pcap.clone()).map_err(Failure::input)?;
         let mut rows = Vec::new();
         let done = run_with_bar(&mut fabric, &plan, self.json.then_some(&mut rows));
         if self.json {
@@ -192,32 +220,33 @@ impl Perf {
         Ok(designs)
     }
 
-    /// What is to be set: several options are short for keys.
-    fn assignments(&self) -> Vec<Assignment> {
-        let short: [(&str, Option<Value>); 6] = [
-            ("group.mtu", self.payload.map(Value::from)),
-            ("group.message", self.message.map(Value::from)),
-            ("group.window", self.window.map(Value::from)),
-            ("group.reproducible", self.reproducible.then_some(true.into())),
-            ("group.retry_timeout", self.retry_timeout.map(|time| time.to_string().into())),
-            ("relay.relays", self.relays.clone().map(Value::from)),
+    /// What runs: several options are short for keys.
+    fn scenario(&self, catalog: Catalog, links: RealLinks) -> Result<Scenario, Failure> {
+        fn value<T: ToString>(given: Option<&T>) -> Option<String> {
+            given.map(T::to_string)
+        }
+        let name = match &self.fabric {
+            Some(name) => name.clone(),
+            None => Shape::for_ranks(&self.tree, self.ranks).map_err(Failure::input)?.to_string(),
+        };
+        let short = [
+            ("link.rate", value(self.rate.as_ref())),
+            ("group.mtu", value(self.payload.as_ref())),
+            ("group.message", value(self.message.as_ref())),
+            ("group.window", value(self.window.as_ref())),
+            ("group.reproducible", self.reproducible.then(|| "true".to_owned())),
+            ("group.retry_timeout", value(self.retry_timeout.as_ref())),
+            ("relay.relays", self.relays.clone()),
         ];
-        let short = short.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?)));
-        short.chain(self.set.iter().map(Override::assignment)).collect()
+        let mut changes = Vec::new();
+        for (key, value) in short.into_iter().filter_map(|(key, value)| Some((key, value?))) {
+            changes.push(format!("{key}={value}").parse::<Override>().map_err(Failure::input)?);
+        }
+        changes.extend(self.set.iter().cloned());
+        Scenario::find_for(&links, &name, &changes, catalog).map_err(Failure::input)
     }
 
-    fn plan(
-        &self,
-        catalog: Catalog,
-        designs: &[&'static dyn AnyDesign],
-        shape: &Shape,
-    ) -> Result<Plan, Failure> {
-        let links = match self.link {
-            Link::Udp => Links { mtu: LOOPBACK_MTU, rate: None },
-            Link::Netns => Links { mtu: self.mtu, rate: self.rate },
-        };
-        let assignments = self.assignments();
-        let setup = Setup::new(catalog, designs, shape, links, &assignments).map_err(Failure::input)?;
+    fn plan(&self, setup: GroupsSetup) -> Plan {
         let sizes: Vec<u64> = match self.collective {
             Collective::Barrier => vec![0],
             _ => self.sizes.sizes().map(|size| size.bytes()).collect(),
@@ -236,6 +265,6 @@ impl Perf {
             }
         };
         let cases = self.design.iter().flat_map(|design| sizes.iter().map(move |&bytes| case(design, bytes)));
-        Ok(Plan { setup, cases: cases.collect() })
+        Plan { setup, cases: cases.collect() }
     }
 }

@@ -1,7 +1,7 @@
 //! What a person at a terminal sees beside the results: a progress bar, and errors in colour.
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use quincunx_perf::launch::Fabric;
+use quincunx_perf::launch::Processes;
 use quincunx_perf::{PerfError, Plan, Row, run};
 use quincunx_report::Columns;
 use std::io::{IsTerminal, stderr};
@@ -9,7 +9,7 @@ use std::io::{IsTerminal, stderr};
 /// Runs a plan with a bar over its cases, and prints a table row by row as its results come, or hands the rows to `instead`.
 /// Returns how many elements were wrong.
 pub(crate) fn run_with_bar(
-    fabric: &mut Fabric,
+    fabric: &mut Processes,
     plan: &Plan,
     mut instead: Option<&mut Vec<Row>>,
 ) -> Result<u64, PerfError> {

@@ -125,7 +125,7 @@ fn bad_input_is_one_line_that_says_what_was_expected() {
         (&["scin", "all_reduce"], "expected a design among hosts and Ethernet switches, found scin"),
         (
             &["ring", "all_reduce", "--set", "group.slots=3"],
-            "expected a parameter of ring: group.acknowledge_every, ",
+            "expected one of the keys of ring: group.acknowledge_every, ",
         ),
         (&["roce", "send", "--set", "group.message=2"], "expected no --set with roce, found group.message"),
         (&["epic-3", "all_reduce", "--tree", "star-17"], "expected a tree of at most 16 ranks, found 17"),

@@ -4,8 +4,9 @@ use quincunx_design::FabricKind;
 use quincunx_designs::CATALOG;
 use quincunx_driver_net::netns::available;
 use quincunx_fabric::Shape;
-use quincunx_perf::launch::{ChildArguments, Fabric, LinkKind};
-use quincunx_perf::{Case, Links, Plan, Setup, run};
+use quincunx_perf::launch::{ChildArguments, LinkKind, Processes};
+use quincunx_perf::{Case, GroupsSetup, Plan, RealLinks, run};
+use quincunx_scenario::Scenario;
 use serde_json::Value;
 use std::io::Write as _;
 use std::path::Path;
@@ -56,6 +57,71 @@ fn every_primitive_is_right_in_every_mode_over_real_frames_that_are_lost_doubled
     }
 }
 
+/// A scenario's file that goes when this does.
+struct File(std::path::PathBuf);
+
+impl File {
+    fn new(name: &str, text: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("quincunx-{}-{name}.toml", std::process::id()));
+        std::fs::write(&path, text).expect("the folder of temporary files is writable");
+        Self(path)
+    }
+}
+
+impl Drop for File {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+#[test]
+fn one_file_is_run_simulated_and_explored() {
+    let text = "kind = \"packet\"\ntopology = \"tree-2x2\"\nlink = { rate = \"1Gbit/s\", latency = \"1us\" }\n\
+                group = { mtu = \"1KiB\", message = 2, window = 2, retry_timeout = \"5ms\" }\n";
+    let file = File::new("one", text);
+    let file = file.0.display();
+    let real = rows(&quincunx(&format!(
+        "perf all_reduce --fabric {file} --design epic-2,ring --sizes 8KiB --iterations 2 --json \
+         --set loss.probability=3% --set loss.links=2 --set measure.limit=20s"
+    )));
+    assert_eq!(real.len(), 2);
+    assert!(real.iter().all(|row| row["wrong"] == 0), "{real:?}");
+    // Twice the window of four packets of 1024 bytes and a 4-byte degree each, as the file has them.
+    assert_eq!(real[0]["switch_buffer_bytes"], 2 * 4 * (1024 + 4));
+    for command in [
+        format!("sim all_reduce --fabric {file} --design epic-2,ring --size 8KiB"),
+        format!(
+            "check epic-2 all_reduce --fabric {file} --set group.mtu=4B --set group.window=1 --packets 2 --losses 0"
+        ),
+    ] {
+        let output = quincunx(&command);
+        assert!(output.status.success(), "{command}: {}", String::from_utf8_lossy(&output.stderr));
+    }
+}
+
+#[test]
+fn what_real_hosts_and_switches_cannot_honour_is_refused_by_name() {
+    let congestion = File::new(
+        "congestion",
+        "kind = \"packet\"\ntopology = \"star-2\"\nlink = { rate = \"1Gbit/s\", latency = \"1us\" }\n\
+         congestion = { queue = \"64KiB\" }\n",
+    );
+    for (arguments, found) in [
+        (format!("--fabric {}", congestion.0.display()), "found `congestion`"),
+        ("--fabric epic-star8".into(), "found `measure.stepwise`"),
+        ("--ranks 2 --set link.latency=2us".into(), "found `link.latency`"),
+        ("--ranks 2 --set link.rate=1Gbit/s".into(), "found `link.rate`"),
+        ("--ranks 2 --set relay.relays=full".into(), "found `relay.relays`"),
+        ("--fabric scin-dgx8".into(), "found scin-dgx8"),
+        ("--fabric star-2 --loss 1% --set loss.probability=1%".into(), "found both"),
+    ] {
+        let output = quincunx(&format!("perf all_reduce --design epic-3 {arguments}"));
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{arguments}: {error}");
+        assert!(error.contains(found) && error.lines().count() == 1, "{arguments}: {error}");
+    }
+}
+
 #[test]
 fn a_mesh_gathers_in_its_domains_and_says_how_it_splits_the_data() {
     for relays in ["paired", "full"] {
@@ -88,7 +154,7 @@ fn bad_arguments_end_with_status_2_and_one_line_that_says_what_to_do() {
         ("perf all_gather --design unicast-multipath", "found unicast-multipath; change one of the two"),
         (
             "perf all_gather --design ring --set group.colour=1",
-            "expected a parameter of ring: group.acknowledge_every,",
+            "or of a design here: group.acknowledge_every,",
         ),
         ("perf all_gather --design epic-2 --set group.run_ahead=true", "`group.run_ahead`"),
         ("perf all_gather --set group.window=0", "`group.window`"),
@@ -105,7 +171,7 @@ fn bad_arguments_end_with_status_2_and_one_line_that_says_what_to_do() {
         ("perf all_gather --tree mesh-1x8 --design multiwrite", "two domains at least"),
         (
             "perf all_gather --tree mesh-2x4 --design direct --relays some",
-            "expected `paired` or `full` in `relay.relays`",
+            "expected `paired` or `full`, found `some` in `relay.relays`",
         ),
     ] {
         let output = quincunx(arguments);
@@ -131,7 +197,7 @@ fn a_capture_holds_the_frames_of_each_node() {
 }
 
 /// A fabric whose ranks are in the middle of a collective that would take minutes.
-fn busy_fabric(tree: &str, ranks: u16, design: &str, collective: &str) -> (Fabric, Plan) {
+fn busy_fabric(tree: &str, ranks: u16, design: &str, collective: &str) -> (Processes, Plan) {
     let shape = Shape::for_ranks(tree, ranks).unwrap();
     let case = Case {
         design: design.into(),
@@ -145,9 +211,10 @@ fn busy_fabric(tree: &str, ranks: u16, design: &str, collective: &str) -> (Fabri
     };
     let fabric_kind = if let Shape::Mesh(_) = shape { FabricKind::Mesh } else { FabricKind::Tree };
     let design = CATALOG.find(design, fabric_kind).unwrap();
-    let setup = Setup::new(CATALOG, &[design], &shape, Links { mtu: u16::MAX, rate: None }, &[]).unwrap();
+    let scenario = Scenario::find_for(&RealLinks::LOOPBACK, &shape.to_string(), &[], CATALOG).unwrap();
+    let setup = GroupsSetup::new(CATALOG, &[design], &scenario).unwrap();
     let fabric =
-        Fabric::start(&shape, LinkKind::Udp, Path::new(PROGRAM), ChildArguments::default(), None).unwrap();
+        Processes::start(&shape, LinkKind::Udp, Path::new(PROGRAM), ChildArguments::default(), None).unwrap();
     (fabric, Plan { setup, cases: vec![case] })
 }
 
@@ -156,7 +223,7 @@ fn everybody_hears_of(victim: &str) {
     everybody_hears(victim, busy_fabric("tree-2x2", 4, "epic-3", "all_reduce"));
 }
 
-fn everybody_hears(victim: &str, (mut fabric, plan): (Fabric, Plan)) {
+fn everybody_hears(victim: &str, (mut fabric, plan): (Processes, Plan)) {
     let outputs = fabric.start_ranks(&serde_json::to_string(&plan).unwrap()).unwrap();
     std::thread::sleep(Duration::from_secs(1));
     assert!(fabric.kill(victim));

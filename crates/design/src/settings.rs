@@ -104,7 +104,7 @@ impl Settings {
         let mut changed = self.0.clone();
         *find(&mut changed, key).expect("the key is there") = value.clone();
         let params: T = serde_json::from_value(Value::Object(changed))
-            .map_err(|error| Refusal::from(format!("{error} in `{key}`")))?;
+            .map_err(|error| Refusal::from(in_our_order(&error.to_string(), key)))?;
         *self = Self::of(&params);
         Ok(())
     }
@@ -165,6 +165,16 @@ impl Settings {
         };
         self.flat().into_iter().map(describe).collect()
     }
+}
+
+/// What serde says of a value, in the order of our messages: expected, found, where.
+fn in_our_order(error: &str, key: &str) -> String {
+    let Some((found, expected)) = error.split_once(", expected ") else {
+        return format!("{error} in `{key}`");
+    };
+    let kinds = ["unknown variant ", "invalid type: ", "invalid value: "];
+    let found = kinds.iter().find_map(|kind| found.strip_prefix(kind)).unwrap_or(found);
+    format!("expected {expected}, found {found} in `{key}`")
 }
 
 /// The value of a key, to be changed.

@@ -114,10 +114,17 @@ impl<E: Engine> Channel<E> {
         if let Some(pausing) = &mut self.pausing {
             pausing.put_off(now, time);
         }
-        for frame in self.in_flight.iter_mut().filter(|frame| frame.start > now && !frame.urgent) {
-            start = start.min(frame.start);
-            frame.start = frame.start + time;
-            frame.at = frame.at + time;
+        // Without faults frames arrive in the order in which they leave: those that have left need not be looked at.
+        let first = match self.injector {
+            None => self.in_flight.partition_point(|frame| frame.start <= now),
+            Some(_) => 0,
+        };
+        for frame in self.in_flight.range_mut(first..) {
+            if frame.start > now && !frame.urgent {
+                start = start.min(frame.start);
+                frame.start = frame.start + time;
+                frame.at = frame.at + time;
+            }
         }
         if self.injector.is_some() {
             // What was held back after it had left is not put off.
@@ -133,7 +140,7 @@ impl<E: Engine> Channel<E> {
         length: ByteCount,
         time: Duration,
         marked: bool,
-        fate: Fate,
+        fate: &Fate,
     ) {
         self.index += 1;
         self.peak_wait = self.peak_wait.max(self.free_at.since(self.clock(now)));
@@ -160,13 +167,15 @@ impl<E: Engine> Channel<E> {
     }
 
     /// Puts a frame in the order of arrival.
+    #[inline]
     pub(crate) fn launch(&mut self, frame: InFlight<E>) {
         let frames = self.unsent_mut(frame.urgent);
-        let order = |frame: &InFlight<E>| (frame.at, frame.sequence);
-        let later = frames.iter().rev().take_while(|other| order(other) > order(&frame)).count();
-        match later {
-            0 => frames.push_back(frame),
-            _ => frames.insert(frames.len() - later, frame),
+        let is_before = |other: &InFlight<E>| (other.at, other.sequence) <= (frame.at, frame.sequence);
+        if frames.back().is_none_or(is_before) {
+            frames.push_back(frame);
+        } else {
+            let place = frames.partition_point(is_before);
+            frames.insert(place, frame);
         }
     }
 

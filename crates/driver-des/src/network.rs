@@ -235,7 +235,7 @@ impl<E: Engine, M: Medium<E>, O: Observer<E>> Network<E, M, O> {
         let urgent = self.medium.is_urgent(frame.header);
         let start = channel.make_room(self.now, time, urgent);
         let fate = channel.injector.as_ref().map_or(Fate::Delivered, |injector| injector.fate(channel.index));
-        channel.count(self.now, length, time, marked, fate);
+        channel.count(self.now, length, time, marked, &fate);
         let departure = Departure {
             direction: Direction::from_number(number),
             queued: self.now,
@@ -250,18 +250,25 @@ impl<E: Engine, M: Medium<E>, O: Observer<E>> Network<E, M, O> {
         let on_the_wire = if needed == length { time } else { channel.rate.time_for(needed) };
         let at = start + on_the_wire + channel.config.latency;
         let port = channel.ports[usize::from(place)].1;
-        for delay in fate.arrivals() {
-            let at = match delay {
-                None => at,
-                Some(Delay::HeldBack(longer)) => at + longer,
-                Some(Delay::Until(at)) => at.max(start),
-                Some(Delay::OvertakenBy(_)) => unreachable!("a plan that asks for it is refused"),
-            };
-            let header = header.clone();
+        let mut launch = |at: Instant, header: E::Header| {
             let payload = E::Payload::from_view(E::Payload::reborrow(frame.payload));
             self.sequence += 1;
             let sequence = self.sequence;
             channel.launch(InFlight { start, at, sequence, urgent, port, header, payload });
+        };
+        // Nearly every frame is delivered: its header is copied once.
+        if matches!(fate, Fate::Delivered) {
+            launch(at, header);
+        } else {
+            for delay in fate.arrivals() {
+                let at = match delay {
+                    None => at,
+                    Some(Delay::HeldBack(longer)) => at + longer,
+                    Some(Delay::Until(at)) => at.max(start),
+                    Some(Delay::OvertakenBy(_)) => unreachable!("a plan that asks for it is refused"),
+                };
+                launch(at, header.clone());
+            }
         }
         if let Some((at, sequence)) = channel.announce() {
             self.queue.push(at, sequence, Source::Arrival(number as u32).pack());

@@ -299,7 +299,9 @@ impl<E: Engine, M: Medium<E>, O: Observer<E>> Simulation<E, M, O> {
         if cfg!(debug_assertions) {
             self.engines[node as usize].assert_invariants();
         }
-        while self.engines[node as usize].may_want_transmit() {
+        // A node with one port is asked for that at once.
+        let has_one = self.network.nodes[node as usize].channels.len() == 1;
+        while has_one || self.engines[node as usize].may_want_transmit() {
             let (mut used, mut place) = (false, 0);
             while let Some((channel, next)) = self.network.nodes[node as usize].next_offered(place) {
                 used |= self.offer(channel);

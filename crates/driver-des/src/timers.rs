@@ -34,7 +34,7 @@ pub(crate) enum Due<T> {
 struct NodeTimers {
     /// Their numbers, in the order of the timers.
     numbers: Vec<u32>,
-    /// The index of the one that was set last: most often the one that is set next.
+    /// The index of the one that was set last: most often it, or the one after it, is set next.
     recent: usize,
 }
 
@@ -60,8 +60,10 @@ impl<T: Copy + Ord> Timers<T> {
     fn search(&self, node: u32, timer: T) -> Result<usize, usize> {
         let NodeTimers { numbers, recent } = &self.by_node[node as usize];
         let timer_of = |number: u32| self.timers[number as usize].timer;
-        if numbers.get(*recent).is_some_and(|&number| timer_of(number) == timer) {
-            return Ok(*recent);
+        for index in [*recent, recent + 1] {
+            if numbers.get(index).is_some_and(|&number| timer_of(number) == timer) {
+                return Ok(index);
+            }
         }
         numbers.binary_search_by(|&number| timer_of(number).cmp(&timer))
     }

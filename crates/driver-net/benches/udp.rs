@@ -51,7 +51,7 @@ fn throughput(name: &str, udp: UdpOptions, length: usize, profile: bool) {
     }
     let count = 400_000;
     let options = NodeOptions { profile, ..NodeOptions::default() };
-    let (mut sender, mut receiver) = (open(0, 0, udp, options, 512), open(0, 1, udp, options, 512));
+    let (mut sender, mut receiver) = (open(0, 0, udp, options.clone(), 512), open(0, 1, udp, options, 512));
     let start = Instant::now();
     let (sent, received) = std::thread::scope(|scope| {
         let receiving = scope.spawn(|| {
@@ -114,7 +114,7 @@ fn node_round_trip(name: &str, spin: Duration) {
     }
     let options = NodeOptions { spin, ..NodeOptions::default() };
     let udp = UdpOptions::default();
-    let (mut ping, mut pong) = (open(1, 0, udp, options, 1), open(1, 1, udp, options, 1));
+    let (mut ping, mut pong) = (open(1, 0, udp, options.clone(), 1), open(1, 1, udp, options, 1));
     let over = AtomicBool::new(false);
     let times = std::thread::scope(|scope| {
         scope.spawn(|| {

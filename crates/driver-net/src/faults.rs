@@ -1,12 +1,12 @@
 //! Faults in two places. Where frames arrive: a node's [`FaultRates`] with a seed decide by arrival number alone, so that the same
-//! seed does the same to the n-th frame in every run. Where frames leave: a [`FaultPlan`] for each peer, by the number of the
+//! seed does the same to the n-th frame in every run; they may be for some peers' frames only. Where frames leave: a [`FaultPlan`] for each peer, by the number of the
 //! frame in the order in which they are sent, as `driver-des` counts them.
 
 use crate::Datagram;
 use quincunx_network::{Delay, Fate, FaultPlan, FaultRates, Injector};
 use quincunx_units::{Duration, Instant};
 use std::collections::BTreeMap;
-use std::net::SocketAddrV4;
+use std::net::{Ipv4Addr, SocketAddrV4};
 
 /// A frame that waits to be overtaken is released after this time at the latest, or a quiet link would keep it for ever.
 pub(crate) const MAX_HOLD: Duration = Duration::from_micros(300);
@@ -22,17 +22,22 @@ pub(crate) struct HeldFrame {
 /// The faults of arriving frames as they happen.
 pub(crate) struct ArrivalFaults {
     injector: Injector,
+    /// Whose frames; everybody's if this is empty.
+    peers: Vec<Ipv4Addr>,
     arrivals: u64,
     held: Vec<HeldFrame>,
 }
 
 impl ArrivalFaults {
-    pub(crate) fn new(rates: FaultRates, seed: u64) -> Self {
-        Self { injector: Injector::new(rates.into(), seed), arrivals: 0, held: Vec::new() }
+    pub(crate) fn new(rates: FaultRates, peers: Vec<Ipv4Addr>, seed: u64) -> Self {
+        Self { injector: Injector::new(rates.into(), seed), peers, arrivals: 0, held: Vec::new() }
     }
 
-    /// Numbers the next arrival and says what becomes of it.
-    pub(crate) fn arrive(&mut self) -> Fate {
+    /// Numbers the next arrival and says what becomes of it. Frames of peers that are not meant have no number.
+    pub(crate) fn arrive(&mut self, source: Ipv4Addr) -> Fate {
+        if !self.peers.is_empty() && !self.peers.contains(&source) {
+            return Fate::Delivered;
+        }
         let fate = self.injector.fate(self.arrivals);
         self.arrivals += 1;
         fate
@@ -90,7 +95,18 @@ impl SendFaults {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::net::{Ipv4Addr, SocketAddrV4};
+
+    #[test]
+    fn only_frames_of_the_peers_that_are_named_meet_faults() {
+        let [one, other] = [1, 2].map(|last| Ipv4Addr::new(127, 0, 0, last));
+        let rates = FaultRates { loss: "100%".parse().expect("a probability"), ..FaultRates::default() };
+        let mut faults = ArrivalFaults::new(rates, vec![one], 0);
+        assert_eq!(
+            [one, other, one].map(|peer| faults.arrive(peer)),
+            [Fate::Lost, Fate::Delivered, Fate::Lost]
+        );
+        assert_eq!(ArrivalFaults::new(rates, Vec::new(), 0).arrive(other), Fate::Lost);
+    }
 
     #[test]
     fn listed_frames_are_lost_or_doubled_each_on_its_way() {
@@ -114,15 +130,15 @@ mod tests {
     fn a_held_frame_comes_back_after_its_overtakers_or_in_time() {
         let address = SocketAddrV4::new(Ipv4Addr::LOCALHOST, 4791);
         let datagram = Datagram { source: address, destination: address, tos: 0, identification: 0 };
-        let mut faults = ArrivalFaults::new(FaultRates::default(), 0);
+        let mut faults = ArrivalFaults::new(FaultRates::default(), Vec::new(), 0);
         let now = Instant::ZERO;
-        faults.arrive();
+        faults.arrive(Ipv4Addr::LOCALHOST);
         faults.hold(now, Delay::OvertakenBy(2), datagram, b"late");
-        faults.arrive();
+        faults.arrive(Ipv4Addr::LOCALHOST);
         assert!(faults.release(now).is_none());
-        faults.arrive();
+        faults.arrive(Ipv4Addr::LOCALHOST);
         assert_eq!(faults.release(now).map(|held| held.bytes), Some(b"late".to_vec()));
-        faults.arrive();
+        faults.arrive(Ipv4Addr::LOCALHOST);
         faults.hold(now, Delay::OvertakenBy(2), datagram, b"later");
         assert_eq!(faults.next_release(), Some(now + MAX_HOLD));
         assert!(faults.release(now + MAX_HOLD).is_some());

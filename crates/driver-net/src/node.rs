@@ -21,7 +21,7 @@ use quincunx_engine::{Engine, Frame, PortId};
 use quincunx_network::{Fate, FaultPlan, FaultRates};
 use quincunx_units::{ByteCount, Duration, Instant};
 use std::collections::{BTreeMap, VecDeque};
-use std::net::SocketAddrV4;
+use std::net::{Ipv4Addr, SocketAddrV4};
 use std::os::fd::AsFd;
 use std::sync::Arc;
 
@@ -41,7 +41,7 @@ const BLOCKING_MARGIN: Duration = Duration::from_millis(8);
 const FRAMES_PER_CLOCK_READ: usize = 64;
 
 /// How a node runs.
-#[derive(Clone, Copy, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 pub struct NodeOptions {
     /// How long to look for datagrams, yielding the processor between looks, before waiting in the kernel. The next
     /// datagram of a collective is mostly nearer than what going to sleep and waking up cost.
@@ -50,6 +50,8 @@ pub struct NodeOptions {
     pub profile: bool,
     /// Faults of arriving frames.
     pub faults: FaultRates,
+    /// Whose frames meet them; everybody's if nobody is named.
+    pub faulty_peers: Vec<Ipv4Addr>,
     /// With a frame's number it decides what becomes of that.
     pub seed: u64,
 }
@@ -57,7 +59,13 @@ pub struct NodeOptions {
 impl Default for NodeOptions {
     /// 50 us of looking, no profile, no faults.
     fn default() -> Self {
-        Self { spin: Duration::from_micros(50), profile: false, faults: FaultRates::default(), seed: 0 }
+        Self {
+            spin: Duration::from_micros(50),
+            profile: false,
+            faults: FaultRates::default(),
+            faulty_peers: Vec::new(),
+            seed: 0,
+        }
     }
 }
 
@@ -176,7 +184,7 @@ impl<E: Engine, C: Codec<E>, T: Transport> Node<E, C, T> {
             arrival_faults: options
                 .faults
                 .is_active()
-                .then(|| ArrivalFaults::new(options.faults, options.seed)),
+                .then(|| ArrivalFaults::new(options.faults, options.faulty_peers, options.seed)),
             spin: options.spin,
             waker: Waker(Arc::new(waker)),
         })
@@ -494,7 +502,8 @@ impl<E: Engine, C: Codec<E>, T: Transport> Node<E, C, T> {
                 self.io.now = self.io.clock.now();
             }
             self.io.observe(Direction::Received, &datagram, bytes);
-            let fate = self.arrival_faults.as_mut().map_or(Fate::Delivered, ArrivalFaults::arrive);
+            let source = *datagram.source.ip();
+            let fate = self.arrival_faults.as_mut().map_or(Fate::Delivered, |faults| faults.arrive(source));
             if fate == Fate::Lost {
                 self.io.count(Dropped::InjectedLoss, 1);
             }

@@ -216,7 +216,7 @@ fn lost_duplicated_and_reordered_frames_are_made_good_by_the_protocol() {
         ..FaultRates::default()
     };
     let options = NodeOptions { faults, seed: 11, ..NodeOptions::default() };
-    let mut sender = open(a, &[b], UdpOptions::default(), options);
+    let mut sender = open(a, &[b], UdpOptions::default(), options.clone());
     let mut receiver = open(b, &[a], UdpOptions::default(), options);
     assert_eq!(transfer(&mut sender, &mut receiver, 300, 200), (300, 60_000));
     assert!(receiver.dropped()[&Dropped::InjectedLoss] > 0);

@@ -409,6 +409,10 @@ impl<P: Payload> Engine for Host<P> {
         self.groups.values().any(|group| group.transport.wants_transmit(port))
     }
 
+    fn may_want_transmit(&self) -> bool {
+        self.groups.values().any(|group| group.transport.may_want_transmit())
+    }
+
     fn handle_transmit_slot(&mut self, now: Instant, port: PortId, out: &mut impl Sink<Self>) {
         for (&id, group) in &mut self.groups {
             if group.transport.wants_transmit(port) {

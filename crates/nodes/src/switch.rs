@@ -107,7 +107,8 @@ struct InstalledGroup<P: Payload> {
 pub struct Switch<P: Payload> {
     groups: BTreeMap<GroupId, InstalledGroup<P>>,
     lookup: BTreeMap<QpNumber, (GroupId, u16)>,
-    routes: BTreeMap<Ipv4Addr, PortId>,
+    /// By address, as the number that it is: every frame that passes is looked up here.
+    routes: BTreeMap<u32, PortId>,
 }
 
 impl<P: Payload> QueuePairNode for Switch<P> {
@@ -265,7 +266,7 @@ impl<P: Payload> Engine for Switch<P> {
         frame: Frame<'_, RoceHeader, P>,
         out: &mut impl Sink<Self>,
     ) {
-        if let Some(&port) = self.routes.get(&frame.header.destination) {
+        if let Some(&port) = self.routes.get(&frame.header.destination.to_bits()) {
             return out.transmit(port, frame);
         }
         let Some(&(id, index)) = self.lookup.get(&frame.header.destination_qp) else {
@@ -325,7 +326,7 @@ impl<P: Payload> Engine for Switch<P> {
         match command {
             SwitchCommand::Install(group) => self.install(*group, now, out),
             SwitchCommand::Route { destination, port } => {
-                self.routes.insert(destination, port);
+                self.routes.insert(destination.to_bits(), port);
                 Ok(())
             }
             SwitchCommand::Remove(id) => self.remove(id, out),
@@ -343,7 +344,7 @@ impl<P: Payload> Engine for Switch<P> {
 
     fn may_want_transmit(&self) -> bool {
         self.groups.values().any(|group| match &group.part {
-            Part::Terminated(..) => true,
+            Part::Terminated(transport, _) => transport.may_want_transmit(),
             Part::Passing(datapath) => datapath.may_want_transmit(),
         })
     }

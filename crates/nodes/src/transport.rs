@@ -186,6 +186,11 @@ impl<P: Payload> Transport<P> {
         self.first_wanting(0, port).is_some()
     }
 
+    /// Whether there is a port that wants a slot.
+    pub(crate) fn may_want_transmit(&self) -> bool {
+        self.wanting.iter().any(|&lines| lines != 0)
+    }
+
     pub(crate) fn handle_transmit_slot<N: QueuePairNode<Payload = P>, S: Sink<N>>(
         &mut self,
         now: Instant,

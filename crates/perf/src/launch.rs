@@ -7,6 +7,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::{Pid, getpid, getppid};
 use quincunx_driver_net::netns::{Layout, NetnsError, NetnsFabric, NetnsNode, Wiring};
 use quincunx_fabric::{Shape, TreeShape};
+use quincunx_scenario::Loss;
 use quincunx_units::BitRate;
 use std::io::{BufRead, BufReader, Write};
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
@@ -73,10 +74,12 @@ pub struct ChildArguments {
     pub manager: Vec<String>,
     /// To every switch and rank.
     pub nodes: Vec<String>,
+    /// Links that lose frames.
+    pub lossy: Option<Loss>,
 }
 
 /// The processes of a run. They end with the thread that starts them, too: keep it.
-pub struct Fabric {
+pub struct Processes {
     ground: Ground,
     program: PathBuf,
     arguments: ChildArguments,
@@ -87,7 +90,7 @@ pub struct Fabric {
     ranks: usize,
 }
 
-impl Fabric {
+impl Processes {
     /// Lays out a fabric for the switches and ranks of `shape`, and starts the manager and the switches: the manager at the first
     /// switch, or on a mesh at the first host. `program` is the `quincunx` binary; with `captures` every node writes its frames to a file of its name in that folder.
     ///
@@ -231,6 +234,14 @@ impl Fabric {
         let manager = self.manager.expect("the manager is started first");
         command.args([role, "--name", name, "--address", &self.address(place).to_string()]);
         command.args(["--manager", &manager.to_string()]).args(&self.arguments.nodes);
+        if let Some(loss) = &self.arguments.lossy {
+            command.args(["--loss", &loss.probability.to_string()]);
+            let hosts = usize::from(loss.links);
+            if !matches!(place, NetnsNode::Host(host) if host < hosts) {
+                let lossy = (0..hosts).map(|host| self.address(NetnsNode::Host(host)).to_string());
+                command.args(["--faulty-peers", &lossy.collect::<Vec<_>>().join(",")]);
+            }
+        }
         if let Some(folder) = &self.captures {
             command.arg("--pcap").arg(folder.join(format!("{name}.pcapng")));
         }
@@ -245,7 +256,7 @@ impl Fabric {
     }
 }
 
-impl Drop for Fabric {
+impl Drop for Processes {
     fn drop(&mut self) {
         // Those with frames in a capture are asked first; the manager goes last: a switch that loses it complains.
         for (_, child) in self.children.iter().filter(|(name, _)| name != "manager") {

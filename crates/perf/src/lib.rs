@@ -1,7 +1,7 @@
 //! `quincunx perf` and `quincunx demo`: a manager, switches and ranks as processes of their own, on loopback addresses or
 //! in network namespaces with limited links; every collective timed, every result checked.
 //!
-//! - [`Plan`] says what to run; [`Fabric`](launch::Fabric) starts the processes and [`run`] collects what the ranks measure.
+//! - [`Plan`] says what to run; [`Processes`](launch::Processes) starts the processes and [`run`] collects what the ranks measure.
 //! - [`work`] is what a rank process does.
 //! - [`Row`] is a line of the result, in the columns of nccl-tests.
 
@@ -12,7 +12,7 @@ mod row;
 mod run;
 mod worker;
 
-pub use plan::{Case, Links, Plan, Setup};
+pub use plan::{Case, GroupsSetup, Plan, RealLinks};
 pub use row::Row;
 pub use run::{PerfError, run};
 pub use worker::{Measured, Split, WorkerError, work};

@@ -4,6 +4,7 @@ use quincunx_design::{
     AnyDesign, Assignment, Catalog, FabricKind, Placement, Refusal, Settings, Transport, Value,
 };
 use quincunx_fabric::{IncTree, Shape, ShapeError};
+use quincunx_scenario::{Driver, Fabric, FabricDesign, Part, Scenario, ScenarioError};
 use quincunx_units::{BitRate, ByteCount, Duration};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -11,15 +12,15 @@ use std::collections::BTreeMap;
 /// What groups run on.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Setup {
+pub struct GroupsSetup {
     /// Ranks of every group.
     pub ranks: u16,
     /// Switches that must be there before a group is made.
     pub switches: usize,
     /// The tree of switches or the mesh, by name.
     pub tree: String,
-    /// How long one collective may take, in seconds.
-    pub limit_seconds: u64,
+    /// How long one collective may take.
+    pub limit: Duration,
     /// By design: the values of its parameters, as a line of JSON.
     pub settings: BTreeMap<String, String>,
 }
@@ -51,36 +52,48 @@ pub struct Case {
 #[serde(deny_unknown_fields)]
 pub struct Plan {
     /// How groups are set up.
-    pub setup: Setup,
+    pub setup: GroupsSetup,
     /// What is measured, in order.
     pub cases: Vec<Case>,
 }
 
-/// Links between real nodes, as far as groups depend on them.
+/// Real nodes on real links, as a driver of scenarios.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Links {
+pub struct RealLinks {
     /// What one carries at once, in bytes.
     pub mtu: u16,
-    /// What one carries in a second; as much as the machine, if it is not said.
-    pub rate: Option<BitRate>,
+    /// Whether they carry what the scenario says in a second, and no more; as much as the machine otherwise.
+    pub is_limited: bool,
 }
 
-impl Links {
-    /// What serves well as a design's parameters on such links: values by key, for [`quincunx_design::settings`]. `overrides` come on
-    /// top of them: packets of another length make other messages, and other windows other time-outs.
-    pub fn defaults(self, overrides: &[Assignment]) -> Vec<Assignment> {
-        let overridden = |wanted: &str| {
-            overrides.iter().rev().find(|(key, _)| key == wanted).map(|(_, value)| value.clone())
-        };
-        let number = |key, default: u64| overridden(key).and_then(|value| value.as_u64()).unwrap_or(default);
+impl RealLinks {
+    /// Loopback: datagrams of any size, as fast as the machine.
+    pub const LOOPBACK: Self = Self { mtu: u16::MAX, is_limited: false };
+
+    /// What one carries in a second, if that is limited.
+    pub fn rate(self, fabric: &Fabric) -> Option<BitRate> {
+        fabric.packet_link().filter(|_| self.is_limited).map(|link| link.rate)
+    }
+}
+
+impl Driver for RealLinks {
+    fn name(&self) -> &'static str {
+        "real hosts and switches"
+    }
+
+    /// What serves well on such links: packets of another length make other messages, and other windows other time-outs.
+    fn base(&self, fabric: &Fabric, keys: &[Assignment]) -> Vec<Assignment> {
+        let said =
+            |wanted: &str| keys.iter().rev().find(|(key, _)| key == wanted).map(|(_, value)| value.clone());
+        let number = |key, default: u64| said(key).and_then(|value| value.as_u64()).unwrap_or(default);
         let text = |value: Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-        let mtu = overridden("group.mtu").and_then(|value| text(value).parse::<ByteCount>().ok());
-        let mtu = mtu.unwrap_or(ByteCount::new(Setup::payload_for(self.mtu)));
-        let message = number("group.message", Setup::message_for(mtu.bytes()).into());
-        let window = number("group.window", Setup::WINDOW.into());
+        let mtu = said("group.mtu").and_then(|value| text(value).parse::<ByteCount>().ok());
+        let mtu = mtu.unwrap_or(ByteCount::new(payload_for(self.mtu)));
+        let message = number("group.message", message_for(mtu.bytes()).into());
+        let window = number("group.window", WINDOW.into());
         // Slow links hold a window for long, and the acknowledges behind one of the other direction.
         let bytes = mtu.bytes().saturating_mul(message).saturating_mul(window).saturating_mul(4);
-        let windows = self.rate.map_or(Duration::ZERO, |rate| rate.time_for(ByteCount::new(bytes)));
+        let windows = self.rate(fabric).map_or(Duration::ZERO, |rate| rate.time_for(ByteCount::new(bytes)));
         let retry = windows.max(Transport::default().retry_timeout);
         [
             ("group.mtu", mtu.to_string().into()),
@@ -91,48 +104,79 @@ impl Links {
         .map(|(key, value): (&str, Value)| (key.to_owned(), value))
         .into()
     }
+
+    fn honours(&self, part: Part) -> bool {
+        match part {
+            Part::Rate => self.is_limited,
+            Part::Loss | Part::Limit => true,
+            Part::Links | Part::Congestion | Part::Tokens | Part::Moments => false,
+        }
+    }
 }
 
-impl Setup {
-    /// Groups of `designs` on `shape`, with the defaults of the links and what somebody sets. On a mesh, what measures its links has
-    /// its place, too.
+/// Messages in flight that serve well: W.
+const WINDOW: u32 = 4;
+
+/// How long a collective may take if the scenario does not say.
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// Bytes of payload in a full packet that links of `mtu` bytes carry.
+fn payload_for(mtu: u16) -> u64 {
+    // Both are path MTUs of RoCE. IPv4, UDP, BTH, RETH, immediate and ICRC add up to 64 bytes.
+    if mtu < 4096 + 64 { 1024 } else { 4096 }
+}
+
+/// Packets of `payload` bytes in a message that serve well: as many as one merged datagram holds, headers included,
+/// so that a message passes each system call whole.
+fn message_for(payload: u64) -> u32 {
+    // The largest UDP datagram; BTH and ICRC.
+    (65_507 / (payload + 16)).clamp(1, 64) as u32
+}
+
+impl GroupsSetup {
+    /// Groups of `designs` as a scenario has them, which was read for [`RealLinks`]. On a mesh, what measures its links has its place, too.
     ///
     /// # Errors
-    /// If a parameter is none of the designs', or one of them refuses its value or the shape.
+    /// If the scenario's fabric is none of real nodes, if it has keys of none of the designs, or one of them refuses its value or the
+    /// shape.
     pub fn new(
         catalog: Catalog,
-        designs: &[&dyn AnyDesign],
-        shape: &Shape,
-        links: Links,
-        overrides: &[Assignment],
+        designs: &[&'static dyn AnyDesign],
+        scenario: &Scenario,
     ) -> Result<Self, Refusal> {
-        let mut all = quincunx_design::settings(designs, &links.defaults(overrides), overrides)?;
-        let (domains, tree) = match shape {
+        let shape = scenario.fabric.shape().ok_or_else(|| {
+            Refusal::new(
+                "a tree of switches or a mesh of hosts",
+                format!("{}, which is neither", scenario.place()),
+                "name another fabric, or simulate it",
+            )
+        })?;
+        let (domains, tree) = match &shape {
             Shape::Tree(tree) => (1, Some(IncTree::from_shape(tree))),
             Shape::Mesh(mesh) => (mesh.domains(), None),
         };
         let placement = Placement { domains, ..Placement::new(shape.ranks(), tree, ByteCount::new(1)) };
-        for (design, settings) in designs.iter().zip(&all) {
-            design.plan(settings, &placement)?;
+        let refusal = |error: ScenarioError| Refusal::from(error.to_string());
+        let asked: Vec<FabricDesign> = designs.iter().copied().map(FabricDesign::Packets).collect();
+        scenario.refuse_unused(&asked).map_err(refusal)?;
+        let mut settings = BTreeMap::new();
+        for design in designs {
+            let values = scenario.settings(FabricDesign::Packets(*design)).map_err(refusal)?;
+            design.plan(&values, &placement)?;
+            settings.insert(design.name().to_owned(), values.to_text());
         }
-        let mut designs = designs.to_vec();
         if let Shape::Mesh(_) = shape
-            && let Some(measuring) = catalog.on(FabricKind::Mesh).find(|design| design.offers_writes())
+            && let Some(design) = catalog.on(FabricKind::Mesh).find(|design| design.offers_writes())
         {
-            let shared: Vec<Assignment> =
-                overrides.iter().filter(|(key, _)| measuring.defaults().has(key)).cloned().collect();
-            all.extend(quincunx_design::settings(&[measuring], &links.defaults(overrides), &shared)?);
-            designs.push(measuring);
+            let values = scenario.settings(FabricDesign::Packets(design)).map_err(refusal)?;
+            settings.insert(design.name().to_owned(), values.to_text());
         }
-        let named = designs.iter().zip(&all);
         Ok(Self {
             ranks: shape.ranks(),
             switches: shape.switches(),
             tree: shape.to_string(),
-            limit_seconds: 60,
-            settings: named
-                .map(|(design, settings)| (design.name().to_owned(), settings.to_text()))
-                .collect(),
+            limit: scenario.measure.limit.unwrap_or(LIMIT),
+            settings,
         })
     }
 
@@ -150,22 +194,6 @@ impl Setup {
     /// If they are none.
     pub fn settings(&self, design: &str) -> Result<Settings, Refusal> {
         Settings::parse(self.settings.get(design).map_or("", String::as_str))
-    }
-
-    /// Messages in flight that serve well: W.
-    pub const WINDOW: u32 = 4;
-
-    /// Bytes of payload in a full packet that links of `mtu` bytes carry.
-    pub fn payload_for(mtu: u16) -> u64 {
-        // Both are path MTUs of RoCE. IPv4, UDP, BTH, RETH, immediate and ICRC add up to 64 bytes.
-        if mtu < 4096 + 64 { 1024 } else { 4096 }
-    }
-
-    /// Packets of `payload` bytes in a message that serve well: as many as one merged datagram holds, headers included,
-    /// so that a message passes each system call whole.
-    pub fn message_for(payload: u64) -> u32 {
-        // The largest UDP datagram; BTH and ICRC.
-        (65_507 / (payload + 16)).clamp(1, 64) as u32
     }
 }
 

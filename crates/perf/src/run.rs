@@ -4,7 +4,7 @@ use std::io::{BufRead, BufReader};
 use std::sync::mpsc;
 use std::thread;
 
-use crate::launch::{Fabric, LaunchError};
+use crate::launch::{LaunchError, Processes};
 use crate::plan::Plan;
 use crate::row::Row;
 use crate::worker::Measured;
@@ -34,7 +34,7 @@ pub enum PerfError {
 ///
 /// # Errors
 /// If the ranks cannot be started or do not finish. Rows handed out before are good.
-pub fn run(fabric: &mut Fabric, plan: &Plan, mut each: impl FnMut(Row)) -> Result<u64, PerfError> {
+pub fn run(fabric: &mut Processes, plan: &Plan, mut each: impl FnMut(Row)) -> Result<u64, PerfError> {
     let json = serde_json::to_string(plan).expect("a plan is plain data");
     let outputs = fabric.start_ranks(&json)?;
     let ranks = outputs.len();

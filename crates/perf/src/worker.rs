@@ -6,7 +6,6 @@ use quincunx_control_grpc::ClientError;
 use quincunx_design::{Catalog, FabricKind};
 use quincunx_driver_net::{Profile, Traffic};
 use quincunx_runtime::{Finished, JoinedGroup, ProcessOptions, Rank, RuntimeError};
-use quincunx_units::Duration;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::io::Write;
@@ -205,7 +204,7 @@ impl Job {
 
 fn measure(rank: &mut Rank, group: &JoinedGroup, case: &Case, plan: &Plan) -> Result<Measured, WorkerError> {
     let job = Job::new(case, group.together())?;
-    let limit = Duration::from_secs(plan.setup.limit_seconds);
+    let limit = plan.setup.limit;
     let expected = job.expected(group.rank);
     let data_type = job.reduction.data_type;
     let mut buffers =

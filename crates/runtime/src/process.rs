@@ -116,7 +116,7 @@ where
 {
     let local = SocketAddrV4::new(options.description.address, ROCE_PORT);
     let transport = AnyTransport::open(local, options.transport)?;
-    let mut node = Node::new(engine, 1, RoceCodec, transport, options.node)?;
+    let mut node = Node::new(engine, 1, RoceCodec, transport, options.node.clone())?;
     if let Some(path) = &options.capture {
         let capture = Capture::create(path, &options.description.name)
             .map_err(|error| RuntimeError::Capture { path: path.display().to_string(), error })?;

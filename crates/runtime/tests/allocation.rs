@@ -28,10 +28,10 @@ fn allocates_nothing(design: &str) {
     ];
     let groups = [common::Group::on_tree(1, &tree, design, &parameters, Psn::new(0))];
     let options = NodeOptions { spin: Duration::ZERO, ..NodeOptions::default() };
-    let mut switch = common::switch(&groups, tree.root(), options);
+    let mut switch = common::switch(&groups, tree.root(), options.clone());
     let mut hosts = [0, 1, 2, 3].map(|rank| {
         let address = common::address(tree.leaf(Rank(rank)).0);
-        common::host(&groups, address, Rank(rank), options)
+        common::host(&groups, address, Rank(rank), options.clone())
     });
     let mut run = |collective, buffers: [(Numbers, Numbers); 4]| {
         for (host, (input, output)) in hosts.iter_mut().zip(buffers) {

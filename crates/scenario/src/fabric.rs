@@ -2,9 +2,10 @@
 
 use crate::text;
 use quincunx_design::FabricKind;
-use quincunx_fabric::TreeShape;
+use quincunx_fabric::{MeshShape, Shape, TreeShape};
 use quincunx_units::{BitRate, ByteCount, Duration};
 use serde::Deserialize;
+use std::fmt;
 use std::str::FromStr;
 
 /// A fabric of one of the kinds.
@@ -162,6 +163,15 @@ impl FromStr for TopologyName {
     }
 }
 
+impl fmt::Display for TopologyName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Tree(shape) => shape.fmt(f),
+            Self::Ring(hosts) => write!(f, "ring-{hosts}"),
+        }
+    }
+}
+
 /// What was expected, what was found, and what to do.
 pub(crate) type Contradiction = (&'static str, String, &'static str);
 
@@ -199,6 +209,19 @@ impl Fabric {
             Self::MemoryMesh(fabric) => fabric.groups,
             // Tokens go to all servers; they are domains of the plan alone.
             Self::Packet(_) | Self::Memory(_) | Self::Servers(_) => 1,
+        }
+    }
+
+    /// Its shape as a real network has it, if processes can be started for it: a tree of switches or a mesh.
+    pub fn shape(&self) -> Option<Shape> {
+        match self {
+            Self::Packet(PacketFabric { topology: TopologyName::Tree(shape), .. }) => {
+                Some(Shape::Tree(shape.clone()))
+            }
+            Self::Mesh(MeshFabric { groups, members, .. }) => {
+                MeshShape::new(*groups, *members).map(Shape::Mesh)
+            }
+            _ => None,
         }
     }
 
@@ -263,9 +286,9 @@ impl Fabric {
 }
 
 fn check_mesh(groups: u16, members: u16) -> Result<(), Contradiction> {
-    if groups < 2 || members < 2 {
+    if groups == 0 || members < 2 {
         let found = format!("{groups} of {members}");
-        return Err(("two `groups` of two `members` at least", found, "nobody relays within a group"));
+        return Err(("one of `groups` of two `members` at least", found, "nobody exchanges anything alone"));
     }
     Ok(())
 }

@@ -9,20 +9,23 @@
 
 mod design;
 mod document;
+mod driver;
 mod error;
 mod experiment;
 mod fabric;
 mod faults;
 mod gate;
 mod measure;
+mod network;
 mod scenario;
 mod text;
 mod workload;
 
 pub use design::FabricDesign;
 pub use document::{Document, Override};
+pub use driver::{Driver, Part, Simulator};
 pub use error::ScenarioError;
-pub use experiment::{Bound, Experiment, Point, Quantity, Series, Tolerance};
+pub use experiment::{Bound, Experiment, FigureKind, Point, Quantity, Series, Tolerance};
 pub use fabric::{
     AcceleratorSetup, Fabric, MemoryFabric, MemoryLink, MemoryMeshFabric, MeshFabric, NetworkLink,
     PacketFabric, PacketLink, ServersFabric, TopologyName,
@@ -30,5 +33,6 @@ pub use fabric::{
 pub use faults::{CongestionSetup, Faults, Loss, PauseSetup};
 pub use gate::{GateSource, Written};
 pub use measure::Measure;
+pub use network::NetworkName;
 pub use scenario::Scenario;
 pub use workload::TokenBatch;

@@ -15,13 +15,20 @@ pub struct Measure {
     /// From the accelerators' start to their knowing of the end; else from the first request to the last write response. For fabrics of
     /// memory with switches.
     pub synchronised: bool,
-    /// Virtual time that a collective may take.
-    pub limit: Duration,
+    /// The time that a collective may take: virtual time, ten seconds if it is not said; on real hosts real time, a minute.
+    pub limit: Option<Duration>,
 }
 
 impl Default for Measure {
-    /// As an application sees it, within ten seconds.
+    /// As an application sees it.
     fn default() -> Self {
-        Self { stepwise: false, receivers_only: false, synchronised: true, limit: Duration::from_secs(10) }
+        Self { stepwise: false, receivers_only: false, synchronised: true, limit: None }
+    }
+}
+
+impl Measure {
+    /// The virtual time that a collective may take.
+    pub fn virtual_limit(&self) -> Duration {
+        self.limit.unwrap_or(Duration::from_secs(10))
     }
 }

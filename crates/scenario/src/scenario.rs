@@ -4,10 +4,11 @@
 use crate::design::json;
 use crate::fabric::Contradiction;
 use crate::{
-    Document, Fabric, FabricDesign, Faults, Measure, Override, ScenarioError, TokenBatch, TopologyName,
+    Document, Driver, Fabric, FabricDesign, Faults, Measure, NetworkName, Override, Part, ScenarioError,
+    Simulator, TokenBatch,
 };
 use include_dir::{Dir, include_dir};
-use quincunx_design::{Catalog, FabricKind, Settings, Transport, Value};
+use quincunx_design::{Assignment, Catalog, FabricKind, Settings, Transport, Value};
 use quincunx_units::ByteCount;
 
 static PRESETS: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/presets");
@@ -15,11 +16,8 @@ static PRESETS: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/presets");
 /// The key of the rate that ranks slow down from.
 const RATE_CONTROL: &str = "group.dcqcn";
 
-/// The key of the preset whose links trees and rings have that are named by their shape.
+/// The key of the presets whose links networks of their kind have that are named by their shape.
 const SHAPES: &str = "shapes";
-
-/// What simulations set differently from the designs' own defaults: links of a microsecond answer soon, and each packet is acknowledged.
-const SIMULATED: [(&str, &str); 2] = [("group.retry_timeout", "\"50us\""), ("group.acknowledge_every", "1")];
 
 /// What to run.
 #[derive(Clone, PartialEq, Debug)]
@@ -36,9 +34,11 @@ pub struct Scenario {
     pub measure: Measure,
     /// The payload of a full packet, where frames are RoCE's.
     pub packet: ByteCount,
+    /// What its driver sets of designs where the scenario says nothing.
+    base: Vec<Assignment>,
     /// Keys of designs.
-    keys: Vec<(String, Value)>,
-    /// Those of them that were overridden.
+    keys: Vec<Assignment>,
+    /// Keys that were overridden, of designs and others.
     changed: Vec<String>,
 }
 
@@ -84,17 +84,30 @@ impl Schema {
 }
 
 impl Scenario {
-    /// The scenario of that name: a preset, a tree's or a ring's shape on the links of one of them, or a file. Keys in `changes`
-    /// replace the ones there. What is no key of fabric, workload, faults or measurement is one of a design in `catalog`.
+    /// The scenario of that name, to be simulated: a preset, a network's shape on the links of one of them, or a file. Keys in
+    /// `changes` replace the ones there. What is no key of fabric, workload, faults or measurement is one of a design in `catalog`.
     ///
     /// # Errors
     /// If there is none, if a key is unknown, missing or of the wrong kind, or if values do not go together.
     pub fn find(name: &str, changes: &[Override], catalog: Catalog) -> Result<Self, ScenarioError> {
-        let mut document = Self::document(name)?;
+        Self::find_for(&Simulator, name, changes, catalog)
+    }
+
+    /// The same for another driver.
+    ///
+    /// # Errors
+    /// As [`find`](Self::find), or if the driver cannot honour what it says.
+    pub fn find_for(
+        driver: &dyn Driver,
+        name: &str,
+        changes: &[Override],
+        catalog: Catalog,
+    ) -> Result<Self, ScenarioError> {
+        let mut document = Self::document_for(driver, name)?;
         for change in changes {
             document.set(change)?;
         }
-        Self::read(document, catalog)
+        Self::read_for(driver, document, catalog)
     }
 
     /// The text of a preset, to start a file from.
@@ -119,45 +132,70 @@ impl Scenario {
         names
     }
 
-    /// The keys of the scenario of that name.
+    /// The keys of the scenario of that name, to be simulated.
     ///
     /// # Errors
     /// If there is none, or it is no TOML.
     pub fn document(name: &str) -> Result<Document, ScenarioError> {
+        Self::document_for(&Simulator, name)
+    }
+
+    fn document_for(driver: &dyn Driver, name: &str) -> Result<Document, ScenarioError> {
         if let Ok(text) = Self::preset(name) {
             return Document::parse(name, text);
         }
-        if name.parse::<TopologyName>().is_ok() {
-            let mut document = Self::base_of_shapes(name)?;
-            document.set(&Override { key: "topology".into(), value: name.into() })?;
-            return Ok(document);
+        if let Ok(network) = name.parse::<NetworkName>() {
+            return Self::document_of(driver, name, &network);
         }
         if name.contains(['/', '.']) || std::path::Path::new(name).exists() {
             return Document::read(name);
         }
         Err(ScenarioError::Unknown {
             what: "a fabric",
-            known: format!("{}, star-N, tree-X-Y, ring-N", Self::presets().join(", ")),
+            known: format!("{}, {}", Self::presets().join(", "), NetworkName::KNOWN),
             found: name.into(),
         })
     }
 
-    /// The preset that says of itself that trees and rings by their shape have what it has otherwise.
-    fn base_of_shapes(name: &str) -> Result<Document, ScenarioError> {
+    /// A network by its shape, on the links of the preset that says of itself that such networks have them.
+    fn document_of(
+        driver: &dyn Driver,
+        name: &str,
+        network: &NetworkName,
+    ) -> Result<Document, ScenarioError> {
         for preset in Self::presets() {
             let mut document = Document::parse(name, Self::preset(&preset)?)?;
-            if document.take(SHAPES) == Some(toml::Value::Boolean(true)) {
-                return Ok(document);
+            let is_base = document.take(SHAPES) == Some(toml::Value::Boolean(true));
+            document.take("summary");
+            let kind = document.take("kind");
+            if !is_base || kind.as_ref().and_then(toml::Value::as_str) != Some(network.kind()) {
+                continue;
             }
+            if !driver.presets_shapes() {
+                let schema = Schema::of(network.kind()).expect("networks are of known kinds");
+                document = document.split(schema.fabric);
+            }
+            for (key, value) in network.keys().into_iter().chain([("kind", network.kind().into())]) {
+                document.insert(key, value);
+            }
+            return Ok(document);
         }
-        unreachable!("a preset is the base of shapes")
+        unreachable!("a preset is the base of each kind of networks")
     }
 
-    /// The scenario that a document describes.
+    /// The scenario that a document describes, to be simulated.
     ///
     /// # Errors
     /// As [`find`](Self::find).
-    pub fn read(mut document: Document, catalog: Catalog) -> Result<Self, ScenarioError> {
+    pub fn read(document: Document, catalog: Catalog) -> Result<Self, ScenarioError> {
+        Self::read_for(&Simulator, document, catalog)
+    }
+
+    fn read_for(
+        driver: &dyn Driver,
+        mut document: Document,
+        catalog: Catalog,
+    ) -> Result<Self, ScenarioError> {
         document.take(SHAPES);
         let kind = document.take("kind");
         let kind = kind
@@ -176,8 +214,9 @@ impl Scenario {
             _ => Fabric::Servers(part.get()?),
         };
         let workload = document.split(schema.workload);
+        let is_asked = !workload.values().is_empty() || driver.honours(Part::Tokens);
         let workload: Option<TokenBatch> =
-            if schema.workload.is_empty() { None } else { Some(workload.get()?) };
+            if schema.workload.is_empty() || !is_asked { None } else { Some(workload.get()?) };
         let faults: Faults = document.split(schema.faults).get()?;
         let measure = document.take_table("measure")?;
         measure.refuse_others("measure", schema.measure)?;
@@ -189,11 +228,14 @@ impl Scenario {
             faults,
             measure: measure.get_below("measure")?,
             packet: ByteCount::new(0),
+            base: Vec::new(),
             keys,
             changed: document.changed().to_vec(),
         };
         scenario.expand(&schema, catalog)?;
+        scenario.base = driver.base(&scenario.fabric, &scenario.keys);
         scenario.check(catalog)?;
+        scenario.refuse_dishonoured(driver)?;
         if let Some(batch) = &mut scenario.workload {
             batch.read_gate(scenario.fabric.ranks())?;
         }
@@ -250,7 +292,7 @@ impl Scenario {
         }
     }
 
-    fn key(&self, error: String) -> ScenarioError {
+    pub(crate) fn key(&self, error: String) -> ScenarioError {
         ScenarioError::Key { place: self.place.clone(), error }
     }
 
@@ -281,16 +323,30 @@ impl Scenario {
         FabricDesign::find(catalog, name, self.kind()).map_err(|refusal| self.key(refusal.to_string()))
     }
 
-    /// The values of a design's parameters here: its defaults, what simulations set differently, and the scenario's keys as far as the
+    /// File, preset or shape, for messages.
+    pub fn place(&self) -> &str {
+        &self.place
+    }
+
+    /// Keys that were set over what the file or preset has.
+    pub fn changed(&self) -> impl Iterator<Item = &str> {
+        self.changed.iter().map(String::as_str)
+    }
+
+    /// Sets a key of designs over what the scenario has.
+    pub fn set(&mut self, key: &str, value: Value) {
+        self.changed.push(key.to_owned());
+        self.keys.push((key.to_owned(), value));
+    }
+
+    /// The values of a design's parameters here: its defaults, what the driver sets differently, and the scenario's keys as far as the
     /// design has them.
     ///
     /// # Errors
     /// If the design does not take a value; the message has its key.
     pub fn settings(&self, design: FabricDesign) -> Result<Settings, ScenarioError> {
-        let simulated =
-            SIMULATED.map(|(key, text)| (key.to_owned(), text.parse::<Value>().expect("a value of JSON")));
         let mut settings = design.defaults();
-        for (key, value) in simulated.iter().chain(&self.keys) {
+        for (key, value) in self.base.iter().chain(&self.keys) {
             if settings.has(key) {
                 let set = design.set(&mut settings, key, value);
                 set.map_err(|refusal| self.key(refusal.to_string()))?;
@@ -412,7 +468,7 @@ mod tests {
             ("scin-dgx8", "switches=0", "switches"),
             ("scin-dgx8", "topology=star-8", "topology"),
             ("scin-dgx8", "loss.links=1", "loss.links"),
-            ("mesh8", "groups=1", "groups"),
+            ("mesh8", "groups=0", "groups"),
             ("mesh8", "relay.piece=0", "relay.piece"),
             ("mesh8", "relay.relays=some", "relays"),
             ("mesh8-memory", "members=1", "members"),

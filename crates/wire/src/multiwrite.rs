@@ -97,8 +97,11 @@ impl Destinations {
 
     /// The ranks in it, ascending.
     pub fn iter(&self) -> impl Iterator<Item = u16> {
-        let words = self.0;
-        (0..MAX_RANKS).filter(move |&rank| words[usize::from(rank) / 32] & 1 << (rank % 32) != 0)
+        let words = self.0.into_iter().zip((0_u16..).step_by(32));
+        words.filter(|&(word, _)| word != 0).flat_map(|(word, first)| {
+            let lowest = |left: &u32| Some(left & (left - 1)).filter(|&left| left != 0);
+            core::iter::successors(Some(word), lowest).map(move |left| first + left.trailing_zeros() as u16)
+        })
     }
 
     /// That every rank in it is one of a group of `ranks`.

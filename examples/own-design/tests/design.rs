@@ -2,7 +2,7 @@
 
 use own_design::PARAMETER_SERVER;
 use quincunx_collective::{Collective, Rank};
-use quincunx_conformance::{Fabric, Run, Scenario, conform};
+use quincunx_conformance::{Run, Trial, conform};
 use quincunx_design::{AnyDesign, Connection, FabricKind, Member, Placement, Plan, Refusal};
 use quincunx_designs::CATALOG;
 use quincunx_fabric::{IncTree, TreeShape};
@@ -60,50 +60,50 @@ fn more_than_one_switch_is_refused_in_a_line_that_says_what_to_do() {
 
 /// Three packets and a half, in messages of one; two of them before their sums. The order in which the switch adds is that of arrival:
 /// integers come out the same.
-fn scenario(fabric: &str, collective: Collective) -> Scenario {
-    let fabric: Fabric = fabric.parse().unwrap();
-    let scenario = Scenario::stop_and_wait(&PARAMETER_SERVER, fabric, collective);
-    scenario.of_integers().with("group.mtu", "8B").of_length(28).windowed(1, 2)
+fn trial(fabric: &str, collective: Collective) -> Trial {
+    let scenario = quincunx_conformance::scenario(fabric, CATALOG).unwrap();
+    let trial = Trial::new(&PARAMETER_SERVER, scenario, collective);
+    trial.of_integers().with("group.mtu", "8B").of_length(28).windowed(1, 2)
 }
 
 /// Simulated, on sockets, and in every run that the checker has.
-fn is_conforming(scenario: &Scenario) {
-    let explored = conform(scenario, Run::first_transmissions, STATES);
-    let explored = explored.unwrap_or_else(|fault| panic!("{fault}: {scenario:?}"));
+fn is_conforming(trial: &Trial) {
+    let explored = conform(trial, Run::first_transmissions, STATES);
+    let explored = explored.unwrap_or_else(|fault| panic!("{fault}: {trial:?}"));
     assert!(explored.statistics.distinct > 10, "there is more than one run: {:?}", explored.statistics);
 }
 
 #[test]
 fn every_collective_is_the_same_on_all_drivers() {
     for &collective in PARAMETER_SERVER.collectives(FabricKind::Tree) {
-        is_conforming(&scenario("star-2", collective));
+        is_conforming(&trial("star-2", collective));
     }
 }
 
 #[test]
 fn messages_of_several_packets_are_the_same_on_all_drivers() {
-    is_conforming(&scenario("star-2", Collective::AllReduce).windowed(2, 1));
+    is_conforming(&trial("star-2", Collective::AllReduce).windowed(2, 1));
 }
 
 #[test]
 fn three_ranks_that_wait_for_a_slot_are_the_same_on_all_drivers() {
-    is_conforming(&scenario("star-3", Collective::AllReduce).of_length(8).windowed(1, 1));
+    is_conforming(&trial("star-3", Collective::AllReduce).of_length(8).windowed(1, 1));
 }
 
 #[test]
 fn a_window_that_waits_for_a_single_slot_is_the_same_on_all_drivers() {
-    is_conforming(&scenario("star-2", Collective::AllReduce).with("server.slots", 1));
+    is_conforming(&trial("star-2", Collective::AllReduce).with("server.slots", 1));
 }
 
 #[test]
 fn a_packet_lost_on_its_way_to_the_switch_or_back_changes_no_result() {
-    let scenario = scenario("star-2", Collective::AllReduce).with_time_outs();
-    is_conforming(&scenario.clone().losing("host-0", "switch-0", &[1]));
-    is_conforming(&scenario.losing("switch-0", "host-1", &[0]));
+    let trial = trial("star-2", Collective::AllReduce).with_time_outs();
+    is_conforming(&trial.clone().losing("host-0", "switch-0", &[1]));
+    is_conforming(&trial.losing("switch-0", "host-1", &[0]));
 }
 
 #[test]
 fn a_packet_that_comes_twice_counts_once() {
-    let scenario = scenario("star-2", Collective::AllReduce).with_time_outs();
-    is_conforming(&scenario.doubling("host-1", "switch-0", 0));
+    let trial = trial("star-2", Collective::AllReduce).with_time_outs();
+    is_conforming(&trial.doubling("host-1", "switch-0", 0));
 }

@@ -67,7 +67,7 @@ impl EarlierStudy {
                 format!("choose one such as {DEFAULT_STAR}"),
             ));
         };
-        let (packets, window) = (count("packets", packets)?, count("packets in flight", arguments.window)?);
+        let (packets, window) = (count("packets", packets)?, count("packets in flight", arguments.window())?);
         let (messages, frames) = match rules {
             Rules::NetReduce(_) => (arguments.times, packets),
             _ if arguments.times == 1 => (packets, 1),

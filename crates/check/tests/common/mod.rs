@@ -4,12 +4,13 @@
 use std::ops::ControlFlow;
 
 use quincunx_check::{
-    Describe, Exploration, Fault, GroupSetup, NetworkShape, Path, Sequence, Statistics, Verdict, Wired,
-    explore, replay, replay_as_bytes,
+    Describe, Exploration, Explorer, Fault, GroupSetup, Path, Sequence, Statistics, Verdict, Wired, explore,
+    replay, replay_as_bytes,
 };
 use quincunx_collective::Collective;
-use quincunx_design::{AnyDesign, Assignment, Value};
+use quincunx_design::{AnyDesign, Value};
 use quincunx_designs::CATALOG;
+use quincunx_scenario::Scenario;
 use quincunx_trace::{TrackContents, read};
 use quincunx_units::ByteCount;
 
@@ -48,13 +49,13 @@ pub fn group_setup<V: Into<Value> + Copy>(
     packets: u32,
     overrides: &[(&str, V)],
 ) -> GroupSetup {
-    let network: NetworkShape = network.parse().unwrap();
-    let design = CATALOG.find(name, network.fabric()).unwrap();
-    let overrides: Vec<Assignment> =
-        overrides.iter().map(|&(key, value)| (key.to_owned(), value.into())).collect();
-    let settings = GroupSetup::settings(design, &overrides).unwrap();
+    let mut scenario = Scenario::find_for(&Explorer, network, &[], CATALOG).unwrap();
+    for &(key, value) in overrides {
+        scenario.set(key, value.into());
+    }
+    let design = CATALOG.find(name, scenario.kind()).unwrap();
     let collectives = collectives.to_vec();
-    GroupSetup { design, settings, network, collectives, packets, senders: None, mutation: None }
+    GroupSetup { design, scenario, collectives, packets, senders: None, mutation: None }
 }
 
 /// A fault, and the way there.

@@ -19,8 +19,9 @@ use quincunx_design::AnyDesign;
 use quincunx_designs::CATALOG;
 use quincunx_driver_net::netns;
 use quincunx_fabric::Shape;
-use quincunx_perf::launch::{ChildArguments, Fabric, LinkKind};
-use quincunx_perf::{Case, Links, Plan, Setup};
+use quincunx_perf::launch::{ChildArguments, LinkKind, Processes};
+use quincunx_perf::{Case, GroupsSetup, Plan, RealLinks};
+use quincunx_scenario::Scenario;
 use quincunx_units::{BitRate, ByteCount};
 use serde_json::json;
 use std::error::Error;
@@ -167,7 +168,7 @@ impl Arguments {
     ) -> Result<Vec<Sample>, Box<dyn Error>> {
         let shape = Shape::for_ranks("star", link.ranks)?;
         let kind = LinkKind::Netns { rate: link.rate, mtu: link.mtu };
-        let mut fabric = Fabric::start(&shape, kind, program, ChildArguments::default(), None)?;
+        let mut fabric = Processes::start(&shape, kind, program, ChildArguments::default(), None)?;
         let mut samples = Vec::new();
         for round in 0..self.rounds {
             let mut order = contenders.to_vec();
@@ -202,16 +203,17 @@ impl Arguments {
 
     fn turn_of_ours(
         &self,
-        fabric: &mut Fabric,
+        fabric: &mut Processes,
         link: Link,
         design: &'static dyn AnyDesign,
     ) -> Result<Vec<Sample>, Box<dyn Error>> {
         // As `quincunx perf` sets groups up, unless told otherwise.
-        let shape = Shape::for_ranks("star", link.ranks)?;
+        let name = format!("star-{}", link.ranks);
         // Everybody waits for lost packets alike, whatever the rate.
-        let links = Links { mtu: link.mtu, rate: None };
-        let setup = Setup::new(CATALOG, &[design], &shape, links, &[])?;
-        let setup = Setup { limit_seconds: LIMIT_SECONDS, ..setup };
+        let links = RealLinks { mtu: link.mtu, is_limited: false };
+        let limit = format!("measure.limit={LIMIT_SECONDS}s").parse()?;
+        let scenario = Scenario::find_for(&links, &name, &[limit], CATALOG)?;
+        let setup = GroupsSetup::new(CATALOG, &[design], &scenario)?;
         let case = |size: &ByteCount| {
             let repetitions = contender::repetitions(*size);
             Case {

@@ -57,7 +57,7 @@ fn run<P: Data>(
         let start = PeerCommand::Start { collective, reduction, input, output };
         simulation.command(NodeIndex(rank.0.into()), start)?;
     }
-    let ended = finish(&mut simulation, ranks, request.scenario.measure.limit, progress)?;
+    let ended = finish(&mut simulation, ranks, request.scenario.measure.virtual_limit(), progress)?;
     let time = ended.iter().map(|(after, ..)| *after).max().unwrap_or_default();
     let (inputs, outputs): (Vec<P>, Vec<P>) =
         ended.into_iter().map(|(_, input, output)| (input, output)).unzip();

@@ -118,7 +118,7 @@ fn tokens<P: Data>(
     outputs: Outputs,
     progress: Watch<'_>,
 ) -> Result<Ended, SimulationError> {
-    let (ranks, limit) = (group.ranks(), request.scenario.measure.limit);
+    let (ranks, limit) = (group.ranks(), request.scenario.measure.virtual_limit());
     let batch = Batch::new(tokens, ranks, request.seed);
     let (after, wrong) = match request.collective {
         Collective::Combine => {
@@ -155,7 +155,7 @@ fn run_once<P: Data>(
     progress: Watch<'_>,
 ) -> Result<Finished<P>, SimulationError> {
     let buffers = inputs.into_iter().map(|input| (input, P::zeroed(output))).collect();
-    group.run(collective, request.reduction, buffers, request.scenario.measure.limit, progress)
+    group.run(collective, request.reduction, buffers, request.scenario.measure.virtual_limit(), progress)
 }
 
 /// ReduceScatter as a Reduce to each rank, AllGather as a Broadcast from each, one after the other.
@@ -178,7 +178,7 @@ fn run_in_steps<P: Data>(
         let pieces = inputs.iter().map(|input| P::from_view(input.view(offset..offset + part))).collect();
         let root = Rank(root);
         let collective = if scatters { Collective::Reduce { root } } else { Collective::Broadcast { root } };
-        group.drain(request.scenario.measure.limit);
+        group.drain(request.scenario.measure.virtual_limit());
         let begun = group.simulation().now().since(start);
         let finished = run_once(group, request, collective, pieces, part, progress)?;
         time = begun + counted_time(request, collective, &finished.after);

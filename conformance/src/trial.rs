@@ -1,32 +1,65 @@
-//! What is run: a collective of a group on a small fabric, and the frames that are lost or doubled.
+//! What is run: a collective of a group as a small scenario has it, and the frames that are lost or doubled.
 
 use core::convert::Infallible;
 use std::net::Ipv4Addr;
 
-use quincunx_cluster::{Cluster, GroupSpec, NodeIndex};
+use quincunx_cluster::{Cluster, GroupSpec, NodeIndex, Wiring};
 use quincunx_collective::{Collective, DataType, Rank, ReduceOp, Reduction};
-use quincunx_design::{AnyDesign, Assignment, Demand, Refusal, Settings, Value};
+use quincunx_design::{AnyDesign, Assignment, Catalog, Demand, Settings, Value};
+use quincunx_fabric::{IncTree, Shape};
 use quincunx_network::{Fate, FaultList, LinkDirection};
+use quincunx_scenario::{Driver, Fabric, FabricDesign, Part, Scenario, ScenarioError};
 use quincunx_units::ByteCount;
 use quincunx_wire::Psn;
 
-use crate::{Fabric, RunError};
+use crate::RunError;
 
 /// What becomes of frames on the way from one node to another one that it is connected with, counted from 0 in the order in which
 /// they are sent. Nodes have the names of the wiring. No timer is made to fire.
 pub type Faults = FaultList<String, Infallible>;
 
+/// Drivers side by side, as a driver of scenarios: what it can honour all of them can.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SideBySide;
+
+impl Driver for SideBySide {
+    fn name(&self) -> &'static str {
+        "trials"
+    }
+
+    /// Packets of 32 bytes, one on its way at most; no time-outs.
+    fn base(&self, _: &Fabric, _: &[Assignment]) -> Vec<Assignment> {
+        vec![
+            assignment("group.mtu", "32B"),
+            assignment("group.message", 1),
+            assignment("group.window", 1),
+            assignment("group.retry_timeout", NEVER),
+            assignment("group.retry_count", u8::MAX),
+            assignment("group.reproducible", true),
+        ]
+    }
+
+    /// Links are those of the driver, and faults are listed frame by frame.
+    fn honours(&self, _: Part) -> bool {
+        false
+    }
+}
+
+/// The scenario of that name: `star-4`, `tree-2x2`, `ring-4`, `mesh-2x2`, `servers-2x2`, a preset or a file.
+///
+/// # Errors
+/// If there is none, or it has what only some of the drivers can honour.
+pub fn scenario(name: &str, catalog: Catalog) -> Result<Scenario, ScenarioError> {
+    Scenario::find_for(&SideBySide, name, &[], catalog)
+}
+
 /// One collective of one group; a Combine has the Dispatch before it that it needs.
 #[derive(Clone, Debug)]
-pub struct Scenario {
+pub struct Trial {
     /// How it is carried out.
     pub design: &'static dyn AnyDesign,
-    /// Where.
-    pub fabric: Fabric,
-    /// What most designs have, each as far as it has it.
-    pub base: Vec<Assignment>,
-    /// Parameters of the design; one that it does not have is an error.
-    pub settings: Vec<Assignment>,
+    /// Where, and with which parameters.
+    pub scenario: Scenario,
     /// Which collective.
     pub collective: Collective,
     /// How elements combine.
@@ -65,23 +98,12 @@ fn address(node: NodeIndex) -> Ipv4Addr {
     Ipv4Addr::new(127, high, low, 1 + node as u8)
 }
 
-impl Scenario {
-    /// The sum of floating-point numbers, ten packets and a half of them; one packet on its way at most, nothing lost, no
-    /// time-outs.
-    pub fn stop_and_wait(design: &'static dyn AnyDesign, fabric: Fabric, collective: Collective) -> Self {
-        let base = vec![
-            assignment("group.mtu", "32B"),
-            assignment("group.message", 1),
-            assignment("group.window", 1),
-            assignment("group.retry_timeout", NEVER),
-            assignment("group.retry_count", u8::MAX),
-            assignment("group.reproducible", true),
-        ];
+impl Trial {
+    /// The sum of floating-point numbers, ten packets and a half of them if they are of 32 bytes; nothing lost.
+    pub fn new(design: &'static dyn AnyDesign, scenario: Scenario, collective: Collective) -> Self {
         Self {
             design,
-            fabric,
-            base,
-            settings: Vec::new(),
+            scenario,
             collective,
             reduction: Reduction { op: ReduceOp::Sum, data_type: DataType::F32 },
             length: 10 * 32 + 16,
@@ -92,14 +114,13 @@ impl Scenario {
 
     /// The same with another value of a parameter that the design has.
     pub fn with(mut self, key: &str, value: impl Into<Value>) -> Self {
-        self.settings.push(assignment(key, value));
+        self.scenario.set(key, value.into());
         self
     }
 
     /// The same with another value of a parameter, if the design has it.
-    pub fn with_base(mut self, key: &str, value: impl Into<Value>) -> Self {
-        self.base.push(assignment(key, value));
-        self
+    pub fn with_if_known(self, key: &str, value: impl Into<Value>) -> Self {
+        if self.design.defaults().has(key) { self.with(key, value) } else { self }
     }
 
     /// The same in messages of `message` packets, of which `window` may be on their way.
@@ -146,9 +167,10 @@ impl Scenario {
     ///
     /// # Errors
     /// If it does not have one, or refuses a value.
-    pub fn values(&self) -> Result<Settings, Refusal> {
-        let mut all = quincunx_design::settings(&[self.design], &self.base, &self.settings)?;
-        Ok(all.remove(0))
+    pub fn values(&self) -> Result<Settings, ScenarioError> {
+        let design = FabricDesign::Packets(self.design);
+        self.scenario.refuse_unused(&[design])?;
+        self.scenario.settings(design)
     }
 
     /// Whether ranks are combined in an order that the fabric sets.
@@ -172,26 +194,49 @@ impl Scenario {
         } else {
             Demand::Vectors { longest: ByteCount::new(self.longest() as u64) }
         };
+        let wiring = Wiring::of(&self.scenario.fabric).expect("designs above queue pairs run among hosts");
         let group =
             GroupSpec { initial_psn: FIRST_PSN, ..GroupSpec::new(self.design, self.values()?, demand) };
-        let cluster = Cluster::new(self.fabric.wiring(), address, &group)?;
+        let cluster = Cluster::new(wiring, address, &group)?;
         for direction in self.faults.fates.keys() {
             ends(&cluster, direction)?;
         }
         Ok(cluster)
     }
 
+    /// Whether a parameter was set.
+    pub fn sets(&self, key: &str) -> bool {
+        self.scenario.changed().any(|changed| changed == key)
+    }
+
+    /// How many ranks gather together: those of a domain.
+    pub(crate) fn members(&self) -> usize {
+        let domains = match &self.scenario.fabric {
+            Fabric::Servers(fabric) => fabric.servers,
+            fabric => fabric.domains(),
+        };
+        usize::from(self.scenario.ranks() / domains)
+    }
+
+    /// The switches as a tree, if they are one.
+    pub(crate) fn tree(&self) -> Option<IncTree> {
+        match self.scenario.fabric.shape() {
+            Some(Shape::Tree(shape)) => Some(IncTree::from_shape(&shape)),
+            _ => None,
+        }
+    }
+
     /// Bytes of the longest input.
     fn longest(&self) -> usize {
         match self.collective {
-            Collective::ReduceScatter => self.length * usize::from(self.fabric.ranks()),
+            Collective::ReduceScatter => self.length * usize::from(self.scenario.ranks()),
             _ => self.length,
         }
     }
 
     /// The tokens' ranks, by token: of each rank the first goes to the next rank, the second to all.
     pub(crate) fn routes(&self, rank: Rank) -> impl Iterator<Item = Vec<Rank>> {
-        let ranks = self.fabric.ranks();
+        let ranks = self.scenario.ranks();
         let destinations = move |token| match token {
             0 => vec![Rank((rank.0 + 1) % ranks)],
             _ => (0..ranks).map(Rank).collect(),

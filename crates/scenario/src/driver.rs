@@ -1,0 +1,184 @@
+//! Who carries a scenario out. Scenarios mean the same to all; drivers differ in what they set where nobody says otherwise, and in what
+//! they can honour. What one cannot is refused by name.
+
+use crate::{CongestionSetup, Fabric, Measure, Scenario, ScenarioError};
+use core::fmt::Debug;
+use quincunx_design::{Assignment, Value};
+
+/// What every link carries in a second.
+const RATE: &str = "link.rate";
+
+/// A part of a scenario that not every driver can honour. Fabrics, parameters of designs and the collective itself all can.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Part {
+    /// `link.rate`.
+    Rate,
+    /// What else there is of links: `link.*`, `network.*`.
+    Links,
+    /// `loss.*`.
+    Loss,
+    /// `congestion.*`.
+    Congestion,
+    /// `tokens` and what belongs to them.
+    Tokens,
+    /// `measure.stepwise`, `measure.receivers_only` and `measure.synchronised`.
+    Moments,
+    /// `measure.limit`.
+    Limit,
+}
+
+/// Who carries a scenario out.
+pub trait Driver: Debug {
+    /// What people call it, for messages.
+    fn name(&self) -> &'static str;
+
+    /// Parameters of designs that it sets differently from their own defaults on a fabric. `keys` are those that the scenario sets,
+    /// which come on top: some depend on others.
+    fn base(&self, fabric: &Fabric, keys: &[Assignment]) -> Vec<Assignment>;
+
+    /// Whether it can honour a part.
+    fn honours(&self, part: Part) -> bool;
+
+    /// Whether networks that are named by their shape have all that the preset of shapes says; their links alone otherwise.
+    fn presets_shapes(&self) -> bool {
+        false
+    }
+}
+
+/// Links and queues in virtual time.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Simulator;
+
+impl Driver for Simulator {
+    fn name(&self) -> &'static str {
+        "simulations"
+    }
+
+    /// Links of a microsecond answer soon, and each packet is acknowledged.
+    fn base(&self, _: &Fabric, _: &[Assignment]) -> Vec<Assignment> {
+        let base: [(&str, Value); 2] =
+            [("group.retry_timeout", "50us".into()), ("group.acknowledge_every", 1.into())];
+        base.map(|(key, value)| (key.to_owned(), value)).into()
+    }
+
+    fn honours(&self, _: Part) -> bool {
+        true
+    }
+
+    fn presets_shapes(&self) -> bool {
+        true
+    }
+}
+
+impl Scenario {
+    /// Refuses what the scenario says and the driver cannot honour. Links are what every fabric has: only one that was changed counts as
+    /// said.
+    pub(crate) fn refuse_dishonoured(&self, driver: &dyn Driver) -> Result<(), ScenarioError> {
+        let Measure { stepwise, receivers_only, synchronised, limit } = self.measure;
+        let default = Measure::default();
+        let is_link = |key: &&str| key.starts_with("link.") || key.starts_with("network.");
+        let rate = self.changed().any(|key| key == RATE);
+        let link = self.changed().filter(is_link).find(|key| *key != RATE);
+        let said = [
+            (Part::Rate, RATE, rate),
+            (Part::Links, link.unwrap_or_default(), link.is_some()),
+            (
+                Part::Loss,
+                "loss",
+                self.faults.loss.as_ref().is_some_and(|loss| loss.probability.value() > 0.0),
+            ),
+            (Part::Congestion, "congestion", self.faults.congestion != CongestionSetup::default()),
+            (Part::Tokens, "tokens", self.workload.is_some()),
+            (Part::Moments, "measure.stepwise", stepwise != default.stepwise),
+            (Part::Moments, "measure.receivers_only", receivers_only != default.receivers_only),
+            (Part::Moments, "measure.synchronised", synchronised != default.synchronised),
+            (Part::Limit, "measure.limit", limit.is_some()),
+        ];
+        match said.into_iter().find(|(part, _, is_said)| *is_said && !driver.honours(*part)) {
+            None => Ok(()),
+            Some((_, key, _)) => Err(self.key(format!(
+                "expected only what {} can honour, found `{key}`; leave it out, or simulate it",
+                driver.name()
+            ))),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Override;
+    use quincunx_designs::CATALOG;
+
+    /// Honours nothing, and has a window of its own.
+    #[derive(Debug)]
+    struct Bare;
+
+    impl Driver for Bare {
+        fn name(&self) -> &'static str {
+            "bare runs"
+        }
+
+        fn base(&self, _: &Fabric, _: &[Assignment]) -> Vec<Assignment> {
+            vec![("group.window".to_owned(), 7.into())]
+        }
+
+        fn honours(&self, _: Part) -> bool {
+            false
+        }
+    }
+
+    fn find(name: &str, changes: &[&str]) -> Result<Scenario, ScenarioError> {
+        let changes: Vec<Override> = changes.iter().map(|text| text.parse().unwrap()).collect();
+        Scenario::find_for(&Bare, name, &changes, CATALOG)
+    }
+
+    fn value(scenario: &Scenario, design: &str, key: &str) -> Value {
+        let design = scenario.design(CATALOG, design).unwrap();
+        scenario.settings(design).unwrap().value(key).unwrap().clone()
+    }
+
+    #[test]
+    fn what_a_scenario_says_comes_above_what_its_driver_sets() {
+        assert_eq!(value(&find("star-2", &[]).unwrap(), "epic-3", "group.window"), 7);
+        assert_eq!(value(&find("star-2", &["group.window=3"]).unwrap(), "epic-3", "group.window"), 3);
+        let mesh = Scenario::find("mesh8", &[], CATALOG).unwrap();
+        let every = value(&mesh, "multiwrite", "group.acknowledge_every");
+        assert_eq!(every, 16, "simulations set 1 where nobody says");
+    }
+
+    #[test]
+    fn a_shape_has_the_parameters_of_a_preset_for_simulations_alone() {
+        let bare = find("star-2", &[]).unwrap();
+        assert_eq!(value(&bare, "ring", "hosts.lockstep"), false);
+        let simulated = Scenario::find("star-2", &[], CATALOG).unwrap();
+        assert_eq!(value(&simulated, "ring", "hosts.lockstep"), true);
+    }
+
+    #[test]
+    fn each_part_that_a_driver_cannot_honour_is_refused_by_its_key() {
+        for (fabric, change, key) in [
+            ("star-2", "loss.probability=1%", "`loss`"),
+            ("star-2", "congestion.queue=64KiB", "`congestion`"),
+            ("star-2", "link.rate=1Gbit/s", "`link.rate`"),
+            ("star-2", "link.latency=1us", "`link.latency`"),
+            ("servers-2x2", "network.latency=1us", "`network.latency`"),
+            ("star-2", "measure.stepwise=true", "`measure.stepwise`"),
+            ("star-2", "measure.receivers_only=true", "`measure.receivers_only`"),
+            ("star-2", "measure.limit=1s", "`measure.limit`"),
+            ("scin-dgx8", "measure.synchronised=false", "`measure.synchronised`"),
+            ("two-servers", "group.window=2", "`tokens`"),
+        ] {
+            let message = find(fabric, &[change]).unwrap_err().to_string();
+            assert!(message.contains("bare runs") && message.contains(key), "{change}: {message}");
+        }
+        // What changes nothing is not refused, and neither are the links that every fabric has.
+        for (fabric, change) in [
+            ("star-2", "loss.probability=0%"),
+            ("star-2", "measure.stepwise=false"),
+            ("servers-2x2", "group.window=2"),
+        ] {
+            assert!(find(fabric, &[change]).is_ok(), "{fabric} {change}");
+        }
+    }
+}
