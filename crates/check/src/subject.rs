@@ -268,8 +268,8 @@ fn group(
         mutation: arguments.mutate.clone(),
     };
     if arguments.packets.is_none() && !is_mesh {
-        // With a control message more than two windows: a slot is used again even where there are two windows of them.
-        setup.packets = 2 * design.transport(&setup.settings()?)?.window_packets();
+        // Behind a control message. Even where there are two windows of slots one that held data is used for data again.
+        setup.packets = 2 * design.transport(&setup.settings()?)?.window_packets() + 1;
     }
     Ok(Subject {
         network: Box::new(GroupNetwork::new(&setup)?),

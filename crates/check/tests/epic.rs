@@ -143,6 +143,8 @@ fn cases() -> Vec<Case> {
         case("never-cleared", "epic-1", &[all_reduce], "star-2", 2, 1, none),
         case("never-cleared", "epic-2", &[all_reduce], "star-2", 2, 1, none),
         case("never-cleared", "epic-3", &[all_reduce], "star-2", 2, 1, none),
+        case("payload-not-cleared", "epic-2", &[all_reduce], "star-2", 3, 1, none),
+        case("payload-not-cleared", "epic-3", &[all_reduce], "star-2", 2, 1, none),
         case("figure-6", "epic-3", &[all_reduce], "star-2", 2, 1, none),
         case("arrived-never-cleared", "epic-2", &[all_reduce], "star-2", 2, 1, none),
         case("arrived-never-cleared", "epic-3", &[all_reduce], "star-2", 2, 1, none),
@@ -198,12 +200,13 @@ fn figure_6_is_a_wrong_sum_on_the_papers_tree() {
 }
 
 #[test]
-fn buffers_that_are_never_cleared_are_noticed_at_the_default_settings() {
-    for mode in MODES {
-        let arguments = Arguments { mutate: Some("never-cleared".to_owned()), ..Arguments::default() };
+fn buffers_that_are_not_cleared_are_noticed_at_the_default_settings() {
+    let payloads = MODES[1..].iter().map(|mode| (*mode, "payload-not-cleared"));
+    for (mode, mutation) in MODES.into_iter().map(|mode| (mode, "never-cleared")).chain(payloads) {
+        let arguments = Arguments { mutate: Some(mutation.to_owned()), ..Arguments::default() };
         let subject = Subject::find(CATALOG, mode, "all_reduce", &arguments).unwrap();
         let (_, finding) = subject.network.explore(lossy(), &mut |_| ControlFlow::Continue(()));
-        assert!(matches!(finding, Finding::Wrong(_)), "{mode}: {finding:?}");
+        assert!(matches!(finding, Finding::Wrong(_)), "{mode} {mutation}: {finding:?}");
     }
 }
 

@@ -19,7 +19,7 @@ pub(crate) struct Target {
     /// tree-3-2; of a design on meshes mesh-2x2]
     #[arg(long, visible_alias = "fabric")]
     tree: Option<String>,
-    /// Packets of data from each sender; a design may send others before them [default: two windows, so that slots are
+    /// Packets of data from each sender; a design may send others before them [default: two windows and one, so that slots are
     /// used again; on a mesh 2; of studies 3 or 2]
     #[arg(long)]
     packets: Option<u32>,
@@ -70,7 +70,7 @@ impl Target {
 }
 
 const EXAMPLES: &str = "Examples:
-  quincunx check epic-3 all_reduce                       four packets, one loss
+  quincunx check epic-3 all_reduce                       five packets, one loss
   quincunx check epic-2 broadcast --reorder --duplicate  and one frame may be late, and one may come twice
   quincunx check epic-3 all_reduce --times 2 --packets 1 two in sequence on one group
   quincunx check epic-3 all_reduce --tree star-2 --set group.message=2 --set group.selective=true

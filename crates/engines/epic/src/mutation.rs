@@ -39,6 +39,8 @@ quincunx_engine::mutations! {
     ResendsNextSlot = "resends-next-slot",
     /// RecycleBuffer clears nothing.
     NeverCleared = "never-cleared",
+    /// RecycleBuffer clears the degree and not the payload: a slot's next use adds to what it held.
+    PayloadNotCleared = "payload-not-cleared",
     /// Mode-III with the buffers of Mode-II (5.1, figure 6): twice the window of slots, and completion clears the payload a window
     /// ahead, whatever is in it; ACKs, sent at once, alone hold ranks back. (A range of all slots stays: without it numbers share slots
     /// before anything is cleared, which is another fault.)

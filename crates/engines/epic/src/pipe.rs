@@ -191,7 +191,7 @@ impl<P: Payload> Pipe<P> {
             self.slots[other as usize].arrived &= !source;
         }
         if self.payload.len() == 1 || source == LOCAL {
-            if first {
+            if first && self.mutation != Some(Mutation::PayloadNotCleared) {
                 self.payload[0].write(offset, view);
             } else {
                 self.payload[0].reduce(offset, view, reduction);
