@@ -75,6 +75,7 @@ fn cases() -> Vec<(ExchangeSetup, Exploration)> {
         case(Mutation::NakAsAck, GoBackN, loss),
         case(Mutation::NakAcknowledges, Selective, Exploration { losses: 3, ..loss }),
         case(Mutation::PsnNoWrap, GoBackN, loss),
+        case(Mutation::ResendsNext, GoBackN, loss),
     ]
 }
 

@@ -131,7 +131,7 @@ fn bad_input_is_one_line_that_says_what_was_expected() {
         (&["epic-3", "all_reduce", "--tree", "star-17"], "expected a tree of at most 16 ranks, found 17"),
         (&["epic-3", "reduce", "--root", "4"], "expected a root below 4, found 4"),
         (&["roce", "all_reduce"], "expected send or write of roce, found all_reduce"),
-        (&["roce", "send", "--packets", "17"], "expected 1 to 16 packets in all messages, found 17"),
+        (&["roce", "send", "--packets", "4097"], "expected 1 to 4096 packets in all messages, found 4097"),
         (&["roce", "send", "--tree", "star-2"], "expected no --tree with roce, found star-2"),
         (
             &["multiwrite", "all_reduce"],

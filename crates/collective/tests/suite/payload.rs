@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use quincunx_collective::{
-    BlockQuantization, CodeType, Contributions, DataType, LengthOnly, Numbers, Payload, Quantized, Rank,
+    BlockQuantization, CodeType, DataType, LengthOnly, Numbers, Payload, Provenance, Quantized, Rank,
     ReduceOp, Reduction, noise, pattern,
 };
 
@@ -50,7 +50,7 @@ proptest! {
     fn every_kind_gives_back_what_was_written(from in 0usize..8, length in 0usize..33, to in 0usize..8) {
         let (from, to) = (4 * from, 4 * to);
         cut_and_write(&pattern(Rank(1), 64, DataType::F32), from, length, to);
-        cut_and_write(&Contributions::of_rank(Rank(1), 64), from, length, to);
+        cut_and_write(&Provenance::of_rank(Rank(1), 64), from, length, to);
         cut_and_write(&LengthOnly::new(64), from, length, to);
     }
 
@@ -134,16 +134,17 @@ proptest! {
     }
 
     #[test]
-    fn contributions_count_as_a_sum_of_numbers_does(
+    fn provenance_counts_as_a_sum_of_numbers_does(
         steps in proptest::collection::vec((0u16..16, 0usize..8, 0usize..9), 0..40),
     ) {
         // One i32 vector a rank, in which a contribution is a one, does the same sums.
-        let mut counts = Contributions::zeroed(32);
+        let mut counts = Provenance::zeroed(32);
         let mut numbers: Vec<Numbers> = (0..16).map(|_| Numbers::zeroed(32)).collect();
         let one = Numbers::from(1i32.to_le_bytes().repeat(8));
         for (rank, offset, length) in steps {
             let (offset, length) = (4 * offset, 4 * length.min(8 - offset));
-            counts.reduce(offset, Contributions::of_rank(Rank(rank), length).view(0..length), SUM);
+            let own = Provenance::of_rank(Rank(rank), 32);
+            counts.reduce(offset, own.view(offset..offset + length), SUM);
             let wrapping = Reduction { op: ReduceOp::Sum, data_type: DataType::I32 };
             numbers[usize::from(rank)].reduce(offset, one.view(0..length), wrapping);
         }
@@ -155,24 +156,80 @@ proptest! {
             }
         }
     }
+
+    #[test]
+    fn provenance_is_the_same_in_whatever_order_it_is_added_up_and_another_if_anything_else_is_in_it(
+        (parts, shuffled) in proptest::collection::vec((0u16..16, 0usize..4), 1..12)
+            .prop_flat_map(|parts| (Just(parts.clone()), Just(parts).prop_shuffle())),
+        cut in 0usize..12,
+        instead in (0u16..16, 0usize..4),
+    ) {
+        let sum = |parts: &[(u16, usize)]| {
+            let mut sum = Provenance::zeroed(4);
+            for &(rank, number) in parts {
+                let own = Provenance::of_rank(Rank(rank), 4).moved(number);
+                sum.reduce(0, own.view(0..4), SUM);
+            }
+            sum
+        };
+        let (left, right) = shuffled.split_at(cut.min(shuffled.len()));
+        let mut halves = sum(left);
+        halves.reduce(0, sum(right).view(0..4), SUM);
+        prop_assert_eq!(&halves, &sum(&parts));
+        let of_number = |number: usize| parts.iter().filter(|part| part.1 == number).count();
+        let strangers = parts.len() - (0..4).map(of_number).max().unwrap();
+        prop_assert_eq!(sum(&parts).to_string().as_str() == "[many]", strangers > 3);
+        let mut other = parts.clone();
+        other[0] = instead;
+        if strangers <= 3 && instead != parts[0] {
+            prop_assert_ne!(sum(&other), sum(&parts));
+        }
+    }
+
+    #[test]
+    fn provenance_is_renamed_as_its_ranks_are(
+        parts in proptest::collection::vec((0u16..8, 0usize..3), 1..6),
+        names in Just((0u16..8).collect::<Vec<_>>()).prop_shuffle(),
+    ) {
+        let sum = |name: &dyn Fn(u16) -> u16| {
+            let mut sum = Provenance::zeroed(4);
+            for &(rank, number) in &parts {
+                sum.reduce(0, Provenance::of_rank(Rank(name(rank)), 4).moved(number).view(0..4), SUM);
+            }
+            sum
+        };
+        let rename = |rank: u16| names[usize::from(rank)];
+        prop_assert_eq!(sum(&|rank| rank).renamed(8, |rank| Rank(rename(rank.0))), sum(&rename));
+    }
+}
+
+#[test]
+fn provenance_reads_as_numbers_with_their_ranks() {
+    let mut sum = Provenance::of_all(3, 12);
+    sum.reduce(4, Provenance::of_rank(Rank(2), 4).moved(1).view(0..4), SUM);
+    sum.reduce(8, Provenance::of_rank(Rank(4), 4).moved(7).view(0..4), SUM);
+    assert_eq!(sum.to_string(), "[0:0+1+2 1:0+1+2x2 2:0+1+2,7:4]");
+    assert_eq!([sum.number(0), sum.number(4), sum.number(8)], [Some(0), Some(1), None]);
+    assert_eq!([sum.count(8, Rank(4)), sum.count(8, Rank(3))], [1, 0]);
+    assert_eq!(Provenance::zeroed(4).to_string(), "[-]");
 }
 
 #[test]
 fn a_counter_stops_at_fifteen_and_leaves_its_neighbours_alone() {
-    let mut counts = Contributions::of_all(16, 4);
+    let mut counts = Provenance::of_all(16, 4);
     for _ in 0..20 {
-        counts.reduce(0, Contributions::of_rank(Rank(7), 4).view(0..4), SUM);
+        counts.reduce(0, Provenance::of_rank(Rank(7), 4).view(0..4), SUM);
     }
     let found: Vec<u8> = (0..16).map(|rank| counts.count(0, Rank(rank))).collect();
     assert_eq!(found, [1, 1, 1, 1, 1, 1, 1, 15, 1, 1, 1, 1, 1, 1, 1, 1]);
 }
 
 #[test]
-fn contributions_keep_a_length_that_is_no_multiple_of_four() {
-    let region = Contributions::of_rank(Rank(3), 6);
+fn provenance_keeps_a_length_that_is_no_multiple_of_four() {
+    let region = Provenance::of_rank(Rank(3), 6);
     assert_eq!(region.length(), 6);
     assert_eq!(region.count(5, Rank(3)), 1);
-    assert_eq!(Contributions::view_length(region.view(4..6)), 2);
+    assert_eq!(Provenance::view_length(region.view(4..6)), 2);
 }
 
 #[test]
@@ -202,8 +259,8 @@ fn half_an_element_cannot_be_reduced() {
 
 #[test]
 #[should_panic(expected = "within an element")]
-fn contributions_cannot_be_cut_within_an_element() {
-    Contributions::zeroed(8).view(2..6);
+fn provenance_cannot_be_cut_within_an_element() {
+    Provenance::zeroed(8).view(2..6);
 }
 
 #[test]
@@ -230,7 +287,7 @@ proptest! {
         prop_assert_eq!(numbers.length(), 4 * values);
         let lengths = LengthOnly::new(4 * values);
         prop_assert_eq!(there_and_back(quantization, &lengths), (lengths, codes, scales));
-        let counts = Contributions::of_rank(Rank(1), 4 * values);
+        let counts = Provenance::of_rank(Rank(1), 4 * values);
         prop_assert_eq!(there_and_back(quantization, &counts), (counts.clone(), codes, scales));
     }
 }

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use quincunx_collective::{
-    Collective, Contributions, DataType, Fold, Numbers, Payload, Rank, ReduceOp, Reduction, noise, pattern,
+    Collective, DataType, Fold, Numbers, Payload, Provenance, Rank, ReduceOp, Reduction, noise, pattern,
     reduce_in_order, reduce_in_tree, reference, wrong_elements,
 };
 
@@ -65,9 +65,9 @@ fn min_and_max_pick_elements() {
 }
 
 #[test]
-fn all_reduce_of_contributions_counts_every_rank_once() {
-    let inputs: Vec<_> = (0..5).map(|rank| Contributions::of_rank(Rank(rank), 8)).collect();
-    assert_eq!(reference(Collective::AllReduce, F32_SUM, &inputs), vec![Contributions::of_all(5, 8); 5]);
+fn all_reduce_of_provenance_counts_every_rank_once() {
+    let inputs: Vec<_> = (0..5).map(|rank| Provenance::of_rank(Rank(rank), 8)).collect();
+    assert_eq!(reference(Collective::AllReduce, F32_SUM, &inputs), vec![Provenance::of_all(5, 8); 5]);
 }
 
 #[test]

@@ -5,7 +5,7 @@ use crate::common;
 use std::ops::ControlFlow;
 
 use crate::common::{Input, MEMORY, Node, Output};
-use quincunx_collective::Contributions;
+use quincunx_collective::Provenance;
 use quincunx_driver_check::{
     Action, End, Exploration, Fault, Member, NodeId, Renaming, Statistics, System, Unfinished, Verdict,
     explore,
@@ -171,8 +171,8 @@ impl System for Star {
         _: &Renaming,
         _: End,
         header: &Header,
-        payload: &Contributions,
-    ) -> (Header, Contributions) {
+        payload: &Provenance,
+    ) -> (Header, Provenance) {
         (header.clone(), payload.clone())
     }
 

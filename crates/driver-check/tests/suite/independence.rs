@@ -4,7 +4,7 @@
 use std::ops::ControlFlow;
 
 use crate::common::{Input, MEMORY, Node, Output, Toy};
-use quincunx_collective::Contributions;
+use quincunx_collective::Provenance;
 use quincunx_driver_check::{
     End, Exploration, Fault, Member, NodeId, Renaming, Statistics, System, Verdict, explore,
 };
@@ -198,8 +198,8 @@ impl System for Three {
         _: &Renaming,
         _: End,
         header: &Header,
-        payload: &Contributions,
-    ) -> (Header, Contributions) {
+        payload: &Provenance,
+    ) -> (Header, Provenance) {
         (*header, payload.clone())
     }
 

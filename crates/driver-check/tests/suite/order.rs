@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 
 use crate::common::{Input, MEMORY, Node, Output, Toy};
-use quincunx_collective::Contributions;
+use quincunx_collective::Provenance;
 use quincunx_driver_check::{End, Exploration, Fault, Member, NodeId, Renaming, System, Verdict, explore};
 use quincunx_engine::PortId;
 
@@ -89,13 +89,7 @@ impl System for Network {
         Vec::new()
     }
 
-    fn rename_frame(
-        &self,
-        _: &Renaming,
-        _: End,
-        header: &u8,
-        payload: &Contributions,
-    ) -> (u8, Contributions) {
+    fn rename_frame(&self, _: &Renaming, _: End, header: &u8, payload: &Provenance) -> (u8, Provenance) {
         (*header, payload.clone())
     }
 

@@ -18,6 +18,7 @@ use quincunx_engine::verbs::{
 use quincunx_units::Instant;
 
 use crate::control::{ControlMessage, MAX_DATA_PACKETS, MAX_RANKS, Pattern};
+use crate::mutation::Mutation;
 
 /// The queue pair to the switch.
 const SWITCH: QpIndex = QpIndex(0);
@@ -105,6 +106,7 @@ enum State {
 pub struct CommLib {
     config: CommLibConfig,
     state: State,
+    mutation: Option<Mutation>,
 }
 
 impl CommLib {
@@ -117,7 +119,14 @@ impl CommLib {
         if mtu == 0 || message == 0 || window == 0 {
             return Err(CommLibConfigError::Zero { mtu, message, window });
         }
-        Ok(Self { config, state: State::Idle })
+        Ok(Self { config, state: State::Idle, mutation: None })
+    }
+
+    /// Breaks a rule, for the checker alone.
+    pub fn break_rule(&mut self, mutation: Mutation) {
+        self.mutation = Some(mutation);
+        // Figure 6: ranks' windows are governed by ACKs alone.
+        self.config.run_ahead |= mutation == Mutation::Figure6;
     }
 
     /// Bytes that one control message can announce, in whole messages where it can be.
@@ -216,7 +225,10 @@ impl CommLib {
                 || progress.posted_sends < progress.received + window)
         {
             let index = progress.posted_sends;
-            let source = self.slice(request.input, input, length, index);
+            let mut source = self.slice(request.input, input, length, index);
+            if self.mutation == Some(Mutation::SameMessage) && index > 0 {
+                source.offset = self.slice(request.input, input, length, 1).offset;
+            }
             let immediate = (index == 0).then(|| progress.control.encode());
             verbs.post_send(SWITCH, SendRequest { id: WorkId(index), verb: Verb::Send, source, immediate });
             progress.posted_sends += 1;

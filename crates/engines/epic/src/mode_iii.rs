@@ -59,7 +59,8 @@ pub(crate) struct ModeIII<P> {
 impl<P: Payload> ModeIII<P> {
     pub(crate) fn new(config: GroupConfig, first: u64) -> Self {
         let window = u64::from(config.window);
-        let slots = if config.breaks(Mutation::ModeIIRecycling) { 2 * window } else { window };
+        let doubled = config.breaks(Mutation::ModeIIRecycling) || config.breaks(Mutation::Figure6);
+        let slots = if doubled { 2 * window } else { window };
         let regions = if config.reproducible { config.edges.len() } else { 1 };
         // Each unfinished collective holds at least a rank or a slot.
         let capacity = usize::from(config.ranks) + 2 * config.window as usize + 1;
@@ -127,7 +128,7 @@ impl<P: Payload> ModeIII<P> {
                 return Err(DropReason::NoCollective);
             }
             Err(DropReason::NoCollective) => {
-                self.answer(edge, Answer::Ack, out);
+                self.answer_duplicate(edge, sequence, out);
                 return Err(DropReason::Duplicate);
             }
             Err(reason) => return Err(reason),
@@ -135,7 +136,7 @@ impl<P: Payload> ModeIII<P> {
         let (flow, route) = self.incoming(&invocation, bit).ok_or(DropReason::WrongDirection)?;
         let expected = self.skip_incoming(edge, self.hops[edge].expected);
         if sequence < expected || sequence < self.pipe(flow).start() {
-            self.answer(edge, Answer::Ack, out);
+            self.answer_duplicate(edge, sequence, out);
             return Err(DropReason::Duplicate);
         }
         if self.config.breaks(Mutation::AckBeforeAggregate) {
@@ -164,11 +165,14 @@ impl<P: Payload> ModeIII<P> {
         if !self.missing[edge].is_empty() {
             self.ask_again(now, edge, sequence, out);
         }
-        let may_wait = !self.config.run_ahead && answer == Answer::Ack && sequence >= expected;
+        let at_once = self.config.run_ahead || self.config.breaks(Mutation::Figure6);
+        let may_wait = !at_once && answer == Answer::Ack && sequence >= expected;
         let result_follows = invocation.message.pattern == Pattern::AllReduce && flow == Flow::Aggregation;
         let can_outrun =
             invocation.message.pattern != Pattern::AllReduce && self.config.edges[edge].rank.is_some();
-        if may_wait && (result_follows || can_outrun) {
+        if self.config.breaks(Mutation::AnswersAsPrinted) {
+            self.answer_as_printed(edge, sequence, out);
+        } else if may_wait && (result_follows || can_outrun) {
             self.owe(edge, out);
         } else {
             self.answer(edge, answer, out);
@@ -183,11 +187,14 @@ impl<P: Payload> ModeIII<P> {
             Aggregated::Complete => self.send_ready(route.outs, out),
             _ => {}
         }
-        if outcome == Aggregated::Complete
-            && flow == Flow::Aggregation
-            && self.config.breaks(Mutation::ModeIIRecycling)
-        {
-            self.aggregation.recycle_to(sequence + 1 - u64::from(self.config.window));
+        if outcome == Aggregated::Complete && flow == Flow::Aggregation {
+            let window = u64::from(self.config.window);
+            if self.config.breaks(Mutation::ModeIIRecycling) {
+                self.aggregation.recycle_to(sequence + 1 - window);
+            }
+            if self.config.breaks(Mutation::Figure6) {
+                self.aggregation.erase(sequence + window);
+            }
         }
         Ok(())
     }
@@ -319,13 +326,19 @@ impl<P: Payload> ModeIII<P> {
         while let Some(invocation) = self.table.find(next) {
             let Some((flow, _)) = self.incoming(invocation, bit) else { break };
             let pipe = self.pipe(flow);
-            if !pipe.contains(next) || !pipe.has_arrived(next, bit) {
+            if !pipe.contains(next) || !pipe.has_arrived(next, bit) || self.is_beyond_array(next) {
                 break;
             }
             next += 1;
         }
         self.hops[edge].expected = next;
         next
+    }
+
+    /// Broken rule: whether an array that is not used again has no place for this number.
+    fn is_beyond_array(&self, number: u64) -> bool {
+        let first = (1 << 24) + u64::from(self.config.initial_psn.value());
+        self.config.breaks(Mutation::ExpectedBeyondArray) && number - first >= u64::from(self.config.window)
     }
 
     /// `sequence`, or the next number that `edge` sends if `sequence` lies in collectives in which it sends nothing.

@@ -60,6 +60,8 @@ pub(crate) struct Pipe<P> {
     /// One region, or one for each edge when the order of addition must not depend on the order of arrival.
     payload: Vec<P>,
     slots: Vec<Slot>,
+    /// Broken rule: who has ever contributed to each slot.
+    seen: Vec<EdgeSet>,
 }
 
 impl<P: Payload> Pipe<P> {
@@ -71,8 +73,10 @@ impl<P: Payload> Pipe<P> {
         regions: usize,
         mutation: Option<Mutation>,
     ) -> Self {
+        let seen = if mutation == Some(Mutation::ArrivedNeverCleared) { capacity as usize } else { 0 };
         Self {
             mutation,
+            seen: vec![0; seen],
             start,
             capacity,
             mtu,
@@ -97,9 +101,12 @@ impl<P: Payload> Pipe<P> {
 
     /// Broken rules: no valid range, numbers share slots.
     fn takes_anything(&self) -> bool {
-        use Mutation::{OneBitVersion, RootCopiesAggregate, StaleCollective, WindowShort};
+        use Mutation::{OneBitVersion, RootCopiesAggregate, StaleCollective, WindowInMessages, WindowShort};
         self.mutation.is_some_and(|broken| {
-            matches!(broken, OneBitVersion | RootCopiesAggregate | StaleCollective | WindowShort)
+            matches!(
+                broken,
+                OneBitVersion | RootCopiesAggregate | StaleCollective | WindowInMessages | WindowShort
+            )
         })
     }
 
@@ -110,7 +117,8 @@ impl<P: Payload> Pipe<P> {
 
     /// CheckDuplicate: whether `source` has contributed to `number`, which must be in range.
     pub(crate) fn has_arrived(&self, number: u64, source: EdgeSet) -> bool {
-        self.slot(number).arrived & source != 0
+        let seen = self.seen.get((number % self.capacity) as usize).is_some_and(|seen| seen & source != 0);
+        seen || self.slot(number).arrived & source != 0
     }
 
     /// Whether all `sources` have contributed to `number`, which must be in range.
@@ -130,6 +138,22 @@ impl<P: Payload> Pipe<P> {
         self.payload[0].view(offset..offset + length)
     }
 
+    /// The payload of the slot behind that of `number`: what nobody is to be sent.
+    pub(crate) fn next_view(&self, number: u64) -> P::View<'_> {
+        let offset = self.offset(number + 1);
+        let length = self.slot(number).header.map_or(0, |header| usize::from(header.length));
+        self.payload[0].view(offset..offset + length)
+    }
+
+    /// Broken rules: erases the payload in the slot of `number`, whatever that is. Who has contributed is known of each endpoint.
+    pub(crate) fn erase(&mut self, number: u64) {
+        let offset = self.offset(number);
+        let nothing = P::zeroed(self.mtu);
+        for region in &mut self.payload {
+            region.write(offset, nothing.view(0..self.mtu));
+        }
+    }
+
     /// CheckDuplicate and AggregateData: adds what `source` sends to slot `number`, which must be in range.
     pub(crate) fn aggregate(
         &mut self,
@@ -142,7 +166,13 @@ impl<P: Payload> Pipe<P> {
     ) -> Aggregated {
         assert!(self.contains(number), "{number} is outside the pipe's range {}..{}", self.start, self.end());
         let offset = self.offset(number);
-        let slot = &mut self.slots[(number % self.capacity) as usize];
+        let index = (number % self.capacity) as usize;
+        if let Some(seen) = self.seen.get_mut(index)
+            && core::mem::replace(seen, *seen | source) & source != 0
+        {
+            return Aggregated::Duplicate;
+        }
+        let slot = &mut self.slots[index];
         if slot.arrived & source != 0 && self.mutation != Some(Mutation::NoDuplicateCheck) {
             return Aggregated::Duplicate;
         }
@@ -161,7 +191,7 @@ impl<P: Payload> Pipe<P> {
             self.slots[other as usize].arrived &= !source;
         }
         if self.payload.len() == 1 || source == LOCAL {
-            if first {
+            if first && self.mutation != Some(Mutation::PayloadNotCleared) {
                 self.payload[0].write(offset, view);
             } else {
                 self.payload[0].reduce(offset, view, reduction);
@@ -185,7 +215,12 @@ impl<P: Payload> Pipe<P> {
         if start <= self.start {
             return;
         }
-        for number in self.start..start.min(self.end()) {
+        let end = match self.mutation {
+            Some(Mutation::NeverCleared) => self.start,
+            Some(Mutation::RecyclesStart) => start + 1,
+            _ => start,
+        };
+        for number in self.start..end.min(self.end()) {
             self.slots[(number % self.capacity) as usize] = Slot::default();
         }
         self.start = start;

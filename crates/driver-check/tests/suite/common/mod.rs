@@ -6,7 +6,7 @@ use core::convert::Infallible;
 use core::fmt::Debug;
 use core::hash::Hash;
 
-use quincunx_collective::{Contributions, Payload};
+use quincunx_collective::{Payload, Provenance};
 use quincunx_engine::{Engine, Frame, PortId, Sink};
 use quincunx_units::{ByteCount, Duration, Instant};
 
@@ -47,7 +47,7 @@ impl<T: Toy> Node<T> {
         for output in self.0.take(input) {
             match output {
                 Output::Send(port, header) => {
-                    out.transmit(PortId(port), Frame { header: &header, payload: Contributions::empty() });
+                    out.transmit(PortId(port), Frame { header: &header, payload: Provenance::empty() });
                 }
                 Output::Arm(timer) => out.set_timer(timer, Duration::ZERO),
                 Output::Disarm(timer) => out.cancel_timer(timer),
@@ -62,7 +62,7 @@ impl<T: Toy> Engine for Node<T> {
     type Config = ();
     type ConfigError = Infallible;
     type Header = T::Header;
-    type Payload = Contributions;
+    type Payload = Provenance;
     type Timer = T::Timer;
     type Command = T::Command;
     type Rejected = Infallible;
@@ -77,7 +77,7 @@ impl<T: Toy> Engine for Node<T> {
         &mut self,
         _: Instant,
         port: PortId,
-        frame: Frame<'_, T::Header, Contributions>,
+        frame: Frame<'_, T::Header, Provenance>,
         out: &mut impl Sink<Self>,
     ) {
         self.handle(port, Input::Frame(port.0, frame.header), out);

@@ -3,8 +3,8 @@
 use crate::common::{ProgramGroup, lengths};
 use proptest::prelude::*;
 use quincunx_collective::{
-    Collective, Contributions, DataType, Fold, LengthOnly, Numbers, Payload, Rank, ReduceOp, Reduction,
-    noise, pattern, reduce_in_order, reduce_in_tree, reference,
+    Collective, DataType, Fold, LengthOnly, Numbers, Payload, Provenance, Rank, ReduceOp, Reduction, noise,
+    pattern, reduce_in_order, reduce_in_tree, reference,
 };
 use quincunx_engine::verbs::CollectiveRequest;
 use quincunx_ring::{Algorithm, Pace, tree_neighbours};
@@ -69,7 +69,7 @@ fn every_rank_contributes_once_in_every_primitive_group_size_and_root() {
         for ranks in 1..=9 {
             for (seed, collective) in all_roots(ranks).enumerate() {
                 // Neither the group size nor the chunk divides 13 elements.
-                let case = case(collective, F32_SUM, ranks, 4 * 13, Contributions::of_rank);
+                let case = case(collective, F32_SUM, ranks, 4 * 13, Provenance::of_rank);
                 run(&mut ProgramGroup::new(algorithm, ranks, 8, 2, seed as u64), &[case]);
             }
         }
@@ -81,7 +81,7 @@ fn vectors_of_no_bytes_and_of_fewer_elements_than_ranks_work() {
     for algorithm in ALGORITHMS {
         for collective in Collective::PRIMITIVES {
             for bytes in [0, 4, 8] {
-                let case = case(collective, F32_SUM, 5, bytes, Contributions::of_rank);
+                let case = case(collective, F32_SUM, 5, bytes, Provenance::of_rank);
                 run(&mut ProgramGroup::new(algorithm, 5, 4, 3, 1), &[case]);
             }
         }
@@ -146,7 +146,7 @@ proptest! {
         let cases: Vec<_> = collectives
             .iter()
             .map(|(collective, elements)| {
-                case(*collective, F32_SUM, ranks, 4 * elements, Contributions::of_rank)
+                case(*collective, F32_SUM, ranks, 4 * elements, Provenance::of_rank)
             })
             .collect();
         run(&mut ProgramGroup::paced(pace, algorithm, ranks, 4 * chunk, window, seed), &cases);
