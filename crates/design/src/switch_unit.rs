@@ -125,6 +125,11 @@ pub trait SwitchUnit<P: Payload> {
         ChannelSet::NONE
     }
 
+    /// Whether packets may have been put into queues of its own since the last call of this.
+    fn has_queued(&mut self) -> bool {
+        true
+    }
+
     /// The next packet of a channel that is [ready](Self::ready). It causes no output and no event.
     ///
     /// # Panics
@@ -145,8 +150,10 @@ pub trait SwitchUnit<P: Payload> {
         if let Some(after) = self.arm(now) {
             out.arm(after);
         }
-        for (ready, port) in ready.iter_mut().zip(0..) {
-            *ready = self.ready(PortId(port));
+        if self.has_queued() {
+            for (ready, port) in ready.iter_mut().zip(0..) {
+                *ready = self.ready(PortId(port));
+            }
         }
     }
 

@@ -92,6 +92,7 @@ impl<P: Payload> FabricSwitch<P> {
         self.units.iter().map(|seat| seat.unit.buffer_bytes()).sum()
     }
 
+    #[inline]
     pub(super) fn handle_frame(
         &mut self,
         now: Instant,
@@ -167,10 +168,12 @@ impl<P: Payload> FabricSwitch<P> {
             .fold(self.core.ready(port), |ready, seat| ready.union(seat.ready[usize::from(port.0)]))
     }
 
+    #[inline]
     pub(super) fn wants_transmit(&self, port: PortId) -> bool {
         self.ports[usize::from(port.0)].wants_transmit(self.ready(port))
     }
 
+    #[inline]
     pub(super) fn handle_transmit_slot(&mut self, port: PortId, out: &mut impl Sink<FabricNode<P>>) {
         let (ready, index) = (self.ready(port), usize::from(port.0));
         let link = &mut self.ports[index];
