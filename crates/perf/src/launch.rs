@@ -235,12 +235,7 @@ impl Processes {
         command.args([role, "--name", name, "--address", &self.address(place).to_string()]);
         command.args(["--manager", &manager.to_string()]).args(&self.arguments.nodes);
         if let Some(loss) = &self.arguments.lossy {
-            command.args(["--loss", &loss.probability.to_string()]);
-            let hosts = usize::from(loss.links);
-            if !matches!(place, NetnsNode::Host(host) if host < hosts) {
-                let lossy = (0..hosts).map(|host| self.address(NetnsNode::Host(host)).to_string());
-                command.args(["--faulty-peers", &lossy.collect::<Vec<_>>().join(",")]);
-            }
+            command.args(losing(loss, place, |host| self.address(NetnsNode::Host(host))));
         }
         if let Some(folder) = &self.captures {
             command.arg("--pcap").arg(folder.join(format!("{name}.pcapng")));
@@ -271,6 +266,18 @@ impl Drop for Processes {
             end(child);
         }
     }
+}
+
+/// What a node is told of links that lose frames both ways, those of the first hosts: such a host loses whatever arrives, all others lose
+/// what comes from there.
+fn losing(loss: &Loss, place: NetnsNode, address: impl Fn(usize) -> Ipv4Addr) -> Vec<String> {
+    let hosts = usize::from(loss.links);
+    let mut arguments = vec!["--loss".to_owned(), loss.probability.to_string()];
+    if !matches!(place, NetnsNode::Host(host) if host < hosts) {
+        let lossy: Vec<String> = (0..hosts).map(|host| address(host).to_string()).collect();
+        arguments.extend(["--faulty-peers".to_owned(), lossy.join(",")]);
+    }
+    arguments
 }
 
 fn wiring(shape: &Shape) -> Wiring {
@@ -321,4 +328,19 @@ fn spawn(what: &str, command: &mut Command) -> Result<Child, LaunchError> {
 fn end(child: &mut Child) {
     let _ = child.kill();
     let _ = child.wait();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn links_of_the_first_hosts_lose_frames_both_ways_and_no_others() {
+        let loss = Loss { probability: "3%".parse().expect("a probability"), links: 2 };
+        let arguments = |place| losing(&loss, place, |host| Ipv4Addr::new(10, 0, 0, host as u8)).join(" ");
+        assert_eq!(arguments(NetnsNode::Host(1)), "--loss 0.03");
+        for other in [NetnsNode::Host(2), NetnsNode::Switch(0)] {
+            assert_eq!(arguments(other), "--loss 0.03 --faulty-peers 10.0.0.0,10.0.0.1");
+        }
+    }
 }

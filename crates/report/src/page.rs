@@ -191,10 +191,10 @@ mod tests {
     fn published_figures_stand_beside_ours() {
         let html = render(&output(
             r#"{"schema":1,"command":"reproduce","rows":[{"paper":"epic","id":"table25","figure":"epic-3 4KiB",
-               "published":3.0,"ours":3.1,"error":0.03,"verdict":"met"}]}"#,
+               "kind":"predicted","published":3.0,"ours":3.1,"error":0.03,"verdict":"met"}]}"#,
         ))
         .unwrap();
-        assert!(html.contains("epic/table25") && html.contains("met"));
+        assert!(html.contains("epic/table25") && html.contains("predicted") && html.contains("met"));
     }
 
     #[test]

@@ -63,6 +63,7 @@ pub(crate) struct Reproduced {
     pub(crate) paper: String,
     pub(crate) id: String,
     pub(crate) figure: String,
+    pub(crate) kind: String,
     pub(crate) published: f64,
     pub(crate) ours: f64,
     pub(crate) error: f64,

@@ -103,3 +103,82 @@ impl Scenario {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Override;
+    use quincunx_designs::CATALOG;
+
+    /// Honours nothing, and has a window of its own.
+    #[derive(Debug)]
+    struct Bare;
+
+    impl Driver for Bare {
+        fn name(&self) -> &'static str {
+            "bare runs"
+        }
+
+        fn base(&self, _: &Fabric, _: &[Assignment]) -> Vec<Assignment> {
+            vec![("group.window".to_owned(), 7.into())]
+        }
+
+        fn honours(&self, _: Part) -> bool {
+            false
+        }
+    }
+
+    fn find(name: &str, changes: &[&str]) -> Result<Scenario, ScenarioError> {
+        let changes: Vec<Override> = changes.iter().map(|text| text.parse().unwrap()).collect();
+        Scenario::find_for(&Bare, name, &changes, CATALOG)
+    }
+
+    fn value(scenario: &Scenario, design: &str, key: &str) -> Value {
+        let design = scenario.design(CATALOG, design).unwrap();
+        scenario.settings(design).unwrap().value(key).unwrap().clone()
+    }
+
+    #[test]
+    fn what_a_scenario_says_comes_above_what_its_driver_sets() {
+        assert_eq!(value(&find("star-2", &[]).unwrap(), "epic-3", "group.window"), 7);
+        assert_eq!(value(&find("star-2", &["group.window=3"]).unwrap(), "epic-3", "group.window"), 3);
+        let mesh = Scenario::find("mesh8", &[], CATALOG).unwrap();
+        let every = value(&mesh, "multiwrite", "group.acknowledge_every");
+        assert_eq!(every, 16, "simulations set 1 where nobody says");
+    }
+
+    #[test]
+    fn a_shape_has_the_parameters_of_a_preset_for_simulations_alone() {
+        let bare = find("star-2", &[]).unwrap();
+        assert_eq!(value(&bare, "ring", "hosts.lockstep"), false);
+        let simulated = Scenario::find("star-2", &[], CATALOG).unwrap();
+        assert_eq!(value(&simulated, "ring", "hosts.lockstep"), true);
+    }
+
+    #[test]
+    fn each_part_that_a_driver_cannot_honour_is_refused_by_its_key() {
+        for (fabric, change, key) in [
+            ("star-2", "loss.probability=1%", "`loss`"),
+            ("star-2", "congestion.queue=64KiB", "`congestion`"),
+            ("star-2", "link.rate=1Gbit/s", "`link.rate`"),
+            ("star-2", "link.latency=1us", "`link.latency`"),
+            ("servers-2x2", "network.latency=1us", "`network.latency`"),
+            ("star-2", "measure.stepwise=true", "`measure.stepwise`"),
+            ("star-2", "measure.receivers_only=true", "`measure.receivers_only`"),
+            ("star-2", "measure.limit=1s", "`measure.limit`"),
+            ("scin-dgx8", "measure.synchronised=false", "`measure.synchronised`"),
+            ("two-servers", "group.window=2", "`tokens`"),
+        ] {
+            let message = find(fabric, &[change]).unwrap_err().to_string();
+            assert!(message.contains("bare runs") && message.contains(key), "{change}: {message}");
+        }
+        // What changes nothing is not refused, and neither are the links that every fabric has.
+        for (fabric, change) in [
+            ("star-2", "loss.probability=0%"),
+            ("star-2", "measure.stepwise=false"),
+            ("servers-2x2", "group.window=2"),
+        ] {
+            assert!(find(fabric, &[change]).is_ok(), "{fabric} {change}");
+        }
+    }
+}

@@ -46,6 +46,8 @@ pub struct Experiment {
 pub struct Series {
     /// Its name in the paper, if it is not the design's.
     pub label: Option<String>,
+    /// What its figures are worth as evidence.
+    pub kind: FigureKind,
     /// What its figures say, if they do not say what the experiment's others do.
     pub quantity: Option<Quantity>,
     /// The design.
@@ -86,6 +88,46 @@ fn whole() -> f64 {
 
 fn size_axis() -> String {
     "size".into()
+}
+
+/// What a figure is worth as evidence: whether it could have come out otherwise, and whether anybody published it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum FigureKind {
+    /// The paper's; no parameter was set by it.
+    Predicted,
+    /// The paper's; it, or another figure of its table, has set a parameter.
+    Calibrated,
+    /// Ours, and not the paper's: worked out from what the paper says, or a bound that we chose. Never counted.
+    Derived,
+    /// True by construction, whatever the engines do. Never counted.
+    Identity,
+}
+
+impl FigureKind {
+    /// All, in the order in which they are told.
+    pub const ALL: [Self; 4] = [Self::Predicted, Self::Calibrated, Self::Derived, Self::Identity];
+
+    /// Whether totals count it, and a miss is a fault.
+    pub const fn is_counted(self) -> bool {
+        matches!(self, Self::Predicted | Self::Calibrated)
+    }
+
+    /// As files and `reproduce` have it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Predicted => "predicted",
+            Self::Calibrated => "calibrated",
+            Self::Derived => "derived",
+            Self::Identity => "identity",
+        }
+    }
+}
+
+impl std::fmt::Display for FigureKind {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.pad(self.name())
+    }
 }
 
 /// What a figure says.
@@ -153,6 +195,15 @@ pub struct Point {
 struct Elsewhere {
     /// The command that runs it.
     runner: String,
+    /// What its figures are worth as evidence.
+    #[expect(dead_code, reason = "a file that does not say it is refused; its runner reads it")]
+    kind: FigureKind,
+}
+
+impl Elsewhere {
+    fn parse(place: &str, text: &str) -> Result<Self, ScenarioError> {
+        Document::parse(place, text)?.get()
+    }
 }
 
 impl Experiment {
@@ -172,9 +223,10 @@ impl Experiment {
             let matches = filter.is_empty() || filter == name || name.starts_with(&format!("{filter}/"));
             if let (true, Some(text)) = (matches, file.as_file().and_then(|file| file.contents_utf8())) {
                 let place = format!("experiments/{name}.toml");
-                match toml::from_str(text) {
-                    Ok(Elsewhere { runner }) => elsewhere = Some((place, runner)),
-                    Err(_) => found.push(Self::parse(&place, text)?),
+                if text.parse::<Table>().is_ok_and(|file| file.contains_key("runner")) {
+                    elsewhere = Some((place.clone(), Elsewhere::parse(&place, text)?.runner));
+                } else {
+                    found.push(Self::parse(&place, text)?);
                 }
             }
             known.push(name);
@@ -349,6 +401,7 @@ mod tests {
         tolerance = { relative = 0.1, absolute = "1us" }
         [[series]]
         design = "epic-3"
+        kind = "predicted"
         values = ["4KiB", "1MiB"]
         published = [10.17, 88.78]
     "#;
@@ -389,6 +442,8 @@ mod tests {
             ("gibit-per-second", "speedup"),
             ("\"4KiB\"", "\"4Kb\""),
             ("title", "titel"),
+            ("kind = \"predicted\"", ""),
+            ("\"predicted\"", "\"measured\""),
             ("published = [10.17, 88.78]", ""),
             ("published = [10.17, 88.78]", "formula = \"latency\""),
             ("[10.17, 88.78]", "[10.17, 88.78]\nformula = \"switch-memory\""),
@@ -410,9 +465,30 @@ mod tests {
     }
 
     #[test]
+    fn a_kind_is_written_as_it_is_printed() {
+        for kind in FigureKind::ALL {
+            let text = TEXT.replace("\"predicted\"", &format!("\"{kind}\""));
+            assert_eq!(Experiment::parse("test", &text).unwrap().series[0].kind, kind);
+        }
+    }
+
+    #[test]
+    fn what_is_ours_and_what_cannot_fail_is_not_counted() {
+        let counted = FigureKind::ALL.map(FigureKind::is_counted);
+        assert_eq!(counted, [true, true, false, false]);
+    }
+
+    #[test]
     fn every_experiment_in_the_project_is_right() {
         assert!(!Experiment::find("").unwrap().is_empty());
         assert!(Experiment::find("no-such-paper").unwrap_err().to_string().contains("epic/table25"));
+    }
+
+    #[test]
+    fn figures_that_are_run_elsewhere_say_their_kind_too() {
+        let error = |text| Elsewhere::parse("test", text).err().expect("a refusal").to_string();
+        assert!(error("runner = \"make it\"").contains("kind"));
+        assert!(error("runner = \"make it\"\nkind = \"measured\"").contains("measured"));
     }
 
     #[test]

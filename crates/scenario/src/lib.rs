@@ -25,7 +25,7 @@ pub use design::FabricDesign;
 pub use document::{Document, Override};
 pub use driver::{Driver, Part, Simulator};
 pub use error::ScenarioError;
-pub use experiment::{Bound, Experiment, Point, Quantity, Series, Tolerance};
+pub use experiment::{Bound, Experiment, FigureKind, Point, Quantity, Series, Tolerance};
 pub use fabric::{
     AcceleratorSetup, Fabric, MemoryFabric, MemoryLink, MemoryMeshFabric, MeshFabric, NetworkLink,
     PacketFabric, PacketLink, ServersFabric, TopologyName,

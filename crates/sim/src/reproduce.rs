@@ -5,7 +5,9 @@ use crate::{Contents, MeasureError, Measurement, Outputs, Request, measure, swee
 use quincunx_cluster::Wiring;
 use quincunx_collective::{DataType, ReduceOp, Reduction};
 use quincunx_design::{Catalog, ClosedForm, Premises, Refusal};
-use quincunx_scenario::{Experiment, FabricDesign, Point, Quantity, Scenario, ScenarioError, Series};
+use quincunx_scenario::{
+    Experiment, FabricDesign, FigureKind, Point, Quantity, Scenario, ScenarioError, Series,
+};
 use quincunx_units::ByteCount;
 use std::ops::ControlFlow;
 use std::sync::atomic::AtomicBool;
@@ -20,6 +22,8 @@ pub struct Reproduced {
     pub id: String,
     /// Which figure: the line and the value on its axis.
     pub figure: String,
+    /// What it is worth as evidence.
+    pub kind: FigureKind,
     /// As published; times in microseconds.
     pub published: f64,
     /// Ours, in the same unit.
@@ -300,6 +304,7 @@ fn figures(
             paper: experiment.paper.clone(),
             id: experiment.id.clone(),
             figure,
+            kind: series.kind,
             published,
             ours,
             error: ours / published - 1.0,

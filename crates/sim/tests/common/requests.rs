@@ -9,6 +9,10 @@ use quincunx_units::ByteCount;
 
 pub const SUM: Reduction = Reduction { op: ReduceOp::Sum, data_type: DataType::F32 };
 
+/// How lost packets are sent again in EPIC's model of loss (7.4): `experiments/epic/table31.toml` has it, with the reason.
+pub const IDEALISED: [&str; 3] =
+    ["group.selective=true", "group.retry_timeout=10us", "group.retry_count=200"];
+
 /// A scenario with keys changed: `group.window=2`.
 pub fn scenario(name: &str, changes: &[&str]) -> Scenario {
     let changes: Vec<Override> = changes.iter().map(|text| text.parse().unwrap()).collect();

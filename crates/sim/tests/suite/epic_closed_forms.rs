@@ -8,7 +8,7 @@ use quincunx_scenario::{PacketLink, Scenario};
 use quincunx_sim::packet_fabric::{Row, simulate};
 use quincunx_units::ByteCount;
 
-use crate::requests::{lengths, request, scenario};
+use crate::requests::{IDEALISED, lengths, request, scenario};
 
 /// Frames are their payload, as the formulas count them.
 fn on(shape: &str) -> Scenario {
@@ -70,7 +70,10 @@ fn buffers_are_windows_two_in_modes_ii_and_iii_and_one_an_edge_and_two_more_in_m
 fn loss_on_all_links_costs_mode_ii_the_product_over_ranks_and_the_others_the_worst_of_them() {
     let lossless = on("star-8");
     let success: f64 = 0.99;
-    let setup = scenario("star-8", &["link.framing=0B", "loss.links=8", "loss.probability=1%"]);
+    let setup = scenario(
+        "star-8",
+        &[&IDEALISED[..], &["link.framing=0B", "loss.links=8", "loss.probability=1%"]].concat(),
+    );
     for (design, hops) in [("epic-1", 2), ("epic-2", 14), ("epic-3", 2)] {
         let time = |setup| all_reduce(setup, design, 8 << 20).time.as_micros_f64();
         let (share, expected) = (time(&lossless) / time(&setup), success.powi(hops));

@@ -90,7 +90,7 @@ fn tokens_go_where_a_file_sends_them_as_many_as_each_accelerator_has() {
 /// What one port of a host sends must not decide whose turn it is at another: all ranks would send to the same ones first.
 #[test]
 fn every_rank_sends_over_the_network_to_another_one_first() {
-    let servers = scenario("two-servers", &["tokens=64"]);
+    let servers = scenario("two-servers", &["tokens=64", "token=14KiB", "network.latency=1us"]);
     for collective in [Collective::Dispatch, Collective::Combine] {
         let row = simulate(&lengths(request(&servers, "direct", collective, 0))).unwrap();
         let busiest = row.links.iter().map(|link| link.utilisation).fold(0.0, f64::max);
