@@ -291,6 +291,19 @@ fn a_frame_for_a_port_without_a_link_is_an_error_of_the_owner() {
     finish(&mut simulation);
 }
 
+#[test]
+#[cfg(debug_assertions)]
+#[should_panic(expected = "PortId(0) of node 0 wants a slot, and its node says that no port does")]
+fn a_node_that_denies_that_its_port_wants_a_slot_breaks_its_contract() {
+    let mut simulation = store_and_forward(1);
+    let (a, b) = (simulation.add_node(Toy::contradictory_end()), simulation.add_node(Toy::end()));
+    let ports = [PortId(0), PortId(1)];
+    for port in ports {
+        simulation.connect((a, &[port]), (b, &[port]), slow_link());
+    }
+    simulation.command(a, send(1, 40)).unwrap();
+}
+
 /// Hashes everything that can be seen.
 #[derive(Default)]
 struct Trace(DefaultHasher);
@@ -355,6 +368,44 @@ fn an_observer_sees_what_becomes_of_a_frame() {
     simulation.command(nodes[0], send(2, 40)).unwrap();
     finish(&mut simulation);
     assert_eq!(simulation.observer().0, [Some(Fate::Delivered), Some(Fate::Lost)]);
+}
+
+#[test]
+fn an_observer_that_does_not_see_departures_is_told_of_arrivals_alone() {
+    #[derive(Default)]
+    struct Arrivals(u32);
+    impl Observer<Toy> for Arrivals {
+        fn sees_departures(&self) -> bool {
+            false
+        }
+
+        fn departed(&mut self, _: &Departure, _: Frame<'_, common::Header, common::Payload>) {
+            panic!("it does not see departures");
+        }
+
+        fn arrived(
+            &mut self,
+            _: Instant,
+            _: NodeIndex,
+            _: PortId,
+            _: Frame<'_, common::Header, common::Payload>,
+        ) {
+            self.0 += 1;
+        }
+    }
+    let mut simulation = Simulation::with_observer(Wire::default(), 1, Arrivals::default());
+    let nodes = [simulation.add_node(Toy::end()), simulation.add_node(Toy::end())];
+    let link = simulation.connect((nodes[0], &[PORT]), (nodes[1], &[PORT]), slow_link());
+    let limit = Some(ByteCount::new(50));
+    simulation.set_queue(link.forward(), QueueConfig { limit, mark_above: None });
+    simulation.command(nodes[0], send(2, 40)).unwrap();
+    for _ in 0..2 {
+        let header = common::Header { number: 9, marked: false };
+        let frame = Frame { header: &header, payload: common::Payload::new(40) };
+        simulation.send(nodes[0], PORT, frame);
+    }
+    finish(&mut simulation);
+    assert_eq!((simulation.observer().0, simulation.direction(link.forward()).refused), (2, 2));
 }
 
 #[test]

@@ -18,7 +18,7 @@ pub struct Header {
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum Toy {
     /// Sends as many frames as are left on each of its ports when slots come.
-    End { left: Vec<u64>, next: u64, length: usize },
+    End { left: Vec<u64>, next: u64, length: usize, says_so: bool },
     /// Sends what comes in at port 0 out of port 1, and the other way round.
     Relay,
     /// Sends whatever comes in out of port 1.
@@ -94,8 +94,12 @@ impl Engine for Toy {
         matches!(self, Self::End { left, .. } if left[usize::from(port.0)] > 0)
     }
 
+    fn may_want_transmit(&self) -> bool {
+        matches!(self, Self::End { says_so: true, .. })
+    }
+
     fn handle_transmit_slot(&mut self, _: Instant, port: PortId, out: &mut impl Sink<Self>) {
-        if let Self::End { left, next, length } = self {
+        if let Self::End { left, next, length, .. } = self {
             left[usize::from(port.0)] -= 1;
             let header = Header { number: *next, marked: false };
             *next += 1;
@@ -108,7 +112,12 @@ impl Engine for Toy {
 
 impl Toy {
     pub fn end() -> Self {
-        Self::End { left: vec![0; 2], next: 0, length: 0 }
+        Self::End { left: vec![0; 2], next: 0, length: 0, says_so: true }
+    }
+
+    /// An end that says that none of its ports wants a slot, whatever they say.
+    pub fn contradictory_end() -> Self {
+        Self::End { left: vec![0; 2], next: 0, length: 0, says_so: false }
     }
 }
 
