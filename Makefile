@@ -47,8 +47,9 @@ fmt: ## Format all sources
 	$(CARGO) fmt $(OWN_DESIGN)
 
 .PHONY: lint
-lint: ## Layers, format and lints, without tests
+lint: ## Layers, ways to skip, format and lints, without tests
 	$(PYTHON) tools/layering.py
+	$(PYTHON) tools/skips.py
 	$(CARGO) fmt --all --check
 	$(CARGO) fmt $(OWN_DESIGN) --check
 	$(CARGO) clippy --workspace --all-targets -- -D warnings

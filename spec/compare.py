@@ -34,7 +34,7 @@ def by_tlc(case: Path) -> dict:
     """TLC's line on a case."""
     workers = str(os.cpu_count() or 1)
     line = run([sys.executable, str(SPEC / "tlc.py"), str(case), "--workers", workers, "--json"])
-    if line.startswith("skipped:"):
+    if line.startswith("missing:"):
         sys.exit(line)
     return json.loads(line)
 

@@ -6,7 +6,7 @@ one line instead: {"verdict": "right" or "wrong", "fault": what TLC found or nul
 the first state to the verdict}. Exit status 0 if TLC came to a verdict.
 
 TLC comes from Maven Central through `mvn`, once, and is used if its checksum is the one below. Where there is no Java,
-or TLC cannot be had, a line beginning with "skipped:" says so, and the status is 0.
+or TLC cannot be had, a line beginning with "missing:" says so, and the status is 0.
 """
 
 import argparse
@@ -82,7 +82,7 @@ def main() -> int:
         try:
             tlc = command(case, arguments.workers, scratch)
         except Missing as missing:
-            print(f"skipped: {missing}")
+            print(f"missing: {missing}")
             return 0
         with subprocess.Popen(tlc, text=True, cwd=SPEC, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as process:
             assert process.stdout is not None

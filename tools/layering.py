@@ -21,9 +21,13 @@ MANAGED = (
     | PROTOCOLS
 )
 
+# Rooms that tests of any other may import, and nothing but tests.
+FOR_TESTS = {"needs"}
+
 # Who may import whom, from the bottom up. A new room gets a line here. That engines are not in each other's sets, nor
 # drivers, nor anything above itself, is the point.
 MAY_IMPORT: dict[str, set[str]] = {
+    **{room: set() for room in sorted(FOR_TESTS)},
     "units": set(),
     "wire": {"units"},
     "collective": {"units"},
@@ -127,14 +131,16 @@ def members(root: Path) -> list[Path]:
 
 
 def imports(manifest: dict) -> set[str]:
-    """Rooms that a manifest names, in dependencies of any kind, for any target."""
+    """Rooms that a manifest names, in dependencies of any kind, for any target; not those that are for tests, where tests have them."""
     kinds = ("dependencies", "dev-dependencies", "build-dependencies")
     tables = [manifest, *manifest.get("target", {}).values()]
     names = set()
     for table in tables:
         for kind in kinds:
             for key, value in table.get(kind, {}).items():
-                names.add(value.get("package", key) if isinstance(value, dict) else key)
+                name = value.get("package", key) if isinstance(value, dict) else key
+                if kind != "dev-dependencies" or name.removeprefix(PREFIX) not in FOR_TESTS:
+                    names.add(name)
     return {name.removeprefix(PREFIX) for name in names if name.startswith(PREFIX)}
 
 

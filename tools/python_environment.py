@@ -2,24 +2,40 @@
 """Runs Python with the packages of a requirements file: `python_environment.py REQUIREMENTS ARGUMENT...`.
 
 The environment lies in `.venv/`, one for each content of the file, and is made at first use. Where that cannot be done,
-say without a package registry, it says why and runs the Python that there is: tests that need the packages skip.
+say without a package registry, it says why and runs the Python that there is: tests that need the packages skip. No wait for the network is
+without end.
 """
 
 import hashlib
 import os
+import re
 import shutil
 import subprocess
 import sys
 import venv
 from pathlib import Path
 
+from needs import NO_ENVIRONMENT
+
 ROOT = Path(__file__).resolve().parent.parent
+
+INSTALL_SECONDS = 600
+# What pip says of a registry that it cannot reach, beside what else went wrong.
+OUT_OF_REACH = re.compile(r"Connection|Retrying|timed out|Temporary failure|Name or service not known", re.I)
+
+
+class Lacking(Exception):
+    """There is no such environment here, for want of `remedy`; the message says what was found."""
+
+    def __init__(self, remedy: str, found: str) -> None:
+        super().__init__(found)
+        self.remedy = remedy
 
 
 def python_with(requirements: Path) -> Path:
     """The interpreter of the environment, which is made if it is not there.
 
-    Raises OSError or CalledProcessError if it cannot be.
+    Raises Lacking if Python has no environments, or the packages cannot be fetched. Whatever else goes wrong is a fault of the requirements, and ends the program.
     """
     version = f"{sys.version_info.major}.{sys.version_info.minor}"
     digest = hashlib.sha256(version.encode() + requirements.read_bytes()).hexdigest()[:12]
@@ -27,9 +43,21 @@ def python_with(requirements: Path) -> Path:
     python = folder / "bin" / "python"
     if not (folder / "complete").exists():
         shutil.rmtree(folder, ignore_errors=True)
-        venv.create(folder, with_pip=True)
+        try:
+            venv.create(folder, with_pip=True)
+        except subprocess.CalledProcessError as error:
+            raise Lacking("packages python3-venv", "a Python that makes no environments") from error
         install = [python, "-m", "pip", "install", "--quiet", "--no-deps", "--disable-pip-version-check"]
-        subprocess.run([*install, "-r", requirements], check=True)
+        command = [*install, "--timeout", "10", "--retries", "2", "-r", requirements]
+        try:
+            ended = subprocess.run(command, text=True, capture_output=True, timeout=INSTALL_SECONDS)
+        except subprocess.TimeoutExpired as slow:
+            raise Lacking("nothing", f"no end of pip after {INSTALL_SECONDS} s") from slow
+        if ended.returncode != 0:
+            said = ended.stderr.strip().splitlines() or [f"pip's status {ended.returncode}"]
+            if unreachable := next((line for line in said if OUT_OF_REACH.search(line)), None):
+                raise Lacking("nothing", unreachable.strip())
+            sys.exit(f"expected to install {requirements}, found {said[-1]}; correct the requirements")
         (folder / "complete").touch()
     return python
 
@@ -38,10 +66,12 @@ def main() -> None:
     requirements, arguments = Path(sys.argv[1]), sys.argv[2:]
     try:
         python = str(python_with(requirements))
-    except (OSError, subprocess.CalledProcessError) as error:
-        found = f"pip's status {error.returncode}" if isinstance(error, subprocess.CalledProcessError) else error
-        print(f"expected to install {requirements}, found {found}; going on with {sys.executable}", flush=True)
+    except Lacking as why:
+        print(f"expected to install {requirements}, found {why}; going on with {sys.executable}", flush=True)
         python = sys.executable
+        os.environ[NO_ENVIRONMENT] = f"{why.remedy}: {why}"
+    path = [str(Path(__file__).resolve().parent), *filter(None, [os.environ.get("PYTHONPATH")])]
+    os.environ["PYTHONPATH"] = os.pathsep.join(path)
     # Experiments run as many processes as there are cores; threads of numpy would only get in their way.
     os.environ["OMP_NUM_THREADS"] = "1"
     os.execv(python, [python, *arguments])

@@ -4,6 +4,10 @@
 The last line is `N passed, N failed, N skipped`, summed up from what the runners themselves report; a check without
 cases of its own (layering, format, lints) counts as one. What was skipped is listed with its reason. The exit status
 is 0 only if nothing failed.
+
+A test that cannot run here tells so in the file that QUINCUNX_SKIPS names, through `crates/needs` or `tools/needs.py`, so that it is
+heard whatever becomes of its output. One that skips in another way has failed. With CI=true the packages that tests need are installed
+first (`tools/packages.py`), and a skip that root, or a package that is not out of reach, would have avoided is a failure.
 """
 
 import os
@@ -11,21 +15,41 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
+
+import packages
 
 ROOT = Path(__file__).resolve().parent.parent
 PYTHON_NEEDED = (3, 11)
 
-CARGO_RESULT = re.compile(r"^test result: \w+\. (\d+) passed; (\d+) failed; (\d+) ignored;")
+CARGO_BEGIN = re.compile(r"^running (\d+) tests?$")
+CARGO_RESULT = re.compile(r"^test result: \w+\. (\d+) passed; (\d+) failed; (\d+) ignored; (\d+) measured; (\d+) filtered out;")
 UNITTEST_RAN = re.compile(r"^Ran (\d+) tests? in ")
 UNITTEST_END = re.compile(r"^(?:OK|FAILED)(?: \((.*)\))?$")
-UNITTEST_SKIPPED = re.compile(r""" \.\.\. skipped (['"])(.*)\1$""")
-# What a test of ours prints when it cannot run here.
-SKIPPED = re.compile(r"^skipped:? +(.+)$", re.IGNORECASE)
+# What cargo says of a crate with lints, in each build again; without its "(10 duplicates)" and what follows.
+LINTS = re.compile(r"^warning: (`[^`]+` \([^)]+\) generated \d+ warnings?)")
+# A skip in words, past the record, be it in the middle of a line that a test program had begun.
+UNHEARD = re.compile(r"(?:^|\.\.\. )\W*skip(?:ped|ping|s)?\b(?!::)", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Skip:
+    """A test that did not run."""
+
+    test: str
+    # "root", "packages NAME..." or "nothing": what would have let it run.
+    remedy: str
+    why: str
+
+    def is_avoidable(self, out_of_reach: dict[str, str]) -> bool:
+        """Whether root or packages would have let it run, but for the packages that are out of reach."""
+        kind, *names = self.remedy.split() or [""]
+        return kind != "nothing" and not any(name in out_of_reach for name in names)
 
 
 @dataclass
@@ -35,16 +59,39 @@ class Tally:
     passed: int = 0
     failed: int = 0
     skipped: Counter[str] = field(default_factory=Counter)
+    # What failed though no runner said so.
+    faults: list[str] = field(default_factory=list)
+    # How many tests a runner itself said were skipped.
+    said_skipped: int = 0
 
     def add(self, other: "Tally") -> None:
         self.passed += other.passed
         self.failed += other.failed
         self.skipped += other.skipped
+        self.faults += other.faults
+
+    def fail(self, fault: str) -> None:
+        self.failed += 1
+        self.faults.append(fault)
 
     def close(self, status: int) -> None:
         """A runner that failed without a failed test to show for it (nothing compiled, say) is itself one."""
         if status != 0 and self.failed == 0:
             self.failed = 1
+
+    def hear(self, skips: list[Skip], out_of_reach: dict[str, str] | None) -> None:
+        """Counts the tests that told that they skipped. With `out_of_reach`, by package, what is avoidable has failed."""
+        # Each of them told, or nobody knows why.
+        for _ in range(len(skips), self.said_skipped):
+            self.passed -= 1
+            self.fail("a test in Python is skipped past tools/needs.py")
+        for skip in skips:
+            # Such a test ends as passed, and nothing was tested.
+            self.passed -= 1
+            if out_of_reach is not None and skip.is_avoidable(out_of_reach):
+                self.fail(f"{skip.test}: skipped, though CI has what it needs or should: {skip.why}")
+            else:
+                self.skipped[skip.why] += 1
 
 
 def show(line: str) -> None:
@@ -58,46 +105,93 @@ def read_check(lines: Iterable[str]) -> Tally:
     return Tally(passed=1)
 
 
+def read_lints(lines: Iterable[str]) -> Tally:
+    """Reads the output of a build by clippy: a crate with a lint has failed, and the tests run all the same."""
+    tally = Tally(passed=1)
+    for line in lines:
+        show(line)
+        if lints := LINTS.match(line):
+            tally.passed = 0
+            tally.fail(lints[1])
+    return tally
+
+
 def read_unittest(lines: Iterable[str]) -> Tally:
-    """Reads the output of Python's `unittest -v`."""
+    """Reads the output of Python's `unittest -v`. Skipped tests count as passed, until they are heard."""
     tally = Tally()
     for line in lines:
         show(line)
-        if skipped := UNITTEST_SKIPPED.search(line):
-            tally.skipped[skipped[2]] += 1
-        elif ran := UNITTEST_RAN.match(line):
+        if ran := UNITTEST_RAN.match(line):
             tally.passed += int(ran[1])
         elif end := UNITTEST_END.match(line):
             counts = dict(part.split("=") for part in (end[1] or "").split(", ") if "=" in part)
-            tally.failed += int(counts.get("failures", 0)) + int(counts.get("errors", 0))
-            # Those whose reason another line of output tore apart.
-            tally.skipped["a Python test"] += int(counts.get("skipped", 0)) - tally.skipped.total()
-    tally.passed -= tally.failed + tally.skipped.total()
-    tally.skipped += Counter()  # Drops what was counted zero times.
+            failed = int(counts.get("failures", 0)) + int(counts.get("errors", 0)) + int(counts.get("unexpected successes", 0))
+            tally.failed += failed
+            tally.passed -= failed
+            tally.said_skipped += int(counts.get("skipped", 0)) + int(counts.get("expected failures", 0))
     return tally
 
 
 def read_cargo(lines: Iterable[str]) -> Tally:
-    """Reads the output of `cargo test -- --show-output`; what tests print that pass is not shown."""
+    """Reads the output of `cargo test -- --show-output`; what tests print that pass is not shown.
+
+    Skipped tests count as passed, until they are heard; ignored ones were never told.
+    """
     tally = Tally()
     quiet = False
+    # Tests of the program that runs, until it says how they ended.
+    running: int | None = None
+
+    def broken_off() -> None:
+        if running is not None:
+            tally.fail(f"a test program of {running} tests ended and did not say how they did")
+
     for line in lines:
         if line == "successes:":
             quiet = True
         elif line == "failures:" or CARGO_RESULT.match(line):
             quiet = False
-        if quiet and (skipped := SKIPPED.match(line)):
-            # Such a test ends as passed, and nothing was tested.
-            tally.passed -= 1
-            tally.skipped[skipped[1]] += 1
+        if not quiet and (begin := CARGO_BEGIN.match(line)):
+            broken_off()
+            running = int(begin[1])
+        elif UNHEARD.search(line):
+            tally.fail(f"a test told nobody but its output that it is skipped: {line.strip()}")
         if result := CARGO_RESULT.match(line):
-            tally.passed += int(result[1])
-            tally.failed += int(result[2])
-            if int(result[3]):
-                tally.skipped["marked #[ignore]"] += int(result[3])
+            passed, failed, ignored, measured, left_out = map(int, result.groups())
+            tally.passed += passed
+            tally.failed += failed
+            for count, what in ((ignored, "ignored"), (left_out, "filtered out")):
+                if count:
+                    tally.fail(f"{count} tests are {what}; every test runs, or tells why not")
+            if running is not None and passed + failed + ignored + measured != running:
+                tally.fail(f"a test program of {running} tests said how {passed + failed + ignored + measured} did")
+            running = None
         if not quiet and line:
             show(line)
+    broken_off()
     return tally
+
+
+@dataclass(frozen=True)
+class Check:
+    """A runner: what it is called, who reads its output, and how it is started."""
+
+    name: str
+    read: Callable[[Iterable[str]], Tally]
+    command: list[str]
+    # Rooms are compiled by clippy's compiler, which looks for lints while it makes the programs that the tests run. `cargo clippy` would
+    # look at everything by itself, and at all libraries below a second time. The variables are those that it sets.
+    by_clippy: bool = False
+
+    def environment(self) -> dict[str, str]:
+        """What the runner's processes have in their environment beside what is there."""
+        if not self.by_clippy:
+            return {}
+        found = subprocess.run(["rustc", "--print", "sysroot"], cwd=ROOT, text=True, stdout=subprocess.PIPE, check=True)
+        driver = Path(found.stdout.strip()) / "bin" / "clippy-driver"
+        if not driver.exists():
+            raise FileNotFoundError(f"expected clippy with the compiler, found no {driver}; rustup component add clippy")
+        return {"RUSTC_WORKSPACE_WRAPPER": str(driver), "CLIPPY_ARGS": ""}
 
 
 # The design from outside has a workspace and a lock file of its own. What it is built from lies in the project's target folder: of the
@@ -105,40 +199,61 @@ def read_cargo(lines: Iterable[str]) -> Tally:
 OWN_DESIGN = ["--manifest-path", "examples/own-design/Cargo.toml"]
 OWN_BUILD = [*OWN_DESIGN, "--locked", "--target-dir", os.environ.get("CARGO_TARGET_DIR", "target")]
 
+# In an environment of their own, which is made here at first use.
+EXPERIMENTS = [sys.executable, "tools/python_environment.py", "python/experiments/requirements.txt"]
+
+# Every target, so that benchmarks are seen, too.
+BUILD = ["cargo", "test", "--no-run", "--all-targets"]
+TEST = ["cargo", "test", "--no-fail-fast"]
+
 CHECKS = [
-    ("layering", read_check, [sys.executable, "tools/layering.py"]),
-    ("tools", read_unittest, [sys.executable, "-m", "unittest", "discover", "-v", "-s", "tools"]),
-    # In an environment of their own, which is made here at first use.
-    (
-        "experiments",
-        read_unittest,
-        [sys.executable, "tools/python_environment.py", "python/experiments/requirements.txt"]
-        + ["-m", "unittest", "discover", "-v", "-s", "python/experiments"],
-    ),
+    Check("layering", read_check, [sys.executable, "tools/layering.py"]),
+    Check("skips", read_check, [sys.executable, "tools/skips.py"]),
+    Check("tools", read_unittest, [sys.executable, "-m", "unittest", "discover", "-v", "-s", "tools"]),
+    Check("experiments", read_unittest, [*EXPERIMENTS, "-m", "unittest", "discover", "-v", "-s", "python/experiments"]),
     # Prints the files that `make fmt` would change.
-    ("format", read_check, ["cargo", "fmt", "--all", "--", "--check", "--files-with-diff"]),
-    ("lints", read_check, ["cargo", "clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]),
+    Check("format", read_check, ["cargo", "fmt", "--all", "--", "--check", "--files-with-diff"]),
+    Check("build and lints", read_lints, [*BUILD, "--workspace"], by_clippy=True),
     # Unit, property and documentation tests, and the fuzz corpus through the same checks as under the fuzzer.
-    ("tests", read_cargo, ["cargo", "test", "--workspace", "--no-fail-fast", "--", "--show-output"]),
-    ("own design, format", read_check, ["cargo", "fmt", *OWN_DESIGN, "--", "--check", "--files-with-diff"]),
-    ("own design, lints", read_check, ["cargo", "clippy", *OWN_BUILD, "--all-targets", "--", "-D", "warnings"]),
-    ("own design, tests", read_cargo, ["cargo", "test", *OWN_BUILD, "--no-fail-fast", "--", "--show-output"]),
+    Check("tests", read_cargo, [*TEST, "--workspace", "--", "--show-output"], by_clippy=True),
+    Check("own design, format", read_check, ["cargo", "fmt", *OWN_DESIGN, "--", "--check", "--files-with-diff"]),
+    Check("own design, build and lints", read_lints, [*BUILD, *OWN_BUILD], by_clippy=True),
+    Check("own design, tests", read_cargo, [*TEST, *OWN_BUILD, "--", "--show-output"], by_clippy=True),
 ]
 
 
-def run(name: str, read, command: list[str]) -> Tally:
+def told(record: Path) -> list[Skip]:
+    """The skips that tests told."""
+    lines = (line.split("\t", 2) for line in record.read_text(encoding="utf-8", errors="replace").splitlines())
+    # Whoever writes something else there is heard, too.
+    return [Skip(*line) if len(line) == 3 else Skip(line[0], "unknown", " ".join(line)) for line in lines]
+
+
+def run(check: Check, out_of_reach: dict[str, str] | None) -> Tally:
     """Runs one runner and counts."""
-    show(f"\n== {name}: {' '.join(command)}")
+    show(f"\n== {check.name}: {' '.join(check.command)}")
     start = time.monotonic()
-    with subprocess.Popen(
-        command, cwd=ROOT, text=True, errors="replace", stdout=subprocess.PIPE, stderr=subprocess.STDOUT
-    ) as process:
-        assert process.stdout is not None
-        tally = read(line.rstrip("\n") for line in process.stdout)
-    if read is read_check and process.returncode != 0:
+    with tempfile.TemporaryDirectory() as folder:
+        record = Path(folder) / "skips"
+        record.touch()
+        with subprocess.Popen(
+            check.command,
+            cwd=ROOT,
+            env={**os.environ, **check.environment(), "QUINCUNX_SKIPS": str(record)},
+            text=True,
+            errors="replace",
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+        ) as process:
+            assert process.stdout is not None
+            tally = check.read(line.rstrip("\n") for line in process.stdout)
+        skips = told(record)
+    if check.read in (read_check, read_lints) and process.returncode != 0:
         tally.passed = 0
     tally.close(process.returncode)
-    show(f"== {name}: {tally.passed} passed, {tally.failed} failed, {time.monotonic() - start:.0f} s")
+    tally.hear(skips, out_of_reach)
+    counts = f"{tally.passed} passed, {tally.failed} failed, {tally.skipped.total()} skipped"
+    show(f"== {check.name}: {counts}, {time.monotonic() - start:.0f} s")
     return tally
 
 
@@ -150,10 +265,19 @@ def main() -> int:
     if shutil.which("cargo") is None:
         print("expected cargo on PATH, found none; install a Rust toolchain with rustup (https://rustup.rs)")
         return 2
+    # What is out of reach, by package; None where a skip is nobody's fault.
+    out_of_reach = None
+    if os.environ.get("CI", "").lower() in ("true", "1"):
+        show("== packages")
+        out_of_reach = packages.install()
     total = Tally()
-    for name, read, command in CHECKS:
-        total.add(run(name, read, command))
+    for check in CHECKS:
+        total.add(run(check, out_of_reach))
     show("")
+    for package, why in sorted((out_of_reach or {}).items()):
+        show(f"could not be installed: {package}: {why}")
+    for fault in total.faults:
+        show(f"failed: {fault}")
     for reason, count in sorted(total.skipped.items()):
         show(f"skipped {count}: {reason}")
     show(f"{total.passed} passed, {total.failed} failed, {total.skipped.total()} skipped")

@@ -63,6 +63,12 @@ class LayeringTest(unittest.TestCase):
             found = layering.imports(layering.tomllib.loads(f"[{kind}]\nquincunx-nodes.workspace = true\n"))
             self.assertEqual(found, {"nodes"}, kind)
 
+    def test_a_room_for_tests_is_for_tests_alone(self) -> None:
+        self.workspace.room("wire", "[dev-dependencies]\nquincunx-needs.workspace = true\n")
+        self.assertNotIn("needs", " ".join(self.workspace.faults()))
+        self.workspace.room("units", "[dependencies]\nquincunx-needs.workspace = true\n")
+        self.assertIn("found needs", " ".join(self.workspace.faults()))
+
     def test_a_renamed_dependency_counts_by_its_package(self) -> None:
         manifest = layering.tomllib.loads('[dependencies]\ntransport = { package = "quincunx-roce" }\n')
         self.assertEqual(layering.imports(manifest), {"roce"})

@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use std::sync::{Mutex, PoisonError};
 
 use quincunx_cluster::{Cluster, Ports};
-use quincunx_collective::Contributions;
+use quincunx_collective::Provenance;
 use quincunx_driver_check::{
     End, Exploration, Member, NodeId, Renaming, Statistics, System, Unfinished, Verdict, explore,
 };
@@ -30,7 +30,7 @@ type Header = (Flow, RoceHeader);
 #[derive(Clone, Debug)]
 pub struct Explored {
     /// What the ranks have got, in the order of [`Run::outputs`]: all results that there are.
-    pub outcomes: Vec<Vec<Contributions>>,
+    pub outcomes: Vec<Vec<Provenance>>,
     /// How much there was to look at.
     pub statistics: Statistics,
     requests: Vec<Header>,
@@ -59,7 +59,7 @@ struct Owner {
 #[derive(Default)]
 struct Seen {
     /// By step and rank.
-    outputs: Vec<Vec<Contributions>>,
+    outputs: Vec<Vec<Provenance>>,
     requests: BTreeSet<String>,
     headers: Vec<Header>,
 }
@@ -67,10 +67,10 @@ struct Seen {
 struct Network<'a> {
     trial: &'a Trial,
     cluster: &'a Cluster,
-    stations: Vec<Station<Contributions>>,
-    steps: Vec<Step<Contributions>>,
+    stations: Vec<Station<Provenance>>,
+    steps: Vec<Step<Provenance>>,
     /// By node: its commands, each with the collectives that must have ended before.
-    commands: Vec<Vec<(usize, StationCommand<Contributions>)>>,
+    commands: Vec<Vec<(usize, StationCommand<Provenance>)>>,
     answers_overtake: bool,
     seen: Mutex<Seen>,
 }
@@ -122,7 +122,7 @@ pub fn explore_every_run(trial: &Trial, most: u64) -> Result<Explored, RunError>
 
 impl<'a> Network<'a> {
     fn new(trial: &'a Trial, cluster: &'a Cluster) -> Result<Self, RunError> {
-        let steps = steps::<Contributions>(trial);
+        let steps = steps::<Provenance>(trial);
         let of_node = |node| {
             let rank = cluster.wiring().rank_at(node);
             let numbered =
@@ -155,10 +155,10 @@ fn is_answer(header: &RoceHeader) -> bool {
 }
 
 impl System for Network<'_> {
-    type Engine = Station<Contributions>;
+    type Engine = Station<Provenance>;
     type Owner = Owner;
 
-    fn members(&self) -> Vec<Member<Station<Contributions>, Owner>> {
+    fn members(&self) -> Vec<Member<Station<Provenance>, Owner>> {
         let member = |engine: &Station<_>| Member { engine: engine.clone(), owner: Owner::default() };
         self.stations.iter().map(member).collect()
     }
@@ -190,7 +190,7 @@ impl System for Network<'_> {
         OrderingClass::FIRST
     }
 
-    fn command(&self, node: NodeId, owner: &mut Owner) -> StationCommand<Contributions> {
+    fn command(&self, node: NodeId, owner: &mut Owner) -> StationCommand<Provenance> {
         let (_, command) = &self.commands[node.index()][usize::from(owner.given)];
         owner.given += 1;
         command.clone()
@@ -200,7 +200,7 @@ impl System for Network<'_> {
         &self,
         node: NodeId,
         owner: &mut Owner,
-        event: StationEvent<Contributions>,
+        event: StationEvent<Provenance>,
     ) -> Result<(), String> {
         let name = self.name(node.index());
         let StationEvent::Host(HostEvent::Finished { outcome: Outcome::Done, input, output, .. }) = event
@@ -237,8 +237,8 @@ impl System for Network<'_> {
         _: &Renaming,
         _: End,
         header: &RoceHeader,
-        payload: &Contributions,
-    ) -> (RoceHeader, Contributions) {
+        payload: &Provenance,
+    ) -> (RoceHeader, Provenance) {
         (*header, payload.clone())
     }
 

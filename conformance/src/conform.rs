@@ -1,6 +1,6 @@
 //! Whether a trial comes out the same on all drivers, in one call: for a design of any catalog.
 
-use quincunx_collective::Contributions;
+use quincunx_collective::Provenance;
 
 use crate::{DRIVERS, Explored, Run, RunError, Trial, explore_every_run};
 
@@ -33,7 +33,7 @@ pub enum Nonconformity {
     #[error("driver-check: expected {expected} of every run, found {found} results")]
     Outcomes {
         /// Who has contributed to what, in virtual time.
-        expected: Contributions,
+        expected: Provenance,
         /// How many different ones there are.
         found: usize,
     },

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use quincunx_cluster::{Cluster, NodeIndex as ClusterNode, Ports};
-use quincunx_collective::{Contributions, Numbers, Payload, Rank};
+use quincunx_collective::{Numbers, Payload, Provenance, Rank};
 use quincunx_driver_des::{
     Departure, Direction, Limits, LinkConfig, LinkIndex, Medium, NodeIndex, Observer, Simulation, Stopped,
 };
@@ -86,7 +86,7 @@ pub(crate) fn run(trial: &Trial) -> Result<Run, RunError> {
 ///
 /// # Errors
 /// If not all ranks end well.
-pub(crate) fn contributions(trial: &Trial) -> Result<Vec<Contributions>, RunError> {
+pub(crate) fn contributions(trial: &Trial) -> Result<Vec<Provenance>, RunError> {
     Ok(simulate(trial, &trial.cluster()?)?.0)
 }
 

@@ -55,7 +55,7 @@ mod run;
 mod steps;
 mod trial;
 
-use quincunx_collective::{Contributions, Numbers};
+use quincunx_collective::{Numbers, Provenance};
 
 pub use check::{Explored, explore_every_run};
 pub use conform::{Nonconformity, conform, explore_beside};
@@ -86,7 +86,7 @@ impl Trial {
     ///
     /// # Errors
     /// If not all ranks end well.
-    pub fn contributions(&self) -> Result<Vec<Contributions>, RunError> {
+    pub fn contributions(&self) -> Result<Vec<Provenance>, RunError> {
         des::contributions(self)
     }
 }

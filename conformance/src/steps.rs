@@ -2,8 +2,8 @@
 
 use quincunx_cluster::{Cluster, Ports};
 use quincunx_collective::{
-    Collective, Contributions, Fold, GroupId, Numbers, Payload, Rank, Routes, noise, reduce_in_tree,
-    reference, reference_combine, reference_dispatch,
+    Collective, Fold, GroupId, Numbers, Payload, Provenance, Rank, Routes, noise, reduce_in_tree, reference,
+    reference_combine, reference_dispatch,
 };
 use quincunx_design::{PayloadKind, Refusal};
 use quincunx_fabric::{IncTree, TreeNodeId, TreeRole};
@@ -27,18 +27,9 @@ impl Data for Numbers {
     }
 }
 
-impl Data for Contributions {
-    /// Each element as if it were of another rank, of those that can be told apart.
-    fn sample(trial: &Trial, rank: Rank, length: usize) -> Self {
-        const ELEMENT: usize = 4;
-        let ranks = usize::from(trial.scenario.ranks());
-        let marks = usize::from(Self::RANKS) / ranks;
-        let mut sample = Self::zeroed(length);
-        for (index, offset) in (0..length).step_by(ELEMENT).enumerate() {
-            let mark = Self::of_rank(Rank((index % marks * ranks + rank.index()) as u16), ELEMENT);
-            sample.write(offset, mark.view(0..ELEMENT.min(length - offset)));
-        }
-        sample
+impl Data for Provenance {
+    fn sample(_: &Trial, rank: Rank, length: usize) -> Self {
+        Self::of_rank(rank, length)
     }
 }
 

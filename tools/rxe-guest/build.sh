@@ -2,11 +2,13 @@
 # Fills DIRECTORY with what the guest boots from: `vmlinuz`, Debian's stock kernel (the one for clouds lacks software
 # RoCE), and `initramfs`, with that kernel's modules and this machine's verbs programs. Does again only what is out of date.
 # usage: build.sh DIRECTORY
-# Exit status 77, after one line that says why: it cannot be done on this machine.
+# After one line that says why, exit status 77: packages are missing; 78: it cannot be done on this machine, whatever is
+# installed. No wait for the network is without end.
 set -euo pipefail
 scratch=()
 trap 'rm -rf "${scratch[@]}"' EXIT
-cannot() { echo "expected $1; $2" >&2; exit 77; }
+missing() { echo "expected $1; $2" >&2; exit 77; }
+cannot() { echo "expected $1; $2" >&2; exit 78; }
 
 [ $# = 1 ] || { echo "usage: build.sh DIRECTORY" >&2; exit 2; }
 here=$(cd "$(dirname "$0")" && pwd)
@@ -16,10 +18,10 @@ PATH=$PATH:/usr/sbin:/sbin
 
 for tool in qemu-system-x86_64 busybox ip rdma ibv_rc_pingpong ib_write_bw cpio depmod ldd setpriv; do
   command -v "$tool" > /dev/null ||
-    cannot "$tool on this machine, found none" "install the packages that tools/rxe-guest/README.md names"
+    missing "$tool on this machine, found none" "install the packages that tools/rxe-guest/README.md names"
 done
 provider=$(compgen -G "/usr/lib/*/libibverbs/librxe-rdmav*.so" | head -1) ||
-  cannot "the verbs provider of software RoCE, found none" "install ibverbs-providers"
+  missing "the verbs provider of software RoCE, found none" "install ibverbs-providers"
 
 if [ ! -e "$directory/vmlinuz" ]; then
   for tool in apt-cache apt-get dpkg-deb; do
@@ -27,11 +29,11 @@ if [ ! -e "$directory/vmlinuz" ]; then
   done
   # The package that follows the newest kernel names the one that holds it.
   package=$(apt-cache depends linux-image-amd64 2> /dev/null | sed -n 's/^ *Depends: //p' | head -1)
-  [ -n "$package" ] || cannot "apt to know linux-image-amd64, found nothing" "run apt-get update"
+  [ -n "$package" ] || missing "apt to know linux-image-amd64, found nothing" "run apt-get update"
   fetched=$(mktemp -d "$directory/fetch.XXXXXX")
   scratch+=("$fetched")
   chmod 755 "$fetched"
-  (cd "$fetched" && apt-get -q download "$package") > "$directory/apt.log" 2>&1 ||
+  (cd "$fetched" && timeout 300 apt-get -q -o Acquire::http::Timeout=20 -o Acquire::Retries=1 download "$package") > "$directory/apt.log" 2>&1 ||
     cannot "apt-get to download $package, found \"$(tail -1 "$directory/apt.log")\"" "look at the network, or run apt-get update"
   rm -rf "$directory/kernel"
   dpkg-deb -x "$fetched"/*.deb "$directory/kernel"

@@ -1,10 +1,10 @@
 //! Frames as bytes: what nodes send each other when a path is replayed by the network driver. Headers are written by `wire`, and
-//! behind them the counts.
+//! behind them the provenance of each element.
 
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddrV4};
 
-use quincunx_collective::{ContributionView, Contributions, Payload};
+use quincunx_collective::{Payload, Provenance, ProvenanceView};
 use quincunx_driver_check::{End, NodeId};
 use quincunx_driver_net::{Codec, Datagram, Emitted, LinkEnd, Parsed, end_address};
 use quincunx_engine::{Engine, Frame, PortId};
@@ -53,43 +53,43 @@ pub(crate) fn port_of(datagram: &Datagram) -> PortId {
     PortId(datagram.destination.port())
 }
 
-/// Counts as bytes: their length as a payload, and eight bytes for each element; nothing of an empty payload, as acknowledges carry it.
-pub(crate) fn counts_to_bytes(counts: ContributionView<'_>) -> Vec<u8> {
-    match Contributions::view_length(counts) {
+/// Provenance as bytes: its length as a payload, and sixteen bytes for each element; nothing of an empty payload, as acknowledges carry it.
+pub(crate) fn provenance_to_bytes(provenance: ProvenanceView<'_>) -> Vec<u8> {
+    match Provenance::view_length(provenance) {
         0 => Vec::new(),
-        length => [&(length as u32).to_be_bytes(), counts.as_bytes()].concat(),
+        length => [&(length as u32).to_be_bytes(), provenance.as_bytes()].concat(),
     }
 }
 
-/// The counts in bytes, if that is what they are.
-pub(crate) fn counts_in_bytes(bytes: &[u8]) -> Option<ContributionView<'_>> {
+/// The provenance in bytes, if that is what they are.
+pub(crate) fn provenance_in_bytes(bytes: &[u8]) -> Option<ProvenanceView<'_>> {
     if bytes.is_empty() {
-        return Some(Contributions::empty());
+        return Some(Provenance::empty());
     }
-    let (length, counts) = bytes.split_first_chunk()?;
-    ContributionView::from_bytes(u32::from_be_bytes(*length) as usize, counts)
+    let (length, elements) = bytes.split_first_chunk()?;
+    ProvenanceView::from_bytes(u32::from_be_bytes(*length) as usize, elements)
 }
 
 /// The codec of nodes that speak RoCE.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct RoceCountsCodec(Ports);
+pub struct RoceProvenanceCodec(Ports);
 
 /// Why bytes are no such frame.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum CodecFault {
     /// The headers cannot be read.
     Header(ParseError),
-    /// What follows them are no counts.
-    Counts,
+    /// What follows them is no provenance.
+    Provenance,
 }
 
-impl RoceCountsCodec {
+impl RoceProvenanceCodec {
     pub(crate) fn new(node: NodeId, links: &[[End; 2]]) -> Self {
         Self(Ports::new(node, links))
     }
 }
 
-impl<E: Engine<Header = RoceHeader, Payload = Contributions>> Codec<E> for RoceCountsCodec {
+impl<E: Engine<Header = RoceHeader, Payload = Provenance>> Codec<E> for RoceProvenanceCodec {
     type Fault = CodecFault;
 
     fn frame_limit(&self) -> usize {
@@ -98,19 +98,19 @@ impl<E: Engine<Header = RoceHeader, Payload = Contributions>> Codec<E> for RoceC
 
     fn parse(&mut self, datagram: &Datagram, bytes: &[u8]) -> Result<Parsed<RoceHeader>, CodecFault> {
         let (_, header, payload) = parse_frame(bytes).map_err(CodecFault::Header)?;
-        counts_in_bytes(payload).ok_or(CodecFault::Counts)?;
+        provenance_in_bytes(payload).ok_or(CodecFault::Provenance)?;
         // The payload is a part of `bytes`: where, the addresses tell.
         let start = payload.as_ptr().addr() - bytes.as_ptr().addr();
         Ok(Parsed { port: port_of(datagram), header, payload: start..start + payload.len() })
     }
 
-    fn payload<'a>(&self, bytes: &'a [u8]) -> ContributionView<'a> {
-        counts_in_bytes(bytes).expect("it was looked at when the frame was parsed")
+    fn payload<'a>(&self, bytes: &'a [u8]) -> ProvenanceView<'a> {
+        provenance_in_bytes(bytes).expect("it was looked at when the frame was parsed")
     }
 
-    type Shared<'a> = ContributionView<'a>;
+    type Shared<'a> = ProvenanceView<'a>;
 
-    fn share<'a>(&self, payload: <Contributions as Payload>::View<'a>) -> ContributionView<'a> {
+    fn share<'a>(&self, payload: <Provenance as Payload>::View<'a>) -> ProvenanceView<'a> {
         payload
     }
 
@@ -118,15 +118,16 @@ impl<E: Engine<Header = RoceHeader, Payload = Contributions>> Codec<E> for RoceC
         &mut self,
         port: PortId,
         header: &RoceHeader,
-        payload: &ContributionView<'_>,
+        payload: &ProvenanceView<'_>,
         out: &mut [u8],
     ) -> Emitted {
         let hardware = MacAddress([0; 6]);
-        let length = emit_frame(&Envelope::new(hardware, hardware), header, &counts_to_bytes(*payload), out);
+        let length =
+            emit_frame(&Envelope::new(hardware, hardware), header, &provenance_to_bytes(*payload), out);
         self.0.emitted(port, length)
     }
 
-    fn emit(&mut self, port: PortId, frame: Frame<'_, RoceHeader, Contributions>, out: &mut [u8]) -> Emitted {
+    fn emit(&mut self, port: PortId, frame: Frame<'_, RoceHeader, Provenance>, out: &mut [u8]) -> Emitted {
         <Self as Codec<E>>::emit_shared(self, port, frame.header, &frame.payload, out)
     }
 }

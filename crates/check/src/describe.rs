@@ -1,6 +1,8 @@
 //! What a reader calls the nodes, frames and timers of a system. A system that has such words can be printed, traced and replayed.
 
-use quincunx_driver_check::{End, NodeId, System};
+use std::ops::ControlFlow;
+
+use quincunx_driver_check::{End, Exploration, NodeId, Statistics, System};
 use quincunx_engine::Engine;
 
 pub(crate) type EngineOf<S> = <S as System>::Engine;
@@ -20,6 +22,16 @@ pub trait Describe: System {
 
     /// A timer of `node` in a few words.
     fn timer(&self, node: NodeId, timer: TimerOf<Self>) -> String;
+
+    /// Of a system with a broken rule, of which no run is wrong: whether that rule ever mattered, that is, any node answers otherwise than
+    /// it would with the rule. None if no rule is broken, or it is not known.
+    fn broken_rule_matters(
+        &self,
+        _rules: Exploration,
+        _progress: &mut dyn FnMut(&Statistics) -> ControlFlow<()>,
+    ) -> Option<bool> {
+        None
+    }
 
     /// The other end of a link.
     ///

@@ -1,6 +1,6 @@
 //! The RoCE queue pair alone: a host sends messages to another one over a link, and both notice how each ends.
 
-use quincunx_collective::{Collective, Contributions, Payload, Rank};
+use quincunx_collective::{Collective, Payload, Provenance, Rank};
 use quincunx_design::Refusal;
 use quincunx_driver_check::{End, NodeId};
 use quincunx_engine::PortId;
@@ -67,7 +67,7 @@ pub struct ExchangeSetup {
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum ExchangeError {
     /// More packets than can be told apart, or none.
-    #[error("expected 1 to {most} packets in all messages, found {found}; exchange less", most = Contributions::RANKS)]
+    #[error("expected 1 to {most} packets in all messages, found {found}; exchange less", most = Provenance::NUMBERS)]
     Packets {
         /// Packets of all messages.
         found: u32,
@@ -93,7 +93,7 @@ impl Network<Pair> {
     /// If there are too many packets, or a host refuses its queue pair.
     pub fn new(setup: ExchangeSetup) -> Result<Self, ExchangeError> {
         let packets = setup.packets * u32::from(setup.messages);
-        if !(1..=u32::from(Contributions::RANKS)).contains(&packets) {
+        if !(1..=Provenance::NUMBERS as u32).contains(&packets) {
             return Err(ExchangeError::Packets { found: packets });
         }
         let end = |node| End { node, port: PORT };
@@ -103,11 +103,13 @@ impl Network<Pair> {
             let group = HostGroup { group: GROUP, queue_pairs: vec![(PORT, queue_pair)], program };
             station(StationKind::Host, [StationCommand::Host(HostCommand::Install(Box::new(group)))])
         };
+        let plain = ExchangeSetup { mutation: None, ..setup };
+        let plain = setup.mutation.map(|_| Self::new(plain)).transpose()?.map(|plain| plain.stations);
         let stations = vec![host(SENDER, RECEIVER)?, host(RECEIVER, SENDER)?];
         let ends = [end(SENDER), end(RECEIVER)];
         let [sender, receiver] = ends.map(endpoint);
         let connections = Connections::new([vec![(sender, receiver)], vec![(receiver, sender)]]);
-        Ok(Self::on(vec![ends], stations, connections, Pair { setup }))
+        Ok(Self::on(vec![ends], stations, connections, Pair { setup }).beside(plain))
     }
 }
 
@@ -147,15 +149,10 @@ impl ExchangeSetup {
         self.place(self.messages).offset
     }
 
-    /// A message: each packet of all messages is marked as another rank's.
-    fn message(&self, message: u8) -> Contributions {
-        let mut contents = Contributions::zeroed(self.length());
-        for packet in 0..self.packets {
-            let mark = u32::from(message) * self.packets + packet;
-            let mark = Contributions::of_rank(Rank(mark as u16), MTU);
-            contents.write(packet as usize * MTU, mark.view(0..MTU));
-        }
-        contents
+    /// A message: no two packets of all messages are the same.
+    fn message(&self, message: u8) -> Provenance {
+        let first = usize::from(message) * self.packets as usize;
+        Provenance::of_rank(Rank(SENDER.0), self.length()).moved(first)
     }
 
     /// Receive requests that the messages take.
@@ -178,7 +175,7 @@ pub struct Messages {
 }
 
 impl Messages {
-    fn send(&self, input: Slice, verbs: &mut dyn Verbs<Contributions>) {
+    fn send(&self, input: Slice, verbs: &mut dyn Verbs<Provenance>) {
         let ExchangeSetup { kind, messages, .. } = self.setup;
         for message in 0..messages {
             let length = self.setup.length();
@@ -197,7 +194,7 @@ impl Messages {
         }
     }
 
-    fn receive(&self, verbs: &mut dyn Verbs<Contributions>) {
+    fn receive(&self, verbs: &mut dyn Verbs<Provenance>) {
         for receive in 0..self.setup.receives() {
             let sink = match self.setup.kind {
                 Kind::Send => self.setup.place(receive),
@@ -208,7 +205,7 @@ impl Messages {
     }
 
     /// What is wrong with a completion.
-    fn fault(&self, completion: Completion, verbs: &mut dyn Verbs<Contributions>) -> Option<String> {
+    fn fault(&self, completion: Completion, verbs: &mut dyn Verbs<Provenance>) -> Option<String> {
         let next = WorkId(self.ended.into());
         let last = self.setup.place(self.setup.messages - 1);
         let expected = match (self.sends, self.setup.kind) {
@@ -227,16 +224,16 @@ impl Messages {
             (false, Kind::Write) => 0..self.setup.messages,
         };
         whole.into_iter().find_map(|message| {
-            let found = Contributions::from_view(verbs.memory().view(self.setup.place(message)));
+            let found = Provenance::from_view(verbs.memory().view(self.setup.place(message)));
             let expected = self.setup.message(message);
             (found != expected).then(|| format!("message {message} as {found}, which is not {expected}"))
         })
     }
 }
 
-impl Program<Contributions> for Messages {
-    fn initialise(&mut self, verbs: &mut dyn Verbs<Contributions>) {
-        let window = verbs.memory().register(Contributions::zeroed(self.setup.window_length()));
+impl Program<Provenance> for Messages {
+    fn initialise(&mut self, verbs: &mut dyn Verbs<Provenance>) {
+        let window = verbs.memory().register(Provenance::zeroed(self.setup.window_length()));
         assert_eq!(window, WINDOW, "the window comes first");
     }
 
@@ -244,7 +241,7 @@ impl Program<Contributions> for Messages {
         &mut self,
         _: Instant,
         request: CollectiveRequest,
-        verbs: &mut dyn Verbs<Contributions>,
+        verbs: &mut dyn Verbs<Provenance>,
     ) -> Result<Option<Outcome>, RequestError> {
         self.request = Some(request);
         if self.sends {
@@ -262,7 +259,7 @@ impl Program<Contributions> for Messages {
         _: Instant,
         qp: QpIndex,
         completion: Completion,
-        verbs: &mut dyn Verbs<Contributions>,
+        verbs: &mut dyn Verbs<Provenance>,
     ) -> Option<Outcome> {
         if let Completion::Failed { failure, .. } = completion {
             return Some(Outcome::Failed { qp, failure });
@@ -295,15 +292,15 @@ impl Protocol for Pair {
 
     fn task(&self, node: NodeId, _: usize) -> Task {
         let setup = &self.setup;
-        let mut input = Contributions::zeroed(usize::from(setup.messages) * setup.length());
-        let mut window = Contributions::zeroed(setup.window_length());
+        let mut input = Provenance::zeroed(usize::from(setup.messages) * setup.length());
+        let mut window = Provenance::zeroed(setup.window_length());
         for message in 0..setup.messages {
             let contents = setup.message(message);
             let view = contents.view(0..setup.length());
             input.write(usize::from(message) * setup.length(), view);
             window.write(setup.place(message).offset, view);
         }
-        let nothing = Contributions::zeroed(0);
+        let nothing = Provenance::zeroed(0);
         // One rank's data go to all others.
         let collective = Collective::Broadcast { root: Rank(SENDER.0) };
         match node == SENDER {

@@ -22,6 +22,8 @@ pub trait Explored: Sync {
 pub enum Finding {
     /// Every run is right.
     Correct,
+    /// Every run is right, and each is the same as without the broken rule: that was not put to the test.
+    NeverMattered,
     /// Some run is wrong.
     Wrong(Counterexample),
     /// Not all was seen.
@@ -55,7 +57,10 @@ impl<S: Describe> Explored for S {
     ) -> (Statistics, Finding) {
         let (statistics, verdict) = explore(self, rules, progress);
         let finding = match verdict {
-            Verdict::Correct => Finding::Correct,
+            Verdict::Correct => match self.broken_rule_matters(rules, progress) {
+                Some(false) => Finding::NeverMattered,
+                Some(true) | None => Finding::Correct,
+            },
             Verdict::Unfinished(why) => Finding::Unfinished(why),
             Verdict::Wrong { fault, path } => {
                 let sequence = Sequence { network: self, path: &path };

@@ -2,7 +2,7 @@
 //! particular to one its [`Model`] says.
 
 use quincunx_cluster::{Cluster, GroupSpec, Ports, Wiring, address};
-use quincunx_collective::{Collective, Contributions, Rank};
+use quincunx_collective::{Collective, Provenance, Rank};
 use quincunx_design::{AnyDesign, Assignment, Demand, Model, Refusal, Settings, Value};
 use quincunx_driver_check::{End, NodeId, Renaming};
 use quincunx_engine::PortId;
@@ -64,7 +64,7 @@ pub struct GroupSetup {
 
 impl GroupSetup {
     /// The values of the design's parameters.
-    fn settings(&self) -> Result<Settings, Refusal> {
+    pub(crate) fn settings(&self) -> Result<Settings, Refusal> {
         let design = FabricDesign::Packets(self.design);
         let refusal = |error: ScenarioError| Refusal::from(error.to_string());
         self.scenario.refuse_unused(&[design]).map_err(refusal)?;
@@ -75,9 +75,9 @@ impl GroupSetup {
     fn check(&self) -> Result<(), Refusal> {
         let Self { design, scenario, .. } = self;
         let ranks = scenario.ranks();
-        if ranks > Contributions::RANKS {
+        if ranks > Provenance::RANKS {
             return Err(Refusal::new(
-                format!("a tree of at most {} ranks", Contributions::RANKS),
+                format!("a tree of at most {} ranks", Provenance::RANKS),
                 ranks,
                 "choose a smaller one",
             ));
@@ -139,14 +139,22 @@ impl GroupSetup {
             ));
         }
         let packet = self.design.transport(settings)?.mtu;
-        Ok(TasksSetup {
+        let setup = TasksSetup {
             collectives: self.collectives.clone(),
             ranks,
             members,
             senders,
             packets: self.packets as usize,
             packet: packet.as_usize(),
-        })
+        };
+        if setup.elements() > Provenance::NUMBERS {
+            return Err(Refusal::new(
+                format!("at most {} elements of each rank, which can be told apart", Provenance::NUMBERS),
+                setup.elements(),
+                "explore fewer packets",
+            ));
+        }
+        Ok(setup)
     }
 }
 
@@ -185,8 +193,12 @@ impl Network<Designed> {
             ..GroupSpec::new(setup.design, settings, demand)
         };
         let cluster = Cluster::new(wiring, address, &spec)?;
-        let stations = cluster.stations(Ports::Links, setup.mutation.as_deref());
-        let stations = stations.map_err(|error| Refusal::from(error.to_string()))?;
+        let stations = |mutation| {
+            let stations = cluster.stations(Ports::Links, mutation);
+            stations.map_err(|error| Refusal::from(error.to_string()))
+        };
+        let plain = setup.mutation.as_ref().map(|_| stations(None)).transpose()?;
+        let stations = stations(setup.mutation.as_deref())?;
         let wiring = cluster.wiring().clone();
         let ends = |node| {
             let context = cluster.context(node);
@@ -199,7 +211,7 @@ impl Network<Designed> {
         let links = wiring.links().iter().map(|link| link.ends.map(end)).collect();
         let model = setup.design.model();
         let designed = Designed { model, wiring, collectives: setup.collectives.clone(), tasks };
-        Ok(Self::on(links, stations, connections, designed))
+        Ok(Self::on(links, stations, connections, designed).beside(plain))
     }
 }
 
@@ -284,8 +296,8 @@ impl Protocol for Designed {
         &self,
         renaming: &Renaming,
         header: &RoceHeader,
-        payload: &Contributions,
-    ) -> (RoceHeader, Contributions) {
+        payload: &Provenance,
+    ) -> (RoceHeader, Provenance) {
         let rename = |rank: Rank| {
             let node = renaming.node(NodeId(self.wiring.host(rank) as u16));
             self.rank(node).expect("ranks are renamed to ranks")

@@ -1,8 +1,9 @@
 //! What the checker explores: hosts and switches, put together from the engines that also run on real networks,
 //! and what must hold in it.
 //!
-//! A [`Network`] of one [`Protocol`] is a [`System`](quincunx_driver_check::System) for `driver-check`; payloads are counts of
-//! contributions, so that a rank whose data is lost or counted twice is seen whatever the numbers are:
+//! A [`Network`] of one [`Protocol`] is a [`System`](quincunx_driver_check::System) for `driver-check`; payloads say
+//! which ranks' which elements are in each element, so that data that is lost, counted twice or another packet's is seen whatever the
+//! numbers are:
 //!
 //! - [`GroupNetwork`]: a group of any design of a catalog, as the manager would set it up, on a tree, a ring or a mesh;
 //! - [`Study`]: what is no design: two queue pairs and nothing else ([`Exchange`]), MultiWrite with tables that no plan makes
@@ -31,9 +32,10 @@ mod subject;
 mod tasks;
 mod topology;
 mod trace;
+mod twin;
 mod writes;
 
-pub use codec::{CodecFault, RoceCountsCodec, Wired};
+pub use codec::{CodecFault, RoceProvenanceCodec, Wired};
 pub use describe::Describe;
 pub use flights::faults_of;
 pub use print::Sequence;

@@ -9,7 +9,7 @@
 //! first: what arrives over two links does not commute, for the one acknowledge that was missing may let a host begin anew, and
 //! whether something else arrives over a third link before depends on all others. All orders of that are explored.
 
-use quincunx_collective::{Collective, Contributions, Payload, Rank};
+use quincunx_collective::{Collective, Payload, Provenance, Rank};
 use quincunx_design::Refusal;
 use quincunx_driver_check::{End, NodeId, Renaming};
 use quincunx_engine::PortId;
@@ -68,9 +68,9 @@ pub struct RelaySetup {
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum RelayError {
     /// More packets than can be told apart, or none.
-    #[error("expected 1 to {most} packets of all ranks, found {found}; send less", most = Contributions::RANKS)]
+    #[error("expected 1 to {most} packets of each rank, found {found}; send less", most = Provenance::NUMBERS)]
     Packets {
-        /// Packets of all ranks in all collectives.
+        /// Packets of a rank in all collectives.
         found: usize,
     },
     /// Writes have no end that all notice.
@@ -116,6 +116,8 @@ impl Network<MultiWrite> {
     /// If the set-up makes no sense, or a host refuses it.
     pub fn new(setup: RelaySetup) -> Result<Self, RelayError> {
         setup.check()?;
+        let plain = RelaySetup { mutation: None, ..setup };
+        let plain = setup.mutation.map(|_| Self::new(plain)).transpose()?.map(|plain| plain.stations);
         let install = |rank| {
             let group = HostGroup {
                 group: GROUP,
@@ -138,14 +140,14 @@ impl Network<MultiWrite> {
             queue_pairs.map(|(_, queue_pair)| (queue_pair.local, queue_pair.remote)).collect()
         };
         let connections = Connections::new((0..RANKS).map(ends));
-        Ok(Self::on(setup.topology.links(), stations, connections, MultiWrite { setup }))
+        Ok(Self::on(setup.topology.links(), stations, connections, MultiWrite { setup }).beside(plain))
     }
 }
 
 impl RelaySetup {
     fn check(&self) -> Result<(), RelayError> {
-        let packets = self.packets * self.times * usize::from(RANKS);
-        if !(1..=usize::from(Contributions::RANKS)).contains(&packets) {
+        let packets = self.packets * self.times;
+        if !(1..=Provenance::NUMBERS).contains(&packets) {
             return Err(RelayError::Packets { found: packets });
         }
         if self.pattern == Pattern::Writes && self.times != 1 {
@@ -207,7 +209,7 @@ impl RelaySetup {
         table.expect("ports lead to neighbours")
     }
 
-    fn program(&self, rank: u16) -> Box<dyn AnyProgram<Contributions>> {
+    fn program(&self, rank: u16) -> Box<dyn AnyProgram<Provenance>> {
         let writer = WriterConfig {
             table: self.table(rank),
             window: Window::new(RANKS, self.packets, MTU),
@@ -254,25 +256,20 @@ impl RelaySetup {
         own.map(|(source, slot)| (Rank(source), slot)).collect()
     }
 
-    /// A packet of a rank in its collective of that number: each is marked as another rank's.
-    fn mark(&self, rank: Rank, number: usize, slot: usize) -> Contributions {
-        let mark = (number * self.packets + slot) * usize::from(RANKS) + rank.index();
-        Contributions::of_rank(Rank(mark as u16), MTU)
+    /// A packet of a rank in its collective of that number: no two are the same.
+    fn packet(&self, rank: Rank, number: usize, slot: usize) -> Provenance {
+        Provenance::of_rank(rank, MTU).moved(number * self.packets + slot)
     }
 
     /// All packets of a rank in its collective of that number.
-    fn data(&self, rank: Rank, number: usize) -> Contributions {
-        let mut data = Contributions::zeroed(self.packets * MTU);
-        for slot in 0..self.packets {
-            data.write(slot * MTU, self.mark(rank, number, slot).view(0..MTU));
-        }
-        data
+    fn data(&self, rank: Rank, number: usize) -> Provenance {
+        Provenance::of_rank(rank, self.packets * MTU).moved(number * self.packets)
     }
 }
 
 impl MultiWrite {
     /// What must come of a collective that would have this result if all tables led somewhere.
-    fn verdict(&self, node: NodeId, result: Contributions) -> Expected {
+    fn verdict(&self, node: NodeId, result: Provenance) -> Expected {
         match (self.setup.topology, node.0) {
             (Topology::ShortLoop, 1 | 2) | (Topology::LongLoop, 1) => Expected::Failure(result.length()),
             (topology, _) if topology.is_loop() => Expected::Either(result),
@@ -297,18 +294,18 @@ impl Protocol for MultiWrite {
     fn task(&self, node: NodeId, number: usize) -> Task {
         let (setup, rank) = (&self.setup, Rank(node.0));
         let input = if setup.sends(rank.0) { setup.packets } else { 0 };
-        let input = Contributions::from_view(setup.data(rank, number).view(0..input * MTU));
+        let input = Provenance::from_view(setup.data(rank, number).view(0..input * MTU));
         let (collective, sources) = match setup.pattern {
             Pattern::Writes => (Collective::Dispatch, (0..RANKS).map(Rank).collect()),
             Pattern::AllGather => (Collective::AllGather, setup.topology.group(rank.0)),
         };
         let each = setup.packets * MTU;
-        let mut expected = Contributions::zeroed(sources.len() * each);
+        let mut expected = Provenance::zeroed(sources.len() * each);
         match setup.pattern {
             Pattern::Writes => {
                 for (source, slot) in setup.awaited(rank.0) {
-                    let mark = setup.mark(source, number, slot);
-                    expected.write(Writes::place((source, slot), setup.packets), mark.view(0..MTU));
+                    let packet = setup.packet(source, number, slot);
+                    expected.write(Writes::place((source, slot), setup.packets), packet.view(0..MTU));
                 }
             }
             Pattern::AllGather => {
@@ -350,8 +347,8 @@ impl Protocol for MultiWrite {
         &self,
         renaming: &Renaming,
         header: &RoceHeader,
-        payload: &Contributions,
-    ) -> (RoceHeader, Contributions) {
+        payload: &Provenance,
+    ) -> (RoceHeader, Provenance) {
         let rename = |rank: u16| renaming.node(NodeId(rank)).0;
         let mut header = *header;
         if let Operation::WriteOnlyImmediate(reth, bitmap) = &mut header.operation {
@@ -361,8 +358,7 @@ impl Protocol for MultiWrite {
             let ranks = (0..RANKS).filter(|rank| *bitmap & 1 << rank != 0);
             *bitmap = ranks.map(|rank| 1 << rename(rank)).sum();
         }
-        let mark = |mark: Rank| Rank(mark.0 / RANKS * RANKS + rename(mark.0 % RANKS));
-        (header, payload.renamed(Contributions::RANKS, mark))
+        (header, payload.renamed(RANKS, |rank| Rank(rename(rank.0))))
     }
 
     fn request(&self, header: &RoceHeader) -> String {

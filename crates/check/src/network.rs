@@ -1,9 +1,11 @@
 //! A network to explore: hosts and switches on links, and ranks that run collectives one after the other. What is particular to
 //! one protocol is its [`Protocol`].
 
-use quincunx_collective::{Collective, Contributions, DataType, GroupId, Payload, ReduceOp, Reduction};
+use std::ops::ControlFlow;
+
+use quincunx_collective::{Collective, DataType, GroupId, Payload, Provenance, ReduceOp, Reduction};
 use quincunx_design::DatapathTimer;
-use quincunx_driver_check::{End, Member, NodeId, Renaming, System};
+use quincunx_driver_check::{End, Exploration, Member, NodeId, Renaming, Statistics, System};
 use quincunx_engine::verbs::{Outcome, QpIndex};
 use quincunx_network::OrderingClass;
 use quincunx_nodes::{
@@ -12,9 +14,10 @@ use quincunx_nodes::{
 use quincunx_roce::QueuePairTimer;
 use quincunx_wire::{Operation, Psn, RoceHeader, Syndrome};
 
-use crate::codec::{RoceCountsCodec, Wired};
+use crate::codec::{RoceProvenanceCodec, Wired};
 use crate::connections::{Connections, address, node_at};
 use crate::describe::Describe;
+use crate::twin;
 
 /// Bytes of a packet's payload: one counter.
 pub(crate) const MTU: usize = 4;
@@ -33,7 +36,7 @@ pub struct Task {
     /// Which.
     pub collective: Collective,
     /// What the rank brings in.
-    pub input: Contributions,
+    pub input: Provenance,
     /// What must come of it.
     pub expected: Expected,
 }
@@ -42,17 +45,17 @@ pub struct Task {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Expected {
     /// A result.
-    Result(Contributions),
+    Result(Provenance),
     /// This result or a failure.
-    Either(Contributions),
+    Either(Provenance),
     /// A failure; a result would have this length.
     Failure(usize),
 }
 
 impl Expected {
     /// Room for what the rank gets.
-    fn room(&self) -> Contributions {
-        Contributions::zeroed(match self {
+    fn room(&self) -> Provenance {
+        Provenance::zeroed(match self {
             Self::Result(result) | Self::Either(result) => result.length(),
             Self::Failure(length) => *length,
         })
@@ -90,8 +93,8 @@ pub trait Protocol: Sync {
         &self,
         _renaming: &Renaming,
         header: &RoceHeader,
-        payload: &Contributions,
-    ) -> (RoceHeader, Contributions) {
+        payload: &Provenance,
+    ) -> (RoceHeader, Provenance) {
         (*header, payload.clone())
     }
 
@@ -122,20 +125,28 @@ pub struct Owner {
 #[derive(Clone, Debug)]
 pub struct Network<P: Protocol> {
     protocol: P,
-    stations: Vec<Station<Contributions>>,
+    pub(crate) stations: Vec<Station<Provenance>>,
     links: Vec<[End; 2]>,
     connections: Connections,
+    /// If a rule is broken: the nodes that keep it.
+    plain: Option<Vec<Station<Provenance>>>,
 }
 
 impl<P: Protocol> Network<P> {
     /// `stations` by number, on links.
     pub(crate) fn on(
         links: Vec<[End; 2]>,
-        stations: Vec<Station<Contributions>>,
+        stations: Vec<Station<Provenance>>,
         connections: Connections,
         protocol: P,
     ) -> Self {
-        Self { protocol, stations, links, connections }
+        Self { protocol, stations, links, connections, plain: None }
+    }
+
+    /// The same, whose nodes break a rule that `plain` nodes keep.
+    pub(crate) fn beside(mut self, plain: Option<Vec<Station<Provenance>>>) -> Self {
+        self.plain = plain;
+        self
     }
 
     /// What is particular to it.
@@ -150,7 +161,7 @@ impl<P: Protocol> Describe for Network<P> {
     }
 
     /// Packets are numbered from the first of their queue pair.
-    fn frame(&self, header: &RoceHeader, payload: &Contributions) -> String {
+    fn frame(&self, header: &RoceHeader, payload: &Provenance) -> String {
         let number = header.psn.distance_from(FIRST_PSN);
         match header.operation {
             Operation::Acknowledge(aeth) => match aeth.syndrome {
@@ -167,6 +178,14 @@ impl<P: Protocol> Describe for Network<P> {
                 line + &self.protocol.destination(header).unwrap_or_default()
             }
         }
+    }
+
+    fn broken_rule_matters(
+        &self,
+        rules: Exploration,
+        progress: &mut dyn FnMut(&Statistics) -> ControlFlow<()>,
+    ) -> Option<bool> {
+        twin::matters(self, self.plain.as_ref()?, rules, progress)
     }
 
     fn timer(&self, node: NodeId, timer: StationTimer) -> String {
@@ -195,18 +214,18 @@ impl<P: Protocol> Describe for Network<P> {
 }
 
 impl<P: Protocol> Wired for Network<P> {
-    type Codec = RoceCountsCodec;
+    type Codec = RoceProvenanceCodec;
 
-    fn codec(&self, node: NodeId) -> RoceCountsCodec {
-        RoceCountsCodec::new(node, &self.links)
+    fn codec(&self, node: NodeId) -> RoceProvenanceCodec {
+        RoceProvenanceCodec::new(node, &self.links)
     }
 }
 
 impl<P: Protocol> System for Network<P> {
-    type Engine = Station<Contributions>;
+    type Engine = Station<Provenance>;
     type Owner = Owner;
 
-    fn members(&self) -> Vec<Member<Station<Contributions>, Owner>> {
+    fn members(&self) -> Vec<Member<Station<Provenance>, Owner>> {
         let owner = Owner { started: 0, done: 0 };
         self.stations.iter().map(|engine| Member { engine: engine.clone(), owner }).collect()
     }
@@ -219,7 +238,7 @@ impl<P: Protocol> System for Network<P> {
         owner.started == owner.done && usize::from(owner.started) < self.protocol.tasks(node)
     }
 
-    fn command(&self, node: NodeId, owner: &mut Owner) -> StationCommand<Contributions> {
+    fn command(&self, node: NodeId, owner: &mut Owner) -> StationCommand<Provenance> {
         let Task { collective, input, expected } = self.protocol.task(node, usize::from(owner.started));
         owner.started += 1;
         let output = expected.room();
@@ -230,7 +249,7 @@ impl<P: Protocol> System for Network<P> {
         &self,
         node: NodeId,
         owner: &mut Owner,
-        event: StationEvent<Contributions>,
+        event: StationEvent<Provenance>,
     ) -> Result<(), String> {
         let name = self.name(node);
         let (outcome, found_input, output) = match event {
@@ -291,8 +310,8 @@ impl<P: Protocol> System for Network<P> {
         renaming: &Renaming,
         _: End,
         header: &RoceHeader,
-        payload: &Contributions,
-    ) -> (RoceHeader, Contributions) {
+        payload: &Provenance,
+    ) -> (RoceHeader, Provenance) {
         let (mut header, payload) = self.protocol.rename_contents(renaming, header, payload);
         header.source = address(renaming.node(node_at(header.source)));
         let remote = self.connections.renamed(renaming, header.destination, header.destination_qp);

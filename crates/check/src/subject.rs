@@ -257,9 +257,9 @@ fn group(
     arguments.refuse_all_but(design.name(), &used)?;
     let senders = arguments.senders.or(domain);
     // With two, a half of the data goes over a relay on a mesh.
-    let packets = arguments.packets.unwrap_or(if is_mesh { 2 } else { 3 });
+    let packets = arguments.packets.unwrap_or(2);
     let root = Rank(arguments.root.unwrap_or(0));
-    let setup = GroupSetup {
+    let mut setup = GroupSetup {
         design,
         scenario,
         collectives: vec![collective.with_root(root); usize::from(arguments.times)],
@@ -267,10 +267,14 @@ fn group(
         senders,
         mutation: arguments.mutate.clone(),
     };
+    if arguments.packets.is_none() && !is_mesh {
+        // Behind a control message. Even where there are two windows of slots one that held data is used for data again.
+        setup.packets = 2 * design.transport(&setup.settings()?)?.window_packets() + 1;
+    }
     Ok(Subject {
         network: Box::new(GroupNetwork::new(&setup)?),
         tree: Some(tree.to_owned()),
-        packets,
+        packets: setup.packets,
         senders,
     })
 }

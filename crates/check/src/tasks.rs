@@ -1,9 +1,9 @@
 //! What the ranks of a group are asked for, and what must come of it: as the collective's reference has it, from payloads that say
-//! whose data, and of which packet, is in them.
+//! whose data, and which element of it, is in them. No element of a rank is in two collectives.
 
-use quincunx_collective::{Collective, Contributions, Payload, Rank, reference};
+use quincunx_collective::{Collective, Payload, Provenance, Rank, reference};
 
-use crate::network::{Expected, SUM, Task};
+use crate::network::{Expected, MTU, SUM, Task};
 
 /// What the ranks of a group do.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -25,37 +25,34 @@ pub(crate) struct TasksSetup {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Tasks {
     ranks: u16,
-    /// Marks that are used: the ranks, as often as there are packets to tell apart.
-    marks: u16,
     by_rank: Vec<Vec<Task>>,
     longest: usize,
 }
 
 impl Tasks {
     pub(crate) fn new(setup: TasksSetup) -> Self {
-        let pieces: Vec<usize> =
-            setup.collectives.iter().map(|collective| setup.pieces(*collective)).collect();
-        // Where marks do not suffice for all packets, a rank has one.
-        let marks = pieces.iter().sum::<usize>() * usize::from(setup.ranks);
-        let marks = u16::try_from(marks).ok().filter(|marks| (1..=Contributions::RANKS).contains(marks));
         let mut by_rank = vec![Vec::new(); usize::from(setup.ranks)];
         let mut first = 0;
-        for (&collective, &pieces) in setup.collectives.iter().zip(&pieces) {
+        for &collective in &setup.collectives {
+            let length = setup.length(collective);
             for domain in (0..setup.senders).step_by(usize::from(setup.members)) {
                 let ranks = (domain..domain + setup.members).map(Rank);
-                let input = |rank| setup.input(collective, rank, pieces, marks.map(|_| first));
-                let inputs: Vec<Contributions> = ranks.clone().map(input).collect();
+                let input = |rank| match collective {
+                    Collective::Broadcast { root } if root != rank => Provenance::zeroed(0),
+                    _ => Provenance::of_rank(rank, length).moved(first),
+                };
+                let inputs: Vec<Provenance> = ranks.clone().map(input).collect();
                 let expected = reference(collective, SUM, &inputs);
                 for ((rank, input), expected) in ranks.zip(inputs).zip(expected) {
                     let expected = Expected::Result(expected);
                     by_rank[rank.index()].push(Task { collective, input, expected });
                 }
             }
-            first += pieces;
+            first += length / MTU;
         }
         let lengths = by_rank.iter().flatten().map(|task: &Task| task.input.length());
         let longest = lengths.max().unwrap_or_default();
-        Self { ranks: setup.ranks, marks: marks.unwrap_or(setup.ranks), by_rank, longest }
+        Self { ranks: setup.ranks, by_rank, longest }
     }
 
     /// What a rank is asked for, in order; nothing if it only relays.
@@ -69,40 +66,24 @@ impl Tasks {
     }
 
     /// A payload where ranks are renamed.
-    pub(crate) fn renamed(&self, payload: &Contributions, rename: impl Fn(Rank) -> Rank) -> Contributions {
-        let ranks = self.ranks;
-        payload.renamed(self.marks, |mark| Rank(mark.0 / ranks * ranks + rename(Rank(mark.0 % ranks)).0))
+    pub(crate) fn renamed(&self, payload: &Provenance, rename: impl Fn(Rank) -> Rank) -> Provenance {
+        payload.renamed(self.ranks, rename)
     }
 }
 
 impl TasksSetup {
-    /// Packets that a rank brings into a collective, if it brings anything.
-    fn pieces(&self, collective: Collective) -> usize {
-        match collective {
+    /// Elements that a rank brings into all collectives.
+    pub(crate) fn elements(&self) -> usize {
+        self.collectives.iter().map(|collective| self.length(*collective) / MTU).sum()
+    }
+
+    /// Bytes that a rank brings into a collective, if it brings anything.
+    fn length(&self, collective: Collective) -> usize {
+        let pieces = match collective {
             Collective::Barrier => 0,
             Collective::ReduceScatter => self.packets * usize::from(self.members),
             _ => self.packets,
-        }
-    }
-
-    /// What a rank brings in: each packet has a mark of its own, from the number `first` on, or all have the rank's.
-    fn input(
-        &self,
-        collective: Collective,
-        rank: Rank,
-        pieces: usize,
-        first: Option<usize>,
-    ) -> Contributions {
-        let pieces = match collective {
-            Collective::Broadcast { root } if root != rank => 0,
-            _ => pieces,
         };
-        let mut input = Contributions::zeroed(pieces * self.packet);
-        for piece in 0..pieces {
-            let number = first.map_or(0, |first| first + piece) as u16;
-            let packet = Contributions::of_rank(Rank(number * self.ranks + rank.0), self.packet);
-            input.write(piece * self.packet, packet.view(0..self.packet));
-        }
-        input
+        pieces * self.packet
     }
 }

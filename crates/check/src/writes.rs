@@ -6,7 +6,7 @@
 //! one whose answer is, and each answer would be explored as one write more. Nor would it notice what is delivered twice: it tells its
 //! owner of that, where this one panics.
 
-use quincunx_collective::{Contributions, Rank};
+use quincunx_collective::{Provenance, Rank};
 use quincunx_engine::verbs::{
     Alarm, CollectiveRequest, Completion, Failure, Outcome, Program, QpIndex, RequestError, Slice, Verbs,
 };
@@ -50,7 +50,7 @@ impl Writes {
         &mut self,
         qp: QpIndex,
         completion: Completion,
-        verbs: &mut dyn Verbs<Contributions>,
+        verbs: &mut dyn Verbs<Provenance>,
     ) -> Result<(), Failure> {
         match completion {
             Completion::Sent { id } => self.outstanding -= usize::from(self.writer.handle_sent(id, verbs)),
@@ -69,7 +69,7 @@ impl Writes {
         Outcome::Failed { qp, failure }
     }
 
-    fn proceed(&mut self, verbs: &mut dyn Verbs<Contributions>) -> Option<Outcome> {
+    fn proceed(&mut self, verbs: &mut dyn Verbs<Provenance>) -> Option<Outcome> {
         let is_over = self.outstanding == 0 && self.delivered.len() == self.awaited.len();
         let CollectiveRequest { output, .. } = self.request.take_if(|_| is_over)?;
         for delivery in &self.delivered {
@@ -81,8 +81,8 @@ impl Writes {
     }
 }
 
-impl Program<Contributions> for Writes {
-    fn initialise(&mut self, verbs: &mut dyn Verbs<Contributions>) {
+impl Program<Provenance> for Writes {
+    fn initialise(&mut self, verbs: &mut dyn Verbs<Provenance>) {
         self.writer.initialise(verbs);
     }
 
@@ -90,7 +90,7 @@ impl Program<Contributions> for Writes {
         &mut self,
         _: Instant,
         request: CollectiveRequest,
-        verbs: &mut dyn Verbs<Contributions>,
+        verbs: &mut dyn Verbs<Provenance>,
     ) -> Result<Option<Outcome>, RequestError> {
         if let Some((qp, failure)) = self.failed {
             return Ok(Some(Outcome::Failed { qp, failure }));
@@ -110,7 +110,7 @@ impl Program<Contributions> for Writes {
         _: Instant,
         qp: QpIndex,
         completion: Completion,
-        verbs: &mut dyn Verbs<Contributions>,
+        verbs: &mut dyn Verbs<Provenance>,
     ) -> Option<Outcome> {
         match self.take(qp, completion, verbs) {
             Ok(()) => self.proceed(verbs),
@@ -122,7 +122,7 @@ impl Program<Contributions> for Writes {
         &mut self,
         _: Instant,
         alarm: Alarm,
-        verbs: &mut dyn Verbs<Contributions>,
+        verbs: &mut dyn Verbs<Provenance>,
     ) -> Option<Outcome> {
         assert_eq!(alarm, RELAY, "there is no other");
         let ProtocolViolation { peer } = self.writer.relay(verbs).err()?;

@@ -87,6 +87,11 @@ impl Check {
         }
         match finding {
             Finding::Correct => Ok(()),
+            Finding::NeverMattered => Err(Failure::Wrong(
+                "expected a run in which the broken rule matters, found that every node answers as it does with the rule in all of them; explore \
+                 more packets, losses, late frames or copies, or another collective or tree"
+                    .to_owned(),
+            )),
             Finding::Wrong(Counterexample { fault, lines, .. }) => Err(Failure::Wrong(format!(
                 "expected every run to be right, found one of {} steps where {fault}",
                 lines.len()
@@ -135,6 +140,7 @@ impl Check {
 fn word(finding: &Finding) -> &'static str {
     match finding {
         Finding::Correct => "correct",
+        Finding::NeverMattered => "never-mattered",
         Finding::Wrong(_) => "wrong",
         Finding::Unfinished(_) => "unfinished",
     }

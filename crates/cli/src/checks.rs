@@ -19,7 +19,8 @@ pub(crate) struct Target {
     /// tree-3-2; of a design on meshes mesh-2x2]
     #[arg(long, visible_alias = "fabric")]
     tree: Option<String>,
-    /// Packets of data from each sender; a design may send others before them [default: 3; on a mesh: 2]
+    /// Packets of data from each sender; a design may send others before them [default: two windows and one, so that slots are
+    /// used again; on a mesh 2; of studies 3 or 2]
     #[arg(long)]
     packets: Option<u32>,
     /// On a mesh: ranks that send anything of their own, in whole domains; the others relay [default: the first domain]
@@ -69,7 +70,7 @@ impl Target {
 }
 
 const EXAMPLES: &str = "Examples:
-  quincunx check epic-3 all_reduce                       three packets, one loss
+  quincunx check epic-3 all_reduce                       five packets, one loss
   quincunx check epic-2 broadcast --reorder --duplicate  and one frame may be late, and one may come twice
   quincunx check epic-3 all_reduce --times 2 --packets 1 two in sequence on one group
   quincunx check epic-3 all_reduce --tree star-2 --set group.message=2 --set group.selective=true
@@ -90,10 +91,11 @@ const EXAMPLES: &str = "Examples:
                                                          five messages in flight where four are buffered";
 
 const LIMITS: &str = "Explored are the engines that run on real sockets; the rules of earlier systems are written for this alone. Nothing is sampled:
-`correct` means that every run within the limits gives every rank the right result, and ends. The limits: as many losses, late frames, copies and early time-outs as are asked for; all other frames keep
+`correct` means that every run within the limits gives every rank the right elements of the right ranks, once each, and ends;
+`never-mattered` that nobody answers otherwise than without the rule that --mutate breaks. The limits: as many losses, late frames, copies and early time-outs as are asked for; all other frames keep
 their order on each link, and time-outs expire when nothing else is on its way. Nodes send as soon as they may; `--full` explores when they
 do not, too, and leaves the other reductions out: try it on tree-2-2.
-Exit status 1: a fault was found, or memory did not suffice.";
+Exit status 1: a fault was found, a broken rule never mattered, or memory did not suffice.";
 
 /// The command with what the catalog and the studies say of themselves in its help.
 pub(crate) fn with_help(command: Command, catalog: Catalog) -> Command {

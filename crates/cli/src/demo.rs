@@ -18,15 +18,29 @@ use crate::{Failure, interrupt};
 /// Three switches, eight ranks.
 const TREE: &str = "tree-2x4";
 const RANKS: u16 = 8;
-const BYTES: u64 = 1 << 20;
+
+/// The smallest vector.
+const LEAST: u64 = 4096;
 
 /// `quincunx demo`.
 #[derive(Args)]
-pub(crate) struct Demo {}
+pub(crate) struct Demo {
+    /// Bytes of the vectors on real processes, and of the largest in simulation
+    #[arg(long, default_value = "1MiB")]
+    size: ByteCount,
+    /// How often each collective runs on real processes
+    #[arg(long, default_value_t = 20)]
+    iterations: u32,
+}
 
 impl Demo {
-    #[expect(clippy::unused_self, reason = "a command like the others")]
-    pub(crate) fn run(self, catalog: Catalog) -> Result<(), Failure> {
+    pub(crate) fn run(&self, catalog: Catalog) -> Result<(), Failure> {
+        if self.size.bytes() < LEAST || !self.size.bytes().is_multiple_of(LEAST) || self.iterations == 0 {
+            return Err(Failure::Input(format!(
+                "expected a size of a multiple of 4KiB and an iteration at least, found {} and {}; change --size or --iterations",
+                self.size, self.iterations
+            )));
+        }
         let scenario =
             Scenario::find_for(&RealLinks::LOOPBACK, TREE, &[], catalog).map_err(Failure::input)?;
         let shape = scenario.fabric.shape().expect("a tree");
@@ -39,7 +53,7 @@ impl Demo {
         });
         let primitives = |design: &&'static dyn AnyDesign| {
             let name = design.name();
-            design.collectives(FabricKind::Tree).iter().map(move |&collective| case(name, collective))
+            design.collectives(FabricKind::Tree).iter().map(move |&collective| self.case(name, collective))
         };
         let cases: Vec<Case> = designs.iter().flat_map(primitives).collect();
         let setup = GroupsSetup::new(catalog, &designs, &scenario).map_err(Failure::input)?;
@@ -59,7 +73,20 @@ impl Demo {
             return Err(Failure::Wrong(format!("expected right results, found {wrong} wrong elements")));
         }
         println!("\n{0} of {0} runs right at every rank.", plan.cases.len());
-        simulate_designs(catalog)
+        simulate_designs(catalog, self.size)
+    }
+
+    fn case(&self, design: &str, collective: Collective) -> Case {
+        Case {
+            design: design.into(),
+            collective: collective.name().into(),
+            root: 0,
+            bytes: self.size.bytes(),
+            data_type: "f32".into(),
+            op: "sum".into(),
+            iterations: self.iterations,
+            warm_up: self.iterations.min(3),
+        }
     }
 }
 
@@ -73,13 +100,18 @@ fn real(catalog: Catalog) -> Vec<&'static dyn AnyDesign> {
 /// Fabrics of the papers.
 const SIMULATED: [&str; 2] = ["epic-star8", "scin-dgx8"];
 
-/// Sizes that are simulated: with numbers, so that every result is checked.
-const SIZES: &str = "4KiB:1MiB:16";
+/// From each size that is simulated to the next.
+const FACTOR: u64 = 16;
 
-/// Simulates an AllReduce by every design on its paper's fabric, and draws the report.
-fn simulate_designs(catalog: Catalog) -> Result<(), Failure> {
+/// Simulates an AllReduce of up to `largest` by every design on its paper's fabric, with numbers, so that every result is checked; draws
+/// the report.
+fn simulate_designs(catalog: Catalog, largest: ByteCount) -> Result<(), Failure> {
     println!("\nThe same engines in simulation, AllReduce on the fabrics of the papers, results checked:\n");
-    let sizes: Vec<ByteCount> = SIZES.parse::<SizeRange>().map_err(Failure::input)?.sizes().collect();
+    let sizes: Vec<ByteCount> = format!("{LEAST}:{}:{FACTOR}", largest.bytes())
+        .parse::<SizeRange>()
+        .map_err(Failure::input)?
+        .sizes()
+        .collect();
     let folder = Path::new("quincunx-demo");
     let stop = interrupt::flag()?;
     let mut fabrics = Vec::new();
@@ -120,17 +152,4 @@ fn simulate_designs(catalog: Catalog) -> Result<(), Failure> {
     let page = quincunx_report::write(folder).map_err(Failure::input)?;
     println!("\nPlots: {}", page.display());
     Ok(())
-}
-
-fn case(design: &str, collective: Collective) -> Case {
-    Case {
-        design: design.into(),
-        collective: collective.name().into(),
-        root: 0,
-        bytes: BYTES,
-        data_type: "f32".into(),
-        op: "sum".into(),
-        iterations: 20,
-        warm_up: 3,
-    }
 }

@@ -2,7 +2,7 @@
 //! payloads can be.
 //!
 //! Nothing here knows how data travels. The same protocol runs over real numbers ([`Numbers`]), over lengths alone
-//! ([`LengthOnly`]), or over counts of who contributed ([`Contributions`]), because it only ever touches a
+//! ([`LengthOnly`]), or over whose elements are in each ([`Provenance`]), because it only ever touches a
 //! [`Payload`].
 #![no_std]
 extern crate alloc;
@@ -10,13 +10,13 @@ extern crate alloc;
 extern crate std;
 
 mod bandwidth;
-mod contributions;
 mod gate;
 mod length_only;
 mod name;
 mod numbers;
 mod payload;
 mod primitive;
+mod provenance;
 mod quantization;
 mod reduction;
 mod reference;
@@ -26,13 +26,13 @@ mod simd;
 mod tree;
 
 pub use bandwidth::Bandwidths;
-pub use contributions::{ContributionView, Contributions};
 pub use gate::{Choice, Gate, GateKind, Routing};
 pub use length_only::LengthOnly;
 pub use name::ParseNameError;
 pub use numbers::Numbers;
 pub use payload::Payload;
 pub use primitive::{Collective, GroupId, Rank};
+pub use provenance::{Provenance, ProvenanceView};
 pub use quantization::{BlockQuantization, BlockSizeError, CodeType, Quantized};
 pub use reduction::{DataType, ReduceOp, Reduction};
 pub use reference::{Fold, reduce_in_order, reduce_in_tree, reference, wrong_elements};

@@ -6,7 +6,7 @@ use core::hash::Hash;
 use core::ops::Range;
 
 /// A region of memory that frames are cut from and written into. Lengths and offsets are bytes in every kind, so an
-/// engine does the same arithmetic over real numbers, over lengths alone and over counts of contributions.
+/// engine does the same arithmetic over real numbers, over lengths alone and over whose elements are in each.
 ///
 /// A frame borrows a [`View`](Payload::View) of its sender's memory: a driver that keeps frames copies it with
 /// [`from_view`](Payload::from_view), one that writes to a socket copies it straight into the datagram.

@@ -218,10 +218,10 @@ fn parameters_that_make_no_sense_are_refused_by_the_manager_in_a_line() {
         ),
         (
             r#"{"group":{"window":1099511627776}}"#,
-            "invalid value: integer `1099511627776`, expected u32 in `group.window`",
+            "expected u32, found integer `1099511627776` in `group.window`",
         ),
         (r#"{"group":{"mtu":5}}"#, "expected `group.mtu` of a multiple of 4 bytes up to 4096, found 5B"),
-        (r#"{"group":{"mtu":[]}}"#, "invalid type: sequence, expected a number with its unit in `group.mtu`"),
+        (r#"{"group":{"mtu":[]}}"#, "expected a number with its unit, found sequence in `group.mtu`"),
         (r#"{"hosts":{"window":4}}"#, "expected one of the keys group.acknowledge_every, "),
     ];
     for (settings, expected) in cases {

@@ -8,7 +8,7 @@ use crate::{
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::fmt::Debug;
-use quincunx_collective::{Collective, Contributions, LengthOnly, Numbers, Payload};
+use quincunx_collective::{Collective, LengthOnly, Numbers, Payload, Provenance};
 use quincunx_engine::verbs::AnyProgram;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -138,7 +138,7 @@ pub trait Parts<P: Payload> {
 }
 
 /// A design as everybody sees it: what [`Design`] says, without its types.
-pub trait AnyDesign: Debug + Send + Sync + Parts<Numbers> + Parts<LengthOnly> + Parts<Contributions> {
+pub trait AnyDesign: Debug + Send + Sync + Parts<Numbers> + Parts<LengthOnly> + Parts<Provenance> {
     /// [`Design::name`].
     fn name(&self) -> &'static str;
     /// [`Design::summary`].
@@ -321,7 +321,7 @@ impl PayloadKind for LengthOnly {
     }
 }
 
-impl PayloadKind for Contributions {
+impl PayloadKind for Provenance {
     fn parts(design: &dyn AnyDesign) -> &dyn Parts<Self> {
         design
     }

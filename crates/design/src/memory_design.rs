@@ -9,7 +9,7 @@ use alloc::boxed::Box;
 use alloc::format;
 use alloc::vec::Vec;
 use core::fmt::Debug;
-use quincunx_collective::{BlockQuantization, Collective, Contributions, LengthOnly, Numbers, Payload, Rank};
+use quincunx_collective::{BlockQuantization, Collective, LengthOnly, Numbers, Payload, Provenance, Rank};
 use quincunx_engine::shared_memory::{AnyKernel, InPlaceRequest};
 
 /// What a design makes of the numbers.
@@ -150,7 +150,7 @@ pub trait MemoryParts<P: Payload> {
 
 /// A design on the memory fabric as everybody sees it: what [`MemoryDesign`] says, without its types.
 pub trait AnyMemoryDesign:
-    Debug + Send + Sync + MemoryParts<Numbers> + MemoryParts<LengthOnly> + MemoryParts<Contributions>
+    Debug + Send + Sync + MemoryParts<Numbers> + MemoryParts<LengthOnly> + MemoryParts<Provenance>
 {
     /// [`MemoryDesign::name`].
     fn name(&self) -> &'static str;

@@ -71,8 +71,18 @@ pub enum UnitEvent {
     },
 }
 
-/// What computes in a switch. After each call that takes `&mut self` but [`next_packet`](Self::next_packet) its owner asks for
-/// [outputs](Self::next_output) and [events](Self::next_event) until there are none, and then for a [timer](Self::arm).
+/// Where a unit's answers go: to the switch that it is in.
+pub trait UnitSink<P> {
+    /// Does what the switch has to do.
+    fn act(&mut self, output: UnitOutput<P>);
+    /// Passes on what has happened.
+    fn tell(&mut self, event: UnitEvent);
+    /// Has the unit's timer fire `after` from now.
+    fn arm(&mut self, after: Duration);
+}
+
+/// What computes in a switch. After each call that takes `&mut self` but [`next_packet`](Self::next_packet) its owner has it
+/// [answer](Self::answer): outputs and events until there are none, and then a timer.
 ///
 /// The contract is that of [`Engine`](quincunx_engine::Engine): work per call is bounded by the set-up, a peer's packet never panics.
 pub trait SwitchUnit<P: Payload> {
@@ -115,12 +125,36 @@ pub trait SwitchUnit<P: Payload> {
         ChannelSet::NONE
     }
 
+    /// Whether packets may have been put into queues of its own since the last call of this.
+    fn has_queued(&mut self) -> bool {
+        true
+    }
+
     /// The next packet of a channel that is [ready](Self::ready). It causes no output and no event.
     ///
     /// # Panics
     /// If there is none.
     fn next_packet(&mut self, port: PortId, channel: Channel) -> (FlitHeader, P::View<'_>) {
         panic!("this unit has no queue for {channel:?} at {port:?}")
+    }
+
+    /// Says all that there is to say after a call, and which channels are [ready](Self::ready) at each port now. One call where its
+    /// owner would make one for each question: a unit has no reason to write it anew.
+    fn answer(&mut self, now: Instant, ready: &mut [ChannelSet], out: &mut dyn UnitSink<P>) {
+        while let Some(output) = self.next_output() {
+            out.act(output);
+        }
+        while let Some(event) = self.next_event() {
+            out.tell(event);
+        }
+        if let Some(after) = self.arm(now) {
+            out.arm(after);
+        }
+        if self.has_queued() {
+            for (ready, port) in ready.iter_mut().zip(0..) {
+                *ready = self.ready(PortId(port));
+            }
+        }
     }
 
     /// Packets that it holds in buffers of `port`'s `channel`.

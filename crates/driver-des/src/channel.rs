@@ -167,7 +167,7 @@ impl<E: Engine> Channel<E> {
     }
 
     /// Puts a frame in the order of arrival.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn launch(&mut self, frame: InFlight<E>) {
         let frames = self.unsent_mut(frame.urgent);
         let is_before = |other: &InFlight<E>| (other.at, other.sequence) <= (frame.at, frame.sequence);
@@ -177,6 +177,26 @@ impl<E: Engine> Channel<E> {
             let place = frames.partition_point(is_before);
             frames.insert(place, frame);
         }
+    }
+
+    /// Puts a frame in the order of arrival as often, and as late, as its fate has it. Arrivals are numbered from the frame's number on;
+    /// the last number that is taken then.
+    #[cold]
+    pub(crate) fn launch_by_fate(&mut self, frame: InFlight<E>, fate: Fate) -> u64 {
+        let InFlight { start, at, mut sequence, urgent, port, header, payload } = frame;
+        sequence -= 1;
+        for delay in fate.arrivals() {
+            let at = match delay {
+                None => at,
+                Some(Delay::HeldBack(longer)) => at + longer,
+                Some(Delay::Until(at)) => at.max(start),
+                Some(Delay::OvertakenBy(_)) => unreachable!("a plan that asks for it is refused"),
+            };
+            sequence += 1;
+            let (header, payload) = (header.clone(), payload.clone());
+            self.launch(InFlight { start, at, sequence, urgent, port, header, payload });
+        }
+        sequence
     }
 
     /// Frames on their way or in the queue.

@@ -7,7 +7,7 @@ use crate::timers::Timers;
 use crate::{Departure, Direction, Medium, NodeIndex, Observer, QueueConfig};
 use quincunx_collective::Payload;
 use quincunx_engine::{Engine, Frame, PortId, Sink};
-use quincunx_network::{Delay, Fate};
+use quincunx_network::Fate;
 use quincunx_units::{Duration, Instant};
 use std::collections::{BTreeMap, VecDeque};
 
@@ -219,56 +219,51 @@ impl<E: Engine, M: Medium<E>, O: Observer<E>> Network<E, M, O> {
         let needed = self.medium.needed_length(Direction::from_number(number), frame.header, payload);
 
         let time = channel.rate.time_for(length);
-        let (mut header, mut marked) = (frame.header.clone(), false);
+        let mut is_long = false;
         if channel.queue != QueueConfig::default() {
             let queued = channel.queued_bytes(self.now);
             if channel.queue.limit.is_some_and(|limit| queued + length > limit) {
                 channel.statistics.refused += 1;
-                let (start, direction) = (channel.free_at, Direction::from_number(number));
-                let (queued, end, fate) = (self.now, start, None);
-                let departure = Departure { direction, queued, start, end, length, marked, fate };
-                return self.observer.departed(&departure, frame);
+                if self.observer.sees_departures() {
+                    let (start, direction) = (channel.free_at, Direction::from_number(number));
+                    let (queued, end, fate, marked) = (self.now, start, None, false);
+                    let departure = Departure { direction, queued, start, end, length, marked, fate };
+                    self.observer.departed(&departure, frame);
+                }
+                return;
             }
-            let is_long = channel.queue.mark_above.is_some_and(|threshold| queued > threshold);
-            marked = is_long && self.medium.mark_congestion(&mut header);
+            is_long = channel.queue.mark_above.is_some_and(|threshold| queued > threshold);
         }
         let urgent = self.medium.is_urgent(frame.header);
         let start = channel.make_room(self.now, time, urgent);
         let fate = channel.injector.as_ref().map_or(Fate::Delivered, |injector| injector.fate(channel.index));
+        let mut header = frame.header.clone();
+        let marked = is_long && self.medium.mark_congestion(&mut header);
         channel.count(self.now, length, time, marked, &fate);
-        let departure = Departure {
-            direction: Direction::from_number(number),
-            queued: self.now,
-            start,
-            end: start + time,
-            length,
-            marked,
-            fate: Some(fate),
-        };
-        self.observer.departed(&departure, frame);
+        if self.observer.sees_departures() {
+            let departure = Departure {
+                direction: Direction::from_number(number),
+                queued: self.now,
+                start,
+                end: start + time,
+                length,
+                marked,
+                fate: Some(fate),
+            };
+            self.observer.departed(&departure, frame);
+        }
 
         let on_the_wire = if needed == length { time } else { channel.rate.time_for(needed) };
         let at = start + on_the_wire + channel.config.latency;
         let port = channel.ports[usize::from(place)].1;
-        let mut launch = |at: Instant, header: E::Header| {
-            let payload = E::Payload::from_view(E::Payload::reborrow(frame.payload));
-            self.sequence += 1;
-            let sequence = self.sequence;
-            channel.launch(InFlight { start, at, sequence, urgent, port, header, payload });
-        };
-        // Nearly every frame is delivered: its header is copied once.
+        let payload = E::Payload::from_view(frame.payload);
+        self.sequence += 1;
+        let frame = InFlight { start, at, sequence: self.sequence, urgent, port, header, payload };
+        // Nearly every frame is delivered, and put where it stays.
         if matches!(fate, Fate::Delivered) {
-            launch(at, header);
+            channel.launch(frame);
         } else {
-            for delay in fate.arrivals() {
-                let at = match delay {
-                    None => at,
-                    Some(Delay::HeldBack(longer)) => at + longer,
-                    Some(Delay::Until(at)) => at.max(start),
-                    Some(Delay::OvertakenBy(_)) => unreachable!("a plan that asks for it is refused"),
-                };
-                launch(at, header.clone());
-            }
+            self.sequence = channel.launch_by_fate(frame, fate);
         }
         if let Some((at, sequence)) = channel.announce() {
             self.queue.push(at, sequence, Source::Arrival(number as u32).pack());

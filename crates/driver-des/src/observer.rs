@@ -24,8 +24,13 @@ pub struct Departure {
     pub fate: Option<Fate>,
 }
 
-/// Sees what happens, and changes nothing. Each method does nothing by default; `()` does nothing at all.
+/// Sees what happens, and changes nothing. Each method that is told something does nothing by default; `()` does nothing at all.
 pub trait Observer<E: Engine> {
+    /// Whether it is to be told of departures. It may answer no to spare the driver to describe every frame that is queued.
+    fn sees_departures(&self) -> bool {
+        true
+    }
+
     /// A frame was queued for a link, or refused.
     fn departed(&mut self, _departure: &Departure, _frame: Frame<'_, E::Header, E::Payload>) {}
 
@@ -49,4 +54,8 @@ pub trait Observer<E: Engine> {
     fn emitted(&mut self, _at: Instant, _node: NodeIndex, _event: &E::Event) {}
 }
 
-impl<E: Engine> Observer<E> for () {}
+impl<E: Engine> Observer<E> for () {
+    fn sees_departures(&self) -> bool {
+        false
+    }
+}

@@ -308,7 +308,23 @@ impl<E: Engine, M: Medium<E>, O: Observer<E>> Simulation<E, M, O> {
                 place = next;
             }
             if !used {
-                return;
+                break;
+            }
+        }
+        if cfg!(debug_assertions) && !self.engines[node as usize].may_want_transmit() {
+            self.assert_nobody_wants(node);
+        }
+    }
+
+    /// Panics if a port wants a slot of a node that says that none may.
+    fn assert_nobody_wants(&self, node: u32) {
+        let engine = &self.engines[node as usize];
+        for &number in &self.network.nodes[node as usize].channels {
+            for &(port, _) in &self.network.channels[number as usize].ports {
+                assert!(
+                    !engine.wants_transmit(port),
+                    "{port:?} of node {node} wants a slot, and its node says that no port does"
+                );
             }
         }
     }

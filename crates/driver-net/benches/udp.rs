@@ -5,7 +5,8 @@
 //! Two threads, one node each, a toy protocol without an invariant CRC or arithmetic: what remains is the driver and the
 //! kernel.
 
-#[path = "../tests/support/mod.rs"]
+#[allow(dead_code, reason = "the tests use the rest of it")]
+#[path = "../tests/suite/support/mod.rs"]
 mod support;
 
 use nix::poll::{PollFd, PollFlags, ppoll};

@@ -3,7 +3,8 @@
 //!
 //! `cargo run -p quincunx-wire --example seed_corpus`
 
-#[path = "../tests/common/mod.rs"]
+#[allow(dead_code, reason = "the tests use the rest of it")]
+#[path = "../tests/suite/common/mod.rs"]
 mod common;
 
 use common::{repository, vector};

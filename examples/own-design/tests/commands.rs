@@ -137,6 +137,27 @@ fn perf_runs_it_over_real_processes_and_report_draws_it() {
 }
 
 #[test]
+fn demo_shows_it_among_the_others_and_draws_it() {
+    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("demo");
+    // What another run has drawn is not this one's.
+    let _ = std::fs::remove_dir_all(&folder);
+    std::fs::create_dir_all(&folder).expect("a folder of ours");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_own-design"));
+    let output =
+        command.args("demo --size 16KiB --iterations 1".split_whitespace()).current_dir(&folder).output();
+    let output = output.expect("the program starts");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let printed = String::from_utf8(output.stdout).expect("text");
+    // The tree of the real processes has three switches, and a parameter server is one.
+    assert!(printed.contains("Left out here, parameter-server: "), "{printed}");
+    let simulated = |line: &&str| line.starts_with("epic-star8") && line.contains("parameter-server");
+    assert_eq!(printed.lines().filter(simulated).count(), 1, "{printed}");
+    let page = printed.lines().find_map(|line| line.strip_prefix("Plots: ")).expect("the page's path");
+    let html = std::fs::read_to_string(folder.join(page)).expect("the page is there");
+    assert!(html.contains("parameter-server") && html.contains("<svg"));
+}
+
+#[test]
 fn perf_is_right_where_frames_are_lost_doubled_and_late() {
     let printed = text(
         "perf all_reduce --ranks 3 --design parameter-server --sizes 16KiB --payload 1024 --iterations 2 --loss 5% \

@@ -1,6 +1,6 @@
 //! ATP's switch, whose aggregators belong to whoever finds them free, and the parameter server that everything falls back to.
 
-use quincunx_collective::{Contributions, Payload};
+use quincunx_collective::{Payload, Provenance};
 use quincunx_engine::{PortId, Sink};
 
 use crate::earlier::frame::{self, DropReason, Event, Header, Timer, View, Whole, Workers};
@@ -20,7 +20,7 @@ pub struct Aggregators {
 struct Partial {
     chunk: u8,
     workers: Workers,
-    sum: Contributions,
+    sum: Provenance,
 }
 
 impl Aggregators {
@@ -39,11 +39,11 @@ impl Aggregators {
         match header {
             Header::Result { chunk } if port == self.server() => {
                 self.free(self.index(chunk), |partial| partial.chunk == chunk, out);
-                frame::send_to_all(self.workers, chunk, &Contributions::from_view(payload), out);
+                frame::send_to_all(self.workers, chunk, &Provenance::from_view(payload), out);
                 Ok(())
             }
             Header::Contribution { chunk, workers, again } if port != self.server() => {
-                let partial = Partial { chunk, workers, sum: Contributions::from_view(payload) };
+                let partial = Partial { chunk, workers, sum: Provenance::from_view(payload) };
                 self.aggregate(partial, again, out)
             }
             _ => Err(DropReason::NoPlace),
@@ -133,7 +133,7 @@ impl Partial {
 pub struct Server {
     all: Workers,
     /// Whose contributions it has of each chunk, and their sum.
-    chunks: Vec<(Workers, Contributions)>,
+    chunks: Vec<(Workers, Provenance)>,
 }
 
 impl Server {
@@ -153,7 +153,7 @@ impl Server {
     ) -> Result<(), DropReason> {
         let (have, sum) = self.chunks.get_mut(usize::from(chunk)).ok_or(DropReason::NoPlace)?;
         if workers == self.all {
-            (*have, *sum) = (workers, Contributions::from_view(payload));
+            (*have, *sum) = (workers, Provenance::from_view(payload));
         } else if !have.overlaps(workers) {
             *have = have.union(workers);
             frame::add(sum, payload);

@@ -2,17 +2,17 @@
 //!
 //! ```text
 //! +------+-------+---------+-----------+
-//! | kind | chunk | workers | counts    |
+//! | kind | chunk | workers | elements  |
 //! +------+-------+---------+-----------+
 //!    1       1        2       0..          bytes
 //! ```
 
-use quincunx_collective::{ContributionView, Contributions, Payload};
+use quincunx_collective::{Payload, Provenance, ProvenanceView};
 use quincunx_driver_check::{End, NodeId};
 use quincunx_driver_net::{Codec, Datagram, Emitted, Parsed};
 use quincunx_engine::{Frame, PortId};
 
-use crate::codec::{FRAME_LIMIT, Ports, counts_in_bytes, counts_to_bytes, port_of};
+use crate::codec::{FRAME_LIMIT, Ports, port_of, provenance_in_bytes, provenance_to_bytes};
 use crate::earlier::frame::{Header, Workers};
 use crate::earlier::node::Node;
 
@@ -40,8 +40,8 @@ impl Codec<Node> for EarlierCodec {
     }
 
     fn parse(&mut self, datagram: &Datagram, bytes: &[u8]) -> Result<Parsed<Header>, Malformed> {
-        let (&[kind, chunk, high, low], counts) = bytes.split_first_chunk::<HEADER>().ok_or(Malformed)?;
-        counts_in_bytes(counts).ok_or(Malformed)?;
+        let (&[kind, chunk, high, low], elements) = bytes.split_first_chunk::<HEADER>().ok_or(Malformed)?;
+        provenance_in_bytes(elements).ok_or(Malformed)?;
         let workers = Workers::from_bits(u16::from_be_bytes([high, low]));
         let header = match kind {
             0 | 1 => Header::Contribution { chunk, workers, again: kind == 1 },
@@ -51,13 +51,13 @@ impl Codec<Node> for EarlierCodec {
         Ok(Parsed { port: port_of(datagram), header, payload: HEADER..bytes.len() })
     }
 
-    fn payload<'a>(&self, bytes: &'a [u8]) -> ContributionView<'a> {
-        counts_in_bytes(bytes).expect("it was looked at when the frame was parsed")
+    fn payload<'a>(&self, bytes: &'a [u8]) -> ProvenanceView<'a> {
+        provenance_in_bytes(bytes).expect("it was looked at when the frame was parsed")
     }
 
-    type Shared<'a> = ContributionView<'a>;
+    type Shared<'a> = ProvenanceView<'a>;
 
-    fn share<'a>(&self, payload: <Contributions as Payload>::View<'a>) -> ContributionView<'a> {
+    fn share<'a>(&self, payload: <Provenance as Payload>::View<'a>) -> ProvenanceView<'a> {
         payload
     }
 
@@ -65,7 +65,7 @@ impl Codec<Node> for EarlierCodec {
         &mut self,
         port: PortId,
         header: &Header,
-        payload: &ContributionView<'_>,
+        payload: &ProvenanceView<'_>,
         out: &mut [u8],
     ) -> Emitted {
         let (kind, chunk, workers) = match *header {
@@ -73,12 +73,12 @@ impl Codec<Node> for EarlierCodec {
             Header::Result { chunk } => (2, chunk, Workers::NONE),
         };
         let [high, low] = workers.bits().to_be_bytes();
-        let bytes = [&[kind, chunk, high, low], counts_to_bytes(*payload).as_slice()].concat();
+        let bytes = [&[kind, chunk, high, low], provenance_to_bytes(*payload).as_slice()].concat();
         out[..bytes.len()].copy_from_slice(&bytes);
         self.0.emitted(port, bytes.len())
     }
 
-    fn emit(&mut self, port: PortId, frame: Frame<'_, Header, Contributions>, out: &mut [u8]) -> Emitted {
+    fn emit(&mut self, port: PortId, frame: Frame<'_, Header, Provenance>, out: &mut [u8]) -> Emitted {
         self.emit_shared(port, frame.header, &frame.payload, out)
     }
 }

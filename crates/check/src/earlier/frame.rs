@@ -1,6 +1,6 @@
 //! What the nodes of the earlier systems say to each other and tell their owners, and how they send it.
 
-use quincunx_collective::{Contributions, Payload, Rank};
+use quincunx_collective::{Payload, Provenance, Rank};
 use quincunx_engine::{Engine, Frame, PortId, Sink};
 use quincunx_units::Duration;
 
@@ -47,7 +47,7 @@ impl Workers {
 
     /// The same with other names.
     pub(crate) fn renamed(self, rename: impl Fn(Rank) -> Rank) -> Self {
-        let ranks = (0..Contributions::RANKS).map(Rank).filter(|rank| self.overlaps(Self::one(*rank)));
+        let ranks = (0..Provenance::RANKS).map(Rank).filter(|rank| self.overlaps(Self::one(*rank)));
         Self::NONE.with(ranks.map(rename))
     }
 }
@@ -88,7 +88,7 @@ pub enum Event {
         /// Which chunk.
         chunk: u8,
         /// The result.
-        sum: Contributions,
+        sum: Provenance,
     },
     /// So many of a switch's aggregators are in use now.
     Held(usize),
@@ -109,23 +109,23 @@ pub enum DropReason {
     NoPlace,
 }
 
-pub(crate) type View<'a> = <Contributions as Payload>::View<'a>;
+pub(crate) type View<'a> = <Provenance as Payload>::View<'a>;
 
 /// An engine whose parts are here: what all of them send, wait for and tell.
 pub(crate) trait Whole:
-    Engine<Header = Header, Payload = Contributions, Timer = Timer, Event = Event>
+    Engine<Header = Header, Payload = Provenance, Timer = Timer, Event = Event>
 {
 }
 
-impl<E> Whole for E where E: Engine<Header = Header, Payload = Contributions, Timer = Timer, Event = Event> {}
+impl<E> Whole for E where E: Engine<Header = Header, Payload = Provenance, Timer = Timer, Event = Event> {}
 
 /// Sends out of one port.
-pub(crate) fn send<E: Whole>(port: PortId, header: Header, sum: &Contributions, out: &mut impl Sink<E>) {
+pub(crate) fn send<E: Whole>(port: PortId, header: Header, sum: &Provenance, out: &mut impl Sink<E>) {
     out.transmit(port, Frame { header: &header, payload: sum.view(0..sum.length()) });
 }
 
 /// Sends a result to all workers.
-pub(crate) fn send_to_all<E: Whole>(workers: u16, chunk: u8, sum: &Contributions, out: &mut impl Sink<E>) {
+pub(crate) fn send_to_all<E: Whole>(workers: u16, chunk: u8, sum: &Provenance, out: &mut impl Sink<E>) {
     let copies = (0..workers).map(|worker| (PortId(worker), Header::Result { chunk }));
     out.replicate(sum.view(0..sum.length()), copies);
 }
@@ -135,6 +135,6 @@ pub(crate) fn arm<E: Whole>(timer: Timer, out: &mut impl Sink<E>) {
 }
 
 /// Adds one sum to another.
-pub(crate) fn add(sum: &mut Contributions, payload: View<'_>) {
+pub(crate) fn add(sum: &mut Provenance, payload: View<'_>) {
     sum.reduce(0, payload, SUM);
 }

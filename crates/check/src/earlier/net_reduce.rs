@@ -1,6 +1,6 @@
 //! NetReduce's switch as AllReduce-Switch tells of it (III.A, IV.C, IV.D): buffers for four message flows a port, found by PSN.
 
-use quincunx_collective::{Contributions, Payload};
+use quincunx_collective::{Payload, Provenance};
 use quincunx_engine::{PortId, Sink};
 
 use crate::earlier::frame::{self, DropReason, Header, View, Whole};
@@ -21,7 +21,7 @@ pub struct FlowBuffers {
 }
 
 /// A PSN, and what belongs to it. PSNs begin at zero, and chunks are numbered by them.
-type Buffered = (u8, Contributions);
+type Buffered = (u8, Provenance);
 
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 struct Port {
@@ -91,7 +91,7 @@ impl FlowBuffers {
             return self.answer(from, psn, index, payload, out);
         }
         port.status[index] = true;
-        port.buffered[index] = Some((psn, Contributions::from_view(payload)));
+        port.buffered[index] = Some((psn, Provenance::from_view(payload)));
         self.counts[index] += 1;
         if usize::from(self.counts[index]) == self.ports.len() {
             self.counts[index] = 0;
@@ -155,6 +155,6 @@ impl FlowBuffers {
     }
 }
 
-fn nothing_like(payload: View<'_>) -> Contributions {
-    Contributions::zeroed(Contributions::view_length(payload))
+fn nothing_like(payload: View<'_>) -> Provenance {
+    Provenance::zeroed(Provenance::view_length(payload))
 }

@@ -2,7 +2,7 @@
 
 use core::convert::Infallible;
 
-use quincunx_collective::{Contributions, Rank};
+use quincunx_collective::{Provenance, Rank};
 use quincunx_engine::{Engine, Frame, PortId, Sink};
 use quincunx_units::Instant;
 
@@ -48,7 +48,7 @@ impl Engine for Node {
     type Config = (StarSetup, Role);
     type ConfigError = Infallible;
     type Header = Header;
-    type Payload = Contributions;
+    type Payload = Provenance;
     type Timer = Timer;
     type Command = Start;
     type Rejected = AlreadyStarted;
@@ -69,7 +69,7 @@ impl Engine for Node {
         &mut self,
         _: Instant,
         port: PortId,
-        frame: Frame<'_, Header, Contributions>,
+        frame: Frame<'_, Header, Provenance>,
         out: &mut impl Sink<Self>,
     ) {
         let payload = frame.payload;

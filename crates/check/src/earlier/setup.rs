@@ -1,6 +1,6 @@
 //! What to explore, and what must come of it.
 
-use quincunx_collective::{Contributions, Payload, Rank};
+use quincunx_collective::{Payload, Provenance, Rank};
 
 use crate::earlier::rules::Rules;
 use crate::network::MTU;
@@ -28,7 +28,7 @@ pub struct StarSetup {
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum StarSetupError {
     /// Too many or too few workers.
-    #[error("expected 2 to {most} workers, found {found}; choose another star", most = Contributions::RANKS)]
+    #[error("expected 2 to {most} workers, found {found}; choose another star", most = Provenance::RANKS)]
     Workers {
         /// Workers.
         found: u16,
@@ -48,7 +48,7 @@ const MOST: u8 = 64;
 
 impl StarSetup {
     pub(crate) fn validate(&self) -> Result<(), StarSetupError> {
-        if !(2..=Contributions::RANKS).contains(&self.workers) {
+        if !(2..=Provenance::RANKS).contains(&self.workers) {
             return Err(StarSetupError::Workers { found: self.workers });
         }
         let chunks = u16::from(self.messages) * u16::from(self.frames);
@@ -65,9 +65,9 @@ impl StarSetup {
         self.messages * self.frames
     }
 
-    /// A payload of nobody. An element for each chunk: what of another chunk has got into a sum is seen.
-    pub(crate) fn nothing(&self) -> Contributions {
-        Contributions::zeroed(usize::from(self.chunks()) * MTU)
+    /// A payload of nobody.
+    pub(crate) fn nothing(&self) -> Provenance {
+        Provenance::zeroed(MTU)
     }
 
     pub(crate) fn has_server(&self) -> bool {
@@ -75,18 +75,12 @@ impl StarSetup {
     }
 
     /// What a chunk's result must be.
-    pub(crate) fn expected(&self, chunk: u8) -> Contributions {
-        let mut expected = self.nothing();
-        let all = Contributions::of_all(self.workers, MTU);
-        expected.write(usize::from(chunk) * MTU, all.view(0..MTU));
-        expected
+    pub(crate) fn expected(&self, chunk: u8) -> Provenance {
+        Provenance::of_all(self.workers, MTU).moved(chunk.into())
     }
 }
 
-/// What a worker contributes to a chunk, of so many.
-pub(crate) fn contribution(rank: Rank, chunk: u8, chunks: usize) -> Contributions {
-    let mut contribution = Contributions::zeroed(chunks * MTU);
-    let own = Contributions::of_rank(rank, MTU);
-    contribution.write(usize::from(chunk) * MTU, own.view(0..MTU));
-    contribution
+/// What a worker contributes to a chunk.
+pub(crate) fn contribution(rank: Rank, chunk: u8) -> Provenance {
+    Provenance::of_rank(rank, MTU).moved(chunk.into())
 }

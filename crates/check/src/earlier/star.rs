@@ -1,6 +1,6 @@
 //! The star that is explored: a switch, its workers and, of ATP, the parameter server.
 
-use quincunx_collective::{Contributions, Rank};
+use quincunx_collective::{Provenance, Rank};
 use quincunx_driver_check::{End, Member, NodeId, Renaming, System};
 use quincunx_engine::{Engine, PortId};
 
@@ -113,8 +113,8 @@ impl System for Earlier {
         renaming: &Renaming,
         _: End,
         header: &Header,
-        payload: &Contributions,
-    ) -> (Header, Contributions) {
+        payload: &Provenance,
+    ) -> (Header, Provenance) {
         let rename = |rank: Rank| Rank(renaming.node(NodeId(rank.0 + 1)).0 - 1);
         let header = match *header {
             Header::Contribution { chunk, workers, again } => {
@@ -147,7 +147,7 @@ impl Describe for Earlier {
         }
     }
 
-    fn frame(&self, header: &Header, payload: &Contributions) -> String {
+    fn frame(&self, header: &Header, payload: &Provenance) -> String {
         match header {
             Header::Contribution { chunk, again, .. } => {
                 let again = if *again { " again" } else { "" };

@@ -1,6 +1,6 @@
 //! SwitchML's switch: a pool of slots that workers use in turn, each told apart from its last use by one bit.
 
-use quincunx_collective::{Contributions, Payload};
+use quincunx_collective::{Payload, Provenance};
 use quincunx_engine::{PortId, Sink};
 
 use crate::earlier::frame::{self, DropReason, Header, View, Whole};
@@ -24,8 +24,8 @@ struct Slot {
 
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 struct Pool {
-    sum: Contributions,
-    /// Contributions, from zero again when it is complete.
+    sum: Provenance,
+    /// Provenance, from zero again when it is complete.
     count: u16,
 }
 
@@ -87,7 +87,7 @@ impl Pools {
         match seen[usize::from(port.0)].judge(self.rule, chunk, version) {
             Judgement::New => {
                 if pool.count == 0 {
-                    pool.sum = Contributions::from_view(payload);
+                    pool.sum = Provenance::from_view(payload);
                 } else {
                     frame::add(&mut pool.sum, payload);
                 }

@@ -1,6 +1,6 @@
 //! A worker of any of the three systems: it sends its chunks as far as its pace allows, each again until it has the result.
 
-use quincunx_collective::{Contributions, Payload, Rank};
+use quincunx_collective::{Payload, Provenance, Rank};
 use quincunx_engine::{PortId, Sink};
 
 use crate::earlier::frame::{self, DropReason, Event, Header, Timer, View, Whole, Workers};
@@ -75,7 +75,7 @@ impl Worker {
             self.chunks.get_mut(usize::from(chunk)).filter(|progress| **progress == Progress::Sent);
         *progress.ok_or(DropReason::NotAwaited)? = Progress::Answered;
         out.cancel_timer(Timer::Resend(chunk));
-        out.emit(Event::Result { chunk, sum: Contributions::from_view(sum) });
+        out.emit(Event::Result { chunk, sum: Provenance::from_view(sum) });
         self.send_due(out);
         Ok(())
     }
@@ -108,7 +108,7 @@ impl Worker {
 
     fn send<E: Whole>(&self, chunk: u8, again: bool, out: &mut impl Sink<E>) {
         let header = Header::Contribution { chunk, workers: Workers::one(self.rank), again };
-        frame::send(PORT, header, &contribution(self.rank, chunk, self.chunks.len()), out);
+        frame::send(PORT, header, &contribution(self.rank, chunk), out);
         frame::arm(Timer::Resend(chunk), out);
     }
 }

@@ -26,6 +26,7 @@ use quincunx_engine::verbs::{
 use quincunx_units::Instant;
 
 use crate::control::{ControlMessage, MAX_DATA_PACKETS, MAX_RANKS, Pattern};
+use crate::mutation::Mutation;
 
 /// The queue pair to the switch.
 const SWITCH: QpIndex = QpIndex(0);
@@ -145,6 +146,7 @@ pub struct CommLib {
     /// Collectives that have ended, and whose owner has not been told.
     ended: u32,
     has_failed: bool,
+    mutation: Option<Mutation>,
 }
 
 impl CommLib {
@@ -157,7 +159,21 @@ impl CommLib {
         if mtu == 0 || message == 0 || window == 0 {
             return Err(CommLibConfigError::Zero { mtu, message, window });
         }
-        Ok(Self { config, pending: VecDeque::new(), under_way: VecDeque::new(), ended: 0, has_failed: false })
+        Ok(Self {
+            config,
+            pending: VecDeque::new(),
+            under_way: VecDeque::new(),
+            ended: 0,
+            has_failed: false,
+            mutation: None,
+        })
+    }
+
+    /// Breaks a rule, for the checker alone.
+    pub fn break_rule(&mut self, mutation: Mutation) {
+        self.mutation = Some(mutation);
+        // Figure 6: ranks' windows are governed by ACKs alone.
+        self.config.run_ahead |= mutation == Mutation::Figure6;
     }
 
     /// Bytes that one control message can announce, in whole messages where it can be.
@@ -294,7 +310,10 @@ impl CommLib {
         while progress.sends && progress.posted_sends < progress.messages.min(limit) {
             let index = progress.posted_sends;
             let Step { input, length, .. } = progress.step;
-            let source = self.slice(progress.request.input, input, length, index);
+            let mut source = self.slice(progress.request.input, input, length, index);
+            if self.mutation == Some(Mutation::SameMessage) && index > 0 {
+                source.offset = self.slice(progress.request.input, input, length, 1).offset;
+            }
             let immediate = (index == 0).then(|| progress.control.encode());
             verbs.post_send(SWITCH, SendRequest { id: WorkId(index), verb: Verb::Send, source, immediate });
             progress.posted_sends += 1;

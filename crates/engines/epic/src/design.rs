@@ -326,10 +326,6 @@ impl Design for Epic {
                 "run the same version at both ends",
             ));
         }
-        if let Some(name) = mutation {
-            // Switches break it; that there is such a rule is to be known here, too.
-            name.parse::<Mutation>().map_err(|error| Refusal::of(&error))?;
-        }
         let transport = &params.group.transport;
         let config = CommLibConfig {
             ranks: context.ranks,
@@ -341,7 +337,12 @@ impl Design for Epic {
             overlap: params.group.overlap,
             synchronize_psn: self.mode != Mode::I,
         };
-        Ok(Box::new(CommLib::new(config).map_err(|error| Refusal::of(&error))?))
+        let mut library = CommLib::new(config).map_err(|error| Refusal::of(&error))?;
+        if let Some(name) = mutation {
+            // Most are broken by switches; that there is such a rule is to be known here, too.
+            library.break_rule(name.parse().map_err(|error| Refusal::of(&error))?);
+        }
+        Ok(Box::new(library))
     }
 
     fn switch<P: Payload>(

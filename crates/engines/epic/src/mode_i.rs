@@ -16,6 +16,7 @@ use quincunx_units::Instant;
 use crate::config::{ConfigError, GroupConfig};
 use crate::control::{ControlMessage, Pattern};
 use crate::invocation::{EdgeSet, Invocation, InvocationTable, LOCAL, Route, TreePlace, edge_bit, edges_of};
+use crate::mutation::Mutation;
 use crate::pipe::DEGREE_BYTES;
 
 /// Why a group on a Mode-I switch has failed.
@@ -121,9 +122,11 @@ impl MessagePipe {
         self.contains(number) && self.slots[self.index(number)].arrived & sources == sources
     }
 
-    fn recycle_to(&mut self, start: u64) {
+    fn recycle_to(&mut self, start: u64, clears: bool) {
         while self.start < start {
-            *self.slot(self.start) = Slot::default();
+            if clears {
+                *self.slot(self.start) = Slot::default();
+            }
             self.start += 1;
         }
     }
@@ -360,25 +363,30 @@ impl ModeI {
                 None => invocation.last + 1,
                 Some(route) => {
                     let local = if route.outs & LOCAL != 0 { self.local } else { u64::MAX };
-                    let slowest =
-                        edges_of(route.outs).map(|edge| self.peers[edge].acked).min().unwrap_or(u64::MAX);
-                    local.min(slowest).min(invocation.last + 1)
+                    let acked = edges_of(route.outs).map(|edge| self.peers[edge].acked);
+                    let slowest = match self.config.breaks(Mutation::FreedByFastest) {
+                        true => acked.max(),
+                        false => acked.min(),
+                    };
+                    local.min(slowest.unwrap_or(u64::MAX)).min(invocation.last + 1)
                 }
             };
             if next <= start {
                 return;
             }
+            let clears = !self.config.breaks(Mutation::NeverCleared);
             match flow {
-                Flow::Aggregation => self.aggregation.recycle_to(next),
-                Flow::Replication => self.replication.recycle_to(next),
+                Flow::Aggregation => self.aggregation.recycle_to(next, clears),
+                Flow::Replication => self.replication.recycle_to(next, clears),
             }
         }
     }
 
     fn post_receives<P: Payload>(&mut self, edge: usize, verbs: &mut dyn Verbs<P>) {
         let (ring, size) = (self.aggregation.slots.len() as u64, self.aggregation.size);
+        let most = ring + u64::from(self.config.breaks(Mutation::ReceiveTooMany));
         let peer = &mut self.peers[edge];
-        while peer.posted < peer.taken + ring {
+        while peer.posted < peer.taken + most {
             let sink =
                 Slice { region: peer.region, offset: (peer.posted % ring) as usize * size, length: size };
             verbs.post_receive(QpIndex(edge as u16), ReceiveRequest { id: WorkId(peer.posted), sink });

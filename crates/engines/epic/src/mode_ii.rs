@@ -221,7 +221,8 @@ impl<P: Payload> ModeII<P> {
             _ => self.place.aggregation(invocation.message.pattern).map_or(0, |route| route.outs),
         };
         let held = self.pipe.header(sequence).expect("a complete slot holds something");
-        let view = self.pipe.view(sequence);
+        let next_slot = outcome == Aggregated::Duplicate && self.config.breaks(Mutation::AnswersNextSlot);
+        let view = if next_slot { self.pipe.next_view(sequence) } else { self.pipe.view(sequence) };
         if self.config.selective && outs == bit {
             expedite(&self.config, edge, sequence, held, view, out);
         } else {
@@ -264,7 +265,12 @@ impl<P: Payload> ModeII<P> {
                 break;
             }
         }
-        self.pipe.recycle_to(self.progress - u64::from(self.config.window));
+        let window = u64::from(self.config.window);
+        let behind = match self.config.breaks(Mutation::WindowInMessages) {
+            true => 2 * window - window / u64::from(self.config.message),
+            false => window,
+        };
+        self.pipe.recycle_to(self.progress - behind);
     }
 
     /// Whether there is a slot for packet `sequence`, and one would be left for each before it that may need one.
@@ -433,7 +439,9 @@ impl<P: Payload> ModeII<P> {
         if !self.config.breaks(Mutation::WindowShort) {
             assert_eq!(self.pipe.end() - self.pipe.start(), 2 * window, "the range is twice the window");
         }
-        assert_eq!(self.pipe.start() + window, self.progress, "the range lies around the progress");
+        if !self.config.breaks(Mutation::WindowInMessages) {
+            assert_eq!(self.pipe.start() + window, self.progress, "the range lies around the progress");
+        }
         for &acked in &self.acked {
             assert!(acked <= self.table.next(), "nobody acknowledges what no collective holds");
         }

@@ -62,7 +62,8 @@ pub(crate) struct ModeIII<P> {
 impl<P: Payload> ModeIII<P> {
     pub(crate) fn new(config: GroupConfig, first: u64) -> Self {
         let window = u64::from(config.window);
-        let slots = if config.breaks(Mutation::ModeIIRecycling) { 2 * window } else { window };
+        let doubled = config.breaks(Mutation::ModeIIRecycling) || config.breaks(Mutation::Figure6);
+        let slots = if doubled { 2 * window } else { window };
         let regions = if config.reproducible { config.edges.len() } else { 1 };
         // Each unfinished collective holds at least a rank or a slot.
         let capacity = usize::from(config.ranks) + 2 * config.window as usize + 1;
@@ -132,7 +133,7 @@ impl<P: Payload> ModeIII<P> {
                 return Err(DropReason::NoCollective);
             }
             Err(DropReason::NoCollective) => {
-                self.answer(edge, Answer::Ack, out);
+                self.answer_duplicate(edge, sequence, out);
                 return Err(DropReason::Duplicate);
             }
             Err(reason) => return Err(reason),
@@ -158,7 +159,7 @@ impl<P: Payload> ModeIII<P> {
         let (flow, route) = self.incoming(invocation, bit).ok_or(DropReason::WrongDirection)?;
         let expected = self.skip_incoming(edge, self.hops[edge].expected);
         if sequence < expected || sequence < self.pipe(flow).start() {
-            self.answer(edge, Answer::Ack, out);
+            self.answer_duplicate(edge, sequence, out);
             return Err(DropReason::Duplicate);
         }
         if self.config.breaks(Mutation::AckBeforeAggregate) {
@@ -181,7 +182,7 @@ impl<P: Payload> ModeIII<P> {
             self.hops[edge].in_order(frame.header.acknowledge_request, reached - expected)
         } else if self.table.find(expected).is_none() {
             // Whether the neighbour sent anything between is not known yet.
-            if frame.header.acknowledge_request {
+            if frame.header.acknowledge_request && !self.config.breaks(Mutation::AnswersAsPrinted) {
                 self.owe(edge, out);
             }
             if self.config.selective {
@@ -197,11 +198,13 @@ impl<P: Payload> ModeIII<P> {
         if !self.missing[edge].is_empty() {
             self.ask_again(now, edge, sequence, out);
         }
-        let may_wait = !self.config.run_ahead && answer == Answer::Ack && sequence >= expected;
+        let may_wait = !self.answers_at_once() && answer == Answer::Ack && sequence >= expected;
         let result_follows = invocation.message.pattern == Pattern::AllReduce && flow == Flow::Aggregation;
         let can_outrun =
             invocation.message.pattern != Pattern::AllReduce && self.config.edges[edge].rank.is_some();
-        if may_wait && (result_follows || can_outrun) {
+        if self.config.breaks(Mutation::AnswersAsPrinted) {
+            self.answer_as_printed(edge, sequence, out);
+        } else if may_wait && (result_follows || can_outrun) {
             self.owe(edge, out);
         } else {
             self.answer(edge, answer, out);
@@ -216,11 +219,14 @@ impl<P: Payload> ModeIII<P> {
             Aggregated::Complete => self.send_ready(route.outs, out),
             _ => {}
         }
-        if outcome == Aggregated::Complete
-            && flow == Flow::Aggregation
-            && self.config.breaks(Mutation::ModeIIRecycling)
-        {
-            self.aggregation.recycle_to(sequence + 1 - u64::from(self.config.window));
+        if outcome == Aggregated::Complete && flow == Flow::Aggregation {
+            let window = u64::from(self.config.window);
+            if self.config.breaks(Mutation::ModeIIRecycling) {
+                self.aggregation.recycle_to(sequence + 1 - window);
+            }
+            if self.config.breaks(Mutation::Figure6) {
+                self.aggregation.erase(sequence + window);
+            }
         }
         Ok(())
     }
@@ -260,6 +266,11 @@ impl<P: Payload> ModeIII<P> {
         Ok(())
     }
 
+    /// Whether ranks' acknowledges wait for nothing.
+    fn answers_at_once(&self) -> bool {
+        self.config.run_ahead || self.config.breaks(Mutation::Figure6)
+    }
+
     /// A collective has become known of which later ones were known before: what waited for it goes on.
     fn fill(&mut self, out: &mut dyn DatapathSink<P>) {
         for edge in 0..self.hops.len() {
@@ -273,7 +284,7 @@ impl<P: Payload> ModeIII<P> {
             }
             self.hops[edge].in_order(false, 0);
             // Ranks' acknowledges wait for the range, or for results.
-            let may_wait = !self.config.run_ahead && self.config.edges[edge].rank.is_some();
+            let may_wait = !self.answers_at_once() && self.config.edges[edge].rank.is_some();
             if self.hops[edge].owed && !may_wait {
                 self.answer(edge, Answer::Ack, out);
             }
@@ -399,7 +410,8 @@ impl<P: Payload> ModeIII<P> {
             };
             let pipe = self.pipe(flow);
             // What the range has left behind has arrived from everywhere.
-            if next >= pipe.start() && !(pipe.contains(next) && pipe.has_arrived(next, bit)) {
+            let has_arrived = next < pipe.start() || pipe.contains(next) && pipe.has_arrived(next, bit);
+            if !has_arrived || self.is_beyond_array(next) {
                 break;
             }
             next += 1;
@@ -407,6 +419,12 @@ impl<P: Payload> ModeIII<P> {
         }
         self.hops[edge].expected = reached;
         reached
+    }
+
+    /// Broken rule: whether an array that is not used again has no place for this number.
+    fn is_beyond_array(&self, number: u64) -> bool {
+        let first = (1 << 24) + u64::from(self.config.initial_psn.value());
+        self.config.breaks(Mutation::ExpectedBeyondArray) && number - first >= u64::from(self.config.window)
     }
 
     /// `sequence`, or the next number that `edge` sends if `sequence` lies in collectives in which it sends nothing.

@@ -27,4 +27,35 @@ quincunx_engine::mutations! {
     NakForwarded = "nak-forwarded",
     /// Mode-II: an ACK goes upstream when it is news, and never again.
     AckOnlyIfNews = "ack-only-if-news",
+    /// A rank sends the data of its first message in every message.
+    SameMessage = "same-message",
+    /// Mode-I: a slot is freed when the fastest child has acknowledged it.
+    FreedByFastest = "freed-by-fastest",
+    /// Mode-I: one receive request more than there are buffers, so that a message lands on one that waits.
+    ReceiveTooMany = "receive-too-many",
+    /// Mode-II: a duplicate is answered with the next slot's data.
+    AnswersNextSlot = "answers-next-slot",
+    /// Mode-III: what is sent again carries the next slot's data.
+    ResendsNextSlot = "resends-next-slot",
+    /// RecycleBuffer clears nothing.
+    NeverCleared = "never-cleared",
+    /// RecycleBuffer clears the degree and not the payload: a slot's next use adds to what it held.
+    PayloadNotCleared = "payload-not-cleared",
+    /// Mode-III with the buffers of Mode-II (5.1, figure 6): twice the window of slots, and completion clears the payload a window
+    /// ahead, whatever is in it; ACKs, sent at once, alone hold ranks back. (A range of all slots stays: without it numbers share slots
+    /// before anything is cleared, which is another fault.)
+    Figure6 = "figure-6",
+    /// `arrived` is never cleared, as algorithms 1 and 2 are printed: a slot's next use is a duplicate.
+    ArrivedNeverCleared = "arrived-never-cleared",
+    /// RecycleBuffer's range is closed, as printed: it takes the slot of psnStart with it (of Mode-II: the slot behind).
+    RecyclesStart = "recycles-start",
+    /// Mode-III: what lies below the range, or has been here before, is dropped in silence (algorithm 2, line 31): whoever has missed
+    /// the last ACK hears nothing.
+    StaleInSilence = "stale-in-silence",
+    /// Mode-III: each packet is answered with epsn - 1, by an ACK if that is its number and otherwise a NAK (algorithm 3, line 5).
+    AnswersAsPrinted = "answers-as-printed",
+    /// Mode-III: `arrived[epsn]` without "% N" (algorithm 2, line 34): the array ends after N packets.
+    ExpectedBeyondArray = "expected-beyond-array",
+    /// Mode-II: completion clears the slot W ahead, counted in messages, where it is MW (algorithm 1, line 18); there is no range.
+    WindowInMessages = "window-in-messages",
 }

@@ -65,6 +65,8 @@ pub(crate) struct Pipe<P> {
     slots: Vec<Slot>,
     /// Numbers that are not in the slot where they belong.
     displaced: usize,
+    /// Broken rule: who has ever contributed to each slot.
+    seen: Vec<EdgeSet>,
 }
 
 impl<P: Payload> Pipe<P> {
@@ -76,8 +78,10 @@ impl<P: Payload> Pipe<P> {
         regions: usize,
         mutation: Option<Mutation>,
     ) -> Self {
+        let seen = if mutation == Some(Mutation::ArrivedNeverCleared) { capacity as usize } else { 0 };
         Self {
             mutation,
+            seen: vec![0; seen],
             start,
             capacity,
             mtu,
@@ -103,10 +107,18 @@ impl<P: Payload> Pipe<P> {
 
     /// Broken rules: no valid range, numbers share slots.
     fn takes_anything(&self) -> bool {
-        use Mutation::{OneBitVersion, RootCopiesAggregate, StaleCollective, WindowShort};
+        use Mutation::{OneBitVersion, RootCopiesAggregate, StaleCollective, WindowInMessages, WindowShort};
         self.mutation.is_some_and(|broken| {
-            matches!(broken, OneBitVersion | RootCopiesAggregate | StaleCollective | WindowShort)
+            matches!(
+                broken,
+                OneBitVersion | RootCopiesAggregate | StaleCollective | WindowInMessages | WindowShort
+            )
         })
+    }
+
+    /// Broken rules: a number takes the slot where it belongs with whatever is in it.
+    fn shares_slots(&self) -> bool {
+        self.takes_anything() || self.mutation == Some(Mutation::NeverCleared)
     }
 
     /// Bytes of the payload and degree buffers (EPIC F.3).
@@ -116,12 +128,15 @@ impl<P: Payload> Pipe<P> {
 
     /// Whether there is a slot for `number`, its own or a free one.
     pub(crate) fn has_slot(&self, number: u64) -> bool {
-        self.place(number).is_some() || self.free_place(number).is_some()
+        self.place_or_free(number).is_some()
     }
 
     /// CheckDuplicate: whether `source` has contributed to `number`.
     pub(crate) fn has_arrived(&self, number: u64, source: EdgeSet) -> bool {
-        self.slot(number).is_some_and(|slot| slot.arrived & source != 0)
+        let place = self.place(number);
+        let seen = if self.seen.is_empty() { None } else { place.or_else(|| self.free_place(number)) };
+        place.is_some_and(|place| self.slots[place].arrived & source != 0)
+            || seen.is_some_and(|place| self.seen[place] & source != 0)
     }
 
     /// Whether all `sources` have contributed to `number`.
@@ -142,6 +157,24 @@ impl<P: Payload> Pipe<P> {
         self.payload[0].view(offset..offset + length)
     }
 
+    /// The payload of the slot behind that of `number`: what nobody is to be sent.
+    pub(crate) fn next_view(&self, number: u64) -> P::View<'_> {
+        let Some(place) = self.place(number) else { return P::empty() };
+        let offset = (place + 1) % self.slots.len() * self.mtu;
+        let length = self.slots[place].header.map_or(0, |header| usize::from(header.length));
+        self.payload[0].view(offset..offset + length)
+    }
+
+    /// Broken rules: erases the payload in the slot where `number` belongs, whatever that is. Who has contributed is known of each
+    /// endpoint.
+    pub(crate) fn erase(&mut self, number: u64) {
+        let offset = self.home(number) * self.mtu;
+        let nothing = P::zeroed(self.mtu);
+        for region in &mut self.payload {
+            region.write(offset, nothing.view(0..self.mtu));
+        }
+    }
+
     /// CheckDuplicate and AggregateData: adds what `source` sends to slot `number`, for which there must be one.
     pub(crate) fn aggregate(
         &mut self,
@@ -153,11 +186,16 @@ impl<P: Payload> Pipe<P> {
         reduction: Reduction,
     ) -> Aggregated {
         let home = self.home(number);
-        let place = self.place(number).or_else(|| self.free_place(number));
+        let place = self.place_or_free(number);
         let Some(place) = place.filter(|_| number >= self.start || self.takes_anything()) else {
             panic!("{number} has no slot in a pipe that starts at {}", self.start);
         };
         let offset = place * self.mtu;
+        if let Some(seen) = self.seen.get_mut(place)
+            && core::mem::replace(seen, *seen | source) & source != 0
+        {
+            return Aggregated::Duplicate;
+        }
         let slot = &mut self.slots[place];
         if slot.arrived & source != 0 && self.mutation != Some(Mutation::NoDuplicateCheck) {
             return Aggregated::Duplicate;
@@ -181,7 +219,7 @@ impl<P: Payload> Pipe<P> {
             self.slots[other as usize].arrived &= !source;
         }
         if self.payload.len() == 1 || source == LOCAL {
-            if first {
+            if first && self.mutation != Some(Mutation::PayloadNotCleared) {
                 self.payload[0].write(offset, view);
             } else {
                 self.payload[0].reduce(offset, view, reduction);
@@ -205,17 +243,22 @@ impl<P: Payload> Pipe<P> {
         if start <= self.start {
             return;
         }
-        if self.takes_anything() || self.displaced == 0 && start - self.start < self.capacity {
-            for number in self.start..start.min(self.end()) {
+        let end = match self.mutation {
+            Some(Mutation::NeverCleared) => self.start,
+            Some(Mutation::RecyclesStart) => start + 1,
+            _ => start,
+        };
+        if self.shares_slots() || self.displaced == 0 && start - self.start < self.capacity {
+            for number in self.start..end.min(self.end()) {
                 let home = self.home(number);
-                if self.slots[home].number < start || self.takes_anything() {
+                if self.slots[home].number < end || self.shares_slots() {
                     self.slots[home] = Slot::default();
                 }
             }
         } else {
             for place in 0..self.slots.len() {
                 let Slot { header, number, .. } = self.slots[place];
-                if header.is_some() && number < start {
+                if header.is_some() && number < end {
                     self.free(number);
                 }
             }
@@ -225,7 +268,7 @@ impl<P: Payload> Pipe<P> {
 
     /// Frees the slot of `number`, if it has one.
     pub(crate) fn free(&mut self, number: u64) {
-        if let Some(place) = self.place(number) {
+        if let Some(place) = self.place(number).filter(|_| self.mutation != Some(Mutation::NeverCleared)) {
             self.displaced -= usize::from(place != self.home(number));
             self.slots[place] = Slot::default();
         }
@@ -240,7 +283,7 @@ impl<P: Payload> Pipe<P> {
         let home = self.home(number);
         let holds = |place: usize| {
             let slot = &self.slots[place];
-            slot.header.is_some() && (slot.number == number || self.takes_anything())
+            slot.header.is_some() && (slot.number == number || self.shares_slots())
         };
         if holds(home) {
             return Some(home);
@@ -253,6 +296,10 @@ impl<P: Payload> Pipe<P> {
         let home = self.home(number);
         let is_free = |place: &usize| self.slots[*place].header.is_none();
         (home..self.slots.len()).chain(0..home).find(is_free)
+    }
+
+    fn place_or_free(&self, number: u64) -> Option<usize> {
+        self.place(number).or_else(|| self.free_place(number))
     }
 
     fn slot(&self, number: u64) -> Option<&Slot> {

@@ -121,6 +121,7 @@ impl Port {
     ///
     /// # Panics
     /// If there was no such packet.
+    #[inline]
     pub fn release(&mut self, channel: Channel) {
         let owed = &mut self.owed[channel.index()];
         *owed += 1;

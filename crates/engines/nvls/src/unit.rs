@@ -26,6 +26,11 @@ impl<P: Payload> SwitchUnit<P> for Multicast<P> {
         self.next_output()
     }
 
+    /// It has none.
+    fn has_queued(&mut self) -> bool {
+        false
+    }
+
     fn held(&self, port: PortId, channel: Channel) -> usize {
         self.held(port, channel)
     }

@@ -13,4 +13,6 @@ quincunx_engine::mutations! {
     NakAcknowledges = "nak-acknowledges",
     /// The PSN of an acknowledge is compared as it is, though PSNs wrap.
     PsnNoWrap = "psn-no-wrap",
+    /// What is sent again carries the data of the packet behind it.
+    ResendsNext = "resends-next",
 }

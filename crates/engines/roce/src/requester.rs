@@ -157,6 +157,9 @@ impl Requester {
         if header.acknowledge_request {
             self.asked = self.asked.max(count + 1);
         }
+        let resends_next = config.mutation == Some(Mutation::ResendsNext) && count < self.sent && !is_last;
+        let begin = if resends_next { begin + config.mtu } else { begin };
+        let length = length.min(source.length - begin);
         let piece = Slice { region: source.region, offset: source.offset + begin, length };
         out.transmit(Frame { header: &header, payload: memory.view(piece) });
 

@@ -124,6 +124,8 @@ pub struct Isa<P> {
     accumulator: VecDeque<Computing>,
     results: WriteBacks<P>,
     ports: Vec<Queues>,
+    /// Something has been put into these since it was asked last.
+    has_queued: bool,
     /// The controller that takes the next idle entry.
     turn: usize,
     armed: Option<Instant>,
@@ -146,6 +148,7 @@ impl<P: Payload> Isa<P> {
             accumulator: VecDeque::new(),
             results: WriteBacks::new(results),
             ports: vec![Queues::default(); usize::from(config.accelerators)],
+            has_queued: false,
             turn: 0,
             armed: None,
             events: VecDeque::new(),
@@ -214,6 +217,11 @@ impl<P: Payload> Isa<P> {
     pub fn ready(&self, port: PortId) -> [(Channel, bool); 2] {
         let queues = &self.ports[usize::from(port.0)];
         [(READS, !queues.reads.is_empty()), (WRITES, !queues.writes.is_empty())]
+    }
+
+    /// Whether packets have been queued for any port since the last call of this.
+    pub fn has_queued(&mut self) -> bool {
+        core::mem::take(&mut self.has_queued)
     }
 
     /// Bytes of the wave tables of all accelerators: data, and scale factors if there is a quantizer.
@@ -319,6 +327,7 @@ impl<P: Payload> Isa<P> {
         let Wave { operation, offset, length, scales, .. } = self.results.get(place).wave;
         let Operation { instruction, scales: scale_addresses, .. } = self.operations.get(operation);
         let tag = u32::from(place) << self.config.offset_bits();
+        self.has_queued = true;
         for destination in instruction.destinations.iter() {
             let address = instruction.addresses.at(destination) + u64::from(offset);
             let burst = Burst { tag, address, remaining: length };
@@ -410,6 +419,7 @@ impl<P: Payload> Isa<P> {
         let (controller, instruction) = (operation.controller, operation.instruction.id);
         self.events.push_back(IsaEvent::WaveTaken { entry, controller, instruction, offset, length });
         let tag = u32::from(entry) << self.config.offset_bits();
+        self.has_queued = true;
         for source in sources.iter() {
             if let Some(addresses) = &operation.scales {
                 // Scale factors first, then the data (SCIN 3.4).
@@ -438,6 +448,7 @@ impl<P: Payload> Isa<P> {
         let Some(participants) = controller.notify.take() else { return };
         controller.notified += 1;
         let (word, value) = (self.config.flags[usize::from(at)], controller.notified);
+        self.has_queued = true;
         for participant in participants.iter() {
             self.ports[usize::from(participant)].writes.push_back(WriteJob::Flag { word, value });
         }

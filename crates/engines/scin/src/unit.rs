@@ -43,6 +43,10 @@ impl<P: Payload> SwitchUnit<P> for Isa<P> {
         ready
     }
 
+    fn has_queued(&mut self) -> bool {
+        self.has_queued()
+    }
+
     fn next_packet(&mut self, port: PortId, channel: Channel) -> (FlitHeader, P::View<'_>) {
         self.next_packet(port, channel)
     }

@@ -82,6 +82,7 @@ impl<P: Payload> Accelerator<P> {
         Ok(())
     }
 
+    #[inline]
     pub(super) fn handle_frame(
         &mut self,
         now: Instant,
@@ -117,10 +118,12 @@ impl<P: Payload> Accelerator<P> {
         self.arm_all(now, out);
     }
 
+    #[inline]
     pub(super) fn wants_transmit(&self, port: PortId) -> bool {
         self.ports[usize::from(port.0)].wants_transmit(self.endpoint.ready(port))
     }
 
+    #[inline]
     pub(super) fn handle_transmit_slot(
         &mut self,
         now: Instant,

@@ -4,10 +4,10 @@ use alloc::boxed::Box;
 use alloc::vec;
 use alloc::vec::Vec;
 use quincunx_collective::Payload;
-use quincunx_design::{AnySwitchUnit, Buffer, UnitOutput};
+use quincunx_design::{AnySwitchUnit, Buffer, UnitEvent, UnitOutput, UnitSink};
 use quincunx_engine::{Frame, PortId, Sink};
 use quincunx_memory::{Forwarded, MemoryDrop, Port, PortConfig, SwitchCore};
-use quincunx_units::Instant;
+use quincunx_units::{Duration, Instant};
 use quincunx_wire::flit::{Channel, ChannelSet, FlitHeader, NodeId, Transaction};
 
 use super::node::{FabricDrop, FabricEvent, FabricNode, FabricTimer, send_credit};
@@ -27,6 +27,41 @@ pub struct FabricSwitchConfig<P: Payload> {
     pub units: Vec<Box<dyn AnySwitchUnit<P>>>,
 }
 
+/// A unit in its switch.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+struct Seat<P: Payload> {
+    unit: Box<dyn AnySwitchUnit<P>>,
+    /// The channels that it has packets for, by port: what it said after the last call.
+    ready: Vec<ChannelSet>,
+}
+
+/// Where a unit's answers go.
+struct SeatSink<'a, P, S> {
+    core: &'a mut SwitchCore<P>,
+    ports: &'a mut [Port],
+    unit: u16,
+    out: &'a mut S,
+}
+
+impl<P: Payload, S: Sink<FabricNode<P>>> UnitSink<P> for SeatSink<'_, P, S> {
+    fn act(&mut self, output: UnitOutput<P>) {
+        match output {
+            UnitOutput::Packet(port, header, payload) => {
+                self.core.enqueue(port, Forwarded { header, payload, input: None });
+            }
+            UnitOutput::Release(port, channel) => self.ports[usize::from(port.0)].release(channel),
+        }
+    }
+
+    fn tell(&mut self, event: UnitEvent) {
+        self.out.emit(FabricEvent::Unit { unit: self.unit, event });
+    }
+
+    fn arm(&mut self, after: Duration) {
+        self.out.set_timer(FabricTimer::Unit(self.unit), after);
+    }
+}
+
 /// A switch.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct FabricSwitch<P: Payload> {
@@ -34,25 +69,30 @@ pub struct FabricSwitch<P: Payload> {
     early_write_response: bool,
     ports: Vec<Port>,
     core: SwitchCore<P>,
-    units: Vec<Box<dyn AnySwitchUnit<P>>>,
+    units: Vec<Seat<P>>,
 }
 
 impl<P: Payload> FabricSwitch<P> {
     pub(super) fn new(config: FabricSwitchConfig<P>) -> Self {
+        let seat = |unit: Box<dyn AnySwitchUnit<P>>| {
+            let ready = (0..config.ports).map(|port| unit.ready(PortId(port))).collect();
+            Seat { unit, ready }
+        };
         Self {
             node: config.node,
             early_write_response: config.early_write_response,
             ports: vec![Port::new(config.port); usize::from(config.ports)],
             core: SwitchCore::new(config.ports),
-            units: config.units,
+            units: config.units.into_iter().map(seat).collect(),
         }
     }
 
     /// Bytes of the units' tables.
     pub(super) fn buffer_bytes(&self) -> usize {
-        self.units.iter().map(|unit| unit.buffer_bytes()).sum()
+        self.units.iter().map(|seat| seat.unit.buffer_bytes()).sum()
     }
 
+    #[inline]
     pub(super) fn handle_frame(
         &mut self,
         now: Instant,
@@ -65,10 +105,10 @@ impl<P: Payload> FabricSwitch<P> {
             Ok(None) => return,
             Err(fault) => return out.drop_frame(port, FabricDrop::Memory(fault.into())),
         };
-        let taker = self.units.iter().position(|unit| unit.takes(frame.header));
+        let taker = self.units.iter().position(|seat| seat.unit.takes(frame.header));
         let done = match taker {
             Some(unit) => {
-                let unit = &mut self.units[unit];
+                let unit = &mut self.units[unit].unit;
                 unit.handle_packet(now, port, frame.header, frame.payload).map_err(FabricDrop::Unit)
             }
             None => self.forward(port, channel, frame).map_err(FabricDrop::Memory),
@@ -118,26 +158,32 @@ impl<P: Payload> FabricSwitch<P> {
 
     pub(super) fn handle_timer(&mut self, now: Instant, unit: u16, out: &mut impl Sink<FabricNode<P>>) {
         let unit = usize::from(unit);
-        self.units[unit].handle_timer(now);
+        self.units[unit].unit.handle_timer(now);
         self.settle(now, unit, out);
     }
 
     fn ready(&self, port: PortId) -> ChannelSet {
-        self.units.iter().fold(self.core.ready(port), |ready, unit| ready.union(unit.ready(port)))
+        self.units
+            .iter()
+            .fold(self.core.ready(port), |ready, seat| ready.union(seat.ready[usize::from(port.0)]))
     }
 
+    #[inline]
     pub(super) fn wants_transmit(&self, port: PortId) -> bool {
         self.ports[usize::from(port.0)].wants_transmit(self.ready(port))
     }
 
+    #[inline]
     pub(super) fn handle_transmit_slot(&mut self, port: PortId, out: &mut impl Sink<FabricNode<P>>) {
-        let ready = self.ready(port);
-        let link = &mut self.ports[usize::from(port.0)];
+        let (ready, index) = (self.ready(port), usize::from(port.0));
+        let link = &mut self.ports[index];
         let Some(channel) = link.arbitrate(ready) else { return send_credit(port, link, out) };
-        if let Some(unit) = self.units.iter_mut().find(|unit| unit.ready(port).contains(channel)) {
-            let (mut header, payload) = unit.next_packet(port, channel);
+        if let Some(seat) = self.units.iter_mut().find(|seat| seat.ready[index].contains(channel)) {
+            let (mut header, payload) = seat.unit.next_packet(port, channel);
             link.seal(&mut header, P::view_length(P::reborrow(payload)));
-            return out.transmit(port, Frame { header: &header, payload });
+            out.transmit(port, Frame { header: &header, payload });
+            seat.ready[index] = seat.unit.ready(port);
+            return;
         }
         let mut packet = self.core.dequeue(port, channel);
         link.seal(&mut packet.header, packet.payload.length());
@@ -150,30 +196,22 @@ impl<P: Payload> FabricSwitch<P> {
 
     /// Does what a unit asks for, passes on what it tells, and arms its timer.
     fn settle(&mut self, now: Instant, number: usize, out: &mut impl Sink<FabricNode<P>>) {
-        let unit = &mut self.units[number];
-        while let Some(output) = unit.next_output() {
-            match output {
-                UnitOutput::Packet(port, header, payload) => {
-                    self.core.enqueue(port, Forwarded { header, payload, input: None });
-                }
-                UnitOutput::Release(port, channel) => self.ports[usize::from(port.0)].release(channel),
-            }
-        }
-        while let Some(event) = unit.next_event() {
-            out.emit(FabricEvent::Unit { unit: number as u16, event });
-        }
-        if let Some(after) = unit.arm(now) {
-            out.set_timer(FabricTimer::Unit(number as u16), after);
-        }
+        let Self { core, ports, units, .. } = self;
+        let Seat { unit, ready } = &mut units[number];
+        unit.answer(now, ready, &mut SeatSink { core, ports, unit: number as u16, out });
     }
 
     pub(super) fn assert_invariants(&self) {
         self.core.assert_invariants();
-        self.units.iter().for_each(|unit| unit.assert_invariants());
+        self.units.iter().for_each(|seat| seat.unit.assert_invariants());
         for (port, number) in self.ports.iter().zip(0..) {
             port.assert_invariants();
+            for Seat { unit, ready } in &self.units {
+                let (known, says) = (ready[usize::from(number)], unit.ready(PortId(number)));
+                assert_eq!(known, says, "channels that a unit has packets for at port {number}");
+            }
             for channel in Channel::ALL {
-                let units = self.units.iter().map(|unit| unit.held(PortId(number), channel));
+                let units = self.units.iter().map(|seat| seat.unit.held(PortId(number), channel));
                 // The core has no queues for channels with the INC bit.
                 let core = if channel.inc() { 0 } else { self.core.held(PortId(number), channel) };
                 let held = core + units.sum::<usize>();

@@ -2,8 +2,9 @@
 //! guest's network card.
 
 use quincunx_driver_net::MacAddress;
-use quincunx_driver_net::netns::{Layout, NetnsFabric, NetnsNode, available};
-use std::io::{BufRead, BufReader, Write as _};
+use quincunx_driver_net::netns::{Layout, NetnsFabric, NetnsNode};
+use quincunx_needs::{Missing, namespaces};
+use std::io::{BufRead, BufReader};
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -25,36 +26,41 @@ const TAP: &str = "tap0";
 /// How long the guest may take for anything. An idle machine boots it in a few seconds.
 const LIMIT: Duration = Duration::from_secs(90);
 
-/// The exit status of `build.sh` where no guest can be built.
-const CANNOT: i32 = 77;
+/// The exit status of `build.sh` where packages are missing.
+const LACKS_PACKAGES: i32 = 77;
+
+/// Its exit status where no guest can be built whatever is installed.
+const CANNOT: i32 = 78;
+
+/// The packages, as `tools/rxe-guest/README.md` names them, and the one that says which kernel to fetch.
+const PACKAGES: [&str; 9] = [
+    "qemu-system-x86",
+    "ibverbs-utils",
+    "ibverbs-providers",
+    "rdma-core",
+    "perftest",
+    "busybox-static",
+    "cpio",
+    "kmod",
+    "linux-image-amd64",
+];
 
 /// The scripts.
 fn tool(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tools/rxe-guest").join(name)
 }
 
-/// What guests boot from. None, after saying why on the test's output, where no guest can be booted.
-pub(crate) fn image() -> Option<PathBuf> {
+/// What guests boot from.
+pub(crate) fn image() -> Result<PathBuf, Missing> {
+    namespaces()?;
     let image = Path::new(env!("CARGO_TARGET_TMPDIR")).join("rxe-guest");
-    match available().map_err(|error| error.to_string()).and_then(|()| build(&image)) {
-        Ok(()) => Some(image),
-        Err(why) => {
-            // Past the capture of the test's output.
-            let _ = writeln!(std::io::stderr(), "skipped the tests against the kernel's RoCE: {why}");
-            None
-        }
-    }
-}
-
-/// Builds what guests boot from, or says why that cannot be.
-fn build(image: &Path) -> Result<(), String> {
-    let built = Command::new(tool("build.sh")).arg(image).stdin(Stdio::null()).output();
     let built =
-        built.map_err(|error| format!("expected bash to run build.sh, found \"{error}\"; install bash"))?;
+        Command::new(tool("build.sh")).arg(&image).stdin(Stdio::null()).output().expect("bash is there");
     let said = String::from_utf8_lossy(&built.stderr).trim().to_owned();
     match built.status.code() {
-        Some(0) => Ok(()),
-        Some(CANNOT) => Err(said),
+        Some(0) => Ok(image),
+        Some(LACKS_PACKAGES) => Err(Missing::packages(&PACKAGES, said)),
+        Some(CANNOT) => Err(Missing::nothing(said)),
         _ => panic!("build.sh: {}: {said}", built.status),
     }
 }

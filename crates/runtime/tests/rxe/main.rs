@@ -1,6 +1,5 @@
 //! Our queue pair speaks with one that nobody here wrote: the Linux kernel's software RoCE, live, in a guest that
-//! `tools/rxe-guest` boots. Needs root, iproute2, QEMU, the verbs programs and, the first time, Debian's packages; says
-//! so and passes without.
+//! `tools/rxe-guest` boots. Needs root, iproute2, QEMU, the verbs programs and, the first time, Debian's packages.
 
 mod guest;
 mod peer;
@@ -10,6 +9,7 @@ mod write;
 use guest::{Guest, OUR_PLACE};
 use peer::EXCHANGE_PORT;
 use pingpong::Kernel;
+use quincunx_needs::{Missing, need};
 use std::net::TcpListener;
 use std::sync::OnceLock;
 
@@ -45,13 +45,13 @@ struct Reports {
 }
 
 /// The reports of all runs, which one guest has for its job: booting is what takes the time, so whichever test comes first
-/// does it for all. None where there are no guests.
-fn reports() -> Option<&'static Reports> {
-    static REPORTS: OnceLock<Option<Reports>> = OnceLock::new();
-    REPORTS.get_or_init(play_all).as_ref()
+/// does it for all.
+fn reports() -> Result<&'static Reports, Missing> {
+    static REPORTS: OnceLock<Result<Reports, Missing>> = OnceLock::new();
+    REPORTS.get_or_init(play_all).as_ref().map_err(Missing::clone)
 }
 
-fn play_all() -> Option<Reports> {
+fn play_all() -> Result<Reports, Missing> {
     let image = guest::image()?;
     let commands =
         PING_PONGS.iter().map(pingpong::Run::command).chain(WRITES.iter().map(write::Run::command));
@@ -75,13 +75,15 @@ fn play_all() -> Option<Reports> {
     }
     PING_PONGS.iter().zip(&reports.ping_pongs).for_each(|(run, report)| println!("{run:?}\n  {report:?}"));
     WRITES.iter().zip(&reports.writes).for_each(|(run, report)| println!("{run:?}\n  {report:?}"));
-    Some(reports)
+    Ok(reports)
 }
 
 /// The runs to and fro that `pick` picks. Everything arrived, and both ends say so.
-fn complete(pick: impl Fn(&pingpong::Run) -> bool) -> impl Iterator<Item = &'static pingpong::Report> {
-    let reports = reports().into_iter().flat_map(|reports| PING_PONGS.iter().zip(&reports.ping_pongs));
-    reports.filter(move |(run, _)| pick(run)).map(|(run, report)| {
+fn complete(
+    reports: &'static Reports,
+    pick: impl Fn(&pingpong::Run) -> bool,
+) -> impl Iterator<Item = &'static pingpong::Report> {
+    PING_PONGS.iter().zip(&reports.ping_pongs).filter(move |(run, _)| pick(run)).map(|(run, report)| {
         assert_eq!((report.status, report.complaint), (0, false), "the program is content: {run:?}");
         assert_eq!(report.received, run.count, "{run:?}");
         // The last acknowledge may be lost, and the program gone when we ask for it again.
@@ -95,19 +97,19 @@ fn complete(pick: impl Fn(&pingpong::Run) -> bool) -> impl Iterator<Item = &'sta
 
 #[test]
 fn the_kernel_as_client_gets_its_messages_through_and_ours() {
-    let found = complete(|run| run.kernel == Kernel::Client && !run.loss).count();
-    assert!(found == 2 || reports().is_none());
+    let found = complete(need!(reports()), |run| run.kernel == Kernel::Client && !run.loss).count();
+    assert_eq!(found, 2);
 }
 
 #[test]
 fn the_kernel_as_server_gets_our_messages_and_answers_them() {
-    let found = complete(|run| run.kernel == Kernel::Server && !run.loss).count();
-    assert!(found == 2 || reports().is_none());
+    let found = complete(need!(reports()), |run| run.kernel == Kernel::Server && !run.loss).count();
+    assert_eq!(found, 2);
 }
 
 #[test]
 fn both_ends_go_back_when_frames_are_lost_each_way() {
-    for report in complete(|run| run.loss) {
+    for report in complete(need!(reports()), |run| run.loss) {
         report.tally.assert_repaired();
         // Four packets and an acknowledge for each message would do without loss.
         let least = 5 * COUNT as u64;
@@ -117,7 +119,7 @@ fn both_ends_go_back_when_frames_are_lost_each_way() {
 
 #[test]
 fn what_we_write_to_the_kernels_memory_it_writes_to_ours() {
-    let Some(reports) = reports() else { return };
+    let reports = need!(reports());
     for (run, report) in WRITES.iter().zip(&reports.writes) {
         assert_eq!(report.status, 0, "the program is content: {run:?}");
         assert!(report.is_right, "{run:?}");

@@ -75,6 +75,10 @@ impl<P: Payload> Metered for Built<P, Meter> {
 }
 
 impl<P: Payload> Observer<FabricNode<P>> for Meter {
+    fn sees_departures(&self) -> bool {
+        false
+    }
+
     fn arrived(&mut self, at: Instant, node: NodeIndex, _: PortId, frame: Frame<'_, FlitHeader, P>) {
         let header = frame.header;
         // Accelerators are the first nodes, by rank; no other response has this tag.

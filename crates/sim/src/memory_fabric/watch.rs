@@ -38,6 +38,10 @@ impl Watcher {
 }
 
 impl Watcher {
+    fn sees_departures(&self) -> bool {
+        self.capture.is_some() || self.tracer.is_some()
+    }
+
     fn departed<P: Data>(&mut self, departure: &Departure, frame: Frame<'_, FlitHeader, P>) {
         if let Some(capture) = &mut self.capture {
             let payload = P::bytes(frame.payload);
@@ -57,6 +61,10 @@ impl Watcher {
 }
 
 impl<P: Data> Observer<FabricNode<P>> for Watcher {
+    fn sees_departures(&self) -> bool {
+        self.sees_departures()
+    }
+
     fn departed(&mut self, departure: &Departure, frame: Frame<'_, FlitHeader, P>) {
         self.departed(departure, frame);
     }
@@ -73,6 +81,10 @@ impl<P: Data> Observer<FabricNode<P>> for Watcher {
 }
 
 impl<P: Data> Observer<FabricPeer<P>> for Watcher {
+    fn sees_departures(&self) -> bool {
+        self.sees_departures()
+    }
+
     fn departed(&mut self, departure: &Departure, frame: Frame<'_, FlitHeader, P>) {
         self.departed(departure, frame);
     }

@@ -87,6 +87,10 @@ impl<P: Data> Metered for Built<P, Meter> {
 }
 
 impl<P: Data> Observer<Station<P>> for Meter {
+    fn sees_departures(&self) -> bool {
+        false
+    }
+
     fn arrived(&mut self, at: Instant, node: NodeIndex, _: PortId, frame: Frame<'_, RoceHeader, P>) {
         let RoceHeader { destination, destination_qp, operation, .. } = *frame.header;
         if destination_qp == QUEUE_PAIR

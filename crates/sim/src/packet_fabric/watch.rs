@@ -32,6 +32,10 @@ impl Watcher {
 }
 
 impl<P: Data> Observer<Station<P>> for Watcher {
+    fn sees_departures(&self) -> bool {
+        self.tracer.is_some() || self.recorder.is_some()
+    }
+
     fn departed(&mut self, departure: &Departure, frame: Frame<'_, RoceHeader, P>) {
         if let Some(tracer) = &mut self.tracer {
             tracer.departed(departure, frame);

@@ -137,7 +137,7 @@ fn every_collective_that_accelerators_run_gives_what_it_must() {
 fn every_rank_is_counted_once_at_any_length() {
     for design in ["scin", "ring", "direct", "nvls"] {
         for length in [0, 4, 128, 132, 1020, 5000] {
-            let inputs: Vec<_> = (0..3).map(|rank| Contributions::of_rank(Rank(rank), length)).collect();
+            let inputs: Vec<_> = (0..3).map(|rank| Provenance::of_rank(Rank(rank), length)).collect();
             assert_right(&small(3), &Way::small(design), Collective::AllReduce, &inputs);
         }
     }

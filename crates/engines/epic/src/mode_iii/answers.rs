@@ -11,6 +11,7 @@ use crate::forward::{ACK, acknowledge, send};
 use crate::hop::Answer;
 use crate::inc_engine::ACKNOWLEDGE_TIMER;
 use crate::invocation::edge_bit;
+use crate::mutation::Mutation;
 use crate::pipe::SlotHeader;
 
 impl<P: Payload> ModeIII<P> {
@@ -124,6 +125,23 @@ impl<P: Payload> ModeIII<P> {
         if !core::mem::replace(&mut self.acknowledging, true) {
             out.set_timer(ACKNOWLEDGE_TIMER, self.config.resend_timeout / 4);
         }
+    }
+
+    /// SendAck for what has been here before: the ACK was lost, or is on its way.
+    pub(super) fn answer_duplicate(&mut self, edge: usize, sequence: u64, out: &mut dyn DatapathSink<P>) {
+        if self.config.breaks(Mutation::AnswersAsPrinted) {
+            return self.answer_as_printed(edge, sequence, out);
+        }
+        if !self.config.breaks(Mutation::StaleInSilence) {
+            self.answer(edge, Answer::Ack, out);
+        }
+    }
+
+    /// SendAck as algorithm 3 has it: always with epsn - 1.
+    pub(super) fn answer_as_printed(&self, edge: usize, sequence: u64, out: &mut dyn DatapathSink<P>) {
+        let last = self.hops[edge].expected - 1;
+        let syndrome = if last == sequence { ACK } else { Syndrome::Nak(NakCode::SequenceError) };
+        acknowledge(&self.config, edge, last, syndrome, out);
     }
 
     /// SendAck.

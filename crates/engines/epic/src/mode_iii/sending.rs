@@ -9,6 +9,7 @@ use super::{FLOWS, Flow, ModeIII};
 use crate::forward::{expedite, replicate};
 use crate::inc_engine::resend_timer;
 use crate::invocation::{EdgeSet, edge_bit, edges_of};
+use crate::mutation::Mutation;
 
 impl<P: Payload> ModeIII<P> {
     /// The time-out of `edge`: sends again from the oldest packet that the neighbour may miss.
@@ -101,7 +102,10 @@ impl<P: Payload> ModeIII<P> {
         }
         let pipe = self.pipe(flow);
         let header = pipe.header(sequence).expect("a complete slot holds something");
-        replicate(&self.config, together, sequence, header, pipe.view(sequence), out);
+        let is_again = edges_of(together).any(|edge| sequence < self.hops[edge].sent);
+        let next_slot = is_again && self.config.breaks(Mutation::ResendsNextSlot);
+        let view = if next_slot { pipe.next_view(sequence) } else { pipe.view(sequence) };
+        replicate(&self.config, together, sequence, header, view, out);
         for edge in edges_of(together) {
             let hop = &mut self.hops[edge];
             hop.cursor = sequence + 1;

@@ -2,7 +2,7 @@
 
 use crate::common::experts::{ExpertsSetup, Ranks, SLOTS, SUM, TOKEN, all_routes, only};
 use quincunx_collective::{
-    Collective, Contributions, DataType, Numbers, Payload, Rank, Routes, noise, reference_combine,
+    Collective, DataType, Numbers, Payload, Provenance, Rank, Routes, noise, reference_combine,
 };
 use quincunx_engine::verbs::{Completion, Failure, Outcome, QpIndex, RegionId, RequestError, Slice, WorkId};
 
@@ -23,8 +23,8 @@ fn each_contribution_to_a_token_is_added_exactly_once() {
     for relays in [false, true] {
         let routes = all_routes(RANKS);
         let mut ranks = dispatched(ExpertsSetup::new(relays), &routes);
-        let places: Vec<Contributions> =
-            (0..RANKS as u16).map(|rank| Contributions::of_rank(Rank(rank), ranks.places())).collect();
+        let places: Vec<Provenance> =
+            (0..RANKS as u16).map(|rank| Provenance::of_rank(Rank(rank), ranks.places())).collect();
         ranks.combine_all(&routes, &places);
         ranks.assert_done(2);
         for (rank, routes) in routes.iter().enumerate() {

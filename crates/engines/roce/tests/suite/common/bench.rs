@@ -10,11 +10,11 @@ use std::collections::BTreeMap;
 
 /// What a queue pair has said.
 #[derive(Default)]
-pub struct Answers {
-    pub frames: Vec<(RoceHeader, Vec<u8>)>,
-    pub armed: BTreeMap<QueuePairTimer, Duration>,
-    pub completions: Vec<Completion>,
-    pub drops: Vec<DropReason>,
+pub(crate) struct Answers {
+    pub(crate) frames: Vec<(RoceHeader, Vec<u8>)>,
+    pub(crate) armed: BTreeMap<QueuePairTimer, Duration>,
+    pub(crate) completions: Vec<Completion>,
+    pub(crate) drops: Vec<DropReason>,
 }
 
 impl QueuePairSink<Bytes> for Answers {
@@ -40,38 +40,38 @@ impl QueuePairSink<Bytes> for Answers {
 }
 
 /// One end's queue pair; the test plays the other.
-pub struct Bench {
-    pub qp: QueuePair<Bytes>,
-    pub memory: Memory<Bytes>,
-    pub out: Answers,
+pub(crate) struct Bench {
+    pub(crate) qp: QueuePair<Bytes>,
+    pub(crate) memory: Memory<Bytes>,
+    pub(crate) out: Answers,
 }
 
 impl Bench {
-    pub fn new(config: QueuePairConfig) -> Self {
+    pub(crate) fn new(config: QueuePairConfig) -> Self {
         let qp = QueuePair::new(config).expect("the test's set-up is valid");
         Self { qp, memory: Memory::default(), out: Answers::default() }
     }
 
-    pub fn default_alice() -> Self {
+    pub(crate) fn default_alice() -> Self {
         Self::new(alice())
     }
 
     /// Registers a region of `length` bytes 0, 1, 2, ...
-    pub fn region(&mut self, length: usize) -> RegionId {
+    pub(crate) fn region(&mut self, length: usize) -> RegionId {
         self.memory.register(Bytes((0..length).map(|byte| byte as u8).collect()))
     }
 
     /// Registers a region of zeroes.
-    pub fn blank(&mut self, length: usize) -> RegionId {
+    pub(crate) fn blank(&mut self, length: usize) -> RegionId {
         self.memory.register(Bytes(vec![0; length]))
     }
 
-    pub fn bytes(&self, region: RegionId, length: usize) -> Vec<u8> {
+    pub(crate) fn bytes(&self, region: RegionId, length: usize) -> Vec<u8> {
         self.memory.view(super::slice(region, 0, length)).to_vec()
     }
 
     /// Takes transmit slots until none is wanted; returns the PSNs sent.
-    pub fn transmit_all(&mut self) -> Vec<Psn> {
+    pub(crate) fn transmit_all(&mut self) -> Vec<Psn> {
         let before = self.out.frames.len();
         while self.qp.wants_transmit() {
             self.qp.transmit(Instant::ZERO, &self.memory, &mut self.out);
@@ -81,23 +81,23 @@ impl Bench {
     }
 
     /// A header from the peer.
-    pub fn peer_header(&self, psn: Psn, operation: Operation) -> RoceHeader {
+    pub(crate) fn peer_header(&self, psn: Psn, operation: Operation) -> RoceHeader {
         let config = self.qp.config();
         RoceHeader::new(config.remote.ip, config.local.ip, config.local.qp, psn, operation)
     }
 
     /// Hands in a frame from the peer.
-    pub fn frame(&mut self, psn: Psn, operation: Operation, payload: &[u8]) {
+    pub(crate) fn frame(&mut self, psn: Psn, operation: Operation, payload: &[u8]) {
         self.header(self.peer_header(psn, operation), payload);
     }
 
     /// Hands in a frame from the peer that asks for an acknowledge.
-    pub fn asking_frame(&mut self, psn: Psn, operation: Operation, payload: &[u8]) {
+    pub(crate) fn asking_frame(&mut self, psn: Psn, operation: Operation, payload: &[u8]) {
         let header = RoceHeader { acknowledge_request: true, ..self.peer_header(psn, operation) };
         self.header(header, payload);
     }
 
-    pub fn header(&mut self, header: RoceHeader, payload: &[u8]) {
+    pub(crate) fn header(&mut self, header: RoceHeader, payload: &[u8]) {
         self.qp.handle_frame(
             Instant::ZERO,
             Frame { header: &header, payload },
@@ -107,26 +107,26 @@ impl Bench {
         self.qp.assert_invariants();
     }
 
-    pub fn answer(&mut self, psn: Psn, syndrome: Syndrome) {
+    pub(crate) fn answer(&mut self, psn: Psn, syndrome: Syndrome) {
         self.frame(psn, Operation::Acknowledge(Aeth { syndrome, message_sequence: 0 }), &[]);
     }
 
-    pub fn ack(&mut self, psn: Psn) {
+    pub(crate) fn ack(&mut self, psn: Psn) {
         self.answer(psn, Syndrome::Ack(31));
     }
 
-    pub fn nak(&mut self, psn: Psn, code: NakCode) {
+    pub(crate) fn nak(&mut self, psn: Psn, code: NakCode) {
         self.answer(psn, Syndrome::Nak(code));
     }
 
-    pub fn fire(&mut self, timer: QueuePairTimer) {
+    pub(crate) fn fire(&mut self, timer: QueuePairTimer) {
         self.out.armed.remove(&timer);
         self.qp.handle_timer(Instant::ZERO, timer, &mut self.out);
         self.qp.assert_invariants();
     }
 
     /// The answers sent: PSN, syndrome, message sequence number.
-    pub fn answers(&self) -> Vec<(Psn, Syndrome, u32)> {
+    pub(crate) fn answers(&self) -> Vec<(Psn, Syndrome, u32)> {
         self.out
             .frames
             .iter()

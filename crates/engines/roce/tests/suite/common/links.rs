@@ -10,21 +10,21 @@ use std::collections::{BTreeMap, VecDeque};
 
 /// Chances in percent.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Trouble {
-    pub loss: u64,
-    pub duplication: u64,
-    pub reordering: u64,
+pub(crate) struct Trouble {
+    pub(crate) loss: u64,
+    pub(crate) duplication: u64,
+    pub(crate) reordering: u64,
 }
 
 /// A small generator of random numbers (xorshift64*).
-pub struct Dice(u64);
+pub(crate) struct Dice(u64);
 
 impl Dice {
-    pub fn new(seed: u64) -> Self {
+    pub(crate) fn new(seed: u64) -> Self {
         Self(seed.wrapping_mul(2).wrapping_add(0x9e37_79b9_7f4a_7c15) | 1)
     }
 
-    pub fn below(&mut self, limit: u64) -> u64 {
+    pub(crate) fn below(&mut self, limit: u64) -> u64 {
         self.0 ^= self.0 >> 12;
         self.0 ^= self.0 << 25;
         self.0 ^= self.0 >> 27;
@@ -39,10 +39,10 @@ impl Dice {
 type Flight = (RoceHeader, Vec<u8>);
 
 /// One host, and what it has said.
-pub struct Node {
-    pub host: RoceHost<Bytes>,
-    pub completions: Vec<Completion>,
-    pub drops: Vec<DropReason>,
+pub(crate) struct Node {
+    pub(crate) host: RoceHost<Bytes>,
+    pub(crate) completions: Vec<Completion>,
+    pub(crate) drops: Vec<DropReason>,
     region: Option<RegionId>,
     deadlines: BTreeMap<QueuePairTimer, Instant>,
     outbox: VecDeque<Flight>,
@@ -111,32 +111,32 @@ impl Node {
         result
     }
 
-    pub fn command(&mut self, command: RoceCommand<Bytes>) {
+    pub(crate) fn command(&mut self, command: RoceCommand<Bytes>) {
         self.with(|host, now, sink| host.handle_command(now, command, sink))
             .expect("the test's command is valid");
     }
 
-    pub fn register(&mut self, bytes: Vec<u8>) -> RegionId {
+    pub(crate) fn register(&mut self, bytes: Vec<u8>) -> RegionId {
         self.command(RoceCommand::Register(Bytes(bytes)));
         self.region.take().expect("the region was registered")
     }
 
-    pub fn post_send(&mut self, request: SendRequest) {
+    pub(crate) fn post_send(&mut self, request: SendRequest) {
         self.command(RoceCommand::PostSend(request));
     }
 
-    pub fn post_receive(&mut self, request: ReceiveRequest) {
+    pub(crate) fn post_receive(&mut self, request: ReceiveRequest) {
         self.command(RoceCommand::PostReceive(request));
     }
 
-    pub fn bytes(&self, region: RegionId, length: usize) -> &[u8] {
+    pub(crate) fn bytes(&self, region: RegionId, length: usize) -> &[u8] {
         self.host.memory().view(super::slice(region, 0, length))
     }
 }
 
 /// Two hosts and the frames between them.
-pub struct Links {
-    pub nodes: [Node; 2],
+pub(crate) struct Links {
+    pub(crate) nodes: [Node; 2],
     trouble: Trouble,
     dice: Dice,
     now: Instant,
@@ -149,7 +149,7 @@ pub struct Links {
 const LATENCY: Duration = Duration::from_micros(1);
 
 impl Links {
-    pub fn new(config: QueuePairConfig, trouble: Trouble, seed: u64) -> Self {
+    pub(crate) fn new(config: QueuePairConfig, trouble: Trouble, seed: u64) -> Self {
         Self {
             nodes: [Node::new(config), Node::new(mirrored(config))],
             trouble,
@@ -164,7 +164,7 @@ impl Links {
     ///
     /// # Panics
     /// If that takes more than `limit` steps.
-    pub fn run(&mut self, limit: usize) {
+    pub(crate) fn run(&mut self, limit: usize) {
         for _ in 0..limit {
             self.transmit();
             if !self.step() {
@@ -175,7 +175,7 @@ impl Links {
     }
 
     /// Runs for `time`, or until nothing is due any more.
-    pub fn run_for(&mut self, time: Duration) {
+    pub(crate) fn run_for(&mut self, time: Duration) {
         let end = self.now + time;
         self.transmit();
         while self.now < end && self.step() {

@@ -1,8 +1,7 @@
 //! What the tests share: a payload of plain bytes, a node that is driven by hand, and two nodes over bad links.
-#![allow(dead_code, unreachable_pub)] // Each test binary uses its part.
 
-pub mod bench;
-pub mod links;
+pub(crate) mod bench;
+pub(crate) mod links;
 
 use core::net::Ipv4Addr;
 use core::ops::Range;
@@ -14,7 +13,7 @@ use quincunx_wire::{Endpoint, Psn, QpNumber};
 
 /// Plain bytes.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub struct Bytes(pub Vec<u8>);
+pub(crate) struct Bytes(pub Vec<u8>);
 
 impl Payload for Bytes {
     type View<'a> = &'a [u8];
@@ -72,21 +71,21 @@ impl Payload for Bytes {
     }
 }
 
-pub const ALICE: Endpoint = Endpoint { ip: Ipv4Addr::new(10, 0, 0, 1), qp: QpNumber::new(0x11) };
-pub const BOB: Endpoint = Endpoint { ip: Ipv4Addr::new(10, 0, 0, 2), qp: QpNumber::new(0x22) };
+pub(crate) const ALICE: Endpoint = Endpoint { ip: Ipv4Addr::new(10, 0, 0, 1), qp: QpNumber::new(0x11) };
+pub(crate) const BOB: Endpoint = Endpoint { ip: Ipv4Addr::new(10, 0, 0, 2), qp: QpNumber::new(0x22) };
 
 /// Alice's first PSN: a few packets before it wraps.
-pub const ALICE_PSN: Psn = Psn::new(0x00ff_fffe);
+pub(crate) const ALICE_PSN: Psn = Psn::new(0x00ff_fffe);
 /// Bob's first PSN.
-pub const BOB_PSN: Psn = Psn::new(0x00ff_fffd);
+pub(crate) const BOB_PSN: Psn = Psn::new(0x00ff_fffd);
 
 /// Payload bytes of a full packet in tests.
-pub const MTU: usize = 4;
+pub(crate) const MTU: usize = 4;
 
-pub const RETRY_TIMEOUT: Duration = Duration::from_micros(100);
+pub(crate) const RETRY_TIMEOUT: Duration = Duration::from_micros(100);
 
 /// Alice's set-up: four bytes a packet, a window of four.
-pub fn alice() -> QueuePairConfig {
+pub(crate) fn alice() -> QueuePairConfig {
     QueuePairConfig {
         local: ALICE,
         remote: BOB,
@@ -107,7 +106,7 @@ pub fn alice() -> QueuePairConfig {
 }
 
 /// The set-up of the other end.
-pub fn mirrored(config: QueuePairConfig) -> QueuePairConfig {
+pub(crate) fn mirrored(config: QueuePairConfig) -> QueuePairConfig {
     QueuePairConfig {
         local: config.remote,
         remote: config.local,
@@ -117,19 +116,19 @@ pub fn mirrored(config: QueuePairConfig) -> QueuePairConfig {
     }
 }
 
-pub fn slice(region: RegionId, offset: usize, length: usize) -> Slice {
+pub(crate) fn slice(region: RegionId, offset: usize, length: usize) -> Slice {
     Slice { region, offset, length }
 }
 
-pub fn send(id: u64, source: Slice) -> SendRequest {
+pub(crate) fn send(id: u64, source: Slice) -> SendRequest {
     SendRequest { id: WorkId(id), verb: Verb::Send, source, immediate: None }
 }
 
-pub fn write(id: u64, source: Slice, region: RegionId, address: u64) -> SendRequest {
+pub(crate) fn write(id: u64, source: Slice, region: RegionId, address: u64) -> SendRequest {
     let verb = Verb::Write { remote_address: address, remote_key: region.0 };
     SendRequest { id: WorkId(id), verb, source, immediate: None }
 }
 
-pub fn receive(id: u64, sink: Slice) -> ReceiveRequest {
+pub(crate) fn receive(id: u64, sink: Slice) -> ReceiveRequest {
     ReceiveRequest { id: WorkId(id), sink }
 }

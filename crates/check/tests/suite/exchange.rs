@@ -1,0 +1,147 @@
+//! The queue pair alone, explored whole: messages arrive once, in order and whole in every run; and not in some run if a rule is broken.
+
+use crate::common::{assert_right, assert_same_on_other_drivers, full, lossy, run, traced};
+use quincunx_check::{Exchange, ExchangeError, ExchangeSetup, Exploration, Kind, Sequence};
+use quincunx_check::{QueuePairMutation as Mutation, Reliability};
+use quincunx_driver_check::Action;
+
+const RELIABILITIES: [Reliability; 2] = [Reliability::GoBackN, Reliability::Selective];
+
+/// Two messages of two packets, three packets in flight.
+fn setup(kind: Kind, reliability: Reliability) -> ExchangeSetup {
+    ExchangeSetup { kind, reliability, asks_again: true, messages: 2, packets: 2, window: 3, mutation: None }
+}
+
+fn setups() -> impl Iterator<Item = ExchangeSetup> {
+    let kinds = [Kind::Send, Kind::Write];
+    kinds.into_iter().flat_map(|kind| RELIABILITIES.map(|reliability| setup(kind, reliability)))
+}
+
+fn network(setup: ExchangeSetup) -> Exchange {
+    Exchange::new(setup).unwrap()
+}
+
+#[test]
+fn messages_arrive_once_in_order_and_whole_whatever_is_lost_late_doubled_or_too_early() {
+    for setup in setups() {
+        for rules in [
+            Exploration { losses: 2, ..lossy() },
+            Exploration { duplicates: 1, delays: 1, ..lossy() },
+            Exploration { early_timeouts: 2, delays: 1, ..lossy() },
+        ] {
+            assert_right(&network(setup), rules);
+        }
+    }
+}
+
+#[test]
+fn one_packet_in_flight_and_more_than_there_are_do_no_harm() {
+    for setup in setups() {
+        for window in [1, 8] {
+            assert_right(&network(ExchangeSetup { window, ..setup }), Exploration { delays: 1, ..lossy() });
+        }
+    }
+}
+
+#[test]
+fn a_receiver_that_asks_once_for_what_is_missing_gets_it_too() {
+    for kind in [Kind::Send, Kind::Write] {
+        let setup = ExchangeSetup { asks_again: false, ..setup(kind, Reliability::Selective) };
+        assert_right(&network(setup), Exploration { losses: 2, delays: 1, ..lossy() });
+    }
+}
+
+#[test]
+fn long_and_many_messages_wrap_the_numbers_and_arrive() {
+    for setup in setups() {
+        for (messages, packets) in [(1, 6), (6, 1), (3, 3)] {
+            assert_right(&network(ExchangeSetup { messages, packets, ..setup }), lossy());
+        }
+    }
+}
+
+/// A broken rule, and a small case in which it does harm.
+fn cases() -> Vec<(ExchangeSetup, Exploration)> {
+    use Reliability::{GoBackN, Selective};
+    let loss = lossy();
+    let copy = Exploration { losses: 0, duplicates: 1, ..loss };
+    let case = |mutation, reliability, rules| {
+        (ExchangeSetup { mutation: Some(mutation), ..setup(Kind::Send, reliability) }, rules)
+    };
+    vec![
+        case(Mutation::NoDuplicateCheck, GoBackN, copy),
+        case(Mutation::NoSequenceCheck, GoBackN, loss),
+        case(Mutation::AckOutOfOrder, GoBackN, loss),
+        case(Mutation::NakAsAck, GoBackN, loss),
+        case(Mutation::NakAcknowledges, Selective, Exploration { losses: 3, ..loss }),
+        case(Mutation::PsnNoWrap, GoBackN, loss),
+        case(Mutation::ResendsNext, GoBackN, loss),
+    ]
+}
+
+#[test]
+fn every_broken_rule_is_noticed_whole_or_reduced_and_is_the_same_run_on_other_drivers() {
+    for (setup, rules) in cases() {
+        for setup in [setup, ExchangeSetup { kind: Kind::Write, ..setup }] {
+            let mutated = network(setup);
+            let (_, fault) = run(&mutated, rules);
+            let (fault, path) = fault.unwrap_or_else(|| panic!("nothing is noticed: {setup:?}"));
+            assert_same_on_other_drivers(&mutated, fault, &path);
+            assert!(
+                run(&mutated, full(rules)).1.is_some(),
+                "nothing is noticed when all is explored: {setup:?}"
+            );
+            assert_right(&network(ExchangeSetup { mutation: None, ..setup }), rules);
+        }
+    }
+}
+
+#[test]
+fn every_rule_that_can_be_broken_has_a_case() {
+    for mutation in Mutation::all() {
+        assert!(cases().iter().any(|(setup, _)| setup.mutation == Some(mutation)), "{mutation} has none");
+        assert_eq!(mutation.to_string().parse(), Ok(mutation));
+    }
+}
+
+#[test]
+fn what_is_left_out_changes_no_verdict() {
+    for setup in setups() {
+        let rules = Exploration { delays: 1, ..lossy() };
+        let reduced = assert_right(&network(setup), rules);
+
+        let whole = assert_right(&network(setup), full(rules));
+
+        assert!(reduced.distinct < whole.distinct, "{setup:?}: {reduced:?} {whole:?}");
+    }
+}
+
+#[test]
+fn how_many_states_there_are_is_known() {
+    // Whoever changes what a queue pair does, or what is explored, sees it here.
+    let found: Vec<u64> =
+        setups().map(|setup| assert_right(&network(setup), full(lossy())).distinct).collect();
+    assert_eq!(found, [259, 960, 292, 654]);
+}
+
+#[test]
+fn a_path_reads_as_a_sequence_and_is_traced() {
+    let mutated = network(cases()[3].0);
+    let (fault, path) = run(&mutated, lossy()).1.expect("it is noticed");
+    let lines = Sequence { network: &mutated, path: &path }.lines();
+    assert!(lines[0].starts_with("sender    starts; sends send 0 [0] to receiver"), "{}", lines[0]);
+    assert!(lines.iter().any(|line| line.starts_with("receiver  misses send")), "{lines:#?}");
+    let tracks = traced(&mutated, &fault, &path);
+    let frames = tracks.iter().filter(|track| track.parent.is_some()).map(|track| track.slices.len());
+    assert_eq!(frames.sum::<usize>(), path.0.iter().map(|step| step.sent.len()).sum::<usize>());
+    assert!(path.0.iter().any(|step| matches!(step.action, Action::Loss { .. })));
+}
+
+#[test]
+fn packets_that_cannot_be_told_apart_are_refused() {
+    let all = setup(Kind::Send, Reliability::GoBackN);
+    for (messages, packets) in [(1, 17), (4, 5), (0, 3)] {
+        let refused = Exchange::new(ExchangeSetup { messages, packets, ..all }).unwrap_err();
+        assert_eq!(refused, ExchangeError::Packets { found: packets * u32::from(messages) });
+    }
+}

@@ -1,0 +1,354 @@
+//! The command as people and scripts use it: real processes on loopback addresses.
+
+use quincunx_design::FabricKind;
+use quincunx_designs::CATALOG;
+use quincunx_fabric::Shape;
+use quincunx_needs::{namespaces, need};
+use quincunx_perf::launch::{ChildArguments, LinkKind, Processes};
+use quincunx_perf::{Case, GroupsSetup, Plan, RealLinks, run};
+use quincunx_scenario::Scenario;
+use serde_json::Value;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_quincunx");
+
+fn quincunx(arguments: &str) -> Output {
+    Command::new(PROGRAM).args(arguments.split_whitespace()).output().expect("the program is there")
+}
+
+fn rows(output: &Output) -> Vec<Value> {
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let json: Value = serde_json::from_slice(&output.stdout).expect("one JSON object");
+    assert_eq!(json["schema"], 1);
+    assert_eq!(json["command"], "perf");
+    json["rows"].as_array().expect("rows").clone()
+}
+
+#[test]
+fn perf_prints_the_columns_of_the_contract_as_json() {
+    let rows =
+        rows(&quincunx("perf all_reduce --ranks 4 --design epic-3,ring --sizes 64KiB --iterations 3 --json"));
+    assert_eq!(rows.len(), 2);
+    for row in &rows {
+        assert_eq!(row["wrong"], 0);
+        assert_eq!(row["size"], 65_536);
+        for column in ["time_us", "algbw_GBps", "busbw_GBps", "netbw_GBps"] {
+            assert!(row[column].as_f64().is_some_and(|value| value > 0.0), "{column} of {row}");
+        }
+    }
+    // Twice the window of 60 packets of 4096 bytes and a 4-byte degree each: two pipes of one window (EPIC F.3).
+    assert_eq!(rows[0]["switch_buffer_bytes"], 2 * 60 * (4096 + 4));
+    assert_eq!(rows[1]["switch_buffer_bytes"], 0);
+}
+
+#[test]
+fn every_primitive_is_right_in_every_mode_over_real_frames_that_are_lost_doubled_and_reordered() {
+    for collective in ["all_reduce", "reduce", "broadcast", "barrier", "reduce_scatter", "all_gather"] {
+        let output = quincunx(&format!(
+            "perf {collective} --ranks 4 --tree tree-2x2 --design epic-1,epic-2,epic-3 --sizes 40KiB --root 2 \
+             --payload 1024 --iterations 2 --loss 5% --reorder 5% --duplicate 2% --seed 3 --retry-timeout 2ms --json"
+        ));
+        let rows = rows(&output);
+        assert_eq!(rows.len(), 3, "{collective}");
+        assert!(rows.iter().all(|row| row["wrong"] == 0), "{collective}: {rows:?}");
+    }
+}
+
+/// A scenario's file that goes when this does.
+struct File(std::path::PathBuf);
+
+impl File {
+    fn new(name: &str, text: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("quincunx-{}-{name}.toml", std::process::id()));
+        std::fs::write(&path, text).expect("the folder of temporary files is writable");
+        Self(path)
+    }
+}
+
+impl Drop for File {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+#[test]
+fn one_file_is_run_simulated_and_explored() {
+    let text = "kind = \"packet\"\ntopology = \"tree-2x2\"\nlink = { rate = \"1Gbit/s\", latency = \"1us\" }\n\
+                group = { mtu = \"1KiB\", message = 2, window = 2, retry_timeout = \"5ms\" }\n";
+    let file = File::new("one", text);
+    let file = file.0.display();
+    let real = rows(&quincunx(&format!(
+        "perf all_reduce --fabric {file} --design epic-2,ring --sizes 8KiB --iterations 2 --json \
+         --set loss.probability=3% --set loss.links=2 --set measure.limit=20s"
+    )));
+    assert_eq!(real.len(), 2);
+    assert!(real.iter().all(|row| row["wrong"] == 0), "{real:?}");
+    // Twice the window of four packets of 1024 bytes and a 4-byte degree each, as the file has them.
+    assert_eq!(real[0]["switch_buffer_bytes"], 2 * 4 * (1024 + 4));
+    for command in [
+        format!("sim all_reduce --fabric {file} --design epic-2,ring --size 8KiB"),
+        format!(
+            "check epic-2 all_reduce --fabric {file} --set group.mtu=4B --set group.window=1 --packets 2 --losses 0"
+        ),
+    ] {
+        let output = quincunx(&command);
+        assert!(output.status.success(), "{command}: {}", String::from_utf8_lossy(&output.stderr));
+    }
+}
+
+#[test]
+fn what_real_hosts_and_switches_cannot_honour_is_refused_by_name() {
+    let congestion = File::new(
+        "congestion",
+        "kind = \"packet\"\ntopology = \"star-2\"\nlink = { rate = \"1Gbit/s\", latency = \"1us\" }\n\
+         congestion = { queue = \"64KiB\" }\n",
+    );
+    for (arguments, found) in [
+        (format!("--fabric {}", congestion.0.display()), "found `congestion`"),
+        ("--fabric epic-star8".into(), "found `measure.stepwise`"),
+        ("--ranks 2 --set link.latency=2us".into(), "found `link.latency`"),
+        ("--ranks 2 --set link.rate=1Gbit/s".into(), "found `link.rate`"),
+        ("--ranks 2 --set relay.relays=full".into(), "found `relay.relays`"),
+        ("--fabric scin-dgx8".into(), "found scin-dgx8"),
+        ("--fabric star-2 --loss 1% --set loss.probability=1%".into(), "found both"),
+    ] {
+        let output = quincunx(&format!("perf all_reduce --design epic-3 {arguments}"));
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{arguments}: {error}");
+        assert!(error.contains(found) && error.lines().count() == 1, "{arguments}: {error}");
+    }
+}
+
+#[test]
+fn a_mesh_gathers_in_its_domains_and_says_how_it_splits_the_data() {
+    for relays in ["paired", "full"] {
+        let rows = rows(&quincunx(&format!(
+            "perf all_gather --tree mesh-2x4 --design multiwrite,unicast-multipath,direct --relays {relays} --sizes 1MiB \
+             --iterations 2 --json"
+        )));
+        assert_eq!(rows.len(), 3);
+        for row in &rows {
+            // As many bytes as a domain has, over as many ranks.
+            assert_eq!((&row["wrong"], &row["size"]), (&0.into(), &(1 << 20).into()));
+            let [algorithm, bus] =
+                ["algbw_GBps", "busbw_GBps"].map(|name| row[name].as_f64().expect("a rate"));
+            assert!((bus / algorithm - 0.75).abs() < 1e-6, "{row}");
+            let relayed = row["split"]["relayed"].as_f64().expect("a share");
+            assert_eq!(relayed == 0.0, row["design"] == "direct", "{row}");
+        }
+    }
+}
+
+#[test]
+fn bad_arguments_end_with_status_2_and_one_line_that_says_what_to_do() {
+    for (arguments, says) in [
+        ("perf all_reduce --transport packet", "expected --link netns"),
+        ("perf all_reduce --ranks 8 --tree tree-3-2", "choose another tree or number of ranks"),
+        ("perf reduce --ranks 2 --root 2", "name a rank with --root"),
+        ("perf all_reduce --rate 500Mbit/s", "--link netns"),
+        ("perf all_reduce --sizes 16MiB:4KiB", "such as 1MiB"),
+        ("perf all_reduce --design epic-4", "expected a design"),
+        ("perf all_gather --design unicast-multipath", "found unicast-multipath; change one of the two"),
+        (
+            "perf all_gather --design ring --set group.colour=1",
+            "or of a design here: group.acknowledge_every,",
+        ),
+        ("perf all_gather --design epic-2 --set group.run_ahead=true", "`group.run_ahead`"),
+        ("perf all_gather --set group.window=0", "`group.window`"),
+        (
+            "perf all_gather --tree mesh-2x4 --design ring",
+            "expected a design that runs on mesh-2x4 (multiwrite, unicast-multipath, direct, writes), found ring",
+        ),
+        (
+            "perf all_reduce --tree mesh-2x4 --design multiwrite",
+            "expected a collective that multiwrite offers on mesh-2x4 (all_gather, barrier)",
+        ),
+        ("perf dispatch --design ring", "or simulate it"),
+        ("perf all_gather --tree mesh-2x3 --design multiwrite", "choose another mesh or number of ranks"),
+        ("perf all_gather --tree mesh-1x8 --design multiwrite", "two domains at least"),
+        (
+            "perf all_gather --tree mesh-2x4 --design direct --relays some",
+            "expected `paired` or `full`, found `some` in `relay.relays`",
+        ),
+    ] {
+        let output = quincunx(arguments);
+        assert_eq!(output.status.code(), Some(2), "{arguments}");
+        let error = String::from_utf8_lossy(&output.stderr).to_string();
+        assert!(error.contains(says), "{arguments}: {error}");
+    }
+}
+
+#[test]
+fn a_capture_holds_the_frames_of_each_node() {
+    let folder = std::env::temp_dir().join(format!("quincunx-capture-{}", std::process::id()));
+    let arguments =
+        format!("perf barrier --ranks 2 --design epic-3 --iterations 1 --json --pcap {}", folder.display());
+    rows(&quincunx(&arguments));
+    for node in ["switch0", "rank0", "rank1"] {
+        let bytes = std::fs::read(folder.join(format!("{node}.pcapng"))).expect("a capture of each node");
+        // A section header block in this machine's byte order, and more than headers.
+        assert_eq!(bytes[..4], [0x0a, 0x0d, 0x0d, 0x0a], "{node}");
+        assert!(bytes.len() > 500, "{node}: {} bytes", bytes.len());
+    }
+    std::fs::remove_dir_all(folder).expect("the folder is ours");
+}
+
+/// A fabric whose ranks are in the middle of a collective that would take minutes.
+fn busy_fabric(tree: &str, ranks: u16, design: &str, collective: &str) -> (Processes, Plan) {
+    let shape = Shape::for_ranks(tree, ranks).unwrap();
+    let case = Case {
+        design: design.into(),
+        collective: collective.into(),
+        root: 0,
+        bytes: 1 << 20,
+        data_type: "f32".into(),
+        op: "sum".into(),
+        iterations: 100_000,
+        warm_up: 1,
+    };
+    let fabric_kind = if let Shape::Mesh(_) = shape { FabricKind::Mesh } else { FabricKind::Tree };
+    let design = CATALOG.find(design, fabric_kind).unwrap();
+    let scenario = Scenario::find_for(&RealLinks::LOOPBACK, &shape.to_string(), &[], CATALOG).unwrap();
+    let setup = GroupsSetup::new(CATALOG, &[design], &scenario).unwrap();
+    let fabric =
+        Processes::start(&shape, LinkKind::Udp, Path::new(PROGRAM), ChildArguments::default(), None).unwrap();
+    (fabric, Plan { setup, cases: vec![case] })
+}
+
+/// Kills `victim` while the ranks are busy; all others must end by themselves, soon, and with an error.
+fn everybody_hears_of(victim: &str) {
+    everybody_hears(victim, busy_fabric("tree-2x2", 4, "epic-3", "all_reduce"));
+}
+
+fn everybody_hears(victim: &str, (mut fabric, plan): (Processes, Plan)) {
+    let outputs = fabric.start_ranks(&serde_json::to_string(&plan).unwrap()).unwrap();
+    std::thread::sleep(Duration::from_secs(1));
+    assert!(fabric.kill(victim));
+    let killed = Instant::now();
+    let mut failed = fabric.wait_for_ranks();
+    failed.push(victim.to_string());
+    for rank in fabric.members() {
+        assert!(failed.contains(&rank), "{rank} ended as if nothing had happened");
+    }
+    // Two seconds of silence are the manager's and the senders' limit, and thirty that of a group that is still waited for, as
+    // on a busy machine where the ranks have only begun; the rest is for that machine.
+    assert!(killed.elapsed() < Duration::from_secs(45), "it took {:?}", killed.elapsed());
+    drop(outputs);
+}
+
+#[test]
+fn when_a_rank_dies_the_others_end_with_an_error_and_do_not_hang() {
+    everybody_hears_of("rank3");
+}
+
+#[test]
+fn when_a_relay_dies_those_that_it_relays_for_end_with_an_error_and_so_do_all() {
+    everybody_hears("rank4", busy_fabric("mesh-2x4", 8, "multiwrite", "all_gather"));
+}
+
+#[test]
+fn when_a_switch_dies_all_ranks_end_with_an_error_and_do_not_hang() {
+    everybody_hears_of("switch1");
+}
+
+#[test]
+fn when_the_manager_dies_all_ranks_end_with_an_error_and_do_not_hang() {
+    everybody_hears_of("manager");
+}
+
+/// State and parent of a process as the system tells; `None`: there is no such process.
+fn state_and_parent(process: u32) -> Option<(String, u32)> {
+    let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+    // Behind the name, which is in parentheses and may hold anything.
+    let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
+    Some((fields.next()?.into(), fields.next()?.parse().ok()?))
+}
+
+fn children_of(parent: u32) -> Vec<u32> {
+    let processes = std::fs::read_dir("/proc").expect("a system with /proc");
+    let numbers = processes.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
+    numbers.filter(|&process| state_and_parent(process).is_some_and(|(_, of)| of == parent)).collect()
+}
+
+/// Whether it runs: one that has ended and that nobody has waited for does not.
+fn is_running(process: u32) -> bool {
+    state_and_parent(process).is_some_and(|(state, _)| state != "Z")
+}
+
+/// Waits until something holds, for as long as a busy machine may take.
+fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !holds() {
+        assert!(start.elapsed() < Duration::from_secs(20), "{what}: not in 20 s");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn a_killed_perf_leaves_no_process_behind() {
+    let mut perf = Command::new(PROGRAM)
+        .args("perf all_reduce --ranks 2 --sizes 1MiB --iterations 100000".split_whitespace())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("the program is there");
+    // A manager, a switch and two ranks.
+    eventually("four processes", || children_of(perf.id()).len() == 4);
+    let children = children_of(perf.id());
+    perf.kill().expect("it runs");
+    perf.wait().expect("it is ours");
+    eventually("an end of all", || !children.iter().any(|&child| is_running(child)));
+}
+
+#[test]
+fn every_mode_and_the_ring_are_right_over_packet_sockets() {
+    need!(namespaces());
+    let rows = rows(&quincunx(
+        "perf all_reduce --link netns --transport packet --ranks 3 --design epic-1,epic-2,epic-3,ring --sizes 64KiB \
+         --iterations 3 --json",
+    ));
+    assert_eq!(rows.len(), 4);
+    assert!(rows.iter().all(|row| row["wrong"] == 0), "{rows:?}");
+}
+
+#[test]
+fn a_killed_perf_leaves_no_namespace_behind() {
+    need!(namespaces());
+    let mut perf = Command::new(PROGRAM)
+        .args("perf all_reduce --link netns --ranks 2 --sizes 1MiB --iterations 100000".split_whitespace())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("the program is there");
+    let mark = format!("qx{}x", perf.id());
+    let namespaces = || {
+        let listed = Command::new("ip").args(["netns", "list"]).output().expect("ip runs");
+        let names = String::from_utf8_lossy(&listed.stdout).into_owned();
+        names.lines().filter(|name| name.starts_with(&mark)).count()
+    };
+    eventually("a switch and two hosts", || namespaces() == 3);
+    perf.kill().expect("it runs");
+    perf.wait().expect("it is ours");
+    eventually("no namespace", || namespaces() == 0);
+}
+
+#[test]
+fn two_fabrics_of_one_process_do_not_meet() {
+    let [mut first, mut second] = [(); 2].map(|()| busy_fabric("star-2", 2, "epic-3", "all_reduce"));
+    for (fabric, plan) in [&mut first, &mut second] {
+        plan.cases[0].iterations = 2;
+        assert_eq!(run(fabric, plan, |_| ()).unwrap(), 0);
+    }
+}
+
+#[test]
+fn a_plan_runs_on_a_fabric_as_a_library_call() {
+    let (mut fabric, mut plan) = busy_fabric("star-2", 2, "epic-3", "all_reduce");
+    plan.cases[0].iterations = 2;
+    let mut rows = Vec::new();
+    let wrong = run(&mut fabric, &plan, |row| rows.push(row)).unwrap();
+    assert_eq!(rows.len(), 1);
+    assert_eq!((rows[0].wrong, wrong), (0, 0));
+}

@@ -1,0 +1,8 @@
+//! The tests of this room, as one program: each file is linked once, not by itself.
+
+#[path = "../../examples/quantization_vectors.rs"]
+mod example;
+mod payload;
+mod quantization;
+mod quantization_vectors;
+mod reference;

@@ -1,0 +1,293 @@
+//! What the three payload kinds promise: the same regions, views and writes, and reductions that agree.
+
+use proptest::prelude::*;
+use quincunx_collective::{
+    BlockQuantization, CodeType, DataType, LengthOnly, Numbers, Payload, Provenance, Quantized, Rank,
+    ReduceOp, Reduction, noise, pattern,
+};
+
+const SUM: Reduction = Reduction { op: ReduceOp::Sum, data_type: DataType::F32 };
+
+fn data_type() -> impl Strategy<Value = DataType> {
+    proptest::sample::select(&DataType::ALL[..])
+}
+
+fn op() -> impl Strategy<Value = ReduceOp> {
+    proptest::sample::select(&ReduceOp::ALL[..])
+}
+
+fn combined(a: &Numbers, b: &Numbers, reduction: Reduction) -> Numbers {
+    let mut result = a.clone();
+    result.reduce(0, b.view(0..b.length()), reduction);
+    result
+}
+
+fn f32s(values: &[f32]) -> Numbers {
+    Numbers::from(values.iter().flat_map(|value| value.to_le_bytes()).collect::<Vec<_>>())
+}
+
+fn halves(values: &[u16]) -> Numbers {
+    Numbers::from(values.iter().flat_map(|value| value.to_le_bytes()).collect::<Vec<_>>())
+}
+
+/// Cuts a piece out of `source`, writes it into a zeroed region, cuts that piece out of a copy, and checks that it is
+/// the same; in units of four bytes, which all kinds can be cut at.
+fn cut_and_write<P: Payload>(source: &P, from: usize, length: usize, to: usize) {
+    let piece = source.view(from..from + length);
+    assert_eq!(P::view_length(piece), length);
+    let mut target = P::zeroed(to + length);
+    target.write(to, piece);
+    assert_eq!(target.length(), to + length);
+    let whole = P::from_view(target.view(0..to + length));
+    assert_eq!(whole, target);
+    let again = P::subview(whole.view(0..to + length), to..to + length);
+    assert_eq!(P::from_view(again), P::from_view(piece));
+    assert_eq!(P::from_view(whole.view(0..to)), P::zeroed(to));
+}
+
+proptest! {
+    #[test]
+    fn every_kind_gives_back_what_was_written(from in 0usize..8, length in 0usize..33, to in 0usize..8) {
+        let (from, to) = (4 * from, 4 * to);
+        cut_and_write(&pattern(Rank(1), 64, DataType::F32), from, length, to);
+        cut_and_write(&Provenance::of_rank(Rank(1), 64), from, length, to);
+        cut_and_write(&LengthOnly::new(64), from, length, to);
+    }
+
+    #[test]
+    fn numbers_can_be_cut_at_any_byte(from in 0usize..32, length in 0usize..33, to in 0usize..32) {
+        cut_and_write(&noise(5, 64, DataType::I32), from, length, to);
+    }
+
+    #[test]
+    fn reduction_of_whole_numbers_is_associative_and_commutative(
+        op in op(), data_type in data_type(), ranks in proptest::array::uniform3(0u16..64), elements in 0usize..70,
+    ) {
+        let reduction = Reduction { op, data_type };
+        let [a, b, c] = ranks.map(|rank| pattern(Rank(rank), elements * data_type.size(), data_type));
+        let left = combined(&combined(&a, &b, reduction), &c, reduction);
+        let right = combined(&a, &combined(&c, &b, reduction), reduction);
+        prop_assert_eq!(left, right);
+    }
+
+    #[test]
+    fn min_and_max_of_any_bits_are_associative_and_commutative(
+        max in any::<bool>(), data_type in data_type(), bytes in proptest::array::uniform3(any::<[u8; 64]>()),
+    ) {
+        let reduction = Reduction { op: if max { ReduceOp::Max } else { ReduceOp::Min }, data_type };
+        let [a, b, c] = bytes.map(|bytes| Numbers::from(bytes.to_vec()));
+        let left = combined(&combined(&a, &b, reduction), &c, reduction);
+        let right = combined(&a, &combined(&c, &b, reduction), reduction);
+        prop_assert_eq!(left, right);
+    }
+
+    #[test]
+    fn a_sum_of_any_bits_is_commutative(data_type in data_type(), bytes in proptest::array::uniform2(any::<[u8; 64]>())) {
+        let reduction = Reduction { op: ReduceOp::Sum, data_type };
+        let [a, b] = bytes.map(|bytes| Numbers::from(bytes.to_vec()));
+        prop_assert_eq!(combined(&a, &b, reduction), combined(&b, &a, reduction));
+    }
+
+    #[test]
+    fn f32_is_combined_as_the_machine_does(a in any::<[f32; 9]>(), b in any::<[f32; 9]>()) {
+        let (left, right) = (f32s(&a), f32s(&b));
+        for (op, expected) in [
+            (ReduceOp::Sum, std::array::from_fn(|i| a[i] + b[i])),
+            (ReduceOp::Min, std::array::from_fn(|i| if a[i].total_cmp(&b[i]).is_lt() { a[i] } else { b[i] })),
+            (ReduceOp::Max, std::array::from_fn(|i| if a[i].total_cmp(&b[i]).is_gt() { a[i] } else { b[i] })),
+        ] {
+            let expected: [f32; 9] = expected;
+            let expected = expected.map(|value| if value.is_nan() { f32::NAN } else { value });
+            prop_assert_eq!(combined(&left, &right, Reduction { op, data_type: DataType::F32 }), f32s(&expected));
+        }
+    }
+
+    #[test]
+    fn half_precision_is_combined_in_f32_and_rounded_back(a in any::<[u16; 9]>(), b in any::<[u16; 9]>()) {
+        use half::{bf16, f16};
+        let f16_sum = std::array::from_fn::<u16, 9, _>(|i| {
+            let sum = f16::from_f32(f16::from_bits(a[i]).to_f32() + f16::from_bits(b[i]).to_f32());
+            if sum.is_nan() { 0x7e00 } else { sum.to_bits() }
+        });
+        let bf16_sum = std::array::from_fn::<u16, 9, _>(|i| {
+            let sum = bf16::from_f32(bf16::from_bits(a[i]).to_f32() + bf16::from_bits(b[i]).to_f32());
+            if sum.is_nan() { 0x7fc0 } else { sum.to_bits() }
+        });
+        let f16_max = std::array::from_fn::<u16, 9, _>(|i| {
+            let (a, b) = (f16::from_bits(a[i]), f16::from_bits(b[i]));
+            let max = if a.total_cmp(&b).is_gt() { a } else { b };
+            if a.is_nan() || b.is_nan() { 0x7e00 } else { max.to_bits() }
+        });
+        let bf16_min = std::array::from_fn::<u16, 9, _>(|i| {
+            let (a, b) = (bf16::from_bits(a[i]), bf16::from_bits(b[i]));
+            let min = if a.total_cmp(&b).is_lt() { a } else { b };
+            if a.is_nan() || b.is_nan() { 0x7fc0 } else { min.to_bits() }
+        });
+        for (op, data_type, expected) in [
+            (ReduceOp::Sum, DataType::F16, f16_sum),
+            (ReduceOp::Sum, DataType::Bf16, bf16_sum),
+            (ReduceOp::Max, DataType::F16, f16_max),
+            (ReduceOp::Min, DataType::Bf16, bf16_min),
+        ] {
+            prop_assert_eq!(combined(&halves(&a), &halves(&b), Reduction { op, data_type }), halves(&expected));
+        }
+    }
+
+    #[test]
+    fn provenance_counts_as_a_sum_of_numbers_does(
+        steps in proptest::collection::vec((0u16..16, 0usize..8, 0usize..9), 0..40),
+    ) {
+        // One i32 vector a rank, in which a contribution is a one, does the same sums.
+        let mut counts = Provenance::zeroed(32);
+        let mut numbers: Vec<Numbers> = (0..16).map(|_| Numbers::zeroed(32)).collect();
+        let one = Numbers::from(1i32.to_le_bytes().repeat(8));
+        for (rank, offset, length) in steps {
+            let (offset, length) = (4 * offset, 4 * length.min(8 - offset));
+            let own = Provenance::of_rank(Rank(rank), 32);
+            counts.reduce(offset, own.view(offset..offset + length), SUM);
+            let wrapping = Reduction { op: ReduceOp::Sum, data_type: DataType::I32 };
+            numbers[usize::from(rank)].reduce(offset, one.view(0..length), wrapping);
+        }
+        for rank in 0..16 {
+            for element in 0..8 {
+                let bytes = &numbers[usize::from(rank)].bytes()[4 * element..][..4];
+                let number = i32::from_le_bytes(bytes.try_into().unwrap());
+                prop_assert_eq!(i32::from(counts.count(4 * element, Rank(rank))), number.min(15));
+            }
+        }
+    }
+
+    #[test]
+    fn provenance_is_the_same_in_whatever_order_it_is_added_up_and_another_if_anything_else_is_in_it(
+        (parts, shuffled) in proptest::collection::vec((0u16..16, 0usize..4), 1..12)
+            .prop_flat_map(|parts| (Just(parts.clone()), Just(parts).prop_shuffle())),
+        cut in 0usize..12,
+        instead in (0u16..16, 0usize..4),
+    ) {
+        let sum = |parts: &[(u16, usize)]| {
+            let mut sum = Provenance::zeroed(4);
+            for &(rank, number) in parts {
+                let own = Provenance::of_rank(Rank(rank), 4).moved(number);
+                sum.reduce(0, own.view(0..4), SUM);
+            }
+            sum
+        };
+        let (left, right) = shuffled.split_at(cut.min(shuffled.len()));
+        let mut halves = sum(left);
+        halves.reduce(0, sum(right).view(0..4), SUM);
+        prop_assert_eq!(&halves, &sum(&parts));
+        let of_number = |number: usize| parts.iter().filter(|part| part.1 == number).count();
+        let strangers = parts.len() - (0..4).map(of_number).max().unwrap();
+        prop_assert_eq!(sum(&parts).to_string().as_str() == "[many]", strangers > 3);
+        let mut other = parts.clone();
+        other[0] = instead;
+        if strangers <= 3 && instead != parts[0] {
+            prop_assert_ne!(sum(&other), sum(&parts));
+        }
+    }
+
+    #[test]
+    fn provenance_is_renamed_as_its_ranks_are(
+        parts in proptest::collection::vec((0u16..8, 0usize..3), 1..6),
+        names in Just((0u16..8).collect::<Vec<_>>()).prop_shuffle(),
+    ) {
+        let sum = |name: &dyn Fn(u16) -> u16| {
+            let mut sum = Provenance::zeroed(4);
+            for &(rank, number) in &parts {
+                sum.reduce(0, Provenance::of_rank(Rank(name(rank)), 4).moved(number).view(0..4), SUM);
+            }
+            sum
+        };
+        let rename = |rank: u16| names[usize::from(rank)];
+        prop_assert_eq!(sum(&|rank| rank).renamed(8, |rank| Rank(rename(rank.0))), sum(&rename));
+    }
+}
+
+#[test]
+fn provenance_reads_as_numbers_with_their_ranks() {
+    let mut sum = Provenance::of_all(3, 12);
+    sum.reduce(4, Provenance::of_rank(Rank(2), 4).moved(1).view(0..4), SUM);
+    sum.reduce(8, Provenance::of_rank(Rank(4), 4).moved(7).view(0..4), SUM);
+    assert_eq!(sum.to_string(), "[0:0+1+2 1:0+1+2x2 2:0+1+2,7:4]");
+    assert_eq!([sum.number(0), sum.number(4), sum.number(8)], [Some(0), Some(1), None]);
+    assert_eq!([sum.count(8, Rank(4)), sum.count(8, Rank(3))], [1, 0]);
+    assert_eq!(Provenance::zeroed(4).to_string(), "[-]");
+}
+
+#[test]
+fn a_counter_stops_at_fifteen_and_leaves_its_neighbours_alone() {
+    let mut counts = Provenance::of_all(16, 4);
+    for _ in 0..20 {
+        counts.reduce(0, Provenance::of_rank(Rank(7), 4).view(0..4), SUM);
+    }
+    let found: Vec<u8> = (0..16).map(|rank| counts.count(0, Rank(rank))).collect();
+    assert_eq!(found, [1, 1, 1, 1, 1, 1, 1, 15, 1, 1, 1, 1, 1, 1, 1, 1]);
+}
+
+#[test]
+fn provenance_keeps_a_length_that_is_no_multiple_of_four() {
+    let region = Provenance::of_rank(Rank(3), 6);
+    assert_eq!(region.length(), 6);
+    assert_eq!(region.count(5, Rank(3)), 1);
+    assert_eq!(Provenance::view_length(region.view(4..6)), 2);
+}
+
+#[test]
+fn a_nan_on_either_side_is_the_result_of_min_and_max() {
+    let (nan, one) = (f32s(&[f32::from_bits(0xffab_cdef)]), f32s(&[1.0]));
+    for op in [ReduceOp::Min, ReduceOp::Max] {
+        let reduction = Reduction { op, data_type: DataType::F32 };
+        assert_eq!(combined(&nan, &one, reduction), f32s(&[f32::NAN]));
+        assert_eq!(combined(&one, &nan, reduction), f32s(&[f32::NAN]));
+    }
+}
+
+#[test]
+fn minus_zero_is_less_than_zero() {
+    let (minus, plus) = (f32s(&[-0.0]), f32s(&[0.0]));
+    let min = Reduction { op: ReduceOp::Min, data_type: DataType::F32 };
+    let max = Reduction { op: ReduceOp::Max, data_type: DataType::F32 };
+    assert_eq!(combined(&plus, &minus, min), minus);
+    assert_eq!(combined(&minus, &plus, max), plus);
+}
+
+#[test]
+#[should_panic(expected = "not whole elements")]
+fn half_an_element_cannot_be_reduced() {
+    Numbers::zeroed(8).reduce(0, &[0; 6], SUM);
+}
+
+#[test]
+#[should_panic(expected = "within an element")]
+fn provenance_cannot_be_cut_within_an_element() {
+    Provenance::zeroed(8).view(2..6);
+}
+
+#[test]
+#[should_panic(expected = "3 bytes at 6")]
+fn lengths_are_checked_like_numbers() {
+    LengthOnly::new(8).write(6, LengthOnly::new(3));
+}
+
+/// Quantises and dequantises, and says how long codes and scales are.
+fn there_and_back<P: Payload>(quantization: BlockQuantization, vector: &P) -> (P, usize, usize) {
+    let Quantized { codes, scales } = P::quantize(quantization, vector.view(0..vector.length()));
+    let (code_bytes, scale_bytes) = (codes.length(), scales.length());
+    let quantized = Quantized { codes: codes.view(0..code_bytes), scales: scales.view(0..scale_bytes) };
+    (P::dequantize(quantization, vector.length() / 4, quantized), code_bytes, scale_bytes)
+}
+
+proptest! {
+    #[test]
+    fn every_kind_is_quantised_to_the_same_lengths_and_back(values in 0usize..700, int4 in any::<bool>()) {
+        let code = if int4 { CodeType::Int4 } else { CodeType::Int8 };
+        let quantization = BlockQuantization::new(code, 64).unwrap();
+        let (numbers, codes, scales) = there_and_back(quantization, &pattern(Rank(1), 4 * values, DataType::F32));
+        prop_assert_eq!((codes, scales), (quantization.code_bytes(values), quantization.scale_bytes(values)));
+        prop_assert_eq!(numbers.length(), 4 * values);
+        let lengths = LengthOnly::new(4 * values);
+        prop_assert_eq!(there_and_back(quantization, &lengths), (lengths, codes, scales));
+        let counts = Provenance::of_rank(Rank(1), 4 * values);
+        prop_assert_eq!(there_and_back(quantization, &counts), (counts.clone(), codes, scales));
+    }
+}

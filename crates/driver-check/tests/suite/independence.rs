@@ -1,0 +1,262 @@
+//! Persistent sets change no verdict: held against whole explorations of small networks whose nodes do
+//! something arbitrary.
+
+use std::ops::ControlFlow;
+
+use crate::common::{Input, MEMORY, Node, Output, Toy};
+use quincunx_collective::Provenance;
+use quincunx_driver_check::{
+    End, Exploration, Fault, Member, NodeId, Renaming, Statistics, System, Verdict, explore,
+};
+use quincunx_engine::PortId;
+use quincunx_network::OrderingClass;
+
+/// A node that notes what arrives and answers it, both as its rule says, and sends when its timer fires.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+struct Random {
+    rule: Rule,
+    ports: u16,
+    state: u8,
+    timeouts: u8,
+}
+
+/// What is noted of frames of kind 0 and 1 commutes; a frame of kind 2 turns the state, one of kind 3 does neither.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+struct Rule {
+    /// Decides what is sent.
+    seed: u64,
+    /// Whether what is sent depends on the state.
+    heeds_state: bool,
+    /// In which state which frame, or a time-out, is told to the owner, who does not want to hear of it.
+    wrong: (u8, u8),
+    /// How often a timer fires.
+    timeouts: u8,
+}
+
+/// A time-out where a frame's kind would be.
+const TIMEOUT: u8 = 4;
+
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+struct Header {
+    kind: u8,
+    /// How many answers may follow on it; without end if it is [`FOR_EVER`].
+    life: u8,
+}
+
+const FOR_EVER: u8 = u8::MAX;
+
+/// A number that depends on all of `parts`.
+fn mix(parts: [u64; 4]) -> u64 {
+    parts.iter().fold(0x9e37_79b9_7f4a_7c15, |mixed, part| {
+        let mixed = (mixed ^ part).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed ^ mixed >> 29
+    })
+}
+
+impl Random {
+    fn arm(&self) -> Vec<Output<Self>> {
+        if self.timeouts > 0 { vec![Output::Arm(())] } else { Vec::new() }
+    }
+}
+
+impl Toy for Random {
+    type Header = Header;
+    type Timer = ();
+    type Command = Vec<(u16, Header)>;
+    type Event = ();
+
+    fn take(&mut self, input: Input<'_, Self>) -> Vec<Output<Self>> {
+        match input {
+            Input::Frame(port, &Header { kind, life }) => {
+                let mut outputs = Vec::new();
+                if (self.state, kind) == self.rule.wrong {
+                    outputs.push(Output::Tell(()));
+                }
+                if life == FOR_EVER {
+                    outputs.push(Output::Send(port, Header { kind, life }));
+                    return outputs;
+                }
+                let seen = if self.rule.heeds_state { u64::from(self.state) } else { 0 };
+                match kind {
+                    0 | 1 => self.state |= 1 << kind,
+                    2 => self.state = self.state << 1 & 15 | self.state >> 3,
+                    _ => {}
+                }
+                let chance = mix([self.rule.seed, seen, u64::from(kind), u64::from(port)]);
+                let answers = (0..if life == 0 { 0 } else { chance % 3 }).map(|answer| {
+                    let chance = mix([chance, answer, 0, 0]);
+                    let header = Header { kind: (chance >> 8) as u8 % 4, life: life - 1 };
+                    Output::Send(chance as u16 % self.ports, header)
+                });
+                outputs.extend(answers);
+                outputs
+            }
+            Input::Timer(()) => {
+                let is_wrong = (self.state, TIMEOUT) == self.rule.wrong;
+                self.timeouts -= 1;
+                let mut outputs = self.arm();
+                if is_wrong {
+                    outputs.push(Output::Tell(()));
+                }
+                let chance = mix([self.rule.seed, u64::from(self.state), TIMEOUT.into(), 0]);
+                let header = Header { kind: (chance >> 8) as u8 % 4, life: 1 };
+                outputs.push(Output::Send(chance as u16 % self.ports, header));
+                outputs
+            }
+            Input::Command(frames) => {
+                let mut outputs = self.arm();
+                outputs.extend(frames.into_iter().map(|(port, header)| Output::Send(port, header)));
+                outputs
+            }
+        }
+    }
+}
+
+/// Three nodes, each joined with each or in a line.
+#[derive(Debug)]
+struct Three {
+    rules: [Rule; 3],
+    is_line: bool,
+    has_classes: bool,
+    /// What each node sends in the beginning, and through which port.
+    begin: [Vec<(u16, Header)>; 3],
+}
+
+impl Three {
+    /// A network that depends on `seed` alone.
+    fn new(seed: u64) -> Self {
+        let pick = |node: u64, what: u64| mix([seed, node, what, 1]);
+        let rule = |node| Rule {
+            seed: pick(node, 0),
+            heeds_state: pick(node, 1).is_multiple_of(2),
+            wrong: ((pick(node, 2) % 16) as u8, (pick(node, 3) % 5) as u8),
+            timeouts: (pick(node, 7) % 4).saturating_sub(2) as u8,
+        };
+        let is_line = pick(0, 4).is_multiple_of(2);
+        let begin = |node: u64| {
+            let ports = if is_line && node != 1 { 1 } else { 2 };
+            let frame = |number: u64| {
+                let chance = mix([seed, node, number, 2]);
+                (chance as u16 % ports, Header { kind: (chance >> 8) as u8 % 4, life: 2 })
+            };
+            (0..1 + pick(node, 5) % 2).map(frame).collect()
+        };
+        let has_classes = pick(0, 6).is_multiple_of(3);
+        Self { rules: [0, 1, 2].map(rule), is_line, has_classes, begin: [0, 1, 2].map(begin) }
+    }
+}
+
+impl System for Three {
+    type Engine = Node<Random>;
+    /// Whether it has begun.
+    type Owner = bool;
+
+    fn members(&self) -> Vec<Member<Node<Random>, bool>> {
+        let ports = |node: usize| if self.is_line && node != 1 { 1 } else { 2 };
+        let node = |node: usize| {
+            let rule = self.rules[node];
+            Node(Random { rule, ports: ports(node), state: 0, timeouts: rule.timeouts })
+        };
+        (0..3).map(|index| Member { engine: node(index), owner: false }).collect()
+    }
+
+    fn links(&self) -> Vec<[End; 2]> {
+        let end = |node, port| End { node: NodeId(node), port: PortId(port) };
+        let line = [[end(0, 0), end(1, 0)], [end(1, 1), end(2, 0)]];
+        let third = [end(2, 1), end(0, 1)];
+        line.into_iter().chain((!self.is_line).then_some(third)).collect()
+    }
+
+    fn ordering_class(&self, header: &Header) -> OrderingClass {
+        let is_second = self.has_classes && header.kind.is_multiple_of(2);
+        if is_second { OrderingClass::SECOND } else { OrderingClass::FIRST }
+    }
+
+    fn wants_command(&self, _: NodeId, has_begun: &bool) -> bool {
+        !has_begun
+    }
+
+    fn command(&self, node: NodeId, has_begun: &mut bool) -> Vec<(u16, Header)> {
+        *has_begun = true;
+        self.begin[node.index()].clone()
+    }
+
+    fn observe(&self, _: NodeId, _: &mut bool, (): ()) -> Result<(), String> {
+        Err("what must not happen".into())
+    }
+
+    fn is_done(&self, _: NodeId, has_begun: &bool) -> bool {
+        *has_begun
+    }
+
+    fn symmetries(&self) -> Vec<Vec<NodeId>> {
+        Vec::new()
+    }
+
+    fn rename_frame(
+        &self,
+        _: &Renaming,
+        _: End,
+        header: &Header,
+        payload: &Provenance,
+    ) -> (Header, Provenance) {
+        (*header, payload.clone())
+    }
+
+    fn rename_timer(&self, _: &Renaming, _: NodeId, (): ()) {}
+}
+
+fn whole(seed: u64) -> Exploration {
+    Exploration {
+        losses: u8::from(seed.is_multiple_of(2)),
+        duplicates: u8::from(seed.is_multiple_of(5)),
+        delays: u8::from(seed.is_multiple_of(3)),
+        early_timeouts: 0,
+        persistent_sets: false,
+        at_once: true,
+        symmetry: false,
+        threads: 1,
+        memory: MEMORY,
+    }
+}
+
+/// Whether every run is right.
+fn is_right(network: &Three, rules: Exploration) -> (Statistics, bool) {
+    match explore(network, rules, &mut |_| ControlFlow::Continue(())) {
+        (statistics, Verdict::Correct) => (statistics, true),
+        (statistics, Verdict::Wrong { fault: Fault::Wrong { .. }, .. }) => (statistics, false),
+        (_, verdict) => panic!("{network:?}: {verdict:?}"),
+    }
+}
+
+#[test]
+fn no_verdict_depends_on_persistent_sets() {
+    let (mut right, mut whole_states, mut states) = (0, 0, 0);
+    const NETWORKS: u64 = 80;
+    for seed in 0..NETWORKS {
+        let (network, rules) = (Three::new(seed), whole(seed));
+        let (of_whole, expected) = is_right(&network, rules);
+        let (reduced, found) = is_right(&network, Exploration { persistent_sets: true, ..rules });
+        assert_eq!(found, expected, "seed {seed}: {network:?}");
+        if expected {
+            right += 1;
+            whole_states += of_whole.distinct;
+            states += reduced.distinct;
+        }
+    }
+    // Both verdicts are common, and something is left out.
+    assert!((NETWORKS / 5..NETWORKS * 4 / 5).contains(&right), "{right} of {NETWORKS}");
+    assert!(states * 2 < whole_states, "{states} of {whole_states}");
+}
+
+#[test]
+fn what_goes_to_and_fro_for_ever_puts_nothing_else_off() {
+    // Between nodes 1 and 2 a frame goes to and fro, and would be looked at before what node 0 sends.
+    let quiet = Rule { seed: 0, heeds_state: false, wrong: (u8::MAX, 0), timeouts: 0 };
+    let rules = [quiet, Rule { wrong: (0, 1), ..quiet }, quiet];
+    let for_ever = (0, Header { kind: 3, life: FOR_EVER });
+    let begin = [vec![(0, Header { kind: 1, life: 0 })], Vec::new(), vec![for_ever]];
+    let network = Three { rules, is_line: true, has_classes: false, begin };
+    let rules = Exploration { losses: 0, delays: 0, duplicates: 0, persistent_sets: true, ..whole(0) };
+    assert!(!is_right(&network, rules).1);
+}

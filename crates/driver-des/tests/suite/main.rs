@@ -1,0 +1,6 @@
+//! The tests of this room, as one program: each file is linked once, not by itself.
+
+mod common;
+mod pause;
+mod prescribed;
+mod simulation;

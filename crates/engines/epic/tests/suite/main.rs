@@ -1,0 +1,7 @@
+//! The tests of this room, as one program: each file is linked once, not by itself.
+
+mod common;
+mod memory;
+mod plan;
+mod rate_synchronisation;
+mod transmit_slot;

@@ -1,0 +1,114 @@
+//! How much of their links the algorithms use, in virtual time, with the default chunk and window: hosts on links of
+//! 500 Mbit/s (16 ns a byte), 100 us from host to host.
+
+use crate::common::timed::{Links, Timing};
+use crate::common::{ProgramGroup, lengths};
+use quincunx_collective::{Collective, DataType, LengthOnly, Rank, ReduceOp, Reduction};
+use quincunx_engine::verbs::CollectiveRequest;
+use quincunx_ring::{Algorithm, DEFAULT_CHUNK, DEFAULT_WINDOW};
+
+const LINKS: Links = Links { per_byte: 16, latency: 100_000 };
+const MIB: usize = 1024 * 1024;
+
+fn time(algorithm: Algorithm, collective: Collective, ranks: usize, bytes: usize, starts: &[u64]) -> Timing {
+    let mut group = ProgramGroup::new(algorithm, ranks, DEFAULT_CHUNK.bytes(), DEFAULT_WINDOW, 0);
+    let requests: Vec<_> = (0..ranks)
+        .map(|rank| {
+            let (input, output) = lengths(collective, rank, ranks, bytes);
+            CollectiveRequest {
+                collective,
+                reduction: Reduction { op: ReduceOp::Sum, data_type: DataType::F32 },
+                input: group.register(rank, LengthOnly::new(input)),
+                output: group.register(rank, LengthOnly::new(output)),
+            }
+        })
+        .collect();
+    group.run_timed(&requests, starts, &LINKS)
+}
+
+/// Time of the busiest link's bytes over the time taken.
+fn efficiency(
+    algorithm: Algorithm,
+    collective: Collective,
+    ranks: usize,
+    bytes: usize,
+    link_bytes: usize,
+) -> f64 {
+    let timing = time(algorithm, collective, ranks, bytes, &vec![0; ranks]);
+    assert_eq!(timing.not_ready, 0, "every message finds a receive request");
+    let found = (link_bytes as u64 * LINKS.per_byte) as f64 / timing.end as f64;
+    println!("{algorithm} {collective} {ranks} ranks {bytes} bytes: {found:.3} of its bound");
+    found
+}
+
+fn all_reduce_link_bytes(ranks: usize, bytes: usize) -> usize {
+    2 * bytes * (ranks - 1) / ranks
+}
+
+#[test]
+fn ring_all_reduce_comes_within_a_tenth_of_its_bound() {
+    for ranks in [2, 4, 8, 16] {
+        for bytes in [MIB / 4, MIB, 16 * MIB] {
+            let bound = all_reduce_link_bytes(ranks, bytes);
+            let found = efficiency(Algorithm::Ring, Collective::AllReduce, ranks, bytes, bound);
+            assert!(found >= 0.9, "{ranks} ranks, {bytes} bytes: {found:.3}");
+        }
+    }
+}
+
+#[test]
+fn ring_chains_stream() {
+    for collective in [Collective::Reduce { root: Rank(3) }, Collective::Broadcast { root: Rank(3) }] {
+        let found = efficiency(Algorithm::Ring, collective, 8, 16 * MIB, 16 * MIB);
+        assert!(found >= 0.9, "{collective}: {found:.3}");
+    }
+}
+
+#[test]
+fn ring_reduce_scatter_and_all_gather_come_within_a_tenth_of_their_bounds() {
+    for collective in [Collective::ReduceScatter, Collective::AllGather] {
+        let found = efficiency(Algorithm::Ring, collective, 8, 2 * MIB, 7 * 2 * MIB);
+        assert!(found >= 0.9, "{collective}: {found:.3}");
+    }
+}
+
+#[test]
+fn direct_all_reduce_of_a_short_vector_takes_two_hops_and_the_links_time() {
+    let (ranks, bytes) = (8, 4096);
+    let timing = time(Algorithm::Direct, Collective::AllReduce, ranks, bytes, &vec![0; ranks]);
+    assert_eq!(timing.not_ready, 0);
+    // The last message's acknowledgement takes a third hop.
+    let bound = 3 * LINKS.latency + all_reduce_link_bytes(ranks, bytes) as u64 * LINKS.per_byte;
+    assert!(timing.end <= bound * 11 / 10, "{} for {bound}", timing.end);
+}
+
+#[test]
+fn direct_all_reduce_of_a_long_vector_comes_within_a_tenth_of_its_bound() {
+    let bound = all_reduce_link_bytes(8, 16 * MIB);
+    let found = efficiency(Algorithm::Direct, Collective::AllReduce, 8, 16 * MIB, bound);
+    assert!(found >= 0.9, "{found:.3}");
+}
+
+#[test]
+fn a_tree_streams_twice_the_vector_over_its_busiest_link() {
+    let found = efficiency(Algorithm::Tree, Collective::AllReduce, 8, 16 * MIB, 3 * 16 * MIB);
+    assert!(found >= 0.9, "{found:.3}");
+}
+
+#[test]
+fn a_rank_that_comes_late_costs_its_delay_and_little_more() {
+    let together = time(Algorithm::Ring, Collective::AllReduce, 8, 16 * MIB, &[0; 8]);
+    let mut starts = [0; 8];
+    starts[5] = 50_000_000;
+    let late = time(Algorithm::Ring, Collective::AllReduce, 8, 16 * MIB, &starts);
+    assert!(late.end <= (together.end + starts[5]) * 105 / 100, "{} after {}", late.end, together.end);
+}
+
+#[test]
+fn a_barrier_takes_as_many_hops_as_it_says() {
+    for (algorithm, hops) in [(Algorithm::Ring, 14), (Algorithm::Tree, 6), (Algorithm::Direct, 1)] {
+        let timing = time(algorithm, Collective::Barrier, 8, 0, &[0; 8]);
+        // The last message's acknowledgement takes one more.
+        assert_eq!(timing.end, (hops + 1) * LINKS.latency, "{algorithm}");
+    }
+}

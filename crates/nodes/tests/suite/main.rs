@@ -1,0 +1,24 @@
+//! The tests of this room, as one program: each file is linked once, not by itself.
+
+#![allow(unreachable_pub, reason = "the checks are shared with the crate of the fuzz targets")]
+
+mod common;
+mod contexts;
+#[path = "../../../../fuzz/src/control.rs"]
+mod control;
+mod corpus;
+mod epic_collectives;
+mod fabric_peer;
+mod fabric_wild;
+#[path = "../../../../fuzz/src/harness.rs"]
+mod harness;
+#[path = "../../../../fuzz/src/host.rs"]
+mod host;
+#[path = "../../../../fuzz/src/inc_engine.rs"]
+mod inc_engine;
+#[path = "../../../../fuzz/src/mode_i_switch.rs"]
+mod mode_i_switch;
+#[path = "../../../../fuzz/src/replay.rs"]
+mod replay;
+#[path = "../../../../fuzz/src/switch.rs"]
+mod switch;

@@ -1,0 +1,160 @@
+//! Nodes on loopback addresses of this process, in groups that they know from the start: no manager.
+#![allow(unreachable_pub, dead_code, reason = "each test file uses its part of it")]
+
+use quincunx_collective::{GroupId, Numbers, Rank};
+use quincunx_control::{NodeDescription, Role};
+use quincunx_control_grpc::ClientConfig;
+use quincunx_design::{
+    AnyDesign, Demand, FabricKind, GroupContext, Member, Naming, Placement, Settings, Value,
+};
+use quincunx_designs::CATALOG;
+use quincunx_driver_net::{Node, NodeOptions, TransportOptions, UdpOptions, UdpTransport};
+use quincunx_engine::{Engine, PortId};
+use quincunx_fabric::{IncTree, TreeNodeId};
+use quincunx_nodes::{Host, HostCommand, Switch, SwitchCommand, host_group, switch_group};
+use quincunx_runtime::{ProcessOptions, RoceCodec};
+use quincunx_units::ByteCount;
+use quincunx_wire::{Endpoint, Psn, QpNumber, RoceHeader};
+use std::collections::BTreeMap;
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+pub type UdpNode<E> = Node<E, RoceCodec, UdpTransport>;
+pub type HostNode = UdpNode<Host<Numbers>>;
+pub type SwitchNode = UdpNode<Switch<Numbers>>;
+
+/// Leave to use the addresses of [`address`], which serve one test of this process at a time.
+pub fn alone() -> MutexGuard<'static, ()> {
+    static ADDRESSES: Mutex<()> = Mutex::new(());
+    ADDRESSES.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Where the `index`th node is: no other test process uses these addresses. A test holds [`alone`] while it does.
+pub fn address(index: u16) -> Ipv4Addr {
+    let [.., high, low] = std::process::id().to_be_bytes();
+    Ipv4Addr::new(127, high, low, 1 + index as u8)
+}
+
+/// A group that its nodes know from the start.
+pub struct Group {
+    pub design: &'static dyn AnyDesign,
+    pub contexts: BTreeMap<Member, GroupContext>,
+}
+
+/// A design with its parameters: keys and values.
+pub fn design(
+    name: &str,
+    fabric: FabricKind,
+    parameters: &[(&str, Value)],
+) -> (&'static dyn AnyDesign, Settings) {
+    let design = CATALOG.find(name, fabric).unwrap();
+    let mut settings = design.defaults();
+    for (key, value) in parameters {
+        design.set(&mut settings, key, value).unwrap();
+    }
+    (design, settings)
+}
+
+impl Group {
+    /// A group, with its members at addresses by rank or by node of the tree. Groups of the same nodes take other queue pair numbers by
+    /// other numbers of the group.
+    pub fn new(
+        id: u32,
+        (design, settings): (&'static dyn AnyDesign, Settings),
+        (fabric, placement): (FabricKind, &Placement),
+        initial_psn: Psn,
+    ) -> Self {
+        let plan = design.plan(&settings, placement).unwrap();
+        let naming = Naming {
+            group: GroupId(id),
+            design: design.name().to_string(),
+            version: design.version(),
+            settings,
+            fabric,
+            domains: placement.domains,
+            initial_psn,
+        };
+        let place = |member| match (member, &placement.tree) {
+            (Member::Switch(node), _) => node.0,
+            (Member::Rank(rank), Some(tree)) => tree.leaf(rank).0,
+            (Member::Rank(rank), None) => rank.0,
+        };
+        let mut next: BTreeMap<Member, u32> = BTreeMap::new();
+        let endpoint = |member| {
+            let qp = next.entry(member).or_insert(16 + 256 * id);
+            *qp += 1;
+            Endpoint { ip: address(place(member)), qp: QpNumber::new(*qp) }
+        };
+        let contexts = plan.contexts(&naming, |node| format!("switch{}", node.0), endpoint);
+        Self { design, contexts: contexts.into_iter().collect() }
+    }
+
+    /// A group of EPIC on a tree.
+    pub fn on_tree(
+        id: u32,
+        tree: &IncTree,
+        name: &str,
+        parameters: &[(&str, Value)],
+        initial_psn: Psn,
+    ) -> Self {
+        let placement = Placement::new(tree.ranks(), Some(tree.clone()), ByteCount::new(1 << 20));
+        let design = design(name, FabricKind::Tree, parameters);
+        Self::new(id, design, (FabricKind::Tree, &placement), initial_psn)
+    }
+}
+
+pub fn open<E: Engine<Header = RoceHeader, Payload = Numbers>>(
+    engine: E,
+    address: Ipv4Addr,
+    options: NodeOptions,
+) -> UdpNode<E> {
+    let transport = UdpTransport::open(SocketAddrV4::new(address, 4791), UdpOptions::default()).unwrap();
+    Node::new(engine, 1, RoceCodec, transport, options).unwrap()
+}
+
+/// The switch `id` of the groups' tree.
+pub fn switch(groups: &[Group], id: TreeNodeId, options: NodeOptions) -> SwitchNode {
+    let Ok(engine) = Switch::new(());
+    let mut node = open(engine, address(id.0), options);
+    for group in groups {
+        let context = &group.contexts[&Member::Switch(id)];
+        let group = switch_group(group.design, context, None, |_| PortId(0)).unwrap();
+        node.command(SwitchCommand::Install(Box::new(group))).unwrap();
+    }
+    node
+}
+
+/// A rank of the groups at `address`.
+pub fn host(groups: &[Group], address: Ipv4Addr, rank: Rank, options: NodeOptions) -> HostNode {
+    let Ok(engine) = Host::new(());
+    let mut node = open(engine, address, options);
+    for group in groups {
+        let context = &group.contexts[&Member::Rank(rank)];
+        let group = host_group(group.design, context, None, |_| PortId(0)).unwrap();
+        node.command(HostCommand::Install(Box::new(group))).unwrap();
+    }
+    node
+}
+
+/// How a rank process of this test starts.
+pub fn rank_process(manager: SocketAddr, number: u16) -> ProcessOptions {
+    let description = NodeDescription {
+        name: format!("rank{number}"),
+        role: Role::Host,
+        address: address(number),
+        designs: [].into(),
+        max_endpoints: 64,
+        memory: ByteCount::new(0),
+    };
+    ProcessOptions {
+        description,
+        manager,
+        control: ClientConfig::default(),
+        transport: TransportOptions::Udp(UdpOptions::default()),
+        node: NodeOptions::default(),
+        capture: None,
+    }
+}
+
+/// Of vectors that fit into what tests send.
+pub const VECTORS: Demand = Demand::Vectors { longest: ByteCount::new(1 << 20) };

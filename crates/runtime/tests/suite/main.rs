@@ -1,0 +1,10 @@
+//! The tests of this room, as one program: each file is linked once, not by itself.
+
+mod allocation;
+mod common;
+mod experts;
+mod groups;
+mod mesh;
+mod seeds;
+mod strangers;
+mod switch_memory;
