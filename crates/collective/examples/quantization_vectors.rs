@@ -86,7 +86,7 @@ fn bits(values: &[f32]) -> Vec<u32> {
     values.iter().map(|value| value.to_bits()).collect()
 }
 
-#[cfg_attr(test, expect(dead_code, reason = "tests take the text from the function above"))]
+#[cfg_attr(test, allow(dead_code, reason = "tests take the text from the function above"))]
 fn main() {
     print!("{}", vectors());
 }

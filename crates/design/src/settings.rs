@@ -12,6 +12,9 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
+/// A key and its value.
+pub type Assignment = (String, Value);
+
 /// What a key means, in a line.
 pub type Help = (&'static str, &'static str);
 

@@ -203,3 +203,36 @@ impl Case {
         ((128 << 20) / bytes.max(1)).clamp(5, 400) as u32
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use quincunx_designs::CATALOG;
+
+    fn setup(links: RealLinks, changes: &[&str]) -> GroupsSetup {
+        let changes: Vec<_> = changes.iter().map(|text| text.parse().unwrap()).collect();
+        let scenario = Scenario::find_for(&links, "star-2", &changes, CATALOG).unwrap();
+        GroupsSetup::new(CATALOG, &[CATALOG.named("epic-3").unwrap()], &scenario).unwrap()
+    }
+
+    fn value(setup: &GroupsSetup, key: &str) -> Value {
+        setup.settings("epic-3").unwrap().value(key).unwrap().clone()
+    }
+
+    #[test]
+    fn a_collective_may_take_what_the_scenario_says_or_a_minute() {
+        assert_eq!(setup(RealLinks::LOOPBACK, &[]).limit, Duration::from_secs(60));
+        assert_eq!(setup(RealLinks::LOOPBACK, &["measure.limit=7s"]).limit, Duration::from_secs(7));
+    }
+
+    #[test]
+    fn shorter_packets_make_longer_messages_and_slow_links_longer_time_outs() {
+        let fast = setup(RealLinks::LOOPBACK, &["group.mtu=1KiB"]);
+        assert_eq!(value(&fast, "group.message"), 62, "as many as one datagram holds");
+        assert_eq!(value(&fast, "group.retry_timeout"), "20ms");
+        let slow = RealLinks { mtu: 9000, is_limited: true };
+        let slow = setup(slow, &["link.rate=1Mbit/s", "group.mtu=1KiB", "group.message=1"]);
+        // Four windows of four messages of a packet of 1024 bytes at 1 Mbit/s.
+        assert_eq!(value(&slow, "group.retry_timeout"), "131.072ms");
+    }
+}

@@ -148,6 +148,23 @@ mod tests {
     }
 
     #[test]
+    fn a_key_goes_to_each_design_that_has_it_and_must_find_one() {
+        let scenario = find("star-2", &["group.window=5", "hosts.window=3"]).unwrap();
+        let designs = ["epic-3", "ring"].map(|name| scenario.design(CATALOG, name).unwrap());
+        let [epic, ring] = designs.map(|design| scenario.settings(design).unwrap());
+        assert_eq!([epic.value("group.window"), ring.value("group.window")], [Some(&Value::from(5)); 2]);
+        assert_eq!([epic.value("hosts.window"), ring.value("hosts.window")], [None, Some(&Value::from(3))]);
+        assert_eq!(scenario.refuse_unused(&designs), Ok(()));
+        let error =
+            find("star-2", &["relay.piece=8"]).unwrap().refuse_unused(&designs).unwrap_err().to_string();
+        assert!(
+            error.contains("expected one of the keys of epic-3, ring: group.acknowledge_every, "),
+            "{error}"
+        );
+        assert!(error.contains("found `relay.piece`"), "{error}");
+    }
+
+    #[test]
     fn a_shape_has_the_parameters_of_a_preset_for_simulations_alone() {
         let bare = find("star-2", &[]).unwrap();
         assert_eq!(value(&bare, "ring", "hosts.lockstep"), false);

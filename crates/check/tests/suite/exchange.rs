@@ -129,7 +129,7 @@ fn a_path_reads_as_a_sequence_and_is_traced() {
     let mutated = network(cases()[3].0);
     let (fault, path) = run(&mutated, lossy()).1.expect("it is noticed");
     let lines = Sequence { network: &mutated, path: &path }.lines();
-    assert!(lines[0].starts_with("sender    starts; sends send 0 [0] to receiver"), "{}", lines[0]);
+    assert!(lines[0].starts_with("sender    starts; sends send 0 [0:0] to receiver"), "{}", lines[0]);
     assert!(lines.iter().any(|line| line.starts_with("receiver  misses send")), "{lines:#?}");
     let tracks = traced(&mutated, &fault, &path);
     let frames = tracks.iter().filter(|track| track.parent.is_some()).map(|track| track.slices.len());
@@ -140,7 +140,7 @@ fn a_path_reads_as_a_sequence_and_is_traced() {
 #[test]
 fn packets_that_cannot_be_told_apart_are_refused() {
     let all = setup(Kind::Send, Reliability::GoBackN);
-    for (messages, packets) in [(1, 17), (4, 5), (0, 3)] {
+    for (messages, packets) in [(1, 4097), (4, 1025), (0, 3)] {
         let refused = Exchange::new(ExchangeSetup { messages, packets, ..all }).unwrap_err();
         assert_eq!(refused, ExchangeError::Packets { found: packets * u32::from(messages) });
     }

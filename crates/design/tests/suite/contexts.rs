@@ -82,6 +82,11 @@ fn connections_stand_by_number_and_their_ends_meet() {
         let [at_rank] = &at_rank.connections[..] else { panic!("a rank has one: {at_rank:?}") };
         assert_eq!(at_rank.peer, Peer::Switch("s9".to_string()));
         assert_eq!((at_switch.local, at_switch.remote), (at_rank.remote, at_rank.local));
+        assert_eq!(
+            at_switch.local.ip,
+            Ipv4Addr::new(127, 0, 0, 109),
+            "the switch's own end is at the switch"
+        );
     }
 }
 

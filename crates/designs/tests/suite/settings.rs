@@ -1,7 +1,7 @@
 //! What holds of the parameters of every design: they survive the way to another process, and each has a key that people are told of.
 
 use proptest::prelude::*;
-use quincunx_design::{AnyDesign, Settings, Value, settings};
+use quincunx_design::{AnyDesign, Settings, Value};
 use quincunx_designs::CATALOG;
 
 /// Values of every kind that parameters have; a key takes those of its own kind.
@@ -76,18 +76,4 @@ fn every_key_of_a_design_is_explained_and_nothing_else_is() {
         explained.sort_unstable();
         assert_eq!(keys, explained, "{}", design.name());
     }
-}
-
-#[test]
-fn an_override_goes_to_each_design_that_has_the_key_and_must_find_one() {
-    let designs = ["epic-3", "ring"].map(|name| CATALOG.named(name).unwrap());
-    let overrides = [("group.window", Value::from(7)), ("hosts.window", Value::from(3))];
-    let overrides = overrides.map(|(key, value)| (key.to_string(), value));
-    let [epic, ring] = &settings(&designs, &[], &overrides).unwrap()[..] else { panic!("two designs") };
-    assert_eq!([epic.value("group.window"), ring.value("group.window")], [Some(&Value::from(7)); 2]);
-    assert_eq!([epic.value("hosts.window"), ring.value("hosts.window")], [None, Some(&Value::from(3))]);
-    let unknown = ("relay.piece".to_string(), Value::from(8));
-    let error = settings(&designs, &[], &[unknown]).unwrap_err().to_string();
-    assert!(error.starts_with("expected a parameter of epic-3, ring: group.acknowledge_every, "), "{error}");
-    assert!(error.contains("found `relay.piece`"), "{error}");
 }

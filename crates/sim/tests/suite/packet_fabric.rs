@@ -44,6 +44,16 @@ fn every_design_gives_the_right_result_of_every_collective_on_a_star() {
 }
 
 #[test]
+fn many_senders_to_one_host_wait_for_its_link_and_do_not_give_up() {
+    let preset = scenario("epic-star8", &[]);
+    for name in HOSTS {
+        let request = lengths(request(&preset, name, Collective::AllReduce, 16 << 20));
+        let row = simulate(&request).unwrap_or_else(|error| panic!("{name}: {error}"));
+        assert!(row.time < Duration::from_millis(10), "{name} sends again what was not lost: {}", row.time);
+    }
+}
+
+#[test]
 fn hosts_that_relay_gather_everything_whatever_the_tree_and_whatever_is_lost() {
     for shape in ["star-2", "star-8", "tree-3-2", "tree-2x4", "tree-2x2x2"] {
         for size in [0, 16 << 10, 200 << 10] {
