@@ -8,7 +8,8 @@
 //!
 //! All messages of a group are numbered in a row, those of others too. A rank is done with a message when it has been acknowledged
 //! (if the rank sends it) and when it has been received (if the rank receives it). A message is sent when the rank is done with all
-//! but the W messages before it: that is the flow control that keeps switches' buffers from overflowing (4.2). A rank that may run
+//! but what lies in a window that it ends: that is the flow control that keeps switches' buffers from overflowing (4.2). A window is
+//! W messages in Mode-I, whose switches hold messages, and MW packets in the others: a control message is one packet there. A rank that may run
 //! ahead counts acknowledges alone (4.4). Where the oldest message is one that the rank only receives, half the window is left to
 //! others, who may receive it later.
 //!
@@ -114,6 +115,14 @@ struct Progress {
 impl Progress {
     fn is_done(&self) -> bool {
         (!self.sends || self.sent == self.messages) && (!self.receives || self.received == self.messages)
+    }
+
+    /// Packets in its first so many messages.
+    fn packets_in(&self, messages: u64, message: u32) -> u64 {
+        match messages {
+            0 => 0,
+            _ => u64::from(self.packets()).min(1 + (messages - 1) * u64::from(message)),
+        }
     }
 
     /// The switch has been told of it before it is told of anything that this rank posts now.
@@ -250,12 +259,29 @@ impl CommLib {
         Slice { region: buffer.region, offset: buffer.offset + at + from, length: size.min(length - from) }
     }
 
-    /// Before which messages sends and receive requests are posted now, counted from the oldest invocation that is not over.
-    fn limits(&self) -> (u64, u64) {
+    /// The window, in what switches count their buffers in: packets, and messages in Mode-I.
+    fn window(&self) -> u64 {
         let window = u64::from(self.config.window);
-        let Some(&Progress { sends, receives, sent, received, .. }) = self.under_way.front() else {
+        if self.config.synchronize_psn { window * u64::from(self.config.message) } else { window }
+    }
+
+    /// The first so many messages of an invocation, in the unit of the window.
+    fn units(&self, progress: &Progress, messages: u64) -> u64 {
+        if self.config.synchronize_psn {
+            progress.packets_in(messages, self.config.message)
+        } else {
+            messages
+        }
+    }
+
+    /// Up to where sends and receive requests are posted now, counted from the oldest invocation that is not over.
+    fn limits(&self) -> (u64, u64) {
+        let window = self.window();
+        let Some(oldest) = self.under_way.front() else {
             return (window, 2 * window);
         };
+        let Progress { sends, receives, .. } = *oldest;
+        let (sent, received) = (self.units(oldest, oldest.sent), self.units(oldest, oldest.received));
         let send = match (sends, receives) {
             // Others may be behind in what this rank has received: half the window is for them.
             (false, _) => received + window.div_ceil(2),
@@ -281,12 +307,12 @@ impl CommLib {
             may_receive &= progress.receives_are_posted;
             may_send &= progress.sends_are_posted;
             is_announced = self.config.synchronize_psn || is_announced && progress.is_announced();
-            offset += progress.messages;
+            offset += self.units(&progress, progress.messages);
             self.under_way[place] = progress;
         }
     }
 
-    /// Posts receive requests before message `limit` of an invocation.
+    /// Posts receive requests up to `limit` in an invocation.
     fn post_receives<P: Payload>(&self, progress: &mut Progress, limit: u64, verbs: &mut dyn Verbs<P>) {
         if !progress.receives {
             if self.config.synchronize_psn {
@@ -295,7 +321,9 @@ impl CommLib {
             progress.receives_are_posted = true;
             return;
         }
-        while progress.posted_receives < progress.messages.min(limit) {
+        while progress.posted_receives < progress.messages
+            && self.units(progress, progress.posted_receives + 1) <= limit
+        {
             let index = progress.posted_receives;
             let Step { output, length, .. } = progress.step;
             let sink = self.slice(progress.request.output, output, length, index);
@@ -305,9 +333,12 @@ impl CommLib {
         progress.receives_are_posted = progress.posted_receives == progress.messages;
     }
 
-    /// Posts messages before message `limit` of an invocation.
+    /// Posts messages up to `limit` in an invocation.
     fn post_sends<P: Payload>(&self, progress: &mut Progress, limit: u64, verbs: &mut dyn Verbs<P>) {
-        while progress.sends && progress.posted_sends < progress.messages.min(limit) {
+        while progress.sends
+            && progress.posted_sends < progress.messages
+            && self.units(progress, progress.posted_sends + 1) <= limit
+        {
             let index = progress.posted_sends;
             let Step { input, length, .. } = progress.step;
             let mut source = self.slice(progress.request.input, input, length, index);
@@ -329,9 +360,9 @@ impl CommLib {
         if !self.config.overlap {
             return self.under_way.is_empty();
         }
-        let messages: u64 = self.under_way.iter().map(|progress| progress.messages).sum();
+        let begun: u64 = self.under_way.iter().map(|progress| self.units(progress, progress.messages)).sum();
         let (_, limit) = self.limits();
-        messages < limit
+        begun < limit
     }
 
     /// Ends and begins as many invocations as can be, and posts what flow control allows.
@@ -508,9 +539,9 @@ impl<P: Payload> Program<P> for CommLib {
             let Progress { messages, posted_sends, sent, posted_receives, received, .. } = *progress;
             assert!(sent <= posted_sends && posted_sends <= messages);
             assert!(received <= posted_receives && posted_receives <= messages);
-            in_flight += posted_sends - sent;
+            in_flight += self.units(progress, posted_sends) - self.units(progress, sent);
         }
-        assert!(in_flight <= u64::from(self.config.window), "no more than W messages in flight");
+        assert!(in_flight <= self.window(), "no more than a window in flight");
         assert!(!self.has_failed || self.under_way.is_empty(), "a failed group runs nothing");
         assert!(
             self.config.overlap || self.under_way.len() <= 1,

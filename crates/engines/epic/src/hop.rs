@@ -14,6 +14,9 @@ pub(crate) struct Hop {
     pub(crate) nak_sent: bool,
     /// The next packet in order was turned away because the pipe had no room; a NAK calls for it when there is.
     pub(crate) blocked: bool,
+    /// Nothing from this number on was turned away, and when the last one was; only kept where reliability is selective, until all
+    /// of it has been called for.
+    pub(crate) turned_away: Option<(u64, Instant)>,
     /// When the neighbour was last told to slow down.
     pub(crate) notified: Option<Instant>,
     /// An ACK has been put off.
@@ -56,6 +59,7 @@ impl Hop {
             reached: first,
             nak_sent: false,
             blocked: false,
+            turned_away: None,
             notified: None,
             owed: false,
             overdue: false,
@@ -92,7 +96,7 @@ impl Hop {
     /// SendAck for a packet that arrived in order; `advanced` is how far the ePSN moved.
     pub(crate) fn in_order(&mut self, asked: bool, advanced: u64) -> Answer {
         self.nak_sent = false;
-        self.blocked = false;
+        self.blocked = self.turned_away.is_some();
         if asked || advanced > 1 { Answer::Ack } else { Answer::Nothing }
     }
 

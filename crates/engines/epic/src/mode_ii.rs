@@ -10,6 +10,7 @@
 //! Broadcast waits for nobody: its packets are held in slots until what ranks receive before it has passed (`gates.rs`).
 
 mod gates;
+mod rewound;
 mod told;
 
 use alloc::vec;
@@ -60,6 +61,10 @@ struct Passage {
     open: EdgeSet,
     /// Broadcast: no packet from this number on is held.
     held: u64,
+    /// Ranks that some of its packets have been sent to.
+    passed: EdgeSet,
+    /// Ranks that have dropped what has passed, and are to have it again when it is their turn.
+    again: EdgeSet,
 }
 
 /// What a sender has been told: everything before `position` that it sends has arrived.
@@ -68,16 +73,18 @@ struct Told {
     position: u64,
     /// The newest of its packets before it.
     covered: Option<u64>,
+    /// It has been asked to go back to this packet, which has not come since.
+    asked: Option<u64>,
 }
 
 impl<P: Payload> ModeII<P> {
     pub(crate) fn new(config: GroupConfig, first: u64) -> Self {
         let window = u64::from(config.window);
         let regions = if config.reproducible { config.edges.len() } else { 1 };
-        // A rank posts receive requests for up to two windows of messages, each a collective at least, beyond the oldest that it is
-        // not done with. What others do without it are Broadcasts, and each of them waits for its acknowledge of its own.
-        let messages = usize::try_from(window.div_ceil(u64::from(config.message))).unwrap_or(usize::MAX);
-        let capacity = (2 * messages).saturating_mul(usize::from(config.ranks)).saturating_add(2);
+        // A rank posts receive requests for up to two windows of packets, each a collective at most, beyond the oldest that it is not
+        // done with. What others do without it are Broadcasts, and each of them waits for its acknowledge of its own.
+        let packets = usize::try_from(2 * window).unwrap_or(usize::MAX);
+        let capacity = packets.saturating_mul(usize::from(config.ranks)).saturating_add(2);
         let slots = if config.breaks(Mutation::WindowShort) { window + 1 } else { 2 * window };
         let is_rank = |(edge, config): (usize, &EdgeConfig)| config.rank.map(|_| edge_bit(edge));
         Self {
@@ -87,7 +94,7 @@ impl<P: Payload> ModeII<P> {
             progress: first,
             cursor: first,
             acked: vec![first; config.edges.len()],
-            told: vec![Told { position: first, covered: None }; config.edges.len()],
+            told: vec![Told { position: first, covered: None, asked: None }; config.edges.len()],
             ranks: config.edges.iter().enumerate().filter_map(is_rank).fold(0, |set, bit| set | bit),
             clear: first,
             config,
@@ -120,6 +127,7 @@ impl<P: Payload> ModeII<P> {
         let sequence = self.config.count(frame.header.psn, self.table.next());
         let length = P::view_length(frame.payload);
         let bit = edge_bit(edge);
+        self.told[edge].asked.take_if(|asked| sequence <= *asked);
         let (place, ranks) = (&self.place, self.ranks);
         let Admitted { invocation, is_new } = self.table.admit(
             sequence,
@@ -133,6 +141,8 @@ impl<P: Payload> ModeII<P> {
                 through: 0,
                 open: place.replication(invocation.message.pattern).map_or(0, |route| route.outs & !ranks),
                 held: 0,
+                passed: 0,
+                again: 0,
             },
         )?;
         if is_new {
@@ -326,6 +336,9 @@ impl<P: Payload> ModeII<P> {
         if !asks_for_one {
             self.advance_acked(edge, arrived, out);
         }
+        if !positive {
+            self.rewind(edge, sequence);
+        }
         let bit = edge_bit(edge);
         if invocation.message.pattern != Pattern::AllReduce && self.ranks & bit != 0 {
             // It acknowledges the results before it, too.
@@ -393,11 +406,16 @@ impl<P: Payload> ModeII<P> {
         }
         self.acked[edge] = arrived;
         let bit = edge_bit(edge);
-        let mut senders = 0;
+        let (mut senders, mut has_all) = (0, false);
         for index in self.table.first_from(before)..self.table.len() {
             let invocation = *self.table.get(index);
             if invocation.first >= arrived {
                 break;
+            }
+            if invocation.last < arrived && self.receivers(&invocation) & bit != 0 {
+                // It has all of it, whatever it has asked for.
+                let through = &mut self.table.state_mut(index).through;
+                has_all |= core::mem::replace(through, *through | bit) & bit == 0;
             }
             let (sources, reached) = match invocation.message.pattern {
                 Pattern::AllReduce => continue,
@@ -425,6 +443,9 @@ impl<P: Payload> ModeII<P> {
         for sender in edges_of(senders) {
             self.tell(sender, out);
         }
+        if has_all {
+            self.update_gates(out);
+        }
     }
 
     /// nodeAckPsn + 1: what every edge of `outs` has acknowledged of `invocation`.
@@ -448,6 +469,10 @@ impl<P: Payload> ModeII<P> {
         for told in &self.told {
             assert!(told.position <= self.table.next(), "no sender is told of what no collective holds");
             assert!(told.covered.is_none_or(|covered| covered < told.position));
+            assert!(
+                told.asked.is_none_or(|asked| asked <= self.table.next()),
+                "nobody asks for what is not known"
+            );
         }
         assert!(self.clear <= self.table.next(), "nothing has passed that no collective holds");
     }

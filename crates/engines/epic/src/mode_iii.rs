@@ -167,7 +167,7 @@ impl<P: Payload> ModeIII<P> {
         }
         if sequence >= self.pipe(flow).end() {
             let is_next = sequence == expected || self.table.find(expected).is_none();
-            self.turn_away(now, edge, is_next, out);
+            self.turn_away(now, edge, sequence, is_next, out);
             return Err(DropReason::AheadOfRange);
         }
         let header = SlotHeader::of(frame.header, length);

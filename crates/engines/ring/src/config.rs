@@ -122,8 +122,9 @@ impl fmt::Display for Algorithm {
 impl Algorithm {
     /// The ranks that `rank` exchanges messages with in a group of `ranks`, ascending.
     pub fn peers(self, rank: Rank, ranks: u16) -> Vec<Rank> {
+        let ahead = |steps: u16| ((u32::from(rank.0) + u32::from(steps)) % u32::from(ranks)) as u16;
         let mut peers: Vec<Rank> = match self {
-            Self::Ring => Vec::from([Rank((rank.0 + ranks - 1) % ranks), Rank((rank.0 + 1) % ranks)]),
+            Self::Ring => Vec::from([ahead(ranks - 1), ahead(1)].map(Rank)),
             Self::Tree => tree::neighbours(rank, ranks).collect(),
             Self::Direct => (0..ranks).map(Rank).collect(),
         };

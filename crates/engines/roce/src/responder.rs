@@ -68,6 +68,8 @@ pub(crate) struct Responder<P> {
     reached: u64,
     /// Packets before `reached` that have not arrived, and when they were asked for last.
     missing: BTreeMap<u64, Instant>,
+    /// Packets before it came too early to be kept, where reliability is selective: asked for when there is room for them.
+    turned_away: u64,
 }
 
 /// A packet that has arrived before one that comes before it.
@@ -89,6 +91,7 @@ impl<P: Payload> Responder<P> {
             early: BTreeMap::new(),
             reached: crate::first_count(config.expected_psn),
             missing: BTreeMap::new(),
+            turned_away: 0,
         }
     }
 
@@ -133,7 +136,7 @@ impl<P: Payload> Responder<P> {
     /// Expects the packet `count` next, behind numbers that are skipped.
     fn go_on_at(&mut self, count: u64) {
         self.expected = count;
-        self.reached = self.reached.max(count);
+        self.reach(count);
         if !self.early.is_empty() {
             self.early = self.early.split_off(&count);
         }
@@ -190,7 +193,8 @@ impl<P: Payload> Responder<P> {
             let payload = early.payload.view(0..early.payload.length());
             self.execute(config, Frame { header: &early.header, payload }, memory, out)?;
         }
-        self.reached = self.reached.max(self.expected);
+        self.reach(self.expected);
+        self.ask_for_turned_away(now, config, out);
         if !self.missing.is_empty() {
             self.missing = self.missing.split_off(&self.expected);
             self.ask_again(now, config, out);
@@ -208,6 +212,7 @@ impl<P: Payload> Responder<P> {
         out: &mut impl QueuePairSink<P>,
     ) {
         if count - self.expected >= u64::from(config.max_outstanding_packets) {
+            self.turned_away = self.turned_away.max(count + 1);
             return out.drop_frame(DropReason::OutOfSequence);
         }
         if self.early.contains_key(&count) {
@@ -218,9 +223,36 @@ impl<P: Payload> Responder<P> {
             self.missing.insert(missing, now);
         }
         self.missing.remove(&count);
-        self.reached = self.reached.max(count + 1);
+        self.reach(count + 1);
         let early = Early { header: *frame.header, payload: P::from_view(frame.payload) };
         self.early.insert(count, early);
+    }
+
+    /// Asks for packets that were turned away and can be kept now. A peer whose window is ours never sends such; but where several
+    /// share a connection, one may be ahead of the others (EPIC 4.3, Broadcasts of several roots).
+    fn ask_for_turned_away(
+        &mut self,
+        now: Instant,
+        config: &QueuePairConfig,
+        out: &mut impl QueuePairSink<P>,
+    ) {
+        if self.turned_away == 0 {
+            return;
+        }
+        let end = self.turned_away.min(self.expected + u64::from(config.max_outstanding_packets));
+        for count in self.reached..end {
+            self.ask_for(config, count, out);
+            self.missing.insert(count, now);
+        }
+        self.reach(end);
+    }
+
+    /// Everything before `count` has arrived or been asked for.
+    fn reach(&mut self, count: u64) {
+        self.reached = self.reached.max(count);
+        if self.turned_away <= self.reached {
+            self.turned_away = 0;
+        }
     }
 
     /// Asks once more for what was asked for long ago: it, or the NAK, was lost on the way. Before the sender's time-out, and
@@ -386,6 +418,10 @@ impl<P: Payload> Responder<P> {
         assert!(self.message_sequence <= 0x00ff_ffff, "a message sequence number of more than 24 bits");
         assert!(self.executed < self.expected, "what was executed is not expected");
         assert!(self.reached >= self.expected, "what has arrived in order has been reached");
+        assert!(
+            self.turned_away == 0 || self.turned_away > self.reached,
+            "what is asked for is not turned away"
+        );
         assert!(
             self.early.keys().all(|early| (self.expected + 1..self.reached).contains(early)),
             "what came early is ahead of what is expected, and was noticed"

@@ -9,7 +9,7 @@ use super::ModeII;
 use crate::control::Pattern;
 use crate::forward::replicate;
 use crate::inc_engine::DropReason;
-use crate::invocation::{EdgeSet, Invocation, Route};
+use crate::invocation::{EdgeSet, Invocation, Route, edge_bit, edges_of};
 use crate::pipe::{Aggregated, SlotHeader};
 
 impl<P: Payload> ModeII<P> {
@@ -24,10 +24,16 @@ impl<P: Payload> ModeII<P> {
         out: &mut dyn DatapathSink<P>,
     ) -> Result<(), DropReason> {
         let index = self.table.index(sequence).expect("the packet's collective is known");
-        let open = self.table.state(index).open & route.outs;
+        // Who has acknowledged it does not need it again.
+        let lacking = edges_of(route.outs).filter(|edge| self.acked[*edge] <= sequence);
+        let lacking = lacking.fold(0, |set, edge| set | edge_bit(edge));
+        let open = self.table.state(index).open & lacking;
         let mut held = Ok(());
-        if open != route.outs {
+        if open != lacking {
             held = self.hold(index, route, invocation, sequence, header, P::reborrow(payload));
+            if let Err(DropReason::AheadOfRange | DropReason::Stale) = held {
+                self.table.state_mut(index).again |= lacking & !open;
+            }
         }
         if open != 0 {
             replicate(&self.config, open, sequence, header, payload, out);
@@ -65,11 +71,12 @@ impl<P: Payload> ModeII<P> {
         outs: EdgeSet,
         out: &mut dyn DatapathSink<P>,
     ) {
-        if sequence != invocation.last || outs & self.ranks == 0 {
-            return;
-        }
-        if let Some(index) = self.table.index(sequence) {
-            self.table.state_mut(index).through |= outs & self.ranks;
+        let outs = outs & self.ranks;
+        let Some(index) = self.table.index(sequence).filter(|_| outs != 0) else { return };
+        let state = self.table.state_mut(index);
+        state.passed |= outs;
+        if sequence == invocation.last {
+            state.through |= outs;
             self.update_gates(out);
         }
     }
@@ -95,11 +102,13 @@ impl<P: Payload> ModeII<P> {
                 closed = self.ranks;
             }
             let receivers = self.receivers(&invocation);
+            let again = self.table.state(index).again & !closed;
             if let Pattern::Broadcast { .. } = invocation.message.pattern {
                 let opened = receivers & !closed & !self.table.state(index).open;
                 self.table.state_mut(index).open |= opened;
-                self.release(index, opened, out);
+                self.release(index, opened, opened & !again, out);
             }
+            self.ask_again(index, again, out);
             closed |= receivers & !self.table.state(index).through;
             next = invocation.last + 1;
             if closed == 0 {
@@ -111,8 +120,8 @@ impl<P: Payload> ModeII<P> {
         }
     }
 
-    /// Sends what is held of a Broadcast through the gates that have opened.
-    fn release(&mut self, index: usize, opened: EdgeSet, out: &mut dyn DatapathSink<P>) {
+    /// Sends what is held of a Broadcast through `outs` of the gates that have opened.
+    fn release(&mut self, index: usize, opened: EdgeSet, outs: EdgeSet, out: &mut dyn DatapathSink<P>) {
         let invocation = *self.table.get(index);
         let held = self.table.state(index).held;
         if opened == 0 || held == 0 {
@@ -121,14 +130,16 @@ impl<P: Payload> ModeII<P> {
         let is_open = self.receivers(&invocation) & !self.table.state(index).open == 0;
         for sequence in invocation.first.max(self.pipe.start())..held {
             if let Some(header) = self.pipe.header(sequence) {
-                replicate(&self.config, opened, sequence, header, self.pipe.view(sequence), out);
+                replicate(&self.config, outs, sequence, header, self.pipe.view(sequence), out);
                 if is_open {
                     self.pipe.free(sequence);
                 }
             }
         }
+        let state = self.table.state_mut(index);
+        state.passed |= outs;
         if held == invocation.last + 1 {
-            self.table.state_mut(index).through |= opened;
+            state.through |= outs;
         }
     }
 }

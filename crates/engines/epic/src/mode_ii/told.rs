@@ -29,7 +29,8 @@ impl<P: Payload> ModeII<P> {
     }
 
     /// Passes on to a sender that `sequence` is asked for, or that its receiver is not ready. Both acknowledge what is before it, so
-    /// they name what the sender was told of if that is less; but a selective NAK acknowledges nothing.
+    /// they name what the sender was told of if that is less; but a selective NAK acknowledges nothing. What several receivers ask
+    /// for is asked for once.
     pub(super) fn pass_on(
         &mut self,
         edge: usize,
@@ -44,12 +45,20 @@ impl<P: Payload> ModeII<P> {
         };
         self.advance_told(edge);
         let sequence = if bounded { sequence.min(self.told[edge].position) } else { sequence };
+        let asked = &mut self.told[edge].asked;
+        if bounded && asked.is_some_and(|asked| asked <= sequence) {
+            // It goes back there already, and sends all from there on.
+            return;
+        }
+        if bounded {
+            *asked = Some(sequence);
+        }
         acknowledge(&self.config, edge, sequence, syndrome, out);
     }
 
     /// Moves on to the first packet of a sender that is not known to have arrived. Whether a packet of its was passed.
     fn advance_told(&mut self, edge: usize) -> bool {
-        let Told { position: before, covered: covered_before } = self.told[edge];
+        let Told { position: before, covered: covered_before, asked } = self.told[edge];
         let (mut position, mut covered) = (before.max(self.table.base()), covered_before);
         while let Some(invocation) = self.table.find(position) {
             let Some(arrived) = self.arrived(edge, invocation) else {
@@ -65,7 +74,7 @@ impl<P: Payload> ModeII<P> {
                 break;
             }
         }
-        self.told[edge] = Told { position, covered };
+        self.told[edge] = Told { position, covered, asked: asked.filter(|asked| position <= *asked) };
         covered != covered_before
     }
 

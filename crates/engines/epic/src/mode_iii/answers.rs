@@ -100,7 +100,11 @@ impl<P: Payload> ModeIII<P> {
         }
     }
 
+    /// Calls for what was turned away, if there is room for it now.
     pub(super) fn call_for_blocked(&mut self, edge: usize, out: &mut dyn DatapathSink<P>) {
+        if let Some((end, at)) = self.hops[edge].turned_away {
+            return self.call_for_each(edge, end, at, out);
+        }
         let expected = self.skip_incoming(edge, self.hops[edge].expected);
         let Some(invocation) = self.table.find(expected) else { return };
         let Some((flow, _)) = self.incoming(invocation, edge_bit(edge)) else { return };
@@ -109,6 +113,25 @@ impl<P: Payload> ModeIII<P> {
             self.hops[edge].nak_sent = true;
             self.answer(edge, Answer::Nak, out);
         }
+    }
+
+    /// The same where reliability is selective: each packet before `end` for which there is room is asked for by itself.
+    fn call_for_each(&mut self, edge: usize, end: u64, at: Instant, out: &mut dyn DatapathSink<P>) {
+        let expected = self.skip_incoming(edge, self.hops[edge].expected);
+        let mut next = expected.max(self.hops[edge].reached);
+        while let Some(number) = self.next_incoming(edge, next).filter(|number| *number < end) {
+            let invocation = self.table.find(number).expect("what is known to be sent is in a collective");
+            let route = self.incoming(invocation, edge_bit(edge));
+            if !route.is_some_and(|(flow, _)| self.pipe(flow).contains(number)) {
+                return;
+            }
+            self.ask_for(edge, number, out);
+            self.missing[edge].insert(number, at);
+            next = number + 1;
+            self.hops[edge].reached = next;
+        }
+        self.hops[edge].turned_away = None;
+        self.hops[edge].blocked = false;
     }
 
     /// Puts an ACK off. In an AllReduce it travels with the result, so that the neighbour is woken once. In a Reduce or
@@ -168,12 +191,17 @@ impl<P: Payload> ModeIII<P> {
         &mut self,
         now: Instant,
         edge: usize,
+        sequence: u64,
         is_next: bool,
         out: &mut dyn DatapathSink<P>,
     ) {
         let Some(interval) = self.config.notification_interval else { return };
         let hop = &mut self.hops[edge];
-        hop.blocked |= is_next;
+        if self.config.selective {
+            let end = hop.turned_away.map_or(0, |(end, _)| end);
+            hop.turned_away = Some((end.max(sequence + 1), now));
+        }
+        hop.blocked |= is_next || self.config.selective;
         let is_due = hop.notified.is_none_or(|last| now.since(last) >= interval);
         if self.config.edges[edge].rank.is_some() && is_due {
             hop.notified = Some(now);

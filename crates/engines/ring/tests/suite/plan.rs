@@ -2,7 +2,7 @@
 
 use quincunx_collective::{LengthOnly, Rank};
 use quincunx_design::{AnyDesign, Design, Member, Placement, Refusal, Settings, Value};
-use quincunx_ring::{DIRECT, HostParams, Hosts, RING, TREE};
+use quincunx_ring::{Algorithm, DIRECT, HostParams, Hosts, RING, TREE};
 use quincunx_units::ByteCount;
 use std::collections::BTreeMap;
 
@@ -84,4 +84,10 @@ fn a_rank_without_the_peers_that_it_needs_is_refused() {
     context.connections.pop();
     let refused = quincunx_design::Parts::<LengthOnly>::rank_part(&RING, &context, None).unwrap_err();
     assert!(refused.to_string().starts_with("expected a queue pair to rank 0"), "{refused}");
+}
+
+#[test]
+fn a_ring_closes_whatever_the_number_of_ranks() {
+    let last = u16::MAX - 1;
+    assert_eq!(Algorithm::Ring.peers(Rank(last), u16::MAX), [Rank(0), Rank(last - 1)]);
 }

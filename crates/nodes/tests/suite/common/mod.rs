@@ -445,7 +445,6 @@ impl Network {
         !self.queue.values().any(|due| matches!(due, Due::Slots { node: waiting } if *waiting == node))
     }
 
-    /// Does what is due next; `false` when nothing is.
     /// Does what is due within `time`.
     pub fn run_for(&mut self, time: Duration) {
         let until = self.now + time;
@@ -455,6 +454,7 @@ impl Network {
         self.now = until;
     }
 
+    /// Does what is due next; `false` when nothing is.
     pub fn step(&mut self) -> bool {
         let Some(((at, _), due)) = self.queue.pop_first() else { return false };
         self.now = at;
