@@ -61,9 +61,7 @@ struct Passage {
     open: EdgeSet,
     /// Broadcast: no packet from this number on is held.
     held: u64,
-    /// Ranks that some of its packets have been sent to.
-    passed: EdgeSet,
-    /// Ranks that have dropped what has passed, and are to have it again when it is their turn.
+    /// Ranks that have dropped it after it had passed, and are to have it again when it is their turn.
     again: EdgeSet,
 }
 
@@ -141,7 +139,6 @@ impl<P: Payload> ModeII<P> {
                 through: 0,
                 open: place.replication(invocation.message.pattern).map_or(0, |route| route.outs & !ranks),
                 held: 0,
-                passed: 0,
                 again: 0,
             },
         )?;
@@ -352,7 +349,7 @@ impl<P: Payload> ModeII<P> {
                 }
                 match aeth.syndrome {
                     Syndrome::Ack(_) => self.tell_again(edge, sequence, out),
-                    _ => self.pass_on(edge, sequence, aeth.syndrome, out),
+                    _ => self.pass_on(edge, sequence, aeth.syndrome, false, out),
                 }
             }
             Pattern::Reduce { root } => {
@@ -363,7 +360,7 @@ impl<P: Payload> ModeII<P> {
                     let sources =
                         self.place.aggregation(invocation.message.pattern).map_or(0, |route| route.sources);
                     for source in edges_of(sources) {
-                        self.pass_on(source, sequence, aeth.syndrome, out);
+                        self.pass_on(source, sequence, aeth.syndrome, false, out);
                     }
                 }
             }
@@ -388,7 +385,7 @@ impl<P: Payload> ModeII<P> {
                         if as_it_is {
                             acknowledge(&self.config, source, missing, aeth.syndrome, out);
                         } else {
-                            self.pass_on(source, missing, aeth.syndrome, out);
+                            self.pass_on(source, missing, aeth.syndrome, true, out);
                         }
                     }
                 }
@@ -414,8 +411,11 @@ impl<P: Payload> ModeII<P> {
             }
             if invocation.last < arrived && self.receivers(&invocation) & bit != 0 {
                 // It has all of it, whatever it has asked for.
-                let through = &mut self.table.state_mut(index).through;
-                has_all |= core::mem::replace(through, *through | bit) & bit == 0;
+                let state = self.table.state_mut(index);
+                has_all |= state.through & bit == 0;
+                state.through |= bit;
+                state.open |= bit;
+                state.again &= !bit;
             }
             let (sources, reached) = match invocation.message.pattern {
                 Pattern::AllReduce => continue,

@@ -71,12 +71,11 @@ impl<P: Payload> ModeII<P> {
         outs: EdgeSet,
         out: &mut dyn DatapathSink<P>,
     ) {
-        let outs = outs & self.ranks;
-        let Some(index) = self.table.index(sequence).filter(|_| outs != 0) else { return };
-        let state = self.table.state_mut(index);
-        state.passed |= outs;
-        if sequence == invocation.last {
-            state.through |= outs;
+        if sequence != invocation.last || outs & self.ranks == 0 {
+            return;
+        }
+        if let Some(index) = self.table.index(sequence) {
+            self.table.state_mut(index).through |= outs & self.ranks;
             self.update_gates(out);
         }
     }
@@ -136,10 +135,8 @@ impl<P: Payload> ModeII<P> {
                 }
             }
         }
-        let state = self.table.state_mut(index);
-        state.passed |= outs;
         if held == invocation.last + 1 {
-            state.through |= outs;
+            self.table.state_mut(index).through |= outs;
         }
     }
 }

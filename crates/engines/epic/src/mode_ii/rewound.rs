@@ -27,9 +27,11 @@ impl<P: Payload> ModeII<P> {
                 continue;
             }
             let state = self.table.state_mut(index);
+            let had_passed = state.through & bit;
             state.through &= !bit;
             if index > asked {
-                state.again |= state.passed & bit;
+                // Of what had passed in part the rest is held back, and the rank will ask for it by itself.
+                state.again |= had_passed;
                 if let Pattern::Broadcast { .. } = invocation.message.pattern {
                     state.open &= !bit;
                 }
@@ -50,8 +52,9 @@ impl<P: Payload> ModeII<P> {
             Pattern::Reduce { .. } => self.place.aggregation(pattern).map_or(0, |route| route.sources),
             Pattern::Broadcast { .. } => self.place.replication(pattern).map_or(0, |route| route.sources),
         };
+        let for_many = matches!(pattern, Pattern::Broadcast { .. });
         for sender in edges_of(senders) {
-            self.pass_on(sender, invocation.first, Syndrome::Nak(NakCode::SequenceError), out);
+            self.pass_on(sender, invocation.first, Syndrome::Nak(NakCode::SequenceError), for_many, out);
         }
     }
 }

@@ -29,13 +29,14 @@ impl<P: Payload> ModeII<P> {
     }
 
     /// Passes on to a sender that `sequence` is asked for, or that its receiver is not ready. Both acknowledge what is before it, so
-    /// they name what the sender was told of if that is less; but a selective NAK acknowledges nothing. What several receivers ask
-    /// for is asked for once.
+    /// they name what the sender was told of if that is less; but a selective NAK acknowledges nothing. What may be asked for by
+    /// many receivers is asked for once.
     pub(super) fn pass_on(
         &mut self,
         edge: usize,
         sequence: u64,
         syndrome: Syndrome,
+        for_many: bool,
         out: &mut dyn DatapathSink<P>,
     ) {
         let bounded = match syndrome {
@@ -45,12 +46,12 @@ impl<P: Payload> ModeII<P> {
         };
         self.advance_told(edge);
         let sequence = if bounded { sequence.min(self.told[edge].position) } else { sequence };
-        let asked = &mut self.told[edge].asked;
-        if bounded && asked.is_some_and(|asked| asked <= sequence) {
-            // It goes back there already, and sends all from there on.
-            return;
-        }
-        if bounded {
+        if bounded && for_many {
+            let asked = &mut self.told[edge].asked;
+            if asked.is_some_and(|asked| asked <= sequence) {
+                // It goes back there already, and sends all from there on.
+                return;
+            }
             *asked = Some(sequence);
         }
         acknowledge(&self.config, edge, sequence, syndrome, out);
