@@ -111,6 +111,9 @@ impl TreePlace {
     }
 }
 
+/// Collectives for which a table has room from the start.
+const RESERVED: usize = 1024;
+
 /// The collectives that this node knows of, oldest first, each with what the realisation keeps of it.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct InvocationTable<T = ()> {
@@ -133,7 +136,9 @@ pub(crate) struct Admitted {
 impl<T: Copy> InvocationTable<T> {
     /// A table that keeps `capacity` collectives; the first will begin at `first`.
     pub(crate) fn new(first: u64, capacity: usize, ranks: u16) -> Self {
-        Self { entries: VecDeque::new(), capacity, base: first, ranks }
+        // Room at once, so that no packet waits for memory later.
+        let entries = VecDeque::with_capacity(capacity.min(RESERVED));
+        Self { entries, capacity, base: first, ranks }
     }
 
     /// Where the collective behind all that are known begins.
