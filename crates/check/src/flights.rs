@@ -93,7 +93,9 @@ pub(crate) fn flights<S: System>(path: &Path<S>) -> Vec<Flight<'_, S>> {
                 *first.expect("what arrives late was put off, or is a copy") = Some(step);
                 (None, Course::InOrder)
             }
-            Action::Timer { .. } | Action::Slot(_) | Action::Command => (None, Course::InOrder),
+            Action::Timer { .. } | Action::Slot(_) | Action::Command | Action::Notice(_) => {
+                (None, Course::InOrder)
+            }
         };
         if let Some((from, header, payload)) = frame {
             let mut own = flights.iter_mut().filter(|flight| is_it(flight, from, header, payload));

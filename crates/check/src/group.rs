@@ -171,6 +171,8 @@ pub type GroupNetwork = Network<Designed>;
 #[derive(Clone, Debug)]
 pub struct Designed {
     model: Model,
+    /// Senders give up.
+    gives_up: bool,
     wiring: Wiring,
     collectives: Vec<Collective>,
     tasks: Tasks,
@@ -185,6 +187,7 @@ impl Network<Designed> {
         setup.check()?;
         let settings = setup.settings()?;
         let wiring = Wiring::of(&setup.scenario.fabric).expect("designs above queue pairs run among hosts");
+        let gives_up = setup.design.transport(&settings)?.retry_count != UNLIMITED_RETRIES;
         let tasks = Tasks::new(setup.tasks(&settings, &wiring)?);
         let demand = Demand::Vectors { longest: ByteCount::new(tasks.longest() as u64) };
         let spec = GroupSpec {
@@ -210,7 +213,7 @@ impl Network<Designed> {
             |end: quincunx_cluster::WiringEnd| End { node: NodeId(end.node as u16), port: PortId(end.port) };
         let links = wiring.links().iter().map(|link| link.ends.map(end)).collect();
         let model = setup.design.model();
-        let designed = Designed { model, wiring, collectives: setup.collectives.clone(), tasks };
+        let designed = Designed { model, gives_up, wiring, collectives: setup.collectives.clone(), tasks };
         Ok(Self::on(links, stations, connections, designed).beside(plain))
     }
 }
@@ -279,6 +282,10 @@ impl Protocol for Designed {
 
     fn task(&self, node: NodeId, number: usize) -> Task {
         self.tasks.of(self.rank(node).expect("only ranks run anything"))[number].clone()
+    }
+
+    fn gives_up(&self) -> bool {
+        self.gives_up
     }
 
     fn answers_overtake(&self) -> bool {

@@ -48,7 +48,7 @@ pub use exchange::{Exchange, ExchangeError, ExchangeSetup, Kind, Messages, Pair}
 pub use explored::{Counterexample, Explored, Finding};
 pub use group::{Designed, Explorer, GroupNetwork, GroupSetup};
 pub use multiwrite::{MultiWrite, Pattern, RelayError, RelaySetup, Relays};
-pub use network::{Expected, Network, Owner, Protocol, Task};
+pub use network::{Expected, MOST_GROUPS, Membership, Network, Owner, Protocol, Task};
 pub use study::{STUDIES, Study, summary as studies_summary};
 pub use subject::{Arguments, Subject};
 pub use topology::{Topology, UnknownTopology};

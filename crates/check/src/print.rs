@@ -58,6 +58,7 @@ impl<S: Describe> Sequence<'_, S> {
             }
             Action::Slot(_) => "may send".to_owned(),
             Action::Command => "starts".to_owned(),
+            Action::Notice(notice) => self.network.notice(*notice),
         };
         for reason in &step.drops {
             line += &format!("; drops it: {reason:?}");

@@ -95,12 +95,19 @@ fn run<S: Describe>(
     let owners = network.members().into_iter().map(|member| member.owner).collect();
     let mut run = Run { network, driver, owners };
     for (step, taken) in path.0.iter().enumerate().map(|(index, taken)| (index + 1, taken)) {
-        let result = catch_panic(|| run.step(time_of(step), taken));
         let node = taken.node;
-        match result.unwrap_or_else(|message| Err(Fault::Panic { node, message })) {
+        let owner = run.owners[node.index()].clone();
+        let result = catch_panic(|| run.step(time_of(step), taken));
+        let mut result = result.unwrap_or_else(|message| Err(Fault::Panic { node, message }));
+        if result.is_ok() {
+            run.compare(step, taken)?;
+            let mut checks = taken.sent.iter().map(|(_, header, _)| network.check_sent(node, &owner, header));
+            result = checks.try_for_each(|check| check.map_err(|message| Fault::Wrong { node, message }));
+        }
+        match result {
             Err(fault) if step == path.0.len() => return Ok(Some(fault)),
             Err(fault) => return Err(Divergence::Early { steps: path.0.len(), step, fault }),
-            Ok(()) => run.compare(step, taken)?,
+            Ok(()) => {}
         }
     }
     Ok(None)
@@ -127,8 +134,15 @@ struct Run<'a, S: Describe, D> {
 impl<S: Describe, D: Driver<S>> Run<'_, S, D> {
     /// Does what happens at `now`.
     fn step(&mut self, now: Instant, step: &Step<EngineOf<S>>) -> Result<(), Fault> {
-        if step.action == Action::Command {
-            self.command(now, step.node)?;
+        match step.action {
+            Action::Command => self.command(now, step.node)?,
+            Action::Notice(notice) => {
+                let owner = &mut self.owners[step.node.index()];
+                if let Some(command) = self.network.take_notice(step.node, owner, notice) {
+                    self.give(now, step.node, command)?;
+                }
+            }
+            _ => {}
         }
         self.run(now)?;
         // Owners ask as soon as they want to, once anything has happened to their node.
@@ -151,6 +165,10 @@ impl<S: Describe, D: Driver<S>> Run<'_, S, D> {
 
     fn command(&mut self, now: Instant, node: NodeId) -> Result<(), Fault> {
         let command = self.network.command(node, &mut self.owners[node.index()]);
+        self.give(now, node, command)
+    }
+
+    fn give(&mut self, now: Instant, node: NodeId, command: CommandOf<S>) -> Result<(), Fault> {
         self.driver.command(now, node, command).map_err(|message| Fault::Refused { node, message })
     }
 

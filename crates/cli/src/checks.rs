@@ -76,6 +76,8 @@ const EXAMPLES: &str = "Examples:
   quincunx check epic-3 all_reduce --tree star-2 --set group.message=2 --set group.selective=true
                                                          with other parameters of the design
   quincunx check ring all_reduce --tree ring-3           hosts alone
+  quincunx check epic-2 broadcast --packets 1 --set group.retry_count=0
+                                                         senders give up: the group ends with an error everywhere
   quincunx check epic-3 reduce --mutate mode-ii-recycling
                                                          break a rule, and see a short way to the fault
   quincunx check epic-2 all_reduce --tree star-2 --duplicate --mutate no-duplicate-check --trace fault.pftrace
@@ -93,7 +95,9 @@ const EXAMPLES: &str = "Examples:
 const LIMITS: &str = "Explored are the engines that run on real sockets; the rules of earlier systems are written for this alone. Nothing is sampled:
 `correct` means that every run within the limits gives every rank the right elements of the right ranks, once each, and ends;
 `never-mattered` that nobody answers otherwise than without the rule that --mutate breaks. The limits: as many losses, late frames, copies and early time-outs as are asked for; all other frames keep
-their order on each link, and time-outs expire when nothing else is on its way. Nodes send as soon as they may; `--full` explores when they
+their order on each link, and time-outs expire when nothing else is on its way. With a finite group.retry_count senders give up: then
+`correct` means that whoever is not given its result is told that the group has failed, and that nobody waits for ever or sends any more; the
+manager takes part, which ends a group that a node reports as failed at every other node, at any later time. Nodes send as soon as they may; `--full` explores when they
 do not, too, and leaves the other reductions out: try it on tree-2-2.
 Exit status 1: a fault was found, a broken rule never mattered, or memory did not suffice.";
 

@@ -20,6 +20,8 @@ pub(crate) enum Input {
     Slot(PortId),
     /// The owner asks for what it wants.
     Command,
+    /// The owner gets a notice of the control plane.
+    Notice(u8),
 }
 
 impl Input {
@@ -30,6 +32,7 @@ impl Input {
             Self::Timer(id) => 2 << 29 | id,
             Self::Slot(port) => 3 << 29 | u32::from(port.0),
             Self::Command => 4 << 29,
+            Self::Notice(notice) => 5 << 29 | u32::from(notice),
         }
     }
 
@@ -40,7 +43,8 @@ impl Input {
             1 => Self::Late(value),
             2 => Self::Timer(value),
             3 => Self::Slot(PortId(value as u16)),
-            _ => Self::Command,
+            4 => Self::Command,
+            _ => Self::Notice(value as u8),
         }
     }
 

@@ -65,6 +65,8 @@ pub enum Action<E: Engine> {
     Slot(PortId),
     /// The node's owner asks for something.
     Command,
+    /// The node's owner gets a notice of the control plane.
+    Notice(u8),
 }
 
 /// A step, and what it leads to.
@@ -210,6 +212,7 @@ fn describe<S: System>(world: &Mutex<World<'_, S>>, state: &[u32], step: Move) -
         }
         Input::Slot(port) => Action::Slot(port),
         Input::Command => Action::Command,
+        Input::Notice(notice) => Action::Notice(notice),
     };
     let before = world.node_state(state[1 + node.index()]);
     if let Move::Lose(_) | Move::Delay(_) = step {

@@ -81,6 +81,8 @@ pub(crate) struct View<'w, 's, S: System> {
     world: &'w Mutex<World<'s, S>>,
     rules: Exploration,
     nodes: usize,
+    /// Whether the control plane may give notices.
+    has_notices: bool,
     order: usize,
     hashes: Vec<u64>,
     facts: Vec<Facts>,
@@ -98,14 +100,15 @@ pub(crate) struct View<'w, 's, S: System> {
 
 impl<'w, 's, S: System> View<'w, 's, S> {
     pub(crate) fn new(world: &'w Mutex<World<'s, S>>, rules: Exploration) -> Self {
-        let (nodes, order) = {
+        let (nodes, has_notices, order) = {
             let world = world.lock().expect("no thread panics with the world");
-            (world.initial.len(), world.order())
+            (world.initial.len(), world.notices() > 0, world.order())
         };
         let mut view = Self {
             world,
             rules,
             nodes,
+            has_notices,
             order,
             hashes: Vec::new(),
             facts: Vec::new(),
@@ -198,13 +201,27 @@ impl<'w, 's, S: System> View<'w, 's, S> {
         flights[..index].iter().filter(|&&flight| channel(flight) == own).count() as u32
     }
 
-    /// Whether nothing is left to do: no frame, no timer, nothing wanted, everybody done.
+    /// The notices that somebody has called for.
+    fn called(&self, nodes: &[u32]) -> u8 {
+        if !self.has_notices {
+            return 0;
+        }
+        nodes.iter().fold(0, |called, &node_state| called | self.facts[node_state as usize].calls)
+    }
+
+    /// Whether somebody has not got a notice that was called for.
+    fn has_notices_due(&self, nodes: &[u32]) -> bool {
+        let called = self.called(nodes);
+        called != 0 && nodes.iter().any(|&node_state| self.facts[node_state as usize].lacks & called != 0)
+    }
+
+    /// Whether nothing is left to do: no frame, no timer, no notice, nothing wanted, everybody done.
     pub(crate) fn is_end(&self, state: &[u32]) -> bool {
         let rests = |&node_state: &u32| {
             let facts = &self.facts[node_state as usize];
             facts.is_done && facts.wants.is_empty() && facts.timers.is_empty()
         };
-        state.len() == 1 + self.nodes && state[1..].iter().all(rests)
+        state.len() == 1 + self.nodes && state[1..].iter().all(rests) && !self.has_notices_due(&state[1..])
     }
 
     /// Which frames may be taken alone; what must be known for that is put into `questions`.
@@ -213,6 +230,9 @@ impl<'w, 's, S: System> View<'w, 's, S> {
             return Choice::All;
         }
         let (nodes, flights) = state[1..].split_at(self.nodes);
+        if self.has_notices_due(nodes) {
+            return Choice::All;
+        }
         let choice = self.chooser.choose(nodes, flights, &self.ways, questions);
         self.is_unsure |= choice == Choice::Unknown;
         choice
@@ -296,6 +316,14 @@ impl<'w, 's, S: System> View<'w, 's, S> {
             for &input in wants.iter() {
                 idle = false;
                 let input = Input::decode(input);
+                self.step(state, budget, node, input, None, None, Move::Act { node, input }, &mut found);
+            }
+        }
+        let called = self.called(nodes);
+        for (node, &node_state) in nodes.iter().enumerate().filter(|_| called != 0) {
+            let due = called & self.facts[node_state as usize].lacks;
+            for notice in (0..8).filter(|notice| due & 1 << notice != 0) {
+                let input = Input::Notice(notice);
                 self.step(state, budget, node, input, None, None, Move::Act { node, input }, &mut found);
             }
         }

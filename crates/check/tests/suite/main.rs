@@ -5,5 +5,6 @@ mod designs;
 mod earlier;
 mod epic;
 mod exchange;
+mod giving_up;
 mod multiwrite;
 mod twins;

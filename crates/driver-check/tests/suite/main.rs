@@ -3,4 +3,5 @@
 mod common;
 mod explore;
 mod independence;
+mod notices;
 mod order;

@@ -347,6 +347,14 @@ impl<P: Payload> Program<P> for CommLib {
             Completion::Failed { failure, .. } => Some(failure),
         };
         if let Some(failure) = failed {
+            match self.mutation {
+                Some(Mutation::RankFailsInSilence) => return None,
+                Some(Mutation::SuccessOnFailure) => {
+                    self.state = State::Idle;
+                    return Some(Outcome::Done);
+                }
+                _ => {}
+            }
             self.state = State::Failed;
             return Some(Outcome::Failed { qp, failure });
         }
