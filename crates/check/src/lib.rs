@@ -39,7 +39,9 @@ pub use codec::{CodecFault, RoceProvenanceCodec, Wired};
 pub use describe::Describe;
 pub use flights::faults_of;
 pub use print::Sequence;
-pub use quincunx_driver_check::{Exploration, Fault, Path, Statistics, Unfinished, Verdict, explore};
+pub use quincunx_driver_check::{
+    Exploration, Fault, JUMP, MOST, Path, Statistics, Unfinished, Verdict, explore,
+};
 pub use quincunx_multiwrite::Mutation as RelayMutation;
 pub use quincunx_roce::{Mutation as QueuePairMutation, Reliability};
 pub use replay::{Divergence, replay, replay_as_bytes};

@@ -448,6 +448,12 @@ impl<P: Protocol> System for Network<P> {
         if overtakes { OrderingClass::SECOND } else { OrderingClass::FIRST }
     }
 
+    fn marked(&self, header: &RoceHeader) -> Option<RoceHeader> {
+        let mut marked = *header;
+        let is_new = !header.has_met_congestion() && marked.mark_congestion();
+        is_new.then_some(marked)
+    }
+
     fn rename_frame(
         &self,
         renaming: &Renaming,

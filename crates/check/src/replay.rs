@@ -18,7 +18,7 @@ use quincunx_units::{BitRate, ByteCount, Duration, Instant};
 
 use crate::codec::{Wired, link_end};
 use crate::describe::{CommandOf, Describe, EngineOf, EventOf, HeaderOf, PayloadOf};
-use crate::flights::{faults_of, time_of};
+use crate::flights::{Times, faults_of};
 
 type Sent<S> = (End, HeaderOf<S>, PayloadOf<S>);
 
@@ -53,6 +53,12 @@ pub enum Divergence {
         expected: bool,
         /// In the run.
         found: bool,
+    },
+    /// A link marks a frame, which no list of faults prescribes.
+    #[error("expected a path that a list of faults can say, found a frame that is marked in step {step}")]
+    Marked {
+        /// When.
+        step: usize,
     },
     /// Something is wrong before the path ends.
     #[error("expected {steps} steps until something is wrong, found a fault in step {step}: {fault}")]
@@ -92,12 +98,16 @@ fn run<S: Describe>(
     path: &Path<S>,
     driver: impl Driver<S>,
 ) -> Result<Option<Fault>, Divergence> {
+    let times = Times::new(path);
     let owners = network.members().into_iter().map(|member| member.owner).collect();
     let mut run = Run { network, driver, owners };
     for (step, taken) in path.0.iter().enumerate().map(|(index, taken)| (index + 1, taken)) {
+        if let Action::Mark { .. } = taken.action {
+            return Err(Divergence::Marked { step });
+        }
         let node = taken.node;
         let owner = run.owners[node.index()].clone();
-        let result = catch_panic(|| run.step(time_of(step), taken));
+        let result = catch_panic(|| run.step(times.of(step), taken));
         let mut result = result.unwrap_or_else(|message| Err(Fault::Panic { node, message }));
         if result.is_ok() {
             run.compare(step, taken)?;
@@ -146,7 +156,10 @@ impl<S: Describe, D: Driver<S>> Run<'_, S, D> {
         }
         self.run(now)?;
         // Owners ask as soon as they want to, once anything has happened to their node.
-        let happens = !matches!(step.action, Action::Loss { .. } | Action::Delay { .. });
+        let happens = !matches!(
+            step.action,
+            Action::Loss { .. } | Action::Delay { .. } | Action::Mark { .. } | Action::Clock
+        );
         while happens && self.network.wants_command(step.node, &self.owners[step.node.index()]) {
             self.command(now, step.node)?;
             self.run(now)?;

@@ -241,6 +241,10 @@ impl<P: Protocol> System for Twins<'_, P> {
         self.broken.ordering_class(header)
     }
 
+    fn marked(&self, header: &RoceHeader) -> Option<RoceHeader> {
+        self.broken.marked(header)
+    }
+
     fn rename_frame(
         &self,
         renaming: &Renaming,

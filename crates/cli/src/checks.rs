@@ -82,6 +82,10 @@ const EXAMPLES: &str = "Examples:
                                                          break a rule, and see a short way to the fault
   quincunx check epic-2 all_reduce --tree star-2 --duplicate --mutate no-duplicate-check --trace fault.pftrace
                                                          and see it in Perfetto
+  quincunx check epic-3 all_reduce --tree star-2 --set group.selective=true --clock
+                                                         and time passes, once, at any moment
+  quincunx check ring all_reduce --tree ring-2 --packets 1 --set group.dcqcn=1Gbit/s --marks
+                                                         and a congested link marks a frame
   quincunx check roce send --times 2 --reorder           the queue pair alone: two messages of three packets, go-back-N
   quincunx check multiwrite write --tree ring-4 --reorder
                                                          two ranks write to all others, over relays
@@ -94,8 +98,9 @@ const EXAMPLES: &str = "Examples:
 
 const LIMITS: &str = "Explored are the engines that run on real sockets; the rules of earlier systems are written for this alone. Nothing is sampled:
 `correct` means that every run within the limits gives every rank the right elements of the right ranks, once each, and ends;
-`never-mattered` that nobody answers otherwise than without the rule that --mutate breaks. The limits: as many losses, late frames, copies and early time-outs as are asked for; all other frames keep
-their order on each link, and time-outs expire when nothing else is on its way. With a finite group.retry_count senders give up: then
+`never-mattered` that nobody answers otherwise than without the rule that --mutate breaks. The limits: as many losses, late frames, copies, marks, early time-outs and moves of the clock as are asked for; all other frames keep
+their order on each link, and time-outs expire when nothing else is on its way. The clock stands still, but with `--clock`: then it moves on
+by more than any time-out. With a finite group.retry_count senders give up: then
 `correct` means that whoever is not given its result is told that the group has failed, and that nobody waits for ever or sends any more; the
 manager takes part, which ends a group that a node reports as failed at every other node, at any later time. Nodes send as soon as they may; `--full` explores when they
 do not, too, and leaves the other reductions out: try it on tree-2-2.

@@ -23,6 +23,11 @@
 //! two share one is below `n²/2^65` times the `g` symmetries in use: for a hundred million states and eight symmetries
 //! 0.2 %.
 //!
+//! ## The clock
+//! Timers expire in any order, wherever nothing but late frames is on its way, and the clock stands still. What engines make of the time that
+//! has passed is explored where the clock may move on ([`Exploration::jumps`]): for all nodes at once, at any time, and by more than any
+//! time-out. Then every frame that is looked at alone must also commute with that.
+//!
 //! ## The control plane
 //! A node's owner may report what makes the control plane tell every node ([`System::notices`]): that a group has failed, say. Each node
 //! gets such a notice at any time later, before frames and time-outs and after them, but in the end. A time-out, with which most reports
@@ -65,7 +70,7 @@ mod system;
 mod visited;
 mod world;
 
-pub use exploration::{Exploration, Progress, Statistics, Unfinished};
+pub use exploration::{Exploration, JUMP, MOST, Progress, Statistics, Unfinished};
 pub use explore::{Verdict, explore};
 pub use fault::Fault;
 pub use panics::catch_panic;

@@ -10,7 +10,7 @@ use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 
 use crate::choice::{Choice, Chooser};
-use crate::exploration::Exploration;
+use crate::exploration::{Exploration, MOST};
 use crate::fault::Fault;
 use crate::independence::{FrameSet, Question};
 use crate::input::{Input, LATE};
@@ -25,16 +25,38 @@ pub(crate) struct Budget {
     pub(crate) duplicates: u8,
     pub(crate) delays: u8,
     pub(crate) early_timeouts: u8,
+    pub(crate) jumps: u8,
+    pub(crate) marks: u8,
 }
 
+/// Bits of each in a word.
+const BITS: u32 = MOST.count_ones();
+
 impl Budget {
+    /// # Panics
+    /// If more than [`MOST`] may happen of anything.
+    fn new(rules: Exploration) -> Self {
+        let Exploration { losses, duplicates, delays, early_timeouts, jumps, marks, .. } = rules;
+        let most = [losses, duplicates, delays, early_timeouts, jumps, marks].into_iter().max();
+        assert!(most <= Some(MOST), "expected at most {MOST} of each fault, found {most:?}");
+        Self { losses, duplicates, delays, early_timeouts, jumps, marks }
+    }
+
     fn encode(self) -> u32 {
-        u32::from_be_bytes([self.losses, self.duplicates, self.delays, self.early_timeouts])
+        let Self { losses, duplicates, delays, early_timeouts, jumps, marks } = self;
+        let all = [losses, duplicates, delays, early_timeouts, jumps, marks];
+        all.into_iter().fold(0, |word, count| word << BITS | u32::from(count))
     }
 
     fn decode(word: u32) -> Self {
-        let [losses, duplicates, delays, early_timeouts] = word.to_be_bytes();
-        Self { losses, duplicates, delays, early_timeouts }
+        let [losses, duplicates, delays, early_timeouts, jumps, marks] =
+            core::array::from_fn(|place| (word >> (BITS * (5 - place as u32))) as u8 & MOST);
+        Self { losses, duplicates, delays, early_timeouts, jumps, marks }
+    }
+
+    /// Whether more than one thing may become of a frame.
+    fn has_fates(self) -> bool {
+        self.losses + self.duplicates + self.delays + self.marks > 0
     }
 }
 
@@ -49,6 +71,10 @@ pub(crate) enum Move {
     Delay(Id),
     /// A frame is lost.
     Lose(Id),
+    /// A frame is marked by a congested link, and stays on its way.
+    Mark(Id),
+    /// The clock moves on.
+    Clock,
     /// A node does what nothing arrives for: a timer, a slot, a command. With its index and its state.
     Act { node: usize, input: Input },
     /// A timer fires though frames are on their way.
@@ -58,7 +84,11 @@ pub(crate) enum Move {
 impl Move {
     /// Whether it is the environment's doing: a run must end without.
     pub(crate) fn is_fault(self) -> bool {
-        matches!(self, Self::Duplicate(_) | Self::Delay(_) | Self::Lose(_) | Self::FireEarly { .. })
+        match self {
+            Self::Duplicate(_) | Self::Delay(_) | Self::Lose(_) | Self::Mark(_) | Self::Clock => true,
+            Self::FireEarly { .. } => true,
+            Self::Deliver(_) | Self::Act { .. } => false,
+        }
     }
 }
 
@@ -133,8 +163,7 @@ impl<'w, 's, S: System> View<'w, 's, S> {
 
     /// The state in which everything begins.
     pub(crate) fn initial(&self) -> Vec<u32> {
-        let Exploration { losses, duplicates, delays, early_timeouts, .. } = self.rules;
-        let budget = Budget { losses, duplicates, delays, early_timeouts };
+        let budget = Budget::new(self.rules);
         let world = self.world.lock().expect("no thread panics with the world");
         core::iter::once(budget.encode()).chain(world.initial.iter().copied()).collect()
     }
@@ -242,9 +271,8 @@ impl<'w, 's, S: System> View<'w, 's, S> {
     fn only(&mut self, state: &[u32]) -> Option<FrameSet> {
         let Choice::Only(frames) = self.choose(state, None) else { return None };
         let &[index] = frames.as_slice() else { return None };
-        let Budget { losses, duplicates, delays, .. } = Budget::decode(state[0]);
         let is_late = state[1 + self.nodes + index as usize] & LATE != 0;
-        (is_late || losses + duplicates + delays == 0).then_some(frames)
+        (is_late || !Budget::decode(state[0]).has_fates()).then_some(frames)
     }
 
     /// The only step there is to look at, and the state that follows: if there is one such step, and it leads to no fault.
@@ -310,6 +338,9 @@ impl<'w, 's, S: System> View<'w, 's, S> {
                 self.each_fate(state, budget, node, index, &mut found);
             }
         }
+        if let Some(jumps) = budget.jumps.checked_sub(1) {
+            self.clock_step(state, Budget { jumps, ..budget }, &mut found);
+        }
         let mut idle = flights.iter().all(|&flight| flight & LATE != 0);
         for (node, &node_state) in nodes.iter().enumerate() {
             let wants = self.facts[node_state as usize].wants.clone();
@@ -373,6 +404,43 @@ impl<'w, 's, S: System> View<'w, 's, S> {
         if let Some(losses) = budget.losses.checked_sub(1) {
             self.network_step(state, Budget { losses, ..budget }, index, None, Move::Lose(flight), found);
         }
+        if let Some(marks) = budget.marks.checked_sub(1) {
+            self.mark_step(state, Budget { marks, ..budget }, index, found);
+        }
+    }
+
+    /// A step in which the frame at `index` is marked, if it can be, and stays where it is.
+    fn mark_step(
+        &mut self,
+        state: &[u32],
+        budget: Budget,
+        index: usize,
+        found: &mut impl FnMut(&mut Self, Move, Result<&[u32], Fault>),
+    ) {
+        let place = 1 + self.nodes + index;
+        let Some(marked) = self.catch_up(|world| world.marked(state[place])) else { return };
+        let mut next = core::mem::take(&mut self.next);
+        self.begin(&mut next, state, budget, None);
+        next[place] = marked;
+        found(self, Move::Mark(state[place]), Ok(&next));
+        self.next = next;
+    }
+
+    /// The step in which the clock of all nodes moves on.
+    fn clock_step(
+        &mut self,
+        state: &[u32],
+        budget: Budget,
+        found: &mut impl FnMut(&mut Self, Move, Result<&[u32], Fault>),
+    ) {
+        let mut next = core::mem::take(&mut self.next);
+        self.begin(&mut next, state, budget, None);
+        for (node, &node_state) in state[1..=self.nodes].iter().enumerate() {
+            let outcome = self.outcome(node_state, Input::Clock);
+            next[1 + node] = self.outcomes[outcome].next;
+        }
+        found(self, Move::Clock, Ok(&next));
+        self.next = next;
     }
 
     /// A step in which no node takes part: the frame at `gone` is lost, or late.

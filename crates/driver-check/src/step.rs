@@ -6,6 +6,7 @@ use quincunx_collective::Payload;
 use quincunx_engine::{Engine, Frame, PortId, Sink};
 use quincunx_units::{Duration, Instant};
 
+use crate::exploration::JUMP;
 use crate::fault::Fault;
 use crate::panics;
 use crate::system::{End, NodeId, System};
@@ -65,6 +66,8 @@ pub(crate) enum Stimulus<'f, E: Engine> {
     Command,
     /// The owner gets a notice.
     Notice(u8),
+    /// The clock moves on.
+    Clock,
 }
 
 /// The state of a node.
@@ -74,6 +77,8 @@ pub(crate) struct NodeState<E: Engine, O> {
     pub(crate) engine: E,
     pub(crate) timers: BTreeSet<E::Timer>,
     pub(crate) owner: O,
+    /// How often its clock has moved on.
+    pub(crate) jumps: u8,
 }
 
 pub(crate) type NodeStateOf<S> = NodeState<<S as System>::Engine, <S as System>::Owner>;
@@ -97,8 +102,10 @@ pub(crate) fn run<S: System>(
 ) -> Answer<S::Engine, S::Owner> {
     let result = panics::catch_panic(|| {
         let mut step = Stepping::new(setting, node_state.clone());
+        // What a node wants when the clock moves on it does next, like any other step.
+        let may_act = setting.at_once && !matches!(stimulus, Stimulus::Clock);
         step.take(stimulus);
-        if setting.at_once {
+        if may_act {
             step.settle();
         }
         step.finish()
@@ -158,8 +165,8 @@ impl<'w, 's, S: System> Stepping<'w, 's, S> {
 
     /// Takes one input.
     fn take(&mut self, stimulus: Stimulus<'_, S::Engine>) {
-        // Deadlines are not explored, so that no instant tells more than another.
-        let now = Instant::ZERO;
+        // Deadlines are not explored: the clock stands still but where it jumps.
+        let now = Instant::ZERO + JUMP * u64::from(self.node_state.jumps);
         let Self { setting, node_state, said, .. } = self;
         let owner = (setting.notices > 0).then(|| node_state.owner.clone());
         let sent = said.frames.len();
@@ -171,6 +178,7 @@ impl<'w, 's, S: System> Stepping<'w, 's, S> {
             _ => None,
         };
         match stimulus {
+            Stimulus::Clock => node_state.jumps += 1,
             Stimulus::Frame(flight) => {
                 let payload = flight.payload.view(0..flight.payload.length());
                 let frame = Frame { header: &flight.header, payload };

@@ -56,6 +56,11 @@ pub trait System: Sync {
         OrderingClass::FIRST
     }
 
+    /// A frame as a congested link marks it; none if it cannot be marked, or is.
+    fn marked(&self, _header: &<Self::Engine as Engine>::Header) -> Option<<Self::Engine as Engine>::Header> {
+        None
+    }
+
     /// What the owner asks for, which it must want to.
     fn command(&self, node: NodeId, owner: &mut Self::Owner) -> <Self::Engine as Engine>::Command;
 

@@ -119,7 +119,8 @@ impl<'s, S: System> World<'s, S> {
             initial: Vec::new(),
         };
         for (index, Member { engine, owner }) in members.into_iter().enumerate() {
-            let node_state = NodeState { node: NodeId(index as u16), engine, timers: BTreeSet::new(), owner };
+            let (node, timers) = (NodeId(index as u16), BTreeSet::new());
+            let node_state = NodeState { node, engine, timers, owner, jumps: 0 };
             let id = world.intern_node_state(node_state);
             world.initial.push(id);
         }
@@ -273,7 +274,7 @@ impl<'s, S: System> World<'s, S> {
                 Input::Timer(self.timers.find(&timer).unwrap_or(id))
             }
             Input::Slot(port) => Input::Slot(renaming.port(node, port)),
-            Input::Command | Input::Notice(_) => input,
+            Input::Command | Input::Notice(_) | Input::Clock => input,
         };
         (self.images[node_state as usize * self.order() + g], input)
     }
@@ -304,6 +305,7 @@ impl<'s, S: System> World<'s, S> {
             Input::Slot(port) => Stimulus::Slot(port),
             Input::Command => Stimulus::Command,
             Input::Notice(notice) => Stimulus::Notice(notice),
+            Input::Clock => Stimulus::Clock,
         };
         step::run(&self.setting, node_state, stimulus)
     }
@@ -355,6 +357,21 @@ impl<'s, S: System> World<'s, S> {
     /// Whether a node's owner has all that it wanted.
     pub(crate) fn is_done(&self, node_state: &NodeStateOf<S>) -> bool {
         self.setting.system.is_done(node_state.node, &node_state.owner)
+    }
+
+    pub(crate) fn marked_header(
+        &self,
+        header: &<S::Engine as Engine>::Header,
+    ) -> Option<<S::Engine as Engine>::Header> {
+        self.setting.system.marked(header)
+    }
+
+    /// A frame as a congested link marks it, if it can be marked.
+    pub(crate) fn marked(&mut self, id: Id) -> Option<Id> {
+        let flight = self.flights.get(id);
+        let header = self.marked_header(&flight.header)?;
+        let marked = Flight { from: flight.from, to: flight.to, header, payload: flight.payload.clone() };
+        Some(self.intern_flight(marked))
     }
 
     /// A frame and all its images.

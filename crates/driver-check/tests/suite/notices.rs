@@ -198,6 +198,8 @@ fn rules(losses: u8, delays: u8) -> Exploration {
         duplicates: 0,
         delays,
         early_timeouts: 0,
+        jumps: 0,
+        marks: 0,
         at_once: true,
         symmetry: true,
         persistent_sets: true,

@@ -20,6 +20,8 @@ pub(crate) fn lossy() -> Exploration {
         duplicates: 0,
         delays: 0,
         early_timeouts: 0,
+        jumps: 0,
+        marks: 0,
         persistent_sets: true,
         at_once: true,
         symmetry: true,
