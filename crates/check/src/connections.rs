@@ -58,6 +58,18 @@ impl Connections {
         Self(nodes.into_iter().map(locals).collect())
     }
 
+    /// With those of another group.
+    pub(crate) fn and(
+        mut self,
+        group: GroupId,
+        nodes: impl IntoIterator<Item = Vec<(Endpoint, Endpoint)>>,
+    ) -> Self {
+        for (node, ends) in self.0.iter_mut().zip(nodes) {
+            node.extend(locals(group, ends));
+        }
+        self
+    }
+
     /// The group of a queue pair.
     pub(crate) fn group(&self, ip: Ipv4Addr, qp: QpNumber) -> GroupId {
         let local = self.0[node_at(ip).index()].iter().find(|local| local.number == qp);
@@ -69,22 +81,32 @@ impl Connections {
         self.0[node.index()].iter().any(|local| local.group == group)
     }
 
-    /// Who is at the other end of a node's queue pair.
-    pub(crate) fn peer(&self, node: NodeId, index: u16) -> NodeId {
-        self.0[node.index()][usize::from(index)].peer
+    /// The queue pairs of a node in a group, by index.
+    fn of(&self, node: NodeId, group: GroupId) -> impl Iterator<Item = Local> {
+        self.0[node.index()].iter().copied().filter(move |local| local.group == group)
     }
 
-    fn image(&self, renaming: &Renaming, node: NodeId, Local { peer, nth, .. }: Local) -> usize {
+    fn at(&self, node: NodeId, group: GroupId, index: u16) -> Local {
+        self.of(node, group).nth(index.into()).expect("a node names queue pairs that it has")
+    }
+
+    /// Who is at the other end of a node's queue pair.
+    pub(crate) fn peer(&self, node: NodeId, group: GroupId, index: u16) -> NodeId {
+        self.at(node, group, index).peer
+    }
+
+    /// The queue pair that a node's is renamed to, by index.
+    fn image(&self, renaming: &Renaming, node: NodeId, Local { group, peer, nth, .. }: Local) -> usize {
         let peer = renaming.node(peer);
-        let mut images = self.0[renaming.node(node).index()].iter();
+        let mut images = self.of(renaming.node(node), group);
         images
             .position(|local| local.peer == peer && local.nth == nth)
             .expect("a renaming maps connections to connections")
     }
 
     /// The index of a node's queue pair where nodes are renamed.
-    pub(crate) fn renamed_index(&self, renaming: &Renaming, node: NodeId, index: u16) -> u16 {
-        self.image(renaming, node, self.0[node.index()][usize::from(index)]) as u16
+    pub(crate) fn renamed_index(&self, renaming: &Renaming, node: NodeId, group: GroupId, index: u16) -> u16 {
+        self.image(renaming, node, self.at(node, group, index)) as u16
     }
 
     /// A queue pair where nodes are renamed.
@@ -93,6 +115,7 @@ impl Connections {
         let local = self.0[node.index()].iter().find(|local| local.number == qp);
         let local = *local.expect("frames are for queue pairs that there are");
         let image = renaming.node(node);
-        Endpoint { ip: address(image), qp: self.0[image.index()][self.image(renaming, node, local)].number }
+        let index = self.image(renaming, node, local) as u16;
+        Endpoint { ip: address(image), qp: self.at(image, local.group, index).number }
     }
 }

@@ -226,7 +226,14 @@ impl<P: Protocol> Describe for Network<P> {
     /// Packets are numbered from the first of their queue pair.
     fn frame(&self, header: &RoceHeader, payload: &Provenance) -> String {
         let number = header.psn.distance_from(FIRST_PSN);
-        match header.operation {
+        let group = match self.protocol.groups() {
+            1 => String::new(),
+            _ => {
+                let group = self.connections.group(header.destination, header.destination_qp);
+                format!(" of group {}", group.0)
+            }
+        };
+        let line = match header.operation {
             Operation::Acknowledge(aeth) => match aeth.syndrome {
                 Syndrome::Ack(_) => format!("ACK {number}"),
                 Syndrome::ReceiverNotReady(_) => format!("RNR NAK {number}"),
@@ -240,7 +247,8 @@ impl<P: Protocol> Describe for Network<P> {
                 }
                 line + &self.protocol.destination(header).unwrap_or_default()
             }
-        }
+        };
+        line + &group
     }
 
     fn broken_rule_matters(
@@ -259,24 +267,26 @@ impl<P: Protocol> Describe for Network<P> {
     }
 
     fn timer(&self, node: NodeId, timer: StationTimer) -> String {
-        let toward = |index| self.name(self.connections.peer(node, index));
+        let toward = |group, index| self.name(self.connections.peer(node, group, index));
         match timer {
-            StationTimer::Switch(SwitchTimer::Datapath(_, DatapathTimer { kind, edge })) => {
-                let toward = edge.map(|edge| format!(" toward {}", toward(edge)));
+            StationTimer::Switch(SwitchTimer::Datapath(group, DatapathTimer { kind, edge })) => {
+                let toward = edge.map(|edge| format!(" toward {}", toward(group, edge)));
                 format!("its {} timer{}", self.protocol.datapath_timer(kind), toward.unwrap_or_default())
             }
-            StationTimer::Switch(SwitchTimer::QueuePair(_, QpIndex(index), _)) => {
-                format!("a timer of its queue pair with {}", toward(index))
+            StationTimer::Switch(SwitchTimer::QueuePair(group, QpIndex(index), _)) => {
+                format!("a timer of its queue pair with {}", toward(group, index))
             }
             StationTimer::Switch(SwitchTimer::Program(..)) => "an alarm of its program".to_owned(),
             StationTimer::Host(timer) => match timer.queue_pair() {
                 Some((QpIndex(index), QueuePairTimer::Retry)) => {
-                    format!("its retransmission timer toward {}", toward(index))
+                    format!("its retransmission timer toward {}", toward(timer.group(), index))
                 }
                 Some((QpIndex(index), QueuePairTimer::ReceiverNotReady)) => {
-                    format!("its wait until {} is ready", toward(index))
+                    format!("its wait until {} is ready", toward(timer.group(), index))
                 }
-                Some((QpIndex(index), timer)) => format!("the timer {timer:?} toward {}", toward(index)),
+                Some((QpIndex(index), other)) => {
+                    format!("the timer {other:?} toward {}", toward(timer.group(), index))
+                }
                 None => "an alarm of its program".to_owned(),
             },
         }
@@ -469,17 +479,18 @@ impl<P: Protocol> System for Network<P> {
     }
 
     fn rename_timer(&self, renaming: &Renaming, node: NodeId, timer: StationTimer) -> StationTimer {
-        let rename = |index| self.connections.renamed_index(renaming, node, index);
+        let rename = |group, index| self.connections.renamed_index(renaming, node, group, index);
         match timer {
             StationTimer::Host(timer) => {
-                StationTimer::Host(timer.renamed(|QpIndex(index)| QpIndex(rename(index))))
+                let group = timer.group();
+                StationTimer::Host(timer.renamed(|QpIndex(index)| QpIndex(rename(group, index))))
             }
             StationTimer::Switch(SwitchTimer::Datapath(group, timer)) => {
-                let timer = DatapathTimer { edge: timer.edge.map(rename), ..timer };
+                let timer = DatapathTimer { edge: timer.edge.map(|edge| rename(group, edge)), ..timer };
                 StationTimer::Switch(SwitchTimer::Datapath(group, timer))
             }
             StationTimer::Switch(SwitchTimer::QueuePair(group, QpIndex(index), timer)) => {
-                StationTimer::Switch(SwitchTimer::QueuePair(group, QpIndex(rename(index)), timer))
+                StationTimer::Switch(SwitchTimer::QueuePair(group, QpIndex(rename(group, index)), timer))
             }
             StationTimer::Switch(SwitchTimer::Program(..)) => timer,
         }

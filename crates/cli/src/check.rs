@@ -134,6 +134,7 @@ impl Check {
             "tree": subject.tree,
             "packets": subject.packets,
             "senders": subject.senders,
+            "groups": self.target.groups,
             "losses": self.losses,
             "reorder": self.reorder,
             "duplicate": self.duplicate,

@@ -35,6 +35,9 @@ pub(crate) struct Target {
     /// How often in sequence
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..))]
     times: u8,
+    /// How many groups of all ranks do that, side by side
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=2))]
+    pub(crate) groups: u8,
     /// The root of reduce and broadcast [default: 0]
     #[arg(long)]
     root: Option<u16>,
@@ -60,6 +63,7 @@ impl Target {
             slow: self.slow,
             window: self.window,
             times: self.times,
+            groups: self.groups,
             root: self.root,
             mutate: self.mutate.clone(),
             rule: self.rule.clone(),
@@ -73,6 +77,9 @@ const EXAMPLES: &str = "Examples:
   quincunx check epic-3 all_reduce                       five packets, one loss
   quincunx check epic-2 broadcast --reorder --duplicate  and one frame may be late, and one may come twice
   quincunx check epic-3 all_reduce --times 2 --packets 1 two in sequence on one group
+  quincunx check epic-2 all_reduce --tree star-2 --packets 1 --groups 2
+                                                         two groups at one switch; and one that mixes them up:
+  quincunx check epic-2 all_reduce --tree star-2 --packets 1 --groups 2 --mutate finds-groups-by-port
   quincunx check epic-3 all_reduce --tree star-2 --set group.message=2 --set group.selective=true
                                                          with other parameters of the design
   quincunx check ring all_reduce --tree ring-3           hosts alone
@@ -114,7 +121,7 @@ pub(crate) fn with_help(command: Command, catalog: Catalog) -> Command {
     let (studies, rules) = (studies_summary(), rules(catalog));
     let help = format!(
         "{EXAMPLES}\n\nDesigns:\n{designs}\n\nStudies, which are no designs:\n{studies}\n\n\
-         Rules of designs that --mutate breaks:\n{rules}\n\n{LIMITS}"
+         Rules of designs that --mutate breaks:\n{rules}\nof switches with --groups 2: finds-groups-by-port\n\n{LIMITS}"
     );
     crate::with_help(command, "design", &names.join(", ")).after_help(help)
 }

@@ -7,5 +7,6 @@ mod earlier;
 mod epic;
 mod exchange;
 mod giving_up;
+mod groups;
 mod multiwrite;
 mod twins;
