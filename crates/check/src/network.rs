@@ -451,11 +451,17 @@ impl<P: Protocol> System for Network<P> {
         self.protocol.symmetries()
     }
 
+    /// Frames of different groups overtake each other: a group may start at any time, and its frames leave later then than at once.
     fn ordering_class(&self, header: &RoceHeader) -> OrderingClass {
         let is_answer =
             matches!(header.operation, Operation::Acknowledge(_) | Operation::CongestionNotification);
         let overtakes = is_answer && self.protocol.answers_overtake();
-        if overtakes { OrderingClass::SECOND } else { OrderingClass::FIRST }
+        let group = match self.protocol.groups() {
+            1 => 0,
+            _ => group_index(self.connections.group(header.destination, header.destination_qp)) as u16,
+        };
+        let class = OrderingClass::new(2 * group + u16::from(overtakes));
+        class.expect("few groups have two classes each")
     }
 
     fn marked(&self, header: &RoceHeader) -> Option<RoceHeader> {

@@ -106,7 +106,7 @@ const EXAMPLES: &str = "Examples:
 const LIMITS: &str = "Explored are the engines that run on real sockets; the rules of earlier systems are written for this alone. Nothing is sampled:
 `correct` means that every run within the limits gives every rank the right elements of the right ranks, once each, and ends;
 `never-mattered` that nobody answers otherwise than without the rule that --mutate breaks. The limits: as many losses, late frames, copies, marks, early time-outs and moves of the clock as are asked for; all other frames keep
-their order on each link, and time-outs expire when nothing else is on its way. The clock stands still, but with `--clock`: then it moves on
+their order on each link, but for those of two groups, and time-outs expire when nothing else is on its way. The clock stands still, but with `--clock`: then it moves on
 by more than any time-out. With a finite group.retry_count senders give up: then
 `correct` means that whoever is not given its result is told that the group has failed, and that nobody waits for ever or sends any more; the
 manager takes part, which ends a group that a node reports as failed at every other node, at any later time. Nodes send as soon as they may; `--full` explores when they
