@@ -22,7 +22,7 @@ impl Times {
         let mut times = vec![time_of(0)];
         for (index, step) in path.0.iter().enumerate() {
             if step.action == Action::Clock {
-                moved = moved + JUMP;
+                moved += JUMP;
             }
             times.push(time_of(index + 1) + moved);
         }

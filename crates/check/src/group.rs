@@ -65,7 +65,7 @@ pub struct GroupSetup {
     pub senders: Option<u16>,
     /// How many groups of all ranks there are, which do that side by side.
     pub groups: u8,
-    /// A rule to break, by its name in the design; or one of nodes, which matters where there are several groups.
+    /// A rule to break, by its name in the design; or one of switches, where there are several groups or senders give up.
     pub mutation: Option<String>,
 }
 
@@ -122,9 +122,12 @@ impl GroupSetup {
             return Err(Refusal::new(format!("1 to {MOST_GROUPS} groups"), self.groups, "explore fewer"));
         }
         let mut mutations = (design.model().mutations)();
-        if self.groups > 1 {
-            mutations.extend(Mutation::all().map(Mutation::name));
-        }
+        let retry_count = design.transport(&self.settings()?)?.retry_count;
+        let matters = |mutation: &Mutation| match mutation {
+            Mutation::FindsGroupsByPort => self.groups > 1,
+            Mutation::StaysWhenRemoved => retry_count != UNLIMITED_RETRIES,
+        };
+        mutations.extend(Mutation::all().filter(matters).map(Mutation::name));
         match &self.mutation {
             Some(found) if mutations.is_empty() => Err(Refusal::new(
                 format!("no rule of {} to break", design.name()),

@@ -439,10 +439,8 @@ impl<P: Protocol> System for Network<P> {
         let is_over = membership.is_removed || membership.has_failed && is_host;
         if is_over && node_at(header.source) == node {
             let name = self.name(node);
-            return Err(format!(
-                "{name} sends {}, though its group has ended",
-                self.protocol.request(header)
-            ));
+            let frame = self.frame(header, &Provenance::zeroed(0));
+            return Err(format!("{name} sends {frame}, though its group has ended"));
         }
         Ok(())
     }

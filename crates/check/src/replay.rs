@@ -110,9 +110,13 @@ fn run<S: Describe>(
         let result = catch_panic(|| run.step(times.of(step), taken));
         let mut result = result.unwrap_or_else(|message| Err(Fault::Panic { node, message }));
         if result.is_ok() {
-            run.compare(step, taken)?;
-            let mut checks = taken.sent.iter().map(|(_, header, _)| network.check_sent(node, &owner, header));
+            let sent = run.driver.take_sent();
+            let mut checks = sent.iter().map(|(_, header, _)| network.check_sent(node, &owner, header));
             result = checks.try_for_each(|check| check.map_err(|message| Fault::Wrong { node, message }));
+            // Where that is wrong the path ends, and with it what the node sends.
+            if result.is_ok() {
+                run.compare(step, taken, sent)?;
+            }
         }
         match result {
             Err(fault) if step == path.0.len() => return Ok(Some(fault)),
@@ -186,8 +190,12 @@ impl<S: Describe, D: Driver<S>> Run<'_, S, D> {
     }
 
     /// Holds what a step has led to against the path. In what order a node uses several ports is the driver's affair.
-    fn compare(&mut self, step: usize, taken: &Step<EngineOf<S>>) -> Result<(), Divergence> {
-        let mut found = self.driver.take_sent();
+    fn compare(
+        &mut self,
+        step: usize,
+        taken: &Step<EngineOf<S>>,
+        mut found: Vec<Sent<S>>,
+    ) -> Result<(), Divergence> {
         let mut expected = taken.sent.clone();
         found.sort_by_key(|(end, ..)| *end);
         expected.sort_by_key(|(end, ..)| *end);

@@ -121,7 +121,7 @@ pub(crate) fn with_help(command: Command, catalog: Catalog) -> Command {
     let (studies, rules) = (studies_summary(), rules(catalog));
     let help = format!(
         "{EXAMPLES}\n\nDesigns:\n{designs}\n\nStudies, which are no designs:\n{studies}\n\n\
-         Rules of designs that --mutate breaks:\n{rules}\nof switches with --groups 2: finds-groups-by-port\n\n{LIMITS}"
+         Rules of designs that --mutate breaks:\n{rules}\nof switches with --groups 2: finds-groups-by-port; where senders give up: stays-when-removed\n\n{LIMITS}"
     );
     crate::with_help(command, "design", &names.join(", ")).after_help(help)
 }

@@ -199,7 +199,7 @@ impl<'w, 's, S: System> Stepping<'w, 's, S> {
         for (_, header, _) in owner.iter().flat_map(|_| &said.frames[sent..]) {
             let owner = owner.as_ref().expect("there is one");
             if let Err(message) = setting.system.check_sent(node_state.node, owner, header) {
-                self.fault = Some(Fault::Wrong { node: node_state.node, message });
+                self.fault.get_or_insert(Fault::Wrong { node: node_state.node, message });
             }
         }
         self.node_state.engine.assert_invariants();

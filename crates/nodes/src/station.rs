@@ -126,9 +126,10 @@ impl<P: Payload> Station<P> {
     /// The same with a broken rule, for the checker alone.
     #[must_use]
     pub fn breaking(self, mutation: Mutation) -> Self {
-        match (self, mutation) {
-            (Self::Switch(switch), Mutation::FindsGroupsByPort) => Self::Switch(switch.breaking(mutation)),
-            (host @ Self::Host(_), Mutation::FindsGroupsByPort) => host,
+        match self {
+            Self::Switch(switch) => Self::Switch(switch.breaking(mutation)),
+            // All rules are of switches.
+            Self::Host(_) => self,
         }
     }
 

@@ -224,6 +224,9 @@ impl<P: Payload> Switch<P> {
     }
 
     fn remove(&mut self, id: GroupId, out: &mut impl Sink<Self>) -> Result<(), SwitchRejected> {
+        if self.mutation == Some(Mutation::StaysWhenRemoved) {
+            return Ok(());
+        }
         let group = self.groups.remove(&id).ok_or(SwitchRejected::NoSuchGroup(id))?;
         self.lookup.retain(|_, (owner, _)| *owner != id);
         match group.part {

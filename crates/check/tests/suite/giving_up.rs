@@ -1,8 +1,8 @@
 //! Senders that give up: whoever is not told of success is told that the group has failed, and nobody waits for ever. The control plane
 //! takes part: it ends the group at every node, at any time after the first failure that a node reports.
 
-use crate::common::{assert_right, full, group_setup, lossy};
-use quincunx_check::{Exploration, GroupNetwork, GroupSetup, Statistics};
+use crate::common::{assert_right, assert_same_on_other_drivers, full, group_setup, lossy, run};
+use quincunx_check::{Exploration, Fault, GroupNetwork, GroupSetup, Statistics};
 use quincunx_collective::{Collective, Rank};
 
 /// A packet may be lost, and what is sent again in its place.
@@ -64,6 +64,23 @@ fn a_group_ends_though_frames_are_late_and_copied_where_a_sender_gives_up() {
         let mut setup = impatient(mode, &[collective], "star-2", 0);
         setup.scenario.set("group.retry_count", 0.into());
         assert_ends(&setup, Exploration { delays: 1, duplicates: 1, ..lossy() });
+    }
+}
+
+#[test]
+fn a_switch_whose_group_is_removed_and_that_answers_on_is_noticed() {
+    for mode in ["epic-1", "epic-2", "epic-3"] {
+        let mut setup = impatient(mode, &[Collective::AllReduce], "star-2", 1);
+        setup.scenario.set("group.retry_count", 0.into());
+        let broken = GroupSetup { mutation: Some("stays-when-removed".to_owned()), ..setup };
+        let network = GroupNetwork::new(&broken).unwrap();
+        // What is late comes when the group is no more.
+        let late = Exploration { losses: 0, delays: 1, ..lossy() };
+        let (fault, path) = run(&network, late).1.unwrap_or_else(|| panic!("{mode}: nothing is noticed"));
+        let is_it =
+            matches!(&fault, Fault::Wrong { message, .. } if message.contains("though its group has ended"));
+        assert!(is_it, "{mode}: {fault}");
+        assert_same_on_other_drivers(&network, fault, &path);
     }
 }
 
