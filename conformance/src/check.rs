@@ -87,6 +87,8 @@ pub fn explore_every_run(trial: &Trial, most: u64) -> Result<Explored, RunError>
         duplicates: 0,
         delays: 0,
         early_timeouts: 0,
+        jumps: 0,
+        marks: 0,
         persistent_sets: true,
         at_once: true,
         symmetry: false,

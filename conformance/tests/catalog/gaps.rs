@@ -59,9 +59,12 @@ pub(crate) static GAPS: [Gap; 9] = [
         ..GAP
     },
     Gap {
+        designs: &["epic-3"],
+        collectives: &["reduce", "broadcast", "reduce_scatter", "all_gather"],
         settings: &["rates"],
         drivers: &[Check],
-        reason: "rates follow a clock, and the checker has none: its states would not end",
+        reason: "more states than are looked at: its switches tell ranks that are ahead to slow down, and a rate takes thousands of steps until \
+                 it is what it was",
         ..GAP
     },
     Gap {

@@ -2,8 +2,11 @@
 
 use std::net::Ipv4Addr;
 
+use quincunx_collective::GroupId;
 use quincunx_driver_check::{End, NodeId, Renaming};
 use quincunx_wire::{Endpoint, QpNumber};
+
+use crate::network::GROUP;
 
 /// Queue pairs are numbered from here; what is below is reserved (InfiniBand Architecture 3.5.1).
 const FIRST_QP: u32 = 0x10;
@@ -28,9 +31,20 @@ pub(crate) fn endpoint(end: End) -> Endpoint {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Local {
     number: QpNumber,
+    group: GroupId,
     peer: NodeId,
     /// How many queue pairs of the node with the same peer come before it.
     nth: usize,
+}
+
+/// A node's queue pairs in a group, from the local and the remote end of each.
+fn locals(group: GroupId, ends: Vec<(Endpoint, Endpoint)>) -> impl Iterator<Item = Local> {
+    let peers: Vec<NodeId> = ends.iter().map(|(_, remote)| node_at(remote.ip)).collect();
+    ends.into_iter().enumerate().map(move |(index, (local, _))| {
+        let peer = peers[index];
+        let nth = peers[..index].iter().filter(|other| **other == peer).count();
+        Local { number: local.qp, group, peer, nth }
+    })
 }
 
 /// The queue pairs of all nodes, by index.
@@ -40,34 +54,59 @@ pub(crate) struct Connections(Vec<Vec<Local>>);
 impl Connections {
     /// The local and the remote end of each queue pair of each node.
     pub(crate) fn new(nodes: impl IntoIterator<Item = Vec<(Endpoint, Endpoint)>>) -> Self {
-        let locals = |ends: Vec<(Endpoint, Endpoint)>| {
-            let mut locals: Vec<Local> = Vec::new();
-            for (local, remote) in ends {
-                let peer = node_at(remote.ip);
-                let nth = locals.iter().filter(|local| local.peer == peer).count();
-                locals.push(Local { number: local.qp, peer, nth });
-            }
-            locals
-        };
+        let locals = |ends: Vec<(Endpoint, Endpoint)>| locals(GROUP, ends).collect();
         Self(nodes.into_iter().map(locals).collect())
     }
 
-    /// Who is at the other end of a node's queue pair.
-    pub(crate) fn peer(&self, node: NodeId, index: u16) -> NodeId {
-        self.0[node.index()][usize::from(index)].peer
+    /// With those of another group.
+    pub(crate) fn and(
+        mut self,
+        group: GroupId,
+        nodes: impl IntoIterator<Item = Vec<(Endpoint, Endpoint)>>,
+    ) -> Self {
+        for (node, ends) in self.0.iter_mut().zip(nodes) {
+            node.extend(locals(group, ends));
+        }
+        self
     }
 
-    fn image(&self, renaming: &Renaming, node: NodeId, Local { peer, nth, .. }: Local) -> usize {
+    /// The group of a queue pair.
+    pub(crate) fn group(&self, ip: Ipv4Addr, qp: QpNumber) -> GroupId {
+        let local = self.0[node_at(ip).index()].iter().find(|local| local.number == qp);
+        local.expect("frames are for queue pairs that there are").group
+    }
+
+    /// Whether a node has queue pairs of a group.
+    pub(crate) fn has(&self, node: NodeId, group: GroupId) -> bool {
+        self.0[node.index()].iter().any(|local| local.group == group)
+    }
+
+    /// The queue pairs of a node in a group, by index.
+    fn of(&self, node: NodeId, group: GroupId) -> impl Iterator<Item = Local> {
+        self.0[node.index()].iter().copied().filter(move |local| local.group == group)
+    }
+
+    fn at(&self, node: NodeId, group: GroupId, index: u16) -> Local {
+        self.of(node, group).nth(index.into()).expect("a node names queue pairs that it has")
+    }
+
+    /// Who is at the other end of a node's queue pair.
+    pub(crate) fn peer(&self, node: NodeId, group: GroupId, index: u16) -> NodeId {
+        self.at(node, group, index).peer
+    }
+
+    /// The queue pair that a node's is renamed to, by index.
+    fn image(&self, renaming: &Renaming, node: NodeId, Local { group, peer, nth, .. }: Local) -> usize {
         let peer = renaming.node(peer);
-        let mut images = self.0[renaming.node(node).index()].iter();
+        let mut images = self.of(renaming.node(node), group);
         images
             .position(|local| local.peer == peer && local.nth == nth)
             .expect("a renaming maps connections to connections")
     }
 
     /// The index of a node's queue pair where nodes are renamed.
-    pub(crate) fn renamed_index(&self, renaming: &Renaming, node: NodeId, index: u16) -> u16 {
-        self.image(renaming, node, self.0[node.index()][usize::from(index)]) as u16
+    pub(crate) fn renamed_index(&self, renaming: &Renaming, node: NodeId, group: GroupId, index: u16) -> u16 {
+        self.image(renaming, node, self.at(node, group, index)) as u16
     }
 
     /// A queue pair where nodes are renamed.
@@ -76,6 +115,7 @@ impl Connections {
         let local = self.0[node.index()].iter().find(|local| local.number == qp);
         let local = *local.expect("frames are for queue pairs that there are");
         let image = renaming.node(node);
-        Endpoint { ip: address(image), qp: self.0[image.index()][self.image(renaming, node, local)].number }
+        let index = self.image(renaming, node, local) as u16;
+        Endpoint { ip: address(image), qp: self.at(image, local.group, index).number }
     }
 }

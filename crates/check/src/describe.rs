@@ -23,6 +23,11 @@ pub trait Describe: System {
     /// A timer of `node` in a few words.
     fn timer(&self, node: NodeId, timer: TimerOf<Self>) -> String;
 
+    /// What a node is told by a notice of the control plane, in a few words.
+    fn notice(&self, notice: u8) -> String {
+        format!("gets notice {notice}")
+    }
+
     /// Of a system with a broken rule, of which no run is wrong: whether that rule ever mattered, that is, any node answers otherwise than
     /// it would with the rule. None if no rule is broken, or it is not known.
     fn broken_rule_matters(

@@ -9,7 +9,7 @@ use quincunx_engine::verbs::{
     SendRequest, Slice, UNLIMITED_RETRIES, Verb, Verbs, WorkId,
 };
 use quincunx_nodes::{HostCommand, HostGroup, StationCommand, StationKind, StationRejected};
-use quincunx_roce::{INFINITE_RNR_RETRIES, Mutation, QueuePairConfig, Reliability};
+use quincunx_roce::{INFINITE_RNR_RETRIES, Mutation, QueuePairConfig, RateConfig, Reliability};
 use quincunx_units::{Duration, Instant};
 use quincunx_wire::{Operation, RoceHeader};
 
@@ -59,6 +59,8 @@ pub struct ExchangeSetup {
     pub packets: u32,
     /// Packets that may be in flight.
     pub window: u32,
+    /// How senders slow down where links mark congestion; they do not if it is not said.
+    pub rate: Option<RateConfig>,
     /// A rule that both break.
     pub mutation: Option<Mutation>,
 }
@@ -121,7 +123,7 @@ fn queue_pair(setup: &ExchangeSetup, local: End, remote: End) -> QueuePairConfig
         send_psn: FIRST_PSN,
         expected_psn: FIRST_PSN,
         acknowledge_every: 1,
-        // What has been missing for half of it is asked for again. No time passes in an exploration.
+        // What has been missing for half of it is asked for again. Time passes where the clock moves on, and nowhere else.
         retry_timeout: if setup.asks_again { Duration::from_picos(1) } else { Duration::from_secs(1) },
         retry_count: UNLIMITED_RETRIES,
         rnr_timer: 1,
@@ -129,7 +131,7 @@ fn queue_pair(setup: &ExchangeSetup, local: End, remote: End) -> QueuePairConfig
         max_outstanding_packets: setup.window,
         remote_write: setup.kind == Kind::Write,
         reliability: setup.reliability,
-        rate: None,
+        rate: setup.rate,
         mutation: setup.mutation,
     }
 }
@@ -368,6 +370,7 @@ impl Study for QueuePairStudy {
             messages: arguments.times,
             packets,
             window: arguments.window(),
+            rate: None,
             mutation: mutation.map_err(|error| Refusal::of(&error))?,
         });
         let network = Box::new(exchange.map_err(|error| Refusal::of(&error))?);

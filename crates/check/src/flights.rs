@@ -1,15 +1,38 @@
 //! The frames of a path: where and when each is sent, and what becomes of it; and the same as a list that any driver can follow.
-//! Step `k` happens at `k` microseconds.
+//! Step
+//! `k` happens at `k` microseconds, and later by as much as the clock has moved on.
 
-use quincunx_driver_check::{Action, End, NodeId, Path, System};
+use quincunx_driver_check::{Action, End, JUMP, NodeId, Path, System};
 use quincunx_network::{Delay, Fate, FaultList, Firing, LinkDirection};
 use quincunx_units::{Duration, Instant};
 
 use crate::describe::{HeaderOf, PayloadOf, TimerOf};
 
-/// When a step happens.
+/// When a step happens as a trace shows it, where the clock does not move by itself.
 pub(crate) fn time_of(step: usize) -> Instant {
     Instant::ZERO + Duration::from_micros(step as u64)
+}
+
+/// When each step of a path happens, from 0 on, before the first, to the one behind the last.
+pub(crate) struct Times(Vec<Instant>);
+
+impl Times {
+    pub(crate) fn new<S: System>(path: &Path<S>) -> Self {
+        let mut moved = Duration::ZERO;
+        let mut times = vec![time_of(0)];
+        for (index, step) in path.0.iter().enumerate() {
+            if step.action == Action::Clock {
+                moved += JUMP;
+            }
+            times.push(time_of(index + 1) + moved);
+        }
+        times.push(time_of(times.len()) + moved);
+        Self(times)
+    }
+
+    pub(crate) fn of(&self, step: usize) -> Instant {
+        self.0[step]
+    }
 }
 
 /// How the explorer moves a frame on.
@@ -44,8 +67,8 @@ pub(crate) struct Flight<'a, S: System> {
 
 impl<S: System> Flight<'_, S> {
     /// Its fate, where arrivals after the path are in step `after`.
-    fn fate(&self, after: usize) -> Fate {
-        let until = |step: Option<usize>| Delay::Until(time_of(step.unwrap_or(after)));
+    fn fate(&self, times: &Times, after: usize) -> Fate {
+        let until = |step: Option<usize>| Delay::Until(times.of(step.unwrap_or(after)));
         match self.course {
             Course::InOrder | Course::Late => Fate::Late(until(self.end)),
             Course::Doubled => {
@@ -59,13 +82,14 @@ impl<S: System> Flight<'_, S> {
 /// A path as a list of faults: when each frame arrives, and when each timer fires.
 pub fn faults_of<S: System>(path: &Path<S>) -> FaultList<NodeId, TimerOf<S>> {
     let mut list = FaultList::default();
+    let times = Times::new(path);
     for flight in flights(path) {
         let direction = LinkDirection::From(flight.from.node, flight.from.port);
-        list.set_fate(direction, flight.number, flight.fate(path.0.len() + 1));
+        list.set_fate(direction, flight.number, flight.fate(&times, path.0.len() + 1));
     }
     for (index, step) in path.0.iter().enumerate() {
         if let Action::Timer { timer, .. } = step.action {
-            list.firings.push(Firing { at: time_of(index + 1), node: step.node, timer });
+            list.firings.push(Firing { at: times.of(index + 1), node: step.node, timer });
         }
     }
     list
@@ -93,12 +117,16 @@ pub(crate) fn flights<S: System>(path: &Path<S>) -> Vec<Flight<'_, S>> {
                 *first.expect("what arrives late was put off, or is a copy") = Some(step);
                 (None, Course::InOrder)
             }
-            Action::Timer { .. } | Action::Slot(_) | Action::Command => (None, Course::InOrder),
+            Action::Timer { .. } | Action::Slot(_) | Action::Command | Action::Notice(_) | Action::Clock => {
+                (None, Course::InOrder)
+            }
+            Action::Mark { from, header, payload, marked } => {
+                next_in_order(&mut flights, *from, header, payload).header = marked;
+                (None, Course::InOrder)
+            }
         };
         if let Some((from, header, payload)) = frame {
-            let mut own = flights.iter_mut().filter(|flight| is_it(flight, from, header, payload));
-            let next = own.find(|flight| flight.course == Course::InOrder && flight.end.is_none());
-            let next = next.expect("what arrives has been sent");
+            let next = next_in_order(&mut flights, from, header, payload);
             (next.course, next.end) = (course, (course != Course::Late).then_some(step));
         }
         for (from, header, payload) in &taken.sent {
@@ -108,6 +136,18 @@ pub(crate) fn flights<S: System>(path: &Path<S>) -> Vec<Flight<'_, S>> {
         }
     }
     flights
+}
+
+/// The next such frame that keeps its order.
+fn next_in_order<'f, 'p, S: System>(
+    flights: &'f mut [Flight<'p, S>],
+    from: End,
+    header: &HeaderOf<S>,
+    payload: &PayloadOf<S>,
+) -> &'f mut Flight<'p, S> {
+    let mut own = flights.iter_mut().filter(|flight| is_it(flight, from, header, payload));
+    let next = own.find(|flight| flight.course == Course::InOrder && flight.end.is_none());
+    next.expect("what arrives has been sent")
 }
 
 /// Whether it is such a frame, from that end.

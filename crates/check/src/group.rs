@@ -8,12 +8,14 @@ use quincunx_driver_check::{End, NodeId, Renaming};
 use quincunx_engine::PortId;
 use quincunx_engine::verbs::UNLIMITED_RETRIES;
 use quincunx_fabric::{IncTree, TreeNodeId};
+use quincunx_nodes::Mutation;
 use quincunx_scenario::{Driver, Fabric, FabricDesign, Part, Scenario, ScenarioError};
 use quincunx_units::ByteCount;
-use quincunx_wire::RoceHeader;
+use quincunx_wire::{QpNumber, RoceHeader};
 
 use crate::connections::Connections;
-use crate::network::{FIRST_PSN, GROUP, MTU, Network, Protocol, Task};
+use crate::network::{FIRST_PSN, GROUP, MOST_GROUPS, MTU, Network, Protocol, Task, group_id};
+use crate::station::station;
 use crate::tasks::{Tasks, TasksSetup};
 
 /// Exploration, as a driver of scenarios. No time passes and nothing is lost by chance: how much may happen to frames is said apart.
@@ -45,6 +47,9 @@ impl Driver for Explorer {
     }
 }
 
+/// How far apart the numbers of two groups' queue pairs begin: more than a node has in a group.
+const GROUP_QPS: u32 = 0x1000;
+
 /// What to explore.
 #[derive(Clone, Debug)]
 pub struct GroupSetup {
@@ -58,7 +63,9 @@ pub struct GroupSetup {
     pub packets: u32,
     /// Ranks that run them, where others may only relay: the first so many, in whole domains. All if it is not said.
     pub senders: Option<u16>,
-    /// A rule to break, by its name in the design.
+    /// How many groups of all ranks there are, which do that side by side.
+    pub groups: u8,
+    /// A rule to break, by its name in the design; or one of switches, where there are several groups or senders give up.
     pub mutation: Option<String>,
 }
 
@@ -111,7 +118,16 @@ impl GroupSetup {
                 return Err(Refusal::new(format!("a root below {ranks}"), root, "name a rank with --root"));
             }
         }
-        let mutations = (design.model().mutations)();
+        if !(1..=MOST_GROUPS).contains(&self.groups.into()) {
+            return Err(Refusal::new(format!("1 to {MOST_GROUPS} groups"), self.groups, "explore fewer"));
+        }
+        let mut mutations = (design.model().mutations)();
+        let retry_count = design.transport(&self.settings()?)?.retry_count;
+        let matters = |mutation: &Mutation| match mutation {
+            Mutation::FindsGroupsByPort => self.groups > 1,
+            Mutation::StaysWhenRemoved => retry_count != UNLIMITED_RETRIES,
+        };
+        mutations.extend(Mutation::all().filter(matters).map(Mutation::name));
         match &self.mutation {
             Some(found) if mutations.is_empty() => Err(Refusal::new(
                 format!("no rule of {} to break", design.name()),
@@ -127,7 +143,14 @@ impl GroupSetup {
         }
     }
 
-    fn tasks(&self, settings: &Settings, wiring: &Wiring) -> Result<TasksSetup, Refusal> {
+    /// The rule of nodes that is broken, or else that of the design.
+    fn broken(&self) -> (Option<Mutation>, Option<&str>) {
+        let of_nodes = self.mutation.as_deref().and_then(|name| name.parse().ok());
+        (of_nodes, self.mutation.as_deref().filter(|_| of_nodes.is_none()))
+    }
+
+    /// What the ranks of each group do.
+    fn tasks(&self, settings: &Settings, wiring: &Wiring) -> Result<Vec<TasksSetup>, Refusal> {
         let ranks = self.scenario.ranks();
         let members = ranks / wiring.domains();
         let senders = self.senders.unwrap_or(ranks);
@@ -146,15 +169,17 @@ impl GroupSetup {
             senders,
             packets: self.packets as usize,
             packet: packet.as_usize(),
+            others: 0,
         };
-        if setup.elements() > Provenance::NUMBERS {
+        let (elements, groups) = (setup.elements(), usize::from(self.groups));
+        if elements * groups > Provenance::NUMBERS {
             return Err(Refusal::new(
                 format!("at most {} elements of each rank, which can be told apart", Provenance::NUMBERS),
-                setup.elements(),
+                elements * groups,
                 "explore fewer packets",
             ));
         }
-        Ok(setup)
+        Ok((0..groups).map(|group| TasksSetup { others: group * elements, ..setup.clone() }).collect())
     }
 }
 
@@ -171,9 +196,12 @@ pub type GroupNetwork = Network<Designed>;
 #[derive(Clone, Debug)]
 pub struct Designed {
     model: Model,
+    /// Senders give up.
+    gives_up: bool,
     wiring: Wiring,
     collectives: Vec<Collective>,
-    tasks: Tasks,
+    /// By group.
+    tasks: Vec<Tasks>,
 }
 
 impl Network<Designed> {
@@ -185,32 +213,53 @@ impl Network<Designed> {
         setup.check()?;
         let settings = setup.settings()?;
         let wiring = Wiring::of(&setup.scenario.fabric).expect("designs above queue pairs run among hosts");
-        let tasks = Tasks::new(setup.tasks(&settings, &wiring)?);
-        let demand = Demand::Vectors { longest: ByteCount::new(tasks.longest() as u64) };
+        let gives_up = setup.design.transport(&settings)?.retry_count != UNLIMITED_RETRIES;
+        let tasks: Vec<Tasks> = setup.tasks(&settings, &wiring)?.into_iter().map(Tasks::new).collect();
+        let longest = tasks.iter().map(Tasks::longest).max().unwrap_or_default();
+        let demand = Demand::Vectors { longest: ByteCount::new(longest as u64) };
         let spec = GroupSpec {
             group: GROUP,
             initial_psn: FIRST_PSN,
             ..GroupSpec::new(setup.design, settings, demand)
         };
-        let cluster = Cluster::new(wiring, address, &spec)?;
-        let stations = |mutation| {
-            let stations = cluster.stations(Ports::Links, mutation);
-            stations.map_err(|error| Refusal::from(error.to_string()))
+        // Their packets have the same numbers: only queue pairs tell groups apart.
+        let spec = |group: usize| {
+            let first_qp = QpNumber::new(spec.first_qp.value() + group as u32 * GROUP_QPS);
+            GroupSpec { group: group_id(group), first_qp, ..spec.clone() }
         };
-        let plain = setup.mutation.as_ref().map(|_| stations(None)).transpose()?;
-        let stations = stations(setup.mutation.as_deref())?;
-        let wiring = cluster.wiring().clone();
-        let ends = |node| {
+        let clusters = (0..tasks.len()).map(|group| Cluster::new(wiring.clone(), address, &spec(group)));
+        let clusters: Vec<Cluster> = clusters.collect::<Result<_, _>>()?;
+        let stations = |of_nodes: Option<Mutation>, of_design: Option<&str>| {
+            let each = |node| {
+                let commands = clusters.iter().map(|cluster| cluster.commands(node, Ports::Links, of_design));
+                let commands: Vec<Vec<_>> = commands.collect::<Result<_, Refusal>>()?;
+                let made = station(clusters[0].kind(node), commands.into_iter().flatten());
+                let made = made.map_err(|error| Refusal::from(error.to_string()))?;
+                Ok(match of_nodes {
+                    Some(mutation) => made.breaking(mutation),
+                    None => made,
+                })
+            };
+            (0..wiring.nodes().len()).map(each).collect::<Result<Vec<_>, Refusal>>()
+        };
+        let plain = setup.mutation.as_ref().map(|_| stations(None, None)).transpose()?;
+        let (of_nodes, of_design) = setup.broken();
+        let stations = stations(of_nodes, of_design)?;
+        let ends = |cluster: &Cluster, node| {
             let context = cluster.context(node);
             let connections = context.map(|context| context.connections.iter()).unwrap_or_default();
             connections.map(|connection| (connection.local, connection.remote)).collect()
         };
-        let connections = Connections::new((0..wiring.nodes().len()).map(ends));
+        let nodes = || 0..wiring.nodes().len();
+        let connections = Connections::new(nodes().map(|node| ends(&clusters[0], node)));
+        let connections = clusters.iter().enumerate().skip(1).fold(connections, |all, (group, cluster)| {
+            all.and(group_id(group), nodes().map(|node| ends(cluster, node)))
+        });
         let end =
             |end: quincunx_cluster::WiringEnd| End { node: NodeId(end.node as u16), port: PortId(end.port) };
         let links = wiring.links().iter().map(|link| link.ends.map(end)).collect();
         let model = setup.design.model();
-        let designed = Designed { model, wiring, collectives: setup.collectives.clone(), tasks };
+        let designed = Designed { model, gives_up, wiring, collectives: setup.collectives.clone(), tasks };
         Ok(Self::on(links, stations, connections, designed).beside(plain))
     }
 }
@@ -273,12 +322,28 @@ impl Protocol for Designed {
         }
     }
 
+    fn groups(&self) -> usize {
+        self.tasks.len()
+    }
+
     fn tasks(&self, node: NodeId) -> usize {
-        self.rank(node).map_or(0, |rank| self.tasks.of(rank).len())
+        self.tasks_of(0, node)
     }
 
     fn task(&self, node: NodeId, number: usize) -> Task {
-        self.tasks.of(self.rank(node).expect("only ranks run anything"))[number].clone()
+        self.task_of(0, node, number)
+    }
+
+    fn tasks_of(&self, group: usize, node: NodeId) -> usize {
+        self.rank(node).map_or(0, |rank| self.tasks[group].of(rank).len())
+    }
+
+    fn task_of(&self, group: usize, node: NodeId, number: usize) -> Task {
+        self.tasks[group].of(self.rank(node).expect("only ranks run anything"))[number].clone()
+    }
+
+    fn gives_up(&self) -> bool {
+        self.gives_up
     }
 
     fn answers_overtake(&self) -> bool {
@@ -302,7 +367,7 @@ impl Protocol for Designed {
             let node = renaming.node(NodeId(self.wiring.host(rank) as u16));
             self.rank(node).expect("ranks are renamed to ranks")
         };
-        (*header, self.tasks.renamed(payload, rename))
+        (*header, self.tasks[0].renamed(payload, rename))
     }
 
     fn request(&self, header: &RoceHeader) -> String {

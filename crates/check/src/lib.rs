@@ -39,7 +39,9 @@ pub use codec::{CodecFault, RoceProvenanceCodec, Wired};
 pub use describe::Describe;
 pub use flights::faults_of;
 pub use print::Sequence;
-pub use quincunx_driver_check::{Exploration, Fault, Path, Statistics, Unfinished, Verdict, explore};
+pub use quincunx_driver_check::{
+    Exploration, Fault, JUMP, MOST, Path, Statistics, Unfinished, Verdict, explore,
+};
 pub use quincunx_multiwrite::Mutation as RelayMutation;
 pub use quincunx_roce::{Mutation as QueuePairMutation, Reliability};
 pub use replay::{Divergence, replay, replay_as_bytes};
@@ -48,7 +50,7 @@ pub use exchange::{Exchange, ExchangeError, ExchangeSetup, Kind, Messages, Pair}
 pub use explored::{Counterexample, Explored, Finding};
 pub use group::{Designed, Explorer, GroupNetwork, GroupSetup};
 pub use multiwrite::{MultiWrite, Pattern, RelayError, RelaySetup, Relays};
-pub use network::{Expected, Network, Owner, Protocol, Task};
+pub use network::{Expected, MOST_GROUPS, Membership, Network, Owner, Protocol, Task};
 pub use study::{STUDIES, Study, summary as studies_summary};
 pub use subject::{Arguments, Subject};
 pub use topology::{Topology, UnknownTopology};

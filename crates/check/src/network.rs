@@ -9,7 +9,8 @@ use quincunx_driver_check::{End, Exploration, Member, NodeId, Renaming, Statisti
 use quincunx_engine::verbs::{Outcome, QpIndex};
 use quincunx_network::OrderingClass;
 use quincunx_nodes::{
-    HostCommand, HostEvent, Station, StationCommand, StationEvent, StationTimer, SwitchTimer,
+    HostCommand, HostEvent, Station, StationCommand, StationEvent, StationKind, StationTimer, SwitchCommand,
+    SwitchEvent, SwitchTimer,
 };
 use quincunx_roce::QueuePairTimer;
 use quincunx_wire::{Operation, Psn, RoceHeader, Syndrome};
@@ -25,7 +26,20 @@ pub(crate) const MTU: usize = 4;
 /// The first packet's number: numbers wrap within the run.
 pub(crate) const FIRST_PSN: Psn = Psn::new(0xff_fffe);
 
+/// The group where there is one; others are numbered from it.
 pub(crate) const GROUP: GroupId = GroupId(1);
+
+/// Groups in a network at most.
+pub const MOST_GROUPS: usize = 2;
+
+/// The name of a group, counted from 0.
+pub(crate) fn group_id(group: usize) -> GroupId {
+    GroupId(GROUP.0 + group as u32)
+}
+
+fn group_index(group: GroupId) -> usize {
+    (group.0 - GROUP.0) as usize
+}
 
 /// The operation; counts add whatever it is.
 pub(crate) const SUM: Reduction = Reduction { op: ReduceOp::Sum, data_type: DataType::I32 };
@@ -73,6 +87,27 @@ pub trait Protocol: Sync {
     /// The collective of that number on a node.
     fn task(&self, node: NodeId, number: usize) -> Task;
 
+    /// How many groups there are.
+    fn groups(&self) -> usize {
+        1
+    }
+
+    /// How many collectives a node runs in a group, counted from 0.
+    fn tasks_of(&self, _group: usize, node: NodeId) -> usize {
+        self.tasks(node)
+    }
+
+    /// The collective of that number on a node in a group.
+    fn task_of(&self, _group: usize, node: NodeId, number: usize) -> Task {
+        self.task(node, number)
+    }
+
+    /// Whether senders give up after so many retries. Then a collective may fail at a rank, and the control plane is part of what is
+    /// explored: of the first failure that a node reports it tells every node, whose group ends then (EPIC 3.4: a group that fails is made anew).
+    fn gives_up(&self) -> bool {
+        false
+    }
+
     /// Whether a node's collectives must end, rightly or not: all do if nothing fails for good.
     fn must_end(&self, _: NodeId) -> bool {
         true
@@ -112,13 +147,30 @@ pub trait Protocol: Sync {
     }
 }
 
-/// Who uses a node. A switch has nobody.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+/// Who uses a node, by group. A switch has nobody, but for the agent of the control plane.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Owner {
+    /// Its groups; those that are not there have no tasks.
+    pub groups: [Membership; MOST_GROUPS],
+}
+
+/// What the owner of a node knows of a group.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub struct Membership {
     /// Collectives that it has started.
     pub started: u8,
     /// Collectives that have ended.
     pub done: u8,
+    /// The node has reported that the group has failed.
+    pub has_failed: bool,
+    /// The control plane has ended the group here.
+    pub is_removed: bool,
+}
+
+impl Membership {
+    fn is_over(&self) -> bool {
+        self.has_failed || self.is_removed
+    }
 }
 
 /// A network to explore.
@@ -153,6 +205,17 @@ impl<P: Protocol> Network<P> {
     pub fn protocol(&self) -> &P {
         &self.protocol
     }
+
+    /// The group whose next collective a node starts: the one that has started fewest.
+    fn next_group(&self, node: NodeId, owner: &Owner) -> Option<usize> {
+        let is_next = |group: &usize| {
+            let membership = &owner.groups[*group];
+            membership.started == membership.done
+                && usize::from(membership.started) < self.protocol.tasks_of(*group, node)
+                && !membership.is_over()
+        };
+        (0..self.protocol.groups()).filter(is_next).min_by_key(|&group| owner.groups[group].started)
+    }
 }
 
 impl<P: Protocol> Describe for Network<P> {
@@ -163,7 +226,14 @@ impl<P: Protocol> Describe for Network<P> {
     /// Packets are numbered from the first of their queue pair.
     fn frame(&self, header: &RoceHeader, payload: &Provenance) -> String {
         let number = header.psn.distance_from(FIRST_PSN);
-        match header.operation {
+        let group = match self.protocol.groups() {
+            1 => String::new(),
+            _ => {
+                let group = self.connections.group(header.destination, header.destination_qp);
+                format!(" of group {}", group.0)
+            }
+        };
+        let line = match header.operation {
             Operation::Acknowledge(aeth) => match aeth.syndrome {
                 Syndrome::Ack(_) => format!("ACK {number}"),
                 Syndrome::ReceiverNotReady(_) => format!("RNR NAK {number}"),
@@ -177,7 +247,8 @@ impl<P: Protocol> Describe for Network<P> {
                 }
                 line + &self.protocol.destination(header).unwrap_or_default()
             }
-        }
+        };
+        line + &group
     }
 
     fn broken_rule_matters(
@@ -188,25 +259,34 @@ impl<P: Protocol> Describe for Network<P> {
         twin::matters(self, self.plain.as_ref()?, rules, progress)
     }
 
+    fn notice(&self, notice: u8) -> String {
+        match self.protocol.groups() {
+            1 => "is told that its group has failed".to_owned(),
+            _ => format!("is told that group {} has failed", group_id(notice.into()).0),
+        }
+    }
+
     fn timer(&self, node: NodeId, timer: StationTimer) -> String {
-        let toward = |index| self.name(self.connections.peer(node, index));
+        let toward = |group, index| self.name(self.connections.peer(node, group, index));
         match timer {
-            StationTimer::Switch(SwitchTimer::Datapath(_, DatapathTimer { kind, edge })) => {
-                let toward = edge.map(|edge| format!(" toward {}", toward(edge)));
+            StationTimer::Switch(SwitchTimer::Datapath(group, DatapathTimer { kind, edge })) => {
+                let toward = edge.map(|edge| format!(" toward {}", toward(group, edge)));
                 format!("its {} timer{}", self.protocol.datapath_timer(kind), toward.unwrap_or_default())
             }
-            StationTimer::Switch(SwitchTimer::QueuePair(_, QpIndex(index), _)) => {
-                format!("a timer of its queue pair with {}", toward(index))
+            StationTimer::Switch(SwitchTimer::QueuePair(group, QpIndex(index), _)) => {
+                format!("a timer of its queue pair with {}", toward(group, index))
             }
             StationTimer::Switch(SwitchTimer::Program(..)) => "an alarm of its program".to_owned(),
             StationTimer::Host(timer) => match timer.queue_pair() {
                 Some((QpIndex(index), QueuePairTimer::Retry)) => {
-                    format!("its retransmission timer toward {}", toward(index))
+                    format!("its retransmission timer toward {}", toward(timer.group(), index))
                 }
                 Some((QpIndex(index), QueuePairTimer::ReceiverNotReady)) => {
-                    format!("its wait until {} is ready", toward(index))
+                    format!("its wait until {} is ready", toward(timer.group(), index))
                 }
-                Some((QpIndex(index), timer)) => format!("the timer {timer:?} toward {}", toward(index)),
+                Some((QpIndex(index), other)) => {
+                    format!("the timer {other:?} toward {}", toward(timer.group(), index))
+                }
                 None => "an alarm of its program".to_owned(),
             },
         }
@@ -226,7 +306,7 @@ impl<P: Protocol> System for Network<P> {
     type Owner = Owner;
 
     fn members(&self) -> Vec<Member<Station<Provenance>, Owner>> {
-        let owner = Owner { started: 0, done: 0 };
+        let owner = Owner::default();
         self.stations.iter().map(|engine| Member { engine: engine.clone(), owner }).collect()
     }
 
@@ -235,14 +315,17 @@ impl<P: Protocol> System for Network<P> {
     }
 
     fn wants_command(&self, node: NodeId, owner: &Owner) -> bool {
-        owner.started == owner.done && usize::from(owner.started) < self.protocol.tasks(node)
+        self.next_group(node, owner).is_some()
     }
 
     fn command(&self, node: NodeId, owner: &mut Owner) -> StationCommand<Provenance> {
-        let Task { collective, input, expected } = self.protocol.task(node, usize::from(owner.started));
-        owner.started += 1;
-        let output = expected.room();
-        StationCommand::Host(HostCommand::Start { group: GROUP, collective, reduction: SUM, input, output })
+        let group = self.next_group(node, owner).expect("it is asked whether there is one");
+        let membership = &mut owner.groups[group];
+        let number = usize::from(membership.started);
+        let Task { collective, input, expected } = self.protocol.task_of(group, node, number);
+        membership.started += 1;
+        let (group, output) = (group_id(group), expected.room());
+        StationCommand::Host(HostCommand::Start { group, collective, reduction: SUM, input, output })
     }
 
     fn observe(
@@ -252,14 +335,30 @@ impl<P: Protocol> System for Network<P> {
         event: StationEvent<Provenance>,
     ) -> Result<(), String> {
         let name = self.name(node);
+        let (StationEvent::Host(
+            HostEvent::Finished { group, .. }
+            | HostEvent::Failed { group, .. }
+            | HostEvent::Written { group, .. }
+            | HostEvent::Delivered { group, .. },
+        )
+        | StationEvent::Switch(SwitchEvent::Unreachable { group, .. })) = event;
+        let group = group_index(group);
+        let membership = &mut owner.groups[group];
         let (outcome, found_input, output) = match event {
             StationEvent::Host(HostEvent::Finished { outcome, input, output, .. }) => {
                 (outcome, input, output)
             }
+            StationEvent::Host(HostEvent::Failed { .. }) | StationEvent::Switch(_)
+                if self.protocol.gives_up() =>
+            {
+                membership.has_failed = true;
+                return Ok(());
+            }
             // Before a collective or after it: as right as if it had ended so.
             StationEvent::Host(HostEvent::Failed { failure, .. }) => {
-                let last = self.protocol.tasks(node).checked_sub(1);
-                let task = last.map(|last| self.protocol.task(node, last.min(owner.done.into())));
+                let last = self.protocol.tasks_of(group, node).checked_sub(1);
+                let task =
+                    last.map(|last| self.protocol.task_of(group, node, last.min(membership.done.into())));
                 return match task.map(|task| task.expected) {
                     Some(Expected::Failure(_) | Expected::Either(_)) => Ok(()),
                     Some(Expected::Result(_)) | None => Err(format!("{name} fails: {failure:?}")),
@@ -270,12 +369,21 @@ impl<P: Protocol> System for Network<P> {
             }
             StationEvent::Switch(event) => return Err(format!("{name} gives up: {event:?}")),
         };
-        let Task { collective, input, expected } = self.protocol.task(node, usize::from(owner.done));
-        owner.done += 1;
+        let Task { collective, input, expected } =
+            self.protocol.task_of(group, node, usize::from(membership.done));
+        membership.done += 1;
+        let was_over = membership.is_over();
+        if self.protocol.gives_up() {
+            membership.has_failed |= outcome != Outcome::Done;
+        }
         if found_input != input {
             return Err(format!("{name} finds its input changed: {found_input}"));
         }
         match (outcome, expected) {
+            (Outcome::Done, _) if was_over => {
+                Err(format!("{name} is told that its {collective} is done, though its group has failed"))
+            }
+            (Outcome::Failed { .. }, _) if self.protocol.gives_up() => Ok(()),
             (Outcome::Done, Expected::Result(expected) | Expected::Either(expected)) => {
                 if output == expected {
                     return Ok(());
@@ -291,18 +399,73 @@ impl<P: Protocol> System for Network<P> {
     }
 
     fn is_done(&self, node: NodeId, owner: &Owner) -> bool {
-        usize::from(owner.done) == self.protocol.tasks(node) || !self.protocol.must_end(node)
+        let has_ended = |group: usize| {
+            let membership = &owner.groups[group];
+            usize::from(membership.done) == self.protocol.tasks_of(group, node)
+                || membership.is_over() && membership.started == membership.done
+        };
+        (0..self.protocol.groups()).all(has_ended) || !self.protocol.must_end(node)
+    }
+
+    fn notices(&self) -> u8 {
+        if self.protocol.gives_up() { self.protocol.groups() as u8 } else { 0 }
+    }
+
+    fn calls_for_notice(&self, _: NodeId, owner: &Owner, notice: u8) -> bool {
+        owner.groups[usize::from(notice)].has_failed
+    }
+
+    /// Nodes that only forward are in no group.
+    fn lacks_notice(&self, node: NodeId, owner: &Owner, notice: u8) -> bool {
+        let group = usize::from(notice);
+        !owner.groups[group].is_removed && self.connections.has(node, group_id(group))
+    }
+
+    fn take_notice(&self, node: NodeId, owner: &mut Owner, notice: u8) -> Option<StationCommand<Provenance>> {
+        let group = usize::from(notice);
+        owner.groups[group].is_removed = true;
+        Some(match self.stations[node.index()].kind() {
+            StationKind::Host => StationCommand::Host(HostCommand::Remove(group_id(group))),
+            StationKind::Switch => StationCommand::Switch(SwitchCommand::Remove(group_id(group))),
+        })
+    }
+
+    /// A rank whose group has failed, and every node of which it was removed, sends nothing of that group any more. What others send
+    /// is forwarded.
+    fn check_sent(&self, node: NodeId, owner: &Owner, header: &RoceHeader) -> Result<(), String> {
+        let group = self.connections.group(header.destination, header.destination_qp);
+        let membership = owner.groups[group_index(group)];
+        let is_host = self.stations[node.index()].kind() == StationKind::Host;
+        let is_over = membership.is_removed || membership.has_failed && is_host;
+        if is_over && node_at(header.source) == node {
+            let name = self.name(node);
+            let frame = self.frame(header, &Provenance::zeroed(0));
+            return Err(format!("{name} sends {frame}, though its group has ended"));
+        }
+        Ok(())
     }
 
     fn symmetries(&self) -> Vec<Vec<NodeId>> {
         self.protocol.symmetries()
     }
 
+    /// Frames of different groups overtake each other: a group may start at any time, and its frames leave later then than at once.
     fn ordering_class(&self, header: &RoceHeader) -> OrderingClass {
         let is_answer =
             matches!(header.operation, Operation::Acknowledge(_) | Operation::CongestionNotification);
         let overtakes = is_answer && self.protocol.answers_overtake();
-        if overtakes { OrderingClass::SECOND } else { OrderingClass::FIRST }
+        let group = match self.protocol.groups() {
+            1 => 0,
+            _ => group_index(self.connections.group(header.destination, header.destination_qp)) as u16,
+        };
+        let class = OrderingClass::new(2 * group + u16::from(overtakes));
+        class.expect("few groups have two classes each")
+    }
+
+    fn marked(&self, header: &RoceHeader) -> Option<RoceHeader> {
+        let mut marked = *header;
+        let is_new = !header.has_met_congestion() && marked.mark_congestion();
+        is_new.then_some(marked)
     }
 
     fn rename_frame(
@@ -320,17 +483,18 @@ impl<P: Protocol> System for Network<P> {
     }
 
     fn rename_timer(&self, renaming: &Renaming, node: NodeId, timer: StationTimer) -> StationTimer {
-        let rename = |index| self.connections.renamed_index(renaming, node, index);
+        let rename = |group, index| self.connections.renamed_index(renaming, node, group, index);
         match timer {
             StationTimer::Host(timer) => {
-                StationTimer::Host(timer.renamed(|QpIndex(index)| QpIndex(rename(index))))
+                let group = timer.group();
+                StationTimer::Host(timer.renamed(|QpIndex(index)| QpIndex(rename(group, index))))
             }
             StationTimer::Switch(SwitchTimer::Datapath(group, timer)) => {
-                let timer = DatapathTimer { edge: timer.edge.map(rename), ..timer };
+                let timer = DatapathTimer { edge: timer.edge.map(|edge| rename(group, edge)), ..timer };
                 StationTimer::Switch(SwitchTimer::Datapath(group, timer))
             }
             StationTimer::Switch(SwitchTimer::QueuePair(group, QpIndex(index), timer)) => {
-                StationTimer::Switch(SwitchTimer::QueuePair(group, QpIndex(rename(index)), timer))
+                StationTimer::Switch(SwitchTimer::QueuePair(group, QpIndex(rename(group, index)), timer))
             }
             StationTimer::Switch(SwitchTimer::Program(..)) => timer,
         }

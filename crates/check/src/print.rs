@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use quincunx_driver_check::{Action, End, Path, Step};
+use quincunx_driver_check::{Action, End, JUMP, Path, Step};
 
 use crate::describe::{Describe, EngineOf};
 
@@ -31,6 +31,9 @@ impl<S: Describe> Sequence<'_, S> {
     }
 
     fn line(&self, step: &Step<EngineOf<S>>) -> String {
+        if step.action == Action::Clock {
+            return format!("{:<9} {}", "the clock", self.words(step));
+        }
         format!("{:<9} {}", self.network.name(step.node), self.words(step))
     }
 
@@ -52,12 +55,18 @@ impl<S: Describe> Sequence<'_, S> {
             Action::Loss { from: end, header, payload } => {
                 format!("misses {} from {}", self.network.frame(header, payload), from(end))
             }
+            Action::Mark { from: end, header, payload, .. } => {
+                let (frame, from) = (self.network.frame(header, payload), from(end));
+                format!("awaits {frame} from {from}, which meets congestion")
+            }
+            Action::Clock => format!("moves on by {JUMP}"),
             Action::Timer { timer, early } => {
                 let early = if *early { " early" } else { "" };
                 format!("waits no longer{early}: {}", self.network.timer(step.node, *timer))
             }
             Action::Slot(_) => "may send".to_owned(),
             Action::Command => "starts".to_owned(),
+            Action::Notice(notice) => self.network.notice(*notice),
         };
         for reason in &step.drops {
             line += &format!("; drops it: {reason:?}");

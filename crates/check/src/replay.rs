@@ -18,7 +18,7 @@ use quincunx_units::{BitRate, ByteCount, Duration, Instant};
 
 use crate::codec::{Wired, link_end};
 use crate::describe::{CommandOf, Describe, EngineOf, EventOf, HeaderOf, PayloadOf};
-use crate::flights::{faults_of, time_of};
+use crate::flights::{Times, faults_of};
 
 type Sent<S> = (End, HeaderOf<S>, PayloadOf<S>);
 
@@ -53,6 +53,12 @@ pub enum Divergence {
         expected: bool,
         /// In the run.
         found: bool,
+    },
+    /// A link marks a frame, which no list of faults prescribes.
+    #[error("expected a path that a list of faults can say, found a frame that is marked in step {step}")]
+    Marked {
+        /// When.
+        step: usize,
     },
     /// Something is wrong before the path ends.
     #[error("expected {steps} steps until something is wrong, found a fault in step {step}: {fault}")]
@@ -92,15 +98,30 @@ fn run<S: Describe>(
     path: &Path<S>,
     driver: impl Driver<S>,
 ) -> Result<Option<Fault>, Divergence> {
+    let times = Times::new(path);
     let owners = network.members().into_iter().map(|member| member.owner).collect();
     let mut run = Run { network, driver, owners };
     for (step, taken) in path.0.iter().enumerate().map(|(index, taken)| (index + 1, taken)) {
-        let result = catch_panic(|| run.step(time_of(step), taken));
+        if let Action::Mark { .. } = taken.action {
+            return Err(Divergence::Marked { step });
+        }
         let node = taken.node;
-        match result.unwrap_or_else(|message| Err(Fault::Panic { node, message })) {
+        let owner = run.owners[node.index()].clone();
+        let result = catch_panic(|| run.step(times.of(step), taken));
+        let mut result = result.unwrap_or_else(|message| Err(Fault::Panic { node, message }));
+        if result.is_ok() {
+            let sent = run.driver.take_sent();
+            let mut checks = sent.iter().map(|(_, header, _)| network.check_sent(node, &owner, header));
+            result = checks.try_for_each(|check| check.map_err(|message| Fault::Wrong { node, message }));
+            // Where that is wrong the path ends, and with it what the node sends.
+            if result.is_ok() {
+                run.compare(step, taken, sent)?;
+            }
+        }
+        match result {
             Err(fault) if step == path.0.len() => return Ok(Some(fault)),
             Err(fault) => return Err(Divergence::Early { steps: path.0.len(), step, fault }),
-            Ok(()) => run.compare(step, taken)?,
+            Ok(()) => {}
         }
     }
     Ok(None)
@@ -127,12 +148,22 @@ struct Run<'a, S: Describe, D> {
 impl<S: Describe, D: Driver<S>> Run<'_, S, D> {
     /// Does what happens at `now`.
     fn step(&mut self, now: Instant, step: &Step<EngineOf<S>>) -> Result<(), Fault> {
-        if step.action == Action::Command {
-            self.command(now, step.node)?;
+        match step.action {
+            Action::Command => self.command(now, step.node)?,
+            Action::Notice(notice) => {
+                let owner = &mut self.owners[step.node.index()];
+                if let Some(command) = self.network.take_notice(step.node, owner, notice) {
+                    self.give(now, step.node, command)?;
+                }
+            }
+            _ => {}
         }
         self.run(now)?;
         // Owners ask as soon as they want to, once anything has happened to their node.
-        let happens = !matches!(step.action, Action::Loss { .. } | Action::Delay { .. });
+        let happens = !matches!(
+            step.action,
+            Action::Loss { .. } | Action::Delay { .. } | Action::Mark { .. } | Action::Clock
+        );
         while happens && self.network.wants_command(step.node, &self.owners[step.node.index()]) {
             self.command(now, step.node)?;
             self.run(now)?;
@@ -151,12 +182,20 @@ impl<S: Describe, D: Driver<S>> Run<'_, S, D> {
 
     fn command(&mut self, now: Instant, node: NodeId) -> Result<(), Fault> {
         let command = self.network.command(node, &mut self.owners[node.index()]);
+        self.give(now, node, command)
+    }
+
+    fn give(&mut self, now: Instant, node: NodeId, command: CommandOf<S>) -> Result<(), Fault> {
         self.driver.command(now, node, command).map_err(|message| Fault::Refused { node, message })
     }
 
     /// Holds what a step has led to against the path. In what order a node uses several ports is the driver's affair.
-    fn compare(&mut self, step: usize, taken: &Step<EngineOf<S>>) -> Result<(), Divergence> {
-        let mut found = self.driver.take_sent();
+    fn compare(
+        &mut self,
+        step: usize,
+        taken: &Step<EngineOf<S>>,
+        mut found: Vec<Sent<S>>,
+    ) -> Result<(), Divergence> {
         let mut expected = taken.sent.clone();
         found.sort_by_key(|(end, ..)| *end);
         expected.sort_by_key(|(end, ..)| *end);

@@ -1,4 +1,4 @@
-//! Nodes of studies, which no design plans.
+//! Nodes that have been told their part.
 
 use quincunx_collective::Provenance;
 use quincunx_engine::{Engine, Frame, PortId, Sink};

@@ -25,6 +25,8 @@ pub struct Arguments {
     pub window: Option<u32>,
     /// How often in sequence.
     pub times: u8,
+    /// How many groups do that side by side.
+    pub groups: u8,
     /// The root, where there is one.
     pub root: Option<u16>,
     /// A rule of the protocol to break.
@@ -60,6 +62,7 @@ impl Default for Arguments {
             slow: false,
             window: None,
             times: 1,
+            groups: 1,
             root: None,
             mutate: None,
             rule: None,
@@ -78,6 +81,7 @@ impl Arguments {
             ("--tree", value(&self.tree)),
             ("--senders", value(&self.senders)),
             ("--slow", self.slow.then(|| "true".to_owned())),
+            ("--groups", (self.groups != 1).then(|| self.groups.to_string())),
             ("--root", value(&self.root)),
             ("--mutate", value(&self.mutate)),
             ("--rule", value(&self.rule)),
@@ -233,7 +237,7 @@ fn group(
     collective: &str,
     arguments: &Arguments,
 ) -> Result<Subject, Refusal> {
-    let mut used = vec!["--tree", "--root", "--mutate", "--set"];
+    let mut used = vec!["--tree", "--root", "--mutate", "--set", "--groups"];
     let tree = match &arguments.tree {
         Some(tree) => tree,
         None => default_network(design).ok_or_else(|| {
@@ -265,6 +269,7 @@ fn group(
         collectives: vec![collective.with_root(root); usize::from(arguments.times)],
         packets,
         senders,
+        groups: arguments.groups,
         mutation: arguments.mutate.clone(),
     };
     if arguments.packets.is_none() && !is_mesh {

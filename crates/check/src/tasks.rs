@@ -1,5 +1,6 @@
 //! What the ranks of a group are asked for, and what must come of it: as the collective's reference has it, from payloads that say
-//! whose data, and which element of it, is in them. No element of a rank is in two collectives.
+//! whose data, and which element of it, is in them. No element of a rank is in two
+//! collectives, or in two groups.
 
 use quincunx_collective::{Collective, Payload, Provenance, Rank, reference};
 
@@ -19,6 +20,8 @@ pub(crate) struct TasksSetup {
     pub(crate) packets: usize,
     /// Bytes of a packet.
     pub(crate) packet: usize,
+    /// Elements of each rank that other groups have.
+    pub(crate) others: usize,
 }
 
 /// The tasks of all ranks.
@@ -32,7 +35,7 @@ pub(crate) struct Tasks {
 impl Tasks {
     pub(crate) fn new(setup: TasksSetup) -> Self {
         let mut by_rank = vec![Vec::new(); usize::from(setup.ranks)];
-        let mut first = 0;
+        let mut first = setup.others;
         for &collective in &setup.collectives {
             let length = setup.length(collective);
             for domain in (0..setup.senders).step_by(usize::from(setup.members)) {

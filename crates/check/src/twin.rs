@@ -209,6 +209,26 @@ impl<P: Protocol> System for Twins<'_, P> {
         }
     }
 
+    fn notices(&self) -> u8 {
+        self.broken.notices()
+    }
+
+    fn calls_for_notice(&self, node: NodeId, owner: &Owner, notice: u8) -> bool {
+        self.broken.calls_for_notice(node, owner, notice)
+    }
+
+    fn lacks_notice(&self, node: NodeId, owner: &Owner, notice: u8) -> bool {
+        self.broken.lacks_notice(node, owner, notice)
+    }
+
+    fn take_notice(&self, node: NodeId, owner: &mut Owner, notice: u8) -> Option<StationCommand<Provenance>> {
+        self.broken.take_notice(node, owner, notice)
+    }
+
+    fn check_sent(&self, node: NodeId, owner: &Owner, header: &RoceHeader) -> Result<(), String> {
+        self.broken.check_sent(node, owner, header)
+    }
+
     fn is_done(&self, node: NodeId, owner: &Owner) -> bool {
         self.broken.is_done(node, owner)
     }
@@ -219,6 +239,10 @@ impl<P: Protocol> System for Twins<'_, P> {
 
     fn ordering_class(&self, header: &RoceHeader) -> OrderingClass {
         self.broken.ordering_class(header)
+    }
+
+    fn marked(&self, header: &RoceHeader) -> Option<RoceHeader> {
+        self.broken.marked(header)
     }
 
     fn rename_frame(

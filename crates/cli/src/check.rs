@@ -1,8 +1,9 @@
 //! `quincunx check`.
 
 use clap::Args;
+use clap::builder::RangedU64ValueParser;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use quincunx_check::{Counterexample, Exploration, Finding, Statistics, Subject, Unfinished};
+use quincunx_check::{Counterexample, Exploration, Finding, MOST, Statistics, Subject, Unfinished};
 use quincunx_design::Catalog;
 use quincunx_units::ByteCount;
 use serde_json::{Value, json};
@@ -20,17 +21,23 @@ pub(crate) struct Check {
     #[command(flatten)]
     pub(crate) target: Target,
     /// Frames that may be lost
-    #[arg(long, default_value_t = 1)]
+    #[arg(long, default_value_t = 1, value_parser = most())]
     losses: u8,
     /// Frames that may be late, overtaken by any number of others and by time-outs; alone: 1
-    #[arg(long, num_args = 0..=1, require_equals = true, default_value_t = 0, default_missing_value = "1", value_name = "FRAMES")]
+    #[arg(long, num_args = 0..=1, require_equals = true, default_value_t = 0, default_missing_value = "1", value_name = "FRAMES", value_parser = most())]
     reorder: u8,
     /// Frames of which a copy may come later; alone: 1
-    #[arg(long, num_args = 0..=1, require_equals = true, default_value_t = 0, default_missing_value = "1", value_name = "FRAMES")]
+    #[arg(long, num_args = 0..=1, require_equals = true, default_value_t = 0, default_missing_value = "1", value_name = "FRAMES", value_parser = most())]
     duplicate: u8,
     /// Time-outs that may expire while frames are on their way
-    #[arg(long, default_value_t = 0, value_name = "TIMES")]
+    #[arg(long, default_value_t = 0, value_name = "TIMES", value_parser = most())]
     early_timeouts: u8,
+    /// How often the clock of all nodes may move on, at any time, by more than any time-out; it stands still otherwise. Alone: 1
+    #[arg(long, num_args = 0..=1, require_equals = true, default_value_t = 0, default_missing_value = "1", value_name = "TIMES", value_parser = most())]
+    clock: u8,
+    /// Frames that a congested link may mark, where senders heed that; alone: 1
+    #[arg(long, num_args = 0..=1, require_equals = true, default_value_t = 0, default_missing_value = "1", value_name = "FRAMES", value_parser = most())]
+    marks: u8,
     /// Explore without reductions: no symmetry, no persistent sets, and nodes send and start when they may, not at once
     #[arg(long)]
     full: bool,
@@ -45,6 +52,11 @@ pub(crate) struct Check {
     json: bool,
 }
 
+/// How often anything may happen.
+fn most() -> RangedU64ValueParser<u8> {
+    RangedU64ValueParser::new().range(..=u64::from(MOST))
+}
+
 impl Check {
     /// Explores what is asked for, and prints what is found.
     pub(crate) fn run(self, catalog: Catalog) -> Result<(), Failure> {
@@ -54,6 +66,8 @@ impl Check {
             duplicates: self.duplicate,
             delays: self.reorder,
             early_timeouts: self.early_timeouts,
+            jumps: self.clock,
+            marks: self.marks,
             at_once: !self.full,
             symmetry: !self.full,
             persistent_sets: !self.full,
@@ -120,9 +134,12 @@ impl Check {
             "tree": subject.tree,
             "packets": subject.packets,
             "senders": subject.senders,
+            "groups": self.target.groups,
             "losses": self.losses,
             "reorder": self.reorder,
             "duplicate": self.duplicate,
+            "clock": self.clock,
+            "marks": self.marks,
             "mutation": self.target.mutate,
             "rule": self.target.rule,
             "states": statistics.states,

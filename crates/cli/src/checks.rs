@@ -35,6 +35,9 @@ pub(crate) struct Target {
     /// How often in sequence
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..))]
     times: u8,
+    /// How many groups of all ranks do that, side by side
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=2))]
+    pub(crate) groups: u8,
     /// The root of reduce and broadcast [default: 0]
     #[arg(long)]
     root: Option<u16>,
@@ -60,6 +63,7 @@ impl Target {
             slow: self.slow,
             window: self.window,
             times: self.times,
+            groups: self.groups,
             root: self.root,
             mutate: self.mutate.clone(),
             rule: self.rule.clone(),
@@ -73,13 +77,22 @@ const EXAMPLES: &str = "Examples:
   quincunx check epic-3 all_reduce                       five packets, one loss
   quincunx check epic-2 broadcast --reorder --duplicate  and one frame may be late, and one may come twice
   quincunx check epic-3 all_reduce --times 2 --packets 1 two in sequence on one group
+  quincunx check epic-2 all_reduce --tree star-2 --packets 1 --groups 2
+                                                         two groups at one switch; and one that mixes them up:
+  quincunx check epic-2 all_reduce --tree star-2 --packets 1 --groups 2 --mutate finds-groups-by-port
   quincunx check epic-3 all_reduce --tree star-2 --set group.message=2 --set group.selective=true
                                                          with other parameters of the design
   quincunx check ring all_reduce --tree ring-3           hosts alone
+  quincunx check epic-2 broadcast --packets 1 --set group.retry_count=0
+                                                         senders give up: the group ends with an error everywhere
   quincunx check epic-3 reduce --mutate mode-ii-recycling
                                                          break a rule, and see a short way to the fault
   quincunx check epic-2 all_reduce --tree star-2 --duplicate --mutate no-duplicate-check --trace fault.pftrace
                                                          and see it in Perfetto
+  quincunx check epic-3 all_reduce --tree star-2 --set group.selective=true --clock
+                                                         and time passes, once, at any moment
+  quincunx check ring all_reduce --tree ring-2 --packets 1 --set group.dcqcn=1Gbit/s --marks
+                                                         and a congested link marks a frame
   quincunx check roce send --times 2 --reorder           the queue pair alone: two messages of three packets, go-back-N
   quincunx check multiwrite write --tree ring-4 --reorder
                                                          two ranks write to all others, over relays
@@ -92,8 +105,11 @@ const EXAMPLES: &str = "Examples:
 
 const LIMITS: &str = "Explored are the engines that run on real sockets; the rules of earlier systems are written for this alone. Nothing is sampled:
 `correct` means that every run within the limits gives every rank the right elements of the right ranks, once each, and ends;
-`never-mattered` that nobody answers otherwise than without the rule that --mutate breaks. The limits: as many losses, late frames, copies and early time-outs as are asked for; all other frames keep
-their order on each link, and time-outs expire when nothing else is on its way. Nodes send as soon as they may; `--full` explores when they
+`never-mattered` that nobody answers otherwise than without the rule that --mutate breaks. The limits: as many losses, late frames, copies, marks, early time-outs and moves of the clock as are asked for; all other frames keep
+their order on each link, but for those of two groups, and time-outs expire when nothing else is on its way. The clock stands still, but with `--clock`: then it moves on
+by more than any time-out. With a finite group.retry_count senders give up: then
+`correct` means that whoever is not given its result is told that the group has failed, and that nobody waits for ever or sends any more; the
+manager takes part, which ends a group that a node reports as failed at every other node, at any later time. Nodes send as soon as they may; `--full` explores when they
 do not, too, and leaves the other reductions out: try it on tree-2-2.
 Exit status 1: a fault was found, a broken rule never mattered, or memory did not suffice.";
 
@@ -105,7 +121,7 @@ pub(crate) fn with_help(command: Command, catalog: Catalog) -> Command {
     let (studies, rules) = (studies_summary(), rules(catalog));
     let help = format!(
         "{EXAMPLES}\n\nDesigns:\n{designs}\n\nStudies, which are no designs:\n{studies}\n\n\
-         Rules of designs that --mutate breaks:\n{rules}\n\n{LIMITS}"
+         Rules of designs that --mutate breaks:\n{rules}\nof switches with --groups 2: finds-groups-by-port; where senders give up: stays-when-removed\n\n{LIMITS}"
     );
     crate::with_help(command, "design", &names.join(", ")).after_help(help)
 }

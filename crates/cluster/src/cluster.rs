@@ -32,12 +32,15 @@ pub struct GroupSpec {
     pub group: GroupId,
     /// The first PSN of every connection, both ways.
     pub initial_psn: Psn,
+    /// The number of each node's first queue pair: another one where nodes are in another group, too.
+    pub first_qp: QpNumber,
 }
 
 impl GroupSpec {
     /// Group 1, with PSNs from zero.
     pub fn new(design: &'static dyn AnyDesign, settings: Settings, demand: Demand) -> Self {
-        Self { design, settings, demand, group: GroupId(1), initial_psn: Psn::new(0) }
+        let (initial_psn, first_qp) = (Psn::new(0), QpNumber::new(FIRST_QP));
+        Self { design, settings, demand, group: GroupId(1), initial_psn, first_qp }
     }
 }
 
@@ -83,7 +86,7 @@ impl Cluster {
         address: impl Fn(NodeIndex) -> Ipv4Addr,
         group: &GroupSpec,
     ) -> Result<Self, Refusal> {
-        let GroupSpec { design, settings, demand, group, initial_psn } = group;
+        let GroupSpec { design, settings, demand, group, initial_psn, first_qp } = group;
         let placement = Placement {
             ranks: wiring.ranks(),
             domains: wiring.domains(),
@@ -111,7 +114,7 @@ impl Cluster {
         let name =
             |node: quincunx_fabric::TreeNodeId| cluster.wiring.nodes()[usize::from(node.0)].name.clone();
         let contexts = plan.contexts(&naming, name, |member| {
-            let number = used.entry(member).or_insert(FIRST_QP);
+            let number = used.entry(member).or_insert(first_qp.value());
             let qp = QpNumber::new(*number);
             *number += 1;
             Endpoint { ip: cluster.addresses[node_of(member)], qp }

@@ -2,9 +2,15 @@
 
 use std::ops::ControlFlow;
 
-use quincunx_units::ByteCount;
+use quincunx_units::{ByteCount, Duration};
 
-/// What may happen, and what is left out.
+/// How often each kind of thing may happen at most.
+pub const MOST: u8 = 31;
+
+/// How far the clock moves on: longer than any time-out, so that whatever depends on a time that has passed sees it pass, or not at all.
+pub const JUMP: Duration = Duration::from_secs(3600);
+
+/// What may happen, and what is left out. Of each kind of thing that may happen there are [`MOST`] at most.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Exploration {
     /// Frames that may be lost.
@@ -15,6 +21,10 @@ pub struct Exploration {
     pub delays: u8,
     /// Timers that may fire while frames are on their way.
     pub early_timeouts: u8,
+    /// How often the clock of all nodes may move on, at any time, by [`JUMP`]. It stands still otherwise: also while timers expire.
+    pub jumps: u8,
+    /// Frames that a congested link may mark ([`System::marked`](crate::System::marked)).
+    pub marks: u8,
     /// Of each state, only a persistent set of its steps is looked at where one is known: frames that commute with whatever may come
     /// to their node before them. Needs `at_once`.
     pub persistent_sets: bool,
@@ -46,14 +56,20 @@ impl Exploration {
                 losses: once(0, self.losses),
                 duplicates: once(1, self.duplicates),
                 delays: once(2, self.delays),
+                jumps: once(3, self.jumps),
+                marks: once(4, self.marks),
                 ..*self
             }
         };
-        let mut kinds: Vec<u8> = (1..8).collect();
+        let mut kinds: Vec<u8> = (1..32).collect();
         kinds.sort_by_key(|kinds| kinds.count_ones());
-        let mut found: Vec<Self> = kinds.into_iter().map(smaller).collect();
-        found.dedup();
-        found.retain(|rules| rules != self && rules.losses + rules.duplicates + rules.delays > 0);
+        let mut found: Vec<Self> = Vec::new();
+        for rules in kinds.into_iter().map(smaller) {
+            let faults = [rules.losses, rules.duplicates, rules.delays, rules.jumps, rules.marks];
+            if rules != *self && faults != [0; 5] && !found.contains(&rules) {
+                found.push(rules);
+            }
+        }
         found
     }
 }

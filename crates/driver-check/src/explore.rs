@@ -114,16 +114,21 @@ pub fn explore<S: System>(
 ) -> (Statistics, Verdict<S>) {
     let world = Mutex::new(World::new(system, rules.at_once, rules.symmetry));
     let mut independence = Independence::new(&world.lock().expect("no thread panics with the world"));
-    let mut is_careful = false;
+    let (mut is_careful, is_reduced) = (false, Cell::new(true));
     let mut found_out = |rules: Exploration| loop {
+        let rules = Exploration { persistent_sets: rules.persistent_sets && is_reduced.get(), ..rules };
         match attempt(&world, rules, is_careful, &mut independence, &mut *progress) {
             Ok(found) => return found,
             Err(Restart::Dependence) => {}
             Err(Restart::PutOff) => is_careful = true,
+            Err(Restart::Notice) => is_reduced.set(false),
         }
     };
     // Small explorations find out at little cost most of what is independent of what.
     for rules in rules.speculative() {
+        if !is_reduced.get() {
+            break;
+        }
         if let (statistics, Verdict::Unfinished(why)) = found_out(rules) {
             return (statistics, Verdict::Unfinished(why));
         }
@@ -137,6 +142,8 @@ enum Restart {
     Dependence,
     /// Frames that are taken first may follow on each other for ever, and put off all else.
     PutOff,
+    /// A frame calls for a notice, which may come to others before what is on its way to them.
+    Notice,
 }
 
 /// Explores all. With `is_careful` whatever comes back to an earlier state is looked at whole.
@@ -233,6 +240,9 @@ fn attempt<S: System>(
         Ok(holds) if holds && wrong_since.is_none() => {}
         Ok(_) => return Err(Restart::Dependence),
         Err(why) => return Ok((statistics, Verdict::Unfinished(why))),
+    }
+    if rules.uses_persistent_sets() && world.lock().expect("no thread panics with the world").frames_call() {
+        return Err(Restart::Notice);
     }
     if !is_careful && graph.puts_off(&shards) {
         return Err(Restart::PutOff);

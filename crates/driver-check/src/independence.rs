@@ -29,7 +29,7 @@ use smallvec::SmallVec;
 
 use crate::causality::Causality;
 use crate::exploration::Unfinished;
-use crate::input::{Input, LATE};
+use crate::input::{CLOCK, Input, LATE};
 use crate::interned::Id;
 use crate::system::System;
 use crate::world::World;
@@ -49,6 +49,9 @@ pub(crate) struct Question {
 }
 
 pub(crate) type Answers = HashMap<Question, bool, FixedState>;
+
+/// What moves the clock on comes over no channel.
+const NO_CHANNEL: u16 = u16::MAX;
 
 /// Two frames that arrive one after the other at a state of a node.
 type Pair = (Id, u32, u32);
@@ -184,7 +187,7 @@ impl Independence {
         self.causality.grow(world.node_states(), world.ways().len());
         for &(node_state, input) in &world.asked()[self.known..] {
             let outcome = world.answer(node_state, input);
-            let flight = input.frame().map(|_| input.encode());
+            let flight = input.arrival();
             self.arrivals[node_state as usize].extend(flight);
             if let Some(flight) = flight {
                 pairs.extend(
@@ -212,12 +215,13 @@ impl Independence {
     /// the second answers the first. The world notes what is new.
     fn exchange<S: System>(&mut self, world: &mut World<'_, S>, (node_state, first, second): Pair) {
         let channel = |frame: u32| world.ways()[(frame & !LATE) as usize].channel;
-        if (first | second) & LATE == 0 && channel(first) == channel(second) {
+        let is_clock = first == CLOCK || second == CLOCK;
+        if first == second || !is_clock && (first | second) & LATE == 0 && channel(first) == channel(second) {
             return;
         }
         let (one, other) = (Input::decode(first), Input::decode(second));
         let sends = &world.answer(node_state, one).sends;
-        if sends.iter().any(|&sent| self.causality.is_answer(second & !LATE, sent, node_state)) {
+        if !is_clock && sends.iter().any(|&sent| self.causality.is_answer(second & !LATE, sent, node_state)) {
             return self.answering.push((node_state, first, second));
         }
         let outcome = world.ask(node_state, other);
@@ -236,7 +240,10 @@ impl Independence {
         watch: &mut Seldom<'_>,
     ) -> Result<bool, Unfinished> {
         let Question { flights, late, node_state } = question;
-        let channel = |world: &World<'_, S>, frame: u32| world.ways()[(frame & !LATE) as usize].channel;
+        let channel = |world: &World<'_, S>, frame: u32| match frame {
+            CLOCK => NO_CHANNEL,
+            frame => world.ways()[(frame & !LATE) as usize].channel,
+        };
         let channels: SmallVec<[u16; 4]> = flights.iter().map(|&flight| channel(world, flight)).collect();
         let mut seen = HashSet::with_hasher(FixedState::with_seed(4));
         let mut open = vec![*node_state];
@@ -287,18 +294,18 @@ impl Independence {
         Ok(true)
     }
 
-    /// Whether two frames lead to the same in both orders: the same state, the same frames in the same order on each channel.
+    /// Whether two frames, or a frame and that the clock moves on, lead to the same in both orders: the same state, the same frames in the same order on each channel.
     fn commute<S: System>(&mut self, world: &mut World<'_, S>, node_state: Id, a: u32, b: u32) -> bool {
         let (a, b) = (a & !LATE, b & !LATE);
         if let Some(&known) = self.commuting.get(&(node_state, a, b)) {
             return known;
         }
         let mut both = |first: Id, second: Id| {
-            let one = world.outcome(node_state, Input::Frame(first)).clone();
+            let one = world.outcome(node_state, Input::decode(first)).clone();
             if one.fault.is_some() {
                 return None;
             }
-            let two = world.outcome(one.next, Input::Frame(second)).clone();
+            let two = world.outcome(one.next, Input::decode(second)).clone();
             if two.fault.is_some() {
                 return None;
             }

@@ -7,6 +7,9 @@ use crate::interned::Id;
 /// Marks a frame that is late: it arrives at any time, however long after others, or after time-outs.
 pub(crate) const LATE: u32 = 1 << 29;
 
+/// What moves the clock on, as an arrival at a node.
+pub(crate) const CLOCK: u32 = 6 << 29;
+
 /// What can happen to a node.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum Input {
@@ -20,6 +23,10 @@ pub(crate) enum Input {
     Slot(PortId),
     /// The owner asks for what it wants.
     Command,
+    /// The owner gets a notice of the control plane.
+    Notice(u8),
+    /// The clock moves on.
+    Clock,
 }
 
 impl Input {
@@ -30,6 +37,8 @@ impl Input {
             Self::Timer(id) => 2 << 29 | id,
             Self::Slot(port) => 3 << 29 | u32::from(port.0),
             Self::Command => 4 << 29,
+            Self::Notice(notice) => 5 << 29 | u32::from(notice),
+            Self::Clock => CLOCK,
         }
     }
 
@@ -40,7 +49,9 @@ impl Input {
             1 => Self::Late(value),
             2 => Self::Timer(value),
             3 => Self::Slot(PortId(value as u16)),
-            _ => Self::Command,
+            4 => Self::Command,
+            5 => Self::Notice(value as u8),
+            _ => Self::Clock,
         }
     }
 
@@ -50,6 +61,11 @@ impl Input {
             Self::Frame(id) | Self::Late(id) => Some(id),
             _ => None,
         }
+    }
+
+    /// What may come to a node at a time that the node does not choose: a frame, or that the clock moves on.
+    pub(crate) fn arrival(self) -> Option<u32> {
+        matches!(self, Self::Frame(_) | Self::Late(_) | Self::Clock).then(|| self.encode())
     }
 
     /// The input to which every node answers the same.

@@ -23,6 +23,17 @@
 //! two share one is below `n²/2^65` times the `g` symmetries in use: for a hundred million states and eight symmetries
 //! 0.2 %.
 //!
+//! ## The clock
+//! Timers expire in any order, wherever nothing but late frames is on its way, and the clock stands still. What engines make of the time that
+//! has passed is explored where the clock may move on ([`Exploration::jumps`]): for all nodes at once, at any time, and by more than any
+//! time-out. Then every frame that is looked at alone must also commute with that.
+//!
+//! ## The control plane
+//! A node's owner may report what makes the control plane tell every node ([`System::notices`]): that a group has failed, say. Each node
+//! gets such a notice at any time later, before frames and time-outs and after them, but in the end. A time-out, with which most reports
+//! begin, expires where no frame is on its way but late ones. If a frame has called for a notice, the exploration is restarted without
+//! persistent sets, for the notice may overtake what is on its way elsewhere.
+//!
 //! ## What is left out, and why it may be
 //! - **Symmetry** ([`System::symmetries`]): states that differ only in which of several equal nodes is which count as one.
 //!   That the engines treat them alike is not assumed: each answer of an engine is computed for all symmetric cases and
@@ -35,7 +46,7 @@
 //!   (`causality.rs`, `independence.rs`, `choice.rs`). Small speculative explorations learn most of it; an exploration that relied on
 //!   something that turns out to be wrong is restarted. No frame is put off for ever: where that could be, the exploration is
 //!   restarted and leaves less out. What is found is no longer a shortest way to a fault, but a shortest one of those that are looked
-//!   at. Not used while timers may fire early, or without *at once*.
+//!   at. Not used while timers may fire early, or without *at once*; nor in states where a notice is due.
 //! - **Chain compression** (`state.rs`, with persistent sets): a state from which one step alone must be looked at is not stored; whatever
 //!   reaches it reaches the state after it. A late frame that its node will ignore arrives at once.
 //! - **Patience** ([`Exploration::early_timeouts`]): a timer fires when nothing is on its way, that is, time-outs are longer
@@ -59,7 +70,7 @@ mod system;
 mod visited;
 mod world;
 
-pub use exploration::{Exploration, Progress, Statistics, Unfinished};
+pub use exploration::{Exploration, JUMP, MOST, Progress, Statistics, Unfinished};
 pub use explore::{Verdict, explore};
 pub use fault::Fault;
 pub use panics::catch_panic;

@@ -54,6 +54,19 @@ pub enum Action<E: Engine> {
         /// What it carries.
         payload: E::Payload,
     },
+    /// A congested link marks a frame, which stays on its way.
+    Mark {
+        /// Where it left.
+        from: End,
+        /// Its header without the mark.
+        header: E::Header,
+        /// What it carries.
+        payload: E::Payload,
+        /// Its header from now on.
+        marked: E::Header,
+    },
+    /// The clock of all nodes moves on by [`JUMP`](crate::JUMP).
+    Clock,
     /// A timer fires.
     Timer {
         /// Which.
@@ -65,12 +78,14 @@ pub enum Action<E: Engine> {
     Slot(PortId),
     /// The node's owner asks for something.
     Command,
+    /// The node's owner gets a notice of the control plane.
+    Notice(u8),
 }
 
 /// A step, and what it leads to.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Step<E: Engine> {
-    /// Where it happens; for a loss, where the frame does not arrive.
+    /// Where it happens; for a loss, where the frame does not arrive. The first node if the clock moves on.
     pub node: NodeId,
     /// What happens.
     pub action: Action<E>,
@@ -97,6 +112,8 @@ pub(crate) fn code(step: Move) -> u64 {
         Move::Duplicate(flight) => pack(1, 0, flight),
         Move::Lose(flight) => pack(2, 0, flight),
         Move::Delay(flight) => pack(5, 0, flight),
+        Move::Mark(flight) => pack(6, 0, flight),
+        Move::Clock => pack(7, 0, 0),
         Move::Act { node, input } => pack(3, node, input.encode()),
         Move::FireEarly { node, input } => pack(4, node, input.encode()),
     }
@@ -189,10 +206,13 @@ fn follow<S: System>(view: &mut View<'_, '_, S>, state: &[u32], way: &[u64], leg
 fn describe<S: System>(world: &Mutex<World<'_, S>>, state: &[u32], step: Move) -> Step<S::Engine> {
     let world = world.lock().expect("no thread panics with the world");
     let (node, input) = match step {
-        Move::Deliver(flight) | Move::Duplicate(flight) | Move::Delay(flight) | Move::Lose(flight) => {
-            (world.flight(flight & !LATE).to.node, Input::Frame(flight & !LATE))
-        }
+        Move::Deliver(flight)
+        | Move::Duplicate(flight)
+        | Move::Delay(flight)
+        | Move::Lose(flight)
+        | Move::Mark(flight) => (world.flight(flight & !LATE).to.node, Input::Frame(flight & !LATE)),
         Move::Act { node, input } | Move::FireEarly { node, input } => (NodeId(node as u16), input),
+        Move::Clock => (NodeId(0), Input::Clock),
     };
     let action = match input {
         Input::Frame(flight) | Input::Late(flight) => {
@@ -201,6 +221,10 @@ fn describe<S: System>(world: &Mutex<World<'_, S>>, state: &[u32], step: Move) -
             match step {
                 Move::Lose(_) => Action::Loss { from, header, payload },
                 Move::Delay(_) => Action::Delay { from, header, payload },
+                Move::Mark(_) => {
+                    let marked = world.marked_header(&header).expect("it has been marked");
+                    Action::Mark { from, header, payload, marked }
+                }
                 Move::Deliver(flight) => Action::Arrival { from, header, payload, late: flight & LATE != 0 },
                 _ => Action::Duplicate { from, header, payload },
             }
@@ -210,9 +234,11 @@ fn describe<S: System>(world: &Mutex<World<'_, S>>, state: &[u32], step: Move) -
         }
         Input::Slot(port) => Action::Slot(port),
         Input::Command => Action::Command,
+        Input::Notice(notice) => Action::Notice(notice),
+        Input::Clock => Action::Clock,
     };
     let before = world.node_state(state[1 + node.index()]);
-    if let Move::Lose(_) | Move::Delay(_) = step {
+    if let Move::Lose(_) | Move::Delay(_) | Move::Mark(_) | Move::Clock = step {
         return Step { node, action, sent: Vec::new(), drops: Vec::new(), done: world.is_done(before) };
     }
     let answer = world.run(before, input);

@@ -10,7 +10,7 @@ use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 
 use crate::choice::{Choice, Chooser};
-use crate::exploration::Exploration;
+use crate::exploration::{Exploration, MOST};
 use crate::fault::Fault;
 use crate::independence::{FrameSet, Question};
 use crate::input::{Input, LATE};
@@ -25,16 +25,38 @@ pub(crate) struct Budget {
     pub(crate) duplicates: u8,
     pub(crate) delays: u8,
     pub(crate) early_timeouts: u8,
+    pub(crate) jumps: u8,
+    pub(crate) marks: u8,
 }
 
+/// Bits of each in a word.
+const BITS: u32 = MOST.count_ones();
+
 impl Budget {
+    /// # Panics
+    /// If more than [`MOST`] may happen of anything.
+    fn new(rules: Exploration) -> Self {
+        let Exploration { losses, duplicates, delays, early_timeouts, jumps, marks, .. } = rules;
+        let most = [losses, duplicates, delays, early_timeouts, jumps, marks].into_iter().max();
+        assert!(most <= Some(MOST), "expected at most {MOST} of each fault, found {most:?}");
+        Self { losses, duplicates, delays, early_timeouts, jumps, marks }
+    }
+
     fn encode(self) -> u32 {
-        u32::from_be_bytes([self.losses, self.duplicates, self.delays, self.early_timeouts])
+        let Self { losses, duplicates, delays, early_timeouts, jumps, marks } = self;
+        let all = [losses, duplicates, delays, early_timeouts, jumps, marks];
+        all.into_iter().fold(0, |word, count| word << BITS | u32::from(count))
     }
 
     fn decode(word: u32) -> Self {
-        let [losses, duplicates, delays, early_timeouts] = word.to_be_bytes();
-        Self { losses, duplicates, delays, early_timeouts }
+        let [losses, duplicates, delays, early_timeouts, jumps, marks] =
+            core::array::from_fn(|place| (word >> (BITS * (5 - place as u32))) as u8 & MOST);
+        Self { losses, duplicates, delays, early_timeouts, jumps, marks }
+    }
+
+    /// Whether more than one thing may become of a frame.
+    fn has_fates(self) -> bool {
+        self.losses + self.duplicates + self.delays + self.marks > 0
     }
 }
 
@@ -49,6 +71,10 @@ pub(crate) enum Move {
     Delay(Id),
     /// A frame is lost.
     Lose(Id),
+    /// A frame is marked by a congested link, and stays on its way.
+    Mark(Id),
+    /// The clock moves on.
+    Clock,
     /// A node does what nothing arrives for: a timer, a slot, a command. With its index and its state.
     Act { node: usize, input: Input },
     /// A timer fires though frames are on their way.
@@ -58,7 +84,11 @@ pub(crate) enum Move {
 impl Move {
     /// Whether it is the environment's doing: a run must end without.
     pub(crate) fn is_fault(self) -> bool {
-        matches!(self, Self::Duplicate(_) | Self::Delay(_) | Self::Lose(_) | Self::FireEarly { .. })
+        match self {
+            Self::Duplicate(_) | Self::Delay(_) | Self::Lose(_) | Self::Mark(_) | Self::Clock => true,
+            Self::FireEarly { .. } => true,
+            Self::Deliver(_) | Self::Act { .. } => false,
+        }
     }
 }
 
@@ -81,6 +111,8 @@ pub(crate) struct View<'w, 's, S: System> {
     world: &'w Mutex<World<'s, S>>,
     rules: Exploration,
     nodes: usize,
+    /// Whether the control plane may give notices.
+    has_notices: bool,
     order: usize,
     hashes: Vec<u64>,
     facts: Vec<Facts>,
@@ -98,14 +130,15 @@ pub(crate) struct View<'w, 's, S: System> {
 
 impl<'w, 's, S: System> View<'w, 's, S> {
     pub(crate) fn new(world: &'w Mutex<World<'s, S>>, rules: Exploration) -> Self {
-        let (nodes, order) = {
+        let (nodes, has_notices, order) = {
             let world = world.lock().expect("no thread panics with the world");
-            (world.initial.len(), world.order())
+            (world.initial.len(), world.notices() > 0, world.order())
         };
         let mut view = Self {
             world,
             rules,
             nodes,
+            has_notices,
             order,
             hashes: Vec::new(),
             facts: Vec::new(),
@@ -130,8 +163,7 @@ impl<'w, 's, S: System> View<'w, 's, S> {
 
     /// The state in which everything begins.
     pub(crate) fn initial(&self) -> Vec<u32> {
-        let Exploration { losses, duplicates, delays, early_timeouts, .. } = self.rules;
-        let budget = Budget { losses, duplicates, delays, early_timeouts };
+        let budget = Budget::new(self.rules);
         let world = self.world.lock().expect("no thread panics with the world");
         core::iter::once(budget.encode()).chain(world.initial.iter().copied()).collect()
     }
@@ -198,13 +230,27 @@ impl<'w, 's, S: System> View<'w, 's, S> {
         flights[..index].iter().filter(|&&flight| channel(flight) == own).count() as u32
     }
 
-    /// Whether nothing is left to do: no frame, no timer, nothing wanted, everybody done.
+    /// The notices that somebody has called for.
+    fn called(&self, nodes: &[u32]) -> u8 {
+        if !self.has_notices {
+            return 0;
+        }
+        nodes.iter().fold(0, |called, &node_state| called | self.facts[node_state as usize].calls)
+    }
+
+    /// Whether somebody has not got a notice that was called for.
+    fn has_notices_due(&self, nodes: &[u32]) -> bool {
+        let called = self.called(nodes);
+        called != 0 && nodes.iter().any(|&node_state| self.facts[node_state as usize].lacks & called != 0)
+    }
+
+    /// Whether nothing is left to do: no frame, no timer, no notice, nothing wanted, everybody done.
     pub(crate) fn is_end(&self, state: &[u32]) -> bool {
         let rests = |&node_state: &u32| {
             let facts = &self.facts[node_state as usize];
             facts.is_done && facts.wants.is_empty() && facts.timers.is_empty()
         };
-        state.len() == 1 + self.nodes && state[1..].iter().all(rests)
+        state.len() == 1 + self.nodes && state[1..].iter().all(rests) && !self.has_notices_due(&state[1..])
     }
 
     /// Which frames may be taken alone; what must be known for that is put into `questions`.
@@ -213,6 +259,9 @@ impl<'w, 's, S: System> View<'w, 's, S> {
             return Choice::All;
         }
         let (nodes, flights) = state[1..].split_at(self.nodes);
+        if self.has_notices_due(nodes) {
+            return Choice::All;
+        }
         let choice = self.chooser.choose(nodes, flights, &self.ways, questions);
         self.is_unsure |= choice == Choice::Unknown;
         choice
@@ -222,9 +271,8 @@ impl<'w, 's, S: System> View<'w, 's, S> {
     fn only(&mut self, state: &[u32]) -> Option<FrameSet> {
         let Choice::Only(frames) = self.choose(state, None) else { return None };
         let &[index] = frames.as_slice() else { return None };
-        let Budget { losses, duplicates, delays, .. } = Budget::decode(state[0]);
         let is_late = state[1 + self.nodes + index as usize] & LATE != 0;
-        (is_late || losses + duplicates + delays == 0).then_some(frames)
+        (is_late || !Budget::decode(state[0]).has_fates()).then_some(frames)
     }
 
     /// The only step there is to look at, and the state that follows: if there is one such step, and it leads to no fault.
@@ -290,12 +338,23 @@ impl<'w, 's, S: System> View<'w, 's, S> {
                 self.each_fate(state, budget, node, index, &mut found);
             }
         }
+        if let Some(jumps) = budget.jumps.checked_sub(1) {
+            self.clock_step(state, Budget { jumps, ..budget }, &mut found);
+        }
         let mut idle = flights.iter().all(|&flight| flight & LATE != 0);
         for (node, &node_state) in nodes.iter().enumerate() {
             let wants = self.facts[node_state as usize].wants.clone();
             for &input in wants.iter() {
                 idle = false;
                 let input = Input::decode(input);
+                self.step(state, budget, node, input, None, None, Move::Act { node, input }, &mut found);
+            }
+        }
+        let called = self.called(nodes);
+        for (node, &node_state) in nodes.iter().enumerate().filter(|_| called != 0) {
+            let due = called & self.facts[node_state as usize].lacks;
+            for notice in (0..8).filter(|notice| due & 1 << notice != 0) {
+                let input = Input::Notice(notice);
                 self.step(state, budget, node, input, None, None, Move::Act { node, input }, &mut found);
             }
         }
@@ -345,6 +404,43 @@ impl<'w, 's, S: System> View<'w, 's, S> {
         if let Some(losses) = budget.losses.checked_sub(1) {
             self.network_step(state, Budget { losses, ..budget }, index, None, Move::Lose(flight), found);
         }
+        if let Some(marks) = budget.marks.checked_sub(1) {
+            self.mark_step(state, Budget { marks, ..budget }, index, found);
+        }
+    }
+
+    /// A step in which the frame at `index` is marked, if it can be, and stays where it is.
+    fn mark_step(
+        &mut self,
+        state: &[u32],
+        budget: Budget,
+        index: usize,
+        found: &mut impl FnMut(&mut Self, Move, Result<&[u32], Fault>),
+    ) {
+        let place = 1 + self.nodes + index;
+        let Some(marked) = self.catch_up(|world| world.marked(state[place])) else { return };
+        let mut next = core::mem::take(&mut self.next);
+        self.begin(&mut next, state, budget, None);
+        next[place] = marked;
+        found(self, Move::Mark(state[place]), Ok(&next));
+        self.next = next;
+    }
+
+    /// The step in which the clock of all nodes moves on.
+    fn clock_step(
+        &mut self,
+        state: &[u32],
+        budget: Budget,
+        found: &mut impl FnMut(&mut Self, Move, Result<&[u32], Fault>),
+    ) {
+        let mut next = core::mem::take(&mut self.next);
+        self.begin(&mut next, state, budget, None);
+        for (node, &node_state) in state[1..=self.nodes].iter().enumerate() {
+            let outcome = self.outcome(node_state, Input::Clock);
+            next[1 + node] = self.outcomes[outcome].next;
+        }
+        found(self, Move::Clock, Ok(&next));
+        self.next = next;
     }
 
     /// A step in which no node takes part: the frame at `gone` is lost, or late.

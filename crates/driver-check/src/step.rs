@@ -6,6 +6,7 @@ use quincunx_collective::Payload;
 use quincunx_engine::{Engine, Frame, PortId, Sink};
 use quincunx_units::{Duration, Instant};
 
+use crate::exploration::JUMP;
 use crate::fault::Fault;
 use crate::panics;
 use crate::system::{End, NodeId, System};
@@ -15,13 +16,15 @@ pub(crate) struct Setting<'s, S> {
     pub(crate) system: &'s S,
     /// Nodes act as soon as they want to.
     pub(crate) at_once: bool,
+    /// How many notices the control plane may give.
+    pub(crate) notices: u8,
     across: BTreeMap<End, End>,
 }
 
 impl<'s, S: System> Setting<'s, S> {
     pub(crate) fn new(system: &'s S, at_once: bool, links: &[[End; 2]]) -> Self {
         let ends = links.iter().flat_map(|&[a, b]| [(a, b), (b, a)]);
-        Self { system, at_once, across: ends.collect() }
+        Self { system, at_once, notices: system.notices(), across: ends.collect() }
     }
 
     /// The ends of all links.
@@ -61,6 +64,10 @@ pub(crate) enum Stimulus<'f, E: Engine> {
     Slot(PortId),
     /// The owner asks for what it wants.
     Command,
+    /// The owner gets a notice.
+    Notice(u8),
+    /// The clock moves on.
+    Clock,
 }
 
 /// The state of a node.
@@ -70,6 +77,8 @@ pub(crate) struct NodeState<E: Engine, O> {
     pub(crate) engine: E,
     pub(crate) timers: BTreeSet<E::Timer>,
     pub(crate) owner: O,
+    /// How often its clock has moved on.
+    pub(crate) jumps: u8,
 }
 
 pub(crate) type NodeStateOf<S> = NodeState<<S as System>::Engine, <S as System>::Owner>;
@@ -93,8 +102,10 @@ pub(crate) fn run<S: System>(
 ) -> Answer<S::Engine, S::Owner> {
     let result = panics::catch_panic(|| {
         let mut step = Stepping::new(setting, node_state.clone());
+        // What a node wants when the clock moves on it does next, like any other step.
+        let may_act = setting.at_once && !matches!(stimulus, Stimulus::Clock);
         step.take(stimulus);
-        if setting.at_once {
+        if may_act {
             step.settle();
         }
         step.finish()
@@ -154,10 +165,20 @@ impl<'w, 's, S: System> Stepping<'w, 's, S> {
 
     /// Takes one input.
     fn take(&mut self, stimulus: Stimulus<'_, S::Engine>) {
-        // Deadlines are not explored, so that no instant tells more than another.
-        let now = Instant::ZERO;
+        // Deadlines are not explored: the clock stands still but where it jumps.
+        let now = Instant::ZERO + JUMP * u64::from(self.node_state.jumps);
         let Self { setting, node_state, said, .. } = self;
+        let owner = (setting.notices > 0).then(|| node_state.owner.clone());
+        let sent = said.frames.len();
+        let command = match stimulus {
+            Stimulus::Command => Some(setting.system.command(node_state.node, &mut node_state.owner)),
+            Stimulus::Notice(notice) => {
+                setting.system.take_notice(node_state.node, &mut node_state.owner, notice)
+            }
+            _ => None,
+        };
         match stimulus {
+            Stimulus::Clock => node_state.jumps += 1,
             Stimulus::Frame(flight) => {
                 let payload = flight.payload.view(0..flight.payload.length());
                 let frame = Frame { header: &flight.header, payload };
@@ -168,11 +189,17 @@ impl<'w, 's, S: System> Stepping<'w, 's, S> {
                 node_state.engine.handle_timer(now, timer, said);
             }
             Stimulus::Slot(port) => node_state.engine.handle_transmit_slot(now, port, said),
-            Stimulus::Command => {
-                let command = setting.system.command(node_state.node, &mut node_state.owner);
-                if let Err(refused) = node_state.engine.handle_command(now, command, said) {
+            Stimulus::Command | Stimulus::Notice(_) => {
+                let done = command.map(|command| node_state.engine.handle_command(now, command, said));
+                if let Some(Err(refused)) = done {
                     self.fault = Some(Fault::Refused { node: node_state.node, message: refused.to_string() });
                 }
+            }
+        }
+        for (_, header, _) in owner.iter().flat_map(|_| &said.frames[sent..]) {
+            let owner = owner.as_ref().expect("there is one");
+            if let Err(message) = setting.system.check_sent(node_state.node, owner, header) {
+                self.fault.get_or_insert(Fault::Wrong { node: node_state.node, message });
             }
         }
         self.node_state.engine.assert_invariants();

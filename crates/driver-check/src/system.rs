@@ -56,6 +56,11 @@ pub trait System: Sync {
         OrderingClass::FIRST
     }
 
+    /// A frame as a congested link marks it; none if it cannot be marked, or is.
+    fn marked(&self, _header: &<Self::Engine as Engine>::Header) -> Option<<Self::Engine as Engine>::Header> {
+        None
+    }
+
     /// What the owner asks for, which it must want to.
     fn command(&self, node: NodeId, owner: &mut Self::Owner) -> <Self::Engine as Engine>::Command;
 
@@ -66,6 +71,42 @@ pub trait System: Sync {
         owner: &mut Self::Owner,
         event: <Self::Engine as Engine>::Event,
     ) -> Result<(), String>;
+
+    /// How many notices there are that the control plane may give to every node, at most eight: none if it takes no part.
+    fn notices(&self) -> u8 {
+        0
+    }
+
+    /// Whether the owner has reported what makes the control plane give a notice to all nodes; then it stays so. Each node that
+    /// [lacks](Self::lacks_notice) it may get it at any time from then on, before frames and time-outs and after them, and gets it in the end.
+    fn calls_for_notice(&self, _node: NodeId, _owner: &Self::Owner, _notice: u8) -> bool {
+        false
+    }
+
+    /// Whether a node has not got a notice.
+    fn lacks_notice(&self, _node: NodeId, _owner: &Self::Owner, _notice: u8) -> bool {
+        false
+    }
+
+    /// The owner gets a notice that it lacks: what it asks of its node then, if anything.
+    fn take_notice(
+        &self,
+        _node: NodeId,
+        _owner: &mut Self::Owner,
+        _notice: u8,
+    ) -> Option<<Self::Engine as Engine>::Command> {
+        None
+    }
+
+    /// Whether a node whose owner is `owner` before the step may send a frame in it; an error is a fault of the protocol.
+    fn check_sent(
+        &self,
+        _node: NodeId,
+        _owner: &Self::Owner,
+        _header: &<Self::Engine as Engine>::Header,
+    ) -> Result<(), String> {
+        Ok(())
+    }
 
     /// Whether the owner has all that it wanted.
     fn is_done(&self, node: NodeId, owner: &Self::Owner) -> bool;

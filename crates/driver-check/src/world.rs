@@ -22,6 +22,9 @@ pub(crate) struct Facts {
     /// Timers that may fire.
     pub(crate) timers: Arc<[u32]>,
     pub(crate) is_done: bool,
+    /// Notices that its owner has called for, and those that it has not got, a bit each.
+    pub(crate) calls: u8,
+    pub(crate) lacks: u8,
 }
 
 /// What exploring needs to know of a frame.
@@ -74,6 +77,7 @@ pub(crate) struct World<'s, S: System> {
     outcomes: Vec<Outcome>,
     /// States of nodes and inputs that may come there, in the order in which that became known.
     asked: Vec<(Id, Input)>,
+    frames_call: bool,
     pub(crate) initial: Vec<Id>,
 }
 
@@ -111,10 +115,12 @@ impl<'s, S: System> World<'s, S> {
             answers: HashMap::with_hasher(FixedState::with_seed(0)),
             outcomes: Vec::new(),
             asked: Vec::new(),
+            frames_call: false,
             initial: Vec::new(),
         };
         for (index, Member { engine, owner }) in members.into_iter().enumerate() {
-            let node_state = NodeState { node: NodeId(index as u16), engine, timers: BTreeSet::new(), owner };
+            let (node, timers) = (NodeId(index as u16), BTreeSet::new());
+            let node_state = NodeState { node, engine, timers, owner, jumps: 0 };
             let id = world.intern_node_state(node_state);
             world.initial.push(id);
         }
@@ -189,6 +195,9 @@ impl<'s, S: System> World<'s, S> {
                 let (case, input) = self.image(g, node_state, input);
                 let known = self.answers.get_mut(&(case, input.encode())).expect("all cases are computed");
                 if !core::mem::replace(&mut known.is_asked, true) {
+                    let next = self.outcomes[known.outcome as usize].next;
+                    let calls = |node_state: Id| self.facts[node_state as usize].calls;
+                    self.frames_call |= input.frame().is_some() && calls(next) != calls(case);
                     self.asked.push((case, input));
                 }
             }
@@ -265,7 +274,7 @@ impl<'s, S: System> World<'s, S> {
                 Input::Timer(self.timers.find(&timer).unwrap_or(id))
             }
             Input::Slot(port) => Input::Slot(renaming.port(node, port)),
-            Input::Command => Input::Command,
+            Input::Command | Input::Notice(_) | Input::Clock => input,
         };
         (self.images[node_state as usize * self.order() + g], input)
     }
@@ -295,6 +304,8 @@ impl<'s, S: System> World<'s, S> {
             Input::Timer(id) => Stimulus::Timer(self.timer(id)),
             Input::Slot(port) => Stimulus::Slot(port),
             Input::Command => Stimulus::Command,
+            Input::Notice(notice) => Stimulus::Notice(notice),
+            Input::Clock => Stimulus::Clock,
         };
         step::run(&self.setting, node_state, stimulus)
     }
@@ -324,12 +335,43 @@ impl<'s, S: System> World<'s, S> {
             .iter()
             .map(|&timer| Input::Timer(self.timers.intern(timer).0).encode())
             .collect();
-        Facts { wants, timers, is_done: self.is_done(&node_state) }
+        let (system, node, owner) = (self.setting.system, node_state.node, &node_state.owner);
+        let notices = |is_so: &dyn Fn(u8) -> bool| {
+            (0..self.setting.notices).filter(|&notice| is_so(notice)).fold(0, |set, notice| set | 1 << notice)
+        };
+        let calls = notices(&|notice| system.calls_for_notice(node, owner, notice));
+        let lacks = notices(&|notice| system.lacks_notice(node, owner, notice));
+        Facts { wants, timers, is_done: self.is_done(&node_state), calls, lacks }
+    }
+
+    /// How many notices the control plane may give.
+    pub(crate) fn notices(&self) -> u8 {
+        self.setting.notices
+    }
+
+    /// Whether a frame's arrival has made an owner call for a notice.
+    pub(crate) fn frames_call(&self) -> bool {
+        self.frames_call
     }
 
     /// Whether a node's owner has all that it wanted.
     pub(crate) fn is_done(&self, node_state: &NodeStateOf<S>) -> bool {
         self.setting.system.is_done(node_state.node, &node_state.owner)
+    }
+
+    pub(crate) fn marked_header(
+        &self,
+        header: &<S::Engine as Engine>::Header,
+    ) -> Option<<S::Engine as Engine>::Header> {
+        self.setting.system.marked(header)
+    }
+
+    /// A frame as a congested link marks it, if it can be marked.
+    pub(crate) fn marked(&mut self, id: Id) -> Option<Id> {
+        let flight = self.flights.get(id);
+        let header = self.marked_header(&flight.header)?;
+        let marked = Flight { from: flight.from, to: flight.to, header, payload: flight.payload.clone() };
+        Some(self.intern_flight(marked))
     }
 
     /// A frame and all its images.

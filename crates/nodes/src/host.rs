@@ -152,6 +152,11 @@ impl HostTimer {
         Self { whose, ..self }
     }
 
+    /// Of which group.
+    pub fn group(&self) -> GroupId {
+        self.group
+    }
+
     /// Which queue pair's it is, if it is none of the program's.
     pub fn queue_pair(&self) -> Option<(QpIndex, QueuePairTimer)> {
         match self.whose {

@@ -12,12 +12,14 @@ extern crate alloc;
 mod contexts;
 pub mod fabric;
 mod host;
+mod mutation;
 mod station;
 mod switch;
 mod transport;
 
 pub use contexts::{host_group, switch_group};
 pub use host::{Host, HostCommand, HostEvent, HostGroup, HostRejected, HostTimer};
+pub use mutation::Mutation;
 pub use station::{Station, StationCommand, StationEvent, StationKind, StationRejected, StationTimer};
 pub use switch::{Switch, SwitchCommand, SwitchEvent, SwitchGroup, SwitchRejected, SwitchTimer};
 pub use transport::NodeDrop;

@@ -7,6 +7,7 @@ use quincunx_units::{Duration, Instant};
 use quincunx_wire::RoceHeader;
 
 use crate::host::{Host, HostCommand, HostEvent, HostRejected, HostTimer};
+use crate::mutation::Mutation;
 use crate::switch::{Switch, SwitchCommand, SwitchEvent, SwitchRejected, SwitchTimer};
 use crate::transport::NodeDrop;
 
@@ -122,6 +123,16 @@ fn inner<P: Payload, S: Sink<Station<P>>>(out: &mut S) -> Inner<'_, P, S> {
 }
 
 impl<P: Payload> Station<P> {
+    /// The same with a broken rule, for the checker alone.
+    #[must_use]
+    pub fn breaking(self, mutation: Mutation) -> Self {
+        match self {
+            Self::Switch(switch) => Self::Switch(switch.breaking(mutation)),
+            // All rules are of switches.
+            Self::Host(_) => self,
+        }
+    }
+
     /// What it is.
     pub fn kind(&self) -> StationKind {
         match self {

@@ -13,6 +13,7 @@ use quincunx_roce::{QueuePairConfig, QueuePairTimer};
 use quincunx_units::{Duration, Instant};
 use quincunx_wire::{Endpoint, QpNumber, RoceHeader};
 
+use crate::mutation::Mutation;
 use crate::transport::{GroupSink, NodeDrop, QueuePairNode, Transport, TransportVerbs};
 
 /// What a switch needs for one group.
@@ -109,6 +110,8 @@ pub struct Switch<P: Payload> {
     lookup: BTreeMap<QpNumber, (GroupId, u16)>,
     /// By address, as the number that it is: every frame that passes is looked up here.
     routes: BTreeMap<u32, PortId>,
+    /// A rule that it breaks, in the checker alone.
+    mutation: Option<Mutation>,
 }
 
 impl<P: Payload> QueuePairNode for Switch<P> {
@@ -156,6 +159,21 @@ impl<P: Payload, S: Sink<Switch<P>>> DatapathSink<P> for EdgeSink<'_, S> {
 }
 
 impl<P: Payload> Switch<P> {
+    pub(crate) fn breaking(self, mutation: Mutation) -> Self {
+        Self { mutation: Some(mutation), ..self }
+    }
+
+    /// The group and the edge that a frame is for.
+    fn find(&self, port: PortId, number: QpNumber) -> Option<(GroupId, u16)> {
+        let found = self.lookup.get(&number).copied();
+        if self.mutation == Some(Mutation::FindsGroupsByPort) {
+            let edge = |group: &InstalledGroup<P>| group.edges.iter().position(|edge| edge.port == port);
+            let first = self.groups.iter().find_map(|(&id, group)| Some((id, edge(group)? as u16)));
+            return found.and(first);
+        }
+        found
+    }
+
     /// Bytes of payload and degree buffers in use (EPIC F.3).
     pub fn buffer_bytes(&self) -> usize {
         let of = |group: &InstalledGroup<P>| match &group.part {
@@ -206,6 +224,9 @@ impl<P: Payload> Switch<P> {
     }
 
     fn remove(&mut self, id: GroupId, out: &mut impl Sink<Self>) -> Result<(), SwitchRejected> {
+        if self.mutation == Some(Mutation::StaysWhenRemoved) {
+            return Ok(());
+        }
         let group = self.groups.remove(&id).ok_or(SwitchRejected::NoSuchGroup(id))?;
         self.lookup.retain(|_, (owner, _)| *owner != id);
         match group.part {
@@ -256,7 +277,8 @@ impl<P: Payload> Engine for Switch<P> {
     type DropReason = NodeDrop;
 
     fn new((): ()) -> Result<Self, Self::ConfigError> {
-        Ok(Self { groups: BTreeMap::new(), lookup: BTreeMap::new(), routes: BTreeMap::new() })
+        let (groups, lookup, routes) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+        Ok(Self { groups, lookup, routes, mutation: None })
     }
 
     fn handle_frame(
@@ -269,7 +291,7 @@ impl<P: Payload> Engine for Switch<P> {
         if let Some(&port) = self.routes.get(&frame.header.destination.to_bits()) {
             return out.transmit(port, frame);
         }
-        let Some(&(id, index)) = self.lookup.get(&frame.header.destination_qp) else {
+        let Some((id, index)) = self.find(port, frame.header.destination_qp) else {
             return out.drop_frame(port, NodeDrop::ForeignQueuePair);
         };
         let InstalledGroup { edges, part } =

@@ -104,6 +104,12 @@ fn cases() -> Vec<Case> {
     let [all_reduce, reduce, broadcast] = PRIMITIVES;
     let loss = lossy();
     let none = Exploration { losses: 0, ..loss };
+    // A packet and what is sent again in its place are lost: its sender gives up.
+    let giving_up = |mutation: &'static str, mode, collective| {
+        let setup = group_setup(mode, &[collective], "star-2", 1, &[("group.retry_count", 1)]);
+        let rules = Exploration { losses: 2, ..loss };
+        Case { mutation, setup: GroupSetup { mutation: Some(mutation.to_owned()), ..setup }, rules }
+    };
     let copy = Exploration { losses: 0, duplicates: 1, ..loss };
     let late = Exploration { losses: 0, delays: 1, ..loss };
     let case = |mutation: &'static str, mode, collectives: &[Collective], tree, packets, window, rules| {
@@ -158,6 +164,10 @@ fn cases() -> Vec<Case> {
             },
             rules: loss,
         },
+        giving_up("success-on-failure", "epic-2", all_reduce),
+        giving_up("rank-fails-in-silence", "epic-2", all_reduce),
+        giving_up("switch-fails-in-silence", "epic-1", broadcast),
+        giving_up("switch-fails-in-silence", "epic-3", all_reduce),
         case("nak-forwarded", "epic-2", &[broadcast], "star-3", 2, 3, Exploration { losses: 2, ..loss }),
     ]
 }

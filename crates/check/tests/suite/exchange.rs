@@ -4,12 +4,15 @@ use crate::common::{assert_right, assert_same_on_other_drivers, full, lossy, run
 use quincunx_check::{Exchange, ExchangeError, ExchangeSetup, Exploration, Kind, Sequence};
 use quincunx_check::{QueuePairMutation as Mutation, Reliability};
 use quincunx_driver_check::Action;
+use quincunx_roce::RateConfig;
+use quincunx_units::BitRate;
 
 const RELIABILITIES: [Reliability; 2] = [Reliability::GoBackN, Reliability::Selective];
 
 /// Two messages of two packets, three packets in flight.
 fn setup(kind: Kind, reliability: Reliability) -> ExchangeSetup {
-    ExchangeSetup { kind, reliability, asks_again: true, messages: 2, packets: 2, window: 3, mutation: None }
+    let (rate, mutation) = (None, None);
+    ExchangeSetup { kind, reliability, asks_again: true, messages: 2, packets: 2, window: 3, rate, mutation }
 }
 
 fn setups() -> impl Iterator<Item = ExchangeSetup> {
@@ -76,6 +79,14 @@ fn cases() -> Vec<(ExchangeSetup, Exploration)> {
         case(Mutation::NakAcknowledges, Selective, Exploration { losses: 3, ..loss }),
         case(Mutation::PsnNoWrap, GoBackN, loss),
         case(Mutation::ResendsNext, GoBackN, loss),
+        (
+            ExchangeSetup {
+                asks_again: false,
+                mutation: Some(Mutation::AsksAgainByAck),
+                ..setup(Kind::Send, Selective)
+            },
+            Exploration { losses: 2, jumps: 1, ..loss },
+        ),
     ]
 }
 
@@ -93,6 +104,37 @@ fn every_broken_rule_is_noticed_whole_or_reduced_and_is_the_same_run_on_other_dr
             );
             assert_right(&network(ExchangeSetup { mutation: None, ..setup }), rules);
         }
+    }
+}
+
+#[test]
+fn what_is_wrong_when_time_has_passed_is_not_seen_where_the_clock_stands_still() {
+    let (setup, rules) = cases().pop().expect("there are some");
+    assert!(setup.mutation == Some(Mutation::AsksAgainByAck) && rules.jumps > 0);
+    assert_right(&network(setup), Exploration { jumps: 0, ..rules });
+}
+
+#[test]
+fn messages_arrive_though_the_clock_moves_on_at_any_time() {
+    for setup in setups() {
+        for asks_again in [false, true] {
+            let setup = ExchangeSetup { asks_again, ..setup };
+            assert_right(&network(setup), Exploration { jumps: 2, ..lossy() });
+        }
+    }
+}
+
+#[test]
+fn messages_arrive_at_whatever_rate_congestion_leaves_their_sender() {
+    let line = BitRate::new(1_000_000_000).unwrap();
+    // Few steps of the rate, so that there are few states.
+    let rate =
+        RateConfig { gain_shift: 1, additive: BitRate::new(100_000_000).unwrap(), ..RateConfig::dcqcn(line) };
+    for setup in setups() {
+        let setup = ExchangeSetup { rate: Some(rate), messages: 1, ..setup };
+        let slowed = assert_right(&network(setup), Exploration { marks: 1, jumps: 1, ..lossy() });
+        let free = assert_right(&network(setup), Exploration { jumps: 1, ..lossy() });
+        assert!(slowed.distinct > 2 * free.distinct, "{slowed:?} {free:?}");
     }
 }
 

@@ -1,10 +1,13 @@
 //! The tests of this room, as one program: each file is linked once, not by itself.
 
+mod clock;
 mod common;
 mod designs;
 mod earlier;
 mod epic;
 mod exchange;
+mod giving_up;
+mod groups;
 mod multiwrite;
 mod overlap;
 mod twins;

@@ -39,6 +39,8 @@ fn read(case: &Path) -> (GroupSetup, Exploration) {
         duplicates: budget("Copies"),
         delays: budget("Delays"),
         early_timeouts: 0,
+        jumps: 0,
+        marks: 0,
         // TLC reduces nothing but the order of a node's own steps.
         at_once: true,
         symmetry: false,

@@ -187,6 +187,8 @@ fn rules() -> Exploration {
         duplicates: 0,
         delays: 0,
         early_timeouts: 0,
+        jumps: 0,
+        marks: 0,
         at_once: true,
         symmetry: true,
         persistent_sets: true,

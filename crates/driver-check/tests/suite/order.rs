@@ -105,6 +105,8 @@ fn two_frames_of_a_channel_that_change_places_make_another_state_whatever_is_bet
                 duplicates: 0,
                 delays: 0,
                 early_timeouts: 0,
+                jumps: 0,
+                marks: 0,
                 persistent_sets,
                 at_once: true,
                 symmetry: false,

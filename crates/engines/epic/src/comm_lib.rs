@@ -518,7 +518,15 @@ impl<P: Payload> Program<P> for CommLib {
             Completion::Failed { failure, .. } => Some(failure),
         };
         if let Some(failure) = failure {
-            return Some(self.fail(qp, failure));
+            return match self.mutation {
+                Some(Mutation::RankFailsInSilence) => None,
+                Some(Mutation::SuccessOnFailure) => {
+                    self.pending.clear();
+                    self.under_way.clear();
+                    Some(Outcome::Done)
+                }
+                _ => Some(self.fail(qp, failure)),
+            };
         }
         self.go_on(verbs);
         Program::<P>::next_outcome(self)

@@ -450,6 +450,9 @@ impl<P: Payload> Program<P> for ModeI {
             Completion::Failed { failure, .. } => failure,
             _ => Failure::InvalidRequest,
         };
+        if self.config.breaks(Mutation::SwitchFailsInSilence) {
+            return None;
+        }
         Some(Outcome::Failed { qp: QpIndex(edge as u16), failure })
     }
 

@@ -58,4 +58,10 @@ quincunx_engine::mutations! {
     ExpectedBeyondArray = "expected-beyond-array",
     /// Mode-II: completion clears the slot W ahead, counted in messages, where it is MW (algorithm 1, line 18); there is no range.
     WindowInMessages = "window-in-messages",
+    /// A rank whose queue pair has given up says that its collective is done.
+    SuccessOnFailure = "success-on-failure",
+    /// A rank whose queue pair has given up tells nobody, and waits on.
+    RankFailsInSilence = "rank-fails-in-silence",
+    /// A switch that gives up on a neighbour tells nobody.
+    SwitchFailsInSilence = "switch-fails-in-silence",
 }

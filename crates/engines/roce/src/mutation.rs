@@ -13,6 +13,8 @@ quincunx_engine::mutations! {
     NakAcknowledges = "nak-acknowledges",
     /// The PSN of an acknowledge is compared as it is, though PSNs wrap.
     PsnNoWrap = "psn-no-wrap",
+    /// What has been missing for long is acknowledged where it is to be asked for again (selective).
+    AsksAgainByAck = "asks-again-by-ack",
     /// What is sent again carries the data of the packet behind it.
     ResendsNext = "resends-next",
 }

@@ -262,6 +262,10 @@ impl<P: Payload> Responder<P> {
         for (count, asked) in &mut missing {
             if now.since(*asked) >= config.retry_timeout / 2 {
                 *asked = now;
+                if config.mutation == Some(Mutation::AsksAgainByAck) {
+                    self.answer_at(config, Psn::from_count(*count), Syndrome::Ack(NO_CREDITS), out);
+                    continue;
+                }
                 self.ask_for(config, *count, out);
             }
         }

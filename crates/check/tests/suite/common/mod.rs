@@ -20,6 +20,8 @@ pub(crate) fn lossy() -> Exploration {
         duplicates: 0,
         delays: 0,
         early_timeouts: 0,
+        jumps: 0,
+        marks: 0,
         persistent_sets: true,
         at_once: true,
         symmetry: true,
@@ -54,7 +56,7 @@ pub(crate) fn group_setup<V: Into<Value> + Copy>(
     }
     let design = CATALOG.find(name, scenario.kind()).unwrap();
     let collectives = collectives.to_vec();
-    GroupSetup { design, scenario, collectives, packets, senders: None, mutation: None }
+    GroupSetup { design, scenario, collectives, packets, senders: None, groups: 1, mutation: None }
 }
 
 /// A fault, and the way there.

@@ -19,6 +19,11 @@ pub trait Toy: Clone + Eq + Hash + Debug {
 
     /// What the node does.
     fn take(&mut self, input: Input<'_, Self>) -> Vec<Output<Self>>;
+
+    /// The same, of a node that heeds the clock.
+    fn take_at(&mut self, _now: Instant, input: Input<'_, Self>) -> Vec<Output<Self>> {
+        self.take(input)
+    }
 }
 
 /// What happens to a node.
@@ -43,8 +48,8 @@ pub enum Output<T: Toy> {
 pub struct Node<T>(pub T);
 
 impl<T: Toy> Node<T> {
-    fn handle(&mut self, port: PortId, input: Input<'_, T>, out: &mut impl Sink<Self>) {
-        for output in self.0.take(input) {
+    fn handle(&mut self, now: Instant, port: PortId, input: Input<'_, T>, out: &mut impl Sink<Self>) {
+        for output in self.0.take_at(now, input) {
             match output {
                 Output::Send(port, header) => {
                     out.transmit(PortId(port), Frame { header: &header, payload: Provenance::empty() });
@@ -75,25 +80,25 @@ impl<T: Toy> Engine for Node<T> {
 
     fn handle_frame(
         &mut self,
-        _: Instant,
+        now: Instant,
         port: PortId,
         frame: Frame<'_, T::Header, Provenance>,
         out: &mut impl Sink<Self>,
     ) {
-        self.handle(port, Input::Frame(port.0, frame.header), out);
+        self.handle(now, port, Input::Frame(port.0, frame.header), out);
     }
 
-    fn handle_timer(&mut self, _: Instant, timer: T::Timer, out: &mut impl Sink<Self>) {
-        self.handle(PortId(0), Input::Timer(timer), out);
+    fn handle_timer(&mut self, now: Instant, timer: T::Timer, out: &mut impl Sink<Self>) {
+        self.handle(now, PortId(0), Input::Timer(timer), out);
     }
 
     fn handle_command(
         &mut self,
-        _: Instant,
+        now: Instant,
         command: T::Command,
         out: &mut impl Sink<Self>,
     ) -> Result<(), Infallible> {
-        self.handle(PortId(0), Input::Command(command), out);
+        self.handle(now, PortId(0), Input::Command(command), out);
         Ok(())
     }
 

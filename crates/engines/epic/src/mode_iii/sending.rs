@@ -178,6 +178,8 @@ impl<P: Payload> ModeIII<P> {
         if core::mem::replace(&mut hop.armed, false) {
             out.cancel_timer(timer);
         }
-        out.unreachable(edge as u16);
+        if !self.config.breaks(Mutation::SwitchFailsInSilence) {
+            out.unreachable(edge as u16);
+        }
     }
 }
