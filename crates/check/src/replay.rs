@@ -111,8 +111,9 @@ fn run<S: Describe>(
         let mut result = result.unwrap_or_else(|message| Err(Fault::Panic { node, message }));
         if result.is_ok() {
             let sent = run.driver.take_sent();
-            let mut checks = sent.iter().map(|(_, header, _)| network.check_sent(node, &owner, header));
-            result = checks.try_for_each(|check| check.map_err(|message| Fault::Wrong { node, message }));
+            let check = |(_, header, _): &(_, _, _)| network.check_sent(node, &owner, header).err();
+            let wrong = sent.iter().filter_map(check).min();
+            result = wrong.map_or(Ok(()), |message| Err(Fault::Wrong { node, message }));
             // Where that is wrong the path ends, and with it what the node sends.
             if result.is_ok() {
                 run.compare(step, taken, sent)?;

@@ -196,9 +196,11 @@ impl<'w, 's, S: System> Stepping<'w, 's, S> {
                 }
             }
         }
-        for (_, header, _) in owner.iter().flat_map(|_| &said.frames[sent..]) {
-            let owner = owner.as_ref().expect("there is one");
-            if let Err(message) = setting.system.check_sent(node_state.node, owner, header) {
+        if let Some(owner) = &owner {
+            let check =
+                |(_, header, _): &(_, _, _)| setting.system.check_sent(node_state.node, owner, header).err();
+            // Other drivers send in another order: of several faults all tell the same one.
+            if let Some(message) = said.frames[sent..].iter().filter_map(check).min() {
                 self.fault.get_or_insert(Fault::Wrong { node: node_state.node, message });
             }
         }
