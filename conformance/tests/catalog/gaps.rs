@@ -35,8 +35,8 @@ const GAP: Gap = Gap {
 pub(crate) static GAPS: [Gap; 9] = [
     Gap {
         fabrics: &["memory"],
-        reason: "the memory fabric is simulated alone: no driver on real links carries its packets, and neither its engines nor its designs \
-                 are nodes of a cluster",
+        reason: "no driver on real links carries the packets of a memory fabric, and its nodes are of another kind than a cluster's; \
+                 simulations are held against references, and the check room explores it",
         ..GAP
     },
     Gap {

@@ -371,6 +371,6 @@ impl Study for QueuePairStudy {
             mutation: mutation.map_err(|error| Refusal::of(&error))?,
         });
         let network = Box::new(exchange.map_err(|error| Refusal::of(&error))?);
-        Ok(Subject { network, tree: None, packets, senders: None })
+        Ok(Subject { network, tree: None, packets, senders: None, is_lossless: false })
     }
 }

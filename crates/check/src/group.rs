@@ -13,6 +13,7 @@ use quincunx_units::ByteCount;
 use quincunx_wire::RoceHeader;
 
 use crate::connections::Connections;
+use crate::memory::PACKET;
 use crate::network::{FIRST_PSN, GROUP, MTU, Network, Protocol, Task};
 use crate::tasks::{Tasks, TasksSetup};
 
@@ -25,8 +26,20 @@ impl Driver for Explorer {
         "explorations"
     }
 
-    /// A packet of one counter, messages of one packet, two of them in flight, no end of retries.
-    fn base(&self, _: &Fabric, _: &[Assignment]) -> Vec<Assignment> {
+    /// A packet of one counter, messages of one packet, two of them in flight, no end of retries. On a memory fabric two waves of two
+    /// packets, no time for arithmetic, and the smallest blocks.
+    fn base(&self, fabric: &Fabric, _: &[Assignment]) -> Vec<Assignment> {
+        if let Fabric::Memory(_) = fabric {
+            let base: [(&str, Value); 6] = [
+                ("isa.waves", 2.into()),
+                ("isa.wave", ByteCount::new(2 * PACKET as u64).to_string().into()),
+                ("isa.compute_latency", "0ns".into()),
+                ("isa.quantized_latency", "0ns".into()),
+                ("quantization.bits", 4.into()),
+                ("quantization.block", 32.into()),
+            ];
+            return base.map(|(key, value)| (key.to_owned(), value)).into();
+        }
         let packet = Value::from(ByteCount::new(MTU as u64).to_string());
         let base = [
             ("group.mtu", packet.clone()),

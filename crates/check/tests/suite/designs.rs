@@ -166,7 +166,12 @@ fn what_is_not_explored_is_refused_in_a_line_that_says_why() {
         ("epic-3", "all_reduce", &loss, "expected only what explorations can honour, found `loss`"),
         ("epic-3", "all_reduce", &latency, "found `link.latency`"),
         ("epic-3", "all_reduce", &moments, "found `measure.stepwise`"),
-        ("epic-3", "all_reduce", &memory, "found scin-dgx8, a memory fabric"),
+        (
+            "epic-3",
+            "all_reduce",
+            &memory,
+            "expected a design for a memory fabric (scin, nvls, ring, direct, ",
+        ),
         ("epic-3", "all_reduce", &file, "expected to read nothing.toml"),
         ("roce", "send", &slots, "expected no --set with roce, found group.slots"),
     ] {

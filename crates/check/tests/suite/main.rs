@@ -5,5 +5,6 @@ mod designs;
 mod earlier;
 mod epic;
 mod exchange;
+mod memory;
 mod multiwrite;
 mod twins;
