@@ -304,8 +304,8 @@ impl Protocol for Pair {
         // One rank's data go to all others.
         let collective = Collective::Broadcast { root: Rank(SENDER.0) };
         match node == SENDER {
-            true => Task { collective, input, expected: Expected::Result(nothing) },
-            false => Task { collective, input: nothing, expected: Expected::Result(window) },
+            true => Task { collective, routes: None, input, expected: Expected::Result(nothing) },
+            false => Task { collective, routes: None, input: nothing, expected: Expected::Result(window) },
         }
     }
 

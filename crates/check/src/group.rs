@@ -3,7 +3,7 @@
 
 use quincunx_cluster::{Cluster, GroupSpec, Ports, Wiring, address};
 use quincunx_collective::{Collective, Provenance, Rank};
-use quincunx_design::{AnyDesign, Assignment, Demand, Model, Refusal, Settings, Value};
+use quincunx_design::{AnyDesign, Assignment, Demand, FabricKind, Model, Refusal, Settings, Value};
 use quincunx_driver_check::{End, NodeId, Renaming};
 use quincunx_engine::PortId;
 use quincunx_engine::verbs::UNLIMITED_RETRIES;
@@ -95,15 +95,20 @@ impl GroupSetup {
                 "choose a smaller one",
             ));
         }
-        let offered = design.collectives(scenario.kind());
+        // What is offered between servers runs on a mesh as well, which has the same ways and no switch.
+        let runs = |collective: &Collective, fabric: FabricKind| match scenario.kind() {
+            FabricKind::Mesh if collective.is_routed() => fabric == FabricKind::Servers,
+            kind => fabric == kind,
+        };
+        let fabrics = design.fabrics().iter();
+        let all = fabrics
+            .flat_map(|&fabric| design.collectives(fabric).iter().map(move |offered| (fabric, *offered)));
+        let offered: Vec<Collective> =
+            all.filter(|(fabric, offered)| runs(offered, *fabric)).map(|(_, offered)| offered).collect();
+        if self.is_routed() && !self.collectives.iter().all(|collective| collective.is_routed()) {
+            return Err(Refusal::new("tokens in all collectives or in none", "both", "explore them apart"));
+        }
         for collective in &self.collectives {
-            if collective.is_routed() {
-                return Err(Refusal::new(
-                    "a collective that depends on lengths alone",
-                    format!("{collective}, whose tokens have routes"),
-                    "simulate it; it is not explored yet",
-                ));
-            }
             if !offered.iter().any(|other| other.name() == collective.name()) {
                 return Err(Refusal::new(
                     format!("{} of {}", names(offered.iter().map(|other| other.name())), design.name()),
@@ -140,9 +145,15 @@ impl GroupSetup {
         }
     }
 
+    /// Whether tokens are dispatched.
+    fn is_routed(&self) -> bool {
+        self.collectives.iter().any(|collective| collective.is_routed())
+    }
+
     fn tasks(&self, settings: &Settings, wiring: &Wiring) -> Result<TasksSetup, Refusal> {
         let ranks = self.scenario.ranks();
-        let members = ranks / wiring.domains();
+        // Tokens go to all ranks, whoever has any.
+        let members = if self.is_routed() { 1 } else { ranks / wiring.domains() };
         let senders = self.senders.unwrap_or(ranks);
         if senders == 0 || senders > ranks || !senders.is_multiple_of(members) {
             return Err(Refusal::new(
@@ -199,7 +210,11 @@ impl Network<Designed> {
         let settings = setup.settings()?;
         let wiring = Wiring::of(&setup.scenario.fabric).expect("designs above queue pairs run among hosts");
         let tasks = Tasks::new(setup.tasks(&settings, &wiring)?);
-        let demand = Demand::Vectors { longest: ByteCount::new(tasks.longest() as u64) };
+        let demand = if setup.is_routed() {
+            Demand::Tokens { most: setup.packets, length: setup.design.transport(&settings)?.mtu }
+        } else {
+            Demand::Vectors { longest: ByteCount::new(tasks.longest() as u64) }
+        };
         let spec = GroupSpec {
             group: GROUP,
             initial_psn: FIRST_PSN,

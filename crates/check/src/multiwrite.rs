@@ -314,7 +314,7 @@ impl Protocol for MultiWrite {
                 }
             }
         }
-        Task { collective, input, expected: self.verdict(node, expected) }
+        Task { collective, routes: None, input, expected: self.verdict(node, expected) }
     }
 
     /// Of tables that contradict each other: a relay that sees that something would go back where it came from fails. Nobody tells

@@ -3,7 +3,7 @@
 
 use std::ops::ControlFlow;
 
-use quincunx_collective::{Collective, DataType, GroupId, Payload, Provenance, ReduceOp, Reduction};
+use quincunx_collective::{Collective, DataType, GroupId, Payload, Provenance, ReduceOp, Reduction, Routes};
 use quincunx_design::DatapathTimer;
 use quincunx_driver_check::{End, Exploration, Member, NodeId, Renaming, Statistics, System};
 use quincunx_engine::verbs::{Outcome, QpIndex};
@@ -35,6 +35,8 @@ pub(crate) const SUM: Reduction = Reduction { op: ReduceOp::Sum, data_type: Data
 pub struct Task {
     /// Which.
     pub collective: Collective,
+    /// Whom the rank's tokens are for, where that is to be said before.
+    pub routes: Option<Routes>,
     /// What the rank brings in.
     pub input: Provenance,
     /// What must come of it.
@@ -115,6 +117,8 @@ pub trait Protocol: Sync {
 /// Who uses a node. A switch has nobody.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Owner {
+    /// Collectives for which it has said whom its tokens are for.
+    pub routed: u8,
     /// Collectives that it has started.
     pub started: u8,
     /// Collectives that have ended.
@@ -226,7 +230,7 @@ impl<P: Protocol> System for Network<P> {
     type Owner = Owner;
 
     fn members(&self) -> Vec<Member<Station<Provenance>, Owner>> {
-        let owner = Owner { started: 0, done: 0 };
+        let owner = Owner { routed: 0, started: 0, done: 0 };
         self.stations.iter().map(|engine| Member { engine: engine.clone(), owner }).collect()
     }
 
@@ -239,8 +243,14 @@ impl<P: Protocol> System for Network<P> {
     }
 
     fn command(&self, node: NodeId, owner: &mut Owner) -> StationCommand<Provenance> {
-        let Task { collective, input, expected } = self.protocol.task(node, usize::from(owner.started));
+        let Task { collective, routes, input, expected } =
+            self.protocol.task(node, usize::from(owner.started));
+        if let Some(routes) = routes.filter(|_| owner.routed == owner.started) {
+            owner.routed += 1;
+            return StationCommand::Host(HostCommand::Route { group: GROUP, routes });
+        }
         owner.started += 1;
+        owner.routed = owner.started;
         let output = expected.room();
         StationCommand::Host(HostCommand::Start { group: GROUP, collective, reduction: SUM, input, output })
     }
@@ -270,7 +280,7 @@ impl<P: Protocol> System for Network<P> {
             }
             StationEvent::Switch(event) => return Err(format!("{name} gives up: {event:?}")),
         };
-        let Task { collective, input, expected } = self.protocol.task(node, usize::from(owner.done));
+        let Task { collective, input, expected, .. } = self.protocol.task(node, usize::from(owner.done));
         owner.done += 1;
         if found_input != input {
             return Err(format!("{name} finds its input changed: {found_input}"));

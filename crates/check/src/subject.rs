@@ -47,6 +47,9 @@ const WINDOW: &str = "group.window";
 const NETWORKS: [(FabricKind, &str); 3] =
     [(FabricKind::Tree, "tree-3-2"), (FabricKind::Ring, "ring-3"), (FabricKind::Mesh, "mesh-2x2")];
 
+/// The smallest network between whose domains tokens take their ways as between servers.
+const SERVERS: &str = "mesh-2x2";
+
 /// The smallest memory fabric.
 const MEMORY: &str = "memory-2";
 
@@ -230,7 +233,7 @@ fn refusal(
     match &design {
         Ok(design) => {
             let offered = design.fabrics().iter().flat_map(|fabric| design.collectives(*fabric));
-            names.extend(offered.filter(|offered| !offered.is_routed()).map(|offered| offered.name()));
+            names.extend(offered.map(|offered| offered.name()));
         }
         Err(_) if study.is_some() => {}
         Err(refusal) if catalog.named(name).is_ok() => return refusal.clone(),
@@ -276,8 +279,10 @@ fn group(
     arguments: &Arguments,
 ) -> Result<Subject, Refusal> {
     let mut used = vec!["--tree", "--root", "--mutate", "--set"];
-    let tree = match &arguments.tree {
+    let is_routed = collective.parse::<Collective>().is_ok_and(Collective::is_routed);
+    let tree: &str = match &arguments.tree {
         Some(tree) => tree,
+        None if is_routed => SERVERS,
         None => default_network(design).ok_or_else(|| {
             Refusal::new(
                 "a design for trees, rings or meshes of hosts",
@@ -293,11 +298,12 @@ fn group(
     let scenario = arguments.scenario(catalog, tree).map_err(|error| Refusal::from(error.to_string()))?;
     let is_mesh = scenario.kind() == FabricKind::Mesh;
     let domain = is_mesh.then(|| scenario.ranks() / scenario.fabric.domains());
-    if is_mesh {
+    if is_mesh || is_routed {
         used.push("--senders");
     }
     arguments.refuse_all_but(design.name(), &used)?;
-    let senders = arguments.senders.or(domain);
+    // One that has tokens is enough to show what a relay does.
+    let senders = arguments.senders.or(if is_routed { Some(1) } else { domain });
     // With two, a half of the data goes over a relay on a mesh.
     let packets = arguments.packets.unwrap_or(2);
     let root = Rank(arguments.root.unwrap_or(0));
@@ -309,7 +315,7 @@ fn group(
         senders,
         mutation: arguments.mutate.clone(),
     };
-    if arguments.packets.is_none() && !is_mesh {
+    if arguments.packets.is_none() && !is_mesh && !is_routed {
         // Behind a control message. Even where there are two windows of slots one that held data is used for data again.
         setup.packets = 2 * design.transport(&setup.settings()?)?.window_packets() + 1;
     }

@@ -24,7 +24,8 @@ pub(crate) struct Target {
     /// used again; on a mesh 2; of studies 3 or 2; on a memory fabric 2, or two waves and one]
     #[arg(long)]
     packets: Option<u32>,
-    /// On a mesh: ranks that send anything of their own, in whole domains; the others relay [default: the first domain]
+    /// On a mesh: ranks that send anything of their own, in whole domains; the others relay [default: the first domain; of those that dispatch
+    /// tokens any number, 1]
     #[arg(long)]
     senders: Option<u16>,
     /// Of designs that relay: relaying takes its time, until nothing else is on its way or as an early time-out
@@ -82,6 +83,7 @@ const EXAMPLES: &str = "Examples:
                                                          break a rule, and see a short way to the fault
   quincunx check epic-2 all_reduce --tree star-2 --duplicate --mutate no-duplicate-check --trace fault.pftrace
                                                          and see it in Perfetto
+  quincunx check multiwrite dispatch --packets 2         tokens to experts, over a relay
   quincunx check scin all_reduce --tree star-3           accelerators around a switch that reads, adds and writes
   quincunx check ring all_gather --tree memory-3 --times 2
                                                          accelerators alone, each after the other twice

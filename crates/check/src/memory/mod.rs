@@ -314,7 +314,7 @@ impl System for MemoryGroup {
     type Owner = Owner;
 
     fn members(&self) -> Vec<Member<MemoryNode, Owner>> {
-        let owner = Owner { started: 0, done: 0 };
+        let owner = Owner { routed: 0, started: 0, done: 0 };
         self.nodes.iter().map(|engine| Member { engine: engine.clone(), owner }).collect()
     }
 

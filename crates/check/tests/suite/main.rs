@@ -7,4 +7,5 @@ mod epic;
 mod exchange;
 mod memory;
 mod multiwrite;
+mod routed;
 mod twins;
