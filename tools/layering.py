@@ -43,7 +43,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "nodes": BASE | {"engine", "design"} | PROTOCOLS,
     "scenario": {"units", "collective", "fabric", "design", "designs"},
     # Who stands where, and what each is told; the catalog is for tests.
-    "cluster": BASE | {"engine", "design", "designs", "nodes", "scenario"},
+    "cluster": BASE | {"engine", "design", "designs", "memory", "nodes", "scenario"},
     "trace": {"units"},
     "report": set(),
     # Drivers know no protocol: what a frame is, their owner says.
@@ -59,7 +59,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     | {"engine", "network", "design", "designs", "nodes", "scenario", "cluster", "trace"}
     | {"driver-net", "driver-des", "driver-check"}
     # Studies of what is below designs.
-    | {"roce", "multiwrite"},
+    | {"roce", "multiwrite", "memory"},
     "control-grpc": BASE | {"control", "design", "designs"},
     "runtime": MANAGED,
     "perf": MANAGED | {"scenario", "runtime", "report"},

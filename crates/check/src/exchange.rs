@@ -306,8 +306,8 @@ impl Protocol for Pair {
         // One rank's data go to all others.
         let collective = Collective::Broadcast { root: Rank(SENDER.0) };
         match node == SENDER {
-            true => Task { collective, input, expected: Expected::Result(nothing) },
-            false => Task { collective, input: nothing, expected: Expected::Result(window) },
+            true => Task { collective, routes: None, input, expected: Expected::Result(nothing) },
+            false => Task { collective, routes: None, input: nothing, expected: Expected::Result(window) },
         }
     }
 
@@ -374,6 +374,6 @@ impl Study for QueuePairStudy {
             mutation: mutation.map_err(|error| Refusal::of(&error))?,
         });
         let network = Box::new(exchange.map_err(|error| Refusal::of(&error))?);
-        Ok(Subject { network, tree: None, packets, senders: None })
+        Ok(Subject { network, tree: None, packets, senders: None, is_lossless: false })
     }
 }

@@ -3,7 +3,7 @@
 
 use quincunx_cluster::{Cluster, GroupSpec, Ports, Wiring, address};
 use quincunx_collective::{Collective, Provenance, Rank};
-use quincunx_design::{AnyDesign, Assignment, Demand, Model, Refusal, Settings, Value};
+use quincunx_design::{AnyDesign, Assignment, Demand, FabricKind, Model, Refusal, Settings, Value};
 use quincunx_driver_check::{End, NodeId, Renaming};
 use quincunx_engine::PortId;
 use quincunx_engine::verbs::UNLIMITED_RETRIES;
@@ -14,6 +14,7 @@ use quincunx_units::ByteCount;
 use quincunx_wire::{QpNumber, RoceHeader};
 
 use crate::connections::Connections;
+use crate::memory::PACKET;
 use crate::network::{FIRST_PSN, GROUP, MOST_GROUPS, MTU, Network, Protocol, Task, group_id};
 use crate::station::station;
 use crate::tasks::{Tasks, TasksSetup};
@@ -27,8 +28,20 @@ impl Driver for Explorer {
         "explorations"
     }
 
-    /// A packet of one counter, messages of one packet, two of them in flight, no end of retries.
-    fn base(&self, _: &Fabric, _: &[Assignment]) -> Vec<Assignment> {
+    /// A packet of one counter, messages of one packet, two of them in flight, no end of retries. On a memory fabric two waves of two
+    /// packets, no time for arithmetic, and the smallest blocks.
+    fn base(&self, fabric: &Fabric, _: &[Assignment]) -> Vec<Assignment> {
+        if let Fabric::Memory(_) = fabric {
+            let base: [(&str, Value); 6] = [
+                ("isa.waves", 2.into()),
+                ("isa.wave", ByteCount::new(2 * PACKET as u64).to_string().into()),
+                ("isa.compute_latency", "0ns".into()),
+                ("isa.quantized_latency", "0ns".into()),
+                ("quantization.bits", 4.into()),
+                ("quantization.block", 32.into()),
+            ];
+            return base.map(|(key, value)| (key.to_owned(), value)).into();
+        }
         let packet = Value::from(ByteCount::new(MTU as u64).to_string());
         let base = [
             ("group.mtu", packet.clone()),
@@ -89,15 +102,20 @@ impl GroupSetup {
                 "choose a smaller one",
             ));
         }
-        let offered = design.collectives(scenario.kind());
+        // What is offered between servers runs on a mesh as well, which has the same ways and no switch.
+        let runs = |collective: &Collective, fabric: FabricKind| match scenario.kind() {
+            FabricKind::Mesh if collective.is_routed() => fabric == FabricKind::Servers,
+            kind => fabric == kind,
+        };
+        let fabrics = design.fabrics().iter();
+        let all = fabrics
+            .flat_map(|&fabric| design.collectives(fabric).iter().map(move |offered| (fabric, *offered)));
+        let offered: Vec<Collective> =
+            all.filter(|(fabric, offered)| runs(offered, *fabric)).map(|(_, offered)| offered).collect();
+        if self.is_routed() && !self.collectives.iter().all(|collective| collective.is_routed()) {
+            return Err(Refusal::new("tokens in all collectives or in none", "both", "explore them apart"));
+        }
         for collective in &self.collectives {
-            if collective.is_routed() {
-                return Err(Refusal::new(
-                    "a collective that depends on lengths alone",
-                    format!("{collective}, whose tokens have routes"),
-                    "simulate it; it is not explored yet",
-                ));
-            }
             if !offered.iter().any(|other| other.name() == collective.name()) {
                 return Err(Refusal::new(
                     format!("{} of {}", names(offered.iter().map(|other| other.name())), design.name()),
@@ -149,10 +167,16 @@ impl GroupSetup {
         (of_nodes, self.mutation.as_deref().filter(|_| of_nodes.is_none()))
     }
 
+    /// Whether tokens are dispatched.
+    fn is_routed(&self) -> bool {
+        self.collectives.iter().any(|collective| collective.is_routed())
+    }
+
     /// What the ranks of each group do.
     fn tasks(&self, settings: &Settings, wiring: &Wiring) -> Result<Vec<TasksSetup>, Refusal> {
         let ranks = self.scenario.ranks();
-        let members = ranks / wiring.domains();
+        // Tokens go to all ranks, whoever has any.
+        let members = if self.is_routed() { 1 } else { ranks / wiring.domains() };
         let senders = self.senders.unwrap_or(ranks);
         if senders == 0 || senders > ranks || !senders.is_multiple_of(members) {
             return Err(Refusal::new(
@@ -215,8 +239,12 @@ impl Network<Designed> {
         let wiring = Wiring::of(&setup.scenario.fabric).expect("designs above queue pairs run among hosts");
         let gives_up = setup.design.transport(&settings)?.retry_count != UNLIMITED_RETRIES;
         let tasks: Vec<Tasks> = setup.tasks(&settings, &wiring)?.into_iter().map(Tasks::new).collect();
-        let longest = tasks.iter().map(Tasks::longest).max().unwrap_or_default();
-        let demand = Demand::Vectors { longest: ByteCount::new(longest as u64) };
+        let demand = if setup.is_routed() {
+            Demand::Tokens { most: setup.packets, length: setup.design.transport(&settings)?.mtu }
+        } else {
+            let longest = tasks.iter().map(Tasks::longest).max().unwrap_or_default();
+            Demand::Vectors { longest: ByteCount::new(longest as u64) }
+        };
         let spec = GroupSpec {
             group: GROUP,
             initial_psn: FIRST_PSN,

@@ -6,10 +6,11 @@
 //! numbers are:
 //!
 //! - [`GroupNetwork`]: a group of any design of a catalog, as the manager would set it up, on a tree, a ring or a mesh;
+//! - [`MemoryGroup`]: the same on a memory fabric, accelerators around switches;
 //! - [`Study`]: what is no design: two queue pairs and nothing else ([`Exchange`]), MultiWrite with tables that no plan makes
 //!   ([`Relays`]), the rules of [`earlier`] systems.
 //!
-//! [`Subject::find`] knows both by name. What is found wrong is a [`Path`]: printed and traced by [`Sequence`], and run once more by
+//! [`Subject::find`] knows all by name. What is found wrong is a [`Path`]: printed and traced by [`Sequence`], and run once more by
 //! drivers that share no code with the explorer: in virtual time by [`replay`], and by [`replay_as_bytes`] on nodes of the network
 //! driver, where frames travel as bytes. [`faults_of`] is what they follow.
 #![warn(missing_docs)]
@@ -22,6 +23,7 @@ mod exchange;
 mod explored;
 mod flights;
 mod group;
+mod memory;
 mod multiwrite;
 mod network;
 mod print;
@@ -49,8 +51,9 @@ pub use replay::{Divergence, replay, replay_as_bytes};
 pub use exchange::{Exchange, ExchangeError, ExchangeSetup, Kind, Messages, Pair};
 pub use explored::{Counterexample, Explored, Finding};
 pub use group::{Designed, Explorer, GroupNetwork, GroupSetup};
+pub use memory::{Begin, MemoryGroup, MemoryGroupSetup, MemoryNode, MemoryNodeEvent};
 pub use multiwrite::{MultiWrite, Pattern, RelayError, RelaySetup, Relays};
 pub use network::{Expected, MOST_GROUPS, Membership, Network, Owner, Protocol, Task};
 pub use study::{STUDIES, Study, summary as studies_summary};
-pub use subject::{Arguments, Subject};
+pub use subject::{Arguments, Subject, names_of_designs};
 pub use topology::{Topology, UnknownTopology};

@@ -314,7 +314,7 @@ impl Protocol for MultiWrite {
                 }
             }
         }
-        Task { collective, input, expected: self.verdict(node, expected) }
+        Task { collective, routes: None, input, expected: self.verdict(node, expected) }
     }
 
     /// Of tables that contradict each other: a relay that sees that something would go back where it came from fails. Nobody tells
@@ -437,6 +437,7 @@ impl Study for RelayStudy {
             mutation: mutation.map_err(|error| Refusal::of(&error))?,
         });
         let network = Box::new(relays.map_err(|error| Refusal::of(&error))?);
-        Ok(Subject { network, tree: Some(topology.to_string()), packets, senders: Some(senders) })
+        let tree = Some(topology.to_string());
+        Ok(Subject { network, tree, packets, senders: Some(senders), is_lossless: false })
     }
 }

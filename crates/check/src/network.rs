@@ -3,7 +3,7 @@
 
 use std::ops::ControlFlow;
 
-use quincunx_collective::{Collective, DataType, GroupId, Payload, Provenance, ReduceOp, Reduction};
+use quincunx_collective::{Collective, DataType, GroupId, Payload, Provenance, ReduceOp, Reduction, Routes};
 use quincunx_design::DatapathTimer;
 use quincunx_driver_check::{End, Exploration, Member, NodeId, Renaming, Statistics, System};
 use quincunx_engine::verbs::{Outcome, QpIndex};
@@ -49,6 +49,8 @@ pub(crate) const SUM: Reduction = Reduction { op: ReduceOp::Sum, data_type: Data
 pub struct Task {
     /// Which.
     pub collective: Collective,
+    /// Whom the rank's tokens are for, where that is to be said before.
+    pub routes: Option<Routes>,
     /// What the rank brings in.
     pub input: Provenance,
     /// What must come of it.
@@ -157,6 +159,8 @@ pub struct Owner {
 /// What the owner of a node knows of a group.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Membership {
+    /// Collectives for which it has said whom its tokens are for.
+    pub routed: u8,
     /// Collectives that it has started.
     pub started: u8,
     /// Collectives that have ended.
@@ -322,9 +326,15 @@ impl<P: Protocol> System for Network<P> {
         let group = self.next_group(node, owner).expect("it is asked whether there is one");
         let membership = &mut owner.groups[group];
         let number = usize::from(membership.started);
-        let Task { collective, input, expected } = self.protocol.task_of(group, node, number);
+        let Task { collective, routes, input, expected } = self.protocol.task_of(group, node, number);
+        let group = group_id(group);
+        if let Some(routes) = routes.filter(|_| membership.routed == membership.started) {
+            membership.routed += 1;
+            return StationCommand::Host(HostCommand::Route { group, routes });
+        }
         membership.started += 1;
-        let (group, output) = (group_id(group), expected.room());
+        membership.routed = membership.started;
+        let output = expected.room();
         StationCommand::Host(HostCommand::Start { group, collective, reduction: SUM, input, output })
     }
 
@@ -369,7 +379,7 @@ impl<P: Protocol> System for Network<P> {
             }
             StationEvent::Switch(event) => return Err(format!("{name} gives up: {event:?}")),
         };
-        let Task { collective, input, expected } =
+        let Task { collective, input, expected, .. } =
             self.protocol.task_of(group, node, usize::from(membership.done));
         membership.done += 1;
         let was_over = membership.is_over();

@@ -3,11 +3,12 @@
 use std::fmt::Display;
 
 use quincunx_collective::{Collective, Rank};
-use quincunx_design::{AnyDesign, Catalog, FabricKind, Refusal};
+use quincunx_design::{AnyDesign, AnyMemoryDesign, Catalog, FabricKind, Refusal};
 use quincunx_scenario::{Override, Scenario, ScenarioError};
 
 use crate::explored::Explored;
 use crate::group::{Explorer, GroupNetwork, GroupSetup};
+use crate::memory::{MemoryGroup, MemoryGroupSetup};
 use crate::study::{STUDIES, Study};
 
 /// What is asked for beside a name and a collective. What is not said is as the design or the study has it.
@@ -21,7 +22,8 @@ pub struct Arguments {
     pub senders: Option<u16>,
     /// Relaying takes its time.
     pub slow: bool,
-    /// Packets, or messages of a design, that a rank may have in flight; two if it is not said.
+    /// Packets, or messages of a design, that a rank may have in flight; two if it is not said. On a memory fabric packets of each virtual
+    /// channel that a link has buffers for; they never run out if it is not said.
     pub window: Option<u32>,
     /// How often in sequence.
     pub times: u8,
@@ -46,6 +48,18 @@ const WINDOW: &str = "group.window";
 /// The kinds of fabrics that designs are explored on, each with the smallest network on which one shows what it does.
 const NETWORKS: [(FabricKind, &str); 3] =
     [(FabricKind::Tree, "tree-3-2"), (FabricKind::Ring, "ring-3"), (FabricKind::Mesh, "mesh-2x2")];
+
+/// The smallest network between whose domains tokens take their ways as between servers.
+const SERVERS: &str = "mesh-2x2";
+
+/// The smallest memory fabric.
+const MEMORY: &str = "memory-2";
+
+/// Packets of a collective that the switches of a memory fabric run: two waves of two, and one more, so that room for waves is used again.
+const IN_WAVES: usize = 5;
+
+/// Packets of other collectives on a memory fabric: one for each of two accelerators.
+const IN_PARTS: usize = 2;
 
 /// The network that a design is explored on if nobody says another: the first that it runs on.
 fn default_network(design: &dyn AnyDesign) -> Option<&'static str> {
@@ -128,9 +142,27 @@ pub struct Subject {
     pub packets: u32,
     /// Ranks that send, where some may not.
     pub senders: Option<u16>,
+    /// Frames are neither lost nor doubled there, whatever happens.
+    pub is_lossless: bool,
 }
 
 impl Subject {
+    /// Frames that may be lost: as many as are asked for, or else one where any can be.
+    ///
+    /// # Errors
+    /// If losses or copies are asked for where there are none.
+    pub fn losses(&self, losses: Option<u8>, duplicates: u8) -> Result<u8, Refusal> {
+        let asked = [("--losses", losses.unwrap_or(0)), ("--duplicate", duplicates)];
+        match asked.into_iter().find(|(_, count)| *count > 0) {
+            Some((option, count)) if self.is_lossless => Err(Refusal::new(
+                format!("no {option} on a memory fabric, which neither loses packets nor doubles them"),
+                count,
+                "leave it out",
+            )),
+            _ => Ok(losses.unwrap_or(if self.is_lossless { 0 } else { 1 })),
+        }
+    }
+
     /// What a name and a collective mean: a design of `catalog` that offers the collective, or else a study.
     ///
     /// # Errors
@@ -142,12 +174,25 @@ impl Subject {
         arguments: &Arguments,
     ) -> Result<Self, Refusal> {
         let study = STUDIES.iter().find(|study| study.name() == name);
+        let on_memory = catalog.find_memory(name);
+        if let (Ok(design), Err(_), None) = (&on_memory, catalog.named(name), study) {
+            // A star of accelerators: there is no other for this design.
+            let tree = arguments.tree.as_deref().unwrap_or(MEMORY);
+            let tree = tree.strip_prefix("star-").map_or(tree.to_owned(), |star| format!("memory-{star}"));
+            return memory_group(catalog, *design, collective, &tree, arguments);
+        }
+        let fabric = |tree| Scenario::find_for(&Explorer, tree, &arguments.set, catalog);
+        if let Some(tree) = arguments.tree.as_deref()
+            && let Ok(FabricKind::Memory) = fabric(tree).map(|scenario| scenario.kind())
+        {
+            return memory_group(catalog, on_memory?, collective, tree, arguments);
+        }
         let scenario = arguments.tree.as_ref().map(|tree| arguments.scenario(catalog, tree));
         let design = match &scenario {
             Some(Ok(scenario)) => match scenario.kind() {
                 FabricKind::Memory | FabricKind::MemoryMesh => Err(Refusal::new(
-                    "a fabric of hosts and Ethernet switches",
-                    format!("{}, a memory fabric", scenario.place()),
+                    "a fabric of hosts and Ethernet switches, or accelerators around switches",
+                    format!("{}, accelerators without switches", scenario.place()),
                     "simulate it; it is not explored",
                 )),
                 kind => catalog.find(name, kind),
@@ -174,6 +219,13 @@ impl Subject {
     }
 }
 
+/// The names of all designs, each once.
+pub fn names_of_designs(catalog: Catalog) -> Vec<&'static str> {
+    let mut names = catalog.names();
+    names.extend(catalog.memory().map(AnyMemoryDesign::name).filter(|name| catalog.named(name).is_err()));
+    names
+}
+
 /// Why there is nothing to explore of that name.
 fn refusal(
     catalog: Catalog,
@@ -185,21 +237,14 @@ fn refusal(
     match &design {
         Ok(design) => {
             let offered = design.fabrics().iter().flat_map(|fabric| design.collectives(*fabric));
-            names.extend(offered.filter(|offered| !offered.is_routed()).map(|offered| offered.name()));
+            names.extend(offered.map(|offered| offered.name()));
         }
         Err(_) if study.is_some() => {}
         Err(refusal) if catalog.named(name).is_ok() => return refusal.clone(),
-        Err(_) if catalog.find_memory(name).is_ok() => {
-            return Refusal::new(
-                "a design among hosts and Ethernet switches",
-                format!("{name}, which runs on a memory fabric"),
-                "simulate it; it is not explored",
-            );
-        }
         Err(_) => {
             let studies = STUDIES.iter().map(|study| study.name());
-            let mut known: Vec<&str> = catalog.names();
-            known.extend(studies.filter(|study| !catalog.names().contains(study)));
+            let mut known: Vec<&str> = names_of_designs(catalog);
+            known.extend(studies.filter(|study| catalog.named(study).is_err()));
             return Refusal::new(
                 format!("one of {} as the design", known.join(", ")),
                 name,
@@ -238,8 +283,10 @@ fn group(
     arguments: &Arguments,
 ) -> Result<Subject, Refusal> {
     let mut used = vec!["--tree", "--root", "--mutate", "--set", "--groups"];
-    let tree = match &arguments.tree {
+    let is_routed = collective.parse::<Collective>().is_ok_and(Collective::is_routed);
+    let tree: &str = match &arguments.tree {
         Some(tree) => tree,
+        None if is_routed => SERVERS,
         None => default_network(design).ok_or_else(|| {
             Refusal::new(
                 "a design for trees, rings or meshes of hosts",
@@ -255,11 +302,12 @@ fn group(
     let scenario = arguments.scenario(catalog, tree).map_err(|error| Refusal::from(error.to_string()))?;
     let is_mesh = scenario.kind() == FabricKind::Mesh;
     let domain = is_mesh.then(|| scenario.ranks() / scenario.fabric.domains());
-    if is_mesh {
+    if is_mesh || is_routed {
         used.push("--senders");
     }
     arguments.refuse_all_but(design.name(), &used)?;
-    let senders = arguments.senders.or(domain);
+    // One that has tokens is enough to show what a relay does.
+    let senders = arguments.senders.or(if is_routed { Some(1) } else { domain });
     // With two, a half of the data goes over a relay on a mesh.
     let packets = arguments.packets.unwrap_or(2);
     let root = Rank(arguments.root.unwrap_or(0));
@@ -272,7 +320,7 @@ fn group(
         groups: arguments.groups,
         mutation: arguments.mutate.clone(),
     };
-    if arguments.packets.is_none() && !is_mesh {
+    if arguments.packets.is_none() && !is_mesh && !is_routed {
         // Behind a control message. Even where there are two windows of slots one that held data is used for data again.
         setup.packets = 2 * design.transport(&setup.settings()?)?.window_packets() + 1;
     }
@@ -281,5 +329,46 @@ fn group(
         tree: Some(tree.to_owned()),
         packets: setup.packets,
         senders,
+        is_lossless: false,
     })
+}
+
+/// A group of a design on a memory fabric.
+fn memory_group(
+    catalog: Catalog,
+    design: &'static dyn AnyMemoryDesign,
+    collective: &str,
+    tree: &str,
+    arguments: &Arguments,
+) -> Result<Subject, Refusal> {
+    arguments.refuse_all_but(design.name(), &["--tree", "--root", "--mutate", "--set"])?;
+    let offered: Vec<&str> = design.collectives().iter().map(|offered| offered.name()).collect();
+    if !offered.contains(&collective) {
+        return Err(Refusal::new(
+            format!("one of {} of {}", offered.join(", "), design.name()),
+            collective,
+            "name one of them",
+        ));
+    }
+    let buffers = arguments.window.map(u16::try_from).transpose();
+    let buffers = buffers.map_err(|_| Refusal::new("at most 65535 buffers", "more", "choose fewer"))?;
+    let collective: Collective = collective.parse().map_err(|error| Refusal::of(&error))?;
+    let collective = collective.with_root(Rank(arguments.root.unwrap_or(0)));
+    let scenario = Scenario::find_for(&Explorer, tree, &arguments.set, catalog);
+    let scenario = scenario.map_err(|error| Refusal::from(error.to_string()))?;
+    let parts = match collective {
+        Collective::ReduceScatter | Collective::AllGather => usize::from(scenario.ranks()),
+        _ => 1,
+    };
+    let least = if design.runs_in_switches() { IN_WAVES.div_ceil(parts) } else { IN_PARTS };
+    let packets = arguments.packets.unwrap_or(least as u32);
+    let group = MemoryGroup::new(&MemoryGroupSetup {
+        times: arguments.times.into(),
+        packets: packets as usize,
+        buffers,
+        mutation: arguments.mutate.clone(),
+        ..MemoryGroupSetup::new(design, scenario, collective)
+    })?;
+    let tree = Some(tree.to_owned());
+    Ok(Subject { network: Box::new(group), tree, packets, senders: None, is_lossless: true })
 }

@@ -3,27 +3,48 @@
 
 use std::ops::ControlFlow;
 
-use quincunx_collective::{Payload, Provenance};
+use quincunx_collective::Payload;
 use quincunx_driver_check::{
     End, Exploration, Member, NodeId, Renaming, Statistics, System, Verdict, explore,
 };
 use quincunx_engine::{Engine, Frame, PortId, Sink};
 use quincunx_network::OrderingClass;
-use quincunx_nodes::{
-    NodeDrop, Station, StationCommand, StationEvent, StationKind, StationRejected, StationTimer,
-};
 use quincunx_units::{Duration, Instant};
-use quincunx_wire::RoceHeader;
 
-use crate::network::{Network, Owner, Protocol};
+use crate::describe::{CommandOf, EventOf, HeaderOf, PayloadOf, TimerOf};
 
-type Node = Station<Provenance>;
+/// An engine whose answers can be compared.
+pub(crate) trait Comparable:
+    Engine<
+        Command: Clone,
+        Rejected: PartialEq,
+        Event: PartialEq,
+        Header: Send + Sync,
+        Payload: Send + Sync,
+        Timer: Send + Sync,
+    > + Send
+    + Sync
+{
+}
+
+impl<E> Comparable for E where
+    E: Engine<
+            Command: Clone,
+            Rejected: PartialEq,
+            Event: PartialEq,
+            Header: Send + Sync,
+            Payload: Send + Sync,
+            Timer: Send + Sync,
+        > + Send
+        + Sync
+{
+}
 
 /// Whether any node of `broken` answers anything otherwise than those of `plain` do in the same place, in any run within
 /// `rules`; none if not all was seen.
-pub(crate) fn matters<P: Protocol>(
-    broken: &Network<P>,
-    plain: &[Node],
+pub(crate) fn matters<S: System<Engine: Comparable>>(
+    broken: &S,
+    plain: &[S::Engine],
     rules: Exploration,
     progress: &mut dyn FnMut(&Statistics) -> ControlFlow<()>,
 ) -> Option<bool> {
@@ -36,63 +57,76 @@ pub(crate) fn matters<P: Protocol>(
 
 /// A node that breaks a rule, and the same one that keeps it.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
-struct Twin {
-    broken: Node,
-    plain: Node,
+struct Twin<E> {
+    broken: E,
+    plain: E,
 }
 
 /// What a twin tells.
-#[derive(Clone, PartialEq, Eq, Debug)]
-enum TwinEvent {
+enum TwinEvent<T> {
     /// Both say this.
-    Said(StationEvent<Provenance>),
+    Said(T),
     /// They differ.
     Differ,
 }
 
 /// An answer of a node, in order.
-#[derive(PartialEq, Eq, Debug)]
-enum Said {
-    Frame(PortId, RoceHeader, Provenance),
-    Set(StationTimer, Duration),
-    Cancelled(StationTimer),
-    Event(StationEvent<Provenance>),
-    Dropped(PortId, NodeDrop),
+enum Said<E: Engine> {
+    Frame(PortId, E::Header, E::Payload),
+    Set(E::Timer, Duration),
+    Cancelled(E::Timer),
+    Event(E::Event),
+    Dropped(PortId, E::DropReason),
+}
+
+impl<E: Comparable> PartialEq for Said<E> {
+    fn eq(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Frame(port, header, payload), Self::Frame(other, others, carried)) => {
+                (port, header, payload) == (other, others, carried)
+            }
+            (Self::Set(timer, after), Self::Set(other, others)) => (timer, after) == (other, others),
+            (Self::Cancelled(timer), Self::Cancelled(other)) => timer == other,
+            (Self::Event(event), Self::Event(other)) => event == other,
+            (Self::Dropped(port, reason), Self::Dropped(other, others)) => (port, reason) == (other, others),
+            _ => false,
+        }
+    }
 }
 
 /// Takes down answers.
-struct Record(Vec<Said>);
+struct Record<E: Engine>(Vec<Said<E>>);
 
-impl Sink<Node> for Record {
-    fn transmit(&mut self, port: PortId, frame: Frame<'_, RoceHeader, Provenance>) {
-        self.0.push(Said::Frame(port, *frame.header, Provenance::from_view(frame.payload)));
+impl<E: Engine> Sink<E> for Record<E> {
+    fn transmit(&mut self, port: PortId, frame: Frame<'_, E::Header, E::Payload>) {
+        self.0.push(Said::Frame(port, frame.header.clone(), E::Payload::from_view(frame.payload)));
     }
 
-    fn set_timer(&mut self, timer: StationTimer, after: Duration) {
+    fn set_timer(&mut self, timer: E::Timer, after: Duration) {
         self.0.push(Said::Set(timer, after));
     }
 
-    fn cancel_timer(&mut self, timer: StationTimer) {
+    fn cancel_timer(&mut self, timer: E::Timer) {
         self.0.push(Said::Cancelled(timer));
     }
 
-    fn emit(&mut self, event: StationEvent<Provenance>) {
+    fn emit(&mut self, event: E::Event) {
         self.0.push(Said::Event(event));
     }
 
-    fn drop_frame(&mut self, port: PortId, reason: NodeDrop) {
+    fn drop_frame(&mut self, port: PortId, reason: E::DropReason) {
         self.0.push(Said::Dropped(port, reason));
     }
 }
 
-impl Twin {
+impl<E: Comparable> Twin<E> {
     /// Tells both the same, and passes on what both answer.
     fn ask<T: PartialEq>(
         &mut self,
-        tell: impl Fn(&mut Node, &mut Record) -> T,
+        tell: impl Fn(&mut E, &mut Record<E>) -> T,
         out: &mut impl Sink<Self>,
     ) -> T {
-        let answer = |node: &mut Node| {
+        let answer = |node: &mut E| {
             let mut record = Record(Vec::new());
             let result = tell(node, &mut record);
             (result, record.0)
@@ -118,41 +152,46 @@ impl Twin {
     }
 }
 
-impl Engine for Twin {
-    type Config = StationKind;
+impl<E: Comparable> Engine for Twin<E> {
+    type Config = Self;
     type ConfigError = core::convert::Infallible;
-    type Header = RoceHeader;
-    type Payload = Provenance;
-    type Timer = StationTimer;
-    type Command = StationCommand<Provenance>;
-    type Rejected = StationRejected;
-    type Event = TwinEvent;
-    type DropReason = NodeDrop;
+    type Header = E::Header;
+    type Payload = E::Payload;
+    type Timer = E::Timer;
+    type Command = E::Command;
+    type Rejected = E::Rejected;
+    type Event = TwinEvent<E::Event>;
+    type DropReason = E::DropReason;
 
-    fn new(kind: StationKind) -> Result<Self, Self::ConfigError> {
-        Ok(Self { broken: Node::new(kind)?, plain: Node::new(kind)? })
+    fn new(twins: Self) -> Result<Self, Self::ConfigError> {
+        Ok(twins)
     }
 
     fn handle_frame(
         &mut self,
         now: Instant,
         port: PortId,
-        frame: Frame<'_, RoceHeader, Provenance>,
+        frame: Frame<'_, E::Header, E::Payload>,
         out: &mut impl Sink<Self>,
     ) {
-        self.ask(|node, out| node.handle_frame(now, port, frame, out), out);
+        let Frame { header, payload } = frame;
+        let told = |node: &mut E, out: &mut Record<E>| {
+            let payload = E::Payload::reborrow(payload);
+            node.handle_frame(now, port, Frame { header, payload }, out);
+        };
+        self.ask(told, out);
     }
 
-    fn handle_timer(&mut self, now: Instant, timer: StationTimer, out: &mut impl Sink<Self>) {
+    fn handle_timer(&mut self, now: Instant, timer: E::Timer, out: &mut impl Sink<Self>) {
         self.ask(|node, out| node.handle_timer(now, timer, out), out);
     }
 
     fn handle_command(
         &mut self,
         now: Instant,
-        command: StationCommand<Provenance>,
+        command: E::Command,
         out: &mut impl Sink<Self>,
-    ) -> Result<(), StationRejected> {
+    ) -> Result<(), E::Rejected> {
         self.ask(|node, out| node.handle_command(now, command.clone(), out), out)
     }
 
@@ -172,18 +211,18 @@ impl Engine for Twin {
 }
 
 /// A network of twins.
-struct Twins<'n, P: Protocol> {
-    broken: &'n Network<P>,
-    plain: &'n [Node],
+struct Twins<'n, S: System> {
+    broken: &'n S,
+    plain: &'n [S::Engine],
 }
 
-impl<P: Protocol> System for Twins<'_, P> {
-    type Engine = Twin;
-    type Owner = Owner;
+impl<S: System<Engine: Comparable>> System for Twins<'_, S> {
+    type Engine = Twin<S::Engine>;
+    type Owner = S::Owner;
 
-    fn members(&self) -> Vec<Member<Twin, Owner>> {
+    fn members(&self) -> Vec<Member<Self::Engine, S::Owner>> {
         let twins = self.broken.members().into_iter().zip(self.plain);
-        let twin = |(Member { engine, owner }, plain): (Member<Node, Owner>, &Node)| Member {
+        let twin = |(Member { engine, owner }, plain): (Member<S::Engine, S::Owner>, &S::Engine)| Member {
             engine: Twin { broken: engine, plain: plain.clone() },
             owner,
         };
@@ -194,15 +233,20 @@ impl<P: Protocol> System for Twins<'_, P> {
         self.broken.links()
     }
 
-    fn wants_command(&self, node: NodeId, owner: &Owner) -> bool {
+    fn wants_command(&self, node: NodeId, owner: &S::Owner) -> bool {
         self.broken.wants_command(node, owner)
     }
 
-    fn command(&self, node: NodeId, owner: &mut Owner) -> StationCommand<Provenance> {
+    fn command(&self, node: NodeId, owner: &mut S::Owner) -> CommandOf<S> {
         self.broken.command(node, owner)
     }
 
-    fn observe(&self, node: NodeId, owner: &mut Owner, event: TwinEvent) -> Result<(), String> {
+    fn observe(
+        &self,
+        node: NodeId,
+        owner: &mut S::Owner,
+        event: TwinEvent<EventOf<S>>,
+    ) -> Result<(), String> {
         match event {
             TwinEvent::Said(event) => self.broken.observe(node, owner, event),
             TwinEvent::Differ => Err("the broken rule matters".to_owned()),
@@ -213,23 +257,23 @@ impl<P: Protocol> System for Twins<'_, P> {
         self.broken.notices()
     }
 
-    fn calls_for_notice(&self, node: NodeId, owner: &Owner, notice: u8) -> bool {
+    fn calls_for_notice(&self, node: NodeId, owner: &S::Owner, notice: u8) -> bool {
         self.broken.calls_for_notice(node, owner, notice)
     }
 
-    fn lacks_notice(&self, node: NodeId, owner: &Owner, notice: u8) -> bool {
+    fn lacks_notice(&self, node: NodeId, owner: &S::Owner, notice: u8) -> bool {
         self.broken.lacks_notice(node, owner, notice)
     }
 
-    fn take_notice(&self, node: NodeId, owner: &mut Owner, notice: u8) -> Option<StationCommand<Provenance>> {
+    fn take_notice(&self, node: NodeId, owner: &mut S::Owner, notice: u8) -> Option<CommandOf<S>> {
         self.broken.take_notice(node, owner, notice)
     }
 
-    fn check_sent(&self, node: NodeId, owner: &Owner, header: &RoceHeader) -> Result<(), String> {
+    fn check_sent(&self, node: NodeId, owner: &S::Owner, header: &HeaderOf<S>) -> Result<(), String> {
         self.broken.check_sent(node, owner, header)
     }
 
-    fn is_done(&self, node: NodeId, owner: &Owner) -> bool {
+    fn is_done(&self, node: NodeId, owner: &S::Owner) -> bool {
         self.broken.is_done(node, owner)
     }
 
@@ -237,11 +281,11 @@ impl<P: Protocol> System for Twins<'_, P> {
         self.broken.symmetries()
     }
 
-    fn ordering_class(&self, header: &RoceHeader) -> OrderingClass {
+    fn ordering_class(&self, header: &HeaderOf<S>) -> OrderingClass {
         self.broken.ordering_class(header)
     }
 
-    fn marked(&self, header: &RoceHeader) -> Option<RoceHeader> {
+    fn marked(&self, header: &HeaderOf<S>) -> Option<HeaderOf<S>> {
         self.broken.marked(header)
     }
 
@@ -249,13 +293,13 @@ impl<P: Protocol> System for Twins<'_, P> {
         &self,
         renaming: &Renaming,
         from: End,
-        header: &RoceHeader,
-        payload: &Provenance,
-    ) -> (RoceHeader, Provenance) {
+        header: &HeaderOf<S>,
+        payload: &PayloadOf<S>,
+    ) -> (HeaderOf<S>, PayloadOf<S>) {
         self.broken.rename_frame(renaming, from, header, payload)
     }
 
-    fn rename_timer(&self, renaming: &Renaming, node: NodeId, timer: StationTimer) -> StationTimer {
+    fn rename_timer(&self, renaming: &Renaming, node: NodeId, timer: TimerOf<S>) -> TimerOf<S> {
         self.broken.rename_timer(renaming, node, timer)
     }
 }

@@ -20,9 +20,9 @@ use crate::{Failure, interrupt};
 pub(crate) struct Check {
     #[command(flatten)]
     pub(crate) target: Target,
-    /// Frames that may be lost
-    #[arg(long, default_value_t = 1, value_parser = most())]
-    losses: u8,
+    /// Frames that may be lost [default: 1; on a memory fabric, which loses nothing, 0]
+    #[arg(long, value_parser = most())]
+    losses: Option<u8>,
     /// Frames that may be late, overtaken by any number of others and by time-outs; alone: 1
     #[arg(long, num_args = 0..=1, require_equals = true, default_value_t = 0, default_missing_value = "1", value_name = "FRAMES", value_parser = most())]
     reorder: u8,
@@ -61,8 +61,9 @@ impl Check {
     /// Explores what is asked for, and prints what is found.
     pub(crate) fn run(self, catalog: Catalog) -> Result<(), Failure> {
         let subject = self.target.find(catalog)?;
+        let losses = subject.losses(self.losses, self.duplicate).map_err(Failure::input)?;
         let rules = Exploration {
-            losses: self.losses,
+            losses,
             duplicates: self.duplicate,
             delays: self.reorder,
             early_timeouts: self.early_timeouts,
@@ -86,7 +87,7 @@ impl Check {
         bar.finish_and_clear();
         let seconds = begin.elapsed().as_secs_f64();
         if self.json {
-            println!("{}", envelope("check", &[self.row(&subject, &statistics, seconds, &finding)]));
+            println!("{}", envelope("check", &[self.row(&subject, losses, &statistics, seconds, &finding)]));
         } else {
             println!("{}: {}", word(&finding), line(&statistics, seconds));
             if let Finding::Wrong(counterexample) = &finding {
@@ -123,7 +124,14 @@ impl Check {
     }
 
     /// The row of `--json`.
-    fn row(&self, subject: &Subject, statistics: &Statistics, seconds: f64, finding: &Finding) -> Value {
+    fn row(
+        &self,
+        subject: &Subject,
+        losses: u8,
+        statistics: &Statistics,
+        seconds: f64,
+        finding: &Finding,
+    ) -> Value {
         let (fault, lines) = match finding {
             Finding::Wrong(Counterexample { fault, lines, .. }) => (json!(fault.to_string()), json!(lines)),
             _ => (Value::Null, Value::Null),
@@ -135,7 +143,7 @@ impl Check {
             "packets": subject.packets,
             "senders": subject.senders,
             "groups": self.target.groups,
-            "losses": self.losses,
+            "losses": losses,
             "reorder": self.reorder,
             "duplicate": self.duplicate,
             "clock": self.clock,

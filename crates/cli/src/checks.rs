@@ -2,7 +2,7 @@
 //! are.
 
 use clap::{Args, Command};
-use quincunx_check::{Arguments, STUDIES, Subject, studies_summary};
+use quincunx_check::{Arguments, STUDIES, Subject, names_of_designs, studies_summary};
 use quincunx_design::Catalog;
 use quincunx_scenario::Override;
 
@@ -15,21 +15,24 @@ pub(crate) struct Target {
     pub(crate) design: String,
     /// A collective that the design offers, or what the study takes
     pub(crate) collective: String,
-    /// star-N, tree-X-Y, tree-AxB, ring-N or mesh-DxM, a preset or a scenario's file; studies have networks of their own [default:
-    /// tree-3-2; of a design on meshes mesh-2x2]
+    /// star-N, tree-X-Y, tree-AxB, ring-N or mesh-DxM, memory-N or memory-NxS for N accelerators around one or S switches, a preset or a
+    /// scenario's file; studies have networks of their own [default: tree-3-2; of a design on meshes mesh-2x2, of one on memory fabrics
+    /// alone memory-2]
     #[arg(long, visible_alias = "fabric")]
     tree: Option<String>,
     /// Packets of data from each sender; a design may send others before them [default: two windows and one, so that slots are
-    /// used again; on a mesh 2; of studies 3 or 2]
+    /// used again; on a mesh 2; of studies 3 or 2; on a memory fabric 2, or two waves and one]
     #[arg(long)]
     packets: Option<u32>,
-    /// On a mesh: ranks that send anything of their own, in whole domains; the others relay [default: the first domain]
+    /// On a mesh: ranks that send anything of their own, in whole domains; the others relay [default: the first domain; of those that dispatch
+    /// tokens any number, 1]
     #[arg(long)]
     senders: Option<u16>,
     /// Of designs that relay: relaying takes its time, until nothing else is on its way or as an early time-out
     #[arg(long)]
     slow: bool,
-    /// Packets that a rank may have in flight; short for --set group.window [default: 2, or what a file says]
+    /// Packets that a rank may have in flight; short for --set group.window [default: 2, or what a file says]. On a memory fabric packets
+    /// of each virtual channel that a link has buffers for [default: they never run out, and credits are not explored]
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
     window: Option<u32>,
     /// How often in sequence
@@ -93,6 +96,12 @@ const EXAMPLES: &str = "Examples:
                                                          and time passes, once, at any moment
   quincunx check ring all_reduce --tree ring-2 --packets 1 --set group.dcqcn=1Gbit/s --marks
                                                          and a congested link marks a frame
+  quincunx check multiwrite dispatch --packets 2         tokens to experts, over a relay
+  quincunx check scin all_reduce --tree star-3           accelerators around a switch that reads, adds and writes
+  quincunx check ring all_gather --tree memory-3 --times 2
+                                                         accelerators alone, each after the other twice
+  quincunx check nvls all_reduce --packets 1 --window 1 --mutate answers-load-early
+                                                         with one buffer a channel, and a rule broken
   quincunx check roce send --times 2 --reorder           the queue pair alone: two messages of three packets, go-back-N
   quincunx check multiwrite write --tree ring-4 --reorder
                                                          two ranks write to all others, over relays
@@ -106,21 +115,21 @@ const EXAMPLES: &str = "Examples:
 const LIMITS: &str = "Explored are the engines that run on real sockets; the rules of earlier systems are written for this alone. Nothing is sampled:
 `correct` means that every run within the limits gives every rank the right elements of the right ranks, once each, and ends;
 `never-mattered` that nobody answers otherwise than without the rule that --mutate breaks. The limits: as many losses, late frames, copies, marks, early time-outs and moves of the clock as are asked for; all other frames keep
-their order on each link, but for those of two groups, and time-outs expire when nothing else is on its way. The clock stands still, but with `--clock`: then it moves on
-by more than any time-out. With a finite group.retry_count senders give up: then
-`correct` means that whoever is not given its result is told that the group has failed, and that nobody waits for ever or sends any more; the
-manager takes part, which ends a group that a node reports as failed at every other node, at any later time. Nodes send as soon as they may; `--full` explores when they
+ their order on each link (on a memory fabric those of each virtual channel, and nothing is lost), but for those of two groups, and time-outs expire when nothing else is on its way. The clock stands still, but with `--clock`: then it moves on
+ by more than any time-out. With a finite group.retry_count senders give up: then
+ `correct` means that whoever is not given its result is told that the group has failed, and that nobody waits for ever or sends any more; the
+ manager takes part, which ends a group that a node reports as failed at every other node, at any later time. Nodes send as soon as they may; `--full` explores when they
 do not, too, and leaves the other reductions out: try it on tree-2-2.
 Exit status 1: a fault was found, a broken rule never mattered, or memory did not suffice.";
 
 /// The command with what the catalog and the studies say of themselves in its help.
 pub(crate) fn with_help(command: Command, catalog: Catalog) -> Command {
-    let mut names = catalog.names();
+    let mut names = names_of_designs(catalog);
     names.extend(STUDIES.iter().map(|study| study.name()).filter(|name| catalog.named(name).is_err()));
-    let designs = catalog.summary();
+    let (designs, memory) = (catalog.summary(), catalog.memory_summary());
     let (studies, rules) = (studies_summary(), rules(catalog));
     let help = format!(
-        "{EXAMPLES}\n\nDesigns:\n{designs}\n\nStudies, which are no designs:\n{studies}\n\n\
+        "{EXAMPLES}\n\nDesigns:\n{designs}\n\nDesigns on memory fabrics:\n{memory}\n\nStudies, which are no designs:\n{studies}\n\n\
          Rules of designs that --mutate breaks:\n{rules}\nof switches with --groups 2: finds-groups-by-port; where senders give up: stays-when-removed\n\n{LIMITS}"
     );
     crate::with_help(command, "design", &names.join(", ")).after_help(help)
@@ -129,12 +138,13 @@ pub(crate) fn with_help(command: Command, catalog: Catalog) -> Command {
 /// The rules that can be broken, those of designs that have the same ones together.
 fn rules(catalog: Catalog) -> String {
     let mut sets: Vec<(Vec<&str>, Vec<&str>)> = Vec::new();
-    for design in catalog.iter() {
-        let rules = (design.model().mutations)();
+    let hosts = catalog.iter().map(|design| (design.name(), (design.model().mutations)()));
+    let memory = catalog.memory().map(|design| (design.name(), design.mutations()));
+    for (name, rules) in hosts.chain(memory) {
         match sets.iter_mut().find(|(_, known)| *known == rules) {
-            Some((names, _)) if names.contains(&design.name()) => {}
-            Some((names, _)) => names.push(design.name()),
-            None => sets.push((vec![design.name()], rules)),
+            Some((names, _)) if names.contains(&name) => {}
+            Some((names, _)) => names.push(name),
+            None => sets.push((vec![name], rules)),
         }
     }
     sets.retain(|(_, rules)| !rules.is_empty());

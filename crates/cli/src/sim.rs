@@ -45,7 +45,7 @@ enum Other {
   quincunx sim traffic --fabric star-16 --pattern uniform --load 0.5,0.9
   quincunx sim all_reduce --fabric my-cluster.toml --design epic-3 --size 64MiB --json --utilisation
 
-Fabrics are presets, shapes (star-N, tree-X-Y, ring-N, mesh-DxM, servers-SxM) or TOML files; `quincunx sim --show epic-star8` prints one to start from,
+Fabrics are presets, shapes (star-N, tree-X-Y, ring-N, mesh-DxM, servers-SxM, memory-NxS) or TOML files; `quincunx sim --show epic-star8` prints one to start from,
 `quincunx sim --show epic-3` the parameters of a design.
 Vectors of up to 1 MiB hold numbers, and every result is checked; of longer ones only the lengths travel.
 --design auto lists every candidate: its time, the most bytes on a link from a rank (up) and to one (down), and the verdict."

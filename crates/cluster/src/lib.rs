@@ -5,15 +5,18 @@
 //!   builds.
 //! - [`Cluster`] is a group on a wiring. The design plans it, as it does for the manager; addresses, queue-pair numbers and routes are
 //!   given out here. A driver asks for the [`commands`](Cluster::commands) of each node, or for nodes with all of them carried out.
+//! - [`MemoryLayout`] is the same for streams of collectives on a memory fabric: what its accelerators and switches are set up with.
 //!
 //! Nothing here runs a node, and nothing knows a design by name.
 
 mod cluster;
 mod install;
+mod memory;
 mod scenario;
 mod wiring;
 
 pub use cluster::{Cluster, GroupSpec, address};
 pub use install::{Ports, SetUpError};
+pub use memory::{EARLY_WRITE_RESPONSE, MemoryLayout, MemorySetup, Stream, expected};
 pub use scenario::{ClusterError, demand, token_length};
 pub use wiring::{NodeIndex, Wiring, WiringEnd, WiringLink, WiringNode};

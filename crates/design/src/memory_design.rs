@@ -79,6 +79,11 @@ pub trait MemoryDesign: Debug + Send + Sync + 'static {
         None
     }
 
+    /// The rules that can be broken, by name.
+    fn mutations(&self) -> Vec<&'static str> {
+        Vec::new()
+    }
+
     /// What a stream must have for itself.
     ///
     /// # Errors
@@ -169,6 +174,8 @@ pub trait AnyMemoryDesign:
     fn runs_in_switches(&self) -> bool;
     /// [`MemoryDesign::unit_kind`].
     fn unit_kind(&self) -> Option<&'static str>;
+    /// [`MemoryDesign::mutations`].
+    fn mutations(&self) -> Vec<&'static str>;
     /// Every key of its parameters, with what it means.
     fn help(&self) -> Vec<Help>;
     /// The defaults of its parameters.
@@ -239,6 +246,10 @@ impl<D: MemoryDesign> AnyMemoryDesign for D {
 
     fn unit_kind(&self) -> Option<&'static str> {
         MemoryDesign::unit_kind(self)
+    }
+
+    fn mutations(&self) -> Vec<&'static str> {
+        MemoryDesign::mutations(self)
     }
 
     fn help(&self) -> Vec<Help> {

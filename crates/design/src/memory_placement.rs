@@ -41,6 +41,10 @@ pub struct MemoryStream {
     pub tail: Span,
     /// Memory to work in.
     pub scratch: Span,
+    /// How often it runs, one time after the other: what switches run they are told beforehand.
+    pub times: u16,
+    /// A rule to break, by its name in [`mutations`](crate::MemoryDesign::mutations): for the checker alone.
+    pub mutation: Option<&'static str>,
 }
 
 /// How vectors are quantised, as parameters. Its fields are keys below `quantization`.

@@ -4,7 +4,8 @@ use crate::TopologyName;
 use core::str::FromStr;
 use quincunx_fabric::{MeshShape, ShapeError};
 
-/// A network by its shape: `star-N`, `tree-X-Y`, `tree-AxB`, `ring-N`, `mesh-DxM` (domains by ranks of each), `servers-SxM`.
+/// A network by its shape: `star-N`, `tree-X-Y`, `tree-AxB`, `ring-N`, `mesh-DxM` (domains by ranks of each), `servers-SxM`,
+/// `memory-N` and `memory-NxS` (accelerators by switches).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum NetworkName {
     /// Hosts at switches, or in a ring.
@@ -13,11 +14,18 @@ pub enum NetworkName {
     Mesh(MeshShape),
     /// The same with a network between the domains.
     Servers(MeshShape),
+    /// Accelerators, each with a link to every switch.
+    Memory {
+        /// Accelerators.
+        accelerators: u16,
+        /// Switches.
+        switches: u16,
+    },
 }
 
 impl NetworkName {
     /// All notations, for messages.
-    pub const KNOWN: &str = "star-N, tree-X-Y, tree-AxB, ring-N, mesh-DxM, servers-SxM";
+    pub const KNOWN: &str = "star-N, tree-X-Y, tree-AxB, ring-N, mesh-DxM, servers-SxM, memory-N, memory-NxS";
 
     /// The kind of a scenario's fabric.
     pub(crate) const fn kind(&self) -> &'static str {
@@ -25,6 +33,7 @@ impl NetworkName {
             Self::Hosts(_) => "packet",
             Self::Mesh(_) => "mesh",
             Self::Servers(_) => "servers",
+            Self::Memory { .. } => "memory",
         }
     }
 
@@ -37,6 +46,12 @@ impl NetworkName {
             Self::Hosts(topology) => vec![("topology", topology.to_string().into())],
             Self::Mesh(shape) => mesh("groups", shape),
             Self::Servers(shape) => mesh("servers", shape),
+            Self::Memory { accelerators, switches } => {
+                vec![
+                    ("accelerators", i64::from(*accelerators).into()),
+                    ("switches", i64::from(*switches).into()),
+                ]
+            }
         }
     }
 }
@@ -45,6 +60,13 @@ impl FromStr for NetworkName {
     type Err = ShapeError;
 
     fn from_str(text: &str) -> Result<Self, ShapeError> {
+        if let Some(shape) = text.strip_prefix("memory-") {
+            let (accelerators, switches) = shape.split_once('x').unwrap_or((shape, "1"));
+            return match (accelerators.parse(), switches.parse()) {
+                (Ok(accelerators), Ok(switches)) => Ok(Self::Memory { accelerators, switches }),
+                _ => Err(ShapeError::Unknown { found: text.into() }),
+            };
+        }
         match text.strip_prefix("servers-") {
             Some(shape) => format!("mesh-{shape}").parse().map(Self::Servers),
             None if text.starts_with("mesh-") => text.parse().map(Self::Mesh),

@@ -105,7 +105,8 @@ impl Study for EarlierStudy {
         let packets = arguments.packets.unwrap_or(3);
         let (setup, tree) = self.setup(arguments, packets)?;
         let network = Box::new(Earlier::new(setup).map_err(|error| Refusal::of(&error))?);
-        Ok(Subject { network, tree: Some(tree.to_string()), packets, senders: None })
+        let tree = Some(tree.to_string());
+        Ok(Subject { network, tree, packets, senders: None, is_lossless: false })
     }
 }
 

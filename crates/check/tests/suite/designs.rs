@@ -146,6 +146,7 @@ fn what_is_not_explored_is_refused_in_a_line_that_says_why() {
     let plain = Arguments::default();
     let mutate = Arguments { mutate: Some("nothing".to_owned()), ..plain.clone() };
     let root = Arguments { root: Some(4), ..plain.clone() };
+    let star = Arguments { tree: Some("star-3".to_owned()), ..plain.clone() };
     let mesh = Arguments { tree: Some("mesh-2x2".to_owned()), ..plain.clone() };
     let set = |change: &str| Arguments { set: vec![change.parse().unwrap()], ..plain.clone() };
     let [slots, loss, latency, moments] =
@@ -154,8 +155,13 @@ fn what_is_not_explored_is_refused_in_a_line_that_says_why() {
         .map(|fabric| Arguments { tree: Some(fabric.to_owned()), ..plain.clone() });
     for (name, collective, arguments, expected) in [
         ("nothing", "all_reduce", &plain, "roce, roce-selective, switchml, atp, netreduce as the design"),
-        ("multiwrite", "dispatch", &plain, "expected a collective that depends on lengths alone"),
-        ("multiwrite", "all_reduce", &plain, "expected all_gather, barrier or write of multiwrite"),
+        ("multiwrite", "dispatch", &star, "expected all_gather, barrier of multiwrite, found dispatch"),
+        (
+            "multiwrite",
+            "all_reduce",
+            &plain,
+            "expected all_gather, barrier, dispatch, combine or write of multiwrite",
+        ),
         ("writes", "all_gather", &plain, "expected a design with collectives, found writes"),
         ("epic-3", "all_reduce", &mesh, "expected a design for this kind of fabric"),
         ("epic-3", "reduce", &root, "expected a root below 4, found 4"),
@@ -166,7 +172,12 @@ fn what_is_not_explored_is_refused_in_a_line_that_says_why() {
         ("epic-3", "all_reduce", &loss, "expected only what explorations can honour, found `loss`"),
         ("epic-3", "all_reduce", &latency, "found `link.latency`"),
         ("epic-3", "all_reduce", &moments, "found `measure.stepwise`"),
-        ("epic-3", "all_reduce", &memory, "found scin-dgx8, a memory fabric"),
+        (
+            "epic-3",
+            "all_reduce",
+            &memory,
+            "expected a design for a memory fabric (scin, nvls, ring, direct, ",
+        ),
         ("epic-3", "all_reduce", &file, "expected to read nothing.toml"),
         ("roce", "send", &slots, "expected no --set with roce, found group.slots"),
     ] {

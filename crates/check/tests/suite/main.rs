@@ -8,6 +8,8 @@ mod epic;
 mod exchange;
 mod giving_up;
 mod groups;
+mod memory;
 mod multiwrite;
 mod overlap;
+mod routed;
 mod twins;

@@ -181,8 +181,13 @@ impl<P: Payload> Endpoint<P> {
         self.events.pop_front()
     }
 
-    /// Lets responses that are ready by now take their place among what `link` sends. To be called when its timer
-    /// fires, and before it is asked for a packet.
+    /// The timer of `link` has fired: what it was armed for is ready, whatever a driver without a clock calls now.
+    pub fn handle_timer(&mut self, now: Instant, link: PortId) {
+        let due = self.links[usize::from(link.0)].armed.take().map_or(now, |armed| armed.max(now));
+        self.advance(due, link);
+    }
+
+    /// Lets responses that are ready by now take their place among what `link` sends. To be called before it is asked for a packet.
     pub fn advance(&mut self, now: Instant, link: PortId) {
         let link = &mut self.links[usize::from(link.0)];
         while link.pending.front().is_some_and(|first| first.ready_at <= now) {
@@ -276,6 +281,10 @@ impl<P: Payload> Endpoint<P> {
         self.served += 1;
         let ready_at = now + (self.config.response_latency + late);
         let link = &mut self.links[usize::from(link.0)];
+        if ready_at == now && link.pending.is_empty() {
+            // What takes no time needs no timer.
+            return link.outbound.push(response);
+        }
         // Without scatter this is the end of the queue.
         let place = match link.pending.back() {
             Some(last) if last.ready_at > ready_at => {

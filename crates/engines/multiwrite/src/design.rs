@@ -344,7 +344,11 @@ impl Design for MultiWrite {
         }
         if role.tokens {
             let config = ExpertsConfig { writer, preparation };
-            return Ok(Box::new(Experts::new(config).map_err(|error| Refusal::of(&error))?));
+            let mut program = Experts::new(config).map_err(|error| Refusal::of(&error))?;
+            if let Some(mutation) = mutation {
+                program.break_rule(mutation);
+            }
+            return Ok(Box::new(program));
         }
         let members = context.ranks / context.domains.max(1);
         let first = rank.0 / members.max(1) * members;

@@ -26,6 +26,7 @@ use crate::arrivals::{Announcement, Arrivals, Slots};
 use crate::barrier::{ALL_HERE, BARRIER, Barrier, tell};
 use crate::combine::Combine;
 use crate::dispatch::Dispatch;
+use crate::mutation::Mutation;
 use crate::relaying::{PREPARED, Relaying};
 use crate::state::State;
 use crate::writer::{Delivery, Writer, WriterConfig};
@@ -142,6 +143,14 @@ impl Experts {
             batch: None,
             state: State::Idle,
         })
+    }
+
+    /// Breaks a rule from here on, so that the checker can show that it would notice. To be called before the first collective.
+    pub fn break_rule(&mut self, mutation: Mutation) {
+        self.writer.break_rule(mutation);
+        if mutation == Mutation::NoBarrier {
+            self.barrier = Barrier::new(core::iter::empty());
+        }
     }
 
     fn others(&self) -> impl Iterator<Item = Rank> + use<> {

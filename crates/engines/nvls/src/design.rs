@@ -1,5 +1,6 @@
 //! NVLS as a design: what runs on accelerators and in switches.
 
+use crate::Mutation;
 use crate::kernel::{NvlsConfig, NvlsKernel};
 use crate::multicast::{Multicast, MulticastConfig};
 use alloc::boxed::Box;
@@ -48,6 +49,10 @@ impl MemoryDesign for Nvls {
         Some("multicast unit")
     }
 
+    fn mutations(&self) -> Vec<&'static str> {
+        Mutation::all().map(Mutation::name).collect()
+    }
+
     fn needs(&self, _: &NvlsParams, _: &MemoryPlacement, _: &InPlaceRequest) -> Result<MemoryNeeds, Refusal> {
         // The counter of the barrier.
         Ok(MemoryNeeds { words: 1, tail: 0, scratch: 0 })
@@ -92,6 +97,7 @@ impl MemoryDesign for Nvls {
             entries: placement.load_window * members,
             format: placement.format,
             reduction: stream.request.reduction,
+            mutation: stream.mutation.map(str::parse).transpose().map_err(|error| Refusal::of(&error))?,
         })))
     }
 }

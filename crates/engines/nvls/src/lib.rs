@@ -14,8 +14,10 @@ extern crate alloc;
 mod design;
 mod kernel;
 mod multicast;
+mod mutation;
 mod unit;
 
 pub use design::{NVLS, Nvls, NvlsParams};
 pub use kernel::{NvlsConfig, NvlsKernel};
 pub use multicast::{Multicast, MulticastConfig, MulticastDrop};
+pub use mutation::Mutation;

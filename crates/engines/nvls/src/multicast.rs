@@ -1,5 +1,6 @@
 //! The unit of a switch that reduces over the members of a multicast region, and writes at all of them (SCIN 2.2).
 
+use crate::Mutation;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use quincunx_collective::{Payload, Reduction, accumulate_in_tree};
@@ -20,6 +21,8 @@ pub struct MulticastConfig {
     pub format: FlitFormat,
     /// What it does with what it loads.
     pub reduction: Reduction,
+    /// A rule to break, for the checker alone.
+    pub mutation: Option<Mutation>,
 }
 
 /// Why a packet is dropped.
@@ -205,12 +208,21 @@ impl<P: Payload> Multicast<P> {
         }
         entry.missing &= !(1 << member);
         entry.answers[usize::from(member)].write(0, payload);
-        if entry.missing != 0 {
+        let is_load = expected == Transaction::ReadResponse;
+        let is_early = entry.missing.is_power_of_two()
+            && match self.config.mutation {
+                Some(Mutation::AnswersLoadEarly) => is_load,
+                Some(Mutation::AnswersStoreEarly) => !is_load,
+                _ => false,
+            };
+        if entry.missing != 0 && !is_early {
             return Ok(());
         }
+        entry.missing = 0;
         let reduced = match expected {
             Transaction::ReadResponse => {
-                let members = 0..usize::from(self.config.members);
+                let spared = u16::from(self.config.mutation == Some(Mutation::ReducesOneLess));
+                let members = 0..usize::from(self.config.members - spared);
                 let at = accumulate_in_tree(&mut entry.answers, members, 0..length, self.config.reduction);
                 P::from_view(entry.answers[at].view(0..length))
             }

@@ -10,7 +10,14 @@ const NODE: NodeId = NodeId(9);
 
 fn unit(members: u16, entries: u16) -> Multicast<Numbers> {
     let reduction = Reduction { op: ReduceOp::Sum, data_type: DataType::I32 };
-    Multicast::new(MulticastConfig { node: NODE, members, entries, format: FlitFormat::DGX, reduction })
+    Multicast::new(MulticastConfig {
+        node: NODE,
+        members,
+        entries,
+        format: FlitFormat::DGX,
+        reduction,
+        mutation: None,
+    })
 }
 
 fn from(member: u16, address: u64, tag: u32, transaction: Transaction) -> FlitHeader {

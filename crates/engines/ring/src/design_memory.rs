@@ -88,7 +88,8 @@ impl MemoryDesign for MemoryRing {
     ) -> Result<MemoryNeeds, Refusal> {
         let MemoryPlacement { accelerators, switches, format, .. } = *placement;
         let scratch = SharedRing::scratch_bytes(accelerators, request.span.length, format.max_payload);
-        Ok(MemoryNeeds { words: switches, tail: 0, scratch })
+        // A flag for each link, and what the successor has begun.
+        Ok(MemoryNeeds { words: switches + 1, tail: 0, scratch })
     }
 
     fn kernel<P: Payload>(
@@ -184,7 +185,8 @@ impl MemoryDesign for MemoryDirect {
     ) -> Result<MemoryNeeds, Refusal> {
         let MemoryPlacement { accelerators, switches, .. } = *placement;
         let scratch = SharedDirect::scratch_bytes(accelerators, request.span.length);
-        Ok(MemoryNeeds { words: switches * accelerators, tail: 0, scratch })
+        // Of each rank a flag for each link, and what it has begun.
+        Ok(MemoryNeeds { words: (switches + 1) * accelerators, tail: 0, scratch })
     }
 
     fn kernel<P: Payload>(

@@ -4,7 +4,8 @@
 //! A rank writes to the others over all links at once, beginning with the one after it, so that not all write to one at
 //! once; waits until the writes have taken effect; and sets flags there, one for each link. What is to be summed goes to
 //! scratch memory behind the vector, a place for each rank, and is added in rank order. A rank may be one collective ahead
-//! of another, which has not added up yet: there are two sets of places, for every other collective.
+//! of another, which has not added up yet: there are two sets of places, for every other collective. What is only gathered goes to where
+//! it belongs: a rank writes to none that has not said that it has begun, too, and may still use what it gathered before.
 
 use quincunx_collective::{Collective, Payload, Rank};
 use quincunx_engine::PortId;
@@ -23,8 +24,8 @@ pub struct SharedDirectConfig {
     pub granule: usize,
     /// Memory for what others bring: as much as [`SharedDirect::scratch_bytes`].
     pub scratch: Span,
-    /// The flag that comes by the first link from rank 0. Those of the other links follow it, and then those of the other
-    /// ranks.
+    /// The flag that comes by the first link from rank 0. Those of the other links follow it, then those of the other
+    /// ranks, and then a word of each rank, in which it counts the collectives that only gather and that it has begun.
     pub first_flag: WordId,
 }
 
@@ -50,6 +51,8 @@ enum SharedDirectRejected {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 enum Phase {
     Idle,
+    /// Until all have begun to gather.
+    Entering(InPlaceRequest),
     /// Until what goes out has taken effect.
     Writing(InPlaceRequest),
     /// Until all flags are there.
@@ -113,6 +116,11 @@ impl SharedDirect {
         WordId(self.config.first_flag.0 + sender.0 * links + link)
     }
 
+    /// The word in which a rank counts here what it has begun.
+    fn entered(&self, rank: Rank, links: u16) -> WordId {
+        WordId(self.config.first_flag.0 + self.config.ranks * links + rank.0)
+    }
+
     fn send<P: Payload>(&self, request: &InPlaceRequest, memory: &mut dyn SharedMemory<P>) {
         let (me, links) = (self.config.rank, memory.links());
         for receiver in self.others() {
@@ -126,6 +134,16 @@ impl SharedDirect {
             }
         }
         memory.fence();
+    }
+
+    /// Writes if all have begun.
+    fn enter<P: Payload>(&mut self, memory: &mut dyn SharedMemory<P>) {
+        let Phase::Entering(request) = self.phase else { return };
+        let links = memory.links();
+        if self.others().all(|rank| memory.word(self.entered(rank, links)) >= self.begun) {
+            self.phase = Phase::Writing(request);
+            self.send(&request, memory);
+        }
     }
 
     /// Goes on if all flags are there; whether the collective is over.
@@ -190,6 +208,15 @@ impl<P: Payload> Kernel<P> for SharedDirect {
             return Err(SharedDirectRejected::Scratch { expected, found }.into());
         }
         self.begun += 1;
+        if request.collective == Collective::AllGather {
+            self.phase = Phase::Entering(request);
+            let word = self.entered(self.config.rank, memory.links());
+            for rank in self.others() {
+                memory.store(PortId(0), rank, word, self.begun);
+            }
+            self.enter(memory);
+            return Ok(false);
+        }
         self.phase = Phase::Writing(request);
         self.send(&request, memory);
         Ok(false)
@@ -207,6 +234,10 @@ impl<P: Payload> Kernel<P> for SharedDirect {
                     }
                 }
                 self.proceed(memory)
+            }
+            (MemoryEvent::Changed { .. }, Phase::Entering(_)) => {
+                self.enter(memory);
+                false
             }
             (MemoryEvent::Changed { .. }, Phase::Waiting(_)) => self.proceed(memory),
             (MemoryEvent::Computed, Phase::Adding(request)) => {

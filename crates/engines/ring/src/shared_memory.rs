@@ -2,8 +2,10 @@
 //!
 //! At each step every rank writes a chunk to its successor, over all links at once, waits until the writes have taken
 //! effect, and then sets a flag there, one for each link. Chunks on their way to being summed go to scratch memory
-//! behind the vector, a place for each step; sums go to where they belong. A rank may be ahead of its successor by as
-//! many steps as it likes: it cannot end a collective before all others have begun its second half.
+//! behind the vector, a place for each step; sums go to where they belong. Within a collective a rank may be ahead of its successor by as
+//! many steps as it likes. Into the next one it must not be: it would write over chunks that the successor has not added up, or over a
+//! vector that it still uses. An AllReduce cannot end before all others have begun its second half; in a ReduceScatter or an AllGather a
+//! rank writes nothing before its successor has said that it has begun, too (which SCIN does not say, and costs a flight of a word).
 //!
 //! Adding up takes the time that the accelerator says ([`SharedMemory::compute`]), a chunk at a time: it is consumable when
 //! its flag is there, not before.
@@ -25,7 +27,8 @@ pub struct SharedRingConfig {
     pub granule: usize,
     /// Memory for chunks of others: as much as [`SharedRing::scratch_bytes`].
     pub scratch: Span,
-    /// The flag that comes by the first link; those of the others follow it.
+    /// The flag that comes by the first link; those of the others follow it, and then the word in which the successor counts the
+    /// collectives with one half that it has begun.
     pub first_flag: WordId,
 }
 
@@ -56,6 +59,8 @@ struct Running {
     /// From 0 to 2 (n - 1): the first half scatters sums, the second gathers them.
     step: usize,
     end: usize,
+    /// Nothing has gone out, as the successor has not begun yet.
+    waiting: bool,
     /// The flags of this step are set.
     flagged: bool,
     /// What has arrived is being added.
@@ -67,6 +72,8 @@ struct Running {
 pub struct SharedRing {
     config: SharedRingConfig,
     running: Option<Running>,
+    /// Collectives with one half that have begun.
+    halves: u64,
     /// Steps of all collectives that are done: what the predecessor's flags are held against.
     done: u64,
 }
@@ -74,7 +81,7 @@ pub struct SharedRing {
 impl SharedRing {
     /// A rank that has not run yet.
     pub const fn new(config: SharedRingConfig) -> Self {
-        Self { config, running: None, done: 0 }
+        Self { config, running: None, halves: 0, done: 0 }
     }
 
     /// Scratch memory for vectors of `length` bytes: a chunk, cut at the granule or not, for each step but the last.
@@ -137,12 +144,28 @@ impl SharedRing {
         Rank((self.config.rank.0 + 1) % self.config.ranks)
     }
 
+    fn predecessor(&self) -> Rank {
+        Rank((self.config.rank.0 + self.config.ranks - 1) % self.config.ranks)
+    }
+
+    /// The word behind the flags.
+    fn successor_begun(&self, links: u16) -> WordId {
+        WordId(self.config.first_flag.0 + links)
+    }
+
     fn flag(&self, link: u16) -> WordId {
         WordId(self.config.first_flag.0 + link)
     }
 
     /// Goes on for as long as the predecessor's flags allow; whether the collective is over.
     fn proceed<P: Payload>(&mut self, memory: &mut dyn SharedMemory<P>) -> bool {
+        if let Some(running) = self.running.filter(|running| running.waiting) {
+            if memory.word(self.successor_begun(memory.links())) < self.halves {
+                return false;
+            }
+            self.running = Some(Running { waiting: false, ..running });
+            self.send(&running, memory);
+        }
         while let Some(running) = &mut self.running {
             let (first, done) = (self.config.first_flag.0, self.done);
             let arrived = |link| memory.word(WordId(first + link)) > done;
@@ -215,8 +238,15 @@ impl<P: Payload> Kernel<P> for SharedRing {
         if half == 0 {
             return Ok(true);
         }
-        let running = Running { request, step, end, flagged: false, adding: false };
+        let waiting = end - step == half;
+        let running = Running { request, step, end, waiting, flagged: false, adding: false };
         self.running = Some(running);
+        if waiting {
+            self.halves += 1;
+            let word = self.successor_begun(memory.links());
+            memory.store(PortId(0), self.predecessor(), word, self.halves);
+            return Ok(self.proceed(memory));
+        }
         self.send(&running, memory);
         Ok(false)
     }

@@ -1,5 +1,6 @@
 //! What an in-switch accelerator is set up with.
 
+use crate::Mutation;
 use alloc::vec::Vec;
 use quincunx_collective::{BlockQuantization, Reduction};
 use quincunx_engine::shared_memory::WordId;
@@ -38,6 +39,8 @@ pub struct IsaConfig {
     pub latency: ComputeLatency,
     /// How vectors of instructions with QuantEnable are quantised; none if there is no quantizer.
     pub quantization: Option<BlockQuantization>,
+    /// A rule to break, for the checker alone.
+    pub mutation: Option<Mutation>,
 }
 
 /// Why a set-up makes no sense.

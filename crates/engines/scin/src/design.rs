@@ -2,6 +2,7 @@
 
 use crate::config::{ComputeLatency, IsaConfig};
 use crate::isa::Isa;
+use crate::mutation::Mutation;
 use crate::participant::{Participant, ParticipantConfig};
 use crate::plan::{instructions, quantized_all_reduce};
 use alloc::boxed::Box;
@@ -120,6 +121,10 @@ impl MemoryDesign for Scin {
         Some("in-switch accelerator")
     }
 
+    fn mutations(&self) -> Vec<&'static str> {
+        Mutation::all().map(Mutation::name).collect()
+    }
+
     fn needs(
         &self,
         params: &ScinParams,
@@ -197,6 +202,7 @@ impl MemoryDesign for Scin {
                 quantized: params.isa.quantized_latency,
             },
             quantization: Some(params.quantization.scheme()?),
+            mutation: first.mutation.map(str::parse).transpose().map_err(|error| Refusal::of(&error))?,
         };
         let mut isa = Isa::new(config).map_err(|error| Refusal::of(&error))?;
         let share = (usize::from(switch), usize::from(placement.switches));
@@ -212,7 +218,9 @@ impl MemoryDesign for Scin {
                     instructions(collective, accelerators, span, share, format.max_payload)
                 }
             };
-            isa.load(controller, program).map_err(|error| Refusal::of(&error))?;
+            for _ in 0..stream.times {
+                isa.load(controller, program.clone()).map_err(|error| Refusal::of(&error))?;
+            }
         }
         Ok(Box::new(isa))
     }

@@ -6,7 +6,7 @@
 use crate::controller::{Controller, Operation, Operations};
 use crate::wave::{EntryOffset, Ready, Wave, WaveTables};
 use crate::write_back::WriteBacks;
-use crate::{ConfigError, Instruction, InstructionError, IsaConfig};
+use crate::{ConfigError, Instruction, InstructionError, IsaConfig, Mutation};
 use alloc::collections::VecDeque;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -188,8 +188,13 @@ impl<P: Payload> Isa<P> {
         }
     }
 
-    /// Lets what has passed the accumulator by now take its place among the writes. To be called when the timer
-    /// fires.
+    /// The timer has fired: what it was armed for has passed the accumulator, whatever a driver without a clock calls now.
+    pub fn handle_timer(&mut self, now: Instant) {
+        let due = self.armed.take().map_or(now, |armed| armed.max(now));
+        self.advance(due);
+    }
+
+    /// Lets what has passed the accumulator by now take its place among the writes.
     pub fn advance(&mut self, now: Instant) {
         while self.accumulator.front().is_some_and(|first| first.done_at <= now) {
             let first = self.accumulator.pop_front().expect("there is a first");
@@ -329,7 +334,10 @@ impl<P: Payload> Isa<P> {
         let tag = u32::from(place) << self.config.offset_bits();
         self.has_queued = true;
         for destination in instruction.destinations.iter() {
-            let address = instruction.addresses.at(destination) + u64::from(offset);
+            let mut address = instruction.addresses.at(destination) + u64::from(offset);
+            if self.config.mutation == Some(Mutation::NextAddress) {
+                address += u64::from(length);
+            }
             let burst = Burst { tag, address, remaining: length };
             let writes = &mut self.ports[usize::from(destination)].writes;
             writes.push_back(WriteJob::Data { place, scales: false, offset: 0, burst });
@@ -375,7 +383,8 @@ impl<P: Payload> Isa<P> {
     /// Does the next thing that a controller can do; whether there was one.
     fn step(&mut self, number: usize) -> bool {
         let controller = &mut self.controllers[number];
-        if let Some(instruction) = controller.next_instruction() {
+        let spared = u32::from(self.config.mutation == Some(Mutation::BarrierShort));
+        if let Some(instruction) = controller.next_instruction(spared) {
             if instruction.notify {
                 controller.notify = Some(instruction.participants());
             }

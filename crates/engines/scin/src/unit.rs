@@ -32,7 +32,7 @@ impl<P: Payload> SwitchUnit<P> for Isa<P> {
     }
 
     fn handle_timer(&mut self, now: Instant) {
-        self.advance(now);
+        self.handle_timer(now);
     }
 
     fn ready(&self, port: PortId) -> ChannelSet {

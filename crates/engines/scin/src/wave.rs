@@ -1,6 +1,6 @@
 //! Wave tables: buffers for what read responses bring, one table for each accelerator (SCIN 3.4).
 
-use crate::{Accelerators, IsaConfig};
+use crate::{Accelerators, IsaConfig, Mutation};
 use alloc::vec;
 use alloc::vec::Vec;
 use quincunx_collective::{BlockQuantization, Payload, Quantized, Reduction, accumulate_in_tree};
@@ -78,6 +78,7 @@ pub(crate) struct WaveTables<P> {
     idle: Vec<u16>,
     payload: usize,
     quantization: Option<BlockQuantization>,
+    mutation: Option<Mutation>,
 }
 
 impl Wave {
@@ -109,6 +110,7 @@ impl<P: Payload> WaveTables<P> {
             idle: (0..config.waves).rev().collect(),
             payload,
             quantization: config.quantization,
+            mutation: config.mutation,
         }
     }
 
@@ -162,7 +164,10 @@ impl<P: Payload> WaveTables<P> {
         let missing = entry.missing.get_mut(piece).ok_or(())?;
         let State::Waiting { packets } = state else { return Err(()) };
         *missing = missing.checked_sub(1).ok_or(())?;
-        let ready = (*missing == 0).then_some(Ready { entry: index, piece: piece as u32 });
+        let is_early = self.mutation == Some(Mutation::ReadsOutEarly)
+            && entry.wave.is_some_and(|wave| wave.sources.count() > 1);
+        let spared = u32::from(is_early);
+        let ready = (*missing == spared).then_some(Ready { entry: index, piece: piece as u32 });
         *packets -= 1;
         if *packets == 0 {
             *state = State::Ready;
@@ -202,8 +207,10 @@ impl<P: Payload> WaveTables<P> {
             }
         };
         entry.unread -= 1;
-        if entry.unread == 0 {
+        if entry.unread == 0 || self.mutation == Some(Mutation::FreesWaveEarly) {
             entry.wave = None;
+            entry.unread = 0;
+            entry.missing.fill(0);
             entry.states.fill(State::Idle);
             self.idle.push(ready.entry);
             return (sum, Some(ready.entry));

@@ -107,7 +107,7 @@ impl<P: Payload> Accelerator<P> {
     }
 
     pub(super) fn handle_timer(&mut self, now: Instant, link: PortId, out: &mut impl Sink<FabricNode<P>>) {
-        self.endpoint.advance(now, link);
+        self.endpoint.handle_timer(now, link);
         self.arm(now, link, out);
     }
 

@@ -50,6 +50,7 @@ fn switch() -> FabricNode<Numbers> {
         reduction: REDUCTION,
         latency: ComputeLatency { regular: Duration::ZERO, quantized: Duration::ZERO },
         quantization: None,
+        mutation: None,
     };
     let mut isa = Isa::<Numbers>::new(config).expect("a set-up that makes sense");
     let program = instructions(Collective::AllReduce, ACCELERATORS, SPAN, (0, 1), FORMAT.max_payload);
@@ -60,6 +61,7 @@ fn switch() -> FabricNode<Numbers> {
         entries: 2,
         format: FORMAT,
         reduction: REDUCTION,
+        mutation: None,
     };
     let config = FabricSwitchConfig {
         node: SWITCH,

@@ -1,7 +1,8 @@
 //! From a fabric to nodes on links.
 
-use super::stream::Layout;
+use super::stream::layout;
 use super::{FlitMedium, MemoryFabric, RunError, Stream};
+use quincunx_cluster::MemoryLayout;
 use quincunx_collective::Payload;
 use quincunx_design::PayloadKind;
 use quincunx_driver_des::{NodeIndex, Observer, Simulation};
@@ -14,14 +15,14 @@ pub(crate) struct Built<P: Payload, O> {
     pub(crate) accelerators: Vec<NodeIndex>,
     pub(crate) switches: Vec<NodeIndex>,
     /// Where the streams have what.
-    pub(super) layout: Layout,
+    pub(super) layout: MemoryLayout,
     /// Bytes of a full packet.
     pub(super) packet: usize,
 }
 
 impl<P: PayloadKind, O: Observer<FabricNode<P>>> Built<P, O> {
     pub(crate) fn new(fabric: &MemoryFabric, streams: &[Stream], observer: O) -> Result<Self, RunError> {
-        let layout = Layout::new(fabric, streams)?;
+        let layout = layout(fabric, streams)?;
         let medium = FlitMedium { format: fabric.format, accelerators: fabric.accelerators };
         let mut simulation = Simulation::with_observer(medium, 0, observer);
         let mut add = |config: FabricConfig<P>| {

@@ -5,7 +5,6 @@
 //! packet, too, and [`run_streams`] runs several side by side. [`expected`] says what must come out.
 
 mod build;
-mod expected;
 mod measure;
 mod medium;
 mod mesh;
@@ -18,10 +17,9 @@ mod traffic;
 mod watch;
 
 pub(crate) use build::Built;
-pub use expected::expected;
 pub(crate) use measure::measure;
 pub use medium::FlitMedium;
 pub(crate) use mesh::simulate_memory_mesh;
+pub use quincunx_cluster::{Stream, expected};
 pub use run::{Outcome, RunError, Timing, run, run_streams, run_watched};
 pub use setup::MemoryFabric;
-pub use stream::Stream;

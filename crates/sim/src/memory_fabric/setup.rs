@@ -1,6 +1,7 @@
 //! What a memory fabric is made of.
 
 use crate::traffic::Offered;
+use quincunx_cluster::{EARLY_WRITE_RESPONSE, MemorySetup};
 use quincunx_design::MemoryPlacement;
 use quincunx_driver_des::LinkConfig;
 use quincunx_memory::{PortConfig, Scatter};
@@ -28,13 +29,6 @@ pub struct MemoryFabric {
     pub traffic: Option<(Offered, u64)>,
 }
 
-/// SCIN does not say what the fence of the software ring waits for. Answers of the switch, as buses give for bufferable
-/// writes: a step is then a round trip to the switch and a flag through it, four flights of a link. Figure 10's 8.7 over
-/// the ring, and the 4 of NVLS over the same ring, leave four flights for a step. With answers of the far accelerator it
-/// would be six, and these figures 13 and 7. Data cannot be overtaken by its flag all the same: both go by the same
-/// link, in the same channel.
-pub(super) const EARLY_WRITE_RESPONSE: bool = true;
-
 impl MemoryFabric {
     /// The most payload that one accelerator can send while it receives as much, when every packet of data is
     /// answered by a packet without: 360 GB/s of the DGX (SCIN 4.3).
@@ -46,8 +40,24 @@ impl MemoryFabric {
         BitRate::new(payload as u64).expect("a link that carries something")
     }
 
+    /// What its nodes are, beside what they run.
+    pub(super) fn setup(&self) -> MemorySetup {
+        MemorySetup {
+            placement: self.placement(),
+            port: self.port(),
+            response_latency: self.response_latency,
+            add_rate: self.add_rate,
+            scatter: self.scatter,
+            early_write_response: EARLY_WRITE_RESPONSE,
+            // The packets of traffic are cut out of memory.
+            memory: if self.traffic.is_some() { self.format.max_payload } else { 0 },
+            times: 1,
+            mutation: None,
+        }
+    }
+
     /// What designs are told of it.
-    pub(super) fn placement(&self) -> MemoryPlacement {
+    fn placement(&self) -> MemoryPlacement {
         MemoryPlacement {
             accelerators: self.accelerators,
             switches: self.switches,
@@ -56,14 +66,14 @@ impl MemoryFabric {
         }
     }
 
-    pub(super) fn port(&self) -> PortConfig {
+    fn port(&self) -> PortConfig {
         PortConfig::covering_round_trip(self.link.rate, self.link.latency, &self.format)
     }
 
     /// Reduced loads that an accelerator keeps outstanding on a link: as many as answer one round trip through the
     /// switch to the members and back, when all accelerators share the links of each, and once more, so that answers
     /// that come late leave no gap.
-    pub(super) fn load_window(&self) -> u16 {
+    fn load_window(&self) -> u16 {
         let round_trip = self.link.latency * 4 + self.response_latency;
         let answer =
             ByteCount::new(self.format.wire_bytes(Transaction::ReadResponse, self.format.max_payload) as u64);

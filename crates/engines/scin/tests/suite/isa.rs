@@ -23,6 +23,7 @@ fn config(accelerators: u16, waves: u16) -> IsaConfig {
         reduction: SUM,
         latency: ComputeLatency { regular: LATENCY, quantized: LATENCY * 5 },
         quantization: None,
+        mutation: None,
     }
 }
 

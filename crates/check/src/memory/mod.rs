@@ -1,0 +1,394 @@
+//! A group of any design on the memory fabric: accelerators, each with a link to every switch, set up as the simulator sets them up. No
+//! design is named here.
+//!
+//! Packets of one virtual channel keep their order on a link, those of different channels overtake each other: each channel has buffers
+//! and credits of its own, and the port's arbiter serves them in turn. Nothing is lost and nothing comes twice on this fabric. A packet
+//! holds two elements. Responses and arithmetic take no time of their own: a response that is late is a packet that is long on its link,
+//! which is explored.
+//!
+//! What must hold: every accelerator whose memory the collective defines something of has that there when it is told of the end; nothing
+//! beside the vector is touched; no packet is dropped; every run ends.
+
+mod node;
+
+pub use node::{Begin, MemoryNode, MemoryNodeEvent};
+
+use std::ops::ControlFlow;
+
+use quincunx_cluster::{EARLY_WRITE_RESPONSE, MemoryLayout, MemorySetup, Stream, expected};
+use quincunx_collective::{Collective, Payload, Provenance, Rank};
+use quincunx_design::{AnyMemoryDesign, MemoryPlacement, Refusal};
+use quincunx_driver_check::{End, Exploration, Member, NodeId, Renaming, Statistics, System};
+use quincunx_engine::shared_memory::{InPlaceRequest, Span};
+use quincunx_engine::{Engine, PortId};
+use quincunx_memory::PortConfig;
+use quincunx_network::OrderingClass;
+use quincunx_nodes::fabric::{FabricConfig, FabricTimer};
+use quincunx_scenario::{Fabric, FabricDesign, Scenario, ScenarioError};
+use quincunx_units::Duration;
+use quincunx_wire::flit::{FlitFormat, FlitHeader, Transaction, word_at};
+
+use crate::describe::Describe;
+use crate::network::{Membership, SUM};
+use crate::twin;
+
+/// Bytes of a packet's payload: two elements.
+pub(crate) const PACKET: usize = 8;
+
+const FORMAT: FlitFormat = FlitFormat { flit: 4, header_flits: 1, max_payload: PACKET };
+
+/// Bytes of an element.
+const ELEMENT: usize = 4;
+
+/// Where the vector begins: behind a packet that nobody may touch.
+const BEGIN: usize = PACKET;
+
+/// Reduced loads that an accelerator keeps outstanding on a link.
+const LOADS: u16 = 2;
+
+/// What to explore.
+#[derive(Clone, Debug)]
+pub struct MemoryGroupSetup {
+    /// The design.
+    pub design: &'static dyn AnyMemoryDesign,
+    /// The fabric, and parameters of the design; read for [`Explorer`](crate::Explorer).
+    pub scenario: Scenario,
+    /// What the accelerators do.
+    pub collective: Collective,
+    /// How often, one time after the other.
+    pub times: u16,
+    /// Packets of each rank's part, or of the vector if it has none.
+    pub packets: usize,
+    /// Packets of each virtual channel that a link's end has buffers for; if it is not said they never run out.
+    pub buffers: Option<u16>,
+    /// Whether switches answer writes between accelerators, as in the simulations.
+    pub early_write_response: bool,
+    /// A rule to break, by its name in the design.
+    pub mutation: Option<String>,
+}
+
+/// Accelerators and switches to explore. Accelerators are numbered first.
+#[derive(Clone, Debug)]
+pub struct MemoryGroup {
+    placement: MemoryPlacement,
+    request: InPlaceRequest,
+    times: u16,
+    nodes: Vec<MemoryNode>,
+    /// If a rule is broken: the nodes that keep it.
+    plain: Option<Vec<MemoryNode>>,
+}
+
+impl MemoryGroupSetup {
+    /// As it is explored if nothing else is said.
+    pub fn new(design: &'static dyn AnyMemoryDesign, scenario: Scenario, collective: Collective) -> Self {
+        Self {
+            design,
+            scenario,
+            collective,
+            times: 1,
+            packets: 1,
+            buffers: None,
+            early_write_response: EARLY_WRITE_RESPONSE,
+            mutation: None,
+        }
+    }
+
+    /// The rule to break.
+    fn mutation(&self) -> Result<Option<&'static str>, Refusal> {
+        let Some(asked) = &self.mutation else { return Ok(None) };
+        let (name, known) = (self.design.name(), self.design.mutations());
+        match known.iter().find(|known| *known == asked) {
+            Some(found) => Ok(Some(found)),
+            None if known.is_empty() => Err(Refusal::new(
+                format!("no rule of {name} to break"),
+                asked,
+                "none of its rules can be broken; leave it out",
+            )),
+            None => Err(Refusal::new(
+                format!("one of {}", known.join(", ")),
+                format!("\"{asked}\""),
+                "name one of them",
+            )),
+        }
+    }
+
+    /// The vector.
+    fn span(&self, ranks: u16) -> Span {
+        let pieces = match self.collective {
+            Collective::Barrier => 0,
+            Collective::ReduceScatter | Collective::AllGather => self.packets * usize::from(ranks),
+            _ => self.packets,
+        };
+        Span { offset: BEGIN, length: pieces * PACKET }
+    }
+
+    /// Refuses what is not explored.
+    fn check(&self, ranks: u16, span: Span) -> Result<(), Refusal> {
+        if ranks > Provenance::RANKS {
+            return Err(Refusal::new(
+                format!("at most {} accelerators", Provenance::RANKS),
+                ranks,
+                "choose a smaller fabric",
+            ));
+        }
+        if !self.design.is_exact() {
+            return Err(Refusal::new(
+                "a design that leaves the collective's own result",
+                format!("{}, which quantises", self.design.name()),
+                "simulate it; it is not explored",
+            ));
+        }
+        let elements = span.length / ELEMENT * usize::from(self.times);
+        if elements > Provenance::NUMBERS {
+            return Err(Refusal::new(
+                format!("at most {} elements of each rank, which can be told apart", Provenance::NUMBERS),
+                elements,
+                "explore fewer packets",
+            ));
+        }
+        Ok(())
+    }
+}
+
+impl MemoryGroup {
+    /// The fabric of a set-up.
+    ///
+    /// # Errors
+    /// If the design refuses it, or it is not explored.
+    pub fn new(setup: &MemoryGroupSetup) -> Result<Self, Refusal> {
+        let MemoryGroupSetup { design, scenario, collective, times, buffers, .. } = setup;
+        let Fabric::Memory(fabric) = &scenario.fabric else {
+            return Err(Refusal::new(
+                "accelerators around switches",
+                scenario.place(),
+                "choose a memory fabric such as memory-2",
+            ));
+        };
+        let span = setup.span(fabric.accelerators);
+        setup.check(fabric.accelerators, span)?;
+        let mutation = setup.mutation()?;
+        let refusal = |error: ScenarioError| Refusal::from(error.to_string());
+        let known = FabricDesign::Memory(*design);
+        scenario.refuse_unused(&[known]).map_err(refusal)?;
+        let settings = scenario.settings(known).map_err(refusal)?;
+        let request = InPlaceRequest { collective: *collective, reduction: SUM, span };
+        let placement = MemoryPlacement {
+            accelerators: fabric.accelerators,
+            switches: fabric.switches,
+            format: FORMAT,
+            load_window: LOADS,
+        };
+        let streams = [Stream { design: *design, settings, request }];
+        let nodes = |mutation| {
+            let setup = MemorySetup {
+                placement,
+                port: buffers
+                    .map_or(PortConfig::endless(FORMAT), |buffers| PortConfig::uniform(buffers, FORMAT)),
+                response_latency: Duration::ZERO,
+                add_rate: None,
+                scatter: None,
+                early_write_response: setup.early_write_response,
+                // A packet behind the vector that nobody may touch.
+                memory: span.offset + span.length + PACKET,
+                times: *times,
+                mutation,
+            };
+            let layout = MemoryLayout::new(&setup, &streams)?;
+            let node = |config: FabricConfig<Provenance>| {
+                let Ok(node) = MemoryNode::new(config);
+                node
+            };
+            let accelerators = (0..placement.accelerators).map(|rank| layout.accelerator(rank).map(node));
+            let switches = (0..placement.switches).map(|switch| layout.switch(switch).map(node));
+            accelerators.chain(switches).collect::<Result<Vec<_>, Refusal>>()
+        };
+        let plain = mutation.map(|_| nodes(None)).transpose()?;
+        let nodes = nodes(mutation)?;
+        Ok(Self { placement, request, times: *times, nodes, plain })
+    }
+
+    fn rank(&self, node: NodeId) -> Option<Rank> {
+        (node.0 < self.placement.accelerators).then_some(Rank(node.0))
+    }
+
+    /// What every accelerator's memory would be if it were its own input alone, in the collective of that number. No element of a rank is
+    /// in two collectives.
+    fn inputs(&self, number: usize) -> Vec<Provenance> {
+        let span = self.request.span;
+        let memory = |rank| {
+            let mut memory = Provenance::zeroed(span.offset + span.length);
+            let vector = Provenance::of_rank(Rank(rank), span.length).moved(number * span.length / ELEMENT);
+            memory.write(span.offset, vector.view(0..span.length));
+            memory
+        };
+        (0..self.placement.accelerators).map(memory).collect()
+    }
+
+    /// What a rank puts into its memory before a collective.
+    fn brought(&self, rank: Rank) -> Span {
+        let span = self.request.span;
+        let nothing = Span { length: 0, ..span };
+        let ranks = usize::from(self.placement.accelerators);
+        match self.request.collective {
+            Collective::AllGather => span.part(rank.index(), ranks, span.length / ranks),
+            Collective::Broadcast { root } if root != rank => nothing,
+            Collective::Barrier => nothing,
+            _ => span,
+        }
+    }
+
+    /// Holds a rank's memory against what the collective of that number leaves.
+    fn compare(&self, rank: Rank, number: usize, memory: &Provenance) -> Result<(), String> {
+        let cut = |span: Span| Provenance::from_view(memory.view(span.offset..span.offset + span.length));
+        let span = self.request.span;
+        for beside in
+            [Span { offset: 0, length: BEGIN }, Span { offset: span.offset + span.length, length: PACKET }]
+        {
+            let found = cut(beside);
+            if found != Provenance::zeroed(beside.length) {
+                return Err(format!(
+                    "rank {rank} finds {found} at byte {}, beside its vector",
+                    beside.offset
+                ));
+            }
+        }
+        let Some((span, expected)) = expected(&self.request, rank.index(), &self.inputs(number)) else {
+            return Ok(());
+        };
+        let found = cut(span);
+        if found == expected {
+            return Ok(());
+        }
+        Err(format!("rank {rank} expects {expected} from its {}, and gets {found}", self.request.collective))
+    }
+}
+
+impl Describe for MemoryGroup {
+    fn name(&self, node: NodeId) -> String {
+        match self.rank(node) {
+            Some(rank) => format!("rank {rank}"),
+            None => format!("switch {}", node.0 - self.placement.accelerators),
+        }
+    }
+
+    fn frame(&self, header: &FlitHeader, payload: &Provenance) -> String {
+        let address = header.address;
+        let word = |what: &str| match word_at(address) {
+            Some(word) => format!("{what} to word {word}"),
+            None => format!("{what} to byte {address}"),
+        };
+        match header.transaction {
+            Transaction::Credit => "credits".to_owned(),
+            Transaction::Read { .. } => format!("a read of byte {address}"),
+            Transaction::ReadResponse => format!("{payload} of byte {address}"),
+            Transaction::Write => format!("a write of {payload} to byte {address}"),
+            Transaction::WriteResponse => format!("the answer to a write to byte {address}"),
+            Transaction::Add { operand } => word(&format!("an add of {operand}")),
+            Transaction::Store { operand } => word(&format!("a store of {operand}")),
+            Transaction::MultimemLoadReduce { .. } => format!("a reduced load of byte {address}"),
+            Transaction::MultimemStore => format!("a multicast store of {payload} to byte {address}"),
+            Transaction::MultimemAdd { operand } => word(&format!("a multicast add of {operand}")),
+            transaction => format!("{transaction:?} of {payload} to byte {address}"),
+        }
+    }
+
+    fn timer(&self, _: NodeId, timer: FabricTimer) -> String {
+        match timer {
+            FabricTimer::Respond(PortId(link)) => format!("its responses toward switch {link}"),
+            FabricTimer::Compute => "its arithmetic".to_owned(),
+            FabricTimer::Unit(unit) => format!("the timer of its unit {unit}"),
+        }
+    }
+
+    fn broken_rule_matters(
+        &self,
+        rules: Exploration,
+        progress: &mut dyn FnMut(&Statistics) -> ControlFlow<()>,
+    ) -> Option<bool> {
+        twin::matters(self, self.plain.as_ref()?, rules, progress)
+    }
+}
+
+impl System for MemoryGroup {
+    type Engine = MemoryNode;
+    type Owner = Membership;
+
+    fn members(&self) -> Vec<Member<MemoryNode, Membership>> {
+        let owner = Membership::default();
+        self.nodes.iter().map(|engine| Member { engine: engine.clone(), owner }).collect()
+    }
+
+    fn links(&self) -> Vec<[End; 2]> {
+        let end = |node, port| End { node: NodeId(node), port: PortId(port) };
+        let MemoryPlacement { accelerators, switches, .. } = self.placement;
+        let links = (0..accelerators).flat_map(|rank| {
+            (0..switches).map(move |switch| [end(rank, switch), end(accelerators + switch, rank)])
+        });
+        links.collect()
+    }
+
+    fn wants_command(&self, node: NodeId, owner: &Membership) -> bool {
+        owner.started == owner.done && !self.is_done(node, owner)
+    }
+
+    fn command(&self, node: NodeId, owner: &mut Membership) -> Begin {
+        let rank = self.rank(node).expect("only accelerators run anything");
+        let Span { offset, length } = self.brought(rank);
+        let all = &self.inputs(owner.started.into())[rank.index()];
+        owner.started += 1;
+        let input = Provenance::from_view(all.view(offset..offset + length));
+        Begin { offset, input, request: self.request }
+    }
+
+    fn observe(&self, node: NodeId, owner: &mut Membership, event: MemoryNodeEvent) -> Result<(), String> {
+        let rank = || self.rank(node).expect("only accelerators run anything");
+        match event {
+            MemoryNodeEvent::Finished { .. } if owner.done == owner.started => {
+                Err(format!("{} is told of the end of a collective that it has not begun", self.name(node)))
+            }
+            MemoryNodeEvent::Finished { memory } => {
+                owner.done += 1;
+                self.compare(rank(), usize::from(owner.done) - 1, &memory)
+            }
+            // Nobody has touched the result until now.
+            MemoryNodeEvent::Begins { memory } => match owner.done.checked_sub(1) {
+                Some(last) => self.compare(rank(), last.into(), &memory),
+                None => Ok(()),
+            },
+            // Of a broken rule what it leads to is shown, not that somebody is surprised.
+            MemoryNodeEvent::Dropped { .. } if self.plain.is_some() => Ok(()),
+            MemoryNodeEvent::Dropped { reason } => {
+                Err(format!("{} drops a packet, though nothing is lost here: {reason:?}", self.name(node)))
+            }
+        }
+    }
+
+    fn is_done(&self, node: NodeId, owner: &Membership) -> bool {
+        self.rank(node).is_none() || u16::from(owner.done) == self.times
+    }
+
+    /// None: the tables of a switch keep what was added up in the table of its first source, which tells accelerators apart.
+    fn symmetries(&self) -> Vec<Vec<NodeId>> {
+        Vec::new()
+    }
+
+    /// A class for each virtual channel. Credits alone travel in any.
+    fn ordering_class(&self, header: &FlitHeader) -> OrderingClass {
+        let channel = header.channel().map_or(0, |channel| channel.index() as u16);
+        OrderingClass::new(channel).expect("a class for each virtual channel")
+    }
+
+    fn rename_frame(
+        &self,
+        _: &Renaming,
+        _: End,
+        header: &FlitHeader,
+        payload: &Provenance,
+    ) -> (FlitHeader, Provenance) {
+        (*header, payload.clone())
+    }
+
+    fn rename_timer(&self, _: &Renaming, _: NodeId, timer: FabricTimer) -> FabricTimer {
+        timer
+    }
+}
