@@ -122,7 +122,11 @@ fn bad_input_is_one_line_that_says_what_was_expected() {
             &["nothing", "all_reduce"][..],
             "roce, roce-selective, switchml, atp, netreduce as the design, found nothing",
         ),
-        (&["scin", "all_reduce"], "expected a design among hosts and Ethernet switches, found scin"),
+        (&["scin", "all_reduce", "--losses", "1"], "expected no --losses on a memory fabric"),
+        (
+            &["scin", "all_reduce", "--tree", "tree-3-2"],
+            "expected accelerators around switches, found tree-3-2",
+        ),
         (
             &["ring", "all_reduce", "--set", "group.slots=3"],
             "expected one of the keys of ring: group.acknowledge_every, ",
