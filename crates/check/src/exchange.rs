@@ -14,7 +14,7 @@ use quincunx_units::{Duration, Instant};
 use quincunx_wire::{Operation, RoceHeader};
 
 use crate::connections::{Connections, endpoint};
-use crate::network::{Expected, FIRST_PSN, GROUP, MTU, Network, Protocol, Task};
+use crate::network::{FIRST_PSN, GROUP, MTU, Network, Protocol, Task};
 use crate::station::station;
 use crate::study::Study;
 use crate::subject::{Arguments, Subject};
@@ -306,8 +306,8 @@ impl Protocol for Pair {
         // One rank's data go to all others.
         let collective = Collective::Broadcast { root: Rank(SENDER.0) };
         match node == SENDER {
-            true => Task { collective, routes: None, input, expected: Expected::Result(nothing) },
-            false => Task { collective, routes: None, input: nothing, expected: Expected::Result(window) },
+            true => Task { collective, routes: None, input, expected: nothing },
+            false => Task { collective, routes: None, input: nothing, expected: window },
         }
     }
 

@@ -35,7 +35,6 @@ mod tasks;
 mod topology;
 mod trace;
 mod twin;
-mod writes;
 
 pub use codec::{CodecFault, RoceProvenanceCodec, Wired};
 pub use describe::Describe;
@@ -53,7 +52,7 @@ pub use explored::{Counterexample, Explored, Finding};
 pub use group::{Designed, Explorer, GroupNetwork, GroupSetup};
 pub use memory::{Begin, MemoryGroup, MemoryGroupSetup, MemoryNode, MemoryNodeEvent};
 pub use multiwrite::{MultiWrite, Pattern, RelayError, RelaySetup, Relays};
-pub use network::{Expected, MOST_GROUPS, Membership, Network, Owner, Protocol, Task};
+pub use network::{MOST_GROUPS, Membership, Network, OwnWrite, OwnWrites, Owner, Protocol, Task};
 pub use study::{STUDIES, Study, summary as studies_summary};
 pub use subject::{Arguments, Subject, names_of_designs};
 pub use topology::{Topology, UnknownTopology};

@@ -14,8 +14,9 @@ use quincunx_design::Refusal;
 use quincunx_driver_check::{End, NodeId, Renaming};
 use quincunx_engine::PortId;
 use quincunx_engine::verbs::{AnyProgram, QpIndex, UNLIMITED_RETRIES};
+use quincunx_engine::writes::Target;
 use quincunx_multiwrite::{
-    AllGather, AllGatherConfig, Mutation, Part, RelayCost, Table, Window, Writer, WriterConfig,
+    AllGather, AllGatherConfig, Mutation, Part, RelayCost, Table, Window, WriterConfig, Writes,
 };
 use quincunx_nodes::{HostCommand, HostGroup, StationCommand, StationKind, StationRejected, SwitchCommand};
 use quincunx_roce::{INFINITE_RNR_RETRIES, QueuePairConfig, Reliability};
@@ -23,21 +24,23 @@ use quincunx_units::Duration;
 use quincunx_wire::{Operation, RoceHeader};
 
 use crate::connections::{Connections, endpoint};
-use crate::network::{Expected, FIRST_PSN, GROUP, MTU, Network, Protocol, Task};
+use crate::network::{FIRST_PSN, GROUP, MTU, Network, OwnWrite, OwnWrites, Protocol, Task};
 use crate::station::station;
 use crate::study::Study;
 use crate::subject::{Arguments, Subject};
 use crate::topology::{RANKS, SWITCH, Topology};
-use crate::writes::{Piece, Writes};
 
 /// Where a peer may fail for good: as many as InfiniBand has bits for, more than there are losses.
 const RETRIES: u8 = 7;
 
+/// A packet of a source, by its slot.
+type Piece = (Rank, usize);
+
 /// What hosts do.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Pattern {
-    /// Writes without anything above them: the first of a rank is for all others, the next for the one that is reached over most
-    /// relays, and so on in turn.
+    /// Writes of the application's own, with nothing above them: the first of a rank is for all others, the next for the one that is reached
+    /// over most relays, and so on in turn. Every destination answers each.
     Writes,
     /// The first ranks gather, the others relay for them.
     AllGather,
@@ -150,7 +153,7 @@ impl RelaySetup {
         if !(1..=Provenance::NUMBERS).contains(&packets) {
             return Err(RelayError::Packets { found: packets });
         }
-        if self.pattern == Pattern::Writes && self.times != 1 {
+        if self.pattern != Pattern::AllGather && self.times != 1 {
             return Err(RelayError::Times { found: self.times });
         }
         let (expected, fits) = match (self.pattern, self.topology) {
@@ -218,14 +221,11 @@ impl RelaySetup {
         };
         match self.pattern {
             Pattern::Writes => {
-                let mut writer = Writer::new(writer);
+                let mut program = Writes::new(writer);
                 if let Some(mutation) = self.mutation {
-                    writer.break_rule(mutation);
+                    program.break_rule(mutation);
                 }
-                let to = if self.sends(rank) { self.packets } else { 0 };
-                let to = (0..to).map(|slot| self.destinations(rank, slot)).collect();
-                // The ways that relay, where there is a choice.
-                Box::new(Writes::new(writer, to, 1, self.awaited(rank)))
+                Box::new(program)
             }
             Pattern::AllGather => {
                 let group = self.topology.group(rank);
@@ -267,17 +267,6 @@ impl RelaySetup {
     }
 }
 
-impl MultiWrite {
-    /// What must come of a collective that would have this result if all tables led somewhere.
-    fn verdict(&self, node: NodeId, result: Provenance) -> Expected {
-        match (self.setup.topology, node.0) {
-            (Topology::ShortLoop, 1 | 2) | (Topology::LongLoop, 1) => Expected::Failure(result.length()),
-            (topology, _) if topology.is_loop() => Expected::Either(result),
-            _ => Expected::Result(result),
-        }
-    }
-}
-
 impl Protocol for MultiWrite {
     fn name(&self, node: NodeId) -> String {
         if node == SWITCH { "switch".to_owned() } else { format!("rank {}", node.0) }
@@ -285,36 +274,39 @@ impl Protocol for MultiWrite {
 
     fn tasks(&self, node: NodeId) -> usize {
         let RelaySetup { pattern, times, .. } = self.setup;
-        if node == SWITCH {
-            return 0;
-        }
-        if pattern == Pattern::Writes || self.setup.sends(node.0) { times } else { 0 }
+        let gathers = pattern == Pattern::AllGather && node != SWITCH && self.setup.sends(node.0);
+        if gathers { times } else { 0 }
     }
 
     fn task(&self, node: NodeId, number: usize) -> Task {
         let (setup, rank) = (&self.setup, Rank(node.0));
-        let input = if setup.sends(rank.0) { setup.packets } else { 0 };
-        let input = Provenance::from_view(setup.data(rank, number).view(0..input * MTU));
-        let (collective, sources) = match setup.pattern {
-            Pattern::Writes => (Collective::Dispatch, (0..RANKS).map(Rank).collect()),
-            Pattern::AllGather => (Collective::AllGather, setup.topology.group(rank.0)),
-        };
-        let each = setup.packets * MTU;
+        let (sources, each) = (setup.topology.group(rank.0), setup.packets * MTU);
         let mut expected = Provenance::zeroed(sources.len() * each);
-        match setup.pattern {
-            Pattern::Writes => {
-                for (source, slot) in setup.awaited(rank.0) {
-                    let packet = setup.packet(source, number, slot);
-                    expected.write(Writes::place((source, slot), setup.packets), packet.view(0..MTU));
-                }
-            }
-            Pattern::AllGather => {
-                for (index, source) in sources.into_iter().enumerate() {
-                    expected.write(index * each, setup.data(source, number).view(0..each));
-                }
-            }
+        for (index, source) in sources.into_iter().enumerate() {
+            expected.write(index * each, setup.data(source, number).view(0..each));
         }
-        Task { collective, routes: None, input, expected: self.verdict(node, expected) }
+        let input = setup.data(rank, number);
+        Task { collective: Collective::AllGather, routes: None, input, expected }
+    }
+
+    fn writes(&self, node: NodeId) -> OwnWrites {
+        let setup = &self.setup;
+        if setup.pattern != Pattern::Writes || node == SWITCH {
+            return OwnWrites::default();
+        }
+        let own = if setup.sends(node.0) { setup.packets } else { 0 };
+        let write = |slot| OwnWrite {
+            targets: setup.destinations(node.0, slot).into_iter().map(|rank| Target { rank, slot }).collect(),
+            // The ways that relay, where there is a choice.
+            way: 1,
+            data: setup.packet(Rank(node.0), 0, slot),
+        };
+        let arrives = |(source, slot)| (source, slot, setup.packet(source, 0, slot));
+        OwnWrites {
+            writes: (0..own).map(write).collect(),
+            awaited: setup.awaited(node.0).into_iter().map(arrives).collect(),
+            never_end: setup.topology.is_loop(),
+        }
     }
 
     /// Of tables that contradict each other: a relay that sees that something would go back where it came from fails. Nobody tells
@@ -337,7 +329,7 @@ impl Protocol for MultiWrite {
                 let renamed = group.iter().map(|member| Rank(nodes[member.index()].0));
                 let is_group =
                     || renamed.clone().all(|rank| self.setup.topology.group(image).contains(&rank));
-                sends && (self.setup.pattern == Pattern::Writes || is_group())
+                sends && (self.setup.pattern != Pattern::AllGather || is_group())
             })
         };
         renamings.filter(is_alike).collect()
@@ -352,7 +344,9 @@ impl Protocol for MultiWrite {
         let rename = |rank: u16| renaming.node(NodeId(rank)).0;
         let mut header = *header;
         if let Operation::WriteOnlyImmediate(reth, bitmap) = &mut header.operation {
-            let each = (self.setup.packets * MTU) as u64;
+            // Behind the slots for data lie as many for what is said of them.
+            let kinds = if self.setup.pattern == Pattern::Writes { 2 } else { 1 };
+            let each = (kinds * self.setup.packets * MTU) as u64;
             let (source, place) = (reth.virtual_address / each, reth.virtual_address % each);
             reth.virtual_address = u64::from(rename(source as u16)) * each + place;
             let ranks = (0..RANKS).filter(|rank| *bitmap & 1 << rank != 0);

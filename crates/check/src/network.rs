@@ -3,10 +3,13 @@
 
 use std::ops::ControlFlow;
 
-use quincunx_collective::{Collective, DataType, GroupId, Payload, Provenance, ReduceOp, Reduction, Routes};
+use quincunx_collective::{
+    Collective, DataType, GroupId, Payload, Provenance, Rank, ReduceOp, Reduction, Routes,
+};
 use quincunx_design::DatapathTimer;
 use quincunx_driver_check::{End, Exploration, Member, NodeId, Renaming, Statistics, System};
-use quincunx_engine::verbs::{Outcome, QpIndex};
+use quincunx_engine::verbs::{Outcome, QpIndex, WorkId};
+use quincunx_engine::writes::Target;
 use quincunx_network::OrderingClass;
 use quincunx_nodes::{
     HostCommand, HostEvent, Station, StationCommand, StationEvent, StationKind, StationTimer, SwitchCommand,
@@ -54,28 +57,29 @@ pub struct Task {
     /// What the rank brings in.
     pub input: Provenance,
     /// What must come of it.
-    pub expected: Expected,
+    pub expected: Provenance,
 }
 
-/// What must come of a collective on one rank.
+/// Writes of an application's own on one rank, and what others write to it.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct OwnWrites {
+    /// What it writes, all at once.
+    pub writes: Vec<OwnWrite>,
+    /// What it must be told of, once each and in any order: who has written, to which slot, and what.
+    pub awaited: Vec<(Rank, usize, Provenance)>,
+    /// Some destination cannot be reached: nobody may be told that a write has ended, and the group may end with an error.
+    pub never_end: bool,
+}
+
+/// A write to several.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Expected {
-    /// A result.
-    Result(Provenance),
-    /// This result or a failure.
-    Either(Provenance),
-    /// A failure; a result would have this length.
-    Failure(usize),
-}
-
-impl Expected {
-    /// Room for what the rank gets.
-    fn room(&self) -> Provenance {
-        Provenance::zeroed(match self {
-            Self::Result(result) | Self::Either(result) => result.length(),
-            Self::Failure(length) => *length,
-        })
-    }
+pub struct OwnWrite {
+    /// Whom to, and where there.
+    pub targets: Vec<Target>,
+    /// By which of several ways.
+    pub way: usize,
+    /// What.
+    pub data: Provenance,
 }
 
 /// What is particular to the network of one protocol.
@@ -108,6 +112,11 @@ pub trait Protocol: Sync {
     /// explored: of the first failure that a node reports it tells every node, whose group ends then (EPIC 3.4: a group that fails is made anew).
     fn gives_up(&self) -> bool {
         false
+    }
+
+    /// What a node that runs no collective writes, and is told of.
+    fn writes(&self, _: NodeId) -> OwnWrites {
+        OwnWrites::default()
     }
 
     /// Whether a node's collectives must end, rightly or not: all do if nothing fails for good.
@@ -165,6 +174,12 @@ pub struct Membership {
     pub started: u8,
     /// Collectives that have ended.
     pub done: u8,
+    /// Writes of its own that have ended, a bit each.
+    pub written: u16,
+    /// What others have written, a bit each in the order in which it is awaited.
+    pub delivered: u16,
+    /// The group has ended with an error, as it may.
+    pub failed: bool,
     /// The node has reported that the group has failed.
     pub has_failed: bool,
     /// The control plane has ended the group here.
@@ -175,6 +190,11 @@ impl Membership {
     fn is_over(&self) -> bool {
         self.has_failed || self.is_removed
     }
+}
+
+/// Sets a bit; whether it was set before.
+fn set(bits: &mut u16, bit: usize) -> bool {
+    core::mem::replace(bits, *bits | 1 << bit) & 1 << bit != 0
 }
 
 /// A network to explore.
@@ -319,11 +339,19 @@ impl<P: Protocol> System for Network<P> {
     }
 
     fn wants_command(&self, node: NodeId, owner: &Owner) -> bool {
-        self.next_group(node, owner).is_some()
+        let started = usize::from(owner.groups[0].started);
+        self.next_group(node, owner).is_some() || started < self.protocol.writes(node).writes.len()
     }
 
     fn command(&self, node: NodeId, owner: &mut Owner) -> StationCommand<Provenance> {
-        let group = self.next_group(node, owner).expect("it is asked whether there is one");
+        let Some(group) = self.next_group(node, owner) else {
+            let membership = &mut owner.groups[0];
+            let id = WorkId(membership.started.into());
+            let own = &self.protocol.writes(node).writes[usize::from(membership.started)];
+            let OwnWrite { targets, way, data } = own.clone();
+            membership.started += 1;
+            return StationCommand::Host(HostCommand::Write { group: GROUP, id, targets, way, data });
+        };
         let membership = &mut owner.groups[group];
         let number = usize::from(membership.started);
         let Task { collective, routes, input, expected } = self.protocol.task_of(group, node, number);
@@ -334,7 +362,7 @@ impl<P: Protocol> System for Network<P> {
         }
         membership.started += 1;
         membership.routed = membership.started;
-        let output = expected.room();
+        let output = Provenance::zeroed(expected.length());
         StationCommand::Host(HostCommand::Start { group, collective, reduction: SUM, input, output })
     }
 
@@ -366,16 +394,33 @@ impl<P: Protocol> System for Network<P> {
             }
             // Before a collective or after it: as right as if it had ended so.
             StationEvent::Host(HostEvent::Failed { failure, .. }) => {
-                let last = self.protocol.tasks_of(group, node).checked_sub(1);
-                let task =
-                    last.map(|last| self.protocol.task_of(group, node, last.min(membership.done.into())));
-                return match task.map(|task| task.expected) {
-                    Some(Expected::Failure(_) | Expected::Either(_)) => Ok(()),
-                    Some(Expected::Result(_)) | None => Err(format!("{name} fails: {failure:?}")),
+                membership.failed = self.protocol.writes(node).never_end;
+                return if membership.failed { Ok(()) } else { Err(format!("{name} fails: {failure:?}")) };
+            }
+            StationEvent::Host(HostEvent::Written { id: WorkId(id), .. }) => {
+                let OwnWrites { writes, never_end, .. } = self.protocol.writes(node);
+                return match id < writes.len() as u64 && !set(&mut membership.written, id as usize) {
+                    true if never_end => Err(format!("{name} is told that all have what one cannot get")),
+                    true => Ok(()),
+                    false => Err(format!("{name} is told twice that write {id} has ended")),
                 };
             }
-            StationEvent::Host(HostEvent::Written { .. } | HostEvent::Delivered { .. }) => {
-                return Err(format!("{name} is told of a write that no task is"));
+            StationEvent::Host(HostEvent::Delivered { source, slot, data, .. }) => {
+                let awaited = self.protocol.writes(node).awaited;
+                let Some(index) = awaited.iter().position(|(from, at, _)| (*from, *at) == (source, slot))
+                else {
+                    return Err(format!(
+                        "{name} is delivered write {slot} of rank {source}, which is not for it"
+                    ));
+                };
+                if set(&mut membership.delivered, index) {
+                    return Err(format!("{name} is delivered write {slot} of rank {source} twice"));
+                }
+                let (_, _, expected) = &awaited[index];
+                if data == *expected {
+                    return Ok(());
+                }
+                return Err(format!("{name} expects {expected} from rank {source}, and gets {data}"));
             }
             StationEvent::Switch(event) => return Err(format!("{name} gives up: {event:?}")),
         };
@@ -389,22 +434,16 @@ impl<P: Protocol> System for Network<P> {
         if found_input != input {
             return Err(format!("{name} finds its input changed: {found_input}"));
         }
-        match (outcome, expected) {
-            (Outcome::Done, _) if was_over => {
+        match outcome {
+            Outcome::Done if was_over => {
                 Err(format!("{name} is told that its {collective} is done, though its group has failed"))
             }
-            (Outcome::Failed { .. }, _) if self.protocol.gives_up() => Ok(()),
-            (Outcome::Done, Expected::Result(expected) | Expected::Either(expected)) => {
-                if output == expected {
-                    return Ok(());
-                }
+            Outcome::Failed { .. } if self.protocol.gives_up() => Ok(()),
+            Outcome::Done if output == expected => Ok(()),
+            Outcome::Done => {
                 Err(format!("{name} expects {expected} from its {collective}, and gets {output}"))
             }
-            (Outcome::Done, Expected::Failure(_)) => {
-                Err(format!("{name} cannot get what its {collective} asks for, and is told that it has"))
-            }
-            (Outcome::Failed { .. }, Expected::Failure(_) | Expected::Either(_)) => Ok(()),
-            (outcome, Expected::Result(_)) => Err(format!("{name} fails: {outcome:?}")),
+            outcome => Err(format!("{name} fails: {outcome:?}")),
         }
     }
 
@@ -414,7 +453,12 @@ impl<P: Protocol> System for Network<P> {
             usize::from(membership.done) == self.protocol.tasks_of(group, node)
                 || membership.is_over() && membership.started == membership.done
         };
-        (0..self.protocol.groups()).all(has_ended) || !self.protocol.must_end(node)
+        let all = |bits: u16, count: usize| bits.count_ones() as usize == count;
+        let OwnWrites { writes, awaited, never_end } = self.protocol.writes(node);
+        let Membership { written, delivered, failed, .. } = owner.groups[0];
+        let is_written = all(written, writes.len()) && all(delivered, awaited.len());
+        (failed || is_written && !never_end) && (0..self.protocol.groups()).all(has_ended)
+            || !self.protocol.must_end(node)
     }
 
     fn notices(&self) -> u8 {

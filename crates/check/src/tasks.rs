@@ -6,7 +6,7 @@ use quincunx_collective::{
     Collective, Payload, Provenance, Rank, Routes, reference, reference_combine, reference_dispatch,
 };
 
-use crate::network::{Expected, MTU, SUM, Task};
+use crate::network::{MTU, SUM, Task};
 
 /// Ranks that a token is for: those of two experts.
 const EXPERTS: usize = 2;
@@ -56,7 +56,6 @@ impl Tasks {
                 let inputs: Vec<Provenance> = ranks.clone().map(input).collect();
                 let expected = reference(collective, SUM, &inputs);
                 for ((rank, input), expected) in ranks.zip(inputs).zip(expected) {
-                    let expected = Expected::Result(expected);
                     by_rank[rank.index()].push(Task { collective, routes: None, input, expected });
                 }
             }
@@ -121,7 +120,7 @@ impl TasksSetup {
                 collective: Collective::Dispatch,
                 routes: Some(routes[rank.index()].clone()),
                 input: inputs[rank.index()].clone(),
-                expected: Expected::Result(expected),
+                expected,
             });
         }
         if collective == Collective::Dispatch {
@@ -136,7 +135,7 @@ impl TasksSetup {
                 collective,
                 routes: None,
                 input: places[rank.index()].clone(),
-                expected: Expected::Result(expected),
+                expected,
             });
         }
         elements + length / MTU

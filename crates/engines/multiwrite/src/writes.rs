@@ -12,6 +12,7 @@ use quincunx_engine::verbs::{Alarm, Completion, Failure, Outcome, Program, QpInd
 use quincunx_engine::writes::{Notice, OneSided, Target, WriteError};
 use quincunx_units::Instant;
 
+use crate::mutation::Mutation;
 use crate::relaying::Relaying;
 use crate::window::{KEY, Window};
 use crate::writer::{Delivery, Write, Writer, WriterConfig};
@@ -45,6 +46,11 @@ impl Writes {
         let window = Window::new(config.table.ranks(), 2 * slots, data);
         let writer = Writer::new(WriterConfig { window, ..config });
         Self { writer, slots, pending: Vec::new(), notices: VecDeque::new(), has_failed: false }
+    }
+
+    /// Breaks a rule from here on, so that the checker can show that it would notice. To be called before the first write.
+    pub fn break_rule(&mut self, mutation: Mutation) {
+        self.writer.break_rule(mutation);
     }
 
     /// Takes a destination's acknowledgement of the write to its `slot`. Returns whether the protocol allows it.
