@@ -78,6 +78,8 @@ pub struct GroupSetup {
     pub senders: Option<u16>,
     /// How many groups of all ranks there are, which do that side by side.
     pub groups: u8,
+    /// How many collectives a rank has under way at most; more than one where the design's programs take them.
+    pub in_flight: u8,
     /// A rule to break, by its name in the design; or one of switches, where there are several groups or senders give up.
     pub mutation: Option<String>,
 }
@@ -224,6 +226,7 @@ pub struct Designed {
     gives_up: bool,
     wiring: Wiring,
     collectives: Vec<Collective>,
+    in_flight: u8,
     /// By group.
     tasks: Vec<Tasks>,
 }
@@ -287,7 +290,8 @@ impl Network<Designed> {
             |end: quincunx_cluster::WiringEnd| End { node: NodeId(end.node as u16), port: PortId(end.port) };
         let links = wiring.links().iter().map(|link| link.ends.map(end)).collect();
         let model = setup.design.model();
-        let designed = Designed { model, gives_up, wiring, collectives: setup.collectives.clone(), tasks };
+        let (collectives, in_flight) = (setup.collectives.clone(), setup.in_flight);
+        let designed = Designed { model, gives_up, wiring, collectives, in_flight, tasks };
         Ok(Self::on(links, stations, connections, designed).beside(plain))
     }
 }
@@ -352,6 +356,10 @@ impl Protocol for Designed {
 
     fn groups(&self) -> usize {
         self.tasks.len()
+    }
+
+    fn in_flight(&self) -> u8 {
+        self.in_flight
     }
 
     fn tasks(&self, node: NodeId) -> usize {

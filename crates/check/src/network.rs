@@ -98,6 +98,11 @@ pub trait Protocol: Sync {
         1
     }
 
+    /// How many collectives of a group a node has under way at most.
+    fn in_flight(&self) -> u8 {
+        1
+    }
+
     /// How many collectives a node runs in a group, counted from 0.
     fn tasks_of(&self, _group: usize, node: NodeId) -> usize {
         self.tasks(node)
@@ -234,7 +239,7 @@ impl<P: Protocol> Network<P> {
     fn next_group(&self, node: NodeId, owner: &Owner) -> Option<usize> {
         let is_next = |group: &usize| {
             let membership = &owner.groups[*group];
-            membership.started == membership.done
+            membership.started - membership.done < self.protocol.in_flight()
                 && usize::from(membership.started) < self.protocol.tasks_of(*group, node)
                 && !membership.is_over()
         };

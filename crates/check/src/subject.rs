@@ -29,6 +29,8 @@ pub struct Arguments {
     pub times: u8,
     /// How many groups do that side by side.
     pub groups: u8,
+    /// How many of them a rank has under way at most.
+    pub in_flight: u8,
     /// The root, where there is one.
     pub root: Option<u16>,
     /// A rule of the protocol to break.
@@ -77,6 +79,7 @@ impl Default for Arguments {
             window: None,
             times: 1,
             groups: 1,
+            in_flight: 1,
             root: None,
             mutate: None,
             rule: None,
@@ -96,6 +99,7 @@ impl Arguments {
             ("--senders", value(&self.senders)),
             ("--slow", self.slow.then(|| "true".to_owned())),
             ("--groups", (self.groups != 1).then(|| self.groups.to_string())),
+            ("--in-flight", (self.in_flight != 1).then(|| self.in_flight.to_string())),
             ("--root", value(&self.root)),
             ("--mutate", value(&self.mutate)),
             ("--rule", value(&self.rule)),
@@ -282,7 +286,7 @@ fn group(
     collective: &str,
     arguments: &Arguments,
 ) -> Result<Subject, Refusal> {
-    let mut used = vec!["--tree", "--root", "--mutate", "--set", "--groups"];
+    let mut used = vec!["--tree", "--root", "--mutate", "--set", "--groups", "--in-flight"];
     let is_routed = collective.parse::<Collective>().is_ok_and(Collective::is_routed);
     let tree: &str = match &arguments.tree {
         Some(tree) => tree,
@@ -318,6 +322,7 @@ fn group(
         packets,
         senders,
         groups: arguments.groups,
+        in_flight: arguments.in_flight,
         mutation: arguments.mutate.clone(),
     };
     if arguments.packets.is_none() && !is_mesh && !is_routed {

@@ -41,6 +41,9 @@ pub(crate) struct Target {
     /// How many groups of all ranks do that, side by side
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=2))]
     pub(crate) groups: u8,
+    /// How many of those in sequence a rank starts before the first of them has ended
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..))]
+    in_flight: u8,
     /// The root of reduce and broadcast [default: 0]
     #[arg(long)]
     root: Option<u16>,
@@ -67,6 +70,7 @@ impl Target {
             window: self.window,
             times: self.times,
             groups: self.groups,
+            in_flight: self.in_flight,
             root: self.root,
             mutate: self.mutate.clone(),
             rule: self.rule.clone(),
@@ -80,6 +84,8 @@ const EXAMPLES: &str = "Examples:
   quincunx check epic-3 all_reduce                       five packets, one loss
   quincunx check epic-2 broadcast --reorder --duplicate  and one frame may be late, and one may come twice
   quincunx check epic-3 all_reduce --times 2 --packets 1 two in sequence on one group
+  quincunx check epic-2 all_gather --tree star-2 --packets 1 --times 2 --in-flight 2
+                                                         two in sequence, and both under way at once
   quincunx check epic-2 all_reduce --tree star-2 --packets 1 --groups 2
                                                          two groups at one switch; and one that mixes them up:
   quincunx check epic-2 all_reduce --tree star-2 --packets 1 --groups 2 --mutate finds-groups-by-port

@@ -2,7 +2,7 @@
 //! collectives of different kinds in a row. The window has room for messages of two of them.
 
 use crate::common::{self, group_setup, lossy};
-use quincunx_check::{Exploration, GroupNetwork, Statistics};
+use quincunx_check::{Exploration, GroupNetwork, GroupSetup, Statistics};
 use quincunx_collective::{Collective, Rank};
 
 const MODES: [&str; 3] = ["epic-1", "epic-2", "epic-3"];
@@ -52,6 +52,22 @@ fn parts_that_overlap_are_right_in_every_order_on_a_tree_of_switches() {
     let rest = [(0, 0), (0, 1), (1, 0), (2, 0), (2, 1)];
     for (mode, collective) in rest.map(|(mode, collective)| (MODES[mode], PARTS[collective])) {
         assert_right(mode, &[collective], "tree-2x2", lossless());
+    }
+}
+
+#[test]
+fn collectives_that_a_rank_has_under_way_at_once_end_in_order_with_their_own_data() {
+    let root = Rank(1);
+    let rows: [&[Collective]; 4] = [
+        &[Collective::AllReduce, Collective::AllReduce],
+        &[Collective::Broadcast { root }, Collective::AllReduce],
+        &[Collective::Reduce { root }, Collective::Broadcast { root }],
+        &[Collective::AllGather, Collective::ReduceScatter],
+    ];
+    for (mode, row) in MODES.into_iter().flat_map(|mode| rows.map(|row| (mode, row))) {
+        let setup = group_setup(mode, row, "star-2", 1, &[("group.window", 4)]);
+        let setup = GroupSetup { in_flight: 2, ..setup };
+        common::assert_right(&GroupNetwork::new(&setup).unwrap(), lossy());
     }
 }
 

@@ -139,7 +139,7 @@ fn bad_input_is_one_line_that_says_what_was_expected() {
         (&["roce", "send", "--tree", "star-2"], "expected no --tree with roce, found star-2"),
         (
             &["multiwrite", "all_reduce"],
-            "expected all_gather, barrier or write of multiwrite, found all_reduce",
+            "expected all_gather, barrier, dispatch, combine or write of multiwrite, found all_reduce",
         ),
         (&["multiwrite", "write", "--tree", "star-4"], "expected one of mesh-2x2, ring-4, servers-2x2"),
         (&["multiwrite", "write", "--senders", "3"], "expected 1, 2 or 4 senders, found 3"),

@@ -56,7 +56,16 @@ pub(crate) fn group_setup<V: Into<Value> + Copy>(
     }
     let design = CATALOG.find(name, scenario.kind()).unwrap();
     let collectives = collectives.to_vec();
-    GroupSetup { design, scenario, collectives, packets, senders: None, groups: 1, mutation: None }
+    GroupSetup {
+        design,
+        scenario,
+        collectives,
+        packets,
+        senders: None,
+        groups: 1,
+        in_flight: 1,
+        mutation: None,
+    }
 }
 
 /// A fault, and the way there.
