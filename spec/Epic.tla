@@ -4,7 +4,7 @@
 (* that keeps frames in order on each link, except for those that it       *)
 (* loses, copies or delays.  A mode says what a switch does.               *)
 (***************************************************************************)
-EXTENDS Integers, Sequences, FiniteSets, TLC
+EXTENDS Integers, Sequences, FiniteSets, Bags, TLC
 
 CONSTANTS
     Tree,       \* "star-2" or "tree-3-2"
@@ -54,17 +54,21 @@ TowardRoot ==
 
 -----------------------------------------------------------------------------
 (* Packets are numbered from zero, which is the control message.  What a   *)
-(* packet carries is how often each rank is counted in it.                 *)
+(* packet carries is which ranks' which packets are in it, and how often:  *)
+(* a bag of <<rank, number>>.  The wrong packet's data is as visible as a  *)
+(* rank that is left out or counted twice.                                 *)
 
 AllPackets == Packets + 1
 
-Nothing == [r \in Ranks |-> 0]
-Plus(a, b) == [r \in Ranks |-> a[r] + b[r]]
+Nothing == EmptyBag
+Plus(a, b) == a (+) b
+
+\* The packets of that number of some ranks, each once; the control message has no data.
+Packet(ranks, number) == IF number = 0 THEN Nothing ELSE SetToBag(ranks \X {number})
 
 \* What a rank puts in, and what must come out.
-Own(r, number) == [Nothing EXCEPT ![r] = IF number = 0 THEN 0 ELSE 1]
-Result(number) ==
-    [r \in Ranks |-> IF number = 0 \/ (Primitive = "broadcast" /\ r # Root) THEN 0 ELSE 1]
+Own(r, number) == Packet({r}, number)
+Result(number) == Packet(IF Primitive = "broadcast" THEN {Root} ELSE Ranks, number)
 
 Data(number, load) == [kind |-> "data", number |-> number, load |-> load]
 Ack(number) == [kind |-> "ack", number |-> number, load |-> Nothing]
@@ -91,16 +95,19 @@ NewRank(r) ==
     [begun |-> ~Sends(r), acked |-> 0, next |-> 0, sent |-> 0,
      expected |-> 0, asked |-> FALSE, got |-> <<>>]
 
-\* Sends what flow control allows: in an AllReduce, nothing before the result of the packet a window earlier (4.2).
+\* Sends what flow control allows: in an AllReduce, nothing before the result of the packet a window earlier (4.2). The broken rule:
+\* there too, ACKs alone hold ranks back (figure 6).
 Pour(r, rank, before) ==
     LET limit == IF Sends(r)
                  THEN Min({AllPackets, rank.acked + Window}
-                          \cup IF Receives(r) THEN {rank.expected + Window} ELSE {})
+                          \cup IF Receives(r) /\ Mutation # "figure-6" THEN {rank.expected + Window} ELSE {})
                  ELSE 0
         next == Max({rank.next, limit})
         frames == [i \in 1 .. next - rank.next |->
                       LET number == rank.next + i - 1
-                      IN To(Parent[r], Data(number, Own(r, number)))]
+                          \* The broken rule: the data of the first packet in every packet.
+                          data == IF Mutation = "same-message" THEN Min({number, 1}) ELSE number
+                      IN To(Parent[r], Data(number, Own(r, data)))]
     IN Answer([rank EXCEPT !.next = next, !.sent = Max({rank.sent, next})], before \o frames)
 
 RankBegins(r, rank) == Pour(r, [rank EXCEPT !.begun = TRUE], <<>>)
@@ -232,7 +239,7 @@ NextWith(SwitchTakes(_, _, _, _), SwitchWaits(_, _), SwitchExpires(_, _, _)) ==
 -----------------------------------------------------------------------------
 (* What must hold. *)
 
-\* A rank that receives gets what a single computer would have computed, nobody left out and nobody counted twice.
+\* A rank that receives gets what a single computer would have computed: of every rank the packet of that number, once.
 ResultsAreRight ==
     \A r \in Ranks : \A i \in 1 .. Len(node[r].got) : node[r].got[i] = Result(i - 1)
 

@@ -7,7 +7,7 @@
 (***************************************************************************)
 EXTENDS Epic
 
-ASSUME Mutation \in {"none", "no-duplicate-check", "window-short"}
+ASSUME Mutation \in {"none", "same-message", "no-duplicate-check", "window-short", "answers-next-slot"}
 
 Slots == IF Mutation = "window-short" THEN Window + 1 ELSE 2 * Window
 
@@ -57,6 +57,8 @@ Aggregate(s, switch, from, frame) ==
         index == number % Slots
         slot == switch.slots[index]
         isControl == number = 0
+        \* What a duplicate is answered with.
+        again == IF Mutation = "answers-next-slot" THEN switch.slots[(number + 1) % Slots].load ELSE slot.load
         outs == AggregateOuts(s)
     IN IF Primitive = "reduce" /\ number < switch.progress
        THEN \* The receiver has it: whoever asks missed the ACK.
@@ -65,7 +67,7 @@ Aggregate(s, switch, from, frame) ==
        ELSE IF from \in slot.from /\ Mutation # "no-duplicate-check"
        THEN IF slot.from # Sources(s) THEN Answer(switch, <<>>)
             ELSE Answer(switch, ToAll(IF Primitive = "all_reduce" /\ IsTreeRoot(s) THEN {from} ELSE outs,
-                                      Data(number, slot.load)))
+                                      Data(number, again)))
        ELSE IF slot.from # {} /\ slot.isControl # isControl THEN Answer(switch, <<>>)
        ELSE LET load == IF slot.from = {} THEN frame.load ELSE Plus(slot.load, frame.load)
                 all == slot.from \cup {from}

@@ -6,14 +6,14 @@
 (***************************************************************************)
 EXTENDS Epic
 
-ASSUME Mutation \in {"none", "mode-ii-recycling"}
+ASSUME Mutation \in {"none", "same-message", "mode-ii-recycling", "figure-6"}
 
 IsTreeRoot(s) == Parent[s] = None
 
 Aggregation == "aggregation"
 Replication == "replication"
 Slots ==
-    (Aggregation :> IF Mutation = "mode-ii-recycling" THEN 2 * Window ELSE Window)
+    (Aggregation :> IF Mutation \in {"mode-ii-recycling", "figure-6"} THEN 2 * Window ELSE Window)
     @@ (Replication :> Window)
 
 \* A pipe's sources, and where its packets go; the tree's root is its own source, and `s` stands for itself.
@@ -142,12 +142,16 @@ Reach(switch, pipe, from, number) ==
     IF number < AllPackets /\ InRange(switch, pipe, number) /\ from \in Slot(switch, pipe, number).from
     THEN Reach(switch, pipe, from, number + 1) ELSE number
 
-\* The broken rule: a slot is freed when an aggregate is complete a window later (figure 6).
-Recycled(s, before, after, pipe, number) ==
-    IF /\ Mutation = "mode-ii-recycling" /\ pipe = Aggregation
-       /\ Slot(before, pipe, number).from # Sources(s, pipe)
-       /\ Slot(after, pipe, number).from = Sources(s, pipe)
-    THEN number + 1 - Window ELSE 0
+\* The broken rules: an aggregate that becomes complete frees the slot a window behind, or erases the data in the slot a window ahead,
+\* whatever is in it; who has contributed stays (figure 6).
+Completed(s, before, added, pipe, number, after) ==
+    LET ahead == (number + Window) % Slots[pipe]
+        isNews == /\ pipe = Aggregation
+                  /\ Slot(before, pipe, number).from # Sources(s, pipe)
+                  /\ Slot(added, pipe, number).from = Sources(s, pipe)
+    IN CASE isNews /\ Mutation = "mode-ii-recycling" -> RecycleTo(after, pipe, number + 1 - Window)
+         [] isNews /\ Mutation = "figure-6" -> [after EXCEPT !.pipes[pipe].slots[ahead].load = Nothing]
+         [] OTHER -> after
 
 \* SendAck for a packet that has been added up; then what it sets off.
 Acknowledge(s, before, added, from, pipe, number) ==
@@ -158,11 +162,10 @@ Acknowledge(s, before, added, from, pipe, number) ==
         isResult == Primitive = "all_reduce" /\ pipe = Replication
         told(answer) == IF isResult THEN [answer.state EXCEPT !.hops[from] = Arrived(@, @.expected)]
                         ELSE answer.state
-        recycled == Recycled(s, before, added, pipe, number)
     IN With(IF number = hop.expected
             THEN Answer(inOrder, <<To(from, Ack(expected - 1))>>) ELSE Ask(added, from),
             LAMBDA answer : With(Settle(s, told(answer), answer.sends),
-            LAMBDA settled : Answer(RecycleTo(settled.state, pipe, recycled), settled.sends)))
+            LAMBDA settled : Answer(Completed(s, before, added, pipe, number, settled.state), settled.sends)))
 
 TakesKnownData(s, switch, from, frame) ==
     LET number == frame.number
