@@ -1,6 +1,8 @@
 //! The tests of this room, as one program: each file is linked once, not by itself.
 
 mod common;
+mod context;
+mod control;
 mod memory;
 mod plan;
 mod rate_synchronisation;

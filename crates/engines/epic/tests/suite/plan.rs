@@ -1,13 +1,14 @@
 //! What EPIC plans for a group on a tree, whatever the tree, and what it refuses.
 
 use proptest::prelude::*;
-use quincunx_collective::{LengthOnly, Rank};
+use quincunx_collective::{Collective, LengthOnly, Rank};
 use quincunx_design::{
-    AnyDesign, Design, GroupContext, Member, Naming, Parts, Placement, Plan, Refusal, Settings, Value,
+    AnyDesign, ClosedForm, Design, GroupContext, Member, Naming, Params, Parts, Placement, Plan, Premises,
+    Refusal, Settings, Value,
 };
 use quincunx_epic::{EPIC_1, EPIC_2, EPIC_3, Epic, EpicParams, EpicSwitch, GroupParams};
-use quincunx_fabric::{IncTree, TreeNodeId, TreeRole};
-use quincunx_units::ByteCount;
+use quincunx_fabric::{IncTree, LinkProperties, TreeNodeId, TreeRole};
+use quincunx_units::{BitRate, ByteCount, Duration, Probability};
 use quincunx_wire::{Endpoint, Psn, QpNumber};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
@@ -160,6 +161,45 @@ fn pipes_hold_a_message_at_least_and_a_window_of_packet_numbers_at_most() {
         let error = plan(slots).unwrap_err().to_string();
         assert!(error.starts_with("expected `group.slots` of"), "{error}");
     }
+}
+
+#[test]
+fn pipes_hold_a_message_of_whatever_length() {
+    let mut params = EpicParams::default();
+    (params.group.transport.message, params.group.transport.window) = (4, 1);
+    params.group.slots = Some(4);
+    assert!(params.check().is_ok());
+    params.group.slots = Some(3);
+    assert!(params.check().is_err());
+}
+
+#[test]
+fn what_is_broadcast_by_each_rank_in_turn_runs_in_steps_only_without_overlap() {
+    let in_steps = |overlap, collective| {
+        let mut params = EpicParams::default();
+        params.group.overlap = overlap;
+        Design::runs_in_steps(&EPIC_2, &params, collective)
+    };
+    for collective in [Collective::ReduceScatter, Collective::AllGather] {
+        assert!(in_steps(false, collective) && !in_steps(true, collective), "{collective}");
+    }
+    assert!(!in_steps(false, Collective::AllReduce) && !in_steps(true, Collective::AllReduce));
+}
+
+#[test]
+fn formulas_take_depth_and_degree_of_the_tree_and_rate_and_latency_of_its_links() {
+    let tree = named("star-8");
+    let link =
+        LinkProperties { rate: BitRate::new(100_000_000_000).unwrap(), latency: Duration::from_micros(1) };
+    let premises =
+        Premises { tree: &tree, link, size: ByteCount::new(125_000), loss: Probability::new(0.25).unwrap() };
+    let params = EpicParams::default();
+    let formula = |form| Design::closed_form(&EPIC_2, form, &params, &premises).unwrap();
+    // 12 500 bytes a microsecond: twice the latency, three packets of a default MTU, ten microseconds of data.
+    let packets = 3.0 * params.group.transport.mtu.bytes() as f64 / 12_500.0;
+    assert_eq!(formula(ClosedForm::Latency), 2.0 + packets + 10.0);
+    assert_eq!(formula(ClosedForm::SwitchMemory), 2.0 * 2.0 * 12_500.0);
+    assert_eq!(formula(ClosedForm::LossTolerance), 0.75_f64.powi(2 * 7));
 }
 
 /// What each member of a star of two is told.
