@@ -20,7 +20,8 @@ Left out, for no test could or should see them: what is in `mutation.rs` (rules 
 for people who debug), and in a function `assert_invariants` (it only looks). A survivor that no test can tell from the original is
 explained in tools/mutants-explained.toml: `mutant` is its name without the position, `line` the line that it changes, `reason` why.
 
-Draw and results know a mutant by its file, its change and its place among equals, so that edits elsewhere change neither. `report`
+Mutants are judged in the order in which they are drawn, so that those judged so far are a fair sample whenever it stops. Draw and
+results know a mutant by its file, its change and its place among equals, so that edits elsewhere change neither. `report`
 exits with status 1 if less than 95 % of a crate's viable mutants were caught or a survivor has no explanation. Needs Python 3.11 and
 cargo-mutants; memory of a test is limited, and everything runs at low priority.
 """
@@ -162,10 +163,9 @@ def sift(found: list[dict]) -> list[Mutant]:
 
 
 def draw(mutants: list[Mutant], count: int, seed: int) -> list[Mutant]:
-    """So many of them, by seed, in the order of the sources. One that is added or gone moves no other in or out but the last."""
-    ranked = sorted(mutants, key=lambda mutant: hashlib.sha256(f"{seed} {mutant.key}".encode()).digest())
-    chosen = {mutant.key for mutant in ranked[:count]}
-    return [mutant for mutant in mutants if mutant.key in chosen]
+    """So many of them, by seed, in the order in which they are drawn: the first hundred of them are a sample, too. One that is added or
+    gone moves no other in or out but the last."""
+    return sorted(mutants, key=lambda mutant: hashlib.sha256(f"{seed} {mutant.key}".encode()).digest())[:count]
 
 
 def mutated(text: str, diff: str) -> str:
@@ -201,7 +201,7 @@ def tally(rows: list[dict], explained: list[Explanation]) -> tuple[dict[str, Cou
     """Counts by crate, and the survivors without an explanation."""
     counts: dict[str, Counter] = {}
     unexplained = []
-    for row in rows:
+    for row in sorted(rows, key=lambda row: row["crate"]):
         count = counts.setdefault(row["crate"], Counter())
         count["sample"] += 1
         count[row["verdict"]] += 1
@@ -451,7 +451,7 @@ def report(options: argparse.Namespace, chosen: list[Mutant]) -> int:
     print("\n".join(table(counts)))
     if len(known) < len(chosen):
         print(f"{len(chosen) - len(known)} of {len(chosen)} are not judged yet")
-    for row in unexplained:
+    for row in sorted(unexplained, key=lambda row: row["at"]):
         print(f"survived: {row['at']}: {row['mutant'].partition(': ')[2]}\n    {row['line']}")
     return int(bool(unexplained) or any(share(count) < WANTED_SHARE for count in counts.values()))
 
@@ -466,7 +466,8 @@ def main(words: list[str] | None = None) -> int:
         return 0
     if options.what == "report":
         return report(options, chosen)
-    print(*(f"{mutant.position}: {mutant.name}" for mutant in chosen), sep="\n")
+    lines = sorted(f"{mutant.position}: {mutant.name}" for mutant in chosen)
+    print(*lines, sep="\n")
     return 0
 
 

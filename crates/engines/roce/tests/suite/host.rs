@@ -1,28 +1,35 @@
 //! The smallest node: what its owner may ask, and what is refused. Set-ups that make no sense are refused too.
 
-use crate::common::{Bytes, alice, receive, slice};
-use quincunx_engine::verbs::{RegionId, WorkId};
+use crate::common::{ALICE, ALICE_PSN, BOB, Bytes, RETRY_TIMEOUT, alice, receive, slice};
+use quincunx_engine::verbs::{Completion, RegionId, WorkId};
 use quincunx_engine::{Engine, Frame, PortId, Sink};
 use quincunx_roce::{
     ConfigError, DropReason, PostError, QueuePairConfig, QueuePairTimer, RoceCommand, RoceEvent, RoceHost,
     RoceRejected,
 };
 use quincunx_units::{Duration, Instant};
-use quincunx_wire::RoceHeader;
+use quincunx_wire::{Aeth, Operation, RoceHeader, Syndrome};
 
-/// Keeps events, ignores the rest.
+/// Keeps events, and what becomes of timers: set to expire after so long, or cancelled. Ignores the rest.
 #[derive(Default)]
-struct Events(Vec<RoceEvent<Bytes>>);
+struct Events {
+    events: Vec<RoceEvent<Bytes>>,
+    timers: Vec<(QueuePairTimer, Option<Duration>)>,
+}
 
 impl Sink<RoceHost<Bytes>> for Events {
     fn transmit(&mut self, _port: PortId, _frame: Frame<'_, RoceHeader, Bytes>) {}
 
-    fn set_timer(&mut self, _timer: QueuePairTimer, _after: Duration) {}
+    fn set_timer(&mut self, timer: QueuePairTimer, after: Duration) {
+        self.timers.push((timer, Some(after)));
+    }
 
-    fn cancel_timer(&mut self, _timer: QueuePairTimer) {}
+    fn cancel_timer(&mut self, timer: QueuePairTimer) {
+        self.timers.push((timer, None));
+    }
 
     fn emit(&mut self, event: RoceEvent<Bytes>) {
-        self.0.push(event);
+        self.events.push(event);
     }
 
     fn drop_frame(&mut self, _port: PortId, _reason: DropReason) {}
@@ -34,7 +41,7 @@ fn command(
 ) -> Result<Vec<RoceEvent<Bytes>>, RoceRejected> {
     let mut events = Events::default();
     host.handle_command(Instant::ZERO, command, &mut events)?;
-    Ok(events.0)
+    Ok(events.events)
 }
 
 #[test]
@@ -78,6 +85,24 @@ fn only_the_first_port_sends() {
     command(&mut host, RoceCommand::PostSend(request)).unwrap();
     host.handle_transmit_slot(Instant::ZERO, PortId(1), &mut Events::default());
     assert!(host.wants_transmit(PortId(0)) && !host.wants_transmit(PortId(1)));
+}
+
+#[test]
+fn the_retry_timer_runs_from_the_first_packet_until_all_are_acknowledged() {
+    let mut host = RoceHost::<Bytes>::new(alice()).unwrap();
+    let request = crate::common::send(1, slice(RegionId(0), 0, 0));
+    command(&mut host, RoceCommand::PostSend(request)).unwrap();
+    let mut out = Events::default();
+    host.handle_transmit_slot(Instant::ZERO, PortId(0), &mut out);
+    assert_eq!(out.timers, [(QueuePairTimer::Retry, Some(RETRY_TIMEOUT))]);
+
+    let mut out = Events::default();
+    let acknowledge = Operation::Acknowledge(Aeth { syndrome: Syndrome::Ack(31), message_sequence: 1 });
+    let header = RoceHeader::new(BOB.ip, ALICE.ip, ALICE.qp, ALICE_PSN, acknowledge);
+    let frame = Frame { header: &header, payload: &[][..] };
+    host.handle_frame(Instant::ZERO, PortId(0), frame, &mut out);
+    assert_eq!(out.timers, [(QueuePairTimer::Retry, None)]);
+    assert_eq!(out.events, [RoceEvent::Completion(Completion::Sent { id: WorkId(1) })]);
 }
 
 #[test]
