@@ -50,10 +50,12 @@ EXPLAINED = ROOT / "tools" / "mutants-explained.toml"
 PREFIX = "quincunx-"
 
 WANTED_SHARE = 0.95
-BUILD_SECONDS = 900
-# A test program is given this, or so many times what it takes with the sources as they are.
+BUILD_SECONDS = 1800
+# A test program is given so many seconds of the processors, or so many times what it takes with the sources as they are: whatever else
+# runs here makes no test late. One that waits without an end is given so many times longer by the clock.
 LEAST_SECONDS = 60
 PATIENCE = 5
+IDLE_PATIENCE = 20
 MEMORY_BYTES = 8 << 30
 # Random tests draw the same in every run, so that a verdict can be had again.
 PROPTEST_SEED = "1"
@@ -61,6 +63,7 @@ PROPTEST_SEED = "1"
 LEFT_OUT_FILE = "mutation.rs"
 LEFT_OUT_FUNCTION = re.compile(r"(?:^|::)(?:fmt|assert_invariants)$")
 POSITION = re.compile(r"^(.*?):\d+:\d+: ")
+OUT_OF_TIME = "SIGXCPU"
 FAILED = re.compile(r"^test (.+?) \.\.\. FAILED$")
 
 # The tests that know how many states there are. Most changes change that, be they right or wrong.
@@ -237,6 +240,12 @@ def table(counts: dict[str, Counter]) -> list[str]:
     return lines
 
 
+def processor_time() -> float:
+    """Seconds of the processors that have gone into all that was run and has ended."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
 class Worker:
     """A copy of the sources, with builds of its own."""
 
@@ -275,13 +284,15 @@ class Worker:
             for path in self.tree.glob(f"crates/**/{pattern}"):
                 path.unlink()
 
-    def execute(self, command: list[str], seconds: float, limited: bool) -> tuple[int | None, str, str]:
-        """Status (none: it did not end), the first test that failed, and the last lines; ended at the first failure."""
+    def execute(self, command: list[str], seconds: float, processor_seconds: int | None) -> tuple[int | None, str, str]:
+        """Status (none: it did not end), the first test that failed, and the last lines; ended at the first failure. Where seconds of the
+        processors are given, memory is limited, too."""
 
         def before() -> None:
             os.nice(10)
-            if limited:
+            if processor_seconds is not None:
                 resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
+                resource.setrlimit(resource.RLIMIT_CPU, (processor_seconds, processor_seconds + 5))
 
         process = subprocess.Popen(
             command,
@@ -320,17 +331,18 @@ class Worker:
             end()
         process.stdout.close()
         status = process.wait()
-        return (None if over.is_set() and not failed else status), failed, "".join(last)
+        is_late = over.is_set() or any(OUT_OF_TIME in line for line in last)
+        return (None if is_late and not failed else status), failed, "".join(last)
 
     def run(self, stage: Stage) -> tuple[str, str]:
         """`unviable`, `caught` (and by which test), `timeout` or `passed`; the first time, how long it takes becomes its measure."""
-        status, _, last = self.execute(stage.command((), run=False), BUILD_SECONDS, limited=False)
+        status, _, last = self.execute(stage.command((), run=False), BUILD_SECONDS, None)
         if status != 0:
             return "unviable", last
-        limit = max(LEAST_SECONDS, PATIENCE * self.seconds.get(stage, BUILD_SECONDS))
-        began = time.monotonic()
-        status, failed, last = self.execute(stage.command(self.skip, run=True), limit, limited=True)
-        self.seconds.setdefault(stage, time.monotonic() - began)
+        limit = int(max(LEAST_SECONDS, PATIENCE * self.seconds.get(stage, LEAST_SECONDS)))
+        began = processor_time()
+        status, failed, last = self.execute(stage.command(self.skip, run=True), IDLE_PATIENCE * limit, limit)
+        self.seconds.setdefault(stage, processor_time() - began)
         if status is None:
             return "timeout", ""
         if failed or status != 0:

@@ -176,12 +176,6 @@ impl ModeI {
         messages * self.aggregation.size * (self.peers.len() + 2) + 2 * messages * DEGREE_BYTES
     }
 
-    /// The regions that the group has registered, for their release.
-    pub fn regions(&self) -> impl Iterator<Item = RegionId> {
-        let pipes = [self.aggregation.region, self.replication.region];
-        self.peers.iter().map(|peer| peer.region).chain(pipes)
-    }
-
     fn take<P: Payload>(
         &mut self,
         edge: usize,

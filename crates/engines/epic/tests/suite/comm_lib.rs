@@ -1,0 +1,235 @@
+//! What a rank's library posts for a collective, and when (EPIC 4.1, table 2): control message first, a window of messages, twice as
+//! many receive requests.
+
+use quincunx_collective::{Collective, DataType, LengthOnly, Payload, Rank, ReduceOp, Reduction};
+use quincunx_engine::verbs::{
+    Alarm, CollectiveRequest, Completion, Memory, Outcome, Program, QpIndex, ReceiveRequest, RegionId,
+    RequestError, SendRequest, Slice, Verbs, WorkId,
+};
+use quincunx_epic::{CommLib, CommLibConfig, ControlMessage, MAX_DATA_PACKETS, Pattern};
+use quincunx_units::{Duration, Instant};
+
+const MTU: usize = 8;
+const REDUCTION: Reduction = Reduction { op: ReduceOp::Sum, data_type: DataType::F32 };
+
+/// What was posted since it was asked for last.
+#[derive(Default)]
+struct Posted {
+    memory: Memory<LengthOnly>,
+    sends: Vec<SendRequest>,
+    receives: Vec<Slice>,
+    skipped: Vec<(u32, u32)>,
+}
+
+impl Verbs<LengthOnly> for Posted {
+    fn memory(&mut self) -> &mut Memory<LengthOnly> {
+        &mut self.memory
+    }
+    fn post_send(&mut self, _: QpIndex, request: SendRequest) {
+        self.sends.push(request);
+    }
+    fn post_receive(&mut self, _: QpIndex, request: ReceiveRequest) {
+        self.receives.push(request.sink);
+    }
+    fn set_alarm(&mut self, _: Alarm, _: Duration) {}
+    fn skip(&mut self, _: QpIndex, sends: u32, receives: u32) {
+        self.skipped.push((sends, receives));
+    }
+}
+
+/// Rank 1 of three, with packets of 8 bytes, messages of two packets, and a window of two messages.
+fn config() -> CommLibConfig {
+    CommLibConfig {
+        ranks: 3,
+        rank: Rank(1),
+        mtu: MTU,
+        message: 2,
+        window: 2,
+        run_ahead: false,
+        overlap: true,
+        synchronize_psn: true,
+    }
+}
+
+/// A rank, and what it has posted.
+struct Bench {
+    library: CommLib,
+    posted: Posted,
+}
+
+impl Bench {
+    fn new(config: CommLibConfig) -> Self {
+        Self { library: CommLib::new(config).expect("valid"), posted: Posted::default() }
+    }
+
+    /// Asks for a collective with so many bytes in and out.
+    fn start(&mut self, collective: Collective, input: usize, output: usize) -> Result<(), RequestError> {
+        let mut region = |length| {
+            let region = self.posted.memory.register(LengthOnly::zeroed(length));
+            Slice { region, offset: 0, length }
+        };
+        let request = CollectiveRequest {
+            collective,
+            reduction: REDUCTION,
+            input: region(input),
+            output: region(output),
+        };
+        self.library.start(Instant::ZERO, request, &mut self.posted).map(|outcome| assert_eq!(outcome, None))
+    }
+
+    fn complete(&mut self, completion: Completion) -> Option<Outcome> {
+        let outcome = self.library.handle_completion(Instant::ZERO, QpIndex(0), completion, &mut self.posted);
+        Program::<LengthOnly>::assert_invariants(&self.library);
+        outcome
+    }
+
+    fn sent(&mut self) -> Option<Outcome> {
+        self.complete(Completion::Sent { id: WorkId(0) })
+    }
+
+    fn received(&mut self, length: usize, immediate: Option<u32>) -> Option<Outcome> {
+        self.complete(Completion::Received { id: WorkId(0), length, immediate })
+    }
+
+    /// The lengths of the messages posted since the last call.
+    fn sends(&mut self) -> Vec<usize> {
+        self.posted.sends.drain(..).map(|request| request.source.length).collect()
+    }
+
+    /// The control messages posted since the last call.
+    fn announced(&mut self) -> Vec<ControlMessage> {
+        let immediates = self.posted.sends.drain(..).filter_map(|request| request.immediate);
+        immediates.map(|bits| ControlMessage::decode(bits).expect("it makes sense")).collect()
+    }
+}
+
+#[test]
+fn a_control_message_announces_whole_messages_as_far_as_it_can() {
+    for (message, announced) in [(1, 65535), (2, 65534), (4, 65532), (100_000, 65535)] {
+        let mut bench = Bench::new(CommLibConfig { message, ..config() });
+        let length = usize::from(MAX_DATA_PACKETS) * MTU + MTU;
+        bench.start(Collective::AllReduce, length, length).unwrap();
+        let expected =
+            ControlMessage { pattern: Pattern::AllReduce, reduction: REDUCTION, data_packets: announced };
+        assert_eq!(bench.announced(), [expected], "messages of {message} packets");
+    }
+}
+
+#[test]
+fn a_message_follows_when_one_is_acknowledged_and_its_result_is_here() {
+    let mut bench = Bench::new(config());
+    // The control message, two whole ones and a rest.
+    bench.start(Collective::AllReduce, 40, 40).unwrap();
+    let control = bench.posted.sends[0].immediate;
+    assert_eq!((bench.sends(), bench.posted.receives.len()), (vec![0, 16], 4));
+    assert_eq!(bench.sent(), None);
+    assert_eq!(bench.sent(), None);
+    assert_eq!(bench.sends(), [0; 0]);
+    bench.received(0, control);
+    assert_eq!(bench.sends(), [16]);
+    bench.received(16, None);
+    assert_eq!(bench.sends(), [8]);
+    bench.sent();
+    bench.sent();
+    bench.received(16, None);
+    assert_eq!(bench.received(8, None), Some(Outcome::Done));
+}
+
+#[test]
+fn ranks_that_run_ahead_wait_for_acknowledges_alone() {
+    let mut bench = Bench::new(CommLibConfig { run_ahead: true, ..config() });
+    bench.start(Collective::AllReduce, 40, 40).unwrap();
+    assert_eq!(bench.sends(), [0, 16]);
+    bench.sent();
+    assert_eq!(bench.sends(), [16]);
+}
+
+#[test]
+fn what_a_rank_neither_sends_nor_receives_is_skipped() {
+    let mut bench = Bench::new(config());
+    // Five packets and the control message, of which rank 1 receives none and then sends none.
+    bench.start(Collective::Reduce { root: Rank(0) }, 40, 0).unwrap();
+    assert_eq!((bench.posted.receives.len(), bench.posted.skipped[0]), (0, (0, 6)));
+    let mut bench = Bench::new(config());
+    bench.start(Collective::Broadcast { root: Rank(0) }, 0, 40).unwrap();
+    assert_eq!((bench.sends(), bench.posted.skipped.contains(&(6, 0))), (Vec::<usize>::new(), true));
+}
+
+#[test]
+fn parts_of_an_all_gather_land_behind_each_other() {
+    let mut bench = Bench::new(CommLibConfig { window: 8, ..config() });
+    bench.start(Collective::AllGather, 16, 48).unwrap();
+    let output = bench.posted.receives[0].region;
+    // Of each other rank a control message, and one of data.
+    let expected = [(0, 0), (0, 16), (0, 0), (32, 16)];
+    let expected = expected.map(|(offset, length)| Slice { region: output, offset, length });
+    assert_eq!(bench.posted.receives, expected);
+}
+
+#[test]
+fn parts_of_a_reduce_scatter_come_from_behind_each_other() {
+    let mut bench = Bench::new(CommLibConfig { window: 8, ..config() });
+    bench.start(Collective::ReduceScatter, 48, 16).unwrap();
+    let data = bench.posted.sends.iter().filter(|send| send.immediate.is_none());
+    let offsets: Vec<usize> = data.map(|send| send.source.offset).collect();
+    assert_eq!(offsets, [0, 32]);
+}
+
+#[test]
+fn a_message_that_others_announce_otherwise_ends_the_group() {
+    let reduce =
+        ControlMessage { pattern: Pattern::Reduce { root: Rank(1) }, reduction: REDUCTION, data_packets: 5 };
+    for (length, immediate) in [(0, Some(reduce.encode())), (0, None), (8, None)] {
+        let mut bench = Bench::new(config());
+        bench.start(Collective::AllReduce, 40, 40).unwrap();
+        assert!(matches!(bench.received(length, immediate), Some(Outcome::Failed { .. })));
+        assert_eq!(bench.start(Collective::AllReduce, 8, 8), Err(RequestError::GroupFailed));
+    }
+}
+
+#[test]
+fn lengths_that_make_no_sense_are_refused() {
+    let length = |what, expected, found| Err(RequestError::Length { what, expected, found });
+    let cases = [
+        (Collective::AllReduce, 8, 16, length("an output", 8, 16)),
+        (Collective::Reduce { root: Rank(1) }, 8, 16, length("an output", 8, 16)),
+        (Collective::Reduce { root: Rank(0) }, 8, 16, Ok(())),
+        (Collective::Broadcast { root: Rank(1) }, 8, 16, length("an input", 16, 8)),
+        (Collective::Broadcast { root: Rank(0) }, 8, 16, Ok(())),
+        (Collective::Barrier, 0, 8, length("an output", 0, 8)),
+        (Collective::ReduceScatter, 16, 8, length("an input", 24, 16)),
+        (Collective::ReduceScatter, 24, 8, Ok(())),
+        (Collective::AllGather, 8, 16, length("an output", 24, 16)),
+        (Collective::AllGather, 8, 24, Ok(())),
+        (Collective::AllReduce, 6, 6, Err(RequestError::Element { element: 4, found: 6 })),
+        (Collective::Reduce { root: Rank(3) }, 8, 8, Err(RequestError::NoSuchRoot { ranks: 3, found: 3 })),
+    ];
+    for (collective, input, output, expected) in cases {
+        assert_eq!(Bench::new(config()).start(collective, input, output), expected, "{collective:?}");
+    }
+}
+
+#[test]
+fn buffers_that_are_not_registered_are_refused() {
+    let mut bench = Bench::new(config());
+    let nowhere = Slice { region: RegionId(7), offset: 0, length: 8 };
+    let request = CollectiveRequest {
+        collective: Collective::AllReduce,
+        reduction: REDUCTION,
+        input: nowhere,
+        output: nowhere,
+    };
+    let refused = bench.library.start(Instant::ZERO, request, &mut bench.posted);
+    assert_eq!(refused, Err(RequestError::Length { what: "an input", expected: 8, found: 8 }));
+}
+
+#[test]
+fn as_many_collectives_are_under_way_as_the_window_has_messages_and_one_without_overlap() {
+    for (overlap, depth) in [(true, 2), (false, 1)] {
+        let mut bench = Bench::new(CommLibConfig { overlap, ..config() });
+        for _ in 0..depth {
+            bench.start(Collective::AllReduce, 8, 8).unwrap();
+        }
+        assert_eq!(bench.start(Collective::AllReduce, 8, 8), Err(RequestError::Busy));
+    }
+}
