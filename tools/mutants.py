@@ -357,8 +357,9 @@ class Worker:
                 sys.exit(f"expected that {stage.name} passes unchanged, found {verdict}: {detail}; repair it, or leave it out by --skip TEST")
             print(f"{stage.name} of {', '.join(stage.packages)}: {self.seconds[stage]:.0f} s", flush=True)
 
-    def judge(self, mutant: Mutant, last_stage: str) -> dict:
-        """What becomes of a mutant, as a row of the results; `open` if it has passed all stages but not been through the last."""
+    def judge(self, mutant: Mutant, last_stage: str, passed: str) -> dict:
+        """What becomes of a mutant, as a row of the results; `open` if it has passed all stages but not been through the last. It has
+        `passed` the stages up to that one before; of these only the first, to which tests are added, is run again."""
         path = self.tree / mutant.file
         original = path.read_text()
         began = time.monotonic()
@@ -366,7 +367,8 @@ class Worker:
         try:
             path.write_text(mutated(original, mutant.diff))
             stages = STAGES[mutant.crate]
-            for stage in until(stages, last_stage):
+            before = until(stages, passed)[1:] if passed else ()
+            for stage in (stage for stage in until(stages, last_stage) if stage not in before):
                 verdict, by = self.run(stage)
                 if verdict != "passed":
                     stage_name = stage.name
@@ -448,7 +450,8 @@ def run(options: argparse.Namespace, chosen: list[Mutant]) -> None:
     crates = dict.fromkeys(mutant.crate for mutant in due)
     worker.baseline(dict.fromkeys(stage for crate in crates for stage in until(STAGES[crate], options.until)))
     for index, mutant in enumerate(due, 1):
-        row = worker.judge(mutant, options.until)
+        known = rows.get(mutant.key, {})
+        row = worker.judge(mutant, options.until, known.get("stage", "") if known.get("verdict") == "open" else "")
         with results.open("a") as file:
             file.write(json.dumps(row) + "\n")
         where = f" by {row['stage']}: {row['by'].strip().splitlines()[-1]}" if row["by"].strip() and row["verdict"] == "caught" else ""

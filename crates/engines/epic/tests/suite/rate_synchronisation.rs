@@ -3,7 +3,7 @@
 use crate::common::{FIRST, Sent, Switch, all_reduce, config, deliver, switch};
 use quincunx_epic::{DropReason, GroupConfig};
 use quincunx_units::{Duration, Instant};
-use quincunx_wire::{Aeth, NakCode, Operation, Position, Psn, Syndrome};
+use quincunx_wire::{Operation, Position};
 
 const INTERVAL: Duration = Duration::from_micros(50);
 
@@ -27,16 +27,8 @@ fn outrun(config: GroupConfig) -> Switch {
     switch
 }
 
-/// What edges were told: 'A' for an ACK, 'N' for a NAK, 'C' for a notification, 'D' for data; with the PSN after the first.
 fn told(sent: &Sent) -> Vec<(u16, char, u32)> {
-    let kind = |operation: &Operation| match operation {
-        Operation::Acknowledge(Aeth { syndrome: Syndrome::Nak(NakCode::SequenceError), .. }) => 'N',
-        Operation::Acknowledge(_) => 'A',
-        Operation::CongestionNotification => 'C',
-        _ => 'D',
-    };
-    let after = |psn: Psn| psn.value().saturating_sub(FIRST.value());
-    sent.frames.iter().map(|(edge, header)| (*edge, kind(&header.operation), after(header.psn))).collect()
+    sent.told()
 }
 
 #[test]

@@ -1,11 +1,11 @@
-//! A Mode-III switch at the root of a star of two ranks, and what it sends.
+//! A switch at the root of a star of two ranks, and what it sends.
 
 use quincunx_collective::{DataType, LengthOnly, Payload, Rank, ReduceOp, Reduction};
 use quincunx_design::{Datapath, DatapathSink, DatapathTimer};
 use quincunx_engine::Frame;
 use quincunx_epic::{ControlMessage, EdgeConfig, GroupConfig, IncEngine, Mode, Pattern};
 use quincunx_units::{Duration, Instant};
-use quincunx_wire::{Endpoint, Operation, Psn, QpNumber, RoceHeader};
+use quincunx_wire::{Aeth, Endpoint, NakCode, Operation, Position, Psn, QpNumber, RoceHeader, Syndrome};
 use std::net::Ipv4Addr;
 
 pub(crate) type Switch = IncEngine<LengthOnly>;
@@ -13,11 +13,28 @@ pub(crate) type Switch = IncEngine<LengthOnly>;
 pub(crate) const FIRST: Psn = Psn::new(100);
 const SWITCH: Ipv4Addr = Ipv4Addr::new(10, 0, 1, 1);
 
-/// The headers of what the switch sends, with their edges, and what it drops.
+/// The headers of what the switch sends, with their edges; what it drops; its timers, set to expire after so long or cancelled; the
+/// edges that it gives up.
 #[derive(Default)]
 pub(crate) struct Sent {
     pub(crate) frames: Vec<(u16, RoceHeader)>,
     pub(crate) dropped: Vec<&'static str>,
+    pub(crate) timers: Vec<(DatapathTimer, Option<Duration>)>,
+    pub(crate) unreachable: Vec<u16>,
+}
+
+impl Sent {
+    /// What edges were told: 'A' for an ACK, 'N' for a NAK, 'C' for a notification, 'D' for data; with the PSN after the first.
+    pub(crate) fn told(&self) -> Vec<(u16, char, u32)> {
+        let kind = |operation: &Operation| match operation {
+            Operation::Acknowledge(Aeth { syndrome: Syndrome::Nak(NakCode::SequenceError), .. }) => 'N',
+            Operation::Acknowledge(_) => 'A',
+            Operation::CongestionNotification => 'C',
+            _ => 'D',
+        };
+        let after = |psn: Psn| psn.value().saturating_sub(FIRST.value());
+        self.frames.iter().map(|(edge, header)| (*edge, kind(&header.operation), after(header.psn))).collect()
+    }
 }
 
 impl DatapathSink<LengthOnly> for Sent {
@@ -31,9 +48,15 @@ impl DatapathSink<LengthOnly> for Sent {
     ) {
         self.frames.extend(copies);
     }
-    fn set_timer(&mut self, _: DatapathTimer, _: Duration) {}
-    fn cancel_timer(&mut self, _: DatapathTimer) {}
-    fn unreachable(&mut self, _: u16) {}
+    fn set_timer(&mut self, timer: DatapathTimer, after: Duration) {
+        self.timers.push((timer, Some(after)));
+    }
+    fn cancel_timer(&mut self, timer: DatapathTimer) {
+        self.timers.push((timer, None));
+    }
+    fn unreachable(&mut self, edge: u16) {
+        self.unreachable.push(edge);
+    }
     fn drop_frame(&mut self, _: u16, reason: &'static str) {
         self.dropped.push(reason);
     }
@@ -70,14 +93,51 @@ pub(crate) fn switch(config: GroupConfig) -> Switch {
     Switch::new(config).expect("valid")
 }
 
-/// The control message of an AllReduce of so many packets.
-pub(crate) fn all_reduce(data_packets: u16) -> Operation {
+/// The control message of a collective of so many packets.
+pub(crate) fn control(pattern: Pattern, data_packets: u16) -> Operation {
     let reduction = Reduction { op: ReduceOp::Sum, data_type: DataType::F32 };
-    let message = ControlMessage { pattern: Pattern::AllReduce, reduction, data_packets };
-    Operation::SendOnlyImmediate(message.encode())
+    Operation::SendOnlyImmediate(ControlMessage { pattern, reduction, data_packets }.encode())
 }
 
-/// A frame of a rank's arrives, with so many bytes; what comes of it.
+/// The control message of an AllReduce of so many packets.
+pub(crate) fn all_reduce(data_packets: u16) -> Operation {
+    control(Pattern::AllReduce, data_packets)
+}
+
+/// A packet of data.
+pub(crate) const DATA: Operation = Operation::Send(Position::Only);
+
+/// An acknowledge; selective and other NAKs are told apart by the switch's context.
+pub(crate) fn answer(syndrome: Syndrome) -> Operation {
+    Operation::Acknowledge(Aeth { syndrome, message_sequence: 0 })
+}
+
+pub(crate) const ACK: Syndrome = Syndrome::Ack(31);
+pub(crate) const NAK: Syndrome = Syndrome::Nak(NakCode::SequenceError);
+
+/// A frame that a rank sends, with so many bytes, and whether it asks for an acknowledge.
+pub(crate) struct FromRank {
+    pub(crate) rank: u16,
+    pub(crate) psn: Psn,
+    pub(crate) operation: Operation,
+    pub(crate) length: usize,
+    pub(crate) asks: bool,
+}
+
+/// It arrives; what comes of it.
+pub(crate) fn arrive(switch: &mut Switch, now: Instant, frame: &FromRank) -> Sent {
+    let FromRank { rank, psn, operation, length, asks } = *frame;
+    let source = Ipv4Addr::new(10, 0, 0, rank as u8 + 1);
+    let mut header = RoceHeader::new(source, SWITCH, QpNumber::new(0x100 + u32::from(rank)), psn, operation);
+    header.acknowledge_request = asks;
+    let mut sent = Sent::default();
+    let frame = Frame { header: &header, payload: LengthOnly::new(length) };
+    switch.handle_frame(now, rank, frame, &mut sent);
+    switch.assert_invariants();
+    sent
+}
+
+/// A frame of a rank's arrives that asks for an acknowledge; what comes of it.
 pub(crate) fn deliver(
     switch: &mut Switch,
     now: Instant,
@@ -86,12 +146,5 @@ pub(crate) fn deliver(
     operation: Operation,
     length: usize,
 ) -> Sent {
-    let source = Ipv4Addr::new(10, 0, 0, rank as u8 + 1);
-    let mut header = RoceHeader::new(source, SWITCH, QpNumber::new(0x100 + u32::from(rank)), psn, operation);
-    header.acknowledge_request = true;
-    let mut sent = Sent::default();
-    let frame = Frame { header: &header, payload: LengthOnly::new(length) };
-    switch.handle_frame(now, rank, frame, &mut sent);
-    switch.assert_invariants();
-    sent
+    arrive(switch, now, &FromRank { rank, psn, operation, length, asks: true })
 }

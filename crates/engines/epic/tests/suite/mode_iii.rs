@@ -1,0 +1,203 @@
+//! What a Mode-III switch tells its neighbours, and when it gives one up (EPIC 4.4, algorithms 2 and 3, H.4).
+
+use crate::common::{
+    ACK, DATA, FIRST, FromRank, NAK, Sent, Switch, all_reduce, answer, arrive, config, control, deliver,
+    switch,
+};
+use quincunx_collective::Rank;
+use quincunx_design::{Datapath, DatapathTimer};
+use quincunx_engine::verbs::UNLIMITED_RETRIES;
+use quincunx_epic::{DropReason, GroupConfig, Pattern};
+use quincunx_units::Instant;
+use quincunx_wire::{Operation, Syndrome};
+
+const NOW: Instant = Instant::ZERO;
+
+/// The timer that waits for the acknowledge of what went to a rank.
+fn resend(rank: u16) -> DatapathTimer {
+    DatapathTimer { kind: 0, edge: Some(rank) }
+}
+
+/// The timer of acknowledges that are put off.
+const PUT_OFF: DatapathTimer = DatapathTimer { kind: 1, edge: None };
+
+fn hear(switch: &mut Switch, rank: u16, number: u32, operation: Operation, length: usize) -> Sent {
+    deliver(switch, NOW, rank, FIRST.plus(number), operation, length)
+}
+
+fn expire(switch: &mut Switch, timer: DatapathTimer) -> Sent {
+    let mut sent = Sent::default();
+    switch.handle_timer(NOW, timer, &mut sent);
+    switch.assert_invariants();
+    sent
+}
+
+/// What a rank is sent in transmit slots.
+fn slots(switch: &mut Switch, rank: u16) -> Vec<(u16, char, u32)> {
+    let mut sent = Sent::default();
+    while switch.wants_transmit(rank) {
+        switch.handle_transmit_slot(NOW, rank, &mut sent);
+    }
+    sent.told()
+}
+
+/// A switch that has sent both ranks the results of an AllReduce's control message and first packet.
+fn two_results(config: GroupConfig) -> Switch {
+    let mut switch = switch(config);
+    for rank in 0..2 {
+        hear(&mut switch, rank, 0, all_reduce(1), 0);
+    }
+    for rank in 0..2 {
+        hear(&mut switch, rank, 1, DATA, 8);
+    }
+    switch
+}
+
+#[test]
+fn a_time_out_runs_from_the_first_packet_until_all_are_acknowledged() {
+    let mut switch = switch(config());
+    assert_eq!(
+        hear(&mut switch, 0, 0, all_reduce(0), 0).timers,
+        [(PUT_OFF, Some(config().resend_timeout / 4))]
+    );
+    let results = hear(&mut switch, 1, 0, all_reduce(0), 0);
+    let armed = [0, 1].map(|rank| (resend(rank), Some(config().resend_timeout)));
+    assert_eq!(results.timers, armed);
+    assert_eq!(hear(&mut switch, 0, 0, answer(ACK), 0).timers, [(resend(0), None)]);
+    // Once more changes nothing.
+    assert_eq!(hear(&mut switch, 0, 0, answer(ACK), 0).timers, vec![]);
+}
+
+#[test]
+fn what_is_not_acknowledged_in_time_is_sent_again_in_slots_from_the_oldest_on() {
+    let mut switch = two_results(config());
+    assert!(!switch.may_want_transmit() && !switch.wants_transmit(0));
+    let sent = expire(&mut switch, resend(0));
+    assert_eq!((sent.told(), sent.timers), (vec![], vec![(resend(0), Some(config().resend_timeout))]));
+    assert!(switch.may_want_transmit() && !switch.wants_transmit(1));
+    assert_eq!(slots(&mut switch, 0), [(0, 'D', 0), (0, 'D', 1)]);
+    assert!(!switch.may_want_transmit());
+}
+
+#[test]
+fn with_selective_reliability_a_time_out_sends_the_oldest_packet_alone_and_at_once() {
+    let mut switch = two_results(GroupConfig { selective: true, ..config() });
+    let sent = expire(&mut switch, resend(0));
+    assert_eq!(sent.told(), [(0, 'D', 0)]);
+    assert!(sent.frames[0].1.is_expedited() && !switch.wants_transmit(0));
+}
+
+#[test]
+fn a_timer_that_was_cancelled_does_nothing() {
+    let mut switch = two_results(config());
+    hear(&mut switch, 0, 1, answer(ACK), 0);
+    for timer in [resend(0), resend(7), PUT_OFF] {
+        let sent = expire(&mut switch, timer);
+        assert_eq!((sent.told(), sent.timers.len(), sent.unreachable.len()), (vec![], 0, 0), "{timer:?}");
+    }
+}
+
+#[test]
+fn a_neighbour_that_is_silent_for_more_time_outs_than_allowed_is_given_up() {
+    let mut switch = two_results(config());
+    for _ in 0..config().retry_count {
+        assert_eq!(expire(&mut switch, resend(0)).unreachable, [0u16; 0]);
+    }
+    assert_eq!(expire(&mut switch, resend(0)).unreachable, [0]);
+    assert!(!switch.wants_transmit(0) && !switch.may_want_transmit());
+    assert_eq!(hear(&mut switch, 0, 1, answer(ACK), 0).dropped, [DropReason::Unreachable.name()]);
+}
+
+#[test]
+fn a_neighbour_that_is_heard_of_is_given_all_time_outs_anew() {
+    let mut switch = two_results(config());
+    for _ in 0..2 * config().retry_count {
+        expire(&mut switch, resend(0));
+        assert_eq!(expire(&mut switch, resend(0)).unreachable, [0u16; 0]);
+        hear(&mut switch, 0, 0, answer(NAK), 0);
+    }
+}
+
+#[test]
+fn without_a_limit_nobody_is_given_up() {
+    let mut switch = two_results(GroupConfig { retry_count: UNLIMITED_RETRIES, ..config() });
+    for _ in 0..1000 {
+        assert_eq!(expire(&mut switch, resend(0)).unreachable, [0u16; 0]);
+    }
+}
+
+#[test]
+fn a_neighbour_that_is_not_ready_is_left_alone_for_as_long_as_it_says_and_is_not_silent_then() {
+    let mut switch = two_results(GroupConfig { retry_count: 0, ..config() });
+    let not_ready = Syndrome::ReceiverNotReady(1);
+    let sent = hear(&mut switch, 0, 0, answer(not_ready), 0);
+    let pause = quincunx_wire::aeth::receiver_not_ready_delay(1);
+    assert_eq!((sent.told(), sent.timers), (vec![], vec![(resend(0), Some(pause))]));
+    assert!(!switch.wants_transmit(0));
+    let sent = expire(&mut switch, resend(0));
+    assert_eq!((sent.unreachable, slots(&mut switch, 0)), (vec![], vec![(0, 'D', 0), (0, 'D', 1)]));
+}
+
+#[test]
+fn a_nak_goes_back_to_what_it_asks_for_and_a_selective_one_asks_for_that_alone() {
+    let mut switch = two_results(config());
+    assert_eq!(hear(&mut switch, 0, 0, answer(NAK), 0).told(), []);
+    assert_eq!(slots(&mut switch, 0), [(0, 'D', 0), (0, 'D', 1)]);
+
+    let mut switch = two_results(GroupConfig { selective: true, ..config() });
+    let sent = hear(&mut switch, 0, 0, answer(NAK), 0);
+    assert_eq!((sent.told(), slots(&mut switch, 0)), (vec![(0, 'D', 0)], vec![]));
+}
+
+#[test]
+fn a_selective_nak_for_what_was_acknowledged_or_never_sent_is_not_answered() {
+    let mut switch = two_results(GroupConfig { selective: true, ..config() });
+    hear(&mut switch, 0, 0, answer(ACK), 0);
+    assert_eq!(hear(&mut switch, 0, 0, answer(NAK), 0).told(), []);
+    let sent = hear(&mut switch, 0, 3, answer(NAK), 0);
+    assert_eq!((sent.told(), sent.dropped), (vec![], vec![DropReason::BadAcknowledge.name()]));
+}
+
+#[test]
+fn an_acknowledge_that_is_put_off_is_sent_when_its_timer_has_fired_twice() {
+    let mut switch = switch(config());
+    hear(&mut switch, 0, 0, all_reduce(0), 0);
+    let first = expire(&mut switch, PUT_OFF);
+    assert_eq!((first.told(), first.timers), (vec![], vec![(PUT_OFF, Some(config().resend_timeout / 4))]));
+    let second = expire(&mut switch, PUT_OFF);
+    assert_eq!((second.told(), second.timers), (vec![(0, 'A', 0)], vec![]));
+}
+
+#[test]
+fn a_packet_that_asks_for_nothing_is_not_acknowledged_but_for_one_that_closes_a_gap() {
+    let mut switch = switch(GroupConfig { window: 4, run_ahead: true, ..config() });
+    let mut quiet = |number, operation, length| {
+        let frame = FromRank { rank: 0, psn: FIRST.plus(number), operation, length, asks: false };
+        arrive(&mut switch, NOW, &frame).told()
+    };
+    assert_eq!(quiet(0, all_reduce(3), 0), []);
+    assert_eq!(quiet(2, DATA, 8), [(0, 'N', 1)]);
+    // One that is asked for already is not asked for twice.
+    assert_eq!(quiet(3, DATA, 8), []);
+    assert_eq!(quiet(1, DATA, 8), [(0, 'A', 3)]);
+}
+
+#[test]
+fn packets_before_their_control_message_are_refused_and_it_is_called_for_once() {
+    let mut switch = switch(config());
+    let refused = [0, 1].map(|_| hear(&mut switch, 0, 1, DATA, 8));
+    for sent in &refused {
+        assert_eq!(sent.dropped, [DropReason::NoCollective.name()]);
+    }
+    assert_eq!(refused.map(|sent| sent.told()), [vec![(0, 'N', 0)], vec![]]);
+}
+
+#[test]
+fn what_flows_one_way_is_taken_from_there_alone() {
+    let mut switch = switch(config());
+    let broadcast = control(Pattern::Broadcast { root: Rank(0) }, 1);
+    assert_eq!(hear(&mut switch, 1, 0, broadcast, 0).dropped, [DropReason::WrongDirection.name()]);
+    hear(&mut switch, 0, 0, broadcast, 0);
+    assert_eq!(hear(&mut switch, 1, 1, DATA, 8).dropped, [DropReason::WrongDirection.name()]);
+    assert_eq!(hear(&mut switch, 0, 1, DATA, 8).told(), [(1, 'D', 1)]);
+}
