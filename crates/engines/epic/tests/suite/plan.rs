@@ -3,8 +3,8 @@
 use proptest::prelude::*;
 use quincunx_collective::{Collective, LengthOnly, Rank};
 use quincunx_design::{
-    AnyDesign, ClosedForm, Design, GroupContext, Member, Naming, Params, Parts, Placement, Plan, Premises,
-    Refusal, Settings, Value,
+    AnyDesign, ClosedForm, Design, FabricKind, GroupContext, Member, Naming, Params, Parts, Placement, Plan,
+    Premises, Refusal, Settings, Value,
 };
 use quincunx_epic::{EPIC_1, EPIC_2, EPIC_3, Epic, EpicParams, EpicSwitch, GroupParams};
 use quincunx_fabric::{IncTree, LinkProperties, TreeNodeId, TreeRole};
@@ -129,6 +129,19 @@ fn what_no_tree_of_switches_can_do_is_refused_in_one_line() {
 }
 
 #[test]
+fn a_switch_has_up_to_sixty_three_neighbours() {
+    assert!(Design::plan(&EPIC_2, &EpicParams::default(), &on(named("star-63"))).is_ok());
+}
+
+#[test]
+fn all_but_dispatch_and_combine_is_offered() {
+    for design in ALL {
+        let expected: &[Collective] = &Collective::PRIMITIVES;
+        assert_eq!(Design::collectives(&design, FabricKind::Tree), expected);
+    }
+}
+
+#[test]
 fn what_only_mode_iii_has_is_refused_by_name_elsewhere() {
     let with = |change: &dyn Fn(&mut GroupParams)| {
         let mut params = EpicParams::default();
@@ -211,7 +224,7 @@ fn contexts(design: Epic) -> Vec<(Member, GroupContext)> {
         design: Design::name(&design).to_string(),
         version: Design::version(&design),
         settings,
-        fabric: quincunx_design::FabricKind::Tree,
+        fabric: FabricKind::Tree,
         domains: 1,
         initial_psn: Psn::new(0),
     };
