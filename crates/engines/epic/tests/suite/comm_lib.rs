@@ -1,41 +1,16 @@
 //! What a rank's library posts for a collective, and when (EPIC 4.1, table 2): control message first, a window of messages, twice as
 //! many receive requests.
 
+use crate::common::verbs::Posted;
 use quincunx_collective::{Collective, DataType, LengthOnly, Payload, Rank, ReduceOp, Reduction};
 use quincunx_engine::verbs::{
-    Alarm, CollectiveRequest, Completion, Memory, Outcome, Program, QpIndex, ReceiveRequest, RegionId,
-    RequestError, SendRequest, Slice, Verbs, WorkId,
+    CollectiveRequest, Completion, Outcome, Program, QpIndex, RegionId, RequestError, Slice, WorkId,
 };
 use quincunx_epic::{CommLib, CommLibConfig, ControlMessage, MAX_DATA_PACKETS, Pattern};
-use quincunx_units::{Duration, Instant};
+use quincunx_units::Instant;
 
 const MTU: usize = 8;
 const REDUCTION: Reduction = Reduction { op: ReduceOp::Sum, data_type: DataType::F32 };
-
-/// What was posted since it was asked for last.
-#[derive(Default)]
-struct Posted {
-    memory: Memory<LengthOnly>,
-    sends: Vec<SendRequest>,
-    receives: Vec<Slice>,
-    skipped: Vec<(u32, u32)>,
-}
-
-impl Verbs<LengthOnly> for Posted {
-    fn memory(&mut self) -> &mut Memory<LengthOnly> {
-        &mut self.memory
-    }
-    fn post_send(&mut self, _: QpIndex, request: SendRequest) {
-        self.sends.push(request);
-    }
-    fn post_receive(&mut self, _: QpIndex, request: ReceiveRequest) {
-        self.receives.push(request.sink);
-    }
-    fn set_alarm(&mut self, _: Alarm, _: Duration) {}
-    fn skip(&mut self, _: QpIndex, sends: u32, receives: u32) {
-        self.skipped.push((sends, receives));
-    }
-}
 
 /// Rank 1 of three, with packets of 8 bytes, messages of two packets, and a window of two messages.
 fn config() -> CommLibConfig {
@@ -93,12 +68,12 @@ impl Bench {
 
     /// The lengths of the messages posted since the last call.
     fn sends(&mut self) -> Vec<usize> {
-        self.posted.sends.drain(..).map(|request| request.source.length).collect()
+        self.posted.sends.drain(..).map(|(_, request)| request.source.length).collect()
     }
 
     /// The control messages posted since the last call.
     fn announced(&mut self) -> Vec<ControlMessage> {
-        let immediates = self.posted.sends.drain(..).filter_map(|request| request.immediate);
+        let immediates = self.posted.sends.drain(..).filter_map(|(_, request)| request.immediate);
         immediates.map(|bits| ControlMessage::decode(bits).expect("it makes sense")).collect()
     }
 }
@@ -120,7 +95,7 @@ fn a_message_follows_when_one_is_acknowledged_and_its_result_is_here() {
     let mut bench = Bench::new(config());
     // The control message, two whole ones and a rest.
     bench.start(Collective::AllReduce, 40, 40).unwrap();
-    let control = bench.posted.sends[0].immediate;
+    let control = bench.posted.sends[0].1.immediate;
     assert_eq!((bench.sends(), bench.posted.receives.len()), (vec![0, 16], 4));
     assert_eq!(bench.sent(), None);
     assert_eq!(bench.sent(), None);
@@ -159,10 +134,10 @@ fn what_a_rank_neither_sends_nor_receives_is_skipped() {
 fn parts_of_an_all_gather_land_behind_each_other() {
     let mut bench = Bench::new(CommLibConfig { window: 8, ..config() });
     bench.start(Collective::AllGather, 16, 48).unwrap();
-    let output = bench.posted.receives[0].region;
+    let output = bench.posted.receives[0].1.region;
     // Of each other rank a control message, and one of data.
     let expected = [(0, 0), (0, 16), (0, 0), (32, 16)];
-    let expected = expected.map(|(offset, length)| Slice { region: output, offset, length });
+    let expected = expected.map(|(offset, length)| (QpIndex(0), Slice { region: output, offset, length }));
     assert_eq!(bench.posted.receives, expected);
 }
 
@@ -170,8 +145,8 @@ fn parts_of_an_all_gather_land_behind_each_other() {
 fn parts_of_a_reduce_scatter_come_from_behind_each_other() {
     let mut bench = Bench::new(CommLibConfig { window: 8, ..config() });
     bench.start(Collective::ReduceScatter, 48, 16).unwrap();
-    let data = bench.posted.sends.iter().filter(|send| send.immediate.is_none());
-    let offsets: Vec<usize> = data.map(|send| send.source.offset).collect();
+    let data = bench.posted.sends.iter().filter(|(_, send)| send.immediate.is_none());
+    let offsets: Vec<usize> = data.map(|(_, send)| send.source.offset).collect();
     assert_eq!(offsets, [0, 32]);
 }
 

@@ -5,6 +5,7 @@ mod common;
 mod context;
 mod control;
 mod memory;
+mod mode_i;
 mod mode_ii;
 mod mode_iii;
 mod plan;

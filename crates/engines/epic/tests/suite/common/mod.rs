@@ -1,5 +1,7 @@
 //! A switch at the root of a star of two ranks, and what it sends.
 
+pub(crate) mod verbs;
+
 use quincunx_collective::{DataType, LengthOnly, Payload, Rank, ReduceOp, Reduction};
 use quincunx_design::{Datapath, DatapathSink, DatapathTimer};
 use quincunx_engine::Frame;
