@@ -151,6 +151,35 @@ fn parts_of_a_reduce_scatter_come_from_behind_each_other() {
 }
 
 #[test]
+fn parts_longer_than_a_control_message_announces_are_cut_each_by_itself() {
+    // A part is a whole step and a packet; a step has 32767 messages and a control message.
+    let part = 65534 * MTU + MTU;
+    let mut bench = Bench::new(CommLibConfig { window: 200_000, ..config() });
+    bench.start(Collective::AllGather, part, 3 * part).unwrap();
+    let announced: Vec<u16> = bench.announced().iter().map(|message| message.data_packets).collect();
+    assert_eq!(announced, [65534, 1]);
+    let lands = |message: usize| bench.posted.receives[message].1.offset;
+    // The first data of each step: two steps from rank 0, and two from rank 2.
+    let starts = [1, 32769, 32771, 65539].map(lands);
+    assert_eq!(starts, [0, 65534 * MTU, 2 * part, 2 * part + 65534 * MTU]);
+}
+
+#[test]
+fn where_numbers_are_not_shared_nothing_is_sent_before_the_switch_knows_of_what_comes_before() {
+    let reduce = Pattern::Reduce { root: Rank(1) };
+    let control = ControlMessage { pattern: reduce, reduction: REDUCTION, data_packets: 1 };
+    for (synchronize_psn, at_once) in [(true, vec![0, 8]), (false, vec![])] {
+        let mut bench = Bench::new(CommLibConfig { window: 8, synchronize_psn, ..config() });
+        bench.start(Collective::Reduce { root: Rank(1) }, 8, 8).unwrap();
+        bench.start(Collective::AllReduce, 8, 8).unwrap();
+        assert_eq!(bench.sends(), at_once);
+        bench.received(0, Some(control.encode()));
+        let later = if synchronize_psn { vec![] } else { vec![0, 8] };
+        assert_eq!(bench.sends(), later);
+    }
+}
+
+#[test]
 fn a_message_that_others_announce_otherwise_ends_the_group() {
     let reduce =
         ControlMessage { pattern: Pattern::Reduce { root: Rank(1) }, reduction: REDUCTION, data_packets: 5 };

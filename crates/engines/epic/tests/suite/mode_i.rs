@@ -19,9 +19,16 @@ struct Bench {
     posted: Posted,
 }
 
+fn star() -> GroupConfig {
+    GroupConfig { mode: Mode::I, window: 4, message: 2, ..config() }
+}
+
 impl Bench {
     fn new() -> Self {
-        let config = GroupConfig { mode: Mode::I, window: 4, message: 2, ..config() };
+        Self::with(star())
+    }
+
+    fn with(config: GroupConfig) -> Self {
         let mut bench = Self { switch: ModeI::new(config).expect("valid"), posted: Posted::default() };
         bench.switch.initialise(&mut bench.posted);
         bench
@@ -79,8 +86,10 @@ fn a_sum_leaves_when_all_have_sent_and_places_are_posted_again() {
     let mut bench = Bench::new();
     bench.places();
     let control = immediate(all_reduce(3));
-    assert_eq!((bench.received(0, 0, control), bench.received(0, MESSAGE, None)), (None, None));
-    assert_eq!((bench.sends(), bench.places()), (vec![], vec![(0, 0), (0, MESSAGE)]));
+    bench.received(0, 0, control);
+    assert_eq!((bench.sends(), bench.places()), (vec![], vec![(0, 0)]));
+    bench.received(0, MESSAGE, None);
+    assert_eq!((bench.sends(), bench.places()), (vec![], vec![(0, MESSAGE)]));
     bench.received(1, 0, control);
     assert_eq!((bench.sends(), bench.places()), (vec![(0, 0), (1, 0)], vec![(1, 0)]));
     bench.received(1, MESSAGE, None);
@@ -102,6 +111,36 @@ fn a_slot_is_used_again_when_all_have_acknowledged_what_was_in_it() {
     assert_eq!(bench.sends(), []);
     bench.sent(1);
     assert_eq!(bench.sends(), [(0, MESSAGE), (1, MESSAGE)]);
+}
+
+#[test]
+fn collectives_follow_each_other_in_the_same_buffers() {
+    let mut bench = Bench::new();
+    for _ in 0..5 {
+        for (length, immediate) in [(0, immediate(all_reduce(2))), (MESSAGE, None)] {
+            bench.received(0, length, immediate);
+            bench.received(1, length, immediate);
+            assert_eq!(bench.sends(), [(0, length), (1, length)]);
+            bench.sent(0);
+            bench.sent(1);
+        }
+    }
+}
+
+#[test]
+fn a_switch_below_another_sends_its_sum_up_and_the_result_down() {
+    let mut below = GroupConfig { parent: Some(1), ..star() };
+    below.edges[1].rank = None;
+    let mut bench = Bench::with(below);
+    for _ in 0..5 {
+        let control = immediate(all_reduce(0));
+        bench.received(0, 0, control);
+        assert_eq!(bench.sends(), [(1, 0)]);
+        bench.sent(1);
+        bench.received(1, 0, control);
+        assert_eq!(bench.sends(), [(0, 0)]);
+        bench.sent(0);
+    }
 }
 
 #[test]

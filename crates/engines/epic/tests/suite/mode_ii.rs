@@ -171,10 +171,42 @@ fn what_belongs_to_no_collective_is_dropped() {
 
 #[test]
 fn a_collective_is_known_before_the_one_before_it_up_to_two_windows_ahead() {
-    for (number, expected) in [(3, vec![]), (4, vec![DropReason::NoCollective.name()])] {
-        let mut switch = switch(star_of_three());
+    for (number, expected) in [(7, vec![]), (8, vec![DropReason::NoCollective.name()])] {
+        let mut switch = switch(GroupConfig { window: 4, ..star_of_three() });
         assert_eq!(dropped(&mut switch, 0, number, all_reduce(0)), expected, "number {number}");
     }
+}
+
+#[test]
+fn slots_are_left_for_what_is_not_known_yet() {
+    let mut switch = switch(star_of_three());
+    // Three numbers before it are nobody's so far: with its own they would take all four slots.
+    assert_eq!(dropped(&mut switch, 0, 3, all_reduce(1)), [""; 0]);
+    assert_eq!(dropped(&mut switch, 0, 4, DATA), [DropReason::AheadOfRange.name()]);
+}
+
+#[test]
+fn collectives_that_are_over_are_forgotten() {
+    let mut switch = switch(star_of_three());
+    for number in 0..40 {
+        told(&mut switch, 0, number, all_reduce(0));
+        told(&mut switch, 1, number, all_reduce(0));
+        let results = [0, 1, 2].map(|rank| (rank, 'D', number));
+        assert_eq!(told(&mut switch, 2, number, all_reduce(0)), results);
+    }
+}
+
+#[test]
+fn a_switch_that_has_acknowledged_what_comes_later_still_gets_the_sum_that_it_asks_for() {
+    let mut config = star_of_three();
+    config.edges[1].rank = None;
+    let mut switch = announced(config, Pattern::AllReduce);
+    for rank in 0..3 {
+        told(&mut switch, rank, 1, DATA);
+    }
+    told(&mut switch, 0, 2, control(BROADCAST, 0));
+    told(&mut switch, 1, 2, answer(ACK));
+    assert_eq!(told(&mut switch, 1, 1, DATA), [(1, 'D', 1)]);
 }
 
 #[test]

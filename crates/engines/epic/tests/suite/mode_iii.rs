@@ -193,6 +193,16 @@ fn packets_before_their_control_message_are_refused_and_it_is_called_for_once() 
 }
 
 #[test]
+fn who_sends_nothing_in_a_collective_is_expected_in_the_next() {
+    let mut switch = switch(config());
+    let reduce = control(Pattern::Reduce { root: Rank(0) }, 0);
+    assert_eq!(hear(&mut switch, 1, 0, reduce, 0).told(), [(0, 'D', 0)]);
+    assert_eq!(hear(&mut switch, 0, 1, all_reduce(0), 0).told(), []);
+    let results = hear(&mut switch, 1, 1, all_reduce(0), 0).told();
+    assert!(results.contains(&(0, 'D', 1)) && results.contains(&(1, 'D', 1)), "{results:?}");
+}
+
+#[test]
 fn what_flows_one_way_is_taken_from_there_alone() {
     let mut switch = switch(config());
     let broadcast = control(Pattern::Broadcast { root: Rank(0) }, 1);
