@@ -131,6 +131,30 @@ fn what_a_rank_neither_sends_nor_receives_is_skipped() {
 }
 
 #[test]
+fn where_numbers_are_not_shared_none_are_skipped() {
+    let mut bench = Bench::new(CommLibConfig { synchronize_psn: false, ..config() });
+    bench.start(Collective::Reduce { root: Rank(0) }, 40, 0).unwrap();
+    bench.sent();
+    bench.sent();
+    bench.sent();
+    assert_eq!((bench.sent(), bench.posted.skipped), (Some(Outcome::Done), vec![]));
+    let mut bench = Bench::new(CommLibConfig { synchronize_psn: false, ..config() });
+    bench.start(Collective::Broadcast { root: Rank(0) }, 0, 40).unwrap();
+    assert_eq!(bench.posted.skipped, []);
+}
+
+#[test]
+fn places_for_two_windows_are_ready() {
+    for (message, window, synchronize_psn, expected) in
+        [(1, 5, true, 10), (1, 5, false, 10), (3, 5, false, 10)]
+    {
+        let mut bench = Bench::new(CommLibConfig { message, window, synchronize_psn, ..config() });
+        bench.start(Collective::AllReduce, 800, 800).unwrap();
+        assert_eq!(bench.posted.receives.len(), expected, "messages of {message}, {synchronize_psn}");
+    }
+}
+
+#[test]
 fn parts_of_an_all_gather_land_behind_each_other() {
     let mut bench = Bench::new(CommLibConfig { window: 8, ..config() });
     bench.start(Collective::AllGather, 16, 48).unwrap();

@@ -159,6 +159,13 @@ fn a_selective_nak_for_what_was_acknowledged_or_never_sent_is_not_answered() {
 }
 
 #[test]
+fn a_selective_nak_of_a_neighbour_that_is_not_ready_waits_with_it() {
+    let mut switch = two_results(GroupConfig { selective: true, ..config() });
+    hear(&mut switch, 0, 0, answer(Syndrome::ReceiverNotReady(1)), 0);
+    assert_eq!(hear(&mut switch, 0, 1, answer(NAK), 0).told(), []);
+}
+
+#[test]
 fn an_acknowledge_that_is_put_off_is_sent_when_its_timer_has_fired_twice() {
     let mut switch = switch(config());
     hear(&mut switch, 0, 0, all_reduce(0), 0);
@@ -200,6 +207,15 @@ fn who_sends_nothing_in_a_collective_is_expected_in_the_next() {
     assert_eq!(hear(&mut switch, 0, 1, all_reduce(0), 0).told(), []);
     let results = hear(&mut switch, 1, 1, all_reduce(0), 0).told();
     assert!(results.contains(&(0, 'D', 1)) && results.contains(&(1, 'D', 1)), "{results:?}");
+}
+
+#[test]
+fn who_has_sent_before_a_collective_in_which_it_sends_nothing_is_expected_behind_that() {
+    let mut switch = switch(GroupConfig { window: 4, run_ahead: true, ..config() });
+    hear(&mut switch, 1, 0, all_reduce(0), 0);
+    hear(&mut switch, 1, 1, control(Pattern::Reduce { root: Rank(0) }, 0), 0);
+    assert_eq!(hear(&mut switch, 0, 0, all_reduce(0), 0).told()[0], (0, 'A', 0));
+    assert_eq!(hear(&mut switch, 0, 2, all_reduce(0), 0).told(), [(0, 'A', 2)]);
 }
 
 #[test]
