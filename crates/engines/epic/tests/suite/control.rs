@@ -39,7 +39,7 @@ fn pattern_operation_type_root_and_packets_follow_each_other_from_the_top() {
     let reduction = Reduction { op: ReduceOp::Max, data_type: DataType::I32 };
     let message =
         ControlMessage { pattern: Pattern::Broadcast { root: Rank(0x3a5) }, reduction, data_packets: 0x1234 };
-    assert_eq!(message.encode(), 0b10_10_11_11_1010_0101 << 16 | 0x1234);
+    assert_eq!(message.encode(), 2 << 30 | 2 << 28 | 3 << 26 | 0x3a5 << 16 | 0x1234);
 }
 
 #[test]

@@ -71,6 +71,21 @@ fn the_rate_rises_again_while_no_notification_comes() {
 }
 
 #[test]
+fn the_longer_no_notification_comes_the_less_the_next_one_cuts() {
+    let cut_after = |quiet: usize| {
+        let mut bench = reacting();
+        bench.frame(Psn::new(0), Operation::CongestionNotification, &[]);
+        for _ in 0..quiet {
+            bench.fire(QueuePairTimer::Alpha);
+            assert!(bench.out.armed.contains_key(&QueuePairTimer::Alpha), "it runs on");
+        }
+        bench.frame(Psn::new(0), Operation::CongestionNotification, &[]);
+        bench.qp.rate()
+    };
+    assert!(cut_after(100) > cut_after(10) && cut_after(10) > cut_after(0));
+}
+
+#[test]
 fn frames_of_a_queue_pair_that_reacts_may_be_marked_and_others_may_not() {
     for (mut bench, may) in [(reacting(), true), (Bench::default_alice(), false)] {
         let region = bench.region(4);
