@@ -22,7 +22,7 @@ explained in tools/mutants-explained.toml: `mutant` is its name without the posi
 
 Mutants are judged in the order in which they are drawn, so that those judged so far are a fair sample whenever it stops. Draw and
 results know a mutant by its file, its change and its place among equals, so that edits elsewhere change neither. `report`
-exits with status 1 if less than 95 % of a crate's viable mutants were caught or a survivor has no explanation. Needs Python 3.11 and
+exits with status 1 if less than 95 % of a crate's viable mutants were caught, a survivor has no explanation or one is not judged. Needs Python 3.11 and
 cargo-mutants; memory of a test is limited, and everything runs at low priority.
 """
 
@@ -221,11 +221,11 @@ def tally(rows: list[dict], explained: list[Explanation]) -> tuple[dict[str, Cou
 
 
 def share(count: Counter) -> float:
-    """What is caught of the viable; a test that does not end has caught its mutant."""
+    """What is caught of the viable; a test that does not end has caught its mutant, and what is open counts as not caught."""
     return (count["caught"] + count["timeout"]) / count["viable"] if count["viable"] else 1.0
 
 
-COLUMNS = ["sample", "viable", "by own", "by drivers", "by exploration", "by counts", "by longest", "by plans", "timeout", "survived", "explained"]
+COLUMNS = ["sample", "viable", "by own", "by drivers", "by exploration", "by counts", "by longest", "by plans", "timeout", "open", "survived", "explained"]
 
 
 def table(counts: dict[str, Counter]) -> list[str]:
@@ -460,15 +460,14 @@ def run(options: argparse.Namespace, chosen: list[Mutant]) -> None:
 
 def report(options: argparse.Namespace, chosen: list[Mutant]) -> int:
     rows = read_rows(options.work / "results.jsonl")
-    judged = [mutant for mutant in chosen if rows.get(mutant.key, {"verdict": "open"})["verdict"] != "open"]
-    known = [{**rows[mutant.key], "at": mutant.position} for mutant in judged]
+    known = [{**rows[mutant.key], "at": mutant.position} for mutant in chosen if mutant.key in rows]
     counts, unexplained = tally(known, explanations(EXPLAINED.read_text()))
     print("\n".join(table(counts)))
     if len(known) < len(chosen):
-        print(f"{len(chosen) - len(known)} of {len(chosen)} are not judged yet")
+        print(f"{len(chosen) - len(known)} of {len(chosen)} have not been put to any test yet")
     for row in sorted(unexplained, key=lambda row: row["at"]):
         print(f"survived: {row['at']}: {row['mutant'].partition(': ')[2]}\n    {row['line']}")
-    return int(bool(unexplained) or any(share(count) < WANTED_SHARE for count in counts.values()))
+    return int(len(known) < len(chosen) or bool(unexplained) or any(share(count) < WANTED_SHARE for count in counts.values()))
 
 
 def main(words: list[str] | None = None) -> int:

@@ -88,6 +88,10 @@ class CountTest(unittest.TestCase):
         self.assertAlmostEqual(mutants.share(counts["epic"]), 2 / 3)
         self.assertEqual(unexplained, [rows[3]])
 
+    def test_what_has_not_been_through_all_stages_is_not_caught(self) -> None:
+        counts, unexplained = mutants.tally([row("caught", "own"), row("open", "own")], [])
+        self.assertEqual((mutants.share(counts["epic"]), unexplained), (0.5, []))
+
     def test_a_survivor_is_explained_by_its_name_and_its_line(self) -> None:
         rows = [row("survived"), row("survived", line="c + d")]
         counts, unexplained = mutants.tally(rows, [Explanation("pipe.rs: replace + with -", "a + b", "equal")])
@@ -100,7 +104,7 @@ class CountTest(unittest.TestCase):
 
     def test_the_table_adds_crates_up(self) -> None:
         counts, _ = mutants.tally([row("caught", "own"), row("survived", crate="roce")], [])
-        self.assertEqual(mutants.table(counts)[-1], "| all | 2 | 2 | 1 | 0 | 0 | 0 | 0 | 0 | 0 | 1 | 0 | 50.0 % |")
+        self.assertEqual(mutants.table(counts)[-1], "| all | 2 | 2 | 1 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 1 | 0 | 50.0 % |")
 
 
 class ExplainedTest(unittest.TestCase):
