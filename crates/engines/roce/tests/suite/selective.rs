@@ -37,6 +37,34 @@ fn an_early_packet_beyond_the_window_is_dropped_and_asked_for_later() {
 }
 
 #[test]
+fn what_was_turned_away_is_asked_for_as_soon_as_there_is_room_and_once() {
+    let mut bench = selective();
+    let region = bench.blank(8 * MTU);
+    for id in 0..8 {
+        let sink = slice(region, id * MTU, MTU);
+        bench.qp.post_receive(receive(id as u64, sink), &bench.memory).unwrap();
+    }
+    let send = |bench: &mut Bench, number: u32| {
+        bench.frame(BOB_PSN.plus(number), Operation::Send(Position::Only), &[number as u8; MTU]);
+    };
+    let asked = |bench: &Bench| -> Vec<_> {
+        let naks = bench.answers().into_iter().filter(|(_, syndrome, _)| *syndrome == SEQUENCE_ERROR);
+        naks.map(|(psn, ..)| psn).collect()
+    };
+    // Others on the same connection are ahead: the window of four ends before the sixth packet.
+    send(&mut bench, 5);
+    assert_eq!(asked(&bench), []);
+    send(&mut bench, 0);
+    assert_eq!(asked(&bench), [1, 2, 3, 4].map(|number| BOB_PSN.plus(number)));
+    send(&mut bench, 1);
+    assert_eq!(asked(&bench)[4..], [BOB_PSN.plus(5)]);
+    for number in [2, 3, 4, 5] {
+        send(&mut bench, number);
+    }
+    assert_eq!((asked(&bench).len(), bench.out.completions.len()), (5, 6));
+}
+
+#[test]
 fn only_what_the_peer_asks_for_goes_out_again_and_before_anything_new() {
     let mut bench = selective();
     let region = bench.region(7 * MTU);
