@@ -273,3 +273,64 @@ fn a_switch_in_mode_ii_has_no_timers_and_wants_no_slots() {
     let switch = announced(star_of_three(), Pattern::AllReduce);
     assert!(switch.timers().is_empty() && !switch.may_want_transmit() && !switch.wants_transmit(0));
 }
+
+/// Broadcasts of rank 0, packets 0 and 1, and of rank 1, packets 2 and 3; all of the first has passed.
+fn two_roots() -> Switch {
+    let mut switch = announced(GroupConfig { window: 8, ..star_of_three() }, BROADCAST);
+    assert_eq!(told(&mut switch, 0, 1, DATA), [(1, 'D', 1), (2, 'D', 1)]);
+    switch
+}
+
+const NEXT: Pattern = Pattern::Broadcast { root: Rank(1) };
+
+#[test]
+fn the_next_root_is_asked_for_what_a_rank_has_dropped_that_missed_a_packet_of_the_one_before() {
+    for missed in [NAK, Syndrome::ReceiverNotReady(1)] {
+        let mut switch = two_roots();
+        assert_eq!(told(&mut switch, 1, 2, control(NEXT, 1)), [(0, 'D', 2), (2, 'D', 2)]);
+        assert_eq!(told(&mut switch, 1, 3, DATA), [(0, 'D', 3), (2, 'D', 3)]);
+        assert_eq!(told(&mut switch, 1, 1, answer(ACK)), []);
+        let asked = hear(&mut switch, 2, 0, answer(missed), 0);
+        assert_eq!(asked.frames.iter().map(|(edge, _)| *edge).collect::<Vec<_>>(), [0]);
+        // Who has acknowledged it does not get it again.
+        assert_eq!(told(&mut switch, 0, 0, control(BROADCAST, 1)), [(2, 'D', 0)]);
+        assert_eq!(told(&mut switch, 0, 1, DATA), [(2, 'D', 1), (1, 'N', 2)]);
+        assert_eq!(told(&mut switch, 1, 2, control(NEXT, 1)), [(0, 'D', 2), (2, 'D', 2)]);
+    }
+}
+
+#[test]
+fn what_comes_while_a_rank_waits_for_an_earlier_packet_is_held_until_that_has_passed() {
+    let mut switch = two_roots();
+    told(&mut switch, 1, 1, answer(ACK));
+    assert_eq!(told(&mut switch, 2, 1, answer(NAK)), [(0, 'A', 0), (0, 'N', 1)]);
+    assert_eq!(told(&mut switch, 1, 2, control(NEXT, 1)), [(0, 'D', 2)]);
+    assert_eq!(told(&mut switch, 0, 1, DATA), [(2, 'D', 1), (2, 'D', 2)]);
+    assert_eq!(told(&mut switch, 1, 3, DATA), [(0, 'D', 3), (2, 'D', 3)]);
+}
+
+#[test]
+fn a_request_for_what_has_been_acknowledged_meanwhile_holds_nothing_back() {
+    let mut switch = two_roots();
+    told(&mut switch, 2, 1, answer(ACK));
+    told(&mut switch, 2, 0, answer(NAK));
+    assert_eq!(told(&mut switch, 1, 2, control(NEXT, 1)), [(0, 'D', 2), (2, 'D', 2)]);
+}
+
+#[test]
+fn what_several_ranks_miss_is_asked_for_once_until_it_comes_again() {
+    let mut switch = two_roots();
+    assert_eq!(told(&mut switch, 1, 0, answer(NAK)), [(0, 'N', 0)]);
+    assert_eq!(told(&mut switch, 2, 0, answer(NAK)), []);
+    assert_eq!(told(&mut switch, 0, 0, control(BROADCAST, 1)), [(1, 'D', 0), (2, 'D', 0)]);
+    assert_eq!(told(&mut switch, 2, 0, answer(NAK)), [(0, 'N', 0)]);
+}
+
+#[test]
+fn a_rank_that_acknowledges_what_it_had_asked_for_is_not_held_up() {
+    let mut switch = two_roots();
+    told(&mut switch, 2, 0, answer(NAK));
+    assert_eq!(told(&mut switch, 1, 2, control(NEXT, 1)), [(0, 'D', 2)]);
+    // The request was late; the rank has everything.
+    assert_eq!(told(&mut switch, 2, 1, answer(ACK)), [(2, 'D', 2)]);
+}
