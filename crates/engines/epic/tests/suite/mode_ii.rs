@@ -310,6 +310,17 @@ fn what_comes_while_a_rank_waits_for_an_earlier_packet_is_held_until_that_has_pa
 }
 
 #[test]
+fn the_rest_of_what_has_passed_in_part_is_held_too() {
+    let mut switch = two_roots();
+    told(&mut switch, 1, 1, answer(ACK));
+    assert_eq!(told(&mut switch, 1, 2, control(NEXT, 1)), [(0, 'D', 2), (2, 'D', 2)]);
+    told(&mut switch, 2, 1, answer(NAK));
+    assert_eq!(told(&mut switch, 1, 3, DATA), [(0, 'D', 3)]);
+    // The rank asks by itself for the packet before it.
+    assert_eq!(told(&mut switch, 0, 1, DATA), [(2, 'D', 1), (2, 'D', 3)]);
+}
+
+#[test]
 fn a_request_for_what_has_been_acknowledged_meanwhile_holds_nothing_back() {
     let mut switch = two_roots();
     told(&mut switch, 2, 1, answer(ACK));
