@@ -261,3 +261,17 @@ fn as_many_collectives_are_under_way_as_the_window_has_messages_and_one_without_
         assert_eq!(bench.start(Collective::AllReduce, 8, 8), Err(RequestError::Busy));
     }
 }
+
+#[test]
+fn every_piece_of_every_part_of_a_long_vector_is_taken_where_it_lies() {
+    let message = u32::from(MAX_DATA_PACKETS);
+    let mut bench = Bench::new(CommLibConfig { message, window: 8, ..config() });
+    // A packet more than a control message can announce: each part is two invocations.
+    let piece = usize::from(MAX_DATA_PACKETS) * MTU;
+    let part = piece + MTU;
+    bench.start(Collective::ReduceScatter, 3 * part, part).unwrap();
+    let data = bench.posted.sends.iter().filter(|(_, send)| send.source.length > 0);
+    let taken: Vec<_> = data.map(|(_, send)| (send.source.offset, send.source.length)).collect();
+    // Rank 1 is the root of the second part.
+    assert_eq!(taken, [(0, piece), (piece, MTU), (2 * part, piece), (2 * part + piece, MTU)]);
+}

@@ -345,3 +345,11 @@ fn a_rank_that_acknowledges_what_it_had_asked_for_is_not_held_up() {
     // The request was late; the rank has everything.
     assert_eq!(told(&mut switch, 2, 1, answer(ACK)), [(2, 'D', 2)]);
 }
+
+#[test]
+fn a_broadcast_waits_only_toward_ranks_that_are_to_receive_something_before_it() {
+    let mut switch = announced(GroupConfig { window: 8, ..star_of_three() }, REDUCE);
+    assert_eq!(told(&mut switch, 1, 2, control(NEXT, 0)), [(2, 'D', 2)]);
+    assert_eq!(told(&mut switch, 1, 1, DATA), []);
+    assert_eq!(told(&mut switch, 2, 1, DATA), [(0, 'D', 1), (0, 'D', 2)]);
+}

@@ -4,6 +4,7 @@ use crate::common::bench::Bench;
 use crate::common::{ALICE_PSN, BOB_PSN, MTU, alice, receive, send, slice};
 use quincunx_engine::verbs::{Completion, WorkId};
 use quincunx_roce::{DropReason, QueuePairConfig, QueuePairTimer, Reliability};
+use quincunx_units::{Duration, Instant};
 use quincunx_wire::{NakCode, Operation, Position, Syndrome};
 
 const SEQUENCE_ERROR: Syndrome = Syndrome::Nak(NakCode::SequenceError);
@@ -27,6 +28,21 @@ fn packets_that_come_early_are_kept_and_each_missing_one_is_asked_for_once() {
     assert_eq!(bench.out.completions, [done]);
     assert_eq!(bench.bytes(region, 16), [1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3, 4, 4, 4, 4]);
     assert_eq!(bench.answers().len(), 2);
+}
+
+#[test]
+fn what_stays_missing_is_asked_for_once_more_when_half_the_time_out_has_passed() {
+    let mut bench = selective();
+    let timeout = bench.qp.config().retry_timeout;
+    bench.frame(BOB_PSN.plus(1), Operation::Send(Position::Middle), &[1; MTU]);
+    assert_eq!(bench.answers().len(), 1);
+    bench.now = Instant::ZERO + (timeout / 2 - Duration::from_picos(1));
+    bench.frame(BOB_PSN.plus(2), Operation::Send(Position::Middle), &[2; MTU]);
+    assert_eq!(bench.answers().len(), 1);
+    bench.now = Instant::ZERO + timeout / 2;
+    bench.frame(BOB_PSN.plus(3), Operation::Send(Position::Last), &[3; MTU]);
+    let asked: Vec<_> = bench.answers().iter().map(|&(psn, syndrome, _)| (psn, syndrome)).collect();
+    assert_eq!(asked, [(BOB_PSN, SEQUENCE_ERROR); 2]);
 }
 
 #[test]

@@ -44,12 +44,14 @@ pub(crate) struct Bench {
     pub(crate) qp: QueuePair<Bytes>,
     pub(crate) memory: Memory<Bytes>,
     pub(crate) out: Answers,
+    /// When frames come.
+    pub(crate) now: Instant,
 }
 
 impl Bench {
     pub(crate) fn new(config: QueuePairConfig) -> Self {
         let qp = QueuePair::new(config).expect("the test's set-up is valid");
-        Self { qp, memory: Memory::default(), out: Answers::default() }
+        Self { qp, memory: Memory::default(), out: Answers::default(), now: Instant::ZERO }
     }
 
     pub(crate) fn default_alice() -> Self {
@@ -98,12 +100,7 @@ impl Bench {
     }
 
     pub(crate) fn header(&mut self, header: RoceHeader, payload: &[u8]) {
-        self.qp.handle_frame(
-            Instant::ZERO,
-            Frame { header: &header, payload },
-            &mut self.memory,
-            &mut self.out,
-        );
+        self.qp.handle_frame(self.now, Frame { header: &header, payload }, &mut self.memory, &mut self.out);
         self.qp.assert_invariants();
     }
 
