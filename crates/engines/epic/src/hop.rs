@@ -21,6 +21,8 @@ pub(crate) struct Hop {
     pub(crate) notified: Option<Instant>,
     /// An ACK has been put off.
     pub(crate) owed: bool,
+    /// The neighbour has asked for an ACK of what lies behind a collective that is not known yet: nothing can be said of it.
+    pub(crate) is_ahead: bool,
     /// The acknowledge timer has fired since.
     pub(crate) overdue: bool,
     /// lastAcked + 1: the oldest number that the neighbour may still miss.
@@ -62,6 +64,7 @@ impl Hop {
             turned_away: None,
             notified: None,
             owed: false,
+            is_ahead: false,
             overdue: false,
             acked: first,
             cursor: first,

@@ -182,9 +182,7 @@ impl<P: Payload> ModeIII<P> {
             self.hops[edge].in_order(frame.header.acknowledge_request, reached - expected)
         } else if self.table.find(expected).is_none() {
             // Whether the neighbour sent anything between is not known yet.
-            if frame.header.acknowledge_request && !self.config.breaks(Mutation::AnswersAsPrinted) {
-                self.owe(edge, out);
-            }
+            self.hops[edge].is_ahead |= frame.header.acknowledge_request;
             if self.config.selective {
                 self.note_missing(now, edge, invocation.first, sequence, out);
             }
@@ -285,6 +283,10 @@ impl<P: Payload> ModeIII<P> {
             self.hops[edge].in_order(false, 0);
             // Ranks' acknowledges wait for the range, or for results.
             let may_wait = !self.answers_at_once() && self.config.edges[edge].rank.is_some();
+            let is_ahead = core::mem::replace(&mut self.hops[edge].is_ahead, false);
+            if is_ahead && !self.config.breaks(Mutation::AnswersAsPrinted) {
+                self.owe(edge, out);
+            }
             if self.hops[edge].owed && !may_wait {
                 self.answer(edge, Answer::Ack, out);
             }

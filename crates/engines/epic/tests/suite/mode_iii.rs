@@ -7,9 +7,10 @@ use crate::common::{
 use quincunx_collective::Rank;
 use quincunx_design::{Datapath, DatapathTimer};
 use quincunx_engine::verbs::UNLIMITED_RETRIES;
-use quincunx_epic::{DropReason, GroupConfig, Pattern};
+use quincunx_epic::{DropReason, EdgeConfig, GroupConfig, Pattern};
 use quincunx_units::Instant;
-use quincunx_wire::{Operation, Syndrome};
+use quincunx_wire::{Endpoint, Operation, QpNumber, Syndrome};
+use std::net::Ipv4Addr;
 
 const NOW: Instant = Instant::ZERO;
 
@@ -226,4 +227,21 @@ fn what_flows_one_way_is_taken_from_there_alone() {
     hear(&mut switch, 0, 0, broadcast, 0);
     assert_eq!(hear(&mut switch, 1, 1, DATA, 8).dropped, [DropReason::WrongDirection.name()]);
     assert_eq!(hear(&mut switch, 0, 1, DATA, 8).told(), [(1, 'D', 1)]);
+}
+
+#[test]
+fn a_switch_that_was_ahead_is_answered_as_soon_as_what_comes_before_is_known() {
+    let mut config = GroupConfig { ranks: 3, toward: vec![0, 1, 2], ..config() };
+    config.edges.push(EdgeConfig {
+        local: Endpoint { ip: config.edges[0].local.ip, qp: QpNumber::new(0x102) },
+        remote: Endpoint { ip: Ipv4Addr::new(10, 0, 0, 3), qp: QpNumber::new(0x11) },
+        rank: None,
+    });
+    let mut switch = switch(config);
+    // Behind that edge is the root of the second collective, which sends nothing in the first.
+    let root = |rank| control(Pattern::Broadcast { root: Rank(rank) }, 0);
+    let early = deliver(&mut switch, Instant::ZERO, 2, FIRST.plus(1), root(2), 0);
+    assert!(!early.told().iter().any(|(edge, ..)| *edge == 2), "{:?}", early.told());
+    let known = deliver(&mut switch, Instant::ZERO, 0, FIRST, root(0), 0);
+    assert!(known.told().contains(&(2, 'A', 1)), "{:?}", known.told());
 }
