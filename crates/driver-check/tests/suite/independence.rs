@@ -315,8 +315,9 @@ fn is_right(network: &Three, rules: Exploration) -> (Statistics, bool) {
     }
 }
 
-/// Holds what is found of so many networks with persistent sets against what is found without.
-fn assert_same_verdicts(networks: u64, network: impl Fn(u64) -> (Three, Exploration)) {
+/// Holds what is found of so many networks with persistent sets against what is found without; of the states less than so many percent
+/// are looked at.
+fn assert_same_verdicts(networks: u64, percent: u64, network: impl Fn(u64) -> (Three, Exploration)) {
     let (mut right, mut whole_states, mut states) = (0, 0, 0);
     for seed in 0..networks {
         let (network, rules) = network(seed);
@@ -331,17 +332,17 @@ fn assert_same_verdicts(networks: u64, network: impl Fn(u64) -> (Three, Explorat
     }
     // Both verdicts are common, and something is left out.
     assert!((networks / 5..networks * 4 / 5).contains(&right), "{right} of {networks}");
-    assert!(states * 5 < whole_states * 4, "{states} of {whole_states}");
+    assert!(states * 100 < whole_states * percent, "{states} of {whole_states}");
 }
 
 #[test]
 fn no_verdict_depends_on_persistent_sets() {
-    assert_same_verdicts(80, |seed| (Three::new(seed), whole(seed)));
+    assert_same_verdicts(80, 50, |seed| (Three::new(seed), whole(seed)));
 }
 
 #[test]
 fn no_verdict_depends_on_persistent_sets_where_the_clock_moves() {
-    assert_same_verdicts(40, |seed| {
+    assert_same_verdicts(40, 80, |seed| {
         let rules = Exploration { jumps: 1, duplicates: 0, delays: 0, ..whole(seed) };
         (Three::new(seed).with_clock(seed), rules)
     });
@@ -349,7 +350,7 @@ fn no_verdict_depends_on_persistent_sets_where_the_clock_moves() {
 
 #[test]
 fn no_verdict_depends_on_persistent_sets_where_nodes_are_told_by_others() {
-    assert_same_verdicts(40, |seed| {
+    assert_same_verdicts(40, 80, |seed| {
         let rules = Exploration { losses: 0, duplicates: 0, delays: 0, ..whole(seed) };
         (Three::new(seed).with_notices(seed), rules)
     });
