@@ -55,6 +55,13 @@ impl Driver for Explorer {
         base.map(|(key, value)| (key.to_owned(), value)).into()
     }
 
+    fn base_of(&self, design: FabricDesign) -> Vec<Assignment> {
+        let FabricDesign::Packets(design) = design else { return Vec::new() };
+        let value = |text: &str| text.parse().unwrap_or_else(|_| Value::from(text));
+        let smallest = design.model().smallest.iter();
+        smallest.map(|&(key, text)| (key.to_owned(), value(text))).collect()
+    }
+
     fn honours(&self, _: Part) -> bool {
         false
     }

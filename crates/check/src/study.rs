@@ -39,13 +39,12 @@ pub trait Study: Sync {
 }
 
 /// All studies.
-pub static STUDIES: [&dyn Study; 6] = [
+pub static STUDIES: [&dyn Study; 5] = [
     &QueuePairStudy::GO_BACK_N,
     &QueuePairStudy::SELECTIVE,
     &RelayStudy,
     &EarlierStudy::SWITCHML,
     &EarlierStudy::ATP,
-    &EarlierStudy::NETREDUCE,
 ];
 
 /// A few lines for each study: its name and what it is, what can be asked of it, its options.

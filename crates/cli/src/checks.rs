@@ -115,8 +115,8 @@ const EXAMPLES: &str = "Examples:
                                                          what an earlier system's rule admits
   quincunx check switchml all_reduce --window 1 --reorder --rule chunk-numbers
                                                          and what repairs it
-  quincunx check netreduce all_reduce --times 5 --packets 1 --window 5 --losses 0
-                                                         five messages in flight where four are buffered";
+  quincunx check netreduce all_reduce --tree star-2 --packets 3 --mutate fifth-message
+                                                         a message more under way than the switch has columns";
 
 const LIMITS: &str = "Explored are the engines that run on real sockets; the rules of earlier systems are written for this alone. Nothing is sampled:
 `correct` means that every run within the limits gives every rank the right elements of the right ranks, once each, and ends;

@@ -18,8 +18,10 @@ use serde::de::DeserializeOwned;
 pub enum SwitchPart<P: Payload> {
     /// Connections end at the switch; this runs above its queue pairs, as on a rank.
     Program(Box<dyn AnyProgram<P>>),
-    /// Frames pass through this.
+    /// Frames for the switch pass through this.
     Datapath(Box<dyn AnyDatapath<P>>),
+    /// Frames from rank to rank pass through this on their way: those of the connections that the plan names as passing.
+    Passage(Box<dyn AnyDatapath<P>>),
 }
 
 /// What a design says of itself; everything else asks. One implementation in each engine crate, one line in the catalog.
@@ -54,6 +56,11 @@ pub trait Design: Debug + Send + Sync + 'static {
     /// The version of its parameters and roles, for nodes of several builds.
     fn version(&self) -> u32 {
         1
+    }
+
+    /// Keys that presets and drivers leave as they are, for they are its frames and buffers: only who names one sets it.
+    fn keeps(&self) -> &'static [&'static str] {
+        &[]
     }
 
     /// Who is connected with whom, what each node is to do, and what switches must have for it.
@@ -151,6 +158,8 @@ pub trait AnyDesign: Debug + Send + Sync + Parts<Numbers> + Parts<LengthOnly> + 
     fn offers_writes(&self) -> bool;
     /// [`Design::version`].
     fn version(&self) -> u32;
+    /// [`Design::keeps`].
+    fn keeps(&self) -> &'static [&'static str];
     /// [`Design::runs_in_steps`].
     ///
     /// # Errors
@@ -247,6 +256,10 @@ impl<D: Design> AnyDesign for D {
 
     fn version(&self) -> u32 {
         Design::version(self)
+    }
+
+    fn keeps(&self) -> &'static [&'static str] {
+        Design::keeps(self)
     }
 
     fn runs_in_steps(&self, settings: &Settings, collective: Collective) -> Result<bool, Refusal> {

@@ -10,6 +10,9 @@ pub struct Model {
     pub is_symmetric: bool,
     /// Whether answers and requests keep no order among each other on a link.
     pub answers_overtake: bool,
+    /// Parameters of the smallest group that shows all there is, where the checker's own (packets of one element, messages of one packet,
+    /// two on their way) do not suit.
+    pub smallest: &'static [(&'static str, &'static str)],
     /// The rules that can be broken, by name.
     pub mutations: fn() -> alloc::vec::Vec<&'static str>,
     /// What a request is called in a counterexample.
@@ -23,6 +26,7 @@ impl Model {
     pub const PLAIN: Self = Self {
         is_symmetric: false,
         answers_overtake: false,
+        smallest: &[],
         mutations: alloc::vec::Vec::new,
         request: |header| match header.operation {
             Operation::SendOnlyImmediate(_) | Operation::SendLastImmediate(_) => "message",

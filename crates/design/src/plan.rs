@@ -57,6 +57,9 @@ pub struct SwitchPlan<S> {
     pub role: S,
     /// Payload and degree buffers that it must have for that (EPIC F.3).
     pub memory: ByteCount,
+    /// Connections between others that pass through it, by their index in the plan: it takes what the first end sends to the second.
+    /// Its own context has them in this order, after its own connections: the second end as the local one, the first as the remote one.
+    pub passes: Vec<usize>,
 }
 
 /// A group before anybody has addresses: a pure function of parameters and placement. The manager, the simulator, the checker and
@@ -100,10 +103,9 @@ impl<R, S> Plan<R, S> {
         rank: impl FnMut(R) -> Result<R2, Refusal>,
         mut switch: impl FnMut(S) -> Result<S2, Refusal>,
     ) -> Result<Plan<R2, S2>, Refusal> {
-        let switches = self
-            .switches
-            .into_iter()
-            .map(|SwitchPlan { node, role, memory }| Ok(SwitchPlan { node, role: switch(role)?, memory }));
+        let switches = self.switches.into_iter().map(|SwitchPlan { node, role, memory, passes }| {
+            Ok(SwitchPlan { node, role: switch(role)?, memory, passes })
+        });
         Ok(Plan {
             switches: switches.collect::<Result<_, Refusal>>()?,
             ranks: self.ranks.into_iter().map(rank).collect::<Result<_, Refusal>>()?,
@@ -138,7 +140,7 @@ impl Plan {
     /// the member does not use; `name` calls the switches.
     ///
     /// # Panics
-    /// If the connections of a member are not numbered from zero, each once: a fault of the design.
+    /// If the connections of a member are not numbered from zero, each once, or one passes that is not there: a fault of the design.
     pub fn contexts(
         self,
         naming: &Naming,
@@ -152,8 +154,10 @@ impl Plan {
             Member::Rank(rank) => Peer::Rank(rank),
             Member::Switch(node) => Peer::Switch(name(node)),
         };
+        let mut passing = Vec::with_capacity(self.connections.len());
         for Connection { ends: [a, b] } in self.connections {
             let (at_a, at_b) = (endpoint(a.member), endpoint(b.member));
+            passing.push(ConnectionContext { local: at_b, remote: at_a, peer: peer(a.member) });
             for (near, far, local, remote) in [(a, b, at_a, at_b), (b, a, at_b, at_a)] {
                 let places = connections.get_mut(&near.member).expect("every end was counted");
                 let place = places.get_mut(usize::from(near.index)).filter(|place| place.is_none());
@@ -162,8 +166,9 @@ impl Plan {
             }
         }
         let ranks = self.ranks.len() as u16;
-        let mut context = |member, node, role, memory| {
-            let connections = connections.remove(&member).unwrap_or_default();
+        let mut context = |member, node, role, memory, passes: Vec<usize>| {
+            let own = connections.remove(&member).unwrap_or_default().into_iter().flatten();
+            let others = passes.into_iter().map(|index| passing[index].clone());
             let context = GroupContext {
                 group: naming.group,
                 design: naming.design.clone(),
@@ -177,16 +182,16 @@ impl Plan {
                 initial_psn: naming.initial_psn,
                 remote_write: self.remote_write,
                 memory,
-                connections: connections.into_iter().flatten().collect(),
+                connections: own.chain(others).collect(),
             };
             (member, context)
         };
         let mut contexts = Vec::new();
-        for SwitchPlan { node, role, memory } in self.switches {
-            contexts.push(context(Member::Switch(node), Node::Switch, role, memory));
+        for SwitchPlan { node, role, memory, passes } in self.switches {
+            contexts.push(context(Member::Switch(node), Node::Switch, role, memory, passes));
         }
         for (rank, role) in (0..).map(Rank).zip(self.ranks) {
-            contexts.push(context(Member::Rank(rank), Node::Rank(rank), role, ByteCount::new(0)));
+            contexts.push(context(Member::Rank(rank), Node::Rank(rank), role, ByteCount::new(0), Vec::new()));
         }
         contexts
     }

@@ -13,6 +13,7 @@ pub static CATALOG: Catalog = Catalog::new(
         &quincunx_ring::RING,
         &quincunx_ring::TREE,
         &quincunx_ring::DIRECT,
+        &quincunx_netreduce::NETREDUCE,
         &quincunx_multiwrite::MULTIWRITE,
         &quincunx_multiwrite::UNICAST_MULTIPATH,
         &quincunx_multiwrite::DIRECT,

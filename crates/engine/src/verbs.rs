@@ -325,6 +325,17 @@ pub enum RequestError {
         /// The region.
         region: RegionId,
     },
+    /// An operation that the group's program cannot do.
+    #[error(
+        "expected {} of {}, found {} of {}; set the group up for that, or choose another design",
+        expected.op, expected.data_type, found.op, found.data_type
+    )]
+    Reduction {
+        /// What it does.
+        expected: Reduction,
+        /// As given.
+        found: Reduction,
+    },
     /// A collective that the group's program does not know.
     #[error("expected a collective that the group offers, found {found}; make a group for it")]
     NotOffered {

@@ -108,6 +108,8 @@ struct InstalledGroup<P: Payload> {
 pub struct Switch<P: Payload> {
     groups: BTreeMap<GroupId, InstalledGroup<P>>,
     lookup: BTreeMap<QpNumber, (GroupId, u16)>,
+    /// By destination, of frames for others that a group takes on their way.
+    passages: BTreeMap<Endpoint, (GroupId, u16)>,
     /// By address, as the number that it is: every frame that passes is looked up here.
     routes: BTreeMap<u32, PortId>,
     /// A rule that it breaks, in the checker alone.
@@ -193,11 +195,18 @@ impl<P: Payload> Switch<P> {
         if self.groups.contains_key(&id) {
             return Err(SwitchRejected::GroupExists(id));
         }
+        let is_passage = matches!(part, SwitchPart::Passage(_));
         for (index, (_, config)) in configs.iter().enumerate() {
-            let number = config.local.qp;
-            let twice = configs[..index].iter().any(|(_, other)| other.local.qp == number);
-            if twice || self.lookup.contains_key(&number) {
-                return Err(SwitchRejected::QpInUse(number));
+            let local = config.local;
+            let is_same = |other: Endpoint| if is_passage { other == local } else { other.qp == local.qp };
+            let twice = configs[..index].iter().any(|(_, other)| is_same(other.local));
+            let taken = if is_passage {
+                self.passages.contains_key(&local)
+            } else {
+                self.lookup.contains_key(&local.qp)
+            };
+            if twice || taken {
+                return Err(SwitchRejected::QpInUse(local.qp));
             }
         }
         let edge = |&(port, config): &(PortId, QueuePairConfig)| Edge {
@@ -213,10 +222,14 @@ impl<P: Payload> Switch<P> {
                 program.initialise(&mut TransportVerbs { transport: &mut transport, sink: &mut sink });
                 Part::Terminated(transport, program)
             }
-            SwitchPart::Datapath(datapath) => Part::Passing(datapath),
+            SwitchPart::Datapath(datapath) | SwitchPart::Passage(datapath) => Part::Passing(datapath),
         };
         for (edge, index) in edges.iter().zip(0..) {
-            self.lookup.insert(edge.local.qp, (id, index));
+            if is_passage {
+                self.passages.insert(edge.local, (id, index));
+            } else {
+                self.lookup.insert(edge.local.qp, (id, index));
+            }
         }
         self.groups.insert(id, InstalledGroup { edges, part });
         self.settle(now, id, None, &mut GroupSink::new(id, out));
@@ -229,6 +242,7 @@ impl<P: Payload> Switch<P> {
         }
         let group = self.groups.remove(&id).ok_or(SwitchRejected::NoSuchGroup(id))?;
         self.lookup.retain(|_, (owner, _)| *owner != id);
+        self.passages.retain(|_, (owner, _)| *owner != id);
         match group.part {
             Part::Terminated(mut transport, _) => transport.shut_down(&mut GroupSink::new(id, out)),
             Part::Passing(datapath) => {
@@ -277,8 +291,9 @@ impl<P: Payload> Engine for Switch<P> {
     type DropReason = NodeDrop;
 
     fn new((): ()) -> Result<Self, Self::ConfigError> {
-        let (groups, lookup, routes) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
-        Ok(Self { groups, lookup, routes, mutation: None })
+        let (groups, lookup, passages, routes) =
+            (BTreeMap::new(), BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+        Ok(Self { groups, lookup, passages, routes, mutation: None })
     }
 
     fn handle_frame(
@@ -288,10 +303,16 @@ impl<P: Payload> Engine for Switch<P> {
         frame: Frame<'_, RoceHeader, P>,
         out: &mut impl Sink<Self>,
     ) {
-        if let Some(&port) = self.routes.get(&frame.header.destination.to_bits()) {
+        let header = frame.header;
+        let passage =
+            || self.passages.get(&Endpoint { ip: header.destination, qp: header.destination_qp }).copied();
+        let (id, index) = if let Some(passage) = passage() {
+            passage
+        } else if let Some(&port) = self.routes.get(&header.destination.to_bits()) {
             return out.transmit(port, frame);
-        }
-        let Some((id, index)) = self.find(port, frame.header.destination_qp) else {
+        } else if let Some(own) = self.find(port, header.destination_qp) {
+            own
+        } else {
             return out.drop_frame(port, NodeDrop::ForeignQueuePair);
         };
         let InstalledGroup { edges, part } =

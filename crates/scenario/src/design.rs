@@ -123,6 +123,14 @@ impl FabricDesign {
         }
     }
 
+    /// Keys that presets and drivers leave as they are: see [`AnyDesign::keeps`].
+    pub(crate) fn keeps(self) -> &'static [&'static str] {
+        match self {
+            Self::Packets(design) => design.keeps(),
+            Self::Memory(_) => &[],
+        }
+    }
+
     /// The defaults of its parameters.
     pub fn defaults(self) -> Settings {
         match self {

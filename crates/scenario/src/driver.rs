@@ -1,7 +1,7 @@
 //! Who carries a scenario out. Scenarios mean the same to all; drivers differ in what they set where nobody says otherwise, and in what
 //! they can honour. What one cannot is refused by name.
 
-use crate::{CongestionSetup, Fabric, Measure, Scenario, ScenarioError};
+use crate::{CongestionSetup, Fabric, FabricDesign, Measure, Scenario, ScenarioError};
 use core::fmt::Debug;
 use quincunx_design::{Assignment, Value};
 
@@ -35,6 +35,11 @@ pub trait Driver: Debug {
     /// Parameters of designs that it sets differently from their own defaults on a fabric. `keys` are those that the scenario sets,
     /// which come on top: some depend on others.
     fn base(&self, fabric: &Fabric, keys: &[Assignment]) -> Vec<Assignment>;
+
+    /// What it sets on top for one design.
+    fn base_of(&self, _design: FabricDesign) -> Vec<Assignment> {
+        Vec::new()
+    }
 
     /// Whether it can honour a part.
     fn honours(&self, part: Part) -> bool;

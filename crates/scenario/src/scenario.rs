@@ -10,6 +10,7 @@ use crate::{
 use include_dir::{Dir, include_dir};
 use quincunx_design::{Assignment, Catalog, FabricKind, Settings, Transport, Value};
 use quincunx_units::ByteCount;
+use std::collections::BTreeMap;
 
 static PRESETS: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/presets");
 
@@ -36,8 +37,12 @@ pub struct Scenario {
     pub packet: ByteCount,
     /// What its driver sets of designs where the scenario says nothing.
     base: Vec<Assignment>,
+    /// The same for single designs, by name.
+    bases: BTreeMap<&'static str, Vec<Assignment>>,
     /// Keys of designs.
     keys: Vec<Assignment>,
+    /// They are a preset's, and nobody's own.
+    is_preset: bool,
     /// Keys that were overridden, of designs and others.
     changed: Vec<String>,
 }
@@ -229,11 +234,15 @@ impl Scenario {
             measure: measure.get_below("measure")?,
             packet: ByteCount::new(0),
             base: Vec::new(),
+            bases: BTreeMap::new(),
             keys,
+            is_preset: Self::preset(&document.place).is_ok() || document.place.parse::<NetworkName>().is_ok(),
             changed: document.changed().to_vec(),
         };
         scenario.expand(&schema, catalog)?;
         scenario.base = driver.base(&scenario.fabric, &scenario.keys);
+        let designs = FabricDesign::on(catalog, scenario.kind()).into_iter();
+        scenario.bases = designs.map(|design| (design.name(), driver.base_of(design))).collect();
         scenario.check(catalog)?;
         scenario.refuse_dishonoured(driver)?;
         if let Some(batch) = &mut scenario.workload {
@@ -346,7 +355,12 @@ impl Scenario {
     /// If the design does not take a value; the message has its key.
     pub fn settings(&self, design: FabricDesign) -> Result<Settings, ScenarioError> {
         let mut settings = design.defaults();
-        for (key, value) in self.base.iter().chain(&self.keys) {
+        let is_kept = |key: &String| design.keeps().contains(&key.as_str());
+        let base = self.base.iter().filter(|(key, _)| !is_kept(key));
+        let of_design = self.bases.get(design.name()).into_iter().flatten();
+        let is_said = |key: &String| !self.is_preset || self.changed.contains(key);
+        let keys = self.keys.iter().filter(|(key, _)| !is_kept(key) || is_said(key));
+        for (key, value) in base.chain(of_design).chain(keys) {
             if settings.has(key) {
                 let set = design.set(&mut settings, key, value);
                 set.map_err(|refusal| self.key(refusal.to_string()))?;

@@ -145,6 +145,13 @@ pub(crate) fn parse_transport<'a>(
         return Err(ParseError::WrongIcrc);
     }
     let bth = BthRepr::parse(&BthView::new(bth))?;
+    let (operation, payload) = body_operation(&bth, body)?;
+    let path = (ipv4.source, ipv4.destination, udp.source_port, ipv4.traffic_class);
+    Ok((RoceHeader::of_bth(path, &bth, operation), payload))
+}
+
+/// What lies between BTH and ICRC: the operation with its extension headers, and the payload without pad.
+pub(crate) fn body_operation<'a>(bth: &BthRepr, body: &'a [u8]) -> Result<(Operation, &'a [u8]), ParseError> {
     let (operation, padded) = Operation::split(bth.opcode, body)?;
     let length = padded.len().checked_sub(usize::from(bth.pad_count)).ok_or(ParseError::BadPad)?;
     if padded.len() % 4 != 0 {
@@ -154,22 +161,24 @@ pub(crate) fn parse_transport<'a>(
     if !payload.is_empty() && !operation.carries_payload() {
         return Err(ParseError::UnexpectedPayload);
     }
-    let header = RoceHeader {
-        source: ipv4.source,
-        destination: ipv4.destination,
-        source_port: udp.source_port,
-        traffic_class: ipv4.traffic_class,
-        destination_qp: bth.destination_qp,
-        partition_key: bth.partition_key,
-        psn: bth.psn,
-        acknowledge_request: bth.acknowledge_request,
-        solicited: bth.solicited,
-        migration: bth.migration,
-        forward_congestion: bth.forward_congestion,
-        backward_congestion: bth.backward_congestion,
-        operation,
-    };
-    Ok((header, payload))
+    Ok((operation, payload))
+}
+
+/// The BTH of a header before a payload of so many bytes.
+pub(crate) fn bth_of(header: &RoceHeader, payload_length: usize) -> BthRepr {
+    let pad_count = payload_length.next_multiple_of(4) - payload_length;
+    BthRepr {
+        opcode: header.operation.opcode(),
+        solicited: header.solicited,
+        migration: header.migration,
+        pad_count: pad_count as u8,
+        partition_key: header.partition_key,
+        forward_congestion: header.forward_congestion,
+        backward_congestion: header.backward_congestion,
+        destination_qp: header.destination_qp,
+        acknowledge_request: header.acknowledge_request,
+        psn: header.psn,
+    }
 }
 
 /// Fills `out` with BTH to ICRC under the given headers; `payload_crc`, if there is one, is that of `payload`.
@@ -183,19 +192,7 @@ pub(crate) fn emit_transport(
 ) {
     let operation = &header.operation;
     assert!(payload.is_empty() || operation.carries_payload(), "{operation:?} carries no payload");
-    let pad_count = payload.len().next_multiple_of(4) - payload.len();
-    let bth = BthRepr {
-        opcode: operation.opcode(),
-        solicited: header.solicited,
-        migration: header.migration,
-        pad_count: pad_count as u8,
-        partition_key: header.partition_key,
-        forward_congestion: header.forward_congestion,
-        backward_congestion: header.backward_congestion,
-        destination_qp: header.destination_qp,
-        acknowledge_request: header.acknowledge_request,
-        psn: header.psn,
-    };
+    let bth = bth_of(header, payload.len());
     let too_short = "the caller has cut `out` to the length of the datagram";
     let (bth_out, after_bth) = out.split_first_chunk_mut().expect(too_short);
     let (body, icrc_out) = after_bth.split_last_chunk_mut().expect(too_short);
@@ -205,7 +202,7 @@ pub(crate) fn emit_transport(
     let (payload_out, pad) = padded.split_at_mut(payload.len());
     payload_out.copy_from_slice(payload);
     pad.fill(0);
-    assert_eq!(pad.len(), pad_count, "the caller has cut `out` to another length");
+    assert_eq!(pad.len(), usize::from(bth.pad_count), "the caller has cut `out` to another length");
     let crc = match payload_crc {
         Some(payload_crc) => icrc::join(ipv4, udp, bth_out, extension, payload_crc),
         None => icrc::compute(ipv4, udp, bth_out, body),

@@ -34,6 +34,13 @@ pub struct MacAddress(pub [u8; 6]);
 #[derive(Clone, Copy, Debug)]
 pub struct EthernetView<'a>(&'a [u8; LENGTH]);
 
+impl MacAddress {
+    /// Whether it is the address of several: the lowest bit of its first byte.
+    pub const fn is_group(self) -> bool {
+        self.0[0] & 1 != 0
+    }
+}
+
 impl<'a> EthernetView<'a> {
     /// Views the start of `bytes`; returns what follows, too.
     pub fn split(bytes: &'a [u8]) -> Result<(Self, &'a [u8]), ParseError> {
@@ -77,8 +84,13 @@ impl EthernetRepr {
 
     /// Writes the header.
     pub fn emit(&self, out: &mut [u8; LENGTH]) {
+        self.emit_with(ETHERTYPE_IPV4, out);
+    }
+
+    /// Writes the header of a frame that carries something else.
+    pub(crate) fn emit_with(&self, ethertype: u16, out: &mut [u8; LENGTH]) {
         put(out, DESTINATION, &self.destination.0);
         put(out, SOURCE, &self.source.0);
-        put(out, ETHERTYPE, &ETHERTYPE_IPV4.to_be_bytes());
+        put(out, ETHERTYPE, &ethertype.to_be_bytes());
     }
 }

@@ -1,9 +1,9 @@
-//! RoCEv2 frames: checked views over bytes, and small reprs that can only say meaningful things.
+//! RoCE frames: checked views over bytes, and small reprs that can only say meaningful things.
 //!
 //! Two pairs of entries do all that a node needs: [`parse_datagram`] and [`emit_datagram`] for what a UDP socket
 //! carries, [`parse_frame`] and [`emit_frame`] for whole Ethernet frames. Beneath them, each header has a module with
-//! its layout, a view and a repr; [`pcapng`] writes captures. [`multiwrite`] says who a
-//! write is for. [`flit`] has the packets of the memory fabric, which have nothing to do with RoCE.
+//! its layout, a view and a repr; [`pcapng`] writes captures. [`v1`] has the frames of RoCE v1. [`multiwrite`] says who a
+//! write is for, [`netreduce`] that a message is to be added up on its way. [`flit`] has the packets of the memory fabric, which have nothing to do with RoCE.
 //!
 //! Parsing takes any bytes at all: it never panics, never allocates, never trusts a length, and believes nothing
 //! before the invariant CRC matches. Building writes into a caller's buffer and never allocates. IPv4 without options
@@ -22,16 +22,19 @@ pub mod ethernet;
 mod field;
 pub mod flit;
 mod frame;
+pub mod grh;
 pub mod icrc;
 pub mod immediate;
 pub mod ipv4;
 pub mod multiwrite;
+pub mod netreduce;
 mod operation;
 pub mod pcapng;
 mod psn;
 pub mod reth;
 mod roce;
 pub mod udp;
+pub mod v1;
 
 pub use datagram::{
     MAX_DATAGRAM, SharedPayload, UdpPath, datagram_length, emit_datagram, emit_shared_datagram,

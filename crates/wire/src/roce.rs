@@ -4,6 +4,7 @@
 //! wire cannot be written down.
 
 use crate::Psn;
+use crate::bth::BthRepr;
 use core::net::Ipv4Addr;
 
 /// The largest queue pair number: 24 bits.
@@ -211,6 +212,26 @@ impl RoceHeader {
             migration: true,
             forward_congestion: false,
             backward_congestion: false,
+            operation,
+        }
+    }
+
+    /// What a BTH and an operation say, on a path of source, destination, source port and traffic class.
+    pub(crate) fn of_bth(path: (Ipv4Addr, Ipv4Addr, u16, u8), bth: &BthRepr, operation: Operation) -> Self {
+        let (source, destination, source_port, traffic_class) = path;
+        Self {
+            source,
+            destination,
+            source_port,
+            traffic_class,
+            destination_qp: bth.destination_qp,
+            partition_key: bth.partition_key,
+            psn: bth.psn,
+            acknowledge_request: bth.acknowledge_request,
+            solicited: bth.solicited,
+            migration: bth.migration,
+            forward_congestion: bth.forward_congestion,
+            backward_congestion: bth.backward_congestion,
             operation,
         }
     }

@@ -101,7 +101,7 @@ impl Design for ParameterServer {
             params.group.window_bytes() * u64::from(placement.ranks) + message * u64::from(params.slots());
         Ok(Plan {
             ranks: vec![(); placement.ranks.into()],
-            switches: vec![SwitchPlan { node, role: (), memory }],
+            switches: vec![SwitchPlan { node, role: (), memory, passes: Vec::new() }],
             connections: (0..placement.ranks).map(connection).collect(),
             remote_write: false,
             relayed: None,

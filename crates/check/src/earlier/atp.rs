@@ -138,7 +138,7 @@ pub struct Server {
 
 impl Server {
     pub(crate) fn new(setup: &StarSetup) -> Self {
-        let chunks = vec![(Workers::NONE, setup.nothing()); usize::from(setup.chunks())];
+        let chunks = vec![(Workers::NONE, setup.nothing()); usize::from(setup.chunks)];
         Self { all: Workers::all(setup.workers), chunks }
     }
 

@@ -1,6 +1,7 @@
-//! The rules of three earlier systems, as far as they are told, and what each admits: SwitchML, ATP and NetReduce.
+//! The rules of two earlier systems, as far as they are told, and what each admits: SwitchML and ATP.
 //!
-//! EPIC's paper says that its checker finds design risks in all three (5.1), not which. So each system's rules for the memory of its switch are written
+//! EPIC's paper says that its checker finds design risks in these and in NetReduce (5.1), not which. NetReduce's are those of the design
+//! `netreduce`, whose mutations are its rules as they are told. So each system's rules for the memory of its switch are written
 //! here as a small engine, on a star of workers that run one AllReduce, with nothing else of the system: what is found holds of the rules,
 //! not of any implementation. Beside a system's own rule stand one that it improves on and those that repair it, each a variant that adds to the
 //! one before; none of them runs anywhere but in the checker. A payload has an element for each chunk, so that a sum shows of whom
@@ -10,7 +11,6 @@
 //! quincunx check switchml all_reduce --window 1 --losses 0 --reorder
 //! quincunx check switchml all_reduce --window 1 --reorder --rule chunk-numbers
 //! quincunx check atp all_reduce --packets 2 --losses 0 --duplicate
-//! quincunx check netreduce all_reduce --times 5 --packets 1 --window 5 --losses 0
 //! ```
 //!
 //! ## What is found
@@ -47,29 +47,10 @@
 //! its hash gives it, and they fall back for good.
 //!
 //! *Repair.* An aggregator has a deadline. When it passes, what there is goes to the server, which knows whether it is of use.
-//!
-//! ## NetReduce
-//! *Told.* Most, by AllReduce-Switch, which takes over its buffers: each port has room for four flows of 128 frames (III.A, table IV). The first frame of
-//! a message opens the port's next flow and clears it; others are found by their distance from the first PSN of a flow, the newest flow
-//! first (IV.C.2). A frame that has been buffered is answered from the result buffer. When as many frames of an index have come as there are ports, what
-//! lies there is added up and sent to all (IV.D).
-//!
-//! *Chosen.* A message has a few frames, and PSNs begin at zero. A frame in no flow is dropped. Workers send each frame again until it is answered, and
-//! have as many messages in flight as they are told: the papers leave that to "the upper-layer application".
-//!
-//! *Faults.* That a frame has been buffered does not say that there is a result: a frame that comes again too early is answered with whatever lies
-//! there. Flows are opened by arrival: a first frame that is lost or late, or comes twice, shifts all that follow at its port, and different messages are added up, or one
-//! waits for ever. And nothing ties what is in flight to the four flows: the fifth message of a fast worker overwrites the first one,
-//! which slower ones have not sent yet, and counts as theirs.
-//!
-//! *Repairs.* A result is stamped with what it answers. A port takes frames in order, as EPIC's Mode-II may (appendix C), and what came before opens nothing.
-//! Workers have no more messages in flight than there are flows; no more memory is needed for that, for a worker that has gone on has its result, and the
-//! result buffer of a flow is written next when all have.
 
 mod atp;
 mod codec;
 mod frame;
-mod net_reduce;
 mod node;
 mod rules;
 mod setup;
@@ -81,9 +62,8 @@ mod worker;
 pub use atp::{Aggregators, Server};
 pub use codec::{EarlierCodec, Malformed};
 pub use frame::{DropReason, Event, Header, Timer, Workers};
-pub use net_reduce::FlowBuffers;
 pub use node::{Node, Role, Start};
-pub use rules::{AtpRule, NetReduceRule, Rules, SwitchMlRule, UnknownRule};
+pub use rules::{AtpRule, Rules, SwitchMlRule, UnknownRule};
 pub use setup::{StarSetup, StarSetupError};
 pub use star::{Earlier, Owner};
 pub(crate) use study::EarlierStudy;

@@ -8,7 +8,6 @@ use quincunx_units::Instant;
 
 use crate::earlier::atp::{Aggregators, Server};
 use crate::earlier::frame::{DropReason, Event, Header, Timer};
-use crate::earlier::net_reduce::FlowBuffers;
 use crate::earlier::rules::Rules;
 use crate::earlier::setup::StarSetup;
 use crate::earlier::switch_ml::Pools;
@@ -25,8 +24,6 @@ pub enum Node {
     Atp(Aggregators),
     /// ATP's parameter server.
     Server(Server),
-    /// NetReduce's switch.
-    NetReduce(FlowBuffers),
 }
 
 /// What a node is to be.
@@ -61,7 +58,6 @@ impl Engine for Node {
             (Role::Server, _) => Self::Server(Server::new(&setup)),
             (Role::Switch, Rules::SwitchMl(rule)) => Self::SwitchMl(Pools::new(&setup, rule)),
             (Role::Switch, Rules::Atp(rule)) => Self::Atp(Aggregators::new(&setup, rule)),
-            (Role::Switch, Rules::NetReduce(rule)) => Self::NetReduce(FlowBuffers::new(&setup, rule)),
         })
     }
 
@@ -81,9 +77,6 @@ impl Engine for Node {
             (Self::Atp(aggregators), header) => aggregators.take(port, header, payload, out),
             (Self::Server(server), Header::Contribution { chunk, workers, .. }) => {
                 server.take(chunk, workers, payload, out)
-            }
-            (Self::NetReduce(buffers), Header::Contribution { chunk, .. }) => {
-                buffers.take(port, chunk, payload, out)
             }
             _ => Err(DropReason::NoPlace),
         };

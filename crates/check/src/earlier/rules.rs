@@ -2,9 +2,6 @@
 
 use core::fmt;
 
-/// Flows that are buffered (AllReduce-Switch III.A: "4 frame flows").
-pub(crate) const FLOWS: u8 = 4;
-
 /// How a slot is told apart from its last use.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum SwitchMlRule {
@@ -30,20 +27,6 @@ pub enum AtpRule {
     Deadlines,
 }
 
-/// What is told, and what is put right. Each rule adds to the one before.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum NetReduceRule {
-    /// As it is told: the first frame of a message opens the next flow of its port, and a frame that has been buffered is answered
-    /// with what lies in its place of the result buffer.
-    AsTold,
-    /// A result is stamped with the frame that it answers, and answers no other.
-    StampedResults,
-    /// A port takes frames in the order of their PSNs. One that came before is looked up, and opens nothing.
-    InOrder,
-    /// Workers have at most as many messages in flight as flows are buffered.
-    TiedWindow,
-}
-
 /// Whose rules, and which.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Rules {
@@ -51,22 +34,16 @@ pub enum Rules {
     SwitchMl(SwitchMlRule),
     /// ATP's.
     Atp(AtpRule),
-    /// NetReduce's.
-    NetReduce(NetReduceRule),
 }
 
 /// Systems, their rules from the least to the most repaired, and whether a rule is the system's own.
-const NAMES: [(&str, &str, Rules, bool); 10] = [
+const NAMES: [(&str, &str, Rules, bool); 6] = [
     ("switchml", "one-pool", Rules::SwitchMl(SwitchMlRule::OnePool), false),
     ("switchml", "two-pools", Rules::SwitchMl(SwitchMlRule::TwoPools), true),
     ("switchml", "chunk-numbers", Rules::SwitchMl(SwitchMlRule::ChunkNumbers), false),
     ("atp", "fallback", Rules::Atp(AtpRule::Fallback), false),
     ("atp", "resends-bypass", Rules::Atp(AtpRule::ResendsBypass), true),
     ("atp", "deadlines", Rules::Atp(AtpRule::Deadlines), false),
-    ("netreduce", "as-told", Rules::NetReduce(NetReduceRule::AsTold), true),
-    ("netreduce", "stamped-results", Rules::NetReduce(NetReduceRule::StampedResults), false),
-    ("netreduce", "in-order", Rules::NetReduce(NetReduceRule::InOrder), false),
-    ("netreduce", "tied-window", Rules::NetReduce(NetReduceRule::TiedWindow), false),
 ];
 
 /// A system has no such rule.
@@ -83,7 +60,7 @@ pub struct UnknownRule {
 
 impl Rules {
     /// The systems.
-    pub const SYSTEMS: [&str; 3] = ["switchml", "atp", "netreduce"];
+    pub const SYSTEMS: [&str; 2] = ["switchml", "atp"];
 
     /// All rules, each system's from the least to the most repaired.
     pub fn all() -> impl Iterator<Item = Self> {

@@ -12,11 +12,9 @@ pub struct StarSetup {
     pub rules: Rules,
     /// How many workers.
     pub workers: u16,
-    /// Messages of each worker.
-    pub messages: u8,
-    /// Frames of each message, a chunk each. SwitchML and ATP know no messages: theirs have one.
-    pub frames: u8,
-    /// Messages that a worker may have in flight; of SwitchML that is the number of slots.
+    /// Chunks of each worker.
+    pub chunks: u8,
+    /// Chunks that a worker may have in flight; of SwitchML that is the number of slots.
     pub window: u8,
     /// ATP's aggregators.
     pub aggregators: u8,
@@ -43,7 +41,7 @@ pub enum StarSetupError {
     },
 }
 
-/// Chunks, messages in flight and aggregators that can be numbered.
+/// Chunks, those in flight and aggregators that can be numbered.
 const MOST: u8 = 64;
 
 impl StarSetup {
@@ -51,18 +49,13 @@ impl StarSetup {
         if !(2..=Provenance::RANKS).contains(&self.workers) {
             return Err(StarSetupError::Workers { found: self.workers });
         }
-        let chunks = u16::from(self.messages) * u16::from(self.frames);
         let counts = [
-            ("chunks", chunks),
-            ("messages in flight", self.window.into()),
+            ("chunks", self.chunks.into()),
+            ("chunks in flight", self.window.into()),
             ("aggregators", self.aggregators.into()),
         ];
         let wrong = counts.into_iter().find(|(_, found)| !(1..=u16::from(MOST)).contains(found));
         wrong.map_or(Ok(()), |(what, found)| Err(StarSetupError::Count { what, found }))
-    }
-
-    pub(crate) fn chunks(&self) -> u8 {
-        self.messages * self.frames
     }
 
     /// A payload of nobody.

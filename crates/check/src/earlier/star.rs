@@ -59,7 +59,7 @@ impl System for Earlier {
             let role = self.role(node);
             let Ok(engine) = Node::new((self.setup, role));
             let is_worker = matches!(role, Role::Worker(_));
-            let open = if is_worker { usize::from(self.setup.chunks()) } else { 0 };
+            let open = if is_worker { usize::from(self.setup.chunks) } else { 0 };
             Member { engine, owner: Owner { started: !is_worker, open } }
         };
         self.nodes().map(member).collect()

@@ -40,18 +40,6 @@ impl EarlierStudy {
         ],
     };
 
-    pub(crate) const NETREDUCE: Self = Self {
-        system: "netreduce",
-        summary: "the rules of NetReduce for its switch's memory",
-        options: &[
-            ("--tree", "star-N [default: star-2]"),
-            ("--packets", "packets of each message [default: 3]"),
-            ("--times", "messages"),
-            ("--window", "messages in flight"),
-            ("--rule", "as-told (its own), stamped-results, in-order or tied-window, from worst to best"),
-        ],
-    };
-
     fn setup(&self, arguments: &Arguments, packets: u32) -> Result<(StarSetup, TreeShape), Refusal> {
         let system = self.system;
         let rules = match &arguments.rule {
@@ -67,20 +55,12 @@ impl EarlierStudy {
                 format!("choose one such as {DEFAULT_STAR}"),
             ));
         };
-        let (packets, window) = (count("packets", packets)?, count("packets in flight", arguments.window())?);
-        let (messages, frames) = match rules {
-            Rules::NetReduce(_) => (arguments.times, packets),
-            _ if arguments.times == 1 => (packets, 1),
-            _ => {
-                return Err(Refusal::new(
-                    format!("--times 1 with {system}"),
-                    arguments.times,
-                    "leave it out",
-                ));
-            }
-        };
+        let (chunks, window) = (count("packets", packets)?, count("packets in flight", arguments.window())?);
+        if arguments.times != 1 {
+            return Err(Refusal::new(format!("--times 1 with {system}"), arguments.times, "leave it out"));
+        }
         let aggregators = AGGREGATORS;
-        Ok((StarSetup { rules, workers, messages, frames, window, aggregators, frees: true }, tree))
+        Ok((StarSetup { rules, workers, chunks, window, aggregators, frees: true }, tree))
     }
 }
 

@@ -1,10 +1,10 @@
-//! A worker of any of the three systems: it sends its chunks as far as its pace allows, each again until it has the result.
+//! A worker of either system: it sends its chunks as far as its pace allows, each again until it has the result.
 
 use quincunx_collective::{Payload, Provenance, Rank};
 use quincunx_engine::{PortId, Sink};
 
 use crate::earlier::frame::{self, DropReason, Event, Header, Timer, View, Whole, Workers};
-use crate::earlier::rules::{FLOWS, NetReduceRule, Rules};
+use crate::earlier::rules::Rules;
 use crate::earlier::setup::{StarSetup, contribution};
 
 /// How far a chunk has come.
@@ -20,8 +20,8 @@ enum Progress {
 enum Pace {
     /// When the chunk that was in its slot before has its result.
     Slots(u8),
-    /// When all messages but so many before it have their results.
-    Window { messages: u8, frames: u8 },
+    /// When all chunks but so many before it have their results.
+    Window(u8),
 }
 
 /// A worker.
@@ -46,14 +46,9 @@ impl Worker {
     pub(crate) fn new(setup: &StarSetup, rank: Rank) -> Self {
         let (pace, marks) = match setup.rules {
             Rules::SwitchMl(_) => (Pace::Slots(setup.window), false),
-            Rules::Atp(_) => (Pace::Window { messages: setup.window, frames: 1 }, true),
-            Rules::NetReduce(rule) => {
-                let tied = rule >= NetReduceRule::TiedWindow;
-                let messages = if tied { setup.window.min(FLOWS) } else { setup.window };
-                (Pace::Window { messages, frames: setup.frames }, false)
-            }
+            Rules::Atp(_) => (Pace::Window(setup.window), true),
         };
-        Self { rank, pace, marks, chunks: vec![Progress::Unsent; usize::from(setup.chunks())] }
+        Self { rank, pace, marks, chunks: vec![Progress::Unsent; usize::from(setup.chunks)] }
     }
 
     pub(crate) fn start<E: Whole>(&mut self, out: &mut impl Sink<E>) -> Result<(), AlreadyStarted> {
@@ -99,10 +94,7 @@ impl Worker {
         let is_answered = |chunk: u8| self.chunks[usize::from(chunk)] == Progress::Answered;
         match self.pace {
             Pace::Slots(slots) => chunk < slots || is_answered(chunk - slots),
-            Pace::Window { messages, frames } => {
-                let before = chunk / frames * frames;
-                (0..before.saturating_sub((messages - 1) * frames)).all(is_answered)
-            }
+            Pace::Window(chunks) => (0..chunk.saturating_sub(chunks - 1)).all(is_answered),
         }
     }
 

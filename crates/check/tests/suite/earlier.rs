@@ -35,22 +35,14 @@ fn unreliable() -> Exploration {
     Exploration { delays: 1, duplicates: 1, ..lossy() }
 }
 
-/// The least in which a slot is used again: SwitchML's one slot by three chunks, ATP's one aggregator by two at a time, NetReduce's
-/// flows by messages of a first and a last frame.
+/// The least in which a slot is used again: SwitchML's one slot by three chunks, ATP's one aggregator by two at a time.
 fn smallest(system: &str, rule: &str) -> StarSetup {
     let rules = Rules::named(system, rule).unwrap();
-    let setup =
-        StarSetup { rules, workers: 2, messages: 2, frames: 1, window: 2, aggregators: 1, frees: true };
+    let setup = StarSetup { rules, workers: 2, chunks: 2, window: 2, aggregators: 1, frees: true };
     match rules {
-        Rules::SwitchMl(_) => StarSetup { messages: 3, window: 1, ..setup },
+        Rules::SwitchMl(_) => StarSetup { chunks: 3, window: 1, ..setup },
         Rules::Atp(_) => setup,
-        Rules::NetReduce(_) => StarSetup { frames: 2, ..setup },
     }
-}
-
-/// A message more in flight than NetReduce buffers flows.
-fn five_in_flight(rule: &str) -> StarSetup {
-    StarSetup { messages: 5, frames: 1, window: 5, ..smallest("netreduce", rule) }
 }
 
 fn star(setup: StarSetup) -> Earlier {
@@ -101,7 +93,7 @@ fn switchml_with_two_pools_is_right_if_links_keep_their_order() {
         setup,
         StarSetup { window: 2, ..setup },
         StarSetup { workers: 3, ..setup },
-        StarSetup { messages: 5, ..setup },
+        StarSetup { chunks: 5, ..setup },
     ] {
         assert_right(&star(setup), in_order());
     }
@@ -126,7 +118,7 @@ fn switchml_that_compares_whole_chunk_numbers_is_right_whatever_links_do() {
         assert_right(&star(setup), in_order());
         assert_right(&star(setup), unreliable());
     }
-    assert_right(&star(StarSetup { messages: 5, ..setup }), Exploration { delays: 2, ..lossy() });
+    assert_right(&star(StarSetup { chunks: 5, ..setup }), Exploration { delays: 2, ..lossy() });
 }
 
 #[test]
@@ -141,7 +133,7 @@ fn atp_without_a_bypass_never_ends_if_a_whole_aggregate_is_lost_on_its_way_to_th
 #[test]
 fn atp_is_right_if_links_keep_their_order() {
     let setup = smallest("atp", "resends-bypass");
-    for setup in [setup, StarSetup { messages: 3, ..setup }, StarSetup { aggregators: 2, ..setup }] {
+    for setup in [setup, StarSetup { chunks: 3, ..setup }, StarSetup { aggregators: 2, ..setup }] {
         assert_right(&star(setup), Exploration { losses: 1, ..in_order() });
     }
     assert_right(&star(StarSetup { workers: 3, ..setup }), lossy());
@@ -161,7 +153,7 @@ fn atp_loses_an_aggregator_for_good_to_a_late_contribution_of_a_finished_chunk()
 #[test]
 fn atp_sends_right_sums_even_with_an_aggregator_lost() {
     let setup = StarSetup { frees: false, ..smallest("atp", "resends-bypass") };
-    for setup in [setup, StarSetup { messages: 3, ..setup }] {
+    for setup in [setup, StarSetup { chunks: 3, ..setup }] {
         assert_right(&star(setup), unreliable());
     }
 }
@@ -173,71 +165,6 @@ fn atp_with_deadlines_gets_its_aggregators_back_whatever_links_do() {
         assert_right(&star(setup), Exploration { losses: 1, ..rules });
     }
     assert_right(&star(StarSetup { workers: 3, ..setup }), Exploration { delays: 1, ..lossy() });
-}
-
-#[test]
-fn netreduce_as_told_is_right_if_nothing_goes_wrong_and_messages_in_flight_fit() {
-    let setup = smallest("netreduce", "as-told");
-    for setup in
-        [setup, StarSetup { frames: 3, ..setup }, StarSetup { messages: 9, frames: 1, window: 4, ..setup }]
-    {
-        assert_right(&star(setup), reliable());
-    }
-}
-
-#[test]
-fn netreduce_as_told_answers_from_its_result_buffer_before_there_is_a_result() {
-    let setup = StarSetup { messages: 1, ..smallest("netreduce", "as-told") };
-    for rules in [hasty(), copied()] {
-        assert_eq!(wrong_sum(setup, rules), "[-]");
-    }
-    let repaired = StarSetup { messages: 1, ..smallest("netreduce", "stamped-results") };
-    assert_right(&star(repaired), hasty());
-}
-
-#[test]
-fn netreduce_with_stamped_results_still_adds_up_different_messages_if_a_first_frame_is_missing_or_late() {
-    let setup = smallest("netreduce", "stamped-results");
-    for rules in [lossy(), late(), copied()] {
-        let sum = wrong_sum(setup, rules);
-        assert!(["[0:0,2:1]", "[0:1,2:0]"].contains(&sum.as_str()), "{sum}");
-    }
-}
-
-#[test]
-fn netreduce_with_stamped_results_waits_for_ever_with_a_first_frame_that_comes_again() {
-    // It opens a flow of its own, and nobody else does.
-    let setup = StarSetup { messages: 1, ..smallest("netreduce", "stamped-results") };
-    let (fault, path) = fault(setup, copied());
-    assert_eq!((fault, path.0.len()), (Fault::Livelock, 3));
-}
-
-#[test]
-fn netreduce_that_takes_frames_in_order_is_right_whatever_links_do() {
-    let setup = smallest("netreduce", "in-order");
-    for rules in [Exploration { losses: 1, ..in_order() }, unreliable()] {
-        assert_right(&star(setup), rules);
-    }
-    // Flows are used again.
-    let many = StarSetup { messages: 6, frames: 1, window: 2, ..setup };
-    assert_right(&star(many), Exploration { delays: 1, ..lossy() });
-    assert_right(&star(StarSetup { workers: 3, ..setup }), lossy());
-}
-
-#[test]
-fn netreduce_with_more_messages_in_flight_than_flows_overwrites_what_is_not_added_up() {
-    for rule in ["as-told", "stamped-results", "in-order"] {
-        // Both that were counted are one worker's: the message that came first, and the one that has overwritten it.
-        let sum = wrong_sum(five_in_flight(rule), reliable());
-        assert!(["[4:0]", "[4:1]"].contains(&sum.as_str()), "{sum}");
-    }
-}
-
-#[test]
-fn netreduce_whose_workers_keep_to_the_buffered_flows_is_right_whatever_links_do() {
-    for rules in [lossy(), hasty(), late(), copied()] {
-        assert_right(&star(five_in_flight("tied-window")), rules);
-    }
 }
 
 #[test]
@@ -272,12 +199,9 @@ fn a_fault_reads_as_a_sequence_and_is_traced() {
 /// The tables of the module's documentation.
 fn tables() -> String {
     let all = environments();
-    let five = |rules: Rules| StarSetup { messages: 5, frames: 1, window: 5, ..smallest_of(rules) };
     [
         table("switchml", "SwitchML: three chunks take turns in one slot", smallest_of, &all),
         table("atp", "ATP: two chunks in flight share an aggregator", smallest_of, &all),
-        table("netreduce", "NetReduce: two messages of two frames in flight", smallest_of, &all),
-        table("netreduce", "NetReduce: five messages of one frame in flight", five, &all[..5]),
     ]
     .join("\n")
 }
@@ -332,10 +256,7 @@ fn rules_that_do_not_exist_and_stars_that_are_too_large_are_refused() {
     let refused = |setup| Earlier::new(setup).unwrap_err();
     assert_eq!(refused(StarSetup { workers: 1, ..setup }), StarSetupError::Workers { found: 1 });
     assert_eq!(refused(StarSetup { workers: 17, ..setup }), StarSetupError::Workers { found: 17 });
-    assert_eq!(
-        refused(StarSetup { messages: 0, ..setup }),
-        StarSetupError::Count { what: "chunks", found: 0 }
-    );
-    let found = StarSetupError::Count { what: "messages in flight", found: 65 };
+    assert_eq!(refused(StarSetup { chunks: 0, ..setup }), StarSetupError::Count { what: "chunks", found: 0 });
+    let found = StarSetupError::Count { what: "chunks in flight", found: 65 };
     assert_eq!(refused(StarSetup { window: 65, ..setup }), found);
 }

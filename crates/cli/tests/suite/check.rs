@@ -101,8 +101,6 @@ fn the_rules_of_earlier_systems_are_explored_and_their_repairs_are_right() {
     for (arguments, repair) in [
         (&["switchml", "all_reduce", "--window", "1", "--reorder"][..], "chunk-numbers"),
         (&["atp", "all_reduce", "--packets", "2", "--duplicate"], "deadlines"),
-        (&["netreduce", "all_reduce", "--times", "2", "--packets", "2"], "in-order"),
-        (&["netreduce", "all_reduce", "--times", "5", "--packets", "1", "--window", "5"], "tied-window"),
     ] {
         let output = check(&[arguments, &["--json"]].concat());
         assert_eq!(output.status.code(), Some(1), "{arguments:?}");
@@ -118,10 +116,7 @@ fn the_rules_of_earlier_systems_are_explored_and_their_repairs_are_right() {
 #[test]
 fn bad_input_is_one_line_that_says_what_was_expected() {
     for (arguments, expected) in [
-        (
-            &["nothing", "all_reduce"][..],
-            "roce, roce-selective, switchml, atp, netreduce as the design, found nothing",
-        ),
+        (&["nothing", "all_reduce"][..], "roce, roce-selective, switchml, atp as the design, found nothing"),
         (&["scin", "all_reduce", "--losses", "1"], "expected no --losses on a memory fabric"),
         (
             &["scin", "all_reduce", "--tree", "tree-3-2"],
@@ -148,8 +143,6 @@ fn bad_input_is_one_line_that_says_what_was_expected() {
         (&["atp", "all_reduce", "--tree", "tree-3-2"], "expected a star for atp, found tree-3-2"),
         (&["atp", "all_reduce", "--times", "2"], "expected --times 1 with atp, found 2"),
         (&["atp", "all_reduce", "--packets", "300"], "expected at most 255 packets, found 300"),
-        (&["netreduce", "all_reduce", "--window", "65"], "expected 1 to 64 messages in flight, found 65"),
-        (&["netreduce", "all_reduce", "--rule", "deadlines"], "expected one of as-told, stamped-results"),
         (&["epic-3", "all_reduce", "--rule", "deadlines"], "expected no --rule with epic-3, found deadlines"),
         (&["epic-3", "all_reduce", "--mutate", "nothing"], "expected one of mode-ii-recycling, "),
         (&["roce", "write", "--mutate", "nothing"], "expected one of no-duplicate-check, "),

@@ -18,7 +18,12 @@ fn plan() -> Plan {
     let role = |number: u8| Role::of(&number).unwrap();
     Plan {
         ranks: vec![role(0), role(1)],
-        switches: vec![SwitchPlan { node: TreeNodeId(9), role: role(9), memory: ByteCount::new(64) }],
+        switches: vec![SwitchPlan {
+            node: TreeNodeId(9),
+            role: role(9),
+            memory: ByteCount::new(64),
+            passes: vec![],
+        }],
         connections: vec![
             Connection::new((SWITCH, 1), (rank(0), 0)),
             Connection::new((SWITCH, 0), (rank(1), 0)),

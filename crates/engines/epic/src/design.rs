@@ -297,6 +297,7 @@ impl Design for Epic {
                     toward: (0..tree.ranks()).map(toward).collect(),
                 },
                 memory: switch_memory(self.mode, &params.group, at.edges().len() as u16),
+                passes: Vec::new(),
             }
         };
         Ok(Plan {
@@ -398,6 +399,7 @@ impl Design for Epic {
             is_symmetric: self.mode != Mode::I,
             // A switch in Mode-II has no order between what it sends itself and the acknowledges that it passes on.
             answers_overtake: self.mode == Mode::II,
+            smallest: &[],
             mutations: || Mutation::all().map(Mutation::name).collect(),
             request: |header| match header.operation {
                 Operation::SendOnlyImmediate(_) => "control",
