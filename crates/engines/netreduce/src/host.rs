@@ -1,8 +1,8 @@
 //! NetReduce on a rank: writes to the next rank in a ring, from which the switch makes everybody's sum (II.E, figure 5).
 //!
-//! A vector is cut into messages of up to 128 frames. A message is over when the next rank has acknowledged it, which says that
-//! *its* result has arrived there, and when this rank's own result of it has come from the rank before. Up to as many messages are under way
-//! as the switch has columns: a column that a new message opens is then nobody's any more.
+//! A vector is cut into messages of up to 128 frames. A message is over when the next rank has acknowledged it: what arrived there
+//! was the sum, so everybody's frames have been at the switch. Up to as many messages are under way as the switch has columns: a
+//! column that a new message opens is then nobody's any more, for no rank sends that far before its own of the column is over.
 
 use crate::mutation::Mutation;
 use quincunx_collective::{Collective, DataType, Payload, Rank, ReduceOp, Reduction};
@@ -92,13 +92,7 @@ impl NetReduce {
 
     /// Messages that are over.
     fn over(&self) -> u64 {
-        if self.breaks(Mutation::OverWhenAcknowledged) {
-            self.acknowledged
-        } else if self.breaks(Mutation::OverWhenAnswered) {
-            self.answered
-        } else {
-            self.acknowledged.min(self.answered)
-        }
+        if self.breaks(Mutation::OverWhenAnswered) { self.answered } else { self.acknowledged }
     }
 
     /// Bytes of a slot, which holds the longest message.

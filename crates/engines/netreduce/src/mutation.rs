@@ -26,8 +26,6 @@ quincunx_engine::mutations! {
     ResendsNextPlace = "resends-next-place",
     /// Ranks have one message more under way than there are flows.
     FifthMessage = "fifth-message",
-    /// Ranks take a message for over when it is acknowledged, though its result has not come.
-    OverWhenAcknowledged = "over-when-acknowledged",
     /// Ranks take a message for over when its result has come, though it is not acknowledged.
     OverWhenAnswered = "over-when-answered",
     /// A rank sends the data of its first message in every message.
