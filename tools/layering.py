@@ -98,7 +98,6 @@ NAMED = re.compile(
 # Files above the engines that name one all the same, each with the reason.
 MAY_NAME = {
     "crates/wire/": "formats of frames: every system's are written and read in one place, as a dissector has them",
-    "crates/check/src/earlier/": "a study: rules of earlier systems, written for the checker alone",
     "crates/check/src/multiwrite.rs": "a study: an engine below its design, with tables that no plan makes",
     "crates/check/src/study.rs": "the list of studies, which no catalog has",
     "crates/check/src/lib.rs": "the names of studies",

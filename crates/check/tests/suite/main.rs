@@ -10,6 +10,7 @@ mod giving_up;
 mod groups;
 mod memory;
 mod multiwrite;
+mod netreduce;
 mod overlap;
 mod routed;
 mod twins;

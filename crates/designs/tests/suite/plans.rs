@@ -37,6 +37,14 @@ fn any_placement() -> impl Strategy<Value = (FabricKind, Placement)> {
     prop_oneof![tree, mesh, ring, servers]
 }
 
+fn address(member: Member) -> Ipv4Addr {
+    let [high, low] = match member {
+        Member::Rank(rank) => rank.0.to_be_bytes(),
+        Member::Switch(node) => (1 << 15 | node.0).to_be_bytes(),
+    };
+    Ipv4Addr::new(127, 1, high, low)
+}
+
 /// What each member is told; queue pairs count up at each address.
 fn contexts(
     design: &dyn AnyDesign,
@@ -59,11 +67,7 @@ fn contexts(
         &naming,
         |node| node.0.to_string(),
         |member| {
-            let [high, low] = match member {
-                Member::Rank(rank) => rank.0.to_be_bytes(),
-                Member::Switch(node) => (1 << 15 | node.0).to_be_bytes(),
-            };
-            let ip = Ipv4Addr::new(127, 1, high, low);
+            let ip = address(member);
             let qp = next.entry(ip).or_insert(16);
             *qp += 1;
             Endpoint { ip, qp: QpNumber::new(*qp) }
@@ -79,12 +83,12 @@ fn named(member: Member) -> Peer {
     }
 }
 
-/// The remote of my remote is me, by endpoint and by name; no endpoint is used twice; one address a node.
+/// The remote of my remote is me, by endpoint and by name; no endpoint is used twice; one address a node. What passes through a switch
+/// goes from one end of a connection to the other.
 fn check_ends(told: &[(Member, GroupContext)]) -> Result<(), TestCaseError> {
-    let ends: Vec<_> = told
-        .iter()
-        .flat_map(|(member, context)| context.connections.iter().map(|end| (named(*member), end)))
-        .collect();
+    let all = told.iter().flat_map(|(member, context)| context.connections.iter().map(|end| (*member, end)));
+    let (own, passing): (Vec<_>, Vec<_>) = all.partition(|(member, end)| end.local.ip == address(*member));
+    let ends: Vec<_> = own.into_iter().map(|(member, end)| (named(member), end)).collect();
     let by_local: BTreeMap<Endpoint, _> = ends.iter().map(|end| (end.1.local, end)).collect();
     prop_assert_eq!(by_local.len(), ends.len(), "an endpoint is used twice");
     for (owner, end) in &ends {
@@ -92,6 +96,11 @@ fn check_ends(told: &[(Member, GroupContext)]) -> Result<(), TestCaseError> {
         prop_assert!(far.is_some_and(|far| far.1.remote == end.local), "{} talks into the void", owner);
         let far = far.unwrap();
         prop_assert_eq!((&far.0, &far.1.peer), (&end.peer, owner));
+    }
+    for (switch, end) in passing {
+        prop_assert!(matches!(switch, Member::Switch(_)), "only switches stand on others' ways");
+        let far = by_local.get(&end.local);
+        prop_assert!(far.is_some_and(|far| far.1.remote == end.remote && far.1.peer == end.peer));
     }
     let addresses: BTreeSet<_> = ends.iter().map(|(owner, end)| (owner, end.local.ip)).collect();
     let owners: BTreeSet<_> = ends.iter().map(|(owner, _)| owner).collect();

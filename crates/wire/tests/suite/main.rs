@@ -21,4 +21,5 @@ mod refusals;
 #[path = "../../../../fuzz/src/replay.rs"]
 mod replay;
 mod tshark;
+mod v1;
 mod vectors;

@@ -65,7 +65,7 @@ fn capture(headers: &[RoceHeader]) -> Vec<u8> {
 }
 
 /// What tshark prints for `fields` of every packet, a line each.
-fn dissect(name: &str, capture: &[u8], fields: &[&str]) -> Result<Vec<Vec<String>>, Missing> {
+pub(crate) fn dissect(name: &str, capture: &[u8], fields: &[&str]) -> Result<Vec<Vec<String>>, Missing> {
     program("tshark", "tshark")?;
     let path = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join(name).with_extension("pcapng");
     std::fs::write(&path, capture).expect("a file in the target directory");

@@ -1,0 +1,107 @@
+//! AllReduce-Switch, explored whole: right in every run on a star, and wrong in some run where a rule is broken. Several of the broken
+//! rules are what the paper prints.
+
+use crate::common::{assert_right, assert_same_on_other_drivers, full, group_setup, lossy, run};
+use quincunx_check::{Exploration, Fault, GroupNetwork, GroupSetup};
+use quincunx_collective::Collective;
+
+const ALL_REDUCE: [Collective; 1] = [Collective::AllReduce];
+
+fn reliable() -> Exploration {
+    Exploration { losses: 0, ..lossy() }
+}
+
+fn copied() -> Exploration {
+    Exploration { duplicates: 1, ..lossy() }
+}
+
+fn setup(star: &str, packets: u32) -> GroupSetup {
+    group_setup::<u32>("netreduce", &ALL_REDUCE, star, packets, &[])
+}
+
+fn group(setup: &GroupSetup) -> GroupNetwork {
+    GroupNetwork::new(setup).unwrap()
+}
+
+/// Three messages of two frames, where the switch has columns for two.
+#[test]
+fn columns_are_used_again_and_sums_are_right_whatever_is_lost_late_or_copied() {
+    for rules in [lossy(), Exploration { delays: 1, ..reliable() }, copied()] {
+        assert_right(&group(&setup("star-2", 3)), rules);
+    }
+    assert_right(&group(&setup("star-3", 1)), Exploration { delays: 1, ..lossy() });
+}
+
+#[test]
+fn collectives_follow_each_other() {
+    let collectives = [Collective::AllReduce, Collective::Barrier, Collective::AllReduce];
+    let setup = group_setup::<u32>("netreduce", &collectives, "star-2", 1, &[]);
+    assert_right(&group(&setup), lossy());
+}
+
+#[test]
+fn a_group_whose_sender_gives_up_ends_everywhere() {
+    let setup = group_setup("netreduce", &ALL_REDUCE, "star-2", 1, &[("group.retry_count", 0)]);
+    assert_right(&group(&setup), lossy());
+}
+
+#[test]
+fn reductions_change_no_verdict() {
+    assert_right(&group(&setup("star-2", 1)), full(lossy()));
+}
+
+/// The rules, each with the environment in which it does harm.
+const BROKEN: [(&str, fn() -> Exploration); 14] = [
+    ("any-begins", lossy),
+    ("forwards-unknown", copied),
+    ("first-reopens", lossy),
+    ("any-order", lossy),
+    ("answers-pending", lossy),
+    ("counts-repeats", lossy),
+    ("status-kept", lossy),
+    ("adds-early", reliable),
+    ("count-kept", reliable),
+    ("answers-arrival", reliable),
+    ("resends-next-place", reliable),
+    ("fifth-message", lossy),
+    ("over-when-answered", lossy),
+    ("same-message", reliable),
+];
+
+fn broken(mutation: &str) -> GroupSetup {
+    let mutation = Some(mutation.to_owned());
+    if mutation.as_deref() == Some("success-on-failure") {
+        let setup = group_setup("netreduce", &ALL_REDUCE, "star-2", 1, &[("group.retry_count", 0)]);
+        return GroupSetup { mutation, ..setup };
+    }
+    GroupSetup { mutation, ..setup("star-2", 3) }
+}
+
+#[test]
+fn every_broken_rule_is_noticed_and_is_the_same_fault_on_other_drivers() {
+    for (mutation, rules) in BROKEN.into_iter().chain([("success-on-failure", lossy as fn() -> Exploration)])
+    {
+        let network = group(&broken(mutation));
+        let (fault, path) = run(&network, rules()).1.unwrap_or_else(|| panic!("{mutation} does no harm"));
+        if !matches!(fault, Fault::Livelock | Fault::Stuck) {
+            assert_same_on_other_drivers(&network, fault, &path);
+        }
+    }
+}
+
+#[test]
+fn every_rule_that_can_be_broken_has_a_case() {
+    let design = quincunx_designs::CATALOG.named("netreduce").unwrap();
+    for mutation in (design.model().mutations)() {
+        let has_case = BROKEN.iter().any(|(name, _)| *name == mutation) || mutation == "success-on-failure";
+        assert!(has_case, "{mutation} has none");
+    }
+}
+
+#[test]
+fn as_table_vi_has_it_a_frame_of_a_lost_message_is_taken_for_the_sum() {
+    let network = group(&broken("forwards-unknown"));
+    assert!(run(&network, lossy()).1.is_none(), "with links that keep their order nothing comes of it");
+    let (fault, _) = run(&network, copied()).1.expect("a copy of it arrives in its turn");
+    assert!(matches!(fault, Fault::Wrong { .. }), "{fault}");
+}
