@@ -79,10 +79,19 @@ pub enum Judgement {
     Drop(DropReason),
 }
 
+/// Why a result is sent.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Reason {
+    /// It has just been made.
+    Sum,
+    /// Its frame came again.
+    Repeat,
+}
+
 /// Where results go.
 pub trait Outlet<H, P: Payload> {
     /// Sends a result: the header that is stored for a port's frame, with a sum in place of its data.
-    fn send(&mut self, to: Destination, header: &H, payload: P::View<'_>);
+    fn send(&mut self, reason: Reason, to: Destination, header: &H, payload: P::View<'_>);
 }
 
 /// A frame in the header and payload buffers.
@@ -226,7 +235,7 @@ impl<H: Clone + Eq + Hash + Debug, P: Payload> Aggregator<H, P> {
                 if !known {
                     return Err(DropReason::Pending);
                 }
-                self.send(arrival.port, place, out);
+                self.send(Reason::Repeat, arrival.port, place, out);
                 Ok(())
             }
             Place::Gap => Err(DropReason::Gap),
@@ -261,16 +270,14 @@ impl<H: Clone + Eq + Hash + Debug, P: Payload> Aggregator<H, P> {
             }
             if let Some(stored) = &mut branch.stored[place] {
                 stored.elements = None;
-                self.send(port, place, out);
+                self.send(Reason::Sum, port, place, out);
             }
         }
     }
 
     /// The Aggregation Output Arbiter: what is stored for a port, with the sum (IV.D.2).
-    fn send(&self, port: u16, place: usize, out: &mut impl Outlet<H, P>) {
-        let of = if self.breaks(Mutation::ResendsNextPlace)
-            && self.branches[usize::from(port)].flows.is_done(place)
-        {
+    fn send(&self, reason: Reason, port: u16, place: usize, out: &mut impl Outlet<H, P>) {
+        let of = if self.breaks(Mutation::ResendsNextPlace) && reason == Reason::Repeat {
             (place + 1) % self.shape.places()
         } else {
             place
@@ -282,14 +289,14 @@ impl<H: Clone + Eq + Hash + Debug, P: Payload> Aggregator<H, P> {
         let to = if self.breaks(Mutation::AnswersArrival) { port } else { stored.destination };
         let whole = sum.view(0..sum.length());
         match &stored.head {
-            None => out.send(to, &stored.header, whole),
+            None => out.send(reason, to, &stored.header, whole),
             Some(head) => {
                 // A First's data is shorter by its header.
                 let mut payload = P::zeroed(self.shape.payload);
                 payload.write(0, head.view(0..head.length()));
                 let room = self.shape.payload - head.length();
                 payload.write(head.length(), P::subview(whole, 0..room.min(sum.length())));
-                out.send(to, &stored.header, payload.view(0..self.shape.payload));
+                out.send(reason, to, &stored.header, payload.view(0..self.shape.payload));
             }
         }
     }
@@ -307,9 +314,8 @@ impl<H: Clone + Eq + Hash + Debug, P: Payload> Aggregator<H, P> {
         if self.mutation.is_some() {
             return;
         }
-        for (place, &count) in self.counts.iter().enumerate() {
-            assert!(count < self.ports.number(), "place {place} has all arrivals and no sum");
-        }
+        let number = self.ports.number();
+        assert!(self.counts.iter().all(|&count| count < number), "a place with all arrivals has a sum");
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::config::{MAX_PORTS, Shape};
 use crate::host::{NetReduce, NetReduceConfig};
 use crate::mutation::Mutation;
-use crate::passage::Passage;
+use crate::passage::{Latencies, Passage, PassageConfig};
 use alloc::boxed::Box;
 use alloc::format;
 use alloc::vec;
@@ -14,7 +14,7 @@ use quincunx_design::{
     Refusal, SwitchPart, SwitchPlan, Transport,
 };
 use quincunx_engine::verbs::AnyProgram;
-use quincunx_units::ByteCount;
+use quincunx_units::{ByteCount, Duration};
 use quincunx_wire::netreduce;
 use serde::{Deserialize, Serialize};
 
@@ -45,6 +45,10 @@ pub struct AggregationSwitch {
     pub flows: u16,
     /// Frames of each.
     pub frames: u16,
+    /// Simulated: from the last of the frames that are added up to the results' departure. What a real switch takes it takes.
+    pub sum_latency: Duration,
+    /// The same from a frame that comes again to the answer.
+    pub repeat_latency: Duration,
 }
 
 impl Default for NetReduceParams {
@@ -65,7 +69,8 @@ impl Default for NetReduceParams {
 impl Default for AggregationSwitch {
     fn default() -> Self {
         let Shape { flows, frames, .. } = Shape::of_ports(MAX_PORTS);
-        Self { floating: true, flows, frames }
+        let none = Duration::ZERO;
+        Self { floating: true, flows, frames, sum_latency: none, repeat_latency: none }
     }
 }
 
@@ -92,10 +97,12 @@ impl NetReduceParams {
 
 impl Params for NetReduceParams {
     fn help() -> Vec<Help> {
-        let own: [Help; 3] = [
+        let own: [Help; 5] = [
             ("aggregation.floating", "add binary32 numbers; otherwise integers of 32 bits"),
             ("aggregation.flows", "messages that the switch's buffers hold of each port"),
             ("aggregation.frames", "frames of each"),
+            ("aggregation.sum_latency", "simulated: from the last of the frames that are added up"),
+            ("aggregation.repeat_latency", "simulated: from a frame that comes again to the answer"),
         ];
         Transport::HELP.into_iter().chain(own).collect()
     }
@@ -230,7 +237,15 @@ impl Design for NetReduceDesign {
         params.check()?;
         let shape = params.shape(context.connections.len() as u16);
         let ranks = context.connections.iter().map(|connection| connection.remote.ip).collect();
-        let passage = Passage::new(shape, params.reduction(), ranks, context.initial_psn, parse(mutation)?);
+        let AggregationSwitch { sum_latency, repeat_latency, .. } = params.aggregation;
+        let config = PassageConfig {
+            shape,
+            reduction: params.reduction(),
+            ranks,
+            initial_psn: context.initial_psn,
+            latencies: Latencies { sum: sum_latency, repeat: repeat_latency },
+        };
+        let passage = Passage::new(config, parse(mutation)?);
         Ok(SwitchPart::Passage(Box::new(passage.map_err(|error| Refusal::of(&error))?)))
     }
 

@@ -2,7 +2,7 @@
 //!
 //! Its header keeps the bytes that it was read from: a switch passes on what it does not understand.
 
-use crate::aggregator::{Aggregator, Arrival, Destination, DropReason, Judgement, Outlet};
+use crate::aggregator::{Aggregator, Arrival, Destination, DropReason, Judgement, Outlet, Reason};
 use crate::config::{ConfigError, Shape};
 use crate::registers::PortConfig;
 use alloc::vec;
@@ -262,7 +262,7 @@ pub struct EthernetSwitch<P: Payload> {
 struct Ports<'a, S>(&'a mut S);
 
 impl<P: Payload, S: Sink<EthernetSwitch<P>>> Outlet<EthernetHeader, P> for Ports<'_, S> {
-    fn send(&mut self, to: Destination, header: &EthernetHeader, payload: P::View<'_>) {
+    fn send(&mut self, _: Reason, to: Destination, header: &EthernetHeader, payload: P::View<'_>) {
         let header = header.with_new_icrc();
         self.0.transmit(PortId(to), Frame { header: &header, payload: P::reborrow(payload) });
     }

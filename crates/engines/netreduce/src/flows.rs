@@ -1,5 +1,6 @@
 //! The frame status buffer of one port, found by PSN: four floating pointers, each with a column of places (IV.C.2, figure 13).
 
+use crate::bits::Bits;
 use crate::config::Shape;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -35,9 +36,9 @@ pub(crate) struct Flows {
     /// The column that is opened next: pnext.
     next: usize,
     /// By place: a frame of the column's message has been here.
-    status: Vec<bool>,
+    status: Bits,
     /// By place: the sum is there.
-    done: Vec<bool>,
+    done: Bits,
 }
 
 impl Flows {
@@ -48,8 +49,8 @@ impl Flows {
             expected: Psn::new(0),
             bases: vec![None; usize::from(shape.flows)],
             next: 0,
-            status: vec![false; shape.places()],
-            done: vec![false; shape.places()],
+            status: Bits::new(shape.places()),
+            done: Bits::new(shape.places()),
         }
     }
 
@@ -58,16 +59,16 @@ impl Flows {
     }
 
     pub(crate) fn is_done(&self, place: usize) -> bool {
-        self.done[place]
+        self.done.get(place)
     }
 
     pub(crate) fn finish(&mut self, place: usize) {
-        self.done[place] = true;
+        self.done.set(place);
     }
 
     /// A place whose frame has not been added up yet.
     pub(crate) fn is_pending(&self, place: usize) -> bool {
-        self.status[place] && !self.done[place]
+        self.status.get(place) && !self.done.get(place)
     }
 
     /// Finds a frame's place, and takes it if the frame is new.
@@ -108,7 +109,7 @@ impl Flows {
                 None => return Place::TooLong,
             }
         };
-        self.status[place] = true;
+        self.status.set(place);
         self.expected = psn.plus(1);
         Place::New(place)
     }
@@ -117,10 +118,10 @@ impl Flows {
     fn place_in_any_order(&mut self, is_first: bool, psn: Psn, mutation: Option<Mutation>) -> Place {
         let place = if is_first { Some(self.open(psn, mutation)) } else { self.find(psn) };
         let Some(place) = place else { return Place::Forgotten };
-        if self.status[place] {
+        if self.status.get(place) {
             return Place::Repeated(place);
         }
-        self.status[place] = true;
+        self.status.set(place);
         Place::New(place)
     }
 
@@ -131,8 +132,8 @@ impl Flows {
         self.next = (column + 1) % self.bases.len();
         let first = column * frames;
         if mutation != Some(Mutation::StatusKept) {
-            self.status[first..][..frames].fill(false);
-            self.done[first..][..frames].fill(false);
+            self.status.clear(first..first + frames);
+            self.done.clear(first..first + frames);
         }
         first
     }
@@ -156,9 +157,7 @@ impl Flows {
 
     pub(crate) fn assert_invariants(&self) {
         assert!(self.next < self.bases.len(), "the next column is one");
-        for (place, &done) in self.done.iter().enumerate() {
-            assert!(!done || self.status[place], "place {place} has a sum and no frame");
-        }
+        assert!(self.done.is_within(&self.status), "every place with a sum has a frame");
     }
 }
 

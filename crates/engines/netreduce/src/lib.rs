@@ -12,6 +12,7 @@
 extern crate alloc;
 
 mod aggregator;
+mod bits;
 mod config;
 mod design;
 mod ethernet;
@@ -21,11 +22,11 @@ mod mutation;
 mod passage;
 mod registers;
 
-pub use aggregator::{Aggregator, Arrival, Destination, DropReason, Judgement, Outlet};
+pub use aggregator::{Aggregator, Arrival, Destination, DropReason, Judgement, Outlet, Reason};
 pub use config::{ConfigError, Shape};
 pub use design::{AggregationSwitch, NETREDUCE, NetReduceDesign, NetReduceParams};
 pub use ethernet::{EthernetDrop, EthernetHeader, EthernetSwitch, EthernetSwitchConfig, MacTable, Way};
 pub use host::{NetReduce, NetReduceConfig};
 pub use mutation::Mutation;
-pub use passage::Passage;
+pub use passage::{Latencies, Passage, PassageConfig};
 pub use registers::{PortConfig, RefusedRegister};

@@ -1,54 +1,98 @@
 //! A group's part of a switch whose ways are known: what passes from rank to next rank is added up, what is not for aggregation goes
 //! on as it is.
 
-use crate::aggregator::{Aggregator, Arrival, Destination, DropReason, Judgement, Outlet};
+use crate::aggregator::{Aggregator, Arrival, Destination, DropReason, Judgement, Outlet, Reason};
 use crate::config::{ConfigError, Shape};
 use crate::mutation::Mutation;
+use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use core::net::Ipv4Addr;
 use quincunx_collective::{Payload, Reduction};
 use quincunx_design::{Datapath, DatapathSink, DatapathTimer};
 use quincunx_engine::Frame;
-use quincunx_units::Instant;
+use quincunx_units::{Duration, Instant};
 use quincunx_wire::netreduce::{self, NetReduceHeader};
 use quincunx_wire::{Operation, Psn, RoceHeader};
+
+/// What the switch takes to answer, in simulations.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub struct Latencies {
+    /// From the last of the frames that are added up.
+    pub sum: Duration,
+    /// From a frame that comes again.
+    pub repeat: Duration,
+}
+
+/// What a group's part is set up with.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PassageConfig {
+    /// Its edges and buffers.
+    pub shape: Shape,
+    /// What it adds.
+    pub reduction: Reduction,
+    /// By edge: the address of the rank there.
+    pub ranks: Vec<Ipv4Addr>,
+    /// The number of each connection's first frame.
+    pub initial_psn: Psn,
+    /// What it takes.
+    pub latencies: Latencies,
+}
 
 /// What a group runs in the switch. Edges lead to the ranks, in order; what comes in over one is for another one's rank.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Passage<P: Payload> {
     aggregator: Aggregator<RoceHeader, P>,
-    /// By edge: the address of the rank there.
     ranks: Vec<Ipv4Addr>,
-    /// The number of each connection's first frame.
     initial_psn: Psn,
+    pipelines: [Pipeline<P>; 2],
 }
 
-/// Sends results over edges.
-struct Edges<'a, P: Payload>(&'a mut dyn DatapathSink<P>);
+/// Answers that are not through the switch yet: each takes as long as the one before, so that they leave in order.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+struct Pipeline<P> {
+    latency: Duration,
+    waiting: VecDeque<(Instant, Destination, RoceHeader, P)>,
+}
+
+/// Sends results over edges, when they are through.
+struct Edges<'a, P: Payload> {
+    now: Instant,
+    pipelines: &'a mut [Pipeline<P>; 2],
+    out: &'a mut dyn DatapathSink<P>,
+}
+
+const fn timer(pipeline: usize) -> DatapathTimer {
+    DatapathTimer { kind: pipeline as u8, edge: None }
+}
 
 impl<P: Payload> Outlet<RoceHeader, P> for Edges<'_, P> {
-    fn send(&mut self, to: Destination, header: &RoceHeader, payload: P::View<'_>) {
-        self.0.transmit(to, Frame { header, payload: P::reborrow(payload) });
+    fn send(&mut self, reason: Reason, to: Destination, header: &RoceHeader, payload: P::View<'_>) {
+        let number = reason as usize;
+        let Pipeline { latency, waiting } = &mut self.pipelines[number];
+        if *latency == Duration::ZERO {
+            return self.out.transmit(to, Frame { header, payload: P::reborrow(payload) });
+        }
+        if waiting.is_empty() {
+            self.out.set_timer(timer(number), *latency);
+        }
+        waiting.push_back((self.now + *latency, to, *header, P::from_view(payload)));
     }
 }
 
 impl<P: Payload> Passage<P> {
-    /// A switch with an edge to each of `ranks`.
+    /// A switch with an edge to each rank.
     ///
     /// # Errors
     /// If there is no switch of that shape.
-    pub fn new(
-        shape: Shape,
-        reduction: Reduction,
-        ranks: Vec<Ipv4Addr>,
-        initial_psn: Psn,
-        mutation: Option<Mutation>,
-    ) -> Result<Self, ConfigError> {
+    pub fn new(config: PassageConfig, mutation: Option<Mutation>) -> Result<Self, ConfigError> {
+        let PassageConfig { shape, reduction, ranks, initial_psn, latencies } = config;
         let mut aggregator = Aggregator::new(shape, reduction)?;
         if let Some(mutation) = mutation {
             aggregator.break_rule(mutation);
         }
-        Ok(Self { aggregator, ranks, initial_psn })
+        let pipelines =
+            [latencies.sum, latencies.repeat].map(|latency| Pipeline { latency, waiting: VecDeque::new() });
+        Ok(Self { aggregator, ranks, initial_psn, pipelines })
     }
 
     /// Whether a frame has one of the four opcodes, and whether it is a First.
@@ -64,7 +108,7 @@ impl<P: Payload> Passage<P> {
 impl<P: Payload> Datapath<P> for Passage<P> {
     fn handle_frame(
         &mut self,
-        _now: Instant,
+        now: Instant,
         edge: u16,
         frame: Frame<'_, RoceHeader, P>,
         out: &mut dyn DatapathSink<P>,
@@ -98,7 +142,8 @@ impl<P: Payload> Datapath<P> for Passage<P> {
                     destination: to,
                     payload,
                 };
-                if let Err(reason) = self.aggregator.take(&arrival, &mut Edges(&mut *out)) {
+                let mut edges = Edges { now, pipelines: &mut self.pipelines, out: &mut *out };
+                if let Err(reason) = self.aggregator.take(&arrival, &mut edges) {
                     out.drop_frame(edge, reason.name());
                 }
             }
@@ -108,7 +153,20 @@ impl<P: Payload> Datapath<P> for Passage<P> {
         }
     }
 
-    fn handle_timer(&mut self, _: Instant, _: DatapathTimer, _: &mut dyn DatapathSink<P>) {}
+    fn handle_timer(&mut self, now: Instant, timer: DatapathTimer, out: &mut dyn DatapathSink<P>) {
+        let Some(Pipeline { waiting, .. }) = self.pipelines.get_mut(usize::from(timer.kind)) else { return };
+        while let Some((due, ..)) = waiting.front() {
+            if *due > now {
+                return out.set_timer(timer, due.since(now));
+            }
+            let Some((_, to, header, payload)) = waiting.pop_front() else { return };
+            out.transmit(to, Frame { header: &header, payload: payload.view(0..payload.length()) });
+        }
+    }
+
+    fn timers(&self) -> Vec<DatapathTimer> {
+        (0..self.pipelines.len()).map(timer).collect()
+    }
 
     fn buffer_bytes(&self) -> usize {
         self.aggregator.buffer_bytes()
