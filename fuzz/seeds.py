@@ -104,8 +104,29 @@ def mutated(source: random.Random, run: bytes) -> bytes:
     return bytes(bytes_of_run)
 
 
+def ethernet_switch() -> dict[str, bytes]:
+    """Events of five bytes: port and kind; rank; PSN (128: in its turn); message; what to spoil."""
+    in_turn = 128
+
+    def message(number: int, kinds: tuple[int, ...] = (0, 1, 3), ports: int = 4) -> bytes:
+        each = (bytes([kind << 2 | port, 0, in_turn, number, 0]) for kind in kinds for port in range(ports))
+        return b"".join(each)
+
+    # So that everybody is known: frames that are forwarded.
+    hello = b"".join(bytes([1 << 2 | port, 0, 127, 0, 3]) for port in range(4))
+    registers = bytes([0, 2, 0b0011, 1, 0xFF])
+    return {
+        "message": hello + message(0),
+        "five": hello + b"".join(message(number, (0, 3)) for number in range(5)),
+        "repeated": hello + message(0) + bytes([0, 0, 125, 0, 0, 4, 0, 126, 0, 0]),
+        "gap": hello + bytes([0, 0, 130, 0, 0]) + message(0, (0, 2)),
+        "spoiled": hello + bytes([0, 0, in_turn, 0, 1, 0, 0, in_turn, 0, 2]) + message(0, (0, 3)),
+        "registers": hello + message(0, (0,)) + registers + message(0, (0, 3), 2),
+    }
+
+
 def main() -> None:
-    for target in (inc_engine, mode_i_switch, roce_host, host):
+    for target in (inc_engine, mode_i_switch, roce_host, host, ethernet_switch):
         source = random.Random(target.__name__)
         folder = CORPUS / target.__name__
         folder.mkdir(parents=True, exist_ok=True)

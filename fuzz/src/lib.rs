@@ -4,6 +4,7 @@
 //! so they name each other as `crate::...`, and nothing here needs a fuzzer.
 
 pub mod control;
+pub mod ethernet_switch;
 pub mod harness;
 pub mod host;
 pub mod inc_engine;
@@ -11,5 +12,6 @@ pub mod mode_i_switch;
 pub mod parse_datagram;
 pub mod parse_flit;
 pub mod parse_frame;
+pub mod parse_v1;
 pub mod roce_host;
 pub mod switch;

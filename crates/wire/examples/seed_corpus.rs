@@ -12,8 +12,13 @@ use quincunx_wire::flit::{
     Channel, CreditReturn, FlitHeader, MAX_ADDRESS, MAX_CREDITS, MAX_NODE, MAX_TAG, NodeId, Transaction,
     word_address,
 };
-use quincunx_wire::{HEADERS_BELOW_BTH, parse_frame};
+use quincunx_wire::netreduce::{NetReduceHeader, PAYLOAD};
+use quincunx_wire::{
+    Aeth, EthernetRepr, HEADERS_BELOW_BTH, MacAddress, Operation, Psn, QpNumber, Reth, RoceHeader, Syndrome,
+    parse_frame, v1,
+};
 use std::collections::BTreeSet;
+use std::net::Ipv4Addr;
 
 fn main() -> std::io::Result<()> {
     for capture in ["rxe", "rxe-rc-send"] {
@@ -33,12 +38,43 @@ fn main() -> std::io::Result<()> {
             }
         }
     }
+    let folder = repository("fuzz/corpus/parse_v1");
+    std::fs::create_dir_all(&folder)?;
+    for (header, payload) in for_aggregation() {
+        let mut bytes = vec![0; v1::frame_length(&header.operation, payload.len())];
+        let addresses = EthernetRepr { destination: MacAddress([2; 6]), source: MacAddress([4; 6]) };
+        v1::emit_frame(&addresses, &header, &payload, &mut bytes);
+        std::fs::write(folder.join(format!("opcode-{:02x}", header.operation.opcode())), bytes)?;
+    }
     let folder = repository("fuzz/corpus/parse_flit");
     std::fs::create_dir_all(&folder)?;
     for (name, bytes) in packets() {
         std::fs::write(folder.join(name), bytes)?;
     }
     Ok(())
+}
+
+/// A message for aggregation, and its acknowledge.
+fn for_aggregation() -> Vec<(RoceHeader, Vec<u8>)> {
+    let ack = Aeth { syndrome: Syndrome::Ack(31), message_sequence: 1 };
+    let operations = [
+        Operation::WriteFirst(Reth { virtual_address: 0, remote_key: 0, dma_length: 4096 }),
+        Operation::WriteMiddle,
+        Operation::WriteLast,
+        Operation::WriteLastImmediate(7),
+        Operation::Acknowledge(ack),
+    ];
+    let (source, destination) = (Ipv4Addr::new(10, 0, 0, 1), Ipv4Addr::new(10, 0, 0, 2));
+    let nccl = NetReduceHeader { message: 0, rank: 0, frames: 4, elements: 1019, collective: 0 }.to_bytes();
+    let frame = |(number, operation): (u32, Operation)| {
+        let header = RoceHeader::new(source, destination, QpNumber::new(0x11), Psn::new(number), operation);
+        let mut payload = vec![0; if operation.carries_payload() { PAYLOAD } else { 0 }];
+        if number == 0 {
+            payload[..nccl.len()].copy_from_slice(&nccl);
+        }
+        (header, payload)
+    };
+    (0..).zip(operations).map(frame).collect()
 }
 
 /// Packets of the memory fabric by name.

@@ -3,6 +3,7 @@
 use crate::parse_datagram;
 use crate::parse_flit;
 use crate::parse_frame;
+use crate::parse_v1;
 use crate::replay;
 #[test]
 fn the_datagrams_pass() {
@@ -17,4 +18,9 @@ fn the_frames_pass() {
 #[test]
 fn the_packets_of_the_memory_fabric_pass() {
     replay::replay("parse_flit", parse_flit::check);
+}
+
+#[test]
+fn the_frames_of_roce_v1_pass() {
+    replay::replay("parse_v1", parse_v1::check);
 }

@@ -14,6 +14,8 @@ mod parse_datagram;
 mod parse_flit;
 #[path = "../../../../fuzz/src/parse_frame.rs"]
 mod parse_frame;
+#[path = "../../../../fuzz/src/parse_v1.rs"]
+mod parse_v1;
 mod pcapng;
 mod properties;
 mod psn;

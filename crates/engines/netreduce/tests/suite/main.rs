@@ -1,5 +1,12 @@
 //! What the switch does to frames, frame by frame.
 
+#![allow(unreachable_pub, reason = "the checks are shared with the crate of the fuzz targets")]
+
+mod corpus;
+#[path = "../../../../../fuzz/src/ethernet_switch.rs"]
+mod ethernet_switch;
 mod registers;
+#[path = "../../../../../fuzz/src/replay.rs"]
+mod replay;
 mod support;
 mod switch;
