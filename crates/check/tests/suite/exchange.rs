@@ -108,6 +108,14 @@ fn every_broken_rule_is_noticed_whole_or_reduced_and_is_the_same_run_on_other_dr
 }
 
 #[test]
+fn a_broken_rule_does_writes_no_harm_before_something_goes_wrong() {
+    for (setup, rules) in cases() {
+        let smooth = Exploration { losses: 0, duplicates: 0, ..rules };
+        assert_right(&network(ExchangeSetup { kind: Kind::Write, ..setup }), smooth);
+    }
+}
+
+#[test]
 fn what_is_wrong_when_time_has_passed_is_not_seen_where_the_clock_stands_still() {
     let (setup, rules) = cases().pop().expect("there are some");
     assert!(setup.mutation == Some(Mutation::AsksAgainByAck) && rules.jumps > 0);

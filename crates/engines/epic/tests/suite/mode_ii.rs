@@ -114,6 +114,18 @@ fn a_sum_for_one_goes_there_and_its_acknowledge_to_all_who_have_sent() {
 }
 
 #[test]
+fn who_sends_again_for_a_sum_that_has_arrived_is_told_of_that_sum_and_not_of_later_ones() {
+    let mut switch = announced(star_of_three(), REDUCE);
+    for (number, operation) in [(1, DATA), (2, control(REDUCE, 0))] {
+        for rank in 1..3 {
+            told(&mut switch, rank, number, operation);
+        }
+    }
+    assert_eq!(told(&mut switch, 0, 2, answer(ACK)), [(1, 'A', 2), (2, 'A', 2)]);
+    assert_eq!(told(&mut switch, 1, 1, DATA), [(1, 'A', 1)]);
+}
+
+#[test]
 fn a_broadcast_is_acknowledged_as_far_as_the_slowest_has_it() {
     let mut switch = announced(star_of_three(), BROADCAST);
     assert_eq!(told(&mut switch, 0, 1, DATA), [(1, 'D', 1), (2, 'D', 1)]);
