@@ -47,11 +47,16 @@ struct Ranks {
 
 impl Ranks {
     fn new(parts: &[Part], cost: RelayCost, seed: u64) -> Self {
+        Self::with_preparation(parts, cost, Duration::ZERO, seed)
+    }
+
+    fn with_preparation(parts: &[Part], cost: RelayCost, preparation: Duration, seed: u64) -> Self {
         let graph = Graph::mesh(RANKS);
         let mut ports: Vec<Port> = (0..RANKS).map(|rank| port(&graph, rank)).collect();
         let program = |rank: usize| {
             let mut config = gather_config(&graph, rank, parts.to_vec());
             config.writer.cost = cost;
+            config.preparation = preparation;
             AllGather::new(config).unwrap()
         };
         let mut programs: Vec<AllGather> = (0..RANKS).map(program).collect();
@@ -179,6 +184,25 @@ fn a_relay_that_takes_its_time_changes_nothing_but_that() {
     (0..RANKS).for_each(|rank| ranks.gather(rank, 1, 128));
     ranks.run();
     assert!((0..RANKS).all(|rank| ranks.outcomes[rank] == [Outcome::Done] && ranks.is_right(rank)));
+}
+
+#[test]
+fn ways_are_prepared_before_an_all_gather_over_several_and_for_nothing_else() {
+    let prepares = |strategy, collective, length| {
+        let preparation = Duration::from_nanos(1);
+        let mut ranks = Ranks::with_preparation(&parts(strategy, 1), RelayCost::default(), preparation, 1);
+        let output = if collective == Collective::AllGather { MEMBERS * length } else { 0 };
+        ranks.start(0, collective, Numbers::zeroed(length), output).unwrap();
+        let waits = !ranks.ports[0].alarms.is_empty();
+        assert!(
+            !waits || ranks.ports[0].lines.iter().all(|line| line.sends.is_empty()),
+            "nothing leaves yet"
+        );
+        waits
+    };
+    assert!(prepares(Strategy::MultiWrite, Collective::AllGather, 128));
+    assert!(!prepares(Strategy::Direct, Collective::AllGather, 128));
+    assert!(!prepares(Strategy::MultiWrite, Collective::Barrier, 0));
 }
 
 #[test]

@@ -115,6 +115,38 @@ fn what_no_mesh_can_do_is_refused_in_one_line() {
     }
 }
 
+/// What all ranks of two domains of four are told, with a parameter set.
+fn role_with(design: MultiWrite, demand: Demand, key: &str, value: Value) -> String {
+    let mut settings = design.defaults();
+    design.set(&mut settings, key, &value).unwrap();
+    let plan = AnyDesign::plan(&design, &settings, &asked(mesh(2, 4), demand)).unwrap();
+    plan.ranks[0].to_text()
+}
+
+#[test]
+fn a_slot_holds_a_full_message_unless_another_length_is_said() {
+    let length = |key, value: Value| {
+        let role = role_with(MULTIWRITE, VECTORS, key, value);
+        let (_, length) = role.split_once("\"length\":\"").unwrap();
+        length.split('"').next().unwrap().to_string()
+    };
+    assert_eq!(length("relay.piece", 512.into()), "512B");
+    // Packets hold 4 KiB unless another length is said.
+    let lengths = [1, 4].map(|packets| length("group.message", packets.into()));
+    assert_eq!(lengths, ["4KiB", "16KiB"]);
+}
+
+#[test]
+fn who_sends_tokens_by_direct_ways_alone_prepares_nothing() {
+    let tokens = Demand::Tokens { most: 4, length: ByteCount::new(64) };
+    let prepares = |design, demand| {
+        let role = role_with(design, demand, "relay.preparation", "5us".into());
+        role.contains("\"preparation\":\"5us\"")
+    };
+    let prepared = [(DIRECT, tokens), (MULTIWRITE, tokens), (MULTIWRITE, VECTORS)];
+    assert_eq!(prepared.map(|(design, demand)| prepares(design, demand)), [false, true, true]);
+}
+
 #[test]
 fn a_rank_takes_no_role_that_no_plan_has() {
     for (design, demand) in [(MULTIWRITE, VECTORS), (WRITES, writes(4, 64))] {

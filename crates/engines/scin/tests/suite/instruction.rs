@@ -73,6 +73,12 @@ fn eight_accelerators_take_eight_addresses_of_48_bits_and_masks_of_a_byte() {
 }
 
 #[test]
+fn those_who_are_taken_out_are_gone_whether_they_were_there_or_not() {
+    let (first, second, third) = (Accelerators::only(0), Accelerators::only(1), Accelerators::only(2));
+    assert_eq!(first.union(second).without(second.union(third)), first);
+}
+
+#[test]
 fn masks_of_accelerators_that_are_not_there_are_refused() {
     let mut bytes =
         Instruction { sources: Accelerators::first(3), destinations: Accelerators::first(3), ..all_reduce() }

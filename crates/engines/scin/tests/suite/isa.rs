@@ -1,6 +1,7 @@
 //! The in-switch accelerator by itself: what it asks for and when, what it refuses, how controllers and tables share.
 
 use quincunx_collective::*;
+use quincunx_design::SwitchUnit;
 use quincunx_engine::PortId;
 use quincunx_engine::shared_memory::{Span, WordId};
 use quincunx_scin::*;
@@ -175,6 +176,7 @@ fn a_packet_of_a_wave_is_added_when_it_has_come_from_all_sources() {
 #[test]
 fn the_tables_hold_the_waves_of_all_accelerators_and_their_scale_factors() {
     assert_eq!(isa(3, 2).buffer_bytes(), 3 * 2 * 2 * PAYLOAD);
+    assert_eq!(SwitchUnit::<Numbers>::buffer_bytes(&isa(3, 2)), 3 * 2 * 2 * PAYLOAD);
     // SCIN 4.3: 64 KB for data and 2 KB for quantization parameters.
     let format = FlitFormat::DGX;
     let quantization = Some(BlockQuantization::INT8_BY_64);
@@ -252,6 +254,23 @@ fn masks_and_addresses_say_who_gives_and_who_gets() {
 }
 
 #[test]
+fn reasons_to_drop_are_told_apart_when_they_are_counted() {
+    let reasons = [IsaDrop::Source, IsaDrop::UnexpectedResponse, IsaDrop::UnexpectedTransaction];
+    let told: std::collections::BTreeSet<_> = reasons.map(IsaDrop::reason).into();
+    assert!(told.len() == 3 && !told.contains(""), "{told:?}");
+}
+
+#[test]
+fn each_part_of_a_vector_lies_behind_the_one_before_wherever_the_vector_lies() {
+    let span = Span { offset: 64, length: 3 * PAYLOAD };
+    for collective in [Collective::ReduceScatter, Collective::AllGather] {
+        let parts = instructions(collective, 3, span, (0, 1), PAYLOAD);
+        let addresses: Vec<_> = parts.into_iter().map(|part| part.addresses).collect();
+        assert_eq!(addresses, [64, 80, 96].map(Addresses::Region), "{collective:?}");
+    }
+}
+
+#[test]
 fn what_makes_no_sense_is_dropped_for_a_reason() {
     let mut isa = isa(2, 1);
     isa.load(0, all_reduce(2, 2 * PAYLOAD)).expect("instructions");
@@ -306,6 +325,13 @@ fn a_quantised_instruction_needs_its_scale_factors_behind_it() {
     assert_eq!(isa.load(0, vec![data.clone()]), Err(refused.into()));
     assert_eq!(isa.load(0, vec![data.clone(), data.clone()]), Err(refused.into()));
     let scales = Instruction { length: 4, quantize: false, wait: false, notify: false, ..data.clone() };
+    for flagged in [
+        Instruction { quantize: true, ..scales.clone() },
+        Instruction { wait: true, ..scales.clone() },
+        Instruction { notify: true, ..scales.clone() },
+    ] {
+        assert_eq!(isa.load(0, vec![data.clone(), flagged]), Err(refused.into()));
+    }
     assert_eq!(isa.load(0, vec![data, scales]), Ok(()));
 }
 
