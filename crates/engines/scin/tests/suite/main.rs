@@ -2,3 +2,4 @@
 
 mod instruction;
 mod isa;
+mod participant;
