@@ -1,6 +1,6 @@
 //! What ranks of a mesh are told of each other and of windows, and what is refused.
 
-use quincunx_collective::{GroupId, LengthOnly, Rank};
+use quincunx_collective::{Collective, GroupId, LengthOnly, Rank};
 use quincunx_design::{
     AnyDesign, Demand, FabricKind, GroupContext, LinkRates, Member, Naming, Parts, Peer, Placement, Plan,
     Refusal, Role, Value,
@@ -145,6 +145,14 @@ fn who_sends_tokens_by_direct_ways_alone_prepares_nothing() {
     };
     let prepared = [(DIRECT, tokens), (MULTIWRITE, tokens), (MULTIWRITE, VECTORS)];
     assert_eq!(prepared.map(|(design, demand)| prepares(design, demand)), [false, true, true]);
+}
+
+#[test]
+fn servers_exchange_tokens_and_meshes_gather() {
+    let offered = |fabric| AnyDesign::collectives(&MULTIWRITE, fabric);
+    assert_eq!(offered(FabricKind::Servers), [Collective::Dispatch, Collective::Combine]);
+    assert_eq!(offered(FabricKind::Mesh), [Collective::AllGather, Collective::Barrier]);
+    assert_eq!(AnyDesign::collectives(&WRITES, FabricKind::Mesh), []);
 }
 
 #[test]

@@ -94,6 +94,15 @@ fn nothing_is_read_before_all_participants_have_come() {
 }
 
 #[test]
+fn that_packets_wait_is_told_once() {
+    let mut isa = isa(2, 2);
+    isa.load(0, all_reduce(2, 40)).expect("instructions");
+    assert!(!isa.has_queued());
+    (0..2).for_each(|port| arrive(&mut isa, port, 0));
+    assert_eq!([isa.has_queued(), isa.has_queued()], [true, false]);
+}
+
+#[test]
 fn results_leave_after_the_latency_and_the_flag_when_all_writes_are_answered() {
     let mut isa = isa(2, 1);
     isa.load(0, all_reduce(2, 4)).expect("instructions");
@@ -268,6 +277,15 @@ fn each_part_of_a_vector_lies_behind_the_one_before_wherever_the_vector_lies() {
         let addresses: Vec<_> = parts.into_iter().map(|part| part.addresses).collect();
         assert_eq!(addresses, [64, 80, 96].map(Addresses::Region), "{collective:?}");
     }
+}
+
+#[test]
+fn scale_factors_follow_codes_where_there_are_any() {
+    let (codes, scales) = (Span { offset: 0, length: 128 }, Span { offset: 128, length: 8 });
+    let plan = |codes| quantized_all_reduce(2, BlockQuantization::INT8_BY_64, (codes, scales), (0, 1), 64);
+    let lengths = |codes| plan(codes).iter().map(|part| (part.length, part.quantize)).collect::<Vec<_>>();
+    assert_eq!(lengths(codes), [(128, true), (4, false)]);
+    assert_eq!(lengths(Span { length: 0, ..codes }), [(0, false)]);
 }
 
 #[test]
