@@ -18,7 +18,8 @@ does not compile is not viable and counts for nothing.
 
 Left out, for no test could or should see them: what is in `mutation.rs` (rules that the checker breaks), in a function `fmt` (texts
 for people who debug), and in a function `assert_invariants` (it only looks). A survivor that no test can tell from the original is
-explained in tools/mutants-explained.toml: `mutant` is its name without the position, `line` the line that it changes, `reason` why.
+explained in tools/mutants-explained.toml: `mutant` is its name without the position, `line` the line that it changes, `reason` why. What
+breaks a rule of `mutation.rs` elsewhere is not left out: the explorations of broken rules are its tests.
 
 Mutants are judged in the order in which they are drawn, so that those judged so far are a fair sample whenever it stops. Draw and
 results know a mutant by its file, its change and its place among equals, so that edits elsewhere change neither. `report`
