@@ -110,6 +110,7 @@ STAGES: dict[str, tuple[Stage, ...]] = {
     "roce": (Stage("own", ("roce",)), Stage("drivers", ("nodes",)), *explored("exchange", "epic")),
     "epic": (Stage("own", ("epic",)), Stage("drivers", ("nodes",)), *explored("epic", "overlap"), Stage("plans", ("designs",))),
     "multiwrite": (Stage("own", ("multiwrite",)), Stage("plans", ("designs",)), *explored("multiwrite", "designs")),
+    "netreduce": (Stage("own", ("netreduce",)), Stage("plans", ("designs",)), *explored("netreduce")),
     "scin": (Stage("own", ("scin",)), Stage("plans", ("designs",)), *explored("designs")),
 }
 

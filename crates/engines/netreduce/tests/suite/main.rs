@@ -5,6 +5,8 @@
 mod corpus;
 #[path = "../../../../../fuzz/src/ethernet_switch.rs"]
 mod ethernet_switch;
+mod host;
+mod passage;
 mod registers;
 #[path = "../../../../../fuzz/src/replay.rs"]
 mod replay;
