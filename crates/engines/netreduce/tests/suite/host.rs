@@ -208,12 +208,23 @@ fn what_the_switch_cannot_do_is_refused() {
 
 #[test]
 fn a_result_that_is_not_the_next_one_ends_the_group() {
-    for message in [1, 3] {
+    for message in [1, 2, 3] {
         let mut host = Host::new(4 * FULL);
         host.start(Collective::AllReduce, SUM).unwrap();
         let failed = Outcome::Failed { qp: PREVIOUS, failure: Failure::InvalidRequest };
         assert_eq!(host.answer(message, 9), Some(failed));
         assert_eq!(host.start(Collective::AllReduce, SUM), Err(RequestError::GroupFailed));
+    }
+    let in_place = Slice { region: RegionId(0), offset: 0, length: 2 * PAYLOAD };
+    for target in [
+        Slice { region: RegionId(1), ..in_place },
+        Slice { offset: 4, ..in_place },
+        Slice { length: 2 * PAYLOAD - 4, ..in_place },
+    ] {
+        let mut host = Host::new(4 * FULL);
+        host.start(Collective::AllReduce, SUM).unwrap();
+        let elsewhere = Completion::Written { id: WorkId(0), target, immediate: 0 };
+        assert!(matches!(host.complete(PREVIOUS, elsewhere), Some(Outcome::Failed { .. })), "{target:?}");
     }
     let mut idle = Host::new(2);
     assert!(matches!(idle.answer(0, 9), Some(Outcome::Failed { .. })), "nobody has asked for any");

@@ -3,6 +3,7 @@
 #![allow(unreachable_pub, reason = "the checks are shared with the crate of the fuzz targets")]
 
 mod corpus;
+mod design;
 #[path = "../../../../../fuzz/src/ethernet_switch.rs"]
 mod ethernet_switch;
 mod host;

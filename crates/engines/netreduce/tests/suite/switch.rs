@@ -228,6 +228,11 @@ fn the_fifth_message_takes_the_first_ones_place() {
         switch.take(1, &message(1, number).followed_by(LAST).of(word(1)));
     }
     assert_eq!(switch.take(0, &message(0, 4).of(word(7))), Out::default());
+    assert_eq!(
+        switch.take(0, &message(0, 4).of(word(7))),
+        dropped(0, "pending"),
+        "the first one's sum is not its own"
+    );
     assert_eq!(switch.take(0, &message(0, 0).of(word(1))), dropped(0, "forgotten"));
     // Host 1 still has the first message's sum: it has opened no column over it.
     assert_eq!(switch.take(1, &message(1, 0).of(word(1))), sent([(0, message(1, 0).of(word(2)))]));
