@@ -38,7 +38,8 @@
 //!
 //! A fault is named by two nodes that are connected and a frame's number on the way from one to the other, counted from 0 in the order in
 //! which it is sent. It is the same frame in every driver as long as all frames before it are, see above; [`Run::lost`] says which it was.
-//! On sockets a frame goes straight to whom it is for: switches that only forward see none. In virtual time it goes over their links, and
+//! On sockets a frame goes straight to whom it is for: switches that only forward see none, but with RoCE v1, whose frames
+//! go to the host's switch. In virtual time it goes over their links, and
 //! the number is translated to that on the link.
 //!
 //! [`conform`] asks for all of that in one call, of a design from anywhere: `examples/own-design` does so for one that is in no catalog here.

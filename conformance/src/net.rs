@@ -1,4 +1,5 @@
-//! A trial on UDP sockets: each node is a thread with a loopback address of its own.
+//! A trial on UDP sockets: each node is a thread with a loopback address of its own. RoCE v1 frames are what sockets carry, and hosts
+//! send all of them to their switch.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddrV4;
@@ -12,10 +13,10 @@ use quincunx_collective::{Numbers, Rank};
 use quincunx_driver_net::{Datagram, Direction, Node, NodeOptions, Observer, UdpOptions, UdpTransport};
 use quincunx_engine::Engine;
 use quincunx_engine::verbs::Outcome;
-use quincunx_nodes::{HostEvent, Station, StationCommand, StationEvent};
+use quincunx_nodes::{HostEvent, Station, StationCommand, StationEvent, StationKind};
 use quincunx_runtime::RoceCodec;
 use quincunx_units::{Duration, Instant};
-use quincunx_wire::{UdpPath, parse_datagram};
+use quincunx_wire::{Framing, UdpPath, parse_datagram, v1};
 
 use crate::run::Sent;
 use crate::steps::{set_up, steps};
@@ -37,8 +38,11 @@ type Log = Arc<Mutex<Vec<Sent>>>;
 /// What a node is asked for, one after the other.
 type Orders = Vec<Vec<StationCommand<Numbers>>>;
 
-/// Keeps every frame that a node sends.
-struct Witness(Log);
+/// Keeps every frame that a node sends; what a switch sends on has been kept where it was sent.
+struct Witness {
+    framing: Framing,
+    log: Log,
+}
 
 impl Observer for Witness {
     fn observe(&mut self, _: Instant, direction: Direction, datagram: &Datagram, bytes: &[u8]) {
@@ -49,11 +53,15 @@ impl Observer for Witness {
                 source_port: datagram.source.port(),
                 traffic_class: datagram.tos,
             };
-            let (header, payload) = parse_datagram(&path, bytes).expect("what the codec writes can be read");
-            self.0
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .push(Sent { header, payload: payload.to_vec() });
+            let read = match self.framing {
+                Framing::RoceV2 => parse_datagram(&path, bytes),
+                Framing::RoceV1 => v1::parse_packet(bytes),
+            };
+            let (header, payload) = read.expect("what the codec writes can be read");
+            if header.source == path.source {
+                let mut log = self.log.lock().unwrap_or_else(PoisonError::into_inner);
+                log.push(Sent { header, payload: payload.to_vec() });
+            }
         }
     }
 }
@@ -120,13 +128,17 @@ fn orders(trial: &Trial, cluster: &Cluster) -> Vec<Orders> {
 
 fn open(trial: &Trial, cluster: &Cluster, node: NodeIndex) -> Result<(SocketNode, Log), RunError> {
     let socket = |node| SocketAddrV4::new(cluster.address(node), ROCE_PORT);
-    let transport = UdpTransport::open(socket(node), UdpOptions::default())?;
+    let framing = trial.design.framing();
+    let is_cabled = framing == Framing::RoceV1 && cluster.kind(node) == StationKind::Host;
+    let next = cluster.wiring().neighbours(node).next().filter(|_| is_cabled);
+    let via = next.map(|(_, switch)| socket(switch.node));
+    let transport = UdpTransport::open(socket(node), UdpOptions { via, ..UdpOptions::default() })?;
     let Ok(engine) = Station::new(cluster.kind(node));
     // Threads share few processors: whoever has nothing to do sleeps.
     let options = NodeOptions { spin: Duration::ZERO, ..NodeOptions::default() };
-    let mut opened = Node::new(engine, 1, RoceCodec, transport, options)?;
+    let mut opened = Node::new(engine, 1, RoceCodec(framing), transport, options)?;
     let log = Log::default();
-    opened.set_observer(Some(Box::new(Witness(log.clone()))));
+    opened.set_observer(Some(Box::new(Witness { framing, log: log.clone() })));
     for (direction, plan) in trial.faults.plans() {
         let [from, to] = ends(cluster, direction)?;
         if from == node {

@@ -32,7 +32,7 @@ const GAP: Gap = Gap {
 };
 
 /// The table. What the first row that has a cell says is why it is not run.
-pub(crate) static GAPS: [Gap; 9] = [
+pub(crate) static GAPS: [Gap; 12] = [
     Gap {
         fabrics: &["memory"],
         reason: "no driver on real links carries the packets of a memory fabric, and its nodes are of another kind than a cluster's; \
@@ -50,6 +50,27 @@ pub(crate) static GAPS: [Gap; 9] = [
         settings: &["run ahead", "slots", "silent"],
         is_refused: true,
         reason: "only Mode-III has pipes: the design refuses the parameter",
+        ..GAP
+    },
+    Gap {
+        designs: &["netreduce"],
+        settings: &["selective"],
+        is_refused: true,
+        reason: "its switch takes the frames of a message in their order alone: the design refuses the parameter",
+        ..GAP
+    },
+    Gap {
+        designs: &["netreduce"],
+        settings: &["packets"],
+        is_refused: true,
+        reason: "a frame has room for its header of 20 bytes and an element: the design refuses the parameter",
+        ..GAP
+    },
+    Gap {
+        designs: &["netreduce"],
+        fabrics: &["tree-2x2"],
+        is_refused: true,
+        reason: "one switch adds up what all ranks send: the design refuses more",
         ..GAP
     },
     Gap {

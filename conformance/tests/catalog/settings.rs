@@ -25,7 +25,7 @@ const fn setting(name: &'static str, values: &'static [(&'static str, Plain)]) -
 }
 
 /// All of them. A design is run in those of which it has all parameters; each parameter of a design is in one at least, or in [`FIXED`].
-pub(crate) const SETTINGS: [Setting; 17] = [
+pub(crate) const SETTINGS: [Setting; 19] = [
     setting("as it is", &[]),
     setting("selective", &[("group.selective", Yes)]),
     setting("messages", &[("group.message", Number(2))]),
@@ -46,7 +46,12 @@ pub(crate) const SETTINGS: [Setting; 17] = [
         "relay costs",
         &[("relay.preparation", Text("1us")), ("relay.message", Text("1us")), ("relay.copy", Text("1us"))],
     ),
+    setting("buffers", &[("aggregation.flows", Number(3)), ("aggregation.frames", Number(8))]),
+    setting(FLOATING, &[("aggregation.floating", Yes)]),
 ];
+
+/// A setting of binary32 numbers.
+pub(crate) const FLOATING: &str = "floating";
 
 /// Parameters that have one value in all runs, and why.
 pub(crate) const FIXED: [(&str, &str); 2] = [
@@ -82,10 +87,17 @@ impl Setting {
 
 /// Two messages of a packet on their way, of whole numbers; a time-out repairs what nothing else does.
 pub(crate) fn base(trial: Trial) -> Trial {
-    trial
+    let trial = trial
         .of_integers()
         .with_if_known("group.mtu", "8B")
         .with_if_known("group.window", 2)
         .with_if_known("group.reproducible", false)
-        .with_if_known("hosts.chunk", "8B")
+        .with_if_known("hosts.chunk", "8B");
+    // A switch adds up frames with a header of 20 bytes, two to a message.
+    if trial.design.defaults().has("aggregation.frames") {
+        let trial =
+            trial.with("group.mtu", "24B").with("group.message", 2).with("aggregation.floating", false);
+        return trial.with("aggregation.flows", 2).with("aggregation.frames", 4);
+    }
+    trial
 }

@@ -9,7 +9,7 @@ use quincunx_designs::CATALOG;
 use quincunx_scenario::Scenario;
 
 use crate::common::fabric;
-use crate::settings::{SETTINGS, Setting, base};
+use crate::settings::{FLOATING, SETTINGS, Setting, base};
 
 /// The fabrics.
 pub(crate) const FABRICS: [&str; 6] = ["star-2", "star-3", "tree-2x2", "ring-3", "mesh-2x2", "servers-2x2"];
@@ -74,7 +74,7 @@ impl Case {
             .apply(base(trial))
             .with_time_outs()
             .of_length(if self.collective.is_routed() { 16 } else { 12 });
-        if self.setting.keys().any(|key| key == "group.reproducible") {
+        if self.setting.name == FLOATING || self.setting.keys().any(|key| key == "group.reproducible") {
             trial.reduction.data_type = DataType::F32;
         }
         trial

@@ -66,9 +66,11 @@ impl Demo {
         refused.iter().for_each(|line| println!("Left out here, {line}"));
         println!();
         let program = std::env::current_exe().map_err(Failure::input)?;
-        let mut fabric = Processes::start(&shape, LinkKind::Udp, &program, ChildArguments::default(), None)
-            .map_err(Failure::input)?;
-        let wrong = run_with_bar(&mut fabric, &plan, None).map_err(Failure::input)?;
+        let start = |framing| {
+            let arguments = ChildArguments { framing, ..ChildArguments::default() };
+            Processes::start(&shape, LinkKind::Udp, &program, arguments, None)
+        };
+        let wrong = run_with_bar(catalog, &plan, start, None).map_err(Failure::input)?;
         if wrong > 0 {
             return Err(Failure::Wrong(format!("expected right results, found {wrong} wrong elements")));
         }

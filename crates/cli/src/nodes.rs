@@ -4,13 +4,14 @@ use clap::{Args, ValueEnum};
 use quincunx_control::{ManagerConfig, NodeDescription, Role};
 use quincunx_control_grpc::{ClientConfig, ManagerServer, ServerConfig};
 use quincunx_design::Catalog;
-use quincunx_driver_net::{NodeOptions, TransportOptions, UdpOptions};
+use quincunx_driver_net::{NodeOptions, PacketKind, TransportOptions, UdpOptions};
 use quincunx_network::FaultRates;
 use quincunx_perf::{Plan, work};
-use quincunx_runtime::{ProcessOptions, serve_switch};
+use quincunx_runtime::{ProcessOptions, ROCE_PORT, serve_switch};
 use quincunx_units::{ByteCount, Duration, Probability};
+use quincunx_wire::Framing;
 use signal_hook::consts::{SIGINT, SIGTERM};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpListener};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -57,6 +58,12 @@ pub(crate) struct Node {
     /// Where the manager serves
     #[arg(long, default_value = "127.0.0.1:4790")]
     manager: SocketAddr,
+    /// What frames are: roce-v2, or roce-v1 for designs whose frames are added up as they pass
+    #[arg(long, default_value_t)]
+    framing: Framing,
+    /// A host's switch: with --framing roce-v1 over UDP, all frames go there and it sends them on
+    #[arg(long, value_name = "ADDRESS")]
+    via: Option<Ipv4Addr>,
     #[command(flatten)]
     tuning: Tuning,
     /// Whose frames meet faults, by address, several with commas [default: everybody's]
@@ -130,20 +137,32 @@ impl Node {
         let Tuning { transport, spin, profile, loss, duplicate, reorder, seed } = self.tuning;
         // Each node has its own fates.
         let seed = seed ^ u64::from(self.address.to_bits()) << 32;
+        // Those whose frames it would understand.
+        let designs = catalog.iter().filter(|design| design.framing() == self.framing);
         ProcessOptions {
             description: NodeDescription {
                 name: self.name,
                 role,
                 address: self.address,
-                designs: catalog.names().into_iter().map(String::from).collect(),
+                designs: designs.map(|design| design.name().to_owned()).collect(),
                 max_endpoints: 4096,
                 memory,
             },
             manager: self.manager,
             control: ClientConfig::default(),
-            transport: match transport {
-                Transport::Udp => TransportOptions::Udp(UdpOptions::default()),
-                Transport::Packet => TransportOptions::Packet,
+            framing: self.framing,
+            transport: match (transport, self.framing, role) {
+                (Transport::Udp, ..) => {
+                    let via = self.via.map(|switch| SocketAddrV4::new(switch, ROCE_PORT));
+                    TransportOptions::Udp(UdpOptions { via, ..UdpOptions::default() })
+                }
+                (Transport::Packet, Framing::RoceV2, _) => TransportOptions::Packet(PacketKind::Udp),
+                (Transport::Packet, Framing::RoceV1, Role::Host) => {
+                    TransportOptions::Packet(PacketKind::GlobalRoute)
+                }
+                (Transport::Packet, Framing::RoceV1, Role::Switch) => {
+                    TransportOptions::Packet(PacketKind::BridgedGlobalRoute)
+                }
             },
             node: NodeOptions {
                 spin,

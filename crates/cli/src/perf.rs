@@ -171,11 +171,13 @@ impl Perf {
         }
         let program = std::env::current_exe().map_err(Failure::input)?;
         let nodes = self.tuning.arguments(lossy.is_none());
-        let arguments = ChildArguments { manager: Vec::new(), nodes, lossy };
-        let mut fabric =
-            Processes::start(&shape, kind, &program, arguments, self.pcap.clone()).map_err(Failure::input)?;
+        let start = |framing| {
+            let (nodes, lossy) = (nodes.clone(), lossy.clone());
+            let arguments = ChildArguments { manager: Vec::new(), nodes, lossy, framing };
+            Processes::start(&shape, kind, &program, arguments, self.pcap.clone())
+        };
         let mut rows = Vec::new();
-        let done = run_with_bar(&mut fabric, &plan, self.json.then_some(&mut rows));
+        let done = run_with_bar(catalog, &plan, start, self.json.then_some(&mut rows));
         if self.json {
             println!("{}", json!({ "schema": 1, "command": "perf", "rows": rows }));
         }

@@ -1,16 +1,19 @@
 //! What a person at a terminal sees beside the results: a progress bar, and errors in colour.
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use quincunx_perf::launch::Processes;
-use quincunx_perf::{PerfError, Plan, Row, run};
+use quincunx_design::Catalog;
+use quincunx_perf::launch::{LaunchError, Processes};
+use quincunx_perf::{PerfError, Plan, Row, run_by_framing};
 use quincunx_report::Columns;
+use quincunx_wire::Framing;
 use std::io::{IsTerminal, stderr};
 
-/// Runs a plan with a bar over its cases, and prints a table row by row as its results come, or hands the rows to `instead`.
+/// Runs a plan, on processes that `start` starts for each framing, with a bar over its cases, and prints a table row by row as its results come, or hands the rows to `instead`.
 /// Returns how many elements were wrong.
 pub(crate) fn run_with_bar(
-    fabric: &mut Processes,
+    catalog: Catalog,
     plan: &Plan,
+    start: impl FnMut(Framing) -> Result<Processes, LaunchError>,
     mut instead: Option<&mut Vec<Row>>,
 ) -> Result<u64, PerfError> {
     let bar = bar(plan.cases.len());
@@ -20,7 +23,7 @@ pub(crate) fn run_with_bar(
     }
     let mut told = None;
     let mut cases = plan.cases.iter().skip(1);
-    let done = run(fabric, plan, |row| {
+    let done = run_by_framing(catalog, plan, start, |row| {
         match &mut instead {
             Some(rows) => rows.push(row),
             None => bar.suspend(|| {

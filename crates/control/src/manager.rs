@@ -418,6 +418,10 @@ impl Manager {
     ) -> Result<Planned, InitGroupError> {
         let name = self.config.fallback.ok_or_else(|| InitGroupError::NoRoom(lack.clone()))?;
         let design = self.catalog.find(name, fabric)?;
+        // Nodes speak one framing.
+        if design.framing() != asked.design.framing() {
+            return Err(InitGroupError::NoRoom(lack.clone()));
+        }
         let mut settings = design.defaults();
         for (key, value) in asked.settings.flat() {
             if settings.has(&key) {

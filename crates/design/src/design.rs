@@ -10,6 +10,7 @@ use alloc::vec::Vec;
 use core::fmt::Debug;
 use quincunx_collective::{Collective, LengthOnly, Numbers, Payload, Provenance};
 use quincunx_engine::verbs::AnyProgram;
+use quincunx_wire::Framing;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -61,6 +62,11 @@ pub trait Design: Debug + Send + Sync + 'static {
     /// Keys that presets and drivers leave as they are, for they are its frames and buffers: only who names one sets it.
     fn keeps(&self) -> &'static [&'static str] {
         &[]
+    }
+
+    /// What its frames must be on real links. With RoCE v1 they pass through switches' processes on their way.
+    fn framing(&self) -> Framing {
+        Framing::RoceV2
     }
 
     /// Who is connected with whom, what each node is to do, and what switches must have for it.
@@ -160,6 +166,8 @@ pub trait AnyDesign: Debug + Send + Sync + Parts<Numbers> + Parts<LengthOnly> + 
     fn version(&self) -> u32;
     /// [`Design::keeps`].
     fn keeps(&self) -> &'static [&'static str];
+    /// [`Design::framing`].
+    fn framing(&self) -> Framing;
     /// [`Design::runs_in_steps`].
     ///
     /// # Errors
@@ -260,6 +268,10 @@ impl<D: Design> AnyDesign for D {
 
     fn keeps(&self) -> &'static [&'static str] {
         Design::keeps(self)
+    }
+
+    fn framing(&self) -> Framing {
+        Design::framing(self)
     }
 
     fn runs_in_steps(&self, settings: &Settings, collective: Collective) -> Result<bool, Refusal> {

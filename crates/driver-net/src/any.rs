@@ -2,7 +2,7 @@
 
 use crate::inbox::Inbox;
 use crate::outbox::Outbox;
-use crate::packet::{PacketOptions, PacketTransport};
+use crate::packet::{PacketKind, PacketOptions, PacketTransport};
 use crate::transport::{OpenError, Transport, sealed};
 use crate::udp::{UdpOptions, UdpTransport};
 use std::io;
@@ -16,7 +16,7 @@ pub enum TransportOptions {
     Udp(UdpOptions),
     /// A packet socket on the interface that has the node's address. What RoCE peers that are not ours need, hardware or
     /// the kernel's: see [`UdpTransport`] for why.
-    Packet,
+    Packet(PacketKind),
 }
 
 /// One of the transports.
@@ -35,8 +35,9 @@ impl AnyTransport {
     pub fn open(local: SocketAddrV4, options: TransportOptions) -> Result<Self, OpenError> {
         Ok(match options {
             TransportOptions::Udp(options) => Self::Udp(UdpTransport::open(local, options)?),
-            TransportOptions::Packet => {
-                Self::Packet(PacketTransport::open(local, PacketOptions::for_address(*local.ip())?)?)
+            TransportOptions::Packet(kind) => {
+                let options = PacketOptions { kind, ..PacketOptions::for_address(*local.ip())? };
+                Self::Packet(PacketTransport::open(local, options)?)
             }
         })
     }
@@ -65,6 +66,10 @@ impl sealed::Transport for AnyTransport {
 
     fn max_frames(&self) -> usize {
         self.inner().max_frames()
+    }
+
+    fn receive_batch(&self) -> usize {
+        self.inner().receive_batch()
     }
 
     fn socket(&self) -> BorrowedFd<'_> {

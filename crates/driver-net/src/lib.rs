@@ -18,8 +18,10 @@
 #![cfg(target_os = "linux")]
 
 mod any;
+mod bridge;
 mod codec;
 mod faults;
+mod global_route;
 mod in_process;
 mod inbox;
 mod interposed;
@@ -39,7 +41,7 @@ pub use codec::{Codec, Direction, Emitted, Observer, Parsed};
 pub use inbox::Datagram;
 pub use interposed::{Interposed, LinkEnd, SentFrame, end_address};
 pub use node::{Node, NodeError, NodeOptions, Waker};
-pub use packet::{MacAddress, PacketOptions, PacketTransport};
+pub use packet::{MacAddress, PacketKind, PacketOptions, PacketTransport};
 pub use statistics::{Dropped, Phase, Profile, Statistics, Traffic};
 pub use transport::{OpenError, Transport};
 pub use udp::{UdpOptions, UdpTransport};

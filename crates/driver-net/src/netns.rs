@@ -292,7 +292,7 @@ fn removals(namespaces: &[String]) -> String {
 }
 
 /// Runs lines of commands in one process of `ip` or `tc`, going on after one that fails.
-fn batch(tool: &'static str, namespace: Option<&str>, text: &str) -> Result<(), NetnsError> {
+pub(crate) fn batch(tool: &'static str, namespace: Option<&str>, text: &str) -> Result<(), NetnsError> {
     if text.is_empty() {
         return Ok(());
     }

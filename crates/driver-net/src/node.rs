@@ -25,9 +25,6 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 use std::os::fd::AsFd;
 use std::sync::Arc;
 
-/// Datagrams taken from the kernel at once; each may hold 64 frames.
-const RECEIVE_BATCH: usize = 4;
-
 /// Transmit slots offered in a turn, all ports together: the next receive is never further away than that.
 const TRANSMIT_BUDGET: usize = 128;
 
@@ -156,7 +153,7 @@ impl<E: Engine, C: Codec<E>, T: Transport> Node<E, C, T> {
     ) -> Result<Self, NodeError> {
         let waker = EventFd::from_flags(EfdFlags::EFD_NONBLOCK | EfdFlags::EFD_CLOEXEC)
             .map_err(|error| NodeError::Wait { local: transport.local(), error: error.into() })?;
-        let max_frames = transport.max_frames();
+        let (max_frames, batch) = (transport.max_frames(), transport.receive_batch());
         Ok(Self {
             engine,
             io: Io {
@@ -176,7 +173,7 @@ impl<E: Engine, C: Codec<E>, T: Transport> Node<E, C, T> {
                 pause: None,
                 failure: None,
             },
-            inbox: Inbox::new(RECEIVE_BATCH),
+            inbox: Inbox::new(batch),
             drained: false,
             skipped: false,
             ports,

@@ -1,14 +1,14 @@
-//! Frames as whole Ethernet frames of a packet socket on one interface: the node writes and reads the Ethernet, IPv4 and
-//! UDP headers itself. Needs CAP_NET_RAW.
+//! Frames as whole Ethernet frames of a packet socket: the node writes and reads the Ethernet, IPv4 and UDP headers itself, or
+//! Ethernet alone where a global route header follows. Needs CAP_NET_RAW.
 //!
 //! The kernel sees these frames too. So that it does not answer them with "port unreachable", a UDP socket that is
 //! never read holds the port. Peers that send through an ordinary socket must not merge datagrams: over virtual links
 //! the merged ones would arrive here unsplit.
 
 use crate::inbox::{Arrival, Datagram, Inbox, SLOT};
-use crate::outbox::Outbox;
-use crate::sys;
+use crate::outbox::{Batch, Outbox};
 use crate::transport::{OpenError, PATIENCE, Transport, sealed};
+use crate::{bridge, global_route, sys};
 use nix::errno::Errno;
 use nix::libc;
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, setsockopt, socket, sockopt::ReceiveTimeout};
@@ -27,6 +27,12 @@ const ETHERTYPE_IPV4: u16 = 0x0800;
 
 const PROTOCOL_UDP: u8 = 17;
 
+/// A packet socket for every frame.
+const ALL_PROTOCOLS: u16 = libc::ETH_P_ALL as u16;
+
+/// Frames taken from the kernel at once.
+const RECEIVE_BATCH: usize = 64;
+
 /// How long a neighbour may take to say its address before frames for it are dropped.
 const RESOLUTION_LIMIT: Duration = Duration::from_secs(1);
 
@@ -37,11 +43,26 @@ const DISCARD_PORT: u16 = 9;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct MacAddress(pub [u8; 6]);
 
+/// What is on the interface, and whose.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum PacketKind {
+    /// UDP over IPv4 for this node.
+    #[default]
+    Udp,
+    /// A global route header and what follows, for this node (EtherType 0x8915: RoCE v1).
+    GlobalRoute,
+    /// The same for whomever it is, on all ports of the bridge whose address this node has. The bridge leaves such frames to the node and
+    /// forwards all others; what the node sends to a host, the bridge knows the port for. Ports must be there before the node.
+    BridgedGlobalRoute,
+}
+
 /// How a packet socket is set up.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PacketOptions {
     /// The interface, for instance `eth0`.
     pub interface: String,
+    /// What is on it.
+    pub kind: PacketKind,
     /// Ethernet addresses known beforehand; others come from the kernel's neighbour table.
     pub neighbours: BTreeMap<Ipv4Addr, MacAddress>,
     /// What may wait to be received; the kernel counts its own overhead in.
@@ -55,6 +76,7 @@ impl PacketOptions {
     pub fn new(interface: impl Into<String>) -> Self {
         Self {
             interface: interface.into(),
+            kind: PacketKind::Udp,
             neighbours: BTreeMap::new(),
             receive_buffer: ByteCount::new(8 << 20),
             send_buffer: ByteCount::new(256 << 10),
@@ -86,11 +108,14 @@ pub struct PacketTransport {
     /// Keeps the kernel from answering, and asks for neighbours.
     guard: UdpSocket,
     local: SocketAddrV4,
+    kind: PacketKind,
     mac: MacAddress,
+    /// Where frames leave, if the socket is bound to no interface.
+    interface: Option<u32>,
     neighbours: BTreeMap<Ipv4Addr, MacAddress>,
     /// Asked for and not known yet, with when.
     asked: BTreeMap<Ipv4Addr, Instant>,
-    heads: Vec<[u8; HEAD]>,
+    heads: Vec<u8>,
     sender: sys::Sender,
     receiver: sys::Receiver,
     arrivals: Vec<Arrival>,
@@ -117,18 +142,30 @@ impl PacketTransport {
         })?;
         let (index, mac) = interface(&options.interface)
             .map_err(|error| at("an Ethernet interface", error, "name one that `ip link` shows"))?;
+        let kind = options.kind;
+        let (program, bound_to, protocol) = match kind {
+            PacketKind::Udp => (filter(local).to_vec(), index, ETHERTYPE_IPV4),
+            PacketKind::GlobalRoute => {
+                (global_route::filter_for(*local.ip()), index, global_route::ETHERTYPE)
+            }
+            // Only who wants all protocols sees frames before the bridge takes them.
+            PacketKind::BridgedGlobalRoute => {
+                let ports = bridge::take(&options.interface, global_route::ETHERTYPE)?;
+                (global_route::filter_from(&ports), 0, ALL_PROTOCOLS)
+            }
+        };
         let set_up = || -> io::Result<OwnedFd> {
             // Without a protocol it receives nothing until it is bound, so nothing slips past the filter.
             let socket = socket(AddressFamily::Packet, SockType::Raw, SockFlag::SOCK_CLOEXEC, None)?;
             let fd = socket.as_fd();
-            sys::set_filter(fd, &filter(local))?;
+            sys::set_filter(fd, &program)?;
             sys::set_option(fd, libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, 1)?;
             sys::set_buffers(fd, options.receive_buffer, options.send_buffer)?;
             setsockopt(&socket, ReceiveTimeout, &TimeVal::milliseconds(PATIENCE.as_millis() as i64))?;
             // Nobody reads the guard, so what it can hold should be little.
             sys::set_option(guard.as_fd(), libc::SOL_SOCKET, libc::SO_RCVBUF, 0)?;
             guard.set_nonblocking(true)?;
-            sys::bind_to_interface(fd, index, ETHERTYPE_IPV4)?;
+            sys::bind_to_interface(fd, bound_to, protocol)?;
             Ok(socket)
         };
         let socket = set_up().map_err(|error| {
@@ -138,7 +175,9 @@ impl PacketTransport {
             socket,
             guard,
             local,
+            kind,
             mac,
+            interface: (bound_to == 0).then_some(index),
             neighbours: options.neighbours,
             asked: BTreeMap::new(),
             heads: Vec::new(),
@@ -169,6 +208,26 @@ impl PacketTransport {
     }
 }
 
+impl PacketTransport {
+    /// Puts the headers of a batch, which is one frame, behind those before it.
+    fn head(&mut self, mac: MacAddress, arena: &[u8], batch: &Batch) {
+        match self.kind {
+            PacketKind::Udp => {
+                let (destination, tos) = (batch.destination(), batch.tos());
+                let datagram = Datagram { source: self.local, destination, tos, identification: 0 };
+                self.heads.extend(head(self.mac, mac, &datagram, batch.length()));
+            }
+            PacketKind::GlobalRoute => self.heads.extend(global_route::head(self.mac, mac)),
+            // A switch leaves frames the address of who has sent them, if it is known.
+            PacketKind::BridgedGlobalRoute => {
+                let source = global_route::source(&arena[batch.pieces()[0].clone()]);
+                let source = source.and_then(|source| self.resolve(source).ok()).unwrap_or(self.mac);
+                self.heads.extend(global_route::head(source, mac));
+            }
+        }
+    }
+}
+
 impl Transport for PacketTransport {}
 
 impl sealed::Transport for PacketTransport {
@@ -180,6 +239,10 @@ impl sealed::Transport for PacketTransport {
         1
     }
 
+    fn receive_batch(&self) -> usize {
+        RECEIVE_BATCH
+    }
+
     fn socket(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }
@@ -189,7 +252,13 @@ impl sealed::Transport for PacketTransport {
         for (index, arrival) in self.arrivals.iter().enumerate() {
             let start = index * SLOT;
             let frame = &inbox.bytes()[start..start + arrival.length];
-            match decapsulate(frame).filter(|_| !arrival.truncated) {
+            let found = match self.kind {
+                PacketKind::Udp => decapsulate(frame),
+                PacketKind::GlobalRoute | PacketKind::BridgedGlobalRoute => {
+                    global_route::decapsulate(frame, self.local.port())
+                }
+            };
+            match found.filter(|_| !arrival.truncated) {
                 Some((datagram, payload)) => {
                     inbox.add(datagram, start + payload.start..start + payload.end, payload.len());
                 }
@@ -203,19 +272,18 @@ impl sealed::Transport for PacketTransport {
         let (arena, batches) = outbox.unsent();
         let batches = &batches[..batches.len().min(sys::SEND_BATCH)];
         self.heads.clear();
+        let mut ready = 0;
         for batch in batches {
             match self.resolve(*batch.destination().ip()) {
-                Ok(mac) => {
-                    let (destination, tos) = (batch.destination(), batch.tos());
-                    let datagram = Datagram { source: self.local, destination, tos, identification: 0 };
-                    self.heads.push(head(self.mac, mac, &datagram, batch.length()));
-                }
+                Ok(mac) => self.head(mac, arena, batch),
                 // What comes before can go.
-                Err(_) if !self.heads.is_empty() => break,
+                Err(_) if ready > 0 => break,
                 Err(error) => return Err(error.into()),
             }
+            ready += 1;
         }
-        self.sender.send(self.socket.as_fd(), arena, &batches[..self.heads.len()], Some(&self.heads))
+        let way = sys::Way::Headed(&self.heads, self.heads.len() / ready.max(1), self.interface);
+        self.sender.send(self.socket.as_fd(), arena, &batches[..ready], way)
     }
 }
 

@@ -17,6 +17,17 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 /// Datagrams handed to the kernel in one `sendmmsg`.
 pub(crate) const SEND_BATCH: usize = 64;
 
+/// How batches find their way.
+#[derive(Clone, Copy)]
+pub(crate) enum Way<'a> {
+    /// Each to its own destination.
+    Own,
+    /// All to this address, where somebody sends them on.
+    Via(SocketAddrV4),
+    /// Behind headers that say it: so many bytes for each batch. If the socket is bound to no interface, out of this one.
+    Headed(&'a [u8], usize, Option<u32>),
+}
+
 /// Room for the two control messages in use, in either direction, aligned as the kernel wants it.
 #[derive(Clone, Copy)]
 #[repr(C, align(8))]
@@ -27,6 +38,7 @@ pub(crate) struct Sender {
     messages: Vec<libc::mmsghdr>,
     pieces: Vec<libc::iovec>,
     names: Vec<libc::sockaddr_in>,
+    link: libc::sockaddr_ll,
     controls: Vec<Control>,
 }
 
@@ -46,18 +58,23 @@ unsafe impl Send for Receiver {}
 
 impl Sender {
     pub(crate) fn new() -> Self {
-        Self { messages: Vec::new(), pieces: Vec::new(), names: Vec::new(), controls: Vec::new() }
+        Self {
+            messages: Vec::new(),
+            pieces: Vec::new(),
+            names: Vec::new(),
+            link: link_name(0, 0),
+            controls: Vec::new(),
+        }
     }
 
     /// Sends the first of `batches`, as many as one system call takes, and returns how many the kernel took: at least
-    /// one. With `heads`, the i-th one goes before the i-th batch and the socket is bound to its peer's link; without,
-    /// each batch goes to its own destination address.
-    pub(crate) fn send<const N: usize>(
+    /// one.
+    pub(crate) fn send(
         &mut self,
         socket: BorrowedFd<'_>,
         arena: &[u8],
         batches: &[Batch],
-        heads: Option<&[[u8; N]]>,
+        way: Way<'_>,
     ) -> io::Result<usize> {
         let batches = &batches[..batches.len().min(SEND_BATCH)];
         self.pieces.clear();
@@ -65,31 +82,44 @@ impl Sender {
         self.controls.clear();
         self.messages.clear();
         for (index, batch) in batches.iter().enumerate() {
-            if let Some(heads) = heads {
-                self.pieces.push(piece(&heads[index]));
+            if let Way::Headed(heads, length, _) = way {
+                self.pieces.push(piece(&heads[index * length..][..length]));
             }
             self.pieces.extend(batch.pieces().iter().map(|range| piece(&arena[range.clone()])));
-            self.names.push(name_of(batch.destination()));
+            self.names.push(name_of(match way {
+                Way::Via(address) => address,
+                _ => batch.destination(),
+            }));
             self.controls.push(Control([0; 64]));
+        }
+        if let Way::Headed(_, _, Some(interface)) = way {
+            self.link.sll_ifindex = interface as i32;
         }
         // Pointers are taken only now, when none of the vectors grows any more.
         let mut first = 0;
         for (index, batch) in batches.iter().enumerate() {
-            let count = batch.pieces().len() + usize::from(heads.is_some());
+            let count = batch.pieces().len() + usize::from(matches!(way, Way::Headed(..)));
             // SAFETY: `msghdr` and `mmsghdr` are plain data for which all zeroes is a valid value.
             let mut message: libc::mmsghdr = unsafe { zeroed() };
             message.msg_hdr.msg_iov = self.pieces[first..first + count].as_mut_ptr();
             message.msg_hdr.msg_iovlen = count as _;
             first += count;
-            if heads.is_none() {
-                message.msg_hdr.msg_name = (&raw mut self.names[index]).cast();
-                message.msg_hdr.msg_namelen = size_of::<libc::sockaddr_in>() as _;
-                fill_control(&mut message.msg_hdr, &mut self.controls[index], batch);
+            match way {
+                Way::Own | Way::Via(_) => {
+                    message.msg_hdr.msg_name = (&raw mut self.names[index]).cast();
+                    message.msg_hdr.msg_namelen = size_of::<libc::sockaddr_in>() as _;
+                    fill_control(&mut message.msg_hdr, &mut self.controls[index], batch);
+                }
+                Way::Headed(_, _, Some(_)) => {
+                    message.msg_hdr.msg_name = (&raw mut self.link).cast();
+                    message.msg_hdr.msg_namelen = size_of::<libc::sockaddr_ll>() as _;
+                }
+                Way::Headed(_, _, None) => {}
             }
             self.messages.push(message);
         }
-        // SAFETY: `messages` holds as many headers as is said; names, controls and pieces they point to live in `self`
-        // and are not touched during the call; the pieces point into `arena` and `heads`, which are borrowed for it.
+        // SAFETY: `messages` holds as many headers as is said; names, the link, controls and pieces they point to live in `self`
+        // and are not touched during the call; the pieces point into `arena` and the headers, which are borrowed for it.
         let sent = unsafe {
             libc::sendmmsg(
                 socket.as_raw_fd(),
@@ -250,13 +280,9 @@ pub(crate) fn set_filter(socket: BorrowedFd<'_>, program: &[libc::sock_filter]) 
     if status < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// Binds a packet socket to frames of one Ethernet type on one interface.
+/// Binds a packet socket to frames of one Ethernet type on one interface; interface 0 is all of them.
 pub(crate) fn bind_to_interface(socket: BorrowedFd<'_>, index: u32, ethertype: u16) -> io::Result<()> {
-    // SAFETY: `sockaddr_ll` is plain data for which all zeroes is a valid value.
-    let mut name: libc::sockaddr_ll = unsafe { zeroed() };
-    name.sll_family = libc::AF_PACKET as u16;
-    name.sll_protocol = ethertype.to_be();
-    name.sll_ifindex = index as i32;
+    let name = link_name(index, ethertype);
     // SAFETY: the pointer and the length describe one `sockaddr_ll` that lives for the call.
     let status = unsafe {
         libc::bind(
@@ -271,6 +297,15 @@ pub(crate) fn bind_to_interface(socket: BorrowedFd<'_>, index: u32, ethertype: u
 fn piece(bytes: &[u8]) -> libc::iovec {
     // `sendmmsg` only reads what the pointer names; the C type has no const.
     libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() }
+}
+
+fn link_name(interface: u32, ethertype: u16) -> libc::sockaddr_ll {
+    // SAFETY: `sockaddr_ll` is plain data for which all zeroes is a valid value.
+    let mut name: libc::sockaddr_ll = unsafe { zeroed() };
+    name.sll_family = libc::AF_PACKET as u16;
+    name.sll_protocol = ethertype.to_be();
+    name.sll_ifindex = interface as i32;
+    name
 }
 
 fn name_of(address: SocketAddrV4) -> libc::sockaddr_in {

@@ -11,6 +11,9 @@ use std::time::Duration;
 /// kernel counts this in ticks of 1 to 10 ms and rounds up.
 pub(crate) const PATIENCE: Duration = Duration::from_millis(4);
 
+/// Datagrams taken at once where each may hold 64 frames.
+const MERGED_BATCH: usize = 4;
+
 /// Why a socket could not be set up.
 #[derive(Debug, thiserror::Error)]
 #[error("expected {expected}, found \"{error}\" ({place}); {remedy}")]
@@ -37,6 +40,11 @@ pub(crate) mod sealed {
 
         /// Frames that one datagram may hold.
         fn max_frames(&self) -> usize;
+
+        /// Datagrams taken from the kernel at once.
+        fn receive_batch(&self) -> usize {
+            MERGED_BATCH
+        }
 
         /// To wait on.
         fn socket(&self) -> BorrowedFd<'_>;

@@ -29,6 +29,9 @@ pub struct UdpOptions {
     pub merge_sent: usize,
     /// Take runs of equally long frames from the kernel as one datagram (UDP_GRO).
     pub merge_received: bool,
+    /// Everything goes to this address, whomever it is for: a switch that sends it on, where frames have headers that say to whom. The
+    /// sockets are then the two ends of a cable.
+    pub via: Option<SocketAddrV4>,
 }
 
 impl Default for UdpOptions {
@@ -39,6 +42,7 @@ impl Default for UdpOptions {
             send_buffer: ByteCount::new(256 << 10),
             merge_sent: MAX_SEGMENTS,
             merge_received: true,
+            via: None,
         }
     }
 }
@@ -56,6 +60,7 @@ pub struct UdpTransport {
     socket: UdpSocket,
     local: SocketAddrV4,
     max_frames: usize,
+    via: Option<SocketAddrV4>,
     sender: sys::Sender,
     receiver: sys::Receiver,
     arrivals: Vec<Arrival>,
@@ -105,6 +110,7 @@ impl UdpTransport {
             socket,
             local,
             max_frames,
+            via: options.via,
             sender: sys::Sender::new(),
             receiver: sys::Receiver::new(),
             arrivals: Vec::new(),
@@ -147,6 +153,7 @@ impl sealed::Transport for UdpTransport {
 
     fn send(&mut self, outbox: &Outbox) -> io::Result<usize> {
         let (arena, batches) = outbox.unsent();
-        self.sender.send::<0>(self.socket.as_fd(), arena, batches, None)
+        let way = self.via.map_or(sys::Way::Own, sys::Way::Via);
+        self.sender.send(self.socket.as_fd(), arena, batches, way)
     }
 }

@@ -9,6 +9,7 @@ use quincunx_driver_net::netns::{Layout, NetnsError, NetnsFabric, NetnsNode, Wir
 use quincunx_fabric::{Shape, TreeShape};
 use quincunx_scenario::Loss;
 use quincunx_units::BitRate;
+use quincunx_wire::Framing;
 use std::io::{BufRead, BufReader, Write};
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::os::unix::process::CommandExt;
@@ -76,11 +77,14 @@ pub struct ChildArguments {
     pub nodes: Vec<String>,
     /// Links that lose frames.
     pub lossy: Option<Loss>,
+    /// How frames travel: with RoCE v1 all of a host's go to its switch's process, which sends them on.
+    pub framing: Framing,
 }
 
 /// The processes of a run. They end with the thread that starts them, too: keep it.
 pub struct Processes {
     ground: Ground,
+    wiring: Wiring,
     program: PathBuf,
     arguments: ChildArguments,
     captures: Option<PathBuf>,
@@ -104,6 +108,7 @@ impl Processes {
         captures: Option<PathBuf>,
     ) -> Result<Self, LaunchError> {
         let (switches, ranks) = (shape.switches(), usize::from(shape.ranks()));
+        let wiring = wiring(shape);
         let ground = match kind {
             LinkKind::Udp => {
                 // A block of addresses for each fabric of each process, so that runs do not meet: 127.64.0.0 and up.
@@ -114,13 +119,13 @@ impl Processes {
                 Ground::Loopback { hosts: Ipv4Addr::new(127, 64 + (block >> 8) as u8, block as u8, 0) }
             }
             LinkKind::Netns { rate, mtu } => {
-                Ground::Namespaces(NetnsFabric::new(Layout { wiring: wiring(shape), mtu, rate })?)
+                Ground::Namespaces(NetnsFabric::new(Layout { wiring: wiring.clone(), mtu, rate })?)
             }
         };
         let program = program.to_path_buf();
         let children = Vec::new();
         let mut fabric =
-            Self { ground, program, arguments, captures, manager: None, children, switches, ranks };
+            Self { ground, wiring, program, arguments, captures, manager: None, children, switches, ranks };
         fabric.start_manager()?;
         fabric.start_switches()?;
         Ok(fabric)
@@ -234,13 +239,30 @@ impl Processes {
         let manager = self.manager.expect("the manager is started first");
         command.args([role, "--name", name, "--address", &self.address(place).to_string()]);
         command.args(["--manager", &manager.to_string()]).args(&self.arguments.nodes);
+        if self.arguments.framing == Framing::RoceV1 {
+            command.args(["--framing", self.arguments.framing.name()]).args(self.cable(place));
+        }
         if let Some(loss) = &self.arguments.lossy {
-            command.args(losing(loss, place, |host| self.address(NetnsNode::Host(host))));
+            let address = |host| self.address(NetnsNode::Host(host));
+            command.args(losing(loss, self.arguments.framing, place, address));
         }
         if let Some(folder) = &self.captures {
             command.arg("--pcap").arg(folder.join(format!("{name}.pcapng")));
         }
         command
+    }
+
+    /// Where a node's RoCE v1 frames go.
+    fn cable(&self, place: NetnsNode) -> Vec<String> {
+        let is_said = self.arguments.nodes.iter().any(|argument| argument == "--transport");
+        match (&self.ground, &self.wiring, place) {
+            (Ground::Namespaces(_), ..) if is_said => Vec::new(),
+            (Ground::Namespaces(_), ..) => vec!["--transport".into(), "packet".into()],
+            (Ground::Loopback { .. }, Wiring::Tree { hosts, .. }, NetnsNode::Host(host)) => {
+                vec!["--via".into(), self.address(NetnsNode::Switch(hosts[host])).to_string()]
+            }
+            (Ground::Loopback { .. }, ..) => Vec::new(),
+        }
     }
 
     fn command(&self, place: NetnsNode) -> Command {
@@ -269,9 +291,17 @@ impl Drop for Processes {
 }
 
 /// What a node is told of links that lose frames both ways, those of the first hosts: such a host loses whatever arrives, all others lose
-/// what comes from there.
-fn losing(loss: &Loss, place: NetnsNode, address: impl Fn(usize) -> Ipv4Addr) -> Vec<String> {
+/// what comes from there. Of RoCE v1 frames all come from the switch's process, and it is the only other one that loses any.
+fn losing(
+    loss: &Loss,
+    framing: Framing,
+    place: NetnsNode,
+    address: impl Fn(usize) -> Ipv4Addr,
+) -> Vec<String> {
     let hosts = usize::from(loss.links);
+    if framing == Framing::RoceV1 && matches!(place, NetnsNode::Host(host) if host >= hosts) {
+        return Vec::new();
+    }
     let mut arguments = vec!["--loss".to_owned(), loss.probability.to_string()];
     if !matches!(place, NetnsNode::Host(host) if host < hosts) {
         let lossy: Vec<String> = (0..hosts).map(|host| address(host).to_string()).collect();
@@ -337,10 +367,15 @@ mod tests {
     #[test]
     fn links_of_the_first_hosts_lose_frames_both_ways_and_no_others() {
         let loss = Loss { probability: "3%".parse().expect("a probability"), links: 2 };
-        let arguments = |place| losing(&loss, place, |host| Ipv4Addr::new(10, 0, 0, host as u8)).join(" ");
-        assert_eq!(arguments(NetnsNode::Host(1)), "--loss 0.03");
-        for other in [NetnsNode::Host(2), NetnsNode::Switch(0)] {
-            assert_eq!(arguments(other), "--loss 0.03 --faulty-peers 10.0.0.0,10.0.0.1");
+        let arguments = |framing, place| {
+            losing(&loss, framing, place, |host| Ipv4Addr::new(10, 0, 0, host as u8)).join(" ")
+        };
+        let others = "--loss 0.03 --faulty-peers 10.0.0.0,10.0.0.1";
+        for framing in Framing::ALL {
+            assert_eq!(arguments(framing, NetnsNode::Host(1)), "--loss 0.03");
+            assert_eq!(arguments(framing, NetnsNode::Switch(0)), others);
         }
+        assert_eq!(arguments(Framing::RoceV2, NetnsNode::Host(2)), others);
+        assert_eq!(arguments(Framing::RoceV1, NetnsNode::Host(2)), "", "all comes from the switch");
     }
 }

@@ -14,5 +14,5 @@ mod worker;
 
 pub use plan::{Case, GroupsSetup, Plan, RealLinks};
 pub use row::Row;
-pub use run::{PerfError, run};
+pub use run::{PerfError, run, run_by_framing};
 pub use worker::{Measured, Split, WorkerError, work};

@@ -1,11 +1,13 @@
 //! Runs a plan on a fabric and collects what its ranks measure.
 
+use quincunx_design::{AnyDesign, Catalog, Refusal};
+use quincunx_wire::Framing;
 use std::io::{BufRead, BufReader};
 use std::sync::mpsc;
 use std::thread;
 
 use crate::launch::{LaunchError, Processes};
-use crate::plan::Plan;
+use crate::plan::{Case, Plan};
 use crate::row::Row;
 use crate::worker::Measured;
 
@@ -15,6 +17,9 @@ pub enum PerfError {
     /// The processes.
     #[error(transparent)]
     Launch(#[from] LaunchError),
+    /// A case's design.
+    #[error(transparent)]
+    Design(#[from] Refusal),
     /// Ranks ended early; each has said why on its standard error.
     #[error("expected all ranks to finish, but {ranks} ended early; the first error above says why")]
     RanksFailed {
@@ -27,6 +32,27 @@ pub enum PerfError {
         /// What it said.
         found: String,
     },
+}
+
+/// Runs `plan` on processes that `start` starts for each framing: consecutive cases whose designs' frames travel alike share them. Hands
+/// out rows and counts as [`run`] does.
+///
+/// # Errors
+/// As [`run`], or if processes cannot be started, or a design is none of the catalog's.
+pub fn run_by_framing(
+    catalog: Catalog,
+    plan: &Plan,
+    mut start: impl FnMut(Framing) -> Result<Processes, LaunchError>,
+    mut each: impl FnMut(Row),
+) -> Result<u64, PerfError> {
+    let framing = |case: &Case| catalog.named(&case.design).map(AnyDesign::framing);
+    let mut wrong = 0;
+    for cases in plan.cases.chunk_by(|one, next| framing(one).ok() == framing(next).ok()) {
+        let framing = framing(&cases[0])?;
+        let part = Plan { setup: plan.setup.clone(), cases: cases.to_vec() };
+        wrong += run(&mut start(framing)?, &part, &mut each)?;
+    }
+    Ok(wrong)
 }
 
 /// Runs `plan` on ranks that it starts in `fabric`; hands out each case's row as soon as all ranks have it. Returns how many

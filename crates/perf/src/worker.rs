@@ -6,6 +6,7 @@ use quincunx_control_grpc::ClientError;
 use quincunx_design::{Catalog, FabricKind};
 use quincunx_driver_net::{Profile, Traffic};
 use quincunx_runtime::{Finished, JoinedGroup, ProcessOptions, Rank, RuntimeError};
+use quincunx_wire::Framing;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::io::Write;
@@ -15,8 +16,13 @@ use std::time::Instant;
 use crate::groups::{Groups, JOIN_LIMIT, Joined};
 use crate::plan::{Case, Plan};
 
-/// Bytes around the UDP payload on an Ethernet link: Ethernet 14, IPv4 20, UDP 8.
-const BYTES_BELOW_UDP: u64 = 42;
+/// Bytes around what a node counts of a frame on an Ethernet link: Ethernet 14, and for RoCEv2 IPv4 20 and UDP 8.
+const fn bytes_below(framing: Framing) -> u64 {
+    match framing {
+        Framing::RoceV2 => 42,
+        Framing::RoceV1 => 14,
+    }
+}
 
 /// What one rank measured of one case.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -249,6 +255,8 @@ fn measure(rank: &mut Rank, group: &JoinedGroup, case: &Case, plan: &Plan) -> Re
     // Nobody goes on to another group while somebody is not done: it may need this rank to answer, or to relay.
     barrier(rank)?;
     check(&buffers.output);
+    let below = bytes_below(rank.framing());
+    let link_bytes = |before: &Traffic, after: &Traffic| link_bytes(before, after, below);
     let [sent, received] = if group.fabric == FabricKind::Mesh {
         let nothing = Traffic::default();
         let links = after_to.iter().map(|(peer, after)| (before_to.get(peer).unwrap_or(&nothing), after));
@@ -279,7 +287,7 @@ fn measure(rank: &mut Rank, group: &JoinedGroup, case: &Case, plan: &Plan) -> Re
     })
 }
 
-fn link_bytes(before: &Traffic, after: &Traffic) -> f64 {
+fn link_bytes(before: &Traffic, after: &Traffic, below: u64) -> f64 {
     let frames = after.frames - before.frames;
-    (after.bytes - before.bytes + frames * BYTES_BELOW_UDP) as f64
+    (after.bytes - before.bytes + frames * below) as f64
 }

@@ -2,8 +2,11 @@
 
 use quincunx_driver_net::{Datagram, Direction, Observer};
 use quincunx_units::Instant;
+use quincunx_wire::grh::{GrhRepr, GrhView};
 use quincunx_wire::pcapng::{InterfaceId, Writer};
-use quincunx_wire::{Envelope, HEADERS_BELOW_BTH, MacAddress, UdpPath, emit_headers};
+use quincunx_wire::{
+    Envelope, EthernetRepr, Framing, HEADERS_BELOW_BTH, MacAddress, UdpPath, emit_headers, ethernet, v1,
+};
 use std::fs::File;
 use std::io::Write;
 use std::net::Ipv4Addr;
@@ -18,20 +21,51 @@ pub struct Capture {
     file: File,
     writer: Writer,
     interface: InterfaceId,
+    framing: Framing,
     /// When the node's clock stood at zero, since 1970.
     epoch: Option<std::time::Duration>,
     frame: Vec<u8>,
 }
 
 impl Capture {
-    /// A new capture file of the node `name`.
+    /// A new capture file of the node `name`, whose frames travel so.
     ///
     /// # Errors
     /// If the file cannot be made.
-    pub fn create(path: &Path, name: &str) -> std::io::Result<Self> {
+    pub fn create(path: &Path, name: &str, framing: Framing) -> std::io::Result<Self> {
         let mut writer = Writer::new("quincunx");
         let interface = writer.interface(name);
-        Ok(Self { file: File::create(path)?, writer, interface, epoch: None, frame: Vec::new() })
+        Ok(Self { file: File::create(path)?, writer, interface, framing, epoch: None, frame: Vec::new() })
+    }
+
+    /// The headers that a UDP socket keeps to itself.
+    fn begin_v2(&mut self, datagram: &Datagram, length: usize) {
+        let path = UdpPath {
+            source: *datagram.source.ip(),
+            destination: *datagram.destination.ip(),
+            source_port: datagram.source.port(),
+            traffic_class: datagram.tos,
+        };
+        let envelope = Envelope {
+            identification: datagram.identification,
+            ..Envelope::new(hardware_address(path.source), hardware_address(path.destination))
+        };
+        self.frame.resize(HEADERS_BELOW_BTH, 0);
+        emit_headers(&envelope, &path, length, &mut self.frame);
+    }
+
+    /// The Ethernet header alone, between those whom the frame itself names.
+    fn begin_v1(&mut self, datagram: &Datagram, bytes: &[u8]) {
+        let named = GrhView::split(bytes).and_then(|(view, _)| GrhRepr::parse(&view));
+        let [source, destination] = match named {
+            Ok(GrhRepr { source, destination, .. }) => [source, destination],
+            Err(_) => [*datagram.source.ip(), *datagram.destination.ip()],
+        }
+        .map(hardware_address);
+        let mut header = [0; ethernet::LENGTH];
+        EthernetRepr { destination, source }.emit_with(v1::ETHERTYPE, &mut header);
+        self.frame.clear();
+        self.frame.extend_from_slice(&header);
     }
 
     fn flush(&mut self) {
@@ -52,18 +86,10 @@ impl Observer for Capture {
         let epoch = *self.epoch.get_or_insert_with(|| {
             SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().saturating_sub(since_start)
         });
-        let path = UdpPath {
-            source: *datagram.source.ip(),
-            destination: *datagram.destination.ip(),
-            source_port: datagram.source.port(),
-            traffic_class: datagram.tos,
-        };
-        let envelope = Envelope {
-            identification: datagram.identification,
-            ..Envelope::new(hardware_address(path.source), hardware_address(path.destination))
-        };
-        self.frame.resize(HEADERS_BELOW_BTH, 0);
-        emit_headers(&envelope, &path, bytes.len(), &mut self.frame);
+        match self.framing {
+            Framing::RoceV2 => self.begin_v2(datagram, bytes.len()),
+            Framing::RoceV1 => self.begin_v1(datagram, bytes),
+        }
         self.frame.extend_from_slice(bytes);
         self.writer.packet(self.interface, epoch + since_start, &self.frame);
         if self.writer.buffered() >= BUFFER {

@@ -1,26 +1,52 @@
-//! RoCEv2 datagrams to frames of real numbers and back, for the network driver.
+//! RoCE datagrams to frames of real numbers and back, for the network driver.
+//!
+//! A datagram of RoCEv2 begins with the BTH, for a socket has the headers below. One of RoCE v1 begins with the global route header.
 
 use quincunx_collective::{Numbers, Payload};
 use quincunx_driver_net::{Codec, Datagram, Emitted, Parsed};
 use quincunx_engine::{Engine, Frame, PortId};
 use quincunx_wire::{
-    Aeth, Operation, ParseError, RoceHeader, SharedPayload, Syndrome, UdpPath, emit_datagram,
-    emit_shared_datagram, parse_identified_datagram,
+    Aeth, Framing, Operation, ParseError, RoceHeader, SharedPayload, Syndrome, UdpPath, emit_datagram,
+    emit_shared_datagram, parse_identified_datagram, v1,
 };
 use std::net::SocketAddrV4;
 
 /// UDP port of RoCEv2 (InfiniBand Architecture annex A17).
-pub(crate) const ROCE_PORT: u16 = 4791;
+pub const ROCE_PORT: u16 = 4791;
 
 /// The only port of a node on one socket.
 pub(crate) const PORT: PortId = PortId(0);
 
-/// The longest datagram: headers, 4096 bytes of payload, ICRC.
-const FRAME_LIMIT: usize = 4096 + 64;
+/// The longest datagram: global route header and others, 4096 bytes of payload, ICRC.
+const FRAME_LIMIT: usize = 4096 + 104;
 
-/// The RoCEv2 codec of a node with one port.
+/// The codec of a node with one port.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct RoceCodec;
+pub struct RoceCodec(
+    /// How its frames travel.
+    pub Framing,
+);
+
+/// Reads a datagram of either framing: its header, and where its payload lies.
+fn parse<'a>(
+    framing: Framing,
+    datagram: &Datagram,
+    bytes: &'a [u8],
+) -> Result<(RoceHeader, &'a [u8]), ParseError> {
+    match framing {
+        Framing::RoceV2 => {
+            let path = UdpPath {
+                source: *datagram.source.ip(),
+                destination: *datagram.destination.ip(),
+                source_port: datagram.source.port(),
+                traffic_class: datagram.tos,
+            };
+            parse_identified_datagram(&path, datagram.identification, bytes)
+        }
+        // It says itself from whom it is, and for whom: who handed it on does not matter.
+        Framing::RoceV1 => v1::parse_packet(bytes),
+    }
+}
 
 impl<E: Engine<Header = RoceHeader, Payload = Numbers>> Codec<E> for RoceCodec {
     type Fault = ParseError;
@@ -30,13 +56,7 @@ impl<E: Engine<Header = RoceHeader, Payload = Numbers>> Codec<E> for RoceCodec {
     }
 
     fn parse(&mut self, datagram: &Datagram, bytes: &[u8]) -> Result<Parsed<RoceHeader>, ParseError> {
-        let path = UdpPath {
-            source: *datagram.source.ip(),
-            destination: *datagram.destination.ip(),
-            source_port: datagram.source.port(),
-            traffic_class: datagram.tos,
-        };
-        let (header, payload) = parse_identified_datagram(&path, datagram.identification, bytes)?;
+        let (header, payload) = parse(self.0, datagram, bytes)?;
         // The payload is a part of `bytes`: where, the addresses tell.
         let start = payload.as_ptr().addr() - bytes.as_ptr().addr();
         Ok(Parsed { port: PORT, header, payload: start..start + payload.len() })
@@ -59,12 +79,18 @@ impl<E: Engine<Header = RoceHeader, Payload = Numbers>> Codec<E> for RoceCodec {
         payload: &SharedPayload<'_>,
         out: &mut [u8],
     ) -> Emitted {
-        let length = emit_shared_datagram(header, payload, out);
+        let length = match self.0 {
+            Framing::RoceV2 => emit_shared_datagram(header, payload, out),
+            Framing::RoceV1 => v1::emit_packet(header, payload.bytes(), out),
+        };
         emitted(header, length)
     }
 
     fn emit(&mut self, _: PortId, frame: Frame<'_, RoceHeader, Numbers>, out: &mut [u8]) -> Emitted {
-        let length = emit_datagram(frame.header, frame.payload, out);
+        let length = match self.0 {
+            Framing::RoceV2 => emit_datagram(frame.header, frame.payload, out),
+            Framing::RoceV1 => v1::emit_packet(frame.header, frame.payload, out),
+        };
         emitted(frame.header, length)
     }
 }

@@ -30,7 +30,7 @@ mod switch;
 mod writes;
 
 pub use capture::Capture;
-pub use codec::RoceCodec;
+pub use codec::{ROCE_PORT, RoceCodec};
 pub use process::{ProcessOptions, RuntimeError};
 pub use rank::{Finished, JoinedGroup, Rank};
 pub use switch::serve_switch;

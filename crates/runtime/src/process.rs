@@ -1,13 +1,15 @@
 //! What rank and switch processes have in common: how they start, and what can go wrong.
 
 use quincunx_collective::Numbers;
-use quincunx_control::NodeDescription;
+use quincunx_control::{NodeDescription, Role};
 use quincunx_control_grpc::{ClientConfig, ClientError, ControlClient};
 use quincunx_design::{AnyDesign, Catalog, GroupContext, Refusal};
-use quincunx_driver_net::{AnyTransport, Node, NodeError, NodeOptions, OpenError, TransportOptions};
+use quincunx_driver_net::{
+    AnyTransport, Node, NodeError, NodeOptions, OpenError, PacketKind, TransportOptions, UdpOptions,
+};
 use quincunx_engine::Engine;
 use quincunx_units::{ByteCount, Duration};
-use quincunx_wire::RoceHeader;
+use quincunx_wire::{Framing, RoceHeader};
 use std::net::{SocketAddr, SocketAddrV4};
 use std::path::PathBuf;
 
@@ -33,9 +35,21 @@ pub(crate) fn room(windows: ByteCount) -> ByteCount {
     (windows + windows) * 2
 }
 
-/// The design of a context.
-pub(crate) fn design_of(catalog: Catalog, context: &GroupContext) -> Result<&'static dyn AnyDesign, Refusal> {
-    catalog.find(&context.design, context.fabric)
+/// The design of a context, for a node whose frames have this framing.
+pub(crate) fn design_of(
+    catalog: Catalog,
+    framing: Framing,
+    context: &GroupContext,
+) -> Result<&'static dyn AnyDesign, Refusal> {
+    let design = catalog.find(&context.design, context.fabric)?;
+    if design.framing() != framing {
+        return Err(Refusal::new(
+            format!("a design whose frames are {framing} like this node's"),
+            format!("{}, whose frames are {}", design.name(), design.framing()),
+            format!("start the node with --framing {}", design.framing()),
+        ));
+    }
+    Ok(design)
 }
 
 /// How a rank or switch process starts.
@@ -47,7 +61,10 @@ pub struct ProcessOptions {
     pub manager: SocketAddr,
     /// How it waits for the manager.
     pub control: ClientConfig,
-    /// Its socket.
+    /// How its frames travel: groups of designs that want another framing are refused.
+    pub framing: Framing,
+    /// Its socket, which must suit the framing. Of RoCE v1, a UDP socket carries frames as its payload: a host's has the address of its
+    /// switch in [`via`](UdpOptions::via), a switch's sends to whom frames are for.
     pub transport: TransportOptions,
     /// How its node runs.
     pub node: NodeOptions,
@@ -61,6 +78,14 @@ pub enum RuntimeError {
     /// The socket cannot be had.
     #[error(transparent)]
     Open(#[from] OpenError),
+    /// The socket does not suit the framing.
+    #[error("expected {expected}, found {found}; change the node's link")]
+    Link {
+        /// What would be right.
+        expected: String,
+        /// What was given.
+        found: &'static str,
+    },
     /// The socket or the wait failed.
     #[error(transparent)]
     Node(#[from] NodeError),
@@ -106,6 +131,36 @@ pub enum RuntimeError {
     },
 }
 
+/// Refuses a socket that frames would not come through, or would pass their switch by.
+fn check(options: &ProcessOptions) -> Result<(), RuntimeError> {
+    let (framing, role) = (options.framing, options.description.role);
+    let (suits, found) = match options.transport {
+        TransportOptions::Udp(UdpOptions { via: None, .. }) => {
+            (framing == Framing::RoceV2 || role == Role::Switch, "a UDP socket that sends to their receivers")
+        }
+        TransportOptions::Udp(UdpOptions { via: Some(_), .. }) => {
+            (framing == Framing::RoceV1 && role == Role::Host, "a UDP socket that sends all to one switch")
+        }
+        TransportOptions::Packet(PacketKind::Udp) => {
+            (framing == Framing::RoceV2, "a packet socket for UDP over IPv4")
+        }
+        TransportOptions::Packet(PacketKind::GlobalRoute) => {
+            (framing == Framing::RoceV1 && role == Role::Host, "a packet socket for RoCE v1 frames to a host")
+        }
+        TransportOptions::Packet(PacketKind::BridgedGlobalRoute) => {
+            (framing == Framing::RoceV1 && role == Role::Switch, "a packet socket on the ports of a bridge")
+        }
+    };
+    if suits {
+        return Ok(());
+    }
+    let node = match role {
+        Role::Host => "host",
+        Role::Switch => "switch",
+    };
+    Err(RuntimeError::Link { expected: format!("a link for the {framing} frames of a {node}"), found })
+}
+
 /// Opens a node's socket and attaches the node to the manager.
 pub(crate) fn start<E>(
     engine: E,
@@ -114,11 +169,12 @@ pub(crate) fn start<E>(
 where
     E: Engine<Header = RoceHeader, Payload = Numbers>,
 {
+    check(options)?;
     let local = SocketAddrV4::new(options.description.address, ROCE_PORT);
     let transport = AnyTransport::open(local, options.transport)?;
-    let mut node = Node::new(engine, 1, RoceCodec, transport, options.node.clone())?;
+    let mut node = Node::new(engine, 1, RoceCodec(options.framing), transport, options.node.clone())?;
     if let Some(path) = &options.capture {
-        let capture = Capture::create(path, &options.description.name)
+        let capture = Capture::create(path, &options.description.name, options.framing)
             .map_err(|error| RuntimeError::Capture { path: path.display().to_string(), error })?;
         node.set_observer(Some(Box::new(capture)));
     }

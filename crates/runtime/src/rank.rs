@@ -9,6 +9,7 @@ use quincunx_engine::Engine;
 use quincunx_engine::verbs::{Outcome, WorkId};
 use quincunx_nodes::{Host, HostCommand, HostEvent, host_group};
 use quincunx_units::Duration;
+use quincunx_wire::Framing;
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddrV4;
 use std::ops::Range;
@@ -63,6 +64,7 @@ pub struct Finished {
 pub struct Rank {
     pub(crate) node: SocketNode<Host<Numbers>>,
     catalog: Catalog,
+    framing: Framing,
     attachment: Attachment,
     groups: BTreeMap<GroupId, JoinedGroup>,
     failed: BTreeMap<GroupId, (String, String)>,
@@ -89,6 +91,7 @@ impl Rank {
         Ok(Self {
             node,
             catalog,
+            framing: options.framing,
             attachment,
             groups: BTreeMap::new(),
             failed: BTreeMap::new(),
@@ -104,6 +107,11 @@ impl Rank {
     /// The connection to the manager, to make and end groups with.
     pub fn control(&self) -> &ControlClient {
         self.attachment.client()
+    }
+
+    /// How its frames travel.
+    pub fn framing(&self) -> Framing {
+        self.framing
     }
 
     /// What the node has counted.
@@ -284,7 +292,7 @@ impl Rank {
 
     /// Joins the node to a group; a refusal is the group's end, an error the node's.
     fn try_install(&mut self, context: &GroupContext) -> Result<Result<(), Refusal>, RuntimeError> {
-        let prepared = design_of(self.catalog, context)
+        let prepared = design_of(self.catalog, self.framing, context)
             .and_then(|design| Ok((windows(design, context)?, host_group(design, context, None, |_| PORT)?)));
         let (windows, group) = match prepared {
             Ok(prepared) => prepared,

@@ -6,6 +6,7 @@ use quincunx_design::{Catalog, GroupContext, Refusal};
 use quincunx_engine::Engine;
 use quincunx_nodes::{Switch, SwitchCommand, SwitchEvent, switch_group};
 use quincunx_units::ByteCount;
+use quincunx_wire::Framing;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::TryRecvError;
@@ -49,7 +50,7 @@ pub fn serve_switch(
             match attachment.instructions().try_recv() {
                 Ok(Ok(Instruction::Install(context))) => {
                     let id = context.group;
-                    let report = match install(catalog, &mut node, &context) {
+                    let report = match install(catalog, options.framing, &mut node, &context) {
                         Ok(windows) => {
                             groups.insert(id, Installed { context, windows });
                             node.grow_receive_buffer(groups.values().map(|group| room(group.windows)).sum())?;
@@ -77,11 +78,19 @@ pub fn serve_switch(
 /// Joins the switch to a group: what all its neighbours there may have under way to here.
 fn install(
     catalog: Catalog,
+    framing: Framing,
     node: &mut SocketNode<Switch<Numbers>>,
     context: &GroupContext,
 ) -> Result<ByteCount, Refusal> {
-    let design = design_of(catalog, context)?;
+    let design = design_of(catalog, framing, context)?;
     let group = switch_group(design, context, None, |_| PORT)?;
+    // Between the ends of what passes, the switch hands on what is not for the group, such as acknowledges. All are behind one socket.
+    let own = *node.local().ip();
+    let ends = context.connections.iter().filter(|connection| connection.local.ip != own);
+    for destination in ends.flat_map(|connection| [connection.local.ip, connection.remote.ip]) {
+        let route = SwitchCommand::Route { destination, port: PORT };
+        node.command(route).map_err(|rejected| Refusal::of(&rejected))?;
+    }
     let installed = node.command(SwitchCommand::Install(Box::new(group)));
     installed.map_err(|rejected| Refusal::of(&rejected))?;
     windows(design, context)

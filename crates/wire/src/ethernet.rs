@@ -88,7 +88,7 @@ impl EthernetRepr {
     }
 
     /// Writes the header of a frame that carries something else.
-    pub(crate) fn emit_with(&self, ethertype: u16, out: &mut [u8; LENGTH]) {
+    pub fn emit_with(&self, ethertype: u16, out: &mut [u8; LENGTH]) {
         put(out, DESTINATION, &self.destination.0);
         put(out, SOURCE, &self.source.0);
         put(out, ETHERTYPE, &ethertype.to_be_bytes());

@@ -22,6 +22,7 @@ pub mod ethernet;
 mod field;
 pub mod flit;
 mod frame;
+mod framing;
 pub mod grh;
 pub mod icrc;
 pub mod immediate;
@@ -43,6 +44,7 @@ pub use datagram::{
 pub use error::ParseError;
 pub use ethernet::{EthernetRepr, MacAddress};
 pub use frame::{Envelope, HEADERS_BELOW_BTH, emit_frame, emit_headers, frame_length, parse_frame};
+pub use framing::{Framing, NoFraming};
 pub use psn::{Psn, SequenceNumber};
 pub use roce::{
     Aeth, AtomicEth, Deth, Endpoint, MAX_QPN, NakCode, Operation, Position, QpNumber, Reth, RoceHeader,

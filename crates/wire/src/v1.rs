@@ -25,9 +25,14 @@ pub const ETHERTYPE: u16 = 0x8915;
 /// Bytes before the BTH.
 pub const HEADERS_BELOW_BTH: usize = ethernet::LENGTH + grh::LENGTH;
 
+/// Bytes from GRH to ICRC for `operation` with `payload_length` bytes.
+pub const fn packet_length(operation: &Operation, payload_length: usize) -> usize {
+    grh::LENGTH + datagram_length(operation, payload_length)
+}
+
 /// Bytes of a frame for `operation` with `payload_length` bytes, without the frame check sequence.
 pub const fn frame_length(operation: &Operation, payload_length: usize) -> usize {
-    HEADERS_BELOW_BTH + datagram_length(operation, payload_length)
+    ethernet::LENGTH + packet_length(operation, payload_length)
 }
 
 /// Whether a frame is RoCE v1: its EtherType, version 6 and a BTH next, and that BTH is there.
@@ -43,10 +48,15 @@ pub fn is_roce_v1(frame: &[u8]) -> bool {
 /// # Panics
 /// If the BTH is not there: see [`is_roce_v1`].
 pub fn invariant_crc(before: &[u8]) -> u32 {
+    packet_crc(&before[ethernet::LENGTH..])
+}
+
+/// The same from the GRH on.
+fn packet_crc(before: &[u8]) -> u32 {
     const ONES: usize = 8;
     const MASKED: usize = ONES + grh::LENGTH + bth::LENGTH;
     let mut masked = [0xff; MASKED];
-    let (head, rest) = before[ethernet::LENGTH..].split_at(MASKED - ONES);
+    let (head, rest) = before.split_at(MASKED - ONES);
     masked[ONES..].copy_from_slice(head);
     // Version stays.
     masked[ONES + grh::FIRST_WORD] |= 0x0f;
@@ -72,20 +82,26 @@ pub fn parse_frame(bytes: &[u8]) -> Result<(EthernetRepr, RoceHeader, &[u8]), Pa
     if ethernet.ethertype() != ETHERTYPE {
         return Err(ParseError::NotRoce);
     }
-    let (grh, rest) = GrhView::split(rest)?;
+    let (header, payload) = parse_packet(rest)?;
+    Ok((EthernetRepr { destination: ethernet.destination(), source: ethernet.source() }, header, payload))
+}
+
+/// Reads what lies above Ethernet, GRH to ICRC: what it says, and the payload it carries, without pad. The ICRC, which does not cover
+/// Ethernet, is checked before anything of the BTH is believed.
+pub fn parse_packet(bytes: &[u8]) -> Result<(RoceHeader, &[u8]), ParseError> {
+    let (grh, rest) = GrhView::split(bytes)?;
     let grh = GrhRepr::parse(&grh)?;
     let rest = rest.get(..usize::from(grh.payload_length)).ok_or(ParseError::Truncated)?;
     let (bth, after_bth) = rest.split_first_chunk().ok_or(ParseError::Truncated)?;
     let (body, found) = after_bth.split_last_chunk().ok_or(ParseError::Truncated)?;
-    let before = &bytes[..HEADERS_BELOW_BTH + bth::LENGTH + body.len()];
-    if invariant_crc(before) != u32::from_le_bytes(*found) {
+    let before = &bytes[..grh::LENGTH + bth::LENGTH + body.len()];
+    if packet_crc(before) != u32::from_le_bytes(*found) {
         return Err(ParseError::WrongIcrc);
     }
     let bth = BthRepr::parse(&BthView::new(bth))?;
     let (operation, payload) = body_operation(&bth, body)?;
     let path = (grh.source, grh.destination, DEFAULT_PORT, grh.traffic_class);
-    let addresses = EthernetRepr { destination: ethernet.destination(), source: ethernet.source() };
-    Ok((addresses, RoceHeader::of_bth(path, &bth, operation), payload))
+    Ok((RoceHeader::of_bth(path, &bth, operation), payload))
 }
 
 /// There are no ports in RoCE v1; a header has one all the same.
@@ -96,17 +112,25 @@ const DEFAULT_PORT: u16 = 4791;
 /// # Panics
 /// If `out` is too short, the frame longer than a GRH can say, or there is a payload but `header.operation` carries none.
 pub fn emit_frame(ethernet: &EthernetRepr, header: &RoceHeader, payload: &[u8], out: &mut [u8]) -> usize {
+    let (ethernet_out, rest) = out.split_first_chunk_mut().expect("room for an Ethernet header");
+    ethernet.emit_with(ETHERTYPE, ethernet_out);
+    ethernet::LENGTH + emit_packet(header, payload, rest)
+}
+
+/// Writes what lies above Ethernet, GRH to ICRC, to the start of `out`; returns the bytes written, which are [`packet_length`].
+///
+/// # Panics
+/// As [`emit_frame`] does.
+pub fn emit_packet(header: &RoceHeader, payload: &[u8], out: &mut [u8]) -> usize {
     let operation = &header.operation;
     assert!(payload.is_empty() || operation.carries_payload(), "{operation:?} carries no payload");
     let length = datagram_length(operation, payload.len());
     let payload_length = u16::try_from(length).expect("a frame that a GRH can tell the length of");
-    let out = &mut out[..HEADERS_BELOW_BTH + length];
+    let out = &mut out[..grh::LENGTH + length];
     let (before, icrc_out) = out.split_last_chunk_mut().expect("an ICRC is part of the length");
-    let too_short = "`out` has been cut to the length of the frame";
-    let (ethernet_out, rest) = before.split_first_chunk_mut().expect(too_short);
-    let (grh_out, rest) = rest.split_first_chunk_mut().expect(too_short);
+    let too_short = "`out` has been cut to the length of the packet";
+    let (grh_out, rest) = before.split_first_chunk_mut().expect(too_short);
     let (bth_out, rest) = rest.split_first_chunk_mut().expect(too_short);
-    ethernet.emit_with(ETHERTYPE, ethernet_out);
     let RoceHeader { source, destination, traffic_class, .. } = *header;
     // Ours speak RoCE v1 for aggregation alone.
     let flow_label = netreduce::FLOW_LABEL;
@@ -117,6 +141,6 @@ pub fn emit_frame(ethernet: &EthernetRepr, header: &RoceHeader, payload: &[u8], 
     let (payload_out, pad) = padded.split_at_mut(payload.len());
     payload_out.copy_from_slice(payload);
     pad.fill(0);
-    *icrc_out = invariant_crc(before).to_le_bytes();
-    HEADERS_BELOW_BTH + length
+    *icrc_out = packet_crc(before).to_le_bytes();
+    grh::LENGTH + length
 }

@@ -15,7 +15,7 @@ use quincunx_design::{
 };
 use quincunx_engine::verbs::AnyProgram;
 use quincunx_units::{ByteCount, Duration};
-use quincunx_wire::netreduce;
+use quincunx_wire::{Framing, netreduce};
 use serde::{Deserialize, Serialize};
 
 /// NetReduce's exchange through an AllReduce-Switch.
@@ -162,6 +162,10 @@ impl Design for NetReduceDesign {
 
     fn keeps(&self) -> &'static [&'static str] {
         &["group.mtu", "group.message", "group.window"]
+    }
+
+    fn framing(&self) -> Framing {
+        Framing::RoceV1
     }
 
     fn plan(&self, params: &NetReduceParams, placement: &Placement) -> Result<Plan<(), ()>, Refusal> {

@@ -111,7 +111,7 @@ pub(crate) fn open(loss: bool, local: Endpoint, psn: Psn, remote: Endpoint, expe
     let probability = Probability::new(if loss { 0.02 } else { 0.0 }).expect("a probability");
     let faults = FaultRates { loss: probability, ..FaultRates::default() };
     let every = loss.then_some(SPOIL_EVERY);
-    let codec = SpoilingCodec { codec: RoceCodec, every, emitted: 0, spoilt: 0 };
+    let codec = SpoilingCodec { codec: RoceCodec::default(), every, emitted: 0, spoilt: 0 };
     Node::new(engine, 1, codec, transport, NodeOptions { faults, seed: 1, ..NodeOptions::default() })
         .expect("a node")
 }

@@ -14,7 +14,7 @@ use quincunx_fabric::{IncTree, TreeNodeId};
 use quincunx_nodes::{Host, HostCommand, Switch, SwitchCommand, host_group, switch_group};
 use quincunx_runtime::{ProcessOptions, RoceCodec};
 use quincunx_units::ByteCount;
-use quincunx_wire::{Endpoint, Psn, QpNumber, RoceHeader};
+use quincunx_wire::{Endpoint, Framing, Psn, QpNumber, RoceHeader};
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -109,7 +109,7 @@ pub fn open<E: Engine<Header = RoceHeader, Payload = Numbers>>(
     options: NodeOptions,
 ) -> UdpNode<E> {
     let transport = UdpTransport::open(SocketAddrV4::new(address, 4791), UdpOptions::default()).unwrap();
-    Node::new(engine, 1, RoceCodec, transport, options).unwrap()
+    Node::new(engine, 1, RoceCodec::default(), transport, options).unwrap()
 }
 
 /// The switch `id` of the groups' tree.
@@ -150,6 +150,7 @@ pub fn rank_process(manager: SocketAddr, number: u16) -> ProcessOptions {
         description,
         manager,
         control: ClientConfig::default(),
+        framing: Framing::RoceV2,
         transport: TransportOptions::Udp(UdpOptions::default()),
         node: NodeOptions::default(),
         capture: None,
