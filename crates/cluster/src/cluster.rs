@@ -6,7 +6,7 @@ use quincunx_design::{
     AnyDesign, ConnectionContext, Demand, GroupContext, Member, Naming, Peer, Placement, Refusal, Settings,
 };
 use quincunx_fabric::NodeKind;
-use quincunx_wire::{Endpoint, Psn, QpNumber};
+use quincunx_wire::{Endpoint, Framing, Psn, QpNumber};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 
@@ -173,6 +173,11 @@ impl Cluster {
     /// The design that planned the group, if there is one.
     pub fn design(&self) -> Option<&'static dyn AnyDesign> {
         self.design
+    }
+
+    /// What frames are on its links.
+    pub fn framing(&self) -> Framing {
+        self.design.map_or(Framing::default(), AnyDesign::framing)
     }
 
     /// What a node is told of the group; nothing if it takes no part.

@@ -1,5 +1,6 @@
 //! How frames travel below the base transport header.
 
+use crate::{Operation, frame, v1};
 use core::fmt;
 use core::str::FromStr;
 
@@ -20,6 +21,14 @@ pub struct NoFraming;
 impl Framing {
     /// All of them.
     pub const ALL: [Self; 2] = [Self::RoceV2, Self::RoceV1];
+
+    /// Bytes of an Ethernet frame for `operation` with `payload_length` bytes, without the frame check sequence.
+    pub const fn frame_length(self, operation: &Operation, payload_length: usize) -> usize {
+        match self {
+            Self::RoceV2 => frame::frame_length(operation, payload_length),
+            Self::RoceV1 => v1::frame_length(operation, payload_length),
+        }
+    }
 
     /// Its name: `roce-v2`.
     pub const fn name(self) -> &'static str {

@@ -1,7 +1,7 @@
 //! From a cluster to its nodes on links in virtual time, with loss, traffic of others, limits of queues and pauses.
 
 use super::data::Data;
-use super::{Framing, RoceMedium, SimulationError};
+use super::{RoceMedium, SimulationError, Surroundings};
 use quincunx_cluster::{Cluster, Ports};
 use quincunx_collective::Rank;
 use quincunx_driver_des::{
@@ -35,8 +35,11 @@ impl<P: Data, O: Observer<Station<P>>> Built<P, O> {
         seed: u64,
         observer: O,
     ) -> Result<Self, SimulationError> {
-        let framing = scenario.fabric.packet_link().and_then(|link| link.framing);
-        let medium = RoceMedium { framing: framing.map_or(Framing::Ethernet, Framing::Fixed) };
+        let around = scenario.fabric.packet_link().and_then(|link| link.framing);
+        let medium = RoceMedium {
+            surroundings: around.map_or(Surroundings::Ethernet, Surroundings::Fixed),
+            framing: cluster.framing(),
+        };
         let mut simulation = Simulation::with_observer(medium, seed, observer);
         let wiring = cluster.wiring();
         for node in 0..wiring.nodes().len() {

@@ -42,7 +42,8 @@ pub(super) type Watched<P> = SimulatedGroup<P, Watcher>;
 impl<P: Data> Watched<P> {
     /// Has what follows be written.
     pub(super) fn watch(&mut self, outputs: Outputs) -> Result<(), SimulationError> {
-        let watcher = Watcher::new(outputs, &self.directions()).map_err(SimulationError::output)?;
+        let framing = self.cluster().framing();
+        let watcher = Watcher::new(outputs, framing, &self.directions()).map_err(SimulationError::output)?;
         *self.simulation_mut().observer_mut() = watcher;
         Ok(())
     }

@@ -4,7 +4,7 @@ use quincunx_collective::Payload;
 use quincunx_driver_des::Medium;
 use quincunx_nodes::Station;
 use quincunx_units::ByteCount;
-use quincunx_wire::{Operation, RoceHeader, frame_length};
+use quincunx_wire::{Framing, Operation, RoceHeader};
 
 /// Bytes around a frame on an Ethernet link: preamble and start delimiter, frame check sequence, inter-packet gap
 /// (IEEE 802.3, 3.1.1, 4.4.2).
@@ -15,28 +15,30 @@ const SHORTEST_FRAME: u64 = 60;
 
 /// What a frame takes on a link beside its payload.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Framing {
+pub enum Surroundings {
     /// What it takes on an Ethernet link, from the preamble to the gap behind it.
     Ethernet,
     /// So many bytes, whatever the operation.
     Fixed(ByteCount),
 }
 
-/// A store-and-forward network of RoCEv2 frames.
+/// A store-and-forward network of RoCE frames.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct RoceMedium {
     /// What a frame takes beside its payload.
+    pub surroundings: Surroundings,
+    /// What frames are, on an Ethernet link.
     pub framing: Framing,
 }
 
 impl<P: Payload> Medium<Station<P>> for RoceMedium {
     fn wire_length(&self, header: &RoceHeader, payload: usize) -> ByteCount {
-        match self.framing {
-            Framing::Ethernet => {
-                let frame = frame_length(&header.operation, payload) as u64;
+        match self.surroundings {
+            Surroundings::Ethernet => {
+                let frame = self.framing.frame_length(&header.operation, payload) as u64;
                 ByteCount::new(frame.max(SHORTEST_FRAME) + AROUND_A_FRAME)
             }
-            Framing::Fixed(around) => around + ByteCount::new(payload as u64),
+            Surroundings::Fixed(around) => around + ByteCount::new(payload as u64),
         }
     }
 

@@ -44,7 +44,7 @@ pub(crate) use build::Built;
 pub use data::Data;
 pub use error::SimulationError;
 pub use group::{Finished, SimulatedGroup};
-pub use medium::{Framing, RoceMedium};
+pub use medium::{RoceMedium, Surroundings};
 pub use recorder::Recorder;
 pub use row::{LinkUse, Row};
 pub use simulate::{simulate, simulate_watched};

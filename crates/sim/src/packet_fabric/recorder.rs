@@ -6,17 +6,20 @@ use crate::outputs::Capture;
 use quincunx_driver_des::{Departure, Direction};
 use quincunx_engine::Frame;
 use quincunx_wire::pcapng::LinkType;
-use quincunx_wire::{Envelope, MacAddress, RoceHeader, emit_frame, frame_length};
+use quincunx_wire::{Envelope, Framing, MacAddress, RoceHeader, emit_frame, v1};
 use std::io::{self, Write};
 use std::net::Ipv4Addr;
 
 /// A capture that grows as frames leave. The first failure to write ends it; [`finish`](Self::finish) tells it.
-pub struct Recorder<W>(Capture<W>);
+pub struct Recorder<W> {
+    capture: Capture<W>,
+    framing: Framing,
+}
 
 impl<W: Write> Recorder<W> {
-    /// A capture of links with these names.
-    pub fn new(out: W, links: impl IntoIterator<Item = (Direction, String)>) -> Self {
-        Self(Capture::new(out, LinkType::Ethernet, links))
+    /// A capture of links with these names, of frames of one kind.
+    pub fn new(out: W, framing: Framing, links: impl IntoIterator<Item = (Direction, String)>) -> Self {
+        Self { capture: Capture::new(out, LinkType::Ethernet, links), framing }
     }
 
     /// Takes a frame as it is queued. One that was never sent is not captured; one that is lost on the way is.
@@ -26,8 +29,12 @@ impl<W: Write> Recorder<W> {
         }
         let (header, payload) = (frame.header, P::bytes(frame.payload));
         let envelope = Envelope::new(hardware_address(header.source), hardware_address(header.destination));
-        self.0.packet(departure, frame_length(&header.operation, payload.len()), |out| {
-            emit_frame(&envelope, header, &payload, out);
+        let (framing, length) = (self.framing, self.framing.frame_length(&header.operation, payload.len()));
+        self.capture.packet(departure, length, |out| {
+            match framing {
+                Framing::RoceV2 => emit_frame(&envelope, header, &payload, out),
+                Framing::RoceV1 => v1::emit_frame(&envelope.ethernet, header, &payload, out),
+            };
         });
     }
 
@@ -36,7 +43,7 @@ impl<W: Write> Recorder<W> {
     /// # Errors
     /// If any of it could not be written.
     pub fn finish(self) -> io::Result<W> {
-        self.0.finish()
+        self.capture.finish()
     }
 }
 

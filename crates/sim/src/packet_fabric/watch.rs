@@ -5,7 +5,7 @@ use crate::outputs::{Out, Outputs};
 use quincunx_driver_des::{Departure, Direction, Observer};
 use quincunx_engine::Frame;
 use quincunx_nodes::Station;
-use quincunx_wire::RoceHeader;
+use quincunx_wire::{Framing, RoceHeader};
 use std::io;
 
 /// An observer that writes what is asked for; nothing by default.
@@ -16,11 +16,11 @@ pub(crate) struct Watcher {
 }
 
 impl Watcher {
-    pub(crate) fn new(outputs: Outputs, links: &[(Direction, String)]) -> io::Result<Self> {
+    pub(crate) fn new(outputs: Outputs, framing: Framing, links: &[(Direction, String)]) -> io::Result<Self> {
         let Outputs { trace, capture } = outputs;
         Ok(Self {
             tracer: trace.map(|out| Tracer::new(out, links.iter().cloned())).transpose()?,
-            recorder: capture.map(|out| Recorder::new(out, links.iter().cloned())),
+            recorder: capture.map(|out| Recorder::new(out, framing, links.iter().cloned())),
         })
     }
 
