@@ -1,0 +1,170 @@
+"""A bench for the whole switch: the simulator and a reference side by side, and every frame that leaves compared to the bit."""
+
+import os
+import shlex
+import subprocess
+import sys
+from collections import Counter, defaultdict
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+REFERENCE = "ALLREDUCE_SWITCH_REFERENCE"
+
+
+class Process:
+    """A program that answers lines, up to one that begins with `end`."""
+
+    def __init__(self, command: list[str]) -> None:
+        self.process = subprocess.Popen(command, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+
+    def tell(self, line: str) -> None:
+        print(line, file=self.process.stdin)
+
+    def answers(self) -> list[list[str]]:
+        self.process.stdin.flush()
+        lines = []
+        for line in self.process.stdout:
+            words = line.split()
+            lines.append(words)
+            if words[0] == "end":
+                return lines
+        raise AssertionError(f"{self.process.args} ended with {self.process.wait()} after {lines[-1:]}")
+
+    def close(self) -> None:
+        self.process.stdin.close()
+        self.process.stdout.close()
+        self.process.wait()
+
+
+class Out:
+    """A frame that left: at which port, and when its first and last beat did, in ns."""
+
+    def __init__(self, port: str, first: str, last: str, frame: str = "") -> None:
+        self.port, self.first, self.last, self.frame = int(port), int(first) / 1000, int(last) / 1000, frame
+
+
+class Bench:
+    """The switch with so many ports. `run` lets all frames through, asks the reference, and raises AssertionError at a difference."""
+
+    def __init__(self, simulator: Path, ports: int, flows: int = 4, frames: int = 128, *, own: bool = False) -> None:
+        self.ports = ports
+        command = os.environ.get(REFERENCE)
+        # Another program has the sizes that are built into it.
+        if command is None or own or (flows, frames) != (4, 128):
+            self.reference = Process([sys.executable, str(HERE / "reference.py"), str(ports), str(flows), str(frames)])
+        else:
+            self.reference = Process([*shlex.split(command), str(ports)])
+        self.simulator = Process([str(simulator)])
+        self.queues: list[list[bytes]] = [[] for _ in range(ports)]
+        self.refused = False
+
+    def close(self) -> None:
+        self.reference.close()
+        self.simulator.close()
+
+    def send(self, port: int, *frames: bytes) -> None:
+        for frame in frames:
+            self.simulator.tell(f"frame {port} {frame.hex()}")
+            self.queues[port].append(frame)
+
+    def rest(self, port: int, ns: int) -> None:
+        """Lets the port's wire rest before the next frame."""
+        self.simulator.tell(f"gap {port} {ns}")
+
+    def sink(self, port: int, mode: str) -> None:
+        self.simulator.tell(f"sink {port} {mode}")
+
+    def write(self, address: int, value: int) -> None:
+        """Writes a register of the hardware alone."""
+        self.simulator.tell(f"spi {address} {value:#x}")
+        self.simulator.answers()
+
+    def read(self, address: int) -> int:
+        self.simulator.tell(f"read {address}")
+        return int(self.simulator.answers()[0][2], 0)
+
+    def config(self, mode: int, ports: int, number: int | None = None) -> None:
+        """Writes both registers, of which the hardware may refuse the second: of both sides alike."""
+        cfg = (ports.bit_count() if number is None else number) << 27 | ports
+        before = self.read(1)
+        self.write(0, mode)
+        self.write(1, cfg)
+        self.reference.tell(f"config {mode} {cfg:#x}")
+        refused = ["refused"] in self.reference.answers()
+        expected = before if refused else cfg
+        assert self.read(1) == expected, f"expected {expected:#x} in AGG_PORT_CFG, found {self.read(1):#x}"
+        assert self.read(0) == mode
+        self.refused = refused
+
+    def run(self, cycles: int | None = None, *, lossy: bool = False) -> list[Out]:
+        """Runs until nothing more comes, or so many cycles without a comparison: what left.
+
+        With `lossy`, frames that were dropped for want of room are no difference, but whatever leaves must have been sent.
+        """
+        self.simulator.tell("run" if cycles is None else f"cycles {cycles}")
+        outs, sent, drops = [], [], Counter()
+        for what, *words in self.simulator.answers():
+            match what:
+                case "out":
+                    outs.append(Out(*words))
+                case "sent":
+                    sent.append(Out(*words))
+                case "drop":
+                    drops[tuple(words)] += 1
+                case "underrun":
+                    raise AssertionError(f"port {words[0]}: expected the beats of a frame one after the other, found a pause")
+        for what in sent:
+            what.bytes = self.queues[what.port].pop(0)
+        self.sent, self.drops = sent, drops
+        self.held = getattr(self, "held", []) + sent
+        self.seen = getattr(self, "seen", []) + outs
+        self.dropped = getattr(self, "dropped", Counter()) + drops
+        if cycles is None:
+            self.compare(lossy)
+        return outs
+
+    def compare(self, lossy: bool) -> None:
+        expected, expected_drops = [], Counter()
+        # The reference takes frames one after the other: in the order of their ends.
+        for frame in sorted(self.held, key=lambda frame: frame.last):
+            self.reference.tell(f"frame {frame.port} {frame.bytes.hex()}")
+            for what, *words in self.reference.answers():
+                if what == "out":
+                    expected.append((int(words[0]), words[1].lower()))
+                elif what == "drop":
+                    expected_drops[tuple(words)] += 1
+        found = [(out.port, out.frame) for out in self.seen]
+        drops = self.dropped
+        self.held, self.seen, self.dropped = [], [], Counter()
+        if lossy:
+            strange = Counter(found) - Counter(expected)
+            assert not strange, f"frames left that were not expected, such as {next(iter(strange))}"
+            return
+        # Of each source in order, at each port.
+        for side in sorted({flow(*out) for out in expected + found}):
+            want = [frame for port, frame in expected if flow(port, frame) == side]
+            have = [frame for port, frame in found if flow(port, frame) == side]
+            where = f"port {side[0]}, source {side[1]}"
+            for number, (wanted, had) in enumerate(zip(want, have)):
+                assert wanted == had, f"{where}, frame {number}: {difference(wanted, had)}"
+            assert len(want) == len(have), f"{where}: expected {len(want)} frames, found {len(have)}; dropped {dict(drops)}, expected {dict(expected_drops)}"
+        assert drops == expected_drops, f"expected drops {dict(expected_drops)}, found {dict(drops)}"
+
+
+def flow(port: int, frame: str) -> tuple[int, str]:
+    return port, frame[12:24]
+
+
+def difference(wanted: str, had: str) -> str:
+    if len(wanted) != len(had):
+        return f"expected {len(wanted) // 2} bytes, found {len(had) // 2}"
+    place = next(i for i in range(0, len(wanted), 2) if wanted[i : i + 2] != had[i : i + 2]) // 2
+    return f"byte {place}: expected {wanted[2 * place : 2 * place + 16]}..., found {had[2 * place : 2 * place + 16]}..."
+
+
+def group(outs: list[Out]) -> dict[int, list[Out]]:
+    """What left, by port."""
+    ports = defaultdict(list)
+    for out in outs:
+        ports[out.port].append(out)
+    return ports

@@ -1,0 +1,201 @@
+#!/usr/bin/env python3
+"""AllReduce-Switch as its README says it, in as few lines as that takes: what the benches compare the hardware with, to the bit.
+
+`reference.py PORTS [FLOWS FRAMES]` speaks a line protocol on standard input and output. `config MODE CFG` writes both registers (numbers as
+in Python, 0x400000FF), `frame PORT HEX` is a frame that has come in at a port, without frame check sequence. Each is answered with
+lines `out PORT HEX`, `drop PORT REASON` or `refused`, then `end`. Any other program that speaks it can stand in its place: the benches start
+what ALLREDUCE_SWITCH_REFERENCE names, with the same arguments.
+"""
+
+import sys
+import zlib
+from collections.abc import Iterator
+
+import numpy as np
+
+LENGTHS = {0x06: 1110, 0x07: 1094, 0x08: 1094, 0x09: 1098}
+# Where the payload begins.
+HEADERS = {0x06: 102, 0x07: 66, 0x08: 66, 0x09: 70}
+LONGEST = 2048
+
+
+def icrc(frame: bytes) -> bytes:
+    """The invariant CRC of a RoCE v1 frame that ends with its payload."""
+    grh = bytearray(frame[14:])
+    grh[0] |= 0x0F
+    grh[1:4] = b"\xff\xff\xff"
+    grh[7] = 0xFF
+    grh[40 + 4] = 0xFF
+    return zlib.crc32(b"\xff" * 8 + grh).to_bytes(4, "little")
+
+
+def add(a: np.ndarray, b: np.ndarray, floating: bool) -> np.ndarray:
+    """Two payloads as words of 32 bits, added."""
+    if not floating:
+        return a + b
+    with np.errstate(all="ignore"):
+        result = a.view(np.float32) + b.view(np.float32)
+    words = result.view(np.uint32).copy()
+    words[np.isnan(result)] = 0x7FC00000
+    return words
+
+
+class Port:
+    """What a port remembers of aggregation."""
+
+    def __init__(self, flows: int) -> None:
+        self.qp: int | None = None
+        self.bases: list[int | None] = [None] * flows
+        self.expected = 0
+        self.done: set[int] = set()
+
+
+class Switch:
+    def __init__(self, ports: int, flows: int = 4, frames: int = 128) -> None:
+        self.count, self.flows, self.frames = ports, flows, frames
+        # Of each port: four places for addresses, filled in turn, and the one that is filled next.
+        self.places: list[list[bytes | None]] = [[None] * 4 for _ in range(ports)]
+        self.turn = [0] * ports
+        # Not cleared with the rest: the columns go on in turn.
+        self.next = [0] * ports
+        self.floating, self.enabled = False, list(range(ports))
+        self.clear()
+
+    def clear(self) -> None:
+        self.ports = [Port(self.flows) for _ in range(self.count)]
+        self.arrived: dict[int, int] = {}
+        # By port and index: the stored frame, where it goes, its payload; by index: the sum.
+        self.stored: dict[tuple[int, int], tuple[bytes, int, np.ndarray]] = {}
+        self.sums: dict[int, np.ndarray] = {}
+
+    def config(self, mode: int, cfg: int) -> Iterator[str]:
+        self.floating = bool(mode & 1)
+        self.clear()
+        number, enabled = cfg >> 27, cfg & 0x3FFFFFF
+        if cfg >> 26 & 1 or number != enabled.bit_count() or number < 2 or enabled >> self.count:
+            yield "refused"
+            return
+        self.enabled = [p for p in range(self.count) if enabled >> p & 1]
+
+    def frame(self, port: int, frame: bytes) -> Iterator[str]:
+        if len(frame) > LONGEST:
+            yield f"drop {port} giant"
+            return
+        if len(frame) < 14:
+            yield f"drop {port} runt"
+            return
+        self.learn(port, frame[6:12])
+        found = next((p for p in range(self.count) if frame[:6] in self.places[p]), None)
+        if found == port:
+            yield f"drop {port} filtered"
+        elif not self.is_for_aggregation(port, frame):
+            for p in [found] if found is not None else range(self.count):
+                if p != port:
+                    yield f"out {p} {frame.hex()}"
+        elif icrc(frame[:-4]) != frame[-4:]:
+            yield f"drop {port} bad_icrc"
+        elif found is None:
+            yield f"drop {port} no_destination"
+        else:
+            yield from self.aggregate(port, frame, found)
+
+    def learn(self, port: int, address: bytes) -> None:
+        if address[0] & 1 or address in self.places[port]:
+            return
+        for places in self.places:
+            if address in places:
+                places[places.index(address)] = None
+        self.places[port][self.turn[port]] = address
+        self.turn[port] = (self.turn[port] + 1) % 4
+
+    def is_for_aggregation(self, port: int, frame: bytes) -> bool:
+        if len(frame) < 66 or frame[12:14] != b"\x89\x15" or frame[14] >> 4 != 6 or frame[20] != 0x1B:
+            return False
+        if LENGTHS.get(frame[54]) != len(frame) or port not in self.enabled:
+            return False
+        if frame[54] == 0x06:
+            return frame[82:86] == b"QNR1"
+        return int.from_bytes(frame[59:62]) == self.ports[port].qp
+
+    def aggregate(self, number: int, frame: bytes, found: int) -> Iterator[str]:
+        """A good frame for aggregation whose destination lies at port `found`."""
+        port, first = self.ports[number], frame[54] == 0x06
+        qp, psn = int.from_bytes(frame[59:62]), int.from_bytes(frame[63:66])
+        fresh = first and qp != port.qp
+        if fresh:
+            port.qp = qp
+            port.bases = [None] * self.flows
+        ahead = (psn - port.expected) % 2**24
+        newest = (self.next[number] - 1) % self.flows
+        if first and (fresh or ahead == 0):
+            column, offset = self.next[number], 0
+            port.bases[column] = psn
+            self.next[number] = (column + 1) % self.flows
+            port.done -= set(range(column * self.frames, (column + 1) * self.frames))
+        elif ahead == 0:
+            base = port.bases[newest]
+            column, offset = newest, self.frames if base is None else (psn - base) % 2**24
+            if offset >= self.frames:
+                yield f"drop {number} too_long"
+                return
+        elif ahead < 2**23:
+            yield f"drop {number} gap"
+            return
+        else:
+            for back in range(self.flows):
+                column = (newest - back) % self.flows
+                base = port.bases[column]
+                if base is not None and (psn - base) % 2**24 < self.frames:
+                    break
+            else:
+                yield f"drop {number} forgotten"
+                return
+            index = column * self.frames + (psn - base) % 2**24
+            if index in port.done:
+                yield self.result(number, index)
+            else:
+                yield f"drop {number} pending"
+            return
+        index = column * self.frames + offset
+        port.expected = (psn + 1) % 2**24
+        header = HEADERS[frame[54]]
+        payload = np.frombuffer(frame[header:-4], np.uint32)
+        self.stored[number, index] = frame[:header], found, payload
+        self.arrived[index] = self.arrived.get(index, 0) + 1
+        if self.arrived[index] == len(self.enabled):
+            self.arrived[index] = 0
+            self.sums[index] = self.sum(index)
+            for p in self.enabled:
+                self.ports[p].done.add(index)
+                yield self.result(p, index)
+
+    def sum(self, index: int) -> np.ndarray:
+        """Ports in pairs, in the tree's shape; one that takes no part is left out."""
+        width = 1 << (self.count - 1).bit_length()
+        level = [self.stored[p, index][2] if p in self.enabled else None for p in range(width)]
+        while len(level) > 1:
+            pairs = zip(level[::2], level[1::2], strict=True)
+            level = [add(a, b, self.floating) if a is not None and b is not None else a if b is None else b for a, b in pairs]
+        return level[0]
+
+    def result(self, port: int, index: int) -> str:
+        header, found, payload = self.stored[port, index]
+        frame = header + self.sums[index][: len(payload)].tobytes()
+        return f"out {found} {(frame + icrc(frame)).hex()}"
+
+
+def main() -> None:
+    switch = Switch(*map(int, sys.argv[1:]))
+    for line in sys.stdin:
+        match line.split():
+            case ["config", mode, cfg]:
+                answers = switch.config(int(mode, 0), int(cfg, 0))
+            case ["frame", port, *frame]:
+                answers = switch.frame(int(port), bytes.fromhex("".join(frame)))
+            case words:
+                sys.exit(f"expected `config MODE CFG` or `frame PORT HEX`, found {words}")
+        print("\n".join([*answers, "end"]), flush=True)
+
+
+if __name__ == "__main__":
+    main()

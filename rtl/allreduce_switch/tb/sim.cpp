@@ -1,0 +1,337 @@
+// The switch under Verilator, driven by lines on standard input: frames go in at line rate, and what leaves is printed with its times.
+//
+//   frame PORT HEX      queues a frame at a port; frames follow each other as on a 10 Gbit/s wire
+//   gap PORT NS         lets the wire rest before the next frame
+//   sink PORT wire      takes frames at 10 Gbit/s (what is so at first)
+//   sink PORT stop      takes nothing
+//   sink PORT random SEED PERCENT   is ready in so many cycles of a hundred
+//   spi ADDRESS VALUE   writes a register; read ADDRESS prints `reg ADDRESS VALUE`
+//   cycles N            runs N cycles of the processing clock
+//   run                 runs until nothing has come out for long
+//
+// Answers: `sent PORT FIRST LAST`, `out PORT FIRST LAST HEX` (times of the first and the last beat, in picoseconds), `drop PORT REASON`,
+// `underrun PORT` if a frame's beats do not follow each other, and `end TIME` after each of the commands that run.
+
+#include <cstdint>
+#include <cstdio>
+#include <deque>
+#include <iostream>
+#include <random>
+#include <sstream>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "Vallreduce_switch.h"
+#include "verilated.h"
+
+namespace {
+
+constexpr int kPorts = PORTS;
+constexpr int64_t kClock = 5000;      // 200 MHz
+constexpr int64_t kPortClock = 6400;  // 156.25 MHz
+constexpr int64_t kByte = 800;        // of a 10 Gbit/s wire
+constexpr int64_t kOverhead = 24;     // frame check sequence, preamble and gap
+constexpr int64_t kIdle = 8'000'000;  // no beat for so long: nothing more will come
+const char* const kReasons[] = {"overrun", "giant",     "runt",    "filtered", "bad_icrc", "no_destination",
+                                "gap",     "too_long",  "forgotten", "pending",  "stale"};
+constexpr int kReasonCount = 11;
+
+// Bits of a port of any width, as Verilator keeps them: a number up to 64, an array of words beyond.
+template <typename T>
+uint64_t get(const T& port, int low, int width) {
+  if constexpr (std::is_integral_v<T>) {
+    const uint64_t mask = width == 64 ? ~0ULL : (1ULL << width) - 1;
+    return (static_cast<uint64_t>(port) >> low) & mask;
+  } else {
+    uint64_t value = 0;
+    for (int i = 0; i < width; i++) value |= static_cast<uint64_t>((port[(low + i) / 32] >> ((low + i) % 32)) & 1) << i;
+    return value;
+  }
+}
+
+template <typename T>
+void set(T& port, int low, int width, uint64_t value) {
+  if constexpr (std::is_integral_v<T>) {
+    const uint64_t mask = (width == 64 ? ~0ULL : (1ULL << width) - 1) << low;
+    port = static_cast<T>((static_cast<uint64_t>(port) & ~mask) | ((value << low) & mask));
+  } else {
+    for (int i = 0; i < width; i += 32) port[(low + i) / 32] = static_cast<uint32_t>(value >> i);
+  }
+}
+
+// A 64-bit word of a port's stream.
+template <typename T>
+uint64_t get_word(const T& port, int index) {
+  return static_cast<uint64_t>(port[2 * index]) | static_cast<uint64_t>(port[2 * index + 1]) << 32;
+}
+
+struct Item {
+  std::vector<uint8_t> bytes;
+  int64_t rest = 0;
+};
+
+struct Source {
+  std::deque<Item> queue;
+  size_t place = 0;
+  bool busy = false;
+  int64_t first = 0;
+  int64_t free_at = 0;
+};
+
+struct Sink {
+  enum { kWire, kStop, kRandom } mode = kWire;
+  std::mt19937 random;
+  uint32_t percent = 100;
+  std::vector<uint8_t> bytes;
+  bool ready = false;
+  bool busy = false;
+  int64_t first = 0;
+  int64_t free_at = 0;
+};
+
+struct Bench {
+  Vallreduce_switch top;
+  Source sources[kPorts];
+  Sink sinks[kPorts];
+  int64_t now = 0;
+  int64_t active_at = 0;
+  int64_t next_clock = kClock;
+  int64_t next_port[kPorts];
+
+  Bench() {
+    top.clk_i = 0;
+    top.rst_ni = 0;
+    top.port_clk_i = 0;
+    top.rx_tvalid_i = 0;
+    top.tx_tready_i = 0;
+    top.spi_sck_i = 0;
+    top.spi_cs_ni = 1;
+    top.spi_mosi_i = 0;
+    // Edges of no two ports fall together.
+    for (int p = 0; p < kPorts; p++) next_port[p] = kPortClock + 700 * p + 100;
+    cycles(8);
+    top.rst_ni = 1;
+    cycles(8);
+  }
+
+  // A rising edge of a port's clock: what is there before it is what the edge takes.
+  void port_edge(int p) {
+    Source& source = sources[p];
+    Sink& sink = sinks[p];
+    const bool out = get(top.tx_tvalid_o, p, 1);
+    if (out && sink.ready) {
+      const uint64_t data = get_word(top.tx_tdata_o, p);
+      const uint64_t keep = get(top.tx_tkeep_o, 8 * p, 8);
+      if (!sink.busy) {
+        sink.busy = true;
+        sink.first = now;
+        sink.bytes.clear();
+      }
+      for (int i = 0; i < 8; i++) {
+        if (keep >> i & 1) sink.bytes.push_back(static_cast<uint8_t>(data >> (8 * i)));
+      }
+      active_at = now;
+      if (get(top.tx_tlast_o, p, 1)) {
+        sink.busy = false;
+        sink.free_at = sink.first + (static_cast<int64_t>(sink.bytes.size()) + kOverhead) * kByte;
+        std::string hex;
+        for (const uint8_t byte : sink.bytes) {
+          hex += "0123456789abcdef"[byte >> 4];
+          hex += "0123456789abcdef"[byte & 15];
+        }
+        std::printf("out %d %lld %lld %s\n", p, (long long)sink.first, (long long)now, hex.c_str());
+      }
+    } else if (!out && sink.ready && sink.busy) {
+      std::printf("underrun %d\n", p);
+    }
+    if (source.busy && get(top.rx_tlast_i, p, 1)) {
+      std::printf("sent %d %lld %lld\n", p, (long long)source.first, (long long)now);
+      source.busy = false;
+      source.queue.pop_front();
+    }
+
+    set(top.port_clk_i, p, 1, 1);
+    top.eval();
+
+    drive(p);
+  }
+
+  // What the next edge will find.
+  void drive(int p) {
+    Source& source = sources[p];
+    Sink& sink = sinks[p];
+    const int64_t edge = now + kPortClock;
+    switch (sink.mode) {
+      case Sink::kWire:
+        sink.ready = sink.busy || edge >= sink.free_at;
+        break;
+      case Sink::kStop:
+        sink.ready = false;
+        break;
+      default:
+        sink.ready = sink.random() % 100 < sink.percent;
+    }
+    set(top.tx_tready_i, p, 1, sink.ready);
+
+    while (!source.busy && !source.queue.empty() && source.queue.front().bytes.empty()) {
+      source.free_at = std::max(source.free_at, now) + source.queue.front().rest;
+      source.queue.pop_front();
+    }
+    if (!source.busy && !source.queue.empty() && edge >= source.free_at) {
+      source.busy = true;
+      source.place = 0;
+      source.first = edge;
+      // Frames begin on time on the average, though an edge is late for each.
+      const int64_t begin = edge - source.free_at < kPortClock ? source.free_at : edge;
+      source.free_at = begin + (static_cast<int64_t>(source.queue.front().bytes.size()) + kOverhead) * kByte;
+    }
+    set(top.rx_tvalid_i, p, 1, source.busy);
+    if (source.busy) {
+      const std::vector<uint8_t>& bytes = source.queue.front().bytes;
+      uint64_t data = 0;
+      uint64_t keep = 0;
+      for (int i = 0; i < 8 && source.place < bytes.size(); i++, source.place++) {
+        data |= static_cast<uint64_t>(bytes[source.place]) << (8 * i);
+        keep |= 1ULL << i;
+      }
+      top.rx_tdata_i[2 * p] = static_cast<uint32_t>(data);
+      top.rx_tdata_i[2 * p + 1] = static_cast<uint32_t>(data >> 32);
+      set(top.rx_tkeep_i, 8 * p, 8, keep);
+      set(top.rx_tlast_i, p, 1, source.place == bytes.size());
+      active_at = now;
+    } else {
+      set(top.rx_tlast_i, p, 1, 0);
+    }
+  }
+
+  // To the end of the next rising edge of the processing clock.
+  void cycle() {
+    const int64_t until = next_clock;
+    for (;;) {
+      int first = -1;
+      int64_t when = until;
+      for (int p = 0; p < kPorts; p++) {
+        if (next_port[p] < when) {
+          when = next_port[p];
+          first = p;
+        }
+      }
+      now = when;
+      if (first < 0) break;
+      port_edge(first);
+      // Nothing waits for a falling edge.
+      set(top.port_clk_i, first, 1, 0);
+      top.eval();
+      next_port[first] += kPortClock;
+    }
+    for (int p = 0; p < kPorts; p++) {
+      const uint64_t drops = get(top.drop_o, kReasonCount * p, kReasonCount);
+      for (int r = 0; r < kReasonCount; r++) {
+        if (drops >> r & 1) std::printf("drop %d %s\n", p, kReasons[r]);
+      }
+    }
+    top.clk_i = 1;
+    top.eval();
+    top.clk_i = 0;
+    top.eval();
+    next_clock += kClock;
+  }
+
+  void cycles(int64_t count) {
+    for (int64_t i = 0; i < count; i++) cycle();
+  }
+
+  void run() {
+    active_at = now;
+    for (;;) {
+      bool waiting = now - active_at < kIdle;
+      for (const Source& source : sources) waiting |= !source.queue.empty();
+      if (!waiting) break;
+      cycle();
+    }
+  }
+
+  // A transfer of 40 bits; the value that was read.
+  uint32_t spi(bool write, uint32_t address, uint32_t value) {
+    const uint64_t out = static_cast<uint64_t>(write) << 39 | static_cast<uint64_t>(address) << 32 | value;
+    uint32_t in = 0;
+    top.spi_cs_ni = 0;
+    cycles(8);
+    for (int bit = 39; bit >= 0; bit--) {
+      top.spi_mosi_i = out >> bit & 1;
+      cycles(8);
+      in = in << 1 | (top.spi_miso_o & 1);
+      top.spi_sck_i = 1;
+      cycles(8);
+      top.spi_sck_i = 0;
+    }
+    cycles(8);
+    top.spi_cs_ni = 1;
+    cycles(8);
+    return in;
+  }
+};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  Verilated::commandArgs(argc, argv);
+  static Bench bench;
+  std::string line;
+  std::ios::sync_with_stdio(false);
+  while (std::getline(std::cin, line)) {
+    std::istringstream words(line);
+    std::string what;
+    words >> what;
+    bool ran = true;
+    if (what == "frame") {
+      int port;
+      std::string hex;
+      words >> port >> hex;
+      Item item;
+      for (size_t i = 0; i + 1 < hex.size(); i += 2) item.bytes.push_back(static_cast<uint8_t>(std::stoi(hex.substr(i, 2), nullptr, 16)));
+      bench.sources[port].queue.push_back(item);
+      ran = false;
+    } else if (what == "gap") {
+      int port;
+      int64_t rest;
+      words >> port >> rest;
+      Item item;
+      item.rest = rest * 1000;
+      bench.sources[port].queue.push_back(item);
+      ran = false;
+    } else if (what == "sink") {
+      int port;
+      std::string mode;
+      words >> port >> mode;
+      Sink& sink = bench.sinks[port];
+      sink.mode = mode == "wire" ? Sink::kWire : mode == "stop" ? Sink::kStop : Sink::kRandom;
+      if (mode == "random") {
+        uint32_t seed;
+        words >> seed >> sink.percent;
+        sink.random.seed(seed);
+      }
+      ran = false;
+    } else if (what == "spi" || what == "read") {
+      std::string address, value = "0";
+      words >> address >> value;
+      const uint32_t got = bench.spi(what == "spi", std::stoul(address, nullptr, 0), std::stoul(value.empty() ? "0" : value, nullptr, 0));
+      if (what == "read") std::printf("reg %s 0x%08x\n", address.c_str(), got);
+    } else if (what == "cycles") {
+      int64_t count;
+      words >> count;
+      bench.cycles(count);
+    } else if (what == "run") {
+      bench.run();
+    } else {
+      std::fprintf(stderr, "expected a command, found %s\n", line.c_str());
+      return 2;
+    }
+    if (ran) {
+      std::printf("end %lld\n", (long long)bench.now);
+      std::fflush(stdout);
+    }
+  }
+  return 0;
+}
