@@ -132,6 +132,7 @@ module allreduce_switch #(
     logic [1:0]                  agg_form, agg_epoch;
     logic [23:0]                 agg_psn;
     logic [PORTS-1:0]            agg_dest;
+    logic                        analyzer_gap, handler_gap;
     logic                        header_we, payload_we, meta_we;
     logic [IndexW+3:0]           header_waddr;
     logic [IndexW+6:0]           payload_waddr;
@@ -249,7 +250,8 @@ module allreduce_switch #(
         .agg_dest_o      (agg_dest),
         .agg_epoch_o     (agg_epoch),
         .bad_icrc_o      (drop_o[p*allreduce_switch_pkg::Reasons+allreduce_switch_pkg::BadIcrc]),
-        .no_destination_o(drop_o[p*allreduce_switch_pkg::Reasons+allreduce_switch_pkg::NoDestination])
+        .no_destination_o(drop_o[p*allreduce_switch_pkg::Reasons+allreduce_switch_pkg::NoDestination]),
+        .gap_o           (analyzer_gap)
     );
 
     aggregation_frame_handler #(
@@ -285,12 +287,14 @@ module allreduce_switch #(
         .again_valid_o (again_write[p]),
         .again_ready_i (again_space[p]),
         .index_o       (index_in[p*IndexW+:IndexW]),
-        .gap_o         (drop_o[p*allreduce_switch_pkg::Reasons+allreduce_switch_pkg::Gap]),
+        .gap_o         (handler_gap),
         .too_long_o    (drop_o[p*allreduce_switch_pkg::Reasons+allreduce_switch_pkg::TooLong]),
         .forgotten_o   (drop_o[p*allreduce_switch_pkg::Reasons+allreduce_switch_pkg::Forgotten]),
         .pending_o     (drop_o[p*allreduce_switch_pkg::Reasons+allreduce_switch_pkg::Pending]),
         .stale_o       (drop_o[p*allreduce_switch_pkg::Reasons+allreduce_switch_pkg::Stale])
     );
+
+    assign drop_o[p*allreduce_switch_pkg::Reasons+allreduce_switch_pkg::Gap] = analyzer_gap || handler_gap;
 
     prim_ram_1r1w #(
         .WIDTH(64),

@@ -33,7 +33,9 @@ module frame_analyzer #(
     output logic [PORTS-1:0]   agg_dest_o,
     output logic [1:0]         agg_epoch_o,
     output logic               bad_icrc_o,
-    output logic               no_destination_o
+    output logic               no_destination_o,
+    // A First of another connection that is not its first message.
+    output logic               gap_o
 );
   localparam int LenW = $clog2(allreduce_switch_pkg::MaxBeats) + 1;
   localparam int InfoW = 2 + PORTS + 1 + 2 + 24 + LenW + 2;
@@ -48,7 +50,7 @@ module frame_analyzer #(
   logic            take;
   logic [LenW-1:0] count_q;
   logic [15:0]     held_q;
-  logic            is_roce_q, is_grh_q, is_next_q, is_field_q;
+  logic            is_roce_q, is_grh_q, is_next_q, is_field_q, is_begin_q;
   logic [7:0]      opcode_q;
   logic [23:0]     qp_q, psn_q;
   logic [2:0]      bytes_q;
@@ -56,7 +58,7 @@ module frame_analyzer #(
   logic [PORTS-1:0] mask_q;
   logic [31:0]     crc_q, crc_next64, crc_next32;
   logic [63:0]     word, masked;
-  logic            is_form, is_first, is_agg, icrc_good;
+  logic            is_form, is_first, is_agg, icrc_good, is_fresh;
   logic [1:0]      form;
   // The QP of this port's connection for aggregation.
   logic            own_valid_q, own_valid_d;
@@ -131,7 +133,12 @@ module frame_analyzer #(
         end
         LenW'(8): psn_q[15:0] <= {beat_i[7:0], beat_i[15:8]};
         // "QNR1"
-        LenW'(10): is_field_q <= beat_i[47:16] == 32'h31524E51;
+        LenW'(10): begin
+          is_field_q <= beat_i[47:16] == 32'h31524E51;
+          is_begin_q <= beat_i[63:48] == 16'd0;
+        end
+        // Message ID 0.
+        LenW'(11): is_begin_q <= is_begin_q && beat_i[15:0] == 16'd0;
         default: ;
       endcase
     end
@@ -158,6 +165,7 @@ module frame_analyzer #(
   assign same_qp   = own_valid_q && own_qp_q == qp_q;
   assign is_first  = form == allreduce_switch_pkg::FormFirst;
   assign is_agg    = is_form && is_roce_q && is_grh_q && is_next_q && agg_en_i && (is_first ? is_field_q : same_qp);
+  assign is_fresh  = is_first && !same_qp;
   assign icrc_good = crc_q == allreduce_switch_pkg::IcrcResidue;
 
   always_comb begin
@@ -168,18 +176,20 @@ module frame_analyzer #(
     own_qp_d         = own_qp_q;
     bad_icrc_o       = 1'b0;
     no_destination_o = 1'b0;
+    gap_o            = 1'b0;
     case (dec_state_q)
       Dec: if (take && beat_i[67]) dec_state_d = Info;
       default: begin
         info_valid = 1'b1;
         if (mask_q != '0) begin
           if (!is_agg) info_kind = allreduce_switch_pkg::KindForward;
-          else if (icrc_good && known_q) info_kind = allreduce_switch_pkg::KindAggregate;
+          else if (icrc_good && known_q && !(is_fresh && !is_begin_q)) info_kind = allreduce_switch_pkg::KindAggregate;
         end
         if (info_ready) begin
           dec_state_d      = Dec;
           bad_icrc_o       = mask_q != '0 && is_agg && !icrc_good;
           no_destination_o = mask_q != '0 && is_agg && icrc_good && !known_q;
+          gap_o            = mask_q != '0 && is_agg && icrc_good && known_q && is_fresh && !is_begin_q;
           if (info_kind == allreduce_switch_pkg::KindAggregate && is_first) begin
             own_valid_d = 1'b1;
             own_qp_d    = qp_q;
@@ -202,7 +212,7 @@ module frame_analyzer #(
     end
   end
 
-  assign info = {info_kind, mask_q, is_first && !same_qp, form, psn_q, count_q, epoch_i};
+  assign info = {info_kind, mask_q, is_fresh, form, psn_q, count_q, epoch_i};
 
   // ---- Decoder Information FIFO and Proc FIFO
   logic                           head_valid, head_ready;

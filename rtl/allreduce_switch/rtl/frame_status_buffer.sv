@@ -140,6 +140,7 @@ module frame_status_buffer #(
     end
     if (clear_i) begin
       valid_d  = '0;
+      next_d   = '0;
       status_d = '0;
       sum_d    = '0;
     end

@@ -49,14 +49,14 @@ class Bench:
     def __init__(self, simulator: Path, ports: int, flows: int = 4, frames: int = 128, *, own: bool = False) -> None:
         self.ports = ports
         command = os.environ.get(REFERENCE)
-        # Another program has the sizes that are built into it.
-        if command is None or own or (flows, frames) != (4, 128):
-            self.reference = Process([sys.executable, str(HERE / "reference.py"), str(ports), str(flows), str(frames)])
-        else:
-            self.reference = Process([*shlex.split(command), str(ports)])
+        self.reference = Process(shlex.split(command) if command and not own else [sys.executable, str(HERE / "reference.py")])
+        self.reference.tell(f"ports {ports} {flows} {frames}")
+        self.reference.answers()
         self.simulator = Process([str(simulator)])
         self.queues: list[list[bytes]] = [[] for _ in range(ports)]
         self.refused = False
+        # What came and left since the last comparison.
+        self.forget()
 
     def close(self) -> None:
         self.reference.close()
@@ -77,24 +77,25 @@ class Bench:
     def write(self, address: int, value: int) -> None:
         """Writes a register of the hardware alone."""
         self.simulator.tell(f"spi {address} {value:#x}")
-        self.simulator.answers()
+        self.hear()
 
     def read(self, address: int) -> int:
         self.simulator.tell(f"read {address}")
-        return int(self.simulator.answers()[0][2], 0)
+        return self.hear()
 
     def config(self, mode: int, ports: int, number: int | None = None) -> None:
-        """Writes both registers, of which the hardware may refuse the second: of both sides alike."""
+        """Writes both registers, or neither if the second is refused: by both sides alike."""
         cfg = (ports.bit_count() if number is None else number) << 27 | ports
         before = self.read(1)
-        self.write(0, mode)
         self.write(1, cfg)
-        self.reference.tell(f"config {mode} {cfg:#x}")
-        refused = ["refused"] in self.reference.answers()
-        expected = before if refused else cfg
-        assert self.read(1) == expected, f"expected {expected:#x} in AGG_PORT_CFG, found {self.read(1):#x}"
-        assert self.read(0) == mode
-        self.refused = refused
+        self.reference.tell(f"config {mode:x} {cfg:x}")
+        self.refused = any(words[0] == "refused" for words in self.reference.answers())
+        expected = before if self.refused else cfg
+        found = self.read(1)
+        assert found == expected, f"expected {expected:#x} in AGG_PORT_CFG after {cfg:#x} was written, found {found:#x}"
+        if not self.refused:
+            self.write(0, mode)
+            assert self.read(0) == mode
 
     def run(self, cycles: int | None = None, *, lossy: bool = False) -> list[Out]:
         """Runs until nothing more comes, or so many cycles without a comparison: what left.
@@ -102,26 +103,39 @@ class Bench:
         With `lossy`, frames that were dropped for want of room are no difference, but whatever leaves must have been sent.
         """
         self.simulator.tell("run" if cycles is None else f"cycles {cycles}")
-        outs, sent, drops = [], [], Counter()
-        for what, *words in self.simulator.answers():
-            match what:
-                case "out":
-                    outs.append(Out(*words))
-                case "sent":
-                    sent.append(Out(*words))
-                case "drop":
-                    drops[tuple(words)] += 1
-                case "underrun":
-                    raise AssertionError(f"port {words[0]}: expected the beats of a frame one after the other, found a pause")
-        for what in sent:
-            what.bytes = self.queues[what.port].pop(0)
-        self.sent, self.drops = sent, drops
-        self.held = getattr(self, "held", []) + sent
-        self.seen = getattr(self, "seen", []) + outs
-        self.dropped = getattr(self, "dropped", Counter()) + drops
+        before = len(self.seen)
+        self.hear()
+        outs = self.seen[before:]
         if cycles is None:
             self.compare(lossy)
         return outs
+
+    def forget(self) -> None:
+        """Lets what came and left until now go without a comparison."""
+        self.held, self.seen, self.dropped = [], [], Counter()
+        self.sent, self.drops = [], Counter()
+
+    def hear(self) -> int | None:
+        """Takes in what the simulator says: a register's value, if it says one. `sent` and `drops` are what is new."""
+        value = None
+        self.sent, self.drops = [], Counter()
+        for what, *words in self.simulator.answers():
+            match what:
+                case "out":
+                    self.seen.append(Out(*words))
+                case "sent":
+                    sent = Out(*words)
+                    sent.bytes = self.queues[sent.port].pop(0)
+                    self.sent.append(sent)
+                case "drop":
+                    self.drops[int(words[0]), " ".join(words[1:])] += 1
+                case "reg":
+                    value = int(words[1], 0)
+                case "underrun":
+                    raise AssertionError(f"port {words[0]}: expected the beats of a frame one after the other, found a pause")
+        self.held += self.sent
+        self.dropped += self.drops
+        return value
 
     def compare(self, lossy: bool) -> None:
         expected, expected_drops = [], Counter()
@@ -132,27 +146,27 @@ class Bench:
                 if what == "out":
                     expected.append((int(words[0]), words[1].lower()))
                 elif what == "drop":
-                    expected_drops[tuple(words)] += 1
+                    expected_drops[int(words[0]), " ".join(words[1:])] += 1
         found = [(out.port, out.frame) for out in self.seen]
         drops = self.dropped
+        sent = {frame.bytes.hex() for frame in self.held}
         self.held, self.seen, self.dropped = [], [], Counter()
         if lossy:
             strange = Counter(found) - Counter(expected)
             assert not strange, f"frames left that were not expected, such as {next(iter(strange))}"
             return
-        # Of each source in order, at each port.
+        # Of each source in order, at each port; what is forwarded may overtake what is added up.
+        def flow(port: int, frame: str) -> tuple[int, str, str]:
+            return port, frame[12:24], "forwarded" if frame in sent else "added up"
+
         for side in sorted({flow(*out) for out in expected + found}):
             want = [frame for port, frame in expected if flow(port, frame) == side]
             have = [frame for port, frame in found if flow(port, frame) == side]
-            where = f"port {side[0]}, source {side[1]}"
+            where = f"port {side[0]}, source {side[1]}, {side[2]}"
             for number, (wanted, had) in enumerate(zip(want, have)):
                 assert wanted == had, f"{where}, frame {number}: {difference(wanted, had)}"
             assert len(want) == len(have), f"{where}: expected {len(want)} frames, found {len(have)}; dropped {dict(drops)}, expected {dict(expected_drops)}"
         assert drops == expected_drops, f"expected drops {dict(expected_drops)}, found {dict(drops)}"
-
-
-def flow(port: int, frame: str) -> tuple[int, str]:
-    return port, frame[12:24]
 
 
 def difference(wanted: str, had: str) -> str:

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """AllReduce-Switch as its README says it, in as few lines as that takes: what the benches compare the hardware with, to the bit.
 
-`reference.py PORTS [FLOWS FRAMES]` speaks a line protocol on standard input and output. `config MODE CFG` writes both registers (numbers as
-in Python, 0x400000FF), `frame PORT HEX` is a frame that has come in at a port, without frame check sequence. Each is answered with
-lines `out PORT HEX`, `drop PORT REASON` or `refused`, then `end`. Any other program that speaks it can stand in its place: the benches start
-what ALLREDUCE_SWITCH_REFERENCE names, with the same arguments.
+It speaks lines on standard input and output. `ports N [FLOWS FRAMES]` is a new switch, `config MODE CFG` writes both registers (in
+hexadecimal) or neither, `frame PORT HEX` is a frame that has come in at a port, without frame check sequence. Each is answered with lines
+`out PORT HEX`, `drop PORT REASON` or `refused`, then `end`. Another program that speaks them can stand in its place: the benches start what
+ALLREDUCE_SWITCH_REFERENCE names.
 """
 
 import sys
@@ -46,6 +46,8 @@ class Port:
     def __init__(self, flows: int) -> None:
         self.qp: int | None = None
         self.bases: list[int | None] = [None] * flows
+        # The column that is opened next.
+        self.next = 0
         self.expected = 0
         self.done: set[int] = set()
 
@@ -56,8 +58,6 @@ class Switch:
         # Of each port: four places for addresses, filled in turn, and the one that is filled next.
         self.places: list[list[bytes | None]] = [[None] * 4 for _ in range(ports)]
         self.turn = [0] * ports
-        # Not cleared with the rest: the columns go on in turn.
-        self.next = [0] * ports
         self.floating, self.enabled = False, list(range(ports))
         self.clear()
 
@@ -69,13 +69,13 @@ class Switch:
         self.sums: dict[int, np.ndarray] = {}
 
     def config(self, mode: int, cfg: int) -> Iterator[str]:
-        self.floating = bool(mode & 1)
-        self.clear()
         number, enabled = cfg >> 27, cfg & 0x3FFFFFF
         if cfg >> 26 & 1 or number != enabled.bit_count() or number < 2 or enabled >> self.count:
             yield "refused"
             return
+        self.floating = bool(mode & 1)
         self.enabled = [p for p in range(self.count) if enabled >> p & 1]
+        self.clear()
 
     def frame(self, port: int, frame: bytes) -> Iterator[str]:
         if len(frame) > LONGEST:
@@ -93,9 +93,9 @@ class Switch:
                 if p != port:
                     yield f"out {p} {frame.hex()}"
         elif icrc(frame[:-4]) != frame[-4:]:
-            yield f"drop {port} bad_icrc"
+            yield f"drop {port} bad ICRC"
         elif found is None:
-            yield f"drop {port} no_destination"
+            yield f"drop {port} no destination"
         else:
             yield from self.aggregate(port, frame, found)
 
@@ -123,20 +123,23 @@ class Switch:
         qp, psn = int.from_bytes(frame[59:62]), int.from_bytes(frame[63:66])
         fresh = first and qp != port.qp
         if fresh:
+            if frame[86:90] != bytes(4):
+                yield f"drop {number} gap"
+                return
             port.qp = qp
             port.bases = [None] * self.flows
         ahead = (psn - port.expected) % 2**24
-        newest = (self.next[number] - 1) % self.flows
+        newest = (port.next - 1) % self.flows
         if first and (fresh or ahead == 0):
-            column, offset = self.next[number], 0
+            column, offset = port.next, 0
             port.bases[column] = psn
-            self.next[number] = (column + 1) % self.flows
+            port.next = (column + 1) % self.flows
             port.done -= set(range(column * self.frames, (column + 1) * self.frames))
         elif ahead == 0:
             base = port.bases[newest]
             column, offset = newest, self.frames if base is None else (psn - base) % 2**24
             if offset >= self.frames:
-                yield f"drop {number} too_long"
+                yield f"drop {number} too long"
                 return
         elif ahead < 2**23:
             yield f"drop {number} gap"
@@ -185,15 +188,17 @@ class Switch:
 
 
 def main() -> None:
-    switch = Switch(*map(int, sys.argv[1:]))
+    switch = Switch(8)
     for line in sys.stdin:
         match line.split():
+            case ["ports", *sizes]:
+                switch, answers = Switch(*map(int, sizes)), []
             case ["config", mode, cfg]:
-                answers = switch.config(int(mode, 0), int(cfg, 0))
+                answers = switch.config(int(mode, 16), int(cfg, 16))
             case ["frame", port, *frame]:
                 answers = switch.frame(int(port), bytes.fromhex("".join(frame)))
             case words:
-                sys.exit(f"expected `config MODE CFG` or `frame PORT HEX`, found {words}")
+                sys.exit(f"expected `ports N [FLOWS FRAMES]`, `config MODE CFG` or `frame PORT HEX`, found {words}")
         print("\n".join([*answers, "end"]), flush=True)
 
 

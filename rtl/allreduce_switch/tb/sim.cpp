@@ -33,8 +33,8 @@ constexpr int64_t kPortClock = 6400;  // 156.25 MHz
 constexpr int64_t kByte = 800;        // of a 10 Gbit/s wire
 constexpr int64_t kOverhead = 24;     // frame check sequence, preamble and gap
 constexpr int64_t kIdle = 8'000'000;  // no beat for so long: nothing more will come
-const char* const kReasons[] = {"overrun", "giant",     "runt",    "filtered", "bad_icrc", "no_destination",
-                                "gap",     "too_long",  "forgotten", "pending",  "stale"};
+const char* const kReasons[] = {"overrun", "giant",     "runt",    "filtered", "bad ICRC", "no destination",
+                                "gap",     "too long",  "forgotten", "pending",  "stale"};
 constexpr int kReasonCount = 11;
 
 // Bits of a port of any width, as Verilator keeps them: a number up to 64, an array of words beyond.
@@ -134,7 +134,9 @@ struct Bench {
       active_at = now;
       if (get(top.tx_tlast_o, p, 1)) {
         sink.busy = false;
-        sink.free_at = sink.first + (static_cast<int64_t>(sink.bytes.size()) + kOverhead) * kByte;
+        // As with what is sent: on time on the average.
+        const int64_t begin = sink.first - sink.free_at < kPortClock ? sink.free_at : sink.first;
+        sink.free_at = begin + (static_cast<int64_t>(sink.bytes.size()) + kOverhead) * kByte;
         std::string hex;
         for (const uint8_t byte : sink.bytes) {
           hex += "0123456789abcdef"[byte >> 4];
