@@ -19,6 +19,11 @@ demo: ## Eight ranks, three switches and a manager exchange real frames, every r
 test: ## Every check and every test; what needs root is skipped with a line that says so
 	@$(PYTHON) tools/run_tests.py
 
+.PHONY: test-rtl
+test-rtl: ## Benches, lint and proofs of the hardware (under five minutes; with CI=true installs their tools)
+	@if [ "$$CI" = true ]; then $(PYTHON) tools/packages.py hardware || true; fi
+	@$(PYTHON) tools/python_environment.py rtl/requirements.txt rtl/bench/run_tests.py
+
 .PHONY: bench
 bench: ## Measure reduction, invariant CRC, queue pair and sockets (about ten minutes)
 	$(CARGO) bench --workspace

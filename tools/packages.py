@@ -2,7 +2,8 @@
 """Installs the packages of the system that some tests need, where apt can: what `make test` begins with if CI=true.
 
 Each wait has an end. A package that cannot be fetched, for there is no apt or the mirror is out of reach, is one without which tests
-may be skipped; one that apt refuses for another reason is not, nor is any where this does not run as root.
+may be skipped; one that apt refuses for another reason is not, nor is any where this does not run as root. `packages.py hardware`
+installs those of the tests in rtl/ alone.
 """
 
 import importlib.util
@@ -11,6 +12,7 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterable
 
 # Packages of Debian, and the programs by which to see that they are there; without programs, dpkg is asked.
 WANTED: dict[str, tuple[str, ...]] = {
@@ -32,7 +34,17 @@ WANTED: dict[str, tuple[str, ...]] = {
     # TLC, which explores the twins in spec/.
     "default-jre-headless": ("java",),
     "maven": ("mvn",),
+    # Hardware: simulators, lint, proofs, synthesis.
+    "verilator": ("verilator",),
+    "g++": ("g++",),
+    "make": ("make",),
+    "iverilog": ("iverilog",),
+    "yosys": ("yosys", "yosys-smtbmc"),
+    "z3": ("z3",),
 }
+
+# Those of `make test-rtl`.
+HARDWARE = ("python3-venv", "verilator", "g++", "make", "iverilog", "yosys", "z3")
 
 # Not installed, for no machine should boot it: the guest's kernel, which apt must know to fetch it.
 KERNEL = "linux-image-amd64"
@@ -94,9 +106,9 @@ def is_there(package: str) -> bool:
     return run(query, UPDATE_SECONDS) == (True, "ii")
 
 
-def install() -> dict[str, str]:
+def install(packages: Iterable[str] = (*WANTED, KERNEL)) -> dict[str, str]:
     """Installs what is not there: which packages are out of reach, and why."""
-    wanted = [package for package in (*WANTED, KERNEL) if not is_there(package)]
+    wanted = [package for package in packages if not is_there(package)]
     if not wanted:
         print("packages: all there")
         return {}
@@ -125,4 +137,4 @@ def install() -> dict[str, str]:
 
 
 if __name__ == "__main__":
-    sys.exit(1 if install() else 0)
+    sys.exit(1 if install(HARDWARE if sys.argv[1:] == ["hardware"] else (*WANTED, KERNEL)) else 0)

@@ -202,6 +202,9 @@ OWN_BUILD = [*OWN_DESIGN, "--locked", "--target-dir", os.environ.get("CARGO_TARG
 # In an environment of their own, which is made here at first use.
 EXPERIMENTS = [sys.executable, "tools/python_environment.py", "python/experiments/requirements.txt"]
 
+# Hardware, with the packages of its benches.
+RTL = [sys.executable, "tools/python_environment.py", "rtl/requirements.txt", "rtl/bench/run_tests.py"]
+
 # Every target, so that benchmarks are seen, too.
 BUILD = ["cargo", "test", "--no-run", "--all-targets"]
 TEST = ["cargo", "test", "--no-fail-fast"]
@@ -211,6 +214,8 @@ CHECKS = [
     Check("skips", read_check, [sys.executable, "tools/skips.py"]),
     Check("tools", read_unittest, [sys.executable, "-m", "unittest", "discover", "-v", "-s", "tools"]),
     Check("experiments", read_unittest, [*EXPERIMENTS, "-m", "unittest", "discover", "-v", "-s", "python/experiments"]),
+    # Benches, lint and proofs.
+    Check("hardware", read_unittest, RTL),
     # Prints the files that `make fmt` would change.
     Check("format", read_check, ["cargo", "fmt", "--all", "--", "--check", "--files-with-diff"]),
     Check("build and lints", read_lints, [*BUILD, "--workspace"], by_clippy=True),

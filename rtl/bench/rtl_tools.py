@@ -1,6 +1,7 @@
 """Which sources a block has, and how the tools are run on them: simulators, lint, proofs and synthesis."""
 
 import hashlib
+import itertools
 import os
 import shutil
 import subprocess
@@ -13,8 +14,8 @@ RTL = Path(__file__).resolve().parent.parent
 ROOT = RTL.parent
 BUILD = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")).resolve() / "rtl"
 
-# The Debian package of each program.
-PACKAGES = {"verilator": "verilator", "iverilog": "iverilog", "yosys": "yosys", "yosys-smtbmc": "yosys", "z3": "z3", "boolector": "boolector", "g++": "g++", "make": "make"}
+# The Debian package of a program that is not called like it.
+PACKAGES = {"yosys-smtbmc": "yosys"}
 
 
 def prim_sources() -> list[Path]:
@@ -32,7 +33,7 @@ def programs(*names: str):
     lacking = [name for name in names if shutil.which(name) is None]
 
     def skip(self: unittest.TestCase) -> None:
-        found = sorted({PACKAGES[name] for name in lacking})
+        found = sorted({PACKAGES.get(name, name) for name in lacking})
         why = f"expected {', '.join(lacking)} on PATH, found none; apt-get install {' '.join(found)}"
         needs.tell(self.id(), f"packages {' '.join(found)}", why)
         self.skipTest(why)
@@ -78,3 +79,29 @@ def verilate(ports: int, flows: int = 4, frames: int = 128) -> Path:
         command += ["-CFLAGS", f"-O1 -DPORTS={ports} -std=c++17", "--Mdir", str(folder), "-o", "sim", "--top-module", "allreduce_switch"]
         run([*command, *parameters, *sources, main], folder)
     return program
+
+
+def cocotb(top: str, module: Path, parameters: dict[str, int], sources: list[Path]) -> None:
+    """Runs the cocotb tests of a Python file on a module under Icarus Verilog. Raises AssertionError with the log if one fails."""
+    from cocotb_tools.runner import get_results, get_runner
+
+    name = "-".join([module.stem, top, *(f"{value}" for value in parameters.values())])
+    folder = BUILD / "cocotb" / name
+    folder.mkdir(parents=True, exist_ok=True)
+    log = folder / "log"
+    runner = get_runner("icarus")
+    try:
+        # Icarus says of each selection from a vector in always_comb that it waits for the whole of it, which is meant.
+        runner.build(sources=sources, hdl_toplevel=top, parameters=parameters, build_dir=folder, build_args=["-g2012"], timescale=("1ns", "1ps"), always=True, log_file=log)
+        environment = {"PYTHONPATH": os.pathsep.join([str(module.parent), str(RTL / "bench"), os.environ.get("PYTHONPATH", "")]), "COCOTB_ANSI_OUTPUT": "0"}
+        results = runner.test(hdl_toplevel=top, test_module=module.stem, build_dir=folder, extra_env=environment, log_file=log)
+        tests, failed = get_results(results)
+    except (Exception, SystemExit) as error:
+        raise AssertionError(f"{top} {parameters}: {error}\n{log.read_text()[-4000:]}") from error
+    if failed or not tests:
+        raise AssertionError(f"{top} {parameters}: {failed} of {tests} tests failed\n{log.read_text()[-4000:]}")
+
+
+def crossed(**values: list[int]) -> list[dict[str, int]]:
+    """All combinations of parameters."""
+    return [dict(zip(values, chosen)) for chosen in itertools.product(*values.values())]

@@ -72,6 +72,8 @@ module frame_status_buffer #(
 
   // Second cycle: the place, and the verdict.
   logic [FlowW-1:0]  newest, column;
+  // By age: the column is near enough.
+  logic [FLOWS-1:0]  hit;
   logic              found;
   logic [IndexW-1:0] index, opened;
   logic              open, in_turn, earlier, store, again, gap, too_long, forgotten, pending;
@@ -84,18 +86,18 @@ module frame_status_buffer #(
 
   // An earlier frame belongs to the newest column that is near enough, another one to the newest of all.
   always_comb begin
-    found  = 1'b0;
-    column = newest;
-    index  = '0;
-    for (int k = 0; k < FLOWS; k++) begin
-      if (!found && (k == 0 || (earlier && !open))) begin
-        column = newest - FlowW'(k);
-        found  = s1_near_q[column];
-      end
-    end
-    index = {column, s1_offset_q[column*FrameW+:FrameW]};
-    if (open) index = opened;
+    for (int k = 0; k < FLOWS; k++) hit[k] = s1_near_q[newest-FlowW'(k)] && (k == 0 || (earlier && !open));
   end
+
+  always_comb begin
+    column = newest;
+    for (int k = FLOWS - 1; k >= 0; k--) begin
+      if (hit[k]) column = newest - FlowW'(k);
+    end
+  end
+
+  assign found = hit != '0;
+  assign index = open ? opened : {column, s1_offset_q[column*FrameW+:FrameW]};
 
   always_comb begin
     store     = 1'b0;

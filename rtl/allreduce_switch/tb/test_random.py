@@ -93,9 +93,9 @@ class Traffic:
         elif choice < 0.3:
             # Some ask once more for what they have sent before.
             for host in self.hosts:
-                if host.sent and rng.getrandbits(1):
-                    for _ in range(rng.randrange(1, 4)):
-                        bench.send(host.port, rng.choice(host.sent[-25 : len(host.sent) - self.lost[host.port] or None] or host.sent[:1]))
+                arrived = host.sent[: len(host.sent) - self.lost[host.port]][-25:]
+                if arrived and rng.getrandbits(1):
+                    bench.send(host.port, *rng.choices(arrived, k=rng.randrange(1, 4)))
         else:
             self.over = min(host.message - (self.lost[host.port] > 0) for host in self.hosts)
             for number, host in enumerate(self.hosts):
