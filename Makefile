@@ -24,6 +24,10 @@ test-rtl: ## Benches, lint and proofs of the hardware (under five minutes; with 
 	@if [ "$$CI" = true ]; then $(PYTHON) tools/packages.py hardware || true; fi
 	@$(PYTHON) tools/python_environment.py rtl/requirements.txt rtl/bench/run_tests.py
 
+.PHONY: synth-rtl
+synth-rtl: ## Resources of the hardware by number of ports, through Yosys (long)
+	$(PYTHON) rtl/bench/synthesise.py
+
 .PHONY: bench
 bench: ## Measure reduction, invariant CRC, queue pair and sockets (about ten minutes)
 	$(CARGO) bench --workspace

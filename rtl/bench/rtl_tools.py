@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import unittest
+from dataclasses import dataclass
 from pathlib import Path
 
 import needs
@@ -105,3 +106,36 @@ def cocotb(top: str, module: Path, parameters: dict[str, int], sources: list[Pat
 def crossed(**values: list[int]) -> list[dict[str, int]]:
     """All combinations of parameters."""
     return [dict(zip(values, chosen)) for chosen in itertools.product(*values.values())]
+
+
+@dataclass(frozen=True)
+class Twin:
+    """A source with one thing changed for the worse, which a proof must refute."""
+
+    source: str
+    old: str
+    new: str
+
+
+def prove(wrapper: Path, sources: list[Path], steps: int, *, several_clocks: bool = False, twin: Twin | None = None) -> bool:
+    """Whether the assertions of a property module hold for so many steps, of the sources or of a broken twin of them."""
+    folder = BUILD / "formal" / f"{wrapper.stem}-{digest([wrapper, *sources], str(twin), str(steps))}"
+    folder.mkdir(parents=True, exist_ok=True)
+    files = []
+    for source in sources:
+        text = source.read_text()
+        if twin is not None and source.name == twin.source:
+            if text.count(twin.old) != 1:
+                raise AssertionError(f"expected {twin.old!r} once in {source.name}, found it {text.count(twin.old)} times")
+            text = text.replace(twin.old, twin.new)
+        files.append(folder / source.name)
+        files[-1].write_text(text)
+    clocks = "memory_map; clk2fflogic" if several_clocks else "memory_map; async2sync"
+    script = f"read_verilog -formal -sv {' '.join(map(str, [*files, wrapper]))}; prep -flatten -top {wrapper.stem}; {clocks}; opt_clean; dffunmap; write_smt2 -wires model.smt2"
+    run(["yosys", "-q", "-p", script], folder)
+    ended = subprocess.run(["yosys-smtbmc", "--unroll", "-s", "z3", "-t", str(steps), "model.smt2"], cwd=folder, text=True, capture_output=True, timeout=200)
+    if "Status: PASSED" in ended.stdout:
+        return True
+    if "Status: FAILED" in ended.stdout and "Assert failed" in ended.stdout:
+        return False
+    raise AssertionError(f"{wrapper.stem}: expected an answer, found:\n{ended.stdout[-3000:]}{ended.stderr[-1000:]}")

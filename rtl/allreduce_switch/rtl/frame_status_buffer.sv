@@ -1,7 +1,9 @@
 // Frame Status Buffer of a port (IV.C.2, figure 13): which place a frame for aggregation belongs to, and what has become of it.
 module frame_status_buffer #(
     parameter int FLOWS = 4,
-    parameter int FRAMES = 128
+    parameter int FRAMES = 128,
+    // Bits of a PSN; fewer for proofs.
+    parameter int PSN_W = 24
 ) (
     input  logic                            clk_i,
     input  logic                            rst_ni,
@@ -11,7 +13,7 @@ module frame_status_buffer #(
     input  logic                            first_i,
     // A First of a connection that this port did not have.
     input  logic                            fresh_i,
-    input  logic [23:0]                     psn_i,
+    input  logic [PSN_W-1:0]                     psn_i,
     // The sum of an index is there.
     input  logic                            sum_i,
     input  logic [$clog2(FLOWS*FRAMES)-1:0] sum_index_i,
@@ -36,22 +38,22 @@ module frame_status_buffer #(
     expected_a_power_of_two_up_to_128_as_FRAMES u_stop ();
   end
 
-  logic [FLOWS*24-1:0]       base_q, base_d;
+  logic [FLOWS*PSN_W-1:0]       base_q, base_d;
   logic [FLOWS-1:0]          valid_q, valid_d;
   // The column that is opened next (pnext).
   logic [FlowW-1:0]          next_q, next_d;
-  logic [23:0]               expected_q, expected_d;
+  logic [PSN_W-1:0]               expected_q, expected_d;
   logic [FLOWS*FRAMES-1:0]   status_q, status_d, sum_q, sum_d;
 
   // First cycle: distances from what is expected, and from each base.
   logic                      s1_q, s1_first_q, s1_fresh_q;
-  logic [23:0]               s1_psn_q, s1_ahead_q;
+  logic [PSN_W-1:0]               s1_psn_q, s1_ahead_q;
   logic [FLOWS-1:0]          s1_near_q;
   logic [FLOWS*FrameW-1:0]   s1_offset_q;
-  logic [FLOWS*24-1:0]       distance;
+  logic [FLOWS*PSN_W-1:0]       distance;
 
   always_comb begin
-    for (int c = 0; c < FLOWS; c++) distance[c*24+:24] = psn_i - base_q[c*24+:24];
+    for (int c = 0; c < FLOWS; c++) distance[c*PSN_W+:PSN_W] = psn_i - base_q[c*PSN_W+:PSN_W];
   end
 
   always_ff @(posedge clk_i or negedge rst_ni) begin
@@ -65,8 +67,8 @@ module frame_status_buffer #(
     s1_psn_q   <= psn_i;
     s1_ahead_q <= psn_i - expected_q;
     for (int c = 0; c < FLOWS; c++) begin
-      s1_near_q[c]                   <= valid_q[c] && distance[c*24+FrameW+:24-FrameW] == '0;
-      s1_offset_q[c*FrameW+:FrameW] <= distance[c*24+:FrameW];
+      s1_near_q[c]                   <= valid_q[c] && distance[c*PSN_W+FrameW+:PSN_W-FrameW] == '0;
+      s1_offset_q[c*FrameW+:FrameW] <= distance[c*PSN_W+:FrameW];
     end
   end
 
@@ -80,8 +82,8 @@ module frame_status_buffer #(
 
   assign newest  = next_q - 1'b1;
   assign opened  = {next_q, FrameW'(0)};
-  assign in_turn = s1_ahead_q == 24'd0;
-  assign earlier = s1_ahead_q[23];
+  assign in_turn = s1_ahead_q == '0;
+  assign earlier = s1_ahead_q[PSN_W-1];
   assign open    = s1_first_q && (s1_fresh_q || in_turn);
 
   // An earlier frame belongs to the newest column that is near enough, another one to the newest of all.
@@ -128,7 +130,7 @@ module frame_status_buffer #(
       if (s1_fresh_q) valid_d = '0;
       for (int c = 0; c < FLOWS; c++) begin
         if (next_q == FlowW'(c)) begin
-          base_d[c*24+:24]         = s1_psn_q;
+          base_d[c*PSN_W+:PSN_W]         = s1_psn_q;
           valid_d[c]               = 1'b1;
           status_d[c*FRAMES+:FRAMES] = '0;
           sum_d[c*FRAMES+:FRAMES]  = '0;
@@ -137,7 +139,7 @@ module frame_status_buffer #(
       next_d = next_q + 1'b1;
     end
     if (s1_q && store) begin
-      expected_d      = s1_psn_q + 24'd1;
+      expected_d      = s1_psn_q + 1'b1;
       status_d[index] = 1'b1;
     end
     if (clear_i) begin

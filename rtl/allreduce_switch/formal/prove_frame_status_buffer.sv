@@ -1,0 +1,110 @@
+// What frame_status_buffer promises of every sequence of frames: a place is taken once and after the one before it, a column is cleared
+// before it is used again, a sum is asked for only where there is one, and every frame has one answer.
+module prove_frame_status_buffer (
+    input logic        clk_i,
+    input logic        rst_ni,
+    input logic        clear_i,
+    input logic        judge_i,
+    input logic        first_i,
+    input logic        fresh_i,
+    input logic [4:0] psn_i,
+    input logic        sum_i,
+    input logic [1:0]  sum_index_i
+);
+  logic       done, store, again, gap, too_long, forgotten, pending;
+  logic [1:0] index;
+
+  frame_status_buffer #(
+      .FLOWS (2),
+      .FRAMES(2),
+      .PSN_W (5)
+  ) u_dut (
+      .clk_i,
+      .rst_ni,
+      .clear_i,
+      .judge_i,
+      .first_i,
+      .fresh_i,
+      .psn_i,
+      .sum_i,
+      .sum_index_i,
+      .done_o     (done),
+      .store_o    (store),
+      .again_o    (again),
+      .gap_o      (gap),
+      .too_long_o (too_long),
+      .forgotten_o(forgotten),
+      .pending_o  (pending),
+      .index_o    (index)
+  );
+
+  // What has been stored, and where sums are, as its answers have it.
+  logic        past_q = 1'b0;
+  logic [1:0]  judged_q;
+  logic        known_q;
+  logic        first_q, fresh_q, before_first_q, before_fresh_q;
+  logic [4:0] psn_q, before_psn_q, last_psn_q;
+  logic [3:0]  taken_q, taken_d, summed_q, summed_d;
+  logic        opens, column_q;
+
+  assign opens = done && store && before_first_q;
+
+  always_comb begin
+    taken_d  = taken_q;
+    summed_d = summed_q;
+    if (opens) begin
+      taken_d  = index[1] ? taken_q & 4'b0011 : taken_q & 4'b1100;
+      summed_d = index[1] ? summed_q & 4'b0011 : summed_q & 4'b1100;
+    end
+    if (done && store) taken_d[index] = 1'b1;
+    if (sum_i) summed_d[sum_index_i] = 1'b1;
+  end
+
+  always_ff @(posedge clk_i) begin
+    past_q         <= 1'b1;
+    judged_q       <= {judged_q[0], judge_i};
+    first_q        <= first_i;
+    fresh_q        <= fresh_i;
+    psn_q          <= psn_i;
+    before_first_q <= first_q;
+    before_fresh_q <= fresh_q;
+    before_psn_q   <= psn_q;
+    taken_q        <= taken_d;
+    // Columns are opened one after the other, from the first.
+    if (opens) column_q <= !column_q;
+    summed_q       <= summed_d;
+    if (done && store) begin
+      known_q    <= 1'b1;
+      last_psn_q <= before_psn_q;
+    end
+    if (!rst_ni || clear_i) begin
+      judged_q <= '0;
+      known_q  <= 1'b0;
+      column_q <= 1'b0;
+      taken_q  <= '0;
+      summed_q <= '0;
+    end
+  end
+
+  always_comb begin
+    assume (rst_ni == past_q);
+    // A frame at a time; a sum only of what has been stored, and not while its column may be opened.
+    assume (!judge_i || !judged_q[0]);
+    assume (!sum_i || (taken_q[sum_index_i] && !judge_i && judged_q == '0));
+    // After a clearing, a port's first frame is a First of a new connection.
+    assume (!judge_i || known_q || (first_i && fresh_i));
+    assume (!fresh_i || first_i);
+    if (past_q && rst_ni) begin
+      assert (done == judged_q[1]);
+      if (done) begin
+        assert (3'(store) + 3'(again) + 3'(gap) + 3'(too_long) + 3'(forgotten) + 3'(pending) == 3'd1);
+        // In its turn, or the begin of a connection.
+        if (store && !before_fresh_q) assert (before_psn_q == last_psn_q + 5'd1);
+        if (store && !before_first_q) assert (index[0] && !taken_q[index] && taken_q[index-2'd1]);
+        if (opens) assert (index == {column_q, 1'b0});
+        if (again) assert (taken_q[index] && summed_q[index]);
+        if (pending) assert (taken_q[index] && !summed_q[index]);
+      end
+    end
+  end
+endmodule
