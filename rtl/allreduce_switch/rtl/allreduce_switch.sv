@@ -251,7 +251,8 @@ module allreduce_switch #(
         .agg_epoch_o     (agg_epoch),
         .bad_icrc_o      (drop_o[p*allreduce_switch_pkg::Reasons+allreduce_switch_pkg::BadIcrc]),
         .no_destination_o(drop_o[p*allreduce_switch_pkg::Reasons+allreduce_switch_pkg::NoDestination]),
-        .gap_o           (analyzer_gap)
+        .gap_o           (analyzer_gap),
+        .unknown_o       (drop_o[p*allreduce_switch_pkg::Reasons+allreduce_switch_pkg::Unknown])
     );
 
     aggregation_frame_handler #(

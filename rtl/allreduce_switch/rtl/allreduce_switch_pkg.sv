@@ -27,7 +27,9 @@ package allreduce_switch_pkg;
   localparam int Pending = 9;
   // Under way while the registers were written.
   localparam int Stale = 10;
-  localparam int Reasons = 11;
+  // Labelled as for aggregation, and of a QP that the port does not know.
+  localparam int Unknown = 11;
+  localparam int Reasons = 12;
 
   // The CRC's state after eight bytes of ones.
   localparam logic [31:0] IcrcStart = 32'hDEBB20E3;

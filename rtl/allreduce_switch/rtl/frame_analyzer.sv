@@ -35,7 +35,9 @@ module frame_analyzer #(
     output logic               bad_icrc_o,
     output logic               no_destination_o,
     // A First of another connection that is not its first message.
-    output logic               gap_o
+    output logic               gap_o,
+    // Not a First, of a QP that is not the port's, and with the flow label of aggregation.
+    output logic               unknown_o
 );
   localparam int LenW = $clog2(allreduce_switch_pkg::MaxBeats) + 1;
   localparam int InfoW = 2 + PORTS + 1 + 2 + 24 + LenW + 2;
@@ -50,7 +52,7 @@ module frame_analyzer #(
   logic            take;
   logic [LenW-1:0] count_q;
   logic [15:0]     held_q;
-  logic            is_roce_q, is_grh_q, is_next_q, is_field_q, is_begin_q;
+  logic            is_roce_q, is_grh_q, is_next_q, is_field_q, is_begin_q, is_labelled_q;
   logic [7:0]      opcode_q;
   logic [23:0]     qp_q, psn_q;
   logic [2:0]      bytes_q;
@@ -58,7 +60,7 @@ module frame_analyzer #(
   logic [PORTS-1:0] mask_q;
   logic [31:0]     crc_q, crc_next64, crc_next32;
   logic [63:0]     word, masked;
-  logic            is_form, is_first, is_agg, icrc_good, is_fresh;
+  logic            is_form, is_first, is_candidate, is_agg, is_unknown, icrc_good, is_fresh;
   logic [1:0]      form;
   // The QP of this port's connection for aggregation.
   logic            own_valid_q, own_valid_d;
@@ -124,8 +126,13 @@ module frame_analyzer #(
         LenW'(1): begin
           is_roce_q <= beat_i[47:32] == 16'h1589;
           is_grh_q  <= beat_i[55:52] == 4'd6;
+          // The flow label 0x4E521 ends in the next beat.
+          is_labelled_q <= beat_i[59:56] == 4'h4;
         end
-        LenW'(2): is_next_q <= beat_i[39:32] == 8'h1B;
+        LenW'(2): begin
+          is_next_q     <= beat_i[39:32] == 8'h1B;
+          is_labelled_q <= is_labelled_q && beat_i[15:0] == 16'h21E5;
+        end
         LenW'(6): opcode_q <= beat_i[55:48];
         LenW'(7): begin
           qp_q         <= {beat_i[31:24], beat_i[39:32], beat_i[47:40]};
@@ -164,7 +171,9 @@ module frame_analyzer #(
 
   assign same_qp   = own_valid_q && own_qp_q == qp_q;
   assign is_first  = form == allreduce_switch_pkg::FormFirst;
-  assign is_agg    = is_form && is_roce_q && is_grh_q && is_next_q && agg_en_i && (is_first ? is_field_q : same_qp);
+  assign is_candidate = is_form && is_roce_q && is_grh_q && is_next_q && agg_en_i;
+  assign is_agg       = is_candidate && (is_first ? is_field_q : same_qp);
+  assign is_unknown   = is_candidate && !is_first && !same_qp && is_labelled_q;
   assign is_fresh  = is_first && !same_qp;
   assign icrc_good = crc_q == allreduce_switch_pkg::IcrcResidue;
 
@@ -177,18 +186,20 @@ module frame_analyzer #(
     bad_icrc_o       = 1'b0;
     no_destination_o = 1'b0;
     gap_o            = 1'b0;
+    unknown_o        = 1'b0;
     case (dec_state_q)
       Dec: if (take && beat_i[67]) dec_state_d = Info;
       default: begin
         info_valid = 1'b1;
         if (mask_q != '0) begin
-          if (!is_agg) info_kind = allreduce_switch_pkg::KindForward;
-          else if (icrc_good && known_q && !(is_fresh && !is_begin_q)) info_kind = allreduce_switch_pkg::KindAggregate;
+          if (!is_agg && !is_unknown) info_kind = allreduce_switch_pkg::KindForward;
+          else if (!is_unknown && icrc_good && known_q && !(is_fresh && !is_begin_q)) info_kind = allreduce_switch_pkg::KindAggregate;
         end
         if (info_ready) begin
           dec_state_d      = Dec;
           bad_icrc_o       = mask_q != '0 && is_agg && !icrc_good;
           no_destination_o = mask_q != '0 && is_agg && icrc_good && !known_q;
+          unknown_o        = mask_q != '0 && is_unknown;
           gap_o            = mask_q != '0 && is_agg && icrc_good && known_q && is_fresh && !is_begin_q;
           if (info_kind == allreduce_switch_pkg::KindAggregate && is_first) begin
             own_valid_d = 1'b1;

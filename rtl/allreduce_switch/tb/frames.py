@@ -25,7 +25,7 @@ def icrc(frame: bytes) -> bytes:
     return zlib.crc32(bytes([0xFF] * 8) + bytes(masked)).to_bytes(4, "little")
 
 
-def roce(dst: bytes, src: bytes, opcode: int, qp: int, psn: int, payload: bytes, *, field: bytes = b"QNR1", message: int = 0, traffic: int = 0, hops: int = 64, flags: int = 0) -> bytes:
+def roce(dst: bytes, src: bytes, opcode: int, qp: int, psn: int, payload: bytes, *, field: bytes = b"QNR1", message: int = 0, traffic: int = 0, hops: int = 64, flags: int = 0, label: int = 0x12345) -> bytes:
     """A frame for aggregation; `payload` is 1,004 bytes in a First, 1,024 in another."""
     bth = bytes([opcode, 0x40, 0xFF, 0xFF, flags]) + qp.to_bytes(3) + b"\x80" + (psn & 0xFFFFFF).to_bytes(3)
     extra = b""
@@ -33,7 +33,7 @@ def roce(dst: bytes, src: bytes, opcode: int, qp: int, psn: int, payload: bytes,
         extra = bytes(8) + b"\0\0\x12\x34" + (1024 * 4).to_bytes(4) + field + message.to_bytes(4) + bytes.fromhex("0003 0004 00000400 00000007")
     elif opcode == IMMEDIATE:
         extra = b"\x01\x02\x03\x04"
-    grh = (6 << 28 | traffic << 20 | 0x12345).to_bytes(4) + (len(bth) + len(extra) + len(payload) + 4).to_bytes(2)
+    grh = (6 << 28 | traffic << 20 | label).to_bytes(4) + (len(bth) + len(extra) + len(payload) + 4).to_bytes(2)
     grh += bytes([0x1B, hops]) + b"\xfe\x80" + bytes(8) + src + b"\xfe\x80" + bytes(8) + dst
     frame = dst + src + b"\x89\x15" + grh + bth + extra + payload
     return frame + icrc(frame)

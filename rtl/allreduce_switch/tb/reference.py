@@ -88,16 +88,26 @@ class Switch:
         found = next((p for p in range(self.count) if frame[:6] in self.places[p]), None)
         if found == port:
             yield f"drop {port} filtered"
-        elif not self.is_for_aggregation(port, frame):
-            for p in [found] if found is not None else range(self.count):
-                if p != port:
-                    yield f"out {p} {frame.hex()}"
+        elif not self.is_candidate(port, frame):
+            yield from self.forward(port, found, frame)
+        elif frame[54] != 0x06 and int.from_bytes(frame[59:62]) != self.ports[port].qp:
+            if int.from_bytes(frame[14:18]) & 0xFFFFF == 0x4E521:
+                yield f"drop {port} unknown"
+            else:
+                yield from self.forward(port, found, frame)
+        elif frame[54] == 0x06 and frame[82:86] != b"QNR1":
+            yield from self.forward(port, found, frame)
         elif icrc(frame[:-4]) != frame[-4:]:
             yield f"drop {port} bad ICRC"
         elif found is None:
             yield f"drop {port} no destination"
         else:
             yield from self.aggregate(port, frame, found)
+
+    def forward(self, port: int, found: int | None, frame: bytes) -> Iterator[str]:
+        for p in [found] if found is not None else range(self.count):
+            if p != port:
+                yield f"out {p} {frame.hex()}"
 
     def learn(self, port: int, address: bytes) -> None:
         if address[0] & 1 or address in self.places[port]:
@@ -108,14 +118,11 @@ class Switch:
         self.places[port][self.turn[port]] = address
         self.turn[port] = (self.turn[port] + 1) % 4
 
-    def is_for_aggregation(self, port: int, frame: bytes) -> bool:
+    def is_candidate(self, port: int, frame: bytes) -> bool:
+        """Whether its form is that of one for aggregation, at a port that takes part."""
         if len(frame) < 66 or frame[12:14] != b"\x89\x15" or frame[14] >> 4 != 6 or frame[20] != 0x1B:
             return False
-        if LENGTHS.get(frame[54]) != len(frame) or port not in self.enabled:
-            return False
-        if frame[54] == 0x06:
-            return frame[82:86] == b"QNR1"
-        return int.from_bytes(frame[59:62]) == self.ports[port].qp
+        return LENGTHS.get(frame[54]) == len(frame) and port in self.enabled
 
     def aggregate(self, number: int, frame: bytes, found: int) -> Iterator[str]:
         """A good frame for aggregation whose destination lies at port `found`."""

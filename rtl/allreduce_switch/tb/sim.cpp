@@ -34,8 +34,8 @@ constexpr int64_t kByte = 800;        // of a 10 Gbit/s wire
 constexpr int64_t kOverhead = 24;     // frame check sequence, preamble and gap
 constexpr int64_t kIdle = 8'000'000;  // no beat for so long: nothing more will come
 const char* const kReasons[] = {"overrun", "giant",     "runt",    "filtered", "bad ICRC", "no destination",
-                                "gap",     "too long",  "forgotten", "pending",  "stale"};
-constexpr int kReasonCount = 11;
+                                "gap",     "too long",  "forgotten", "pending",  "stale",    "unknown"};
+constexpr int kReasonCount = 12;
 
 // Bits of a port of any width, as Verilator keeps them: a number up to 64, an array of words beyond.
 template <typename T>

@@ -43,6 +43,8 @@ class Traffic:
         kind = Floats if self.floating else Host
         to = part[1:] + part[:1] if rng.getrandbits(1) else part[-1:] + part[:-1]
         self.hosts = [kind(p, ports, psn=rng.choice((0, 2**24 - 5, rng.getrandbits(24))), qp=self.qp * 100 + p, to=t, seed=rng.getrandbits(32)) for p, t in zip(part, to)]
+        for host in self.hosts:
+            host.label = rng.choice((0x12345, 0x4E521))
         # Of each message, how many frames; how far each host is in sending; whether it must go back, as it lost something.
         self.lengths: list[int] = []
         self.last = [rng.choice((LAST, IMMEDIATE)) for _ in self.hosts]

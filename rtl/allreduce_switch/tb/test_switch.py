@@ -21,17 +21,17 @@ class Host:
         self.port, self.psn, self.qp = port, psn, 0x100 + port if qp is None else qp
         self.src, self.dst = address(port), address((port + 1) % ports if to is None else to)
         self.random = random.Random(f"{seed} {port} {self.qp}")
-        self.message, self.sent = 0, []
+        self.message, self.sent, self.label = 0, [], 0x12345
 
     def payload(self, size: int) -> bytes:
         return self.random.randbytes(size)
 
     def frame(self, opcode: int) -> bytes:
         if opcode == FIRST:
-            frame = roce(self.dst, self.src, opcode, self.qp, self.psn, self.payload(1004), message=self.message)
+            frame = roce(self.dst, self.src, opcode, self.qp, self.psn, self.payload(1004), message=self.message, label=self.label)
             self.message += 1
         else:
-            frame = roce(self.dst, self.src, opcode, self.qp, self.psn, self.payload(1024))
+            frame = roce(self.dst, self.src, opcode, self.qp, self.psn, self.payload(1024), label=self.label)
         self.psn = (self.psn + 1) % 2**24
         self.sent.append(frame)
         return frame
@@ -497,6 +497,29 @@ class Strange(Tests):
         outs = self.bench.run()
         self.assertEqual({out.port for out in outs}, {1})
         self.assertEqual(len(outs), len(strange))
+
+    def test_what_says_that_it_is_for_aggregation_and_is_of_no_known_connection_is_dropped(self) -> None:
+        self.learn()
+        host = Host(0, self.ports)
+        self.bench.send(0, host.frame(FIRST))
+        self.bench.run()
+
+        def other(opcode: int, size: int, label: int) -> bytes:
+            return roce(address(1), address(0), opcode, 0x777, 5, bytes(size), label=label)
+
+        self.bench.send(0, other(MIDDLE, 1024, 0x4E521), other(LAST, 1024, 0x4E521), spoil(other(IMMEDIATE, 1024, 0x4E521), 500))
+        self.assertEqual(self.bench.run(), [])
+        self.assertEqual(self.bench.drops, {(0, "unknown"): 3})
+        # One bit less of a label, a First without the field, another length: none of these.
+        for bit in range(20):
+            self.bench.send(0, other(MIDDLE, 1024, 0x4E521 ^ 1 << bit))
+        self.bench.send(0, spoil(other(FIRST, 1004, 0x4E521), 82), other(MIDDLE, 1020, 0x4E521))
+        self.assertEqual(len(self.bench.run()), 22)
+        # And with the label, the port's own connection goes on.
+        for each in self.hosts(ports=range(1, 8)):
+            self.bench.send(each.port, each.frame(FIRST), each.frame(MIDDLE))
+        self.bench.send(0, roce(address(1), address(0), MIDDLE, host.qp, host.psn, bytes(1024), label=0x4E521))
+        self.assertEqual(len(self.bench.run()), 2 * self.ports)
 
     def test_frames_of_other_lengths_are_forwarded_unchanged(self) -> None:
         self.learn()
