@@ -44,6 +44,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "scenario": {"units", "collective", "fabric", "design", "designs"},
     # Who stands where, and what each is told; the catalog is for tests.
     "cluster": BASE | {"engine", "design", "designs", "memory", "nodes", "scenario"},
+    # What is trained, and not how gradients are added up.
+    "workload": {"units", "scenario"},
     "trace": {"units"},
     "report": set(),
     # Drivers know no protocol: what a frame is, their owner says.
@@ -52,7 +54,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "driver-check": {"units", "collective", "engine", "network"},
     # No design by name. The catalog is for its tests, and so are two protocols: one test has programs of its own above them.
     "sim": BASE
-    | {"engine", "network", "memory", "design", "designs", "nodes", "scenario", "cluster", "trace", "driver-des"}
+    | {"engine", "network", "memory", "design", "designs", "nodes", "scenario", "cluster", "workload", "trace", "driver-des"}
     | {"multiwrite", "roce"},
     # What one driver has found wrong, another replays.
     "check": BASE
@@ -109,6 +111,7 @@ MAY_NAME = {
     "crates/cli/src/report.rs": "an example in the help",
     "crates/cli/src/reproduce.rs": "examples in the help",
     "crates/cli/src/sim.rs": "examples in the help, the default fabric, and the default of --design",
+    "crates/cli/src/train.rs": "examples in the help, the default fabric, and the default of --design",
     "crates/cli/src/traffic.rs": "examples in the help, and the default fabric",
     "crates/runtime/src/writes.rs": "`multi_write` is a call of this library: one write to several",
     "crates/runtime/src/measure.rs": "makes that call",

@@ -15,6 +15,7 @@ mod reproduce;
 mod sim;
 mod simulations;
 mod traffic;
+mod train;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use quincunx_design::{Catalog, FabricKind};

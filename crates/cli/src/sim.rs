@@ -14,6 +14,7 @@ use std::path::PathBuf;
 
 use crate::simulations::{Case, candidates_header, envelope, simulate};
 use crate::traffic::Traffic;
+use crate::train::Train;
 use crate::{Failure, interrupt};
 
 /// In place of designs: whichever is the fastest.
@@ -24,6 +25,8 @@ const AUTO: &str = "auto";
 enum Other {
     /// Simulate synthetic traffic: what the fabric accepts, and how long packets take
     Traffic(Traffic),
+    /// Simulate an iteration of data-parallel training: what of its communication computation hides
+    Train(Train),
 }
 
 /// `quincunx sim`.
@@ -43,6 +46,7 @@ enum Other {
   quincunx sim dispatch --fabric two-servers --design multiwrite --set gate=layer3.jsonl
   quincunx sim all_gather --fabric mesh8 --design auto --size 256KiB:256MiB:4
   quincunx sim traffic --fabric star-16 --pattern uniform --load 0.5,0.9
+  quincunx sim train --model resnet-50 --fabric ars-star8 --design netreduce,ring
   quincunx sim all_reduce --fabric my-cluster.toml --design epic-3 --size 64MiB --json --utilisation
 
 Fabrics are presets, shapes (star-N, tree-X-Y, ring-N, mesh-DxM, servers-SxM, memory-NxS) or TOML files; `quincunx sim --show epic-star8` prints one to start from,
@@ -109,8 +113,10 @@ pub(crate) struct Sim {
 
 impl Sim {
     pub(crate) fn run(self, catalog: Catalog) -> Result<(), Failure> {
-        if let Some(Other::Traffic(traffic)) = self.other {
-            return traffic.run(catalog);
+        match self.other {
+            Some(Other::Traffic(traffic)) => return traffic.run(catalog),
+            Some(Other::Train(train)) => return train.run(catalog),
+            None => {}
         }
         if let Some(name) = &self.show {
             return show(catalog, name);
@@ -148,6 +154,7 @@ impl Sim {
             self.design.iter().map(find).collect::<Result<_, Failure>>()?
         };
         scenario.refuse_unused(&rows.concat()).map_err(Failure::input)?;
+        scenario.refuse_training().map_err(Failure::input)?;
         let rows: Vec<_> =
             rows.iter().flat_map(|designs| sizes.iter().map(move |&size| (designs, size))).collect();
         if (self.trace.is_some() || self.pcap.is_some()) && (is_choice || rows.len() > 1 || self.seeds > 1) {

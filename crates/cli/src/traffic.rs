@@ -51,6 +51,7 @@ pub(crate) struct Traffic {
 impl Traffic {
     pub(crate) fn run(self, catalog: Catalog) -> Result<(), Failure> {
         let scenario = Scenario::find(&self.fabric, &self.set, catalog).map_err(Failure::input)?;
+        scenario.refuse_training().map_err(Failure::input)?;
         let offers = self
             .pattern
             .iter()

@@ -109,7 +109,7 @@ impl Driver for RealLinks {
         match part {
             Part::Rate => self.is_limited,
             Part::Loss | Part::Limit => true,
-            Part::Links | Part::Congestion | Part::Tokens | Part::Moments => false,
+            Part::Links | Part::Congestion | Part::Tokens | Part::Training | Part::Moments => false,
         }
     }
 }

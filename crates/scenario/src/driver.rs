@@ -8,6 +8,9 @@ use quincunx_design::{Assignment, Value};
 /// What every link carries in a second.
 const RATE: &str = "link.rate";
 
+/// What keys of training begin with.
+pub(crate) const TRAINING: &str = "train.";
+
 /// A part of a scenario that not every driver can honour. Fabrics, parameters of designs and the collective itself all can.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Part {
@@ -21,6 +24,8 @@ pub enum Part {
     Congestion,
     /// `tokens` and what belongs to them.
     Tokens,
+    /// `train` and what belongs to it.
+    Training,
     /// `measure.stepwise`, `measure.receivers_only` and `measure.synchronised`.
     Moments,
     /// `measure.limit`.
@@ -94,6 +99,7 @@ impl Scenario {
             ),
             (Part::Congestion, "congestion", self.faults.congestion != CongestionSetup::default()),
             (Part::Tokens, "tokens", self.workload.is_some()),
+            (Part::Training, "train", self.changed().any(|key| key.starts_with(TRAINING))),
             (Part::Moments, "measure.stepwise", stepwise != default.stepwise),
             (Part::Moments, "measure.receivers_only", receivers_only != default.receivers_only),
             (Part::Moments, "measure.synchronised", synchronised != default.synchronised),
@@ -189,6 +195,7 @@ mod tests {
             ("star-2", "measure.receivers_only=true", "`measure.receivers_only`"),
             ("star-2", "measure.limit=1s", "`measure.limit`"),
             ("scin-dgx8", "measure.synchronised=false", "`measure.synchronised`"),
+            ("star-2", "train.overlap=false", "`train`"),
             ("two-servers", "group.window=2", "`tokens`"),
         ] {
             let message = find(fabric, &[change]).unwrap_err().to_string();

@@ -60,6 +60,9 @@ pub struct Series {
     /// Keys of the fabric that differ for what it is compared with.
     #[serde(default)]
     pub baseline_set: Table,
+    /// Whether the axis' key differs from point to point for what it is compared with, too.
+    #[serde(default)]
+    pub baseline_axis: bool,
     /// The key that differs from point to point; `size` is the vector's length.
     #[serde(default = "size_axis")]
     pub axis: String,
@@ -67,9 +70,12 @@ pub struct Series {
     pub values: Vec<Value>,
     /// The vector's length, where another key differs.
     pub size: Option<ByteCount>,
-    /// The published figures, one a value; or one for the best of all values. Empty where a formula is published.
+    /// The published figures, one a value; or one for all values. Empty where a formula is published.
     #[serde(default)]
     pub published: Vec<f64>,
+    /// Which of all values a single figure is for.
+    #[serde(default)]
+    pub pick: Pick,
     /// The published formula, which gives a figure for each value.
     pub formula: Option<ClosedForm>,
     /// The share of the vector that a published rate counts: an AllGather may count what a rank receives, and not its own part.
@@ -146,6 +152,8 @@ pub enum Quantity {
     PayloadShare,
     /// Time of the baseline over time of the design.
     Speedup,
+    /// The same of an iteration of training, of what `train` says.
+    TrainingSpeedup,
     /// The share of the baseline's time that the design saves.
     Saving,
     /// Bytes of payload and degree buffers of the switch with most of them.
@@ -154,6 +162,38 @@ pub enum Quantity {
     Uplink,
     /// The most bytes that reached a rank by one link.
     Downlink,
+}
+
+/// Which of several values a published figure is for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Pick {
+    /// The largest: "up to".
+    #[default]
+    Best,
+    /// The smallest: "from".
+    Least,
+}
+
+impl Pick {
+    /// As files and `reproduce` have it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Best => "best",
+            Self::Least => "least",
+        }
+    }
+
+    /// Which of `values` it is, and its place.
+    pub fn of(self, values: &[f64]) -> Option<(usize, f64)> {
+        let order = |(_, a): &(usize, f64), (_, b): &(usize, f64)| a.total_cmp(b);
+        let values = values.iter().copied().enumerate();
+        match self {
+            // The first of those that are equal.
+            Self::Best => values.rev().max_by(order),
+            Self::Least => values.min_by(order),
+        }
+    }
 }
 
 /// How a figure is to be met.
@@ -188,6 +228,8 @@ pub struct Point {
     pub size: ByteCount,
     /// Keys of the fabric to set.
     pub set: Table,
+    /// Keys of the fabric to set for what it is compared with.
+    pub baseline_set: Table,
 }
 
 /// What a file has that is run elsewhere: a language model, say, needs Python and no fabric.
@@ -279,12 +321,15 @@ impl Experiment {
             if !is_complete {
                 return Err(ScenarioError::Contradiction {
                     place: place.into(),
-                    expected: "as many published figures as values in a series, or one for the best".into(),
+                    expected: "as many published figures as values in a series, or one for all".into(),
                     found: format!("{} for {} of {}", counts.1, counts.0, series.design),
                     remedy: "give each value its figure".into(),
                 });
             }
-            let is_ratio = matches!(experiment.quantity_of(series), Quantity::Speedup | Quantity::Saving);
+            let is_ratio = matches!(
+                experiment.quantity_of(series),
+                Quantity::Speedup | Quantity::TrainingSpeedup | Quantity::Saving
+            );
             if is_ratio != series.baseline.is_some() {
                 return Err(ScenarioError::Contradiction {
                     place: place.into(),
@@ -321,17 +366,20 @@ impl Series {
 
     fn point(&self, place: &str, value: &Value) -> Result<Point, ScenarioError> {
         let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-        let mut set = self.set.clone();
+        let mut sets = [self.set.clone(), self.baseline_set.clone()];
         let size = if self.axis == "size" {
             text.parse::<ByteCount>().map_err(|error| ScenarioError::Key {
                 place: place.into(),
                 error: format!("{error} in `series.values`"),
             })?
         } else {
-            let mut document = Document::parse(place, "")?;
-            document.merge(&set)?;
-            document.set(&crate::Override { key: self.axis.clone(), value: value.clone() })?;
-            set = document.get()?;
+            let differing = if self.baseline_axis { &mut sets[..] } else { &mut sets[..1] };
+            for set in differing {
+                let mut document = Document::parse(place, "")?;
+                document.merge(set)?;
+                document.set(&crate::Override { key: self.axis.clone(), value: value.clone() })?;
+                *set = document.get()?;
+            }
             self.size.ok_or_else(|| ScenarioError::Contradiction {
                 place: place.into(),
                 expected: "a size in a series whose axis is another key".into(),
@@ -339,7 +387,8 @@ impl Series {
                 remedy: "say how long the vector is: size = \"4MiB\"".into(),
             })?
         };
-        Ok(Point { value: text, size, set })
+        let [set, baseline_set] = sets;
+        Ok(Point { value: text, size, set, baseline_set })
     }
 }
 
@@ -355,6 +404,7 @@ impl Quantity {
             Self::GigabitPerSecond
             | Self::PayloadShare
             | Self::Speedup
+            | Self::TrainingSpeedup
             | Self::Saving
             | Self::SwitchBuffer
             | Self::Uplink
@@ -432,6 +482,18 @@ mod tests {
         let points = Experiment::parse("test", &text).unwrap().series[0].points("test").unwrap();
         assert_eq!(points[1].size.bytes(), 4 << 20);
         assert_eq!(points[1].set["loss"]["links"].as_integer(), Some(2));
+        assert!(points[1].baseline_set.is_empty(), "a baseline differs only where the file says so");
+    }
+
+    #[test]
+    fn another_axis_sets_its_key_for_the_baseline_if_the_file_says_so() {
+        let text = TEXT.replace("gibit-per-second", "speedup").replace(
+            r#"values = ["4KiB", "1MiB"]"#,
+            "baseline = \"ring\"\nbaseline_axis = true\naxis = \"topology\"\nsize = \"4MiB\"\nvalues = [\"star-2\", \"star-3\"]",
+        );
+        let points = Experiment::parse("test", &text).unwrap().series[0].points("test").unwrap();
+        let found = [&points[1].set, &points[1].baseline_set].map(|set| set["topology"].as_str());
+        assert_eq!(found, [Some("star-3"); 2]);
     }
 
     #[test]
@@ -462,6 +524,14 @@ mod tests {
             tolerance.accepts(Bound::AtLeast, 0.97, 1.2, false)
                 && !tolerance.accepts(Bound::AtMost, 0.97, 1.2, false)
         );
+    }
+
+    #[test]
+    fn a_figure_for_all_values_is_for_the_best_or_the_least_of_them() {
+        let values = [1.2, 1.5, 1.1, 1.5, 1.1];
+        assert_eq!(Pick::Best.of(&values), Some((1, 1.5)));
+        assert_eq!(Pick::Least.of(&values), Some((2, 1.1)));
+        assert_eq!(Pick::Best.of(&[]), None);
     }
 
     #[test]

@@ -19,13 +19,14 @@ mod measure;
 mod network;
 mod scenario;
 mod text;
+mod training;
 mod workload;
 
 pub use design::FabricDesign;
 pub use document::{Document, Override};
 pub use driver::{Driver, Part, Simulator};
 pub use error::ScenarioError;
-pub use experiment::{Bound, Experiment, FigureKind, Point, Quantity, Series, Tolerance};
+pub use experiment::{Bound, Experiment, FigureKind, Pick, Point, Quantity, Series, Tolerance};
 pub use fabric::{
     AcceleratorSetup, Fabric, MemoryFabric, MemoryLink, MemoryMeshFabric, MeshFabric, NetworkLink,
     PacketFabric, PacketLink, ServersFabric, TopologyName,
@@ -35,4 +36,5 @@ pub use gate::{GateSource, Written};
 pub use measure::Measure;
 pub use network::NetworkName;
 pub use scenario::Scenario;
+pub use training::{Gpu, Training};
 pub use workload::TokenBatch;

@@ -2,10 +2,11 @@
 //! overridden.
 
 use crate::design::json;
+use crate::driver::TRAINING;
 use crate::fabric::Contradiction;
 use crate::{
     Document, Driver, Fabric, FabricDesign, Faults, Measure, NetworkName, Override, Part, ScenarioError,
-    Simulator, TokenBatch,
+    Simulator, TokenBatch, Training,
 };
 use include_dir::{Dir, include_dir};
 use quincunx_design::{Assignment, Catalog, FabricKind, Settings, Transport, Value};
@@ -20,6 +21,9 @@ const RATE_CONTROL: &str = "group.dcqcn";
 /// The key of the presets whose links networks of their kind have that are named by their shape.
 const SHAPES: &str = "shapes";
 
+/// The table of what is trained.
+const TRAIN: &str = "train";
+
 /// What to run.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Scenario {
@@ -29,6 +33,8 @@ pub struct Scenario {
     pub fabric: Fabric,
     /// The tokens that are dispatched, on a fabric for that.
     pub workload: Option<TokenBatch>,
+    /// What is trained, if that is what is run.
+    pub training: Training,
     /// What happens to frames on their way.
     pub faults: Faults,
     /// How runs are measured.
@@ -84,7 +90,7 @@ impl Schema {
 
     /// All of them, for messages.
     fn names(&self) -> String {
-        [self.fabric, self.workload, self.faults, &["measure"]].concat().join(", ")
+        [self.fabric, self.workload, &[TRAIN], self.faults, &["measure"]].concat().join(", ")
     }
 }
 
@@ -223,6 +229,7 @@ impl Scenario {
         let workload: Option<TokenBatch> =
             if schema.workload.is_empty() || !is_asked { None } else { Some(workload.get()?) };
         let faults: Faults = document.split(schema.faults).get()?;
+        let training = document.take_table(TRAIN)?.get_below(TRAIN)?;
         let measure = document.take_table("measure")?;
         measure.refuse_others("measure", schema.measure)?;
         let keys = document.values().into_iter().map(|change| (change.key, json(&change.value))).collect();
@@ -230,6 +237,7 @@ impl Scenario {
             place: document.place.clone(),
             fabric,
             workload,
+            training,
             faults,
             measure: measure.get_below("measure")?,
             packet: ByteCount::new(0),
@@ -280,6 +288,7 @@ impl Scenario {
     /// Refuses what no run could make sense of, and what needs no engine to see.
     fn check(&mut self, catalog: Catalog) -> Result<(), ScenarioError> {
         self.fabric.check().map_err(|wrong| self.contradiction(wrong))?;
+        self.training.check().map_err(|wrong| self.contradiction(wrong))?;
         for design in FabricDesign::on(catalog, self.kind()) {
             let settings = self.settings(design)?;
             design.check(&settings).map_err(|refusal| self.key(refusal.to_string()))?;
@@ -367,6 +376,22 @@ impl Scenario {
             }
         }
         Ok(settings)
+    }
+
+    /// Refuses keys of training that were set, for runs that train nothing.
+    ///
+    /// # Errors
+    /// If there is one.
+    pub fn refuse_training(&self) -> Result<(), ScenarioError> {
+        match self.changed().find(|key| key.starts_with(TRAINING)) {
+            None => Ok(()),
+            Some(key) => Err(ScenarioError::Key {
+                place: "--set".into(),
+                error: format!(
+                    "expected a key of what is run, found `{key}`, of training; leave it out, or train"
+                ),
+            }),
+        }
     }
 
     /// Refuses keys that were set and that none of the `designs` has which are going to run.
@@ -475,6 +500,10 @@ mod tests {
             ("epic-star8", "group.run_ahead=2", "group.run_ahead"),
             ("epic-star8", "group.windows=2", "group.windows"),
             ("epic-star8", "tokens=2", "tokens"),
+            ("epic-star8", "train.gpus=2", "gpus"),
+            ("epic-star8", "train.batch=0", "train.batch"),
+            ("epic-star8", "train.gpu.rate=0", "gpu.rate"),
+            ("epic-star8", "train.gpu.tile=0", "train.gpu.tile"),
             ("epic-star8", "measure.synchronised=true", "synchronised"),
             ("epic-star8", "measure=true", "measure"),
             ("scin-dgx8", "isa.wave=some", "isa.wave"),
@@ -514,6 +543,14 @@ mod tests {
         );
         // What a preset has for others is nobody's mistake.
         assert_eq!(changed("epic-star8", &[]).unwrap().refuse_unused(&[epic]), Ok(()));
+    }
+
+    #[test]
+    fn a_key_of_training_is_refused_where_nothing_is_trained() {
+        let scenario = changed("epic-star8", &["train.fusion=1MiB"]).unwrap();
+        assert_eq!(scenario.training.fusion, ByteCount::new(1 << 20));
+        assert!(scenario.refuse_training().unwrap_err().to_string().contains("`train.fusion`"));
+        assert_eq!(changed("epic-star8", &[]).unwrap().refuse_training(), Ok(()));
     }
 
     #[test]

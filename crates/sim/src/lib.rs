@@ -3,7 +3,8 @@
 //! [`packet_fabric`] has hosts and Ethernet switches: designs in the network, and the collectives among hosts that they are compared with.
 //! [`memory_fabric`] has accelerators around switches, or joined each with each, that write to each other's memory.
 //! [`measure`] runs a [`Request`], which is a scenario, a design and a collective, on either, and [`choose`] says which design is the
-//! fastest; [`reproduce`](reproduce()) holds published figures against it. [`traffic`] has no collective, or goes on beside one.
+//! fastest; [`reproduce`](reproduce()) holds published figures against it. [`traffic`] has no collective, or goes on beside one;
+//! [`measure_training`] lays many collectives beside computation.
 
 mod choice;
 pub mod memory_fabric;
@@ -14,6 +15,7 @@ mod reproduce;
 mod request;
 mod sweep;
 pub mod traffic;
+mod training;
 
 pub use choice::{Candidate, Choice, NoChoice, choose};
 pub use outputs::{Out, Outputs};
@@ -21,3 +23,4 @@ pub use progress::{Progress, Watch, unwatched};
 pub use reproduce::{ReproduceError, Reproduced, Verdict, reproduce, runs_of};
 pub use request::{Contents, LinkLoad, MeasureError, Measurement, Request, measure};
 pub use sweep::sweep;
+pub use training::{TrainingError, TrainingMeasurement, measure_training};

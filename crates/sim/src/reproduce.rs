@@ -1,14 +1,17 @@
 //! Published figures held against ours: every point of an experiment simulated, one simulation a thread.
 
 use crate::progress::unless;
-use crate::{Contents, MeasureError, Measurement, Outputs, Request, measure, sweep};
+use crate::{
+    Contents, MeasureError, Measurement, Outputs, Request, TrainingError, TrainingMeasurement, measure,
+    measure_training, sweep,
+};
 use quincunx_cluster::Wiring;
 use quincunx_collective::{DataType, ReduceOp, Reduction};
 use quincunx_design::{Catalog, ClosedForm, Premises, Refusal};
 use quincunx_scenario::{
     Experiment, FabricDesign, FigureKind, Point, Quantity, Scenario, ScenarioError, Series,
 };
-use quincunx_units::ByteCount;
+use quincunx_units::{ByteCount, Duration};
 use std::ops::ControlFlow;
 use std::sync::atomic::AtomicBool;
 use toml::Table;
@@ -68,6 +71,16 @@ pub enum ReproduceError {
         /// What went wrong.
         error: Box<MeasureError>,
     },
+    /// A run of it that trains.
+    #[error("{experiment}, {figure}: {error}")]
+    Training {
+        /// The experiment.
+        experiment: String,
+        /// The figure.
+        figure: String,
+        /// What went wrong.
+        error: Box<TrainingError>,
+    },
     /// A run gave a wrong result.
     #[error(
         "{experiment}, {figure}: expected right results, found {wrong} wrong elements; this is a fault of the engines"
@@ -105,6 +118,40 @@ struct Run {
     is_baseline: bool,
     figure: String,
     request: Request,
+    /// Whether an iteration of training is run, and not a collective.
+    trains: bool,
+}
+
+impl Run {
+    /// Whether another run comes to the same.
+    fn is_same(&self, other: &Self) -> bool {
+        let all = |Request { scenario, design, collective, reduction, size, contents, background, seed }: &Request| {
+            (scenario.clone(), design.name(), *collective, *reduction, *size, *contents, *background, *seed)
+        };
+        self.trains == other.trains && all(&self.request) == all(&other.request)
+    }
+}
+
+/// What a run came to.
+#[derive(Clone)]
+enum Outcome {
+    Collective(Box<Measurement>),
+    Training(TrainingMeasurement),
+}
+
+/// Why a run came to nothing.
+enum Failed {
+    Collective(MeasureError),
+    Training(TrainingError),
+}
+
+impl Outcome {
+    fn time(&self) -> Duration {
+        match self {
+            Self::Collective(measured) => measured.time,
+            Self::Training(measured) => measured.iteration.time,
+        }
+    }
 }
 
 /// Simulates every point of `experiment` by designs of `catalog` on all processors, calling `done` after each run. Figures come in
@@ -131,23 +178,9 @@ pub fn reproduce(
         let points = series.points(&place)?;
         let (mut published, mut ours) = (series.published.clone(), Vec::new());
         for point in 0..points.len() {
-            let ratio = |run: &Measurement| {
-                of(number, point, true)
-                    .map(|baseline| baseline.time.as_micros_f64() / run.time.as_micros_f64())
-            };
-            ours.push(match (of(number, point, false), experiment.quantity_of(series)) {
-                (None, _) => None,
-                (Some(run), Quantity::Time | Quantity::GibitPerSecond | Quantity::Rate) => {
-                    Some(run.time.as_micros_f64())
-                }
-                (Some(run), Quantity::GigabitPerSecond) => Some(run.bandwidths.algorithm * 8.0),
-                (Some(run), Quantity::PayloadShare) => Some(share_of_bound(run, &place)?),
-                (Some(run), Quantity::Speedup) => ratio(run),
-                (Some(run), Quantity::Saving) => ratio(run).map(|speedup| 1.0 - 1.0 / speedup),
-                (Some(run), Quantity::SwitchBuffer) => Some(run.switch_buffer.bytes() as f64),
-                (Some(run), Quantity::Uplink) => Some(run.uplink.bytes() as f64),
-                (Some(run), Quantity::Downlink) => Some(run.downlink.bytes() as f64),
-            });
+            let baseline = series.baseline.as_ref().and_then(|_| of(number, point, true));
+            let value = |run| figure_of(run, baseline, experiment.quantity_of(series), &place);
+            ours.push(of(number, point, false).map(value).transpose()?.flatten());
             if let Some(formula) = series.formula {
                 let run = &runs[index(number, point, false)];
                 let value = closed_form(formula, &run.request);
@@ -164,6 +197,28 @@ pub fn reproduce(
     Ok(reproduced)
 }
 
+/// What a run says of `quantity`; nothing where it is a ratio to a run that was not made.
+fn figure_of(
+    run: &Outcome,
+    baseline: Option<&Outcome>,
+    quantity: Quantity,
+    place: &str,
+) -> Result<Option<f64>, ReproduceError> {
+    let time = run.time().as_micros_f64();
+    let ratio = baseline.map(|baseline| baseline.time().as_micros_f64() / time);
+    let Outcome::Collective(run) = run else { return Ok(ratio) };
+    Ok(match quantity {
+        Quantity::Time | Quantity::GibitPerSecond | Quantity::Rate => Some(time),
+        Quantity::GigabitPerSecond => Some(run.bandwidths.algorithm * 8.0),
+        Quantity::PayloadShare => Some(share_of_bound(run, place)?),
+        Quantity::Speedup | Quantity::TrainingSpeedup => ratio,
+        Quantity::Saving => ratio.map(|speedup| 1.0 - 1.0 / speedup),
+        Quantity::SwitchBuffer => Some(run.switch_buffer.bytes() as f64),
+        Quantity::Uplink => Some(run.uplink.bytes() as f64),
+        Quantity::Downlink => Some(run.downlink.bytes() as f64),
+    })
+}
+
 /// How many runs [`reproduce`] makes of `experiment`.
 pub fn runs_of(experiment: &Experiment) -> usize {
     let of = |series: &Series| series.values.len() * (1 + usize::from(series.baseline.is_some()));
@@ -175,14 +230,19 @@ fn runs(experiment: &Experiment, catalog: Catalog, place: &str) -> Result<Vec<Ru
     for (index, series) in experiment.series.iter().enumerate() {
         for (number, point) in series.points(place)?.into_iter().enumerate() {
             let figure = figure(series, &point.value);
+            let trains = experiment.quantity_of(series) == Quantity::TrainingSpeedup;
             let mut add = |is_baseline, design: &str, set: &Table| -> Result<(), ReproduceError> {
                 let request = request(experiment, catalog, design, set, point.size)?;
-                runs.push(Run { series: index, point: number, is_baseline, figure: figure.clone(), request });
+                if !trains {
+                    request.scenario.refuse_training()?;
+                }
+                let (series, point) = (index, number);
+                runs.push(Run { series, point, is_baseline, figure: figure.clone(), request, trains });
                 Ok(())
             };
             add(false, &series.design, &point.set)?;
             if let Some(baseline) = &series.baseline {
-                add(true, baseline, &series.baseline_set)?;
+                add(true, baseline, &point.baseline_set)?;
             }
         }
     }
@@ -237,20 +297,31 @@ fn closed_form(form: ClosedForm, request: &Request) -> Result<f64, Refusal> {
     design.above_queue_pairs()?.closed_form(form, &settings, &premises)
 }
 
-/// Runs all, the longest first, so that none is left over at the end. None of those that were not run to their end.
+/// Runs all, the longest first, so that none is left over at the end; one of those that are the same is run for all of them. None of those
+/// that were not run to their end.
 fn run_all(
     experiment: &Experiment,
     runs: &[Run],
     stop: &AtomicBool,
     done: &(dyn Fn() + Sync),
-) -> Result<Vec<Option<Measurement>>, ReproduceError> {
-    let mut order: Vec<usize> = (0..runs.len()).collect();
+) -> Result<Vec<Option<Outcome>>, ReproduceError> {
+    let firsts: Vec<usize> = runs
+        .iter()
+        .map(|run| runs.iter().position(|other| other.is_same(run)).expect("each run is the same as itself"))
+        .collect();
+    let mut order: Vec<usize> = (0..runs.len()).filter(|&index| firsts[index] == index).collect();
     order.sort_by_key(|&index| std::cmp::Reverse((runs[index].request.size, index)));
     let mut measured = vec![None; runs.len()];
     let mut failed = None;
     let run = |index: usize| {
-        let result = measure(&runs[index].request, Outputs::default(), &mut unless(stop));
-        done();
+        let (run, progress) = (&runs[index], &mut unless(stop));
+        let result = if run.trains {
+            measure_training(&run.request, progress).map(Outcome::Training).map_err(Failed::Training)
+        } else {
+            let measured = measure(&run.request, Outputs::default(), progress);
+            measured.map(|run| Outcome::Collective(Box::new(run))).map_err(Failed::Collective)
+        };
+        firsts.iter().filter(|&&first| first == index).for_each(|_| done());
         result
     };
     sweep(order.clone(), stop, run, |place, result| {
@@ -264,23 +335,35 @@ fn run_all(
         }
         ControlFlow::Continue(())
     });
-    failed.map_or(Ok(measured), Err)
+    failed.map_or_else(|| Ok(firsts.iter().map(|&first| measured[first].clone()).collect()), Err)
 }
 
 /// Takes no wrong result, and nothing of a run that was stopped.
 fn checked(
     experiment: &Experiment,
     run: &Run,
-    result: Result<Measurement, MeasureError>,
-) -> Result<Option<Measurement>, ReproduceError> {
+    result: Result<Outcome, Failed>,
+) -> Result<Option<Outcome>, ReproduceError> {
     let (figure, experiment) = (run.figure.clone(), format!("{}/{}", experiment.paper, experiment.id));
     match result {
-        Err(MeasureError::Stopped { .. }) => Ok(None),
-        Err(error) => Err(ReproduceError::Run { experiment, figure, error: Box::new(error) }),
-        Ok(Measurement { wrong: Some(wrong @ 1..), .. }) => {
+        Err(
+            Failed::Collective(MeasureError::Stopped { .. })
+            | Failed::Training(TrainingError::Run { error: MeasureError::Stopped { .. }, .. }),
+        ) => Ok(None),
+        Err(Failed::Collective(error)) => {
+            Err(ReproduceError::Run { experiment, figure, error: Box::new(error) })
+        }
+        Err(Failed::Training(TrainingError::Wrong { wrong, .. })) => {
             Err(ReproduceError::Wrong { experiment, figure, wrong })
         }
-        Ok(measured) => Ok(Some(measured)),
+        Err(Failed::Training(error)) => {
+            Err(ReproduceError::Training { experiment, figure, error: Box::new(error) })
+        }
+        Ok(Outcome::Collective(measured)) => match measured.wrong {
+            Some(wrong @ 1..) => Err(ReproduceError::Wrong { experiment, figure, wrong }),
+            _ => Ok(Some(Outcome::Collective(measured))),
+        },
+        Ok(trained) => Ok(Some(trained)),
     }
 }
 
@@ -289,7 +372,7 @@ fn share_of_bound(run: &Measurement, place: &str) -> Result<f64, ReproduceError>
     Ok(run.bandwidths.algorithm / bound.as_gigabytes_per_second_f64())
 }
 
-/// Ours against the published figures: one a point, or the best of all points against one.
+/// Ours against the published figures: one a point, or the best or least of all points against one.
 fn figures(
     experiment: &Experiment,
     series: &Series,
@@ -313,10 +396,11 @@ fn figures(
     };
     if published.len() < points.len() {
         let Some(ours) = ours.iter().copied().collect::<Option<Vec<f64>>>() else { return Vec::new() };
-        let best = ours.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-        let at = ours.iter().position(|&ours| ours == best).unwrap_or_default();
-        let name = figure(series, &format!("best, at {}", points[at].value));
-        return vec![judge(name, published[0], best, false)];
+        let picked = series.pick.of(&ours).map(|(at, ours)| {
+            let name = figure(series, &format!("{}, at {}", series.pick.name(), points[at].value));
+            judge(name, published[0], ours, false)
+        });
+        return picked.into_iter().collect();
     }
     let one = |((point, &published), &ours): ((&Point, &f64), &Option<f64>)| {
         let ours = ours?;

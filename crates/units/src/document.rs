@@ -1,6 +1,6 @@
 //! Units in documents (TOML, JSON): the text that people write, or a bare number where that is text enough.
 
-use crate::{BitRate, ByteCount, Duration, Probability};
+use crate::{BitRate, ByteCount, Duration, FlopRate, Probability};
 use alloc::string::ToString;
 use core::fmt;
 use core::marker::PhantomData;
@@ -47,4 +47,4 @@ macro_rules! as_text {
     )+};
 }
 
-as_text!(BitRate, ByteCount, Duration, Probability);
+as_text!(BitRate, ByteCount, Duration, FlopRate, Probability);

@@ -1,10 +1,12 @@
-//! Time, sizes, rates and probabilities as types, so that no bare number crosses a function boundary with its unit in its name.
+//! Time, sizes, rates of transfer and of arithmetic, and probabilities as types, so that no bare number crosses a function boundary with its
+//! unit in its name.
 //!
 //! Time counts whole picoseconds, sizes whole bytes, rates whole bits a second: everything is exact and ordered.
 //! The crate reads and prints them as people write them (`250ns`, `16MiB`, `100Gbit/s`) and knows nothing else.
 #![no_std]
 extern crate alloc;
 
+mod compute;
 mod document;
 mod probability;
 mod size;
@@ -12,6 +14,7 @@ mod size_range;
 mod text;
 mod time;
 
+pub use compute::FlopRate;
 pub use probability::{Probability, ProbabilityError};
 pub use size::{BitRate, ByteCount};
 pub use size_range::{SizeRange, SizeRangeError};

@@ -440,3 +440,55 @@ fn bins_of_time_hold_what_the_whole_run_says() {
         }
     }
 }
+
+#[test]
+fn sim_train_says_what_of_the_communication_computation_hides() {
+    let arguments = [
+        "sim",
+        "train",
+        "--model",
+        "googlenet",
+        "--fabric",
+        "star-2",
+        "--design",
+        "epic-3,ring",
+        "--batch",
+        "1",
+    ];
+    let output = quincunx(&[&arguments[..], &["--set", "train.overlap=false", "--json"]].concat());
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let printed = json(&output);
+    assert_eq!(printed["command"], "sim train");
+    let rows = printed["rows"].as_array().expect("rows");
+    let number = |row: &Value, key: &str| row[key].as_f64().expect("a number");
+    for row in rows {
+        assert_eq!((number(row, "hidden_us"), number(row, "batch")), (0.0, 1.0));
+        let sum = number(row, "compute_us") + number(row, "communication_us");
+        // Gradients are looked for every five milliseconds.
+        assert!((0.0..5e3).contains(&(number(row, "time_us") - sum)));
+        assert!((number(row, "samples_per_second") * number(row, "time_us") / 2e6 - 1.0).abs() < 1e-6);
+        assert_eq!(row["baseline"], "ring");
+        assert_eq!(row["buckets"].as_array().unwrap().len(), 1);
+    }
+    let [switch, ring] = &rows[..] else { panic!("{rows:?}") };
+    assert_eq!(number(ring, "speedup"), 1.0, "the last is what the others are compared with");
+    assert!((number(switch, "speedup") - number(ring, "time_us") / number(switch, "time_us")).abs() < 1e-9);
+    let table = String::from_utf8(quincunx(&arguments).stdout).unwrap();
+    assert_eq!(table.lines().count(), 4, "{table}");
+}
+
+#[test]
+fn sim_train_refuses_in_a_line_what_it_does_not_know() {
+    for (arguments, expected) in [
+        (&["train", "--model", "lenet"][..], "resnet-50"),
+        (&["train", "--model", "vgg-11", "--set", "train.gpus=2"], "gpus"),
+        (&["train", "--model", "vgg-11", "--fabric", "mesh8", "--design", "direct"], "domains"),
+        (&["train", "--model", "vgg-11", "--batch", "0"], "train.batch"),
+        (&["all_reduce", "--set", "train.fusion=1MiB"], "train.fusion"),
+        (&["traffic", "--set", "train.fusion=1MiB"], "train.fusion"),
+    ] {
+        let output = quincunx(&[&["sim"][..], arguments].concat());
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+        assert!(error(&output).contains(expected), "{arguments:?}");
+    }
+}

@@ -16,3 +16,4 @@ mod reproduce;
 #[path = "../common/requests.rs"]
 mod requests;
 mod traffic;
+mod training;

@@ -1,7 +1,7 @@
 //! What callers compute with units.
 
 use proptest::prelude::*;
-use quincunx_units::{BitRate, ByteCount, Duration};
+use quincunx_units::{BitRate, ByteCount, Duration, FlopRate};
 
 #[test]
 fn a_packet_takes_its_bits_over_the_rate() {
@@ -55,4 +55,12 @@ proptest! {
         prop_assert!(rate.bytes_in(time) >= size);
         prop_assert!(rate.bytes_in(time).bytes() <= bytes + bits / 8_000_000_000_000 + 1);
     }
+}
+
+#[test]
+fn operations_take_their_number_over_the_rate() {
+    let rate = FlopRate::new(4_000_000_000_000).unwrap();
+    assert_eq!(rate.time_for(8_000_000_000), Duration::from_millis(2));
+    assert_eq!(rate.time_for(1), Duration::from_picos(1), "rounded up");
+    assert_eq!(FlopRate::new(0), None);
 }

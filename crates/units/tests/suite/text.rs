@@ -1,7 +1,7 @@
 //! How units are read and printed: exactly, with one-line errors.
 
 use proptest::prelude::*;
-use quincunx_units::{BitRate, ByteCount, Duration, Probability};
+use quincunx_units::{BitRate, ByteCount, Duration, FlopRate, Probability};
 
 fn duration(text: &str) -> Duration {
     text.parse().unwrap()
@@ -149,4 +149,15 @@ fn probabilities_are_read_as_fractions_or_percentages() {
 fn certainty_and_impossibility_are_exact() {
     let certain = Probability::new(1.0).expect("a probability");
     assert!([0, 1, u64::MAX].into_iter().all(|draw| certain.hits(draw) && !Probability::ZERO.hits(draw)));
+}
+
+#[test]
+fn rates_of_arithmetic_are_read_as_they_are_printed() {
+    let rate = |text: &str| text.parse::<FlopRate>();
+    assert_eq!(rate("10.07TFLOP/s").unwrap().operations_per_second(), 10_070_000_000_000);
+    for text in ["10.07TFLOP/s", "1FLOP/s", "500GFLOP/s"] {
+        assert_eq!(rate(text).unwrap().to_string(), text);
+    }
+    assert!(rate("0TFLOP/s").unwrap_err().to_string().contains("above zero"));
+    assert!(rate("10Tbit/s").is_err() && rate("10").is_err());
 }

@@ -1,0 +1,183 @@
+//! `quincunx sim train`.
+
+use clap::Args;
+use quincunx_collective::{Collective, DataType, ReduceOp, Reduction};
+use quincunx_design::Catalog;
+use quincunx_scenario::{FabricDesign, Override, Scenario};
+use quincunx_sim::{
+    Contents, MeasureError, Request, TrainingError, TrainingMeasurement, measure_training, sweep,
+};
+use quincunx_units::{ByteCount, Duration};
+use serde_json::{Value, json};
+use std::ops::ControlFlow;
+
+use crate::Failure;
+use crate::interrupt::{self, is_set};
+use crate::progress::bar;
+use crate::simulations::{envelope, position};
+
+/// `quincunx sim train`.
+#[derive(Args)]
+#[command(after_help = "Examples:
+  quincunx sim train --model resnet-50
+  quincunx sim train --model vgg-16 --set train.overlap=false --set train.copy=12GB/s
+  quincunx sim train --model alexnet --fabric star-16 --design epic-3 --batch 32 --set link.rate=25Gbit/s --json
+
+Every rank has the whole model and a batch of its own. Its gradients become ready layer by layer from the last; they are added up over all
+ranks in buckets of those that are ready together, while the backward pass goes on. Computation is a roofline of each layer. The speedup is over
+the design that is named last. Keys of --set beside the fabric's and the designs':
+  train.overlap     true         gradients are sent while the backward pass goes on
+  train.fusion      64MiB        gradients that are ready are sent together up to so many bytes; 0: each layer's for themselves
+  train.cycle       5ms          how often it is looked for gradients that are ready; 0s: as soon as there is one
+  train.copy                     rate of copies to host memory before a bucket is sent, and back behind it; none if not said
+  train.gpu.rate    3.96TFLOP/s  what convolutions and products of matrices reach (a GeForce RTX 2080)
+  train.gpu.memory  448GB/s      traffic to the accelerator's memory
+  train.gpu.tile    4            side of the tiles of Winograd's convolution; 1: without")]
+pub(crate) struct Train {
+    /// alexnet, googlenet, resnet-50, vgg-11, vgg-16 or vgg-19; short for --set train.model
+    #[arg(long)]
+    model: String,
+    /// Samples of each rank in an iteration, short for --set train.batch; what the model's file says if not given
+    #[arg(long)]
+    batch: Option<u32>,
+    /// A preset, a shape or a file
+    #[arg(long, default_value = "ars-star8")]
+    fabric: String,
+    /// Designs, several with commas; speedups are over the last
+    #[arg(long, value_delimiter = ',', default_value = "netreduce,ring")]
+    design: Vec<String>,
+    /// Set a key of the fabric, of a design or of the training: train.fusion=25MiB
+    #[arg(long, value_name = "KEY=VALUE")]
+    set: Vec<Override>,
+    /// Decides all that chance decides: the same seed, the same run
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Print one JSON object instead of a table
+    #[arg(long)]
+    json: bool,
+}
+
+impl Train {
+    pub(crate) fn run(self, catalog: Catalog) -> Result<(), Failure> {
+        let scenario = Scenario::find(&self.fabric, &self.changes()?, catalog).map_err(Failure::input)?;
+        let find = |name: &String| scenario.design(catalog, name).map_err(Failure::input);
+        let designs: Vec<FabricDesign> = self.design.iter().map(find).collect::<Result<_, Failure>>()?;
+        scenario.refuse_unused(&designs).map_err(Failure::input)?;
+        let stop = interrupt::flag()?;
+        let progress = bar(designs.len());
+        let run = |design: FabricDesign| {
+            let request = Request {
+                scenario: scenario.clone(),
+                design,
+                collective: Collective::AllReduce,
+                reduction: Reduction { op: ReduceOp::Sum, data_type: DataType::F32 },
+                size: ByteCount::new(0),
+                contents: Contents::LengthOnly,
+                background: None,
+                seed: self.seed,
+            };
+            let result = measure_training(&request, &mut |at| {
+                progress.set_message(format!("{}: at {}", design.name(), position(at)));
+                if is_set(&stop) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+            });
+            progress.inc(1);
+            result
+        };
+        let (mut measured, mut failed, mut interrupted) = (Vec::new(), None, Vec::new());
+        sweep(designs.clone(), &stop, run, |place, result| {
+            let name = designs[place].name();
+            match result {
+                Ok(found) => measured.push((name, found)),
+                Err(TrainingError::Run { size, error: MeasureError::Stopped { after } }) => {
+                    interrupted.push(format!("{name} {size} at {after}"));
+                }
+                Err(error) => {
+                    failed = Some(error);
+                    return ControlFlow::Break(());
+                }
+            }
+            ControlFlow::Continue(())
+        });
+        progress.finish_and_clear();
+        match failed {
+            Some(error @ TrainingError::Wrong { .. }) => return Err(Failure::Wrong(error.to_string())),
+            Some(error) => return Err(Failure::input(error)),
+            None => {}
+        }
+        let is_complete = measured.len() == designs.len();
+        let baseline =
+            measured.last().filter(|_| is_complete).map(|(name, last)| (*name, last.iteration.time));
+        if self.json {
+            let rows: Vec<Value> = measured.iter().map(|(name, found)| row(name, found, baseline)).collect();
+            println!("{}", envelope("sim train", &rows));
+        } else {
+            println!("{}", header());
+            measured.iter().for_each(|(name, found)| println!("{}", line(name, found, baseline)));
+        }
+        Failure::unless_all(designs.len(), measured.len(), &interrupted)
+    }
+
+    /// What is to be set: `--model` and `--batch` are short for keys.
+    fn changes(&self) -> Result<Vec<Override>, Failure> {
+        let mut changes = self.set.clone();
+        let batch = self.batch.map(|batch| format!("train.batch={batch}"));
+        for change in [Some(format!("train.model={}", self.model)), batch].into_iter().flatten() {
+            changes.push(change.parse().map_err(Failure::input)?);
+        }
+        Ok(changes)
+    }
+}
+
+fn header() -> String {
+    let names = ["batch", "ranks", "compute", "all_reduce", "hidden", "iteration", "samples/s", "speedup"];
+    let units = ["", "", "(ms)", "(ms)", "(ms)", "(ms)", "", ""];
+    let cells = |cells: [&str; 8]| cells.map(|cell| format!("{cell:>11}")).concat();
+    let units = format!("{:<12} {:<10}{}", "", "", cells(units));
+    format!("{:<12} {:<10}{}\n{}", "design", "model", cells(names), units.trim_end())
+}
+
+fn milliseconds(time: Duration) -> f64 {
+    time.as_micros_f64() / 1e3
+}
+
+fn line(design: &str, found: &TrainingMeasurement, baseline: Option<(&str, Duration)>) -> String {
+    let TrainingMeasurement { model, batch, ranks, iteration, .. } = found;
+    let times = [iteration.compute, iteration.communication, iteration.hidden(), iteration.time];
+    let times = times.map(|time| format!("{:>11.2}", milliseconds(time))).concat();
+    let speedup = speedup(found, baseline).map_or("-".into(), |speedup| format!("{speedup:.3}"));
+    let rate = found.samples_per_second();
+    format!("{design:<12} {model:<10}{batch:>11}{ranks:>11}{times}{rate:>11.1}{speedup:>11}")
+}
+
+/// How much faster it is than the design that is named last.
+fn speedup(found: &TrainingMeasurement, baseline: Option<(&str, Duration)>) -> Option<f64> {
+    baseline.map(|(_, time)| time.as_secs_f64() / found.iteration.time.as_secs_f64())
+}
+
+fn row(design: &str, found: &TrainingMeasurement, baseline: Option<(&str, Duration)>) -> Value {
+    let TrainingMeasurement { model, batch, ranks, iteration, steps } = found;
+    let buckets = iteration.buckets.iter().map(|bucket| {
+        json!({
+            "bytes": bucket.size.bytes(),
+            "layers": bucket.layers,
+            "ready_us": bucket.ready.as_micros_f64(),
+            "begin_us": bucket.begin.as_micros_f64(),
+            "end_us": bucket.end.as_micros_f64(),
+        })
+    });
+    json!({
+        "design": design,
+        "model": model,
+        "batch": batch,
+        "ranks": ranks,
+        "time_us": iteration.time.as_micros_f64(),
+        "compute_us": iteration.compute.as_micros_f64(),
+        "communication_us": iteration.communication.as_micros_f64(),
+        "hidden_us": iteration.hidden().as_micros_f64(),
+        "samples_per_second": found.samples_per_second(),
+        "baseline": baseline.map(|(name, _)| name),
+        "speedup": speedup(found, baseline),
+        "buckets": buckets.collect::<Vec<_>>(),
+        "steps": steps,
+    })
+}
