@@ -25,7 +25,7 @@ const fn setting(name: &'static str, values: &'static [(&'static str, Plain)]) -
 }
 
 /// All of them. A design is run in those of which it has all parameters; each parameter of a design is in one at least, or in [`FIXED`].
-pub(crate) const SETTINGS: [Setting; 19] = [
+pub(crate) const SETTINGS: [Setting; 20] = [
     setting("as it is", &[]),
     setting("selective", &[("group.selective", Yes)]),
     setting("messages", &[("group.message", Number(2))]),
@@ -47,6 +47,10 @@ pub(crate) const SETTINGS: [Setting; 19] = [
         &[("relay.preparation", Text("1us")), ("relay.message", Text("1us")), ("relay.copy", Text("1us"))],
     ),
     setting("buffers", &[("aggregation.flows", Number(3)), ("aggregation.frames", Number(8))]),
+    setting(
+        "switch takes time",
+        &[("aggregation.sum_latency", Text("1us")), ("aggregation.repeat_latency", Text("2us"))],
+    ),
     setting(FLOATING, &[("aggregation.floating", Yes)]),
 ];
 

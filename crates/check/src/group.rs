@@ -55,7 +55,7 @@ impl Driver for Explorer {
         base.map(|(key, value)| (key.to_owned(), value)).into()
     }
 
-    fn base_of(&self, design: FabricDesign) -> Vec<Assignment> {
+    fn base_of(&self, design: FabricDesign, _: &Fabric) -> Vec<Assignment> {
         let FabricDesign::Packets(design) = design else { return Vec::new() };
         let value = |text: &str| text.parse().unwrap_or_else(|_| Value::from(text));
         let smallest = design.model().smallest.iter();

@@ -30,6 +30,7 @@ enum Link {
   quincunx perf all_reduce --design epic-1,epic-2,epic-3,ring --tree tree-2x4 --sizes 4KiB:16MiB:4
   quincunx perf all_gather --tree mesh-2x4 --design multiwrite,unicast-multipath,direct --link netns --rate 50Mbit/s --sizes 64MiB
   quincunx perf broadcast --root 3 --link netns --rate 500Mbit/s --mtu 9000
+  quincunx perf all_reduce --design netreduce,ring --link netns --rate 50Mbit/s --mtu 1500 --set group.mtu=1024 --sizes 4MiB
   quincunx perf all_reduce --loss 5% --reorder 5% --duplicate 2% --seed 7 --retry-timeout 1ms
   quincunx perf all_reduce --fabric my-cluster.toml --design epic-3 --link netns
 

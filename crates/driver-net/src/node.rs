@@ -72,7 +72,7 @@ pub enum NodeError {
     /// A frame could not be sent, for a reason that will not pass.
     #[error(
         "expected to send a frame of {length} bytes to {destination}, found \"{error}\"; keep frames within the link's MTU \
-         (28 bytes go to IP and UDP)"
+         (of UDP, 28 bytes go to IP and UDP)"
     )]
     Send {
         /// Receiver.

@@ -6,6 +6,7 @@ use quincunx_design::{
 use quincunx_fabric::{IncTree, Shape, ShapeError};
 use quincunx_scenario::{Driver, Fabric, FabricDesign, Part, Scenario, ScenarioError};
 use quincunx_units::{BitRate, ByteCount, Duration};
+use quincunx_wire::Framing;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -105,6 +106,18 @@ impl Driver for RealLinks {
         .into()
     }
 
+    /// Ranks whose frames are added up as they pass are in step, and none of their frames is merged with others: what is late has mostly
+    /// waited for a processor, and sent again it costs all of them. What is lost is mostly noticed before that.
+    fn base_of(&self, design: FabricDesign, fabric: &Fabric) -> Vec<Assignment> {
+        let FabricDesign::Packets(design) = design else { return Vec::new() };
+        if design.framing() != Framing::RoceV1 {
+            return Vec::new();
+        }
+        let window = design.transport(&design.defaults()).map_or(ByteCount::new(0), |own| own.window_bytes());
+        let windows = self.rate(fabric).map_or(Duration::ZERO, |rate| rate.time_for(window * 4));
+        vec![("group.retry_timeout".to_owned(), windows.max(IN_STEP).to_string().into())]
+    }
+
     fn honours(&self, part: Part) -> bool {
         match part {
             Part::Rate => self.is_limited,
@@ -116,6 +129,9 @@ impl Driver for RealLinks {
 
 /// Messages in flight that serve well: W.
 const WINDOW: u32 = 4;
+
+/// Time without an acknowledge that serves well where ranks are in step.
+const IN_STEP: Duration = Duration::from_millis(500);
 
 /// How long a collective may take if the scenario does not say.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -223,6 +239,25 @@ mod tests {
     fn a_collective_may_take_what_the_scenario_says_or_a_minute() {
         assert_eq!(setup(RealLinks::LOOPBACK, &[]).limit, Duration::from_secs(60));
         assert_eq!(setup(RealLinks::LOOPBACK, &["measure.limit=7s"]).limit, Duration::from_secs(7));
+    }
+
+    #[test]
+    fn ranks_in_step_are_patient_and_have_the_packets_of_their_own() {
+        let patience = |links: RealLinks, changes: &[&str]| {
+            let changes: Vec<_> = changes.iter().map(|text| text.parse().unwrap()).collect();
+            let scenario = Scenario::find_for(&links, "star-2", &changes, CATALOG).unwrap();
+            let design = CATALOG.named("netreduce").unwrap();
+            let setup = GroupsSetup::new(CATALOG, &[design], &scenario).unwrap();
+            let settings = setup.settings("netreduce").unwrap();
+            ["group.mtu", "group.message", "group.retry_timeout"]
+                .map(|key| settings.value(key).unwrap().clone())
+        };
+        let own = |patience: &str| [Value::from("1KiB"), Value::from(128), Value::from(patience)];
+        assert_eq!(patience(RealLinks::LOOPBACK, &[]), own("500ms"));
+        // Four windows of four messages of 128 packets of 1024 bytes at 1 Mbit/s.
+        let slow = RealLinks { mtu: 1500, is_limited: true };
+        assert_eq!(patience(slow, &["link.rate=1Mbit/s"]), own("16.777216s"));
+        assert_eq!(patience(RealLinks::LOOPBACK, &["group.retry_timeout=5ms"]), own("5ms"));
     }
 
     #[test]

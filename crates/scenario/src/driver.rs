@@ -41,8 +41,8 @@ pub trait Driver: Debug {
     /// which come on top: some depend on others.
     fn base(&self, fabric: &Fabric, keys: &[Assignment]) -> Vec<Assignment>;
 
-    /// What it sets on top for one design.
-    fn base_of(&self, _design: FabricDesign) -> Vec<Assignment> {
+    /// What it sets on top for one design on a fabric.
+    fn base_of(&self, _design: FabricDesign, _fabric: &Fabric) -> Vec<Assignment> {
         Vec::new()
     }
 

@@ -250,7 +250,8 @@ impl Scenario {
         scenario.expand(&schema, catalog)?;
         scenario.base = driver.base(&scenario.fabric, &scenario.keys);
         let designs = FabricDesign::on(catalog, scenario.kind()).into_iter();
-        scenario.bases = designs.map(|design| (design.name(), driver.base_of(design))).collect();
+        scenario.bases =
+            designs.map(|design| (design.name(), driver.base_of(design, &scenario.fabric))).collect();
         scenario.check(catalog)?;
         scenario.refuse_dishonoured(driver)?;
         if let Some(batch) = &mut scenario.workload {

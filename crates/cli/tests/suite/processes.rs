@@ -1,15 +1,18 @@
 //! The command as people and scripts use it: real processes on loopback addresses.
 
-use quincunx_design::FabricKind;
+use quincunx_design::{AnyDesign, FabricKind};
 use quincunx_designs::CATALOG;
+use quincunx_driver_net::netns::NetnsNode;
 use quincunx_fabric::Shape;
 use quincunx_needs::{namespaces, need};
 use quincunx_perf::launch::{ChildArguments, LinkKind, Processes};
 use quincunx_perf::{Case, GroupsSetup, Plan, RealLinks, run};
 use quincunx_scenario::Scenario;
 use serde_json::Value;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddrV4, UdpSocket};
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_quincunx");
@@ -53,6 +56,167 @@ fn every_primitive_is_right_in_every_mode_over_real_frames_that_are_lost_doubled
         let rows = rows(&output);
         assert_eq!(rows.len(), 3, "{collective}");
         assert!(rows.iter().all(|row| row["wrong"] == 0), "{collective}: {rows:?}");
+    }
+}
+
+#[test]
+fn frames_that_are_added_up_as_they_pass_go_through_the_switch_and_what_is_lost_is_repaired() {
+    let output = quincunx(
+        "perf all_reduce --ranks 4 --design netreduce,ring --sizes 40KiB --set group.mtu=1024 --iterations 3 \
+         --loss 1% --reorder 1% --duplicate 1% --seed 3 --retry-timeout 5ms --json",
+    );
+    let rows = rows(&output);
+    assert_eq!(rows.len(), 2, "each in the processes that understand its frames");
+    assert!(rows.iter().all(|row| row["wrong"] == 0), "{rows:?}");
+    // What it holds of four ranks, and sums: four messages of 128 frames of each.
+    assert_eq!(rows[0]["switch_buffer_bytes"], 1024 * (4 + 1) * 4 * 128);
+}
+
+#[test]
+fn a_captured_frame_without_ip_is_a_whole_ethernet_frame_of_its_type() {
+    let folder = std::env::temp_dir().join(format!("quincunx-{}-v1", std::process::id()));
+    let output = quincunx(&format!(
+        "perf barrier --ranks 2 --design netreduce --iterations 1 --json --pcap {}",
+        folder.display()
+    ));
+    rows(&output);
+    for node in ["switch0", "rank0", "rank1"] {
+        let bytes = std::fs::read(folder.join(format!("{node}.pcapng"))).expect("a capture of each node");
+        // Locally administered addresses, RoCE v1, version 6.
+        let is_frame =
+            |at: &[u8]| at[..2] == [2, 0] && at[6..8] == [2, 0] && at[12..15] == [0x89, 0x15, 0x60];
+        assert!(bytes.windows(15).any(is_frame), "{node}");
+    }
+    std::fs::remove_dir_all(folder).expect("the folder is ours");
+}
+
+#[test]
+fn a_bridge_forwards_ordinary_traffic_while_its_switch_adds_up_what_passes() {
+    need!(namespaces());
+    let shape = Shape::for_ranks("star", 3).unwrap();
+    let design = CATALOG.find("netreduce", FabricKind::Tree).unwrap();
+    let links = RealLinks { mtu: 1500, is_limited: false };
+    let scenario = Scenario::find_for(&links, "star-3", &[], CATALOG).unwrap();
+    let setup = GroupsSetup::new(CATALOG, &[design], &scenario).unwrap();
+    let case = Case {
+        design: "netreduce".into(),
+        collective: "all_reduce".into(),
+        root: 0,
+        bytes: 100_000,
+        data_type: "f32".into(),
+        op: "sum".into(),
+        iterations: 200,
+        warm_up: 1,
+    };
+    let plan = Plan { setup, cases: vec![case] };
+    let arguments = ChildArguments { framing: design.framing(), ..ChildArguments::default() };
+    let kind = LinkKind::Netns { rate: None, mtu: 1500 };
+    let mut fabric = Processes::start(&shape, kind, Path::new(PROGRAM), arguments, None).unwrap();
+    let namespaces = fabric.namespaces().expect("it has namespaces");
+    let at = |host: NetnsNode| SocketAddrV4::new(host.address(), 7777);
+    let [sender, receiver] = [0, 2].map(NetnsNode::Host);
+    let open = |node| {
+        std::thread::scope(|scope| {
+            let opened = scope.spawn(|| {
+                namespaces.enter(node).unwrap();
+                UdpSocket::bind(at(node)).unwrap()
+            });
+            opened.join().unwrap()
+        })
+    };
+    let (from, to) = (open(sender), open(receiver));
+    to.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    let outputs = fabric.start_ranks(&serde_json::to_string(&plan).unwrap()).unwrap();
+    for number in 0..200_u8 {
+        from.send_to(&[number], at(receiver)).unwrap();
+        let mut bytes = [0; 2];
+        assert_eq!(to.recv(&mut bytes).unwrap(), 1, "the bridge forwards it");
+        assert_eq!(bytes[0], number);
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let failed = fabric.wait_for_ranks();
+    assert!(failed.is_empty(), "{failed:?}");
+    for output in outputs {
+        let measured: Value = serde_json::from_reader(output).unwrap();
+        assert_eq!(measured["wrong"], 0);
+        assert_eq!(measured["compared"], 50_000, "twice 25,000 elements");
+    }
+}
+
+#[test]
+fn a_host_whose_frames_would_pass_its_switch_by_does_not_start() {
+    let manager = "--manager 127.0.0.1:1";
+    for (arguments, error) in [
+        (
+            "--framing roce-v1",
+            "expected a link for the roce-v1 frames of a host, found a UDP socket that sends to their receivers",
+        ),
+        (
+            "--via 127.0.0.9",
+            "expected a link for the roce-v2 frames of a host, found a UDP socket that sends all to one switch",
+        ),
+    ] {
+        let (_, plan) = plan_of("star", 2, "netreduce", "all_reduce");
+        let mut rank = Command::new(PROGRAM)
+            .args(format!("rank --name a --address 127.0.0.7 {manager} --members a {arguments}").split(' '))
+            .stdin(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the program is there");
+        let json = serde_json::to_string(&plan).unwrap();
+        writeln!(rank.stdin.take().expect("asked for above"), "{json}").unwrap();
+        let output = rank.wait_with_output().expect("it ends");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(said.contains(error) && said.lines().count() == 1, "{said}");
+        assert_eq!(output.status.code(), Some(2));
+    }
+}
+
+/// A process that ends when this does.
+struct Ending(Child);
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// A process of the command; `plan` is what it reads.
+fn start(arguments: &str, plan: Option<&str>) -> Ending {
+    let mut command = Command::new(PROGRAM);
+    command.args(arguments.split_whitespace()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.stdin(Stdio::piped()).spawn().expect("the program is there");
+    if let (Some(plan), Some(mut stdin)) = (plan, child.stdin.take()) {
+        writeln!(stdin, "{plan}").expect("it reads its plan");
+    }
+    Ending(child)
+}
+
+#[test]
+fn a_rank_of_another_framing_refuses_the_group_and_all_hear_why() {
+    let [.., high, low] = std::process::id().to_be_bytes();
+    let address = |last: u8| std::net::Ipv4Addr::new(127, high | 128, low, last);
+    let mut manager = start(&format!("manager --listen {}:0", address(9)), None);
+    let mut line = String::new();
+    let stdout = manager.0.stdout.take().expect("asked for above");
+    BufReader::new(stdout).read_line(&mut line).expect("it says where it listens");
+    let manager_at = line.trim().rsplit(' ').next().expect("an address").to_owned();
+    let node = |role: &str, name: &str, last: u8| {
+        format!("{role} --name {name} --address {} --manager {manager_at}", address(last))
+    };
+    let _switch = start(&format!("{} --framing roce-v1", node("switch", "s", 10)), None);
+    let (_, plan) = plan_of("star", 2, "netreduce", "all_reduce");
+    let plan = serde_json::to_string(&plan).unwrap();
+    let right = format!("{} --members a,b --framing roce-v1 --via {}", node("rank", "a", 1), address(10));
+    let wrong = format!("{} --members a,b", node("rank", "b", 2));
+    for mut rank in [right, wrong].map(|arguments| start(&arguments, Some(&plan))) {
+        let mut said = String::new();
+        let mut stderr = rank.0.stderr.take().expect("asked for above");
+        stderr.read_to_string(&mut said).expect("text");
+        assert_eq!(rank.0.wait().expect("it ends").code(), Some(2));
+        let why = "found netreduce, whose frames are roce-v1; start the node with --framing roce-v1";
+        assert!(said.contains(why) && said.lines().count() == 1, "{said}");
     }
 }
 
@@ -195,8 +359,8 @@ fn a_capture_holds_the_frames_of_each_node() {
     std::fs::remove_dir_all(folder).expect("the folder is ours");
 }
 
-/// A fabric whose ranks are in the middle of a collective that would take minutes.
-fn busy_fabric(tree: &str, ranks: u16, design: &str, collective: &str) -> (Processes, Plan) {
+/// A collective that would take minutes.
+fn plan_of(tree: &str, ranks: u16, design: &str, collective: &str) -> (&'static dyn AnyDesign, Plan) {
     let shape = Shape::for_ranks(tree, ranks).unwrap();
     let case = Case {
         design: design.into(),
@@ -212,9 +376,16 @@ fn busy_fabric(tree: &str, ranks: u16, design: &str, collective: &str) -> (Proce
     let design = CATALOG.find(design, fabric_kind).unwrap();
     let scenario = Scenario::find_for(&RealLinks::LOOPBACK, &shape.to_string(), &[], CATALOG).unwrap();
     let setup = GroupsSetup::new(CATALOG, &[design], &scenario).unwrap();
-    let fabric =
-        Processes::start(&shape, LinkKind::Udp, Path::new(PROGRAM), ChildArguments::default(), None).unwrap();
-    (fabric, Plan { setup, cases: vec![case] })
+    (design, Plan { setup, cases: vec![case] })
+}
+
+/// A fabric whose ranks are in the middle of one.
+fn busy_fabric(tree: &str, ranks: u16, design: &str, collective: &str) -> (Processes, Plan) {
+    let (design, plan) = plan_of(tree, ranks, design, collective);
+    let shape = Shape::for_ranks(tree, ranks).unwrap();
+    let arguments = ChildArguments { framing: design.framing(), ..ChildArguments::default() };
+    let fabric = Processes::start(&shape, LinkKind::Udp, Path::new(PROGRAM), arguments, None).unwrap();
+    (fabric, plan)
 }
 
 /// Kills `victim` while the ranks are busy; all others must end by themselves, soon, and with an error.
@@ -251,6 +422,11 @@ fn when_a_relay_dies_those_that_it_relays_for_end_with_an_error_and_so_do_all() 
 #[test]
 fn when_a_switch_dies_all_ranks_end_with_an_error_and_do_not_hang() {
     everybody_hears_of("switch1");
+}
+
+#[test]
+fn when_the_switch_dies_that_adds_up_what_passes_all_ranks_end_with_an_error_and_do_not_hang() {
+    everybody_hears("switch0", busy_fabric("star", 4, "netreduce", "all_reduce"));
 }
 
 #[test]

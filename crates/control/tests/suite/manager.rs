@@ -3,8 +3,8 @@
 use crate::site::{Site, config, host, request, set, switch};
 use quincunx_collective::GroupId;
 use quincunx_control::{
-    Action, AttachError, Fallback, GroupState, InitGroupError, Instruction, ManagerConfig, Report,
-    ReportError, RequestId, Role, UnknownGroup,
+    Action, AttachError, Fallback, GroupState, InitGroupError, Instruction, ManagerConfig, NodeDescription,
+    Report, ReportError, RequestId, Role, UnknownGroup,
 };
 use quincunx_design::{Demand, FabricKind, GroupContext, Node, Peer, Placement, Settings, Value};
 use quincunx_designs::CATALOG;
@@ -496,6 +496,16 @@ fn without_a_fallback_a_switch_without_room_is_an_error_that_says_what_it_lacks(
 fn a_fallback_that_needs_switches_itself_is_none() {
     let mut site = without_room(ManagerConfig { fallback: Some("epic-1"), ..ManagerConfig::default() });
     assert!(matches!(site.begin(&request(2, "epic-2", "star")), Err(InitGroupError::NoRoom(_))));
+}
+
+#[test]
+fn a_fallback_whose_frames_nodes_would_not_understand_is_none() {
+    let config = ManagerConfig { fallback: Some("ring"), ..ManagerConfig::default() };
+    let mut site = Site::with(config, 0, 2);
+    let designs = ["netreduce".to_string()].into();
+    site.manager.attach(NodeDescription { designs, memory: ByteCount::new(0), ..switch(0) }).unwrap();
+    let error = site.begin(&request(2, "netreduce", "star")).unwrap_err();
+    assert!(matches!(error, InitGroupError::NoRoom(_)), "{error}");
 }
 
 #[test]
