@@ -6,6 +6,7 @@ mod captured;
 mod epic_closed_forms;
 mod epic_tables;
 mod experts;
+mod hardware;
 mod memory_fabric;
 mod memory_mesh;
 mod memory_views;
