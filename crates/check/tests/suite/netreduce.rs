@@ -50,8 +50,11 @@ fn reductions_change_no_verdict() {
     assert_right(&group(&setup("star-2", 1)), full(lossy()));
 }
 
+/// What may go wrong.
+type Environment = fn() -> Exploration;
+
 /// The rules, each with the environment in which it does harm.
-const BROKEN: [(&str, fn() -> Exploration); 14] = [
+const BROKEN: [(&str, Environment); 14] = [
     ("any-begins", lossy),
     ("forwards-unknown", copied),
     ("first-reopens", lossy),
@@ -79,8 +82,7 @@ fn broken(mutation: &str) -> GroupSetup {
 
 #[test]
 fn every_broken_rule_is_noticed_and_is_the_same_fault_on_other_drivers() {
-    for (mutation, rules) in BROKEN.into_iter().chain([("success-on-failure", lossy as fn() -> Exploration)])
-    {
+    for (mutation, rules) in BROKEN.into_iter().chain([("success-on-failure", lossy as Environment)]) {
         let network = group(&broken(mutation));
         let (fault, path) = run(&network, rules()).1.unwrap_or_else(|| panic!("{mutation} does no harm"));
         if !matches!(fault, Fault::Livelock | Fault::Stuck) {
