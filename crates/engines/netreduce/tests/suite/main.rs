@@ -7,9 +7,12 @@ mod design;
 #[path = "../../../../../fuzz/src/ethernet_switch.rs"]
 mod ethernet_switch;
 mod host;
+#[path = "../../examples/answers/lines.rs"]
+mod lines;
 mod passage;
 mod registers;
 #[path = "../../../../../fuzz/src/replay.rs"]
 mod replay;
 mod support;
 mod switch;
+mod vectors;

@@ -1,13 +1,4 @@
-//! The switch as a filter of lines, for those who hold something else against it, such as the hardware in `rtl/`.
-//!
-//! ```text
-//! ports N [FLOWS FRAMES]   a new switch; 8 ports, 4 flows of 128 frames if nothing is said
-//! config MODE CFG          writes AGG_MODE and AGG_PORT_CFG, in hexadecimal
-//! frame PORT HEX           a frame without frame check sequence
-//! ```
-//!
-//! Each line is answered by any number of `out PORT HEX` and `drop PORT REASON`, and one `end`; a register that is refused by
-//! `refused WHY`, a line that makes no sense by `error WHY`.
+//! Lines that a switch is told, and those that it answers: see `main.rs`.
 
 use quincunx_collective::{DataType, Numbers, Payload, ReduceOp, Reduction};
 use quincunx_engine::{Engine, Frame, PortId, Sink};
@@ -17,12 +8,12 @@ use quincunx_netreduce::{
 use quincunx_units::{Duration, Instant};
 use quincunx_wire::netreduce::PAYLOAD;
 use std::fmt::Write as _;
-use std::io::{self, BufRead, Write};
 
-type Switch = EthernetSwitch<Numbers>;
+/// The switch.
+pub(crate) type Switch = EthernetSwitch<Numbers>;
 
 /// Writes what the switch does as lines.
-struct Lines(String);
+pub(crate) struct Lines(pub(crate) String);
 
 impl Sink<Switch> for Lines {
     fn transmit(&mut self, PortId(port): PortId, frame: Frame<'_, EthernetHeader, Numbers>) {
@@ -54,7 +45,8 @@ fn reduction(mode: u32) -> Reduction {
     Reduction { op: ReduceOp::Sum, data_type }
 }
 
-fn switch(shape: Shape) -> Result<Switch, String> {
+/// A switch of which all ports take part, and which adds integers.
+pub(crate) fn switch(shape: Shape) -> Result<Switch, String> {
     let config = EthernetSwitchConfig { shape, reduction: reduction(0), ports: PortConfig::all(shape.ports) };
     Switch::new(config).map_err(|error| error.to_string())
 }
@@ -65,7 +57,12 @@ fn bytes(hex: &str) -> Option<Vec<u8>> {
 }
 
 /// Carries out one line; what is answered goes to `out`.
-fn answer(switch: &mut Switch, ports: &mut u16, line: &str, out: &mut Lines) -> Result<(), String> {
+pub(crate) fn answer(
+    switch: &mut Switch,
+    ports: &mut u16,
+    line: &str,
+    out: &mut Lines,
+) -> Result<(), String> {
     let words: Vec<&str> = line.split_whitespace().collect();
     let number = |word: &str| word.parse::<u16>().map_err(|error| format!("{word}: {error}"));
     let register = |word: &str| {
@@ -103,21 +100,6 @@ fn answer(switch: &mut Switch, ports: &mut u16, line: &str, out: &mut Lines) -> 
             }
         }
         _ => return Err(format!("expected ports, config or frame, found {line:?}")),
-    }
-    Ok(())
-}
-
-fn main() -> io::Result<()> {
-    let mut ports = 8;
-    let mut switch = switch(Shape::of_ports(ports)).map_err(io::Error::other)?;
-    let mut output = io::stdout().lock();
-    for line in io::stdin().lock().lines() {
-        let mut lines = Lines(String::new());
-        if let Err(error) = answer(&mut switch, &mut ports, &line?, &mut lines) {
-            let _ = writeln!(lines.0, "error {error}");
-        }
-        writeln!(output, "{}end", lines.0)?;
-        output.flush()?;
     }
     Ok(())
 }

@@ -1,0 +1,32 @@
+//! The switch as a filter of lines, for those who hold something else against it, such as the hardware in `rtl/`.
+//!
+//! ```text
+//! ports N [FLOWS FRAMES]   a new switch; 8 ports, 4 flows of 128 frames if nothing is said
+//! config MODE CFG          writes AGG_MODE and AGG_PORT_CFG, in hexadecimal
+//! frame PORT HEX           a frame without frame check sequence
+//! ```
+//!
+//! Each line is answered by any number of `out PORT HEX` and `drop PORT REASON`, and one `end`; a register that is refused by
+//! `refused WHY`, a line that makes no sense by `error WHY`.
+
+mod lines;
+
+use lines::{Lines, answer, switch};
+use quincunx_netreduce::Shape;
+use std::fmt::Write as _;
+use std::io::{self, BufRead, Write};
+
+fn main() -> io::Result<()> {
+    let mut ports = 8;
+    let mut switch = switch(Shape::of_ports(ports)).map_err(io::Error::other)?;
+    let mut output = io::stdout().lock();
+    for line in io::stdin().lock().lines() {
+        let mut lines = Lines(String::new());
+        if let Err(error) = answer(&mut switch, &mut ports, &line?, &mut lines) {
+            let _ = writeln!(lines.0, "error {error}");
+        }
+        writeln!(output, "{}end", lines.0)?;
+        output.flush()?;
+    }
+    Ok(())
+}

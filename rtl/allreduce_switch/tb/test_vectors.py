@@ -1,0 +1,49 @@
+"""The frames of `vectors/allreduce-switch.txt`, which Rust made, through the hardware: it answers each as the engine does."""
+
+import unittest
+from pathlib import Path
+
+import needs
+import rtl_tools
+from bench import Bench
+
+VECTORS = Path(__file__).resolve().parents[3] / "vectors/allreduce-switch.txt"
+
+
+def steps() -> list[tuple[list[str], list[list[str]]]]:
+    """What the switch is told, each with what it answers."""
+    found: list[tuple[list[str], list[list[str]]]] = []
+    for line in VECTORS.read_text().splitlines():
+        words = line.split()
+        if words[0] == ">":
+            found.append((words[1:], []))
+        else:
+            found[-1][1].append(words)
+    return found
+
+
+@rtl_tools.programs("verilator", "g++", "make")
+@needs.modules("numpy")
+class Vectors(unittest.TestCase):
+    def test_every_frame_is_answered_as_the_engine_does(self) -> None:
+        ((_, ports), _), *told = steps()
+        bench = Bench(rtl_tools.verilate(int(ports)), int(ports))
+        self.addCleanup(bench.close)
+        for words, answers in told:
+            match words:
+                case ["frame", port, frame]:
+                    bench.send(int(port), bytes.fromhex(frame))
+                    outs = sorted((out.port, out.frame) for out in bench.run())
+                    self.assertEqual(outs, sorted((int(port), frame) for what, port, frame in (a for a in answers if a[0] == "out")))
+                    drops = {(int(port), " ".join(why)): 1 for what, port, *why in answers if what == "drop"}
+                    self.assertEqual(dict(bench.drops), drops)
+                case ["config", mode, cfg]:
+                    value = int(cfg, 16)
+                    bench.config(int(mode, 16), value & 0x3FFFFFF, value >> 27)
+                    self.assertEqual(bench.refused, any(what == "refused" for what, *_ in answers))
+                case _:
+                    self.fail(f"expected frame or config, found {words}")
+
+
+if __name__ == "__main__":
+    unittest.main()
