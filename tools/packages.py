@@ -106,9 +106,9 @@ def is_there(package: str) -> bool:
     return run(query, UPDATE_SECONDS) == (True, "ii")
 
 
-def install(packages: Iterable[str] = (*WANTED, KERNEL)) -> dict[str, str]:
-    """Installs what is not there: which packages are out of reach, and why."""
-    wanted = [package for package in packages if not is_there(package)]
+def install(packages: Iterable[str] | None = None) -> dict[str, str]:
+    """Installs what of them, or of all, is not there: which packages are out of reach, and why."""
+    wanted = [package for package in packages or (*WANTED, KERNEL) if not is_there(package)]
     if not wanted:
         print("packages: all there")
         return {}
@@ -137,4 +137,4 @@ def install(packages: Iterable[str] = (*WANTED, KERNEL)) -> dict[str, str]:
 
 
 if __name__ == "__main__":
-    sys.exit(1 if install(HARDWARE if sys.argv[1:] == ["hardware"] else (*WANTED, KERNEL)) else 0)
+    sys.exit(1 if install(HARDWARE if sys.argv[1:] == ["hardware"] else None) else 0)

@@ -125,13 +125,18 @@ fn a_bridge_forwards_ordinary_traffic_while_its_switch_adds_up_what_passes() {
         })
     };
     let (from, to) = (open(sender), open(receiver));
-    to.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    to.set_read_timeout(Some(Duration::from_secs(1))).unwrap();
     let outputs = fabric.start_ranks(&serde_json::to_string(&plan).unwrap()).unwrap();
+    // Nobody repairs ordinary datagrams: one that a busy machine loses is sent again.
+    let arrives = |number: u8| {
+        (0..20).any(|_| {
+            from.send_to(&[number], at(receiver)).unwrap();
+            let mut bytes = [0; 2];
+            to.recv(&mut bytes).is_ok_and(|length| (length, bytes[0]) == (1, number))
+        })
+    };
     for number in 0..200_u8 {
-        from.send_to(&[number], at(receiver)).unwrap();
-        let mut bytes = [0; 2];
-        assert_eq!(to.recv(&mut bytes).unwrap(), 1, "the bridge forwards it");
-        assert_eq!(bytes[0], number);
+        assert!(arrives(number), "the bridge forwards number {number}");
         std::thread::sleep(Duration::from_millis(1));
     }
     let failed = fabric.wait_for_ranks();
