@@ -15,7 +15,7 @@ import tempfile
 GROUPS = {
     "size, packet fabric": [
         (f"{design} {size}", ["--design", design, "--size", size])
-        for design in ("epic-2", "epic-3", "ring")
+        for design in ("epic-2", "epic-3", "netreduce", "ring")
         for size in ("4MiB", "16MiB", "64MiB", "256MiB")
     ],
     "size, memory fabric": [

@@ -187,8 +187,9 @@ impl<H: Clone + Eq + Hash + Debug, P: Payload> Aggregator<H, P> {
         if !self.ports.has(port) || usize::from(port) >= self.branches.len() {
             return Judgement::Forward;
         }
-        let known = self.branches[usize::from(port)].flows.queue_pair() == Some(queue_pair);
-        if if is_first { matches } else { known } {
+        let is_known = self.branches[usize::from(port)].flows.queue_pair() == Some(queue_pair);
+        let is_matched = if is_first { matches } else { is_known };
+        if is_matched {
             Judgement::Aggregate
         } else if !is_first && is_labelled && !self.breaks(Mutation::ForwardsUnknown) {
             Judgement::Drop(DropReason::Unknown)
@@ -254,13 +255,10 @@ impl<H: Clone + Eq + Hash + Debug, P: Payload> Aggregator<H, P> {
         if !self.breaks(Mutation::CountKept) {
             self.counts[place] = 0;
         }
-        let elements = |port: u16| {
-            let stored = self.branches[usize::from(port)].stored[place].as_ref();
-            stored.and_then(|stored| stored.elements.as_ref())
-        };
-        let enabled =
-            (0..self.shape.ports).map(|port| elements(port).filter(|_| self.ports.has(port)).cloned());
-        let Some(sum) = sum_in_pairs(enabled.collect(), self.reduction) else { return };
+        // Only ports that take part have stored any.
+        let elements = |branch: &mut Branch<H, P>| branch.stored[place].as_mut()?.elements.take();
+        let terms = self.branches.iter_mut().map(elements).collect();
+        let Some(sum) = sum_in_pairs(terms, self.reduction) else { return };
         self.sums[place] = Some(sum);
         for port in self.ports.ports() {
             let branch = &mut self.branches[usize::from(port)];
@@ -268,10 +266,7 @@ impl<H: Clone + Eq + Hash + Debug, P: Payload> Aggregator<H, P> {
             if branch.flows.is_pending(place) {
                 branch.flows.finish(place);
             }
-            if let Some(stored) = &mut branch.stored[place] {
-                stored.elements = None;
-                self.send(Reason::Sum, port, place, out);
-            }
+            self.send(Reason::Sum, port, place, out);
         }
     }
 

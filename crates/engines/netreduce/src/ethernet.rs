@@ -16,10 +16,10 @@ use quincunx_wire::bth::{self, BthView};
 use quincunx_wire::ethernet::{self, EthernetView};
 use quincunx_wire::grh::GrhView;
 use quincunx_wire::netreduce::{self, NetReduceHeader};
-use quincunx_wire::{MacAddress, Psn, QpNumber, icrc, v1};
+use quincunx_wire::{MacAddress, Psn, QpNumber, icrc, immediate, reth, v1};
 
 /// Bytes before the payload of a Write First: Ethernet, GRH, BTH, RETH.
-const LONGEST: usize = v1::HEADERS_BELOW_BTH + bth::LENGTH + 16;
+const LONGEST: usize = v1::HEADERS_BELOW_BTH + bth::LENGTH + reth::LENGTH;
 
 /// Addresses that each port remembers.
 const REMEMBERED: usize = 4;
@@ -79,14 +79,14 @@ impl EthernetHeader {
         }
         let bth = BthView::new(frame[v1::HEADERS_BELOW_BTH..].first_chunk()?);
         let extension = match bth.opcode() {
-            0x06 => 16,
+            0x06 => reth::LENGTH,
             0x07 | 0x08 => 0,
-            0x09 => 4,
+            0x09 => immediate::LENGTH,
             _ => return None,
         };
         let start = v1::HEADERS_BELOW_BTH + bth::LENGTH + extension;
         let is_whole = frame.len() == start + payload + icrc::LENGTH;
-        is_whole.then_some((extension == 16, start..start + payload))
+        is_whole.then_some((extension == reth::LENGTH, start..start + payload))
     }
 
     /// Bytes of a frame with so much payload.

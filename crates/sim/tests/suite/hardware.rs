@@ -8,13 +8,34 @@ use std::path::Path;
 /// What the benches of `rtl/allreduce_switch` have measured, and hold.
 const LATENCIES: &str = "rtl/allreduce_switch/latency.toml";
 
+/// A file of the repository.
+fn read(name: &str) -> toml::Table {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().find(|folder| folder.join(name).exists());
+    let text = std::fs::read_to_string(root.expect("the repository").join(name)).unwrap();
+    text.parse().unwrap()
+}
+
 /// A latency by its name there, in nanoseconds.
-fn measured(name: &str) -> String {
-    let root =
-        Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().find(|folder| folder.join(LATENCIES).exists());
-    let text = std::fs::read_to_string(root.expect("the repository").join(LATENCIES)).unwrap();
-    let line = text.lines().find_map(|line| line.strip_prefix(&format!("{name} = ")));
-    line.unwrap_or_else(|| panic!("{LATENCIES} has no {name}")).to_owned()
+fn measured(name: &str) -> f64 {
+    read(LATENCIES)["latency"][name].as_float().unwrap()
+}
+
+#[test]
+fn figure_17_is_what_the_hardware_takes() {
+    let figure = read("experiments/ars/fig17.toml");
+    let number = |table: &str, key: &str| {
+        let value = &figure[table][key];
+        value.as_float().or_else(|| value.as_integer().map(|whole| whole as f64)).unwrap()
+    };
+    for (key, name) in [
+        ("forwarded", "forwarded_64_ns"),
+        ("aggregated-fixed", "aggregated_fixed_ns"),
+        ("aggregated-floating", "aggregated_floating_ns"),
+    ] {
+        assert_eq!(number("measured", key), measured(name), "{key}");
+        let limit = number("published", key) * (1.0 + number("tolerance", "relative"));
+        assert!(number("measured", key) <= limit, "{key}");
+    }
 }
 
 #[test]
