@@ -263,7 +263,8 @@ impl Design for NetReduceDesign {
                 ("group.window", "2"),
                 ("aggregation.floating", "false"),
                 ("aggregation.flows", "2"),
-                ("aggregation.frames", "2"),
+                // More than a message has, so that a number fits two columns.
+                ("aggregation.frames", "4"),
             ],
             ..Model::PLAIN
         }

@@ -99,7 +99,7 @@ impl Flows {
             if is_first && breaks(Mutation::FirstReopens) {
                 return Place::New(self.open(psn, mutation));
             }
-            return self.find(psn).map_or(Place::Forgotten, Place::Repeated);
+            return self.find(psn, mutation).map_or(Place::Forgotten, Place::Repeated);
         }
         let place = if is_first {
             self.open(psn, mutation)
@@ -116,7 +116,7 @@ impl Flows {
 
     /// As printed (IV.C.2): a First opens a column, any other frame goes where its PSN fits, whatever is missing before it.
     fn place_in_any_order(&mut self, is_first: bool, psn: Psn, mutation: Option<Mutation>) -> Place {
-        let place = if is_first { Some(self.open(psn, mutation)) } else { self.find(psn) };
+        let place = if is_first { Some(self.open(psn, mutation)) } else { self.find(psn, mutation) };
         let Some(place) = place else { return Place::Forgotten };
         if self.status.get(place) {
             return Place::Repeated(place);
@@ -145,9 +145,13 @@ impl Flows {
     }
 
     /// The place of a PSN, looked for in the newest column first.
-    fn find(&self, psn: Psn) -> Option<usize> {
+    fn find(&self, psn: Psn, mutation: Option<Mutation>) -> Option<usize> {
         let flows = self.bases.len();
-        (1..=flows).find_map(|age| self.in_column((self.next + flows - age) % flows, psn))
+        let column = |age| match mutation {
+            Some(Mutation::OldestFirst) => (self.next + age - 1) % flows,
+            _ => (self.next + flows - age) % flows,
+        };
+        (1..=flows).find_map(|age| self.in_column(column(age), psn))
     }
 
     fn in_column(&self, column: usize, psn: Psn) -> Option<usize> {
@@ -206,6 +210,18 @@ mod tests {
         }
         assert_eq!(flows.place(FIRST, QP, Psn::new(0x10), None), Place::New(128));
         assert_eq!(flows.place(FOLLOWER, QP, Psn::new(5), None), Place::Repeated(6));
+    }
+
+    #[test]
+    fn a_frame_that_fits_two_columns_belongs_to_the_newer_one() {
+        let mut flows = flows();
+        for (message, place) in [0, 128].into_iter().enumerate() {
+            let psn = Psn::new(2 * message as u32);
+            assert_eq!(flows.place(FIRST, QP, psn, None), Place::New(place));
+            assert_eq!(flows.place(FOLLOWER, QP, psn.plus(1), None), Place::New(place + 1));
+        }
+        assert_eq!(flows.place(FOLLOWER, QP, Psn::new(3), None), Place::Repeated(129));
+        assert_eq!(flows.place(FOLLOWER, QP, Psn::new(1), None), Place::Repeated(1));
     }
 
     #[test]

@@ -10,6 +10,8 @@ quincunx_engine::mutations! {
     ForwardsUnknown = "forwards-unknown",
     /// A frame goes where its PSN fits, though one before it is missing (IV.C.2).
     AnyOrder = "any-order",
+    /// A frame that comes again is looked for in the oldest column first (IV.C.2: the order "is crucial").
+    OldestFirst = "oldest-first",
     /// A frame that was here before is answered with what lies in the result buffer, be it its sum or not.
     AnswersPending = "answers-pending",
     /// An index that is asked for again is counted as another arrival.
