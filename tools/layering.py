@@ -14,7 +14,7 @@ from pathlib import Path
 PREFIX = "quincunx-"
 
 BASE = {"units", "wire", "collective", "fabric"}
-PROTOCOLS = {"roce", "epic", "netreduce", "ring", "memory", "scin", "nvls", "multiwrite"}
+PROTOCOLS = {"roce", "epic", "netreduce", "ring", "memory", "scin", "nvls", "cais", "multiwrite"}
 MANAGED = (
     BASE
     | {"engine", "design", "designs", "network", "nodes", "control", "control-grpc", "driver-net"}

@@ -91,6 +91,10 @@ fn packets() -> Vec<(String, Vec<u8>)> {
         ("multicast-store", Transaction::MultimemStore, 128),
         ("multicast-add", Transaction::MultimemAdd { operand: 1 }, 0),
         ("multiwrite", Transaction::MultiWrite { destinations: 6 }, 128),
+        ("reduce", Transaction::Reduce, 128),
+        ("multicast-reduce", Transaction::MultimemReduce, 128),
+        ("sync", Transaction::Sync, 0),
+        ("release", Transaction::Release, 0),
     ];
     let mut packets = Vec::new();
     for (name, transaction, length) in kinds {

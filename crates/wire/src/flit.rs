@@ -107,6 +107,16 @@ pub enum Transaction {
         /// A bit for each rank, or what else its receiver takes from it.
         destinations: u64,
     },
+    /// Brings bytes to add to memory (CAIS III-A: `red`, with the INC bit `red.cais`); its tag says how many contributions are in them. Asks
+    /// for no response.
+    Reduce,
+    /// `multimem.red` of data: brings bytes for the switch to add up over all members of the multicast region, and to write at all of them;
+    /// asks for one response.
+    MultimemReduce,
+    /// Says that a node has come to a point of a group, which its address names; its tag is the point. No data.
+    Sync,
+    /// The switch's answer to a [`Sync`](Self::Sync): all of the group have come there. No data.
+    Release,
 }
 
 /// A class of transactions, each with buffers of its own, so that answers pass when requests cannot (SCIN 3.5: four
@@ -166,7 +176,7 @@ pub enum FlitError {
     #[error("expected the packet to end where its header says, found more bytes")]
     Trailing,
     /// A kind without a transaction.
-    #[error("expected a kind of transaction from 0 to 10, found another")]
+    #[error("expected a kind of transaction from 0 to 14, found another")]
     UnknownKind,
     /// A channel that no link has.
     #[error("expected credits of a channel from 0 to 7, found another")]
@@ -277,10 +287,12 @@ impl Transaction {
     pub const fn class(self) -> Option<Class> {
         match self {
             Self::Credit => None,
-            Self::Read { .. } | Self::MultimemLoadReduce { .. } => Some(Class::Read),
+            Self::Read { .. } | Self::MultimemLoadReduce { .. } | Self::Sync => Some(Class::Read),
             Self::ReadResponse => Some(Class::ReadResponse),
-            Self::WriteResponse => Some(Class::WriteResponse),
+            Self::WriteResponse | Self::Release => Some(Class::WriteResponse),
             Self::Write
+            | Self::Reduce
+            | Self::MultimemReduce
             | Self::Add { .. }
             | Self::Store { .. }
             | Self::MultimemStore
@@ -291,14 +303,29 @@ impl Transaction {
 
     /// Whether a payload follows the header.
     pub const fn carries_data(self) -> bool {
-        matches!(self, Self::ReadResponse | Self::Write | Self::MultimemStore | Self::MultiWrite { .. })
+        matches!(
+            self,
+            Self::ReadResponse
+                | Self::Write
+                | Self::MultimemStore
+                | Self::MultiWrite { .. }
+                | Self::Reduce
+                | Self::MultimemReduce
+        )
     }
 
     /// Bytes after the header, for a payload of `payload` bytes.
     const fn body(self, payload: usize) -> usize {
         match self {
-            Self::Credit | Self::Read { .. } | Self::WriteResponse | Self::MultimemLoadReduce { .. } => 0,
-            Self::ReadResponse | Self::Write | Self::MultimemStore => payload,
+            Self::Credit
+            | Self::Read { .. }
+            | Self::WriteResponse
+            | Self::MultimemLoadReduce { .. }
+            | Self::Sync
+            | Self::Release => 0,
+            Self::ReadResponse | Self::Write | Self::MultimemStore | Self::Reduce | Self::MultimemReduce => {
+                payload
+            }
             Self::Add { .. } | Self::Store { .. } | Self::MultimemAdd { .. } => WORD,
             Self::MultiWrite { .. } => WORD + payload,
         }
@@ -325,6 +352,10 @@ impl Transaction {
             Self::MultimemStore => 8,
             Self::MultimemAdd { .. } => 9,
             Self::MultiWrite { .. } => 10,
+            Self::Reduce => 11,
+            Self::MultimemReduce => 12,
+            Self::Sync => 13,
+            Self::Release => 14,
         }
     }
 }
@@ -413,6 +444,10 @@ impl FlitHeader {
             8 => Transaction::MultimemStore,
             9 => Transaction::MultimemAdd { operand: operand()? },
             10 => Transaction::MultiWrite { destinations: word()? },
+            11 => Transaction::Reduce,
+            12 => Transaction::MultimemReduce,
+            13 => Transaction::Sync,
+            14 => Transaction::Release,
             _ => return Err(FlitError::UnknownKind),
         };
         match rest.len().cmp(&transaction.body(length.into())) {

@@ -147,7 +147,11 @@ impl<P: Payload> Endpoint<P> {
             | Transaction::MultimemLoadReduce { .. }
             | Transaction::MultimemStore
             | Transaction::MultimemAdd { .. }
-            | Transaction::MultiWrite { .. } => return Err(MemoryDrop::UnexpectedTransaction),
+            | Transaction::MultiWrite { .. }
+            | Transaction::Reduce
+            | Transaction::MultimemReduce
+            | Transaction::Sync
+            | Transaction::Release => return Err(MemoryDrop::UnexpectedTransaction),
         }
         Ok(())
     }

@@ -130,7 +130,7 @@ prop_compose! {
         address in prop_oneof![(0..14u64).prop_map(|piece| piece * 16), (0..3u16).prop_map(word_address)],
         tag in prop_oneof![0..3u32, 0..20u32],
         length in prop_oneof![Just(16u16), Just(4), Just(0), Just(2), Just(17)],
-        kind in 0..11usize,
+        kind in 0..15usize,
         credits in prop_oneof![9 => Just(0u8), 1 => 0..=MAX_CREDITS],
         channel in 0..Channel::COUNT,
     ) -> (u16, FlitHeader, Numbers) {
@@ -146,6 +146,10 @@ prop_compose! {
             Transaction::MultimemStore,
             Transaction::MultimemAdd { operand: u64::from(tag) },
             Transaction::MultiWrite { destinations: u64::from(tag) },
+            Transaction::Reduce,
+            Transaction::MultimemReduce,
+            Transaction::Sync,
+            Transaction::Release,
         ][kind];
         let credit = CreditReturn { channel: Channel::ALL[channel], packets: credits };
         let header = FlitHeader::new(NodeId(stranger.unwrap_or(port)), NodeId(destination), inc, address, tag, transaction);

@@ -176,5 +176,9 @@ const fn kind(transaction: Transaction) -> &'static str {
         Transaction::MultimemStore => "MULTIMEM ST",
         Transaction::MultimemAdd { .. } => "MULTIMEM RED",
         Transaction::MultiWrite { .. } => "MULTIWRITE",
+        Transaction::Reduce => "RED",
+        Transaction::MultimemReduce => "MULTIMEM RED",
+        Transaction::Sync => "SYNC",
+        Transaction::Release => "RELEASE",
     }
 }

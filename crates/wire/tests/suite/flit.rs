@@ -17,6 +17,10 @@ fn transactions() -> impl Strategy<Value = Transaction> {
         Just(Transaction::MultimemStore),
         any::<u64>().prop_map(|operand| Transaction::MultimemAdd { operand }),
         any::<u64>().prop_map(|destinations| Transaction::MultiWrite { destinations }),
+        Just(Transaction::Reduce),
+        Just(Transaction::MultimemReduce),
+        Just(Transaction::Sync),
+        Just(Transaction::Release),
     ]
 }
 
@@ -106,7 +110,7 @@ fn unknown_kinds_channels_and_operands_are_refused() {
         bytes[at] = value;
         FlitHeader::parse(&bytes).expect_err("a refusal")
     };
-    assert_eq!(refusal(0, 0xb0), FlitError::UnknownKind);
+    assert_eq!(refusal(0, 0xf0), FlitError::UnknownKind);
     assert_eq!(refusal(11, 7), FlitError::WordLength);
     assert_eq!(refusal(15, 0x80), FlitError::UnknownChannel);
 }
