@@ -15,6 +15,7 @@ mod experiment;
 mod fabric;
 mod faults;
 mod gate;
+mod machine;
 mod measure;
 mod network;
 mod scenario;
@@ -33,6 +34,7 @@ pub use fabric::{
 };
 pub use faults::{CongestionSetup, Faults, Loss, PauseSetup};
 pub use gate::{GateSource, Written};
+pub use machine::MachineSetup;
 pub use measure::Measure;
 pub use network::NetworkName;
 pub use scenario::Scenario;

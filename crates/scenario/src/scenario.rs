@@ -5,8 +5,8 @@ use crate::design::json;
 use crate::driver::TRAINING;
 use crate::fabric::Contradiction;
 use crate::{
-    Document, Driver, Fabric, FabricDesign, Faults, Measure, NetworkName, Override, Part, ScenarioError,
-    Simulator, TokenBatch, Training,
+    Document, Driver, Fabric, FabricDesign, Faults, MachineSetup, Measure, NetworkName, Override, Part,
+    ScenarioError, Simulator, TokenBatch, Training,
 };
 use include_dir::{Dir, include_dir};
 use quincunx_design::{Assignment, Catalog, FabricKind, Settings, Transport, Value};
@@ -24,6 +24,9 @@ const SHAPES: &str = "shapes";
 /// The table of what is trained.
 const TRAIN: &str = "train";
 
+/// The table of what compute kernels run on.
+const MACHINE: &str = "machine";
+
 /// What to run.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Scenario {
@@ -35,6 +38,8 @@ pub struct Scenario {
     pub workload: Option<TokenBatch>,
     /// What is trained, if that is what is run.
     pub training: Training,
+    /// What compute kernels run on, on a memory fabric.
+    pub machine: MachineSetup,
     /// What happens to frames on their way.
     pub faults: Faults,
     /// How runs are measured.
@@ -230,6 +235,10 @@ impl Scenario {
             if schema.workload.is_empty() || !is_asked { None } else { Some(workload.get()?) };
         let faults: Faults = document.split(schema.faults).get()?;
         let training = document.take_table(TRAIN)?.get_below(TRAIN)?;
+        let machine = match fabric {
+            Fabric::Memory(_) => document.take_table(MACHINE)?.get_below(MACHINE)?,
+            _ => MachineSetup::default(),
+        };
         let measure = document.take_table("measure")?;
         measure.refuse_others("measure", schema.measure)?;
         let keys = document.values().into_iter().map(|change| (change.key, json(&change.value))).collect();
@@ -238,6 +247,7 @@ impl Scenario {
             fabric,
             workload,
             training,
+            machine,
             faults,
             measure: measure.get_below("measure")?,
             packet: ByteCount::new(0),
@@ -290,6 +300,7 @@ impl Scenario {
     fn check(&mut self, catalog: Catalog) -> Result<(), ScenarioError> {
         self.fabric.check().map_err(|wrong| self.contradiction(wrong))?;
         self.training.check().map_err(|wrong| self.contradiction(wrong))?;
+        self.machine.check().map_err(|wrong| self.contradiction(wrong))?;
         for design in FabricDesign::on(catalog, self.kind()) {
             let settings = self.settings(design)?;
             design.check(&settings).map_err(|refusal| self.key(refusal.to_string()))?;

@@ -7,6 +7,7 @@
 //! [`measure_training`] lays many collectives beside computation.
 
 mod choice;
+pub mod layer;
 pub mod memory_fabric;
 mod outputs;
 pub mod packet_fabric;

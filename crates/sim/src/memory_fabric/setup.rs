@@ -57,7 +57,7 @@ impl MemoryFabric {
     }
 
     /// What designs are told of it.
-    fn placement(&self) -> MemoryPlacement {
+    pub(crate) fn placement(&self) -> MemoryPlacement {
         MemoryPlacement {
             accelerators: self.accelerators,
             switches: self.switches,

@@ -1,0 +1,282 @@
+//! How far kernels and blocks have come: who waits for which counter, who is ready, who may be dispatched next.
+
+use crate::{CounterId, Place, Program, Wait};
+use alloc::collections::BTreeSet;
+use alloc::vec;
+use alloc::vec::Vec;
+
+/// A block of a program: the kernels' blocks are numbered one after the other.
+pub(crate) type BlockNumber = u32;
+
+/// How far a block has come.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(crate) enum Phase {
+    /// Waits for counters, for its kernel, or for a place.
+    Waiting,
+    /// Its group has been asked to begin.
+    Registered,
+    /// It has a place, and waits for its group before it loads.
+    Entering,
+    /// It loads and computes.
+    Running,
+    /// It has computed, and waits for its group before it sends.
+    Leaving,
+    /// What it sends is leaving.
+    Sending,
+    /// It has ended.
+    Done,
+}
+
+/// A block's state.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub(crate) struct BlockState {
+    pub(crate) kernel: u16,
+    pub(crate) phase: Phase,
+    /// Counters that have not come far enough.
+    unmet: u16,
+    /// The SM that holds it.
+    pub(crate) sm: Option<u16>,
+    /// Stages that are computed.
+    pub(crate) stage: u16,
+    /// Stages whose tiles have been asked for.
+    pub(crate) asked: u16,
+    /// Tiles that are missing, of each stage that has been asked for and is not computed.
+    pub(crate) missing: Vec<u32>,
+    /// Its stage is being computed.
+    pub(crate) computing: bool,
+    /// Packets that have not left.
+    pub(crate) unsent: u32,
+}
+
+/// A kernel's state.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub(crate) struct KernelState {
+    first: BlockNumber,
+    unmet: u16,
+    pub(crate) launched: bool,
+    /// Blocks that may be dispatched as soon as their group may.
+    ready: BTreeSet<BlockNumber>,
+    /// Blocks whose group has been asked.
+    pub(crate) registered: u32,
+    /// Blocks that may be dispatched.
+    released: BTreeSet<BlockNumber>,
+    /// Blocks that have a place.
+    pub(crate) resident: u16,
+    /// Blocks that have ended.
+    pub(crate) done: u32,
+}
+
+/// Who waits for a counter.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+enum Waiter {
+    Kernel(u16),
+    Block(BlockNumber),
+}
+
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
+struct Counter {
+    value: u64,
+    /// By target; those before `met` have been told.
+    waiters: Vec<(u64, Waiter)>,
+    met: usize,
+}
+
+/// All kernels and blocks of a program.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub(crate) struct Blocks {
+    pub(crate) blocks: Vec<BlockState>,
+    pub(crate) kernels: Vec<KernelState>,
+    counters: Vec<Counter>,
+    /// Blocks of a group, by the group's number.
+    groups: Vec<Option<BlockNumber>>,
+}
+
+impl Blocks {
+    pub(crate) fn new(program: &Program) -> Self {
+        let mut all = Self {
+            blocks: Vec::new(),
+            kernels: Vec::new(),
+            counters: vec![Counter::default(); usize::from(program.counters)],
+            groups: Vec::new(),
+        };
+        for (kernel, number) in program.kernels.iter().zip(0..) {
+            let first = all.blocks.len() as BlockNumber;
+            let unmet = all.watch(&kernel.waits, Waiter::Kernel(number));
+            all.kernels.push(KernelState {
+                first,
+                unmet,
+                launched: false,
+                ready: BTreeSet::new(),
+                registered: 0,
+                released: BTreeSet::new(),
+                resident: 0,
+                done: 0,
+            });
+            for (block, number_of_block) in kernel.blocks.iter().zip(first..) {
+                let unmet = all.watch(&block.waits, Waiter::Block(number_of_block));
+                all.blocks.push(BlockState {
+                    kernel: number,
+                    phase: Phase::Waiting,
+                    unmet,
+                    sm: None,
+                    stage: 0,
+                    asked: 0,
+                    missing: Vec::new(),
+                    computing: false,
+                    unsent: 0,
+                });
+                if let Some(group) = block.group {
+                    let group = group as usize;
+                    all.groups.resize(all.groups.len().max(group + 1), None);
+                    all.groups[group] = Some(number_of_block);
+                }
+            }
+        }
+        for counter in &mut all.counters {
+            counter.waiters.sort_unstable();
+        }
+        all
+    }
+
+    fn watch(&mut self, waits: &[Wait], waiter: Waiter) -> u16 {
+        let mut unmet = 0;
+        for wait in waits.iter().filter(|wait| wait.target > 0) {
+            self.counters[usize::from(wait.counter.0)].waiters.push((wait.target, waiter));
+            unmet += 1;
+        }
+        unmet
+    }
+
+    /// Where a block is in its program.
+    pub(crate) fn place(&self, block: BlockNumber) -> (usize, usize) {
+        let kernel = usize::from(self.blocks[block as usize].kernel);
+        (kernel, (block - self.kernels[kernel].first) as usize)
+    }
+
+    pub(crate) fn of_group(&self, group: u64) -> Option<BlockNumber> {
+        self.groups.get(usize::try_from(group).ok()?).copied().flatten()
+    }
+
+    pub(crate) fn has_counter(&self, counter: u16) -> bool {
+        usize::from(counter) < self.counters.len()
+    }
+
+    /// Adds to a counter; the kernels that may be launched now are appended.
+    pub(crate) fn add(&mut self, counter: CounterId, amount: u64, launching: &mut Vec<u16>) {
+        let number = usize::from(counter.0);
+        let counter = &mut self.counters[number];
+        counter.value = counter.value.saturating_add(amount);
+        let value = counter.value;
+        while let Some(&(target, waiter)) = self.counters[number].waiters.get(self.counters[number].met) {
+            if target > value {
+                break;
+            }
+            self.counters[number].met += 1;
+            match waiter {
+                Waiter::Kernel(kernel) => {
+                    let state = &mut self.kernels[usize::from(kernel)];
+                    state.unmet -= 1;
+                    if state.unmet == 0 {
+                        launching.push(kernel);
+                    }
+                }
+                Waiter::Block(block) => {
+                    let state = &mut self.blocks[block as usize];
+                    state.unmet -= 1;
+                    if state.unmet == 0 {
+                        let kernel = &mut self.kernels[usize::from(state.kernel)];
+                        if kernel.launched {
+                            kernel.ready.insert(block);
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// Kernels that wait for nothing from the beginning.
+    pub(crate) fn unconditional(&self) -> Vec<u16> {
+        (0..).zip(&self.kernels).filter(|(_, kernel)| kernel.unmet == 0).map(|(number, _)| number).collect()
+    }
+
+    /// A kernel's blocks may be dispatched from now on.
+    pub(crate) fn launch(&mut self, kernel: u16, blocks: usize) {
+        let state = &mut self.kernels[usize::from(kernel)];
+        state.launched = true;
+        for block in state.first..state.first + blocks as u32 {
+            if self.blocks[block as usize].unmet == 0 {
+                state.ready.insert(block);
+            }
+        }
+    }
+
+    /// The next block of a kernel whose group is to be asked, or that needs nobody's leave.
+    pub(crate) fn next_ready(&mut self, kernel: usize) -> Option<BlockNumber> {
+        self.kernels[kernel].ready.pop_first()
+    }
+
+    /// A block may be dispatched.
+    pub(crate) fn release(&mut self, block: BlockNumber) {
+        let kernel = self.blocks[block as usize].kernel;
+        self.kernels[usize::from(kernel)].released.insert(block);
+    }
+
+    /// The kernel whose block is dispatched next: of those with a released block and room the one of the highest priority, and among
+    /// equals the one that has the least for its share.
+    pub(crate) fn next_kernel(&self, program: &Program, has_room: impl Fn(usize) -> bool) -> Option<usize> {
+        let mut best: Option<usize> = None;
+        for (kernel, state) in self.kernels.iter().enumerate() {
+            if state.released.is_empty() || !has_room(kernel) {
+                continue;
+            }
+            let is_better = best.is_none_or(|other| {
+                let [a, b] = [kernel, other].map(|kernel| &program.kernels[kernel]);
+                let share = |mine: usize, weight: u16| {
+                    u64::from(self.kernels[mine].resident) * u64::from(weight.max(1))
+                };
+                a.priority > b.priority
+                    || a.priority == b.priority && share(kernel, b.weight) < share(other, a.weight)
+            });
+            if is_better {
+                best = Some(kernel);
+            }
+        }
+        best
+    }
+
+    /// Takes a kernel's next block.
+    pub(crate) fn next_released(&mut self, kernel: usize) -> BlockNumber {
+        self.kernels[kernel].released.pop_first().expect("a kernel that has a released block")
+    }
+
+    /// SMs that launched kernels have for themselves.
+    pub(crate) fn whole_sms(&self, program: &Program) -> u16 {
+        let wanted = self.kernels.iter().zip(&program.kernels).map(|(state, kernel)| match kernel.place {
+            Place::WholeSm(most) if state.launched && (state.done as usize) < kernel.blocks.len() => most,
+            _ => 0,
+        });
+        wanted.sum()
+    }
+
+    pub(crate) fn is_over(&self, program: &Program) -> bool {
+        self.kernels
+            .iter()
+            .zip(&program.kernels)
+            .all(|(state, kernel)| state.done as usize == kernel.blocks.len())
+    }
+
+    pub(crate) fn assert_invariants(&self, program: &Program) {
+        for (state, kernel) in self.kernels.iter().zip(&program.kernels) {
+            assert!(state.done as usize <= kernel.blocks.len(), "no block ends twice");
+            let most = match kernel.place {
+                Place::Sm => u16::MAX,
+                Place::WholeSm(most) | Place::CopyEngine(most) => most,
+            };
+            assert!(state.resident <= most, "a kernel has the places that it may have");
+            assert!(
+                state.launched || state.ready.is_empty(),
+                "no block is ready before its kernel is launched"
+            );
+        }
+    }
+}

@@ -1,0 +1,45 @@
+//! What an accelerator is set up with.
+
+use crate::Program;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use quincunx_collective::Reduction;
+use quincunx_memory::PortConfig;
+use quincunx_units::Duration;
+use quincunx_wire::flit::{FlitFormat, NodeId};
+
+/// What an accelerator is set up with.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct GpuConfig {
+    /// Its number among the accelerators, and its node's.
+    pub rank: u16,
+    /// Accelerators.
+    pub ranks: u16,
+    /// The switch at the other end of each link.
+    pub switches: Vec<NodeId>,
+    /// How packets are cut.
+    pub format: FlitFormat,
+    /// The buffers of each link.
+    pub port: PortConfig,
+    /// From a request's arrival to its response.
+    pub response_latency: Duration,
+    /// Streaming multiprocessors.
+    pub sms: u16,
+    /// Blocks that an SM holds at once; they compute one at a time.
+    pub blocks_per_sm: u8,
+    /// Stages whose tiles are fetched ahead of the one that is computed.
+    pub prefetch: u16,
+    /// Most loads that a link may wait for (CAIS III-B2: request throttling).
+    pub load_window: u32,
+    /// Loads and reductions that may be merged leave in the order in which they were asked for, instead of by channels of their own
+    /// (CAIS III-C2: what traffic control separates).
+    pub shared_requests: bool,
+    /// How long a block waits for its group before it goes on without.
+    pub sync_timeout: Duration,
+    /// How contributions are added.
+    pub reduction: Reduction,
+    /// Tells of each block when it ran.
+    pub tell_blocks: bool,
+    /// What it runs.
+    pub program: Arc<Program>,
+}

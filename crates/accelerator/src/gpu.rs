@@ -1,0 +1,806 @@
+//! The accelerator as an engine: packets, timers and the beginning in; packets, timers and what has ended out.
+
+use crate::blocks::{BlockNumber, Blocks, Phase};
+use crate::routing::{link_of, next_line};
+use crate::sending::{Job, Sending};
+use crate::sms::Sms;
+use crate::{CounterId, Fetch, GpuConfig, Output, Place, Send, Tile, TileId, To};
+use alloc::collections::VecDeque;
+use alloc::vec;
+use alloc::vec::Vec;
+use quincunx_collective::Payload;
+use quincunx_engine::PortId;
+use quincunx_memory::Port;
+use quincunx_units::{Duration, Instant};
+use quincunx_wire::flit::{FlitHeader, NodeId, Transaction, word_address, word_at};
+
+/// The points at which a group's blocks wait for each other; the tags of their syncs.
+const BEFORE_LAUNCH: u32 = 0;
+const BEFORE_ACCESS: u32 = 1;
+
+/// An accelerator's named timers.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum GpuTimer {
+    /// Responses are ready for a link.
+    Respond(PortId),
+    /// A kernel is launched.
+    Launch(u16),
+    /// An SM has computed a stage.
+    Compute(u16),
+    /// Somebody may have waited long enough for its group.
+    Sync,
+}
+
+/// What an accelerator tells.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum GpuEvent {
+    /// A kernel's first block may be dispatched.
+    Launched {
+        /// Which.
+        kernel: u16,
+    },
+    /// All of a kernel's blocks have ended.
+    Ended {
+        /// Which.
+        kernel: u16,
+    },
+    /// An SM has computed a stage of a block, from `since` until now.
+    Computed {
+        /// Of which kernel.
+        kernel: u16,
+        /// On which SM.
+        sm: u16,
+        /// From when on.
+        since: Instant,
+    },
+    /// Everything has ended.
+    Finished,
+}
+
+/// Why a packet is dropped.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum GpuDrop {
+    /// Not for this accelerator.
+    NoRoute,
+    /// Bytes or words that it does not have, or more than a packet may have.
+    NoSuchAddress,
+    /// A response to nothing.
+    UnexpectedResponse,
+    /// A transaction that it does not serve.
+    UnexpectedTransaction,
+    /// The peer of the link has broken its rules.
+    Port,
+}
+
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+enum TileState {
+    Absent,
+    /// Bytes are missing; blocks wait with a stage.
+    Pending {
+        missing: u32,
+        waiters: Vec<(BlockNumber, u16)>,
+    },
+    Present,
+}
+
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+struct Pending {
+    ready_at: Instant,
+    response: Job,
+}
+
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+struct Link {
+    port: Port,
+    sending: Sending,
+    pending: VecDeque<Pending>,
+    armed: Option<Instant>,
+}
+
+/// Where an accelerator's answers go.
+pub trait GpuSink<P: Payload> {
+    /// Sends a packet.
+    fn transmit(&mut self, port: PortId, header: &FlitHeader, payload: P::View<'_>);
+    /// Arms a timer.
+    fn set_timer(&mut self, timer: GpuTimer, after: Duration);
+    /// Tells something.
+    fn emit(&mut self, event: GpuEvent);
+}
+
+/// An accelerator.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Gpu<P> {
+    config: GpuConfig,
+    memory: P,
+    links: Vec<Link>,
+    blocks: Blocks,
+    tiles: Vec<TileState>,
+    sms: Sms,
+    /// Blocks that wait for their group, and until when.
+    syncs: VecDeque<(Instant, BlockNumber, u32)>,
+    sync_armed: bool,
+    sequence: u64,
+    launching: Vec<u16>,
+    is_over: bool,
+}
+
+impl<P: Payload> Gpu<P> {
+    /// An accelerator that has not begun.
+    pub fn new(config: GpuConfig) -> Self {
+        let link = Link {
+            port: Port::new(config.port),
+            sending: Sending::default(),
+            pending: VecDeque::new(),
+            armed: None,
+        };
+        Self {
+            memory: P::zeroed(config.program.memory),
+            links: vec![link; config.switches.len()],
+            blocks: Blocks::new(&config.program),
+            tiles: vec![TileState::Absent; config.program.tiles.len()],
+            sms: Sms::new(config.sms, config.blocks_per_sm),
+            syncs: VecDeque::new(),
+            sync_armed: false,
+            sequence: 0,
+            launching: Vec::new(),
+            is_over: false,
+            config,
+        }
+    }
+
+    /// Its memory.
+    pub const fn memory(&self) -> &P {
+        &self.memory
+    }
+
+    /// The same, to be filled before it begins.
+    pub const fn memory_mut(&mut self) -> &mut P {
+        &mut self.memory
+    }
+
+    /// How long all SMs have computed, together.
+    pub const fn busy(&self) -> Duration {
+        self.sms.busy()
+    }
+
+    /// Begins the program.
+    pub fn start(&mut self, now: Instant, out: &mut impl GpuSink<P>) {
+        self.launching = self.blocks.unconditional();
+        self.settle(now, out);
+    }
+
+    /// Takes a packet that came by `link`.
+    ///
+    /// # Errors
+    /// Why it is dropped: a peer's fault.
+    pub fn handle_packet(
+        &mut self,
+        now: Instant,
+        link: PortId,
+        header: &FlitHeader,
+        payload: P::View<'_>,
+        out: &mut impl GpuSink<P>,
+    ) -> Result<(), GpuDrop> {
+        let index = usize::from(link.0);
+        let channel = self.links[index].port.accept(header).map_err(|_| GpuDrop::Port)?;
+        let Some(channel) = channel else { return Ok(()) };
+        // Memory takes whatever comes at once.
+        self.links[index].port.release(channel);
+        let done = self.take(now, link, header, payload, out);
+        self.arm(now, link, out);
+        done
+    }
+
+    fn take(
+        &mut self,
+        now: Instant,
+        link: PortId,
+        header: &FlitHeader,
+        payload: P::View<'_>,
+        out: &mut impl GpuSink<P>,
+    ) -> Result<(), GpuDrop> {
+        if header.destination != self.node() {
+            return Err(GpuDrop::NoRoute);
+        }
+        let length = P::view_length(P::reborrow(payload));
+        match header.transaction {
+            Transaction::Read { length } => {
+                let local = self.local(header.address, usize::from(length))?;
+                self.respond(now, link, header, Transaction::ReadResponse, local, u32::from(length));
+                return Ok(());
+            }
+            Transaction::Write => {
+                let local = self.local(header.address, length)?;
+                self.memory.write(local, payload);
+                self.respond(now, link, header, Transaction::WriteResponse, 0, 0);
+                self.count(header.address, length as u64);
+            }
+            Transaction::Reduce => {
+                let local = self.local(header.address, length)?;
+                if !length.is_multiple_of(self.config.reduction.data_type.size()) {
+                    return Err(GpuDrop::NoSuchAddress);
+                }
+                self.memory.reduce(local, payload, self.config.reduction);
+                self.count(header.address, length as u64 * u64::from(header.tag));
+            }
+            Transaction::ReadResponse => {
+                self.fetched(now, link, header, payload, out)?;
+                return Ok(());
+            }
+            // Nothing waits for what it has written.
+            Transaction::WriteResponse => return Ok(()),
+            Transaction::Add { operand } => {
+                let counter = word_at(header.address).filter(|&word| self.blocks.has_counter(word));
+                let counter = counter.ok_or(GpuDrop::NoSuchAddress)?;
+                self.blocks.add(CounterId(counter), operand, &mut self.launching);
+            }
+            Transaction::Release => {
+                let block = self.blocks.of_group(header.address).ok_or(GpuDrop::NoSuchAddress)?;
+                self.go_on(now, block, header.tag, out);
+            }
+            _ => return Err(GpuDrop::UnexpectedTransaction),
+        }
+        self.settle(now, out);
+        Ok(())
+    }
+
+    /// Takes the expiry of a timer.
+    pub fn handle_timer(&mut self, now: Instant, timer: GpuTimer, out: &mut impl GpuSink<P>) {
+        match timer {
+            GpuTimer::Respond(link) => {
+                let due = self.links[usize::from(link.0)].armed.take().map_or(now, |armed| armed.max(now));
+                self.advance(due, link);
+                self.arm(now, link, out);
+                return;
+            }
+            GpuTimer::Launch(kernel) => {
+                let blocks = self.config.program.kernels[usize::from(kernel)].blocks.len();
+                self.blocks.launch(kernel, blocks);
+                self.sms.reserve(self.blocks.whole_sms(&self.config.program));
+                out.emit(GpuEvent::Launched { kernel });
+                if blocks == 0 {
+                    self.end_kernel(usize::from(kernel), out);
+                }
+            }
+            GpuTimer::Compute(sm) => {
+                if let Some((block, since, next)) = self.sms.computed(now, sm) {
+                    if let Some(length) = next {
+                        out.set_timer(GpuTimer::Compute(sm), length);
+                    }
+                    if self.config.tell_blocks {
+                        let kernel = self.blocks.blocks[block as usize].kernel;
+                        out.emit(GpuEvent::Computed { kernel, sm, since });
+                    }
+                    self.computed(now, block, out);
+                }
+            }
+            GpuTimer::Sync => {
+                self.sync_armed = false;
+                while let Some(&(until, block, point)) = self.syncs.front() {
+                    if until > now {
+                        break;
+                    }
+                    self.syncs.pop_front();
+                    self.go_on(now, block, point, out);
+                }
+                self.arm_sync(now, out);
+            }
+        }
+        self.settle(now, out);
+    }
+
+    /// Whether a transmit slot of `link` would be used.
+    pub fn wants_transmit(&self, link: PortId) -> bool {
+        let Link { port, sending, .. } = &self.links[usize::from(link.0)];
+        port.wants_transmit(sending.ready(self.config.load_window, self.config.shared_requests))
+    }
+
+    /// Sends at most one packet.
+    pub fn handle_transmit_slot(&mut self, now: Instant, link: PortId, out: &mut impl GpuSink<P>) {
+        self.advance(now, link);
+        let (line, links) = (self.config.format.max_payload as u64, self.links.len() as u64);
+        let Link { port, sending, .. } = &mut self.links[usize::from(link.0)];
+        let ready = sending.ready(self.config.load_window, self.config.shared_requests);
+        let Some(channel) = port.arbitrate(ready) else {
+            let mut header = FlitHeader::new(NodeId(0), NodeId(0), false, 0, 0, Transaction::Credit);
+            port.seal(&mut header, 0);
+            if header.credit.packets > 0 {
+                out.transmit(link, &header, P::empty());
+            }
+            return;
+        };
+        let mut cut = sending.cut(channel, u64::from(link.0), links, line);
+        port.seal(&mut cut.header, cut.carried.len());
+        out.transmit(link, &cut.header, self.memory.view(cut.carried));
+        if let Some(owner) = cut.owner {
+            let block = &mut self.blocks.blocks[owner as usize];
+            block.unsent -= 1;
+            if block.unsent == 0 {
+                self.end_block(owner, out);
+                self.settle(now, out);
+            }
+        }
+        self.arm(now, link, out);
+    }
+
+    fn node(&self) -> NodeId {
+        NodeId(self.config.rank)
+    }
+
+    fn local(&self, address: u64, length: usize) -> Result<usize, GpuDrop> {
+        let local = usize::try_from(address).map_err(|_| GpuDrop::NoSuchAddress)?;
+        let inside = local.checked_add(length).is_some_and(|end| end <= self.memory.length());
+        let is_packet = length <= self.config.format.max_payload && length > 0;
+        if inside && is_packet { Ok(local) } else { Err(GpuDrop::NoSuchAddress) }
+    }
+
+    /// Counts bytes that have arrived.
+    fn count(&mut self, address: u64, bytes: u64) {
+        let regions = &self.config.program.regions;
+        let after = regions.partition_point(|region| region.address <= address);
+        let Some(region) = after.checked_sub(1).map(|at| regions[at]) else { return };
+        let offset = address - region.address;
+        if offset < region.length {
+            let counter = CounterId(region.counter.0 + (offset / region.part) as u16);
+            self.blocks.add(counter, bytes, &mut self.launching);
+        }
+    }
+
+    fn respond(
+        &mut self,
+        now: Instant,
+        link: PortId,
+        request: &FlitHeader,
+        transaction: Transaction,
+        local: usize,
+        length: u32,
+    ) {
+        let line = request.address / self.config.format.max_payload as u64;
+        let job = Job {
+            header: request.response(transaction),
+            address: request.address,
+            local,
+            length,
+            lines: line..line + 1,
+            owner: None,
+            sequence: 0,
+        };
+        let ready_at = now + self.config.response_latency;
+        self.links[usize::from(link.0)].pending.push_back(Pending { ready_at, response: job });
+    }
+
+    fn advance(&mut self, now: Instant, link: PortId) {
+        let link = &mut self.links[usize::from(link.0)];
+        while link.pending.front().is_some_and(|first| first.ready_at <= now) {
+            let first = link.pending.pop_front().expect("there is a first");
+            link.sending.push(first.response);
+        }
+    }
+
+    fn arm(&mut self, now: Instant, link: PortId, out: &mut impl GpuSink<P>) {
+        let wants = self.wants_transmit(link);
+        let state = &mut self.links[usize::from(link.0)];
+        let Some(first) = state.pending.front() else { return };
+        if wants || state.armed.is_some_and(|armed| armed > now && armed <= first.ready_at) {
+            return;
+        }
+        state.armed = Some(first.ready_at);
+        out.set_timer(GpuTimer::Respond(link), first.ready_at.since(now));
+    }
+
+    /// Launches and dispatches what may be.
+    fn settle(&mut self, now: Instant, out: &mut impl GpuSink<P>) {
+        for kernel in core::mem::take(&mut self.launching) {
+            let after = self.config.program.kernels[usize::from(kernel)].launch;
+            out.set_timer(GpuTimer::Launch(kernel), after);
+        }
+        self.register(now, out);
+        self.dispatch(now, out);
+        if !self.is_over && self.blocks.is_over(&self.config.program) {
+            self.is_over = true;
+            out.emit(GpuEvent::Finished);
+        }
+    }
+
+    /// Has the groups of ready blocks asked, one round of places ahead; blocks without a group need nobody's leave.
+    fn register(&mut self, now: Instant, out: &mut impl GpuSink<P>) {
+        let ahead = self.sms.capacity() as u32;
+        for kernel in 0..self.blocks.kernels.len() {
+            while self.blocks.kernels[kernel].registered < ahead
+                && let Some(block) = self.blocks.next_ready(kernel)
+            {
+                let group = self.group(block).filter(|_| self.config.program.coordination.pre_launch);
+                match group {
+                    None => self.blocks.release(block),
+                    Some(group) => {
+                        self.blocks.kernels[kernel].registered += 1;
+                        self.blocks.blocks[block as usize].phase = Phase::Registered;
+                        self.sync(now, block, group, BEFORE_LAUNCH, out);
+                    }
+                }
+            }
+        }
+    }
+
+    fn group(&self, block: BlockNumber) -> Option<u32> {
+        let (kernel, place) = self.blocks.place(block);
+        self.config.program.kernels[kernel].blocks[place].group
+    }
+
+    fn sync(&mut self, now: Instant, block: BlockNumber, group: u32, point: u32, out: &mut impl GpuSink<P>) {
+        let links = self.links.len() as u64;
+        let link = link_of(u64::from(group), links);
+        let to = self.config.switches[link as usize];
+        let header = FlitHeader::new(self.node(), to, true, u64::from(group), point, Transaction::Sync);
+        self.push(link, header);
+        self.syncs.push_back((now + self.config.sync_timeout, block, point));
+        self.arm_sync(now, out);
+    }
+
+    fn arm_sync(&mut self, now: Instant, out: &mut impl GpuSink<P>) {
+        while let Some(&(until, block, point)) = self.syncs.front() {
+            let phase = self.blocks.blocks[block as usize].phase;
+            let is_waiting = match point {
+                BEFORE_LAUNCH => phase == Phase::Registered,
+                _ => matches!(phase, Phase::Entering | Phase::Leaving),
+            };
+            if is_waiting {
+                if !self.sync_armed {
+                    self.sync_armed = true;
+                    out.set_timer(GpuTimer::Sync, until.since(now));
+                }
+                return;
+            }
+            self.syncs.pop_front();
+        }
+    }
+
+    /// Puts a packet without data into a link's queue.
+    fn push(&mut self, link: u64, header: FlitHeader) {
+        self.sequence += 1;
+        let sequence = self.sequence;
+        let job = Job { header, address: 0, local: 0, length: 0, lines: 0..1, owner: None, sequence };
+        self.links[link as usize].sending.push(job);
+    }
+
+    /// A block's group has come to a point, or it has waited long enough.
+    fn go_on(&mut self, now: Instant, block: BlockNumber, point: u32, out: &mut impl GpuSink<P>) {
+        let state = &mut self.blocks.blocks[block as usize];
+        match (state.phase, point) {
+            (Phase::Registered, BEFORE_LAUNCH) => {
+                state.phase = Phase::Waiting;
+                let kernel = usize::from(state.kernel);
+                self.blocks.kernels[kernel].registered -= 1;
+                self.blocks.release(block);
+            }
+            (Phase::Entering, BEFORE_ACCESS) => self.run(now, block, out),
+            (Phase::Leaving, BEFORE_ACCESS) => self.send(block, out),
+            // Late, or for somebody who no longer waits.
+            _ => {}
+        }
+    }
+
+    fn dispatch(&mut self, now: Instant, out: &mut impl GpuSink<P>) {
+        loop {
+            let program = self.config.program.clone();
+            let kernels = &self.blocks.kernels;
+            let has_room = |kernel: usize| match program.kernels[kernel].place {
+                Place::Sm => true,
+                Place::WholeSm(most) | Place::CopyEngine(most) => kernels[kernel].resident < most,
+            };
+            let mut is_full = [false; 2];
+            let chosen = loop {
+                let room = |kernel: usize| {
+                    let is_out = match program.kernels[kernel].place {
+                        Place::Sm => is_full[0],
+                        Place::WholeSm(_) => is_full[1],
+                        Place::CopyEngine(_) => false,
+                    };
+                    !is_out && has_room(kernel)
+                };
+                let Some(kernel) = self.blocks.next_kernel(&program, room) else { return };
+                match program.kernels[kernel].place {
+                    Place::CopyEngine(_) => break (kernel, None),
+                    Place::Sm => match self.sms.take(false) {
+                        Some(sm) => break (kernel, Some(sm)),
+                        None => is_full[0] = true,
+                    },
+                    Place::WholeSm(_) => match self.sms.take(true) {
+                        Some(sm) => break (kernel, Some(sm)),
+                        None => is_full[1] = true,
+                    },
+                }
+            };
+            let (kernel, sm) = chosen;
+            let block = self.blocks.next_released(kernel);
+            self.blocks.kernels[kernel].resident += 1;
+            self.blocks.blocks[block as usize].sm = sm;
+            let (_, place) = self.blocks.place(block);
+            let loads_merge = program.kernels[kernel].blocks[place].stages.iter().any(|stage| {
+                stage.tiles.iter().any(|tile| program.tiles[tile.0 as usize].fetch == Fetch::MergedLoad)
+            });
+            match self.group(block).filter(|_| program.coordination.pre_access && loads_merge) {
+                Some(group) => {
+                    self.blocks.blocks[block as usize].phase = Phase::Entering;
+                    self.sync(now, block, group, BEFORE_ACCESS, out);
+                }
+                None => self.run(now, block, out),
+            }
+        }
+    }
+
+    /// A block begins to load and to compute.
+    fn run(&mut self, now: Instant, block: BlockNumber, out: &mut impl GpuSink<P>) {
+        let (kernel, place) = self.blocks.place(block);
+        let stages = self.config.program.kernels[kernel].blocks[place].stages.len();
+        let state = &mut self.blocks.blocks[block as usize];
+        state.phase = Phase::Running;
+        state.missing = vec![0; stages];
+        self.ask(block);
+        self.try_compute(now, block, out);
+    }
+
+    /// Asks for the tiles of the next stages.
+    fn ask(&mut self, block: BlockNumber) {
+        let program = self.config.program.clone();
+        let (kernel, place) = self.blocks.place(block);
+        let stages = &program.kernels[kernel].blocks[place].stages;
+        loop {
+            let state = &mut self.blocks.blocks[block as usize];
+            let stage = state.asked;
+            if usize::from(stage) >= stages.len() || stage > state.stage + self.config.prefetch {
+                return;
+            }
+            state.asked += 1;
+            let mut missing = 0;
+            for &tile in &stages[usize::from(stage)].tiles {
+                if self.fetch(tile, &program.tiles[tile.0 as usize], block, stage) {
+                    missing += 1;
+                }
+            }
+            self.blocks.blocks[block as usize].missing[usize::from(stage)] = missing;
+        }
+    }
+
+    /// Whether a tile is missing; it is on its way then.
+    fn fetch(&mut self, id: TileId, tile: &Tile, block: BlockNumber, stage: u16) -> bool {
+        match &mut self.tiles[id.0 as usize] {
+            TileState::Present => false,
+            TileState::Pending { waiters, .. } => {
+                waiters.push((block, stage));
+                true
+            }
+            state @ TileState::Absent => {
+                *state = TileState::Pending { missing: tile.length, waiters: vec![(block, stage)] };
+                let asked = Transaction::Read { length: 0 };
+                let (inc, transaction) = match tile.fetch {
+                    Fetch::Load => (false, asked),
+                    Fetch::MergedLoad => (true, asked),
+                    Fetch::ReducedLoad => (false, Transaction::MultimemLoadReduce { length: 0 }),
+                };
+                let to = (tile.fetch != Fetch::ReducedLoad).then_some(NodeId(tile.from));
+                self.transfer(to, inc, id.0, transaction, tile.address, tile.local, tile.length, None);
+                true
+            }
+        }
+    }
+
+    /// Puts a transfer into the queues of all links that have lines of it; how many packets it is.
+    #[allow(clippy::too_many_arguments, reason = "a transfer is all of these")]
+    fn transfer(
+        &mut self,
+        to: Option<NodeId>,
+        inc: bool,
+        tag: u32,
+        transaction: Transaction,
+        address: u64,
+        local: usize,
+        length: u32,
+        owner: Option<BlockNumber>,
+    ) -> u32 {
+        self.sequence += 1;
+        let line = self.config.format.max_payload as u64;
+        let (first, end) = (address / line, (address + u64::from(length)).div_ceil(line));
+        let links = self.links.len() as u64;
+        for link in 0..links {
+            let start = next_line(first, link, links);
+            if start < end {
+                let to = to.unwrap_or(self.config.switches[link as usize]);
+                let header = FlitHeader::new(self.node(), to, inc, 0, tag, transaction);
+                let sequence = self.sequence;
+                let job = Job { header, address, local, length, lines: start..end, owner, sequence };
+                self.links[link as usize].sending.push(job);
+            }
+        }
+        (end - first) as u32
+    }
+
+    /// A piece of a tile has arrived.
+    fn fetched(
+        &mut self,
+        now: Instant,
+        link: PortId,
+        header: &FlitHeader,
+        payload: P::View<'_>,
+        out: &mut impl GpuSink<P>,
+    ) -> Result<(), GpuDrop> {
+        let length = P::view_length(P::reborrow(payload)) as u32;
+        let tile = self.config.program.tiles.get(header.tag as usize).copied();
+        let tile = tile.ok_or(GpuDrop::UnexpectedResponse)?;
+        let offset = header.address.checked_sub(tile.address).ok_or(GpuDrop::UnexpectedResponse)?;
+        let is_inside = offset + u64::from(length) <= u64::from(tile.length);
+        let TileState::Pending { missing, .. } = &mut self.tiles[header.tag as usize] else {
+            return Err(GpuDrop::UnexpectedResponse);
+        };
+        if !is_inside || length == 0 || *missing < length {
+            return Err(GpuDrop::UnexpectedResponse);
+        }
+        *missing -= length;
+        let is_whole = *missing == 0;
+        let loads = &mut self.links[usize::from(link.0)].sending.loads;
+        *loads = loads.checked_sub(1).ok_or(GpuDrop::UnexpectedResponse)?;
+        self.memory.write(tile.local + offset as usize, payload);
+        if is_whole {
+            let state = core::mem::replace(&mut self.tiles[header.tag as usize], TileState::Present);
+            let TileState::Pending { waiters, .. } = state else { unreachable!("it was pending") };
+            for (block, stage) in waiters {
+                self.blocks.blocks[block as usize].missing[usize::from(stage)] -= 1;
+                self.try_compute(now, block, out);
+            }
+            self.settle(now, out);
+        }
+        Ok(())
+    }
+
+    /// Computes the next stages of a block whose tiles are there.
+    fn try_compute(&mut self, now: Instant, block: BlockNumber, out: &mut impl GpuSink<P>) {
+        let (kernel, place) = self.blocks.place(block);
+        loop {
+            let state = &self.blocks.blocks[block as usize];
+            if state.phase != Phase::Running || state.computing {
+                return;
+            }
+            let stage = usize::from(state.stage);
+            let stages = &self.config.program.kernels[kernel].blocks[place].stages;
+            let Some(next) = stages.get(stage) else { return self.leave(now, block, out) };
+            if state.missing[stage] > 0 {
+                return;
+            }
+            let length = next.compute;
+            match state.sm {
+                Some(sm) if length > Duration::ZERO => {
+                    self.blocks.blocks[block as usize].computing = true;
+                    if let Some(length) = self.sms.compute(now, sm, block, length) {
+                        out.set_timer(GpuTimer::Compute(sm), length);
+                    }
+                    return;
+                }
+                _ => {
+                    self.blocks.blocks[block as usize].stage += 1;
+                    self.ask(block);
+                }
+            }
+        }
+    }
+
+    /// A stage is computed.
+    fn computed(&mut self, now: Instant, block: BlockNumber, out: &mut impl GpuSink<P>) {
+        let state = &mut self.blocks.blocks[block as usize];
+        state.computing = false;
+        state.stage += 1;
+        self.ask(block);
+        self.try_compute(now, block, out);
+    }
+
+    /// All stages are computed: the block sends, with its group if the switch may merge that.
+    fn leave(&mut self, now: Instant, block: BlockNumber, out: &mut impl GpuSink<P>) {
+        let (kernel, place) = self.blocks.place(block);
+        let program = self.config.program.clone();
+        let outputs = &program.kernels[kernel].blocks[place].outputs;
+        let merge = outputs.iter().any(|output| output.send == Send::MergedReduce);
+        match self.group(block).filter(|_| program.coordination.pre_access && merge) {
+            Some(group) => {
+                self.blocks.blocks[block as usize].phase = Phase::Leaving;
+                self.sync(now, block, group, BEFORE_ACCESS, out);
+            }
+            None => self.send(block, out),
+        }
+    }
+
+    fn send(&mut self, block: BlockNumber, out: &mut impl GpuSink<P>) {
+        let (kernel, place) = self.blocks.place(block);
+        let program = self.config.program.clone();
+        self.blocks.blocks[block as usize].phase = Phase::Sending;
+        let mut unsent = 0;
+        for output in &program.kernels[kernel].blocks[place].outputs {
+            unsent += self.output(output, block);
+        }
+        self.blocks.blocks[block as usize].unsent = unsent;
+        if unsent == 0 {
+            self.end_block(block, out);
+        }
+    }
+
+    /// Sends a piece, or adds or writes it at once if it stays here; how many packets it is.
+    fn output(&mut self, output: &Output, block: BlockNumber) -> u32 {
+        let Output { send, to, address, local, length } = *output;
+        let is_own = to == self.config.rank;
+        let (to, inc, tag, transaction) = match send {
+            Send::Reduce | Send::MergedReduce if is_own => {
+                let (at, bytes) = (address as usize, length as usize);
+                let own = P::from_view(self.memory.view(local..local + bytes));
+                self.memory.reduce(at, own.view(0..bytes), self.config.reduction);
+                self.count(address, u64::from(length));
+                return 0;
+            }
+            Send::Store if is_own => {
+                let own = P::from_view(self.memory.view(local..local + length as usize));
+                self.memory.write(address as usize, own.view(0..length as usize));
+                self.count(address, u64::from(length));
+                return 0;
+            }
+            // A reduction says how many contributions it is.
+            Send::Reduce => (Some(NodeId(to)), false, 1, Transaction::Reduce),
+            Send::MergedReduce => (Some(NodeId(to)), true, 1, Transaction::Reduce),
+            Send::Store => (Some(NodeId(to)), false, 0, Transaction::Write),
+            Send::PushReduce => (None, false, 0, Transaction::MultimemReduce),
+            Send::MulticastStore => (None, false, 0, Transaction::MultimemStore),
+        };
+        self.transfer(to, inc, tag, transaction, address, local, length, Some(block))
+    }
+
+    fn end_block(&mut self, block: BlockNumber, out: &mut impl GpuSink<P>) {
+        let (kernel, place) = self.blocks.place(block);
+        let program = self.config.program.clone();
+        let state = &mut self.blocks.blocks[block as usize];
+        assert_eq!(state.phase, Phase::Sending, "a block ends once");
+        state.phase = Phase::Done;
+        state.missing = Vec::new();
+        if let Some(sm) = state.sm.take() {
+            let whole = matches!(program.kernels[kernel].place, Place::WholeSm(_));
+            self.sms.give(sm, whole);
+        }
+        self.signal(&program.kernels[kernel].blocks[place].signals);
+        let kernel_state = &mut self.blocks.kernels[kernel];
+        kernel_state.resident -= 1;
+        kernel_state.done += 1;
+        if kernel_state.done as usize == program.kernels[kernel].blocks.len() {
+            self.end_kernel(kernel, out);
+        }
+    }
+
+    fn end_kernel(&mut self, kernel: usize, out: &mut impl GpuSink<P>) {
+        let program = self.config.program.clone();
+        self.sms.reserve(self.blocks.whole_sms(&program));
+        self.signal(&program.kernels[kernel].signals);
+        out.emit(GpuEvent::Ended { kernel: kernel as u16 });
+    }
+
+    fn signal(&mut self, signals: &[crate::Signal]) {
+        for signal in signals {
+            self.blocks.add(signal.counter, 1, &mut self.launching);
+            if signal.to == To::All {
+                let link = u64::from(signal.counter.0) % self.links.len() as u64;
+                let own = self.config.rank;
+                for rank in (0..self.config.ranks).filter(|&rank| rank != own) {
+                    let transaction = Transaction::Add { operand: 1 };
+                    let address = word_address(signal.counter.0);
+                    let header = FlitHeader::new(self.node(), NodeId(rank), false, address, 0, transaction);
+                    self.push(link, header);
+                }
+            }
+        }
+    }
+
+    /// Panics if the state breaks a rule that must always hold.
+    pub fn assert_invariants(&self) {
+        self.sms.assert_invariants();
+        self.blocks.assert_invariants(&self.config.program);
+        for link in &self.links {
+            link.port.assert_invariants();
+            link.sending.assert_invariants();
+            assert!(link.sending.loads <= self.config.load_window, "no more loads than the window");
+            assert!(!self.is_over || link.sending.loads == 0, "nothing is fetched when all has ended");
+        }
+    }
+}

@@ -1,0 +1,29 @@
+//! An accelerator at the granularity of thread blocks (CAIS IV-A): SMs that hold blocks and compute one after the other, kernels whose blocks
+//! are dispatched when what they wait for has happened, tiles that are fetched from other accelerators and kept, and the packets that all of
+//! this puts on the links of a memory fabric.
+//!
+//! - [`Program`] is what one accelerator runs, as data: kernels, blocks, tiles, counters.
+//! - [`Gpu`] is the accelerator, a state machine that a driver runs.
+//!
+//! What it leaves out: an SM's warps and caches, contention for the accelerator's own memory, and what kernels compute: a block takes
+//! the time that the program says, and sends what lies in memory. So real numbers flow, and tell whether every contribution is counted once, but
+//! they are not those of a product of matrices.
+#![no_std]
+extern crate alloc;
+#[cfg(test)]
+extern crate std;
+
+mod blocks;
+mod config;
+mod gpu;
+mod program;
+mod routing;
+mod schedule;
+mod sending;
+mod sms;
+
+pub use config::GpuConfig;
+pub use gpu::{Gpu, GpuDrop, GpuEvent, GpuSink, GpuTimer};
+pub use program::*;
+pub use routing::{link_of, next_line};
+pub use schedule::{Machine, Overlap, Plan, Schedule, SubLayer};

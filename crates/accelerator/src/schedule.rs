@@ -1,0 +1,103 @@
+//! What a schedule is: a way to run a sub-layer of a tensor-parallel model, in which a product of matrices leaves partial sums, these are added
+//! up over all accelerators and normalised, and another product takes the result. Who has a schedule implements [`Schedule`]; nothing here
+//! knows one.
+
+use crate::{Coordination, Program};
+use alloc::string::String;
+use core::fmt::Debug;
+use quincunx_units::{BitRate, Duration, FlopRate};
+
+/// A sub-layer (CAIS V-A2): a product split by rows of its weights, then a normalisation, then a product split by columns.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct SubLayer {
+    /// Rows of the activations: tokens.
+    pub rows: u32,
+    /// This accelerator's share of the first product's inner dimension.
+    pub inner: u32,
+    /// Columns of what is added up, the inner dimension of the second product.
+    pub hidden: u32,
+    /// This accelerator's share of the second product's columns.
+    pub columns: u32,
+}
+
+/// What sub-layers run on.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Machine {
+    /// Accelerators.
+    pub ranks: u16,
+    /// Of each: its SMs.
+    pub sms: u16,
+    /// Blocks that an SM holds.
+    pub blocks_per_sm: u8,
+    /// What all its SMs together reach in products of matrices.
+    pub tensor: FlopRate,
+    /// Traffic to its memory.
+    pub memory: BitRate,
+    /// Bytes of an element.
+    pub element: u8,
+    /// Most rows of a tile of a product.
+    pub tile_rows: u32,
+    /// Columns of a tile.
+    pub tile_columns: u32,
+    /// Part of the inner dimension that a block loads at once.
+    pub tile_inner: u32,
+    /// Rows of a block of a normalisation.
+    pub norm_rows: u32,
+    /// From when a kernel may be launched to its first block.
+    pub launch: Duration,
+    /// What an accelerator's launch may take longer.
+    pub skew: Duration,
+    /// By how much of itself a stage may take longer or shorter.
+    pub jitter: f64,
+    /// Blocks among which an accelerator without coordination takes the next one.
+    pub dispatch_window: u32,
+    /// Where blocks of a group wait for each other, if the schedule coordinates them.
+    pub coordination: Coordination,
+    /// SMs of communication kernels.
+    pub communication_sms: u16,
+    /// Copy engines.
+    pub copy_engines: u16,
+    /// Bytes of a packet.
+    pub line: u32,
+    /// Decides all that chance decides.
+    pub seed: u64,
+}
+
+/// What an accelerator runs, and what it must be set up with for it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Plan {
+    /// What it runs.
+    pub program: Program,
+    /// Requests that may be merged leave in the order in which they were asked for.
+    pub shared_requests: bool,
+    /// Only so many loads are under way as the machine's throttling lets.
+    pub throttled: bool,
+}
+
+/// What may be under way at the same time, as the schedule's publication says.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Overlap {
+    /// The first product, and adding up what it leaves.
+    pub first: bool,
+    /// Adding up or spreading, and the second product.
+    pub second: bool,
+    /// The first and the second product.
+    pub products: bool,
+}
+
+/// A way to run sub-layers.
+pub trait Schedule: Debug + Sync + 'static {
+    /// What people call it.
+    fn name(&self) -> &'static str;
+    /// What it is, in a line.
+    fn summary(&self) -> &'static str;
+    /// What may overlap.
+    fn overlap(&self) -> Overlap;
+    /// The design whose unit the switches have for it; none if they forward only.
+    fn unit(&self) -> Option<&'static str>;
+    /// What an accelerator runs.
+    ///
+    /// # Errors
+    /// If the sub-layer cannot be cut into tiles on this machine: one line.
+    fn plan(&self, layer: &SubLayer, machine: &Machine, rank: u16) -> Result<Plan, String>;
+}

@@ -1,0 +1,113 @@
+//! What the accelerators of a memory fabric are, for those who run compute kernels on them: the keys below `machine`.
+
+use crate::fabric::Contradiction;
+use quincunx_units::{BitRate, ByteCount, Duration, FlopRate};
+use serde::Deserialize;
+
+/// An accelerator at the granularity of thread blocks, and how kernels are cut for it.
+#[derive(Clone, PartialEq, Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct MachineSetup {
+    /// Streaming multiprocessors.
+    pub sms: u16,
+    /// Blocks that an SM holds at once.
+    pub blocks_per_sm: u8,
+    /// What all SMs together reach in products of matrices.
+    pub tensor: FlopRate,
+    /// Traffic to the accelerator's own memory.
+    pub memory: BitRate,
+    /// Bytes of an element, in memory and on links.
+    pub element: u8,
+    /// Most rows of a tile of a product.
+    pub tile_rows: u32,
+    /// Columns of a tile.
+    pub tile_columns: u32,
+    /// Part of the inner dimension that a block loads at once.
+    pub tile_inner: u32,
+    /// Such parts that are loaded ahead of the one that is computed.
+    pub prefetch: u16,
+    /// Rows of a block of a normalisation.
+    pub norm_rows: u32,
+    /// From when a kernel may be launched to its first block.
+    pub launch: Duration,
+    /// How much longer that may take on an accelerator.
+    pub skew: Duration,
+    /// By how much of itself a block may take longer or shorter.
+    pub jitter: f64,
+    /// Blocks among which an accelerator takes the next one where nothing coordinates them.
+    pub dispatch_window: u32,
+    /// Blocks of a group wait for each other before they are dispatched.
+    pub pre_launch: bool,
+    /// Blocks of a group wait for each other before their first request that may be merged.
+    pub pre_access: bool,
+    /// How long a block waits for its group before it goes on without.
+    pub sync_timeout: Duration,
+    /// Most bytes that an accelerator has asked for and not got, where requests are throttled.
+    pub throttle: ByteCount,
+    /// SMs of communication kernels.
+    pub communication_sms: u16,
+    /// Transfers that copy engines have under way.
+    pub copy_engines: u16,
+}
+
+impl Default for MachineSetup {
+    /// Half of an H100, as CAIS has it (section IV-B); what the paper does not give is said in its preset.
+    fn default() -> Self {
+        let giga = |gigabytes: u64| BitRate::new(gigabytes * 8_000_000_000).expect("it is above zero");
+        Self {
+            sms: 66,
+            blocks_per_sm: 2,
+            tensor: FlopRate::new(494_700_000_000_000).expect("it is above zero"),
+            memory: giga(1675),
+            element: 2,
+            tile_rows: 128,
+            tile_columns: 128,
+            tile_inner: 512,
+            prefetch: 3,
+            norm_rows: 8,
+            launch: Duration::from_micros(3),
+            skew: Duration::from_micros(1),
+            jitter: 0.02,
+            dispatch_window: 512,
+            pre_launch: true,
+            pre_access: true,
+            sync_timeout: Duration::from_micros(100),
+            throttle: ByteCount::new(1280 << 10),
+            communication_sms: 16,
+            copy_engines: 16,
+        }
+    }
+}
+
+impl MachineSetup {
+    pub(crate) fn check(&self) -> Result<(), Contradiction> {
+        let Self { sms, blocks_per_sm, tile_rows, tile_columns, tile_inner, .. } = self;
+        let counts = [
+            ("machine.sms", u32::from(*sms)),
+            ("machine.blocks_per_sm", u32::from(*blocks_per_sm)),
+            ("machine.tile_rows", tile_rows / 16),
+            ("machine.tile_columns", *tile_columns),
+            ("machine.tile_inner", *tile_inner),
+            ("machine.norm_rows", self.norm_rows),
+            ("machine.element", u32::from(self.element)),
+            ("machine.communication_sms", u32::from(self.communication_sms)),
+            ("machine.copy_engines", u32::from(self.copy_engines)),
+        ];
+        if let Some((key, _)) = counts.iter().find(|(_, count)| *count == 0) {
+            let found = format!("`{key}` without");
+            return Err((
+                "SMs, blocks and tiles of something (rows: 16 or more)",
+                found,
+                "name a larger one",
+            ));
+        }
+        if self.communication_sms >= *sms {
+            let found = format!("{} of {sms}", self.communication_sms);
+            return Err(("`machine.communication_sms` below all SMs", found, "leave some to products"));
+        }
+        if !(0.0..1.0).contains(&self.jitter) {
+            return Err(("a `machine.jitter` from 0 to below 1", self.jitter.to_string(), "0: none"));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,182 @@
+//! How a sub-layer is cut into tiles and where its data lies: what all schedules have in common.
+//!
+//! Rows are cut into row blocks, of which each accelerator is home to as many, next to each other. Partial sums, sums and what is normalised
+//! lie row block by row block, each at the same address everywhere.
+
+use quincunx_accelerator::{CounterId, Machine, Region, SubLayer};
+use quincunx_units::{ByteCount, Duration};
+
+/// Rows of a tile are a multiple of this: what tensor cores take.
+const STEP: u32 = 16;
+
+/// A sub-layer on one accelerator.
+#[derive(Clone, Debug)]
+pub(crate) struct Layout<'a> {
+    pub(crate) layer: &'a SubLayer,
+    pub(crate) machine: &'a Machine,
+    pub(crate) rank: u16,
+    /// Rows of a row block.
+    pub(crate) tile_rows: u32,
+    /// Row blocks, of all accelerators.
+    pub(crate) row_blocks: u32,
+}
+
+/// A product of matrices, as far as its tiles go.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Product {
+    pub(crate) rows: u32,
+    pub(crate) columns: u32,
+    pub(crate) inner: u32,
+}
+
+impl<'a> Layout<'a> {
+    /// # Errors
+    /// If rows or columns cannot be cut.
+    pub(crate) fn new(layer: &'a SubLayer, machine: &'a Machine, rank: u16) -> Result<Self, String> {
+        let ranks = u32::from(machine.ranks);
+        let dividers = [
+            ("rows", layer.rows, ranks * STEP),
+            ("a hidden size", layer.hidden, machine.tile_columns),
+            ("a hidden size", layer.hidden, machine.tile_inner),
+            ("columns of an accelerator", layer.columns, machine.tile_columns),
+        ];
+        for (what, found, by) in dividers {
+            if found == 0 || !found.is_multiple_of(by) {
+                return Err(format!(
+                    "expected {what} in multiples of {by}, found {found}; take another number of accelerators, or other tiles"
+                ));
+            }
+        }
+        let share = layer.rows / ranks;
+        let most = machine.tile_rows / STEP;
+        let tile_rows = (1..=most).rev().map(|steps| steps * STEP).find(|&rows| share.is_multiple_of(rows));
+        let tile_rows = tile_rows.unwrap_or(STEP);
+        Ok(Self { layer, machine, rank, tile_rows, row_blocks: layer.rows / tile_rows })
+    }
+
+    /// The accelerator that is home to a row block.
+    pub(crate) fn home(&self, row_block: u32) -> u16 {
+        (row_block / self.homes_blocks()) as u16
+    }
+
+    /// Row blocks of each accelerator.
+    pub(crate) fn homes_blocks(&self) -> u32 {
+        self.row_blocks / u32::from(self.machine.ranks)
+    }
+
+    /// One's own row blocks.
+    pub(crate) fn own(&self) -> std::ops::Range<u32> {
+        let first = u32::from(self.rank) * self.homes_blocks();
+        first..first + self.homes_blocks()
+    }
+
+    /// All row blocks, those of different accelerators in turn, so that traffic to and from each is spread over the whole of a product; the
+    /// same order everywhere, so that the same row block's sums and loads meet in the switch.
+    pub(crate) fn in_turn(&self) -> Vec<u32> {
+        self.in_turn_from(0)
+    }
+
+    /// The same, but every accelerator begins with another one's, and ends with its own: what goes from accelerator to accelerator does
+    /// not all go to one of them at once.
+    pub(crate) fn staggered(&self) -> Vec<u32> {
+        self.in_turn_from(u32::from(self.rank) + 1)
+    }
+
+    fn in_turn_from(&self, first: u32) -> Vec<u32> {
+        let (each, ranks) = (self.homes_blocks(), u32::from(self.machine.ranks));
+        let round = |place| (0..ranks).map(move |turn| (first + turn) % ranks * each + place);
+        (0..each).flat_map(round).collect()
+    }
+
+    /// Bytes of a row block, hidden size wide.
+    pub(crate) fn stripe(&self) -> u64 {
+        u64::from(self.tile_rows) * u64::from(self.layer.hidden) * u64::from(self.machine.element)
+    }
+
+    /// Bytes of all row blocks.
+    pub(crate) fn vector(&self) -> u64 {
+        self.stripe() * u64::from(self.row_blocks)
+    }
+
+    /// Bytes of a tile of what is added up.
+    pub(crate) fn tile(&self) -> u64 {
+        self.stripe() / u64::from(self.sum_tiles())
+    }
+
+    /// Tiles of a row block of what is added up.
+    pub(crate) fn sum_tiles(&self) -> u32 {
+        self.layer.hidden / self.machine.tile_columns
+    }
+
+    /// Where partial sums lie.
+    pub(crate) fn partial(&self, row_block: u32) -> u64 {
+        self.stripe() * u64::from(row_block)
+    }
+
+    /// Where sums lie.
+    pub(crate) fn sum(&self, row_block: u32) -> u64 {
+        self.vector() + self.partial(row_block)
+    }
+
+    /// Where what is normalised lies.
+    pub(crate) fn norm(&self, row_block: u32) -> u64 {
+        2 * self.vector() + self.partial(row_block)
+    }
+
+    /// Bytes of memory, for as many vectors.
+    pub(crate) fn memory(&self) -> usize {
+        3 * self.vector() as usize
+    }
+
+    /// The counters of what arrives among sums, one a row block from `counter` on.
+    pub(crate) fn sums(&self, counter: u16) -> Region {
+        self.region(self.sum(0), counter)
+    }
+
+    /// The same of what is normalised.
+    pub(crate) fn norms(&self, counter: u16) -> Region {
+        self.region(self.norm(0), counter)
+    }
+
+    fn region(&self, address: u64, counter: u16) -> Region {
+        Region { address, length: self.vector(), part: self.stripe(), counter: CounterId(counter) }
+    }
+
+    /// The first product: partial sums.
+    pub(crate) const fn first(&self) -> Product {
+        Product { rows: self.layer.rows, columns: self.layer.hidden, inner: self.layer.inner }
+    }
+
+    /// The second product.
+    pub(crate) const fn second(&self) -> Product {
+        Product { rows: self.layer.rows, columns: self.layer.columns, inner: self.layer.hidden }
+    }
+
+    /// How long an SM computes a tile of a product: the longer of arithmetic and of the tile's share of the traffic to memory, in which each
+    /// matrix is read or written once (Williams et al., Roofline, 2009).
+    pub(crate) fn tile_time(&self, product: Product) -> Duration {
+        let Product { rows, columns, inner } = product;
+        let [rows, columns, inner] = [rows, columns, inner].map(u64::from);
+        let Machine { tensor, memory, sms, element, tile_columns, .. } = self.machine;
+        let tile = u64::from(self.tile_rows) * u64::from(*tile_columns);
+        let sms = u64::from(*sms);
+        let arithmetic = tensor.time_for(2 * tile * inner * sms);
+        let elements = rows * inner + inner * columns + rows * columns;
+        let tiles = (rows * columns).div_ceil(tile).max(1);
+        let traffic = memory.time_for(ByteCount::new(elements * u64::from(*element) * sms / tiles));
+        arithmetic.max(traffic)
+    }
+
+    /// How long an SM takes to normalise a block's rows: it reads them, with what is added to them, and writes them.
+    pub(crate) fn norm_time(&self, rows: u32) -> Duration {
+        let bytes = u64::from(rows) * u64::from(self.layer.hidden) * u64::from(self.machine.element);
+        self.machine.memory.time_for(ByteCount::new(3 * bytes * u64::from(self.machine.sms)))
+    }
+
+    /// Rows of a block of the normalisation, and such blocks of a row block.
+    pub(crate) fn norm_blocks(&self) -> (u32, u32) {
+        let rows = (1..=self.machine.norm_rows.min(self.tile_rows)).rev();
+        let rows = rows.into_iter().find(|&rows| self.tile_rows.is_multiple_of(rows)).unwrap_or(1);
+        (rows, self.tile_rows / rows)
+    }
+}

@@ -1,0 +1,86 @@
+//! Schedules of tensor-parallel sub-layers: CAIS, CAIS without some of its parts, and the nine systems that it is compared with
+//! (CAIS IV-C), each as a value on the same machine. [`ALL`] is the catalog: a new schedule is a value and a line.
+//!
+//! What each may overlap is in its [`Overlap`](quincunx_accelerator::Overlap), from the paper's words, and tested for just that.
+
+mod cais;
+mod chance;
+mod kernels;
+mod ladm;
+mod layout;
+mod nvls;
+mod overlapped;
+
+use cais::Cais;
+use ladm::Ladm;
+use nvls::{Between, Phases};
+use overlapped::{By, FusedAllReduce, Triggered};
+use quincunx_accelerator::Schedule;
+
+/// All of them.
+pub static ALL: &[&dyn Schedule] = &[
+    &Cais {
+        name: "cais",
+        summary: "requests of compute kernels merge in the switch; coordinated, both products at once",
+        coordinated: true,
+        dataflow: true,
+        traffic_control: true,
+    },
+    &Cais {
+        name: "cais-partial",
+        summary: "CAIS whose loads and reductions share a queue",
+        coordinated: true,
+        dataflow: true,
+        traffic_control: false,
+    },
+    &Cais {
+        name: "cais-uncoordinated",
+        summary: "CAIS whose blocks do not wait for those of other accelerators",
+        coordinated: false,
+        dataflow: true,
+        traffic_control: true,
+    },
+    &Cais {
+        name: "cais-base",
+        summary: "merging alone: no coordination, kernel by kernel",
+        coordinated: false,
+        dataflow: false,
+        traffic_control: true,
+    },
+    &Phases {
+        name: "tp-nvls",
+        summary: "product, AllReduce by NVLS, normalisation of all rows, product, one after the other",
+        between: Between::AllReduce,
+    },
+    &Phases {
+        name: "sp-nvls",
+        summary: "product, ReduceScatter, normalisation of own rows, AllGather, product, one after the other",
+        between: Between::Scatter,
+    },
+    &FusedAllReduce {
+        name: "coconet",
+        summary: "AllReduce by communication kernels beside the first product, chunk by chunk",
+        by: By::Kernels,
+        nvls: false,
+    },
+    &FusedAllReduce {
+        name: "fuselib",
+        summary: "first product and AllReduce in one kernel",
+        by: By::Blocks,
+        nvls: false,
+    },
+    &Triggered {
+        name: "t3",
+        summary: "copy engines reduce and scatter behind the first product, and gather ahead of the second",
+        nvls: false,
+    },
+    &FusedAllReduce { name: "coconet-nvls", summary: "coconet, by NVLS", by: By::Kernels, nvls: true },
+    &FusedAllReduce { name: "fuselib-nvls", summary: "fuselib, by NVLS", by: By::Blocks, nvls: true },
+    &Triggered { name: "t3-nvls", summary: "t3, by NVLS", nvls: true },
+    &Ladm,
+];
+
+/// The schedule of that name.
+pub fn find(name: &str) -> Option<&'static dyn Schedule> {
+    ALL.iter().copied().find(|schedule| schedule.name() == name)
+}

@@ -1,0 +1,164 @@
+//! Tensor parallelism with collectives by NVLS (CAIS IV-C, baselines 1 and 2): kernels one after the other, with a barrier of all
+//! accelerators around every collective (II-C: computation and communication are isolated phases).
+
+use crate::chance::disturb;
+use crate::kernels::{Builder, TileEnd};
+use crate::layout::Layout;
+use quincunx_accelerator::{
+    Fetch, Kernel, Machine, Output, Overlap, Place, Plan, Schedule, Send, Stage, SubLayer, Tile,
+};
+
+/// What is done between the two products.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Between {
+    /// AllReduce, and every accelerator normalises all rows.
+    AllReduce,
+    /// ReduceScatter, every accelerator normalises its own rows, AllGather.
+    Scatter,
+}
+
+/// Collectives of kernels of their own, one after the other.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Phases {
+    pub(crate) name: &'static str,
+    pub(crate) summary: &'static str,
+    pub(crate) between: Between,
+}
+
+impl Schedule for Phases {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn summary(&self) -> &'static str {
+        self.summary
+    }
+
+    fn overlap(&self) -> Overlap {
+        Overlap { first: false, second: false, products: false }
+    }
+
+    fn unit(&self) -> Option<&'static str> {
+        Some("nvls")
+    }
+
+    fn plan(&self, layer: &SubLayer, machine: &Machine, rank: u16) -> Result<Plan, String> {
+        let mut builder = Builder::new(Layout::new(layer, machine, rank)?);
+        let ranks = u64::from(machine.ranks);
+        let nothing = |_: &Layout<'_>, _, _| TileEnd { outputs: Vec::new(), signals: Vec::new() };
+        let order = builder.layout.in_turn();
+        let mut first = builder.first_product(&order, None, nothing);
+        let (computed, normed) = (builder.counter(), builder.counter());
+        first.signals = vec![Builder::all(computed)];
+        let barrier = Builder::until(computed, ranks);
+        let kernels = match self.between {
+            Between::AllReduce => {
+                let sums = builder.count_sums();
+                let mut reduce = all_reduce(&builder, Place::WholeSm(machine.communication_sms));
+                reduce.waits = vec![barrier];
+                let rows = 0..builder.layout.row_blocks;
+                let mut norm = builder.norm(rows.clone(), |_| Vec::new(), |_| Vec::new());
+                let stripe = builder.layout.stripe();
+                norm.waits = rows.map(|row| Builder::until(Builder::at(sums, row), stripe)).collect();
+                norm.signals = vec![Builder::own(normed)];
+                let mut second = builder.second_product(None, None, |_| Vec::new());
+                second.waits = vec![Builder::until(normed, 1)];
+                vec![first, reduce, norm, second]
+            }
+            Between::Scatter => {
+                let reduced = builder.counter();
+                let mut scatter = reduce_scatter(&mut builder, Place::WholeSm(machine.communication_sms));
+                scatter.waits = vec![barrier];
+                scatter.signals = vec![Builder::own(reduced)];
+                let own = builder.layout.own();
+                let mut norm = builder.norm(own, |_| Vec::new(), |_| Vec::new());
+                norm.waits = vec![Builder::until(reduced, 1)];
+                norm.signals = vec![Builder::all(normed)];
+                let norms = builder.count_norms();
+                let mut gather = all_gather(&builder, Place::WholeSm(machine.communication_sms));
+                gather.waits = vec![Builder::until(normed, ranks)];
+                let mut second = builder.second_product(None, None, |_| Vec::new());
+                second.waits = whole_norms(&builder, norms);
+                vec![first, scatter, norm, gather, second]
+            }
+        };
+        let mut program = builder.program;
+        program.kernels = kernels;
+        for (kernel, number) in program.kernels.iter_mut().zip(0..) {
+            disturb(kernel, machine, rank, number, true);
+        }
+        Ok(Plan { program, shared_requests: false, throttled: true })
+    }
+}
+
+/// Until what is normalised is all there. At home it is written twice: by the normalisation, and by the switch, which writes at all.
+pub(crate) fn whole_norms(
+    builder: &Builder<'_>,
+    norms: quincunx_accelerator::CounterId,
+) -> Vec<quincunx_accelerator::Wait> {
+    let layout = &builder.layout;
+    let times = |row: u32| if layout.home(row) == layout.rank { 2 } else { 1 };
+    (0..layout.row_blocks)
+        .map(|row| Builder::until(Builder::at(norms, row), times(row) * layout.stripe()))
+        .collect()
+}
+
+/// AllReduce by `multimem.red`, pushed: every accelerator sends all of its partial sums once (CAIS II-C).
+pub(crate) fn all_reduce(builder: &Builder<'_>, place: Place) -> Kernel {
+    let layout = &builder.layout;
+    let mut outputs = Vec::new();
+    for row_block in layout.in_turn() {
+        for tile in 0..layout.sum_tiles() {
+            let output = Builder::partial_sum(layout, Send::PushReduce, layout.rank, row_block, tile);
+            outputs.push((Vec::new(), output));
+        }
+    }
+    Builder::sends("all_reduce", layout.machine.launch, place, outputs)
+}
+
+/// ReduceScatter by `multimem.ld_reduce`, pulled: every accelerator loads the sums of its own rows.
+pub(crate) fn reduce_scatter(builder: &mut Builder<'_>, place: Place) -> Kernel {
+    let mut kernel = crate::kernels::kernel("reduce_scatter", builder.layout.machine.launch);
+    kernel.place = place;
+    kernel.priority = 3;
+    for row_block in builder.layout.own() {
+        for column in 0..builder.layout.sum_tiles() {
+            let stage = reduced_tile(builder, row_block, column);
+            kernel.blocks.push(quincunx_accelerator::Block { stages: vec![stage], ..Default::default() });
+        }
+    }
+    kernel
+}
+
+/// A tile of partial sums, loaded reduced from all accelerators.
+pub(crate) fn reduced_tile(builder: &mut Builder<'_>, row_block: u32, column: u32) -> Stage {
+    let layout = &builder.layout;
+    let offset = layout.tile() * u64::from(column);
+    let tile = Tile {
+        fetch: Fetch::ReducedLoad,
+        from: layout.rank,
+        address: layout.partial(row_block) + offset,
+        local: (layout.sum(row_block) + offset) as usize,
+        length: layout.tile() as u32,
+    };
+    Stage { tiles: vec![builder.tile(tile)], ..Stage::default() }
+}
+
+/// AllGather by `multimem.st`, pushed: every accelerator has its own rows written everywhere.
+pub(crate) fn all_gather(builder: &Builder<'_>, place: Place) -> Kernel {
+    let layout = &builder.layout;
+    let mut outputs = Vec::new();
+    for row_block in layout.own() {
+        for tile in 0..layout.sum_tiles() {
+            outputs
+                .push((Vec::new(), norm_piece(layout, Send::MulticastStore, layout.rank, row_block, tile)));
+        }
+    }
+    Builder::sends("all_gather", layout.machine.launch, place, outputs)
+}
+
+/// A piece of what is normalised as an output to the same place of `to`.
+pub(crate) fn norm_piece(layout: &Layout<'_>, send: Send, to: u16, row_block: u32, tile: u32) -> Output {
+    let address = layout.norm(row_block) + layout.tile() * u64::from(tile);
+    Output { send, to, address, local: address as usize, length: layout.tile() as u32 }
+}

@@ -1,0 +1,319 @@
+//! Running a sub-layer: accelerators with a program each, switches with the unit that the schedule wants, until all has ended.
+
+use super::node::{Node, NodeCommand, NodeConfig, NodeEvent};
+use crate::memory_fabric::{FlitMedium, MemoryFabric};
+use crate::progress::{Progress, STEPS_A_REPORT, Watch};
+use quincunx_accelerator::{Coordination, GpuConfig, GpuEvent, Machine, Schedule, SubLayer};
+use quincunx_collective::{Collective, DataType, LengthOnly, ReduceOp, Reduction};
+use quincunx_design::{AnyMemoryDesign, Form, MemoryStream, PayloadKind, Refusal, Settings};
+use quincunx_driver_des::{BusyOverTime, Limits, NodeIndex, Simulation, Stopped};
+use quincunx_engine::shared_memory::{InPlaceRequest, Span, WordId};
+use quincunx_engine::{Engine, PortId};
+use quincunx_memory::PortConfig;
+use quincunx_nodes::fabric::FabricSwitchConfig;
+use quincunx_scenario::MachineSetup;
+use quincunx_units::{Duration, Instant};
+use std::sync::Arc;
+
+/// What runs: a sub-layer on accelerators around switches, by a schedule.
+#[derive(Clone, Debug)]
+pub struct LayerRun<'a> {
+    /// The fabric.
+    pub fabric: &'a MemoryFabric,
+    /// Its accelerators.
+    pub setup: &'a MachineSetup,
+    /// Of each of them.
+    pub layer: SubLayer,
+    /// How.
+    pub schedule: &'static dyn Schedule,
+    /// The design whose unit the schedule wants, and its settings.
+    pub unit: Option<(&'static dyn AnyMemoryDesign, Settings)>,
+    /// Decides all that chance decides.
+    pub seed: u64,
+}
+
+/// When a kernel ran on an accelerator.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct KernelSpan {
+    /// Its name.
+    pub name: String,
+    /// The accelerator.
+    pub rank: u16,
+    /// From its first block that may be dispatched.
+    pub from: Duration,
+    /// To the end of its last block.
+    pub to: Duration,
+}
+
+/// What a run has given.
+#[derive(Clone, PartialEq, Debug)]
+pub struct LayerOutcome<P> {
+    /// Until the last accelerator has ended.
+    pub time: Duration,
+    /// The share of that time in which SMs computed.
+    pub sm_utilisation: f64,
+    /// The share in which links were busy, on average over all links and both directions.
+    pub link_utilisation: f64,
+    /// The same for packets to switches, and from switches.
+    pub directions: [f64; 2],
+    /// How busy every direction was over time.
+    pub busy_over_time: BusyOverTime,
+    /// When kernels ran.
+    pub kernels: Vec<KernelSpan>,
+    /// Packets on links.
+    pub packets: u64,
+    /// Steps of the simulation.
+    pub steps: u64,
+    /// What switches dropped, and accelerators: nothing, if all is right.
+    pub drops: u64,
+    /// The accelerators' memories.
+    pub memories: Vec<P>,
+}
+
+/// Why there is none.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum LayerError {
+    /// It cannot be cut into tiles.
+    #[error("{0}")]
+    Plan(String),
+    /// The switch's unit does not suit the fabric.
+    #[error(transparent)]
+    Unit(#[from] Refusal),
+    /// The schedule wants a unit of a design that is not there.
+    #[error("expected a design \"{0}\" in the catalog, for the switches of this schedule; add it")]
+    NoUnit(&'static str),
+    /// The owner has stopped it.
+    #[error("stopped after {after} of virtual time")]
+    Stopped {
+        /// When.
+        after: Duration,
+    },
+    /// Nothing more happens, and it is not over.
+    #[error(
+        "expected {expected} accelerators to finish, found {found} when nothing more could happen; this is a fault of the schedule"
+    )]
+    Stalled {
+        /// Accelerators.
+        expected: u16,
+        /// Of them, those that did.
+        found: u16,
+    },
+}
+
+/// How elements are added.
+pub(crate) const fn reduction(element: u8) -> Reduction {
+    let data_type = if element == 2 { DataType::F16 } else { DataType::F32 };
+    Reduction { op: ReduceOp::Sum, data_type }
+}
+
+/// What schedules are told of the machine.
+pub fn machine(fabric: &MemoryFabric, setup: &MachineSetup, seed: u64) -> Machine {
+    Machine {
+        ranks: fabric.accelerators,
+        sms: setup.sms,
+        blocks_per_sm: setup.blocks_per_sm,
+        tensor: setup.tensor,
+        memory: setup.memory,
+        element: setup.element,
+        tile_rows: setup.tile_rows,
+        tile_columns: setup.tile_columns,
+        tile_inner: setup.tile_inner,
+        norm_rows: setup.norm_rows,
+        launch: setup.launch,
+        skew: setup.skew,
+        jitter: setup.jitter,
+        dispatch_window: setup.dispatch_window,
+        coordination: Coordination { pre_launch: setup.pre_launch, pre_access: setup.pre_access },
+        communication_sms: setup.communication_sms,
+        copy_engines: setup.copy_engines,
+        line: fabric.format.max_payload as u32,
+        seed,
+    }
+}
+
+/// Runs it over lengths alone.
+///
+/// # Errors
+/// If the sub-layer cannot be cut, the unit refuses the fabric, or it does not end.
+pub fn run_layer(run: &LayerRun<'_>, progress: Watch<'_>) -> Result<LayerOutcome<LengthOnly>, LayerError> {
+    run_filled(run, |_, _| None, progress)
+}
+
+/// Runs it with memories that `fill` gives, by rank and length; none: zero.
+///
+/// # Errors
+/// As [`run_layer`].
+pub fn run_filled<P: PayloadKind>(
+    run: &LayerRun<'_>,
+    fill: impl Fn(u16, usize) -> Option<P>,
+    progress: Watch<'_>,
+) -> Result<LayerOutcome<P>, LayerError> {
+    let LayerRun { fabric, setup, layer, schedule, .. } = run;
+    let machine = machine(fabric, setup, run.seed);
+    let medium = FlitMedium { format: fabric.format, accelerators: fabric.accelerators };
+    let port = PortConfig::covering_round_trip(fabric.link.rate, fabric.link.latency, &fabric.format);
+    let placement = fabric.placement();
+    let mut simulation = Simulation::new(medium, run.seed);
+    let mut names = Vec::new();
+    let mut gpus = Vec::new();
+    for rank in 0..fabric.accelerators {
+        let plan = schedule.plan(layer, &machine, rank).map_err(LayerError::Plan)?;
+        names.push(plan.program.kernels.iter().map(|kernel| kernel.name.clone()).collect::<Vec<_>>());
+        let packets = setup.throttle.bytes() / fabric.format.max_payload as u64;
+        let window = (packets / u64::from(fabric.switches)).clamp(1, u64::from(u32::MAX)) as u32;
+        let length = plan.program.memory;
+        let config = GpuConfig {
+            rank,
+            ranks: fabric.accelerators,
+            switches: (0..fabric.switches).map(|index| placement.switch(index)).collect(),
+            format: fabric.format,
+            port,
+            response_latency: fabric.response_latency,
+            sms: setup.sms,
+            blocks_per_sm: setup.blocks_per_sm,
+            prefetch: setup.prefetch,
+            load_window: if plan.throttled { window } else { u32::MAX },
+            shared_requests: plan.shared_requests,
+            sync_timeout: setup.sync_timeout,
+            reduction: reduction(setup.element),
+            tell_blocks: false,
+            program: Arc::new(plan.program),
+        };
+        let Ok(node) = Node::new(NodeConfig::Gpu(Box::new(config)));
+        let node = simulation.add_node(node);
+        if let Some(memory) = fill(rank, length) {
+            simulation.command(node, NodeCommand::Fill(memory)).expect("it is an accelerator");
+        }
+        gpus.push(node);
+    }
+    let mut switches = Vec::new();
+    for index in 0..fabric.switches {
+        let units = match &run.unit {
+            None => Vec::new(),
+            Some((design, settings)) => {
+                let streams = [stream(setup.element)];
+                vec![P::memory_parts(*design).unit_part(settings, &placement, index, &streams)?]
+            }
+        };
+        let config = FabricSwitchConfig {
+            node: placement.switch(index),
+            ports: fabric.accelerators,
+            port,
+            early_write_response: quincunx_cluster::EARLY_WRITE_RESPONSE,
+            units,
+        };
+        let Ok(node) = Node::new(NodeConfig::Switch(config));
+        switches.push(simulation.add_node(node));
+    }
+    for (&gpu, rank) in gpus.iter().zip(0..) {
+        for (&switch, index) in switches.iter().zip(0..) {
+            simulation.connect((gpu, &[PortId(index)][..]), (switch, &[PortId(rank)][..]), fabric.link);
+        }
+    }
+    for &gpu in &gpus {
+        simulation.command(gpu, NodeCommand::Start).expect("it is an accelerator");
+    }
+    follow(run, simulation, &names, progress)
+}
+
+/// A unit's stream: it wants to know what it adds, and no more.
+const fn stream(element: u8) -> MemoryStream {
+    let none = Span { offset: 0, length: 0 };
+    let request =
+        InPlaceRequest { collective: Collective::AllReduce, reduction: reduction(element), span: none };
+    MemoryStream {
+        request,
+        form: Form::Exact,
+        number: 0,
+        first_word: WordId(0),
+        tail: none,
+        scratch: none,
+        times: 1,
+        mutation: None,
+    }
+}
+
+fn follow<P: PayloadKind>(
+    run: &LayerRun<'_>,
+    mut simulation: Simulation<Node<P>, FlitMedium>,
+    names: &[Vec<String>],
+    progress: Watch<'_>,
+) -> Result<LayerOutcome<P>, LayerError> {
+    let (mut finished, mut end) = (0, Instant::ZERO);
+    let mut launched = vec![Vec::new(); names.len()];
+    let mut kernels = Vec::new();
+    let mut limits = Limits { steps: STEPS_A_REPORT, ..Limits::NONE };
+    let zero = Instant::ZERO;
+    loop {
+        match simulation.run(limits) {
+            Stopped::Event(emitted) => {
+                let rank = emitted.node.0 as usize;
+                match emitted.event {
+                    NodeEvent::Gpu(GpuEvent::Launched { kernel }) => {
+                        launched[rank].push((kernel, emitted.at))
+                    }
+                    NodeEvent::Gpu(GpuEvent::Ended { kernel }) => {
+                        let began = launched[rank].iter().find(|(number, _)| *number == kernel);
+                        let from = began.map_or(zero, |&(_, at)| at).since(zero);
+                        let name = names[rank][usize::from(kernel)].clone();
+                        kernels.push(KernelSpan {
+                            name,
+                            rank: rank as u16,
+                            from,
+                            to: emitted.at.since(zero),
+                        });
+                    }
+                    NodeEvent::Gpu(GpuEvent::Finished) => {
+                        finished += 1;
+                        end = emitted.at;
+                    }
+                    NodeEvent::Gpu(GpuEvent::Computed { .. }) | NodeEvent::Switch(_) => {}
+                }
+            }
+            Stopped::StepLimit => {
+                if progress(Progress { now: simulation.now(), steps: simulation.steps() }).is_break() {
+                    return Err(LayerError::Stopped { after: simulation.now().since(zero) });
+                }
+                limits.steps += STEPS_A_REPORT;
+            }
+            Stopped::Idle | Stopped::TimeLimit => break,
+        }
+    }
+    let expected = run.fabric.accelerators;
+    if finished < expected {
+        return Err(LayerError::Stalled { expected, found: finished });
+    }
+    let time = end.since(zero);
+    let share = |busy: Duration, of: f64| busy.as_secs_f64() / (time.as_secs_f64() * of);
+    let mut busy = [Duration::ZERO; 2];
+    let mut packets = 0;
+    for (direction, statistics) in simulation.statistics() {
+        busy[usize::from(direction.backward)] += statistics.busy;
+        packets += statistics.frames;
+    }
+    let links = f64::from(run.fabric.accelerators) * f64::from(run.fabric.switches);
+    let directions = busy.map(|busy| share(busy, links));
+    let computed = simulation.engines().filter_map(|(_, node)| match node {
+        Node::Gpu(gpu) => Some(gpu.busy()),
+        Node::Switch(_) => None,
+    });
+    let sms = f64::from(run.setup.sms) * f64::from(expected);
+    let nodes = 0..u32::from(run.fabric.accelerators + run.fabric.switches);
+    let dropped = |node| simulation.drops(NodeIndex(node)).values().sum::<u64>();
+    let memories = simulation.engines().filter_map(|(_, node)| match node {
+        Node::Gpu(gpu) => Some(gpu.memory().clone()),
+        Node::Switch(_) => None,
+    });
+    Ok(LayerOutcome {
+        time,
+        sm_utilisation: share(computed.sum(), sms),
+        link_utilisation: (directions[0] + directions[1]) / 2.0,
+        directions,
+        busy_over_time: simulation.busy_over_time(),
+        kernels,
+        packets,
+        steps: simulation.steps(),
+        drops: nodes.map(dropped).sum(),
+        memories: memories.collect(),
+    })
+}
