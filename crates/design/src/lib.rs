@@ -42,5 +42,7 @@ pub use plan::{Connection, ConnectionEnd, Member, Naming, Plan, SwitchPlan};
 pub use refusal::Refusal;
 pub use serde_json::Value;
 pub use settings::{Assignment, Help, Parameter, Params, Settings};
-pub use switch_unit::{AnySwitchUnit, Buffer, SwitchUnit, UnitEvent, UnitOutput, UnitSink, UnitTrack};
+pub use switch_unit::{
+    AnySwitchUnit, Buffer, SwitchUnit, UnitCounter, UnitEvent, UnitOutput, UnitSink, UnitTrack,
+};
 pub use transport::Transport;

@@ -20,6 +20,18 @@ pub enum Buffer {
 pub enum UnitOutput<P> {
     /// Send a packet by a port. It waits in the core's queues, among packets that the switch forwards.
     Packet(PortId, FlitHeader, P),
+    /// Send a packet by a port, as [`Packet`](Self::Packet) does, in the place of one that was [held](Buffer::Held): its buffer is free when
+    /// this one has left, so that whoever sends faster than the port takes has to wait.
+    Forward {
+        /// By which port.
+        to: PortId,
+        /// What.
+        header: FlitHeader,
+        /// With it.
+        payload: P,
+        /// The port and the channel whose buffer is held.
+        held: (PortId, Channel),
+    },
     /// Free the buffer of a packet that was [held](Buffer::Held).
     Release(PortId, Channel),
 }
@@ -69,6 +81,26 @@ pub enum UnitEvent {
         /// Which.
         track: UnitTrack,
     },
+    /// How much of something is in use from now on.
+    Level {
+        /// Of what, in a word or two.
+        kind: &'static str,
+        /// Which of them, from zero.
+        number: u16,
+        /// How much.
+        level: u32,
+    },
+}
+
+/// Something that a unit has counted.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct UnitCounter {
+    /// What, in a word or two.
+    pub name: &'static str,
+    /// At which port; none if it is of the whole unit.
+    pub port: Option<PortId>,
+    /// How often, or how much; times in picoseconds.
+    pub value: u64,
 }
 
 /// Where a unit's answers go: to the switch that it is in.
@@ -164,6 +196,9 @@ pub trait SwitchUnit<P: Payload> {
 
     /// Bytes of its tables: what it takes of a switch's memory, beside the buffers of ports.
     fn buffer_bytes(&self) -> usize;
+
+    /// Tells what it has counted, for those who measure it.
+    fn count(&self, _tell: &mut dyn FnMut(UnitCounter)) {}
 
     /// Panics if the state breaks a rule that must always hold.
     fn assert_invariants(&self);

@@ -14,8 +14,8 @@ pub struct Forwarded<P> {
     pub header: FlitHeader,
     /// Its payload.
     pub payload: P,
-    /// The port whose buffer it holds until it has left; none if it was made here.
-    pub input: Option<PortId>,
+    /// The port and the channel whose buffer it holds until it has left; none if it was made here.
+    pub held: Option<(PortId, Channel)>,
 }
 
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -75,8 +75,8 @@ impl<P: Payload> SwitchCore<P> {
 
     /// Packets that hold a buffer of `input`, of a channel.
     pub fn held(&self, input: PortId, channel: Channel) -> usize {
-        let queues = self.outputs.iter().map(|output| &output.queues[channel.index()]);
-        queues.flatten().filter(|packet| packet.input == Some(input)).count()
+        let queues = self.outputs.iter().flat_map(|output| &output.queues);
+        queues.flatten().filter(|packet| packet.held == Some((input, channel))).count()
     }
 
     /// Panics if the state breaks a rule that must always hold.

@@ -33,7 +33,7 @@ fn outputs(unit: &mut Multicast<Numbers>) -> Vec<UnitOutput<Numbers>> {
 fn packets(unit: &mut Multicast<Numbers>) -> Vec<(u16, FlitHeader, Vec<u8>)> {
     let packet = |output: UnitOutput<Numbers>| match output {
         UnitOutput::Packet(port, header, payload) => Some((port.0, header, payload.into_bytes())),
-        UnitOutput::Release(..) => None,
+        UnitOutput::Release(..) | UnitOutput::Forward { .. } => None,
     };
     outputs(unit).into_iter().filter_map(packet).collect()
 }

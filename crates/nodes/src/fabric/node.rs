@@ -3,7 +3,7 @@
 use alloc::boxed::Box;
 use core::convert::Infallible;
 use quincunx_collective::{Payload, Rank};
-use quincunx_design::UnitEvent;
+use quincunx_design::{UnitCounter, UnitEvent};
 use quincunx_engine::shared_memory::{InPlaceRequest, KernelRefusal};
 use quincunx_engine::{Engine, Frame, PortId, Sink};
 use quincunx_memory::{MemoryDrop, Port};
@@ -153,6 +153,13 @@ impl<P: Payload> FabricNode<P> {
     /// Bytes that a switch needs for its units, beside the buffers of its ports.
     pub fn buffer_bytes(&self) -> usize {
         if let Self::Switch(switch) = self { switch.buffer_bytes() } else { 0 }
+    }
+
+    /// What the units of a switch have counted; nothing of an accelerator.
+    pub fn count(&self, tell: &mut dyn FnMut(UnitCounter)) {
+        if let Self::Switch(switch) = self {
+            switch.count(tell);
+        }
     }
 }
 

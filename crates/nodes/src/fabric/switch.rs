@@ -4,7 +4,7 @@ use alloc::boxed::Box;
 use alloc::vec;
 use alloc::vec::Vec;
 use quincunx_collective::Payload;
-use quincunx_design::{AnySwitchUnit, Buffer, UnitEvent, UnitOutput, UnitSink};
+use quincunx_design::{AnySwitchUnit, Buffer, UnitCounter, UnitEvent, UnitOutput, UnitSink};
 use quincunx_engine::{Frame, PortId, Sink};
 use quincunx_memory::{Forwarded, MemoryDrop, Port, PortConfig, SwitchCore};
 use quincunx_units::{Duration, Instant};
@@ -47,7 +47,10 @@ impl<P: Payload, S: Sink<FabricNode<P>>> UnitSink<P> for SeatSink<'_, P, S> {
     fn act(&mut self, output: UnitOutput<P>) {
         match output {
             UnitOutput::Packet(port, header, payload) => {
-                self.core.enqueue(port, Forwarded { header, payload, input: None });
+                self.core.enqueue(port, Forwarded { header, payload, held: None });
+            }
+            UnitOutput::Forward { to, header, payload, held } => {
+                self.core.enqueue(to, Forwarded { header, payload, held: Some(held) });
             }
             UnitOutput::Release(port, channel) => self.ports[usize::from(port.0)].release(channel),
         }
@@ -85,6 +88,11 @@ impl<P: Payload> FabricSwitch<P> {
             core: SwitchCore::new(config.ports),
             units: config.units.into_iter().map(seat).collect(),
         }
+    }
+
+    /// What the units have counted.
+    pub(super) fn count(&self, tell: &mut dyn FnMut(UnitCounter)) {
+        self.units.iter().for_each(|seat| seat.unit.count(tell));
     }
 
     /// Bytes of the units' tables.
@@ -146,13 +154,13 @@ impl<P: Payload> FabricSwitch<P> {
             }
             Transaction::Write if self.early_write_response => {
                 let header = header.response(Transaction::WriteResponse);
-                let packet = Forwarded { header, payload: P::zeroed(0), input: None };
+                let packet = Forwarded { header, payload: P::zeroed(0), held: None };
                 self.core.enqueue(input, packet);
             }
             _ => {}
         }
         let payload = P::from_view(frame.payload);
-        self.core.enqueue(output, Forwarded { header: *header, payload, input: Some(input) });
+        self.core.enqueue(output, Forwarded { header: *header, payload, held: Some((input, channel)) });
         Ok(Buffer::Held)
     }
 
@@ -189,7 +197,7 @@ impl<P: Payload> FabricSwitch<P> {
         link.seal(&mut packet.header, packet.payload.length());
         let payload = packet.payload.view(0..packet.payload.length());
         out.transmit(port, Frame { header: &packet.header, payload });
-        if let Some(input) = packet.input {
+        if let Some((input, channel)) = packet.held {
             self.ports[usize::from(input.0)].release(channel);
         }
     }
@@ -212,9 +220,7 @@ impl<P: Payload> FabricSwitch<P> {
             }
             for channel in Channel::ALL {
                 let units = self.units.iter().map(|seat| seat.unit.held(PortId(number), channel));
-                // The core has no queues for channels with the INC bit.
-                let core = if channel.inc() { 0 } else { self.core.held(PortId(number), channel) };
-                let held = core + units.sum::<usize>();
+                let held = self.core.held(PortId(number), channel) + units.sum::<usize>();
                 assert_eq!(
                     held,
                     usize::from(port.buffered(channel)),

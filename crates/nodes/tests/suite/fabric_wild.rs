@@ -1,6 +1,7 @@
 //! Nodes of the memory fabric take any packet from any peer: nothing panics, and every invariant holds after it.
 
 use proptest::prelude::*;
+use quincunx_cais::{Merge, MergeConfig};
 use quincunx_collective::*;
 use quincunx_engine::shared_memory::{AnyKernel, InPlaceRequest, Span, WordId};
 use quincunx_engine::{Engine, Frame, PortId, Sink};
@@ -25,13 +26,16 @@ const SPAN: Span = Span { offset: 0, length: 96 };
 struct Nobody {
     requests: Vec<(PortId, FlitHeader)>,
     drops: Vec<FabricDrop>,
+    timer: Option<FabricTimer>,
 }
 
 impl Sink<FabricNode<Numbers>> for Nobody {
     fn transmit(&mut self, port: PortId, frame: Frame<'_, FlitHeader, Numbers>) {
         self.requests.push((port, *frame.header));
     }
-    fn set_timer(&mut self, _: FabricTimer, _: Duration) {}
+    fn set_timer(&mut self, timer: FabricTimer, _: Duration) {
+        self.timer = Some(timer);
+    }
     fn cancel_timer(&mut self, _: FabricTimer) {}
     fn emit(&mut self, _: FabricEvent) {}
     fn drop_frame(&mut self, _: PortId, reason: FabricDrop) {
@@ -74,6 +78,33 @@ fn switch() -> FabricNode<Numbers> {
     node
 }
 
+/// A switch that merges, with two entries for each home and room for one group.
+fn merging_switch(latency: Duration) -> FabricNode<Numbers> {
+    let merge = MergeConfig {
+        node: SWITCH,
+        accelerators: ACCELERATORS,
+        participants: 2,
+        entries: 2,
+        groups: 1,
+        streams: 1,
+        timeout: Duration::from_picos(20),
+        latency,
+        format: FORMAT,
+        reduction: REDUCTION,
+        levels: true,
+        mutation: None,
+    };
+    let config = FabricSwitchConfig {
+        node: SWITCH,
+        ports: ACCELERATORS,
+        port: PortConfig::uniform(3, FORMAT),
+        early_write_response: true,
+        units: vec![Box::new(Merge::<Numbers>::new(merge).expect("a set-up that makes sense"))],
+    };
+    let Ok(node) = FabricNode::new(FabricConfig::Switch(config));
+    node
+}
+
 fn accelerator(kernel: impl AnyKernel<Numbers>, reduction: Reduction) -> FabricNode<Numbers> {
     let endpoint = EndpointConfig {
         rank: Rank(1),
@@ -98,7 +129,7 @@ fn accelerator(kernel: impl AnyKernel<Numbers>, reduction: Reduction) -> FabricN
     node
 }
 
-fn nodes() -> [FabricNode<Numbers>; 6] {
+fn nodes() -> [FabricNode<Numbers>; 8] {
     let rank = Rank(1);
     let (ranks, granule) = (ACCELERATORS, FORMAT.max_payload);
     let scratch = Span { offset: 96, length: 384 };
@@ -116,6 +147,8 @@ fn nodes() -> [FabricNode<Numbers>; 6] {
         accelerator(QuantizedRing::new(quantized), floats),
         accelerator(NvlsKernel::new(multicast), REDUCTION),
         accelerator(Participant::new(ParticipantConfig { counter: WordId(0), first_flag }), REDUCTION),
+        merging_switch(Duration::ZERO),
+        merging_switch(Duration::from_picos(3)),
     ]
 }
 
@@ -191,6 +224,11 @@ proptest! {
                 let frame = Frame { header: &header, payload: payload.view(0..payload.length()) };
                 node.handle_frame(now, port, frame, &mut out);
                 node.assert_invariants();
+                // A unit's timer may fire at any time.
+                if *slots == 0 && let Some(timer @ FabricTimer::Unit(_)) = out.timer.take() {
+                    node.handle_timer(now, timer, &mut out);
+                    node.assert_invariants();
+                }
                 for port in (0..ports).map(PortId).cycle().take(*slots * usize::from(ports)) {
                     if node.wants_transmit(port) {
                         node.handle_transmit_slot(now, port, &mut out);

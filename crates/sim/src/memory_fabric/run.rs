@@ -218,7 +218,10 @@ fn run_observed<P: PayloadKind, O: Observer<FabricNode<P>>>(
                 FabricEvent::Unit { unit, event: UnitEvent::Written { stream, .. } } => {
                     told[built.layout.stream_of(unit, stream)].written = Some(emitted.at);
                 }
-                FabricEvent::Unit { event: UnitEvent::Taken { .. } | UnitEvent::Released { .. }, .. } => {}
+                FabricEvent::Unit {
+                    event: UnitEvent::Taken { .. } | UnitEvent::Released { .. } | UnitEvent::Level { .. },
+                    ..
+                } => {}
             },
             Stopped::StepLimit => {
                 let simulation = &built.simulation;

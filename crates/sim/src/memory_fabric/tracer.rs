@@ -4,7 +4,8 @@
 //! - for each port a counter of the credits in use: packets sent by it whose buffers the other end has not given back;
 //! - in a switch that computes, a track for each resource that its units tell of, with a slice for each part of a vector, from the
 //!   moment it takes the resource until it is released: the waves in SCIN's wave tables (SCIN 3.4). Where there is no slice the
-//!   resource is idle.
+//!   resource is idle;
+//! - a counter for each level that its units tell of: the entries that are taken of a port's table.
 
 use super::shape::Wiring;
 use quincunx_collective::Payload;
@@ -43,6 +44,8 @@ pub(super) struct Tracer<W> {
     directions: BTreeMap<(NodeIndex, PortId), Direction>,
     /// Those that have been taken, by switch and unit.
     resources: BTreeMap<(NodeIndex, u16, UnitTrack), Resource>,
+    /// Those that have been told, by switch, unit, kind and number.
+    levels: BTreeMap<(NodeIndex, u16, &'static str, u16), Track>,
     failure: Option<io::Error>,
 }
 
@@ -68,7 +71,15 @@ impl<W: Write> Tracer<W> {
         let senders = wiring.directions().map(sender).collect::<io::Result<_>>()?;
         let begins = |direction| (wiring.ends(direction)[0], direction);
         let directions = wiring.directions().map(begins).collect();
-        Ok(Self { trace, nodes, senders, directions, resources: BTreeMap::new(), failure: None })
+        Ok(Self {
+            trace,
+            nodes,
+            senders,
+            directions,
+            resources: BTreeMap::new(),
+            levels: BTreeMap::new(),
+            failure: None,
+        })
     }
 
     /// Ends the trace.
@@ -133,6 +144,17 @@ impl<W: Write> Tracer<W> {
                 };
                 let Some((from, name)) = taken.take() else { return Ok(()) };
                 self.trace.slice(*track, from, at, &name)
+            }
+            UnitEvent::Level { kind, number, level } => {
+                let parent = self.nodes[node.0 as usize];
+                let track = match self.levels.entry((node, unit, kind, number)) {
+                    Entry::Occupied(known) => *known.get(),
+                    Entry::Vacant(vacant) => {
+                        let name = format!("{kind} {number}");
+                        *vacant.insert(self.trace.counter_track(&name, "", Some(parent))?)
+                    }
+                };
+                self.trace.counter(track, at, level.into())
             }
             UnitEvent::Begun { .. } | UnitEvent::Written { .. } => Ok(()),
         }
