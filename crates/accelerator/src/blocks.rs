@@ -4,6 +4,7 @@ use crate::{CounterId, Place, Program, Wait};
 use alloc::collections::BTreeSet;
 use alloc::vec;
 use alloc::vec::Vec;
+use core::cmp::Reverse;
 
 /// A block of a program: the kernels' blocks are numbered one after the other.
 pub(crate) type BlockNumber = u32;
@@ -21,6 +22,8 @@ pub(crate) enum Phase {
     Running,
     /// It has computed, and waits for its group before it sends.
     Leaving,
+    /// Its group is there, and it waits until this accelerator is not ahead of the others.
+    Held,
     /// What it sends is leaving.
     Sending,
     /// It has ended.
@@ -46,6 +49,8 @@ pub(crate) struct BlockState {
     pub(crate) computing: bool,
     /// Packets that have not left.
     pub(crate) unsent: u32,
+    /// It counts among those that are ahead of the others.
+    pub(crate) ahead: bool,
 }
 
 /// A kernel's state.
@@ -56,9 +61,9 @@ pub(crate) struct KernelState {
     pub(crate) launched: bool,
     /// Blocks that may be dispatched as soon as their group may.
     ready: BTreeSet<BlockNumber>,
-    /// Blocks whose group has been asked.
-    pub(crate) registered: u32,
-    /// Blocks that may be dispatched.
+    /// Blocks that have a place, or have been promised one.
+    pub(crate) claimed: u32,
+    /// Blocks that may be dispatched, if they need no place among those that kernels share.
     released: BTreeSet<BlockNumber>,
     /// Blocks that have a place.
     pub(crate) resident: u16,
@@ -89,6 +94,11 @@ pub(crate) struct Blocks {
     counters: Vec<Counter>,
     /// Blocks of a group, by the group's number.
     groups: Vec<Option<BlockNumber>>,
+    /// Blocks that may be dispatched to places that kernels share: the highest priority first, and then in the order of their claims.
+    released: BTreeSet<(Reverse<u8>, u64, BlockNumber)>,
+    /// Claims of places that kernels share, so far, and those that are not given back.
+    claims: u64,
+    pub(crate) claimed: usize,
 }
 
 impl Blocks {
@@ -98,6 +108,9 @@ impl Blocks {
             kernels: Vec::new(),
             counters: vec![Counter::default(); usize::from(program.counters)],
             groups: Vec::new(),
+            released: BTreeSet::new(),
+            claims: 0,
+            claimed: 0,
         };
         for (kernel, number) in program.kernels.iter().zip(0..) {
             let first = all.blocks.len() as BlockNumber;
@@ -107,7 +120,7 @@ impl Blocks {
                 unmet,
                 launched: false,
                 ready: BTreeSet::new(),
-                registered: 0,
+                claimed: 0,
                 released: BTreeSet::new(),
                 resident: 0,
                 done: 0,
@@ -124,6 +137,7 @@ impl Blocks {
                     missing: Vec::new(),
                     computing: false,
                     unsent: 0,
+                    ahead: false,
                 });
                 if let Some(group) = block.group {
                     let group = group as usize;
@@ -210,29 +224,19 @@ impl Blocks {
         }
     }
 
-    /// The next block of a kernel whose group is to be asked, or that needs nobody's leave.
-    pub(crate) fn next_ready(&mut self, kernel: usize) -> Option<BlockNumber> {
-        self.kernels[kernel].ready.pop_first()
-    }
-
-    /// A block may be dispatched.
-    pub(crate) fn release(&mut self, block: BlockNumber) {
-        let kernel = self.blocks[block as usize].kernel;
-        self.kernels[usize::from(kernel)].released.insert(block);
-    }
-
-    /// The kernel whose block is dispatched next: of those with a released block and room the one of the highest priority, and among
-    /// equals the one that has the least for its share.
-    pub(crate) fn next_kernel(&self, program: &Program, has_room: impl Fn(usize) -> bool) -> Option<usize> {
+    /// The next block that claims a place: of kernels with ready blocks that of the highest priority, and among equals that of the kernel
+    /// which has the least for its share. Places that kernels share are claimed up to `most`.
+    pub(crate) fn claim(&mut self, program: &Program, most: usize) -> Option<BlockNumber> {
         let mut best: Option<usize> = None;
         for (kernel, state) in self.kernels.iter().enumerate() {
-            if state.released.is_empty() || !has_room(kernel) {
+            let shares = program.kernels[kernel].place == Place::Sm;
+            if state.ready.is_empty() || shares && self.claimed >= most {
                 continue;
             }
             let is_better = best.is_none_or(|other| {
                 let [a, b] = [kernel, other].map(|kernel| &program.kernels[kernel]);
                 let share = |mine: usize, weight: u16| {
-                    u64::from(self.kernels[mine].resident) * u64::from(weight.max(1))
+                    u64::from(self.kernels[mine].claimed) * u64::from(weight.max(1))
                 };
                 a.priority > b.priority
                     || a.priority == b.priority && share(kernel, b.weight) < share(other, a.weight)
@@ -241,12 +245,54 @@ impl Blocks {
                 best = Some(kernel);
             }
         }
-        best
+        let kernel = best?;
+        self.kernels[kernel].claimed += 1;
+        if program.kernels[kernel].place == Place::Sm {
+            self.claimed += 1;
+        }
+        self.kernels[kernel].ready.pop_first()
     }
 
-    /// Takes a kernel's next block.
-    pub(crate) fn next_released(&mut self, kernel: usize) -> BlockNumber {
-        self.kernels[kernel].released.pop_first().expect("a kernel that has a released block")
+    /// A block that has claimed a place may be dispatched.
+    pub(crate) fn release(&mut self, program: &Program, block: BlockNumber) {
+        let kernel = usize::from(self.blocks[block as usize].kernel);
+        if program.kernels[kernel].place == Place::Sm {
+            self.claims += 1;
+            self.released.insert((Reverse(program.kernels[kernel].priority), self.claims, block));
+        } else {
+            self.kernels[kernel].released.insert(block);
+        }
+    }
+
+    /// A block has ended.
+    pub(crate) fn give_back(&mut self, program: &Program, kernel: usize) {
+        let state = &mut self.kernels[kernel];
+        state.resident -= 1;
+        state.claimed -= 1;
+        state.done += 1;
+        if program.kernels[kernel].place == Place::Sm {
+            self.claimed -= 1;
+        }
+    }
+
+    /// Whether a block waits for a place that kernels share.
+    pub(crate) fn has_released(&self) -> bool {
+        !self.released.is_empty()
+    }
+
+    /// Takes the next of these.
+    pub(crate) fn next_released(&mut self) -> Option<BlockNumber> {
+        self.released.pop_first().map(|(.., block)| block)
+    }
+
+    /// Takes the next block of a kernel that has places of its own.
+    pub(crate) fn next_of(&mut self, kernel: usize) -> Option<BlockNumber> {
+        self.kernels[kernel].released.pop_first()
+    }
+
+    /// Whether a kernel that has places of its own has a block for one.
+    pub(crate) fn has_released_of(&self, kernel: usize) -> bool {
+        !self.kernels[kernel].released.is_empty()
     }
 
     /// SMs that launched kernels have for themselves.

@@ -27,10 +27,16 @@ pub struct GpuConfig {
     pub sms: u16,
     /// Blocks that an SM holds at once; they compute one at a time.
     pub blocks_per_sm: u8,
+    /// Blocks that may claim a place before there is one, so that their group is asked meanwhile.
+    pub claims_ahead: u16,
     /// Stages whose tiles are fetched ahead of the one that is computed.
     pub prefetch: u16,
-    /// Most loads that a link may wait for (CAIS III-B2: request throttling).
+    /// Most loads that a link may wait for; where the switch may merge them, only if they are throttled (CAIS III-B2).
     pub load_window: u32,
+    /// Most tiles of a series that it has asked for and not all others, where loads are throttled (CAIS III-B2).
+    pub tiles_ahead: u16,
+    /// Most blocks whose reductions it has sent, or is sending, and not all others have sent, where these are throttled (CAIS III-B2).
+    pub blocks_ahead: u16,
     /// Loads and reductions that may be merged leave in the order in which they were asked for, instead of by channels of their own
     /// (CAIS III-C2: what traffic control separates).
     pub shared_requests: bool,

@@ -4,8 +4,8 @@ use crate::blocks::{BlockNumber, Blocks, Phase};
 use crate::routing::{link_of, next_line};
 use crate::sending::{Job, Sending};
 use crate::sms::Sms;
-use crate::{CounterId, Fetch, GpuConfig, Output, Place, Send, Tile, TileId, To};
-use alloc::collections::VecDeque;
+use crate::{CounterId, Fetch, GpuConfig, Merges, Output, Place, Send, Tile, TileId, To};
+use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec;
 use alloc::vec::Vec;
 use quincunx_collective::Payload;
@@ -17,6 +17,8 @@ use quincunx_wire::flit::{FlitHeader, NodeId, Transaction, word_address, word_at
 /// The points at which a group's blocks wait for each other; the tags of their syncs.
 const BEFORE_LAUNCH: u32 = 0;
 const BEFORE_ACCESS: u32 = 1;
+const AFTER_ACCESS: u32 = 2;
+const ASKED: u32 = 3;
 
 /// An accelerator's named timers.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -83,6 +85,15 @@ enum TileState {
     Present,
 }
 
+/// Tiles that follow each other.
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
+struct Series {
+    /// Those that are asked for as soon as the others have caught up.
+    held: VecDeque<TileId>,
+    /// Those that not all others have asked for.
+    ahead: u16,
+}
+
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 struct Pending {
     ready_at: Instant,
@@ -119,6 +130,16 @@ pub struct Gpu<P> {
     /// Blocks that wait for their group, and until when.
     syncs: VecDeque<(Instant, BlockNumber, u32)>,
     sync_armed: bool,
+    /// Blocks that may send as soon as the others have caught up.
+    held_back: VecDeque<BlockNumber>,
+    /// By number.
+    series: Vec<Series>,
+    /// Of each tile whether not all others have asked for it.
+    is_ahead: Vec<bool>,
+    /// Tiles by their group.
+    tile_groups: BTreeMap<u32, TileId>,
+    /// Blocks whose reductions not all others have sent.
+    ahead: u16,
     sequence: u64,
     launching: Vec<u16>,
     is_over: bool,
@@ -133,6 +154,8 @@ impl<P: Payload> Gpu<P> {
             pending: VecDeque::new(),
             armed: None,
         };
+        let shared = config.program.tiles.iter().filter_map(|tile| tile.shared);
+        let series = shared.map(|shared| shared.series as usize + 1).max().unwrap_or(0);
         Self {
             memory: P::zeroed(config.program.memory),
             links: vec![link; config.switches.len()],
@@ -141,6 +164,17 @@ impl<P: Payload> Gpu<P> {
             sms: Sms::new(config.sms, config.blocks_per_sm),
             syncs: VecDeque::new(),
             sync_armed: false,
+            held_back: VecDeque::new(),
+            series: vec![Series::default(); series],
+            is_ahead: vec![false; config.program.tiles.len()],
+            tile_groups: config
+                .program
+                .tiles
+                .iter()
+                .zip(0..)
+                .filter_map(|(tile, id)| Some((tile.shared?.group, TileId(id))))
+                .collect(),
+            ahead: 0,
             sequence: 0,
             launching: Vec::new(),
             is_over: false,
@@ -235,7 +269,9 @@ impl<P: Payload> Gpu<P> {
                 self.blocks.add(CounterId(counter), operand, &mut self.launching);
             }
             Transaction::Release => {
-                let block = self.blocks.of_group(header.address).ok_or(GpuDrop::NoSuchAddress)?;
+                let tile = || self.tile_groups.get(&u32::try_from(header.address).ok()?).map(|tile| tile.0);
+                let block = if header.tag == ASKED { tile() } else { self.blocks.of_group(header.address) };
+                let block = block.ok_or(GpuDrop::NoSuchAddress)?;
                 self.go_on(now, block, header.tag, out);
             }
             _ => return Err(GpuDrop::UnexpectedTransaction),
@@ -292,15 +328,24 @@ impl<P: Payload> Gpu<P> {
     /// Whether a transmit slot of `link` would be used.
     pub fn wants_transmit(&self, link: PortId) -> bool {
         let Link { port, sending, .. } = &self.links[usize::from(link.0)];
-        port.wants_transmit(sending.ready(self.config.load_window, self.config.shared_requests))
+        port.wants_transmit(sending.ready(self.window(), self.config.shared_requests))
+    }
+
+    /// Most loads that a link may wait for.
+    fn window(&self) -> u32 {
+        let merges = |kernel: &crate::Kernel| kernel.merges == Merges::Loads;
+        let is_free =
+            !self.config.program.coordination.throttle && self.config.program.kernels.iter().any(merges);
+        if is_free { u32::MAX } else { self.config.load_window }
     }
 
     /// Sends at most one packet.
     pub fn handle_transmit_slot(&mut self, now: Instant, link: PortId, out: &mut impl GpuSink<P>) {
         self.advance(now, link);
         let (line, links) = (self.config.format.max_payload as u64, self.links.len() as u64);
+        let window = self.window();
         let Link { port, sending, .. } = &mut self.links[usize::from(link.0)];
-        let ready = sending.ready(self.config.load_window, self.config.shared_requests);
+        let ready = sending.ready(window, self.config.shared_requests);
         let Some(channel) = port.arbitrate(ready) else {
             let mut header = FlitHeader::new(NodeId(0), NodeId(0), false, 0, 0, Transaction::Credit);
             port.seal(&mut header, 0);
@@ -316,7 +361,7 @@ impl<P: Payload> Gpu<P> {
             let block = &mut self.blocks.blocks[owner as usize];
             block.unsent -= 1;
             if block.unsent == 0 {
-                self.end_block(owner, out);
+                self.end_block(now, owner, out);
                 self.settle(now, out);
             }
         }
@@ -394,7 +439,7 @@ impl<P: Payload> Gpu<P> {
             let after = self.config.program.kernels[usize::from(kernel)].launch;
             out.set_timer(GpuTimer::Launch(kernel), after);
         }
-        self.register(now, out);
+        self.claim(now, out);
         self.dispatch(now, out);
         if !self.is_over && self.blocks.is_over(&self.config.program) {
             self.is_over = true;
@@ -402,21 +447,16 @@ impl<P: Payload> Gpu<P> {
         }
     }
 
-    /// Has the groups of ready blocks asked, one round of places ahead; blocks without a group need nobody's leave.
-    fn register(&mut self, now: Instant, out: &mut impl GpuSink<P>) {
-        let ahead = self.sms.capacity() as u32;
-        for kernel in 0..self.blocks.kernels.len() {
-            while self.blocks.kernels[kernel].registered < ahead
-                && let Some(block) = self.blocks.next_ready(kernel)
-            {
-                let group = self.group(block).filter(|_| self.config.program.coordination.pre_launch);
-                match group {
-                    None => self.blocks.release(block),
-                    Some(group) => {
-                        self.blocks.kernels[kernel].registered += 1;
-                        self.blocks.blocks[block as usize].phase = Phase::Registered;
-                        self.sync(now, block, group, BEFORE_LAUNCH, out);
-                    }
+    /// Lets ready blocks claim places, as many as there are and some ahead; of those in a group the group is asked first.
+    fn claim(&mut self, now: Instant, out: &mut impl GpuSink<P>) {
+        let program = self.config.program.clone();
+        let most = self.sms.capacity() + usize::from(self.config.claims_ahead);
+        while let Some(block) = self.blocks.claim(&program, most) {
+            match self.group(block).filter(|_| program.coordination.pre_launch) {
+                None => self.blocks.release(&program, block),
+                Some(group) => {
+                    self.blocks.blocks[block as usize].phase = Phase::Registered;
+                    self.sync(now, block, group, BEFORE_LAUNCH, out);
                 }
             }
         }
@@ -439,10 +479,13 @@ impl<P: Payload> Gpu<P> {
 
     fn arm_sync(&mut self, now: Instant, out: &mut impl GpuSink<P>) {
         while let Some(&(until, block, point)) = self.syncs.front() {
-            let phase = self.blocks.blocks[block as usize].phase;
+            let state = |block: BlockNumber| &self.blocks.blocks[block as usize];
             let is_waiting = match point {
-                BEFORE_LAUNCH => phase == Phase::Registered,
-                _ => matches!(phase, Phase::Entering | Phase::Leaving),
+                BEFORE_LAUNCH => state(block).phase == Phase::Registered,
+                BEFORE_ACCESS => matches!(state(block).phase, Phase::Entering | Phase::Leaving),
+                AFTER_ACCESS => state(block).ahead,
+                // Here the number is a tile's.
+                _ => self.is_ahead[block as usize],
             };
             if is_waiting {
                 if !self.sync_armed {
@@ -465,67 +508,76 @@ impl<P: Payload> Gpu<P> {
 
     /// A block's group has come to a point, or it has waited long enough.
     fn go_on(&mut self, now: Instant, block: BlockNumber, point: u32, out: &mut impl GpuSink<P>) {
+        if point == ASKED {
+            if core::mem::take(&mut self.is_ahead[block as usize]) {
+                let shared = self.config.program.tiles[block as usize].shared.expect("a tile with a group");
+                self.series[shared.series as usize].ahead -= 1;
+                self.ask_held(now, shared.series, out);
+            }
+            return;
+        }
         let state = &mut self.blocks.blocks[block as usize];
         match (state.phase, point) {
             (Phase::Registered, BEFORE_LAUNCH) => {
                 state.phase = Phase::Waiting;
-                let kernel = usize::from(state.kernel);
-                self.blocks.kernels[kernel].registered -= 1;
-                self.blocks.release(block);
+                let program = self.config.program.clone();
+                self.blocks.release(&program, block);
             }
             (Phase::Entering, BEFORE_ACCESS) => self.run(now, block, out),
-            (Phase::Leaving, BEFORE_ACCESS) => self.send(block, out),
+            (Phase::Leaving, BEFORE_ACCESS) => {
+                state.phase = Phase::Held;
+                self.held_back.push_back(block);
+                self.send_held(now, out);
+            }
+            (Phase::Done, AFTER_ACCESS) if state.ahead => {
+                state.ahead = false;
+                self.ahead -= 1;
+                self.send_held(now, out);
+            }
             // Late, or for somebody who no longer waits.
             _ => {}
         }
     }
 
+    /// Gives places to blocks that may be dispatched.
     fn dispatch(&mut self, now: Instant, out: &mut impl GpuSink<P>) {
-        loop {
-            let program = self.config.program.clone();
-            let kernels = &self.blocks.kernels;
-            let has_room = |kernel: usize| match program.kernels[kernel].place {
-                Place::Sm => true,
-                Place::WholeSm(most) | Place::CopyEngine(most) => kernels[kernel].resident < most,
+        let program = self.config.program.clone();
+        for (kernel, place) in program.kernels.iter().map(|kernel| kernel.place).enumerate() {
+            let (most, whole) = match place {
+                Place::Sm => continue,
+                Place::WholeSm(most) => (most, true),
+                Place::CopyEngine(most) => (most, false),
             };
-            let mut is_full = [false; 2];
-            let chosen = loop {
-                let room = |kernel: usize| {
-                    let is_out = match program.kernels[kernel].place {
-                        Place::Sm => is_full[0],
-                        Place::WholeSm(_) => is_full[1],
-                        Place::CopyEngine(_) => false,
-                    };
-                    !is_out && has_room(kernel)
-                };
-                let Some(kernel) = self.blocks.next_kernel(&program, room) else { return };
-                match program.kernels[kernel].place {
-                    Place::CopyEngine(_) => break (kernel, None),
-                    Place::Sm => match self.sms.take(false) {
-                        Some(sm) => break (kernel, Some(sm)),
-                        None => is_full[0] = true,
-                    },
-                    Place::WholeSm(_) => match self.sms.take(true) {
-                        Some(sm) => break (kernel, Some(sm)),
-                        None => is_full[1] = true,
-                    },
+            while self.blocks.kernels[kernel].resident < most && self.blocks.has_released_of(kernel) {
+                let sm = if whole { self.sms.take(true) } else { None };
+                if whole && sm.is_none() {
+                    break;
                 }
-            };
-            let (kernel, sm) = chosen;
-            let block = self.blocks.next_released(kernel);
-            self.blocks.kernels[kernel].resident += 1;
-            self.blocks.blocks[block as usize].sm = sm;
-            let (_, place) = self.blocks.place(block);
-            let loads_merge = program.kernels[kernel].blocks[place].stages.iter().any(|stage| {
-                stage.tiles.iter().any(|tile| program.tiles[tile.0 as usize].fetch == Fetch::MergedLoad)
-            });
-            match self.group(block).filter(|_| program.coordination.pre_access && loads_merge) {
-                Some(group) => {
-                    self.blocks.blocks[block as usize].phase = Phase::Entering;
-                    self.sync(now, block, group, BEFORE_ACCESS, out);
-                }
-                None => self.run(now, block, out),
+                let block = self.blocks.next_of(kernel).expect("it has one");
+                self.enter(now, block, sm, out);
             }
+        }
+        while self.blocks.has_released()
+            && let Some(sm) = self.sms.take(false)
+        {
+            let block = self.blocks.next_released().expect("it has one");
+            self.enter(now, block, Some(sm), out);
+        }
+    }
+
+    /// A block has its place. If it loads what the switch may merge, it waits for its group.
+    fn enter(&mut self, now: Instant, block: BlockNumber, sm: Option<u16>, out: &mut impl GpuSink<P>) {
+        let program = self.config.program.clone();
+        let (kernel, _) = self.blocks.place(block);
+        self.blocks.kernels[kernel].resident += 1;
+        self.blocks.blocks[block as usize].sm = sm;
+        let waits = program.coordination.pre_access && program.kernels[kernel].merges == Merges::Loads;
+        match self.group(block).filter(|_| waits) {
+            Some(group) => {
+                self.blocks.blocks[block as usize].phase = Phase::Entering;
+                self.sync(now, block, group, BEFORE_ACCESS, out);
+            }
+            None => self.run(now, block, out),
         }
     }
 
@@ -536,12 +588,12 @@ impl<P: Payload> Gpu<P> {
         let state = &mut self.blocks.blocks[block as usize];
         state.phase = Phase::Running;
         state.missing = vec![0; stages];
-        self.ask(block);
+        self.ask(now, block, out);
         self.try_compute(now, block, out);
     }
 
     /// Asks for the tiles of the next stages.
-    fn ask(&mut self, block: BlockNumber) {
+    fn ask(&mut self, now: Instant, block: BlockNumber, out: &mut impl GpuSink<P>) {
         let program = self.config.program.clone();
         let (kernel, place) = self.blocks.place(block);
         let stages = &program.kernels[kernel].blocks[place].stages;
@@ -554,7 +606,7 @@ impl<P: Payload> Gpu<P> {
             state.asked += 1;
             let mut missing = 0;
             for &tile in &stages[usize::from(stage)].tiles {
-                if self.fetch(tile, &program.tiles[tile.0 as usize], block, stage) {
+                if self.fetch(now, tile, &program.tiles[tile.0 as usize], block, stage, out) {
                     missing += 1;
                 }
             }
@@ -562,27 +614,63 @@ impl<P: Payload> Gpu<P> {
         }
     }
 
-    /// Whether a tile is missing; it is on its way then.
-    fn fetch(&mut self, id: TileId, tile: &Tile, block: BlockNumber, stage: u16) -> bool {
+    /// Whether a tile is missing; it has been asked for then, or is held back.
+    fn fetch(
+        &mut self,
+        now: Instant,
+        id: TileId,
+        tile: &Tile,
+        block: BlockNumber,
+        stage: u16,
+        out: &mut impl GpuSink<P>,
+    ) -> bool {
         match &mut self.tiles[id.0 as usize] {
-            TileState::Present => false,
+            TileState::Present => return false,
             TileState::Pending { waiters, .. } => {
                 waiters.push((block, stage));
-                true
+                return true;
             }
-            state @ TileState::Absent => {
-                *state = TileState::Pending { missing: tile.length, waiters: vec![(block, stage)] };
-                let asked = Transaction::Read { length: 0 };
-                let (inc, transaction) = match tile.fetch {
-                    Fetch::Load => (false, asked),
-                    Fetch::MergedLoad => (true, asked),
-                    Fetch::ReducedLoad => (false, Transaction::MultimemLoadReduce { length: 0 }),
-                };
-                let to = (tile.fetch != Fetch::ReducedLoad).then_some(NodeId(tile.from));
-                self.transfer(to, inc, id.0, transaction, tile.address, tile.local, tile.length, None);
-                true
-            }
+            TileState::Absent => {}
         }
+        let is_own = tile.fetch == Fetch::Own;
+        self.tiles[id.0 as usize] = match is_own {
+            true => TileState::Present,
+            false => TileState::Pending { missing: tile.length, waiters: vec![(block, stage)] },
+        };
+        match tile.shared.filter(|_| self.config.program.coordination.throttle) {
+            Some(shared) => {
+                self.series[shared.series as usize].held.push_back(id);
+                self.ask_held(now, shared.series, out);
+            }
+            None => self.load(id, tile),
+        }
+        !is_own
+    }
+
+    /// Asks for the next tiles of a series, as far as this accelerator is not ahead of the others.
+    fn ask_held(&mut self, now: Instant, number: u32, out: &mut impl GpuSink<P>) {
+        while self.series[number as usize].ahead < self.config.tiles_ahead {
+            let series = &mut self.series[number as usize];
+            let Some(id) = series.held.pop_front() else { return };
+            series.ahead += 1;
+            self.is_ahead[id.0 as usize] = true;
+            let tile = self.config.program.tiles[id.0 as usize];
+            self.load(id, &tile);
+            let shared = tile.shared.expect("only tiles of a series are held");
+            self.sync(now, id.0, shared.group, ASKED, out);
+        }
+    }
+
+    fn load(&mut self, id: TileId, tile: &Tile) {
+        let asked = Transaction::Read { length: 0 };
+        let (inc, transaction) = match tile.fetch {
+            Fetch::Own => return,
+            Fetch::Load => (false, asked),
+            Fetch::MergedLoad => (true, asked),
+            Fetch::ReducedLoad => (false, Transaction::MultimemLoadReduce { length: 0 }),
+        };
+        let to = (tile.fetch != Fetch::ReducedLoad).then_some(NodeId(tile.from));
+        self.transfer(to, inc, id.0, transaction, tile.address, tile.local, tile.length, None);
     }
 
     /// Puts a transfer into the queues of all links that have lines of it; how many packets it is.
@@ -677,7 +765,7 @@ impl<P: Payload> Gpu<P> {
                 }
                 _ => {
                     self.blocks.blocks[block as usize].stage += 1;
-                    self.ask(block);
+                    self.ask(now, block, out);
                 }
             }
         }
@@ -688,26 +776,38 @@ impl<P: Payload> Gpu<P> {
         let state = &mut self.blocks.blocks[block as usize];
         state.computing = false;
         state.stage += 1;
-        self.ask(block);
+        self.ask(now, block, out);
         self.try_compute(now, block, out);
     }
 
     /// All stages are computed: the block sends, with its group if the switch may merge that.
     fn leave(&mut self, now: Instant, block: BlockNumber, out: &mut impl GpuSink<P>) {
-        let (kernel, place) = self.blocks.place(block);
-        let program = self.config.program.clone();
-        let outputs = &program.kernels[kernel].blocks[place].outputs;
-        let merge = outputs.iter().any(|output| output.send == Send::MergedReduce);
-        match self.group(block).filter(|_| program.coordination.pre_access && merge) {
+        let (kernel, _) = self.blocks.place(block);
+        let program = &self.config.program;
+        let waits = program.coordination.pre_access && program.kernels[kernel].merges == Merges::Reductions;
+        match self.group(block).filter(|_| waits) {
             Some(group) => {
                 self.blocks.blocks[block as usize].phase = Phase::Leaving;
                 self.sync(now, block, group, BEFORE_ACCESS, out);
             }
-            None => self.send(block, out),
+            None => self.send(now, block, out),
         }
     }
 
-    fn send(&mut self, block: BlockNumber, out: &mut impl GpuSink<P>) {
+    /// Lets blocks send whose group is there, as far as this accelerator is not ahead of the others.
+    fn send_held(&mut self, now: Instant, out: &mut impl GpuSink<P>) {
+        let throttles = self.config.program.coordination.throttle;
+        while !throttles || self.ahead < self.config.blocks_ahead {
+            let Some(block) = self.held_back.pop_front() else { return };
+            if throttles {
+                self.blocks.blocks[block as usize].ahead = true;
+                self.ahead += 1;
+            }
+            self.send(now, block, out);
+        }
+    }
+
+    fn send(&mut self, now: Instant, block: BlockNumber, out: &mut impl GpuSink<P>) {
         let (kernel, place) = self.blocks.place(block);
         let program = self.config.program.clone();
         self.blocks.blocks[block as usize].phase = Phase::Sending;
@@ -717,7 +817,7 @@ impl<P: Payload> Gpu<P> {
         }
         self.blocks.blocks[block as usize].unsent = unsent;
         if unsent == 0 {
-            self.end_block(block, out);
+            self.end_block(now, block, out);
         }
     }
 
@@ -749,22 +849,24 @@ impl<P: Payload> Gpu<P> {
         self.transfer(to, inc, tag, transaction, address, local, length, Some(block))
     }
 
-    fn end_block(&mut self, block: BlockNumber, out: &mut impl GpuSink<P>) {
+    fn end_block(&mut self, now: Instant, block: BlockNumber, out: &mut impl GpuSink<P>) {
         let (kernel, place) = self.blocks.place(block);
         let program = self.config.program.clone();
         let state = &mut self.blocks.blocks[block as usize];
         assert_eq!(state.phase, Phase::Sending, "a block ends once");
         state.phase = Phase::Done;
         state.missing = Vec::new();
+        let (is_ahead, group) = (state.ahead, program.kernels[kernel].blocks[place].group);
         if let Some(sm) = state.sm.take() {
             let whole = matches!(program.kernels[kernel].place, Place::WholeSm(_));
             self.sms.give(sm, whole);
         }
+        if let Some(group) = group.filter(|_| is_ahead) {
+            self.sync(now, block, group, AFTER_ACCESS, out);
+        }
         self.signal(&program.kernels[kernel].blocks[place].signals);
-        let kernel_state = &mut self.blocks.kernels[kernel];
-        kernel_state.resident -= 1;
-        kernel_state.done += 1;
-        if kernel_state.done as usize == program.kernels[kernel].blocks.len() {
+        self.blocks.give_back(&program, kernel);
+        if self.blocks.kernels[kernel].done as usize == program.kernels[kernel].blocks.len() {
             self.end_kernel(kernel, out);
         }
     }
@@ -799,7 +901,7 @@ impl<P: Payload> Gpu<P> {
         for link in &self.links {
             link.port.assert_invariants();
             link.sending.assert_invariants();
-            assert!(link.sending.loads <= self.config.load_window, "no more loads than the window");
+            assert!(link.sending.loads <= self.window(), "no more loads than the window");
             assert!(!self.is_over || link.sending.loads == 0, "nothing is fetched when all has ended");
         }
     }

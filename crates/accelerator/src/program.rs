@@ -39,6 +39,8 @@ pub struct Signal {
 /// How a tile is fetched.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Fetch {
+    /// Not at all: it lies here already.
+    Own,
     /// By loads of its own.
     Load,
     /// By loads that the switch may merge with those of others (CAIS III-A: `ld.cais`).
@@ -60,6 +62,17 @@ pub struct Tile {
     pub local: usize,
     /// Bytes.
     pub length: u32,
+    /// Where it is one of many that all accelerators ask for.
+    pub shared: Option<SharedTile>,
+}
+
+/// A tile that every accelerator asks for, but for its home, which has it.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct SharedTile {
+    /// The group that it is in with the same tile of each other accelerator; the same number everywhere, and no block's.
+    pub group: u32,
+    /// The tiles that it is one of: no accelerator asks for many of these that others have not asked for.
+    pub series: u32,
 }
 
 /// A tile of a program, from zero.
@@ -131,6 +144,17 @@ pub enum Place {
     CopyEngine(u16),
 }
 
+/// What of a kernel's blocks the switch may merge: before it, blocks of a group wait for each other, those too whose own data it is.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Merges {
+    /// Nothing.
+    Nothing,
+    /// Loads, at their beginning.
+    Loads,
+    /// Reductions, at their end.
+    Reductions,
+}
+
 /// A kernel: blocks that are dispatched in their order, as far as they are ready.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Kernel {
@@ -146,6 +170,8 @@ pub struct Kernel {
     pub priority: u8,
     /// Among equal priorities, its share of the SMs.
     pub weight: u16,
+    /// What the switch may merge.
+    pub merges: Merges,
     /// Its blocks.
     pub blocks: Vec<Block>,
     /// Whom it tells when all its blocks have ended.
@@ -173,6 +199,8 @@ pub struct Coordination {
     pub pre_launch: bool,
     /// Before the first request that the switch may merge.
     pub pre_access: bool,
+    /// Who is ahead of the others sends no more, nor asks for more, until they have caught up (request throttling).
+    pub throttle: bool,
 }
 
 /// What an accelerator runs.

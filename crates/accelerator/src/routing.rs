@@ -27,6 +27,7 @@ const fn fold(row: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::vec::Vec;
 
     #[test]
     fn each_line_has_one_link_and_is_found_there() {

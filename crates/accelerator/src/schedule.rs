@@ -70,8 +70,6 @@ pub struct Plan {
     pub program: Program,
     /// Requests that may be merged leave in the order in which they were asked for.
     pub shared_requests: bool,
-    /// Only so many loads are under way as the machine's throttling lets.
-    pub throttled: bool,
 }
 
 /// What may be under way at the same time, as the schedule's publication says.

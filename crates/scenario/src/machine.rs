@@ -40,10 +40,18 @@ pub struct MachineSetup {
     pub pre_launch: bool,
     /// Blocks of a group wait for each other before their first request that may be merged.
     pub pre_access: bool,
+    /// Blocks whose group is asked before there is a place for them.
+    pub claims_ahead: u16,
     /// How long a block waits for its group before it goes on without.
     pub sync_timeout: Duration,
-    /// Most bytes that an accelerator has asked for and not got, where requests are throttled.
-    pub throttle: ByteCount,
+    /// Who is ahead of the others waits for them.
+    pub throttle: bool,
+    /// Most bytes that an accelerator has asked for and not got.
+    pub load_window: ByteCount,
+    /// Most tiles of a row block that it has asked for and not all others.
+    pub tiles_ahead: u16,
+    /// Most blocks whose sums it has sent, or is sending, and not all others have sent.
+    pub blocks_ahead: u16,
     /// SMs of communication kernels.
     pub communication_sms: u16,
     /// Transfers that copy engines have under way.
@@ -62,17 +70,21 @@ impl Default for MachineSetup {
             element: 2,
             tile_rows: 128,
             tile_columns: 128,
-            tile_inner: 512,
-            prefetch: 3,
+            tile_inner: 64,
+            prefetch: 6,
             norm_rows: 8,
             launch: Duration::from_micros(3),
             skew: Duration::from_micros(1),
             jitter: 0.02,
             dispatch_window: 512,
+            claims_ahead: 16,
             pre_launch: true,
             pre_access: true,
             sync_timeout: Duration::from_micros(100),
-            throttle: ByteCount::new(1280 << 10),
+            throttle: true,
+            load_window: ByteCount::new(1280 << 10),
+            tiles_ahead: 2,
+            blocks_ahead: 12,
             communication_sms: 16,
             copy_engines: 16,
         }
@@ -92,6 +104,8 @@ impl MachineSetup {
             ("machine.element", u32::from(self.element)),
             ("machine.communication_sms", u32::from(self.communication_sms)),
             ("machine.copy_engines", u32::from(self.copy_engines)),
+            ("machine.tiles_ahead", u32::from(self.tiles_ahead)),
+            ("machine.blocks_ahead", u32::from(self.blocks_ahead)),
         ];
         if let Some((key, _)) = counts.iter().find(|(_, count)| *count == 0) {
             let found = format!("`{key}` without");

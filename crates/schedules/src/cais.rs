@@ -4,7 +4,7 @@
 use crate::chance::disturb;
 use crate::kernels::{Builder, TileEnd};
 use crate::layout::Layout;
-use quincunx_accelerator::{Coordination, Fetch, Machine, Overlap, Plan, Schedule, Send, SubLayer};
+use quincunx_accelerator::{Coordination, Fetch, Machine, Merges, Overlap, Plan, Schedule, Send, SubLayer};
 
 /// CAIS with some of its parts.
 #[derive(Clone, Copy, Debug)]
@@ -47,12 +47,13 @@ impl Schedule for Cais {
         let groups = row_blocks * builder.layout.sum_tiles();
         let norm_blocks = u64::from(builder.layout.norm_blocks().1);
 
-        let order = builder.layout.in_turn();
+        let order = builder.layout.tile_by_tile();
         let mut first = builder.first_product(&order, Some(0), |layout, row_block, column| {
             let to = layout.home(row_block);
             let sum = Builder::partial_sum(layout, Send::MergedReduce, to, row_block, column);
             TileEnd { outputs: vec![sum], signals: Vec::new() }
         });
+        first.merges = Merges::Reductions;
         let own = builder.layout.own();
         // At home a row block is whole when all contributions to each of its bytes are there.
         let whole = |row_block| Builder::until(Builder::at(sums, row_block), stripe * ranks);
@@ -67,6 +68,7 @@ impl Schedule for Cais {
             let is_ready = Builder::until(Builder::at(ready, row_block), norm_blocks);
             if self.dataflow { vec![is_ready] } else { Vec::new() }
         });
+        second.merges = Merges::Loads;
         if !self.dataflow {
             norm.waits = own.map(whole).chain([Builder::until(ended, 1)]).collect();
             first.signals = vec![Builder::own(ended)];
@@ -83,6 +85,6 @@ impl Schedule for Cais {
         for (kernel, number) in program.kernels.iter_mut().zip(0..) {
             disturb(kernel, machine, rank, number, self.coordinated);
         }
-        Ok(Plan { program, shared_requests: !self.traffic_control, throttled: self.coordinated })
+        Ok(Plan { program, shared_requests: !self.traffic_control })
     }
 }

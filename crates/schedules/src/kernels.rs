@@ -2,7 +2,8 @@
 
 use crate::layout::{Layout, Product};
 use quincunx_accelerator::{
-    Block, CounterId, Fetch, Kernel, Output, Place, Program, Send, Signal, Stage, Tile, TileId, To, Wait,
+    Block, CounterId, Fetch, Kernel, Merges, Output, Place, Program, Send, SharedTile, Signal, Stage, Tile,
+    TileId, To, Wait,
 };
 use quincunx_units::Duration;
 
@@ -21,6 +22,7 @@ pub(crate) fn kernel(name: &str, launch: Duration) -> Kernel {
         place: Place::Sm,
         priority: 1,
         weight: 1,
+        merges: Merges::Nothing,
         blocks: Vec::new(),
         signals: Vec::new(),
     }
@@ -70,11 +72,11 @@ impl<'a> Builder<'a> {
         TileId(self.program.tiles.len() as u32 - 1)
     }
 
-    /// The first product, row block by row block in this order: of each tile of partial sums `end` says what becomes of it. Groups are
+    /// The first product, in this order of row blocks and tiles: of each tile of partial sums `end` says what becomes of it. Groups are
     /// numbered from `group` on.
     pub(crate) fn first_product(
         &mut self,
-        row_blocks: &[u32],
+        tiles: &[(u32, u32)],
         group: Option<u32>,
         mut end: impl FnMut(&Layout<'a>, u32, u32) -> TileEnd,
     ) -> Kernel {
@@ -82,17 +84,15 @@ impl<'a> Builder<'a> {
         let mut product = kernel("product 1", layout.machine.launch);
         let compute = layout.tile_time(layout.first());
         let columns = layout.sum_tiles();
-        for &row_block in row_blocks {
-            for column in 0..columns {
-                let TileEnd { outputs, signals } = end(layout, row_block, column);
-                product.blocks.push(Block {
-                    waits: Vec::new(),
-                    stages: vec![Stage { tiles: Vec::new(), compute }],
-                    outputs,
-                    signals,
-                    group: group.map(|first| first + row_block * columns + column),
-                });
-            }
+        for &(row_block, column) in tiles {
+            let TileEnd { outputs, signals } = end(layout, row_block, column);
+            product.blocks.push(Block {
+                waits: Vec::new(),
+                stages: vec![Stage { tiles: Vec::new(), compute }],
+                outputs,
+                signals,
+                group: group.map(|first| first + row_block * columns + column),
+            });
         }
         product
     }
@@ -157,9 +157,10 @@ impl<'a> Builder<'a> {
         let stages = self.layout.layer.hidden / self.layout.machine.tile_inner;
         let compute = Duration::from_picos(whole.as_picos() / u64::from(stages));
         let columns = second.columns / self.layout.machine.tile_columns;
+        let tile_group = group.map(|first| first + self.layout.row_blocks * columns);
         for row_block in self.layout.in_turn() {
             let tiles: Vec<Vec<TileId>> =
-                (0..stages).map(|stage| self.rows(fetch, row_block, stage)).collect();
+                (0..stages).map(|stage| self.rows(fetch, tile_group, row_block, stage)).collect();
             for column in 0..columns {
                 let stage = |tiles: &Vec<TileId>| Stage { tiles: tiles.clone(), compute };
                 product.blocks.push(Block {
@@ -174,20 +175,19 @@ impl<'a> Builder<'a> {
         product
     }
 
-    /// The tile with a stage's part of a row block, if it must be fetched.
-    fn rows(&mut self, fetch: Option<Fetch>, row_block: u32, stage: u32) -> Vec<TileId> {
+    /// The tile with a stage's part of a row block, if rows are fetched. Its group is one of those from `group` on.
+    fn rows(&mut self, fetch: Option<Fetch>, group: Option<u32>, row_block: u32, stage: u32) -> Vec<TileId> {
         let layout = &self.layout;
-        let stages = u64::from(layout.layer.hidden / layout.machine.tile_inner);
+        let stages = layout.layer.hidden / layout.machine.tile_inner;
         let from = layout.home(row_block);
-        let length = layout.stripe() / stages;
+        let length = layout.stripe() / u64::from(stages);
         let address = layout.norm(row_block) + length * u64::from(stage);
-        match fetch.filter(|_| from != layout.rank) {
-            None => Vec::new(),
-            Some(fetch) => {
-                let local = address as usize;
-                vec![self.tile(Tile { fetch, from, address, local, length: length as u32 })]
-            }
-        }
+        let Some(fetch) = fetch else { return Vec::new() };
+        let fetch = if from == layout.rank { Fetch::Own } else { fetch };
+        let shared = |first| SharedTile { group: first + row_block * stages + stage, series: row_block };
+        let shared = group.map(shared);
+        let (local, length) = (address as usize, length as u32);
+        vec![self.tile(Tile { fetch, from, address, local, length, shared })]
     }
 
     /// Blocks that only send, one an output.

@@ -58,7 +58,7 @@ impl Schedule for Ladm {
         for (kernel, number) in program.kernels.iter_mut().zip(0..) {
             disturb(kernel, machine, rank, number, true);
         }
-        Ok(Plan { program, shared_requests: false, throttled: true })
+        Ok(Plan { program, shared_requests: false })
     }
 }
 
@@ -146,7 +146,14 @@ fn product(builder: &mut Builder<'_>, name: &str, product: Product, first: bool)
                 let tile = *loaded.entry((is_rows, outer, stage)).or_insert_with(|| {
                     let local = address as usize;
                     let length = matrix.piece as u32;
-                    builder.tile(Tile { fetch: Fetch::Load, from: owner, address, local, length })
+                    builder.tile(Tile {
+                        fetch: Fetch::Load,
+                        from: owner,
+                        address,
+                        local,
+                        length,
+                        shared: None,
+                    })
                 });
                 kernel.blocks[number].stages[stage as usize].tiles.push(tile);
             }

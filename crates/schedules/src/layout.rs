@@ -88,6 +88,23 @@ impl<'a> Layout<'a> {
         (0..each).flat_map(round).collect()
     }
 
+    /// The tiles of these row blocks, row block by row block.
+    pub(crate) fn by_row(&self, row_blocks: &[u32]) -> Vec<(u32, u32)> {
+        let columns = self.sum_tiles();
+        row_blocks.iter().flat_map(|&row| (0..columns).map(move |column| (row, column))).collect()
+    }
+
+    /// The tiles of all row blocks, one of each accelerator's in turn: an accelerator sends its own nowhere, and would get ahead of the others
+    /// if those came one after the other.
+    pub(crate) fn tile_by_tile(&self) -> Vec<(u32, u32)> {
+        let (row_blocks, ranks) = (self.in_turn(), usize::from(self.machine.ranks));
+        let columns = self.sum_tiles();
+        let rounds = row_blocks.chunks(ranks);
+        rounds
+            .flat_map(|round| (0..columns).flat_map(|column| round.iter().map(move |&row| (row, column))))
+            .collect()
+    }
+
     /// Bytes of a row block, hidden size wide.
     pub(crate) fn stripe(&self) -> u64 {
         u64::from(self.tile_rows) * u64::from(self.layer.hidden) * u64::from(self.machine.element)

@@ -46,7 +46,7 @@ impl Schedule for Phases {
         let mut builder = Builder::new(Layout::new(layer, machine, rank)?);
         let ranks = u64::from(machine.ranks);
         let nothing = |_: &Layout<'_>, _, _| TileEnd { outputs: Vec::new(), signals: Vec::new() };
-        let order = builder.layout.in_turn();
+        let order = builder.layout.by_row(&builder.layout.in_turn());
         let mut first = builder.first_product(&order, None, nothing);
         let (computed, normed) = (builder.counter(), builder.counter());
         first.signals = vec![Builder::all(computed)];
@@ -87,7 +87,7 @@ impl Schedule for Phases {
         for (kernel, number) in program.kernels.iter_mut().zip(0..) {
             disturb(kernel, machine, rank, number, true);
         }
-        Ok(Plan { program, shared_requests: false, throttled: true })
+        Ok(Plan { program, shared_requests: false })
     }
 }
 
@@ -140,6 +140,7 @@ pub(crate) fn reduced_tile(builder: &mut Builder<'_>, row_block: u32, column: u3
         address: layout.partial(row_block) + offset,
         local: (layout.sum(row_block) + offset) as usize,
         length: layout.tile() as u32,
+        shared: None,
     };
     Stage { tiles: vec![builder.tile(tile)], ..Stage::default() }
 }

@@ -64,16 +64,17 @@ impl Schedule for FusedAllReduce {
 
         let send = if self.nvls { Send::PushReduce } else { Send::Reduce };
         let to = |layout: &Layout<'_>, row| if self.nvls { layout.rank } else { layout.home(row) };
-        let first = builder.first_product(&order, None, |layout, row_block, column| {
-            let sum = Builder::partial_sum(layout, send, to(layout, row_block), row_block, column);
-            match self.by {
-                By::Blocks => TileEnd { outputs: vec![sum], signals: Vec::new() },
-                By::Kernels => {
-                    let counter = Builder::at(chunks, chunk(row_block));
-                    TileEnd { outputs: Vec::new(), signals: vec![Builder::own(counter)] }
+        let first =
+            builder.first_product(&builder.layout.by_row(&order), None, |layout, row_block, column| {
+                let sum = Builder::partial_sum(layout, send, to(layout, row_block), row_block, column);
+                match self.by {
+                    By::Blocks => TileEnd { outputs: vec![sum], signals: Vec::new() },
+                    By::Kernels => {
+                        let counter = Builder::at(chunks, chunk(row_block));
+                        TileEnd { outputs: Vec::new(), signals: vec![Builder::own(counter)] }
+                    }
                 }
-            }
-        });
+            });
         let mut sends = Vec::new();
         if self.by == By::Kernels {
             let layout = &builder.layout;
@@ -180,7 +181,7 @@ impl Schedule for Triggered {
         let engines = Place::CopyEngine(machine.copy_engines);
         let nvls = self.nvls;
         let order = if nvls { builder.layout.in_turn() } else { builder.layout.staggered() };
-        let first = builder.first_product(&order, None, |_, row_block, _| {
+        let first = builder.first_product(&builder.layout.by_row(&order), None, |_, row_block, _| {
             let counter = Builder::at(computed, row_block);
             // Who loads a sum must know that all have their part of it.
             let signal = if nvls { Builder::all(counter) } else { Builder::own(counter) };
@@ -253,5 +254,5 @@ fn finish(builder: Builder<'_>, kernels: Vec<Kernel>, machine: &Machine, rank: u
     for (kernel, number) in program.kernels.iter_mut().zip(0..) {
         disturb(kernel, machine, rank, number, true);
     }
-    Plan { program, shared_requests: false, throttled: true }
+    Plan { program, shared_requests: false }
 }

@@ -123,7 +123,11 @@ pub fn machine(fabric: &MemoryFabric, setup: &MachineSetup, seed: u64) -> Machin
         skew: setup.skew,
         jitter: setup.jitter,
         dispatch_window: setup.dispatch_window,
-        coordination: Coordination { pre_launch: setup.pre_launch, pre_access: setup.pre_access },
+        coordination: Coordination {
+            pre_launch: setup.pre_launch,
+            pre_access: setup.pre_access,
+            throttle: setup.throttle,
+        },
         communication_sms: setup.communication_sms,
         copy_engines: setup.copy_engines,
         line: fabric.format.max_payload as u32,
@@ -159,7 +163,7 @@ pub fn run_filled<P: PayloadKind>(
     for rank in 0..fabric.accelerators {
         let plan = schedule.plan(layer, &machine, rank).map_err(LayerError::Plan)?;
         names.push(plan.program.kernels.iter().map(|kernel| kernel.name.clone()).collect::<Vec<_>>());
-        let packets = setup.throttle.bytes() / fabric.format.max_payload as u64;
+        let packets = setup.load_window.bytes() / fabric.format.max_payload as u64;
         let window = (packets / u64::from(fabric.switches)).clamp(1, u64::from(u32::MAX)) as u32;
         let length = plan.program.memory;
         let config = GpuConfig {
@@ -171,8 +175,11 @@ pub fn run_filled<P: PayloadKind>(
             response_latency: fabric.response_latency,
             sms: setup.sms,
             blocks_per_sm: setup.blocks_per_sm,
+            claims_ahead: setup.claims_ahead,
             prefetch: setup.prefetch,
-            load_window: if plan.throttled { window } else { u32::MAX },
+            load_window: window,
+            tiles_ahead: setup.tiles_ahead,
+            blocks_ahead: setup.blocks_ahead,
             shared_requests: plan.shared_requests,
             sync_timeout: setup.sync_timeout,
             reduction: reduction(setup.element),
