@@ -166,6 +166,7 @@ impl MemoryLayout {
                 scatter,
                 load_window: u32::from(placement.load_window),
                 add_rate,
+                reduction: self.places.first().map(|place| place.stream.request.reduction),
             },
             port,
             kernels: kernels.collect::<Result<_, Refusal>>()?,

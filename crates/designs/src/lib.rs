@@ -22,6 +22,7 @@ pub static CATALOG: Catalog = Catalog::new(
     &[
         &quincunx_scin::SCIN,
         &quincunx_nvls::NVLS,
+        &quincunx_cais::CAIS,
         &quincunx_ring::MEMORY_RING,
         &quincunx_ring::MEMORY_DIRECT,
         &quincunx_scin::SCIN_INQ,

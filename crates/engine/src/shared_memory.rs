@@ -46,7 +46,7 @@ impl Span {
 /// What has come of a kernel's requests.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum MemoryEvent {
-    /// A piece of a reduced load has arrived, and lies in memory.
+    /// A piece of a reduced or a merged load has arrived, and lies in memory.
     Loaded {
         /// The link that it came by.
         link: PortId,
@@ -57,6 +57,22 @@ pub enum MemoryEvent {
     Fenced,
     /// The time that arithmetic takes is over.
     Computed,
+    /// Others have added to memory: what they sent by [`SharedMemory::merged_reduce`].
+    Contributed {
+        /// Where.
+        span: Span,
+        /// How many contributions were in what came.
+        contributions: u32,
+    },
+    /// The switch has answered a [sync](SharedMemory::synchronise).
+    Released {
+        /// The link that it came by.
+        link: PortId,
+        /// Whose.
+        group: u64,
+        /// Which point.
+        point: u32,
+    },
     /// Somebody has changed a word.
     Changed {
         /// Which.
@@ -96,6 +112,27 @@ pub trait SharedMemory<P: Payload> {
     fn multicast_store(&mut self, link: PortId, span: Span);
     /// Multicast add: has the switch add to a word of all accelerators (PTX: `multimem.red`).
     fn multicast_add(&mut self, link: PortId, word: WordId, operand: u64);
+    /// Load that the switch may merge with those of others (CAIS III-A1: `ld.cais`): fills one's own `span` from byte `source` of `from`
+    /// on. All who load the same must use the same link ([`link_of`]). It arrives in pieces, each with [`MemoryEvent::Loaded`].
+    fn merged_load(&mut self, link: PortId, from: Rank, source: usize, span: Span);
+    /// Reduction that the switch may merge with those of others (CAIS III-A1: `red.cais`): adds one's own `span` to the memory of `to`, from
+    /// byte `target` on, where it comes with [`MemoryEvent::Contributed`]. Asks for no answer. The link as for loads.
+    fn merged_reduce(&mut self, link: PortId, to: Rank, span: Span, target: usize);
+    /// Tells the switch at the other end that one has come to a point of a group (CAIS III-B2). [`MemoryEvent::Released`] is the answer.
+    fn synchronise(&mut self, link: PortId, group: u64, point: u32);
+}
+
+/// The link that an address of a peer goes by, the same at all accelerators, so that all who access it meet in one switch (CAIS III-A5: a
+/// lightweight hash of the address): the bits of the number of its line of `line` bytes, folded by exclusive or.
+///
+/// # Panics
+/// If there is no link, or a line has no bytes.
+pub const fn link_of(address: u64, line: usize, links: u16) -> PortId {
+    let mut folded = address / line as u64;
+    folded ^= folded >> 32;
+    folded ^= folded >> 16;
+    folded ^= folded >> 8;
+    PortId((folded as u8 as u16) % links)
 }
 
 /// A collective on data that lies at the same place of every accelerator's memory, in place. With a vector of `s`

@@ -3,7 +3,9 @@
 extern crate alloc;
 
 mod config;
+mod design;
 mod groups;
+mod kernel;
 mod merge;
 mod mutation;
 mod statistics;
@@ -11,7 +13,9 @@ mod table;
 mod unit;
 
 pub use config::{ConfigError, MergeConfig};
+pub use design::{CAIS, Cais, CaisParams, LoadParams, MergeParams, SyncParams};
 pub use groups::{BOUNDARY, PRE_ACCESS, PRE_LAUNCH};
+pub use kernel::{CaisConfig, CaisKernel};
 pub use merge::Merge;
 pub use mutation::Mutation;
 pub use statistics::{GroupStatistics, PortStatistics};

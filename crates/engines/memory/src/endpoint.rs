@@ -6,7 +6,7 @@ use crate::{MemoryDrop, Scatter};
 use alloc::collections::VecDeque;
 use alloc::vec;
 use alloc::vec::Vec;
-use quincunx_collective::{Payload, Rank};
+use quincunx_collective::{Payload, Rank, Reduction};
 use quincunx_engine::PortId;
 use quincunx_engine::shared_memory::{MemoryEvent, SharedMemory, Span, WordId};
 use quincunx_units::{BitRate, ByteCount, Duration, Instant};
@@ -39,6 +39,16 @@ pub struct EndpointConfig {
     pub load_window: u32,
     /// How fast its kernel adds vectors; none if that takes no time.
     pub add_rate: Option<BitRate>,
+    /// What it does with what others send to be added to memory; none if it takes nothing of the kind.
+    pub reduction: Option<Reduction>,
+}
+
+/// A merged load without a response.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+struct MergedLoad {
+    from: NodeId,
+    address: u64,
+    span: Span,
 }
 
 /// A response in the making.
@@ -66,6 +76,10 @@ pub struct Endpoint<P> {
     memory: P,
     words: Vec<u64>,
     links: Vec<Link>,
+    /// Merged loads without a response, by their tag less one: tag 0 is that of reduced loads.
+    merged: Vec<Option<MergedLoad>>,
+    /// Places of these that are empty.
+    free: Vec<u32>,
     /// Requests served, ever: what the scatter counts by.
     served: u64,
     /// Bytes that writes of ours still have to be answered for.
@@ -83,6 +97,8 @@ impl<P: Payload> Endpoint<P> {
             memory: P::zeroed(config.memory),
             words: vec![0; usize::from(config.words)],
             links: vec![Link::default(); config.switches.len()],
+            merged: Vec::new(),
+            free: Vec::new(),
             served: 0,
             unanswered: 0,
             fenced: false,
@@ -130,6 +146,17 @@ impl<P: Payload> Endpoint<P> {
                 self.announce(header.address);
             }
             Transaction::ReadResponse if header.tag == UNSOLICITED => {}
+            Transaction::ReadResponse if header.tag > 0 => {
+                let place = header.tag as usize - 1;
+                let load = self.merged.get_mut(place).ok_or(MemoryDrop::UnexpectedResponse)?;
+                let answers = |load: &mut MergedLoad| {
+                    load.from == header.source && load.address == header.address && load.span.length == length
+                };
+                let load = load.take_if(answers).ok_or(MemoryDrop::UnexpectedResponse)?;
+                self.free.push(place as u32);
+                self.memory.write(load.span.offset, payload);
+                self.events.push_back(MemoryEvent::Loaded { link, span: load.span });
+            }
             Transaction::ReadResponse => {
                 let loads = &mut self.links[usize::from(link.0)].loads;
                 *loads = loads.checked_sub(1).ok_or(MemoryDrop::UnexpectedResponse)?;
@@ -143,15 +170,27 @@ impl<P: Payload> Endpoint<P> {
                 self.unanswered = left.ok_or(MemoryDrop::UnexpectedResponse)?;
                 self.settle_fence();
             }
+            Transaction::Reduce => {
+                let reduction = self.config.reduction.ok_or(MemoryDrop::UnexpectedTransaction)?;
+                if length == 0 || !length.is_multiple_of(reduction.data_type.size()) || header.tag == 0 {
+                    return Err(MemoryDrop::BadLength);
+                }
+                let local = self.local(header.address, length)?;
+                self.memory.reduce(local, payload, reduction);
+                let span = Span { offset: local, length };
+                self.events.push_back(MemoryEvent::Contributed { span, contributions: header.tag });
+            }
+            Transaction::Release => {
+                let (group, point) = (header.address, header.tag);
+                self.events.push_back(MemoryEvent::Released { link, group, point });
+            }
             Transaction::Credit
             | Transaction::MultimemLoadReduce { .. }
             | Transaction::MultimemStore
             | Transaction::MultimemAdd { .. }
             | Transaction::MultiWrite { .. }
-            | Transaction::Reduce
             | Transaction::MultimemReduce
-            | Transaction::Sync
-            | Transaction::Release => return Err(MemoryDrop::UnexpectedTransaction),
+            | Transaction::Sync => return Err(MemoryDrop::UnexpectedTransaction),
         }
         Ok(())
     }
@@ -231,6 +270,9 @@ impl<P: Payload> Endpoint<P> {
         if link.loads >= self.config.load_window {
             ready.set(Channel::new(Class::Read, false), false);
         }
+        if self.free.is_empty() && self.merged.len() >= MOST_MERGED {
+            ready.set(Channel::new(Class::Read, true), false);
+        }
         ready
     }
 
@@ -240,8 +282,20 @@ impl<P: Payload> Endpoint<P> {
     /// If there is none.
     pub fn next_packet(&mut self, link: PortId, channel: Channel) -> (FlitHeader, P::View<'_>) {
         let link = &mut self.links[usize::from(link.0)];
-        let (mut header, bytes) = link.outbound.next_packet(channel, self.config.format.max_payload);
+        let (mut header, local) = link.outbound.next_packet(channel, self.config.format.max_payload);
+        let bytes = if header.transaction.carries_data() { local.clone() } else { 0..0 };
         match header.transaction {
+            // Those of accelerators are merged loads, all of them.
+            Transaction::Read { .. } => {
+                let span = Span { offset: local.start, length: local.len() };
+                let load = MergedLoad { from: header.destination, address: header.address, span };
+                let place = self.free.pop().unwrap_or_else(|| {
+                    self.merged.push(None);
+                    self.merged.len() as u32 - 1
+                });
+                self.merged[place as usize] = Some(load);
+                header.tag = place + 1;
+            }
             Transaction::MultimemLoadReduce { .. } => link.loads += 1,
             Transaction::Write | Transaction::MultimemStore => header.tag = bytes.len() as u32,
             _ => {}
@@ -307,8 +361,13 @@ impl<P: Payload> Endpoint<P> {
     }
 
     fn issue(&mut self, link: PortId, to: NodeId, address: u64, transaction: Transaction, span: Span) {
-        let inc = matches!(transaction, Transaction::Add { .. });
-        let header = FlitHeader::new(self.node(), to, inc, address, 0, transaction);
+        let inc = match transaction {
+            Transaction::Add { .. } | Transaction::Read { .. } | Transaction::Reduce => true,
+            _ => false,
+        };
+        // Of a reduction the tag is how many contributions are in it.
+        let tag = u32::from(transaction == Transaction::Reduce);
+        let header = FlitHeader::new(self.node(), to, inc, address, tag, transaction);
         let job = Job { header, local: span.offset, remaining: span.length };
         self.links[usize::from(link.0)].outbound.push(job);
     }
@@ -330,9 +389,14 @@ impl<P: Payload> Endpoint<P> {
             let times = link.pending.iter().map(|pending| pending.ready_at);
             assert!(times.is_sorted(), "responses in order of time");
         }
+        let empty = self.merged.iter().filter(|load| load.is_none()).count();
+        assert_eq!(empty, self.free.len(), "a place for a merged load is empty or awaits an answer");
         assert!(!self.fenced || self.unanswered > 0, "a fence waits for something");
     }
 }
+
+/// Merged loads that tags can name, beside those of reduced loads and of what nobody has asked for.
+const MOST_MERGED: usize = MAX_TAG as usize - 1;
 
 const NO_BYTES: Span = Span { offset: 0, length: 0 };
 
@@ -399,5 +463,27 @@ impl<P: Payload> SharedMemory<P> for Endpoint<P> {
     fn multicast_add(&mut self, link: PortId, word: WordId, operand: u64) {
         let transaction = Transaction::MultimemAdd { operand };
         self.issue(link, self.switch(link), word_address(word.0), transaction, NO_BYTES);
+    }
+
+    fn merged_load(&mut self, link: PortId, from: Rank, source: usize, span: Span) {
+        self.assert_inside(span);
+        if span.length > 0 {
+            // The length is set packet by packet.
+            let transaction = Transaction::Read { length: 0 };
+            self.issue(link, NodeId(from.0), source as u64, transaction, span);
+        }
+    }
+
+    fn merged_reduce(&mut self, link: PortId, to: Rank, span: Span, target: usize) {
+        self.assert_inside(span);
+        if span.length > 0 {
+            self.issue(link, NodeId(to.0), target as u64, Transaction::Reduce, span);
+        }
+    }
+
+    fn synchronise(&mut self, link: PortId, group: u64, point: u32) {
+        let to = self.switch(link);
+        let header = FlitHeader::new(self.node(), to, true, group, point, Transaction::Sync);
+        self.links[usize::from(link.0)].outbound.push(Job { header, local: 0, remaining: 0 });
     }
 }

@@ -34,7 +34,7 @@ impl Outbound {
         self.ready.set(channel, true);
     }
 
-    /// Cuts the next packet of a channel: its header, and the bytes of memory that it carries.
+    /// Cuts the next packet of a channel: its header, and the bytes of one's own memory that it carries or asks to fill.
     ///
     /// # Panics
     /// If there is none.
@@ -48,7 +48,7 @@ impl Outbound {
         {
             *length = piece as u16;
         }
-        let carried = if header.transaction.carries_data() { job.local..job.local + piece } else { 0..0 };
+        let local = job.local..job.local + piece;
         job.header.address += piece as u64;
         job.local += piece;
         job.remaining -= piece;
@@ -56,7 +56,7 @@ impl Outbound {
             queue.pop_front();
             self.ready.set(channel, !queue.is_empty());
         }
-        (header, carried)
+        (header, local)
     }
 
     pub(crate) fn assert_invariants(&self) {

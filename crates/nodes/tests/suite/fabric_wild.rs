@@ -1,7 +1,7 @@
 //! Nodes of the memory fabric take any packet from any peer: nothing panics, and every invariant holds after it.
 
 use proptest::prelude::*;
-use quincunx_cais::{Merge, MergeConfig};
+use quincunx_cais::{CaisConfig, CaisKernel, Merge, MergeConfig};
 use quincunx_collective::*;
 use quincunx_engine::shared_memory::{AnyKernel, InPlaceRequest, Span, WordId};
 use quincunx_engine::{Engine, Frame, PortId, Sink};
@@ -110,12 +110,13 @@ fn accelerator(kernel: impl AnyKernel<Numbers>, reduction: Reduction) -> FabricN
         rank: Rank(1),
         switches: vec![SWITCH],
         memory: 480,
-        words: 3,
+        words: 6,
         format: FORMAT,
         response_latency: Duration::ZERO,
         scatter: None,
         load_window: 2,
         add_rate: None,
+        reduction: Some(REDUCTION),
     };
     let config = AcceleratorConfig {
         endpoint,
@@ -129,7 +130,7 @@ fn accelerator(kernel: impl AnyKernel<Numbers>, reduction: Reduction) -> FabricN
     node
 }
 
-fn nodes() -> [FabricNode<Numbers>; 8] {
+fn nodes() -> [FabricNode<Numbers>; 9] {
     let rank = Rank(1);
     let (ranks, granule) = (ACCELERATORS, FORMAT.max_payload);
     let scratch = Span { offset: 96, length: 384 };
@@ -139,6 +140,16 @@ fn nodes() -> [FabricNode<Numbers>; 8] {
     let quantization = BlockQuantization::new(CodeType::Int8, 32).expect("a block size");
     let quantized = QuantizedRingConfig { ranks, rank, granule, quantization, scratch, first_flag };
     let multicast = NvlsConfig { ranks, rank, granule, counter: WordId(0) };
+    let cais = CaisConfig {
+        ranks,
+        rank,
+        line: granule,
+        first_word: WordId(0),
+        stream: 0,
+        window: 2,
+        pre_access: true,
+        in_step: true,
+    };
     let floats = Reduction { data_type: DataType::F32, ..REDUCTION };
     [
         switch(),
@@ -147,6 +158,7 @@ fn nodes() -> [FabricNode<Numbers>; 8] {
         accelerator(QuantizedRing::new(quantized), floats),
         accelerator(NvlsKernel::new(multicast), REDUCTION),
         accelerator(Participant::new(ParticipantConfig { counter: WordId(0), first_flag }), REDUCTION),
+        accelerator(CaisKernel::new(cais), REDUCTION),
         merging_switch(Duration::ZERO),
         merging_switch(Duration::from_picos(3)),
     ]

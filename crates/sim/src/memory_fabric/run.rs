@@ -8,7 +8,7 @@ use crate::outputs::Outputs;
 use crate::packet_fabric::{Data, LinkUse};
 use crate::progress::{Progress, STEPS_A_REPORT, Watch, unwatched};
 use quincunx_collective::{Collective, Payload};
-use quincunx_design::{AnyMemoryDesign, PayloadKind, Refusal, Settings, UnitEvent};
+use quincunx_design::{AnyMemoryDesign, PayloadKind, Refusal, Settings, UnitCounter, UnitEvent};
 use quincunx_driver_des::{BusyOverTime, Limits, NodeIndex, Observer, Stopped};
 use quincunx_engine::shared_memory::InPlaceRequest;
 use quincunx_nodes::fabric::{FabricCommand, FabricEvent, FabricNode, FabricRejected};
@@ -37,6 +37,8 @@ pub struct Outcome<P> {
     pub busy_over_time: BusyOverTime,
     /// What the fullest switch needs for what computes in it: the tables of its units.
     pub switch_buffer: ByteCount,
+    /// What the units of each switch have counted.
+    pub counters: Vec<(u16, UnitCounter)>,
     /// Steps of the simulation.
     pub steps: u64,
     /// The accelerators' memories.
@@ -99,6 +101,15 @@ impl<P> Outcome<P> {
     /// From the start until the last stream is over.
     pub fn time(&self) -> Duration {
         self.streams.iter().map(|stream| stream.time).max().unwrap_or_default()
+    }
+
+    /// What the units of all switches have counted of one kind, together.
+    pub fn counted(&self, name: &str) -> u64 {
+        self.counters
+            .iter()
+            .filter(|(_, counter)| counter.name == name)
+            .map(|(_, counter)| counter.value)
+            .sum()
     }
 
     /// Bytes that went over the busiest direction of a link, headers among them.
@@ -252,6 +263,10 @@ fn run_observed<P: PayloadKind, O: Observer<FabricNode<P>>>(
     };
     let links: Vec<LinkUse> = fabric.directions().map(link_use).collect();
     let buffers = built.switches.iter().map(|&switch| simulation.engine(switch).buffer_bytes());
+    let mut counters = Vec::new();
+    for (&switch, number) in built.switches.iter().zip(0..) {
+        simulation.engine(switch).count(&mut |counter| counters.push((number, counter)));
+    }
     let memory = |(node, end): (&NodeIndex, usize)| {
         let memory = simulation.engine(*node).memory().expect("accelerators have memory");
         P::from_view(memory.view(0..end))
@@ -262,6 +277,7 @@ fn run_observed<P: PayloadKind, O: Observer<FabricNode<P>>>(
         links,
         busy_over_time: simulation.busy_over_time(),
         switch_buffer: ByteCount::new(buffers.max().unwrap_or(0) as u64),
+        counters,
         steps: simulation.steps(),
         memories: built.accelerators.iter().zip(ends).map(memory).collect(),
     };

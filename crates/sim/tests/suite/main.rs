@@ -8,6 +8,7 @@ mod epic_tables;
 mod experts;
 mod hardware;
 mod memory_fabric;
+mod memory_merging;
 mod memory_mesh;
 mod memory_views;
 mod mesh;

@@ -43,7 +43,7 @@ impl Way {
 
     /// Small tables, so that entries run out all the time.
     fn small(design: &str) -> Self {
-        Self::dgx(design).with("isa.waves", 2).with("isa.wave", "256B")
+        Self::dgx(design).with("isa.waves", 2).with("isa.wave", "256B").with("merge.entries", 2)
     }
 
     /// With another value of a key, if the design has it.
@@ -123,7 +123,7 @@ fn every_collective_of_scin_gives_what_it_must() {
 
 #[test]
 fn every_collective_that_accelerators_run_gives_what_it_must() {
-    for design in ["ring", "direct", "nvls"] {
+    for design in ["ring", "direct", "nvls", "cais"] {
         for collective in [Collective::AllReduce, Collective::ReduceScatter, Collective::AllGather] {
             for ranks in [1, 2, 3, 5] {
                 let length = usize::from(ranks) * 4 * 333;
@@ -135,7 +135,7 @@ fn every_collective_that_accelerators_run_gives_what_it_must() {
 
 #[test]
 fn every_rank_is_counted_once_at_any_length() {
-    for design in ["scin", "ring", "direct", "nvls"] {
+    for design in ["scin", "ring", "direct", "nvls", "cais"] {
         for length in [0, 4, 128, 132, 1020, 5000] {
             let inputs: Vec<_> = (0..3).map(|rank| Provenance::of_rank(Rank(rank), length)).collect();
             assert_right(&small(3), &Way::small(design), Collective::AllReduce, &inputs);
@@ -146,7 +146,7 @@ fn every_rank_is_counted_once_at_any_length() {
 #[test]
 fn a_vector_may_begin_anywhere() {
     let span = Span { offset: 64, length: 1000 };
-    for design in ["scin", "ring", "direct", "nvls"] {
+    for design in ["scin", "ring", "direct", "nvls", "cais"] {
         let inputs = numbers(4, span.offset + span.length);
         let all_reduce = request(Collective::AllReduce, span);
         let outcome = Way::small(design).run(&small(4), all_reduce, inputs.clone()).expect("a run");

@@ -1,6 +1,6 @@
 //! An accelerator's memory: what it serves and when, and what its own requests bring.
 
-use quincunx_collective::{Numbers, Rank};
+use quincunx_collective::{DataType, Numbers, Rank, ReduceOp, Reduction};
 use quincunx_engine::PortId;
 use quincunx_engine::shared_memory::{MemoryEvent, SharedMemory, Span, WordId};
 use quincunx_memory::{Endpoint, EndpointConfig, MemoryDrop, Scatter, UNSOLICITED};
@@ -9,6 +9,7 @@ use quincunx_wire::flit::*;
 
 const LINK: PortId = PortId(0);
 const SWITCH: NodeId = NodeId(9);
+const SUM: Reduction = Reduction { op: ReduceOp::Sum, data_type: DataType::I32 };
 const LATENCY: Duration = Duration::from_nanos(30);
 
 fn endpoint(scatter: Option<Scatter>) -> Endpoint<Numbers> {
@@ -22,6 +23,7 @@ fn endpoint(scatter: Option<Scatter>) -> Endpoint<Numbers> {
         scatter,
         load_window: 2,
         add_rate: None,
+        reduction: Some(SUM),
     });
     endpoint.memory().bytes_mut().iter_mut().zip(0..).for_each(|(byte, number)| *byte = number as u8);
     endpoint
@@ -173,4 +175,79 @@ fn what_nobody_asked_for_is_sent_in_one_packet_and_taken_without_effect() {
     assert_eq!(endpoint.next_event(), None);
     assert_eq!(endpoint.contents(), &memory);
     assert_eq!(sent(&mut endpoint, at(100)), []);
+}
+
+#[test]
+fn a_merged_load_fills_its_place_whatever_order_its_packets_come_in() {
+    let mut endpoint = endpoint(None);
+    endpoint.merged_load(LINK, Rank(1), 512, Span { offset: 256, length: 130 });
+    let asked = sent(&mut endpoint, at(0));
+    let reads: Vec<_> =
+        asked.iter().map(|(header, _)| (header.address, header.transaction, header.inc)).collect();
+    let read = |length| Transaction::Read { length };
+    assert_eq!(reads, [(512, read(128), true), (640, read(2), true)]);
+    for (at_last, (header, _)) in asked.iter().rev().enumerate() {
+        // One is answered by the switch, the other by the home, which the switch has let it pass to.
+        let answer = FlitHeader { inc: at_last == 0, ..header.response(Transaction::ReadResponse) };
+        let length = if at_last == 0 { 2 } else { 128 };
+        endpoint.handle_packet(at(1), LINK, &answer, &vec![7; length]).expect("an answer");
+        let twice = endpoint.handle_packet(at(1), LINK, &answer, &vec![7; length]);
+        assert_eq!(twice, Err(MemoryDrop::UnexpectedResponse));
+        let span = Span { offset: if at_last == 0 { 384 } else { 256 }, length };
+        assert_eq!(endpoint.next_event(), Some(MemoryEvent::Loaded { link: LINK, span }));
+        endpoint.assert_invariants();
+    }
+    assert_eq!(&endpoint.memory().bytes()[256..386], &[7; 130]);
+}
+
+#[test]
+fn a_merged_load_takes_no_answer_of_somebody_else_or_of_another_length() {
+    let mut endpoint = endpoint(None);
+    endpoint.merged_load(LINK, Rank(1), 512, Span { offset: 256, length: 4 });
+    let answer = sent(&mut endpoint, at(0))[0].0.response(Transaction::ReadResponse);
+    let wrong = [
+        FlitHeader { source: NodeId(2), ..answer },
+        FlitHeader { address: 516, ..answer },
+        FlitHeader { tag: 2, ..answer },
+    ];
+    for header in wrong {
+        let dropped = endpoint.handle_packet(at(1), LINK, &header, &[0; 4]);
+        assert_eq!(dropped, Err(MemoryDrop::UnexpectedResponse), "{header:?}");
+    }
+    let long = endpoint.handle_packet(at(1), LINK, &answer, &[0; 8]);
+    assert_eq!(long, Err(MemoryDrop::UnexpectedResponse));
+    endpoint.handle_packet(at(1), LINK, &answer, &[0; 4]).expect("the answer");
+}
+
+#[test]
+fn what_is_sent_to_be_added_is_added_and_its_contributions_are_told() {
+    let mut endpoint = endpoint(None);
+    endpoint.handle_packet(at(0), LINK, &to_it(0, 3, Transaction::Reduce), &[1, 1, 1, 1]).expect("a sum");
+    assert_eq!(&endpoint.memory().bytes()[..4], &[1, 2, 3, 4]);
+    let span = Span { offset: 0, length: 4 };
+    assert_eq!(endpoint.next_event(), Some(MemoryEvent::Contributed { span, contributions: 3 }));
+    for (tag, length) in [(0, 4), (1, 6), (1, 0)] {
+        let dropped =
+            endpoint.handle_packet(at(0), LINK, &to_it(0, tag, Transaction::Reduce), &vec![0; length]);
+        assert_eq!(dropped, Err(MemoryDrop::BadLength), "{tag} {length}");
+    }
+}
+
+#[test]
+fn a_merged_reduction_says_that_one_contribution_is_in_it() {
+    let mut endpoint = endpoint(None);
+    endpoint.merged_reduce(LINK, Rank(1), Span { offset: 1, length: 4 }, 64);
+    let header = FlitHeader::new(NodeId(3), NodeId(1), true, 64, 1, Transaction::Reduce);
+    assert_eq!(sent(&mut endpoint, at(0)), [(header, vec![1, 2, 3, 4])]);
+}
+
+#[test]
+fn a_sync_goes_to_the_switch_and_its_release_is_told() {
+    let mut endpoint = endpoint(None);
+    endpoint.synchronise(LINK, 5, 1);
+    let header = FlitHeader::new(NodeId(3), SWITCH, true, 5, 1, Transaction::Sync);
+    assert_eq!(sent(&mut endpoint, at(0)), [(header, vec![])]);
+    let release = header.response(Transaction::Release);
+    endpoint.handle_packet(at(1), LINK, &release, &[]).expect("a release");
+    assert_eq!(endpoint.next_event(), Some(MemoryEvent::Released { link: LINK, group: 5, point: 1 }));
 }

@@ -50,6 +50,15 @@ impl SharedMemory<LengthOnly> for Links {
     fn multicast_store(&mut self, _: PortId, _: Span) {
         unreachable!("switches write by themselves")
     }
+    fn merged_load(&mut self, _: PortId, _: Rank, _: usize, _: Span) {
+        unreachable!("the switch loads");
+    }
+    fn merged_reduce(&mut self, _: PortId, _: Rank, _: Span, _: usize) {
+        unreachable!("the switch reduces");
+    }
+    fn synchronise(&mut self, _: PortId, _: u64, _: u32) {
+        unreachable!("flags and counters do");
+    }
     fn multicast_add(&mut self, _: PortId, _: WordId, _: u64) {
         unreachable!("switches set flags by themselves")
     }

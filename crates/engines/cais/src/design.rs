@@ -1,0 +1,194 @@
+//! CAIS as a design: parameters, and what runs on accelerators and in switches.
+
+use crate::kernel::{CaisConfig, CaisKernel};
+use crate::{Merge, MergeConfig, Mutation};
+use alloc::boxed::Box;
+use alloc::format;
+use alloc::vec::Vec;
+use quincunx_collective::{Collective, Payload, Rank};
+use quincunx_design::{
+    AnySwitchUnit, Help, MemoryDesign, MemoryNeeds, MemoryPlacement, MemoryStream, Params, Refusal,
+};
+use quincunx_engine::shared_memory::{AnyKernel, InPlaceRequest};
+use quincunx_units::Duration;
+use serde::{Deserialize, Serialize};
+
+/// Collectives of loads and reductions that merge in the switches.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Cais;
+
+/// The design.
+pub const CAIS: Cais = Cais;
+
+/// The parameters.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct CaisParams {
+    /// The merge units.
+    pub merge: MergeParams,
+    /// The group sync tables, and who uses them.
+    pub sync: SyncParams,
+    /// What accelerators load.
+    pub loads: LoadParams,
+}
+
+/// What a merge unit has. Its fields are keys below `merge`.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(default)]
+pub struct MergeParams {
+    /// Entries of the merging table of each port; 0 if it grows as it must.
+    pub entries: u32,
+    /// How long an entry lives after its last access.
+    pub timeout: Duration,
+    /// From the packet that it needs to what the unit sends.
+    pub latency: Duration,
+    /// Whether traces draw how many entries are taken.
+    pub levels: bool,
+}
+
+/// The group sync table. Its fields are keys below `sync`.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(default)]
+pub struct SyncParams {
+    /// Groups that a switch has room for.
+    pub groups: u32,
+    /// Whether collectives wait for all before they access a part.
+    pub pre_access: bool,
+    /// Whether all go through a vector in the same order, line by line of all parts; else part by part, each beginning with the next one's.
+    pub in_step: bool,
+}
+
+/// Loads. Its fields are keys below `loads`.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct LoadParams {
+    /// Lines that an accelerator asks for at once; 0 for as many as cover two round trips.
+    pub window: u32,
+}
+
+impl Default for MergeParams {
+    /// 320 entries of 128 bytes are the 40 KB of the paper's simulation (IV-A). It gives no time-out and no latency: a hundred
+    /// microseconds are three times the 35 that requests are apart without coordination (II-D), and what the unit does is taken to be done
+    /// at the speed of the link.
+    fn default() -> Self {
+        Self { entries: 320, timeout: Duration::from_micros(100), latency: Duration::ZERO, levels: false }
+    }
+}
+
+impl Default for SyncParams {
+    /// The paper gives no size of its table.
+    fn default() -> Self {
+        Self { groups: 1024, pre_access: false, in_step: true }
+    }
+}
+
+impl Params for CaisParams {
+    fn help() -> Vec<Help> {
+        [
+            ("merge.entries", "entries of each port's merging table, a packet each; 0 for no bound"),
+            ("merge.timeout", "how long an entry lives after its last access"),
+            ("merge.latency", "what the merge unit takes"),
+            ("merge.levels", "whether traces draw how many entries are taken"),
+            ("sync.groups", "groups that a switch's sync table has room for"),
+            ("sync.pre_access", "whether accelerators wait for all before they access a part"),
+            (
+                "sync.in_step",
+                "whether accelerators access parts in one order; else each begins with the next one's",
+            ),
+            ("loads.window", "packets that an accelerator asks for at once; 0 for two round trips"),
+        ]
+        .into()
+    }
+}
+
+impl MemoryDesign for Cais {
+    type Params = CaisParams;
+
+    fn name(&self) -> &'static str {
+        "cais"
+    }
+
+    fn summary(&self) -> &'static str {
+        "accelerators load and reduce at a home; switches merge"
+    }
+
+    fn collectives(&self) -> &'static [Collective] {
+        &[Collective::AllReduce, Collective::ReduceScatter, Collective::AllGather]
+    }
+
+    fn unit_kind(&self) -> Option<&'static str> {
+        Some("merge unit")
+    }
+
+    fn mutations(&self) -> Vec<&'static str> {
+        Mutation::all().map(Mutation::name).collect()
+    }
+
+    fn needs(
+        &self,
+        _: &CaisParams,
+        placement: &MemoryPlacement,
+        request: &InPlaceRequest,
+    ) -> Result<MemoryNeeds, Refusal> {
+        let (length, accelerators) = (request.span.length, placement.accelerators);
+        let has_parts = matches!(request.collective, Collective::ReduceScatter | Collective::AllGather);
+        if has_parts && !length.is_multiple_of(usize::from(accelerators)) {
+            return Err(Refusal::new(
+                format!("a vector that splits over {accelerators} accelerators"),
+                format!("{length} bytes"),
+                "change its length",
+            ));
+        }
+        // Of each rank what it has begun, and for what its part is ready.
+        Ok(MemoryNeeds { words: 2 * accelerators, tail: 0, scratch: 0 })
+    }
+
+    fn kernel<P: Payload>(
+        &self,
+        params: &CaisParams,
+        placement: &MemoryPlacement,
+        stream: &MemoryStream,
+        rank: Rank,
+    ) -> Result<Box<dyn AnyKernel<P>>, Refusal> {
+        let MemoryPlacement { accelerators, switches, format, load_window } = *placement;
+        let covering = usize::from(load_window) * usize::from(accelerators) * usize::from(switches);
+        Ok(Box::new(CaisKernel::new(CaisConfig {
+            ranks: accelerators,
+            rank,
+            line: format.max_payload,
+            first_word: stream.first_word,
+            stream: stream.number,
+            window: if params.loads.window == 0 { covering } else { params.loads.window as usize },
+            pre_access: params.sync.pre_access,
+            in_step: params.sync.in_step,
+        })))
+    }
+
+    fn unit<P: Payload>(
+        &self,
+        params: &CaisParams,
+        placement: &MemoryPlacement,
+        switch: u16,
+        streams: &[MemoryStream],
+    ) -> Result<Box<dyn AnySwitchUnit<P>>, Refusal> {
+        let Some(stream) = streams.first() else {
+            return Err(Refusal::new("a stream at least", "none", "give the switch no unit"));
+        };
+        let MemoryPlacement { accelerators, format, .. } = *placement;
+        let config = MergeConfig {
+            node: placement.switch(switch),
+            accelerators,
+            participants: accelerators.saturating_sub(1).max(1),
+            entries: params.merge.entries as usize,
+            groups: params.sync.groups as usize,
+            streams: streams.len() as u16,
+            timeout: params.merge.timeout,
+            latency: params.merge.latency,
+            format,
+            reduction: stream.request.reduction,
+            levels: params.merge.levels,
+            mutation: stream.mutation.map(str::parse).transpose().map_err(|error| Refusal::of(&error))?,
+        };
+        Ok(Box::new(Merge::new(config).map_err(|error| Refusal::of(&error))?))
+    }
+}
