@@ -110,6 +110,10 @@ pub trait SharedMemory<P: Payload> {
     fn reduced_load(&mut self, link: PortId, span: Span);
     /// Multicast store: has the switch write one's own `span` to that of all accelerators (PTX: `multimem.st`).
     fn multicast_store(&mut self, link: PortId, span: Span);
+    /// Multicast reduction: brings one's own `span` for the switch to add up over all accelerators, and to write at all of them (PTX:
+    /// `multimem.red` of data). All must bring the same spans by the same link, in the same order. It is a write, for a fence: it has
+    /// taken effect when the sum is everywhere.
+    fn multicast_reduce(&mut self, link: PortId, span: Span);
     /// Multicast add: has the switch add to a word of all accelerators (PTX: `multimem.red`).
     fn multicast_add(&mut self, link: PortId, word: WordId, operand: u64);
     /// Load that the switch may merge with those of others (CAIS III-A1: `ld.cais`): fills one's own `span` from byte `source` of `from`

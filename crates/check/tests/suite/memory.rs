@@ -53,6 +53,31 @@ fn collectives_by_reduced_loads_and_multicast_stores_are_right_on_two_and_three_
     assert_every_collective_is_right("nvls");
 }
 
+/// AllReduce pushed through the switch, which has room for so many sums at once.
+fn pushed(fabric: &str, packets: usize, sums: u16) -> MemoryGroupSetup {
+    let mut pushed = setup("nvls", Collective::AllReduce, fabric, packets);
+    pushed.scenario.set("nvls.all_reduce", "push".into());
+    pushed.scenario.set("nvls.sums", sums.into());
+    pushed
+}
+
+#[test]
+fn an_all_reduce_that_is_pushed_is_right_on_two_and_three_accelerators_and_over_two_switches() {
+    for (fabric, packets) in [("memory-2", 1), ("memory-2", 2), ("memory-3", 1), ("memory-2x2", 2)] {
+        assert_right(&group(&pushed(fabric, packets, 2)), rules());
+    }
+    assert_right(&group(&MemoryGroupSetup { times: 2, ..pushed("memory-2", 1, 2) }), rules());
+}
+
+#[test]
+fn pushes_that_find_no_entry_end_with_one_buffer_and_room_for_one_sum() {
+    assert_right(&group(&pushed("memory-2", 3, 1)), rules());
+    for buffers in [1, 2] {
+        let tight = MemoryGroupSetup { buffers: Some(buffers), ..pushed("memory-2", 2, 1) };
+        assert_right(&group(&tight), Exploration { persistent_sets: false, ..rules() });
+    }
+}
+
 #[test]
 fn collectives_of_accelerators_alone_are_right_on_two_and_three_of_them() {
     assert_every_collective_is_right("ring");
@@ -186,6 +211,21 @@ fn broken_rules_are_noticed_by_what_is_in_memory_and_are_the_same_run_in_virtual
         }
         let seen = if fault == Fault::Stuck { None } else { Some(fault) };
         assert_eq!(replay(&broken, &path), Ok(seen), "{mutation}");
+    }
+}
+
+#[test]
+fn broken_rules_of_pushes_are_noticed() {
+    for (mutation, fabric, packets) in [
+        ("sums-early", "memory-2", 1),
+        ("sums-early", "memory-3", 1),
+        ("reduces-one-less", "memory-2", 1),
+        ("answers-push-early", "memory-2x2", 4),
+    ] {
+        let broken = MemoryGroupSetup { mutation: Some(mutation.to_owned()), ..pushed(fabric, packets, 2) };
+        let (fault, _) =
+            run(&group(&broken), rules()).1.unwrap_or_else(|| panic!("{mutation} is not noticed"));
+        assert!(matches!(fault, Fault::Wrong { .. } | Fault::Stuck), "{mutation}: {fault}");
     }
 }
 

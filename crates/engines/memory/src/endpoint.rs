@@ -297,7 +297,9 @@ impl<P: Payload> Endpoint<P> {
                 header.tag = place + 1;
             }
             Transaction::MultimemLoadReduce { .. } => link.loads += 1,
-            Transaction::Write | Transaction::MultimemStore => header.tag = bytes.len() as u32,
+            Transaction::Write | Transaction::MultimemStore | Transaction::MultimemReduce => {
+                header.tag = bytes.len() as u32;
+            }
             _ => {}
         }
         (header, self.memory.view(bytes))
@@ -457,6 +459,14 @@ impl<P: Payload> SharedMemory<P> for Endpoint<P> {
         if span.length > 0 {
             self.unanswered += span.length;
             self.issue(link, self.switch(link), span.offset as u64, Transaction::MultimemStore, span);
+        }
+    }
+
+    fn multicast_reduce(&mut self, link: PortId, span: Span) {
+        self.assert_inside(span);
+        if span.length > 0 {
+            self.unanswered += span.length;
+            self.issue(link, self.switch(link), span.offset as u64, Transaction::MultimemReduce, span);
         }
     }
 

@@ -6,6 +6,18 @@ use quincunx_engine::PortId;
 use quincunx_engine::shared_memory::{
     InPlaceRequest, Kernel, KernelRefusal, MemoryEvent, SharedMemory, Span, WordId,
 };
+use serde::{Deserialize, Serialize};
+
+/// How an AllReduce moves data.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum AllReduceMode {
+    /// Each accelerator loads its part reduced, and stores it at all (SCIN 2.2): `multimem.ld_reduce` and `multimem.st`.
+    #[default]
+    Pull,
+    /// Each pushes its whole vector, and the switch writes the sums at all (CAIS II-C): `multimem.red`.
+    Push,
+}
 
 /// An accelerator's place among the others.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -16,6 +28,8 @@ pub struct NvlsConfig {
     pub rank: Rank,
     /// What parts and shares of links are cut at: whole elements, best whole packets.
     pub granule: usize,
+    /// How AllReduce moves data.
+    pub all_reduce: AllReduceMode,
     /// The word that all count up at a barrier, the same everywhere.
     pub counter: WordId,
 }
@@ -41,7 +55,7 @@ enum Phase {
         request: InPlaceRequest,
         missing: usize,
     },
-    /// Until what it has stored is everywhere.
+    /// Until what it has stored or pushed is everywhere.
     Storing,
     /// Until all are done.
     Leaving,
@@ -81,12 +95,19 @@ impl NvlsKernel {
 
     /// Begins what lies between the barriers.
     fn enter<P: Payload>(&mut self, request: InPlaceRequest, memory: &mut dyn SharedMemory<P>) {
-        let part = self.part(&request);
+        let pushes =
+            request.collective == Collective::AllReduce && self.config.all_reduce == AllReduceMode::Push;
+        let part = if pushes { request.span } else { self.part(&request) };
         let links = memory.links();
         let shares = (0..links).map(|link| {
             (PortId(link), part.part(usize::from(link), usize::from(links), self.config.granule))
         });
         match request.collective {
+            Collective::AllReduce if pushes => {
+                shares.for_each(|(link, share)| memory.multicast_reduce(link, share));
+                self.phase = Phase::Storing;
+                memory.fence();
+            }
             Collective::AllReduce | Collective::ReduceScatter => {
                 shares.for_each(|(link, share)| memory.reduced_load(link, share));
                 self.phase = Phase::Loading { request, missing: part.length };

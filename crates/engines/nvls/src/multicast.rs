@@ -1,6 +1,7 @@
 //! The unit of a switch that reduces over the members of a multicast region, and writes at all of them (SCIN 2.2).
 
 use crate::Mutation;
+use crate::push::Sums;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use quincunx_collective::{Payload, Reduction, accumulate_in_tree};
@@ -17,6 +18,8 @@ pub struct MulticastConfig {
     pub members: u16,
     /// Reduced loads, and stores, that it has room for at once; others wait in the buffers of their ports.
     pub entries: u16,
+    /// Addresses that it adds up at once what is pushed to; with none it takes no pushes. What is pushed to others waits in the buffers of its port.
+    pub sums: u16,
     /// How packets are cut.
     pub format: FlitFormat,
     /// What it does with what it loads.
@@ -32,6 +35,8 @@ pub enum MulticastDrop {
     Source,
     /// A length that no packet may have, or elements cut in two.
     BadLength,
+    /// A contribution to a sum that has one of this member already, or is of another length than the others'.
+    Contribution,
     /// A response that nobody waits for.
     UnexpectedResponse,
     /// A transaction that it does not serve.
@@ -64,6 +69,7 @@ pub struct Multicast<P> {
     entries: Vec<Entry<P>>,
     free: Vec<u16>,
     waiting: VecDeque<Waiting<P>>,
+    sums: Sums<P>,
     outputs: VecDeque<UnitOutput<P>>,
 }
 
@@ -80,6 +86,7 @@ impl<P: Payload> Multicast<P> {
             entries: Vec::new(),
             free: Vec::new(),
             waiting: VecDeque::new(),
+            sums: Sums::new(config),
             outputs: VecDeque::new(),
         }
     }
@@ -99,25 +106,33 @@ impl<P: Payload> Multicast<P> {
         match header.transaction {
             Transaction::MultimemLoadReduce { .. } | Transaction::MultimemStore => {
                 let (length, granule) = match header.transaction {
-                    // What is reduced is whole elements.
                     Transaction::MultimemLoadReduce { length } => {
                         (usize::from(length), self.config.reduction.data_type.size())
                     }
                     _ => (P::view_length(P::reborrow(payload)), 1),
                 };
-                if length == 0 || length > self.config.format.max_payload || !length.is_multiple_of(granule) {
-                    return Err(MulticastDrop::BadLength);
-                }
+                self.check_length(length, granule)?;
                 let payload = P::from_view(payload);
                 self.waiting.push_back(Waiting { port, header: *header, payload });
                 self.begin();
+            }
+            Transaction::MultimemReduce if self.config.sums > 0 => {
+                let length = P::view_length(P::reborrow(payload));
+                self.check_length(length, self.config.reduction.data_type.size())?;
+                self.sums.contribute(header, payload, &mut self.outputs)?;
             }
             Transaction::MultimemAdd { operand } => {
                 self.send_to_all(header.address, 0, Transaction::Add { operand }, &P::zeroed(0));
                 self.outputs.push_back(UnitOutput::Release(port, channel));
             }
             Transaction::ReadResponse | Transaction::WriteResponse => {
-                self.take_answer(header, payload)?;
+                match (header.tag as usize).checked_sub(usize::from(self.config.entries)) {
+                    Some(entry) => {
+                        let length = P::view_length(P::reborrow(payload));
+                        self.sums.take_answer(entry, header, length, &mut self.outputs)?;
+                    }
+                    None => self.take_answer(header, payload)?,
+                }
                 self.outputs.push_back(UnitOutput::Release(port, channel));
                 self.begin();
             }
@@ -131,10 +146,11 @@ impl<P: Payload> Multicast<P> {
         self.config.node
     }
 
-    /// Bytes that it has room for: the members' answers to as many transactions as it takes at once.
+    /// Bytes that it has room for: the members' answers to as many transactions as it takes at once, and their contributions to as many
+    /// sums.
     pub fn buffer_bytes(&self) -> usize {
-        let MulticastConfig { members, entries, format, .. } = self.config;
-        usize::from(members) * usize::from(entries) * format.max_payload
+        let MulticastConfig { members, entries, sums, format, .. } = self.config;
+        usize::from(members) * (usize::from(entries) + usize::from(sums)) * format.max_payload
     }
 
     /// What is to be done, in order.
@@ -145,7 +161,15 @@ impl<P: Payload> Multicast<P> {
     /// Requests that wait in buffers of `port`'s `channel`.
     pub fn held(&self, port: PortId, channel: Channel) -> usize {
         let held = |waiting: &&Waiting<P>| waiting.port == port && waiting.header.channel() == Some(channel);
-        self.waiting.iter().filter(held).count()
+        self.waiting.iter().filter(held).count() + self.sums.held(port, channel)
+    }
+
+    /// What is reduced is whole elements.
+    const fn check_length(&self, length: usize, granule: usize) -> Result<(), MulticastDrop> {
+        if length == 0 || length > self.config.format.max_payload || !length.is_multiple_of(granule) {
+            return Err(MulticastDrop::BadLength);
+        }
+        Ok(())
     }
 
     /// Gives entries to those that wait, and sends their transactions to the members.
@@ -243,6 +267,7 @@ impl<P: Payload> Multicast<P> {
             "no more entries than there is room for"
         );
         assert!(self.waiting.is_empty() || !self.has_room(), "requests wait for an entry alone");
+        self.sums.assert_invariants();
         assert!(self.outputs.is_empty(), "outputs are taken after every call");
     }
 }

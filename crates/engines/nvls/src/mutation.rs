@@ -7,4 +7,8 @@ quincunx_engine::mutations! {
     ReducesOneLess = "reduces-one-less",
     /// A multicast store is answered when one member has not answered yet, so that a fence behind it means less than it says.
     AnswersStoreEarly = "answers-store-early",
+    /// What is pushed is summed when one member has not pushed yet.
+    SumsEarly = "sums-early",
+    /// Pushes are answered when one member has not answered the write of their sum yet.
+    AnswersPushEarly = "answers-push-early",
 }

@@ -50,6 +50,7 @@ impl MulticastDrop {
         match self {
             Self::Source => "not from the member at that port",
             Self::BadLength => "a length that the multicast unit does not take",
+            Self::Contribution => "a contribution that the multicast unit has, or of another length",
             Self::UnexpectedResponse => "a response that the multicast unit does not wait for",
             Self::UnexpectedTransaction => "a transaction that the multicast unit does not serve",
         }

@@ -14,6 +14,7 @@ fn unit(members: u16, entries: u16) -> Multicast<Numbers> {
         node: NODE,
         members,
         entries,
+        sums: entries,
         format: FlitFormat::DGX,
         reduction,
         mutation: None,

@@ -7,7 +7,7 @@ use quincunx_engine::shared_memory::{AnyKernel, InPlaceRequest, Span, WordId};
 use quincunx_engine::{Engine, Frame, PortId, Sink};
 use quincunx_memory::{EndpointConfig, PortConfig};
 use quincunx_nodes::fabric::*;
-use quincunx_nvls::{Multicast, MulticastConfig, NvlsConfig, NvlsKernel};
+use quincunx_nvls::{AllReduceMode, Multicast, MulticastConfig, NvlsConfig, NvlsKernel};
 use quincunx_ring::{
     QuantizedRing, QuantizedRingConfig, SharedDirect, SharedDirectConfig, SharedRing, SharedRingConfig,
 };
@@ -63,6 +63,7 @@ fn switch() -> FabricNode<Numbers> {
         node: SWITCH,
         members: ACCELERATORS,
         entries: 2,
+        sums: 2,
         format: FORMAT,
         reduction: REDUCTION,
         mutation: None,
@@ -130,7 +131,7 @@ fn accelerator(kernel: impl AnyKernel<Numbers>, reduction: Reduction) -> FabricN
     node
 }
 
-fn nodes() -> [FabricNode<Numbers>; 9] {
+fn nodes() -> [FabricNode<Numbers>; 10] {
     let rank = Rank(1);
     let (ranks, granule) = (ACCELERATORS, FORMAT.max_payload);
     let scratch = Span { offset: 96, length: 384 };
@@ -139,7 +140,6 @@ fn nodes() -> [FabricNode<Numbers>; 9] {
     let direct = SharedDirectConfig { ranks, rank, granule, scratch, first_flag };
     let quantization = BlockQuantization::new(CodeType::Int8, 32).expect("a block size");
     let quantized = QuantizedRingConfig { ranks, rank, granule, quantization, scratch, first_flag };
-    let multicast = NvlsConfig { ranks, rank, granule, counter: WordId(0) };
     let cais = CaisConfig {
         ranks,
         rank,
@@ -150,6 +150,7 @@ fn nodes() -> [FabricNode<Numbers>; 9] {
         pre_access: true,
         in_step: true,
     };
+    let multicast = NvlsConfig { ranks, rank, granule, all_reduce: AllReduceMode::Pull, counter: WordId(0) };
     let floats = Reduction { data_type: DataType::F32, ..REDUCTION };
     [
         switch(),
@@ -157,6 +158,7 @@ fn nodes() -> [FabricNode<Numbers>; 9] {
         accelerator(SharedDirect::new(direct), REDUCTION),
         accelerator(QuantizedRing::new(quantized), floats),
         accelerator(NvlsKernel::new(multicast), REDUCTION),
+        accelerator(NvlsKernel::new(NvlsConfig { all_reduce: AllReduceMode::Push, ..multicast }), REDUCTION),
         accelerator(Participant::new(ParticipantConfig { counter: WordId(0), first_flag }), REDUCTION),
         accelerator(CaisKernel::new(cais), REDUCTION),
         merging_switch(Duration::ZERO),

@@ -133,6 +133,41 @@ fn every_collective_that_accelerators_run_gives_what_it_must() {
     }
 }
 
+/// NVLS whose AllReduce is pushed, by switches with room for a few sums.
+fn pushing() -> Way {
+    Way::dgx("nvls").with("nvls.all_reduce", "push").with("nvls.sums", 3)
+}
+
+#[test]
+fn an_all_reduce_that_is_pushed_gives_what_it_must_at_any_length() {
+    for ranks in [1, 2, 3, 5] {
+        for length in [0, 4, 128, 132, 1020, 5000] {
+            let inputs: Vec<_> = (0..ranks).map(|rank| Provenance::of_rank(Rank(rank), length)).collect();
+            assert_right(&small(ranks), &pushing(), Collective::AllReduce, &inputs);
+        }
+    }
+}
+
+#[test]
+fn what_is_pushed_is_added_to_the_bit_as_what_is_pulled() {
+    let inputs: Vec<_> = (0..5).map(|rank| noise(rank, 4000, DataType::F32)).collect();
+    let all_reduce = request(Collective::AllReduce, Span { offset: 0, length: 4000 });
+    let memories = |way: &Way| way.run(&small(5), all_reduce, inputs.clone()).expect("a run").memories;
+    assert_eq!(memories(&pushing()), memories(&Way::small("nvls")));
+}
+
+#[test]
+fn a_long_push_takes_what_links_take_for_the_vector_its_headers_and_its_answers() {
+    // One header flit to eight of payload, and an answer of one flit; every accelerator's links carry the vector once each way.
+    let length = 8 << 20;
+    let dgx = preset("scin-dgx8");
+    let way = Way::dgx("nvls").with("nvls.all_reduce", "push");
+    let time = timed(&dgx, &way, length).time();
+    let share = ByteCount::new(length as u64 / u64::from(dgx.switches) / 8 * 10);
+    let least = dgx.link.rate.time_for(share);
+    assert!((least..least + Duration::from_micros(4)).contains(&time), "{time} after {least} on the links");
+}
+
 #[test]
 fn every_rank_is_counted_once_at_any_length() {
     for design in ["scin", "ring", "direct", "nvls", "cais"] {

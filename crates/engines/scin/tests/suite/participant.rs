@@ -59,6 +59,9 @@ impl SharedMemory<LengthOnly> for Links {
     fn synchronise(&mut self, _: PortId, _: u64, _: u32) {
         unreachable!("flags and counters do");
     }
+    fn multicast_reduce(&mut self, _: PortId, _: Span) {
+        unreachable!("switches read by themselves")
+    }
     fn multicast_add(&mut self, _: PortId, _: WordId, _: u64) {
         unreachable!("switches set flags by themselves")
     }
