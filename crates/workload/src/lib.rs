@@ -4,13 +4,17 @@
 //! A [`Model`] has a line for each layer, from the publication that is named there. [`passes`] says how long each layer takes, from what a
 //! [`Training`](quincunx_scenario::Training) says of the accelerator, and [`iterate`] lays computation and communication side by side. How
 //! long an AllReduce takes, whoever calls it says: nothing here knows a fabric, a design or a simulator.
+//!
+//! A [`Transformer`] is a language model split over the GPUs of a tensor-parallel group: the shapes of its products, not how long they take.
 
 mod iteration;
 mod layer;
 mod model;
 mod roofline;
+mod transformer;
 
 pub use iteration::{Bucket, Iteration, iterate};
 pub use layer::{Conv, Dense, Layer, Pool, Then};
 pub use model::{Model, ModelError};
 pub use roofline::{Pass, passes};
+pub use transformer::{Direction, Gemm, SubLayer, SubLayerShape, Transformer, TransformerError, Work};

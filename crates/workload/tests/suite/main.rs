@@ -3,3 +3,4 @@
 mod iteration;
 mod models;
 mod roofline;
+mod transformer;
