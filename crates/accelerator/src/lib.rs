@@ -26,4 +26,4 @@ pub use config::GpuConfig;
 pub use gpu::{Gpu, GpuDrop, GpuEvent, GpuSink, GpuTimer};
 pub use program::*;
 pub use routing::{link_of, next_line};
-pub use schedule::{Machine, Overlap, Plan, Schedule, SubLayer};
+pub use schedule::{Machine, Overlap, Plan, Schedule, SubLayer, Unit};

@@ -83,6 +83,15 @@ pub struct Overlap {
     pub products: bool,
 }
 
+/// What computes in switches, for a schedule.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Unit {
+    /// The design whose unit it is, by its name in the catalog.
+    pub design: &'static str,
+    /// Keys of the design that the schedule needs to be so, and their values as text.
+    pub set: &'static [(&'static str, &'static str)],
+}
+
 /// A way to run sub-layers.
 pub trait Schedule: Debug + Sync + 'static {
     /// What people call it.
@@ -91,8 +100,8 @@ pub trait Schedule: Debug + Sync + 'static {
     fn summary(&self) -> &'static str;
     /// What may overlap.
     fn overlap(&self) -> Overlap;
-    /// The design whose unit the switches have for it; none if they forward only.
-    fn unit(&self) -> Option<&'static str>;
+    /// What computes in the switches for it; none if they forward only.
+    fn unit(&self) -> Option<Unit>;
     /// What an accelerator runs.
     ///
     /// # Errors

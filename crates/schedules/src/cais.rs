@@ -4,7 +4,9 @@
 use crate::chance::disturb;
 use crate::kernels::{Builder, TileEnd};
 use crate::layout::Layout;
-use quincunx_accelerator::{Coordination, Fetch, Machine, Merges, Overlap, Plan, Schedule, Send, SubLayer};
+use quincunx_accelerator::{
+    Coordination, Fetch, Machine, Merges, Overlap, Plan, Schedule, Send, SubLayer, Unit,
+};
 
 /// CAIS with some of its parts.
 #[derive(Clone, Copy, Debug)]
@@ -33,8 +35,8 @@ impl Schedule for Cais {
         Overlap { first: true, second: true, products: self.dataflow }
     }
 
-    fn unit(&self) -> Option<&'static str> {
-        Some("cais")
+    fn unit(&self) -> Option<Unit> {
+        Some(Unit { design: "cais", set: &[] })
     }
 
     fn plan(&self, layer: &SubLayer, machine: &Machine, rank: u16) -> Result<Plan, String> {

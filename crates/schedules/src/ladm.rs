@@ -10,7 +10,7 @@ use crate::chance::disturb;
 use crate::kernels::{Builder, kernel};
 use crate::layout::{Layout, Product};
 use quincunx_accelerator::{
-    Block, Fetch, Kernel, Machine, Overlap, Plan, Schedule, Stage, SubLayer, Tile, TileId,
+    Block, Fetch, Kernel, Machine, Overlap, Plan, Schedule, Stage, SubLayer, Tile, TileId, Unit,
 };
 use quincunx_units::Duration;
 use std::collections::BTreeMap;
@@ -32,7 +32,7 @@ impl Schedule for Ladm {
         Overlap { first: true, second: true, products: false }
     }
 
-    fn unit(&self) -> Option<&'static str> {
+    fn unit(&self) -> Option<Unit> {
         None
     }
 

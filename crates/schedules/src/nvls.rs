@@ -5,7 +5,7 @@ use crate::chance::disturb;
 use crate::kernels::{Builder, TileEnd};
 use crate::layout::Layout;
 use quincunx_accelerator::{
-    Fetch, Kernel, Machine, Output, Overlap, Place, Plan, Schedule, Send, Stage, SubLayer, Tile,
+    Fetch, Kernel, Machine, Output, Overlap, Place, Plan, Schedule, Send, Stage, SubLayer, Tile, Unit,
 };
 
 /// What is done between the two products.
@@ -16,6 +16,10 @@ pub(crate) enum Between {
     /// ReduceScatter, every accelerator normalises its own rows, AllGather.
     Scatter,
 }
+
+/// NVLS's unit, which adds up as many addresses at once as there are, for accelerators that push their tiles in orders of their own.
+pub(crate) const UNIT: Unit =
+    Unit { design: "nvls", set: &[("nvls.all_reduce", "push"), ("nvls.sums", "65535")] };
 
 /// Collectives of kernels of their own, one after the other.
 #[derive(Clone, Copy, Debug)]
@@ -38,8 +42,8 @@ impl Schedule for Phases {
         Overlap { first: false, second: false, products: false }
     }
 
-    fn unit(&self) -> Option<&'static str> {
-        Some("nvls")
+    fn unit(&self) -> Option<Unit> {
+        Some(UNIT)
     }
 
     fn plan(&self, layer: &SubLayer, machine: &Machine, rank: u16) -> Result<Plan, String> {

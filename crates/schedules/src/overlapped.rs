@@ -4,9 +4,9 @@
 use crate::chance::disturb;
 use crate::kernels::{Builder, TileEnd};
 use crate::layout::Layout;
-use crate::nvls::{norm_piece, reduced_tile};
+use crate::nvls::{UNIT, norm_piece, reduced_tile};
 use quincunx_accelerator::{
-    Block, CounterId, Kernel, Machine, Output, Overlap, Place, Plan, Schedule, Send, SubLayer, Wait,
+    Block, CounterId, Kernel, Machine, Output, Overlap, Place, Plan, Schedule, Send, SubLayer, Unit, Wait,
 };
 
 /// Who sends partial sums while the first product runs.
@@ -44,8 +44,8 @@ impl Schedule for FusedAllReduce {
         Overlap { first: true, second: false, products: false }
     }
 
-    fn unit(&self) -> Option<&'static str> {
-        self.nvls.then_some("nvls")
+    fn unit(&self) -> Option<Unit> {
+        self.nvls.then_some(UNIT)
     }
 
     fn plan(&self, layer: &SubLayer, machine: &Machine, rank: u16) -> Result<Plan, String> {
@@ -166,8 +166,8 @@ impl Schedule for Triggered {
         Overlap { first: true, second: true, products: false }
     }
 
-    fn unit(&self) -> Option<&'static str> {
-        self.nvls.then_some("nvls")
+    fn unit(&self) -> Option<Unit> {
+        self.nvls.then_some(UNIT)
     }
 
     fn plan(&self, layer: &SubLayer, machine: &Machine, rank: u16) -> Result<Plan, String> {

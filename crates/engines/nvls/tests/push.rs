@@ -46,6 +46,7 @@ fn give(
                 packets.push((port.0, header, payload.into_bytes()));
             }
             UnitOutput::Release(..) => released += 1,
+            UnitOutput::Forward { .. } => unreachable!("it forwards nothing"),
         }
     }
     unit.assert_invariants();
