@@ -44,6 +44,9 @@ MAY_IMPORT: dict[str, set[str]] = {
     "scenario": {"units", "collective", "fabric", "design", "designs"},
     # Who stands where, and what each is told; the catalog is for tests.
     "cluster": BASE | {"engine", "design", "designs", "memory", "nodes", "scenario"},
+    # Who computes what on an accelerator, and the packets of it; the ways to run a layer, each a value.
+    "accelerator": BASE | {"engine", "memory"},
+    "schedules": {"units", "accelerator"},
     # What is trained, and not how gradients are added up.
     "workload": {"units", "scenario"},
     "trace": {"units"},
@@ -55,6 +58,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     # No design by name. The catalog is for its tests, and so are two protocols: one test has programs of its own above them.
     "sim": BASE
     | {"engine", "network", "memory", "design", "designs", "nodes", "scenario", "cluster", "workload", "trace", "driver-des"}
+    # Schedules by their trait; their catalog is for tests.
+    | {"accelerator", "schedules"}
     | {"multiwrite", "roce"},
     # What one driver has found wrong, another replays.
     "check": BASE
@@ -68,11 +73,11 @@ MAY_IMPORT: dict[str, set[str]] = {
     # Stands above all drivers: it alone may have them side by side.
     "conformance": MANAGED
     | {"runtime", "design", "designs", "scenario", "cluster", "driver-des", "driver-check"},
-    "cli": MANAGED | {"runtime", "perf", "design", "designs", "scenario", "report", "sim", "check"},
+    "cli": MANAGED | {"runtime", "perf", "design", "designs", "scenario", "schedules", "report", "sim", "check"},
 }
 
 # Rooms of pure state machines and data: `no_std`, so that a driver, a simulator and a checker can run the same code.
-PURE = BASE | {"engine", "network", "design", "designs", "nodes", "control"} | PROTOCOLS
+PURE = BASE | {"engine", "network", "design", "designs", "nodes", "control", "accelerator"} | PROTOCOLS
 
 # What none of them may name, and what to use instead. `no_std` alone would let `extern crate std` in.
 WORLD = [
@@ -86,8 +91,8 @@ WORLD = [
 
 COMMENT = re.compile(r"//.*$")
 
-# Where designs are at home: their crates, and the catalog with a line for each.
-HOMES = ("crates/engines/", "crates/designs/")
+# Where designs are at home: their crates, the catalog with a line for each, and the schedules that are compared with each other.
+HOMES = ("crates/engines/", "crates/designs/", "crates/schedules/")
 
 # Names of designs and systems as they stand in code. Those that are words of the language too count as names where they are a whole
 # text: "ring" in quotes is the design, a ring is a shape.
@@ -106,6 +111,7 @@ MAY_NAME = {
     "crates/cli/src/check.rs": "`tree` is a key of its rows",
     "crates/cli/src/checks.rs": "examples in the help",
     "crates/cli/src/demo.rs": "the presets that it shows",
+    "crates/cli/src/layer.rs": "examples in the help, the default fabric, and the default of --design",
     "crates/cli/src/lib.rs": "examples in the help",
     "crates/cli/src/perf.rs": "examples in the help, and the default of --design",
     "crates/cli/src/report.rs": "an example in the help",

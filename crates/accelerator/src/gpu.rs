@@ -433,25 +433,33 @@ impl<P: Payload> Gpu<P> {
         out.set_timer(GpuTimer::Respond(link), first.ready_at.since(now));
     }
 
-    /// Launches and dispatches what may be.
+    /// Launches and dispatches what may be. Blocks without anything to compute end at once, and others may then go.
     fn settle(&mut self, now: Instant, out: &mut impl GpuSink<P>) {
-        for kernel in core::mem::take(&mut self.launching) {
-            let after = self.config.program.kernels[usize::from(kernel)].launch;
-            out.set_timer(GpuTimer::Launch(kernel), after);
+        loop {
+            let launching = core::mem::take(&mut self.launching);
+            for &kernel in &launching {
+                let after = self.config.program.kernels[usize::from(kernel)].launch;
+                out.set_timer(GpuTimer::Launch(kernel), after);
+            }
+            let claimed = self.claim(now, out);
+            let dispatched = self.dispatch(now, out);
+            if launching.is_empty() && !claimed && !dispatched {
+                break;
+            }
         }
-        self.claim(now, out);
-        self.dispatch(now, out);
         if !self.is_over && self.blocks.is_over(&self.config.program) {
             self.is_over = true;
             out.emit(GpuEvent::Finished);
         }
     }
 
-    /// Lets ready blocks claim places, as many as there are and some ahead; of those in a group the group is asked first.
-    fn claim(&mut self, now: Instant, out: &mut impl GpuSink<P>) {
+    /// Lets ready blocks claim places, as many as there are and some ahead; of those in a group the group is asked first. Whether there was one.
+    fn claim(&mut self, now: Instant, out: &mut impl GpuSink<P>) -> bool {
         let program = self.config.program.clone();
         let most = self.sms.capacity() + usize::from(self.config.claims_ahead);
+        let mut any = false;
         while let Some(block) = self.blocks.claim(&program, most) {
+            any = true;
             match self.group(block).filter(|_| program.coordination.pre_launch) {
                 None => self.blocks.release(&program, block),
                 Some(group) => {
@@ -460,6 +468,7 @@ impl<P: Payload> Gpu<P> {
                 }
             }
         }
+        any
     }
 
     fn group(&self, block: BlockNumber) -> Option<u32> {
@@ -539,9 +548,10 @@ impl<P: Payload> Gpu<P> {
         }
     }
 
-    /// Gives places to blocks that may be dispatched.
-    fn dispatch(&mut self, now: Instant, out: &mut impl GpuSink<P>) {
+    /// Gives places to blocks that may be dispatched; whether there was one.
+    fn dispatch(&mut self, now: Instant, out: &mut impl GpuSink<P>) -> bool {
         let program = self.config.program.clone();
+        let mut any = false;
         for (kernel, place) in program.kernels.iter().map(|kernel| kernel.place).enumerate() {
             let (most, whole) = match place {
                 Place::Sm => continue,
@@ -553,6 +563,7 @@ impl<P: Payload> Gpu<P> {
                 if whole && sm.is_none() {
                     break;
                 }
+                any = true;
                 let block = self.blocks.next_of(kernel).expect("it has one");
                 self.enter(now, block, sm, out);
             }
@@ -560,9 +571,11 @@ impl<P: Payload> Gpu<P> {
         while self.blocks.has_released()
             && let Some(sm) = self.sms.take(false)
         {
+            any = true;
             let block = self.blocks.next_released().expect("it has one");
             self.enter(now, block, Some(sm), out);
         }
+        any
     }
 
     /// A block has its place. If it loads what the switch may merge, it waits for its group.

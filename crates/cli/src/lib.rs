@@ -7,6 +7,7 @@ mod check;
 mod checks;
 mod demo;
 mod interrupt;
+mod layer;
 mod nodes;
 mod perf;
 mod progress;

@@ -45,10 +45,11 @@ impl Reproduce {
         let mut running = Vec::new();
         for experiment in &experiments {
             progress.set_message(format!("{}/{}", experiment.paper, experiment.id));
-            let figures = reproduce(experiment, catalog, &stop, &|| progress.inc(1)).map_err(|error| {
-                progress.finish_and_clear();
-                Failure::input(error)
-            })?;
+            let figures = reproduce(experiment, catalog, quincunx_schedules::ALL, &stop, &|| progress.inc(1))
+                .map_err(|error| {
+                    progress.finish_and_clear();
+                    Failure::input(error)
+                })?;
             if !self.json {
                 progress.suspend(|| print_table(experiment, &figures));
             }

@@ -12,6 +12,7 @@ use std::fs::File;
 use std::io::BufWriter;
 use std::path::PathBuf;
 
+use crate::layer::Layer;
 use crate::simulations::{Case, candidates_header, envelope, simulate};
 use crate::traffic::Traffic;
 use crate::train::Train;
@@ -27,6 +28,8 @@ enum Other {
     Traffic(Traffic),
     /// Simulate an iteration of data-parallel training: what of its communication computation hides
     Train(Train),
+    /// Simulate a layer of a tensor-parallel model: compute kernels whose loads and reductions cross the fabric
+    Layer(Layer),
 }
 
 /// `quincunx sim`.
@@ -47,6 +50,7 @@ enum Other {
   quincunx sim all_gather --fabric mesh8 --design auto --size 256KiB:256MiB:4
   quincunx sim traffic --fabric star-16 --pattern uniform --load 0.5,0.9
   quincunx sim train --model resnet-50 --fabric ars-star8 --design netreduce,ring
+  quincunx sim layer --model llama-7b --sublayer L2 --design cais,cais-base,sp-nvls,t3
   quincunx sim all_reduce --fabric my-cluster.toml --design epic-3 --size 64MiB --json --utilisation
 
 Fabrics are presets, shapes (star-N, tree-X-Y, ring-N, mesh-DxM, servers-SxM, memory-NxS) or TOML files; `quincunx sim --show epic-star8` prints one to start from,
@@ -116,6 +120,7 @@ impl Sim {
         match self.other {
             Some(Other::Traffic(traffic)) => return traffic.run(catalog),
             Some(Other::Train(train)) => return train.run(catalog),
+            Some(Other::Layer(layer)) => return layer.run(catalog),
             None => {}
         }
         if let Some(name) = &self.show {

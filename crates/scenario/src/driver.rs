@@ -8,8 +8,8 @@ use quincunx_design::{Assignment, Value};
 /// What every link carries in a second.
 const RATE: &str = "link.rate";
 
-/// What keys of training begin with.
-pub(crate) const TRAINING: &str = "train.";
+/// What keys of training begin with, and those of a model's layer and what it runs on.
+const TRAINING: [&str; 3] = ["train.", "layer.", "machine."];
 
 /// A part of a scenario that not every driver can honour. Fabrics, parameters of designs and the collective itself all can.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -24,7 +24,7 @@ pub enum Part {
     Congestion,
     /// `tokens` and what belongs to them.
     Tokens,
-    /// `train` and what belongs to it.
+    /// `train`, `layer` and `machine`, and what belongs to them.
     Training,
     /// `measure.stepwise`, `measure.receivers_only` and `measure.synchronised`.
     Moments,
@@ -89,6 +89,7 @@ impl Scenario {
         let is_link = |key: &&str| key.starts_with("link.") || key.starts_with("network.");
         let rate = self.changed().any(|key| key == RATE);
         let link = self.changed().filter(is_link).find(|key| *key != RATE);
+        let trained = self.changed().find(|key| TRAINING.iter().any(|table| key.starts_with(table)));
         let said = [
             (Part::Rate, RATE, rate),
             (Part::Links, link.unwrap_or_default(), link.is_some()),
@@ -99,7 +100,7 @@ impl Scenario {
             ),
             (Part::Congestion, "congestion", self.faults.congestion != CongestionSetup::default()),
             (Part::Tokens, "tokens", self.workload.is_some()),
-            (Part::Training, "train", self.changed().any(|key| key.starts_with(TRAINING))),
+            (Part::Training, trained.unwrap_or_default(), trained.is_some()),
             (Part::Moments, "measure.stepwise", stepwise != default.stepwise),
             (Part::Moments, "measure.receivers_only", receivers_only != default.receivers_only),
             (Part::Moments, "measure.synchronised", synchronised != default.synchronised),

@@ -154,6 +154,18 @@ pub enum Quantity {
     Speedup,
     /// The same of an iteration of training, of what `train` says.
     TrainingSpeedup,
+    /// The same of a part of a model's layer, of what `layer` says; design and baseline are schedules.
+    LayerSpeedup,
+    /// Operations of an accelerator a second, in such a part, over those of the baseline.
+    LayerThroughput,
+    /// How busy links are in its sub-layers.
+    LayerUtilisation,
+    /// KiB of the fullest port's merging table.
+    LayerTable,
+    /// Microseconds from the first to the last request for an address.
+    LayerWait,
+    /// Time of the AllReduces of a layer's forward pass by the design, over that of its computation.
+    LayerCommunication,
     /// The share of the baseline's time that the design saves.
     Saving,
     /// Bytes of payload and degree buffers of the switch with most of them.
@@ -173,6 +185,10 @@ pub enum Pick {
     Best,
     /// The smallest: "from".
     Least,
+    /// The arithmetic mean of all: "average".
+    Mean,
+    /// The geometric mean of all.
+    Geomean,
 }
 
 impl Pick {
@@ -181,17 +197,26 @@ impl Pick {
         match self {
             Self::Best => "best",
             Self::Least => "least",
+            Self::Mean => "mean",
+            Self::Geomean => "geometric mean",
         }
     }
 
-    /// Which of `values` it is, and its place.
-    pub fn of(self, values: &[f64]) -> Option<(usize, f64)> {
+    /// What it is of `values`, and the place of the one that it is, if it is one.
+    pub fn of(self, values: &[f64]) -> Option<(Option<usize>, f64)> {
         let order = |(_, a): &(usize, f64), (_, b): &(usize, f64)| a.total_cmp(b);
-        let values = values.iter().copied().enumerate();
+        let placed = values.iter().copied().enumerate();
+        let one = |(place, value)| (Some(place), value);
+        let mean = |values: &mut dyn Iterator<Item = f64>, count: usize| values.sum::<f64>() / count as f64;
         match self {
             // The first of those that are equal.
-            Self::Best => values.rev().max_by(order),
-            Self::Least => values.min_by(order),
+            Self::Best => placed.rev().max_by(order).map(one),
+            Self::Least => placed.min_by(order).map(one),
+            _ if values.is_empty() => None,
+            Self::Mean => Some((None, mean(&mut values.iter().copied(), values.len()))),
+            Self::Geomean => {
+                Some((None, mean(&mut values.iter().map(|value| value.ln()), values.len()).exp()))
+            }
         }
     }
 }
@@ -328,7 +353,11 @@ impl Experiment {
             }
             let is_ratio = matches!(
                 experiment.quantity_of(series),
-                Quantity::Speedup | Quantity::TrainingSpeedup | Quantity::Saving
+                Quantity::Speedup
+                    | Quantity::TrainingSpeedup
+                    | Quantity::LayerSpeedup
+                    | Quantity::LayerThroughput
+                    | Quantity::Saving
             );
             if is_ratio != series.baseline.is_some() {
                 return Err(ScenarioError::Contradiction {
@@ -405,6 +434,12 @@ impl Quantity {
             | Self::PayloadShare
             | Self::Speedup
             | Self::TrainingSpeedup
+            | Self::LayerSpeedup
+            | Self::LayerThroughput
+            | Self::LayerUtilisation
+            | Self::LayerTable
+            | Self::LayerWait
+            | Self::LayerCommunication
             | Self::Saving
             | Self::SwitchBuffer
             | Self::Uplink
@@ -529,8 +564,12 @@ mod tests {
     #[test]
     fn a_figure_for_all_values_is_for_the_best_or_the_least_of_them() {
         let values = [1.2, 1.5, 1.1, 1.5, 1.1];
-        assert_eq!(Pick::Best.of(&values), Some((1, 1.5)));
-        assert_eq!(Pick::Least.of(&values), Some((2, 1.1)));
+        assert_eq!(Pick::Best.of(&values), Some((Some(1), 1.5)));
+        assert_eq!(Pick::Least.of(&values), Some((Some(2), 1.1)));
+        assert_eq!(Pick::Mean.of(&[1.0, 4.0]), Some((None, 2.5)));
+        let (_, geometric) = Pick::Geomean.of(&[1.0, 4.0]).unwrap();
+        assert!((geometric - 2.0).abs() < 1e-12, "{geometric}");
+        assert_eq!(Pick::Geomean.of(&[]), None);
         assert_eq!(Pick::Best.of(&[]), None);
     }
 

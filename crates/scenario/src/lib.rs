@@ -15,6 +15,7 @@ mod experiment;
 mod fabric;
 mod faults;
 mod gate;
+mod layer;
 mod machine;
 mod measure;
 mod network;
@@ -34,6 +35,7 @@ pub use fabric::{
 };
 pub use faults::{CongestionSetup, Faults, Loss, PauseSetup};
 pub use gate::{GateSource, Written};
+pub use layer::LayerWorkload;
 pub use machine::MachineSetup;
 pub use measure::Measure;
 pub use network::NetworkName;

@@ -1,7 +1,7 @@
 //! What the accelerators of a memory fabric are, for those who run compute kernels on them: the keys below `machine`.
 
 use crate::fabric::Contradiction;
-use quincunx_units::{BitRate, ByteCount, Duration, FlopRate};
+use quincunx_units::{BitRate, ByteCount, Duration, FlopRate, Probability};
 use serde::Deserialize;
 
 /// An accelerator at the granularity of thread blocks, and how kernels are cut for it.
@@ -32,8 +32,8 @@ pub struct MachineSetup {
     pub launch: Duration,
     /// How much longer that may take on an accelerator.
     pub skew: Duration,
-    /// By how much of itself a block may take longer or shorter.
-    pub jitter: f64,
+    /// By which share of itself a block may take longer or shorter.
+    pub jitter: Probability,
     /// Blocks among which an accelerator takes the next one where nothing coordinates them.
     pub dispatch_window: u32,
     /// Blocks of a group wait for each other before they are dispatched.
@@ -65,8 +65,8 @@ impl Default for MachineSetup {
         Self {
             sms: 66,
             blocks_per_sm: 2,
-            tensor: FlopRate::new(494_700_000_000_000).expect("it is above zero"),
-            memory: giga(1675),
+            tensor: FlopRate::new(494_500_000_000_000).expect("it is above zero"),
+            memory: giga(3350),
             element: 2,
             tile_rows: 128,
             tile_columns: 128,
@@ -75,7 +75,7 @@ impl Default for MachineSetup {
             norm_rows: 8,
             launch: Duration::from_micros(3),
             skew: Duration::from_micros(1),
-            jitter: 0.02,
+            jitter: Probability::new(0.02).expect("it is one"),
             dispatch_window: 512,
             claims_ahead: 16,
             pre_launch: true,
@@ -83,8 +83,8 @@ impl Default for MachineSetup {
             sync_timeout: Duration::from_micros(100),
             throttle: true,
             load_window: ByteCount::new(1280 << 10),
-            tiles_ahead: 2,
-            blocks_ahead: 12,
+            tiles_ahead: 3,
+            blocks_ahead: 10,
             communication_sms: 16,
             copy_engines: 16,
         }
@@ -118,9 +118,6 @@ impl MachineSetup {
         if self.communication_sms >= *sms {
             let found = format!("{} of {sms}", self.communication_sms);
             return Err(("`machine.communication_sms` below all SMs", found, "leave some to products"));
-        }
-        if !(0.0..1.0).contains(&self.jitter) {
-            return Err(("a `machine.jitter` from 0 to below 1", self.jitter.to_string(), "0: none"));
         }
         Ok(())
     }

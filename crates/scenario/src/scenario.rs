@@ -2,11 +2,10 @@
 //! overridden.
 
 use crate::design::json;
-use crate::driver::TRAINING;
 use crate::fabric::Contradiction;
 use crate::{
-    Document, Driver, Fabric, FabricDesign, Faults, MachineSetup, Measure, NetworkName, Override, Part,
-    ScenarioError, Simulator, TokenBatch, Training,
+    Document, Driver, Fabric, FabricDesign, Faults, LayerWorkload, MachineSetup, Measure, NetworkName,
+    Override, Part, ScenarioError, Simulator, TokenBatch, Training,
 };
 use include_dir::{Dir, include_dir};
 use quincunx_design::{Assignment, Catalog, FabricKind, Settings, Transport, Value};
@@ -27,6 +26,9 @@ const TRAIN: &str = "train";
 /// The table of what compute kernels run on.
 const MACHINE: &str = "machine";
 
+/// The table of what part of a model runs on it.
+const LAYER: &str = "layer";
+
 /// What to run.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Scenario {
@@ -40,6 +42,8 @@ pub struct Scenario {
     pub training: Training,
     /// What compute kernels run on, on a memory fabric.
     pub machine: MachineSetup,
+    /// The part of a model that runs on it.
+    pub layer: LayerWorkload,
     /// What happens to frames on their way.
     pub faults: Faults,
     /// How runs are measured.
@@ -239,6 +243,10 @@ impl Scenario {
             Fabric::Memory(_) => document.take_table(MACHINE)?.get_below(MACHINE)?,
             _ => MachineSetup::default(),
         };
+        let layer = match fabric {
+            Fabric::Memory(_) => document.take_table(LAYER)?.get_below(LAYER)?,
+            _ => LayerWorkload::default(),
+        };
         let measure = document.take_table("measure")?;
         measure.refuse_others("measure", schema.measure)?;
         let keys = document.values().into_iter().map(|change| (change.key, json(&change.value))).collect();
@@ -248,6 +256,7 @@ impl Scenario {
             workload,
             training,
             machine,
+            layer,
             faults,
             measure: measure.get_below("measure")?,
             packet: ByteCount::new(0),
@@ -301,6 +310,7 @@ impl Scenario {
         self.fabric.check().map_err(|wrong| self.contradiction(wrong))?;
         self.training.check().map_err(|wrong| self.contradiction(wrong))?;
         self.machine.check().map_err(|wrong| self.contradiction(wrong))?;
+        self.layer.check().map_err(|wrong| self.contradiction(wrong))?;
         for design in FabricDesign::on(catalog, self.kind()) {
             let settings = self.settings(design)?;
             design.check(&settings).map_err(|refusal| self.key(refusal.to_string()))?;
@@ -390,17 +400,35 @@ impl Scenario {
         Ok(settings)
     }
 
-    /// Refuses keys of training that were set, for runs that train nothing.
+    /// Refuses keys of training and of layers that were set, for runs that have neither.
     ///
     /// # Errors
     /// If there is one.
     pub fn refuse_training(&self) -> Result<(), ScenarioError> {
-        match self.changed().find(|key| key.starts_with(TRAINING)) {
+        self.refuse_changed(&[(TRAIN, "training"), (MACHINE, "a layer"), (LAYER, "a layer")])
+    }
+
+    /// Refuses keys of training that were set, for runs of a layer.
+    ///
+    /// # Errors
+    /// If there is one.
+    pub fn refuse_all_but_layers(&self) -> Result<(), ScenarioError> {
+        self.refuse_changed(&[(TRAIN, "training")])
+    }
+
+    fn refuse_changed(&self, tables: &[(&str, &str)]) -> Result<(), ScenarioError> {
+        let below =
+            |key: &str, table: &str| key.strip_prefix(table).is_some_and(|rest| rest.starts_with('.'));
+        let found = self.changed().find_map(|key| {
+            let (_, what) = tables.iter().find(|(table, _)| below(key, table))?;
+            Some((key, what))
+        });
+        match found {
             None => Ok(()),
-            Some(key) => Err(ScenarioError::Key {
+            Some((key, what)) => Err(ScenarioError::Key {
                 place: "--set".into(),
                 error: format!(
-                    "expected a key of what is run, found `{key}`, of training; leave it out, or train"
+                    "expected a key of what is run, found `{key}`, of {what}; leave it out, or run that"
                 ),
             }),
         }

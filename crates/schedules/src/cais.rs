@@ -49,7 +49,7 @@ impl Schedule for Cais {
         let groups = row_blocks * builder.layout.sum_tiles();
         let norm_blocks = u64::from(builder.layout.norm_blocks().1);
 
-        let order = builder.layout.tile_by_tile();
+        let order = builder.layout.tile_by_tile(builder.layout.sum_tiles());
         let mut first = builder.first_product(&order, Some(0), |layout, row_block, column| {
             let to = layout.home(row_block);
             let sum = Builder::partial_sum(layout, Send::MergedReduce, to, row_block, column);

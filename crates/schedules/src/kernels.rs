@@ -6,6 +6,7 @@ use quincunx_accelerator::{
     TileId, To, Wait,
 };
 use quincunx_units::Duration;
+use std::collections::BTreeMap;
 
 /// A program in the making.
 pub(crate) struct Builder<'a> {
@@ -158,19 +159,20 @@ impl<'a> Builder<'a> {
         let compute = Duration::from_picos(whole.as_picos() / u64::from(stages));
         let columns = second.columns / self.layout.machine.tile_columns;
         let tile_group = group.map(|first| first + self.layout.row_blocks * columns);
+        let mut tiles: BTreeMap<u32, Vec<Vec<TileId>>> = BTreeMap::new();
         for row_block in self.layout.in_turn() {
-            let tiles: Vec<Vec<TileId>> =
-                (0..stages).map(|stage| self.rows(fetch, tile_group, row_block, stage)).collect();
-            for column in 0..columns {
-                let stage = |tiles: &Vec<TileId>| Stage { tiles: tiles.clone(), compute };
-                product.blocks.push(Block {
-                    waits: waits(row_block),
-                    stages: tiles.iter().map(stage).collect(),
-                    outputs: Vec::new(),
-                    signals: Vec::new(),
-                    group: group.map(|first| first + row_block * columns + column),
-                });
-            }
+            let stages = (0..stages).map(|stage| self.rows(fetch, tile_group, row_block, stage));
+            tiles.insert(row_block, stages.collect());
+        }
+        for (row_block, column) in self.layout.tile_by_tile(columns) {
+            let stage = |tiles: &Vec<TileId>| Stage { tiles: tiles.clone(), compute };
+            product.blocks.push(Block {
+                waits: waits(row_block),
+                stages: tiles[&row_block].iter().map(stage).collect(),
+                outputs: Vec::new(),
+                signals: Vec::new(),
+                group: group.map(|first| first + row_block * columns + column),
+            });
         }
         product
     }

@@ -88,21 +88,19 @@ impl<'a> Layout<'a> {
         (0..each).flat_map(round).collect()
     }
 
-    /// The tiles of these row blocks, row block by row block.
-    pub(crate) fn by_row(&self, row_blocks: &[u32]) -> Vec<(u32, u32)> {
-        let columns = self.sum_tiles();
+    /// The tiles of these row blocks, of so many columns, row block by row block.
+    pub(crate) fn by_row(row_blocks: &[u32], columns: u32) -> Vec<(u32, u32)> {
         row_blocks.iter().flat_map(|&row| (0..columns).map(move |column| (row, column))).collect()
     }
 
     /// The tiles of all row blocks, one of each accelerator's in turn: an accelerator sends its own nowhere, and would get ahead of the others
-    /// if those came one after the other.
-    pub(crate) fn tile_by_tile(&self) -> Vec<(u32, u32)> {
+    /// if those came one after the other; and requests are spread over all homes.
+    pub(crate) fn tile_by_tile(&self, columns: u32) -> Vec<(u32, u32)> {
         let (row_blocks, ranks) = (self.in_turn(), usize::from(self.machine.ranks));
-        let columns = self.sum_tiles();
-        let rounds = row_blocks.chunks(ranks);
-        rounds
-            .flat_map(|round| (0..columns).flat_map(|column| round.iter().map(move |&row| (row, column))))
-            .collect()
+        let round = |round: &[u32]| -> Vec<(u32, u32)> {
+            (0..columns).flat_map(|column| round.iter().map(move |&row| (row, column))).collect()
+        };
+        row_blocks.chunks(ranks).flat_map(round).collect()
     }
 
     /// Bytes of a row block, hidden size wide.

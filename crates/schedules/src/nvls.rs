@@ -50,7 +50,7 @@ impl Schedule for Phases {
         let mut builder = Builder::new(Layout::new(layer, machine, rank)?);
         let ranks = u64::from(machine.ranks);
         let nothing = |_: &Layout<'_>, _, _| TileEnd { outputs: Vec::new(), signals: Vec::new() };
-        let order = builder.layout.by_row(&builder.layout.in_turn());
+        let order = Layout::by_row(&builder.layout.in_turn(), builder.layout.sum_tiles());
         let mut first = builder.first_product(&order, None, nothing);
         let (computed, normed) = (builder.counter(), builder.counter());
         first.signals = vec![Builder::all(computed)];

@@ -65,7 +65,7 @@ impl Schedule for FusedAllReduce {
         let send = if self.nvls { Send::PushReduce } else { Send::Reduce };
         let to = |layout: &Layout<'_>, row| if self.nvls { layout.rank } else { layout.home(row) };
         let first =
-            builder.first_product(&builder.layout.by_row(&order), None, |layout, row_block, column| {
+            builder.first_product(&Layout::by_row(&order, tiles), None, |layout, row_block, column| {
                 let sum = Builder::partial_sum(layout, send, to(layout, row_block), row_block, column);
                 match self.by {
                     By::Blocks => TileEnd { outputs: vec![sum], signals: Vec::new() },
@@ -181,7 +181,7 @@ impl Schedule for Triggered {
         let engines = Place::CopyEngine(machine.copy_engines);
         let nvls = self.nvls;
         let order = if nvls { builder.layout.in_turn() } else { builder.layout.staggered() };
-        let first = builder.first_product(&builder.layout.by_row(&order), None, |_, row_block, _| {
+        let first = builder.first_product(&Layout::by_row(&order, tiles), None, |_, row_block, _| {
             let counter = Builder::at(computed, row_block);
             // Who loads a sum must know that all have their part of it.
             let signal = if nvls { Builder::all(counter) } else { Builder::own(counter) };

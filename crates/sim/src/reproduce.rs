@@ -1,5 +1,8 @@
 //! Published figures held against ours: every point of an experiment simulated, one simulation a thread.
 
+use crate::layer::{
+    LayerError, LayerMeasurement, LayerRequest, Schedules, communication_share, find_schedule, measure_layer,
+};
 use crate::progress::unless;
 use crate::{
     Contents, MeasureError, Measurement, Outputs, Request, TrainingError, TrainingMeasurement, measure,
@@ -81,6 +84,16 @@ pub enum ReproduceError {
         /// What went wrong.
         error: Box<TrainingError>,
     },
+    /// A run of it that is of a model's layer.
+    #[error("{experiment}, {figure}: {error}")]
+    Layer {
+        /// The experiment.
+        experiment: String,
+        /// The figure.
+        figure: String,
+        /// What went wrong.
+        error: Box<LayerError>,
+    },
     /// A run gave a wrong result.
     #[error(
         "{experiment}, {figure}: expected right results, found {wrong} wrong elements; this is a fault of the engines"
@@ -117,9 +130,17 @@ struct Run {
     point: usize,
     is_baseline: bool,
     figure: String,
-    request: Request,
-    /// Whether an iteration of training is run, and not a collective.
-    trains: bool,
+    job: Job,
+}
+
+/// What is run.
+enum Job {
+    Collective(Request),
+    /// An iteration of training; the collective is of no account.
+    Training(Request),
+    Layer(LayerRequest),
+    /// How much of a layer is communication, by a design of collectives.
+    Communication(Request),
 }
 
 impl Run {
@@ -128,7 +149,23 @@ impl Run {
         let all = |Request { scenario, design, collective, reduction, size, contents, background, seed }: &Request| {
             (scenario.clone(), design.name(), *collective, *reduction, *size, *contents, *background, *seed)
         };
-        self.trains == other.trains && all(&self.request) == all(&other.request)
+        match (&self.job, &other.job) {
+            (Job::Collective(a), Job::Collective(b))
+            | (Job::Training(a), Job::Training(b))
+            | (Job::Communication(a), Job::Communication(b)) => all(a) == all(b),
+            (Job::Layer(a), Job::Layer(b)) => {
+                (&a.scenario, a.schedule.name(), a.seed) == (&b.scenario, b.schedule.name(), b.seed)
+            }
+            _ => false,
+        }
+    }
+
+    /// How much there is to send, as far as that is known beforehand.
+    const fn size(&self) -> ByteCount {
+        match &self.job {
+            Job::Collective(request) | Job::Training(request) | Job::Communication(request) => request.size,
+            Job::Layer(_) => ByteCount::new(u64::MAX),
+        }
     }
 }
 
@@ -137,12 +174,15 @@ impl Run {
 enum Outcome {
     Collective(Box<Measurement>),
     Training(TrainingMeasurement),
+    Layer(Box<LayerMeasurement>),
+    Communication(f64),
 }
 
 /// Why a run came to nothing.
 enum Failed {
     Collective(MeasureError),
     Training(TrainingError),
+    Layer(LayerError),
 }
 
 impl Outcome {
@@ -150,11 +190,13 @@ impl Outcome {
         match self {
             Self::Collective(measured) => measured.time,
             Self::Training(measured) => measured.iteration.time,
+            Self::Layer(measured) => measured.time,
+            Self::Communication(_) => Duration::ZERO,
         }
     }
 }
 
-/// Simulates every point of `experiment` by designs of `catalog` on all processors, calling `done` after each run. Figures come in
+/// Simulates every point of `experiment` by designs of `catalog`, or by `schedules`, on all processors, calling `done` after each run. Figures come in
 /// the order of the file; once `stop` is set, those alone for which all had been run.
 ///
 /// # Errors
@@ -162,12 +204,13 @@ impl Outcome {
 pub fn reproduce(
     experiment: &Experiment,
     catalog: Catalog,
+    schedules: Schedules,
     stop: &AtomicBool,
     done: &(dyn Fn() + Sync),
 ) -> Result<Vec<Reproduced>, ReproduceError> {
     let place = format!("experiments/{}/{}.toml", experiment.paper, experiment.id);
-    let runs = runs(experiment, catalog, &place)?;
-    let measured = run_all(experiment, &runs, stop, done)?;
+    let runs = runs(experiment, catalog, schedules, &place)?;
+    let measured = run_all(experiment, &runs, catalog, stop, done)?;
     let index = |series: usize, point: usize, is_baseline: bool| {
         let is_it = |run: &Run| (run.series, run.point, run.is_baseline) == (series, point, is_baseline);
         runs.iter().position(is_it).expect("every point has a run")
@@ -183,7 +226,8 @@ pub fn reproduce(
             ours.push(of(number, point, false).map(value).transpose()?.flatten());
             if let Some(formula) = series.formula {
                 let run = &runs[index(number, point, false)];
-                let value = closed_form(formula, &run.request);
+                let Job::Collective(request) = &run.job else { continue };
+                let value = closed_form(formula, request);
                 let figure = run.figure.clone();
                 published.push(value.map_err(|error| ReproduceError::Formula {
                     experiment: place.clone(),
@@ -206,17 +250,42 @@ fn figure_of(
 ) -> Result<Option<f64>, ReproduceError> {
     let time = run.time().as_micros_f64();
     let ratio = baseline.map(|baseline| baseline.time().as_micros_f64() / time);
-    let Outcome::Collective(run) = run else { return Ok(ratio) };
+    let run = match run {
+        Outcome::Collective(run) => run,
+        Outcome::Training(_) => return Ok(ratio),
+        Outcome::Layer(run) => return Ok(of_layer(run, baseline, quantity).or(ratio)),
+        Outcome::Communication(share) => return Ok(Some(*share)),
+    };
     Ok(match quantity {
         Quantity::Time | Quantity::GibitPerSecond | Quantity::Rate => Some(time),
         Quantity::GigabitPerSecond => Some(run.bandwidths.algorithm * 8.0),
         Quantity::PayloadShare => Some(share_of_bound(run, place)?),
-        Quantity::Speedup | Quantity::TrainingSpeedup => ratio,
+        Quantity::Speedup
+        | Quantity::TrainingSpeedup
+        | Quantity::LayerSpeedup
+        | Quantity::LayerThroughput
+        | Quantity::LayerUtilisation
+        | Quantity::LayerTable
+        | Quantity::LayerWait
+        | Quantity::LayerCommunication => ratio,
         Quantity::Saving => ratio.map(|speedup| 1.0 - 1.0 / speedup),
         Quantity::SwitchBuffer => Some(run.switch_buffer.bytes() as f64),
         Quantity::Uplink => Some(run.uplink.bytes() as f64),
         Quantity::Downlink => Some(run.downlink.bytes() as f64),
     })
+}
+
+/// What a run of a layer says of `quantity`, if it is not a ratio of times.
+fn of_layer(run: &LayerMeasurement, baseline: Option<&Outcome>, quantity: Quantity) -> Option<f64> {
+    match (quantity, baseline) {
+        (Quantity::LayerThroughput, Some(Outcome::Layer(other))) => {
+            Some(run.throughput() / other.throughput())
+        }
+        (Quantity::LayerUtilisation, _) => Some(run.link_utilisation()),
+        (Quantity::LayerTable, _) => Some(run.peak_table() as f64 / 1024.0),
+        (Quantity::LayerWait, _) => Some(run.mean_wait().as_micros_f64()),
+        _ => None,
+    }
 }
 
 /// How many runs [`reproduce`] makes of `experiment`.
@@ -225,19 +294,45 @@ pub fn runs_of(experiment: &Experiment) -> usize {
     experiment.series.iter().map(of).sum()
 }
 
-fn runs(experiment: &Experiment, catalog: Catalog, place: &str) -> Result<Vec<Run>, ReproduceError> {
+fn runs(
+    experiment: &Experiment,
+    catalog: Catalog,
+    schedules: Schedules,
+    place: &str,
+) -> Result<Vec<Run>, ReproduceError> {
     let mut runs = Vec::new();
     for (index, series) in experiment.series.iter().enumerate() {
         for (number, point) in series.points(place)?.into_iter().enumerate() {
             let figure = figure(series, &point.value);
-            let trains = experiment.quantity_of(series) == Quantity::TrainingSpeedup;
+            let quantity = experiment.quantity_of(series);
             let mut add = |is_baseline, design: &str, set: &Table| -> Result<(), ReproduceError> {
-                let request = request(experiment, catalog, design, set, point.size)?;
-                if !trains {
-                    request.scenario.refuse_training()?;
-                }
+                let job = match quantity {
+                    Quantity::TrainingSpeedup => {
+                        Job::Training(request(experiment, catalog, design, set, point.size)?)
+                    }
+                    Quantity::LayerCommunication => {
+                        Job::Communication(request(experiment, catalog, design, set, point.size)?)
+                    }
+                    Quantity::LayerSpeedup
+                    | Quantity::LayerThroughput
+                    | Quantity::LayerUtilisation
+                    | Quantity::LayerTable
+                    | Quantity::LayerWait => {
+                        let scenario = scenario(experiment, catalog, set)?;
+                        let schedule = find_schedule(schedules, design).map_err(|error| {
+                            let (experiment, figure) = (place.to_owned(), figure.clone());
+                            ReproduceError::Layer { experiment, figure, error: Box::new(error) }
+                        })?;
+                        Job::Layer(LayerRequest { scenario, schedule, seed: 1 })
+                    }
+                    _ => {
+                        let request = request(experiment, catalog, design, set, point.size)?;
+                        request.scenario.refuse_training()?;
+                        Job::Collective(request)
+                    }
+                };
                 let (series, point) = (index, number);
-                runs.push(Run { series, point, is_baseline, figure: figure.clone(), request, trains });
+                runs.push(Run { series, point, is_baseline, figure: figure.clone(), job });
                 Ok(())
             };
             add(false, &series.design, &point.set)?;
@@ -249,6 +344,14 @@ fn runs(experiment: &Experiment, catalog: Catalog, place: &str) -> Result<Vec<Ru
     Ok(runs)
 }
 
+/// The fabric of an experiment, with these keys.
+fn scenario(experiment: &Experiment, catalog: Catalog, set: &Table) -> Result<Scenario, ReproduceError> {
+    let mut document = Scenario::document(&experiment.fabric)?;
+    document.merge(&experiment.set)?;
+    document.merge(set)?;
+    Ok(Scenario::read(document, catalog)?)
+}
+
 fn request(
     experiment: &Experiment,
     catalog: Catalog,
@@ -256,10 +359,7 @@ fn request(
     set: &Table,
     size: ByteCount,
 ) -> Result<Request, ReproduceError> {
-    let mut document = Scenario::document(&experiment.fabric)?;
-    document.merge(&experiment.set)?;
-    document.merge(set)?;
-    let scenario = Scenario::read(document, catalog)?;
+    let scenario = scenario(experiment, catalog, set)?;
     let find = |name: &str| scenario.design(catalog, name);
     let design = find(design)?;
     // A key of the experiment is for one of its designs; not all of them are on this point's kind of fabric.
@@ -302,6 +402,7 @@ fn closed_form(form: ClosedForm, request: &Request) -> Result<f64, Refusal> {
 fn run_all(
     experiment: &Experiment,
     runs: &[Run],
+    catalog: Catalog,
     stop: &AtomicBool,
     done: &(dyn Fn() + Sync),
 ) -> Result<Vec<Option<Outcome>>, ReproduceError> {
@@ -310,16 +411,27 @@ fn run_all(
         .map(|run| runs.iter().position(|other| other.is_same(run)).expect("each run is the same as itself"))
         .collect();
     let mut order: Vec<usize> = (0..runs.len()).filter(|&index| firsts[index] == index).collect();
-    order.sort_by_key(|&index| std::cmp::Reverse((runs[index].request.size, index)));
+    order.sort_by_key(|&index| std::cmp::Reverse((runs[index].size(), index)));
     let mut measured = vec![None; runs.len()];
     let mut failed = None;
     let run = |index: usize| {
         let (run, progress) = (&runs[index], &mut unless(stop));
-        let result = if run.trains {
-            measure_training(&run.request, progress).map(Outcome::Training).map_err(Failed::Training)
-        } else {
-            let measured = measure(&run.request, Outputs::default(), progress);
-            measured.map(|run| Outcome::Collective(Box::new(run))).map_err(Failed::Collective)
+        let result = match &run.job {
+            Job::Training(request) => {
+                measure_training(request, progress).map(Outcome::Training).map_err(Failed::Training)
+            }
+            Job::Collective(request) => {
+                let measured = measure(request, Outputs::default(), progress);
+                measured.map(|run| Outcome::Collective(Box::new(run))).map_err(Failed::Collective)
+            }
+            Job::Layer(request) => {
+                let measured = measure_layer(request, catalog, progress);
+                measured.map(|run| Outcome::Layer(Box::new(run))).map_err(Failed::Layer)
+            }
+            Job::Communication(Request { scenario, design, seed, .. }) => {
+                let share = communication_share(scenario, *design, *seed, progress);
+                share.map(Outcome::Communication).map_err(Failed::Layer)
+            }
         };
         firsts.iter().filter(|&&first| first == index).for_each(|_| done());
         result
@@ -348,8 +460,12 @@ fn checked(
     match result {
         Err(
             Failed::Collective(MeasureError::Stopped { .. })
-            | Failed::Training(TrainingError::Run { error: MeasureError::Stopped { .. }, .. }),
+            | Failed::Training(TrainingError::Run { error: MeasureError::Stopped { .. }, .. })
+            | Failed::Layer(LayerError::Stopped { .. }),
         ) => Ok(None),
+        Err(Failed::Layer(error)) => {
+            Err(ReproduceError::Layer { experiment, figure, error: Box::new(error) })
+        }
         Err(Failed::Collective(error)) => {
             Err(ReproduceError::Run { experiment, figure, error: Box::new(error) })
         }
@@ -397,7 +513,8 @@ fn figures(
     if published.len() < points.len() {
         let Some(ours) = ours.iter().copied().collect::<Option<Vec<f64>>>() else { return Vec::new() };
         let picked = series.pick.of(&ours).map(|(at, ours)| {
-            let name = figure(series, &format!("{}, at {}", series.pick.name(), points[at].value));
+            let at = at.map_or("of all".into(), |at| format!("at {}", points[at].value));
+            let name = figure(series, &format!("{}, {at}", series.pick.name()));
             judge(name, published[0], ours, false)
         });
         return picked.into_iter().collect();

@@ -11,8 +11,10 @@ use quincunx_engine::shared_memory::{InPlaceRequest, Span, WordId};
 use quincunx_engine::{Engine, PortId};
 use quincunx_memory::PortConfig;
 use quincunx_nodes::fabric::FabricSwitchConfig;
-use quincunx_scenario::MachineSetup;
+use quincunx_scenario::{MachineSetup, ScenarioError};
 use quincunx_units::{Duration, Instant};
+use quincunx_workload::TransformerError;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// What runs: a sub-layer on accelerators around switches, by a schedule.
@@ -66,12 +68,14 @@ pub struct LayerOutcome<P> {
     pub steps: u64,
     /// What switches dropped, and accelerators: nothing, if all is right.
     pub drops: u64,
+    /// What the units of all switches have counted, by name: of all ports together, and at the port with most.
+    pub counted: BTreeMap<&'static str, (u64, u64)>,
     /// The accelerators' memories.
     pub memories: Vec<P>,
 }
 
 /// Why there is none.
-#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[derive(Clone, PartialEq, Debug, thiserror::Error)]
 pub enum LayerError {
     /// It cannot be cut into tiles.
     #[error("{0}")]
@@ -79,9 +83,23 @@ pub enum LayerError {
     /// The switch's unit does not suit the fabric.
     #[error(transparent)]
     Unit(#[from] Refusal),
-    /// The schedule wants a unit of a design that is not there.
-    #[error("expected a design \"{0}\" in the catalog, for the switches of this schedule; add it")]
-    NoUnit(&'static str),
+    /// The scenario has no such design, or no accelerators around switches.
+    #[error(transparent)]
+    Scenario(#[from] ScenarioError),
+    /// The model, or its split.
+    #[error(transparent)]
+    Model(#[from] TransformerError),
+    /// No schedule of that name, no model, or no such part of it.
+    #[error("expected {expected}, found {found}")]
+    Expected {
+        /// What, and which there are.
+        expected: String,
+        /// What was said.
+        found: String,
+    },
+    /// The collective that it is compared with.
+    #[error(transparent)]
+    Collective(#[from] Box<crate::MeasureError>),
     /// The owner has stopped it.
     #[error("stopped after {after} of virtual time")]
     Stopped {
@@ -121,7 +139,7 @@ pub fn machine(fabric: &MemoryFabric, setup: &MachineSetup, seed: u64) -> Machin
         norm_rows: setup.norm_rows,
         launch: setup.launch,
         skew: setup.skew,
-        jitter: setup.jitter,
+        jitter: setup.jitter.value(),
         dispatch_window: setup.dispatch_window,
         coordination: Coordination {
             pre_launch: setup.pre_launch,
@@ -307,6 +325,16 @@ fn follow<P: PayloadKind>(
     let sms = f64::from(run.setup.sms) * f64::from(expected);
     let nodes = 0..u32::from(run.fabric.accelerators + run.fabric.switches);
     let dropped = |node| simulation.drops(NodeIndex(node)).values().sum::<u64>();
+    let mut counted: BTreeMap<&'static str, (u64, u64)> = BTreeMap::new();
+    for (_, node) in simulation.engines() {
+        if let Node::Switch(switch) = node {
+            switch.count(&mut |counter| {
+                let (all, most) = counted.entry(counter.name).or_default();
+                *all += counter.value;
+                *most = (*most).max(counter.value);
+            });
+        }
+    }
     let memories = simulation.engines().filter_map(|(_, node)| match node {
         Node::Gpu(gpu) => Some(gpu.memory().clone()),
         Node::Switch(_) => None,
@@ -321,6 +349,7 @@ fn follow<P: PayloadKind>(
         packets,
         steps: simulation.steps(),
         drops: nodes.map(dropped).sum(),
+        counted,
         memories: memories.collect(),
     })
 }

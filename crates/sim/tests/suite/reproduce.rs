@@ -16,13 +16,14 @@ fn a_reproduction_that_is_stopped_has_the_figures_that_were_run() {
         series
     };
     experiment.series = (0..20).flat_map(on_links).collect();
-    let all = reproduce(experiment, CATALOG, &AtomicBool::new(false), &|| {}).unwrap();
+    let all =
+        reproduce(experiment, CATALOG, quincunx_schedules::ALL, &AtomicBool::new(false), &|| {}).unwrap();
     let (stop, runs) = (AtomicBool::new(false), AtomicUsize::new(0));
     let done = || {
         runs.fetch_add(1, Ordering::Relaxed);
         stop.store(true, Ordering::Relaxed);
     };
-    let some = reproduce(experiment, CATALOG, &stop, &done).unwrap();
+    let some = reproduce(experiment, CATALOG, quincunx_schedules::ALL, &stop, &done).unwrap();
     assert!(runs.into_inner() < runs_of(experiment));
     assert!(!some.is_empty() && some.len() < all.len(), "{} of {}", some.len(), all.len());
     assert!(some.iter().all(|figure| all.contains(figure)));
@@ -65,7 +66,8 @@ fn figures_of_training_are_ratios_of_iterations_and_the_least_or_the_best_of_sev
         series("best", "overlap = false"),
     );
     let experiment = Experiment::parse("test", &text).unwrap();
-    let figures = reproduce(&experiment, CATALOG, &AtomicBool::new(false), &|| {}).unwrap();
+    let figures =
+        reproduce(&experiment, CATALOG, quincunx_schedules::ALL, &AtomicBool::new(false), &|| {}).unwrap();
     let [same, least, best] = &figures[..] else { panic!("{figures:?}") };
     assert_eq!((same.ours, same.verdict), (1.0, Verdict::Met), "the same training takes as long");
     assert!(1.0 < least.ours && least.ours < best.ours, "{figures:?}");
@@ -75,13 +77,14 @@ fn figures_of_training_are_ratios_of_iterations_and_the_least_or_the_best_of_sev
 #[test]
 fn what_two_figures_have_in_common_is_run_once() {
     let experiment = &mut Experiment::find("epic/table30").unwrap()[0];
-    let once = reproduce(experiment, CATALOG, &AtomicBool::new(false), &|| {}).unwrap();
+    let once =
+        reproduce(experiment, CATALOG, quincunx_schedules::ALL, &AtomicBool::new(false), &|| {}).unwrap();
     experiment.series = vec![experiment.series.clone(); 2].concat();
     let (stop, calls) = (AtomicBool::new(false), AtomicUsize::new(0));
     let done = || {
         calls.fetch_add(1, Ordering::Relaxed);
     };
-    let twice = reproduce(experiment, CATALOG, &stop, &done).unwrap();
+    let twice = reproduce(experiment, CATALOG, quincunx_schedules::ALL, &stop, &done).unwrap();
     assert_eq!(twice, [&once[..], &once].concat());
     assert_eq!(calls.into_inner(), runs_of(experiment), "all count as run");
 }
@@ -90,6 +93,8 @@ fn what_two_figures_have_in_common_is_run_once() {
 fn keys_of_training_are_refused_where_nothing_is_trained() {
     let experiment = &mut Experiment::find("epic/table30").unwrap()[0];
     experiment.set = "train.overlap = false".parse().unwrap();
-    let error = reproduce(experiment, CATALOG, &AtomicBool::new(false), &|| {}).unwrap_err().to_string();
+    let error = reproduce(experiment, CATALOG, quincunx_schedules::ALL, &AtomicBool::new(false), &|| {})
+        .unwrap_err()
+        .to_string();
     assert!(error.contains("train.overlap"), "{error}");
 }

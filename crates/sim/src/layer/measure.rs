@@ -1,0 +1,246 @@
+//! From a scenario to a measurement: the sub-layers of a model's layer by a schedule, and what lies outside of them.
+
+use super::run::{LayerError, LayerOutcome, LayerRun, machine, run_layer};
+use crate::memory_fabric::MemoryFabric;
+use crate::progress::Watch;
+use crate::{Contents, Outputs, Request, measure};
+use quincunx_accelerator::{Machine, Schedule, SubLayer as Shape};
+use quincunx_collective::{Collective, LengthOnly};
+use quincunx_design::{Catalog, Value};
+use quincunx_scenario::{Fabric, FabricDesign, Scenario};
+use quincunx_units::{ByteCount, Duration};
+use quincunx_workload::{Direction, SubLayer, Transformer, Work};
+
+/// The schedules that there are.
+pub type Schedules = &'static [&'static dyn Schedule];
+
+/// What is to be measured: the part of a model that the scenario names, by a schedule.
+#[derive(Clone, Debug)]
+pub struct LayerRequest {
+    /// Fabric, machine, model.
+    pub scenario: Scenario,
+    /// How.
+    pub schedule: &'static dyn Schedule,
+    /// Decides all that chance decides.
+    pub seed: u64,
+}
+
+/// A sub-layer, measured.
+#[derive(Clone, PartialEq, Debug)]
+pub struct PartMeasurement {
+    /// Which.
+    pub sub_layer: SubLayer,
+    /// What it gave.
+    pub outcome: LayerOutcome<LengthOnly>,
+}
+
+/// What a part of a model took.
+#[derive(Clone, PartialEq, Debug)]
+pub struct LayerMeasurement {
+    /// The model's name.
+    pub model: String,
+    /// Accelerators.
+    pub ranks: u16,
+    /// Its sub-layers.
+    pub parts: Vec<PartMeasurement>,
+    /// What is computed outside of them: attention, activations, gradients of weights. The same by every schedule.
+    pub outside: Duration,
+    /// All of it, one after the other.
+    pub time: Duration,
+    /// Operations of an accelerator in all of that time.
+    pub operations: u64,
+    /// Bytes of an entry of a merging table.
+    pub entry: u64,
+}
+
+impl LayerMeasurement {
+    /// The mean over sub-layers of how busy links were, over all links and both directions (CAIS figure 15).
+    pub fn link_utilisation(&self) -> f64 {
+        let all: f64 = self.parts.iter().map(|part| part.outcome.link_utilisation).sum();
+        all / self.parts.len().max(1) as f64
+    }
+
+    /// Bytes that the fullest port's merging table has held (CAIS figure 13a).
+    pub fn peak_table(&self) -> u64 {
+        let peak =
+            |part: &PartMeasurement| part.outcome.counted.get("peak entries").map_or(0, |&(_, most)| most);
+        self.parts.iter().map(peak).max().unwrap_or(0) * self.entry
+    }
+
+    /// From the first to the last request for an address, on average (CAIS figure 13b).
+    pub fn mean_wait(&self) -> Duration {
+        let sum = |name: &str| -> u64 {
+            let of = |part: &PartMeasurement| part.outcome.counted.get(name).map_or(0, |&(all, _)| all);
+            self.parts.iter().map(of).sum()
+        };
+        Duration::from_picos(sum("waited") / sum("ended").max(1))
+    }
+
+    /// Operations of an accelerator in a second.
+    pub fn throughput(&self) -> f64 {
+        self.operations as f64 / self.time.as_secs_f64()
+    }
+}
+
+/// The schedule of that name.
+///
+/// # Errors
+/// If there is none; the message has those that there are.
+pub fn find_schedule(schedules: Schedules, name: &str) -> Result<&'static dyn Schedule, LayerError> {
+    schedules.iter().copied().find(|schedule| schedule.name() == name).ok_or_else(|| {
+        let names: Vec<_> = schedules.iter().map(|schedule| schedule.name()).collect();
+        LayerError::Expected {
+            expected: format!("a schedule ({})", names.join(", ")),
+            found: format!("\"{name}\"; name one of them"),
+        }
+    })
+}
+
+/// What of a layer runs: sub-layers, and passes whose work outside of sub-layers is counted.
+fn parts(part: &str) -> Result<(Vec<SubLayer>, Vec<Direction>), LayerError> {
+    let both = [Direction::Forward, Direction::Backward];
+    let whole = |passes: &[Direction]| {
+        (passes.iter().flat_map(|pass| pass.sub_layers()).collect::<Vec<_>>(), passes.to_vec())
+    };
+    match part {
+        "both" => Ok(whole(&both)),
+        "sub-layers" => Ok((SubLayer::ALL.to_vec(), Vec::new())),
+        _ => {
+            if let Ok(direction) = part.parse::<Direction>() {
+                return Ok(whole(&[direction]));
+            }
+            let sub_layer: Result<SubLayer, _> = part.parse();
+            sub_layer.map(|sub_layer| (vec![sub_layer], Vec::new())).map_err(|_| LayerError::Expected {
+                expected: "a part of a layer (L1, L2, L3, L4, sub-layers, forward, backward, both)".into(),
+                found: format!("\"{part}\"; name one of them"),
+            })
+        }
+    }
+}
+
+fn model(scenario: &Scenario) -> Result<Transformer, LayerError> {
+    let name = scenario.layer.model.as_deref().ok_or_else(|| LayerError::Expected {
+        expected: format!("a model in `layer.model` ({})", Transformer::names().join(", ")),
+        found: "none; name one".into(),
+    })?;
+    Ok(Transformer::find(name)?.scaled(scenario.layer.scale))
+}
+
+fn fabric(scenario: &Scenario) -> Result<MemoryFabric, LayerError> {
+    match &scenario.fabric {
+        Fabric::Memory(fabric) => Ok(MemoryFabric::from(fabric)),
+        _ => Err(LayerError::Expected {
+            expected: "a fabric of accelerators around switches".into(),
+            found: format!("{}; take a preset of that kind", scenario.place()),
+        }),
+    }
+}
+
+/// A roofline: the longer of arithmetic and traffic to memory.
+fn outside(work: &Work, machine: &Machine) -> Duration {
+    let bytes = ByteCount::new(work.values() * u64::from(machine.element));
+    machine.tensor.time_for(work.operations()).max(machine.memory.time_for(bytes)) + machine.launch
+}
+
+/// Simulates a part of a model's layer, sub-layer by sub-layer.
+///
+/// # Errors
+/// If there is no such model, or no such part, if it cannot be split, or if a run does not end.
+pub fn measure_layer(
+    request: &LayerRequest,
+    catalog: Catalog,
+    progress: Watch<'_>,
+) -> Result<LayerMeasurement, LayerError> {
+    let LayerRequest { scenario, schedule, seed } = request;
+    let (model, fabric) = (model(scenario)?, fabric(scenario)?);
+    let (sub_layers, passes) = parts(&scenario.layer.part)?;
+    let unit = match schedule.unit() {
+        None => None,
+        Some(unit) => {
+            let design = scenario.design(catalog, unit.design)?;
+            let mut settings = scenario.settings(design)?;
+            for (key, value) in unit.set {
+                let value = value.parse::<u64>().map_or_else(|_| Value::from(*value), Value::from);
+                design.set(&mut settings, key, &value)?;
+            }
+            let FabricDesign::Memory(design) = design else { unreachable!("on a memory fabric") };
+            Some((design, settings))
+        }
+    };
+    let machine = machine(&fabric, &scenario.machine, *seed);
+    let mut measured = LayerMeasurement {
+        model: model.name.clone(),
+        ranks: fabric.accelerators,
+        parts: Vec::new(),
+        outside: Duration::ZERO,
+        time: Duration::ZERO,
+        operations: 0,
+        entry: fabric.format.max_payload as u64,
+    };
+    for sub_layer in sub_layers {
+        let shape = model.sub_layer(sub_layer, fabric.accelerators)?;
+        let small = |value: u64| u32::try_from(value).unwrap_or(u32::MAX);
+        let layer = Shape {
+            rows: small(shape.before.m),
+            inner: small(shape.before.k),
+            hidden: small(shape.before.n),
+            columns: small(shape.after.n),
+        };
+        let setup = &scenario.machine;
+        let (schedule, unit, seed) = (*schedule, unit.clone(), *seed);
+        let run = LayerRun { fabric: &fabric, setup, layer, schedule, unit, seed };
+        let outcome = run_layer(&run, progress)?;
+        measured.time += outcome.time;
+        measured.operations += shape.before.operations() + shape.after.operations();
+        measured.parts.push(PartMeasurement { sub_layer, outcome });
+    }
+    for pass in passes {
+        for (_, work) in model.outside(pass, fabric.accelerators)? {
+            measured.outside += outside(&work, &machine);
+            measured.operations += work.operations();
+        }
+    }
+    measured.time += measured.outside;
+    Ok(measured)
+}
+
+/// How long the AllReduces of a layer's forward pass take by `design`, over how long all of its kernels do, every accelerator normalising
+/// all rows (CAIS figure 2: basic tensor parallelism, no NVLS assumed).
+///
+/// # Errors
+/// As [`measure_layer`].
+pub fn communication_share(
+    scenario: &Scenario,
+    design: FabricDesign,
+    seed: u64,
+    progress: Watch<'_>,
+) -> Result<f64, LayerError> {
+    let (model, fabric) = (model(scenario)?, fabric(scenario)?);
+    let machine = machine(&fabric, &scenario.machine, seed);
+    let vector = ByteCount::new(model.tokens() * u64::from(model.hidden) * u64::from(machine.element));
+    let request = Request {
+        scenario: scenario.clone(),
+        design,
+        collective: Collective::AllReduce,
+        reduction: super::run::reduction(machine.element),
+        size: vector,
+        contents: Contents::LengthOnly,
+        background: None,
+        seed,
+    };
+    let reduced = measure(&request, Outputs::default(), progress).map_err(Box::new)?;
+    let mut computed = Duration::ZERO;
+    let mut reduces = 0;
+    for sub_layer in Direction::Forward.sub_layers() {
+        let shape = model.sub_layer(sub_layer, fabric.accelerators)?;
+        let norm = Work::Elements { values: 3 * shape.norm.0 * shape.norm.1 };
+        for work in [Work::Gemm(shape.before), norm, Work::Gemm(shape.after)] {
+            computed += outside(&work, &machine);
+        }
+        reduces += 1;
+    }
+    for (_, work) in model.outside(Direction::Forward, fabric.accelerators)? {
+        computed += outside(&work, &machine);
+    }
+    Ok(reduced.time.as_secs_f64() * f64::from(reduces) / computed.as_secs_f64())
+}

@@ -1,0 +1,255 @@
+//! Sub-layers of tensor-parallel models: whatever the schedule, every contribution is added once and every row reaches all; and what may
+//! overlap, and only that, does.
+
+use proptest::prelude::*;
+use quincunx_accelerator::{Schedule, SubLayer};
+use quincunx_collective::{LengthOnly, Numbers};
+use quincunx_design::Value;
+use quincunx_designs::CATALOG;
+use quincunx_scenario::{Fabric, FabricDesign, Override, Scenario};
+use quincunx_schedules::{ALL, find};
+use quincunx_sim::layer::{LayerOutcome, LayerRequest, LayerRun, measure_layer, run_filled, run_layer};
+use quincunx_sim::memory_fabric::MemoryFabric;
+use quincunx_sim::unwatched;
+use quincunx_units::Duration;
+
+/// Two row blocks an accelerator, four tiles in each.
+const LAYER: SubLayer = SubLayer { rows: 128, inner: 64, hidden: 64, columns: 32 };
+const RANKS: u32 = 4;
+/// Bytes of all row blocks.
+const VECTOR: usize = 128 * 64 * 4;
+
+const SMALL: [&str; 10] = [
+    "accelerators=4",
+    "switches=2",
+    "machine.sms=4",
+    "machine.communication_sms=2",
+    "machine.element=4",
+    "machine.tile_rows=16",
+    "machine.tile_columns=16",
+    "machine.tile_inner=16",
+    "machine.tensor=1TFLOP/s",
+    "machine.dispatch_window=8",
+];
+
+fn scenario(set: &[&str]) -> Scenario {
+    let changes = SMALL.iter().chain(set).map(|change| change.parse::<Override>().unwrap());
+    Scenario::find("cais-dgx8", &changes.collect::<Vec<_>>(), CATALOG).unwrap()
+}
+
+fn with_run<T>(
+    schedule: &'static dyn Schedule,
+    scenario: &Scenario,
+    layer: SubLayer,
+    seed: u64,
+    then: impl FnOnce(&LayerRun<'_>) -> T,
+) -> T {
+    let Fabric::Memory(fabric) = &scenario.fabric else { panic!("a memory fabric") };
+    let unit = schedule.unit().map(|unit| {
+        let design = scenario.design(CATALOG, unit.design).unwrap();
+        let mut settings = scenario.settings(design).unwrap();
+        for (key, value) in unit.set {
+            let value = value.parse::<u64>().map_or_else(|_| Value::from(*value), Value::from);
+            design.set(&mut settings, key, &value).unwrap();
+        }
+        let FabricDesign::Memory(design) = design else { panic!("a memory design") };
+        (design, settings)
+    });
+    let fabric = MemoryFabric::from(fabric);
+    then(&LayerRun { fabric: &fabric, setup: &scenario.machine, layer, schedule, unit, seed })
+}
+
+/// A number that says whose it is and where it lies.
+fn partial(rank: u16, element: usize) -> f32 {
+    (element % 1009) as f32 + f32::from(rank) * 2048.0
+}
+
+fn floats(bytes: &[u8]) -> Vec<f32> {
+    bytes.chunks_exact(4).map(|four| f32::from_le_bytes(four.try_into().unwrap())).collect()
+}
+
+/// Runs over real numbers: partial sums everywhere, the rest zero.
+fn run_numbers(name: &str, set: &[&str], seed: u64) -> LayerOutcome<Numbers> {
+    let scenario = scenario(set);
+    with_run(find(name).unwrap(), &scenario, LAYER, seed, |run| {
+        let fill = |rank: u16, length: usize| {
+            let mut bytes = vec![0; length];
+            for element in 0..VECTOR / 4 {
+                bytes[element * 4..][..4].copy_from_slice(&partial(rank, element).to_le_bytes());
+            }
+            Some(Numbers::from(bytes))
+        };
+        run_filled(run, fill, &mut unwatched).unwrap()
+    })
+}
+
+/// Sums and normalised rows of an accelerator.
+fn sums_and_norms(memory: &Numbers) -> [Vec<f32>; 2] {
+    let bytes = memory.clone().into_bytes();
+    [1, 2].map(|vector| floats(&bytes[vector * VECTOR..][..VECTOR]))
+}
+
+fn sum_of(element: usize) -> f32 {
+    (0..RANKS as u16).map(|rank| partial(rank, element)).sum()
+}
+
+/// Whether each accelerator has the sums of its own rows, and all of them the normalised rows of all.
+fn assert_right(name: &str, outcome: &LayerOutcome<Numbers>) {
+    assert_eq!(outcome.drops, 0, "{name} drops packets");
+    let share = VECTOR / 4 / RANKS as usize;
+    for (rank, memory) in outcome.memories.iter().enumerate() {
+        let [sums, norms] = sums_and_norms(memory);
+        for element in 0..VECTOR / 4 {
+            let wanted = sum_of(element);
+            if element / share == rank {
+                assert_eq!(sums[element], wanted, "{name}: sum {element} at its home {rank}");
+            }
+            // The normalisation of this machine takes its time and copies.
+            assert_eq!(norms[element], wanted, "{name}: row element {element} at {rank}");
+        }
+    }
+}
+
+#[test]
+fn every_schedule_adds_each_contribution_once_and_brings_each_row_to_all() {
+    for schedule in ALL.iter().filter(|schedule| schedule.name() != "ladm") {
+        assert_right(schedule.name(), &run_numbers(schedule.name(), &[], 1));
+    }
+}
+
+#[test]
+fn a_merging_table_of_one_entry_loses_and_doubles_nothing() {
+    for name in ["cais", "cais-uncoordinated", "cais-base"] {
+        let outcome = run_numbers(name, &["merge.entries=1", "merge.timeout=1us"], 1);
+        assert_right(name, &outcome);
+        let [evicted, bypassed] = ["evicted", "bypassed"].map(|name| outcome.counted[name].0);
+        assert!(evicted > 0 && bypassed > 0, "{name}: {evicted} evicted, {bypassed} went past the unit");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    #[test]
+    fn no_seed_and_no_coordination_changes_a_sum(
+        seed in any::<u64>(),
+        entries in 0..5u32,
+        [pre_launch, pre_access, throttle] in any::<[bool; 3]>(),
+        ahead in 1..4u32,
+    ) {
+        let set = [
+            format!("merge.entries={entries}"),
+            format!("machine.pre_launch={pre_launch}"),
+            format!("machine.pre_access={pre_access}"),
+            format!("machine.throttle={throttle}"),
+            format!("machine.blocks_ahead={ahead}"),
+            format!("machine.tiles_ahead={ahead}"),
+            "machine.sync_timeout=5us".into(),
+            "machine.jitter=90%".into(),
+        ];
+        let set: Vec<&str> = set.iter().map(String::as_str).collect();
+        assert_right("cais", &run_numbers("cais", &set, seed));
+    }
+}
+
+#[test]
+fn the_same_seed_is_the_same_run() {
+    let run = |seed| run_numbers("cais-uncoordinated", &[], seed);
+    let (first, again, other) = (run(1), run(1), run(2));
+    assert_eq!((first.time, first.steps), (again.time, again.steps));
+    assert_ne!((first.time, first.steps), (other.time, other.steps));
+}
+
+/// From when until when a kernel ran, over all accelerators.
+fn span(outcome: &LayerOutcome<LengthOnly>, name: &str) -> (Duration, Duration) {
+    let of = outcome.kernels.iter().filter(|kernel| kernel.name == name);
+    let from = of.clone().map(|kernel| kernel.from).min();
+    (from.expect("a kernel of that name"), of.map(|kernel| kernel.to).max().expect("the same"))
+}
+
+/// How long links were busy between two moments, all together.
+fn busy(outcome: &LayerOutcome<LengthOnly>, from: Duration, to: Duration) -> f64 {
+    let over_time = &outcome.busy_over_time;
+    let bin = over_time.bin.as_secs_f64();
+    let inside = |number: usize| {
+        let middle = (number as f64 + 0.5) * bin;
+        middle > from.as_secs_f64() && middle < to.as_secs_f64()
+    };
+    let of = |bins: &Vec<f64>| -> f64 {
+        (0..).zip(bins).filter(|&(number, _)| inside(number)).map(|(_, share)| share * bin).sum()
+    };
+    over_time.directions.iter().map(of).sum()
+}
+
+#[test]
+fn a_schedule_overlaps_what_its_publication_overlaps_and_nothing_else() {
+    // Long enough for many rounds of blocks, and as much to send as to compute.
+    let layer = SubLayer { rows: 512, inner: 128, hidden: 256, columns: 128 };
+    let scenario = scenario(&["machine.launch=1us", "machine.skew=0s", "merge.entries=0"]);
+    for schedule in ALL.iter().filter(|schedule| schedule.name() != "ladm") {
+        let outcome = with_run(*schedule, &scenario, layer, 1, |run| run_layer(run, &mut unwatched));
+        let name = schedule.name();
+        let outcome = outcome.unwrap_or_else(|error| panic!("{name}: {error}"));
+        let (first, second) = (span(&outcome, "product 1"), span(&outcome, "product 2"));
+        let all = busy(&outcome, Duration::ZERO, outcome.time);
+        let wanted = schedule.overlap();
+        // Barriers are a few words.
+        let [during_first, during_second] = [first, second].map(|(from, to)| busy(&outcome, from, to) / all);
+        assert_eq!(during_first > 0.2, wanted.first, "{name}: {during_first:.2} is sent during product 1");
+        assert_eq!(during_second > 0.2, wanted.second, "{name}: {during_second:.2} is sent during product 2");
+        // Kernels that wait for others are launched behind these.
+        assert_eq!(second.0 < first.1, wanted.products, "{name}: products at {first:?} and {second:?}");
+    }
+}
+
+#[test]
+fn merging_sends_each_tile_up_once_and_down_once() {
+    let set = ["merge.entries=0", "machine.skew=0s"];
+    let sent = |name| {
+        let outcome = with_run(find(name).unwrap(), &scenario(&set), LAYER, 1, |run| {
+            run_layer(run, &mut unwatched).unwrap()
+        });
+        outcome.counted.clone()
+    };
+    let counted = sent("cais");
+    let lines = (VECTOR / 128) as u64;
+    // N - 1 accelerators reduce and load each line; one sum of each goes home, one load goes there.
+    assert_eq!(counted["reductions"].0, lines * u64::from(RANKS - 1));
+    assert_eq!(counted["whole sums"].0, lines);
+    assert_eq!(counted["loads"].0 - counted["merged loads"].0, lines);
+}
+
+#[test]
+fn ladm_loads_what_lies_elsewhere_and_adds_nothing_up() {
+    let outcome = with_run(find("ladm").unwrap(), &scenario(&[]), LAYER, 1, |run| {
+        run_layer(run, &mut unwatched).unwrap()
+    });
+    assert_eq!(outcome.drops, 0);
+    assert!(outcome.counted.is_empty(), "no unit computes in its switches");
+    let whole = with_run(find("cais").unwrap(), &scenario(&[]), LAYER, 1, |run| {
+        run_layer(run, &mut unwatched).unwrap().packets
+    });
+    assert!(outcome.packets > whole, "{} packets, {whole} with merging", outcome.packets);
+}
+
+#[test]
+fn rows_that_cannot_be_split_are_refused_in_a_line() {
+    let scenario = scenario(&[]);
+    let layer = SubLayer { rows: 100, ..LAYER };
+    let error = with_run(find("cais").unwrap(), &scenario, layer, 1, |run| {
+        run_layer(run, &mut unwatched).unwrap_err().to_string()
+    });
+    assert!(error.contains("rows in multiples of 64, found 100"), "{error}");
+    assert!(!error.contains('\n'));
+}
+
+#[test]
+fn a_model_or_a_part_that_is_not_there_is_refused_with_those_that_are() {
+    let error = |set: &[&str]| {
+        let request = LayerRequest { scenario: scenario(set), schedule: find("cais").unwrap(), seed: 1 };
+        measure_layer(&request, CATALOG, &mut unwatched).unwrap_err().to_string()
+    };
+    assert!(error(&[]).contains("llama-7b"), "{}", error(&[]));
+    assert!(error(&["layer.model=gpt-9"]).contains("llama-7b"));
+    assert!(error(&["layer.model=llama-7b", "layer.part=L5"]).contains("L1, L2, L3, L4"));
+}
