@@ -288,6 +288,11 @@ impl Describe for MemoryGroup {
             Transaction::MultimemLoadReduce { .. } => format!("a reduced load of byte {address}"),
             Transaction::MultimemStore => format!("a multicast store of {payload} to byte {address}"),
             Transaction::MultimemAdd { operand } => word(&format!("a multicast add of {operand}")),
+            Transaction::Reduce => {
+                format!("a reduction by {payload}, {} contributions, to byte {address}", header.tag)
+            }
+            Transaction::Sync => format!("a sync at point {} of group {address}", header.tag),
+            Transaction::Release => format!("a release from point {} of group {address}", header.tag),
             transaction => format!("{transaction:?} of {payload} to byte {address}"),
         }
     }

@@ -9,6 +9,7 @@ mod exchange;
 mod giving_up;
 mod groups;
 mod memory;
+mod merging;
 mod multiwrite;
 mod netreduce;
 mod overlap;

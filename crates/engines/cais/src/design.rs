@@ -121,7 +121,7 @@ impl MemoryDesign for Cais {
     }
 
     fn mutations(&self) -> Vec<&'static str> {
-        Mutation::all().map(Mutation::name).collect()
+        Mutation::all().filter(|rule| rule.shows_in_collectives()).map(Mutation::name).collect()
     }
 
     fn needs(

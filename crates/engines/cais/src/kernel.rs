@@ -269,13 +269,11 @@ impl CaisKernel {
         let Some(mut run) = self.run.take() else { return };
         match (point, &mut run.boundary) {
             (BOUNDARY, Some(missing)) if group == stream => *missing = missing.saturating_sub(1),
-            (PRE_ACCESS, _)
-                if pre_access && run.entered && (first..=first + u64::from(ranks)).contains(&group) =>
-            {
+            (PRE_ACCESS, _) if pre_access && (first..=first + u64::from(ranks)).contains(&group) => {
                 match run.stages.get_mut((group - first) as usize) {
                     Some(stage @ Stage::Aligning) => *stage = Stage::Loading(0),
-                    Some(_) => {}
-                    None => self.send(&mut run, memory),
+                    None if run.entered => self.send(&mut run, memory),
+                    _ => {}
                 }
             }
             _ => {}

@@ -385,8 +385,8 @@ impl<P: Payload> Merge<P> {
         let statistics = &mut self.statistics.0[home];
         *if is_whole { &mut statistics.whole_sums } else { &mut statistics.partial_sums } += 1;
         let count = match self.config.mutation {
-            Some(Mutation::PartialCountsOne) if !is_whole => 1,
-            Some(Mutation::PartialCountsAll) => participants,
+            Some(Mutation::SumCountsOne) => 1,
+            Some(Mutation::PartialCountsAll | Mutation::ReleasesEarly) => participants,
             _ => count,
         };
         let to = NodeId(home as u16);
@@ -409,13 +409,16 @@ impl<P: Payload> Merge<P> {
         }
         let (group, point) = (header.address, header.tag);
         let all = u32::from(self.config.accelerators);
-        let but_one = |mutation| if self.config.mutation == Some(mutation) { (all - 1).max(1) } else { all };
         let arrival = if point == BOUNDARY {
-            self.groups.arrive_at_boundary(group, port.0, but_one(Mutation::BoundaryShort))
+            let is_short = self.config.mutation == Some(Mutation::BoundaryShort);
+            self.groups.arrive_at_boundary(group, port.0, if is_short { (all - 1).max(1) } else { all })
         } else {
-            self.groups.arrive(now, (group, point), port.0, but_one(Mutation::GroupShort))
+            self.groups.arrive(now, (group, point), port.0, all)
         };
-        if let Arrival::Released(present) = arrival.map_err(|_| MergeDrop::Sync)? {
+        if let Arrival::Released(mut present) = arrival.map_err(|_| MergeDrop::Sync)? {
+            if point != BOUNDARY && self.config.mutation == Some(Mutation::GroupForgets) {
+                present &= !(1 << port.0);
+            }
             if point == BOUNDARY && self.config.mutation != Some(Mutation::BoundaryKeepsData) {
                 self.forget();
             }

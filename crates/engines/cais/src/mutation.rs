@@ -3,8 +3,8 @@
 quincunx_engine::mutations! {
     /// A load entry that waits for its data is evicted as any other (III-A4: it is deferred), and those who wait for it are forgotten.
     EvictsWaiting = "evicts-waiting",
-    /// A partial sum leaves with a count of one, whatever is in it.
-    PartialCountsOne = "partial-counts-one",
+    /// A sum leaves without its count: as if one contribution were in it.
+    SumCountsOne = "sum-counts-one",
     /// A partial sum claims to be whole.
     PartialCountsAll = "partial-counts-all",
     /// An evicted reduction's partial sum does not go home (III-A4).
@@ -23,12 +23,20 @@ quincunx_engine::mutations! {
     BoundaryShort = "boundary-short",
     /// A boundary leaves what is cached in the tables.
     BoundaryKeepsData = "boundary-keeps-data",
-    /// A group is released when one of it has not come to the point: the others are not aligned, and nothing else is wrong.
-    GroupShort = "group-short",
+    /// Of a group that is released the last one to come is not told (III-B3).
+    GroupForgets = "group-forgets",
     /// An entry is looked up by its address alone, not by its type (III-A2).
     IgnoresType = "ignores-type",
     /// A load entry ends at as many requests as there are accelerators that may ask, whoever has asked: the paper's Count, word for word.
     CountsRequests = "counts-requests",
-    /// A sum leaves when one contribution is missing.
+    /// A sum leaves when one contribution is missing, and claims to be whole.
     ReleasesEarly = "releases-early",
+}
+
+impl Mutation {
+    /// Whether collectives show it. They load no line twice, and never load what is being reduced: tests of the unit alone show what these two
+    /// do.
+    pub(crate) const fn shows_in_collectives(self) -> bool {
+        !matches!(self, Self::IgnoresType | Self::CountsRequests)
+    }
 }
