@@ -282,7 +282,7 @@ fn bad_input_is_refused_before_the_run_with_the_key() {
 fn a_design_that_does_not_offer_a_collective_says_so() {
     let designs = [
         ("epic-star8", &["epic-1", "epic-2", "epic-3", "ring", "tree", "direct"][..]),
-        ("scin-dgx8", &["scin", "scin-inq", "nvls", "ring", "ring-rq", "direct"]),
+        ("scin-dgx8", &["scin", "scin-inq", "nvls", "cais", "ring", "ring-rq", "direct"]),
         ("mesh8", &["multiwrite", "unicast-multipath", "direct"]),
     ];
     let routed = designs.map(|(fabric, designs)| (fabric, designs, ["dispatch", "combine"]));

@@ -363,10 +363,8 @@ impl<P: Payload> Endpoint<P> {
     }
 
     fn issue(&mut self, link: PortId, to: NodeId, address: u64, transaction: Transaction, span: Span) {
-        let inc = match transaction {
-            Transaction::Add { .. } | Transaction::Read { .. } | Transaction::Reduce => true,
-            _ => false,
-        };
+        let inc =
+            matches!(transaction, Transaction::Add { .. } | Transaction::Read { .. } | Transaction::Reduce);
         // Of a reduction the tag is how many contributions are in it.
         let tag = u32::from(transaction == Transaction::Reduce);
         let header = FlitHeader::new(self.node(), to, inc, address, tag, transaction);
