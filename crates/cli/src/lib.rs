@@ -6,6 +6,7 @@
 mod check;
 mod checks;
 mod demo;
+mod explain;
 mod interrupt;
 mod layer;
 mod nodes;
@@ -37,6 +38,7 @@ const EXAMPLES: &str = "Examples:
   quincunx sim all_reduce --fabric epic-star8 --design epic-3,ring --size 4KiB:16MiB:4
   quincunx reproduce epic/table25                published figures and ours
   quincunx check epic-3 all_reduce --losses 1    every order, loss and time-out
+  quincunx cais explain examples/kernels/ag-gemm.toml
   quincunx manager --listen 10.0.0.9:4790        then, on other machines:
   quincunx switch --name leaf1 --address 10.0.0.1 --manager 10.0.0.9:4790";
 
@@ -52,6 +54,8 @@ enum Command {
     Reproduce(reproduce::Reproduce),
     /// Explore every run of a small group of the engines, and say that all are right or show the shortest that is not
     Check(check::Check),
+    /// CAIS by itself: what its compiler step makes of a kernel
+    Cais(explain::Cais),
     /// Draw one offline HTML page from the JSON files in a folder
     Report(report::Report),
     /// Serve the control plane: who is there, which groups are where
@@ -102,6 +106,7 @@ pub fn main(catalog: Catalog, fallback: Option<&'static str>) -> ExitCode {
         Command::Sim(sim) => sim.run(catalog),
         Command::Reproduce(reproduce) => reproduce.run(catalog),
         Command::Check(check) => check.run(catalog),
+        Command::Cais(cais) => cais.run(),
         Command::Report(report) => report.run(),
         Command::Manager(manager) => manager.run(catalog, fallback),
         Command::Switch(switch) => switch.run(catalog),

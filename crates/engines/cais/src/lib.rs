@@ -29,6 +29,7 @@
 #![no_std]
 extern crate alloc;
 
+pub mod compile;
 mod config;
 mod design;
 mod groups;

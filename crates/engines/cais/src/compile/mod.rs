@@ -1,0 +1,24 @@
+//! CAIS in the GPU: the two instructions, and the compiler step that puts them into a kernel (III-A1, III-B1). Pure functions, in this order:
+//!
+//! 1. [`Kernel::parse`] reads a description of a kernel: grid, arrays with the GPUs that hold them, accesses with index expressions.
+//! 2. [`compile`] finds by a [`Normal`] form which of these are GPU-invariant, gives each its [`Instruction`], and forms the groups
+//!    of thread blocks.
+//!
+//! Where we decide: expressions, not machine code, are what is analysed; only accesses to shared arrays merge, for an array that each GPU
+//! has for itself is different memory on each; every thread of a block takes part (descriptions have no conditions).
+
+mod expression;
+mod instruction;
+mod kernel;
+mod lower;
+mod normal;
+mod ptx;
+
+pub use expression::{Expression, ExpressionError, Interval, Operator, Variable};
+pub use instruction::{
+    CacheOperator, ElementType, Instruction, InstructionError, LENGTH, MAX_OFFSET, Operation, VectorWidth,
+};
+pub use kernel::{Array, Kernel, KernelError, Loop, Statement, StatementKind};
+pub use lower::{Compiled, Groups, Lowered, Reason, Region, compile};
+pub use normal::{Bounds, Normal};
+pub use ptx::PtxError;
