@@ -61,7 +61,7 @@ fn json_holds_every_access_and_the_group_of_every_block() {
 fn what_is_no_kernel_is_refused_in_one_line_with_status_two() {
     for (file, expected) in [
         ("nothing.toml", "expected a kernel's description, found nothing.toml"),
-        ("../own-design/Cargo.toml", "Cargo.toml, line 1: expected a kernel as TOML"),
+        ("../own-design/Cargo.toml", "Cargo.toml, line 11: expected a kernel as TOML, found unknown field `dependencies`"),
     ] {
         let output = explain(&[file]);
         let error = String::from_utf8_lossy(&output.stderr).into_owned();
