@@ -39,8 +39,11 @@ regions by merged instructions are a group. A kernel is a TOML file:
   threads = [128]                              # of a block
   constants = { K = 1024 }
   define = { row = \"blockIdx.x * 2\" }          # names for expressions
-  arrays = [{ name = \"X\", element = \"f16\", length = \"128 * K\",
-              home = \"index / (length / gpus)\" }]   # or \"local\": each GPU has its own
+  [[arrays]]
+  name = \"X\"
+  element = \"f16\"                              # f16, bf16, f32, s32, u32
+  length = \"128 * K\"
+  home = \"index / (length / gpus)\"             # the GPU that holds it; \"local\": each has its own
   [[statements]]
   kind = \"load\"                                # or reduce, store
   array = \"X\"

@@ -58,6 +58,17 @@ fn json_holds_every_access_and_the_group_of_every_block() {
 }
 
 #[test]
+fn the_kernel_in_the_help_is_one() {
+    let help = table(&["--help"]);
+    let kernel = help.split_once("\n\n  name = ").expect("a kernel").1;
+    let file = std::env::temp_dir().join(format!("quincunx-help-{}.toml", std::process::id()));
+    std::fs::write(&file, format!("name = {kernel}")).expect("a file");
+    let text = table(&[file.to_str().expect("a path")]);
+    std::fs::remove_file(&file).expect("the same file");
+    assert!(text.contains("64 thread-block groups, each of 8 GPUs"), "{text}");
+}
+
+#[test]
 fn what_is_no_kernel_is_refused_in_one_line_with_status_two() {
     for (file, expected) in [
         ("nothing.toml", "expected a kernel's description, found nothing.toml"),
