@@ -76,9 +76,9 @@ pub(crate) struct Node {
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Transport {
-    /// An ordinary UDP socket: no privilege
+    /// An ordinary UDP socket: no privilege, and the kernel takes many frames as one. RoCE v1 frames are in its datagrams, whole
     Udp,
-    /// Whole Ethernet frames on the interface that has the node's address: needs root, and what other RoCE peers need
+    /// Whole Ethernet frames on the interface that has the node's address, one by one: needs root, and what other RoCE peers need
     Packet,
 }
 
@@ -109,7 +109,7 @@ pub(crate) struct Tuning {
 }
 
 impl Tuning {
-    /// The same options for a child process; `with_loss` says whether every link loses frames alike.
+    /// The same options for a child process, but for the transport; `with_loss` says whether every link loses frames alike.
     pub(crate) fn arguments(&self, with_loss: bool) -> Vec<String> {
         let mut arguments: Vec<String> = [
             ("--spin", self.spin.to_string()),
@@ -122,9 +122,6 @@ impl Tuning {
         .filter(|(name, _)| with_loss || *name != "--loss")
         .flat_map(|(name, value)| [name.to_string(), value])
         .collect();
-        if self.transport == Transport::Packet {
-            arguments.extend(["--transport".into(), "packet".into()]);
-        }
         if self.profile {
             arguments.push("--profile".into());
         }

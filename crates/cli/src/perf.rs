@@ -30,12 +30,13 @@ enum Link {
   quincunx perf all_reduce --design epic-1,epic-2,epic-3,ring --tree tree-2x4 --sizes 4KiB:16MiB:4
   quincunx perf all_gather --tree mesh-2x4 --design multiwrite,unicast-multipath,direct --link netns --rate 50Mbit/s --sizes 64MiB
   quincunx perf broadcast --root 3 --link netns --rate 500Mbit/s --mtu 9000
-  quincunx perf all_reduce --design netreduce,ring --link netns --rate 50Mbit/s --mtu 1500 --set group.mtu=1024 --sizes 4MiB
+  quincunx perf all_reduce --design netreduce,ring --link netns --rate 500Mbit/s --mtu 1500 --set group.mtu=1024 --sizes 4MiB
   quincunx perf all_reduce --loss 5% --reorder 5% --duplicate 2% --seed 7 --retry-timeout 1ms
   quincunx perf all_reduce --fabric my-cluster.toml --design epic-3 --link netns
 
 --fabric takes the files that `quincunx sim` takes. Links are those of this machine: of what a file says of them link.rate alone is
-kept, with --link netns. What real hosts and switches cannot honour, such as congestion, is refused.
+kept, with --link netns: it counts Ethernet frames as they are, headers included, without FCS and gaps. What real hosts and switches
+cannot honour, such as congestion, is refused.
 
 Columns: as nccl-tests has them, and netbw: the bytes that really crossed the busiest link of a rank over the time,
 because busbw counts what a host algorithm would move.")]
@@ -76,7 +77,7 @@ pub(crate) struct Perf {
     /// Where the processes run
     #[arg(long, value_enum, default_value_t = Link::Udp)]
     link: Link,
-    /// Rate of every link, each way, with --link netns; short for --set link.rate
+    /// Rate of every link, each way, with --link netns, of all that is in an Ethernet frame; short for --set link.rate
     #[arg(long)]
     rate: Option<BitRate>,
     /// MTU of every link in bytes, with --link netns
@@ -174,7 +175,8 @@ impl Perf {
         let nodes = self.tuning.arguments(lossy.is_none());
         let start = |framing| {
             let (nodes, lossy) = (nodes.clone(), lossy.clone());
-            let arguments = ChildArguments { manager: Vec::new(), nodes, lossy, framing };
+            let packet_sockets = self.tuning.transport == Transport::Packet;
+            let arguments = ChildArguments { manager: Vec::new(), nodes, lossy, framing, packet_sockets };
             Processes::start(&shape, kind, &program, arguments, self.pcap.clone())
         };
         let mut rows = Vec::new();

@@ -79,6 +79,8 @@ pub struct ChildArguments {
     pub lossy: Option<Loss>,
     /// How frames travel: with RoCE v1 all of a host's go to its switch's process, which sends them on.
     pub framing: Framing,
+    /// Frames travel as Ethernet frames of packet sockets, not in UDP datagrams: needs namespaces.
+    pub packet_sockets: bool,
 }
 
 /// The processes of a run. They end with the thread that starts them, too: keep it.
@@ -239,6 +241,9 @@ impl Processes {
         let manager = self.manager.expect("the manager is started first");
         command.args([role, "--name", name, "--address", &self.address(place).to_string()]);
         command.args(["--manager", &manager.to_string()]).args(&self.arguments.nodes);
+        if self.arguments.packet_sockets {
+            command.args(["--transport", "packet"]);
+        }
         if self.arguments.framing == Framing::RoceV1 {
             command.args(["--framing", self.arguments.framing.name()]).args(self.cable(place));
         }
@@ -252,16 +257,13 @@ impl Processes {
         command
     }
 
-    /// Where a node's RoCE v1 frames go.
+    /// Where a node's RoCE v1 frames go: in UDP, a host's all go to its switch.
     fn cable(&self, place: NetnsNode) -> Vec<String> {
-        let is_said = self.arguments.nodes.iter().any(|argument| argument == "--transport");
-        match (&self.ground, &self.wiring, place) {
-            (Ground::Namespaces(_), ..) if is_said => Vec::new(),
-            (Ground::Namespaces(_), ..) => vec!["--transport".into(), "packet".into()],
-            (Ground::Loopback { .. }, Wiring::Tree { hosts, .. }, NetnsNode::Host(host)) => {
+        match (&self.wiring, place) {
+            (Wiring::Tree { hosts, .. }, NetnsNode::Host(host)) if !self.arguments.packet_sockets => {
                 vec!["--via".into(), self.address(NetnsNode::Switch(hosts[host])).to_string()]
             }
-            (Ground::Loopback { .. }, ..) => Vec::new(),
+            _ => Vec::new(),
         }
     }
 

@@ -106,8 +106,8 @@ impl Driver for RealLinks {
         .into()
     }
 
-    /// Ranks whose frames are added up as they pass are in step, and none of their frames is merged with others: what is late has mostly
-    /// waited for a processor, and sent again it costs all of them. What is lost is mostly noticed before that.
+    /// Ranks whose frames are added up as they pass are in step, and all of them pass one switch: what is late has mostly waited for a
+    /// processor, and sent again it costs all of them. What is lost is mostly noticed before that.
     fn base_of(&self, design: FabricDesign, fabric: &Fabric) -> Vec<Assignment> {
         let FabricDesign::Packets(design) = design else { return Vec::new() };
         if design.framing() != Framing::RoceV1 {

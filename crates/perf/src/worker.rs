@@ -4,9 +4,8 @@ use quincunx_collective::{Collective, DataType, Numbers, Payload, Rank as RankNu
 use quincunx_collective::{pattern, wrong_elements};
 use quincunx_control_grpc::ClientError;
 use quincunx_design::{Catalog, FabricKind};
-use quincunx_driver_net::{Profile, Traffic};
+use quincunx_driver_net::{PacketKind, Profile, Traffic, TransportOptions};
 use quincunx_runtime::{Finished, JoinedGroup, ProcessOptions, Rank, RuntimeError};
-use quincunx_wire::Framing;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::io::Write;
@@ -16,11 +15,11 @@ use std::time::Instant;
 use crate::groups::{Groups, JOIN_LIMIT, Joined};
 use crate::plan::{Case, Plan};
 
-/// Bytes around what a node counts of a frame on an Ethernet link: Ethernet 14, and for RoCEv2 IPv4 20 and UDP 8.
-const fn bytes_below(framing: Framing) -> u64 {
-    match framing {
-        Framing::RoceV2 => 42,
-        Framing::RoceV1 => 14,
+/// Bytes around what a node counts of a frame on an Ethernet link: Ethernet 14, and in a UDP datagram IPv4 20 and UDP 8.
+const fn bytes_below(transport: TransportOptions) -> u64 {
+    match transport {
+        TransportOptions::Udp(_) | TransportOptions::Packet(PacketKind::Udp) => 42,
+        TransportOptions::Packet(PacketKind::GlobalRoute | PacketKind::BridgedGlobalRoute) => 14,
     }
 }
 
@@ -131,7 +130,7 @@ pub fn work(
             case: index,
             switch_buffer_bytes: joined.switch_buffer,
             split: joined.split,
-            ..measure(&mut rank, &joined.group, case, plan)?
+            ..measure(&mut rank, &joined.group, case, plan, bytes_below(options.transport))?
         };
         serde_json::to_writer(&mut *out, &measured).map_err(std::io::Error::from)?;
         out.write_all(b"\n")?;
@@ -208,7 +207,14 @@ impl Job {
     }
 }
 
-fn measure(rank: &mut Rank, group: &JoinedGroup, case: &Case, plan: &Plan) -> Result<Measured, WorkerError> {
+/// Measures a case; around what the node counts of a frame, `below` bytes are on the link.
+fn measure(
+    rank: &mut Rank,
+    group: &JoinedGroup,
+    case: &Case,
+    plan: &Plan,
+    below: u64,
+) -> Result<Measured, WorkerError> {
     let job = Job::new(case, group.together())?;
     let limit = plan.setup.limit;
     let expected = job.expected(group.rank);
@@ -255,7 +261,6 @@ fn measure(rank: &mut Rank, group: &JoinedGroup, case: &Case, plan: &Plan) -> Re
     // Nobody goes on to another group while somebody is not done: it may need this rank to answer, or to relay.
     barrier(rank)?;
     check(&buffers.output);
-    let below = bytes_below(rank.framing());
     let link_bytes = |before: &Traffic, after: &Traffic| link_bytes(before, after, below);
     let [sent, received] = if group.fabric == FabricKind::Mesh {
         let nothing = Traffic::default();
@@ -290,4 +295,19 @@ fn measure(rank: &mut Rank, group: &JoinedGroup, case: &Case, plan: &Plan) -> Re
 fn link_bytes(before: &Traffic, after: &Traffic, below: u64) -> f64 {
     let frames = after.frames - before.frames;
     (after.bytes - before.bytes + frames * below) as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use quincunx_driver_net::UdpOptions;
+
+    #[test]
+    fn a_frame_has_ethernet_around_it_and_in_a_datagram_ipv4_and_udp_too() {
+        let datagrams =
+            [TransportOptions::Udp(UdpOptions::default()), TransportOptions::Packet(PacketKind::Udp)];
+        assert_eq!(datagrams.map(bytes_below), [14 + 20 + 8; 2]);
+        let alone = [PacketKind::GlobalRoute, PacketKind::BridgedGlobalRoute].map(TransportOptions::Packet);
+        assert_eq!(alone.map(bytes_below), [14; 2]);
+    }
 }

@@ -109,11 +109,6 @@ impl Rank {
         self.attachment.client()
     }
 
-    /// How its frames travel.
-    pub fn framing(&self) -> Framing {
-        self.framing
-    }
-
     /// What the node has counted.
     pub fn statistics(&self) -> &Statistics {
         self.node.statistics()

@@ -109,7 +109,8 @@ fn a_bridge_forwards_ordinary_traffic_while_its_switch_adds_up_what_passes() {
         warm_up: 1,
     };
     let plan = Plan { setup, cases: vec![case] };
-    let arguments = ChildArguments { framing: design.framing(), ..ChildArguments::default() };
+    let framing = design.framing();
+    let arguments = ChildArguments { framing, packet_sockets: true, ..ChildArguments::default() };
     let kind = LinkKind::Netns { rate: None, mtu: 1500 };
     let mut fabric = Processes::start(&shape, kind, Path::new(PROGRAM), arguments, None).unwrap();
     let namespaces = fabric.namespaces().expect("it has namespaces");
@@ -492,6 +493,19 @@ fn every_mode_and_the_ring_are_right_over_packet_sockets() {
     ));
     assert_eq!(rows.len(), 4);
     assert!(rows.iter().all(|row| row["wrong"] == 0), "{rows:?}");
+}
+
+#[test]
+fn frames_that_are_added_up_as_they_pass_are_right_over_limited_links_in_datagrams_and_alone() {
+    need!(namespaces());
+    for transport in ["udp", "packet"] {
+        let rows = rows(&quincunx(&format!(
+            "perf all_reduce --link netns --rate 500Mbit/s --mtu 1500 --transport {transport} --ranks 3 --design netreduce,ring \
+             --set group.mtu=1024 --sizes 256KiB --iterations 2 --json",
+        )));
+        assert_eq!(rows.len(), 2, "{transport}");
+        assert!(rows.iter().all(|row| row["wrong"] == 0), "{transport}: {rows:?}");
+    }
 }
 
 #[test]
