@@ -7,7 +7,7 @@ use quincunx_design::Catalog;
 use quincunx_driver_net::{NodeOptions, PacketKind, TransportOptions, UdpOptions};
 use quincunx_network::FaultRates;
 use quincunx_perf::{Plan, work};
-use quincunx_runtime::{ProcessOptions, ROCE_PORT, serve_switch};
+use quincunx_runtime::{ProcessOptions, ROCE_PORT, encapsulation, serve_switch};
 use quincunx_units::{ByteCount, Duration, Probability};
 use quincunx_wire::Framing;
 use signal_hook::consts::{SIGINT, SIGTERM};
@@ -136,11 +136,25 @@ impl Node {
         let seed = seed ^ u64::from(self.address.to_bits()) << 32;
         // Those whose frames it would understand.
         let designs = catalog.iter().filter(|design| design.framing() == self.framing);
+        let transport = match (transport, self.framing, role) {
+            (Transport::Udp, ..) => {
+                let via = self.via.map(|switch| SocketAddrV4::new(switch, ROCE_PORT));
+                TransportOptions::Udp(UdpOptions { via, ..UdpOptions::default() })
+            }
+            (Transport::Packet, Framing::RoceV2, _) => TransportOptions::Packet(PacketKind::Udp),
+            (Transport::Packet, Framing::RoceV1, Role::Host) => {
+                TransportOptions::Packet(PacketKind::GlobalRoute)
+            }
+            (Transport::Packet, Framing::RoceV1, Role::Switch) => {
+                TransportOptions::Packet(PacketKind::BridgedGlobalRoute)
+            }
+        };
         ProcessOptions {
             description: NodeDescription {
                 name: self.name,
                 role,
                 address: self.address,
+                encapsulation: encapsulation(transport),
                 designs: designs.map(|design| design.name().to_owned()).collect(),
                 max_endpoints: 4096,
                 memory,
@@ -148,19 +162,7 @@ impl Node {
             manager: self.manager,
             control: ClientConfig::default(),
             framing: self.framing,
-            transport: match (transport, self.framing, role) {
-                (Transport::Udp, ..) => {
-                    let via = self.via.map(|switch| SocketAddrV4::new(switch, ROCE_PORT));
-                    TransportOptions::Udp(UdpOptions { via, ..UdpOptions::default() })
-                }
-                (Transport::Packet, Framing::RoceV2, _) => TransportOptions::Packet(PacketKind::Udp),
-                (Transport::Packet, Framing::RoceV1, Role::Host) => {
-                    TransportOptions::Packet(PacketKind::GlobalRoute)
-                }
-                (Transport::Packet, Framing::RoceV1, Role::Switch) => {
-                    TransportOptions::Packet(PacketKind::BridgedGlobalRoute)
-                }
-            },
+            transport,
             node: NodeOptions {
                 spin,
                 profile,

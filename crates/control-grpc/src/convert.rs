@@ -3,8 +3,8 @@
 use crate::{NodeStatus, proto};
 use quincunx_collective::{GroupId, Rank};
 use quincunx_control::{
-    Fallback, GroupFailure, GroupRequest, GroupState, GroupSummary, Holding, Instruction, NodeDescription,
-    Report, Role,
+    Encapsulation, Fallback, GroupFailure, GroupRequest, GroupState, GroupSummary, Holding, Instruction,
+    NodeDescription, Report, Role,
 };
 use quincunx_design::{
     ConnectionContext, Demand, FabricKind, GroupContext, LinkRates, Node, Peer, Role as DesignRole, Settings,
@@ -63,10 +63,15 @@ pub(crate) fn encode_node(node: &NodeDescription) -> proto::NodeDescription {
         Role::Host => proto::Role::Host,
         Role::Switch => proto::Role::Switch,
     };
+    let encapsulation = match node.encapsulation {
+        Encapsulation::Udp => proto::Encapsulation::Udp,
+        Encapsulation::Ethernet => proto::Encapsulation::Ethernet,
+    };
     proto::NodeDescription {
         name: node.name.clone(),
         role: role.into(),
         address: node.address.to_string(),
+        encapsulation: encapsulation.into(),
         designs: node.designs.iter().cloned().collect(),
         max_endpoints: node.max_endpoints,
         memory_bytes: node.memory.bytes(),
@@ -79,12 +84,20 @@ pub(crate) fn decode_node(node: proto::NodeDescription) -> Decoded<NodeDescripti
         Ok(proto::Role::Switch) => Role::Switch,
         Ok(proto::Role::Unspecified) | Err(_) => return wrong("role", "host or switch", node.role),
     };
+    let encapsulation = match proto::Encapsulation::try_from(node.encapsulation) {
+        Ok(proto::Encapsulation::Udp) => Encapsulation::Udp,
+        Ok(proto::Encapsulation::Ethernet) => Encapsulation::Ethernet,
+        Ok(proto::Encapsulation::Unspecified) | Err(_) => {
+            return wrong("encapsulation", "UDP or Ethernet", node.encapsulation);
+        }
+    };
     let address =
         node.address.parse().or_else(|_| wrong("address", "a dotted IPv4 address", &node.address))?;
     Ok(NodeDescription {
         name: node.name,
         role,
         address,
+        encapsulation,
         designs: node.designs.into_iter().collect(),
         max_endpoints: node.max_endpoints,
         memory: ByteCount::new(node.memory_bytes),

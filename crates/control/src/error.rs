@@ -1,6 +1,6 @@
 //! Refusals of the manager: one line each, with what was expected, what was found and what to do.
 
-use crate::{GroupFailure, Role};
+use crate::{Encapsulation, GroupFailure, Role};
 use alloc::string::String;
 use core::net::Ipv4Addr;
 use quincunx_collective::GroupId;
@@ -60,6 +60,20 @@ pub enum InitGroupError {
         name: String,
         /// What it is.
         role: Role,
+    },
+    /// Frames of some would reach nobody, or pass a switch by that is to add them up.
+    #[error(
+        "expected frames of all nodes of a group to travel alike, found {encapsulation} at \"{name}\" and {other_encapsulation} at \"{other}\"; start both with the same --transport"
+    )]
+    MixedEncapsulation {
+        /// The first member.
+        name: String,
+        /// What its frames travel in.
+        encapsulation: Encapsulation,
+        /// A member or switch that differs.
+        other: String,
+        /// What that one's frames travel in.
+        other_encapsulation: Encapsulation,
     },
     /// There is no such design, or it refuses its parameters or what it is to run on.
     #[error(transparent)]

@@ -18,4 +18,4 @@ mod node;
 pub use error::{AttachError, Fallback, InitGroupError, ReportError, UnknownGroup};
 pub use group::{GroupFailure, GroupRequest, GroupState, GroupSummary, Holding};
 pub use manager::{Action, Instruction, Manager, ManagerConfig, Report, RequestId};
-pub use node::{NodeDescription, Role};
+pub use node::{Encapsulation, NodeDescription, Role};

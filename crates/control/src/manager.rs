@@ -299,6 +299,7 @@ impl Manager {
             Ok(()) => (asked, None),
             Err(lack) => (self.fall_back(&asked, wanted.fabric(), &placement, &lack)?, Some(lack)),
         };
+        self.check_encapsulation(wanted.members.iter().chain(planned.names.values()))?;
         let Planned { design, settings, plan, names } = planned;
         let degrees = plan.degrees();
         for (rank, name) in (0..).map(Rank).zip(&wanted.members) {
@@ -354,6 +355,24 @@ impl Manager {
         let instruct = |(node, instruction)| Action::Instruct { node, instruction };
         out.extend(instructions.into_iter().map(instruct));
         Ok(())
+    }
+
+    /// Whether frames of all these nodes, which are attached, travel alike.
+    fn check_encapsulation<'a>(
+        &self,
+        mut names: impl Iterator<Item = &'a String>,
+    ) -> Result<(), InitGroupError> {
+        let of = |name: &String| self.nodes.get(name).expect("an attached node").encapsulation;
+        let Some(first) = names.next() else { return Ok(()) };
+        match names.find(|name| of(name) != of(first)) {
+            None => Ok(()),
+            Some(other) => Err(InitGroupError::MixedEncapsulation {
+                name: first.clone(),
+                encapsulation: of(first),
+                other: other.clone(),
+                other_encapsulation: of(other),
+            }),
+        }
     }
 
     /// What was asked for, on switches that can run it.

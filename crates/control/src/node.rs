@@ -15,6 +15,15 @@ pub enum Role {
     Switch,
 }
 
+/// What a node's frames travel in, as its neighbours see them.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Encapsulation {
+    /// UDP datagrams over IPv4: RoCEv2, or whole RoCE v1 frames as if that were a cable.
+    Udp,
+    /// Ethernet frames of their own type: RoCE v1.
+    Ethernet,
+}
+
 /// A node and what it can do.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct NodeDescription {
@@ -24,6 +33,8 @@ pub struct NodeDescription {
     pub role: Role,
     /// Address of its data plane; unique among the attached nodes.
     pub address: Ipv4Addr,
+    /// What its frames travel in; the same at all nodes of a group.
+    pub encapsulation: Encapsulation,
     /// The designs that a switch can run, by name; empty for a host.
     pub designs: BTreeSet<String>,
     /// How many queue pairs it can have at once.
@@ -37,6 +48,15 @@ impl fmt::Display for Role {
         f.write_str(match self {
             Self::Host => "host",
             Self::Switch => "switch",
+        })
+    }
+}
+
+impl fmt::Display for Encapsulation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Udp => "UDP datagrams",
+            Self::Ethernet => "Ethernet frames of their own type",
         })
     }
 }

@@ -1,17 +1,22 @@
 //! How the ranks of a run come together: a group for each design, and on a mesh first one to measure its links with.
 
 use quincunx_control::{GroupRequest, GroupSummary};
+use quincunx_control_grpc::ClientError;
 use quincunx_design::{AnyDesign, Catalog, Demand, FabricKind, LinkRates, Placement, Settings};
 use quincunx_fabric::{MeshShape, Shape};
-use quincunx_runtime::{JoinedGroup, Rank};
+use quincunx_runtime::{JoinedGroup, Rank, RuntimeError};
 use quincunx_units::{ByteCount, Duration};
-use std::thread;
+use std::thread::{self, JoinHandle};
+use std::time::Instant;
 
 use crate::plan::Plan;
 use crate::worker::{Job, Split, WorkerError};
 
 /// How long ranks wait for each other to form a group.
 pub(crate) const JOIN_LIMIT: Duration = Duration::from_secs(30);
+
+/// How often a rank that has asked for a group and waits for it sees whether that was refused.
+const JOIN_LOOK: Duration = Duration::from_millis(100);
 
 /// How long a rank that is done answers peers that still miss an answer of its.
 const LINGER: Duration = Duration::from_millis(200);
@@ -111,19 +116,29 @@ impl<'a> Groups<'a> {
 
     fn make(&self, rank: &mut Rank, request: GroupRequest) -> Result<(JoinedGroup, u64), WorkerError> {
         // The manager answers when all have installed, this rank among them: it must go on turning meanwhile.
-        let made = self.leads.then(|| {
+        let mut asked = self.leads.then(|| {
             let client = rank.control().clone();
             thread::spawn(move || client.init_group(&request))
         });
-        let joined = rank.join(JOIN_LIMIT);
-        let buffers = match made.map(|made| made.join().expect("the control client does not panic")) {
-            Some(Ok(GroupSummary { switches, .. })) => {
-                switches.iter().map(|held| held.memory.bytes()).max().unwrap_or(0)
-            }
+        let mut buffers = 0;
+        let mut take_answer = |asked: JoinHandle<Result<GroupSummary, ClientError>>| {
             // A refusal says more than the time-out that it leads to.
-            Some(Err(refused)) => return Err(refused.into()),
-            None => 0,
+            let made = asked.join().expect("the control client does not panic")?;
+            buffers = made.switches.iter().map(|held| held.memory.bytes()).max().unwrap_or(0);
+            Ok::<_, WorkerError>(())
         };
+        let end = Instant::now() + JOIN_LIMIT.into();
+        let joined = loop {
+            let joined = rank.join(JOIN_LOOK);
+            if asked.as_ref().is_some_and(JoinHandle::is_finished) {
+                asked.take().map(&mut take_answer).transpose()?;
+            }
+            match joined {
+                Err(RuntimeError::TimedOut { .. }) if Instant::now() < end => {}
+                joined => break joined,
+            }
+        };
+        asked.map(take_answer).transpose()?;
         Ok((joined?, buffers))
     }
 }

@@ -2,10 +2,11 @@
 
 use quincunx_collective::{Collective, DataType, Numbers, Payload, Rank as RankNumber, ReduceOp, Reduction};
 use quincunx_collective::{pattern, wrong_elements};
+use quincunx_control::Encapsulation;
 use quincunx_control_grpc::ClientError;
 use quincunx_design::{Catalog, FabricKind};
-use quincunx_driver_net::{PacketKind, Profile, Traffic, TransportOptions};
-use quincunx_runtime::{Finished, JoinedGroup, ProcessOptions, Rank, RuntimeError};
+use quincunx_driver_net::{Profile, Traffic};
+use quincunx_runtime::{Finished, JoinedGroup, ProcessOptions, Rank, RuntimeError, encapsulation};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::io::Write;
@@ -16,10 +17,10 @@ use crate::groups::{Groups, JOIN_LIMIT, Joined};
 use crate::plan::{Case, Plan};
 
 /// Bytes around what a node counts of a frame on an Ethernet link: Ethernet 14, and in a UDP datagram IPv4 20 and UDP 8.
-const fn bytes_below(transport: TransportOptions) -> u64 {
-    match transport {
-        TransportOptions::Udp(_) | TransportOptions::Packet(PacketKind::Udp) => 42,
-        TransportOptions::Packet(PacketKind::GlobalRoute | PacketKind::BridgedGlobalRoute) => 14,
+const fn bytes_below(encapsulation: Encapsulation) -> u64 {
+    match encapsulation {
+        Encapsulation::Udp => 42,
+        Encapsulation::Ethernet => 14,
     }
 }
 
@@ -130,7 +131,7 @@ pub fn work(
             case: index,
             switch_buffer_bytes: joined.switch_buffer,
             split: joined.split,
-            ..measure(&mut rank, &joined.group, case, plan, bytes_below(options.transport))?
+            ..measure(&mut rank, &joined.group, case, plan, bytes_below(encapsulation(options.transport)))?
         };
         serde_json::to_writer(&mut *out, &measured).map_err(std::io::Error::from)?;
         out.write_all(b"\n")?;
@@ -295,19 +296,4 @@ fn measure(
 fn link_bytes(before: &Traffic, after: &Traffic, below: u64) -> f64 {
     let frames = after.frames - before.frames;
     (after.bytes - before.bytes + frames * below) as f64
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use quincunx_driver_net::UdpOptions;
-
-    #[test]
-    fn a_frame_has_ethernet_around_it_and_in_a_datagram_ipv4_and_udp_too() {
-        let datagrams =
-            [TransportOptions::Udp(UdpOptions::default()), TransportOptions::Packet(PacketKind::Udp)];
-        assert_eq!(datagrams.map(bytes_below), [14 + 20 + 8; 2]);
-        let alone = [PacketKind::GlobalRoute, PacketKind::BridgedGlobalRoute].map(TransportOptions::Packet);
-        assert_eq!(alone.map(bytes_below), [14; 2]);
-    }
 }

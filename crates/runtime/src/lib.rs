@@ -31,7 +31,7 @@ mod writes;
 
 pub use capture::Capture;
 pub use codec::{ROCE_PORT, RoceCodec};
-pub use process::{ProcessOptions, RuntimeError};
+pub use process::{ProcessOptions, RuntimeError, encapsulation};
 pub use rank::{Finished, JoinedGroup, Rank};
 pub use switch::serve_switch;
 pub use writes::Delivered;

@@ -1,7 +1,7 @@
 //! What rank and switch processes have in common: how they start, and what can go wrong.
 
 use quincunx_collective::Numbers;
-use quincunx_control::{NodeDescription, Role};
+use quincunx_control::{Encapsulation, NodeDescription, Role};
 use quincunx_control_grpc::{ClientConfig, ClientError, ControlClient};
 use quincunx_design::{AnyDesign, Catalog, GroupContext, Refusal};
 use quincunx_driver_net::{
@@ -55,7 +55,8 @@ pub(crate) fn design_of(
 /// How a rank or switch process starts.
 #[derive(Clone, Debug)]
 pub struct ProcessOptions {
-    /// What it says of itself to the manager; its address is also where its frames go.
+    /// What it says of itself to the manager; its address is also where its frames go. What they travel in follows from the transport,
+    /// whatever it says.
     pub description: NodeDescription,
     /// Where the manager serves.
     pub manager: SocketAddr,
@@ -131,6 +132,16 @@ pub enum RuntimeError {
     },
 }
 
+/// What frames travel in that leave such a socket.
+pub const fn encapsulation(transport: TransportOptions) -> Encapsulation {
+    match transport {
+        TransportOptions::Udp(_) | TransportOptions::Packet(PacketKind::Udp) => Encapsulation::Udp,
+        TransportOptions::Packet(PacketKind::GlobalRoute | PacketKind::BridgedGlobalRoute) => {
+            Encapsulation::Ethernet
+        }
+    }
+}
+
 /// Refuses a socket that frames would not come through, or would pass their switch by.
 fn check(options: &ProcessOptions) -> Result<(), RuntimeError> {
     let (framing, role) = (options.framing, options.description.role);
@@ -179,6 +190,7 @@ where
         node.set_observer(Some(Box::new(capture)));
     }
     let client = ControlClient::connect(options.manager, options.control)?;
-    let attachment = client.attach(&options.description)?;
+    let encapsulation = encapsulation(options.transport);
+    let attachment = client.attach(&NodeDescription { encapsulation, ..options.description.clone() })?;
     Ok((node, attachment))
 }

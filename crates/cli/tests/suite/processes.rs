@@ -2,7 +2,7 @@
 
 use quincunx_design::{AnyDesign, FabricKind};
 use quincunx_designs::CATALOG;
-use quincunx_driver_net::netns::NetnsNode;
+use quincunx_driver_net::netns::{Layout, NetnsFabric, NetnsNode};
 use quincunx_fabric::Shape;
 use quincunx_needs::{namespaces, need};
 use quincunx_perf::launch::{ChildArguments, LinkKind, Processes};
@@ -190,7 +190,10 @@ impl Drop for Ending {
 
 /// A process of the command; `plan` is what it reads.
 fn start(arguments: &str, plan: Option<&str>) -> Ending {
-    let mut command = Command::new(PROGRAM);
+    start_as(Command::new(PROGRAM), arguments, plan)
+}
+
+fn start_as(mut command: Command, arguments: &str, plan: Option<&str>) -> Ending {
     command.args(arguments.split_whitespace()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.stdin(Stdio::piped()).spawn().expect("the program is there");
     if let (Some(plan), Some(mut stdin)) = (plan, child.stdin.take()) {
@@ -199,15 +202,47 @@ fn start(arguments: &str, plan: Option<&str>) -> Ending {
     Ending(child)
 }
 
+/// Where a manager listens, as soon as it does.
+fn listens_at(manager: &mut Ending) -> String {
+    let mut line = String::new();
+    let stdout = manager.0.stdout.take().expect("asked for above");
+    BufReader::new(stdout).read_line(&mut line).expect("it says where it listens");
+    line.trim().rsplit(' ').next().expect("an address").to_owned()
+}
+
+#[test]
+fn hosts_whose_frames_the_bridge_would_hand_on_without_the_switch_get_no_group() {
+    need!(namespaces());
+    let fabric = NetnsFabric::new(Layout::star(2, 1500, None)).unwrap();
+    let hub = NetnsNode::Switch(0);
+    let start =
+        |node: NetnsNode, arguments: &str, plan| start_as(fabric.command(node, PROGRAM), arguments, plan);
+    let mut manager = start(hub, &format!("manager --listen {}:0", hub.address()), None);
+    let manager_at = listens_at(&mut manager);
+    let node = |role: &str, name: &str, place: NetnsNode| {
+        format!("{role} --name {name} --address {} --manager {manager_at} --framing roce-v1", place.address())
+    };
+    // It leaves frames of RoCE v1 to the bridge.
+    let _switch = start(hub, &node("switch", "s", hub), None);
+    let (_, plan) = plan_of("star", 2, "netreduce", "all_reduce");
+    let plan = serde_json::to_string(&plan).unwrap();
+    let [mut leader, _other] = [("a", NetnsNode::Host(0)), ("b", NetnsNode::Host(1))].map(|(name, place)| {
+        let arguments = format!("{} --members a,b --transport packet", node("rank", name, place));
+        start(place, &arguments, Some(&plan))
+    });
+    let mut said = String::new();
+    leader.0.stderr.take().expect("asked for above").read_to_string(&mut said).expect("text");
+    let why = "found Ethernet frames of their own type at \"a\" and UDP datagrams at \"s\"; start both with the same --transport";
+    assert!(said.contains(why) && said.lines().count() == 1, "{said}");
+    assert_eq!(leader.0.wait().expect("it ends").code(), Some(2));
+}
+
 #[test]
 fn a_rank_of_another_framing_refuses_the_group_and_all_hear_why() {
     let [.., high, low] = std::process::id().to_be_bytes();
     let address = |last: u8| std::net::Ipv4Addr::new(127, high | 128, low, last);
     let mut manager = start(&format!("manager --listen {}:0", address(9)), None);
-    let mut line = String::new();
-    let stdout = manager.0.stdout.take().expect("asked for above");
-    BufReader::new(stdout).read_line(&mut line).expect("it says where it listens");
-    let manager_at = line.trim().rsplit(' ').next().expect("an address").to_owned();
+    let manager_at = listens_at(&mut manager);
     let node = |role: &str, name: &str, last: u8| {
         format!("{role} --name {name} --address {} --manager {manager_at}", address(last))
     };

@@ -156,13 +156,14 @@ proptest! {
     #[test]
     fn every_node_description_arrives_as_it_was_sent(
         name in "\\PC{0,8}",
-        is_switch: bool,
+        (is_switch, is_ethernet) in any::<(bool, bool)>(),
         (ip, max_endpoints, memory) in any::<(u32, u32, u64)>(),
         designs in prop::collection::btree_set("\\PC{0,8}", 0..3),
     ) {
         let role = if is_switch { Role::Switch } else { Role::Host };
         let (address, memory) = (Ipv4Addr::from_bits(ip), ByteCount::new(memory));
-        let node = NodeDescription { name, role, address, designs, max_endpoints, memory };
+        let encapsulation = if is_ethernet { Encapsulation::Ethernet } else { Encapsulation::Udp };
+        let node = NodeDescription { name, role, address, encapsulation, designs, max_endpoints, memory };
         prop_assert_eq!(decode_node(encode_node(&node)), Ok(node));
     }
 }
@@ -271,8 +272,22 @@ fn what_an_unknown_version_says_is_refused_by_field() {
 }
 
 #[test]
+fn a_node_says_what_its_frames_travel_in() {
+    let node = proto::NodeDescription { role: 1, address: "10.0.0.1".to_string(), ..Default::default() };
+    assert_eq!(
+        decode_node(node).unwrap_err().to_string(),
+        "expected UDP or Ethernet in the field encapsulation, found 0; run the same version at both ends"
+    );
+}
+
+#[test]
 fn an_error_says_what_was_expected_where_and_what_to_do() {
-    let node = proto::NodeDescription { role: 1, address: "localhost".to_string(), ..Default::default() };
+    let node = proto::NodeDescription {
+        role: 1,
+        encapsulation: 1,
+        address: "localhost".to_string(),
+        ..Default::default()
+    };
     assert_eq!(
         decode_node(node).unwrap_err().to_string(),
         "expected a dotted IPv4 address in the field address, found localhost; run the same version at both ends"

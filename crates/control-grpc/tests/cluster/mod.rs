@@ -2,7 +2,7 @@
 
 use quincunx_collective::GroupId;
 use quincunx_control::{
-    GroupFailure, GroupRequest, GroupSummary, Instruction, NodeDescription, Report, Role,
+    Encapsulation, GroupFailure, GroupRequest, GroupSummary, Instruction, NodeDescription, Report, Role,
 };
 use quincunx_control_grpc::{
     Attachment, ClientConfig, ClientError, ControlClient, ManagerServer, ServerConfig, proto,
@@ -35,6 +35,7 @@ pub(crate) fn host(number: u8) -> NodeDescription {
         name: format!("rank-{number}"),
         role: Role::Host,
         address: Ipv4Addr::new(127, 0, 1, number),
+        encapsulation: Encapsulation::Udp,
         designs: [].into(),
         max_endpoints: 64,
         memory: ByteCount::new(0),
@@ -46,6 +47,7 @@ fn switch(number: u8) -> NodeDescription {
         name: format!("switch-{number}"),
         role: Role::Switch,
         address: Ipv4Addr::new(127, 0, 2, number),
+        encapsulation: Encapsulation::Udp,
         designs: ["epic-1", "epic-2", "epic-3"].map(String::from).into(),
         max_endpoints: 64,
         memory: ByteCount::new(1 << 20),
@@ -119,6 +121,7 @@ impl Cluster {
             name: node.name,
             role: proto::Role::Host.into(),
             address: node.address.to_string(),
+            encapsulation: proto::Encapsulation::Udp.into(),
             designs: Vec::new(),
             max_endpoints: node.max_endpoints,
             memory_bytes: 0,

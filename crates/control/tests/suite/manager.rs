@@ -3,8 +3,8 @@
 use crate::site::{Site, config, host, request, set, switch};
 use quincunx_collective::GroupId;
 use quincunx_control::{
-    Action, AttachError, Fallback, GroupState, InitGroupError, Instruction, ManagerConfig, NodeDescription,
-    Report, ReportError, RequestId, Role, UnknownGroup,
+    Action, AttachError, Encapsulation, Fallback, GroupState, InitGroupError, Instruction, ManagerConfig,
+    NodeDescription, Report, ReportError, RequestId, Role, UnknownGroup,
 };
 use quincunx_design::{Demand, FabricKind, GroupContext, Node, Peer, Placement, Settings, Value};
 use quincunx_designs::CATALOG;
@@ -506,6 +506,42 @@ fn a_fallback_whose_frames_nodes_would_not_understand_is_none() {
     site.manager.attach(NodeDescription { designs, memory: ByteCount::new(0), ..switch(0) }).unwrap();
     let error = site.begin(&request(2, "netreduce", "star")).unwrap_err();
     assert!(matches!(error, InitGroupError::NoRoom(_)), "{error}");
+}
+
+#[test]
+fn a_group_of_nodes_whose_frames_travel_differently_is_refused_in_one_line() {
+    let ethernet = |node| NodeDescription { encapsulation: Encapsulation::Ethernet, ..node };
+    let designs = ["netreduce".to_string()].into();
+    let able = NodeDescription { designs, memory: ByteCount::new(1 << 30), ..switch(0) };
+    let mut site = Site::new(0, 0);
+    // The bridge at the switch would hand on what nobody has added up.
+    for node in [ethernet(host(0)), ethernet(host(1)), host(2), able] {
+        site.manager.attach(node).unwrap();
+    }
+    let error = site.begin(&request(2, "netreduce", "star")).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "expected frames of all nodes of a group to travel alike, found Ethernet frames of their own type at \"r0\" and \
+         UDP datagrams at \"s0\"; start both with the same --transport"
+    );
+    // So is one of hosts alone.
+    let error = site.begin(&request(3, "ring", "star")).unwrap_err();
+    assert!(matches!(error, InitGroupError::MixedEncapsulation { other, .. } if other == "r2"));
+    assert_eq!(site.manager.groups().count(), 0);
+}
+
+#[test]
+fn a_group_runs_where_frames_of_all_its_nodes_are_ethernet_frames_of_their_own_type() {
+    let ethernet = |node| NodeDescription { encapsulation: Encapsulation::Ethernet, ..node };
+    let designs = ["netreduce".to_string()].into();
+    let mut site = Site::new(0, 0);
+    for node in [host(0), host(1), NodeDescription { designs, memory: ByteCount::new(1 << 30), ..switch(0) }]
+    {
+        site.manager.attach(ethernet(node)).unwrap();
+    }
+    // Others do not matter to it.
+    site.manager.attach(host(2)).unwrap();
+    site.begin(&request(2, "netreduce", "star")).unwrap();
 }
 
 #[test]

@@ -2,8 +2,8 @@
 
 use quincunx_collective::GroupId;
 use quincunx_control::{
-    Action, GroupRequest, GroupState, GroupSummary, InitGroupError, Instruction, Manager, ManagerConfig,
-    NodeDescription, Report, RequestId, Role, UnknownGroup,
+    Action, Encapsulation, GroupRequest, GroupState, GroupSummary, InitGroupError, Instruction, Manager,
+    ManagerConfig, NodeDescription, Report, RequestId, Role, UnknownGroup,
 };
 use quincunx_design::{LinkRates, Value};
 use quincunx_designs::{CATALOG, FALLBACK};
@@ -21,6 +21,7 @@ pub(crate) fn host(number: u8) -> NodeDescription {
         name: format!("r{number}"),
         role: Role::Host,
         address: Ipv4Addr::new(127, 0, 1, number),
+        encapsulation: Encapsulation::Udp,
         designs: [].into(),
         max_endpoints: 16,
         memory: ByteCount::new(0),
@@ -32,6 +33,7 @@ pub(crate) fn switch(number: u8) -> NodeDescription {
         name: format!("s{number}"),
         role: Role::Switch,
         address: Ipv4Addr::new(127, 0, 2, number),
+        encapsulation: Encapsulation::Udp,
         designs: ["epic-1", "epic-2", "epic-3"].map(String::from).into(),
         max_endpoints: 16,
         memory: ByteCount::new(1 << 20),
