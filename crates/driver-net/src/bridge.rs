@@ -2,6 +2,9 @@
 //!
 //! Packet sockets see a frame before the queueing discipline at the port's entrance does, and that one before the bridge. So a filter
 //! there drops what the process has seen. It stays when the process ends: frames that nobody adds up must not be delivered.
+//!
+//! A port without a queueing discipline at its entrance gets one (clsact), for which the kernel stops it: for up to some milliseconds it loses
+//! what comes, ordinary frames, too. One that has it, as those of `netns` fabrics, loses nothing.
 
 use crate::netns::{NetnsError, batch};
 use crate::transport::OpenError;

@@ -163,18 +163,22 @@ impl NetnsFabric {
         for Orders { node, ip, .. } in &orders {
             batch("ip", Some(&self.namespace(*node)), ip)?;
         }
-        if let Some(rate) = self.layout.rate {
-            for Orders { node, devices, .. } in &orders {
-                let rate = rate.bits_per_second();
-                let text = devices.iter().fold(String::new(), |mut text, device| {
+        for Orders { node, devices, .. } in &orders {
+            let mut text = String::new();
+            for device in devices {
+                if let Some(rate) = self.layout.rate {
+                    let rate = rate.bits_per_second();
                     let _ = writeln!(
                         text,
                         "qdisc add dev {device} root tbf rate {rate}bit burst {BURST} limit {QUEUE}"
                     );
-                    text
-                });
-                batch("tc", Some(&self.namespace(*node)), &text)?;
+                }
+                // Where a switch's process may want frames of the bridge: a port that gets this while frames pass loses some of them.
+                if matches!(node, NetnsNode::Switch(_)) {
+                    let _ = writeln!(text, "qdisc add dev {device} clsact");
+                }
             }
+            batch("tc", Some(&self.namespace(*node)), &text)?;
         }
         self.nodes().try_for_each(|node| {
             if self.layout.rate.is_some() {
