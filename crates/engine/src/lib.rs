@@ -12,6 +12,7 @@ extern crate alloc;
 
 mod contract;
 mod erased;
+mod lengths;
 mod mutation;
 pub mod routing;
 pub mod shared_memory;

@@ -1,6 +1,6 @@
 //! What runs on a rank: it sends its vector in messages, at most a window of them before their sums, which it receives where they belong.
 
-use quincunx_collective::{Collective, DataType, Payload, ReduceOp, Reduction};
+use quincunx_collective::{Collective, DataType, Payload, Rank, ReduceOp, Reduction};
 use quincunx_design::Transport;
 use quincunx_engine::verbs::{
     CollectiveRequest, Completion, Outcome, Program, QpIndex, ReceiveRequest, RequestError, SendRequest,
@@ -86,12 +86,10 @@ impl<P: Payload> Program<P> for Worker {
         if self.running.is_some() {
             return Err(RequestError::Busy);
         }
-        let (expected, found) = (request.input.length, request.output.length);
-        if expected != found {
-            return Err(RequestError::Length { what: "an output", expected, found });
-        }
+        // Of neither does it matter who this is, and among how many.
+        let length = request.check(Rank(0), 1, verbs.memory())?;
         // A Barrier is an AllReduce of nothing: one empty message.
-        let messages = request.input.length.div_ceil(self.message).max(1);
+        let messages = length.div_ceil(self.message).max(1);
         self.running = Some(Running { request, messages, posted: 0, sent: 0, summed: 0 });
         self.post(verbs);
         Ok(None)

@@ -431,43 +431,6 @@ impl CommLib {
         self.under_way[place].received += 1;
         Ok(())
     }
-
-    fn check(&self, request: &CollectiveRequest, contains: [bool; 2]) -> Result<(), RequestError> {
-        let ranks = usize::from(self.config.ranks);
-        let (input, output) = (request.input.length, request.output.length);
-        let root = match request.collective {
-            Collective::Reduce { root } | Collective::Broadcast { root } => Some(root),
-            _ => None,
-        };
-        if let Some(root) = root.filter(|root| root.0 >= self.config.ranks) {
-            return Err(RequestError::NoSuchRoot { ranks: self.config.ranks, found: root.0 });
-        }
-        let mine = root == Some(self.config.rank);
-        let expected = match request.collective {
-            Collective::AllReduce => [input, input],
-            Collective::Reduce { .. } => [input, if mine { input } else { output }],
-            Collective::Broadcast { .. } => [if mine { output } else { input }, output],
-            Collective::Barrier => [0, 0],
-            Collective::ReduceScatter => [output * ranks, output],
-            Collective::AllGather => [input, input * ranks],
-            found @ (Collective::Dispatch | Collective::Combine) => {
-                return Err(RequestError::NotOffered { found });
-            }
-        };
-        let buffers = [("an input", input, contains[0]), ("an output", output, contains[1])];
-        for (expected, (what, found, contained)) in expected.into_iter().zip(buffers) {
-            if found != expected || !contained {
-                return Err(RequestError::Length { what, expected, found });
-            }
-        }
-        let element = request.reduction.data_type.size();
-        for found in [input, output] {
-            if found % element != 0 {
-                return Err(RequestError::Element { element, found });
-            }
-        }
-        Ok(())
-    }
 }
 
 impl<P: Payload> Program<P> for CommLib {
@@ -483,8 +446,7 @@ impl<P: Payload> Program<P> for CommLib {
         if self.collectives() >= Program::<P>::depth(self) {
             return Err(RequestError::Busy);
         }
-        let contains = [request.input, request.output].map(|slice| verbs.memory().contains(slice));
-        self.check(&request, contains)?;
+        request.check(self.config.rank, self.config.ranks, verbs.memory())?;
         let step = self.step(&request, 0).expect("a collective that is offered has a step");
         self.pending.push_back(Pending { request, step, index: 0 });
         self.go_on(verbs);

@@ -201,32 +201,16 @@ impl NetReduce {
         request: &CollectiveRequest,
         verbs: &mut dyn Verbs<P>,
     ) -> Result<(), RequestError> {
-        let CollectiveRequest { collective, reduction, input, output } = *request;
-        let expected = match collective {
-            Collective::AllReduce => input.length,
-            Collective::Barrier => 0,
-            found => return Err(RequestError::NotOffered { found }),
-        };
+        let CollectiveRequest { collective, reduction, .. } = *request;
+        if !matches!(collective, Collective::AllReduce | Collective::Barrier) {
+            return Err(RequestError::NotOffered { found: collective });
+        }
         let offered = Reduction { op: ReduceOp::Sum, data_type: self.config.data_type };
         if collective == Collective::AllReduce && reduction != offered {
             return Err(RequestError::Reduction { expected: offered, found: reduction });
         }
-        for (what, slice) in [("an input", input), ("an output", output)] {
-            if slice.length != expected {
-                return Err(RequestError::Length { what, expected, found: slice.length });
-            }
-            if !verbs.memory().contains(slice) {
-                return Err(RequestError::Length { what, expected, found: 0 });
-            }
-        }
-        let element = self.config.data_type.size();
-        if !expected.is_multiple_of(element) {
-            return Err(RequestError::Element { element, found: expected });
-        }
-        if expected > 0 && input.region == output.region {
-            return Err(RequestError::SameRegion { region: input.region });
-        }
-        Ok(())
+        // How many ranks there are does not matter to these two.
+        request.check(self.config.rank, 1, verbs.memory()).map(|_| ())
     }
 }
 

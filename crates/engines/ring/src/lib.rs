@@ -25,7 +25,6 @@ mod direct;
 mod plan;
 mod program;
 mod quantized_ring;
-mod request;
 mod ring;
 mod shared_direct;
 mod shared_memory;

@@ -7,7 +7,7 @@ use crate::config::{Algorithm, Config, ConfigError, Pace};
 use crate::connection::work::Sent;
 use crate::connection::{Credit, PeerConnection, Slot, SlotId, work};
 use crate::plan::Plan;
-use crate::{direct, request, ring, tree};
+use crate::{direct, ring, tree};
 use alloc::vec::Vec;
 use core::ops::Range;
 use quincunx_collective::{Payload, Reduction};
@@ -330,7 +330,7 @@ impl<P: Payload> Program<P> for HostProgram {
             State::Running { .. } => return Err(RequestError::Busy),
             State::Failed => return Err(RequestError::GroupFailed),
         }
-        let length = request::check(&request, self.plan.rank, self.plan.ranks, verbs.memory())?;
+        let length = request.check(self.plan.rank, self.plan.ranks, verbs.memory())?;
         if self.plan.ranks == 1 {
             verbs.memory().copy(request.output, request.input);
             return Ok(Some(Outcome::Done));

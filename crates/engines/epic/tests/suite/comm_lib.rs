@@ -222,7 +222,7 @@ fn lengths_that_make_no_sense_are_refused() {
         (Collective::AllReduce, 8, 16, length("an output", 8, 16)),
         (Collective::Reduce { root: Rank(1) }, 8, 16, length("an output", 8, 16)),
         (Collective::Reduce { root: Rank(0) }, 8, 16, Ok(())),
-        (Collective::Broadcast { root: Rank(1) }, 8, 16, length("an input", 16, 8)),
+        (Collective::Broadcast { root: Rank(1) }, 8, 16, length("an output", 8, 16)),
         (Collective::Broadcast { root: Rank(0) }, 8, 16, Ok(())),
         (Collective::Barrier, 0, 8, length("an output", 0, 8)),
         (Collective::ReduceScatter, 16, 8, length("an input", 24, 16)),
@@ -248,7 +248,22 @@ fn buffers_that_are_not_registered_are_refused() {
         output: nowhere,
     };
     let refused = bench.library.start(Instant::ZERO, request, &mut bench.posted);
-    assert_eq!(refused, Err(RequestError::Length { what: "an input", expected: 8, found: 8 }));
+    assert_eq!(refused, Err(RequestError::Length { what: "an input", expected: 8, found: 0 }));
+}
+
+#[test]
+fn input_and_output_in_one_region_are_refused() {
+    let mut bench = Bench::new(config());
+    let region = bench.posted.memory.register(LengthOnly::zeroed(16));
+    let slice = |offset| Slice { region, offset, length: 8 };
+    let request = CollectiveRequest {
+        collective: Collective::Broadcast { root: Rank(1) },
+        reduction: REDUCTION,
+        input: slice(0),
+        output: slice(8),
+    };
+    let refused = bench.library.start(Instant::ZERO, request, &mut bench.posted);
+    assert_eq!(refused, Err(RequestError::SameRegion { region }));
 }
 
 #[test]
