@@ -43,6 +43,18 @@ pub trait Datapath<P: Payload> {
         out: &mut dyn DatapathSink<P>,
     );
 
+    /// Takes a frame that comes back over a connection that passes, for the neighbour on `edge` who sends on it: acknowledges. As it is,
+    /// it goes on at once.
+    fn handle_reply(
+        &mut self,
+        _now: Instant,
+        edge: u16,
+        frame: Frame<'_, RoceHeader, P>,
+        out: &mut dyn DatapathSink<P>,
+    ) {
+        out.transmit(edge, frame);
+    }
+
     /// Takes the expiry of a timer. One that was cancelled meanwhile must be harmless.
     fn handle_timer(&mut self, now: Instant, timer: DatapathTimer, out: &mut dyn DatapathSink<P>);
 

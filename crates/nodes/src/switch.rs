@@ -110,6 +110,8 @@ pub struct Switch<P: Payload> {
     lookup: BTreeMap<QpNumber, (GroupId, u16)>,
     /// By destination, of frames for others that a group takes on their way.
     passages: BTreeMap<Endpoint, (GroupId, u16)>,
+    /// The same of what comes back, by the senders on those ways.
+    replies: BTreeMap<Endpoint, (GroupId, u16)>,
     /// By address, as the number that it is: every frame that passes is looked up here.
     routes: BTreeMap<u32, PortId>,
     /// A rule that it breaks, in the checker alone.
@@ -227,6 +229,7 @@ impl<P: Payload> Switch<P> {
         for (edge, index) in edges.iter().zip(0..) {
             if is_passage {
                 self.passages.insert(edge.local, (id, index));
+                self.replies.insert(edge.remote, (id, index));
             } else {
                 self.lookup.insert(edge.local.qp, (id, index));
             }
@@ -243,6 +246,7 @@ impl<P: Payload> Switch<P> {
         let group = self.groups.remove(&id).ok_or(SwitchRejected::NoSuchGroup(id))?;
         self.lookup.retain(|_, (owner, _)| *owner != id);
         self.passages.retain(|_, (owner, _)| *owner != id);
+        self.replies.retain(|_, (owner, _)| *owner != id);
         match group.part {
             Part::Terminated(mut transport, _) => transport.shut_down(&mut GroupSink::new(id, out)),
             Part::Passing(datapath) => {
@@ -291,9 +295,9 @@ impl<P: Payload> Engine for Switch<P> {
     type DropReason = NodeDrop;
 
     fn new((): ()) -> Result<Self, Self::ConfigError> {
-        let (groups, lookup, passages, routes) =
-            (BTreeMap::new(), BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
-        Ok(Self { groups, lookup, passages, routes, mutation: None })
+        let (groups, lookup, routes) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+        let (passages, replies) = (BTreeMap::new(), BTreeMap::new());
+        Ok(Self { groups, lookup, passages, replies, routes, mutation: None })
     }
 
     fn handle_frame(
@@ -304,10 +308,14 @@ impl<P: Payload> Engine for Switch<P> {
         out: &mut impl Sink<Self>,
     ) {
         let header = frame.header;
-        let passage =
-            || self.passages.get(&Endpoint { ip: header.destination, qp: header.destination_qp }).copied();
-        let (id, index) = if let Some(passage) = passage() {
+        let destination = Endpoint { ip: header.destination, qp: header.destination_qp };
+        let (id, index) = if let Some(&passage) = self.passages.get(&destination) {
             passage
+        } else if let Some(&(id, index)) = self.replies.get(&destination)
+            && let Some(InstalledGroup { edges, part: Part::Passing(datapath) }) = self.groups.get_mut(&id)
+            && edges[usize::from(index)].local.ip == header.source
+        {
+            return datapath.handle_reply(now, index, frame, &mut EdgeSink { group: id, edges, out });
         } else if let Some(&port) = self.routes.get(&header.destination.to_bits()) {
             return out.transmit(port, frame);
         } else if let Some(own) = self.find(port, header.destination_qp) {

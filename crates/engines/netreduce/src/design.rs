@@ -49,6 +49,8 @@ pub struct AggregationSwitch {
     pub sum_latency: Duration,
     /// The same from a frame that comes again to the answer.
     pub repeat_latency: Duration,
+    /// The same from a frame that is not added up, such as an acknowledge, until it goes on.
+    pub forward_latency: Duration,
 }
 
 impl Default for NetReduceParams {
@@ -70,7 +72,7 @@ impl Default for AggregationSwitch {
     fn default() -> Self {
         let Shape { flows, frames, .. } = Shape::of_ports(MAX_PORTS);
         let none = Duration::ZERO;
-        Self { floating: true, flows, frames, sum_latency: none, repeat_latency: none }
+        Self { floating: true, flows, frames, sum_latency: none, repeat_latency: none, forward_latency: none }
     }
 }
 
@@ -97,12 +99,16 @@ impl NetReduceParams {
 
 impl Params for NetReduceParams {
     fn help() -> Vec<Help> {
-        let own: [Help; 5] = [
+        let own: [Help; 6] = [
             ("aggregation.floating", "add binary32 numbers; otherwise integers of 32 bits"),
             ("aggregation.flows", "messages that the switch's buffers hold of each port"),
             ("aggregation.frames", "frames of each"),
             ("aggregation.sum_latency", "simulated: from the last of the frames that are added up"),
             ("aggregation.repeat_latency", "simulated: from a frame that comes again to the answer"),
+            (
+                "aggregation.forward_latency",
+                "simulated: of a frame that is not added up, such as an acknowledge",
+            ),
         ];
         Transport::HELP.into_iter().chain(own).collect()
     }
@@ -241,13 +247,13 @@ impl Design for NetReduceDesign {
         params.check()?;
         let shape = params.shape(context.connections.len() as u16);
         let ranks = context.connections.iter().map(|connection| connection.remote.ip).collect();
-        let AggregationSwitch { sum_latency, repeat_latency, .. } = params.aggregation;
+        let AggregationSwitch { sum_latency, repeat_latency, forward_latency, .. } = params.aggregation;
         let config = PassageConfig {
             shape,
             reduction: params.reduction(),
             ranks,
             initial_psn: context.initial_psn,
-            latencies: Latencies { sum: sum_latency, repeat: repeat_latency },
+            latencies: Latencies { sum: sum_latency, repeat: repeat_latency, forward: forward_latency },
         };
         let passage = Passage::new(config, parse(mutation)?);
         Ok(SwitchPart::Passage(Box::new(passage.map_err(|error| Refusal::of(&error))?)))

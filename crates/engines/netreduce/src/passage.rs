@@ -21,6 +21,8 @@ pub struct Latencies {
     pub sum: Duration,
     /// From a frame that comes again.
     pub repeat: Duration,
+    /// From a frame that is not added up, an acknowledge among them, until it goes on.
+    pub forward: Duration,
 }
 
 /// What a group's part is set up with.
@@ -44,7 +46,7 @@ pub struct Passage<P: Payload> {
     aggregator: Aggregator<RoceHeader, P>,
     ranks: Vec<Ipv4Addr>,
     initial_psn: Psn,
-    pipelines: [Pipeline<P>; 2],
+    pipelines: [Pipeline<P>; 3],
 }
 
 /// Answers that are not through the switch yet: each takes as long as the one before, so that they leave in order.
@@ -57,9 +59,12 @@ struct Pipeline<P> {
 /// Sends results over edges, when they are through.
 struct Edges<'a, P: Payload> {
     now: Instant,
-    pipelines: &'a mut [Pipeline<P>; 2],
+    pipelines: &'a mut [Pipeline<P>; 3],
     out: &'a mut dyn DatapathSink<P>,
 }
+
+/// The pipeline of what is forwarded, behind those of [`Reason`].
+const FORWARD: usize = 2;
 
 const fn timer(pipeline: usize) -> DatapathTimer {
     DatapathTimer { kind: pipeline as u8, edge: None }
@@ -67,7 +72,13 @@ const fn timer(pipeline: usize) -> DatapathTimer {
 
 impl<P: Payload> Outlet<RoceHeader, P> for Edges<'_, P> {
     fn send(&mut self, reason: Reason, to: Destination, header: &RoceHeader, payload: P::View<'_>) {
-        let number = reason as usize;
+        self.pass(reason as usize, to, header, payload);
+    }
+}
+
+impl<P: Payload> Edges<'_, P> {
+    /// Sends a frame when it is through a pipeline.
+    fn pass(&mut self, number: usize, to: Destination, header: &RoceHeader, payload: P::View<'_>) {
         let Pipeline { latency, waiting } = &mut self.pipelines[number];
         if *latency == Duration::ZERO {
             return self.out.transmit(to, Frame { header, payload: P::reborrow(payload) });
@@ -90,8 +101,8 @@ impl<P: Payload> Passage<P> {
         if let Some(mutation) = mutation {
             aggregator.break_rule(mutation);
         }
-        let pipelines =
-            [latencies.sum, latencies.repeat].map(|latency| Pipeline { latency, waiting: VecDeque::new() });
+        let Latencies { sum, repeat, forward } = latencies;
+        let pipelines = [sum, repeat, forward].map(|latency| Pipeline { latency, waiting: VecDeque::new() });
         Ok(Self { aggregator, ranks, initial_psn, pipelines })
     }
 
@@ -148,9 +159,21 @@ impl<P: Payload> Datapath<P> for Passage<P> {
                 }
             }
             (Some((_, Judgement::Drop(reason))), _) => out.drop_frame(edge, reason.name()),
-            (_, Some(to)) => out.transmit(to, frame),
+            (_, Some(to)) => {
+                Edges { now, pipelines: &mut self.pipelines, out }.pass(FORWARD, to, header, payload);
+            }
             (_, None) => out.drop_frame(edge, DropReason::NoDestination.name()),
         }
+    }
+
+    fn handle_reply(
+        &mut self,
+        now: Instant,
+        edge: u16,
+        frame: Frame<'_, RoceHeader, P>,
+        out: &mut dyn DatapathSink<P>,
+    ) {
+        Edges { now, pipelines: &mut self.pipelines, out }.pass(FORWARD, edge, frame.header, frame.payload);
     }
 
     fn handle_timer(&mut self, now: Instant, timer: DatapathTimer, out: &mut dyn DatapathSink<P>) {

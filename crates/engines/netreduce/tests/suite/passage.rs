@@ -5,7 +5,7 @@ use quincunx_design::{Datapath, DatapathSink, DatapathTimer};
 use quincunx_engine::Frame;
 use quincunx_netreduce::{Latencies, Passage, PassageConfig, Shape};
 use quincunx_units::{Duration, Instant};
-use quincunx_wire::{Operation, Psn, QpNumber, RoceHeader};
+use quincunx_wire::{Aeth, Operation, Psn, QpNumber, RoceHeader, Syndrome};
 use std::net::Ipv4Addr;
 
 use crate::support::{FIRST, LAST, sum_of};
@@ -108,7 +108,7 @@ fn the_first_message_is_told_by_its_number_where_headers_have_no_contents() {
 #[test]
 fn answers_take_as_long_as_the_switch_does_and_keep_their_order() {
     let [sum, repeat] = [2200, 800].map(Duration::from_nanos);
-    let mut passage = passage(Latencies { sum, repeat });
+    let mut passage = passage(Latencies { sum, repeat, forward: Duration::ZERO });
     for rank in 0..RANKS {
         let out = take(&mut passage, 0, rank, 0, PAYLOAD);
         assert!(out.sent.is_empty());
@@ -124,14 +124,34 @@ fn answers_take_as_long_as_the_switch_does_and_keep_their_order() {
         passage.handle_timer(Instant::ZERO + Duration::from_nanos(at), timer, &mut out);
         out
     };
-    let [first, second] = [0, 1].map(|kind| DatapathTimer { kind, edge: None });
-    assert_eq!(Datapath::<LengthOnly>::timers(&passage), [first, second]);
+    let [first, second, third] = [0, 1, 2].map(|kind| DatapathTimer { kind, edge: None });
+    assert_eq!(Datapath::<LengthOnly>::timers(&passage), [first, second, third]);
     assert_eq!(fire(&mut passage, 900, second).sent, [(1, FIRST)]);
     let out = fire(&mut passage, 2200, first);
     assert_eq!(out.sent, [(1, FIRST), (2, FIRST), (0, FIRST)]);
     assert_eq!(out.timers, [(first, Duration::from_nanos(500))], "the second frames are not through yet");
     assert_eq!(fire(&mut passage, 2700, first).sent, [(1, LAST), (2, LAST), (0, LAST)]);
     assert!(fire(&mut passage, 2701, first).sent.is_empty());
+}
+
+#[test]
+fn acknowledges_and_what_is_not_added_up_take_what_a_forwarded_frame_takes() {
+    let forward = Duration::from_nanos(110);
+    let mut passage = passage(Latencies { forward, ..Latencies::default() });
+    let acknowledge = Operation::Acknowledge(Aeth { syndrome: Syndrome::Ack(0), message_sequence: 0 });
+    let header = RoceHeader::new(address(2), address(1), QpNumber::new(0x12), Psn::new(0), acknowledge);
+    let payload = LengthOnly::zeroed(0);
+    let mut out = Out::default();
+    let frame = Frame { header: &header, payload: payload.view(0..0) };
+    passage.handle_reply(Instant::ZERO, 1, frame, &mut out);
+    let timer = DatapathTimer { kind: 2, edge: None };
+    assert_eq!((out.sent, out.timers), (vec![], vec![(timer, forward)]));
+    // Another length than those that are added up.
+    let short = take(&mut passage, 10, 2, 0, PAYLOAD - 4);
+    assert!(short.sent.is_empty() && short.timers.is_empty(), "it waits behind the first");
+    let mut out = Out::default();
+    passage.handle_timer(Instant::ZERO + forward, timer, &mut out);
+    assert_eq!((out.sent, out.timers), (vec![(1, acknowledge)], vec![(timer, Duration::from_nanos(10))]));
 }
 
 #[test]
