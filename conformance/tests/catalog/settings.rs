@@ -49,7 +49,11 @@ pub(crate) const SETTINGS: [Setting; 20] = [
     setting("buffers", &[("aggregation.flows", Number(3)), ("aggregation.frames", Number(8))]),
     setting(
         "switch takes time",
-        &[("aggregation.sum_latency", Text("1us")), ("aggregation.repeat_latency", Text("2us"))],
+        &[
+            ("aggregation.sum_latency", Text("1us")),
+            ("aggregation.repeat_latency", Text("2us")),
+            ("aggregation.forward_latency", Text("500ns")),
+        ],
     ),
     setting(FLOATING, &[("aggregation.floating", Yes)]),
 ];

@@ -1,9 +1,13 @@
 //! What simulations take from the hardware.
 
+use quincunx_collective::Collective;
 use quincunx_designs::CATALOG;
 use quincunx_scenario::Scenario;
+use quincunx_sim::packet_fabric::simulate;
 use quincunx_units::Duration;
 use std::path::Path;
+
+use crate::requests::{request, scenario};
 
 /// What the benches of `rtl/allreduce_switch` have measured, and hold.
 const LATENCIES: &str = "rtl/allreduce_switch/latency.toml";
@@ -42,9 +46,23 @@ fn figure_17_is_what_the_hardware_takes() {
 fn the_testbed_of_allreduce_switch_takes_as_long_as_the_hardware() {
     let scenario = Scenario::find("ars-star8", &[], CATALOG).unwrap();
     let settings = scenario.settings(scenario.design(CATALOG, "netreduce").unwrap()).unwrap();
-    for (key, name) in [("sum_latency", "aggregated_floating_ns"), ("repeat_latency", "retransmitted_ns")] {
+    for (key, name) in [
+        ("sum_latency", "aggregated_floating_ns"),
+        ("repeat_latency", "retransmitted_ns"),
+        ("forward_latency", "forwarded_64_ns"),
+    ] {
         let set = settings.value(&format!("aggregation.{key}")).and_then(|value| value.as_str()).unwrap();
         let expected: Duration = format!("{}ns", measured(name)).parse().unwrap();
         assert_eq!(set.parse::<Duration>().unwrap(), expected, "{key}");
     }
+}
+
+#[test]
+fn an_acknowledge_takes_the_switch_as_long_as_a_forwarded_frame() {
+    // An AllReduce of one message is over when its Last is acknowledged.
+    let time = |latency: &str| {
+        let testbed = scenario("ars-star8", &[&format!("aggregation.forward_latency={latency}")]);
+        simulate(&request(&testbed, "netreduce", Collective::AllReduce, 2048)).unwrap().time
+    };
+    assert_eq!(time("700ns"), time("0ns") + Duration::from_nanos(700));
 }
