@@ -82,14 +82,23 @@ def verilate(ports: int, flows: int = 4, frames: int = 128) -> Path:
     return program
 
 
-def cocotb(top: str, module: Path, parameters: dict[str, int], sources: list[Path]) -> None:
-    """Runs the cocotb tests of a Python file on a module under Icarus Verilog. Raises AssertionError with the log if one fails."""
+def cocotb(top: str, module: Path, parameters: dict[str, int], sources: list[Path], *, plain: bool = False) -> None:
+    """Runs the cocotb tests of a Python file on a module under Icarus Verilog. Raises AssertionError with the log if one fails.
+
+    With `plain`, of copies in which `always_comb` is `always @*`: with several hundred of the former Icarus 11 wakes all of them
+    again and again, and time stands still.
+    """
     from cocotb_tools.runner import get_results, get_runner
 
     name = "-".join([module.stem, top, *(f"{value}" for value in parameters.values())])
     folder = BUILD / "cocotb" / name
     folder.mkdir(parents=True, exist_ok=True)
     log = folder / "log"
+    if plain:
+        copies = [folder / source.name for source in sources]
+        for source, copy in zip(sources, copies):
+            copy.write_text(source.read_text().replace("always_comb", "always @*"))
+        sources = copies
     runner = get_runner("icarus")
     try:
         # Icarus says of each selection from a vector in always_comb that it waits for the whole of it, which is meant.

@@ -95,6 +95,7 @@ module aggregation_frame_handler #(
   // The payload begins at byte 6 of a beat, or at byte 2.
   assign six   = form_i != allreduce_switch_pkg::FormPlain;
   assign take  = valid_i && ready_o;
+  assign ready_o = state_q == Store || state_q == Throw;
 
   always_comb begin
     state_d       = state_q;
@@ -102,7 +103,6 @@ module aggregation_frame_handler #(
     again_d       = again_q;
     stale_d       = stale_q || clear_i;
     judge         = 1'b0;
-    ready_o       = 1'b0;
     index_valid_o = 1'b0;
     again_valid_o = 1'b0;
     gap_o         = 1'b0;
@@ -139,14 +139,12 @@ module aggregation_frame_handler #(
         end
       end
       Store: begin
-        ready_o = 1'b1;
         if (take) begin
           count_d = count_q + 1'b1;
           if (beat_i[64]) state_d = TellIndex;
         end
       end
       Throw: begin
-        ready_o = 1'b1;
         if (take && beat_i[64]) begin
           if (again_q) state_d = TellAgain;
           else state_d = Idle;

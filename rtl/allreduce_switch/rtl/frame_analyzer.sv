@@ -282,6 +282,7 @@ module frame_analyzer #(
   logic [LenW-1:0]  length;
 
   assign {kind, mask, agg_fresh_o, agg_form_o, agg_psn_o, length, agg_epoch_o} = frame_q;
+  assign agg_valid_o = proc_state_q == Aggregate && proc_valid;
   assign agg_dest_o = mask;
   assign fwd_beat_o = proc_beat;
   assign agg_beat_o = {proc_beat[67], proc_beat[63:0]};
@@ -296,7 +297,6 @@ module frame_analyzer #(
     head_ready   = 1'b0;
     proc_ready   = 1'b0;
     fwd_valid_o  = '0;
-    agg_valid_o  = 1'b0;
     case (proc_state_q)
       Idle: begin
         head_ready = 1'b1;
@@ -315,8 +315,7 @@ module frame_analyzer #(
         if (proc_valid) fwd_valid_o = mask;
       end
       Aggregate: begin
-        agg_valid_o = proc_valid;
-        proc_ready  = agg_ready_i;
+        proc_ready = agg_ready_i;
       end
       default: proc_ready = 1'b1;
     endcase

@@ -36,6 +36,53 @@ class Process:
         self.process.wait()
 
 
+class Reference(Process):
+    """What a switch with so many ports is to do: the reference, or the program that stands in its place."""
+
+    def __init__(self, ports: int, flows: int = 4, frames: int = 128) -> None:
+        command = os.environ.get(REFERENCE)
+        super().__init__(shlex.split(command) if command else [sys.executable, str(HERE / "reference.py")])
+        self.tell(f"ports {ports} {flows} {frames}")
+        self.answers()
+
+    def config(self, mode: int, cfg: int) -> bool:
+        """Writes both registers: whether that was refused."""
+        self.tell(f"config {mode:x} {cfg:x}")
+        return any(words[0] == "refused" for words in self.answers())
+
+    def compare(self, sent: list[tuple[int, bytes]], found: list[tuple[int, str]], drops: Counter, *, lossy: bool = False) -> None:
+        """Gives it frames by port, in the order of their ends, and raises AssertionError unless the switch has sent out the same by port, and dropped the same.
+
+        With `lossy`, frames that were dropped for want of room are no difference, but whatever leaves must have been sent.
+        """
+        expected, expected_drops = [], Counter()
+        for port, frame in sent:
+            self.tell(f"frame {port} {frame.hex()}")
+            for what, *words in self.answers():
+                if what == "out":
+                    expected.append((int(words[0]), words[1].lower()))
+                elif what == "drop":
+                    expected_drops[int(words[0]), " ".join(words[1:])] += 1
+        if lossy:
+            strange = Counter(found) - Counter(expected)
+            assert not strange, f"frames left that were not expected, such as {next(iter(strange))}"
+            return
+        passed = {frame.hex() for _, frame in sent}
+
+        # Of each source in order, at each port; what is forwarded may overtake what is added up.
+        def flow(port: int, frame: str) -> tuple[int, str, str]:
+            return port, frame[12:24], "forwarded" if frame in passed else "added up"
+
+        for side in sorted({flow(*out) for out in expected + found}):
+            want = [frame for port, frame in expected if flow(port, frame) == side]
+            have = [frame for port, frame in found if flow(port, frame) == side]
+            where = f"port {side[0]}, source {side[1]}, {side[2]}"
+            for number, (wanted, had) in enumerate(zip(want, have)):
+                assert wanted == had, f"{where}, frame {number}: {difference(wanted, had)}"
+            assert len(want) == len(have), f"{where}: expected {len(want)} frames, found {len(have)}; dropped {dict(drops)}, expected {dict(expected_drops)}"
+        assert drops == expected_drops, f"expected drops {dict(expected_drops)}, found {dict(drops)}"
+
+
 class Out:
     """A frame that left: at which port, and when its first and last beat did, in ns."""
 
@@ -46,12 +93,9 @@ class Out:
 class Bench:
     """The switch with so many ports. `run` lets all frames through, asks the reference, and raises AssertionError at a difference."""
 
-    def __init__(self, simulator: Path, ports: int, flows: int = 4, frames: int = 128, *, own: bool = False) -> None:
+    def __init__(self, simulator: Path, ports: int, flows: int = 4, frames: int = 128) -> None:
         self.ports = ports
-        command = os.environ.get(REFERENCE)
-        self.reference = Process(shlex.split(command) if command and not own else [sys.executable, str(HERE / "reference.py")])
-        self.reference.tell(f"ports {ports} {flows} {frames}")
-        self.reference.answers()
+        self.reference = Reference(ports, flows, frames)
         self.simulator = Process([str(simulator)])
         self.queues: list[list[bytes]] = [[] for _ in range(ports)]
         self.refused = False
@@ -88,8 +132,7 @@ class Bench:
         cfg = (ports.bit_count() if number is None else number) << 27 | ports
         before = self.read(1)
         self.write(1, cfg)
-        self.reference.tell(f"config {mode:x} {cfg:x}")
-        self.refused = any(words[0] == "refused" for words in self.reference.answers())
+        self.refused = self.reference.config(mode, cfg)
         expected = before if self.refused else cfg
         found = self.read(1)
         assert found == expected, f"expected {expected:#x} in AGG_PORT_CFG after {cfg:#x} was written, found {found:#x}"
@@ -98,10 +141,7 @@ class Bench:
             assert self.read(0) == mode
 
     def run(self, cycles: int | None = None, *, lossy: bool = False) -> list[Out]:
-        """Runs until nothing more comes, or so many cycles without a comparison: what left.
-
-        With `lossy`, frames that were dropped for want of room are no difference, but whatever leaves must have been sent.
-        """
+        """Runs until nothing more comes, or so many cycles without a comparison: what left. `lossy` is as in `Reference.compare`."""
         self.simulator.tell("run" if cycles is None else f"cycles {cycles}")
         before = len(self.seen)
         self.hear()
@@ -138,35 +178,10 @@ class Bench:
         return value
 
     def compare(self, lossy: bool) -> None:
-        expected, expected_drops = [], Counter()
-        # The reference takes frames one after the other: in the order of their ends.
-        for frame in sorted(self.held, key=lambda frame: frame.last):
-            self.reference.tell(f"frame {frame.port} {frame.bytes.hex()}")
-            for what, *words in self.reference.answers():
-                if what == "out":
-                    expected.append((int(words[0]), words[1].lower()))
-                elif what == "drop":
-                    expected_drops[int(words[0]), " ".join(words[1:])] += 1
-        found = [(out.port, out.frame) for out in self.seen]
-        drops = self.dropped
-        sent = {frame.bytes.hex() for frame in self.held}
+        sent = [(frame.port, frame.bytes) for frame in sorted(self.held, key=lambda frame: frame.last)]
+        found, drops = [(out.port, out.frame) for out in self.seen], self.dropped
         self.held, self.seen, self.dropped = [], [], Counter()
-        if lossy:
-            strange = Counter(found) - Counter(expected)
-            assert not strange, f"frames left that were not expected, such as {next(iter(strange))}"
-            return
-        # Of each source in order, at each port; what is forwarded may overtake what is added up.
-        def flow(port: int, frame: str) -> tuple[int, str, str]:
-            return port, frame[12:24], "forwarded" if frame in sent else "added up"
-
-        for side in sorted({flow(*out) for out in expected + found}):
-            want = [frame for port, frame in expected if flow(port, frame) == side]
-            have = [frame for port, frame in found if flow(port, frame) == side]
-            where = f"port {side[0]}, source {side[1]}, {side[2]}"
-            for number, (wanted, had) in enumerate(zip(want, have)):
-                assert wanted == had, f"{where}, frame {number}: {difference(wanted, had)}"
-            assert len(want) == len(have), f"{where}: expected {len(want)} frames, found {len(have)}; dropped {dict(drops)}, expected {dict(expected_drops)}"
-        assert drops == expected_drops, f"expected drops {dict(expected_drops)}, found {dict(drops)}"
+        self.reference.compare(sent, found, drops, lossy=lossy)
 
 
 def difference(wanted: str, had: str) -> str:

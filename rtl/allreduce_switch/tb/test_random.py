@@ -11,7 +11,7 @@ import needs
 import rtl_tools
 from bench import Bench
 from frames import FIRST, IMMEDIATE, LAST, MIDDLE, address, ethernet, spoil
-from test_switch import Floats, Host
+from hosts import Floats, Host
 
 SEED = int(os.environ.get("ALLREDUCE_SWITCH_SEED", "1"))
 STEPS = int(os.environ.get("ALLREDUCE_SWITCH_STEPS", "60"))

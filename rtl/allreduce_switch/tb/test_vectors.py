@@ -1,25 +1,11 @@
 """The frames of `vectors/allreduce-switch.txt`, which Rust made, through the hardware: it answers each as the engine does."""
 
 import unittest
-from pathlib import Path
 
 import needs
 import rtl_tools
 from bench import Bench
-
-VECTORS = Path(__file__).resolve().parents[3] / "vectors/allreduce-switch.txt"
-
-
-def steps() -> list[tuple[list[str], list[list[str]]]]:
-    """What the switch is told, each with what it answers."""
-    found: list[tuple[list[str], list[list[str]]]] = []
-    for line in VECTORS.read_text().splitlines():
-        words = line.split()
-        if words[0] == ">":
-            found.append((words[1:], []))
-        else:
-            found[-1][1].append(words)
-    return found
+from vectors import steps
 
 
 @rtl_tools.programs("verilator", "g++", "make")

@@ -1,0 +1,138 @@
+"""Frames that were lost, or come again: what is dropped, and what is sent once more."""
+
+import needs
+import rtl_tools
+from case import Case
+from frames import FIRST, IMMEDIATE, MIDDLE, address, roce
+
+
+@rtl_tools.programs("verilator", "g++", "make")
+@needs.modules("numpy")
+class Loss(Case):
+    def test_frames_after_a_lost_one_are_dropped_until_it_comes(self) -> None:
+        self.learn()
+        hosts = self.hosts()
+        for host in hosts:
+            whole = host.whole(6)
+            self.bench.send(host.port, *(whole if host.port else [*whole[:2], *whole[3:]]))
+        self.assertEqual(len(self.bench.run()), 2 * self.ports)
+        self.assertEqual(self.bench.drops, {(0, "gap"): 3})
+        self.bench.send(0, *hosts[0].sent[2:])
+        self.assertEqual(len(self.bench.run()), 4 * self.ports)
+
+    def test_a_lost_first_is_not_replaced_by_what_follows(self) -> None:
+        self.learn()
+        hosts = self.hosts()
+        for host in hosts:
+            self.bench.send(host.port, *host.whole(3))
+        self.bench.run()
+        for host in hosts:
+            whole = host.whole(3)
+            self.bench.send(host.port, *(whole if host.port != 2 else whole[1:]))
+        self.assertEqual(self.bench.run(), [])
+        self.bench.send(2, *hosts[2].sent[3:])
+        self.assertEqual(len(self.bench.run()), 3 * self.ports)
+
+    def test_a_connection_begins_with_its_first_message_alone(self) -> None:
+        self.learn()
+        hosts = self.hosts()
+        for host in hosts:
+            self.bench.send(host.port, *[host.whole(2), host.whole(2)][1 if host.port == 4 else 0])
+        self.bench.run()
+        # Its First is dropped; what follows is of no connection that the switch knows, and passes.
+        self.assertEqual(self.bench.drops, {(4, "gap"): 1})
+        self.bench.send(4, *hosts[4].sent)
+        self.assertEqual(len(self.bench.run()), 2 * self.ports)
+
+    def test_a_message_id_is_zero_in_all_of_its_bytes(self) -> None:
+        self.learn()
+        for bit in range(0, 32, 5):
+            self.bench.send(1, roce(address(2), address(1), FIRST, 0x77, 9, bytes(1004), message=1 << bit))
+        self.bench.run()
+        self.assertEqual(self.bench.drops, {(1, "gap"): 7})
+
+    def test_what_was_added_up_is_sent_again_to_who_asks(self) -> None:
+        self.learn()
+        hosts = self.hosts()
+        for host in hosts:
+            self.bench.send(host.port, *host.whole(4, IMMEDIATE))
+        self.bench.run()
+        self.bench.send(5, hosts[5].sent[1], hosts[5].sent[3], hosts[5].sent[0])
+        self.assertEqual([out.port for out in self.bench.run()], [6, 6, 6])
+        for host in hosts:
+            self.bench.send(host.port, *host.sent)
+        self.assertEqual(len(self.bench.run()), 4 * self.ports)
+
+    def test_what_waits_for_others_is_not_sent_again(self) -> None:
+        self.learn()
+        hosts = self.hosts()
+        for host in hosts[1:]:
+            self.bench.send(host.port, *host.whole(3))
+        self.bench.run()
+        self.bench.send(3, *hosts[3].sent)
+        self.bench.run()
+        self.assertEqual(self.bench.drops, {(3, "pending"): 3})
+        self.bench.send(0, *hosts[0].whole(3))
+        self.assertEqual(len(self.bench.run()), 3 * self.ports)
+
+    def test_the_fifth_message_takes_the_place_of_the_first(self) -> None:
+        self.learn()
+        hosts = self.hosts()
+        for host in hosts:
+            for _ in range(4):
+                self.bench.send(host.port, *host.whole(3))
+        self.bench.run()
+        for host in hosts:
+            self.bench.send(host.port, *host.sent[:3])
+        self.assertEqual(len(self.bench.run()), 3 * self.ports)
+        for host in hosts:
+            self.bench.send(host.port, *host.whole(3))
+        self.bench.run()
+        for host in hosts:
+            self.bench.send(host.port, *host.sent)
+        self.assertEqual(len(self.bench.run()), 12 * self.ports)
+        self.assertEqual(self.bench.drops, {(p, "forgotten"): 3 for p in range(self.ports)})
+
+    def test_a_column_that_is_opened_again_has_nothing_left_of_before(self) -> None:
+        self.learn()
+        hosts = self.hosts()
+        for host in hosts:
+            for _ in range(4):
+                self.bench.send(host.port, *host.whole(4))
+        self.bench.run()
+        # The fifth message comes from all ports but one: nothing of the first message is an answer to it.
+        for host in hosts[:-1]:
+            self.bench.send(host.port, *host.whole(4))
+        self.bench.run()
+        for host in hosts[:-1]:
+            self.bench.send(host.port, *host.sent[-4:])
+        self.assertEqual(self.bench.run(), [])
+        self.bench.send(hosts[-1].port, *hosts[-1].whole(4))
+        self.assertEqual(len(self.bench.run()), 4 * self.ports)
+
+    def test_a_new_connection_forgets_the_one_before(self) -> None:
+        self.learn()
+        old = self.hosts(psn=100)
+        for host in old:
+            self.bench.send(host.port, *host.whole(3))
+        self.bench.run()
+        new = self.hosts(psn=90, qp=0x999)
+        for host in new:
+            self.bench.send(host.port, *host.whole(3))
+        self.assertEqual(len(self.bench.run()), 3 * self.ports)
+        # Numbers of the old one in the new one's name: a gap from 93, and before 90 nothing is known.
+        for psn in (100, 89, 92):
+            self.bench.send(1, roce(address(2), address(1), MIDDLE, 0x999, psn, bytes(1024)))
+            self.bench.run()
+
+    def test_sums_and_retransmissions_share_the_way_out(self) -> None:
+        self.learn()
+        hosts = self.hosts()
+        for host in hosts:
+            self.bench.send(host.port, *host.whole(10))
+        self.bench.run()
+        # Half of the ports ask for all once more; from their second frame on the others are late.
+        again = [host for host in hosts if host.port % 2]
+        for host in again:
+            self.bench.send(host.port, *host.sent[:10])
+        self.assertEqual(len(self.bench.run()), 10 * len(again))
