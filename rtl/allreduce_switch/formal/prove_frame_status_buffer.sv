@@ -1,23 +1,32 @@
 // What frame_status_buffer promises of every sequence of frames: a place is taken once and after the one before it, a column is cleared
 // before it is used again, a sum is asked for only where there is one, and every frame has one answer.
-module prove_frame_status_buffer (
-    input logic        clk_i,
-    input logic        rst_ni,
-    input logic        clear_i,
-    input logic        judge_i,
-    input logic        first_i,
-    input logic        fresh_i,
-    input logic [4:0] psn_i,
-    input logic        sum_i,
-    input logic [1:0]  sum_index_i
+module prove_frame_status_buffer #(
+    parameter int FLOWS = 2,
+    parameter int FRAMES = 2,
+    // Bits of a PSN: half of its numbers are more than there are places.
+    parameter int PSN_W = 5
+) (
+    input logic                            clk_i,
+    input logic                            rst_ni,
+    input logic                            clear_i,
+    input logic                            judge_i,
+    input logic                            first_i,
+    input logic                            fresh_i,
+    input logic [PSN_W-1:0]                psn_i,
+    input logic                            sum_i,
+    input logic [$clog2(FLOWS*FRAMES)-1:0] sum_index_i
 );
-  logic       done, store, again, gap, too_long, forgotten, pending;
-  logic [1:0] index;
+  localparam int FlowW = $clog2(FLOWS);
+  localparam int FrameW = $clog2(FRAMES);
+  localparam int Places = FLOWS * FRAMES;
+
+  logic                      done, store, again, gap, too_long, forgotten, pending;
+  logic [FlowW+FrameW-1:0]   index;
 
   frame_status_buffer #(
-      .FLOWS (2),
-      .FRAMES(2),
-      .PSN_W (5)
+      .FLOWS (FLOWS),
+      .FRAMES(FRAMES),
+      .PSN_W (PSN_W)
   ) u_dut (
       .clk_i,
       .rst_ni,
@@ -43,9 +52,10 @@ module prove_frame_status_buffer (
   logic [1:0]  judged_q;
   logic        known_q;
   logic        first_q, fresh_q, before_first_q, before_fresh_q;
-  logic [4:0] psn_q, before_psn_q, last_psn_q;
-  logic [3:0]  taken_q, taken_d, summed_q, summed_d;
-  logic        opens, column_q;
+  logic [PSN_W-1:0]  psn_q, before_psn_q, last_psn_q;
+  logic [Places-1:0] taken_q, taken_d, summed_q, summed_d;
+  logic              opens;
+  logic [FlowW-1:0]  column_q;
 
   assign opens = done && store && before_first_q;
 
@@ -53,8 +63,12 @@ module prove_frame_status_buffer (
     taken_d  = taken_q;
     summed_d = summed_q;
     if (opens) begin
-      taken_d  = index[1] ? taken_q & 4'b0011 : taken_q & 4'b1100;
-      summed_d = index[1] ? summed_q & 4'b0011 : summed_q & 4'b1100;
+      for (int c = 0; c < FLOWS; c++) begin
+        if (index[FrameW+:FlowW] == FlowW'(c)) begin
+          taken_d[c*FRAMES+:FRAMES]  = '0;
+          summed_d[c*FRAMES+:FRAMES] = '0;
+        end
+      end
     end
     if (done && store) taken_d[index] = 1'b1;
     if (sum_i) summed_d[sum_index_i] = 1'b1;
@@ -71,7 +85,7 @@ module prove_frame_status_buffer (
     before_psn_q   <= psn_q;
     taken_q        <= taken_d;
     // Columns are opened one after the other, from the first.
-    if (opens) column_q <= !column_q;
+    if (opens) column_q <= column_q + 1'b1;
     summed_q       <= summed_d;
     if (done && store) begin
       known_q    <= 1'b1;
@@ -80,7 +94,7 @@ module prove_frame_status_buffer (
     if (!rst_ni || clear_i) begin
       judged_q <= '0;
       known_q  <= 1'b0;
-      column_q <= 1'b0;
+      column_q <= '0;
       taken_q  <= '0;
       summed_q <= '0;
     end
@@ -99,9 +113,9 @@ module prove_frame_status_buffer (
       if (done) begin
         assert (3'(store) + 3'(again) + 3'(gap) + 3'(too_long) + 3'(forgotten) + 3'(pending) == 3'd1);
         // In its turn, or the begin of a connection.
-        if (store && !before_fresh_q) assert (before_psn_q == last_psn_q + 5'd1);
-        if (store && !before_first_q) assert (index[0] && !taken_q[index] && taken_q[index-2'd1]);
-        if (opens) assert (index == {column_q, 1'b0});
+        if (store && !before_fresh_q) assert (before_psn_q == last_psn_q + 1'b1);
+        if (store && !before_first_q) assert (index[FrameW-1:0] != '0 && !taken_q[index] && taken_q[index-1'b1]);
+        if (opens) assert (index == {column_q, FrameW'(0)});
         if (again) assert (taken_q[index] && summed_q[index]);
         if (pending) assert (taken_q[index] && !summed_q[index]);
       end

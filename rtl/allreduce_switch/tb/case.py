@@ -1,5 +1,10 @@
-"""What tests of the whole switch begin with: its simulator beside its reference, and hosts at its ports."""
+"""What tests of the whole switch begin with: its simulator beside its reference, hosts at its ports, and files that hold what is measured.
 
+With ALLREDUCE_SWITCH_MEASURE=write a test writes what it has measured, where it otherwise compares.
+"""
+
+import os
+import tomllib
 import unittest
 
 import rtl_tools
@@ -8,7 +13,18 @@ from frames import address, ethernet
 from hosts import Host
 
 
+def held(case: unittest.TestCase, name: str, table: str, found: dict[str, float]) -> None:
+    """Holds what was measured to a table of `rtl/allreduce_switch/NAME.toml`, which has these keys and no others."""
+    path = rtl_tools.RTL / f"allreduce_switch/{name}.toml"
+    if os.environ.get("ALLREDUCE_SWITCH_MEASURE") == "write":
+        head = [line for line in path.read_text().splitlines() if line.startswith("#")]
+        path.write_text("\n".join([*head, f"[{table}]", *(f"{key} = {value}" for key, value in found.items())]) + "\n")
+    case.assertEqual(tomllib.loads(path.read_text())[table], found)
+
+
 class Case(unittest.TestCase):
+    # After what needs no simulator.
+    turn = 2
     ports = 8
     flows, frames = 4, 128
 

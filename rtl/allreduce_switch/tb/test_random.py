@@ -132,6 +132,9 @@ class Traffic:
 @rtl_tools.programs("verilator", "g++", "make")
 @needs.modules("numpy")
 class Random(unittest.TestCase):
+    # After what needs no simulator.
+    turn = 2
+
     def check(self, ports: int, seeds: int, flows: int = 4, frames: int = 128) -> None:
         for seed in range(SEED, SEED + seeds):
             bench = Bench(rtl_tools.verilate(ports, flows, frames), ports, flows, frames)

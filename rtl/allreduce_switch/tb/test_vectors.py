@@ -11,6 +11,9 @@ from vectors import steps
 @rtl_tools.programs("verilator", "g++", "make")
 @needs.modules("numpy")
 class Vectors(unittest.TestCase):
+    # After what needs no simulator.
+    turn = 2
+
     def test_every_frame_is_answered_as_the_engine_does(self) -> None:
         ((_, ports), _), *told = steps()
         bench = Bench(rtl_tools.verilate(int(ports)), int(ports))
