@@ -39,7 +39,7 @@ WANTED: dict[str, tuple[str, ...]] = {
     "g++": ("g++",),
     "make": ("make",),
     "iverilog": ("iverilog",),
-    "yosys": ("yosys", "yosys-smtbmc"),
+    "yosys": ("yosys", "yosys-smtbmc", "yosys-abc"),
     "z3": ("z3",),
 }
 
