@@ -124,3 +124,33 @@ class Aggregation(Case):
         for host in self.hosts(qp=0x90):
             self.bench.send(host.port, *host.whole(6))
         self.bench.run()
+
+    def test_minus_zero_from_all_is_minus_zero_whoever_takes_part(self) -> None:
+        class MinusZeros(Host):
+            def payload(self, size: int) -> bytes:
+                return bytes([0, 0, 0, 0x80]) * (size // 4)
+
+        self.learn()
+        for mask in (0xFF, 0x03, 0x90, 0x7E):
+            self.bench.config(1, mask)
+            part = [p for p in range(8) if mask >> p & 1]
+            for place, port in enumerate(part):
+                host = MinusZeros(port, self.ports, to=part[place - 1])
+                self.bench.send(port, *host.whole(2))
+            self.assertEqual({out.frame[-16:-8] for out in self.bench.run()}, {"00000080"})
+
+    def test_sums_find_room_for_their_last_beat_wherever_a_receiver_stops(self) -> None:
+        self.learn()
+        hosts = self.hosts()
+        for cycles in range(30, 90, 3):
+            self.bench.sink(4, "stop")
+            for host in hosts:
+                self.bench.send(host.port, *host.whole(2), *host.whole(2), *host.whole(2))
+            self.bench.run(7000)
+            # As many beats leave as that another frame just finds room.
+            self.bench.sink(4, "wire")
+            self.bench.run(cycles)
+            self.bench.sink(4, "stop")
+            self.bench.run(1500)
+            self.bench.sink(4, "wire")
+            self.bench.run()

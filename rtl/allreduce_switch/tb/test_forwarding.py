@@ -107,3 +107,35 @@ class Forwarding(Case):
         self.assertEqual(len(self.bench.run(20000)), 1)
         self.assertEqual(self.bench.dropped, {(2, "giant"): 2})
         self.bench.forget()
+
+    def test_frames_find_room_for_their_last_beat_wherever_a_receiver_stops(self) -> None:
+        self.learn()
+        for cycles in range(20, 100):
+            self.bench.sink(1, "stop")
+            # Four fit into the way from port 0 to 1, and the fifth nearly.
+            self.bench.send(0, *(ethernet(address(1), address(0), 800, cycles + i) for i in range(6)))
+            self.bench.run(1500)
+            self.bench.sink(1, "wire")
+            self.bench.run(cycles)
+            self.bench.sink(1, "stop")
+            self.bench.run(500)
+            self.bench.sink(1, "wire")
+            self.assertEqual(len(self.bench.run()), 6)
+
+    def hear_twice(self, name: bytes, later: int) -> int:
+        """Where an address is found that ports 2 and 5 have heard at the same time, or port 5 so many ns later."""
+        self.bench.rest(2, 1000)
+        self.bench.rest(5, 1000 + later)
+        for port in (2, 5):
+            self.bench.send(port, ethernet(address(0), name, 60))
+        self.bench.run(800)
+        self.bench.send(1, ethernet(name, address(1), 60))
+        (found,) = (out.port for out in self.bench.run(800) if out.frame[12:24] == address(1).hex())
+        # The reference knows no time.
+        self.bench.forget()
+        return found
+
+    def test_of_two_ports_that_hear_an_address_in_one_cycle_the_lower_keeps_it(self) -> None:
+        self.learn()
+        self.assertEqual(self.hear_twice(address(7, 1), 0), 2)
+        self.assertEqual(self.hear_twice(address(7, 2), 20), 5)

@@ -136,3 +136,26 @@ class Loss(Case):
         for host in again:
             self.bench.send(host.port, *host.sent[:10])
         self.assertEqual(len(self.bench.run()), 10 * len(again))
+
+    def test_sums_and_retransmissions_take_turns(self) -> None:
+        self.learn()
+        hosts = self.hosts()
+        for host in hosts:
+            self.bench.send(host.port, *host.whole(12))
+        self.bench.run()
+        # Where the results of port 3 go, nothing leaves until both sums and retransmissions wait for their turn.
+        self.bench.sink(4, "stop")
+        for host in hosts:
+            self.bench.send(host.port, *host.whole(10))
+        self.bench.send(3, *hosts[3].sent[:10])
+        self.bench.run(20000)
+        self.bench.sink(4, "wire")
+        outs = [out.frame for out in self.bench.run(40000) if out.port == 4]
+        # Both sides answer in another order than one would that had time for each.
+        self.bench.forget()
+        self.assertEqual(len(outs), 20)
+        again = [int(frame[126:132], 16) < 12 for frame in outs]
+        # Those that were on their way when the port stopped, then one of each while there are both.
+        first = again.index(True)
+        both = again[first : first + 2 * (10 - first)]
+        self.assertEqual(both, [True, False] * (10 - first))
