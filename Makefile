@@ -20,13 +20,17 @@ test: ## Every check and every test; what needs root is skipped with a line that
 	@$(PYTHON) tools/run_tests.py
 
 .PHONY: test-rtl
-test-rtl: ## Benches, lint and proofs of the hardware (under five minutes; with CI=true installs their tools)
+test-rtl: ## Benches, lint and proofs of the hardware (under three minutes; with CI=true installs their tools)
 	@if [ "$$CI" = true ]; then $(PYTHON) tools/packages.py hardware || true; fi
 	@$(PYTHON) tools/python_environment.py rtl/requirements.txt rtl/bench/run_tests.py
 
 .PHONY: synth-rtl
-synth-rtl: ## Resources of the hardware by number of ports, through Yosys (long)
+synth-rtl: ## Resources of the hardware by number of ports, through Yosys (about ten minutes)
 	$(PYTHON) rtl/bench/synthesise.py
+
+.PHONY: draw-rtl
+draw-rtl: ## Draw them beside the published ones: rtl/allreduce_switch/resources.svg
+	$(PYTHON) tools/python_environment.py rtl/bench/requirements.txt rtl/bench/draw_resources.py
 
 .PHONY: bench
 bench: ## Measure reduction, invariant CRC, queue pair and sockets (about ten minutes)

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""Resources of the switch by number of ports, mapped to UltraScale by Yosys: `synthesise.py [PORTS...]`; a table for the README.
+"""Resources of the switch by number of ports, mapped to UltraScale by Yosys (figure 16): `synthesise.py` for 2 to 8 ports, or `synthesise.py PORTS...`.
 
-LUTs and flip-flops are counted with `synth_xilinx`. Block RAM is counted from the memories as they stand in the sources (72 bits by 512 words,
-36 by 1,024, and so on, the cheapest width for each), for mapping the large buffers takes Yosys long and gives the same.
+Without arguments it writes `rtl/allreduce_switch/resources.toml`, in some ten minutes of one core; with them it prints alone. Each module with its
+parameters is mapped once by itself and counted as often as it is there, so that nothing is optimised across modules. The large buffers
+(`prim_ram_1r1w`) are not mapped, for that takes Yosys long and gives what their sizes say: 72 bits by 512 words, 36 by 1,024, and so on.
 """
 
 import re
@@ -13,28 +14,35 @@ sys.path[:0] = [str(Path(__file__).resolve().parent), str(Path(__file__).resolve
 
 import rtl_tools
 
-# The paper's device, XCVU190.
-LUTS, FLIP_FLOPS, BLOCK_RAMS = 1_074_240, 2_148_480, 3_780
+RESOURCES = rtl_tools.RTL / "allreduce_switch/resources.toml"
+PORTS = range(2, 9)
 # Words and bits of a RAMB36.
 SHAPES = ((512, 72), (1024, 36), (2048, 18), (4096, 9), (8192, 4), (16384, 2), (32768, 1))
-# Smaller memories lie in LUTs.
-SMALLEST_BITS = 8192
+# LUTs of a memory in LUTs, by what a cell's name has; of all others two.
+MEMORY_LUTS = {"RAM64M8": 8, "RAM32M16": 8, "RAM64M": 4, "RAM32M": 4, "RAM128X1D": 4, "RAM256X1S": 4}
+# What resources.toml says of itself.
+HEAD = """# What the switch takes of an UltraScale device, by number of ports: 4 flows of 128 frames. Written by `make synth-rtl` (rtl/bench/synthesise.py),
+# which says how it counts; rtl/allreduce_switch/README.md has it as a table and as a figure.
+"""
 
 
 def block_rams(words: int, bits: int) -> int:
     return min(-(-words // deep) * -(-bits // wide) for deep, wide in SHAPES)
 
 
-def memories(ports: int) -> int:
-    """RAMB36 of a switch: FIFOs of whole frames, and the buffers of 4 flows of 128 frames."""
+def buffers(ports: int) -> int:
+    """RAMB36 of the buffers of 4 flows of 128 frames: payload and header of each port, and the sums. Where a frame goes fits into LUTs."""
     places = 512
-    of_port = block_rams(places * 128, 64) + block_rams(places * 16, 64) + block_rams(512, 68) + block_rams(512, 68 + ports)
-    return ports * of_port + ports * (ports - 1) * block_rams(512, 68) + block_rams(places * 128, 64)
+    return ports * (block_rams(places * 128, 64) + block_rams(places * 16, 64)) + block_rams(places * 128, 64)
 
 
-def count(ports: int) -> tuple[int, int]:
-    """LUTs and flip-flops. Large memories are black boxes here."""
-    folder = rtl_tools.BUILD / "synth"
+def memory_luts(cell: str) -> int:
+    return 0 if cell.startswith("RAMB") else MEMORY_LUTS.get(cell, 2)
+
+
+def count(ports: int) -> dict[str, int]:
+    """LUTs, flip-flops and RAMB36 (two RAMB18 are one)."""
+    folder = rtl_tools.BUILD / f"synth-{ports}"
     folder.mkdir(parents=True, exist_ok=True)
     sources = [source for source in rtl_tools.switch_sources() if source.stem != "prim_ram_1r1w"]
     box = folder / "prim_ram_1r1w.sv"
@@ -45,22 +53,23 @@ def count(ports: int) -> tuple[int, int]:
     script += "synth_xilinx -family xcu -top allreduce_switch -noiopad -noclkbuf; tee -o stat.txt stat"
     rtl_tools.run(["yosys", "-q", "-p", script], folder)
     stat = (folder / "stat.txt").read_text()
-    whole = stat[stat.rindex("design hierarchy") :] if "design hierarchy" in stat else stat
-    cells = {name: int(number) for name, number in re.findall(r"^\s+(\w+)\s+(\d+)$", whole, re.M)}
-    luts = sum(number for name, number in cells.items() if re.fullmatch(r"LUT\d", name))
-    # Four LUTs for a memory of 64 words by 3 bits, two for one of 32 by 6, and so on.
-    luts += sum(number * (8 if "M16" in name else 4 if name in ("RAM64M", "RAM32M") else 2) for name, number in cells.items() if name.startswith("RAM") and not name.startswith("RAMB"))
-    luts += sum(number for name, number in cells.items() if name.startswith("SRL"))
-    return luts, sum(number for name, number in cells.items() if re.fullmatch(r"FD\w+", name))
+    cells = {name: int(number) for name, number in re.findall(r"^\s+(\w+)\s+(\d+)$", stat[stat.rindex("design hierarchy") :], re.M)}
+    luts = sum(number for name, number in cells.items() if re.fullmatch(r"LUT\d|SRL\w+", name))
+    luts += sum(number * memory_luts(name) for name, number in cells.items() if name.startswith("RAM"))
+    flip_flops = sum(number for name, number in cells.items() if re.fullmatch(r"FD\w+", name))
+    small = cells.get("RAMB18E2", 0)
+    return {"luts": luts, "flip-flops": flip_flops, "block-rams": buffers(ports) + cells.get("RAMB36E2", 0) + -(-small // 2)}
 
 
 def main() -> None:
-    print("| ports | LUT | of XCVU190 | flip-flops | of XCVU190 | RAMB36 | of XCVU190 |\n|---|---|---|---|---|---|---|")
-    for ports in map(int, sys.argv[1:] or range(2, 9)):
-        luts, flip_flops = count(ports)
-        rams = memories(ports)
-        shares = (luts, f"{luts / LUTS:.2%}", flip_flops, f"{flip_flops / FLIP_FLOPS:.2%}", rams, f"{rams / BLOCK_RAMS:.2%}")
-        print(f"| {ports} | " + " | ".join(f"{share:,}" if isinstance(share, int) else share for share in shares) + " |", flush=True)
+    ports = [int(word) for word in sys.argv[1:]] or list(PORTS)
+    counts = []
+    for each in ports:
+        counts.append(count(each))
+        print(f"{each} ports: " + ", ".join(f"{number:,} {what}" for what, number in counts[-1].items()), flush=True)
+    if not sys.argv[1:]:
+        lines = [f"{what} = [{', '.join(f'{each[what]:_}' for each in counts)}]" for what in counts[0]]
+        RESOURCES.write_text("\n".join([f"{HEAD}ports = {ports}", *lines]) + "\n")
 
 
 if __name__ == "__main__":
