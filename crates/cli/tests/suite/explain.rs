@@ -72,7 +72,10 @@ fn the_kernel_in_the_help_is_one() {
 fn what_is_no_kernel_is_refused_in_one_line_with_status_two() {
     for (file, expected) in [
         ("nothing.toml", "expected a kernel's description, found nothing.toml"),
-        ("../own-design/Cargo.toml", "Cargo.toml, line 11: expected a kernel as TOML, found unknown field `dependencies`"),
+        (
+            "../own-design/Cargo.toml",
+            "Cargo.toml, line 11: expected a kernel as TOML, found unknown field `dependencies`",
+        ),
     ] {
         let output = explain(&[file]);
         let error = String::from_utf8_lossy(&output.stderr).into_owned();
