@@ -84,7 +84,7 @@ impl Default for MachineSetup {
             throttle: true,
             load_window: ByteCount::new(1280 << 10),
             tiles_ahead: 3,
-            blocks_ahead: 10,
+            blocks_ahead: 9,
             communication_sms: 16,
             copy_engines: 16,
         }

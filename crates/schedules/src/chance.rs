@@ -37,7 +37,7 @@ impl Chance {
 /// Lets chance act on a kernel: when it is launched, how long its stages take, and, unless blocks keep their order, which goes first.
 pub(crate) fn disturb(kernel: &mut Kernel, machine: &Machine, rank: u16, number: usize, keeps_order: bool) {
     let mut chance = Chance::new(machine, rank, number);
-    kernel.launch = kernel.launch + chance.up_to(machine.skew);
+    kernel.launch += chance.up_to(machine.skew);
     for stage in kernel.blocks.iter_mut().flat_map(|block| &mut block.stages) {
         let factor = 1.0 + machine.jitter * (2.0 * chance.share() - 1.0);
         stage.compute = Duration::from_picos((stage.compute.as_picos() as f64 * factor) as u64);

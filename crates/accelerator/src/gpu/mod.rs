@@ -1,5 +1,9 @@
 //! The accelerator as an engine: packets, timers and the beginning in; packets, timers and what has ended out.
 
+mod ending;
+mod fetching;
+mod groups;
+
 use crate::blocks::{BlockNumber, Blocks, Phase};
 use crate::routing::{link_of, next_line};
 use crate::sending::{Job, Sending};
@@ -471,81 +475,12 @@ impl<P: Payload> Gpu<P> {
         any
     }
 
-    fn group(&self, block: BlockNumber) -> Option<u32> {
-        let (kernel, place) = self.blocks.place(block);
-        self.config.program.kernels[kernel].blocks[place].group
-    }
-
-    fn sync(&mut self, now: Instant, block: BlockNumber, group: u32, point: u32, out: &mut impl GpuSink<P>) {
-        let links = self.links.len() as u64;
-        let link = link_of(u64::from(group), links);
-        let to = self.config.switches[link as usize];
-        let header = FlitHeader::new(self.node(), to, true, u64::from(group), point, Transaction::Sync);
-        self.push(link, header);
-        self.syncs.push_back((now + self.config.sync_timeout, block, point));
-        self.arm_sync(now, out);
-    }
-
-    fn arm_sync(&mut self, now: Instant, out: &mut impl GpuSink<P>) {
-        while let Some(&(until, block, point)) = self.syncs.front() {
-            let state = |block: BlockNumber| &self.blocks.blocks[block as usize];
-            let is_waiting = match point {
-                BEFORE_LAUNCH => state(block).phase == Phase::Registered,
-                BEFORE_ACCESS => matches!(state(block).phase, Phase::Entering | Phase::Leaving),
-                AFTER_ACCESS => state(block).ahead,
-                // Here the number is a tile's.
-                _ => self.is_ahead[block as usize],
-            };
-            if is_waiting {
-                if !self.sync_armed {
-                    self.sync_armed = true;
-                    out.set_timer(GpuTimer::Sync, until.since(now));
-                }
-                return;
-            }
-            self.syncs.pop_front();
-        }
-    }
-
     /// Puts a packet without data into a link's queue.
     fn push(&mut self, link: u64, header: FlitHeader) {
         self.sequence += 1;
         let sequence = self.sequence;
         let job = Job { header, address: 0, local: 0, length: 0, lines: 0..1, owner: None, sequence };
         self.links[link as usize].sending.push(job);
-    }
-
-    /// A block's group has come to a point, or it has waited long enough.
-    fn go_on(&mut self, now: Instant, block: BlockNumber, point: u32, out: &mut impl GpuSink<P>) {
-        if point == ASKED {
-            if core::mem::take(&mut self.is_ahead[block as usize]) {
-                let shared = self.config.program.tiles[block as usize].shared.expect("a tile with a group");
-                self.series[shared.series as usize].ahead -= 1;
-                self.ask_held(now, shared.series, out);
-            }
-            return;
-        }
-        let state = &mut self.blocks.blocks[block as usize];
-        match (state.phase, point) {
-            (Phase::Registered, BEFORE_LAUNCH) => {
-                state.phase = Phase::Waiting;
-                let program = self.config.program.clone();
-                self.blocks.release(&program, block);
-            }
-            (Phase::Entering, BEFORE_ACCESS) => self.run(now, block, out),
-            (Phase::Leaving, BEFORE_ACCESS) => {
-                state.phase = Phase::Held;
-                self.held_back.push_back(block);
-                self.send_held(now, out);
-            }
-            (Phase::Done, AFTER_ACCESS) if state.ahead => {
-                state.ahead = false;
-                self.ahead -= 1;
-                self.send_held(now, out);
-            }
-            // Late, or for somebody who no longer waits.
-            _ => {}
-        }
     }
 
     /// Gives places to blocks that may be dispatched; whether there was one.
@@ -605,154 +540,6 @@ impl<P: Payload> Gpu<P> {
         self.try_compute(now, block, out);
     }
 
-    /// Asks for the tiles of the next stages.
-    fn ask(&mut self, now: Instant, block: BlockNumber, out: &mut impl GpuSink<P>) {
-        let program = self.config.program.clone();
-        let (kernel, place) = self.blocks.place(block);
-        let stages = &program.kernels[kernel].blocks[place].stages;
-        loop {
-            let state = &mut self.blocks.blocks[block as usize];
-            let stage = state.asked;
-            if usize::from(stage) >= stages.len() || stage > state.stage + self.config.prefetch {
-                return;
-            }
-            state.asked += 1;
-            let mut missing = 0;
-            for &tile in &stages[usize::from(stage)].tiles {
-                if self.fetch(now, tile, &program.tiles[tile.0 as usize], block, stage, out) {
-                    missing += 1;
-                }
-            }
-            self.blocks.blocks[block as usize].missing[usize::from(stage)] = missing;
-        }
-    }
-
-    /// Whether a tile is missing; it has been asked for then, or is held back.
-    fn fetch(
-        &mut self,
-        now: Instant,
-        id: TileId,
-        tile: &Tile,
-        block: BlockNumber,
-        stage: u16,
-        out: &mut impl GpuSink<P>,
-    ) -> bool {
-        match &mut self.tiles[id.0 as usize] {
-            TileState::Present => return false,
-            TileState::Pending { waiters, .. } => {
-                waiters.push((block, stage));
-                return true;
-            }
-            TileState::Absent => {}
-        }
-        let is_own = tile.fetch == Fetch::Own;
-        self.tiles[id.0 as usize] = match is_own {
-            true => TileState::Present,
-            false => TileState::Pending { missing: tile.length, waiters: vec![(block, stage)] },
-        };
-        match tile.shared.filter(|_| self.config.program.coordination.throttle) {
-            Some(shared) => {
-                self.series[shared.series as usize].held.push_back(id);
-                self.ask_held(now, shared.series, out);
-            }
-            None => self.load(id, tile),
-        }
-        !is_own
-    }
-
-    /// Asks for the next tiles of a series, as far as this accelerator is not ahead of the others.
-    fn ask_held(&mut self, now: Instant, number: u32, out: &mut impl GpuSink<P>) {
-        while self.series[number as usize].ahead < self.config.tiles_ahead {
-            let series = &mut self.series[number as usize];
-            let Some(id) = series.held.pop_front() else { return };
-            series.ahead += 1;
-            self.is_ahead[id.0 as usize] = true;
-            let tile = self.config.program.tiles[id.0 as usize];
-            self.load(id, &tile);
-            let shared = tile.shared.expect("only tiles of a series are held");
-            self.sync(now, id.0, shared.group, ASKED, out);
-        }
-    }
-
-    fn load(&mut self, id: TileId, tile: &Tile) {
-        let asked = Transaction::Read { length: 0 };
-        let (inc, transaction) = match tile.fetch {
-            Fetch::Own => return,
-            Fetch::Load => (false, asked),
-            Fetch::MergedLoad => (true, asked),
-            Fetch::ReducedLoad => (false, Transaction::MultimemLoadReduce { length: 0 }),
-        };
-        let to = (tile.fetch != Fetch::ReducedLoad).then_some(NodeId(tile.from));
-        self.transfer(to, inc, id.0, transaction, tile.address, tile.local, tile.length, None);
-    }
-
-    /// Puts a transfer into the queues of all links that have lines of it; how many packets it is.
-    #[allow(clippy::too_many_arguments, reason = "a transfer is all of these")]
-    fn transfer(
-        &mut self,
-        to: Option<NodeId>,
-        inc: bool,
-        tag: u32,
-        transaction: Transaction,
-        address: u64,
-        local: usize,
-        length: u32,
-        owner: Option<BlockNumber>,
-    ) -> u32 {
-        self.sequence += 1;
-        let line = self.config.format.max_payload as u64;
-        let (first, end) = (address / line, (address + u64::from(length)).div_ceil(line));
-        let links = self.links.len() as u64;
-        for link in 0..links {
-            let start = next_line(first, link, links);
-            if start < end {
-                let to = to.unwrap_or(self.config.switches[link as usize]);
-                let header = FlitHeader::new(self.node(), to, inc, 0, tag, transaction);
-                let sequence = self.sequence;
-                let job = Job { header, address, local, length, lines: start..end, owner, sequence };
-                self.links[link as usize].sending.push(job);
-            }
-        }
-        (end - first) as u32
-    }
-
-    /// A piece of a tile has arrived.
-    fn fetched(
-        &mut self,
-        now: Instant,
-        link: PortId,
-        header: &FlitHeader,
-        payload: P::View<'_>,
-        out: &mut impl GpuSink<P>,
-    ) -> Result<(), GpuDrop> {
-        let length = P::view_length(P::reborrow(payload)) as u32;
-        let tile = self.config.program.tiles.get(header.tag as usize).copied();
-        let tile = tile.ok_or(GpuDrop::UnexpectedResponse)?;
-        let offset = header.address.checked_sub(tile.address).ok_or(GpuDrop::UnexpectedResponse)?;
-        let is_inside = offset + u64::from(length) <= u64::from(tile.length);
-        let TileState::Pending { missing, .. } = &mut self.tiles[header.tag as usize] else {
-            return Err(GpuDrop::UnexpectedResponse);
-        };
-        if !is_inside || length == 0 || *missing < length {
-            return Err(GpuDrop::UnexpectedResponse);
-        }
-        *missing -= length;
-        let is_whole = *missing == 0;
-        let loads = &mut self.links[usize::from(link.0)].sending.loads;
-        *loads = loads.checked_sub(1).ok_or(GpuDrop::UnexpectedResponse)?;
-        self.memory.write(tile.local + offset as usize, payload);
-        if is_whole {
-            let state = core::mem::replace(&mut self.tiles[header.tag as usize], TileState::Present);
-            let TileState::Pending { waiters, .. } = state else { unreachable!("it was pending") };
-            for (block, stage) in waiters {
-                self.blocks.blocks[block as usize].missing[usize::from(stage)] -= 1;
-                self.try_compute(now, block, out);
-            }
-            self.settle(now, out);
-        }
-        Ok(())
-    }
-
     /// Computes the next stages of a block whose tiles are there.
     fn try_compute(&mut self, now: Instant, block: BlockNumber, out: &mut impl GpuSink<P>) {
         let (kernel, place) = self.blocks.place(block);
@@ -791,120 +578,6 @@ impl<P: Payload> Gpu<P> {
         state.stage += 1;
         self.ask(now, block, out);
         self.try_compute(now, block, out);
-    }
-
-    /// All stages are computed: the block sends, with its group if the switch may merge that.
-    fn leave(&mut self, now: Instant, block: BlockNumber, out: &mut impl GpuSink<P>) {
-        let (kernel, _) = self.blocks.place(block);
-        let program = &self.config.program;
-        let waits = program.coordination.pre_access && program.kernels[kernel].merges == Merges::Reductions;
-        match self.group(block).filter(|_| waits) {
-            Some(group) => {
-                self.blocks.blocks[block as usize].phase = Phase::Leaving;
-                self.sync(now, block, group, BEFORE_ACCESS, out);
-            }
-            None => self.send(now, block, out),
-        }
-    }
-
-    /// Lets blocks send whose group is there, as far as this accelerator is not ahead of the others.
-    fn send_held(&mut self, now: Instant, out: &mut impl GpuSink<P>) {
-        let throttles = self.config.program.coordination.throttle;
-        while !throttles || self.ahead < self.config.blocks_ahead {
-            let Some(block) = self.held_back.pop_front() else { return };
-            if throttles {
-                self.blocks.blocks[block as usize].ahead = true;
-                self.ahead += 1;
-            }
-            self.send(now, block, out);
-        }
-    }
-
-    fn send(&mut self, now: Instant, block: BlockNumber, out: &mut impl GpuSink<P>) {
-        let (kernel, place) = self.blocks.place(block);
-        let program = self.config.program.clone();
-        self.blocks.blocks[block as usize].phase = Phase::Sending;
-        let mut unsent = 0;
-        for output in &program.kernels[kernel].blocks[place].outputs {
-            unsent += self.output(output, block);
-        }
-        self.blocks.blocks[block as usize].unsent = unsent;
-        if unsent == 0 {
-            self.end_block(now, block, out);
-        }
-    }
-
-    /// Sends a piece, or adds or writes it at once if it stays here; how many packets it is.
-    fn output(&mut self, output: &Output, block: BlockNumber) -> u32 {
-        let Output { send, to, address, local, length } = *output;
-        let is_own = to == self.config.rank;
-        let (to, inc, tag, transaction) = match send {
-            Send::Reduce | Send::MergedReduce if is_own => {
-                let (at, bytes) = (address as usize, length as usize);
-                let own = P::from_view(self.memory.view(local..local + bytes));
-                self.memory.reduce(at, own.view(0..bytes), self.config.reduction);
-                self.count(address, u64::from(length));
-                return 0;
-            }
-            Send::Store if is_own => {
-                let own = P::from_view(self.memory.view(local..local + length as usize));
-                self.memory.write(address as usize, own.view(0..length as usize));
-                self.count(address, u64::from(length));
-                return 0;
-            }
-            // A reduction says how many contributions it is.
-            Send::Reduce => (Some(NodeId(to)), false, 1, Transaction::Reduce),
-            Send::MergedReduce => (Some(NodeId(to)), true, 1, Transaction::Reduce),
-            Send::Store => (Some(NodeId(to)), false, 0, Transaction::Write),
-            Send::PushReduce => (None, false, 0, Transaction::MultimemReduce),
-            Send::MulticastStore => (None, false, 0, Transaction::MultimemStore),
-        };
-        self.transfer(to, inc, tag, transaction, address, local, length, Some(block))
-    }
-
-    fn end_block(&mut self, now: Instant, block: BlockNumber, out: &mut impl GpuSink<P>) {
-        let (kernel, place) = self.blocks.place(block);
-        let program = self.config.program.clone();
-        let state = &mut self.blocks.blocks[block as usize];
-        assert_eq!(state.phase, Phase::Sending, "a block ends once");
-        state.phase = Phase::Done;
-        state.missing = Vec::new();
-        let (is_ahead, group) = (state.ahead, program.kernels[kernel].blocks[place].group);
-        if let Some(sm) = state.sm.take() {
-            let whole = matches!(program.kernels[kernel].place, Place::WholeSm(_));
-            self.sms.give(sm, whole);
-        }
-        if let Some(group) = group.filter(|_| is_ahead) {
-            self.sync(now, block, group, AFTER_ACCESS, out);
-        }
-        self.signal(&program.kernels[kernel].blocks[place].signals);
-        self.blocks.give_back(&program, kernel);
-        if self.blocks.kernels[kernel].done as usize == program.kernels[kernel].blocks.len() {
-            self.end_kernel(kernel, out);
-        }
-    }
-
-    fn end_kernel(&mut self, kernel: usize, out: &mut impl GpuSink<P>) {
-        let program = self.config.program.clone();
-        self.sms.reserve(self.blocks.whole_sms(&program));
-        self.signal(&program.kernels[kernel].signals);
-        out.emit(GpuEvent::Ended { kernel: kernel as u16 });
-    }
-
-    fn signal(&mut self, signals: &[crate::Signal]) {
-        for signal in signals {
-            self.blocks.add(signal.counter, 1, &mut self.launching);
-            if signal.to == To::All {
-                let link = u64::from(signal.counter.0) % self.links.len() as u64;
-                let own = self.config.rank;
-                for rank in (0..self.config.ranks).filter(|&rank| rank != own) {
-                    let transaction = Transaction::Add { operand: 1 };
-                    let address = word_address(signal.counter.0);
-                    let header = FlitHeader::new(self.node(), NodeId(rank), false, address, 0, transaction);
-                    self.push(link, header);
-                }
-            }
-        }
     }
 
     /// Panics if the state breaks a rule that must always hold.

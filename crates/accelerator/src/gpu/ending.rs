@@ -1,0 +1,106 @@
+//! How blocks and kernels end: what they send, and whom they tell.
+
+use super::*;
+
+impl<P: Payload> Gpu<P> {
+    /// All stages are computed: the block sends, with its group if the switch may merge that.
+    pub(super) fn leave(&mut self, now: Instant, block: BlockNumber, out: &mut impl GpuSink<P>) {
+        let (kernel, _) = self.blocks.place(block);
+        let program = &self.config.program;
+        let waits = program.coordination.pre_access && program.kernels[kernel].merges == Merges::Reductions;
+        match self.group(block).filter(|_| waits) {
+            Some(group) => {
+                self.blocks.blocks[block as usize].phase = Phase::Leaving;
+                self.sync(now, block, group, BEFORE_ACCESS, out);
+            }
+            None => self.send(now, block, out),
+        }
+    }
+
+    pub(super) fn send(&mut self, now: Instant, block: BlockNumber, out: &mut impl GpuSink<P>) {
+        let (kernel, place) = self.blocks.place(block);
+        let program = self.config.program.clone();
+        self.blocks.blocks[block as usize].phase = Phase::Sending;
+        let mut unsent = 0;
+        for output in &program.kernels[kernel].blocks[place].outputs {
+            unsent += self.output(output, block);
+        }
+        self.blocks.blocks[block as usize].unsent = unsent;
+        if unsent == 0 {
+            self.end_block(now, block, out);
+        }
+    }
+
+    /// Sends a piece, or adds or writes it at once if it stays here; how many packets it is.
+    pub(super) fn output(&mut self, output: &Output, block: BlockNumber) -> u32 {
+        let Output { send, to, address, local, length } = *output;
+        let is_own = to == self.config.rank;
+        let (to, inc, tag, transaction) = match send {
+            Send::Reduce | Send::MergedReduce if is_own => {
+                let (at, bytes) = (address as usize, length as usize);
+                let own = P::from_view(self.memory.view(local..local + bytes));
+                self.memory.reduce(at, own.view(0..bytes), self.config.reduction);
+                self.count(address, u64::from(length));
+                return 0;
+            }
+            Send::Store if is_own => {
+                let own = P::from_view(self.memory.view(local..local + length as usize));
+                self.memory.write(address as usize, own.view(0..length as usize));
+                self.count(address, u64::from(length));
+                return 0;
+            }
+            // A reduction says how many contributions it is.
+            Send::Reduce => (Some(NodeId(to)), false, 1, Transaction::Reduce),
+            Send::MergedReduce => (Some(NodeId(to)), true, 1, Transaction::Reduce),
+            Send::Store => (Some(NodeId(to)), false, 0, Transaction::Write),
+            Send::PushReduce => (None, false, 0, Transaction::MultimemReduce),
+            Send::MulticastStore => (None, false, 0, Transaction::MultimemStore),
+        };
+        self.transfer(to, inc, tag, transaction, address, local, length, Some(block))
+    }
+
+    pub(super) fn end_block(&mut self, now: Instant, block: BlockNumber, out: &mut impl GpuSink<P>) {
+        let (kernel, place) = self.blocks.place(block);
+        let program = self.config.program.clone();
+        let state = &mut self.blocks.blocks[block as usize];
+        assert_eq!(state.phase, Phase::Sending, "a block ends once");
+        state.phase = Phase::Done;
+        state.missing = Vec::new();
+        let (is_ahead, group) = (state.ahead, program.kernels[kernel].blocks[place].group);
+        if let Some(sm) = state.sm.take() {
+            let whole = matches!(program.kernels[kernel].place, Place::WholeSm(_));
+            self.sms.give(sm, whole);
+        }
+        if let Some(group) = group.filter(|_| is_ahead) {
+            self.sync(now, block, group, AFTER_ACCESS, out);
+        }
+        self.signal(&program.kernels[kernel].blocks[place].signals);
+        self.blocks.give_back(&program, kernel);
+        if self.blocks.kernels[kernel].done as usize == program.kernels[kernel].blocks.len() {
+            self.end_kernel(kernel, out);
+        }
+    }
+
+    pub(super) fn end_kernel(&mut self, kernel: usize, out: &mut impl GpuSink<P>) {
+        let program = self.config.program.clone();
+        self.sms.reserve(self.blocks.whole_sms(&program));
+        self.signal(&program.kernels[kernel].signals);
+        out.emit(GpuEvent::Ended { kernel: kernel as u16 });
+    }
+
+    pub(super) fn signal(&mut self, signals: &[crate::Signal]) {
+        for signal in signals {
+            self.blocks.add(signal.counter, 1, &mut self.launching);
+            if signal.to == To::All {
+                let link = u64::from(signal.counter.0) % self.links.len() as u64;
+                let own = self.config.rank;
+                for rank in (0..self.config.ranks).filter(|&rank| rank != own) {
+                    let transaction = Transaction::Add { operand: 1 };
+                    let address = word_address(signal.counter.0);
+                    let header = FlitHeader::new(self.node(), NodeId(rank), false, address, 0, transaction);
+                    self.push(link, header);
+                }
+            }
+        }
+    }
+}

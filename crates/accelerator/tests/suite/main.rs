@@ -1,0 +1,4 @@
+//! The tests of this room, as one program.
+
+mod gpu;
+mod wild;
