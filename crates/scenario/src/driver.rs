@@ -196,7 +196,9 @@ mod tests {
             ("star-2", "measure.receivers_only=true", "`measure.receivers_only`"),
             ("star-2", "measure.limit=1s", "`measure.limit`"),
             ("scin-dgx8", "measure.synchronised=false", "`measure.synchronised`"),
-            ("star-2", "train.overlap=false", "`train`"),
+            ("star-2", "train.overlap=false", "`train.overlap`"),
+            ("scin-dgx8", "machine.sms=32", "`machine.sms`"),
+            ("scin-dgx8", "layer.scale=2", "`layer.scale`"),
             ("two-servers", "group.window=2", "`tokens`"),
         ] {
             let message = find(fabric, &[change]).unwrap_err().to_string();

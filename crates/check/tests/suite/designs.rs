@@ -176,7 +176,7 @@ fn what_is_not_explored_is_refused_in_a_line_that_says_why() {
             "epic-3",
             "all_reduce",
             &memory,
-            "expected a design for a memory fabric (scin, nvls, ring, direct, ",
+            "expected a design for a memory fabric (scin, nvls, cais, ring, direct, ",
         ),
         ("epic-3", "all_reduce", &file, "expected to read nothing.toml"),
         ("roce", "send", &slots, "expected no --set with roce, found group.slots"),

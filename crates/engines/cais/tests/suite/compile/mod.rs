@@ -1,0 +1,5 @@
+//! The compiler step.
+
+mod expressions;
+mod instructions;
+mod kernels;
