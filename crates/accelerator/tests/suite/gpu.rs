@@ -31,7 +31,11 @@ impl GpuSink<Numbers> for Out {
 }
 
 pub(crate) fn gpu(program: Program) -> Gpu<Numbers> {
-    Gpu::new(GpuConfig {
+    Gpu::new(config(program))
+}
+
+fn config(program: Program) -> GpuConfig {
+    GpuConfig {
         rank: 0,
         ranks: 2,
         switches: vec![NodeId(2)],
@@ -50,7 +54,7 @@ pub(crate) fn gpu(program: Program) -> Gpu<Numbers> {
         reduction: Reduction { op: ReduceOp::Sum, data_type: DataType::I32 },
         tell_blocks: true,
         program: Arc::new(program),
-    })
+    }
 }
 
 pub(crate) fn kernel(blocks: Vec<Block>) -> Kernel {
@@ -216,4 +220,31 @@ fn memory_is_filled_and_read_back() {
     let mut gpu = gpu(Program { memory: 8, ..Program::default() });
     gpu.memory_mut().write(0, &[1, 2, 3, 4]);
     assert_eq!(gpu.memory().view(0..4), [1, 2, 3, 4]);
+}
+
+/// The kinds of the packets that leave when a reduction was asked for before a load.
+fn reduction_then_load(shared_requests: bool) -> Vec<Transaction> {
+    let output = Output { send: Send::MergedReduce, to: 1, address: 0, local: 0, length: 256 };
+    let tile =
+        Tile { fetch: Fetch::MergedLoad, from: 1, address: 256, local: 256, length: 256, shared: None };
+    let stage = Stage { tiles: vec![TileId(0)], compute: Duration::ZERO };
+    let mut sends = kernel(vec![
+        Block { outputs: vec![output], ..Block::default() },
+        Block { stages: vec![stage], ..Block::default() },
+    ]);
+    sends.place = Place::CopyEngine(2);
+    let program = Program { kernels: vec![sends], tiles: vec![tile], memory: 512, ..Program::default() };
+    let mut gpu = Gpu::new(GpuConfig { shared_requests, ..config(program) });
+    let mut out = Out::default();
+    gpu.start(Instant::ZERO, &mut out);
+    fire(&mut gpu, GpuTimer::Launch(0));
+    packets(&mut gpu).iter().map(|header| header.transaction).collect()
+}
+
+#[test]
+fn loads_and_reductions_take_turns_unless_they_share_a_queue() {
+    let (load, reduce) = (Transaction::Read { length: 128 }, Transaction::Reduce);
+    assert_eq!(reduction_then_load(true), [reduce, reduce, load, load]);
+    let apart = reduction_then_load(false);
+    assert!(apart[..2].contains(&load), "{apart:?}");
 }

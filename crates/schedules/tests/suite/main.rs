@@ -1,0 +1,122 @@
+//! What schedules plan: how long tiles take, in which order, and in which groups.
+
+use quincunx_accelerator::{Coordination, Machine, Merges, Plan, SubLayer};
+use quincunx_schedules::{ALL, find};
+use quincunx_units::{BitRate, Duration, FlopRate};
+
+const LAYER: SubLayer = SubLayer { rows: 256, inner: 96, hidden: 64, columns: 32 };
+
+/// Four accelerators of two SMs; without chance.
+fn machine() -> Machine {
+    Machine {
+        ranks: 4,
+        sms: 2,
+        blocks_per_sm: 2,
+        tensor: FlopRate::new(1_000_000_000_000).unwrap(),
+        memory: BitRate::new(8_000_000_000_000).unwrap(),
+        element: 2,
+        tile_rows: 32,
+        tile_columns: 16,
+        tile_inner: 16,
+        norm_rows: 8,
+        launch: Duration::from_micros(1),
+        skew: Duration::ZERO,
+        jitter: 0.0,
+        dispatch_window: 16,
+        coordination: Coordination { pre_launch: true, pre_access: true, throttle: true },
+        communication_sms: 1,
+        copy_engines: 2,
+        line: 128,
+        seed: 1,
+    }
+}
+
+fn plan(name: &str, rank: u16) -> Plan {
+    find(name).unwrap().plan(&LAYER, &machine(), rank).unwrap()
+}
+
+/// The time of each block of a kernel; all of them are equal.
+fn block_time(name: &str, kernel: usize) -> Duration {
+    let plan = plan(name, 0);
+    let times: Vec<Duration> = plan.program.kernels[kernel]
+        .blocks
+        .iter()
+        .map(|block| block.stages.iter().map(|stage| stage.compute).sum())
+        .collect();
+    assert!(times.iter().all(|time| *time == times[0]), "{name}: blocks of one kernel are alike");
+    times[0]
+}
+
+#[test]
+fn a_tile_takes_its_operations_at_an_sms_share_of_the_rate() {
+    // 2 * 32 * 16 * 96 operations at half of 1 TFLOP/s; traffic takes less.
+    assert_eq!(block_time("cais", 0), Duration::from_picos(196_608));
+    assert_eq!(block_time("cais", 2), Duration::from_picos(2 * 2 * 32 * 16 * 64));
+}
+
+#[test]
+fn a_tile_of_little_arithmetic_takes_its_share_of_the_traffic() {
+    let slow = Machine { memory: BitRate::new(8_000_000_000).unwrap(), ..machine() };
+    let plan = find("cais").unwrap().plan(&LAYER, &slow, 0).unwrap();
+    // 256 x 96 + 96 x 64 + 256 x 64 elements of two bytes over 32 tiles, at half of 1 GB/s.
+    let bytes = (256 * 96 + 96 * 64 + 256 * 64) * 2 * 2 / 32;
+    assert_eq!(plan.program.kernels[0].blocks[0].stages[0].compute, Duration::from_nanos(bytes));
+}
+
+#[test]
+fn a_normalisation_reads_its_rows_and_what_is_added_to_them_and_writes_them() {
+    // Three times 8 rows of 64 elements of two bytes, at half of 1 TB/s.
+    assert_eq!(block_time("cais", 1), Duration::from_picos(3 * 8 * 64 * 2 * 2));
+}
+
+#[test]
+fn all_accelerators_dispatch_the_groups_of_coordinated_blocks_in_one_order() {
+    let groups = |rank: u16| -> Vec<Vec<Option<u32>>> {
+        let kernels = plan("cais", rank).program.kernels;
+        kernels.iter().map(|kernel| kernel.blocks.iter().map(|block| block.group).collect()).collect()
+    };
+    let first = groups(0);
+    assert!(first[0].iter().all(Option::is_some) && first[2].iter().all(Option::is_some));
+    for rank in 1..4 {
+        assert_eq!(groups(rank), first, "accelerator {rank}");
+    }
+}
+
+#[test]
+fn consecutive_tiles_go_to_homes_in_turn() {
+    let blocks = &plan("cais", 0).program.kernels[0].blocks;
+    let homes: Vec<u16> = blocks.iter().take(8).map(|block| block.outputs[0].to).collect();
+    assert_eq!(homes, [0, 1, 2, 3, 0, 1, 2, 3]);
+}
+
+#[test]
+fn without_coordination_every_accelerator_has_an_order_of_its_own() {
+    let outputs = |rank: u16| -> Vec<u64> {
+        let blocks = &plan("cais-uncoordinated", rank).program.kernels[0].blocks;
+        blocks.iter().map(|block| block.outputs[0].address).collect()
+    };
+    assert_ne!(outputs(0), outputs(1));
+    let [mut first, mut second] = [outputs(0), outputs(1)];
+    first.sort_unstable();
+    second.sort_unstable();
+    assert_eq!(first, second, "the same tiles");
+}
+
+#[test]
+fn only_merging_schedules_have_requests_that_merge() {
+    for schedule in ALL {
+        let plan = schedule.plan(&LAYER, &machine(), 0).unwrap();
+        let merges = plan.program.kernels.iter().any(|kernel| kernel.merges != Merges::Nothing);
+        assert_eq!(merges, schedule.name().starts_with("cais"), "{}", schedule.name());
+        assert_eq!(plan.shared_requests, schedule.name() == "cais-partial", "{}", schedule.name());
+    }
+}
+
+#[test]
+fn names_are_different_and_found() {
+    for (place, schedule) in ALL.iter().enumerate() {
+        assert!(ALL[..place].iter().all(|other| other.name() != schedule.name()));
+        assert_eq!(find(schedule.name()).unwrap().name(), schedule.name());
+    }
+    assert!(find("no-such-schedule").is_none());
+}
