@@ -225,7 +225,7 @@ impl Blocks {
     }
 
     /// The next block that claims a place: of kernels with ready blocks that of the highest priority, and among equals that of the kernel
-    /// which has the least for its share. Places that kernels share are claimed up to `most`.
+    /// which has the fewest. Places that kernels share are claimed up to `most`.
     pub(crate) fn claim(&mut self, program: &Program, most: usize) -> Option<BlockNumber> {
         let mut best: Option<usize> = None;
         for (kernel, state) in self.kernels.iter().enumerate() {
@@ -234,12 +234,8 @@ impl Blocks {
                 continue;
             }
             let is_better = best.is_none_or(|other| {
-                let [a, b] = [kernel, other].map(|kernel| &program.kernels[kernel]);
-                let share = |mine: usize, weight: u16| {
-                    u64::from(self.kernels[mine].claimed) * u64::from(weight.max(1))
-                };
-                a.priority > b.priority
-                    || a.priority == b.priority && share(kernel, b.weight) < share(other, a.weight)
+                let [a, b] = [kernel, other].map(|kernel| program.kernels[kernel].priority);
+                a > b || a == b && self.kernels[kernel].claimed < self.kernels[other].claimed
             });
             if is_better {
                 best = Some(kernel);

@@ -44,8 +44,6 @@ pub struct GpuConfig {
     pub sync_timeout: Duration,
     /// How contributions are added.
     pub reduction: Reduction,
-    /// Tells of each block when it ran.
-    pub tell_blocks: bool,
     /// What it runs.
     pub program: Arc<Program>,
 }

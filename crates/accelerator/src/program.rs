@@ -168,8 +168,6 @@ pub struct Kernel {
     pub place: Place,
     /// Of kernels with ready blocks those of the highest priority go first.
     pub priority: u8,
-    /// Among equal priorities, its share of the SMs.
-    pub weight: u16,
     /// What the switch may merge.
     pub merges: Merges,
     /// Its blocks.

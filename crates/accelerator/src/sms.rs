@@ -3,7 +3,7 @@
 use alloc::collections::VecDeque;
 use alloc::vec;
 use alloc::vec::Vec;
-use quincunx_units::{Duration, Instant};
+use quincunx_units::Duration;
 
 /// A block that has something to compute.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -15,8 +15,8 @@ struct Task {
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
 struct Sm {
     held: u8,
-    /// What it computes, and since when.
-    computing: Option<(Task, Instant)>,
+    /// What it computes.
+    computing: Option<Task>,
     waiting: VecDeque<Task>,
 }
 
@@ -66,31 +66,24 @@ impl Sms {
     }
 
     /// Has a block compute as soon as the SM is free; how long, if that is now.
-    pub(crate) fn compute(
-        &mut self,
-        now: Instant,
-        sm: u16,
-        block: u32,
-        length: Duration,
-    ) -> Option<Duration> {
+    pub(crate) fn compute(&mut self, sm: u16, block: u32, length: Duration) -> Option<Duration> {
         let sm = &mut self.sms[usize::from(sm)];
         let task = Task { block, length };
         if sm.computing.is_some() {
             sm.waiting.push_back(task);
             return None;
         }
-        sm.computing = Some((task, now));
+        sm.computing = Some(task);
         Some(length)
     }
 
-    /// The block that an SM is done with and since when it ran, and how long the next one takes, if there is one.
-    pub(crate) fn computed(&mut self, now: Instant, sm: u16) -> Option<(u32, Instant, Option<Duration>)> {
+    /// The block that an SM is done with, and how long the next one takes, if there is one.
+    pub(crate) fn computed(&mut self, sm: u16) -> Option<(u32, Option<Duration>)> {
         let sm = &mut self.sms[usize::from(sm)];
-        let (task, since) = sm.computing.take()?;
+        let task = sm.computing.take()?;
         self.busy += task.length;
-        let next = sm.waiting.pop_front();
-        sm.computing = next.map(|next| (next, now));
-        Some((task.block, since, next.map(|next| next.length)))
+        sm.computing = sm.waiting.pop_front();
+        Some((task.block, sm.computing.map(|next| next.length)))
     }
 
     /// How long all of them have computed, together.

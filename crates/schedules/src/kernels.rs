@@ -22,7 +22,6 @@ pub(crate) fn kernel(name: &str, launch: Duration) -> Kernel {
         launch,
         place: Place::Sm,
         priority: 1,
-        weight: 1,
         merges: Merges::Nothing,
         blocks: Vec::new(),
         signals: Vec::new(),

@@ -50,15 +50,6 @@ pub enum GpuEvent {
         /// Which.
         kernel: u16,
     },
-    /// An SM has computed a stage of a block, from `since` until now.
-    Computed {
-        /// Of which kernel.
-        kernel: u16,
-        /// On which SM.
-        sm: u16,
-        /// From when on.
-        since: Instant,
-    },
     /// Everything has ended.
     Finished,
 }
@@ -303,13 +294,9 @@ impl<P: Payload> Gpu<P> {
                 }
             }
             GpuTimer::Compute(sm) => {
-                if let Some((block, since, next)) = self.sms.computed(now, sm) {
+                if let Some((block, next)) = self.sms.computed(sm) {
                     if let Some(length) = next {
                         out.set_timer(GpuTimer::Compute(sm), length);
-                    }
-                    if self.config.tell_blocks {
-                        let kernel = self.blocks.blocks[block as usize].kernel;
-                        out.emit(GpuEvent::Computed { kernel, sm, since });
                     }
                     self.computed(now, block, out);
                 }
@@ -558,7 +545,7 @@ impl<P: Payload> Gpu<P> {
             match state.sm {
                 Some(sm) if length > Duration::ZERO => {
                     self.blocks.blocks[block as usize].computing = true;
-                    if let Some(length) = self.sms.compute(now, sm, block, length) {
+                    if let Some(length) = self.sms.compute(sm, block, length) {
                         out.set_timer(GpuTimer::Compute(sm), length);
                     }
                     return;

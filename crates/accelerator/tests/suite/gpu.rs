@@ -52,7 +52,6 @@ fn config(program: Program) -> GpuConfig {
         shared_requests: false,
         sync_timeout: Duration::from_micros(1),
         reduction: Reduction { op: ReduceOp::Sum, data_type: DataType::I32 },
-        tell_blocks: true,
         program: Arc::new(program),
     }
 }
@@ -64,7 +63,6 @@ pub(crate) fn kernel(blocks: Vec<Block>) -> Kernel {
         launch: Duration::from_nanos(5),
         place: Place::Sm,
         priority: 1,
-        weight: 1,
         merges: Merges::Nothing,
         blocks,
         signals: Vec::new(),

@@ -10,12 +10,12 @@
 #[path = "answers/lines.rs"]
 mod lines;
 
+use core::net::Ipv4Addr;
 use lines::{Lines, answer, switch};
 use quincunx_netreduce::Shape;
 use quincunx_wire::netreduce::{LENGTH, NetReduceHeader, PAYLOAD};
 use quincunx_wire::{EthernetRepr, MacAddress, Operation, Psn, QpNumber, Reth, RoceHeader, v1};
 use std::io;
-use std::net::Ipv4Addr;
 
 const PORTS: u8 = 3;
 const FIRST: Operation =

@@ -201,7 +201,6 @@ pub fn run_filled<P: PayloadKind>(
             shared_requests: plan.shared_requests,
             sync_timeout: setup.sync_timeout,
             reduction: reduction(setup.element),
-            tell_blocks: false,
             program: Arc::new(plan.program),
         };
         let Ok(node) = Node::new(NodeConfig::Gpu(Box::new(config)));
@@ -292,7 +291,7 @@ fn follow<P: PayloadKind>(
                         finished += 1;
                         end = emitted.at;
                     }
-                    NodeEvent::Gpu(GpuEvent::Computed { .. }) | NodeEvent::Switch(_) => {}
+                    NodeEvent::Switch(_) => {}
                 }
             }
             Stopped::StepLimit => {
