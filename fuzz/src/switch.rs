@@ -203,6 +203,7 @@ fn context(
         initial_psn: FIRST,
         remote_write: false,
         memory: ByteCount::new(1 << 20),
+        memory_offset: ByteCount::new(0),
         connections: (0..count).map(connection).collect(),
     }
 }

@@ -1,7 +1,7 @@
 //! The processes of a fabric: manager, switch, rank.
 
 use clap::{Args, ValueEnum};
-use quincunx_control::{ManagerConfig, NodeDescription, Role};
+use quincunx_control::{LinkReport, ManagerConfig, NodeDescription, Role};
 use quincunx_control_grpc::{ClientConfig, ManagerServer, ServerConfig};
 use quincunx_design::Catalog;
 use quincunx_driver_net::{NodeOptions, PacketKind, TransportOptions, UdpOptions};
@@ -64,6 +64,10 @@ pub(crate) struct Node {
     /// A host's switch: with --framing roce-v1 over UDP, all frames go there and it sends them on
     #[arg(long, value_name = "ADDRESS")]
     via: Option<Ipv4Addr>,
+    /// The names of the nodes at the other ends of its links, several with commas; who knows none is in one network with all others of
+    /// that sort
+    #[arg(long, value_delimiter = ',', value_name = "NAMES")]
+    neighbours: Vec<String>,
     #[command(flatten)]
     tuning: Tuning,
     /// Whose frames meet faults, by address, several with commas [default: everybody's]
@@ -129,6 +133,10 @@ impl Tuning {
     }
 }
 
+fn link(neighbour: String) -> LinkReport {
+    LinkReport { neighbour, lanes: 1, rate: None }
+}
+
 impl Node {
     fn options(self, catalog: Catalog, role: Role, memory: ByteCount) -> ProcessOptions {
         let Tuning { transport, spin, profile, loss, duplicate, reorder, seed } = self.tuning;
@@ -158,6 +166,10 @@ impl Node {
                 designs: designs.map(|design| design.name().to_owned()).collect(),
                 max_endpoints: 4096,
                 memory,
+                memory_unit: ByteCount::new(1),
+                one_group_a_port: false,
+                max_fan_in: None,
+                links: self.neighbours.into_iter().map(link).collect(),
             },
             manager: self.manager,
             control: ClientConfig::default(),

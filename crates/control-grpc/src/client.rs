@@ -4,7 +4,9 @@
 use crate::{DecodeError, convert, proto};
 use proto::control_client::ControlClient as Stub;
 use quincunx_collective::GroupId;
-use quincunx_control::{GroupRequest, GroupSummary, Holding, Instruction, NodeDescription, Report, Role};
+use quincunx_control::{
+    GroupRequest, GroupSummary, HeldGroup, Holding, Instruction, NodeDescription, Report, Role,
+};
 use quincunx_units::Duration;
 use std::future::Future;
 use std::net::SocketAddr;
@@ -157,8 +159,20 @@ impl ControlClient {
 
     /// Attaches a node. Its instructions come through the attachment.
     pub fn attach(&self, description: &NodeDescription) -> Result<Attachment, ClientError> {
+        self.attach_again(description, &[])
+    }
+
+    /// Attaches a node that has these groups from an earlier connection.
+    pub fn attach_again(
+        &self,
+        description: &NodeDescription,
+        held: &[HeldGroup],
+    ) -> Result<Attachment, ClientError> {
         let mut stub = self.stub.clone();
-        let request = proto::AttachRequest { node: Some(convert::encode_node(description)) };
+        let request = proto::AttachRequest {
+            node: Some(convert::encode_node(description)),
+            held: held.iter().map(convert::encode_held).collect(),
+        };
         let mut stream = self.call("Attach", async move { stub.attach(request).await })?;
         let (notify, instructions) = mpsc::channel();
         let sender = notify.clone();
@@ -196,11 +210,19 @@ impl ControlClient {
         Ok(convert::decode_group(response.group.ok_or(missing)?)?)
     }
 
-    /// Ends a group and frees what it holds; of a failed group it removes the record.
-    pub fn destroy_group(&self, group: GroupId) -> Result<(), ClientError> {
+    /// Ends a group, and waits until its nodes have forgotten it: what it held is free then. Of a failed group it removes the record.
+    /// Answers with the nodes that did not say so in time.
+    pub fn destroy_group(&self, group: GroupId) -> Result<Vec<String>, ClientError> {
         let mut stub = self.stub.clone();
         let request = proto::DestroyGroupRequest { group: group.0 };
-        self.call("DestroyGroup", async move { stub.destroy_group(request).await }).map(|_| ())
+        self.call("DestroyGroup", async move { stub.destroy_group(request).await }).map(|done| done.silent)
+    }
+
+    /// Says that a group with a lease is still needed.
+    pub fn renew_group(&self, group: GroupId) -> Result<(), ClientError> {
+        let mut stub = self.stub.clone();
+        let request = proto::RenewGroupRequest { group: group.0 };
+        self.call("RenewGroup", async move { stub.renew_group(request).await }).map(|_| ())
     }
 
     /// All groups, by number; of those that failed, the last ones.

@@ -2,15 +2,15 @@
 
 use crate::{NodeStatus, proto};
 use quincunx_collective::{GroupId, Rank};
+use quincunx_control::memory::Region;
 use quincunx_control::{
-    Encapsulation, Fallback, GroupFailure, GroupRequest, GroupState, GroupSummary, Holding, Instruction,
-    NodeDescription, Report, Role,
+    Encapsulation, Fallback, GroupFailure, GroupRequest, GroupState, GroupSummary, HeldGroup, Holder,
+    Holding, Instruction, LinkReport, NodeDescription, Phase, Report, Role,
 };
 use quincunx_design::{
     ConnectionContext, Demand, FabricKind, GroupContext, LinkRates, Node, Peer, Role as DesignRole, Settings,
 };
-use quincunx_fabric::Shape;
-use quincunx_units::{BitRate, ByteCount};
+use quincunx_units::{BitRate, ByteCount, Duration};
 use quincunx_wire::{Endpoint, MAX_QPN, Psn, QpNumber};
 
 #[cfg(test)]
@@ -75,7 +75,54 @@ pub(crate) fn encode_node(node: &NodeDescription) -> proto::NodeDescription {
         designs: node.designs.iter().cloned().collect(),
         max_endpoints: node.max_endpoints,
         memory_bytes: node.memory.bytes(),
+        memory_unit_bytes: node.memory_unit.bytes(),
+        one_group_a_port: node.one_group_a_port,
+        max_fan_in: node.max_fan_in.map_or(0, u32::from),
+        links: node.links.iter().map(encode_link).collect(),
     }
+}
+
+fn encode_link(link: &LinkReport) -> proto::LinkReport {
+    proto::LinkReport {
+        neighbour: link.neighbour.clone(),
+        lanes: link.lanes.into(),
+        rate: link.rate.map_or(0, BitRate::bits_per_second),
+    }
+}
+
+fn decode_link(link: proto::LinkReport) -> Decoded<LinkReport> {
+    let lanes = narrow("links.lanes", "16 bits", link.lanes.max(1))?;
+    Ok(LinkReport { neighbour: link.neighbour, lanes, rate: BitRate::new(link.rate) })
+}
+
+fn encode_region(region: Region) -> proto::Region {
+    proto::Region { offset_bytes: region.offset.bytes(), length_bytes: region.length.bytes() }
+}
+
+fn decode_region(region: proto::Region) -> Region {
+    Region { offset: ByteCount::new(region.offset_bytes), length: ByteCount::new(region.length_bytes) }
+}
+
+pub(crate) fn encode_held(held: &HeldGroup) -> proto::HeldGroup {
+    proto::HeldGroup {
+        group: held.group.0,
+        region: held.region.map(encode_region),
+        queue_pairs: held.endpoints.iter().map(|qp| qp.value()).collect(),
+    }
+}
+
+pub(crate) fn decode_held(held: Vec<proto::HeldGroup>) -> Decoded<Vec<HeldGroup>> {
+    let queue_pair = |number| match number {
+        0..=MAX_QPN => Ok(QpNumber::new(number)),
+        _ => wrong("held.queue_pairs", "a queue pair number of 24 bits", number),
+    };
+    each(held, |held| {
+        Ok(HeldGroup {
+            group: GroupId(held.group),
+            region: held.region.map(decode_region),
+            endpoints: each(held.queue_pairs, queue_pair)?.into_iter().collect(),
+        })
+    })
 }
 
 pub(crate) fn decode_node(node: proto::NodeDescription) -> Decoded<NodeDescription> {
@@ -101,6 +148,13 @@ pub(crate) fn decode_node(node: proto::NodeDescription) -> Decoded<NodeDescripti
         designs: node.designs.into_iter().collect(),
         max_endpoints: node.max_endpoints,
         memory: ByteCount::new(node.memory_bytes),
+        memory_unit: ByteCount::new(node.memory_unit_bytes.max(1)),
+        one_group_a_port: node.one_group_a_port,
+        max_fan_in: match narrow("max_fan_in", "16 bits", node.max_fan_in)? {
+            0 => None,
+            most => Some(most),
+        },
+        links: each(node.links, decode_link)?,
     })
 }
 
@@ -191,6 +245,7 @@ fn encode_context(context: &GroupContext) -> proto::GroupContext {
         initial_psn: context.initial_psn.value(),
         remote_write: context.remote_write,
         memory_bytes: context.memory.bytes(),
+        memory_offset_bytes: context.memory_offset.bytes(),
         connections: context.connections.iter().map(connection).collect(),
     }
 }
@@ -231,6 +286,7 @@ fn decode_context(context: proto::GroupContext) -> Decoded<GroupContext> {
         initial_psn: psn("initial_psn", context.initial_psn)?,
         remote_write: context.remote_write,
         memory: ByteCount::new(context.memory_bytes),
+        memory_offset: ByteCount::new(context.memory_offset_bytes),
         connections: each(context.connections, connection)?,
     })
 }
@@ -251,22 +307,29 @@ pub(crate) fn encode_request(wanted: &GroupRequest) -> proto::InitGroupRequest {
     proto::InitGroupRequest {
         members: wanted.members.clone(),
         design: Some(encode_design(&wanted.design, wanted.version, &wanted.settings)),
-        shape: wanted.shape.to_string(),
+        mesh: wanted.mesh.map_or_else(String::new, |mesh| mesh.to_string()),
         direct_rate: wanted.rates.direct.bits_per_second(),
         cross_rate: wanted.rates.cross.bits_per_second(),
         demand: Some(demand),
+        lease_us: wanted.lease.map_or(0, micros),
+        phase: wanted.phase.as_ref().map(|phase| proto::Phase {
+            job: phase.job.clone(),
+            number: phase.number.into(),
+            duty_percent: phase.duty.into(),
+        }),
     }
 }
 
-/// Whether it has a rank for each member, the manager says.
-fn decode_shape(name: &str, members: usize) -> Decoded<Shape> {
-    let shape = match name {
-        "" | "star" => Shape::for_ranks("star", u16::try_from(members).unwrap_or(1).max(1)).ok(),
-        mesh if mesh.starts_with("mesh-") => mesh.parse().ok().map(Shape::Mesh),
-        tree => tree.parse().ok().map(Shape::Tree),
-    };
-    let expected = "a tree such as star-8, or a mesh such as mesh-2x4";
-    shape.map_or_else(|| wrong("shape", expected, start_of(name)), Ok)
+fn micros(duration: Duration) -> u64 {
+    duration.as_picos() / Duration::from_micros(1).as_picos()
+}
+
+/// More than a century is for ever, and no number of picoseconds.
+fn from_micros(field: &'static str, micros: u64) -> Decoded<Duration> {
+    match micros {
+        0..1_000_000_000_000 => Ok(Duration::from_micros(micros)),
+        _ => wrong(field, "less than a million seconds", micros),
+    }
 }
 
 pub(crate) fn decode_request(request: proto::InitGroupRequest) -> Decoded<GroupRequest> {
@@ -282,18 +345,38 @@ pub(crate) fn decode_request(request: proto::InitGroupRequest) -> Decoded<GroupR
             Demand::Writes { slots: writes.slots, length: ByteCount::new(writes.length_bytes) }
         }
     };
-    let shape = decode_shape(&request.shape, request.members.len())?;
+    let mesh = match request.mesh.as_str() {
+        "" => None,
+        name => match name.parse() {
+            Ok(mesh) => Some(mesh),
+            Err(_) => return wrong("mesh", "a mesh such as mesh-2x4", start_of(name)),
+        },
+    };
+    let phase = |phase: proto::Phase| {
+        let duty = match phase.duty_percent {
+            duty @ 0..=100 => duty as u8,
+            duty => return wrong("phase.duty_percent", "at most 100", duty),
+        };
+        Ok(Phase { job: phase.job, number: narrow("phase.number", "16 bits", phase.number)?, duty })
+    };
     Ok(GroupRequest {
+        // Who asks, the connection says.
+        owner: String::new(),
         members: request.members,
         design,
         version,
         settings,
-        shape,
+        mesh,
         rates: LinkRates {
             direct: rate("direct_rate", request.direct_rate)?,
             cross: rate("cross_rate", request.cross_rate)?,
         },
         demand,
+        lease: match request.lease_us {
+            0 => None,
+            lease => Some(from_micros("lease_us", lease)?),
+        },
+        phase: request.phase.map(phase).transpose()?,
     })
 }
 
@@ -339,6 +422,7 @@ pub(crate) fn encode_report(report: Report) -> proto::report_request::Report {
         Report::Installed => Encoded::Installed(proto::Installed {}),
         Report::Refused { reason } => Encoded::Refused(proto::Refused { reason }),
         Report::DataPlaneFailed { reason } => Encoded::DataPlaneFailed(proto::DataPlaneFailed { reason }),
+        Report::Removed => Encoded::Removed(proto::Removed {}),
     }
 }
 
@@ -348,6 +432,7 @@ pub(crate) fn decode_report(report: Option<proto::report_request::Report>) -> De
         Encoded::Installed(proto::Installed {}) => Report::Installed,
         Encoded::Refused(proto::Refused { reason }) => Report::Refused { reason },
         Encoded::DataPlaneFailed(proto::DataPlaneFailed { reason }) => Report::DataPlaneFailed { reason },
+        Encoded::Removed(proto::Removed {}) => Report::Removed,
     })
 }
 
@@ -355,31 +440,69 @@ pub(crate) fn decode_report(report: Option<proto::report_request::Report>) -> De
 
 fn encode_fallback(fallback: &Fallback) -> proto::Fallback {
     use proto::fallback::Lack;
-    match fallback {
-        Fallback::SwitchMemory { switch, needed, free } => proto::Fallback {
-            switch: switch.clone(),
-            lack: Some(Lack::Memory(proto::LackOfMemory {
+    let (switch, lack, holders) = match fallback {
+        Fallback::SwitchMemory { switch, needed, free, longest, holders } => {
+            let lack = proto::LackOfMemory {
                 needed_bytes: needed.bytes(),
                 free_bytes: free.bytes(),
-            })),
-        },
-        Fallback::SwitchEndpoints { switch, needed, free } => proto::Fallback {
-            switch: switch.clone(),
-            lack: Some(Lack::Endpoints(proto::LackOfEndpoints { needed: *needed, free: *free })),
-        },
+                longest_bytes: longest.bytes(),
+            };
+            (switch.as_str(), Lack::Memory(lack), holders.as_slice())
+        }
+        Fallback::SwitchEndpoints { switch, needed, free, holders } => (
+            switch.as_str(),
+            Lack::Endpoints(proto::LackOfEndpoints { needed: *needed, free: *free }),
+            &holders[..],
+        ),
+        Fallback::FanIn { switch, needed, most } => {
+            let lack = proto::LackOfFanIn { needed: (*needed).into(), most: (*most).into() };
+            (switch.as_str(), Lack::FanIn(lack), &[][..])
+        }
+        Fallback::PortTaken { switch, link, holders } => {
+            (switch.as_str(), Lack::Port(proto::PortTaken { link: link.clone() }), &holders[..])
+        }
+        Fallback::NoTree { design, policy, members, holders } => {
+            let (design, policy, members) = (design.clone(), policy.clone(), members.clone());
+            ("", Lack::Tree(proto::NoTree { design, policy, members }), &holders[..])
+        }
+    };
+    let holder = |holder: &Holder| proto::Holder {
+        group: holder.group.0,
+        what: holder.what.clone(),
+        lease_us: holder.lease.map(micros),
+    };
+    proto::Fallback {
+        switch: switch.to_string(),
+        lack: Some(lack),
+        holders: holders.iter().map(holder).collect(),
     }
 }
 
 fn decode_fallback(fallback: proto::Fallback) -> Decoded<Fallback> {
     use proto::fallback::Lack;
-    let switch = fallback.switch;
+    let holder = |holder: proto::Holder| {
+        let lease =
+            holder.lease_us.map(|lease| from_micros("fallback.holders.lease_us", lease)).transpose()?;
+        Ok(Holder { group: GroupId(holder.group), what: holder.what, lease })
+    };
+    let (switch, holders) = (fallback.switch, each(fallback.holders, holder)?);
     Ok(match present("fallback.lack", fallback.lack)? {
-        Lack::Memory(proto::LackOfMemory { needed_bytes, free_bytes }) => {
-            let (needed, free) = (ByteCount::new(needed_bytes), ByteCount::new(free_bytes));
-            Fallback::SwitchMemory { switch, needed, free }
+        Lack::Memory(lack) => {
+            let [needed, free, longest] =
+                [lack.needed_bytes, lack.free_bytes, lack.longest_bytes].map(ByteCount::new);
+            Fallback::SwitchMemory { switch, needed, free, longest, holders }
         }
         Lack::Endpoints(proto::LackOfEndpoints { needed, free }) => {
-            Fallback::SwitchEndpoints { switch, needed, free }
+            Fallback::SwitchEndpoints { switch, needed, free, holders }
+        }
+        Lack::FanIn(proto::LackOfFanIn { needed, most }) => {
+            let [needed, most] = [("fallback.fan_in.needed", needed), ("fallback.fan_in.most", most)]
+                .map(|(field, value)| narrow(field, "16 bits", value));
+            Fallback::FanIn { switch, needed: needed?, most: most? }
+        }
+        Lack::Port(proto::PortTaken { link }) => Fallback::PortTaken { switch, link, holders },
+        Lack::Tree(proto::NoTree { design, policy, members }) => {
+            Fallback::NoTree { design, policy, members, holders }
         }
     })
 }
@@ -389,12 +512,13 @@ pub(crate) fn encode_holding(holding: &Holding) -> proto::Holding {
         node: holding.node.clone(),
         endpoints: holding.endpoints,
         memory_bytes: holding.memory.bytes(),
+        offset_bytes: holding.offset.bytes(),
     }
 }
 
 fn decode_holding(holding: proto::Holding) -> Holding {
-    let proto::Holding { node, endpoints, memory_bytes } = holding;
-    Holding { node, endpoints, memory: ByteCount::new(memory_bytes) }
+    let proto::Holding { node, endpoints, memory_bytes, offset_bytes } = holding;
+    Holding { node, endpoints, memory: ByteCount::new(memory_bytes), offset: ByteCount::new(offset_bytes) }
 }
 
 pub(crate) fn encode_group(group: &GroupSummary) -> proto::Group {
@@ -411,6 +535,9 @@ pub(crate) fn encode_group(group: &GroupSummary) -> proto::Group {
         failure,
         members: group.members.clone(),
         switches: group.switches.iter().map(encode_holding).collect(),
+        owner: group.owner.clone(),
+        conflicts: group.conflicts,
+        lease_us: group.lease.map(micros),
     }
 }
 
@@ -430,6 +557,9 @@ pub(crate) fn decode_group(group: proto::Group) -> Decoded<GroupSummary> {
         state,
         members: group.members,
         switches: group.switches.into_iter().map(decode_holding).collect(),
+        owner: group.owner,
+        conflicts: group.conflicts,
+        lease: group.lease_us.map(|lease| from_micros("lease_us", lease)).transpose()?,
     })
 }
 

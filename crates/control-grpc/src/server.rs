@@ -7,10 +7,10 @@
 use crate::{convert, proto};
 use quincunx_collective::GroupId;
 use quincunx_control::{
-    Action, AttachError, GroupSummary, InitGroupError, Manager, ManagerConfig, RequestId,
+    Action, AttachError, GroupSummary, InitGroupError, Manager, ManagerConfig, ManagerTimer, RequestId,
 };
 use quincunx_design::Catalog;
-use quincunx_units::Duration;
+use quincunx_units::{Duration, Instant};
 use std::collections::BTreeMap;
 use std::net::{SocketAddr, TcpListener};
 use std::pin::Pin;
@@ -25,7 +25,7 @@ use tonic::{Code, Request, Response, Status};
 use proto::control_server::{Control, ControlServer};
 
 /// What the operator sets.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct ServerConfig {
     /// What the manager is set up with.
     pub manager: ManagerConfig,
@@ -114,8 +114,18 @@ struct State {
     streams: BTreeMap<String, mpsc::UnboundedSender<Result<proto::Instruction, Status>>>,
     /// Who waits for a group.
     callers: BTreeMap<RequestId, oneshot::Sender<Result<GroupSummary, InitGroupError>>>,
-    timers: BTreeMap<GroupId, tokio::task::AbortHandle>,
+    /// Who waits for a group's end.
+    enders: BTreeMap<RequestId, oneshot::Sender<Vec<String>>>,
+    timers: BTreeMap<ManagerTimer, tokio::task::AbortHandle>,
     next_request: u64,
+    started: std::time::Instant,
+}
+
+impl State {
+    fn request(&mut self) -> RequestId {
+        self.next_request += 1;
+        RequestId(self.next_request)
+    }
 }
 
 #[derive(Debug)]
@@ -127,8 +137,10 @@ impl Shared {
             manager: Manager::new(catalog, config),
             streams: BTreeMap::new(),
             callers: BTreeMap::new(),
+            enders: BTreeMap::new(),
             timers: BTreeMap::new(),
             next_request: 0,
+            started: std::time::Instant::now(),
         }))
     }
 
@@ -152,25 +164,44 @@ impl Shared {
                         let _ = caller.send(answer);
                     }
                 }
-                Action::SetInstallTimer { group, after } => {
+                Action::Destroyed { request, silent } => {
+                    if let Some(caller) = state.enders.remove(&request) {
+                        let _ = caller.send(silent);
+                    }
+                }
+                Action::SetTimer { timer, after } => {
                     let shared = self.clone();
                     let expire = async move {
                         tokio::time::sleep(after.into()).await;
-                        let mut state = shared.lock();
-                        let mut actions = Vec::new();
-                        state.timers.remove(&group);
-                        state.manager.handle_install_timeout(group, &mut actions);
-                        shared.perform(&mut state, actions);
+                        shared.step(|state, actions| {
+                            state.timers.remove(&timer);
+                            state.manager.handle_timer(timer, actions);
+                        });
                     };
-                    state.timers.insert(group, tokio::spawn(expire).abort_handle());
+                    if let Some(earlier) = state.timers.insert(timer, tokio::spawn(expire).abort_handle()) {
+                        earlier.abort();
+                    }
                 }
-                Action::CancelInstallTimer { group } => {
-                    if let Some(timer) = state.timers.remove(&group) {
+                Action::CancelTimer { timer } => {
+                    if let Some(timer) = state.timers.remove(&timer) {
                         timer.abort();
                     }
                 }
+                // Nothing is kept yet: a manager that starts again knows nobody.
+                Action::Keep(_) => {}
             }
         }
+    }
+
+    /// One step of the manager, and what it asks for.
+    fn step<T>(self: &Arc<Self>, act: impl FnOnce(&mut State, &mut Vec<Action>) -> T) -> T {
+        let mut state = self.lock();
+        let now = Instant::ZERO + state.started.elapsed().into();
+        state.manager.advance(now);
+        let mut actions = Vec::new();
+        let result = act(&mut state, &mut actions);
+        self.perform(&mut state, actions);
+        result
     }
 }
 
@@ -182,11 +213,11 @@ struct Caller {
 
 impl Drop for Caller {
     fn drop(&mut self) {
-        let mut state = self.shared.lock();
-        let mut actions = Vec::new();
-        state.callers.remove(&self.request);
-        state.manager.abandon(self.request, &mut actions);
-        self.shared.perform(&mut state, actions);
+        self.shared.step(|state, actions| {
+            state.callers.remove(&self.request);
+            state.enders.remove(&self.request);
+            state.manager.abandon(self.request, actions);
+        });
     }
 }
 
@@ -208,11 +239,10 @@ impl Stream for Instructions {
 
 impl Drop for Instructions {
     fn drop(&mut self) {
-        let mut state = self.shared.lock();
-        let mut actions = Vec::new();
-        state.streams.remove(&self.node);
-        state.manager.detach(&self.node, "its connection to the manager is gone", &mut actions);
-        self.shared.perform(&mut state, actions);
+        self.shared.step(|state, actions| {
+            state.streams.remove(&self.node);
+            state.manager.disconnect(&self.node, "its connection to the manager is gone", actions);
+        });
     }
 }
 
@@ -223,23 +253,28 @@ impl Control for Service {
     type AttachStream = Instructions;
 
     async fn attach(&self, request: Request<proto::AttachRequest>) -> Result<Response<Instructions>, Status> {
-        let Some(node) = request.into_inner().node else {
+        let proto::AttachRequest { node, held } = request.into_inner();
+        let Some(node) = node else {
             return Err(Status::invalid_argument(
                 "expected a node description, found none; say who attaches",
             ));
         };
         let node = convert::decode_node(node).map_err(invalid)?;
+        let held = convert::decode_held(held).map_err(invalid)?;
         let name = node.name.clone();
-        let mut state = self.0.lock();
-        state.manager.attach(node).map_err(|error| {
+        let (sender, receiver) = mpsc::unbounded_channel();
+        let attached = self.0.step(|state, actions| {
+            state.manager.attach(node, &held, actions)?;
+            state.streams.insert(name.clone(), sender);
+            Ok(())
+        });
+        attached.map_err(|error: AttachError| {
             let code = match error {
                 AttachError::NoName => Code::InvalidArgument,
                 AttachError::NameTaken { .. } | AttachError::AddressTaken { .. } => Code::AlreadyExists,
             };
             Status::new(code, error.to_string())
         })?;
-        let (sender, receiver) = mpsc::unbounded_channel();
-        state.streams.insert(name.clone(), sender);
         Ok(Response::new(Instructions { node: name, receiver, shared: self.0.clone() }))
     }
 
@@ -249,10 +284,8 @@ impl Control for Service {
     ) -> Result<Response<proto::ReportResponse>, Status> {
         let proto::ReportRequest { node, group, report } = request.into_inner();
         let report = convert::decode_report(report).map_err(invalid)?;
-        let mut state = self.0.lock();
-        let mut actions = Vec::new();
-        let result = state.manager.handle_report(&node, GroupId(group), report, &mut actions);
-        self.0.perform(&mut state, actions);
+        let group = GroupId(group);
+        let result = self.0.step(|state, actions| state.manager.handle_report(&node, group, report, actions));
         result.map_err(|error| Status::failed_precondition(error.to_string()))?;
         Ok(Response::new(proto::ReportResponse {}))
     }
@@ -263,16 +296,13 @@ impl Control for Service {
     ) -> Result<Response<proto::InitGroupResponse>, Status> {
         let wanted = convert::decode_request(request.into_inner()).map_err(invalid)?;
         let (sender, answer) = oneshot::channel();
-        let _caller = {
-            let mut state = self.0.lock();
-            let request = RequestId(state.next_request);
-            state.next_request += 1;
+        let request = self.0.step(|state, actions| {
+            let request = state.request();
             state.callers.insert(request, sender);
-            let mut actions = Vec::new();
-            state.manager.init_group(request, &wanted, &mut actions);
-            self.0.perform(&mut state, actions);
-            Caller { request, shared: self.0.clone() }
-        };
+            state.manager.init_group(request, &wanted, actions);
+            request
+        });
+        let _caller = Caller { request, shared: self.0.clone() };
         // The manager answers within the install timeout.
         let answer =
             answer.await.map_err(|_| Status::unavailable("expected an answer, but the manager stops"))?;
@@ -280,17 +310,32 @@ impl Control for Service {
         Ok(Response::new(proto::InitGroupResponse { group: Some(convert::encode_group(&group)) }))
     }
 
+    async fn renew_group(
+        &self,
+        request: Request<proto::RenewGroupRequest>,
+    ) -> Result<Response<proto::RenewGroupResponse>, Status> {
+        let group = GroupId(request.into_inner().group);
+        let result = self.0.step(|state, actions| state.manager.renew(group, actions));
+        result.map_err(|error| Status::not_found(error.to_string()))?;
+        Ok(Response::new(proto::RenewGroupResponse {}))
+    }
+
     async fn destroy_group(
         &self,
         request: Request<proto::DestroyGroupRequest>,
     ) -> Result<Response<proto::DestroyGroupResponse>, Status> {
         let group = GroupId(request.into_inner().group);
-        let mut state = self.0.lock();
-        let mut actions = Vec::new();
-        let result = state.manager.destroy_group(group, &mut actions);
-        self.0.perform(&mut state, actions);
-        result.map_err(|error| Status::not_found(error.to_string()))?;
-        Ok(Response::new(proto::DestroyGroupResponse {}))
+        let (sender, answer) = oneshot::channel();
+        let result = self.0.step(|state, actions| {
+            let request = state.request();
+            state.enders.insert(request, sender);
+            state.manager.destroy_group(request, group, actions).map(|()| request)
+        });
+        let request = result.map_err(|error| Status::not_found(error.to_string()))?;
+        let _caller = Caller { request, shared: self.0.clone() };
+        let silent =
+            answer.await.map_err(|_| Status::unavailable("expected an answer, but the manager stops"))?;
+        Ok(Response::new(proto::DestroyGroupResponse { silent }))
     }
 
     async fn list_groups(
@@ -332,7 +377,7 @@ fn init_code(error: &InitGroupError) -> Code {
         | InitGroupError::NotAHost { .. }
         | InitGroupError::Refused(_) => Code::InvalidArgument,
         InitGroupError::MissingMember { .. } => Code::NotFound,
-        InitGroupError::TooFewSwitches { .. } | InitGroupError::MixedEncapsulation { .. } => {
+        InitGroupError::NoSwitch { .. } | InitGroupError::MixedEncapsulation { .. } => {
             Code::FailedPrecondition
         }
         InitGroupError::HostEndpoints { .. } | InitGroupError::NoRoom(_) => Code::ResourceExhausted,

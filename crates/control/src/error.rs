@@ -1,11 +1,14 @@
 //! Refusals of the manager: one line each, with what was expected, what was found and what to do.
 
 use crate::{Encapsulation, GroupFailure, Role};
+use alloc::format;
 use alloc::string::String;
+use alloc::vec::Vec;
+use core::fmt;
 use core::net::Ipv4Addr;
 use quincunx_collective::GroupId;
 use quincunx_design::Refusal;
-use quincunx_units::ByteCount;
+use quincunx_units::{ByteCount, Duration};
 
 /// Why a node cannot attach.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -78,17 +81,15 @@ pub enum InitGroupError {
     /// There is no such design, or it refuses its parameters or what it is to run on.
     #[error(transparent)]
     Refused(#[from] Refusal),
-    /// Not enough switches for the tree.
+    /// The group would run in switches, and none can.
     #[error(
-        "expected {needed} attached switches that can run {design}, found {found}; start more, or choose a smaller tree"
+        "expected an attached switch that can run {design}, found {found}; start one, or choose another design"
     )]
-    TooFewSwitches {
-        /// Switches in the tree.
-        needed: usize,
-        /// What they must run.
+    NoSwitch {
+        /// What it must run.
         design: String,
-        /// Switches there are.
-        found: usize,
+        /// Switches there are, which cannot.
+        found: SwitchCount,
     },
     /// A host has no queue pairs left.
     #[error(
@@ -103,7 +104,7 @@ pub enum InitGroupError {
         free: u32,
     },
     /// The switches have no room, and there is no other design to run.
-    #[error("{0}, but no design is set up for that; destroy a group, or set up a fallback")]
+    #[error("{0}; and no design is set up to fall back to; set one up")]
     NoRoom(Fallback),
     /// A node did not install its context.
     #[error("expected every node to install the group, but it failed: {0}; see that node, then try again")]
@@ -113,12 +114,48 @@ pub enum InitGroupError {
     Destroyed,
 }
 
-/// Why a group runs another design than the one that was asked for, which needs switches.
+/// A group that has what another one lacks.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Holder {
+    /// The group.
+    pub group: GroupId,
+    /// How much it has, in words; nothing if that is plain.
+    pub what: String,
+    /// How long its lease runs; none: until somebody destroys it.
+    pub lease: Option<Duration>,
+}
+
+/// Who has what another group lacks, for the end of a line: "; group 3 has 512KiB of it until it is destroyed".
+struct Held<'a>(&'a [Holder]);
+
+impl fmt::Display for Held<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        /// A line names so many.
+        const NAMED: usize = 3;
+        for (index, Holder { group, what, lease }) in self.0.iter().take(NAMED).enumerate() {
+            let start = if index == 0 { "; " } else { ", " };
+            write!(f, "{start}group {group} has {what} ")?;
+            match lease {
+                Some(lease) => write!(f, "for {lease} more")?,
+                None => f.write_str("until it is destroyed")?,
+            }
+        }
+        match self.0.len().saturating_sub(NAMED) {
+            0 => Ok(()),
+            more => write!(f, ", and {more} others have some"),
+        }
+    }
+}
+
+/// Why a group runs another design than the one that was asked for, which needs switches: which switch, which resource, who holds it, until
+/// when, and what would help.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, thiserror::Error)]
 pub enum Fallback {
     /// A switch's buffers are full.
     #[error(
-        "expected {needed} of free memory at switch \"{switch}\", found {free}; the group runs among its hosts"
+        "expected {needed} of free memory at switch \"{switch}\", found {free}{}{}; {REMEDY_MEMORY}",
+        in_pieces(*needed, *free, *longest),
+        Held(holders)
     )]
     SwitchMemory {
         /// The switch.
@@ -127,10 +164,15 @@ pub enum Fallback {
         needed: ByteCount,
         /// What is left there.
         free: ByteCount,
+        /// The longest piece of that.
+        longest: ByteCount,
+        /// Who has the rest.
+        holders: Vec<Holder>,
     },
     /// A switch has no queue pairs left.
     #[error(
-        "expected {needed} free queue pairs at switch \"{switch}\", found {free}; the group runs among its hosts"
+        "expected {needed} free queue pairs at switch \"{switch}\", found {free}{}; destroy a group, or start the switch with more",
+        Held(holders)
     )]
     SwitchEndpoints {
         /// The switch.
@@ -139,7 +181,67 @@ pub enum Fallback {
         needed: u32,
         /// What is left there.
         free: u32,
+        /// Who has the rest.
+        holders: Vec<Holder>,
     },
+    /// A switch cannot add up so many.
+    #[error(
+        "expected switch \"{switch}\" to join {needed} neighbours, found that it can join {most}; make a smaller group"
+    )]
+    FanIn {
+        /// The switch.
+        switch: String,
+        /// Neighbours in the tree.
+        needed: u16,
+        /// What it can do.
+        most: u16,
+    },
+    /// A port that serves one group serves another.
+    #[error(
+        "expected the link {link} without a group at the port of \"{switch}\"{}; destroy that group, or choose other members",
+        Held(holders)
+    )]
+    PortTaken {
+        /// The switch with such ports.
+        switch: String,
+        /// Both ends.
+        link: String,
+        /// Who has it.
+        holders: Vec<Holder>,
+    },
+    /// No tree reaches all members.
+    #[error(
+        "expected a tree of switches that run {design} to reach {}, found none by policy {policy}{}; {REMEDY_TREE}",
+        first(members),
+        Held(holders)
+    )]
+    NoTree {
+        /// The design.
+        design: String,
+        /// The policy, which decides which links may be used.
+        policy: String,
+        /// Members that no tree with the others reaches.
+        members: Vec<String>,
+        /// Whose trees are in the way.
+        holders: Vec<Holder>,
+    },
+}
+
+const REMEDY_MEMORY: &str = "destroy a group, or ask for less (group.window, group.message)";
+const REMEDY_TREE: &str =
+    "destroy a group in the way, choose another policy, or start switches nearer to the members";
+
+/// That what is free is not in one piece, where that is why it does not do.
+fn in_pieces(needed: ByteCount, free: ByteCount, longest: ByteCount) -> String {
+    if free >= needed && longest < needed { format!(", {longest} in one piece") } else { String::new() }
+}
+
+fn first(names: &[String]) -> String {
+    match names {
+        [] => "all members".into(),
+        [one] => format!("\"{one}\""),
+        [one, rest @ ..] => format!("\"{one}\" and {} others", rest.len()),
+    }
 }
 
 /// There is no such group.
@@ -167,4 +269,18 @@ pub enum ReportError {
         /// The group.
         group: GroupId,
     },
+}
+
+/// A number of switches, for people.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SwitchCount(pub usize);
+
+impl fmt::Display for SwitchCount {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            0 => f.write_str("none"),
+            1 => f.write_str("one switch that cannot"),
+            count => write!(f, "{count} switches that cannot"),
+        }
+    }
 }

@@ -7,12 +7,15 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use quincunx_collective::GroupId;
 use quincunx_design::{AnyDesign, Demand, FabricKind, LinkRates, Placement, Refusal, Settings};
-use quincunx_fabric::{IncTree, Shape};
-use quincunx_units::ByteCount;
+use quincunx_fabric::{IncTree, MeshShape};
+use quincunx_units::{ByteCount, Duration};
 
-/// What is asked of the manager (EPIC 3.3.1, `InitGroup`).
+/// What is asked of the manager (EPIC 3.3.1, `InitGroup`): who is to be in the group and what it is to run. Which switches take part is
+/// the manager's answer.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct GroupRequest {
+    /// Whose group it is: he alone sees and ends it. Empty where nobody says who he is.
+    pub owner: String,
     /// The hosts by node name, in rank order.
     pub members: Vec<String>,
     /// What the group is to run, by name.
@@ -21,12 +24,27 @@ pub struct GroupRequest {
     pub version: u32,
     /// Their values.
     pub settings: Settings,
-    /// The tree of switches that the group may use, or the mesh of its hosts.
-    pub shape: Shape,
+    /// The mesh that its hosts make, for designs of meshes; none: the group is on the fabric that nodes report.
+    pub mesh: Option<MeshShape>,
     /// What the links of a mesh carry.
     pub rates: LinkRates,
     /// What is to be asked of the group.
     pub demand: Demand,
+    /// How long the group lives after the owner's last word; none: until he destroys it.
+    pub lease: Option<Duration>,
+    /// When it communicates, if its job's other groups do so at other times: then they may have memory by turns (EPIC 6.2).
+    pub phase: Option<Phase>,
+}
+
+/// A part of a job's iteration in which one kind of groups communicates, and no other.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Phase {
+    /// The job.
+    pub job: String,
+    /// Which part: groups of different numbers never communicate at once.
+    pub number: u16,
+    /// How much of the time that is, in per cent: the groups of a block take no more than all of it.
+    pub duty: u8,
 }
 
 /// Who made a group fail, and how.
@@ -46,7 +64,7 @@ pub enum GroupState {
     Installing,
     /// All have.
     Ready,
-    /// It is over; it holds nothing any more.
+    /// It is over; it holds what nodes have not yet given back.
     Failed(GroupFailure),
 }
 
@@ -59,6 +77,8 @@ pub struct Holding {
     pub endpoints: u32,
     /// Buffers there, if it is a switch.
     pub memory: ByteCount,
+    /// Where they begin: the group's pointer there.
+    pub offset: ByteCount,
 }
 
 /// A group for its users and operators.
@@ -72,31 +92,40 @@ pub struct GroupSummary {
     pub fallback: Option<Fallback>,
     /// Where it stands.
     pub state: GroupState,
+    /// Whose it is.
+    pub owner: String,
     /// The hosts by node name, in rank order.
     pub members: Vec<String>,
     /// The switches, from the root down.
     pub switches: Vec<Holding>,
+    /// Links of its tree that more than one of its own edges crosses: what they carry they share.
+    pub conflicts: u32,
+    /// How long its lease runs; none: until it is destroyed.
+    pub lease: Option<Duration>,
 }
 
 impl GroupRequest {
     /// A group of `members` that runs `design` with its defaults, for vectors of up to `longest` bytes.
-    pub fn new(members: Vec<String>, design: &dyn AnyDesign, shape: Shape, longest: ByteCount) -> Self {
+    pub fn new(members: Vec<String>, design: &dyn AnyDesign, longest: ByteCount) -> Self {
         Self {
+            owner: String::new(),
             members,
             design: design.name().to_string(),
             version: design.version(),
             settings: design.defaults(),
-            shape,
+            mesh: None,
             rates: LinkRates::ALIKE,
             demand: Demand::Vectors { longest },
+            lease: None,
+            phase: None,
         }
     }
 
-    /// The kind of fabric that the shape is.
+    /// The kind of fabric that it is for.
     pub const fn fabric(&self) -> FabricKind {
-        match self.shape {
-            Shape::Tree(_) => FabricKind::Tree,
-            Shape::Mesh(_) => FabricKind::Mesh,
+        match self.mesh {
+            None => FabricKind::Tree,
+            Some(_) => FabricKind::Mesh,
         }
     }
 
@@ -117,16 +146,16 @@ impl GroupRequest {
         }
     }
 
-    /// Where the group is to run.
-    pub(crate) fn placement(&self, ranks: u16) -> Result<Placement, InitGroupError> {
-        if self.shape.ranks() != ranks {
-            let expected = format!("a tree or mesh of {ranks} ranks");
-            let found = format!("{} with {}", self.shape, self.shape.ranks());
-            return Err(Refusal::new(expected, found, "change the group's parameters").into());
-        }
-        let (domains, tree) = match &self.shape {
-            Shape::Tree(shape) => (1, Some(IncTree::from_shape(shape))),
-            Shape::Mesh(shape) => (shape.domains(), None),
+    /// Where the group is to run, on this tree if it is not on a mesh.
+    pub(crate) fn placement(&self, ranks: u16, tree: IncTree) -> Result<Placement, InitGroupError> {
+        let (domains, tree) = match self.mesh {
+            None => (1, Some(tree)),
+            Some(mesh) if mesh.ranks() == ranks => (mesh.domains(), None),
+            Some(mesh) => {
+                let expected = format!("a mesh of {ranks} ranks");
+                let found = format!("{mesh} with {}", mesh.ranks());
+                return Err(Refusal::new(expected, found, "change the group's parameters").into());
+            }
         };
         Ok(Placement { ranks, domains, tree, rates: self.rates, demand: self.demand })
     }

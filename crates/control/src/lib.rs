@@ -1,9 +1,8 @@
-//! The control plane's decisions (EPIC 3.2, 3.3, 6.1): which nodes there are, which tree a group gets, who talks to
-//! whom through which queue pair, and what fits into a switch's memory.
+//! The control plane's decisions (EPIC 3.2, 3.3, 6): which nodes there are and how they are joined, which tree a group gets, who talks to
+//! whom through which queue pair, and who has which part of a switch's memory.
 //!
 //! [`Manager`] is a state machine without input or output: attachments, requests, reports and time-outs go in,
-//! [`Action`]s come out. It knows no socket, clock or thread. The policy is trivial so far: the tree is the one asked
-//! for, switches fill it from the root down in the order of their addresses, and members fill its leaves in order.
+//! [`Action`]s come out. It knows no socket, clock or thread. Which tree a group gets a [`policy::Policy`] decides.
 //!
 //! It knows designs by their name, and asks them for their plan: who is connected with whom, what each node is to do, what switches must
 //! have. What a node gets is a [`GroupContext`](quincunx_design::GroupContext): all that its data plane needs to know of a group.
@@ -13,9 +12,16 @@ extern crate alloc;
 mod error;
 mod group;
 mod manager;
+pub mod map;
+pub mod memory;
 mod node;
+pub mod policy;
+pub mod tree;
 
-pub use error::{AttachError, Fallback, InitGroupError, ReportError, UnknownGroup};
-pub use group::{GroupFailure, GroupRequest, GroupState, GroupSummary, Holding};
-pub use manager::{Action, Instruction, Manager, ManagerConfig, Report, RequestId};
-pub use node::{Encapsulation, NodeDescription, Role};
+pub use error::{AttachError, Fallback, Holder, InitGroupError, ReportError, SwitchCount, UnknownGroup};
+pub use group::{GroupFailure, GroupRequest, GroupState, GroupSummary, Holding, Phase};
+pub use manager::{
+    Action, Change, GroupRecord, HeldGroup, Instruction, Manager, ManagerConfig, ManagerTimer, Report,
+    RequestId,
+};
+pub use node::{Encapsulation, LinkReport, NodeDescription, Role};

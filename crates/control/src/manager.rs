@@ -1,51 +1,71 @@
-//! The IncManager: a state machine that attachments, requests, reports and time-outs drive.
+//! The IncManager (EPIC 3.2, 3.3, 6.1): a state machine that attachments, requests, reports and time-outs drive.
 //!
-//! The call loop: call a method, then carry out the [`Action`]s that it appended, in order. Instructions to one node
-//! must reach it in order; then what is removed here is free at once, for what comes after it comes later there too.
+//! The call loop: say what time it is, call a method, then carry out the [`Action`]s that it appended, in order. What is to be kept
+//! ([`Action::Keep`]) is kept before anything after it is done: then a manager that starts again from what was kept
+//! ([`Manager::restore`]) hands nothing out twice.
+//!
+//! What a group holds of a node is free when the node has said that it has forgotten the group, and not before.
 
+mod life;
 mod nodes;
+mod place;
+mod record;
 
+pub use life::{HeldGroup, ManagerTimer};
+pub use record::{Change, GroupRecord};
+
+use crate::map::Map;
+use crate::policy::{self, Policy};
 use crate::{
-    AttachError, Fallback, GroupFailure, GroupRequest, GroupState, GroupSummary, Holding, InitGroupError,
-    NodeDescription, ReportError, Role, UnknownGroup,
+    Fallback, GroupFailure, GroupRequest, GroupState, GroupSummary, Holding, InitGroupError, NodeDescription,
+    ReportError, Role, UnknownGroup,
 };
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
-use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
+use life::{Ending, State};
 use nodes::{Nodes, Taken};
+use place::Planned;
 use quincunx_collective::{GroupId, Rank};
-use quincunx_design::{
-    AnyDesign, Catalog, FabricKind, GroupContext, Member, Naming, Placement, Plan, Refusal, Settings,
-};
-use quincunx_fabric::TreeNodeId;
-use quincunx_units::Duration;
+use quincunx_design::{Catalog, GroupContext, Member, Naming};
+use quincunx_units::{Duration, Instant};
 use quincunx_wire::Psn;
 
 /// What the operator sets.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct ManagerConfig {
-    /// How long the nodes of a group have to install it.
+    /// How long the nodes of a group have to install it, and to forget it.
     pub install_timeout: Duration,
+    /// How long a node that was lost may take to come back, with all that it had.
+    pub return_timeout: Duration,
     /// What a group runs whose design needs switches that have no room for it, by name; nothing: it is refused.
     pub fallback: Option<&'static str>,
+    /// Which tree a group gets.
+    pub policy: &'static dyn Policy,
 }
 
-/// Installing takes a round trip; two seconds of silence are a fault.
+/// Installing takes a round trip; two seconds of silence are a fault. A node that is lost is gone.
 impl Default for ManagerConfig {
     fn default() -> Self {
-        Self { install_timeout: Duration::from_secs(2), fallback: None }
+        Self {
+            install_timeout: Duration::from_secs(2),
+            return_timeout: Duration::ZERO,
+            fallback: None,
+            policy: policy::ALL[1],
+        }
     }
 }
 
-/// Names a call of [`Manager::init_group`] to the one who made it.
+/// Names a request to the one who made it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct RequestId(pub u64);
 
 /// What the driver is to do.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Action {
+    /// Keep this where it survives the manager, before what follows is done.
+    Keep(Change),
     /// Send an instruction to an attached node.
     Instruct {
         /// The node's name.
@@ -60,17 +80,24 @@ pub enum Action {
         /// The group, or why there is none.
         answer: Result<GroupSummary, InitGroupError>,
     },
-    /// Call [`Manager::handle_install_timeout`] for the group after this time.
-    SetInstallTimer {
-        /// The group.
-        group: GroupId,
+    /// Answer a [`Manager::destroy_group`]: what the group held is free, but at nodes that do not answer.
+    Destroyed {
+        /// Which.
+        request: RequestId,
+        /// Nodes that have not said in time that they have forgotten the group: what it holds there is not free.
+        silent: Vec<String>,
+    },
+    /// Call [`Manager::handle_timer`] after this time, in place of any earlier deadline.
+    SetTimer {
+        /// With what.
+        timer: ManagerTimer,
         /// The time from now.
         after: Duration,
     },
     /// Forget that timer.
-    CancelInstallTimer {
-        /// The group.
-        group: GroupId,
+    CancelTimer {
+        /// Which.
+        timer: ManagerTimer,
     },
 }
 
@@ -81,9 +108,9 @@ pub enum Instruction {
     Install(Box<GroupContext>),
     /// All nodes have installed the group: ranks may send.
     Ready(GroupId),
-    /// Forget the group.
+    /// Forget the group, then report.
     Remove(GroupId),
-    /// The group is over: stop what runs on it with this error, and forget it.
+    /// The group is over: stop what runs on it with this error, forget it, then report.
     Failed {
         /// The group.
         group: GroupId,
@@ -93,11 +120,11 @@ pub enum Instruction {
 }
 
 /// What a node tells of a group.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum Report {
     /// Its context is installed.
     Installed,
-    /// It cannot install its context.
+    /// It cannot install its context, and has nothing of it.
     Refused {
         /// One line.
         reason: String,
@@ -107,108 +134,135 @@ pub enum Report {
         /// One line; names the peer.
         reason: String,
     },
+    /// It has forgotten the group.
+    Removed,
 }
 
-/// Failed groups that are kept for operators to look at; the oldest go first.
-const KEPT_FAILURES: usize = 64;
+/// Group numbers that are kept as given away at once.
+const NUMBERS: u32 = 64;
 
 /// The manager of all nodes and groups.
 #[derive(Clone, Debug)]
 pub struct Manager {
     catalog: Catalog,
     config: ManagerConfig,
+    now: Instant,
     nodes: Nodes,
+    map: Map,
     groups: BTreeMap<GroupId, ManagedGroup>,
     next_group: u32,
+    /// Numbers below this are kept as given away.
+    kept_numbers: u32,
+    /// Groups whose nodes have not all forgotten them.
+    endings: BTreeMap<GroupId, Ending>,
+    /// Requests that lack what groups that are over still hold, in the order in which they came.
+    delayed: Vec<(RequestId, GroupRequest)>,
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]
-struct ManagedGroup {
-    members: Vec<String>,
+pub(crate) struct ManagedGroup {
+    request: GroupRequest,
     design: String,
     fallback: Option<Fallback>,
     state: State,
-    /// By node name. Emptied when the group fails.
-    taken: BTreeMap<String, Taken>,
+    /// All of them, until it is over.
+    nodes: BTreeSet<String>,
+    /// Nodes that are lost and may come back, with what the group holds there.
+    away: BTreeMap<String, Taken>,
     /// From the root down.
     switches: Vec<String>,
-}
-
-#[derive(Clone, PartialEq, Eq, Debug)]
-enum State {
-    Installing { request: RequestId, waiting: BTreeSet<String> },
-    Ready,
-    Failed(GroupFailure),
-}
-
-/// What a group runs, and where.
-struct Planned {
-    design: &'static dyn AnyDesign,
-    settings: Settings,
-    plan: Plan,
-    /// The switches by tree node.
-    names: BTreeMap<TreeNodeId, String>,
+    /// Links that its tree leads over, by the names of both ends.
+    links: Vec<[String; 2]>,
+    conflicts: u32,
+    /// Until when, if nobody renews it.
+    lease: Option<Instant>,
 }
 
 impl Manager {
     /// A manager of groups of these designs that knows nobody yet.
     pub fn new(catalog: Catalog, config: ManagerConfig) -> Self {
-        Self { catalog, config, nodes: Nodes::default(), groups: BTreeMap::new(), next_group: 1 }
+        Self {
+            catalog,
+            config,
+            now: Instant::ZERO,
+            nodes: Nodes::default(),
+            map: Map::default(),
+            groups: BTreeMap::new(),
+            next_group: 1,
+            kept_numbers: 1,
+            endings: BTreeMap::new(),
+            delayed: Vec::new(),
+        }
     }
 
-    /// A node has come. Instructions to it may follow from now on.
-    pub fn attach(&mut self, description: NodeDescription) -> Result<(), AttachError> {
-        self.nodes.attach(description)
-    }
-
-    /// A node is gone, for the reason given: its groups fail. Nothing happens if it was not attached.
-    pub fn detach(&mut self, name: &str, reason: &str, out: &mut Vec<Action>) {
-        if self.nodes.get(name).is_none() {
-            return;
-        }
-        let failure = GroupFailure { node: name.to_string(), reason: reason.to_string() };
-        for group in self.groups_of(name) {
-            self.fail(group, failure.clone(), Some(name), out);
-        }
-        self.nodes.detach(name);
-        self.assert_invariants();
+    /// It is `now`, or later: to be said before every other call.
+    pub fn advance(&mut self, now: Instant) {
+        self.now = self.now.max(now);
     }
 
     /// Makes a group. The answer comes as an action: at once if the request is refused, else when all have installed
-    /// it or one has failed to.
+    /// it or one has failed to. What groups that are over still hold is waited for, for a while.
     pub fn init_group(&mut self, request: RequestId, wanted: &GroupRequest, out: &mut Vec<Action>) {
-        if let Err(error) = self.try_init_group(request, wanted, out) {
-            out.push(Action::Answer { request, answer: Err(error) });
+        match self.try_init_group(request, wanted, out) {
+            Ok(()) => {}
+            Err(Trial::Delayed) => {
+                let after = self.config.install_timeout;
+                out.push(Action::SetTimer { timer: ManagerTimer::Delay(request), after });
+                self.delayed.push((request, wanted.clone()));
+            }
+            Err(Trial::Refused(error)) => out.push(Action::Answer { request, answer: Err(error) }),
         }
-        self.assert_invariants();
+        self.check();
     }
 
-    /// Ends a group and frees what it holds. Of a failed group it removes the record.
-    pub fn destroy_group(&mut self, group: GroupId, out: &mut Vec<Action>) -> Result<(), UnknownGroup> {
+    /// Ends a group; the answer comes when its nodes have forgotten it. Of a failed group it removes the record.
+    ///
+    /// # Errors
+    /// If there is no such group.
+    pub fn destroy_group(
+        &mut self,
+        request: RequestId,
+        group: GroupId,
+        out: &mut Vec<Action>,
+    ) -> Result<(), UnknownGroup> {
         let removed = self.groups.remove(&group).ok_or(UnknownGroup { group })?;
-        for node in removed.taken.keys() {
-            self.nodes.release(node, group);
-            out.push(Action::Instruct { node: node.clone(), instruction: Instruction::Remove(group) });
+        if removed.state == State::Ready {
+            out.push(Action::Keep(Change::Remove(group)));
         }
+        self.end(group, &removed, |_| Instruction::Remove(group), out);
         if let State::Installing { request, .. } = removed.state {
-            out.push(Action::CancelInstallTimer { group });
             out.push(Action::Answer { request, answer: Err(InitGroupError::Destroyed) });
         }
-        self.assert_invariants();
+        match self.endings.get_mut(&group) {
+            Some(ending) => {
+                ending.requests.push(request);
+                let (timer, after) = (ManagerTimer::End(group), self.config.install_timeout);
+                out.push(Action::SetTimer { timer, after });
+            }
+            None => out.push(Action::Destroyed { request, silent: Vec::new() }),
+        }
+        self.check();
         Ok(())
     }
 
-    /// The caller of [`init_group`](Self::init_group) has gone away before the answer: nobody would ever destroy its
+    /// A caller has gone away before the answer: of [`init_group`](Self::init_group) nobody would ever destroy its
     /// group. Nothing happens if the answer is out.
     pub fn abandon(&mut self, request: RequestId, out: &mut Vec<Action>) {
+        self.delayed.retain(|(delayed, _)| *delayed != request);
+        self.endings.values_mut().for_each(|ending| ending.requests.retain(|waiting| *waiting != request));
         let waits = |group: &ManagedGroup| matches!(group.state, State::Installing { request: r, .. } if r == request);
         let group = self.groups.iter().find(|(_, group)| waits(group)).map(|(&id, _)| id);
         if let Some(group) = group {
-            self.destroy_group(group, out).expect("it has just been found");
+            let removed = self.groups.remove(&group).expect("it has just been found");
+            self.end(group, &removed, |_| Instruction::Remove(group), out);
         }
+        self.check();
     }
 
     /// A node tells of a group. What it tells of a group that is gone or has failed comes too late, and is ignored.
+    ///
+    /// # Errors
+    /// If the node is not attached, or the group does not have it.
     pub fn handle_report(
         &mut self,
         node: &str,
@@ -219,11 +273,17 @@ impl Manager {
         if self.nodes.get(node).is_none() {
             return Err(ReportError::NotAttached { name: node.to_string() });
         }
-        let Some(entry) = self.groups.get_mut(&group) else { return Ok(()) };
-        if matches!(entry.state, State::Failed(_)) {
+        let leaves = self.nodes.taken(node, group).is_some_and(|taken| taken.leaves);
+        if leaves {
+            // A refusal, too, says that nothing is there; the instruction that ends the group is still under way then.
+            if report == Report::Removed {
+                self.forgotten(node, group, out);
+            }
+            self.check();
             return Ok(());
         }
-        if !entry.taken.contains_key(node) {
+        let Some(entry) = self.groups.get_mut(&group).filter(|entry| !entry.is_over()) else { return Ok(()) };
+        if !entry.nodes.contains(node) {
             return Err(ReportError::NotInGroup { name: node.to_string(), group });
         }
         match report {
@@ -236,28 +296,15 @@ impl Manager {
                 }
             }
             Report::Refused { reason } | Report::DataPlaneFailed { reason } => {
-                self.fail(group, GroupFailure { node: node.to_string(), reason }, None, out);
+                self.fail(group, GroupFailure { node: node.to_string(), reason }, out);
+            }
+            Report::Removed => {
+                let reason = "it has forgotten the group, unasked".to_string();
+                self.fail(group, GroupFailure { node: node.to_string(), reason }, out);
             }
         }
-        self.assert_invariants();
+        self.check();
         Ok(())
-    }
-
-    /// The install timer of a group has expired. Harmless if the group is installed or gone.
-    pub fn handle_install_timeout(&mut self, group: GroupId, out: &mut Vec<Action>) {
-        let Some(State::Installing { waiting, .. }) = self.groups.get(&group).map(|group| &group.state)
-        else {
-            return;
-        };
-        let mut late = waiting.iter();
-        let node = late.next().expect("a group without a late node is ready").clone();
-        let others = match late.count() {
-            0 => String::new(),
-            count => format!(" (nor did {count} others)"),
-        };
-        let reason = format!("did not install the group within {}{others}", self.config.install_timeout);
-        self.fail(group, GroupFailure { node, reason }, None, out);
-        self.assert_invariants();
     }
 
     /// All attached nodes, by name.
@@ -265,16 +312,40 @@ impl Manager {
         self.nodes.iter()
     }
 
-    /// What the groups hold of a node, in the order of their numbers.
+    /// Whether new groups pass a node by.
+    pub fn is_draining(&self, node: &str) -> bool {
+        self.nodes.get(node).is_some() && self.nodes.drains(node)
+    }
+
+    /// New groups pass a switch by from now on, or do not any more: that it can be stopped when its last group is over.
+    ///
+    /// # Errors
+    /// If it is not attached.
+    pub fn drain(&mut self, node: &str, drains: bool) -> Result<(), ReportError> {
+        if self.nodes.set_draining(node, drains) {
+            return Ok(());
+        }
+        Err(ReportError::NotAttached { name: node.to_string() })
+    }
+
+    /// Who is joined with whom, and whose trees lead over which links.
+    pub fn map(&self) -> &Map {
+        &self.map
+    }
+
+    /// What the groups hold of a node, in the order of their numbers; groups that are over, too, until the node has forgotten them.
     pub fn holdings(&self, node: &str) -> Vec<(GroupId, Holding)> {
-        let holding =
-            |(&id, group): (&GroupId, &ManagedGroup)| Some((id, group.taken.get(node)?.holding(node)));
-        self.groups.iter().filter_map(holding).collect()
+        self.nodes.all_taken(node).map(|(group, taken)| (group, taken.holding(node))).collect()
+    }
+
+    /// The group.
+    pub fn group(&self, group: GroupId) -> Option<GroupSummary> {
+        self.groups.get(&group).map(|entry| self.summary(group, entry))
     }
 
     /// All groups, by number; of those that failed, the last ones.
     pub fn groups(&self) -> impl Iterator<Item = GroupSummary> {
-        self.groups.iter().map(|(&id, group)| group.summary(id))
+        self.groups.iter().map(|(&id, group)| self.summary(id, group))
     }
 
     fn try_init_group(
@@ -282,45 +353,72 @@ impl Manager {
         request: RequestId,
         wanted: &GroupRequest,
         out: &mut Vec<Action>,
-    ) -> Result<(), InitGroupError> {
+    ) -> Result<(), Trial> {
         let ranks = wanted.ranks()?;
         for name in &wanted.members {
             match self.nodes.get(name) {
-                None => return Err(InitGroupError::MissingMember { name: name.clone() }),
+                None => return Err(InitGroupError::MissingMember { name: name.clone() }.into()),
                 Some(node) if node.role != Role::Host => {
-                    return Err(InitGroupError::NotAHost { name: name.clone(), role: node.role });
+                    return Err(InitGroupError::NotAHost { name: name.clone(), role: node.role }.into());
                 }
                 Some(_) => {}
             }
         }
-        let placement = wanted.placement(ranks)?;
-        let asked = self.plan(wanted, &placement)?;
-        let (planned, fallback) = match self.admit(&asked) {
-            Ok(()) => (asked, None),
-            Err(lack) => (self.fall_back(&asked, wanted.fabric(), &placement, &lack)?, Some(lack)),
+        let (planned, fallback) = match self.choose(wanted, ranks) {
+            Ok((_, Some(lack))) | Err(InitGroupError::NoRoom(lack)) if self.will_change(&lack) => {
+                return Err(Trial::Delayed);
+            }
+            chosen => chosen?,
         };
         self.check_encapsulation(wanted.members.iter().chain(planned.names.values()))?;
-        let Planned { design, settings, plan, names } = planned;
-        let degrees = plan.degrees();
+        let degrees = planned.plan.degrees();
         for (rank, name) in (0..).map(Rank).zip(&wanted.members) {
             let needed = degrees.get(&Member::Rank(rank)).copied().unwrap_or_default();
             let free = self.nodes.free_endpoints(name);
             if free < needed {
-                return Err(InitGroupError::HostEndpoints { name: name.clone(), needed, free });
+                return Err(InitGroupError::HostEndpoints { name: name.clone(), needed, free }.into());
             }
         }
         // Nothing can be refused from here on.
+        self.install(request, wanted, planned, fallback, out);
+        Ok(())
+    }
+
+    /// Gives the group what it needs, and has its nodes install it.
+    fn install(
+        &mut self,
+        request: RequestId,
+        wanted: &GroupRequest,
+        planned: Planned,
+        fallback: Option<Fallback>,
+        out: &mut Vec<Action>,
+    ) {
+        let Planned { design, settings, plan, names, links, conflicts } = planned;
         let group = GroupId(self.next_group);
         self.next_group += 1;
+        if self.next_group > self.kept_numbers {
+            self.kept_numbers = self.next_group + NUMBERS;
+            out.push(Action::Keep(Change::Numbers(self.kept_numbers)));
+        }
         let naming = Naming {
             group,
             design: design.name().to_string(),
             version: design.version(),
             settings,
             fabric: wanted.fabric(),
-            domains: placement.domains,
+            domains: wanted.mesh.map_or(1, |mesh| mesh.domains()),
             initial_psn: initial_psn(group),
         };
+        let mut regions = BTreeMap::new();
+        for part in &plan.switches {
+            let name = &names[&part.node];
+            let mut sharers: Vec<BTreeSet<GroupId>> =
+                self.nodes.memory(name).regions().map(|(_, holders)| holders.clone()).collect();
+            sharers.retain(|holders| self.may_share(wanted, holders));
+            let region =
+                self.nodes.take_memory(name, group, part.memory, |holders| sharers.contains(holders));
+            regions.insert(name.clone(), region.expect("the caller has asked whether there is room"));
+        }
         let (members, nodes) = (&wanted.members, &mut self.nodes);
         let name_of = |member| match member {
             Member::Rank(rank) => members[rank.index()].clone(),
@@ -332,29 +430,35 @@ impl Manager {
             |member| nodes.take_endpoint(&name_of(member), group),
         );
         let (mut instructions, mut switches) = (Vec::new(), Vec::new());
-        for (member, context) in contexts {
+        for (member, mut context) in contexts {
             let name = name_of(member);
             if let Member::Switch(_) = member {
-                nodes.take_memory(&name, group, context.memory);
+                context.memory_offset = regions[&name].offset;
                 switches.push(name.clone());
             }
+            // A node without connections has nothing to give back otherwise.
+            self.nodes.hold(&name, group);
             instructions.push((name, Instruction::Install(Box::new(context))));
         }
-        let waiting = instructions.iter().map(|(node, _)| node.clone()).collect();
-        let taken = instructions.iter().map(|(node, _)| (node.clone(), nodes.taken(node, group))).collect();
+        self.map.plant(group, &links);
+        let nodes: BTreeSet<String> = instructions.iter().map(|(node, _)| node.clone()).collect();
         let entry = ManagedGroup {
-            members: wanted.members.clone(),
+            request: wanted.clone(),
             design: naming.design,
             fallback,
-            state: State::Installing { request, waiting },
-            taken,
+            state: State::Installing { request, waiting: nodes.clone() },
+            nodes,
+            away: BTreeMap::new(),
             switches,
+            links: links.iter().map(|&link| self.map.ends(link).map(str::to_string)).collect(),
+            conflicts,
+            lease: None,
         };
         self.groups.insert(group, entry);
-        out.push(Action::SetInstallTimer { group, after: self.config.install_timeout });
+        let (timer, after) = (ManagerTimer::Install(group), self.config.install_timeout);
+        out.push(Action::SetTimer { timer, after });
         let instruct = |(node, instruction)| Action::Instruct { node, instruction };
         out.extend(instructions.into_iter().map(instruct));
-        Ok(())
     }
 
     /// Whether frames of all these nodes, which are attached, travel alike.
@@ -375,121 +479,33 @@ impl Manager {
         }
     }
 
-    /// What was asked for, on switches that can run it.
-    fn plan(&self, wanted: &GroupRequest, placement: &Placement) -> Result<Planned, InitGroupError> {
-        let design = self.catalog.find(&wanted.design, wanted.fabric())?;
-        if design.version() != wanted.version {
-            let expected = format!("version {} of the parameters of {}", design.version(), design.name());
-            let found = format!("version {}", wanted.version);
-            return Err(Refusal::new(expected, found, "run the same version at both ends").into());
-        }
-        let plan = design.plan(&wanted.settings, placement)?;
-        let names = self.place(design.name(), &plan, placement)?;
-        Ok(Planned { design, settings: wanted.settings.clone(), plan, names })
-    }
-
-    /// The trivial policy: the tree asked for, filled from the root down in the order of the switches' addresses.
-    fn place(
-        &self,
-        design: &str,
-        plan: &Plan,
-        placement: &Placement,
-    ) -> Result<BTreeMap<TreeNodeId, String>, InitGroupError> {
-        let Some(tree) = placement.tree.as_ref().filter(|_| !plan.switches.is_empty()) else {
-            return Ok(BTreeMap::new());
+    fn summary(&self, group: GroupId, entry: &ManagedGroup) -> GroupSummary {
+        let switch = |name: &String| {
+            let taken = self.nodes.taken(name, group).filter(|taken| !taken.leaves);
+            taken.or(entry.away.get(name)).cloned().unwrap_or_default().holding(name)
         };
-        let able = |node: &&NodeDescription| node.role == Role::Switch && node.designs.contains(design);
-        let mut switches: Vec<_> = self.nodes.iter().filter(able).collect();
-        switches.sort_by_key(|node| node.address);
-        let order = tree.switches();
-        let (needed, found) = (order.len(), switches.len());
-        if found < needed {
-            return Err(InitGroupError::TooFewSwitches { needed, design: design.to_string(), found });
-        }
-        Ok(order.into_iter().zip(switches).map(|(node, switch)| (node, switch.name.clone())).collect())
-    }
-
-    /// Whether the switches have room for the group.
-    fn admit(&self, planned: &Planned) -> Result<(), Fallback> {
-        let degrees = planned.plan.degrees();
-        for switch in &planned.plan.switches {
-            let name = &planned.names[&switch.node];
-            let (needed, free) = (switch.memory, self.nodes.free_memory(name));
-            if free < needed {
-                return Err(Fallback::SwitchMemory { switch: name.clone(), needed, free });
-            }
-            let needed = degrees.get(&Member::Switch(switch.node)).copied().unwrap_or_default();
-            let free = self.nodes.free_endpoints(name);
-            if free < needed {
-                return Err(Fallback::SwitchEndpoints { switch: name.clone(), needed, free });
-            }
-        }
-        Ok(())
-    }
-
-    /// The design to fall back to, with those parameters of the one that was asked for that it has.
-    fn fall_back(
-        &self,
-        asked: &Planned,
-        fabric: FabricKind,
-        placement: &Placement,
-        lack: &Fallback,
-    ) -> Result<Planned, InitGroupError> {
-        let name = self.config.fallback.ok_or_else(|| InitGroupError::NoRoom(lack.clone()))?;
-        let design = self.catalog.find(name, fabric)?;
-        // Nodes speak one framing.
-        if design.framing() != asked.design.framing() {
-            return Err(InitGroupError::NoRoom(lack.clone()));
-        }
-        let mut settings = design.defaults();
-        for (key, value) in asked.settings.flat() {
-            if settings.has(&key) {
-                design.set(&mut settings, &key, &value)?;
-            }
-        }
-        let plan = design.plan(&settings, placement)?;
-        if !plan.switches.is_empty() {
-            return Err(InitGroupError::NoRoom(lack.clone()));
-        }
-        Ok(Planned { design, settings, plan, names: BTreeMap::new() })
-    }
-
-    fn make_ready(&mut self, group: GroupId, out: &mut Vec<Action>) {
-        let entry = self.groups.get_mut(&group).expect("the caller has looked it up");
-        let State::Installing { request, .. } = core::mem::replace(&mut entry.state, State::Ready) else {
-            unreachable!("only a group that installs becomes ready");
-        };
-        out.push(Action::CancelInstallTimer { group });
-        for node in entry.taken.keys() {
-            out.push(Action::Instruct { node: node.clone(), instruction: Instruction::Ready(group) });
-        }
-        out.push(Action::Answer { request, answer: Ok(entry.summary(group)) });
-    }
-
-    /// Ends a group that has not yet failed: all its nodes are told, but for the one that is gone.
-    fn fail(&mut self, group: GroupId, failure: GroupFailure, gone: Option<&str>, out: &mut Vec<Action>) {
-        let entry = self.groups.get_mut(&group).expect("the caller has looked it up");
-        let taken = core::mem::take(&mut entry.taken);
-        let state = core::mem::replace(&mut entry.state, State::Failed(failure.clone()));
-        for node in taken.keys() {
-            self.nodes.release(node, group);
-            if Some(node.as_str()) != gone {
-                let instruction = Instruction::Failed { group, failure: failure.clone() };
-                out.push(Action::Instruct { node: node.clone(), instruction });
-            }
-        }
-        if let State::Installing { request, .. } = state {
-            out.push(Action::CancelInstallTimer { group });
-            out.push(Action::Answer { request, answer: Err(InitGroupError::Failed(failure)) });
-        }
-        let mut failed = self.groups.iter().filter(|(_, group)| matches!(group.state, State::Failed(_)));
-        if let (Some((&oldest, _)), true) = (failed.next(), failed.count() >= KEPT_FAILURES) {
-            self.groups.remove(&oldest);
+        GroupSummary {
+            group,
+            owner: entry.request.owner.clone(),
+            design: entry.design.clone(),
+            fallback: entry.fallback.clone(),
+            state: match &entry.state {
+                State::Installing { .. } => GroupState::Installing,
+                State::Ready => GroupState::Ready,
+                State::Failed(failure) => GroupState::Failed(failure.clone()),
+            },
+            members: entry.request.members.clone(),
+            switches: entry.switches.iter().map(switch).collect(),
+            conflicts: entry.conflicts,
+            lease: entry.lease_left(self.now),
         }
     }
 
-    fn groups_of(&self, node: &str) -> Vec<GroupId> {
-        self.groups.iter().filter(|(_, group)| group.taken.contains_key(node)).map(|(&id, _)| id).collect()
+    /// In builds that check themselves, after every step.
+    fn check(&self) {
+        if cfg!(debug_assertions) {
+            self.assert_invariants();
+        }
     }
 
     /// Panics if nodes and groups disagree about who holds what.
@@ -497,48 +513,68 @@ impl Manager {
         self.nodes.assert_invariants();
         for (&id, group) in &self.groups {
             assert!(id.0 < self.next_group, "group {id} has a number that is still to come");
-            for (node, taken) in &group.taken {
-                assert_eq!(*taken, self.nodes.taken(node, id), "group {id} and node {node} disagree");
-            }
             match &group.state {
                 State::Installing { waiting, .. } => {
                     assert!(!waiting.is_empty(), "group {id} waits for nobody");
-                    assert!(
-                        waiting.iter().all(|node| group.taken.contains_key(node)),
-                        "group {id} waits for a stranger"
-                    );
+                    assert!(waiting.is_subset(&group.nodes), "group {id} waits for a stranger");
+                    assert!(group.away.is_empty(), "group {id} installs on nodes that are lost");
                 }
-                State::Ready => assert!(!group.taken.is_empty(), "group {id} is ready on no node"),
+                State::Ready => assert!(!group.nodes.is_empty(), "group {id} is ready on no node"),
                 State::Failed(_) => {
-                    assert!(group.taken.is_empty(), "group {id} has failed and holds something")
+                    assert!(group.nodes.is_empty(), "group {id} has failed and has nodes");
+                    assert!(group.lease.is_none(), "group {id} has failed and has a lease");
                 }
             }
+            for node in &group.nodes {
+                let here = self.nodes.taken(node, id).is_some_and(|taken| !taken.leaves);
+                let away = group.away.contains_key(node);
+                assert!(here != away, "group {id} and node {node} disagree");
+                assert!(
+                    !away || self.nodes.get(node).is_none(),
+                    "group {id} waits for {node}, which is there"
+                );
+            }
+            let known = |node: &String| group.nodes.contains(node);
+            assert!(group.away.keys().all(known), "group {id} waits for a stranger to come back");
         }
         for (node, id) in self.nodes.holders() {
             let group = self.groups.get(&id);
-            assert!(group.is_some_and(|group| group.taken.contains_key(node)), "{node} is held by nobody");
+            assert!(group.is_some_and(|group| group.nodes.contains(node)), "{node} is held by nobody");
+        }
+        for (node, id) in self.nodes.leavers() {
+            let ending = self.endings.get(&id);
+            assert!(ending.is_some_and(|ending| ending.waiting.contains(node)), "{node} gives back unasked");
+        }
+        for (id, ending) in &self.endings {
+            assert!(!ending.waiting.is_empty(), "the end of group {id} waits for nobody");
+            for node in &ending.waiting {
+                let taken = self.nodes.taken(node, *id);
+                assert!(
+                    taken.is_some_and(|taken| taken.leaves),
+                    "the end of group {id} waits for {node} in vain"
+                );
+            }
+        }
+        for link in self.map.links() {
+            for group in self.map.trees(link) {
+                let lives = self.groups.get(group).is_some_and(|entry| !entry.is_over());
+                assert!(lives, "{group:?} is over and has a link");
+            }
         }
     }
 }
 
-impl ManagedGroup {
-    fn summary(&self, group: GroupId) -> GroupSummary {
-        let switch = |name: &String| match self.taken.get(name) {
-            Some(taken) => taken.holding(name),
-            None => Taken::default().holding(name),
-        };
-        GroupSummary {
-            group,
-            design: self.design.clone(),
-            fallback: self.fallback.clone(),
-            state: match &self.state {
-                State::Installing { .. } => GroupState::Installing,
-                State::Ready => GroupState::Ready,
-                State::Failed(failure) => GroupState::Failed(failure.clone()),
-            },
-            members: self.members.clone(),
-            switches: self.switches.iter().map(switch).collect(),
-        }
+/// Why there is no group yet.
+enum Trial {
+    /// There will be room.
+    Delayed,
+    /// There will be none.
+    Refused(InitGroupError),
+}
+
+impl<E: Into<InitGroupError>> From<E> for Trial {
+    fn from(error: E) -> Self {
+        Self::Refused(error.into())
     }
 }
 

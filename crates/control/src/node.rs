@@ -2,9 +2,10 @@
 
 use alloc::collections::BTreeSet;
 use alloc::string::String;
+use alloc::vec::Vec;
 use core::fmt;
 use core::net::Ipv4Addr;
-use quincunx_units::ByteCount;
+use quincunx_units::{BitRate, ByteCount};
 
 /// What a node does in a group.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -24,6 +25,17 @@ pub enum Encapsulation {
     Ethernet,
 }
 
+/// A link that is up, as the node at one end reports it.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct LinkReport {
+    /// The name of the node at the other end.
+    pub neighbour: String,
+    /// Cables side by side.
+    pub lanes: u16,
+    /// What it carries each way, if that is known.
+    pub rate: Option<BitRate>,
+}
+
 /// A node and what it can do.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct NodeDescription {
@@ -41,6 +53,33 @@ pub struct NodeDescription {
     pub max_endpoints: u32,
     /// Memory that a switch has for payload and degree buffers; zero for a host.
     pub memory: ByteCount,
+    /// Memory is given away in multiples of this.
+    pub memory_unit: ByteCount,
+    /// Whether a switch's ports have buffers of their own, each for one group at a time, as fixed functions have them (EPIC 6.2).
+    pub one_group_a_port: bool,
+    /// How many children a switch can add up; none: as many as it has queue pairs.
+    pub max_fan_in: Option<u16>,
+    /// Its links that are up; none if it does not know them.
+    pub links: Vec<LinkReport>,
+}
+
+impl NodeDescription {
+    /// A host with UDP datagrams that knows no links.
+    pub const fn host(name: String, address: Ipv4Addr, max_endpoints: u32) -> Self {
+        Self {
+            name,
+            role: Role::Host,
+            address,
+            encapsulation: Encapsulation::Udp,
+            designs: BTreeSet::new(),
+            max_endpoints,
+            memory: ByteCount::new(0),
+            memory_unit: ByteCount::new(1),
+            one_group_a_port: false,
+            max_fan_in: None,
+            links: Vec::new(),
+        }
+    }
 }
 
 impl fmt::Display for Role {

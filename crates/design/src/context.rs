@@ -107,6 +107,8 @@ pub struct GroupContext {
     pub remote_write: bool,
     /// Buffers that a switch must have for it.
     pub memory: ByteCount,
+    /// Where in the switch's memory they begin: the pointer of EPIC 6.1. Zero until somebody gives memory away.
+    pub memory_offset: ByteCount,
     /// By index.
     pub connections: Vec<ConnectionContext>,
 }

@@ -182,6 +182,7 @@ impl Plan {
                 initial_psn: naming.initial_psn,
                 remote_write: self.remote_write,
                 memory,
+                memory_offset: ByteCount::new(0),
                 connections: own.chain(others).collect(),
             };
             (member, context)

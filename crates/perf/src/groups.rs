@@ -71,7 +71,11 @@ impl<'a> Groups<'a> {
         let request = GroupRequest {
             settings: settings.clone(),
             rates,
-            ..GroupRequest::new(self.members.to_vec(), design, shape.clone(), longest)
+            mesh: match shape {
+                Shape::Tree(_) => None,
+                Shape::Mesh(mesh) => Some(mesh),
+            },
+            ..GroupRequest::new(self.members.to_vec(), design, longest)
         };
         let (group, switch_buffer) = self.make(rank, request)?;
         let split = match &shape {
@@ -85,7 +89,7 @@ impl<'a> Groups<'a> {
     pub(crate) fn leave(&self, rank: &mut Rank, group: &JoinedGroup) -> Result<(), WorkerError> {
         rank.serve(LINGER)?;
         if self.leads {
-            rank.control().destroy_group(group.id)?;
+            rank.end_group(group.id)?;
         }
         Ok(())
     }
@@ -102,11 +106,11 @@ impl<'a> Groups<'a> {
         let settings = setup.settings(design.name()).unwrap_or_else(|_| design.defaults());
         let transport = design.transport(&settings).map_err(|error| WorkerError::plan(&error))?;
         let piece = transport.mtu * u64::from(transport.message);
-        let shape_asked = Shape::Mesh(shape);
         let request = GroupRequest {
             settings,
             demand: Rank::measuring_demand(shape.ranks(), piece),
-            ..GroupRequest::new(self.members.to_vec(), design, shape_asked, ByteCount::new(0))
+            mesh: Some(shape),
+            ..GroupRequest::new(self.members.to_vec(), design, ByteCount::new(0))
         };
         let (group, _) = self.make(rank, request)?;
         let rates = rank.measure(&group, piece, JOIN_LIMIT)?;

@@ -168,6 +168,10 @@ impl Processes {
             let name = format!("switch{index}");
             let place = NetnsNode::Switch(index);
             let mut command = self.node_command("switch", &name, place);
+            let neighbours = neighbours(&self.wiring, index);
+            if !neighbours.is_empty() {
+                command.args(["--neighbours", &neighbours.join(",")]);
+            }
             let child = spawn(&name, &mut command)?;
             self.children.push((name, child));
         }
@@ -317,6 +321,18 @@ fn wiring(shape: &Shape) -> Wiring {
         Shape::Tree(tree) => tree_wiring(tree),
         Shape::Mesh(mesh) => Wiring::Mesh { hosts: mesh.ranks().into() },
     }
+}
+
+/// Whom a switch is joined with, by name.
+fn neighbours(wiring: &Wiring, switch: usize) -> Vec<String> {
+    let Wiring::Tree { parents, hosts } = wiring else { return Vec::new() };
+    let above = parents[switch].into_iter();
+    let below =
+        parents.iter().enumerate().filter(|(_, parent)| **parent == Some(switch)).map(|(below, _)| below);
+    let switches = above.chain(below).map(|switch| format!("switch{switch}"));
+    let hosts =
+        hosts.iter().enumerate().filter(|(_, at)| **at == switch).map(|(host, _)| format!("rank{host}"));
+    switches.chain(hosts).collect()
 }
 
 /// Switches level by level, so that parents come first.

@@ -187,6 +187,20 @@ impl Rank {
         self.take_instructions()
     }
 
+    /// Ends a group, and answers peers until all its nodes have forgotten it, this rank among them.
+    ///
+    /// # Errors
+    /// If there is no such group, or the socket or the manager goes.
+    pub fn end_group(&mut self, group: GroupId) -> Result<(), RuntimeError> {
+        let client = self.control().clone();
+        let ending = std::thread::spawn(move || client.destroy_group(group));
+        while !ending.is_finished() {
+            self.serve(INSTRUCTION_POLL)?;
+        }
+        ending.join().expect("the control client does not panic")?;
+        Ok(())
+    }
+
     /// Takes an event, while the application waits for something of `group`: the end of its collective is the answer.
     pub(crate) fn note(
         &mut self,
@@ -246,13 +260,17 @@ impl Rank {
             match self.attachment.instructions().try_recv() {
                 Ok(Ok(Instruction::Install(context))) => self.install(&context)?,
                 Ok(Ok(Instruction::Ready(group))) => self.ready.push(group),
-                Ok(Ok(Instruction::Remove(group))) => self.forget(group),
+                Ok(Ok(Instruction::Remove(group))) => {
+                    self.forget(group);
+                    self.attachment.report(group, Report::Removed);
+                }
                 Ok(Ok(Instruction::Failed { group, failure })) => {
                     self.failed.insert(group, (failure.node, failure.reason));
                     if self.expected.contains(&group) {
                         self.lost = Some(group);
                     }
                     self.forget(group);
+                    self.attachment.report(group, Report::Removed);
                 }
                 Ok(Err(error)) => return Err(error.into()),
                 Err(TryRecvError::Empty | TryRecvError::Disconnected) => return Ok(()),

@@ -64,6 +64,7 @@ pub fn serve_switch(
                     groups.remove(&group);
                     // A group that was refused here is not installed: nothing to remove.
                     let _ = node.command(SwitchCommand::Remove(group));
+                    attachment.report(group, Report::Removed);
                 }
                 Ok(Ok(Instruction::Ready(_))) => {}
                 Ok(Err(lost)) => return Err(lost.into()),

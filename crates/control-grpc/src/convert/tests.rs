@@ -50,7 +50,7 @@ prop_compose! {
         (rank, role) in (prop::option::of(any::<prop::sample::Index>()), any_value()),
         fabric in any_fabric(),
         psn in 0..=MAX_QPN,
-        (remote_write, memory) in any::<(bool, u64)>(),
+        (remote_write, memory, memory_offset) in any::<(bool, u64, u64)>(),
         connections in prop::collection::vec((any_endpoint(), any_endpoint(), any_peer()), 0..6),
     ) -> GroupContext {
         let ranks = members * domains;
@@ -68,6 +68,7 @@ prop_compose! {
             initial_psn: Psn::new(psn),
             remote_write,
             memory: ByteCount::new(memory),
+            memory_offset: ByteCount::new(memory_offset),
             connections: connections.into_iter().map(connection).collect(),
         }
     }
@@ -82,26 +83,33 @@ fn any_demand() -> impl Strategy<Value = Demand> {
     ]
 }
 
+fn any_phase() -> impl Strategy<Value = Option<Phase>> {
+    let phase =
+        ("\\PC{0,8}", any::<u16>(), 0u8..=100).prop_map(|(job, number, duty)| Phase { job, number, duty });
+    prop::option::of(phase)
+}
+
 prop_compose! {
     fn any_request()(
-        shape in prop::sample::select(vec!["star-3", "tree-2x4", "tree-2x2x2", "mesh-2x4", "mesh-1x2"]),
+        mesh in prop::sample::select(vec![None, Some("mesh-2x4"), Some("mesh-1x2")]),
+        members in prop::collection::vec("\\PC{0,8}", 0..9),
         (design, version, settings) in ("\\PC{0,8}", any::<u32>(), any_settings()),
         (direct, cross) in (1u64.., 1u64..),
         demand in any_demand(),
+        (lease, phase) in (prop::option::of(1u64..1_000_000_000_000), any_phase()),
     ) -> GroupRequest {
-        let shape = match shape.strip_prefix("mesh-") {
-            Some(_) => Shape::Mesh(shape.parse().unwrap()),
-            None => Shape::Tree(shape.parse().unwrap()),
-        };
         let rate = |bits| BitRate::new(bits).unwrap();
         GroupRequest {
-            members: (0..shape.ranks()).map(|rank| format!("r{rank}")).collect(),
+            owner: String::new(),
+            members,
             design,
             version,
             settings,
-            shape,
+            mesh: mesh.map(|name| name.parse().unwrap()),
             rates: LinkRates { direct: rate(direct), cross: rate(cross) },
             demand,
+            lease: lease.map(Duration::from_micros),
+            phase,
         }
     }
 }
@@ -159,35 +167,75 @@ proptest! {
         (is_switch, is_ethernet) in any::<(bool, bool)>(),
         (ip, max_endpoints, memory) in any::<(u32, u32, u64)>(),
         designs in prop::collection::btree_set("\\PC{0,8}", 0..3),
+        (memory_unit, one_group_a_port, max_fan_in) in (1u64.., any::<bool>(), any::<u16>()),
+        links in prop::collection::vec(("\\PC{0,8}", 1u16.., any::<u64>()), 0..3),
     ) {
         let role = if is_switch { Role::Switch } else { Role::Host };
         let (address, memory) = (Ipv4Addr::from_bits(ip), ByteCount::new(memory));
         let encapsulation = if is_ethernet { Encapsulation::Ethernet } else { Encapsulation::Udp };
-        let node = NodeDescription { name, role, address, encapsulation, designs, max_endpoints, memory };
+        let links = links.into_iter().map(|(neighbour, lanes, rate)| {
+            LinkReport { neighbour, lanes, rate: BitRate::new(rate) }
+        });
+        let node = NodeDescription {
+            role,
+            encapsulation,
+            designs,
+            memory,
+            memory_unit: ByteCount::new(memory_unit),
+            one_group_a_port,
+            max_fan_in: (max_fan_in > 0).then_some(max_fan_in),
+            links: links.collect(),
+            ..NodeDescription::host(name, address, max_endpoints)
+        };
         prop_assert_eq!(decode_node(encode_node(&node)), Ok(node));
     }
 }
 
 fn summary(state: GroupState, fallback: Option<Fallback>) -> GroupSummary {
+    let [memory, offset] = [4096, 512].map(ByteCount::new);
     GroupSummary {
         group: GroupId(3),
+        owner: "team".to_string(),
         design: "ring".to_string(),
         fallback,
         state,
         members: vec!["a".to_string(), "b".to_string()],
-        switches: vec![Holding { node: "s".to_string(), endpoints: 2, memory: ByteCount::new(4096) }],
+        switches: vec![Holding { node: "s".to_string(), endpoints: 2, memory, offset }],
+        conflicts: 1,
+        lease: Some(Duration::from_secs(3)),
     }
 }
 
 #[test]
 fn every_group_summary_arrives_as_it_was_sent() {
     let failure = GroupFailure { node: "a".to_string(), reason: "gone".to_string() };
-    let switch = "s".to_string();
-    let (needed, free) = (ByteCount::new(2), ByteCount::new(1));
+    let text = |text: &str| text.to_string();
+    let [needed, free, longest] = [3, 2, 1].map(ByteCount::new);
+    let lease = Some(Duration::from_millis(1));
+    let holders = vec![
+        Holder { group: GroupId(1), what: text("1B"), lease },
+        Holder { group: GroupId(2), what: text("2B"), lease: None },
+    ];
+    let (switch, members) = (text("s"), vec![text("a"), text("b")]);
+    let (design, policy) = (text("epic-2"), text("edge-disjoint"));
     let fallbacks = [
         None,
-        Some(Fallback::SwitchMemory { switch: switch.clone(), needed, free }),
-        Some(Fallback::SwitchEndpoints { switch, needed: 2, free: 1 }),
+        Some(Fallback::SwitchMemory {
+            switch: switch.clone(),
+            needed,
+            free,
+            longest,
+            holders: holders.clone(),
+        }),
+        Some(Fallback::SwitchEndpoints {
+            switch: switch.clone(),
+            needed: 2,
+            free: 1,
+            holders: holders.clone(),
+        }),
+        Some(Fallback::FanIn { switch: switch.clone(), needed: 3, most: 2 }),
+        Some(Fallback::PortTaken { switch, link: text("s - a"), holders: holders.clone() }),
+        Some(Fallback::NoTree { design, policy, members, holders }),
     ];
     for state in [GroupState::Installing, GroupState::Ready, GroupState::Failed(failure)] {
         for fallback in &fallbacks {
@@ -200,8 +248,8 @@ fn every_group_summary_arrives_as_it_was_sent() {
 #[test]
 fn every_report_arrives_as_it_was_sent() {
     let reason = "x".to_string();
-    let reports =
-        [Report::Installed, Report::Refused { reason: reason.clone() }, Report::DataPlaneFailed { reason }];
+    let refused = Report::Refused { reason: reason.clone() };
+    let reports = [Report::Installed, refused, Report::DataPlaneFailed { reason }, Report::Removed];
     for report in reports {
         assert_eq!(decode_report(Some(encode_report(report.clone()))), Ok(report));
     }
@@ -247,17 +295,38 @@ fn a_context_that_does_not_fit_together_is_refused_by_field() {
 }
 
 #[test]
-fn a_star_has_as_many_ranks_as_members_and_other_shapes_are_read_by_name() {
-    let shape = |name, members| decode_shape(name, members).map(|shape| shape.to_string());
-    let read = [shape("", 3), shape("star", 4), shape("tree-3-2", 9), shape("mesh-2x4", 0)];
-    assert_eq!(read.map(Result::unwrap), ["star-3", "star-4", "tree-2x2", "mesh-2x4"]);
-    for name in ["hexagon", "star-0", "mesh-", "mesh-2", "star-99999999", "tree-\n"] {
-        let error = shape(name, 2).unwrap_err();
-        assert_eq!(error.field, "shape");
+fn a_mesh_is_read_by_name_and_without_one_there_is_none() {
+    let read = |mesh: &str| {
+        let design = proto::Design { parameters: "{}".to_string(), ..Default::default() };
+        decode_request(proto::InitGroupRequest {
+            design: Some(design),
+            mesh: mesh.to_string(),
+            direct_rate: 1,
+            cross_rate: 1,
+            demand: Some(proto::init_group_request::Demand::Vectors(proto::Vectors { longest_bytes: 1 })),
+            ..Default::default()
+        })
+    };
+    assert_eq!(read("").unwrap().mesh, None);
+    assert_eq!(read("mesh-2x4").unwrap().mesh.map(|mesh| mesh.ranks()), Some(8));
+    for name in ["hexagon", "star-3", "mesh-", "mesh-2", "mesh-\n"] {
+        let error = read(name).unwrap_err();
+        assert_eq!(error.field, "mesh");
         assert!(!error.to_string().contains('\n'), "{error}");
     }
-    // Of too many members the manager says so.
-    assert!(shape("star", 1 << 20).is_ok());
+}
+
+#[test]
+fn what_a_node_has_arrives_as_it_was_sent() {
+    let [offset, length] = [8, 16].map(ByteCount::new);
+    let held = [None, Some(Region { offset, length })].map(|region| HeldGroup {
+        group: GroupId(7),
+        region,
+        endpoints: [17, MAX_QPN].map(QpNumber::new).into(),
+    });
+    assert_eq!(decode_held(held.iter().map(encode_held).collect()), Ok(held.to_vec()));
+    let wrong = proto::HeldGroup { queue_pairs: vec![MAX_QPN + 1], ..Default::default() };
+    assert_eq!(decode_held(vec![wrong]).unwrap_err().field, "held.queue_pairs");
 }
 
 #[test]

@@ -2,14 +2,13 @@
 
 use quincunx_collective::GroupId;
 use quincunx_control::{
-    Encapsulation, GroupFailure, GroupRequest, GroupSummary, Instruction, NodeDescription, Report, Role,
+    GroupFailure, GroupRequest, GroupSummary, Instruction, LinkReport, NodeDescription, Report, Role,
 };
 use quincunx_control_grpc::{
     Attachment, ClientConfig, ClientError, ControlClient, ManagerServer, ServerConfig, proto,
 };
 use quincunx_design::Value;
 use quincunx_designs::{CATALOG, FALLBACK};
-use quincunx_fabric::Shape;
 use quincunx_units::{ByteCount, Duration};
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
@@ -31,27 +30,32 @@ pub(crate) fn names(what: &str, count: usize) -> Vec<String> {
 }
 
 pub(crate) fn host(number: u8) -> NodeDescription {
-    NodeDescription {
-        name: format!("rank-{number}"),
-        role: Role::Host,
-        address: Ipv4Addr::new(127, 0, 1, number),
-        encapsulation: Encapsulation::Udp,
-        designs: [].into(),
-        max_endpoints: 64,
-        memory: ByteCount::new(0),
-    }
+    NodeDescription::host(format!("rank-{number}"), Ipv4Addr::new(127, 0, 1, number), 64)
 }
 
 fn switch(number: u8) -> NodeDescription {
     NodeDescription {
-        name: format!("switch-{number}"),
         role: Role::Switch,
-        address: Ipv4Addr::new(127, 0, 2, number),
-        encapsulation: Encapsulation::Udp,
         designs: ["epic-1", "epic-2", "epic-3"].map(String::from).into(),
-        max_endpoints: 64,
         memory: ByteCount::new(1 << 20),
+        ..NodeDescription::host(format!("switch-{number}"), Ipv4Addr::new(127, 0, 2, number), 64)
     }
+}
+
+/// A root with two switches, each with half of the hosts.
+fn two_levels(hosts: u8) -> Vec<NodeDescription> {
+    let link = |neighbour: String| LinkReport { neighbour, lanes: 1, rate: None };
+    let leaf = |number: u8| {
+        let below = (0..hosts).filter(|host| host * 2 / hosts == number - 1).map(|host| host_name(host));
+        let links = [switch(0).name].into_iter().chain(below).map(link).collect();
+        NodeDescription { links, ..switch(number) }
+    };
+    let root = NodeDescription { links: [1, 2].map(|number| link(switch(number).name)).into(), ..switch(0) };
+    [root, leaf(1), leaf(2)].into_iter().chain((0..hosts).map(host)).collect()
+}
+
+fn host_name(number: u8) -> String {
+    host(number).name
 }
 
 pub(crate) fn fast() -> ClientConfig {
@@ -67,13 +71,9 @@ pub(crate) fn config() -> ServerConfig {
 }
 
 /// A group of the first ranks, with an MTU of 1 KiB, messages of two packets and a window of four.
-pub(crate) fn request(ranks: usize, design: &str, tree: &str) -> GroupRequest {
-    let shape = match tree {
-        "star" => Shape::for_ranks("star", ranks as u16).unwrap(),
-        name => Shape::Tree(name.parse().unwrap()),
-    };
+pub(crate) fn request(ranks: usize, design: &str) -> GroupRequest {
     let design = CATALOG.named(design).unwrap();
-    let mut wanted = GroupRequest::new(names("rank", ranks), design, shape, ByteCount::new(1 << 20));
+    let mut wanted = GroupRequest::new(names("rank", ranks), design, ByteCount::new(1 << 20));
     for (key, value) in [("group.mtu", 1024), ("group.message", 2), ("group.window", 4)] {
         design.set(&mut wanted.settings, key, &Value::from(value)).unwrap();
     }
@@ -88,15 +88,23 @@ pub(crate) fn group_of(instruction: &Instruction) -> GroupId {
 }
 
 impl Cluster {
-    /// Every node has a connection of its own, as a process would.
+    /// Switches and hosts in one network. Every node has a connection of its own, as a process would.
     pub(crate) fn start(switches: u8, hosts: u8, config: ServerConfig) -> Self {
+        Self::of((0..switches).map(switch).chain((0..hosts).map(host)), config)
+    }
+
+    /// A root with two switches, and hosts at those.
+    pub(crate) fn tree(hosts: u8, config: ServerConfig) -> Self {
+        Self::of(two_levels(hosts), config)
+    }
+
+    fn of(descriptions: impl IntoIterator<Item = NodeDescription>, config: ServerConfig) -> Self {
         let server =
             ManagerServer::start(TcpListener::bind("127.0.0.1:0").unwrap(), CATALOG, config).unwrap();
         let address = server.address();
         let connect = || ControlClient::connect(address, ClientConfig::default()).unwrap();
-        let descriptions = (0..switches).map(switch).chain((0..hosts).map(host));
         let attach = |node: NodeDescription| (node.name.clone(), connect().attach(&node).unwrap());
-        let nodes = descriptions.map(attach).collect();
+        let nodes = descriptions.into_iter().map(attach).collect();
         Self { server: Some(server), address, client: connect(), nodes }
     }
 
@@ -122,15 +130,17 @@ impl Cluster {
             role: proto::Role::Host.into(),
             address: node.address.to_string(),
             encapsulation: proto::Encapsulation::Udp.into(),
-            designs: Vec::new(),
             max_endpoints: node.max_endpoints,
-            memory_bytes: 0,
+            ..Default::default()
         };
         let address = self.address;
         let stream = runtime.block_on(async {
             let mut stub =
                 proto::control_client::ControlClient::connect(format!("http://{address}")).await.unwrap();
-            stub.attach(proto::AttachRequest { node: Some(description) }).await.unwrap().into_inner()
+            stub.attach(proto::AttachRequest { node: Some(description), held: Vec::new() })
+                .await
+                .unwrap()
+                .into_inner()
         });
         // From here on nobody polls the connection.
         std::mem::forget(stream);
@@ -187,12 +197,17 @@ impl Cluster {
         Ok(group)
     }
 
+    /// All nodes forget what they are told to.
     pub(crate) fn destroy(&self, group: GroupId) {
         let holders = self.client.list_nodes().unwrap();
-        self.client.destroy_group(group).unwrap();
+        let client = self.client.clone();
+        let ending = std::thread::spawn(move || client.destroy_group(group));
         for node in holders.iter().filter(|node| node.uses.iter().any(|(id, _)| *id == group)) {
-            assert_eq!(self.next(&node.description.name), Instruction::Remove(group));
+            let name = &node.description.name;
+            assert_eq!(self.next(name), Instruction::Remove(group));
+            self.nodes[name].report(group, Report::Removed);
         }
+        assert_eq!(ending.join().unwrap(), Ok(vec![]));
     }
 
     /// Every node is told that the group has failed, and by whom.

@@ -1,5 +1,6 @@
 //! The attached nodes and what is taken of each: queue pairs and switch memory.
 
+use crate::memory::{Region, Shortage, SwitchMemory};
 use crate::{AttachError, Holding, NodeDescription};
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::{String, ToString};
@@ -25,18 +26,25 @@ pub(super) struct Nodes {
 struct Node {
     description: NodeDescription,
     taken: BTreeMap<GroupId, Taken>,
+    memory: SwitchMemory,
+    /// No new group gets it: it is to be stopped.
+    drains: bool,
 }
 
 /// What a group holds of a node.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(super) struct Taken {
-    endpoints: BTreeSet<QpNumber>,
-    memory: ByteCount,
+    pub(super) endpoints: BTreeSet<QpNumber>,
+    pub(super) region: Option<Region>,
+    /// The group is over; the node has not yet said that it has forgotten it.
+    pub(super) leaves: bool,
 }
 
 impl Taken {
     pub(super) fn holding(&self, node: &str) -> Holding {
-        Holding { node: node.to_string(), endpoints: self.endpoints.len() as u32, memory: self.memory }
+        let none = Region { offset: ByteCount::new(0), length: ByteCount::new(0) };
+        let Region { offset, length } = self.region.unwrap_or(none);
+        Holding { node: node.to_string(), endpoints: self.endpoints.len() as u32, memory: length, offset }
     }
 }
 
@@ -53,7 +61,8 @@ impl Nodes {
             let (name, address, holder) = (name.clone(), *address, holder.name.clone());
             return Err(AttachError::AddressTaken { name, address, holder });
         }
-        self.nodes.insert(name.clone(), Node { description, taken: BTreeMap::new() });
+        let memory = SwitchMemory::new(description.memory, description.memory_unit);
+        self.nodes.insert(name.clone(), Node { description, taken: BTreeMap::new(), memory, drains: false });
         Ok(())
     }
 
@@ -65,13 +74,21 @@ impl Nodes {
         self.nodes.get(name).map(|node| &node.description)
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = &NodeDescription> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = &NodeDescription> + Clone {
         self.nodes.values().map(|node| &node.description)
     }
 
-    pub(super) fn free_memory(&self, name: &str) -> ByteCount {
-        let node = &self.nodes[name];
-        node.description.memory - node.taken.values().map(|taken| taken.memory).sum()
+    pub(super) fn memory(&self, name: &str) -> &SwitchMemory {
+        &self.nodes[name].memory
+    }
+
+    pub(super) fn drains(&self, name: &str) -> bool {
+        self.nodes[name].drains
+    }
+
+    /// Whether a node of that name was there to be told.
+    pub(super) fn set_draining(&mut self, name: &str, drains: bool) -> bool {
+        self.nodes.get_mut(name).map(|node| node.drains = drains).is_some()
     }
 
     pub(super) fn free_endpoints(&self, name: &str) -> u32 {
@@ -98,33 +115,99 @@ impl Nodes {
         Endpoint { ip, qp }
     }
 
-    /// Memory for the group. The caller has asked how much is free.
-    pub(super) fn take_memory(&mut self, name: &str, group: GroupId, memory: ByteCount) {
-        assert!(self.free_memory(name) >= memory, "node {name} has not {memory} left");
-        self.nodes.get_mut(name).expect("an attached node").taken.entry(group).or_default().memory += memory;
+    /// Memory for the group: a block of its own, or a place in one whose holders `may` use it by turns with this group.
+    pub(super) fn take_memory(
+        &mut self,
+        name: &str,
+        group: GroupId,
+        length: ByteCount,
+        may: impl Fn(&BTreeSet<GroupId>) -> bool,
+    ) -> Result<Region, Shortage> {
+        let node = self.nodes.get_mut(name).expect("an attached node");
+        let region = match node.memory.share(group, length, may) {
+            Some(region) => region,
+            None => node.memory.take(group, length)?,
+        };
+        node.taken.entry(group).or_default().region = Some(region);
+        Ok(region)
     }
 
-    /// What the group holds of an attached node.
-    pub(super) fn taken(&self, name: &str, group: GroupId) -> Taken {
-        self.nodes[name].taken.get(&group).cloned().unwrap_or_default()
+    /// What the group holds of a node, if that is attached.
+    pub(super) fn taken(&self, name: &str, group: GroupId) -> Option<&Taken> {
+        self.nodes.get(name)?.taken.get(&group)
     }
 
+    /// What a node has given away, group by group.
+    pub(super) fn all_taken(&self, name: &str) -> impl Iterator<Item = (GroupId, &Taken)> {
+        self.nodes
+            .get(name)
+            .into_iter()
+            .flat_map(|node| node.taken.iter().map(|(&group, taken)| (group, taken)))
+    }
+
+    /// The group is there, even if it holds nothing else.
+    pub(super) fn hold(&mut self, name: &str, group: GroupId) {
+        self.nodes.get_mut(name).expect("an attached node").taken.entry(group).or_default();
+    }
+
+    /// Groups that are over and that nodes have not yet forgotten.
+    pub(super) fn leavers(&self) -> impl Iterator<Item = (&str, GroupId)> {
+        self.nodes.iter().flat_map(|(name, node)| {
+            let leaves = node.taken.iter().filter(|(_, taken)| taken.leaves);
+            leaves.map(move |(&group, _)| (name.as_str(), group))
+        })
+    }
+
+    /// Whether there is a node of that name.
+    pub(super) fn set_links(&mut self, name: &str, links: alloc::vec::Vec<crate::LinkReport>) -> bool {
+        self.nodes.get_mut(name).map(|node| node.description.links = links).is_some()
+    }
+
+    /// The group is over: what it holds is free when the node has forgotten it. Whether there is something.
+    pub(super) fn leave(&mut self, name: &str, group: GroupId) -> bool {
+        let taken = self.nodes.get_mut(name).and_then(|node| node.taken.get_mut(&group));
+        taken.is_some_and(|taken| !core::mem::replace(&mut taken.leaves, true))
+    }
+
+    /// A node that comes again has a group: as it was, for the group's life or until it has forgotten it.
+    pub(super) fn restore(&mut self, name: &str, group: GroupId, taken: Taken) -> Result<(), Shortage> {
+        let node = self.nodes.get_mut(name).expect("an attached node");
+        if let Some(region) = taken.region {
+            node.memory.restore(group, region)?;
+        }
+        node.taken.insert(group, taken);
+        Ok(())
+    }
+
+    /// The node has forgotten the group.
     pub(super) fn release(&mut self, name: &str, group: GroupId) {
         if let Some(node) = self.nodes.get_mut(name) {
             node.taken.remove(&group);
+            node.memory.release(group);
         }
     }
 
-    /// Who holds something of whom.
+    /// Who holds something of whom, groups that are over apart.
     pub(super) fn holders(&self) -> impl Iterator<Item = (&str, GroupId)> {
-        self.nodes.iter().flat_map(|(name, node)| node.taken.keys().map(|&group| (name.as_str(), group)))
+        self.nodes.iter().flat_map(|(name, node)| {
+            let lives = node.taken.iter().filter(|(_, taken)| !taken.leaves);
+            lives.map(move |(&group, _)| (name.as_str(), group))
+        })
     }
 
     pub(super) fn assert_invariants(&self) {
         for (name, node) in &self.nodes {
             assert_eq!(*name, node.description.name);
-            let memory: ByteCount = node.taken.values().map(|taken| taken.memory).sum();
-            assert!(memory <= node.description.memory, "node {name} has given {memory} away");
+            node.memory.assert_invariants();
+            for (&group, taken) in &node.taken {
+                let region = node.memory.region_of(group);
+                let held = taken.region.filter(|region| region.length.bytes() > 0);
+                assert_eq!(region, held, "node {name} and its memory disagree on group {group}");
+            }
+            for (region, holders) in node.memory.regions() {
+                let known = holders.iter().all(|group| node.taken.contains_key(group));
+                assert!(known, "{region:?} of node {name} is held by a stranger");
+            }
             let endpoints: usize = node.taken.values().map(|taken| taken.endpoints.len()).sum();
             let distinct: BTreeSet<_> = node.taken.values().flat_map(|taken| &taken.endpoints).collect();
             assert_eq!(endpoints, distinct.len(), "node {name} has given a queue pair to two groups");

@@ -3,7 +3,7 @@
 use crate::site::{config, host, request, set, switch};
 use proptest::prelude::*;
 use quincunx_collective::GroupId;
-use quincunx_control::{Action, Instruction, Manager, Report, RequestId};
+use quincunx_control::{Action, Instruction, Manager, ManagerTimer, Report, RequestId};
 use quincunx_designs::CATALOG;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,7 +15,7 @@ enum Step {
     Destroy(u32),
     Abandon(u64),
     Report { node: usize, group: u32, report: Report },
-    Expire(u32),
+    Expire(usize),
 }
 
 const NODES: usize = 7;
@@ -34,23 +34,24 @@ fn any_step() -> impl Strategy<Value = Step> {
             .prop_map(|(ranks, design, large)| Step::Init { ranks, design, large }),
         1 => (1u32..12).prop_map(Step::Destroy),
         1 => (0u64..20).prop_map(Step::Abandon),
-        12 => installed.prop_map(|(node, group)| Step::Report { node, group, report: Report::Installed }),
+        12 => installed.clone().prop_map(|(node, group)| Step::Report { node, group, report: Report::Installed }),
+        6 => installed.prop_map(|(node, group)| Step::Report { node, group, report: Report::Removed }),
         1 => (0..NODES, 1u32..12, any::<bool>()).prop_map(|(node, group, refused)| {
             let reason = "test".to_string();
             let report =
                 if refused { Report::Refused { reason } } else { Report::DataPlaneFailed { reason } };
             Step::Report { node, group, report }
         }),
-        1 => (1u32..12).prop_map(Step::Expire),
+        1 => (0usize..12).prop_map(Step::Expire),
     ]
 }
 
 /// What an outside observer knows: the driver, and each node of its groups.
-#[derive(Default)]
+#[derive(Default, Debug)]
 struct Observer {
     attached: BTreeSet<String>,
     waiting: BTreeSet<RequestId>,
-    timers: BTreeSet<GroupId>,
+    timers: BTreeSet<ManagerTimer>,
     /// By node and group: whether it is ready.
     installed: BTreeMap<(String, GroupId), bool>,
 }
@@ -62,10 +63,16 @@ impl Observer {
                 Action::Answer { request, .. } => {
                     prop_assert!(self.waiting.remove(&request), "{request:?} is answered twice, or unasked");
                 }
-                Action::SetInstallTimer { group, .. } => prop_assert!(self.timers.insert(group)),
-                Action::CancelInstallTimer { group } => {
-                    self.timers.remove(&group);
+                Action::Destroyed { request, .. } => {
+                    prop_assert!(self.waiting.remove(&request), "{request:?} is answered twice, or unasked");
                 }
+                Action::SetTimer { timer, .. } => {
+                    self.timers.insert(timer);
+                }
+                Action::CancelTimer { timer } => {
+                    self.timers.remove(&timer);
+                }
+                Action::Keep(_) => {}
                 Action::Instruct { node, instruction } => {
                     prop_assert!(
                         self.attached.contains(&node),
@@ -95,12 +102,13 @@ impl Observer {
         Ok(())
     }
 
-    /// Nobody waits for a request whose group does not wait for a node.
+    /// Whoever waits, waits for something with a time-out.
     fn check(&self, manager: &Manager) -> Result<(), TestCaseError> {
         use quincunx_control::GroupState::Installing;
+        let set = |of: fn(&ManagerTimer) -> bool| self.timers.iter().filter(|timer| of(timer)).count();
         let installing = manager.groups().filter(|group| group.state == Installing).count();
-        prop_assert_eq!(self.waiting.len(), installing, "a caller waits in vain, or not at all");
-        prop_assert_eq!(self.timers.len(), installing, "a request without an end");
+        prop_assert_eq!(set(|timer| matches!(timer, ManagerTimer::Install(_))), installing, "no end");
+        prop_assert!(self.waiting.len() <= self.timers.len(), "a caller waits in vain: {:?}", self);
         Ok(())
     }
 }
@@ -119,7 +127,7 @@ proptest! {
             let mut out = Vec::new();
             match step {
                 Step::Attach(number) => {
-                    if manager.attach(node(number)).is_ok() {
+                    if manager.attach(node(number), &[], &mut out).is_ok() {
                         prop_assert!(observer.attached.insert(node(number).name));
                     }
                 }
@@ -130,23 +138,29 @@ proptest! {
                     manager.detach(&name, "test", &mut out);
                 }
                 Step::Init { ranks, design, large } => {
-                    let tree = if ranks == 4 { "tree-2x2" } else { "star" };
-                    let mut wanted = request(ranks, design, tree);
+                    let mut wanted = request(ranks, design);
                     set(&mut wanted, "group.message", if large { 32 } else { 2 });
                     requests += 1;
                     observer.waiting.insert(RequestId(requests));
                     manager.init_group(RequestId(requests), &wanted, &mut out);
                 }
                 Step::Destroy(group) => {
-                    let _ = manager.destroy_group(GroupId(group), &mut out);
+                    requests += 1;
+                    if manager.destroy_group(RequestId(requests), GroupId(group), &mut out).is_ok() {
+                        observer.waiting.insert(RequestId(requests));
+                    }
                 }
-                Step::Abandon(request) => manager.abandon(RequestId(request), &mut out),
+                Step::Abandon(request) => {
+                    observer.waiting.remove(&RequestId(request));
+                    manager.abandon(RequestId(request), &mut out);
+                }
                 Step::Report { node: number, group, report } => {
                     let _ = manager.handle_report(&node(number).name, GroupId(group), report, &mut out);
                 }
                 Step::Expire(group) => {
-                    if observer.timers.remove(&GroupId(group)) {
-                        manager.handle_install_timeout(GroupId(group), &mut out);
+                    let timer = observer.timers.iter().nth(group).copied();
+                    if let Some(timer) = timer.filter(|timer| observer.timers.remove(timer)) {
+                        manager.handle_timer(timer, &mut out);
                     }
                 }
             }

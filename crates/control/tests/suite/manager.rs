@@ -1,12 +1,12 @@
 //! The manager as its nodes, callers and operators see it.
 
-use crate::site::{Site, config, host, request, set, switch};
+use crate::site::{Site, config, host, on_mesh, request, set, switch, told, tree};
 use quincunx_collective::GroupId;
 use quincunx_control::{
-    Action, AttachError, Encapsulation, Fallback, GroupState, InitGroupError, Instruction, ManagerConfig,
-    NodeDescription, Report, ReportError, RequestId, Role, UnknownGroup,
+    Action, AttachError, Change, Encapsulation, Fallback, GroupState, InitGroupError, Instruction,
+    ManagerConfig, ManagerTimer, NodeDescription, Report, ReportError, RequestId, Role, UnknownGroup,
 };
-use quincunx_design::{Demand, FabricKind, GroupContext, Node, Peer, Placement, Settings, Value};
+use quincunx_design::{Demand, FabricKind, GroupContext, Node, Placement, Settings, Value};
 use quincunx_designs::CATALOG;
 use quincunx_fabric::IncTree;
 use quincunx_units::ByteCount;
@@ -20,32 +20,16 @@ fn installed(instruction: &Instruction) -> &GroupContext {
 
 #[test]
 fn all_nodes_of_a_tree_are_told_to_install() {
-    let mut site = Site::new(3, 8);
-    let told = site.begin(&request(8, "epic-3", "tree-2x4")).unwrap();
+    let mut site = Site::tree("tree-2x4");
+    let told = site.begin(&request(8, "epic-3")).unwrap();
     let nodes: Vec<_> = told.iter().map(|(node, _)| node.as_str()).collect();
     assert_eq!(nodes, ["s0", "s1", "s2", "r0", "r1", "r2", "r3", "r4", "r5", "r6", "r7"]);
 }
 
 #[test]
-fn switches_fill_the_tree_in_the_order_of_their_addresses() {
-    let mut site = Site::new(0, 4);
-    for (name, address) in [("z", 1), ("a", 3), ("m", 2)] {
-        let mut node = switch(address);
-        node.name = name.to_string();
-        site.manager.attach(node).unwrap();
-    }
-    let told = site.begin(&request(4, "epic-2", "tree-3-2")).unwrap();
-    // Switches come first, the root before the others.
-    let (name, context) = (&told[0].0, installed(&told[0].1));
-    let children: Vec<_> = context.connections.iter().map(|edge| edge.peer.clone()).collect();
-    assert_eq!(name, "z");
-    assert_eq!(children, ["m", "a"].map(|name| Peer::Switch(name.to_string())));
-}
-
-#[test]
 fn members_get_ranks_in_the_order_they_are_named() {
     let mut site = Site::new(1, 3);
-    let mut wanted = request(3, "epic-1", "star");
+    let mut wanted = request(3, "epic-1");
     wanted.members = ["r2", "r0", "r1"].map(String::from).to_vec();
     let told = site.begin(&wanted).unwrap();
     let ranks = told.iter().filter_map(|(node, instruction)| match installed(instruction).node {
@@ -58,7 +42,7 @@ fn members_get_ranks_in_the_order_they_are_named() {
 #[test]
 fn contexts_carry_what_was_asked_for() {
     let mut site = Site::new(1, 2);
-    let mut wanted = request(2, "epic-2", "star");
+    let mut wanted = request(2, "epic-2");
     set(&mut wanted, "group.retry_timeout", "7ms");
     for (_, instruction) in site.begin(&wanted).unwrap() {
         let context = installed(&instruction);
@@ -70,12 +54,12 @@ fn contexts_carry_what_was_asked_for() {
 
 #[test]
 fn what_nodes_are_told_is_what_the_design_plans() {
-    let wanted = request(4, "epic-3", "tree-2x2");
+    let wanted = request(4, "epic-3");
     let tree = IncTree::from_shape(&"tree-2x2".parse().unwrap());
     let placement = Placement::new(4, Some(tree), ByteCount::new(1 << 20));
     let design = CATALOG.find("epic-3", FabricKind::Tree).unwrap();
     let plan = design.plan(&wanted.settings, &placement).unwrap();
-    let mut site = Site::new(3, 4);
+    let mut site = Site::tree("tree-2x2");
     let told = site.begin(&wanted).unwrap();
     let roles: Vec<_> = told.iter().map(|(_, instruction)| installed(instruction).role.clone()).collect();
     let planned = plan.switches.iter().map(|switch| switch.role.clone()).chain(plan.ranks.iter().cloned());
@@ -92,7 +76,7 @@ fn what_nodes_are_told_is_what_the_design_plans() {
 fn a_mesh_has_no_switches_and_its_ranks_know_the_domains() {
     let mut site = Site::new(1, 8);
     for design in ["multiwrite", "direct"] {
-        let told = site.begin(&request(8, design, "mesh-2x4")).unwrap();
+        let told = site.begin(&on_mesh(8, design, "mesh-2x4")).unwrap();
         assert_eq!(told.len(), 8);
         for (_, instruction) in &told {
             let context = installed(instruction);
@@ -101,33 +85,34 @@ fn a_mesh_has_no_switches_and_its_ranks_know_the_domains() {
         }
     }
     // The same name among hosts of a tree is another design.
-    let told = Site::new(1, 8).begin(&request(8, "direct", "star")).unwrap();
+    let told = Site::new(1, 8).begin(&request(8, "direct")).unwrap();
     assert!(told.iter().all(|(_, instruction)| !installed(instruction).remote_write));
 }
 
 #[test]
 fn the_caller_is_answered_when_the_last_node_has_installed() {
     let mut site = Site::new(1, 2);
-    let group = site.begin_id(&request(2, "epic-2", "star"));
+    let group = site.begin_id(&request(2, "epic-2"));
     assert_eq!(site.report("s0", group, Report::Installed), []);
     assert_eq!(site.report("r0", group, Report::Installed), []);
     assert_eq!(site.report("r0", group, Report::Installed), [], "twice is once");
     let actions = site.report("r1", group, Report::Installed);
     let ready =
         |node: &str| Action::Instruct { node: node.to_string(), instruction: Instruction::Ready(group) };
-    assert_eq!(actions[0], Action::CancelInstallTimer { group });
-    assert_eq!(actions[1..4], ["r0", "r1", "s0"].map(ready));
-    let Action::Answer { answer: Ok(summary), .. } = &actions[4] else { panic!("{actions:?}") };
+    assert_eq!(actions[0], Action::CancelTimer { timer: ManagerTimer::Install(group) });
+    assert!(matches!(&actions[1], Action::Keep(Change::Put(record)) if record.group == group), "{actions:?}");
+    assert_eq!(actions[2..5], ["r0", "r1", "s0"].map(ready));
+    let Action::Answer { answer: Ok(summary), .. } = &actions[5] else { panic!("{actions:?}") };
     assert_eq!((summary.group, &summary.state), (group, &GroupState::Ready));
 }
 
 #[test]
 fn a_node_that_is_late_is_named() {
     let mut site = Site::new(1, 2);
-    let group = site.begin_id(&request(2, "epic-2", "star"));
+    let group = site.begin_id(&request(2, "epic-2"));
     site.report("s0", group, Report::Installed);
     site.report("r1", group, Report::Installed);
-    let actions = site.expire(group);
+    let actions = site.expire(ManagerTimer::Install(group));
     let Some(Action::Answer { answer: Err(InitGroupError::Failed(failure)), .. }) = actions.last() else {
         panic!("{actions:?}")
     };
@@ -137,46 +122,46 @@ fn a_node_that_is_late_is_named() {
 #[test]
 fn a_timer_that_fires_after_all_is_harmless() {
     let mut site = Site::new(1, 2);
-    let group = site.init(&request(2, "epic-2", "star"));
-    assert_eq!(site.expire(group), []);
-    site.destroy(group).unwrap();
-    assert_eq!(site.expire(group), []);
+    let group = site.init(&request(2, "epic-2"));
+    assert_eq!(site.expire(ManagerTimer::Install(group)), []);
+    site.remove(group);
+    assert_eq!(site.expire(ManagerTimer::Install(group)), []);
 }
 
 #[test]
 fn a_refusal_ends_the_request_and_frees_everything() {
     let mut site = Site::new(1, 2);
-    let group = site.begin_id(&request(2, "epic-2", "star"));
+    let group = site.begin_id(&request(2, "epic-2"));
     let actions = site.report("s0", group, Report::Refused { reason: "table full".to_string() });
-    assert!(
-        matches!(&actions[..], [
-        Action::Instruct { .. }, Action::Instruct { .. }, Action::Instruct { .. },
-        Action::CancelInstallTimer { .. },
-        Action::Answer { answer: Err(InitGroupError::Failed(failure)), .. },
-    ] if failure.node == "s0" && failure.reason == "table full"),
-        "{actions:?}"
-    );
+    assert_eq!(actions[0], Action::CancelTimer { timer: ManagerTimer::Install(group) });
+    assert_eq!(told(&actions).len(), 3);
+    let Some(Action::Answer { answer: Err(InitGroupError::Failed(failure)), .. }) = actions.last() else {
+        panic!("{actions:?}")
+    };
+    assert_eq!((failure.node.as_str(), failure.reason.as_str()), ("s0", "table full"));
+    site.forget(&actions);
     assert_eq!(site.manager.holdings("s0"), []);
+    assert!(site.manager.is_idle());
 }
 
 #[test]
 fn when_a_node_goes_all_its_groups_fail_and_no_others() {
     let mut site = Site::new(2, 4);
-    let first = site.init(&request(2, "epic-3", "star"));
-    let mut wanted = request(2, "ring", "star");
+    let first = site.init(&request(2, "epic-3"));
+    let mut wanted = request(2, "ring");
     wanted.members = vec!["r1".to_string(), "r2".to_string()];
     let second = site.init(&wanted);
     wanted.members = vec!["r2".to_string(), "r3".to_string()];
     let third = site.init(&wanted);
-    let told = site.detach("r1");
-    let failed = |action: &Action| match action {
-        Action::Instruct { node, instruction: Instruction::Failed { group, failure } } => {
+    let actions = site.detach("r1");
+    let failed = |(node, instruction): (String, Instruction)| match instruction {
+        Instruction::Failed { group, failure } => {
             assert_eq!(failure.node, "r1");
-            (node.clone(), *group)
+            (node, group)
         }
         other => panic!("{other:?}"),
     };
-    let told: Vec<_> = told.iter().map(failed).collect();
+    let told: Vec<_> = told(&actions).into_iter().map(failed).collect();
     assert_eq!(told, [("r0".to_string(), first), ("s0".to_string(), first), ("r2".to_string(), second)]);
     assert_eq!(site.state(third), GroupState::Ready);
 }
@@ -184,7 +169,7 @@ fn when_a_node_goes_all_its_groups_fail_and_no_others() {
 #[test]
 fn a_node_that_goes_while_a_group_installs_ends_the_request() {
     let mut site = Site::new(1, 2);
-    site.begin_id(&request(2, "epic-2", "star"));
+    site.begin_id(&request(2, "epic-2"));
     let actions = site.detach("s0");
     assert!(
         matches!(actions.last(), Some(Action::Answer { answer: Err(InitGroupError::Failed(failure)), .. }) if failure.node == "s0")
@@ -194,50 +179,74 @@ fn a_node_that_goes_while_a_group_installs_ends_the_request() {
 #[test]
 fn what_failed_stays_visible_until_it_is_destroyed() {
     let mut site = Site::new(1, 2);
-    let group = site.init(&request(2, "epic-2", "star"));
-    site.report("r0", group, Report::DataPlaneFailed { reason: "no answer from switch s0".to_string() });
+    let group = site.init(&request(2, "epic-2"));
+    let over =
+        site.report("r0", group, Report::DataPlaneFailed { reason: "no answer from switch s0".to_string() });
+    site.forget(&over);
     assert!(
         matches!(site.state(group), GroupState::Failed(failure) if failure.reason == "no answer from switch s0")
     );
-    assert_eq!(site.destroy(group), Ok(vec![]), "nobody holds it any more");
+    let done = Action::Destroyed { request: RequestId(2), silent: vec![] };
+    assert_eq!(site.destroy(group), Ok(vec![done]), "nobody holds it any more");
     assert_eq!(site.manager.groups().count(), 0);
 }
 
 #[test]
 fn reports_that_come_too_late_are_ignored() {
     let mut site = Site::new(1, 2);
-    let group = site.init(&request(2, "epic-2", "star"));
+    let group = site.init(&request(2, "epic-2"));
     site.report("r0", group, Report::DataPlaneFailed { reason: "first".to_string() });
     assert_eq!(site.report("r1", group, Report::DataPlaneFailed { reason: "second".to_string() }), []);
-    site.destroy(group).unwrap();
+    site.remove(group);
     assert_eq!(site.report("r1", group, Report::Installed), []);
 }
 
 #[test]
 fn only_nodes_of_a_group_report_on_it() {
     let mut site = Site::new(1, 3);
-    let group = site.init(&request(2, "epic-2", "star"));
+    let group = site.init(&request(2, "epic-2"));
     let mut report = |node: &str| site.manager.handle_report(node, group, Report::Installed, &mut Vec::new());
     assert_eq!(report("r2"), Err(ReportError::NotInGroup { name: "r2".to_string(), group }));
     assert_eq!(report("x"), Err(ReportError::NotAttached { name: "x".to_string() }));
 }
 
 #[test]
-fn destroying_tells_all_nodes_and_frees_memory_and_queue_pairs() {
+fn what_a_group_held_is_free_when_its_node_has_forgotten_it_and_not_before() {
     let mut site = Site::new(1, 2);
-    let group = site.init(&request(2, "epic-2", "star"));
-    assert_eq!(site.manager.holdings("s0").len(), 1);
-    let remove =
-        |node: &str| Action::Instruct { node: node.to_string(), instruction: Instruction::Remove(group) };
-    assert_eq!(site.destroy(group).unwrap(), ["r0", "r1", "s0"].map(remove));
+    let group = site.init(&request(2, "epic-2"));
+    let actions = site.destroy(group).unwrap();
+    let remove = |node: &str| (node.to_string(), Instruction::Remove(group));
+    assert_eq!(told(&actions), ["r0", "r1", "s0"].map(remove));
+    assert_eq!(actions[0], Action::Keep(Change::Remove(group)));
+    assert_eq!(site.manager.holdings("s0").len(), 1, "s0 still has it");
+    assert_eq!(site.report("s0", group, Report::Removed), []);
     assert_eq!(site.manager.holdings("s0"), []);
+    assert_eq!(site.report("r0", group, Report::Removed), []);
+    let done = Action::Destroyed { request: site.last_request(), silent: vec![] };
+    let cancelled = Action::CancelTimer { timer: ManagerTimer::End(group) };
+    assert_eq!(site.report("r1", group, Report::Removed), [cancelled, done]);
     assert_eq!(site.destroy(group), Err(UnknownGroup { group }));
+    assert!(site.manager.is_idle());
+}
+
+#[test]
+fn who_ends_a_group_hears_which_nodes_do_not_answer() {
+    let mut site = Site::new(1, 2);
+    let group = site.init(&request(2, "epic-2"));
+    site.destroy(group).unwrap();
+    site.report("r0", group, Report::Removed);
+    let done = Action::Destroyed { request: site.last_request(), silent: vec!["r1".into(), "s0".into()] };
+    assert_eq!(site.expire(ManagerTimer::End(group)), [done]);
+    assert_eq!(site.manager.holdings("s0").len(), 1, "s0 may still have it");
+    site.detach("s0");
+    site.report("r1", group, Report::Removed);
+    assert!(site.manager.is_idle());
 }
 
 #[test]
 fn a_request_whose_caller_goes_away_is_taken_back() {
     let mut site = Site::new(1, 2);
-    let group = site.begin_id(&request(2, "epic-2", "star"));
+    let group = site.begin_id(&request(2, "epic-2"));
     let mut actions = Vec::new();
     site.manager.abandon(site.last_request(), &mut actions);
     assert!(
@@ -250,7 +259,7 @@ fn a_request_whose_caller_goes_away_is_taken_back() {
 #[test]
 fn a_group_that_is_made_does_not_hang_on_its_caller() {
     let mut site = Site::new(1, 2);
-    let group = site.init(&request(2, "epic-2", "star"));
+    let group = site.init(&request(2, "epic-2"));
     let mut actions = Vec::new();
     site.manager.abandon(site.last_request(), &mut actions);
     assert_eq!(actions, []);
@@ -262,14 +271,14 @@ fn a_switch_without_room_makes_the_group_a_host_ring() {
     let mut site = Site::new(0, 3);
     let mut small = switch(0);
     small.memory = ByteCount::new(16 * (1024 + 4) - 1);
-    site.manager.attach(small).unwrap();
-    let group = site.init(&request(3, "epic-2", "star"));
+    site.attach(small);
+    let group = site.init(&request(3, "epic-2"));
     let summary = site.summary(group);
     assert_eq!(summary.design, "ring");
     let fallback = summary.fallback.unwrap();
     assert_eq!(
         fallback.to_string(),
-        "expected 16448B of free memory at switch \"s0\", found 16447B; the group runs among its hosts"
+        "expected 16448B of free memory at switch \"s0\", found 16447B; destroy a group, or ask for less (group.window, group.message)"
     );
     assert_eq!(site.manager.holdings("s0"), [], "the switch has no part in it");
 }
@@ -279,8 +288,8 @@ fn memory_is_shared_among_groups_until_it_is_full() {
     let mut site = Site::new(0, 2);
     let mut small = switch(0);
     small.memory = ByteCount::new(2 * 16 * (1024 + 4));
-    site.manager.attach(small).unwrap();
-    let wanted = request(2, "epic-2", "star");
+    site.attach(small);
+    let wanted = request(2, "epic-2");
     let first = site.init(&wanted);
     let second = site.init(&wanted);
     let third = site.init(&wanted);
@@ -288,7 +297,10 @@ fn memory_is_shared_among_groups_until_it_is_full() {
     assert!(
         matches!(site.summary(third).fallback, Some(Fallback::SwitchMemory { free, .. }) if free == ByteCount::new(0))
     );
-    site.destroy(first).unwrap();
+    let lack = site.summary(third).fallback.unwrap().to_string();
+    let who = "; group 1 has 16448B until it is destroyed, group 2 has 16448B until it is destroyed; destroy a group";
+    assert!(lack.contains(who), "{lack}");
+    site.remove(first);
     let fourth = site.init(&wanted);
     assert_eq!(site.summary(fourth).fallback, None);
 }
@@ -298,9 +310,10 @@ fn a_switch_without_queue_pairs_makes_the_group_a_host_ring() {
     let mut site = Site::new(0, 3);
     let mut small = switch(0);
     small.max_endpoints = 2;
-    site.manager.attach(small).unwrap();
-    let group = site.init(&request(3, "epic-2", "star"));
-    let expected = Fallback::SwitchEndpoints { switch: "s0".to_string(), needed: 3, free: 2 };
+    site.attach(small);
+    let group = site.init(&request(3, "epic-2"));
+    let expected =
+        Fallback::SwitchEndpoints { switch: "s0".to_string(), needed: 3, free: 2, holders: vec![] };
     assert_eq!(site.summary(group).fallback, Some(expected));
 }
 
@@ -309,36 +322,39 @@ fn a_host_without_queue_pairs_is_an_error() {
     let mut site = Site::new(0, 2);
     let mut small = host(2);
     small.max_endpoints = 1;
-    site.manager.attach(small).unwrap();
-    let error = site.begin(&request(3, "ring", "star")).unwrap_err();
+    site.attach(small);
+    let error = site.begin(&request(3, "ring")).unwrap_err();
     assert_eq!(error, InitGroupError::HostEndpoints { name: "r2".to_string(), needed: 2, free: 1 });
 }
 
 #[test]
-fn a_switch_that_cannot_run_the_mode_does_not_count() {
-    let mut site = Site::new(2, 2);
-    let mut simple = switch(2);
-    simple.designs = ["epic-2".to_string()].into();
-    site.manager.attach(simple).unwrap();
-    let error = site.begin(&request(2, "epic-1", "tree-2x1")).unwrap_err();
+fn a_switch_that_cannot_run_the_design_has_no_part_in_it() {
+    let mut nodes = tree("tree-2x2");
+    nodes[1].designs = ["epic-2".to_string()].into();
+    let mut site = Site::of(config(), nodes);
+    // The hosts behind s1 hang on the root itself.
+    let group = site.init(&request(4, "epic-1"));
+    let switches: Vec<_> = site.summary(group).switches.into_iter().map(|holding| holding.node).collect();
+    assert_eq!((switches, site.summary(group).conflicts), (vec!["s0".to_string(), "s2".to_string()], 1));
+    let mut site = Site::new(0, 2);
+    site.attach(NodeDescription { designs: ["epic-2".to_string()].into(), ..switch(0) });
     assert_eq!(
-        error.to_string(),
-        "expected 3 attached switches that can run epic-1, found 2; start more, or choose a smaller tree"
+        site.begin(&request(2, "epic-1")).unwrap_err().to_string(),
+        "expected an attached switch that can run epic-1, found one switch that cannot; start one, or choose another design"
     );
-    assert!(site.begin(&request(2, "epic-2", "tree-2x1")).is_ok());
 }
 
 #[test]
 fn queue_pairs_are_not_used_again_at_once_even_by_a_node_that_comes_back() {
     let mut site = Site::new(0, 2);
     let pairs = |site: &mut Site| -> Vec<_> {
-        let told = site.begin(&request(2, "ring", "star")).unwrap();
+        let told = site.begin(&request(2, "ring")).unwrap();
         let ends = told.iter().flat_map(|(_, instruction)| &installed(instruction).connections);
         ends.map(|end| end.local).collect()
     };
     let before = pairs(&mut site);
     site.detach("r0");
-    site.manager.attach(host(0)).unwrap();
+    site.attach(host(0));
     let after = pairs(&mut site);
     assert!(before.iter().all(|endpoint| !after.contains(endpoint)), "{before:?} {after:?}");
 }
@@ -347,7 +363,7 @@ fn queue_pairs_are_not_used_again_at_once_even_by_a_node_that_comes_back() {
 fn groups_start_at_psns_far_apart() {
     let mut site = Site::new(1, 2);
     let mut psn = || {
-        let told = site.begin(&request(2, "epic-2", "star")).unwrap();
+        let told = site.begin(&request(2, "epic-2")).unwrap();
         installed(&told[0].1).initial_psn
     };
     let (first, second) = (psn(), psn());
@@ -357,8 +373,8 @@ fn groups_start_at_psns_far_apart() {
 #[test]
 fn senseless_requests_are_refused_and_leave_nothing_behind() {
     let mut site = Site::new(1, 2);
-    site.manager.attach(switch(9)).unwrap();
-    let good = request(2, "epic-2", "star");
+    site.attach(switch(9));
+    let good = request(2, "epic-2");
     let with = |change: &dyn Fn(&mut quincunx_control::GroupRequest)| {
         let mut wanted = good.clone();
         change(&mut wanted);
@@ -393,18 +409,14 @@ fn senseless_requests_are_refused_and_leave_nothing_behind() {
             with(&|w| w.design = "epic-4".into()),
             "expected a design for this kind of fabric (epic-1, epic-2, ",
         ),
-        (request(2, "epic-2", "star-8"), "expected a tree or mesh of 2 ranks, found star-8 with 8"),
-        (request(1, "epic-2", "star"), "expected a tree with at least two branches at the root, found one"),
-        (
-            request(2, "epic-2", "tree-1x2"),
-            "expected a tree with at least two branches at the root, found one",
-        ),
-        (request(6, "multiwrite", "mesh-2x4"), "expected an attached host \"r2\", found none"),
-        (request(2, "ring", "mesh-1x2"), "expected a design for this kind of fabric (multiwrite, "),
-        (request(2, "multiwrite", "mesh-1x2"), "expected two domains at least for multiwrite, found 1"),
+        (request(1, "epic-2"), "expected a tree with at least two branches at the root, found one"),
+        (on_mesh(2, "multiwrite", "mesh-2x4"), "expected a mesh of 2 ranks, found mesh-2x4 with 8"),
+        (on_mesh(6, "multiwrite", "mesh-2x4"), "expected an attached host \"r2\", found none"),
+        (on_mesh(2, "ring", "mesh-1x2"), "expected a design for this kind of fabric (multiwrite, "),
+        (on_mesh(2, "multiwrite", "mesh-1x2"), "expected two domains at least for multiwrite, found 1"),
         (
             {
-                let mut wanted = request(2, "writes", "mesh-1x2");
+                let mut wanted = on_mesh(2, "writes", "mesh-1x2");
                 wanted.demand = Demand::Writes { slots: u32::MAX, length: ByteCount::new(u64::MAX) };
                 wanted
             },
@@ -421,15 +433,15 @@ fn senseless_requests_are_refused_and_leave_nothing_behind() {
 #[test]
 fn names_and_addresses_are_unique() {
     let mut site = Site::new(0, 1);
-    assert_eq!(site.manager.attach(host(0)), Err(AttachError::NameTaken { name: "r0".to_string() }));
+    assert_eq!(site.try_attach(host(0)), Err(AttachError::NameTaken { name: "r0".to_string() }));
     let mut other = host(0);
     other.name = "other".to_string();
     assert!(
-        matches!(site.manager.attach(other), Err(AttachError::AddressTaken { holder, .. }) if holder == "r0")
+        matches!(site.try_attach(other), Err(AttachError::AddressTaken { holder, .. }) if holder == "r0")
     );
     let mut nameless = host(5);
     nameless.name = String::new();
-    assert_eq!(site.manager.attach(nameless), Err(AttachError::NoName));
+    assert_eq!(site.try_attach(nameless), Err(AttachError::NoName));
 }
 
 #[test]
@@ -443,8 +455,9 @@ fn failed_groups_are_remembered_up_to_a_limit() {
     let mut site = Site::new(0, 1);
     let mut last = GroupId(0);
     for _ in 0..100 {
-        last = site.init(&request(1, "ring", "star"));
-        site.report("r0", last, Report::DataPlaneFailed { reason: "test".to_string() });
+        last = site.init(&request(1, "ring"));
+        let over = site.report("r0", last, Report::DataPlaneFailed { reason: "test".to_string() });
+        site.forget(&over);
     }
     let kept: Vec<_> = site.manager.groups().map(|group| group.group).collect();
     assert_eq!(kept.len(), 64);
@@ -456,14 +469,14 @@ fn without_room(config: ManagerConfig) -> Site {
     let mut site = Site::with(config, 0, 2);
     let mut small = switch(0);
     small.memory = ByteCount::new(0);
-    site.manager.attach(small).unwrap();
+    site.attach(small);
     site
 }
 
 #[test]
 fn a_group_that_falls_back_keeps_the_parameters_that_both_designs_have() {
     let mut site = without_room(config());
-    let mut wanted = request(2, "epic-3", "star");
+    let mut wanted = request(2, "epic-3");
     for (key, value) in [("group.retry_timeout", Value::from("3ms")), ("group.slots", Value::from(64))] {
         set(&mut wanted, key, value);
     }
@@ -482,20 +495,20 @@ fn a_group_that_falls_back_keeps_the_parameters_that_both_designs_have() {
 #[test]
 fn without_a_fallback_a_switch_without_room_is_an_error_that_says_what_it_lacks() {
     let mut site = without_room(ManagerConfig::default());
-    let wanted = request(2, "epic-2", "star");
+    let wanted = request(2, "epic-2");
     let error = site.begin(&wanted).unwrap_err();
     let InitGroupError::NoRoom(Fallback::SwitchMemory { switch, .. }) = &error else { panic!("{error}") };
     assert_eq!(switch, "s0");
     let line = error.to_string();
     assert!(line.starts_with("expected 16448B of free memory at switch \"s0\", found 0B"), "{line}");
-    assert!(line.ends_with("destroy a group, or set up a fallback"), "{line}");
+    assert!(line.ends_with("and no design is set up to fall back to; set one up"), "{line}");
     assert_eq!(site.manager.groups().count(), 0);
 }
 
 #[test]
 fn a_fallback_that_needs_switches_itself_is_none() {
     let mut site = without_room(ManagerConfig { fallback: Some("epic-1"), ..ManagerConfig::default() });
-    assert!(matches!(site.begin(&request(2, "epic-2", "star")), Err(InitGroupError::NoRoom(_))));
+    assert!(matches!(site.begin(&request(2, "epic-2")), Err(InitGroupError::NoRoom(_))));
 }
 
 #[test]
@@ -503,8 +516,8 @@ fn a_fallback_whose_frames_nodes_would_not_understand_is_none() {
     let config = ManagerConfig { fallback: Some("ring"), ..ManagerConfig::default() };
     let mut site = Site::with(config, 0, 2);
     let designs = ["netreduce".to_string()].into();
-    site.manager.attach(NodeDescription { designs, memory: ByteCount::new(0), ..switch(0) }).unwrap();
-    let error = site.begin(&request(2, "netreduce", "star")).unwrap_err();
+    site.attach(NodeDescription { designs, memory: ByteCount::new(0), ..switch(0) });
+    let error = site.begin(&request(2, "netreduce")).unwrap_err();
     assert!(matches!(error, InitGroupError::NoRoom(_)), "{error}");
 }
 
@@ -516,16 +529,16 @@ fn a_group_of_nodes_whose_frames_travel_differently_is_refused_in_one_line() {
     let mut site = Site::new(0, 0);
     // The bridge at the switch would hand on what nobody has added up.
     for node in [ethernet(host(0)), ethernet(host(1)), host(2), able] {
-        site.manager.attach(node).unwrap();
+        site.attach(node);
     }
-    let error = site.begin(&request(2, "netreduce", "star")).unwrap_err();
+    let error = site.begin(&request(2, "netreduce")).unwrap_err();
     assert_eq!(
         error.to_string(),
         "expected frames of all nodes of a group to travel alike, found Ethernet frames of their own type at \"r0\" and \
          UDP datagrams at \"s0\"; start both with the same --transport"
     );
     // So is one of hosts alone.
-    let error = site.begin(&request(3, "ring", "star")).unwrap_err();
+    let error = site.begin(&request(3, "ring")).unwrap_err();
     assert!(matches!(error, InitGroupError::MixedEncapsulation { other, .. } if other == "r2"));
     assert_eq!(site.manager.groups().count(), 0);
 }
@@ -537,11 +550,11 @@ fn a_group_runs_where_frames_of_all_its_nodes_are_ethernet_frames_of_their_own_t
     let mut site = Site::new(0, 0);
     for node in [host(0), host(1), NodeDescription { designs, memory: ByteCount::new(1 << 30), ..switch(0) }]
     {
-        site.manager.attach(ethernet(node)).unwrap();
+        site.attach(ethernet(node));
     }
     // Others do not matter to it.
-    site.manager.attach(host(2)).unwrap();
-    site.begin(&request(2, "netreduce", "star")).unwrap();
+    site.attach(host(2));
+    site.begin(&request(2, "netreduce")).unwrap();
 }
 
 #[test]
@@ -553,6 +566,6 @@ fn roles_have_names() {
 fn requests_are_answered_by_their_own_number() {
     let mut site = Site::new(0, 1);
     let mut actions = Vec::new();
-    site.manager.init_group(RequestId(42), &request(2, "ring", "star"), &mut actions);
+    site.manager.init_group(RequestId(42), &request(2, "ring"), &mut actions);
     assert!(matches!(actions[..], [Action::Answer { request: RequestId(42), answer: Err(_) }]));
 }

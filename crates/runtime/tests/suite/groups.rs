@@ -6,7 +6,6 @@ use quincunx_control::GroupRequest;
 use quincunx_control_grpc::{ManagerServer, ServerConfig};
 use quincunx_design::{FabricKind, Value};
 use quincunx_designs::CATALOG;
-use quincunx_fabric::Shape;
 use quincunx_runtime::{Rank, RuntimeError};
 use quincunx_units::{ByteCount, Duration};
 use std::net::{SocketAddr, TcpListener};
@@ -30,9 +29,8 @@ fn join_two(rank: &mut Rank, leads: bool) -> [GroupId; 2] {
             let parameters = [("group.mtu", 1024), ("group.message", 1), ("group.window", 4)];
             let parameters = parameters.map(|(key, value)| (key, Value::from(value)));
             let (ring, settings) = common::design("ring", FabricKind::Tree, &parameters);
-            let shape = Shape::for_ranks("star", 2).unwrap();
             let request =
-                GroupRequest { settings, ..GroupRequest::new(members, ring, shape, ByteCount::new(1 << 20)) };
+                GroupRequest { settings, ..GroupRequest::new(members, ring, ByteCount::new(1 << 20)) };
             thread::spawn(move || client.init_group(&request).unwrap())
         });
         let joined = rank.join(LIMIT).unwrap();

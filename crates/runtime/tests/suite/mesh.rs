@@ -7,7 +7,7 @@ use quincunx_control_grpc::{ManagerServer, ServerConfig};
 use quincunx_design::{Demand, FabricKind, Value};
 use quincunx_designs::CATALOG;
 use quincunx_engine::writes::{Target, WriteError};
-use quincunx_fabric::{MeshShape, Shape};
+use quincunx_fabric::MeshShape;
 use quincunx_nodes::HostRejected;
 use quincunx_runtime::{JoinedGroup, Rank, RuntimeError};
 use quincunx_units::{ByteCount, Duration};
@@ -37,13 +37,13 @@ fn request(design: &str) -> GroupRequest {
     ];
     let (design, settings) = common::design(design, FabricKind::Mesh, &parameters);
     let members = (0..RANKS).map(|rank| format!("rank{rank}")).collect();
-    let shape = Shape::Mesh(MeshShape::new(2, 2).unwrap());
+    let mesh = MeshShape::new(2, 2);
     let demand = if design.offers_writes() {
         Rank::measuring_demand(RANKS, PIECE)
     } else {
         Demand::Vectors { longest: ByteCount::new(1 << 16) }
     };
-    GroupRequest { settings, demand, ..GroupRequest::new(members, design, shape, ByteCount::new(1 << 16)) }
+    GroupRequest { settings, demand, mesh, ..GroupRequest::new(members, design, ByteCount::new(1 << 16)) }
 }
 
 /// Every rank in a thread of its own, in one group; what each came to.

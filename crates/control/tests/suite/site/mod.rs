@@ -1,13 +1,13 @@
-//! A manager with switches `s0`, `s1`, ... and hosts `r0`, `r1`, ... attached.
+//! A manager with switches `s0`, `s1`, ... and hosts `r0`, `r1`, ... attached: all in one network, or joined as a tree.
 
 use quincunx_collective::GroupId;
 use quincunx_control::{
-    Action, Encapsulation, GroupRequest, GroupState, GroupSummary, InitGroupError, Instruction, Manager,
-    ManagerConfig, NodeDescription, Report, RequestId, Role, UnknownGroup,
+    Action, AttachError, GroupRequest, GroupState, GroupSummary, InitGroupError, Instruction, LinkReport,
+    Manager, ManagerConfig, ManagerTimer, NodeDescription, Report, RequestId, Role, UnknownGroup,
 };
-use quincunx_design::{LinkRates, Value};
+use quincunx_design::{FabricKind, Value};
 use quincunx_designs::{CATALOG, FALLBACK};
-use quincunx_fabric::Shape;
+use quincunx_fabric::{IncTree, MeshShape, TreeNodeId, TreeRole};
 use quincunx_units::ByteCount;
 use std::net::Ipv4Addr;
 
@@ -17,27 +17,48 @@ pub(crate) struct Site {
 }
 
 pub(crate) fn host(number: u8) -> NodeDescription {
-    NodeDescription {
-        name: format!("r{number}"),
-        role: Role::Host,
-        address: Ipv4Addr::new(127, 0, 1, number),
-        encapsulation: Encapsulation::Udp,
-        designs: [].into(),
-        max_endpoints: 16,
-        memory: ByteCount::new(0),
-    }
+    NodeDescription::host(format!("r{number}"), Ipv4Addr::new(127, 0, 1, number), 16)
 }
 
 pub(crate) fn switch(number: u8) -> NodeDescription {
     NodeDescription {
-        name: format!("s{number}"),
         role: Role::Switch,
-        address: Ipv4Addr::new(127, 0, 2, number),
-        encapsulation: Encapsulation::Udp,
         designs: ["epic-1", "epic-2", "epic-3"].map(String::from).into(),
-        max_endpoints: 16,
         memory: ByteCount::new(1 << 20),
+        ..NodeDescription::host(format!("s{number}"), Ipv4Addr::new(127, 0, 2, number), 16)
     }
+}
+
+/// The nodes of a tree of this shape, switches level by level from the root: each switch reports its links.
+pub(crate) fn tree(shape: &str) -> Vec<NodeDescription> {
+    let tree = IncTree::from_shape(&shape.parse().unwrap());
+    let count = tree.switches().len() as u16;
+    let name = |node: TreeNodeId| match tree.node(node).role() {
+        TreeRole::Rank(rank) => format!("r{}", rank.0),
+        TreeRole::Switch => format!("s{}", node.0),
+    };
+    let mut nodes: Vec<_> = (0..count)
+        .map(|number| switch(number as u8))
+        .chain((0..tree.ranks()).map(|rank| host(rank as u8)))
+        .collect();
+    for edge in tree.edges() {
+        let link = LinkReport { neighbour: name(edge.child.node), lanes: 1, rate: None };
+        nodes[usize::from(edge.parent.node.0)].links.push(link.clone());
+        if tree.node(edge.child.node).role() == TreeRole::Switch {
+            let back = LinkReport { neighbour: name(edge.parent.node), ..link };
+            nodes[usize::from(edge.child.node.0)].links.push(back);
+        }
+    }
+    nodes
+}
+
+/// The instructions among actions.
+pub(crate) fn told(actions: &[Action]) -> Vec<(String, Instruction)> {
+    let told = |action: &Action| match action {
+        Action::Instruct { node, instruction } => Some((node.clone(), instruction.clone())),
+        _ => None,
+    };
+    actions.iter().filter_map(told).collect()
 }
 
 /// Falls back to the ring.
@@ -46,21 +67,20 @@ pub(crate) fn config() -> ManagerConfig {
 }
 
 /// A group of the first hosts, with an MTU of 1 KiB, messages of two packets and a window of four.
-pub(crate) fn request(ranks: u16, design: &str, shape: &str) -> GroupRequest {
+pub(crate) fn request(ranks: u16, design: &str) -> GroupRequest {
+    wanted(ranks, design, None)
+}
+
+/// The same on a mesh, of all its hosts.
+pub(crate) fn on_mesh(ranks: u16, design: &str, mesh: &str) -> GroupRequest {
+    wanted(ranks, design, Some(mesh.parse().unwrap()))
+}
+
+fn wanted(ranks: u16, design: &str, mesh: Option<MeshShape>) -> GroupRequest {
     let members = (0..ranks).map(|rank| format!("r{rank}")).collect();
-    let shape = match shape {
-        "star" => Shape::for_ranks("star", ranks).unwrap(),
-        name if name.starts_with("mesh") => Shape::Mesh(name.parse().unwrap()),
-        name => Shape::Tree(name.parse().unwrap()),
-    };
-    let fabric = match shape {
-        Shape::Tree(_) => quincunx_design::FabricKind::Tree,
-        Shape::Mesh(_) => quincunx_design::FabricKind::Mesh,
-    };
+    let fabric = if mesh.is_some() { FabricKind::Mesh } else { FabricKind::Tree };
     let found = CATALOG.find(design, fabric).or_else(|_| CATALOG.named(design)).unwrap();
-    let longest = ByteCount::new(1 << 20);
-    let mut wanted =
-        GroupRequest { rates: LinkRates::ALIKE, ..GroupRequest::new(members, found, shape, longest) };
+    let mut wanted = GroupRequest { mesh, ..GroupRequest::new(members, found, ByteCount::new(1 << 20)) };
     for (key, value) in [("group.mtu", 1024), ("group.message", 2), ("group.window", 4)] {
         set(&mut wanted, key, value);
     }
@@ -80,11 +100,29 @@ impl Site {
     }
 
     pub(crate) fn with(config: ManagerConfig, switches: u8, hosts: u8) -> Self {
-        let mut manager = Manager::new(CATALOG, config);
-        for node in (0..switches).map(switch).chain((0..hosts).map(host)) {
-            manager.attach(node).unwrap();
-        }
-        Self { manager, requests: 0 }
+        Self::of(config, (0..switches).map(switch).chain((0..hosts).map(host)))
+    }
+
+    /// With a tree of switches.
+    pub(crate) fn tree(shape: &str) -> Self {
+        Self::of(config(), tree(shape))
+    }
+
+    pub(crate) fn of(config: ManagerConfig, nodes: impl IntoIterator<Item = NodeDescription>) -> Self {
+        let mut site = Self { manager: Manager::new(CATALOG, config), requests: 0 };
+        nodes.into_iter().for_each(|node| site.attach(node));
+        site
+    }
+
+    pub(crate) fn attach(&mut self, node: NodeDescription) {
+        self.try_attach(node).unwrap();
+    }
+
+    pub(crate) fn try_attach(&mut self, node: NodeDescription) -> Result<(), AttachError> {
+        let mut actions = Vec::new();
+        self.manager.attach(node, &[], &mut actions)?;
+        assert_eq!(actions, []);
+        Ok(())
     }
 
     pub(crate) fn last_request(&self) -> RequestId {
@@ -99,15 +137,10 @@ impl Site {
         self.requests += 1;
         let mut actions = Vec::new();
         self.manager.init_group(RequestId(self.requests), wanted, &mut actions);
-        if let [Action::Answer { answer, .. }] = &actions[..] {
+        if let Some(Action::Answer { answer, .. }) = actions.last() {
             return Err(answer.clone().unwrap_err());
         }
-        assert!(matches!(actions[0], Action::SetInstallTimer { .. }), "{actions:?}");
-        let told = |action| match action {
-            Action::Instruct { node, instruction } => (node, instruction),
-            other => panic!("{other:?}"),
-        };
-        Ok(actions.drain(1..).map(told).collect())
+        Ok(told(&actions))
     }
 
     pub(crate) fn begin_id(&mut self, wanted: &GroupRequest) -> GroupId {
@@ -132,9 +165,20 @@ impl Site {
         actions
     }
 
-    pub(crate) fn expire(&mut self, group: GroupId) -> Vec<Action> {
+    /// All nodes that have been told that a group is over say that they have forgotten it; what follows from that.
+    pub(crate) fn forget(&mut self, actions: &[Action]) -> Vec<Action> {
+        let mut out = Vec::new();
+        for (node, instruction) in told(actions) {
+            if let Instruction::Remove(group) | Instruction::Failed { group, .. } = instruction {
+                self.manager.handle_report(&node, group, Report::Removed, &mut out).unwrap();
+            }
+        }
+        out
+    }
+
+    pub(crate) fn expire(&mut self, timer: ManagerTimer) -> Vec<Action> {
         let mut actions = Vec::new();
-        self.manager.handle_install_timeout(group, &mut actions);
+        self.manager.handle_timer(timer, &mut actions);
         actions
     }
 
@@ -144,10 +188,18 @@ impl Site {
         actions
     }
 
+    /// Ends a group; nobody has yet forgotten it.
     pub(crate) fn destroy(&mut self, group: GroupId) -> Result<Vec<Action>, UnknownGroup> {
+        self.requests += 1;
         let mut actions = Vec::new();
-        self.manager.destroy_group(group, &mut actions)?;
+        self.manager.destroy_group(RequestId(self.requests), group, &mut actions)?;
         Ok(actions)
+    }
+
+    /// Ends a group, and all its nodes forget it.
+    pub(crate) fn remove(&mut self, group: GroupId) {
+        let actions = self.destroy(group).unwrap();
+        self.forget(&actions);
     }
 
     pub(crate) fn summary(&self, group: GroupId) -> GroupSummary {

@@ -2,7 +2,7 @@
 #![allow(unreachable_pub, dead_code, reason = "each test file uses its part of it")]
 
 use quincunx_collective::{GroupId, Numbers, Rank};
-use quincunx_control::{Encapsulation, NodeDescription, Role};
+use quincunx_control::NodeDescription;
 use quincunx_control_grpc::ClientConfig;
 use quincunx_design::{
     AnyDesign, Demand, FabricKind, GroupContext, Member, Naming, Placement, Settings, Value,
@@ -138,15 +138,7 @@ pub fn host(groups: &[Group], address: Ipv4Addr, rank: Rank, options: NodeOption
 
 /// How a rank process of this test starts.
 pub fn rank_process(manager: SocketAddr, number: u16) -> ProcessOptions {
-    let description = NodeDescription {
-        name: format!("rank{number}"),
-        role: Role::Host,
-        address: address(number),
-        encapsulation: Encapsulation::Udp,
-        designs: [].into(),
-        max_endpoints: 64,
-        memory: ByteCount::new(0),
-    };
+    let description = NodeDescription::host(format!("rank{number}"), address(number), 64);
     ProcessOptions {
         description,
         manager,

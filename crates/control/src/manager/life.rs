@@ -1,0 +1,391 @@
+//! How nodes and groups come, get lost and end: leases, time-outs, and what is given back when.
+
+use super::nodes::Taken;
+use super::{Action, Change, Instruction, ManagedGroup, Manager, RequestId, Trial};
+use crate::map::Map;
+use crate::memory::Region;
+use crate::{AttachError, Fallback, GroupFailure, InitGroupError, NodeDescription, UnknownGroup};
+use alloc::collections::BTreeSet;
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+use quincunx_collective::GroupId;
+use quincunx_units::{Duration, Instant};
+use quincunx_wire::QpNumber;
+
+/// A manager's named timers.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum ManagerTimer {
+    /// The nodes of a group have had time to install it.
+    Install(GroupId),
+    /// The nodes of a group that is over have had time to forget it.
+    End(GroupId),
+    /// A group's lease is over.
+    Lease(GroupId),
+    /// A request has waited long enough for room.
+    Delay(RequestId),
+    /// Nodes that were lost with a group have had time to come back.
+    Return(GroupId),
+}
+
+/// A group that a node has when it attaches: it was attached before.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct HeldGroup {
+    /// Which.
+    pub group: GroupId,
+    /// Its buffers there, if the node is a switch.
+    pub region: Option<Region>,
+    /// Its queue pairs there.
+    pub endpoints: BTreeSet<QpNumber>,
+}
+
+/// Where a group stands.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) enum State {
+    Installing { request: RequestId, waiting: BTreeSet<String> },
+    Ready,
+    Failed(GroupFailure),
+}
+
+/// A group that is over, and whose nodes have not all said that they have forgotten it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Ending {
+    pub(super) waiting: BTreeSet<String>,
+    /// Who waits for that.
+    pub(super) requests: Vec<RequestId>,
+}
+
+/// Failed groups that are kept for operators to look at; the oldest go first.
+const KEPT_FAILURES: usize = 64;
+
+impl ManagedGroup {
+    pub(super) fn is_over(&self) -> bool {
+        matches!(self.state, State::Failed(_))
+    }
+
+    pub(super) fn installs(&self) -> bool {
+        matches!(self.state, State::Installing { .. })
+    }
+
+    pub(super) fn holds_something(&self) -> bool {
+        !self.nodes.is_empty()
+    }
+
+    pub(super) fn lease_left(&self, now: Instant) -> Option<Duration> {
+        self.lease.map(|until| if until > now { until.since(now) } else { Duration::ZERO })
+    }
+}
+
+impl Manager {
+    /// A node has come, with groups that it has from an earlier life of the manager or of its connection. Instructions to it may follow
+    /// from now on.
+    ///
+    /// # Errors
+    /// If its name or address is taken; nothing has changed.
+    pub fn attach(
+        &mut self,
+        description: NodeDescription,
+        held: &[HeldGroup],
+        out: &mut Vec<Action>,
+    ) -> Result<(), AttachError> {
+        let name = description.name.clone();
+        self.nodes.attach(description)?;
+        self.rebuild_map();
+        for HeldGroup { group, region, endpoints } in held {
+            let known = self.groups.get_mut(group).and_then(|entry| entry.away.remove(&name));
+            let is_same = known.as_ref().is_some_and(|taken| {
+                taken.region.filter(|region| region.length.bytes() > 0)
+                    == region.filter(|region| region.length.bytes() > 0)
+                    && taken.endpoints == *endpoints
+            });
+            let (region, endpoints) = (*region, endpoints.clone());
+            let taken = Taken { endpoints, region, leaves: !is_same };
+            // What a node says that it holds and cannot hold, it does not: it forgets the group all the same.
+            let taken = match self.nodes.restore(&name, *group, taken.clone()) {
+                Ok(()) => taken,
+                Err(_) => {
+                    let taken = Taken { region: None, leaves: true, ..taken };
+                    self.nodes.restore(&name, *group, taken.clone()).expect("it takes no memory");
+                    taken
+                }
+            };
+            if taken.leaves {
+                self.wait_for_end(*group, &name, out);
+                out.push(Action::Instruct { node: name.clone(), instruction: Instruction::Remove(*group) });
+                if known.is_some() {
+                    self.lose(*group, &name, "it came back with other buffers", out);
+                }
+            } else if self.groups.get(group).is_some_and(|entry| entry.away.is_empty()) {
+                out.push(Action::CancelTimer { timer: ManagerTimer::Return(*group) });
+                // It may have been lost before it heard that.
+                out.push(Action::Instruct { node: name.clone(), instruction: Instruction::Ready(*group) });
+            } else {
+                out.push(Action::Instruct { node: name.clone(), instruction: Instruction::Ready(*group) });
+            }
+        }
+        let lacks = |entry: &ManagedGroup| entry.away.contains_key(&name);
+        let lost: Vec<_> = self.groups.iter().filter(|(_, entry)| lacks(entry)).map(|(&id, _)| id).collect();
+        for group in lost {
+            self.lose(group, &name, "it came back without the group", out);
+        }
+        self.check();
+        Ok(())
+    }
+
+    /// A node's description has changed: links that are up.
+    ///
+    /// # Errors
+    /// If there is no such node.
+    pub fn update_links(
+        &mut self,
+        name: &str,
+        links: Vec<crate::LinkReport>,
+    ) -> Result<(), crate::ReportError> {
+        if !self.nodes.set_links(name, links) {
+            return Err(crate::ReportError::NotAttached { name: name.to_string() });
+        }
+        self.rebuild_map();
+        Ok(())
+    }
+
+    fn rebuild_map(&mut self) {
+        self.map = Map::new(self.nodes.iter());
+        for (&group, entry) in self.groups.iter().filter(|(_, entry)| !entry.is_over()) {
+            let links: Vec<_> = entry.links.iter().filter_map(|[a, b]| self.map.link(a, b)).collect();
+            self.map.plant(group, &links);
+        }
+    }
+
+    /// A node is gone for good, for the reason given: its groups fail. Nothing happens if it was not attached.
+    pub fn detach(&mut self, name: &str, reason: &str, out: &mut Vec<Action>) {
+        self.part(name, reason, Duration::ZERO, out);
+    }
+
+    /// The connection to a node is gone: its groups fail, unless it comes back with them in time.
+    pub fn disconnect(&mut self, name: &str, reason: &str, out: &mut Vec<Action>) {
+        self.part(name, reason, self.config.return_timeout, out);
+    }
+
+    fn part(&mut self, name: &str, reason: &str, patience: Duration, out: &mut Vec<Action>) {
+        if self.nodes.get(name).is_none() {
+            return;
+        }
+        let of = |group: &ManagedGroup| group.nodes.contains(name);
+        let groups: Vec<_> = self.groups.iter().filter(|(_, group)| of(group)).map(|(&id, _)| id).collect();
+        for group in &groups {
+            let taken = self.nodes.taken(name, *group).expect("it holds something for its groups").clone();
+            let entry = self.groups.get_mut(group).expect("it has just been found");
+            entry.away.insert(name.to_string(), taken);
+        }
+        self.nodes.detach(name);
+        self.rebuild_map();
+        for group in groups {
+            if patience > Duration::ZERO && self.groups[&group].state == State::Ready {
+                out.push(Action::SetTimer { timer: ManagerTimer::Return(group), after: patience });
+            } else {
+                self.lose(group, name, reason, out);
+            }
+        }
+        // What it had left to forget is gone with it.
+        let waits = |ending: &Ending| ending.waiting.contains(name);
+        let endings: Vec<_> =
+            self.endings.iter().filter(|(_, ending)| waits(ending)).map(|(&id, _)| id).collect();
+        for group in endings {
+            self.forgotten(name, group, out);
+        }
+        self.check();
+    }
+
+    /// A group fails, because a node that it has is lost.
+    fn lose(&mut self, group: GroupId, node: &str, reason: &str, out: &mut Vec<Action>) {
+        if self.groups.get(&group).is_some_and(|entry| !entry.is_over()) {
+            self.fail(group, GroupFailure { node: node.to_string(), reason: reason.to_string() }, out);
+        }
+    }
+
+    /// The owner's word that he still needs the group: its lease begins anew.
+    ///
+    /// # Errors
+    /// If there is no such group that lives.
+    pub fn renew(&mut self, group: GroupId, out: &mut Vec<Action>) -> Result<(), UnknownGroup> {
+        let entry = self.groups.get_mut(&group).filter(|entry| !entry.is_over());
+        let entry = entry.ok_or(UnknownGroup { group })?;
+        if let (Some(after), State::Ready) = (entry.request.lease, &entry.state) {
+            entry.lease = Some(self.now + after);
+            out.push(Action::SetTimer { timer: ManagerTimer::Lease(group), after });
+        }
+        Ok(())
+    }
+
+    /// A timer has expired. One that was cancelled meanwhile is harmless.
+    pub fn handle_timer(&mut self, timer: ManagerTimer, out: &mut Vec<Action>) {
+        match timer {
+            ManagerTimer::Install(group) => self.install_timeout(group, out),
+            ManagerTimer::End(group) => {
+                if let Some(ending) = self.endings.get_mut(&group) {
+                    let silent: Vec<_> = ending.waiting.iter().cloned().collect();
+                    for request in core::mem::take(&mut ending.requests) {
+                        out.push(Action::Destroyed { request, silent: silent.clone() });
+                    }
+                }
+            }
+            ManagerTimer::Lease(group) => {
+                let Some(until) = self.groups.get(&group).and_then(|entry| entry.lease) else { return };
+                if until > self.now {
+                    let after = until.since(self.now);
+                    return out.push(Action::SetTimer { timer, after });
+                }
+                let reason = "its lease is over: nobody has renewed it".to_string();
+                let owner = self.groups[&group].request.members.first().cloned().unwrap_or_default();
+                self.fail(group, GroupFailure { node: owner, reason }, out);
+            }
+            ManagerTimer::Delay(request) => {
+                let Some(place) = self.delayed.iter().position(|(delayed, _)| *delayed == request) else {
+                    return;
+                };
+                let (_, wanted) = self.delayed.remove(place);
+                // What is not free by now is not waited for.
+                let endings = core::mem::take(&mut self.endings);
+                let trial = self.try_init_group(request, &wanted, out);
+                self.endings = endings;
+                if let Err(Trial::Refused(error)) = trial {
+                    out.push(Action::Answer { request, answer: Err(error) });
+                }
+            }
+            ManagerTimer::Return(group) => {
+                let away = self.groups.get(&group).and_then(|entry| entry.away.keys().next().cloned());
+                if let Some(node) = away {
+                    let reason =
+                        format!("it was lost, and did not come back within {}", self.config.return_timeout);
+                    self.lose(group, &node, &reason, out);
+                }
+            }
+        }
+        self.check();
+    }
+
+    fn install_timeout(&mut self, group: GroupId, out: &mut Vec<Action>) {
+        let Some(State::Installing { waiting, .. }) = self.groups.get(&group).map(|group| &group.state)
+        else {
+            return;
+        };
+        let mut late = waiting.iter();
+        let node = late.next().expect("a group without a late node is ready").clone();
+        let others = match late.count() {
+            0 => String::new(),
+            count => format!(" (nor did {count} others)"),
+        };
+        let reason = format!("did not install the group within {}{others}", self.config.install_timeout);
+        self.fail(group, GroupFailure { node, reason }, out);
+    }
+
+    pub(super) fn make_ready(&mut self, group: GroupId, out: &mut Vec<Action>) {
+        let entry = self.groups.get_mut(&group).expect("the caller has looked it up");
+        let State::Installing { request, .. } = core::mem::replace(&mut entry.state, State::Ready) else {
+            unreachable!("only a group that installs becomes ready");
+        };
+        out.push(Action::CancelTimer { timer: ManagerTimer::Install(group) });
+        let record = self.record(group);
+        out.push(Action::Keep(Change::Put(alloc::boxed::Box::new(record))));
+        let entry = &self.groups[&group];
+        for node in &entry.nodes {
+            out.push(Action::Instruct { node: node.clone(), instruction: Instruction::Ready(group) });
+        }
+        self.renew(group, out).expect("it has just become ready");
+        let answer = Ok(self.summary(group, &self.groups[&group]));
+        out.push(Action::Answer { request, answer });
+    }
+
+    /// Ends a group that has not yet failed: all its nodes are told, but for those that are gone.
+    pub(super) fn fail(&mut self, group: GroupId, failure: GroupFailure, out: &mut Vec<Action>) {
+        let mut entry = self.groups.remove(&group).expect("the caller has looked it up");
+        if !entry.installs() {
+            out.push(Action::Keep(Change::Remove(group)));
+        }
+        self.end(group, &entry, |_| Instruction::Failed { group, failure: failure.clone() }, out);
+        let state = core::mem::replace(&mut entry.state, State::Failed(failure.clone()));
+        entry.nodes.clear();
+        entry.away.clear();
+        entry.lease = None;
+        self.groups.insert(group, entry);
+        if let State::Installing { request, .. } = state {
+            out.push(Action::Answer { request, answer: Err(InitGroupError::Failed(failure)) });
+        }
+        let mut failed = self.groups.iter().filter(|(_, group)| group.is_over());
+        if let (Some((&oldest, _)), true) = (failed.next(), failed.count() >= KEPT_FAILURES) {
+            self.groups.remove(&oldest);
+        }
+    }
+
+    /// Has the nodes of a group that is over forget it.
+    pub(super) fn end(
+        &mut self,
+        group: GroupId,
+        entry: &ManagedGroup,
+        say: impl Fn(&str) -> Instruction,
+        out: &mut Vec<Action>,
+    ) {
+        let timers = [
+            (ManagerTimer::Install(group), entry.installs()),
+            (ManagerTimer::Lease(group), entry.lease.is_some()),
+            (ManagerTimer::Return(group), !entry.away.is_empty()),
+        ];
+        for (timer, _) in timers.into_iter().filter(|(_, is_set)| *is_set) {
+            out.push(Action::CancelTimer { timer });
+        }
+        self.map.fell(group);
+        for node in &entry.nodes {
+            if self.nodes.leave(node, group) {
+                self.wait_for_end(group, node, out);
+                out.push(Action::Instruct { node: node.clone(), instruction: say(node) });
+            }
+        }
+    }
+
+    fn wait_for_end(&mut self, group: GroupId, node: &str, out: &mut Vec<Action>) {
+        let ending = self.endings.entry(group).or_insert_with(|| {
+            let (timer, after) = (ManagerTimer::End(group), self.config.install_timeout);
+            out.push(Action::SetTimer { timer, after });
+            Ending { waiting: BTreeSet::new(), requests: Vec::new() }
+        });
+        ending.waiting.insert(node.to_string());
+    }
+
+    /// A node has forgotten a group that is over, or is gone itself: what the group held there is free.
+    pub(super) fn forgotten(&mut self, node: &str, group: GroupId, out: &mut Vec<Action>) {
+        self.nodes.release(node, group);
+        let Some(ending) = self.endings.get_mut(&group) else { return };
+        ending.waiting.remove(node);
+        if ending.waiting.is_empty() {
+            let ending = self.endings.remove(&group).expect("it has just been found");
+            out.push(Action::CancelTimer { timer: ManagerTimer::End(group) });
+            for request in ending.requests {
+                out.push(Action::Destroyed { request, silent: Vec::new() });
+            }
+        }
+        for (request, wanted) in core::mem::take(&mut self.delayed) {
+            match self.try_init_group(request, &wanted, out) {
+                Ok(()) => out.push(Action::CancelTimer { timer: ManagerTimer::Delay(request) }),
+                Err(Trial::Delayed) => self.delayed.push((request, wanted)),
+                Err(Trial::Refused(error)) => {
+                    out.push(Action::CancelTimer { timer: ManagerTimer::Delay(request) });
+                    out.push(Action::Answer { request, answer: Err(error) });
+                }
+            }
+        }
+    }
+
+    /// Whether groups that are over still hold something of what is lacking.
+    pub(super) fn will_change(&self, lack: &Fallback) -> bool {
+        let switch = match lack {
+            Fallback::SwitchMemory { switch, .. } | Fallback::SwitchEndpoints { switch, .. } => switch,
+            Fallback::FanIn { .. } | Fallback::PortTaken { .. } | Fallback::NoTree { .. } => return false,
+        };
+        self.endings.values().any(|ending| ending.waiting.contains(switch))
+    }
+
+    /// For tests and drivers: nobody holds anything.
+    pub fn is_idle(&self) -> bool {
+        self.endings.is_empty() && self.delayed.is_empty() && self.groups.values().all(ManagedGroup::is_over)
+    }
+}

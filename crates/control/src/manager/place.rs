@@ -1,0 +1,294 @@
+//! Where a group runs: trees by the policy, what the design plans on them, and whether switches have what that takes.
+
+use super::Manager;
+use crate::map::{MapLink, MapNode, between};
+use crate::policy::Sharing;
+use crate::tree::{Candidate, Ground};
+use crate::{Fallback, GroupRequest, Holder, InitGroupError, NodeDescription, Role, SwitchCount};
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+use quincunx_collective::GroupId;
+use quincunx_design::{AnyDesign, Member, Plan, Refusal, Settings};
+use quincunx_fabric::{IncTree, TreeNodeId, TreeShape};
+use quincunx_units::ByteCount;
+
+/// What a group runs, and where.
+pub(super) struct Planned {
+    pub(super) design: &'static dyn AnyDesign,
+    pub(super) settings: Settings,
+    pub(super) plan: Plan,
+    /// The switches by tree node.
+    pub(super) names: BTreeMap<TreeNodeId, String>,
+    /// Links that the tree leads over, if switches take part.
+    pub(super) links: Vec<MapLink>,
+    pub(super) conflicts: u32,
+}
+
+impl Manager {
+    /// What the group runs and where, and why that is not what was asked for, if it is not.
+    pub(super) fn choose(
+        &self,
+        wanted: &GroupRequest,
+        ranks: u16,
+    ) -> Result<(Planned, Option<Fallback>), InitGroupError> {
+        let design = self.catalog.find(&wanted.design, wanted.fabric())?;
+        if design.version() != wanted.version {
+            let expected = format!("version {} of the parameters of {}", design.version(), design.name());
+            let found = format!("version {}", wanted.version);
+            return Err(Refusal::new(expected, found, "run the same version at both ends").into());
+        }
+        if wanted.mesh.is_some() {
+            let placement = wanted.placement(ranks, nominal(ranks)?)?;
+            let plan = design.plan(&wanted.settings, &placement)?;
+            return Ok((among_hosts(design, wanted.settings.clone(), plan), None));
+        }
+        let candidates = match self.candidates(design, wanted) {
+            Ok(candidates) => candidates,
+            Err(lack) => {
+                // A design among hosts needs none.
+                let placement = wanted.placement(ranks, nominal(ranks)?)?;
+                match (design.plan(&wanted.settings, &placement), lack) {
+                    (Ok(plan), _) if plan.switches.is_empty() => {
+                        return Ok((among_hosts(design, wanted.settings.clone(), plan), None));
+                    }
+                    (_, None) => {
+                        let switches = self.nodes.iter().filter(|node| node.role == Role::Switch).count();
+                        let (design, found) = (design.name().to_string(), SwitchCount(switches));
+                        return Err(InitGroupError::NoSwitch { design, found });
+                    }
+                    (Err(refusal), _) => return Err(refusal.into()),
+                    (Ok(_), Some(lack)) => return self.fall_back(design, wanted, ranks, lack),
+                }
+            }
+        };
+        let (mut first_lack, mut first_refusal) = (None, None);
+        for candidate in candidates {
+            let placement = wanted.placement(ranks, candidate.tree.clone())?;
+            let plan = match design.plan(&wanted.settings, &placement) {
+                Ok(plan) => plan,
+                // Another tree may suit the design.
+                Err(refusal) => {
+                    first_refusal.get_or_insert(refusal);
+                    continue;
+                }
+            };
+            if plan.switches.is_empty() {
+                return Ok((among_hosts(design, wanted.settings.clone(), plan), None));
+            }
+            let name = |place: MapNode| self.map.name(place).to_string();
+            let planned = Planned {
+                design,
+                settings: wanted.settings.clone(),
+                plan,
+                names: candidate.switches.iter().map(|(&node, &place)| (node, name(place))).collect(),
+                links: candidate.links.iter().copied().collect(),
+                conflicts: candidate.conflicts,
+            };
+            match self.admit(&planned, wanted) {
+                Ok(()) => return Ok((planned, None)),
+                Err(lack) => {
+                    first_lack.get_or_insert(lack);
+                }
+            }
+        }
+        match (first_lack, first_refusal) {
+            (Some(lack), _) => self.fall_back(design, wanted, ranks, lack),
+            (None, Some(refusal)) => Err(refusal.into()),
+            (None, None) => Err(Refusal::new("a tree", "none", "try again").into()),
+        }
+    }
+
+    /// Trees for the members, by the policy; otherwise why there are none, or nothing if no switch can run the design at all.
+    fn candidates(
+        &self,
+        design: &'static dyn AnyDesign,
+        wanted: &GroupRequest,
+    ) -> Result<Vec<Candidate>, Option<Fallback>> {
+        let able = |node: &NodeDescription| {
+            let can = node.role == Role::Switch && node.designs.contains(design.name());
+            can && !self.nodes.drains(&node.name)
+        };
+        let able: BTreeSet<MapNode> = self
+            .nodes
+            .iter()
+            .filter(|node| able(node))
+            .filter_map(|node| self.map.find(&node.name))
+            .collect();
+        if able.is_empty() {
+            return Err(None);
+        }
+        let policy = self.config.policy;
+        let memory = |place: MapNode| match able.contains(&place) {
+            true => self.nodes.memory(self.map.name(place)).longest(),
+            false => ByteCount::new(0),
+        };
+        let ground = Ground {
+            map: &self.map,
+            able: &|place| able.contains(&place),
+            usable: &|link| policy.may_use(&self.map, link),
+            memory: &memory,
+        };
+        let members: Vec<MapNode> = wanted.members.iter().filter_map(|name| self.map.find(name)).collect();
+        let lost = match ground.levels(&members) {
+            Ok(levels) => {
+                let found = policy.candidates(&ground, &levels, &members);
+                if !found.is_empty() {
+                    return Ok(found);
+                }
+                members.clone()
+            }
+            Err(lost) => lost,
+        };
+        let taken = |link: &MapLink| !policy.may_use(&self.map, *link);
+        let at_members: BTreeSet<GroupId> = lost
+            .iter()
+            .flat_map(|&member| self.map.ports(member))
+            .filter(|(link, _)| taken(link))
+            .flat_map(|(link, _)| self.map.trees(*link))
+            .copied()
+            .collect();
+        let in_the_way = match at_members.is_empty() {
+            false => at_members,
+            true => self.map.links().filter(taken).flat_map(|link| self.map.trees(link)).copied().collect(),
+        };
+        Err(Some(Fallback::NoTree {
+            design: design.name().to_string(),
+            policy: policy.name().to_string(),
+            members: lost.iter().map(|&member| self.map.name(member).to_string()).collect(),
+            holders: in_the_way.into_iter().map(|group| self.holder(group, "links".into())).collect(),
+        }))
+    }
+
+    /// Whether the switches have room for the group.
+    fn admit(&self, planned: &Planned, wanted: &GroupRequest) -> Result<(), Fallback> {
+        let degrees = planned.plan.degrees();
+        for part in &planned.plan.switches {
+            let name = &planned.names[&part.node];
+            let description = self.nodes.get(name).expect("a tree's switches are attached");
+            let degree = degrees.get(&Member::Switch(part.node)).copied().unwrap_or_default();
+            if let Some(most) = description.max_fan_in.filter(|&most| degree > u32::from(most)) {
+                let needed = u16::try_from(degree).unwrap_or(u16::MAX);
+                return Err(Fallback::FanIn { switch: name.clone(), needed, most });
+            }
+            let free = self.nodes.free_endpoints(name);
+            if free < degree {
+                let holders = self.holders(name, |taken| format!("{} queue pairs", taken.endpoints.len()));
+                return Err(Fallback::SwitchEndpoints {
+                    switch: name.clone(),
+                    needed: degree,
+                    free,
+                    holders,
+                });
+            }
+            if description.one_group_a_port {
+                self.admit_ports(name, &planned.links)?;
+            }
+            self.admit_memory(name, part.memory, wanted)?;
+        }
+        Ok(())
+    }
+
+    /// Whether the tree's ports at a switch serve no other group (EPIC 6.2: ingress buffers of fixed functions cannot be shared).
+    fn admit_ports(&self, switch: &str, links: &[MapLink]) -> Result<(), Fallback> {
+        let has = |link: &&MapLink| self.map.ends(**link).contains(&switch) && !self.map.has_lane(**link);
+        let Some(&link) = links.iter().find(has) else { return Ok(()) };
+        let holders = self.map.trees(link).iter();
+        Err(Fallback::PortTaken {
+            switch: switch.to_string(),
+            link: between(self.map.ends(link)),
+            holders: holders.map(|&group| self.holder(group, "it".into())).collect(),
+        })
+    }
+
+    fn admit_memory(&self, switch: &str, needed: ByteCount, wanted: &GroupRequest) -> Result<(), Fallback> {
+        let memory = self.nodes.memory(switch);
+        let Err(shortage) = memory.has(needed) else { return Ok(()) };
+        let shares = memory
+            .regions()
+            .any(|(region, holders)| region.length >= shortage.needed && self.may_share(wanted, holders));
+        if shares {
+            return Ok(());
+        }
+        Err(Fallback::SwitchMemory {
+            switch: switch.to_string(),
+            needed: shortage.needed,
+            free: shortage.free,
+            longest: shortage.longest,
+            holders: self.holders(switch, |taken| match taken.region {
+                Some(region) => region.length.to_string(),
+                None => "none".into(),
+            }),
+        })
+    }
+
+    /// Whether a group may use a block by turns with its holders: groups of one job in phases of their own, which together take no more
+    /// than all of the time.
+    pub(super) fn may_share(&self, wanted: &GroupRequest, holders: &BTreeSet<GroupId>) -> bool {
+        if self.config.policy.sharing() != Sharing::Phases {
+            return false;
+        }
+        let Some(own) = &wanted.phase else { return false };
+        let mut duty = u32::from(own.duty);
+        holders.iter().all(|holder| {
+            let group = self.groups.get(holder).filter(|group| group.holds_something());
+            let Some(other) = group.and_then(|group| group.request.phase.as_ref()) else { return false };
+            duty += u32::from(other.duty);
+            let owners = group.map(|group| &group.request.owner) == Some(&wanted.owner);
+            owners && other.job == own.job && other.number != own.number && duty <= 100
+        })
+    }
+
+    /// Who has something of a switch, those with most of its memory first.
+    fn holders(&self, switch: &str, what: impl Fn(&super::nodes::Taken) -> String) -> Vec<Holder> {
+        let mut all: Vec<_> = self.nodes.all_taken(switch).collect();
+        all.sort_by_key(|(group, taken)| {
+            (core::cmp::Reverse(taken.region.map(|region| region.length)), *group)
+        });
+        all.into_iter().map(|(group, taken)| self.holder(group, what(taken))).collect()
+    }
+
+    fn holder(&self, group: GroupId, what: String) -> Holder {
+        let lease = self.groups.get(&group).and_then(|entry| entry.lease_left(self.now));
+        Holder { group, what, lease }
+    }
+
+    /// The design to fall back to, with those parameters of the one that was asked for that it has.
+    fn fall_back(
+        &self,
+        asked: &'static dyn AnyDesign,
+        wanted: &GroupRequest,
+        ranks: u16,
+        lack: Fallback,
+    ) -> Result<(Planned, Option<Fallback>), InitGroupError> {
+        let Some(name) = self.config.fallback else { return Err(InitGroupError::NoRoom(lack)) };
+        let design = self.catalog.find(name, wanted.fabric())?;
+        // Nodes speak one framing.
+        if design.framing() != asked.framing() {
+            return Err(InitGroupError::NoRoom(lack));
+        }
+        let mut settings = design.defaults();
+        for (key, value) in wanted.settings.flat() {
+            if settings.has(&key) {
+                design.set(&mut settings, &key, &value)?;
+            }
+        }
+        let plan = design.plan(&settings, &wanted.placement(ranks, nominal(ranks)?)?)?;
+        if !plan.switches.is_empty() {
+            return Err(InitGroupError::NoRoom(lack));
+        }
+        Ok((among_hosts(design, settings, plan), Some(lack)))
+    }
+}
+
+fn among_hosts(design: &'static dyn AnyDesign, settings: Settings, plan: Plan) -> Planned {
+    Planned { design, settings, plan, names: BTreeMap::new(), links: Vec::new(), conflicts: 0 }
+}
+
+/// The tree of hosts that run among themselves: that there is a network between them.
+fn nominal(ranks: u16) -> Result<IncTree, InitGroupError> {
+    let shape = TreeShape::star(ranks)
+        .ok_or_else(|| Refusal::new("at most 65534 ranks", ranks, "make a smaller group"))?;
+    Ok(IncTree::from_shape(&shape))
+}

@@ -1,0 +1,99 @@
+//! What is kept of groups, and how a manager starts again from it.
+
+use super::life::State;
+use super::nodes::Taken;
+use super::{Action, ManagedGroup, Manager, ManagerConfig, ManagerTimer};
+use crate::memory::Region;
+use crate::{Fallback, GroupRequest};
+use alloc::boxed::Box;
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::string::String;
+use alloc::vec::Vec;
+use quincunx_collective::GroupId;
+use quincunx_design::Catalog;
+use quincunx_wire::QpNumber;
+
+/// A step of what is kept.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Change {
+    /// Group numbers below this have been given away.
+    Numbers(u32),
+    /// The group is ready.
+    Put(Box<GroupRecord>),
+    /// The group is over.
+    Remove(GroupId),
+}
+
+/// A group that is ready: all that a manager that starts again must know of it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct GroupRecord {
+    /// Its number.
+    pub group: GroupId,
+    /// What was asked for.
+    pub request: GroupRequest,
+    /// What it runs, by name.
+    pub design: String,
+    /// Why that is not what was asked for, if it is not.
+    pub fallback: Option<Fallback>,
+    /// What it holds of each node: queue pairs, and memory of a switch.
+    pub nodes: BTreeMap<String, (BTreeSet<QpNumber>, Option<Region>)>,
+    /// From the root down.
+    pub switches: Vec<String>,
+    /// That its tree leads over, by the names of both ends.
+    pub links: Vec<[String; 2]>,
+    /// Links that more than one of its edges crosses.
+    pub conflicts: u32,
+}
+
+impl Manager {
+    /// A manager that starts again: groups are ready as they were, and their nodes have to come back with them. Their leases begin anew.
+    pub fn restore(
+        catalog: Catalog,
+        config: ManagerConfig,
+        numbers: u32,
+        records: Vec<GroupRecord>,
+        out: &mut Vec<Action>,
+    ) -> Self {
+        let mut manager = Self::new(catalog, config);
+        (manager.next_group, manager.kept_numbers) = (numbers.max(1), numbers.max(1));
+        for GroupRecord { group, request, design, fallback, nodes, switches, links, conflicts } in records {
+            let taken = |(endpoints, region)| Taken { endpoints, region, leaves: false };
+            let entry = ManagedGroup {
+                request,
+                design,
+                fallback,
+                state: State::Ready,
+                nodes: nodes.keys().cloned().collect(),
+                away: nodes.into_iter().map(|(node, held)| (node, taken(held))).collect(),
+                switches,
+                links,
+                conflicts,
+                lease: None,
+            };
+            manager.next_group = manager.next_group.max(group.0 + 1);
+            manager.groups.insert(group, entry);
+            out.push(Action::SetTimer { timer: ManagerTimer::Return(group), after: config.return_timeout });
+            manager.renew(group, out).expect("it is ready");
+        }
+        manager.check();
+        manager
+    }
+
+    pub(super) fn record(&self, group: GroupId) -> GroupRecord {
+        let entry = &self.groups[&group];
+        let held = |node: &String| {
+            let taken = self.nodes.taken(node, group).or(entry.away.get(node)).cloned().unwrap_or_default();
+            (node.clone(), (taken.endpoints, taken.region))
+        };
+        GroupRecord {
+            group,
+            request: entry.request.clone(),
+            design: entry.design.clone(),
+            fallback: entry.fallback.clone(),
+            nodes: entry.nodes.iter().map(held).collect(),
+            switches: entry.switches.clone(),
+            links: entry.links.clone(),
+            conflicts: entry.conflicts,
+        }
+    }
+}

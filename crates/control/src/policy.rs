@@ -1,0 +1,188 @@
+//! Policies (EPIC 6.2): which tree a group gets, and whether it has links and memory for itself.
+//!
+//! A policy sees the fabric as it is taken and names trees, best first; what a tree needs at each switch is asked for afterwards, by the
+//! manager. [`ALL`] are those that there are.
+
+use crate::map::{Map, MapLink, MapNode};
+use crate::tree::{Candidate, Ground, Levels, Width};
+use alloc::vec::Vec;
+use core::cmp::Reverse;
+use core::fmt::Debug;
+
+/// How memory is held.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Sharing {
+    /// For the group's life, by it alone.
+    None,
+    /// With groups of the same job that communicate in other phases: they use a block by turns, and never at once (EPIC 6.2,
+    /// "scheduled coordination").
+    Phases,
+}
+
+/// A way to give trees to groups.
+pub trait Policy: Debug + Send + Sync {
+    /// What operators call it.
+    fn name(&self) -> &'static str;
+
+    /// What it does, in a line.
+    fn summary(&self) -> &'static str;
+
+    /// Whether a new tree may lead over this link.
+    fn may_use(&self, _map: &Map, _link: MapLink) -> bool {
+        true
+    }
+
+    /// Trees for these members, the one to try first first; of `levels`, which are not empty.
+    fn candidates(&self, ground: &Ground<'_>, levels: &Levels, members: &[MapNode]) -> Vec<Candidate>;
+
+    /// How memory is held.
+    fn sharing(&self) -> Sharing {
+        Sharing::None
+    }
+}
+
+/// Every policy.
+pub static ALL: &[&dyn Policy] =
+    &[&EdgeDisjoint, &Spatial { prefer: Prefer::Depth }, &Spatial { prefer: Prefer::Width }, &Temporal];
+
+/// The policy of that name.
+pub fn find(name: &str) -> Option<&'static dyn Policy> {
+    ALL.iter().copied().find(|policy| policy.name() == name)
+}
+
+/// Roots of a level that are looked at more closely: those with the most memory. On a level of a Clos network most are alike.
+const ROOTS: usize = 8;
+
+/// Trees from the roots of one level.
+fn grown(ground: &Ground<'_>, roots: &[MapNode], members: &[MapNode]) -> Vec<Candidate> {
+    let mut roots = roots.to_vec();
+    let used = |&root: &MapNode| {
+        ground.map.ports(root).iter().map(|(link, _)| ground.map.trees(*link).len()).sum::<usize>()
+    };
+    roots.sort_by_cached_key(|root| (used(root), Reverse((ground.memory)(*root)), *root));
+    roots.truncate(ROOTS);
+    roots.iter().filter_map(|&root| ground.grow(root, members)).collect()
+}
+
+/// Trees that share no link (EPIC 6.2, "Edge-Disjoint Tree"): all roots of the lowest level that reaches every member over links without
+/// a tree.
+#[derive(Debug)]
+pub struct EdgeDisjoint;
+
+impl Policy for EdgeDisjoint {
+    fn name(&self) -> &'static str {
+        "edge-disjoint"
+    }
+
+    fn summary(&self) -> &'static str {
+        "a tree shares no link with another; the lowest one that there is"
+    }
+
+    fn may_use(&self, map: &Map, link: MapLink) -> bool {
+        map.has_lane(link)
+    }
+
+    fn candidates(&self, ground: &Ground<'_>, levels: &Levels, members: &[MapNode]) -> Vec<Candidate> {
+        let Some(roots) = levels.0.values().next() else { return Vec::new() };
+        let mut found = grown(ground, roots, members);
+        found.sort_by_key(|tree| (tree.conflicts, Reverse(tree.width.memory)));
+        found
+    }
+}
+
+/// What comes first among trees none of which is better in both.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Prefer {
+    /// Few links from the root: for small and frequent collectives.
+    Depth,
+    /// Bandwidth, then memory: for large ones.
+    Width,
+}
+
+/// Trees with memory of their own, on links that they share (EPIC 6.2, "Spatial Multiplexing"): those of which none is both lower and
+/// wider.
+#[derive(Debug)]
+pub struct Spatial {
+    /// What comes first.
+    pub prefer: Prefer,
+}
+
+/// Whether a tree is at least as wide everywhere.
+fn is_as_wide(a: &Width, b: &Width) -> bool {
+    let is_as_fast = match (a.rate, b.rate) {
+        (Some(a), Some(b)) => a >= b,
+        _ => true,
+    };
+    is_as_fast && a.memory >= b.memory
+}
+
+impl Spatial {
+    /// The Pareto frontier of depth against width.
+    pub fn frontier(ground: &Ground<'_>, levels: &Levels, members: &[MapNode]) -> Vec<Candidate> {
+        let mut frontier: Vec<Candidate> = Vec::new();
+        for roots in levels.0.values() {
+            let mut level = grown(ground, roots, members);
+            level.sort_by_key(|tree| Reverse((tree.width.rate, tree.width.memory)));
+            for tree in level {
+                // Those before are at most as deep.
+                let is_beaten = |other: &Candidate| is_as_wide(&other.width, &tree.width);
+                let is_alike = |other: &Candidate| other.depth == tree.depth && other.width == tree.width;
+                if !frontier.iter().any(|other| is_beaten(other) && !is_alike(other)) {
+                    frontier.push(tree);
+                }
+            }
+        }
+        frontier
+    }
+}
+
+impl Policy for Spatial {
+    fn name(&self) -> &'static str {
+        match self.prefer {
+            Prefer::Depth => "spatial",
+            Prefer::Width => "spatial-wide",
+        }
+    }
+
+    fn summary(&self) -> &'static str {
+        match self.prefer {
+            Prefer::Depth => "memory for each group's life, links shared; the lowest of the best trees first",
+            Prefer::Width => "memory for each group's life, links shared; the widest of the best trees first",
+        }
+    }
+
+    fn candidates(&self, ground: &Ground<'_>, levels: &Levels, members: &[MapNode]) -> Vec<Candidate> {
+        let mut found = Self::frontier(ground, levels, members);
+        match self.prefer {
+            Prefer::Depth => {
+                found.sort_by_key(|tree| (tree.depth, Reverse((tree.width.rate, tree.width.memory))))
+            }
+            Prefer::Width => {
+                found.sort_by_key(|tree| (Reverse((tree.width.rate, tree.width.memory)), tree.depth))
+            }
+        }
+        found
+    }
+}
+
+/// Trees that use memory by turns (EPIC 6.2, "Temporal Multiplexing", by schedule): groups of a job that communicate in different phases.
+#[derive(Debug)]
+pub struct Temporal;
+
+impl Policy for Temporal {
+    fn name(&self) -> &'static str {
+        "temporal"
+    }
+
+    fn summary(&self) -> &'static str {
+        "as spatial, and groups of a job that communicate in different phases share memory"
+    }
+
+    fn candidates(&self, ground: &Ground<'_>, levels: &Levels, members: &[MapNode]) -> Vec<Candidate> {
+        Spatial { prefer: Prefer::Depth }.candidates(ground, levels, members)
+    }
+
+    fn sharing(&self) -> Sharing {
+        Sharing::Phases
+    }
+}

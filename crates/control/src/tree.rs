@@ -1,0 +1,235 @@
+//! From a root and members to a tree on the map (EPIC 3.1, 6.2): an edge of the tree may cross several links and switches that only
+//! forward.
+
+use crate::map::{Map, MapLink, MapNode};
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::vec;
+use alloc::vec::Vec;
+use quincunx_collective::Rank;
+use quincunx_fabric::{IncTree, TreeNodeId, TreeRole};
+use quincunx_units::{BitRate, ByteCount};
+
+/// What a tree's narrowest place has (EPIC 6.2, "path width").
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Width {
+    /// Of a link, shared by all trees on it; none if no link's rate is known.
+    pub rate: Option<BitRate>,
+    /// That is free at a switch of the tree, in one piece.
+    pub memory: ByteCount,
+}
+
+/// A tree that a group might get.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Candidate {
+    /// What the group sees.
+    pub tree: IncTree,
+    /// The switches of the tree, and where they are.
+    pub switches: BTreeMap<TreeNodeId, MapNode>,
+    /// All links that its edges cross.
+    pub links: BTreeSet<MapLink>,
+    /// How often an edge crosses a link that another edge of the tree crosses, too.
+    pub conflicts: u32,
+    /// Links from the root to the member that is farthest.
+    pub depth: u16,
+    /// Its narrowest place.
+    pub width: Width,
+}
+
+/// What trees are grown on.
+pub struct Ground<'a> {
+    /// Who is joined with whom.
+    pub map: &'a Map,
+    /// Switches that can take part.
+    pub able: &'a dyn Fn(MapNode) -> bool,
+    /// Links that may be used.
+    pub usable: &'a dyn Fn(MapLink) -> bool,
+    /// Memory that is free at a switch, in one piece.
+    pub memory: &'a dyn Fn(MapNode) -> ByteCount,
+}
+
+/// Roots that reach all members, by how far the farthest member is: the nearest first.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Levels(pub BTreeMap<u16, Vec<MapNode>>);
+
+impl Ground<'_> {
+    /// The scan of 6.2, on any fabric: the distance of the farthest member takes the place of a Clos network's tier.
+    ///
+    /// # Errors
+    /// Members that no able switch reaches together with all before them.
+    pub fn levels(&self, members: &[MapNode]) -> Result<Levels, Vec<MapNode>> {
+        let mut farthest: Vec<Option<u16>> =
+            (0..self.map.size() as u32).map(MapNode).map(|node| (self.able)(node).then_some(0)).collect();
+        if farthest.iter().all(Option::is_none) {
+            return Err(Vec::new());
+        }
+        // Hosts at the same switches are equally far from everywhere.
+        let mut places: BTreeMap<Vec<MapNode>, Vec<MapNode>> = BTreeMap::new();
+        for &member in members {
+            let ports = self.map.ports(member).iter().filter(|(link, _)| (self.usable)(*link));
+            places.entry(ports.map(|(_, switch)| *switch).collect()).or_default().push(member);
+        }
+        let mut lost = Vec::new();
+        for (switches, members) in places {
+            let mut near = vec![None::<u16>; self.map.size()];
+            for switch in switches {
+                for (near, distance) in near.iter_mut().zip(self.map.distances(switch, self.usable)) {
+                    let distance = distance.map(|distance| distance + 1);
+                    *near = [*near, distance].into_iter().flatten().min();
+                }
+            }
+            let both = |(far, near): (&Option<u16>, Option<u16>)| Some((*far)?.max(near?));
+            let reached: Vec<_> = farthest.iter().zip(near).map(both).collect();
+            if reached.iter().any(Option::is_some) { farthest = reached } else { lost.extend(members) }
+        }
+        if !lost.is_empty() {
+            return Err(lost);
+        }
+        let mut levels: BTreeMap<u16, Vec<MapNode>> = BTreeMap::new();
+        for (node, distance) in (0..).map(MapNode).zip(farthest) {
+            if let Some(distance) = distance {
+                levels.entry(distance).or_default().push(node);
+            }
+        }
+        Ok(Levels(levels))
+    }
+
+    /// The tree from `root` to the members, by shortest ways; of those, by links with the fewest trees, then the most memory behind them.
+    /// None if it does not reach one.
+    pub fn grow(&self, root: MapNode, members: &[MapNode]) -> Option<Candidate> {
+        let distances = self.map.distances(root, self.usable);
+        let toward_root = |node: MapNode| -> Option<(MapLink, MapNode)> {
+            let distance = distances[node.0 as usize]?;
+            let nearer = |&&(link, next): &&(MapLink, MapNode)| {
+                (self.usable)(link)
+                    && (next == root || !self.map.is_host(next))
+                    && distances[next.0 as usize] == Some(distance - 1)
+            };
+            let ports = self.map.ports(node).iter().filter(nearer);
+            let order = |&&(link, next): &&(MapLink, MapNode)| {
+                (self.map.trees(link).len(), core::cmp::Reverse((self.memory)(next)), next)
+            };
+            ports.min_by_key(order).copied()
+        };
+        // Up from each member, until the way of an earlier one.
+        let mut parents: BTreeMap<MapNode, (MapLink, MapNode)> = BTreeMap::new();
+        let mut children: BTreeMap<MapNode, Vec<MapNode>> = BTreeMap::new();
+        for &member in members {
+            let mut node = member;
+            while node != root && !parents.contains_key(&node) {
+                let (link, next) = toward_root(node)?;
+                parents.insert(node, (link, next));
+                children.entry(next).or_default().push(node);
+                node = next;
+            }
+        }
+        let branches = |node: MapNode| children.get(&node).map_or(0, Vec::len);
+        let joins = |node: MapNode| (self.able)(node) && branches(node) > 1;
+        // The root is where ways part, unless there is but one member.
+        let mut top = root;
+        while branches(top) == 1 && !joins(top) {
+            let below = children[&top][0];
+            if self.map.is_host(below) || !self.reaches_able(below, &children) {
+                break;
+            }
+            top = below;
+        }
+        self.tree(top, members, &parents, &children, &joins)
+    }
+
+    /// Whether a switch that takes part is at `node` or where all ways from it lead.
+    fn reaches_able(&self, mut node: MapNode, children: &BTreeMap<MapNode, Vec<MapNode>>) -> bool {
+        loop {
+            if (self.able)(node) {
+                return true;
+            }
+            match children.get(&node).map(Vec::as_slice) {
+                Some(&[only]) if !self.map.is_host(only) => node = only,
+                _ => return false,
+            }
+        }
+    }
+
+    fn tree(
+        &self,
+        top: MapNode,
+        members: &[MapNode],
+        parents: &BTreeMap<MapNode, (MapLink, MapNode)>,
+        children: &BTreeMap<MapNode, Vec<MapNode>>,
+        joins: &dyn Fn(MapNode) -> bool,
+    ) -> Option<Candidate> {
+        let ranks: BTreeMap<MapNode, Rank> = members.iter().copied().zip((0..).map(Rank)).collect();
+        // Level by level, siblings in the order of their first rank; a switch that only forwards hands its children up.
+        let mut nodes = vec![(TreeRole::Switch, None)];
+        let mut switches = BTreeMap::from([(TreeNodeId(0), top)]);
+        let mut leaves = vec![None; members.len()];
+        let (mut used, mut crossed, mut depth) = (BTreeSet::new(), 0, 0);
+        let mut level = vec![(TreeNodeId(0), top, 0)];
+        while !level.is_empty() {
+            let mut next = Vec::new();
+            for (number, switch, above) in level {
+                let mut below: Vec<(MapNode, u16)> = Vec::new();
+                let mut open: Vec<(MapNode, u16)> =
+                    children.get(&switch).into_iter().flatten().map(|&child| (child, above + 1)).collect();
+                while let Some((node, far)) = open.pop() {
+                    if self.map.is_host(node) || joins(node) {
+                        below.push((node, far));
+                    } else {
+                        open.extend(children.get(&node).into_iter().flatten().map(|&child| (child, far + 1)));
+                    }
+                }
+                below.sort_by_key(|(node, _)| first_rank(*node, children, &ranks));
+                for (node, far) in below {
+                    let mut at = node;
+                    while at != switch {
+                        let (link, up) = parents[&at];
+                        crossed += 1;
+                        used.insert(link);
+                        at = up;
+                    }
+                    if let Some(&rank) = ranks.get(&node) {
+                        leaves[rank.index()] = Some(number);
+                        depth = depth.max(far);
+                    } else {
+                        let own = TreeNodeId(nodes.len() as u16);
+                        nodes.push((TreeRole::Switch, Some(number)));
+                        switches.insert(own, node);
+                        next.push((own, node, far));
+                    }
+                }
+            }
+            level = next;
+        }
+        for (rank, parent) in (0..).map(Rank).zip(leaves) {
+            nodes.push((TreeRole::Rank(rank), Some(parent?)));
+        }
+        let conflicts = crossed - used.len() as u32;
+        let width = self.width(&used, switches.values().copied());
+        let tree = IncTree::new(&nodes).ok()?;
+        Some(Candidate { tree, switches, links: used, conflicts, depth, width })
+    }
+
+    fn width(&self, links: &BTreeSet<MapLink>, switches: impl Iterator<Item = MapNode>) -> Width {
+        let share = |&link: &MapLink| {
+            let rate = self.map.rate(link)?;
+            BitRate::new(rate.bits_per_second() / (self.map.trees(link).len() as u64 + 1))
+        };
+        let memory = switches.map(|switch| (self.memory)(switch)).min().unwrap_or_default();
+        Width { rate: links.iter().filter_map(share).min(), memory }
+    }
+}
+
+/// The lowest rank at or below a node.
+fn first_rank(
+    node: MapNode,
+    children: &BTreeMap<MapNode, Vec<MapNode>>,
+    ranks: &BTreeMap<MapNode, Rank>,
+) -> Option<Rank> {
+    // Children are in the order of the ranks that came by first.
+    let mut at = node;
+    loop {
+        match children.get(&at).and_then(|below| below.first()) {
+            Some(&first) => at = first,
+            None => return ranks.get(&at).copied(),
+        }
+    }
+}
