@@ -8,6 +8,7 @@ use crate::tree::{Candidate, Ground, Levels, Width};
 use alloc::vec::Vec;
 use core::cmp::Reverse;
 use core::fmt::Debug;
+use quincunx_units::ByteCount;
 
 /// How memory is held.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -61,7 +62,13 @@ fn grown(ground: &Ground<'_>, roots: &[MapNode], members: &[MapNode]) -> Vec<Can
     };
     roots.sort_by_cached_key(|root| (used(root), Reverse((ground.memory)(*root)), *root));
     roots.truncate(ROOTS);
-    roots.iter().filter_map(|&root| ground.grow(root, members)).collect()
+    let from = |&root: &MapNode| {
+        let all = ground.grow(root, members, ByteCount::new(0));
+        // A longer way for some may pass by a switch with little memory.
+        let ample = ground.grow(root, members, (ground.memory)(root)).filter(|ample| all.as_ref() != Some(ample));
+        [all, ample]
+    };
+    roots.iter().flat_map(from).flatten().collect()
 }
 
 /// Trees that share no link (EPIC 6.2, "Edge-Disjoint Tree"): all roots of the lowest level that reaches every member over links without

@@ -94,8 +94,9 @@ impl Ground<'_> {
     }
 
     /// The tree from `root` to the members, by shortest ways; of those, by links with the fewest trees, then the most memory behind them.
-    /// None if it does not reach one.
-    pub fn grow(&self, root: MapNode, members: &[MapNode]) -> Option<Candidate> {
+    /// Only switches with at least so much free memory add up; others on the way forward. None if it does not reach a member.
+    pub fn grow(&self, root: MapNode, members: &[MapNode], memory: ByteCount) -> Option<Candidate> {
+        let able = |node: MapNode| (self.able)(node) && (self.memory)(node) >= memory;
         let distances = self.map.distances(root, self.usable);
         let toward_root = |node: MapNode| -> Option<(MapLink, MapNode)> {
             let distance = distances[node.0 as usize]?;
@@ -123,30 +124,17 @@ impl Ground<'_> {
             }
         }
         let branches = |node: MapNode| children.get(&node).map_or(0, Vec::len);
-        let joins = |node: MapNode| (self.able)(node) && branches(node) > 1;
+        let joins = |node: MapNode| able(node) && branches(node) > 1;
         // The root is where ways part, unless there is but one member.
         let mut top = root;
         while branches(top) == 1 && !joins(top) {
             let below = children[&top][0];
-            if self.map.is_host(below) || !self.reaches_able(below, &children) {
+            if self.map.is_host(below) || !reaches(below, &able, &children) {
                 break;
             }
             top = below;
         }
         self.tree(top, members, &parents, &children, &joins)
-    }
-
-    /// Whether a switch that takes part is at `node` or where all ways from it lead.
-    fn reaches_able(&self, mut node: MapNode, children: &BTreeMap<MapNode, Vec<MapNode>>) -> bool {
-        loop {
-            if (self.able)(node) {
-                return true;
-            }
-            match children.get(&node).map(Vec::as_slice) {
-                Some(&[only]) if !self.map.is_host(only) => node = only,
-                _ => return false,
-            }
-        }
     }
 
     fn tree(
@@ -162,7 +150,7 @@ impl Ground<'_> {
         let mut nodes = vec![(TreeRole::Switch, None)];
         let mut switches = BTreeMap::from([(TreeNodeId(0), top)]);
         let mut leaves = vec![None; members.len()];
-        let (mut used, mut crossed, mut depth) = (BTreeSet::new(), 0, 0);
+        let (mut used, mut depth) = (BTreeMap::new(), 0);
         let mut level = vec![(TreeNodeId(0), top, 0)];
         while !level.is_empty() {
             let mut next = Vec::new();
@@ -182,8 +170,7 @@ impl Ground<'_> {
                     let mut at = node;
                     while at != switch {
                         let (link, up) = parents[&at];
-                        crossed += 1;
-                        used.insert(link);
+                        *used.entry(link).or_insert(0) += 1;
                         at = up;
                     }
                     if let Some(&rank) = ranks.get(&node) {
@@ -202,19 +189,38 @@ impl Ground<'_> {
         for (rank, parent) in (0..).map(Rank).zip(leaves) {
             nodes.push((TreeRole::Rank(rank), Some(parent?)));
         }
-        let conflicts = crossed - used.len() as u32;
+        let conflicts = used.values().map(|crossed| crossed - 1).sum();
         let width = self.width(&used, switches.values().copied());
         let tree = IncTree::new(&nodes).ok()?;
-        Some(Candidate { tree, switches, links: used, conflicts, depth, width })
+        Some(Candidate { tree, switches, links: used.into_keys().collect(), conflicts, depth, width })
     }
 
-    fn width(&self, links: &BTreeSet<MapLink>, switches: impl Iterator<Item = MapNode>) -> Width {
-        let share = |&link: &MapLink| {
+    /// Of links with how often an edge crosses each, and of switches.
+    fn width(&self, links: &BTreeMap<MapLink, u32>, switches: impl Iterator<Item = MapNode>) -> Width {
+        let share = |(&link, &crossed): (&MapLink, &u32)| {
             let rate = self.map.rate(link)?;
-            BitRate::new(rate.bits_per_second() / (self.map.trees(link).len() as u64 + 1))
+            let trees = self.map.trees(link).len() as u64;
+            BitRate::new(rate.bits_per_second() / (trees + u64::from(crossed)))
         };
         let memory = switches.map(|switch| (self.memory)(switch)).min().unwrap_or_default();
         Width { rate: links.iter().filter_map(share).min(), memory }
+    }
+}
+
+/// Whether a switch that takes part is at `node` or where all ways from it lead.
+fn reaches(
+    mut node: MapNode,
+    able: &dyn Fn(MapNode) -> bool,
+    children: &BTreeMap<MapNode, Vec<MapNode>>,
+) -> bool {
+    loop {
+        if able(node) {
+            return true;
+        }
+        match children.get(&node).map(Vec::as_slice) {
+            Some(&[only]) => node = only,
+            _ => return false,
+        }
     }
 }
 

@@ -2,4 +2,6 @@
 
 mod any_history;
 mod manager;
+mod memory;
+mod policies;
 mod site;

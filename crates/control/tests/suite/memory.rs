@@ -1,0 +1,150 @@
+//! A switch's memory: blocks, pieces, and pointers that move.
+
+use proptest::prelude::*;
+use quincunx_collective::GroupId;
+use quincunx_control::memory::{Region, Shortage, SwitchMemory};
+use quincunx_units::ByteCount;
+use std::collections::BTreeMap;
+
+const fn bytes(bytes: u64) -> ByteCount {
+    ByteCount::new(bytes)
+}
+
+const fn region(offset: u64, length: u64) -> Region {
+    Region { offset: bytes(offset), length: bytes(length) }
+}
+
+#[test]
+fn blocks_are_whole_units_in_the_first_gap_that_is_long_enough() {
+    let mut memory = SwitchMemory::new(bytes(100), bytes(10));
+    assert_eq!(memory.take(GroupId(1), bytes(11)), Ok(region(0, 20)));
+    assert_eq!(memory.take(GroupId(2), bytes(30)), Ok(region(20, 30)));
+    assert_eq!(memory.take(GroupId(3), bytes(50)), Ok(region(50, 50)));
+    memory.release(GroupId(2));
+    memory.release(GroupId(3));
+    assert_eq!(memory.take(GroupId(4), bytes(60)), Ok(region(20, 60)), "gaps side by side are one");
+    assert_eq!(memory.take(GroupId(5), bytes(0)), Ok(region(0, 0)), "nothing takes no room");
+}
+
+#[test]
+fn what_is_free_but_in_pieces_is_said_so() {
+    let mut memory = SwitchMemory::new(bytes(40), bytes(10));
+    for group in 1..=4 {
+        memory.take(GroupId(group), bytes(10)).unwrap();
+    }
+    memory.release(GroupId(1));
+    memory.release(GroupId(3));
+    let shortage = Shortage { needed: bytes(20), free: bytes(20), longest: bytes(10) };
+    assert_eq!(memory.take(GroupId(5), bytes(15)), Err(shortage));
+    assert_eq!(memory.has(bytes(15)), Err(shortage));
+}
+
+#[test]
+fn moving_pointers_makes_the_pieces_one() {
+    let mut memory = SwitchMemory::new(bytes(40), bytes(10));
+    for group in 1..=4 {
+        memory.take(GroupId(group), bytes(10)).unwrap();
+    }
+    memory.release(GroupId(1));
+    memory.release(GroupId(3));
+    for step in memory.compaction() {
+        memory.carry_out(&step);
+    }
+    assert_eq!(memory.region_of(GroupId(2)), Some(region(0, 10)));
+    assert_eq!(memory.region_of(GroupId(4)), Some(region(10, 10)));
+    assert_eq!(memory.take(GroupId(5), bytes(20)), Ok(region(20, 20)));
+}
+
+#[test]
+fn a_block_that_groups_have_by_turns_is_free_when_the_last_has_left_it() {
+    let mut memory = SwitchMemory::new(bytes(20), bytes(1));
+    let block = memory.take(GroupId(1), bytes(15)).unwrap();
+    assert_eq!(memory.share(GroupId(2), bytes(16), |_| true), None, "it is too short");
+    assert_eq!(memory.share(GroupId(2), bytes(5), |_| false), None);
+    assert_eq!(memory.share(GroupId(2), bytes(5), |holders| holders.len() == 1), Some(block));
+    memory.release(GroupId(1));
+    assert_eq!(memory.free(), bytes(5));
+    memory.release(GroupId(2));
+    assert_eq!(memory.free(), bytes(20));
+}
+
+#[test]
+fn a_block_comes_back_where_it_was_and_nowhere_else() {
+    let mut memory = SwitchMemory::new(bytes(40), bytes(10));
+    memory.restore(GroupId(1), region(10, 20)).unwrap();
+    memory.restore(GroupId(2), region(10, 20)).unwrap();
+    for taken in [region(0, 20), region(20, 20), region(30, 20), region(5, 10)] {
+        assert!(memory.restore(GroupId(3), taken).is_err(), "{taken:?}");
+    }
+    assert_eq!(memory.longest(), bytes(10));
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Take(u32, u64),
+    Share(u32, u64),
+    Release(u32),
+    Compact,
+}
+
+proptest! {
+    /// Against a list of which group has which byte.
+    #[test]
+    fn no_byte_has_two_blocks_and_none_is_lost(
+        unit in 1u64..5,
+        steps in prop::collection::vec(prop_oneof![
+            4 => (1u32..20, 0u64..30).prop_map(|(group, length)| Step::Take(group, length)),
+            1 => (1u32..20, 1u64..30).prop_map(|(group, length)| Step::Share(group, length)),
+            3 => (1u32..20).prop_map(Step::Release),
+            1 => Just(Step::Compact),
+        ], 0..60),
+    ) {
+        const ALL: u64 = 60;
+        let mut memory = SwitchMemory::new(bytes(ALL), bytes(unit));
+        let mut held: BTreeMap<u32, u64> = BTreeMap::new();
+        for step in steps {
+            match step {
+                Step::Take(group, _) | Step::Share(group, _) if held.contains_key(&group) => {}
+                Step::Take(group, length) => match memory.take(GroupId(group), bytes(length)) {
+                    Ok(region) => {
+                        prop_assert!(region.length.bytes() >= length && region.length.bytes() < length + unit);
+                        if length > 0 {
+                            held.insert(group, length);
+                        }
+                    }
+                    Err(shortage) => prop_assert!(shortage.longest < shortage.needed),
+                },
+                Step::Share(group, length) => {
+                    if let Some(region) = memory.share(GroupId(group), bytes(length), |_| true) {
+                        prop_assert!(region.length >= bytes(length));
+                        held.insert(group, length);
+                    }
+                }
+                Step::Release(group) => {
+                    held.remove(&group);
+                    memory.release(GroupId(group));
+                }
+                Step::Compact => {
+                    let free = memory.free();
+                    for step in memory.compaction() {
+                        memory.carry_out(&step);
+                    }
+                    prop_assert_eq!(memory.longest(), free);
+                }
+            }
+            memory.assert_invariants();
+            let mut owner = [false; ALL as usize];
+            for (region, _) in memory.regions() {
+                for byte in region.offset.as_usize()..(region.offset + region.length).as_usize() {
+                    prop_assert!(!std::mem::replace(&mut owner[byte], true), "byte {byte} has two blocks");
+                }
+            }
+            let taken = owner.iter().filter(|taken| **taken).count() as u64;
+            prop_assert_eq!(memory.free(), bytes(ALL / unit * unit - taken));
+            for (&group, &length) in &held {
+                let region = memory.region_of(GroupId(group));
+                prop_assert!(region.is_some_and(|region| region.length.bytes() >= length), "group {} lost its block", group);
+            }
+        }
+    }
+}

@@ -1,0 +1,261 @@
+//! Which tree a group gets: on small Clos networks, and on whatever people have.
+
+use crate::site::{Site, config, host, request, set, switch, tree};
+use quincunx_control::policy::{self, Policy, Spatial};
+use quincunx_control::{Fallback, GroupRequest, LinkReport, ManagerConfig, NodeDescription, Phase, Report};
+use quincunx_units::{BitRate, ByteCount};
+
+fn by(name: &str) -> ManagerConfig {
+    ManagerConfig { policy: policy::find(name).unwrap(), ..config() }
+}
+
+fn link(neighbour: String, rate: Option<u64>) -> LinkReport {
+    LinkReport { neighbour, lanes: 1, rate: rate.and_then(BitRate::new) }
+}
+
+/// Two leaves with two hosts each, joined by two spines: s0 and s1 are leaves, s2 and s3 spines.
+fn clos() -> Vec<NodeDescription> {
+    let leaf = |leaf: u8| {
+        let links = [format!("r{}", leaf * 2), format!("r{}", leaf * 2 + 1), "s2".into(), "s3".into()];
+        NodeDescription { links: links.map(|name| link(name, None)).into(), ..switch(leaf) }
+    };
+    [leaf(0), leaf(1), switch(2), switch(3), host(0), host(1), host(2), host(3)].into()
+}
+
+fn of(members: &[u8], design: &str) -> GroupRequest {
+    let names = members.iter().map(|member| format!("r{member}")).collect();
+    GroupRequest { members: names, ..request(members.len() as u16, design) }
+}
+
+/// The switches that a group gets, the root first.
+fn switches(site: &mut Site, wanted: &GroupRequest) -> Vec<String> {
+    let group = site.init(wanted);
+    site.summary(group).switches.into_iter().map(|holding| holding.node).collect()
+}
+
+#[test]
+fn hosts_at_one_leaf_get_that_leaf_alone() {
+    for name in ["edge-disjoint", "spatial", "temporal"] {
+        let mut site = Site::of(by(name), clos());
+        assert_eq!(switches(&mut site, &of(&[2, 3], "epic-2")), ["s1"], "{name}");
+    }
+}
+
+#[test]
+fn hosts_at_two_leaves_get_a_spine_and_both_leaves_where_these_join_some() {
+    let mut site = Site::of(by("spatial"), clos());
+    assert_eq!(switches(&mut site, &of(&[0, 1, 2, 3], "epic-2")), ["s2", "s0", "s1"]);
+    // A leaf with one member has nothing to add up: it forwards.
+    assert_eq!(switches(&mut site, &of(&[0, 2], "epic-2")), ["s3"]);
+    assert_eq!(switches(&mut site, &of(&[0, 2, 3], "epic-2")), ["s2", "s1"]);
+}
+
+#[test]
+fn trees_spread_over_links_that_have_the_fewest() {
+    let mut site = Site::of(by("spatial"), clos());
+    let roots: Vec<_> = (0..4).map(|_| switches(&mut site, &of(&[0, 1, 2, 3], "epic-2"))[0].clone()).collect();
+    assert_eq!(roots, ["s2", "s3", "s2", "s3"]);
+}
+
+#[test]
+fn edge_disjoint_trees_share_no_link() {
+    let mut site = Site::of(by("edge-disjoint"), clos());
+    let first = site.init(&of(&[0, 1], "epic-2"));
+    assert_eq!(site.summary(first).fallback, None);
+    // The links of r0 and r1 are taken; those of r2 and r3 are not.
+    let second = site.init(&of(&[1, 2], "epic-2"));
+    let lack = site.summary(second).fallback.unwrap();
+    assert_eq!(
+        lack.to_string(),
+        "expected a tree of switches that run epic-2 to reach \"r1\", found none by policy edge-disjoint; group 1 has \
+         links until it is destroyed; destroy a group in the way, choose another policy, or start switches nearer to the members"
+    );
+    assert_eq!(site.summary(second).design, "ring");
+    let third = site.init(&of(&[2, 3], "epic-2"));
+    assert_eq!(site.summary(third).fallback, None);
+    for link in site.manager.map().links() {
+        assert!(site.manager.map().trees(link).len() <= 1);
+    }
+    site.remove(first);
+    let fourth = site.init(&of(&[0, 1], "epic-2"));
+    assert_eq!(site.summary(fourth).fallback, None, "its links are free again");
+}
+
+#[test]
+fn cables_side_by_side_have_a_tree_each() {
+    let mut nodes = clos();
+    nodes[0].links.iter_mut().for_each(|link| link.lanes = 2);
+    let mut site = Site::of(by("edge-disjoint"), nodes);
+    for expected in [true, true, false] {
+        let group = site.init(&of(&[0, 1], "epic-2"));
+        assert_eq!(site.summary(group).fallback.is_none(), expected);
+    }
+}
+
+#[test]
+fn the_frontier_has_low_narrow_trees_and_deep_wide_ones_and_nothing_worse() {
+    // The leaf of r0 and r1 has little memory; a spine above has more, and the other leaf is no better than that.
+    let mut nodes = clos();
+    nodes[0].memory = ByteCount::new(20_000);
+    let wide = |name: &str| {
+        let mut site = Site::of(by(name), nodes.clone());
+        switches(&mut site, &of(&[0, 1], "epic-2"))
+    };
+    assert_eq!(wide("spatial"), ["s0"]);
+    assert_eq!(wide("spatial-wide"), ["s2"]);
+    let mut site = Site::of(by("spatial"), nodes.clone());
+    let mut large = of(&[0, 1], "epic-2");
+    set(&mut large, "group.window", 16);
+    assert_eq!(switches(&mut site, &large), ["s2"], "what the lowest has no room for, the next one has");
+}
+
+#[test]
+fn a_slow_link_makes_a_narrow_tree() {
+    let gigabit = Some(1_000_000_000);
+    let leaf = |leaf: u8, rates: [Option<u64>; 2]| {
+        let [a, b] = rates;
+        let hosts = [0, 1].map(|index| link(format!("r{}", leaf * 2 + index), gigabit));
+        let up = [link("s2".into(), a), link("s3".into(), b)];
+        NodeDescription { links: hosts.into_iter().chain(up).collect(), ..switch(leaf) }
+    };
+    let slow = Some(100_000_000);
+    let nodes = [leaf(0, [slow, gigabit]), leaf(1, [gigabit; 2]), switch(2), switch(3)];
+    let mut site = Site::of(by("spatial-wide"), nodes.into_iter().chain((0..4).map(host)));
+    assert_eq!(switches(&mut site, &of(&[0, 2], "epic-2")), ["s3"]);
+}
+
+#[test]
+fn groups_of_a_job_in_other_phases_have_memory_by_turns() {
+    let phase = |number, duty| Some(Phase { job: "gpt".into(), number, duty });
+    let room_for_one = |policy| {
+        let small = NodeDescription { memory: ByteCount::new(17_000), ..switch(0) };
+        Site::of(by(policy), [small, host(0), host(1)])
+    };
+    let shares = |site: &mut Site, phase: Option<Phase>| {
+        let group = site.init(&GroupRequest { phase, ..of(&[0, 1], "epic-2") });
+        site.summary(group).fallback.is_none()
+    };
+    let mut site = room_for_one("temporal");
+    assert!(shares(&mut site, phase(1, 40)));
+    assert!(shares(&mut site, phase(2, 50)), "another phase");
+    assert!(!shares(&mut site, phase(2, 5)), "the same phase as the second");
+    assert!(!shares(&mut site, phase(3, 20)), "more than all of the time");
+    assert!(!shares(&mut site, None), "it may communicate at any time");
+    let other = Phase { job: "bert".into(), number: 3, duty: 5 };
+    assert!(!shares(&mut site, Some(other)), "nobody says when another job communicates");
+    let mut site = room_for_one("spatial");
+    assert!(shares(&mut site, phase(1, 40)));
+    assert!(!shares(&mut site, phase(2, 50)), "this policy gives memory for life");
+}
+
+#[test]
+fn a_port_with_buffers_of_its_own_serves_one_group() {
+    let mut nodes = tree("star-4");
+    nodes[0].one_group_a_port = true;
+    let mut site = Site::of(by("spatial"), nodes);
+    let first = site.init(&of(&[0, 1], "epic-2"));
+    let second = site.init(&of(&[1, 2], "epic-2"));
+    let Some(Fallback::PortTaken { switch, link, holders }) = site.summary(second).fallback else {
+        panic!("{:?}", site.summary(second))
+    };
+    assert_eq!((switch.as_str(), link.as_str(), holders[0].group), ("s0", "s0 - r1", first));
+    let third = site.init(&of(&[2, 3], "epic-2"));
+    assert_eq!(site.summary(third).fallback, None);
+}
+
+#[test]
+fn a_switch_joins_no_more_neighbours_than_it_can() {
+    let mut nodes = tree("star-4");
+    nodes[0].max_fan_in = Some(3);
+    let mut site = Site::of(by("spatial"), nodes);
+    let group = site.init(&of(&[0, 1, 2, 3], "epic-2"));
+    let expected = Fallback::FanIn { switch: "s0".into(), needed: 4, most: 3 };
+    assert_eq!(site.summary(group).fallback, Some(expected));
+}
+
+#[test]
+fn new_groups_pass_a_switch_by_that_is_to_be_stopped() {
+    let mut site = Site::of(by("spatial"), clos());
+    let before = site.init(&of(&[0, 1, 2, 3], "epic-2"));
+    site.manager.drain("s2", true).unwrap();
+    for _ in 0..3 {
+        assert_eq!(switches(&mut site, &of(&[0, 1, 2, 3], "epic-2"))[0], "s3");
+    }
+    assert_eq!(site.state(before), quincunx_control::GroupState::Ready, "who is there stays");
+    site.manager.drain("s2", false).unwrap();
+    assert_eq!(switches(&mut site, &of(&[0, 1, 2, 3], "epic-2"))[0], "s2");
+    assert!(site.manager.drain("nobody", true).is_err());
+}
+
+#[test]
+fn a_link_that_one_end_says_is_down_is_down() {
+    let mut nodes = clos();
+    // s2 has links of its own account, and none to s0.
+    nodes[2].links = vec![link("s1".into(), None)];
+    let mut site = Site::of(by("spatial"), nodes);
+    assert_eq!(switches(&mut site, &of(&[0, 2], "epic-2")), ["s3"]);
+    site.manager.update_links("s2", ["s0", "s1"].map(|name| link(name.into(), None)).into()).unwrap();
+    assert_eq!(switches(&mut site, &of(&[0, 2], "epic-2")), ["s2"], "it is up again, and has no tree");
+}
+
+#[test]
+fn a_switch_that_only_forwards_is_part_of_an_edge() {
+    // r0, r1 - s0 (forwards) - s1 - r2
+    let plain = NodeDescription {
+        designs: [].into(),
+        links: ["r0", "r1", "s1"].map(|name| link(name.into(), None)).into(),
+        ..switch(0)
+    };
+    let able = NodeDescription { links: vec![link("s0".into(), None), link("r2".into(), None)], ..switch(1) };
+    let mut site = Site::of(by("spatial"), [plain, able, host(0), host(1), host(2)]);
+    let group = site.init(&of(&[0, 1, 2], "epic-3"));
+    let summary = site.summary(group);
+    assert_eq!(summary.switches.iter().map(|held| held.node.as_str()).collect::<Vec<_>>(), ["s1"]);
+    assert_eq!(summary.switches[0].endpoints, 3);
+    assert_eq!(summary.conflicts, 1, "two edges cross the link between both");
+}
+
+#[test]
+fn nodes_without_known_links_are_in_one_network() {
+    let mut site = Site::of(by("spatial"), [switch(0), host(0), host(1)]);
+    let group = site.init(&of(&[0, 1], "epic-2"));
+    assert_eq!(site.summary(group).conflicts, 1, "both edges go through the switch's only link");
+}
+
+#[test]
+fn when_a_switch_dies_its_links_are_free_and_others_take_over() {
+    let mut site = Site::of(by("edge-disjoint"), clos());
+    let first = site.init(&of(&[0, 2], "epic-2"));
+    let root = site.summary(first).switches[0].node.clone();
+    let over = site.detach(&root);
+    site.forget(&over);
+    let second = site.init(&of(&[0, 2], "epic-2"));
+    let summary = site.summary(second);
+    assert_ne!(summary.switches[0].node, root);
+    assert_eq!(summary.fallback, None);
+}
+
+#[test]
+fn a_request_waits_for_what_a_group_that_is_over_still_holds() {
+    let small = NodeDescription { memory: ByteCount::new(17_000), ..switch(0) };
+    let mut site = Site::of(by("spatial"), [small, host(0), host(1)]);
+    let first = site.init(&of(&[0, 1], "epic-2"));
+    let over = site.destroy(first).unwrap();
+    let told = site.begin(&of(&[0, 1], "epic-2")).unwrap();
+    assert_eq!(told, [], "nobody is told anything yet");
+    site.forget(&over);
+    let second = site.manager.groups().last().unwrap();
+    assert_eq!((second.fallback, second.design.as_str()), (None, "epic-2"));
+    for node in ["s0", "r0", "r1"] {
+        site.report(node, second.group, Report::Installed);
+    }
+}
+
+#[test]
+fn policies_have_names_and_the_frontier_is_never_empty() {
+    let names: Vec<_> = policy::ALL.iter().map(|policy| policy.name()).collect();
+    assert_eq!(names, ["edge-disjoint", "spatial", "spatial-wide", "temporal"]);
+    assert!(policy::ALL.iter().all(|policy| !policy.summary().is_empty()));
+    assert!(policy::find("greedy").is_none());
+    assert_eq!(Spatial { prefer: policy::Prefer::Depth }.name(), "spatial");
+}
