@@ -8,7 +8,7 @@ use crate::tree::{Candidate, Ground, Levels, Width};
 use alloc::vec::Vec;
 use core::cmp::Reverse;
 use core::fmt::Debug;
-use quincunx_units::ByteCount;
+use quincunx_units::{BitRate, ByteCount};
 
 /// How memory is held.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -65,7 +65,8 @@ fn grown(ground: &Ground<'_>, roots: &[MapNode], members: &[MapNode]) -> Vec<Can
     let from = |&root: &MapNode| {
         let all = ground.grow(root, members, ByteCount::new(0));
         // A longer way for some may pass by a switch with little memory.
-        let ample = ground.grow(root, members, (ground.memory)(root)).filter(|ample| all.as_ref() != Some(ample));
+        let ample =
+            ground.grow(root, members, (ground.memory)(root)).filter(|ample| all.as_ref() != Some(ample));
         [all, ample]
     };
     roots.iter().flat_map(from).flatten().collect()
@@ -123,17 +124,25 @@ fn is_as_wide(a: &Width, b: &Width) -> bool {
     is_as_fast && a.memory >= b.memory
 }
 
+/// The widest first: by rate, then by memory; of equal ones, those whose edges share the fewest links.
+fn by_width(tree: &Candidate) -> (Reverse<(Option<BitRate>, ByteCount)>, u32) {
+    (Reverse((tree.width.rate, tree.width.memory)), tree.conflicts)
+}
+
 impl Spatial {
-    /// The Pareto frontier of depth against width.
+    /// The Pareto frontier of depth against width, and of links that a tree's own edges share.
     pub fn frontier(ground: &Ground<'_>, levels: &Levels, members: &[MapNode]) -> Vec<Candidate> {
         let mut frontier: Vec<Candidate> = Vec::new();
         for roots in levels.0.values() {
             let mut level = grown(ground, roots, members);
-            level.sort_by_key(|tree| Reverse((tree.width.rate, tree.width.memory)));
+            level.sort_by_key(by_width);
             for tree in level {
                 // Those before are at most as deep.
-                let is_beaten = |other: &Candidate| is_as_wide(&other.width, &tree.width);
-                let is_alike = |other: &Candidate| other.depth == tree.depth && other.width == tree.width;
+                let is_beaten = |other: &Candidate| {
+                    is_as_wide(&other.width, &tree.width) && other.conflicts <= tree.conflicts
+                };
+                let is_alike =
+                    |other: &Candidate| other.depth == tree.depth && by_width(other) == by_width(&tree);
                 if !frontier.iter().any(|other| is_beaten(other) && !is_alike(other)) {
                     frontier.push(tree);
                 }
@@ -161,12 +170,8 @@ impl Policy for Spatial {
     fn candidates(&self, ground: &Ground<'_>, levels: &Levels, members: &[MapNode]) -> Vec<Candidate> {
         let mut found = Self::frontier(ground, levels, members);
         match self.prefer {
-            Prefer::Depth => {
-                found.sort_by_key(|tree| (tree.depth, Reverse((tree.width.rate, tree.width.memory))))
-            }
-            Prefer::Width => {
-                found.sort_by_key(|tree| (Reverse((tree.width.rate, tree.width.memory)), tree.depth))
-            }
+            Prefer::Depth => found.sort_by_key(|tree| (tree.depth, by_width(tree))),
+            Prefer::Width => found.sort_by_key(|tree| (by_width(tree), tree.depth)),
         }
         found
     }

@@ -58,8 +58,7 @@ impl Manager {
                         let (design, found) = (design.name().to_string(), SwitchCount(switches));
                         return Err(InitGroupError::NoSwitch { design, found });
                     }
-                    (Err(refusal), _) => return Err(refusal.into()),
-                    (Ok(_), Some(lack)) => return self.fall_back(design, wanted, ranks, lack),
+                    (_, Some(lack)) => return self.fall_back(design, wanted, ranks, lack),
                 }
             }
         };

@@ -53,7 +53,8 @@ fn hosts_at_two_leaves_get_a_spine_and_both_leaves_where_these_join_some() {
 #[test]
 fn trees_spread_over_links_that_have_the_fewest() {
     let mut site = Site::of(by("spatial"), clos());
-    let roots: Vec<_> = (0..4).map(|_| switches(&mut site, &of(&[0, 1, 2, 3], "epic-2"))[0].clone()).collect();
+    let roots: Vec<_> =
+        (0..4).map(|_| switches(&mut site, &of(&[0, 1, 2, 3], "epic-2"))[0].clone()).collect();
     assert_eq!(roots, ["s2", "s3", "s2", "s3"]);
 }
 
