@@ -39,7 +39,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     # The catalog: a line for each design.
     "designs": BASE | {"engine", "design"} | PROTOCOLS,
     # The catalog is for tests.
-    "control": BASE | {"design", "designs"},
+    "control": BASE | {"engine", "design", "designs"},
     "nodes": BASE | {"engine", "design"} | PROTOCOLS,
     "scenario": {"units", "collective", "fabric", "design", "designs"},
     # Who stands where, and what each is told; the catalog is for tests.
@@ -63,7 +63,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     | {"multiwrite", "roce"},
     # What one driver has found wrong, another replays.
     "check": BASE
-    | {"engine", "network", "design", "designs", "nodes", "scenario", "cluster", "trace"}
+    | {"engine", "network", "design", "designs", "control", "nodes", "scenario", "cluster", "trace"}
     | {"driver-net", "driver-des", "driver-check"}
     # Studies of what is below designs.
     | {"roce", "multiwrite", "memory"},

@@ -1,7 +1,7 @@
 //! The RoCE queue pair alone: a host sends messages to another one over a link, and both notice how each ends.
 
 use quincunx_collective::{Collective, Payload, Provenance, Rank};
-use quincunx_design::Refusal;
+use quincunx_design::{Catalog, Refusal};
 use quincunx_driver_check::{End, NodeId};
 use quincunx_engine::PortId;
 use quincunx_engine::verbs::{
@@ -358,7 +358,7 @@ impl Study for QueuePairStudy {
         Mutation::all().map(Mutation::name).collect()
     }
 
-    fn subject(&self, collective: &str, arguments: &Arguments) -> Result<Subject, Refusal> {
+    fn subject(&self, _: Catalog, collective: &str, arguments: &Arguments) -> Result<Subject, Refusal> {
         let (_, kind) =
             KINDS.iter().find(|(name, _)| *name == collective).expect("it is asked whether it takes it");
         let packets = arguments.packets.unwrap_or(3);
@@ -374,6 +374,6 @@ impl Study for QueuePairStudy {
             mutation: mutation.map_err(|error| Refusal::of(&error))?,
         });
         let network = Box::new(exchange.map_err(|error| Refusal::of(&error))?);
-        Ok(Subject { network, tree: None, packets, senders: None, is_lossless: false })
+        Ok(Subject { network, tree: None, packets, senders: None, is_lossless: false, is_single: false })
     }
 }

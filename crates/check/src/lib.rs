@@ -17,6 +17,7 @@
 
 mod codec;
 mod connections;
+mod control;
 mod describe;
 pub mod earlier;
 mod exchange;
@@ -47,6 +48,7 @@ pub use quincunx_multiwrite::Mutation as RelayMutation;
 pub use quincunx_roce::{Mutation as QueuePairMutation, Reliability};
 pub use replay::{Divergence, replay, replay_as_bytes};
 
+pub use control::{ControlOwner, ControlPlane, ControlSetup};
 pub use exchange::{Exchange, ExchangeError, ExchangeSetup, Kind, Messages, Pair};
 pub use explored::{Counterexample, Explored, Finding};
 pub use group::{Designed, Explorer, GroupNetwork, GroupSetup};

@@ -10,7 +10,7 @@
 //! whether something else arrives over a third link before depends on all others. All orders of that are explored.
 
 use quincunx_collective::{Collective, Payload, Provenance, Rank};
-use quincunx_design::Refusal;
+use quincunx_design::{Catalog, Refusal};
 use quincunx_driver_check::{End, NodeId, Renaming};
 use quincunx_engine::PortId;
 use quincunx_engine::verbs::{AnyProgram, QpIndex, UNLIMITED_RETRIES};
@@ -410,7 +410,7 @@ impl Study for RelayStudy {
         Mutation::all().map(Mutation::name).collect()
     }
 
-    fn subject(&self, collective: &str, arguments: &Arguments) -> Result<Subject, Refusal> {
+    fn subject(&self, _: Catalog, collective: &str, arguments: &Arguments) -> Result<Subject, Refusal> {
         let (_, pattern) =
             PATTERNS.iter().find(|(name, _)| *name == collective).expect("it is asked whether it takes it");
         let topology: Topology = arguments
@@ -432,6 +432,6 @@ impl Study for RelayStudy {
         });
         let network = Box::new(relays.map_err(|error| Refusal::of(&error))?);
         let tree = Some(topology.to_string());
-        Ok(Subject { network, tree, packets, senders: Some(senders), is_lossless: false })
+        Ok(Subject { network, tree, packets, senders: Some(senders), is_lossless: false, is_single: false })
     }
 }

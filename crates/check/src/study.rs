@@ -1,7 +1,8 @@
 //! Studies: what is explored and is no design. Each has networks or rules of its own, which nothing but the checker runs.
 
-use quincunx_design::Refusal;
+use quincunx_design::{Catalog, Refusal};
 
+use crate::control::ControlStudy;
 use crate::earlier::EarlierStudy;
 use crate::exchange::QueuePairStudy;
 use crate::multiwrite::RelayStudy;
@@ -30,7 +31,7 @@ pub trait Study: Sync {
     ///
     /// # Errors
     /// If the arguments make no sense.
-    fn subject(&self, collective: &str, arguments: &Arguments) -> Result<Subject, Refusal>;
+    fn subject(&self, catalog: Catalog, collective: &str, arguments: &Arguments) -> Result<Subject, Refusal>;
 
     /// Whether that can be asked of it.
     fn takes(&self, collective: &str) -> bool {
@@ -39,10 +40,11 @@ pub trait Study: Sync {
 }
 
 /// All studies.
-pub static STUDIES: [&dyn Study; 5] = [
+pub static STUDIES: [&dyn Study; 6] = [
     &QueuePairStudy::GO_BACK_N,
     &QueuePairStudy::SELECTIVE,
     &RelayStudy,
+    &ControlStudy,
     &EarlierStudy::SWITCHML,
     &EarlierStudy::ATP,
 ];

@@ -146,8 +146,10 @@ pub struct Subject {
     pub packets: u32,
     /// Ranks that send, where some may not.
     pub senders: Option<u16>,
-    /// Frames are neither lost nor doubled there, whatever happens.
+    /// Frames are not lost there, whatever happens.
     pub is_lossless: bool,
+    /// Nor are they doubled.
+    pub is_single: bool,
 }
 
 impl Subject {
@@ -158,11 +160,14 @@ impl Subject {
     pub fn losses(&self, losses: Option<u8>, duplicates: u8) -> Result<u8, Refusal> {
         let asked = [("--losses", losses.unwrap_or(0)), ("--duplicate", duplicates)];
         match asked.into_iter().find(|(_, count)| *count > 0) {
-            Some((option, count)) if self.is_lossless => Err(Refusal::new(
+            Some((option, count)) if self.is_single => Err(Refusal::new(
                 format!("no {option} on a memory fabric, which neither loses packets nor doubles them"),
                 count,
                 "leave it out",
             )),
+            Some((option @ "--losses", count)) if self.is_lossless => {
+                Err(Refusal::new(format!("no {option} where nothing is lost"), count, "leave it out"))
+            }
             _ => Ok(losses.unwrap_or(if self.is_lossless { 0 } else { 1 })),
         }
     }
@@ -213,11 +218,11 @@ impl Subject {
                 // A network that is none is refused as such, unless a study knows it.
                 let knows = |study: &&&dyn Study| matches!(scenario, Some(Err(_))) && study.takes(collective);
                 match study.filter(knows) {
-                    Some(study) => studied(*study, collective, arguments),
+                    Some(study) => studied(catalog, *study, collective, arguments),
                     None => group(catalog, design, collective, arguments),
                 }
             }
-            (_, Some(study)) if study.takes(collective) => studied(*study, collective, arguments),
+            (_, Some(study)) if study.takes(collective) => studied(catalog, *study, collective, arguments),
             (design, study) => Err(refusal(catalog, (name, collective), design, study.copied())),
         }
     }
@@ -273,10 +278,15 @@ fn refusal(
 }
 
 /// A study.
-fn studied(study: &dyn Study, collective: &str, arguments: &Arguments) -> Result<Subject, Refusal> {
+fn studied(
+    catalog: Catalog,
+    study: &dyn Study,
+    collective: &str,
+    arguments: &Arguments,
+) -> Result<Subject, Refusal> {
     let used: Vec<&str> = study.options().iter().map(|(option, _)| *option).collect();
     arguments.refuse_all_but(study.name(), &used)?;
-    study.subject(collective, arguments)
+    study.subject(catalog, collective, arguments)
 }
 
 /// A group of a design.
@@ -335,6 +345,7 @@ fn group(
         packets: setup.packets,
         senders,
         is_lossless: false,
+        is_single: false,
     })
 }
 
@@ -375,5 +386,5 @@ fn memory_group(
         ..MemoryGroupSetup::new(design, scenario, collective)
     })?;
     let tree = Some(tree.to_owned());
-    Ok(Subject { network: Box::new(group), tree, packets, senders: None, is_lossless: true })
+    Ok(Subject { network: Box::new(group), tree, packets, senders: None, is_lossless: true, is_single: true })
 }

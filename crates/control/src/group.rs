@@ -12,7 +12,7 @@ use quincunx_units::{ByteCount, Duration};
 
 /// What is asked of the manager (EPIC 3.3.1, `InitGroup`): who is to be in the group and what it is to run. Which switches take part is
 /// the manager's answer.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct GroupRequest {
     /// Whose group it is: he alone sees and ends it. Empty where nobody says who he is.
     pub owner: String,
@@ -66,6 +66,13 @@ pub enum GroupState {
     Ready,
     /// It is over; it holds what nodes have not yet given back.
     Failed(GroupFailure),
+}
+
+impl GroupState {
+    /// Whether nothing runs on it any more.
+    pub const fn is_over(&self) -> bool {
+        matches!(self, Self::Failed(_))
+    }
 }
 
 /// What a group holds of a node.

@@ -9,19 +9,28 @@
 #![no_std]
 extern crate alloc;
 
+mod agent;
+mod engine;
 mod error;
 mod group;
 mod manager;
 pub mod map;
 pub mod memory;
+mod mutation;
 mod node;
 pub mod policy;
 pub mod tree;
 
+pub use agent::{Agent, AgentAction};
+pub use engine::{
+    AgentNode, ControlCommand, ControlConfig, ControlDrop, ControlEvent, ControlNode, ControlTimer,
+    ManagerNode, Message, Session,
+};
 pub use error::{AttachError, Fallback, Holder, InitGroupError, ReportError, SwitchCount, UnknownGroup};
 pub use group::{GroupFailure, GroupRequest, GroupState, GroupSummary, Holding, Phase};
 pub use manager::{
     Action, Change, GroupRecord, HeldGroup, Instruction, Manager, ManagerConfig, ManagerTimer, Report,
     RequestId,
 };
+pub use mutation::Mutation;
 pub use node::{Encapsulation, LinkReport, NodeDescription, Role};

@@ -15,6 +15,7 @@ pub use life::{HeldGroup, ManagerTimer};
 pub use record::{Change, GroupRecord};
 
 use crate::map::Map;
+use crate::mutation::Mutation;
 use crate::policy::{self, Policy};
 use crate::{
     Fallback, GroupFailure, GroupRequest, GroupState, GroupSummary, Holding, InitGroupError, NodeDescription,
@@ -24,6 +25,7 @@ use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
+use core::hash::{Hash, Hasher};
 use life::{Ending, State};
 use nodes::{Nodes, Taken};
 use place::Planned;
@@ -102,7 +104,7 @@ pub enum Action {
 }
 
 /// What a node is to do.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum Instruction {
     /// Install this, then report. A switch takes frames at once; a rank sends nothing yet.
     Install(Box<GroupContext>),
@@ -157,9 +159,10 @@ pub struct Manager {
     endings: BTreeMap<GroupId, Ending>,
     /// Requests that lack what groups that are over still hold, in the order in which they came.
     delayed: Vec<(RequestId, GroupRequest)>,
+    mutation: Option<Mutation>,
 }
 
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct ManagedGroup {
     request: GroupRequest,
     design: String,
@@ -192,7 +195,18 @@ impl Manager {
             kept_numbers: 1,
             endings: BTreeMap::new(),
             delayed: Vec::new(),
+            mutation: None,
         }
+    }
+
+    pub(crate) fn breaking(self, mutation: Option<Mutation>) -> Self {
+        Self { mutation, ..self }
+    }
+
+    /// This manager, started again from what was kept.
+    pub(crate) fn again(&self, numbers: u32, records: Vec<GroupRecord>, out: &mut Vec<Action>) -> Self {
+        let again = Self::restore(self.catalog, self.config, numbers, records, out);
+        Self { now: self.now, mutation: self.mutation, ..again }
     }
 
     /// It is `now`, or later: to be said before every other call.
@@ -396,7 +410,7 @@ impl Manager {
         let Planned { design, settings, plan, names, links, conflicts } = planned;
         let group = GroupId(self.next_group);
         self.next_group += 1;
-        if self.next_group > self.kept_numbers {
+        if self.next_group > self.kept_numbers && self.mutation != Some(Mutation::NeverKeepsNumbers) {
             self.kept_numbers = self.next_group + NUMBERS;
             out.push(Action::Keep(Change::Numbers(self.kept_numbers)));
         }
@@ -561,6 +575,34 @@ impl Manager {
                 assert!(lives, "{group:?} is over and has a link");
             }
         }
+    }
+}
+
+/// What it knows; what it was set up with stays as it was.
+impl PartialEq for Manager {
+    fn eq(&self, other: &Self) -> bool {
+        self.state() == other.state()
+    }
+}
+
+impl Eq for Manager {}
+
+impl Hash for Manager {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.state().hash(state);
+    }
+}
+
+type ManagerState<'a> = (
+    (Instant, &'a Nodes, &'a BTreeMap<GroupId, ManagedGroup>, [u32; 2]),
+    (&'a BTreeMap<GroupId, Ending>, &'a [(RequestId, GroupRequest)]),
+);
+
+impl Manager {
+    /// The map follows from the rest.
+    fn state(&self) -> ManagerState<'_> {
+        let numbers = [self.next_group, self.kept_numbers];
+        ((self.now, &self.nodes, &self.groups, numbers), (&self.endings, &self.delayed))
     }
 }
 

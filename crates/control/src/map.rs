@@ -22,7 +22,7 @@ pub struct MapNode(pub u32);
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct MapLink(pub u32);
 
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 struct Place {
     /// None: the network that joins nodes without known links.
     name: Option<String>,
@@ -30,7 +30,7 @@ struct Place {
     ports: Vec<(MapLink, MapNode)>,
 }
 
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 struct Lanes {
     ends: [MapNode; 2],
     /// Cables side by side.
@@ -41,7 +41,7 @@ struct Lanes {
 }
 
 /// Nodes, links, and the trees on them.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Map {
     places: Vec<Place>,
     numbers: BTreeMap<String, MapNode>,

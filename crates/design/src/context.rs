@@ -5,6 +5,7 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
+use core::hash::{Hash, Hasher};
 use quincunx_collective::{GroupId, Rank};
 use quincunx_units::ByteCount;
 use quincunx_wire::{Endpoint, Psn};
@@ -15,6 +16,13 @@ use serde_json::Value;
 /// What a design has a node do, in the design's own words: plain data, which nobody else reads.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Role(Value);
+
+/// By what it says.
+impl Hash for Role {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.to_text().hash(state);
+    }
+}
 
 impl Role {
     /// A role of the design's type.
@@ -81,7 +89,7 @@ pub enum Node {
 }
 
 /// What a node is told of a group: all that its data plane needs to know.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct GroupContext {
     /// The group.
     pub group: GroupId,

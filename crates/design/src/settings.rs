@@ -8,6 +8,7 @@ use alloc::borrow::ToOwned;
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
+use core::hash::{Hash, Hasher};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
@@ -46,6 +47,13 @@ pub struct Parameter {
 /// The values of all parameters of a design, by key.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Settings(Map<String, Value>);
+
+/// By what they say.
+impl Hash for Settings {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.to_text().hash(state);
+    }
+}
 
 impl Settings {
     /// The values of `params`.

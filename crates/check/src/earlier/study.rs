@@ -1,6 +1,6 @@
 //! The rules of earlier systems as studies.
 
-use quincunx_design::Refusal;
+use quincunx_design::{Catalog, Refusal};
 use quincunx_fabric::TreeShape;
 
 use crate::earlier::{Earlier, Rules, StarSetup};
@@ -81,12 +81,12 @@ impl Study for EarlierStudy {
         self.options
     }
 
-    fn subject(&self, _: &str, arguments: &Arguments) -> Result<Subject, Refusal> {
+    fn subject(&self, _: Catalog, _: &str, arguments: &Arguments) -> Result<Subject, Refusal> {
         let packets = arguments.packets.unwrap_or(3);
         let (setup, tree) = self.setup(arguments, packets)?;
         let network = Box::new(Earlier::new(setup).map_err(|error| Refusal::of(&error))?);
         let tree = Some(tree.to_string());
-        Ok(Subject { network, tree, packets, senders: None, is_lossless: false })
+        Ok(Subject { network, tree, packets, senders: None, is_lossless: false, is_single: false })
     }
 }
 

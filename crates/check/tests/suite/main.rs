@@ -2,6 +2,7 @@
 
 mod clock;
 mod common;
+mod control;
 mod designs;
 mod earlier;
 mod epic;

@@ -4,6 +4,7 @@ use super::nodes::Taken;
 use super::{Action, Change, Instruction, ManagedGroup, Manager, RequestId, Trial};
 use crate::map::Map;
 use crate::memory::Region;
+use crate::mutation::Mutation;
 use crate::{AttachError, Fallback, GroupFailure, InitGroupError, NodeDescription, UnknownGroup};
 use alloc::collections::BTreeSet;
 use alloc::format;
@@ -40,7 +41,7 @@ pub struct HeldGroup {
 }
 
 /// Where a group stands.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(super) enum State {
     Installing { request: RequestId, waiting: BTreeSet<String> },
     Ready,
@@ -48,7 +49,7 @@ pub(super) enum State {
 }
 
 /// A group that is over, and whose nodes have not all said that they have forgotten it.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(super) struct Ending {
     pub(super) waiting: BTreeSet<String>,
     /// Who waits for that.
@@ -227,6 +228,11 @@ impl Manager {
                     for request in core::mem::take(&mut ending.requests) {
                         out.push(Action::Destroyed { request, silent: silent.clone() });
                     }
+                    // Once more, as long as they are there.
+                    for node in silent {
+                        out.push(Action::Instruct { node, instruction: Instruction::Remove(group) });
+                    }
+                    out.push(Action::SetTimer { timer, after: self.config.install_timeout });
                 }
             }
             ManagerTimer::Lease(group) => {
@@ -234,6 +240,14 @@ impl Manager {
                 if until > self.now {
                     let after = until.since(self.now);
                     return out.push(Action::SetTimer { timer, after });
+                }
+                if self.mutation == Some(Mutation::ExpiresInSilence) {
+                    let entry = self.groups.remove(&group).expect("it has just been found");
+                    self.map.fell(group);
+                    for node in &entry.nodes {
+                        self.forgotten(node, group, out);
+                    }
+                    return;
                 }
                 let reason = "its lease is over: nobody has renewed it".to_string();
                 let owner = self.groups[&group].request.members.first().cloned().unwrap_or_default();
@@ -339,6 +353,9 @@ impl Manager {
                 self.wait_for_end(group, node, out);
                 out.push(Action::Instruct { node: node.clone(), instruction: say(node) });
             }
+            if self.mutation == Some(Mutation::FreesAtOnce) {
+                self.forgotten(node, group, out);
+            }
         }
     }
 
@@ -382,6 +399,16 @@ impl Manager {
             Fallback::FanIn { .. } | Fallback::PortTaken { .. } | Fallback::NoTree { .. } => return false,
         };
         self.endings.values().any(|ending| ending.waiting.contains(switch))
+    }
+
+    /// Timers that may be set: for a driver that starts the manager again.
+    pub(crate) fn timers(&self) -> Vec<ManagerTimer> {
+        let groups = self.groups.keys().flat_map(|&group| {
+            [ManagerTimer::Install(group), ManagerTimer::Lease(group), ManagerTimer::Return(group)]
+        });
+        let endings = self.endings.keys().map(|&group| ManagerTimer::End(group));
+        let delayed = self.delayed.iter().map(|&(request, _)| ManagerTimer::Delay(request));
+        groups.chain(endings).chain(delayed).collect()
     }
 
     /// For tests and drivers: nobody holds anything.

@@ -14,7 +14,7 @@ use quincunx_wire::{Endpoint, MAX_QPN, QpNumber};
 const FIRST_QP: u32 = 16;
 
 /// All attached nodes.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
 pub(super) struct Nodes {
     nodes: BTreeMap<String, Node>,
     /// By address, also of nodes that are gone: a node that comes back does not get the queue pairs of its former
@@ -22,7 +22,7 @@ pub(super) struct Nodes {
     next_qp: BTreeMap<Ipv4Addr, u32>,
 }
 
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 struct Node {
     description: NodeDescription,
     taken: BTreeMap<GroupId, Taken>,
@@ -32,7 +32,7 @@ struct Node {
 }
 
 /// What a group holds of a node.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
 pub(super) struct Taken {
     pub(super) endpoints: BTreeSet<QpNumber>,
     pub(super) region: Option<Region>,

@@ -14,7 +14,7 @@ use quincunx_design::Catalog;
 use quincunx_wire::QpNumber;
 
 /// A step of what is kept.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum Change {
     /// Group numbers below this have been given away.
     Numbers(u32),
@@ -25,7 +25,7 @@ pub enum Change {
 }
 
 /// A group that is ready: all that a manager that starts again must know of it.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct GroupRecord {
     /// Its number.
     pub group: GroupId,

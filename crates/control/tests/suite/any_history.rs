@@ -54,6 +54,8 @@ struct Observer {
     timers: BTreeSet<ManagerTimer>,
     /// By node and group: whether it is ready.
     installed: BTreeMap<(String, GroupId), bool>,
+    /// What has been told to be forgotten: it may be said again.
+    over: BTreeSet<(String, GroupId)>,
 }
 
 impl Observer {
@@ -96,7 +98,9 @@ impl Observer {
                 prop_assert_eq!(self.installed.insert((node, group), true), Some(false), "{}", seen);
             }
             Instruction::Remove(group) | Instruction::Failed { group, .. } => {
-                prop_assert!(self.installed.remove(&(node, group)).is_some(), "{}", seen);
+                let key = (node, group);
+                prop_assert!(self.installed.remove(&key).is_some() || self.over.contains(&key), "{}", seen);
+                self.over.insert(key);
             }
         }
         Ok(())

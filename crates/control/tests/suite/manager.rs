@@ -236,7 +236,9 @@ fn who_ends_a_group_hears_which_nodes_do_not_answer() {
     site.destroy(group).unwrap();
     site.report("r0", group, Report::Removed);
     let done = Action::Destroyed { request: site.last_request(), silent: vec!["r1".into(), "s0".into()] };
-    assert_eq!(site.expire(ManagerTimer::End(group)), [done]);
+    let actions = site.expire(ManagerTimer::End(group));
+    assert_eq!(actions[0], done);
+    assert_eq!(told(&actions), ["r1", "s0"].map(|node| (node.to_string(), Instruction::Remove(group))));
     assert_eq!(site.manager.holdings("s0").len(), 1, "s0 may still have it");
     site.detach("s0");
     site.report("r1", group, Report::Removed);

@@ -1,0 +1,366 @@
+//! The control plane: a manager, and the agents of a switch with room for one group and of two hosts. Groups are asked for and ended, the
+//! connections of agents break, the manager stops and starts again from what it kept, leases run out; messages are late and doubled.
+//!
+//! What must hold: no two groups have one part of a switch's memory or one queue pair, every request is answered, and in the end nobody
+//! holds anything and the manager knows it.
+
+use core::net::Ipv4Addr;
+use std::collections::BTreeSet;
+
+use quincunx_collective::LengthOnly;
+use quincunx_control::{
+    ControlCommand, ControlConfig, ControlEvent, ControlNode, ControlTimer, GroupRequest, Instruction,
+    ManagerConfig, Message, Mutation, NodeDescription, Report, Role, Session, policy,
+};
+use quincunx_design::{Catalog, FabricKind, Refusal};
+use quincunx_driver_check::{End, Member, NodeId, Renaming, System};
+use quincunx_engine::{Engine, PortId};
+use quincunx_units::{ByteCount, Duration};
+
+use crate::describe::Describe;
+use crate::study::Study;
+use crate::subject::{Arguments, Subject};
+
+/// What happens to the control plane.
+#[derive(Clone, Debug)]
+pub struct ControlSetup {
+    /// Designs that there are; the groups run the first that needs switches, and fall back to nothing.
+    pub catalog: Catalog,
+    /// Groups that are asked for: one when all nodes are there, each other one when those before it end.
+    pub groups: u8,
+    /// The manager stops and starts again, once, at any time.
+    pub restarts: bool,
+    /// The agents' connections break, once each, at any time.
+    pub reconnects: bool,
+    /// Groups have leases, which nobody renews. They run out when the clock moves on.
+    pub leases: bool,
+    /// A rule that all break.
+    pub mutation: Option<Mutation>,
+}
+
+/// Who uses a node.
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
+pub struct ControlOwner {
+    /// Requests that are still to be made.
+    to_ask: u8,
+    /// Requests that are not answered.
+    open: usize,
+    /// Of the manager: all nodes have been there.
+    complete: bool,
+    /// Groups and bytes that are held, as the node sees it.
+    held: (usize, u64),
+    /// Of an agent: it has made its first connection.
+    begun: bool,
+    /// Of the manager: the last group is to be ended at once.
+    wants_end: bool,
+    /// Notices that have been given.
+    notices: u8,
+}
+
+/// Ends all groups; restarts the manager; breaks a connection.
+const END: u8 = 0;
+const RESTART: u8 = 1;
+const BREAK: u8 = 2;
+/// After a restart, agents connect again.
+const AGAIN: u8 = 3;
+
+const MANAGER: NodeId = NodeId(0);
+const SWITCH: NodeId = NodeId(1);
+const NODES: u16 = 4;
+
+/// A control plane to explore.
+#[derive(Clone, Debug)]
+pub struct ControlPlane {
+    setup: ControlSetup,
+    wanted: GroupRequest,
+    /// Of a group at the switch.
+    memory: ByteCount,
+}
+
+impl ControlPlane {
+    /// The control plane of a set-up.
+    ///
+    /// # Errors
+    /// If no design of the catalog runs in a switch.
+    pub fn new(setup: ControlSetup) -> Result<Self, Refusal> {
+        let members: Vec<String> = ["r0", "r1"].map(String::from).into();
+        let tree = quincunx_fabric::IncTree::from_shape(&"star-2".parse().expect("a star of two"));
+        let placement = quincunx_design::Placement::new(2, Some(tree), ByteCount::new(4096));
+        let found = setup.catalog.on(FabricKind::Tree).find_map(|design| {
+            let plan = design.plan(&design.defaults(), &placement).ok()?;
+            let switch = plan.switches.first().filter(|switch| switch.memory.bytes() > 0)?;
+            Some((design, switch.memory))
+        });
+        let Some((design, memory)) = found else {
+            return Err(Refusal::new("a design that runs in a switch", "none", "add one to the catalog"));
+        };
+        let lease = setup.leases.then_some(Duration::from_secs(60));
+        let wanted = GroupRequest { lease, ..GroupRequest::new(members, design, ByteCount::new(4096)) };
+        Ok(Self { setup, wanted, memory })
+    }
+
+    /// The first group as soon as all nodes are there; each other one when those before it end, while they still hold what it needs.
+    fn wants_group(&self, owner: &ControlOwner) -> bool {
+        let is_first = owner.to_ask == self.setup.groups;
+        owner.to_ask > 0 && owner.open == 0 && owner.complete && (is_first || owner.notices & 1 << END != 0)
+    }
+
+    fn description(&self, node: NodeId) -> NodeDescription {
+        let address = Ipv4Addr::new(10, 0, 0, node.0 as u8);
+        let host = NodeDescription::host(self.name(node), address, 4);
+        if node != SWITCH {
+            return host;
+        }
+        let designs = BTreeSet::from([self.wanted.design.clone()]);
+        NodeDescription { role: Role::Switch, designs, memory: self.memory, ..host }
+    }
+}
+
+impl System for ControlPlane {
+    type Engine = ControlNode;
+    type Owner = ControlOwner;
+
+    fn members(&self) -> Vec<Member<ControlNode, ControlOwner>> {
+        let mutation = self.setup.mutation;
+        let config = ManagerConfig {
+            return_timeout: Duration::from_secs(1),
+            policy: policy::ALL[1],
+            ..ManagerConfig::default()
+        };
+        let manager = ControlConfig::Manager { catalog: self.setup.catalog, config, mutation };
+        let agents = (1..NODES).map(|node| ControlConfig::Agent {
+            description: Box::new(self.description(NodeId(node))),
+            mutation,
+        });
+        let member = |(index, config): (u16, ControlConfig)| {
+            let Ok(engine) = ControlNode::new(config);
+            let to_ask = if index == 0 { self.setup.groups } else { 0 };
+            Member { engine, owner: ControlOwner { to_ask, ..ControlOwner::default() } }
+        };
+        (0..).zip([manager].into_iter().chain(agents)).map(member).collect()
+    }
+
+    fn links(&self) -> Vec<[End; 2]> {
+        let link = |node: u16| {
+            [End { node: MANAGER, port: PortId(node - 1) }, End { node: NodeId(node), port: PortId(0) }]
+        };
+        (1..NODES).map(link).collect()
+    }
+
+    fn wants_command(&self, node: NodeId, owner: &ControlOwner) -> bool {
+        match node {
+            MANAGER => self.wants_group(owner) || owner.wants_end,
+            _ => !owner.begun,
+        }
+    }
+
+    fn command(&self, node: NodeId, owner: &mut ControlOwner) -> ControlCommand {
+        if node != MANAGER {
+            owner.begun = true;
+            return ControlCommand::Reconnect;
+        }
+        if core::mem::take(&mut owner.wants_end) {
+            return ControlCommand::EndAll;
+        }
+        owner.to_ask -= 1;
+        owner.open += 1;
+        ControlCommand::Init(Box::new(self.wanted.clone()))
+    }
+
+    fn observe(&self, node: NodeId, owner: &mut ControlOwner, event: ControlEvent) -> Result<(), String> {
+        match event {
+            ControlEvent::Answered(_) => {
+                owner.open =
+                    owner.open.checked_sub(1).ok_or("an answer to a request that nobody has made")?;
+                owner.wants_end = owner.notices & 1 << END != 0;
+            }
+            ControlEvent::Forgotten(requests) => {
+                owner.open =
+                    owner.open.checked_sub(requests).ok_or("requests are forgotten that nobody has made")?;
+            }
+            ControlEvent::Manages { nodes, groups, taken } => {
+                owner.complete |= nodes == usize::from(NODES - 1);
+                owner.held = (groups, taken.bytes());
+            }
+            ControlEvent::Holds { groups, clash } => {
+                owner.held = (groups, 0);
+                if let Some(other) = clash {
+                    let name = self.name(node);
+                    return Err(format!("{name} has two groups in one place, one of them group {other}"));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn notices(&self) -> u8 {
+        4
+    }
+
+    fn calls_for_notice(&self, node: NodeId, owner: &ControlOwner, notice: u8) -> bool {
+        let is_manager = node == MANAGER;
+        match notice {
+            END => is_manager && owner.complete && owner.open == 0,
+            RESTART => is_manager && self.setup.restarts && owner.complete,
+            BREAK => is_manager && self.setup.reconnects && owner.complete,
+            AGAIN => is_manager && owner.notices & 1 << RESTART != 0,
+            _ => false,
+        }
+    }
+
+    fn lacks_notice(&self, node: NodeId, owner: &ControlOwner, notice: u8) -> bool {
+        let is_for = match notice {
+            END | RESTART => node == MANAGER,
+            BREAK => node == SWITCH,
+            _ => node != MANAGER,
+        };
+        is_for && owner.notices & 1 << notice == 0
+    }
+
+    fn take_notice(&self, _: NodeId, owner: &mut ControlOwner, notice: u8) -> Option<ControlCommand> {
+        owner.notices |= 1 << notice;
+        Some(match notice {
+            END => ControlCommand::EndAll,
+            RESTART => ControlCommand::Restart,
+            _ => ControlCommand::Reconnect,
+        })
+    }
+
+    fn is_done(&self, node: NodeId, owner: &ControlOwner) -> bool {
+        let ended = node != MANAGER || owner.notices & 1 << END != 0;
+        owner.to_ask == 0 && owner.open == 0 && owner.held == (0, 0) && ended
+    }
+
+    fn symmetries(&self) -> Vec<Vec<NodeId>> {
+        Vec::new()
+    }
+
+    fn rename_frame(
+        &self,
+        _: &Renaming,
+        _: End,
+        header: &Message,
+        payload: &LengthOnly,
+    ) -> (Message, LengthOnly) {
+        (header.clone(), payload.clone())
+    }
+
+    fn rename_timer(&self, _: &Renaming, _: NodeId, timer: ControlTimer) -> ControlTimer {
+        timer
+    }
+}
+
+impl Describe for ControlPlane {
+    fn name(&self, node: NodeId) -> String {
+        match node.0 {
+            0 => "manager".to_owned(),
+            1 => "s0".to_owned(),
+            host => format!("r{}", host - 2),
+        }
+    }
+
+    fn frame(&self, header: &Message, _: &LengthOnly) -> String {
+        let of = |session: &Session| format!(" (connection {}.{})", session.epoch, session.number);
+        match header {
+            Message::Connect { attempt } => format!("connect, attempt {attempt}"),
+            Message::Welcome { attempt, session } => format!("welcome to attempt {attempt}{}", of(session)),
+            Message::Attach { session, held, .. } => {
+                let held: Vec<String> = held.iter().map(|held| held.group.to_string()).collect();
+                let held = if held.is_empty() {
+                    "no groups".to_owned()
+                } else {
+                    format!("groups {}", held.join(", "))
+                };
+                format!("attach with {held}{}", of(session))
+            }
+            Message::Attached { session } => format!("attached{}", of(session)),
+            Message::Instruct { session, instruction } => {
+                let words = match instruction {
+                    Instruction::Install(context) => {
+                        format!("install group {} at {}", context.group, context.memory_offset)
+                    }
+                    Instruction::Ready(group) => format!("group {group} is ready"),
+                    Instruction::Remove(group) => format!("forget group {group}"),
+                    Instruction::Failed { group, failure } => format!("group {group} has failed: {failure}"),
+                };
+                words + &of(session)
+            }
+            Message::Report { session, group, report } => {
+                let words = match report {
+                    Report::Installed => format!("group {group} is installed"),
+                    Report::Refused { reason } => format!("group {group} is refused: {reason}"),
+                    Report::DataPlaneFailed { reason } => format!("group {group} has failed: {reason}"),
+                    Report::Removed => format!("group {group} is forgotten"),
+                };
+                words + &of(session)
+            }
+        }
+    }
+
+    fn timer(&self, _: NodeId, timer: ControlTimer) -> String {
+        match timer {
+            ControlTimer::Manager(timer) => format!("its timer {timer:?}"),
+            ControlTimer::Again => "its timer for another Attach".to_owned(),
+        }
+    }
+
+    fn notice(&self, notice: u8) -> String {
+        match notice {
+            END => "is asked to end all groups",
+            RESTART => "stops, and starts again",
+            BREAK => "loses its connection, and makes another",
+            _ => "notices that the manager is another one, and connects again",
+        }
+        .to_owned()
+    }
+}
+
+/// The control plane, as a study.
+pub(crate) struct ControlStudy;
+
+/// What can happen to it.
+const HISTORIES: [(&str, [bool; 3]); 4] = [
+    ("groups", [false, false, false]),
+    ("restart", [true, false, false]),
+    ("reconnect", [false, true, false]),
+    ("lease", [false, false, true]),
+];
+
+impl Study for ControlStudy {
+    fn name(&self) -> &'static str {
+        "control"
+    }
+
+    fn summary(&self) -> &'static str {
+        "a manager and agents: groups come and go, memory for one at a time"
+    }
+
+    fn collectives(&self) -> &'static [&'static str] {
+        &["groups", "restart", "reconnect", "lease"]
+    }
+
+    fn options(&self) -> &'static [(&'static str, &'static str)] {
+        &[
+            (
+                "--groups",
+                "groups that are asked for, each when the one before ends [default: 1]; lease needs --clock",
+            ),
+            ("--mutate", ""),
+        ]
+    }
+
+    fn mutations(&self) -> Vec<&'static str> {
+        Mutation::all().map(Mutation::name).collect()
+    }
+
+    fn subject(&self, catalog: Catalog, history: &str, arguments: &Arguments) -> Result<Subject, Refusal> {
+        let (_, [restarts, reconnects, leases]) =
+            *HISTORIES.iter().find(|(name, _)| *name == history).expect("it is asked whether it takes it");
+        let mutation = arguments.mutate.as_deref().map(str::parse).transpose();
+        let mutation = mutation.map_err(|error: quincunx_engine::UnknownMutation| Refusal::of(&error))?;
+        let setup =
+            ControlSetup { catalog, groups: arguments.groups, restarts, reconnects, leases, mutation };
+        let network = Box::new(ControlPlane::new(setup)?);
+        Ok(Subject { network, tree: None, packets: 0, senders: None, is_lossless: true, is_single: false })
+    }
+}

@@ -1,0 +1,79 @@
+//! The control plane: groups come and go, connections break, the manager stops and starts again, leases run out, messages come late and
+//! twice. No two groups have one part of a switch's memory, no release is lost, and a manager that starts again hands nothing out twice;
+//! and some run is wrong if a rule is broken.
+
+use crate::common::{assert_right, lossy};
+use quincunx_check::{ControlPlane, ControlSetup, Exploration, Verdict, explore};
+use quincunx_control::Mutation;
+use quincunx_designs::CATALOG;
+
+/// Two groups, for which there is memory one after the other.
+fn setup() -> ControlSetup {
+    ControlSetup {
+        catalog: CATALOG,
+        groups: 2,
+        restarts: false,
+        reconnects: false,
+        leases: false,
+        mutation: None,
+    }
+}
+
+fn plane(setup: ControlSetup) -> ControlPlane {
+    ControlPlane::new(setup).unwrap()
+}
+
+/// Streams lose nothing.
+fn rules() -> Exploration {
+    Exploration { losses: 0, ..lossy() }
+}
+
+fn late() -> Exploration {
+    Exploration { delays: 1, ..rules() }
+}
+
+#[test]
+fn groups_come_and_go_whatever_comes_late_or_twice() {
+    assert_right(&plane(setup()), late());
+    assert_right(&plane(setup()), Exploration { duplicates: 1, ..rules() });
+}
+
+#[test]
+fn a_manager_that_starts_again_hands_nothing_out_twice() {
+    assert_right(&plane(ControlSetup { restarts: true, ..setup() }), rules());
+    // What was said to the manager's earlier life comes to the next one.
+    let copies = Exploration { duplicates: 1, ..rules() };
+    assert_right(&plane(ControlSetup { restarts: true, groups: 1, ..setup() }), copies);
+}
+
+#[test]
+fn a_connection_that_breaks_at_any_time_loses_no_memory() {
+    assert_right(&plane(ControlSetup { reconnects: true, ..setup() }), late());
+}
+
+#[test]
+fn a_lease_that_runs_out_frees_what_the_group_held_when_its_nodes_have_forgotten_it() {
+    assert_right(&plane(ControlSetup { leases: true, ..setup() }), Exploration { jumps: 1, ..late() });
+}
+
+#[test]
+fn some_run_is_wrong_with_each_rule_broken() {
+    for mutation in Mutation::all() {
+        let broken = ControlSetup { mutation: Some(mutation), ..setup() };
+        let (broken, rules) = match mutation {
+            Mutation::FreesAtOnce
+            | Mutation::TakesOldWords
+            | Mutation::InstallsLate
+            | Mutation::ConfirmsWithoutForgetting
+            | Mutation::ObeysOldWords => (broken, late()),
+            Mutation::ForgetsWhatNodesHave | Mutation::ReusesNumbers | Mutation::NeverKeepsNumbers => {
+                (ControlSetup { restarts: true, ..broken }, rules())
+            }
+            Mutation::ExpiresInSilence => {
+                (ControlSetup { leases: true, ..broken }, Exploration { jumps: 1, ..rules() })
+            }
+        };
+        let (_, verdict) = explore(&plane(broken), rules, &mut |_| std::ops::ControlFlow::Continue(()));
+        assert!(matches!(verdict, Verdict::Wrong { .. }), "{mutation}: {verdict:?}");
+    }
+}

@@ -1,0 +1,163 @@
+//! The IncAgent (EPIC 3.2): a node's side of the control plane. It installs and deletes a group's tables and context as one, never has two
+//! groups in one part of memory, and says what it has when it attaches again.
+//!
+//! Words of the manager may come late, twice and in any order: what a group's number says is for good. A group that is gone, or that is
+//! older than one that the node has been told of, is not installed any more.
+
+use crate::memory::Region;
+use crate::mutation::Mutation;
+use crate::{HeldGroup, Instruction, NodeDescription, Report, Role};
+use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
+use alloc::format;
+use alloc::vec::Vec;
+use quincunx_collective::GroupId;
+use quincunx_design::GroupContext;
+use quincunx_units::ByteCount;
+
+/// What the node is to do.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum AgentAction {
+    /// Put this into tables and contexts; then say so by [`Agent::installed`].
+    Install(Box<GroupContext>),
+    /// All nodes have the group: what waits for it may begin.
+    Begin(GroupId),
+    /// Take the group out of tables and contexts, and tell who waits for it why, if it has failed. It is done when this is carried out.
+    Remove {
+        /// The group.
+        group: GroupId,
+        /// Why, if it has failed.
+        failure: Option<crate::GroupFailure>,
+    },
+    /// Tell the manager.
+    Report {
+        /// Of which group.
+        group: GroupId,
+        /// What.
+        report: Report,
+    },
+}
+
+/// A node's agent.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Agent {
+    role: Role,
+    memory: ByteCount,
+    held: BTreeMap<GroupId, HeldGroup>,
+    /// The node has been told of this group, and of no newer one: what is not held of it and of older ones never will be.
+    newest: GroupId,
+    pub(crate) mutation: Option<Mutation>,
+}
+
+impl Agent {
+    /// The agent of a node that has no groups.
+    pub fn new(description: &NodeDescription) -> Self {
+        Self {
+            role: description.role,
+            memory: description.memory,
+            held: BTreeMap::new(),
+            newest: GroupId(0),
+            mutation: None,
+        }
+    }
+
+    /// What the node has: to be said when it attaches.
+    pub fn held(&self) -> Vec<HeldGroup> {
+        self.held.values().cloned().collect()
+    }
+
+    /// The manager says something.
+    pub fn handle(&mut self, instruction: Instruction, out: &mut Vec<AgentAction>) {
+        match instruction {
+            Instruction::Install(context) => self.install(context, out),
+            Instruction::Ready(group) => {
+                if self.held.contains_key(&group) {
+                    out.push(AgentAction::Begin(group));
+                }
+            }
+            Instruction::Remove(group) => self.remove(group, None, out),
+            Instruction::Failed { group, failure } => self.remove(group, Some(failure), out),
+        }
+    }
+
+    fn install(&mut self, context: Box<GroupContext>, out: &mut Vec<AgentAction>) {
+        let group = context.group;
+        if self.held.contains_key(&group) {
+            // A copy of what was said before: so is the answer.
+            return out.push(AgentAction::Report { group, report: Report::Installed });
+        }
+        let region = (self.role == Role::Switch)
+            .then_some(Region { offset: context.memory_offset, length: context.memory });
+        if let Err(reason) = self.check(group, region) {
+            return out.push(AgentAction::Report { group, report: Report::Refused { reason } });
+        }
+        let own = context.connections.iter().map(|connection| connection.local.qp);
+        self.newest = self.newest.max(group);
+        self.held.insert(group, HeldGroup { group, region, endpoints: own.collect() });
+        out.push(AgentAction::Install(context));
+    }
+
+    /// Whether a group may be installed.
+    fn check(&self, group: GroupId, region: Option<Region>) -> Result<(), alloc::string::String> {
+        if group <= self.newest && self.mutation != Some(Mutation::InstallsLate) {
+            return Err(format!(
+                "expected a group newer than {}, found {group}, which is over or comes too late",
+                self.newest
+            ));
+        }
+        let Some(region) = region else { return Ok(()) };
+        if region.offset + region.length > self.memory {
+            return Err(format!(
+                "expected buffers within {}, found {} at {}",
+                self.memory, region.length, region.offset
+            ));
+        }
+        // Groups that have a block by turns have the same one.
+        let clashes =
+            |held: &&HeldGroup| held.region.is_some_and(|other| other != region && other.overlaps(&region));
+        match self.held.values().find(clashes) {
+            Some(other) => Err(format!("expected free buffers, found group {} in them", other.group)),
+            None => Ok(()),
+        }
+    }
+
+    /// What became of [`AgentAction::Install`].
+    pub fn installed(
+        &mut self,
+        group: GroupId,
+        result: Result<(), alloc::string::String>,
+        out: &mut Vec<AgentAction>,
+    ) {
+        let report = match result {
+            Ok(()) => Report::Installed,
+            Err(reason) => {
+                self.held.remove(&group);
+                Report::Refused { reason }
+            }
+        };
+        out.push(AgentAction::Report { group, report });
+    }
+
+    fn remove(&mut self, group: GroupId, failure: Option<crate::GroupFailure>, out: &mut Vec<AgentAction>) {
+        self.newest = self.newest.max(group);
+        if self.mutation != Some(Mutation::ConfirmsWithoutForgetting) {
+            self.held.remove(&group);
+        }
+        // Also of one that was refused here, or is over already: whoever waits for it is told, and the manager waits for the word.
+        out.push(AgentAction::Remove { group, failure });
+        out.push(AgentAction::Report { group, report: Report::Removed });
+    }
+
+    /// Panics if two groups have a byte of memory, or a queue pair, in common.
+    pub fn assert_invariants(&self) {
+        for (group, held) in &self.held {
+            assert_eq!(*group, held.group);
+            assert!(*group <= self.newest, "group {group} is newer than all that the node was told of");
+            for other in self.held.values().filter(|other| other.group > *group) {
+                if let (Some(a), Some(b)) = (held.region, other.region) {
+                    assert!(a == b || !a.overlaps(&b), "groups {group} and {} overlap", other.group);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,22 @@
+//! Rules of the control plane that can be broken on purpose. No manager or agent is ever set up with one outside of the checker.
+
+quincunx_engine::mutations! {
+    /// What a group held is free when its nodes are told to forget it, and not when they have.
+    FreesAtOnce = "frees-at-once",
+    /// A manager that starts again takes what nodes say that they have for nothing.
+    ForgetsWhatNodesHave = "forgets-what-nodes-have",
+    /// A manager that starts again counts groups from one.
+    ReusesNumbers = "reuses-numbers",
+    /// Numbers of groups that are given away are not kept.
+    NeverKeepsNumbers = "never-keeps-numbers",
+    /// A manager takes the word of an earlier connection for that of the present one.
+    TakesOldWords = "takes-old-words",
+    /// An agent installs what comes late, after the group is over.
+    InstallsLate = "installs-late",
+    /// An agent says that it has forgotten a group, and has not.
+    ConfirmsWithoutForgetting = "confirms-without-forgetting",
+    /// An agent does as an earlier connection says.
+    ObeysOldWords = "obeys-old-words",
+    /// Of a group whose lease is over nodes are not told.
+    ExpiresInSilence = "expires-in-silence",
+}

@@ -1,0 +1,162 @@
+//! Nodes that are lost and come back, leases, and a manager that starts again.
+
+use crate::site::{Site, config, host, request, switch, told};
+use quincunx_collective::GroupId;
+use quincunx_control::{
+    Action, Change, GroupRecord, GroupRequest, GroupState, HeldGroup, Instruction, Manager, ManagerConfig,
+    ManagerTimer, Report,
+};
+use quincunx_designs::CATALOG;
+use quincunx_units::{Duration, Instant};
+use std::collections::BTreeMap;
+
+fn patient() -> ManagerConfig {
+    ManagerConfig { return_timeout: Duration::from_secs(1), ..config() }
+}
+
+fn site() -> Site {
+    Site::of(patient(), [switch(0), host(0), host(1)])
+}
+
+/// What a node has of a group, by what was kept.
+fn held(record: &GroupRecord, node: &str) -> HeldGroup {
+    let (endpoints, region) = record.nodes[node].clone();
+    HeldGroup { group: record.group, region, endpoints }
+}
+
+/// A group that is ready, and what was kept of it.
+fn group(site: &mut Site) -> (GroupId, GroupRecord) {
+    let installs = site.begin(&request(2, "epic-2")).unwrap();
+    let group = site.manager.groups().last().unwrap().group;
+    let mut kept = None;
+    for (node, _) in installs {
+        for action in site.report(&node, group, Report::Installed) {
+            if let Action::Keep(Change::Put(record)) = action {
+                kept = Some(*record);
+            }
+        }
+    }
+    (group, kept.unwrap())
+}
+
+fn lose(site: &mut Site, node: &str) -> Vec<Action> {
+    let mut out = Vec::new();
+    site.manager.disconnect(node, "its connection is gone", &mut out);
+    out
+}
+
+fn attach(site: &mut Site, node: quincunx_control::NodeDescription, held: &[HeldGroup]) -> Vec<Action> {
+    let mut out = Vec::new();
+    site.manager.attach(node, held, &mut out).unwrap();
+    out
+}
+
+#[test]
+fn a_node_that_comes_back_with_its_groups_goes_on() {
+    let mut site = site();
+    let (group, record) = group(&mut site);
+    let holdings = site.manager.holdings("s0");
+    let waits = Action::SetTimer { timer: ManagerTimer::Return(group), after: Duration::from_secs(1) };
+    assert_eq!(lose(&mut site, "s0"), [waits]);
+    assert_eq!(site.state(group), GroupState::Ready);
+    let actions = attach(&mut site, switch(0), &[held(&record, "s0")]);
+    assert_eq!(actions[0], Action::CancelTimer { timer: ManagerTimer::Return(group) });
+    assert_eq!(told(&actions), [("s0".to_string(), Instruction::Ready(group))]);
+    assert_eq!(site.manager.holdings("s0"), holdings);
+}
+
+#[test]
+fn a_node_that_does_not_come_back_ends_its_groups() {
+    let mut site = site();
+    let (group, _) = group(&mut site);
+    lose(&mut site, "s0");
+    let actions = site.expire(ManagerTimer::Return(group));
+    let GroupState::Failed(failure) = site.state(group) else { panic!("it lives") };
+    assert_eq!(failure.to_string(), "node \"s0\": it was lost, and did not come back within 1s");
+    let nodes: Vec<_> = told(&actions).into_iter().map(|(node, _)| node).collect();
+    assert_eq!(nodes, ["r0", "r1"]);
+}
+
+#[test]
+fn a_node_that_comes_back_without_a_group_or_with_another_part_of_it_ends_that() {
+    let mut empty = site();
+    let (first, _) = group(&mut empty);
+    lose(&mut empty, "s0");
+    attach(&mut empty, switch(0), &[]);
+    assert!(matches!(empty.state(first), GroupState::Failed(failure) if failure.node == "s0"));
+    let mut other = site();
+    let (second, record) = group(&mut other);
+    lose(&mut other, "s0");
+    let wrong = HeldGroup { endpoints: [].into(), ..held(&record, "s0") };
+    let actions = attach(&mut other, switch(0), &[wrong]);
+    assert!(matches!(other.state(second), GroupState::Failed(_)));
+    assert!(told(&actions).contains(&("s0".to_string(), Instruction::Remove(second))));
+    assert_eq!(other.manager.holdings("s0").len(), 1, "until it has forgotten it");
+    other.forget(&actions);
+    assert!(other.manager.is_idle());
+}
+
+#[test]
+fn what_a_node_has_and_nobody_knows_it_forgets_and_nobody_gets_meanwhile() {
+    let mut before = site();
+    let (unknown, record) = group(&mut before);
+    let mut site = Site::of(patient(), [host(0), host(1)]);
+    let actions = attach(&mut site, switch(0), &[held(&record, "s0")]);
+    assert_eq!(told(&actions), [("s0".to_string(), Instruction::Remove(unknown))]);
+    assert_eq!(site.manager.holdings("s0").len(), 1);
+    site.forget(&actions);
+    assert_eq!(site.manager.holdings("s0"), []);
+}
+
+#[test]
+fn a_manager_that_starts_again_has_its_groups_when_their_nodes_have_come_back() {
+    let mut before = site();
+    let (id, record) = group(&mut before);
+    let mut out = Vec::new();
+    let manager = Manager::restore(CATALOG, patient(), 65, vec![record.clone()], &mut out);
+    assert_eq!(out, [Action::SetTimer { timer: ManagerTimer::Return(id), after: Duration::from_secs(1) }]);
+    let mut after = Site::of(patient(), []);
+    after.manager = manager;
+    for node in [switch(0), host(0), host(1)] {
+        let held = held(&record, &node.name);
+        let actions = attach(&mut after, node, &[held]);
+        assert!(told(&actions).iter().all(|(_, instruction)| *instruction == Instruction::Ready(id)));
+    }
+    assert_eq!(after.summary(id), before.summary(id));
+    assert_eq!(after.expire(ManagerTimer::Return(id)), [], "all are there");
+    let (next, _) = group(&mut after);
+    assert!(next.0 >= 65, "numbers below were given away");
+    for node in ["s0", "r0", "r1"] {
+        let of = |site: &Site| site.manager.holdings(node).into_iter().collect::<BTreeMap<_, _>>();
+        assert_eq!(of(&after)[&id], of(&before)[&id]);
+    }
+    let [old, new] = [id, next]
+        .map(|group| after.manager.holdings("s0").into_iter().find(|held| held.0 == group).unwrap().1);
+    assert!(new.offset >= old.offset + old.memory || old.offset >= new.offset + new.memory);
+}
+
+#[test]
+fn a_lease_that_nobody_renews_ends_the_group_and_one_that_is_renewed_does_not() {
+    let mut site = site();
+    let wanted = GroupRequest { lease: Some(Duration::from_secs(10)), ..request(2, "epic-2") };
+    let group = site.init(&wanted);
+    let timer = ManagerTimer::Lease(group);
+    assert_eq!(site.summary(group).lease, Some(Duration::from_secs(10)));
+    site.manager.advance(Instant::ZERO + Duration::from_secs(9));
+    assert_eq!(site.summary(group).lease, Some(Duration::from_secs(1)));
+    let mut out = Vec::new();
+    site.manager.renew(group, &mut out).unwrap();
+    assert_eq!(out, [Action::SetTimer { timer, after: Duration::from_secs(10) }]);
+    site.manager.advance(Instant::ZERO + Duration::from_secs(10));
+    assert_eq!(
+        site.expire(timer),
+        [Action::SetTimer { timer, after: Duration::from_secs(9) }],
+        "it was renewed"
+    );
+    site.manager.advance(Instant::ZERO + Duration::from_secs(19));
+    site.expire(timer);
+    assert!(
+        matches!(site.state(group), GroupState::Failed(failure) if failure.reason.starts_with("its lease is over"))
+    );
+    assert!(site.manager.renew(group, &mut Vec::new()).is_err());
+}

@@ -1,0 +1,132 @@
+//! An agent as its manager and its data plane see it.
+
+use crate::site::{Site, request, switch};
+use quincunx_collective::GroupId;
+use quincunx_control::{Agent, AgentAction, GroupFailure, Instruction, NodeDescription, Report};
+use quincunx_design::GroupContext;
+use quincunx_units::ByteCount;
+
+/// What a switch is told of its first groups.
+fn contexts(count: usize) -> Vec<Box<GroupContext>> {
+    let mut site = Site::new(1, 2);
+    let install = |site: &mut Site| {
+        let told = site.begin(&request(2, "epic-2")).unwrap();
+        told.into_iter().find_map(|(node, instruction)| match instruction {
+            Instruction::Install(context) if node == "s0" => Some(context),
+            _ => None,
+        })
+    };
+    (0..count).map(|_| install(&mut site).unwrap()).collect()
+}
+
+fn agent() -> Agent {
+    Agent::new(&switch(0))
+}
+
+fn say(agent: &mut Agent, instruction: Instruction) -> Vec<AgentAction> {
+    let mut out = Vec::new();
+    agent.handle(instruction, &mut out);
+    agent.assert_invariants();
+    out
+}
+
+/// Has a group installed, and says so.
+fn install(agent: &mut Agent, context: &GroupContext) {
+    let actions = say(agent, Instruction::Install(Box::new(context.clone())));
+    assert_eq!(actions, [AgentAction::Install(Box::new(context.clone()))]);
+    let mut out = Vec::new();
+    agent.installed(context.group, Ok(()), &mut out);
+    assert_eq!(out, [AgentAction::Report { group: context.group, report: Report::Installed }]);
+}
+
+fn refusal(actions: &[AgentAction]) -> String {
+    match actions {
+        [AgentAction::Report { report: Report::Refused { reason }, .. }] => reason.clone(),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn what_it_has_it_says_when_it_attaches_again() {
+    let mut agent = agent();
+    let contexts = contexts(2);
+    for context in &contexts {
+        install(&mut agent, context);
+    }
+    let held = agent.held();
+    for (held, context) in held.iter().zip(&contexts) {
+        let region = held.region.unwrap();
+        assert_eq!(
+            (held.group, region.offset, region.length),
+            (context.group, context.memory_offset, context.memory)
+        );
+        assert_eq!(held.endpoints.len(), context.connections.len());
+    }
+    say(&mut agent, Instruction::Remove(contexts[0].group));
+    assert_eq!(agent.held(), held[1..]);
+}
+
+#[test]
+fn a_word_that_comes_twice_is_answered_twice_and_done_once() {
+    let mut agent = agent();
+    let context = &contexts(1)[0];
+    install(&mut agent, context);
+    let again = say(&mut agent, Instruction::Install(context.clone()));
+    assert_eq!(again, [AgentAction::Report { group: context.group, report: Report::Installed }]);
+    for _ in 0..2 {
+        let actions = say(&mut agent, Instruction::Remove(context.group));
+        let removed = AgentAction::Report { group: context.group, report: Report::Removed };
+        assert_eq!(actions, [AgentAction::Remove { group: context.group, failure: None }, removed]);
+    }
+}
+
+#[test]
+fn what_is_over_is_not_installed_any_more() {
+    let contexts = contexts(2);
+    let mut gone = agent();
+    say(&mut gone, Instruction::Remove(contexts[0].group));
+    let mut late = agent();
+    install(&mut late, &contexts[1]);
+    for agent in [&mut gone, &mut late] {
+        let reason = refusal(&say(agent, Instruction::Install(contexts[0].clone())));
+        assert!(reason.ends_with("found 1, which is over or comes too late"), "{reason}");
+    }
+}
+
+#[test]
+fn two_groups_never_overlap_and_none_is_beyond_the_end() {
+    let contexts = contexts(2);
+    let mut agent = agent();
+    install(&mut agent, &contexts[0]);
+    let mut clashing = contexts[1].clone();
+    clashing.memory_offset = contexts[0].memory_offset + ByteCount::new(1);
+    let reason = refusal(&say(&mut agent, Instruction::Install(clashing)));
+    assert_eq!(reason, "expected free buffers, found group 1 in them");
+    let mut beyond = contexts[1].clone();
+    beyond.memory_offset = ByteCount::new(1 << 20);
+    let reason = refusal(&say(&mut agent, Instruction::Install(beyond)));
+    assert!(reason.starts_with("expected buffers within 1MiB, found "), "{reason}");
+    install(&mut agent, &contexts[1]);
+}
+
+#[test]
+fn what_tables_do_not_take_is_not_had() {
+    let mut agent = agent();
+    let context = contexts(1).remove(0);
+    let group = context.group;
+    say(&mut agent, Instruction::Install(context));
+    let mut out = Vec::new();
+    agent.installed(group, Err("expected a free queue pair".into()), &mut out);
+    let report = Report::Refused { reason: "expected a free queue pair".into() };
+    assert_eq!(out, [AgentAction::Report { group, report }]);
+    assert_eq!(agent.held(), []);
+}
+
+#[test]
+fn who_waits_for_a_group_is_told_why_it_is_over_even_if_it_was_never_here() {
+    let mut agent = Agent::new(&NodeDescription { memory: ByteCount::new(0), ..switch(0) });
+    let (group, failure) = (GroupId(7), GroupFailure { node: "r1".into(), reason: "gone".into() });
+    let actions = say(&mut agent, Instruction::Failed { group, failure: failure.clone() });
+    assert_eq!(actions[0], AgentAction::Remove { group, failure: Some(failure) });
+    assert_eq!(say(&mut agent, Instruction::Ready(group)), [], "it cannot begin");
+}
