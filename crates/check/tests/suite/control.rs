@@ -41,9 +41,17 @@ fn groups_come_and_go_whatever_comes_late_or_twice() {
 #[test]
 fn a_manager_that_starts_again_hands_nothing_out_twice() {
     assert_right(&plane(ControlSetup { restarts: true, ..setup() }), rules());
-    // What was said to the manager's earlier life comes to the next one.
+}
+
+/// A first word that comes twice, once to the manager's earlier life and once to the next one, says what the node had then. That this is
+/// right otherwise takes a minute: `quincunx check control restart --duplicate`.
+#[test]
+fn a_manager_that_starts_again_trusts_no_word_said_to_its_earlier_life() {
+    let mutation = Some(Mutation::TakesOldWords);
+    let trusting = plane(ControlSetup { restarts: true, groups: 1, mutation, ..setup() });
     let copies = Exploration { duplicates: 1, ..rules() };
-    assert_right(&plane(ControlSetup { restarts: true, groups: 1, ..setup() }), copies);
+    let (_, verdict) = explore(&trusting, copies, &mut |_| std::ops::ControlFlow::Continue(()));
+    assert!(matches!(verdict, Verdict::Wrong { .. }), "{verdict:?}");
 }
 
 #[test]
