@@ -111,6 +111,7 @@ MAY_NAME = {
     "crates/cli/src/check.rs": "`tree` is a key of its rows",
     "crates/cli/src/checks.rs": "examples in the help",
     "crates/cli/src/demo.rs": "the presets that it shows",
+    "crates/cli/src/group.rs": "examples in the help",
     "crates/cli/src/layer.rs": "examples in the help, the default fabric, and the default of --design",
     "crates/cli/src/explain.rs": "a command about one system: no other has a compiler step",
     "crates/cli/src/lib.rs": "examples in the help, and that command",

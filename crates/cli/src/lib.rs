@@ -7,15 +7,23 @@ mod check;
 mod checks;
 mod demo;
 mod explain;
+mod group;
+mod identity;
 mod interrupt;
 mod layer;
+mod logs;
+mod metrics;
 mod nodes;
+mod operate;
 mod perf;
 mod progress;
 mod report;
 mod reproduce;
+mod running;
 mod sim;
 mod simulations;
+mod table;
+mod top;
 mod traffic;
 mod train;
 
@@ -39,8 +47,11 @@ const EXAMPLES: &str = "Examples:
   quincunx reproduce epic/table25                published figures and ours
   quincunx check epic-3 all_reduce --losses 1    every order, loss and time-out
   quincunx cais explain examples/kernels/ag-gemm.toml
-  quincunx manager --listen 10.0.0.9:4790        then, on other machines:
-  quincunx switch --name leaf1 --address 10.0.0.1 --manager 10.0.0.9:4790";
+  quincunx manager init certs --node leaf1       certificates for more than one machine, then:
+  quincunx manager --listen 10.0.0.9:4790 --identity certs/manager.pem
+  quincunx switch --name leaf1 --address 10.0.0.1 --manager 10.0.0.9:4790 --identity certs/node-leaf1.pem
+  quincunx nodes --manager 10.0.0.9:4790         who is there, and what groups hold of them
+  quincunx group why train                       why the network is not used, and who is in the way";
 
 #[derive(Subcommand)]
 enum Command {
@@ -62,6 +73,12 @@ enum Command {
     Manager(nodes::Manager),
     /// Be a switch: aggregate and replicate for the groups that the manager installs
     Switch(nodes::Switch),
+    /// Make, list, show and destroy groups, and ask why one does not use the network
+    Group(group::Group),
+    /// List the nodes that are attached to a manager, and what groups hold of them
+    Nodes(operate::Nodes),
+    /// Watch a manager's switches and groups, again and again
+    Top(top::Top),
     /// Be a rank of `perf` and `demo`: takes a plan on standard input
     #[command(hide = true)]
     Rank(nodes::Rank),
@@ -110,6 +127,9 @@ pub fn main(catalog: Catalog, fallback: Option<&'static str>) -> ExitCode {
         Command::Report(report) => report.run(),
         Command::Manager(manager) => manager.run(catalog, fallback),
         Command::Switch(switch) => switch.run(catalog),
+        Command::Group(group) => group.run(catalog),
+        Command::Nodes(nodes) => nodes.run(),
+        Command::Top(top) => top.run(),
         Command::Rank(rank) => rank.run(catalog),
     };
     let (message, status) = match done {

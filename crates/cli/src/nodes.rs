@@ -1,13 +1,14 @@
 //! The processes of a fabric: manager, switch, rank.
 
-use clap::{Args, ValueEnum};
+use clap::{Args, Subcommand, ValueEnum};
+use quincunx_control::policy::{self, Policy};
 use quincunx_control::{LinkReport, ManagerConfig, NodeDescription, Role};
-use quincunx_control_grpc::{ClientConfig, ManagerServer, ServerConfig};
+use quincunx_control_grpc::{ManagerAddress, ManagerServer, MetricsServer, Quotas, ServerConfig};
 use quincunx_design::Catalog;
 use quincunx_driver_net::{NodeOptions, PacketKind, TransportOptions, UdpOptions};
 use quincunx_network::FaultRates;
 use quincunx_perf::{Plan, work};
-use quincunx_runtime::{ProcessOptions, ROCE_PORT, encapsulation, serve_switch};
+use quincunx_runtime::{ProcessOptions, ROCE_PORT, SwitchWatch, encapsulation, serve_switch};
 use quincunx_units::{ByteCount, Duration, Probability};
 use quincunx_wire::Framing;
 use signal_hook::consts::{SIGINT, SIGTERM};
@@ -17,33 +18,127 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use crate::Failure;
+use crate::identity::{Init, Shown};
+use crate::logs::Logs;
+use crate::metrics;
 
 /// `quincunx manager`.
 #[derive(Args)]
-#[command(after_help = "Example:\n  quincunx manager --listen 10.0.0.9:4790")]
+#[command(
+    args_conflicts_with_subcommands = true,
+    after_help = "Examples:
+  quincunx manager                                    on this machine, for whoever is on it
+  quincunx manager init certs --node leaf1 --tenant blue
+  quincunx manager --listen 10.0.0.9:4790 --identity certs/manager.pem --audit audit.jsonl --metrics 127.0.0.1:9790
+  quincunx manager --listen [::]:4790 --identity certs/manager.pem --tenants tenants.toml --log-format json
+
+A manager that listens elsewhere than on loopback must have --identity: then all that reaches it is TLS, and whoever asks must show a
+certificate of the same authority. --tenants limits what each may have:
+
+  [default]
+  groups = 16
+  switch_memory = \"64MiB\"
+  calls_per_second = 100
+  [tenants.blue]
+  groups = 64
+
+It speaks grpc.health.v1 and server reflection beside its own service."
+)]
 pub(crate) struct Manager {
-    /// Where to serve; port 0 lets the system choose, and the choice is printed
-    #[arg(long, default_value = "127.0.0.1:4790")]
-    listen: SocketAddr,
+    #[command(subcommand)]
+    command: Option<ManagerCommand>,
+    #[command(flatten)]
+    serve: Serve,
+}
+
+#[derive(Subcommand)]
+enum ManagerCommand {
+    /// Make an authority and certificates for manager, nodes, tenants and operators
+    Init(Init),
+}
+
+#[derive(Args)]
+struct Serve {
+    /// Where to serve, by address or host name; port 0 lets the system choose, and the choice is printed
+    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:4790")]
+    listen: ManagerAddress,
     /// Silence after which a node counts as gone
     #[arg(long, default_value = "2s")]
     keep_alive: Duration,
+    /// Which tree of switches a group gets: edge-disjoint (a tree shares no link with another), spatial (memory for each group's life,
+    /// lowest trees first), spatial-wide (widest trees first), temporal (as spatial, and groups of a job in different phases share memory)
+    #[arg(long, default_value = "spatial", value_parser = find_policy)]
+    policy: &'static dyn Policy,
+    #[command(flatten)]
+    shown: Shown,
+    /// File that says what tenants may have (TOML)
+    #[arg(long, value_name = "FILE")]
+    tenants: Option<PathBuf>,
+    /// File to add a line to for each call that changes something or is refused (JSON)
+    #[arg(long, value_name = "FILE")]
+    audit: Option<PathBuf>,
+    /// Where Prometheus finds metrics, without TLS: best on loopback; the address is printed
+    #[arg(long, value_name = "ADDRESS")]
+    metrics: Option<SocketAddr>,
+    /// Connections at once; one more is closed as it comes
+    #[arg(long, default_value_t = ServerConfig::default().max_connections)]
+    max_connections: usize,
+    #[command(flatten)]
+    logs: Logs,
 }
 
 impl Manager {
     pub(crate) fn run(self, catalog: Catalog, fallback: Option<&'static str>) -> Result<(), Failure> {
-        let listener = TcpListener::bind(self.listen).map_err(|error| {
+        match self.command {
+            Some(ManagerCommand::Init(init)) => init.run(),
+            None => self.serve.run(catalog, fallback),
+        }
+    }
+}
+
+impl Serve {
+    fn run(self, catalog: Catalog, fallback: Option<&'static str>) -> Result<(), Failure> {
+        self.logs.start();
+        let listener = TcpListener::bind((self.listen.host(), self.listen.port())).map_err(|error| {
             Failure::Input(format!(
                 "expected to listen at {}, found \"{error}\"; choose another --listen address",
                 self.listen
             ))
         })?;
-        let manager = ManagerConfig { fallback, ..ManagerConfig::default() };
-        let config = ServerConfig { manager, keep_alive: self.keep_alive };
+        let config = ServerConfig {
+            manager: ManagerConfig { fallback, policy: self.policy, ..ManagerConfig::default() },
+            keep_alive: self.keep_alive,
+            credentials: self.shown.credentials()?,
+            quotas: self.quotas()?,
+            audit: self.audit,
+            metrics: self.metrics,
+            max_connections: self.max_connections,
+        };
         let server = ManagerServer::start(listener, catalog, config).map_err(Failure::input)?;
         println!("manager listens at {}", server.address());
+        if let Some(metrics) = server.metrics_address() {
+            println!("metrics at http://{metrics}/metrics");
+        }
         server.join().map_err(Failure::input)
     }
+
+    fn quotas(&self) -> Result<Quotas, Failure> {
+        let Some(path) = &self.tenants else { return Ok(Quotas::default()) };
+        let wrong = |reason: String| {
+            let reason = reason.trim().replace('\n', " ");
+            Failure::Input(format!(
+                "expected quotas of tenants in {}, found \"{reason}\"; see `quincunx manager --help`",
+                path.display()
+            ))
+        };
+        let text = std::fs::read_to_string(path).map_err(|error| wrong(error.to_string()))?;
+        toml::from_str(&text).map_err(|error| wrong(error.message().to_owned()))
+    }
+}
+
+fn find_policy(name: &str) -> Result<&'static dyn Policy, String> {
+    let names = || policy::ALL.iter().map(|policy| policy.name()).collect::<Vec<_>>().join(", ");
+    policy::find(name).ok_or_else(|| format!("expected one of {}", names()))
 }
 
 /// What switches and ranks have in common.
@@ -55,9 +150,11 @@ pub(crate) struct Node {
     /// The IPv4 address that its frames come from and go to, UDP port 4791
     #[arg(long)]
     address: Ipv4Addr,
-    /// Where the manager serves
-    #[arg(long, default_value = "127.0.0.1:4790")]
-    manager: SocketAddr,
+    /// Where the manager serves: a host name, or an address of IPv4 or IPv6
+    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:4790")]
+    manager: ManagerAddress,
+    #[command(flatten)]
+    shown: Shown,
     /// What frames are: roce-v2, or roce-v1 for designs whose frames are added up as they pass
     #[arg(long, default_value_t)]
     framing: Framing,
@@ -138,7 +235,7 @@ fn link(neighbour: String) -> LinkReport {
 }
 
 impl Node {
-    fn options(self, catalog: Catalog, role: Role, memory: ByteCount) -> ProcessOptions {
+    fn options(self, catalog: Catalog, role: Role, memory: ByteCount) -> Result<ProcessOptions, Failure> {
         let Tuning { transport, spin, profile, loss, duplicate, reorder, seed } = self.tuning;
         // Each node has its own fates.
         let seed = seed ^ u64::from(self.address.to_bits()) << 32;
@@ -157,7 +254,7 @@ impl Node {
                 TransportOptions::Packet(PacketKind::BridgedGlobalRoute)
             }
         };
-        ProcessOptions {
+        Ok(ProcessOptions {
             description: NodeDescription {
                 name: self.name,
                 role,
@@ -172,7 +269,7 @@ impl Node {
                 links: self.neighbours.into_iter().map(link).collect(),
             },
             manager: self.manager,
-            control: ClientConfig::default(),
+            control: self.shown.client()?,
             framing: self.framing,
             transport,
             node: NodeOptions {
@@ -188,33 +285,68 @@ impl Node {
                 seed,
             },
             capture: self.pcap,
-        }
+        })
     }
 }
 
 /// `quincunx switch`.
 #[derive(Args)]
-#[command(
-    after_help = "Example:\n  quincunx switch --name leaf1 --address 10.0.0.1 --manager 10.0.0.9:4790 --memory 16MiB"
-)]
+#[command(after_help = "Examples:\n  quincunx switch --name leaf1 --address 127.0.0.2 --memory 16MiB
+  quincunx switch --name leaf1 --address 10.0.0.1 --manager 10.0.0.9:4790 --identity certs/node-leaf1.pem --metrics 127.0.0.1:9791")]
 pub(crate) struct Switch {
     #[command(flatten)]
     node: Node,
     /// Memory for payload and degree buffers; groups that need more run among their hosts
     #[arg(long, default_value = "64MiB")]
     memory: ByteCount,
+    /// Give memory away in multiples of this
+    #[arg(long, value_name = "SIZE", default_value = "1B")]
+    memory_unit: ByteCount,
+    /// Neighbours in a tree that it can join [default: as many as it has queue pairs]
+    #[arg(long, value_name = "NUMBER")]
+    max_fan_in: Option<u16>,
+    /// Each port serves one group at a time, as ports with buffers of their own do
+    #[arg(long)]
+    one_group_a_port: bool,
+    /// Where Prometheus finds metrics, without TLS: best on loopback; the address is printed
+    #[arg(long, value_name = "ADDRESS")]
+    metrics: Option<SocketAddr>,
+    #[command(flatten)]
+    logs: Logs,
 }
 
 impl Switch {
     pub(crate) fn run(self, catalog: Catalog) -> Result<(), Failure> {
+        self.logs.start();
         let memory = self.memory;
         // Asked to end, it ends in order: what a capture still holds is written.
         let stop = Arc::new(AtomicBool::new(false));
         for signal in [SIGTERM, SIGINT] {
             signal_hook::flag::register(signal, Arc::clone(&stop)).map_err(Failure::input)?;
         }
-        serve_switch(catalog, &self.node.options(catalog, Role::Switch, memory), &stop)
-            .map_err(Failure::input)
+        let watch = Arc::new(SwitchWatch::default());
+        let mut options = self.node.options(catalog, Role::Switch, memory)?;
+        let NodeDescription { memory_unit, max_fan_in, one_group_a_port, .. } = &mut options.description;
+        *memory_unit = self.memory_unit;
+        *max_fan_in = self.max_fan_in;
+        *one_group_a_port = self.one_group_a_port;
+        let metrics = match self.metrics {
+            Some(address) => {
+                let (watch, description) = (Arc::clone(&watch), options.description.clone());
+                let page = move || metrics::of_switch(&description, &watch.counts());
+                let served = MetricsServer::start(address, page).map_err(|error| {
+                    Failure::Input(format!(
+                        "expected to serve metrics at {address}, found \"{error}\"; choose another --metrics address"
+                    ))
+                })?;
+                println!("metrics at http://{}/metrics", served.address());
+                Some(served)
+            }
+            None => None,
+        };
+        let done = serve_switch(catalog, &options, &stop, &watch).map_err(Failure::input);
+        drop(metrics);
+        done
     }
 }
 
@@ -234,7 +366,7 @@ impl Rank {
         std::io::stdin().read_line(&mut line).map_err(Failure::input)?;
         let plan: Plan = serde_json::from_str(&line).map_err(Failure::input)?;
         let name = self.node.name.clone();
-        let options = self.node.options(catalog, Role::Host, ByteCount::new(0));
+        let options = self.node.options(catalog, Role::Host, ByteCount::new(0))?;
         work(catalog, &plan, &options, &self.members, &mut std::io::stdout().lock())
             .map_err(|error| Failure::Input(format!("{name}: {error}")))
     }

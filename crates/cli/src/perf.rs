@@ -2,6 +2,7 @@
 
 use clap::{Args, ValueEnum};
 use quincunx_collective::{Collective, DataType, ReduceOp};
+use quincunx_control_grpc::ManagerAddress;
 use quincunx_design::{AnyDesign, Catalog, FabricKind};
 use quincunx_fabric::Shape;
 use quincunx_perf::launch::{ChildArguments, LinkKind, Processes};
@@ -9,11 +10,14 @@ use quincunx_perf::{Case, GroupsSetup, Plan, RealLinks};
 use quincunx_scenario::{Override, Scenario};
 use quincunx_units::{BitRate, Duration, SizeRange};
 use serde_json::json;
+use std::net::Ipv4Addr;
 use std::path::PathBuf;
 
 use crate::Failure;
+use crate::identity::Shown;
 use crate::nodes::{Transport, Tuning};
 use crate::progress::run_with_bar;
+use crate::running::Running;
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Link {
@@ -33,6 +37,11 @@ enum Link {
   quincunx perf all_reduce --design netreduce,ring --link netns --rate 500Mbit/s --mtu 1500 --set group.mtu=1024 --sizes 4MiB
   quincunx perf all_reduce --loss 5% --reorder 5% --duplicate 2% --seed 7 --retry-timeout 1ms
   quincunx perf all_reduce --fabric my-cluster.toml --design epic-3 --link netns
+  quincunx perf all_reduce --manager manager.example:4790 --identity certs/tenant-blue.pem --addresses 10.0.0.11,10.0.0.12 --ranks 2
+
+With --manager the ranks use a fabric that runs already, and nothing else is started: its manager and its switches stay as they are.
+Ranks have names of their own (perf-1f0c9a3b-0 and so on) and the addresses that --addresses gives, or some of loopback where the
+switches are there, too.
 
 --fabric takes the files that `quincunx sim` takes. Links are those of this machine: of what a file says of them link.rate alone is
 kept, with --link netns: it counts Ethernet frames as they are, headers included, without FCS and gaps. What real hosts and switches
@@ -77,6 +86,14 @@ pub(crate) struct Perf {
     /// Where the processes run
     #[arg(long, value_enum, default_value_t = Link::Udp)]
     link: Link,
+    /// Use the fabric of this manager, which runs already, and start ranks alone
+    #[arg(long, value_name = "HOST:PORT", conflicts_with_all = ["link", "rate", "mtu"])]
+    manager: Option<ManagerAddress>,
+    #[command(flatten)]
+    shown: Shown,
+    /// IPv4 addresses of this machine for the ranks, in rank order [default: of loopback]
+    #[arg(long, value_delimiter = ',', requires = "manager")]
+    addresses: Vec<Ipv4Addr>,
     /// Rate of every link, each way, with --link netns, of all that is in an Ethernet frame; short for --set link.rate
     #[arg(long)]
     rate: Option<BitRate>,
@@ -154,7 +171,11 @@ impl Perf {
             )));
         }
         let setup = GroupsSetup::new(catalog, &designs, &scenario).map_err(Failure::input)?;
-        let plan = self.plan(setup);
+        let mut plan = self.plan(setup);
+        if self.manager.is_some() {
+            // They run already, or the manager says which are missing.
+            plan.setup.switches = 0;
+        }
         let kind = match self.link {
             Link::Udp => LinkKind::Udp,
             Link::Netns => LinkKind::Netns { rate: links.rate(&scenario.fabric), mtu: self.mtu },
@@ -172,15 +193,43 @@ impl Perf {
             })?;
         }
         let program = std::env::current_exe().map_err(Failure::input)?;
-        let nodes = self.tuning.arguments(lossy.is_none());
+        let mut nodes = self.tuning.arguments(lossy.is_none());
+        if let Some(identity) = &self.shown.identity {
+            if self.manager.is_none() {
+                return Err(Failure::Input(
+                    "expected --manager with --identity, found none; name the manager, or leave it out"
+                        .into(),
+                ));
+            }
+            nodes.extend(["--identity".to_owned(), identity.display().to_string()]);
+        }
+        let running = match &self.manager {
+            Some(_) if lossy.is_some() => {
+                return Err(Failure::Input(
+                    "expected no loss.probability with --manager, whose switches run already; --loss is of the ranks"
+                        .into(),
+                ));
+            }
+            Some(manager) => Some(Running::find(manager, &self.shown, &self.addresses, shape.ranks())?),
+            None => None,
+        };
         let start = |framing| {
             let (nodes, lossy) = (nodes.clone(), lossy.clone());
             let packet_sockets = self.tuning.transport == Transport::Packet;
             let arguments = ChildArguments { manager: Vec::new(), nodes, lossy, framing, packet_sockets };
-            Processes::start(&shape, kind, &program, arguments, self.pcap.clone())
+            match &running {
+                Some(running) => {
+                    let fabric = running.fabric(catalog, framing);
+                    Ok(Processes::join(&shape, fabric, &program, arguments, self.pcap.clone()))
+                }
+                None => Processes::start(&shape, kind, &program, arguments, self.pcap.clone()),
+            }
         };
         let mut rows = Vec::new();
         let done = run_with_bar(catalog, &plan, start, self.json.then_some(&mut rows));
+        if let Some(running) = &running {
+            running.tidy();
+        }
         if self.json {
             println!("{}", json!({ "schema": 1, "command": "perf", "rows": rows }));
         }

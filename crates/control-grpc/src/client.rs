@@ -1,23 +1,22 @@
 //! What ranks, switches and operators' tools call: blocking calls and a channel of instructions, over one background
 //! thread that keeps the connection alive.
 
-use crate::{DecodeError, convert, proto};
+use crate::{
+    Credentials, DecodeError, Explanation, GroupName, GroupStatus, ManagerAddress, NodeStatus, convert, proto,
+};
 use proto::control_client::ControlClient as Stub;
 use quincunx_collective::GroupId;
-use quincunx_control::{
-    GroupRequest, GroupSummary, HeldGroup, Holding, Instruction, NodeDescription, Report, Role,
-};
+use quincunx_control::{GroupRequest, GroupSummary, HeldGroup, Instruction, NodeDescription, Report, Role};
 use quincunx_units::Duration;
 use std::future::Future;
-use std::net::SocketAddr;
 use std::sync::{Arc, mpsc};
 use std::time::Instant;
 use tokio::runtime::Runtime;
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Response, Status};
 
-/// How long to wait for what.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+/// How long to wait for what, and who asks.
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ClientConfig {
     /// For the manager to come up.
     pub connect_timeout: Duration,
@@ -25,6 +24,8 @@ pub struct ClientConfig {
     pub call_timeout: Duration,
     /// How long the manager may be silent before it counts as gone. One that ends is noticed at once.
     pub keep_alive: Duration,
+    /// What the client shows, and whom it trusts. Without, it speaks to managers on loopback alone.
+    pub credentials: Option<Credentials>,
 }
 
 impl Default for ClientConfig {
@@ -33,6 +34,7 @@ impl Default for ClientConfig {
             connect_timeout: Duration::from_secs(5),
             call_timeout: Duration::from_secs(10),
             keep_alive: Duration::from_secs(2),
+            credentials: None,
         }
     }
 }
@@ -46,7 +48,7 @@ pub enum ClientError {
     )]
     Connect {
         /// Where.
-        address: SocketAddr,
+        address: ManagerAddress,
         /// How long it was waited for.
         after: Duration,
         /// The last attempt's failure.
@@ -84,6 +86,14 @@ pub enum ClientError {
     /// The manager speaks another language.
     #[error(transparent)]
     Decode(#[from] DecodeError),
+    /// What is shown is no good.
+    #[error(
+        "expected credentials that are good, found \"{reason}\"; make new ones with `quincunx manager init`"
+    )]
+    Credentials {
+        /// Why.
+        reason: String,
+    },
     /// No thread or socket to be had.
     #[error("expected to start the control client's thread, but the system refuses: {reason}")]
     System {
@@ -112,21 +122,17 @@ pub struct Attachment {
     pump: tokio::task::AbortHandle,
 }
 
-/// A node and what groups hold of it.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct NodeStatus {
-    /// What the node said of itself.
-    pub description: NodeDescription,
-    /// By group number.
-    pub uses: Vec<(GroupId, Holding)>,
-}
-
-/// Pause between looks at something that is waited for.
+/// Pause between looks at something that is waited for; it doubles up to the longest.
 const POLL: std::time::Duration = std::time::Duration::from_millis(10);
+const LONGEST_POLL: std::time::Duration = std::time::Duration::from_millis(80);
+
+/// The longest answer that is taken: lists of many groups.
+const LONGEST_ANSWER: usize = 64 << 20;
 
 impl ControlClient {
     /// Connects to the manager, waiting for it to come up.
-    pub fn connect(manager: SocketAddr, config: ClientConfig) -> Result<Self, ClientError> {
+    pub fn connect(manager: impl Into<ManagerAddress>, config: ClientConfig) -> Result<Self, ClientError> {
+        let manager = manager.into();
         let system = |error: std::io::Error| ClientError::System { reason: error.to_string() };
         // One worker: it answers keep-alive pings while the caller computes.
         let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -136,12 +142,18 @@ impl ControlClient {
             .build()
             .map_err(system)?;
         let half = (config.keep_alive / 2).into();
-        let endpoint = Endpoint::from_shared(format!("http://{manager}"))
+        let scheme = if config.credentials.is_some() { "https" } else { "http" };
+        let mut endpoint = Endpoint::from_shared(format!("{scheme}://{manager}"))
             .map_err(|error| ClientError::System { reason: error.to_string() })?
             .connect_timeout(config.connect_timeout.into())
             .http2_keep_alive_interval(half)
             .keep_alive_timeout(half)
             .keep_alive_while_idle(true);
+        if let Some(credentials) = &config.credentials {
+            endpoint = endpoint
+                .tls_config(credentials.client())
+                .map_err(|error| ClientError::Credentials { reason: root_cause(&error) })?;
+        }
         let deadline = Instant::now() + std::time::Duration::from(config.connect_timeout);
         let channel = loop {
             match runtime.block_on(endpoint.connect()) {
@@ -154,7 +166,7 @@ impl ControlClient {
             }
         };
         let background = Arc::new(Background(Some(runtime)));
-        Ok(Self { background, stub: Stub::new(channel), config })
+        Ok(Self { background, stub: Stub::new(channel).max_decoding_message_size(LONGEST_ANSWER), config })
     }
 
     /// Attaches a node. Its instructions come through the attachment.
@@ -203,11 +215,16 @@ impl ControlClient {
     /// Makes a group and waits until all its nodes have installed it. The summary says whether it fell back to a
     /// host ring, and why.
     pub fn init_group(&self, wanted: &GroupRequest) -> Result<GroupSummary, ClientError> {
-        let request = convert::encode_request(wanted);
+        Ok(self.init_named_group("", wanted)?.summary)
+    }
+
+    /// The same for a group that operators call by a name of its own; empty is none.
+    pub fn init_named_group(&self, name: &str, wanted: &GroupRequest) -> Result<GroupStatus, ClientError> {
+        let request = proto::InitGroupRequest { name: name.to_owned(), ..convert::encode_request(wanted) };
         let mut stub = self.stub.clone();
         let response = self.call("InitGroup", async move { stub.init_group(request).await })?;
         let missing = DecodeError { expected: "a value", field: "group", found: "none".to_string() };
-        Ok(convert::decode_group(response.group.ok_or(missing)?)?)
+        Ok(convert::decode_status(response.group.ok_or(missing)?)?)
     }
 
     /// Ends a group, and waits until its nodes have forgotten it: what it held is free then. Of a failed group it removes the record.
@@ -226,11 +243,11 @@ impl ControlClient {
     }
 
     /// All groups, by number; of those that failed, the last ones.
-    pub fn list_groups(&self) -> Result<Vec<GroupSummary>, ClientError> {
+    pub fn list_groups(&self) -> Result<Vec<GroupStatus>, ClientError> {
         let mut stub = self.stub.clone();
         let request = proto::ListGroupsRequest {};
         let response = self.call("ListGroups", async move { stub.list_groups(request).await })?;
-        Ok(response.groups.into_iter().map(convert::decode_group).collect::<Result<_, _>>()?)
+        Ok(response.groups.into_iter().map(convert::decode_status).collect::<Result<_, _>>()?)
     }
 
     /// All attached nodes, by name.
@@ -238,7 +255,20 @@ impl ControlClient {
         let mut stub = self.stub.clone();
         let request = proto::ListNodesRequest {};
         let response = self.call("ListNodes", async move { stub.list_nodes(request).await })?;
-        Ok(response.nodes.into_iter().map(convert::decode_status).collect::<Result<_, _>>()?)
+        Ok(response.nodes.into_iter().map(convert::decode_node_status).collect::<Result<_, _>>()?)
+    }
+
+    /// Why a group does not use the network, or why there is none: by number, or by the name under which it was asked for last.
+    pub fn explain_group(&self, group: &GroupName) -> Result<Explanation, ClientError> {
+        use proto::explain_group_request::Group;
+        let mut stub = self.stub.clone();
+        let group = match group {
+            GroupName::Number(number) => Group::Number(number.0),
+            GroupName::Name(name) => Group::Name(name.clone()),
+        };
+        let request = proto::ExplainGroupRequest { group: Some(group) };
+        let response = self.call("ExplainGroup", async move { stub.explain_group(request).await })?;
+        Ok(convert::decode_explanation(response)?)
     }
 
     /// Waits until all `hosts` and at least so many switches are attached: for whoever starts them all at once.
@@ -249,6 +279,7 @@ impl ControlClient {
         timeout: Duration,
     ) -> Result<(), ClientError> {
         let deadline = Instant::now() + std::time::Duration::from(timeout);
+        let mut pause = POLL;
         loop {
             let nodes = self.list_nodes()?;
             let count = |role| nodes.iter().filter(|node| node.description.role == role).count();
@@ -262,7 +293,8 @@ impl ControlClient {
             if Instant::now() >= deadline {
                 return Err(ClientError::NodesMissing { missing, after: timeout, found: nodes.len() });
             }
-            std::thread::sleep(POLL);
+            std::thread::sleep(pause);
+            pause = (pause * 2).min(LONGEST_POLL);
         }
     }
 
@@ -365,7 +397,7 @@ fn describe(status: &Status) -> String {
 }
 
 /// What is at the bottom of an error: the layers above it only repeat where they stood.
-fn root_cause(error: &(dyn std::error::Error + 'static)) -> String {
+pub(crate) fn root_cause(error: &(dyn std::error::Error + 'static)) -> String {
     let causes = std::iter::successors(Some(error), |error| error.source());
     causes.last().map_or_else(String::new, ToString::to_string)
 }

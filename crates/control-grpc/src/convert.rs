@@ -1,11 +1,11 @@
 //! Between the messages on the wire and the control plane's own types. Encoding cannot fail; decoding checks all.
 
-use crate::{NodeStatus, proto};
+use crate::{Explanation, GroupStatus, Holder, NodeStatus, proto};
 use quincunx_collective::{GroupId, Rank};
 use quincunx_control::memory::Region;
 use quincunx_control::{
-    Encapsulation, Fallback, GroupFailure, GroupRequest, GroupState, GroupSummary, HeldGroup, Holder,
-    Holding, Instruction, LinkReport, NodeDescription, Phase, Report, Role,
+    Encapsulation, Fallback, GroupFailure, GroupRequest, GroupState, GroupSummary, HeldGroup,
+    Holder as Claim, Holding, Instruction, LinkReport, NodeDescription, Phase, Report, Role,
 };
 use quincunx_design::{
     ConnectionContext, Demand, FabricKind, GroupContext, LinkRates, Node, Peer, Role as DesignRole, Settings,
@@ -317,6 +317,7 @@ pub(crate) fn encode_request(wanted: &GroupRequest) -> proto::InitGroupRequest {
             number: phase.number.into(),
             duty_percent: phase.duty.into(),
         }),
+        name: String::new(),
     }
 }
 
@@ -466,26 +467,25 @@ fn encode_fallback(fallback: &Fallback) -> proto::Fallback {
             ("", Lack::Tree(proto::NoTree { design, policy, members }), &holders[..])
         }
     };
-    let holder = |holder: &Holder| proto::Holder {
-        group: holder.group.0,
-        what: holder.what.clone(),
-        lease_us: holder.lease.map(micros),
+    let claim = |claim: &Claim| proto::Claim {
+        group: claim.group.0,
+        what: claim.what.clone(),
+        lease_us: claim.lease.map(micros),
     };
     proto::Fallback {
         switch: switch.to_string(),
         lack: Some(lack),
-        holders: holders.iter().map(holder).collect(),
+        claims: holders.iter().map(claim).collect(),
     }
 }
 
 fn decode_fallback(fallback: proto::Fallback) -> Decoded<Fallback> {
     use proto::fallback::Lack;
-    let holder = |holder: proto::Holder| {
-        let lease =
-            holder.lease_us.map(|lease| from_micros("fallback.holders.lease_us", lease)).transpose()?;
-        Ok(Holder { group: GroupId(holder.group), what: holder.what, lease })
+    let claim = |claim: proto::Claim| {
+        let lease = claim.lease_us.map(|lease| from_micros("fallback.claims.lease_us", lease)).transpose()?;
+        Ok(Claim { group: GroupId(claim.group), what: claim.what, lease })
     };
-    let (switch, holders) = (fallback.switch, each(fallback.holders, holder)?);
+    let (switch, holders) = (fallback.switch, each(fallback.claims, claim)?);
     Ok(match present("fallback.lack", fallback.lack)? {
         Lack::Memory(lack) => {
             let [needed, free, longest] =
@@ -535,10 +535,23 @@ pub(crate) fn encode_group(group: &GroupSummary) -> proto::Group {
         failure,
         members: group.members.clone(),
         switches: group.switches.iter().map(encode_holding).collect(),
-        owner: group.owner.clone(),
+        tenant: group.owner.clone(),
         conflicts: group.conflicts,
         lease_us: group.lease.map(micros),
+        ..proto::Group::default()
     }
+}
+
+pub(crate) fn encode_status(status: &GroupStatus) -> proto::Group {
+    let GroupStatus { summary, name, tenant, asked } = status;
+    let (name, tenant, asked) = (name.clone(), tenant.clone(), asked.clone());
+    proto::Group { name, tenant, asked, ..encode_group(summary) }
+}
+
+pub(crate) fn decode_status(mut group: proto::Group) -> Decoded<GroupStatus> {
+    let [name, asked] = [&mut group.name, &mut group.asked].map(std::mem::take);
+    let tenant = group.tenant.clone();
+    Ok(GroupStatus { summary: decode_group(group)?, name, tenant, asked })
 }
 
 pub(crate) fn decode_group(group: proto::Group) -> Decoded<GroupSummary> {
@@ -557,16 +570,64 @@ pub(crate) fn decode_group(group: proto::Group) -> Decoded<GroupSummary> {
         state,
         members: group.members,
         switches: group.switches.into_iter().map(decode_holding).collect(),
-        owner: group.owner,
+        owner: group.tenant,
         conflicts: group.conflicts,
         lease: group.lease_us.map(|lease| from_micros("lease_us", lease)).transpose()?,
     })
 }
 
-pub(crate) fn decode_status(node: proto::Node) -> Decoded<NodeStatus> {
-    let used = |used: proto::NodeUse| {
-        Ok((GroupId(used.group), decode_holding(present("uses.holding", used.holding)?)))
-    };
+fn encode_use((group, holding): (GroupId, &Holding)) -> proto::NodeUse {
+    proto::NodeUse { group: group.0, holding: Some(encode_holding(holding)) }
+}
+
+fn decode_use(used: proto::NodeUse) -> Decoded<(GroupId, Holding)> {
+    Ok((GroupId(used.group), decode_holding(present("uses.holding", used.holding)?)))
+}
+
+pub(crate) fn encode_node_status(node: &NodeStatus) -> proto::Node {
+    proto::Node {
+        description: Some(encode_node(&node.description)),
+        uses: node.uses.iter().map(|(group, holding)| encode_use((*group, holding))).collect(),
+    }
+}
+
+pub(crate) fn decode_node_status(node: proto::Node) -> Decoded<NodeStatus> {
     let description = decode_node(present("description", node.description)?)?;
-    Ok(NodeStatus { description, uses: each(node.uses, used)? })
+    Ok(NodeStatus { description, uses: each(node.uses, decode_use)? })
+}
+
+// Explanations
+
+pub(crate) fn encode_explanation(explanation: &Explanation) -> proto::ExplainGroupResponse {
+    let holder = |holder: &Holder| proto::Holder {
+        r#use: Some(encode_use((holder.group, &holder.holding))),
+        name: holder.name.clone(),
+        tenant: holder.tenant.clone(),
+    };
+    let (memory_bytes, endpoints) = explanation.capacity.unwrap_or_default();
+    proto::ExplainGroupResponse {
+        asked: explanation.asked.clone(),
+        group: explanation.group.as_ref().map(encode_status),
+        reason: explanation.reason.clone(),
+        memory_bytes,
+        endpoints,
+        then: explanation.then.iter().map(holder).collect(),
+        now: explanation.now.iter().map(holder).collect(),
+    }
+}
+
+pub(crate) fn decode_explanation(explanation: proto::ExplainGroupResponse) -> Decoded<Explanation> {
+    let holder = |holder: proto::Holder| {
+        let (group, holding) = decode_use(present("holder.use", holder.r#use)?)?;
+        Ok(Holder { group, holding, name: holder.name, tenant: holder.tenant })
+    };
+    let capacity = (explanation.memory_bytes, explanation.endpoints);
+    Ok(Explanation {
+        asked: explanation.asked,
+        group: explanation.group.map(decode_status).transpose()?,
+        reason: explanation.reason,
+        capacity: (capacity != (0, 0)).then_some(capacity),
+        then: each(explanation.then, holder)?,
+        now: each(explanation.now, holder)?,
+    })
 }

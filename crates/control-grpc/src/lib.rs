@@ -4,16 +4,38 @@
 //! The client's interface is blocking, with an end to every wait: a data plane is a plain thread that polls for
 //! instructions. Messages are checked as they come in; what an older or newer peer says wrongly is a one-line error.
 
+mod address;
+mod audit;
+mod authority;
 mod client;
 mod convert;
+mod credentials;
+mod guard;
+mod identity;
+mod metrics;
+mod quota;
+mod records;
 mod server;
+mod service;
+mod state;
+mod status;
 
-pub use client::{Attachment, ClientConfig, ClientError, ControlClient, NodeStatus};
+pub use address::{AddressError, MANAGER_PORT, ManagerAddress};
+pub use authority::{Authority, AuthorityError, Subject};
+pub use client::{Attachment, ClientConfig, ClientError, ControlClient};
 pub use convert::DecodeError;
+pub use credentials::{Credentials, CredentialsError};
+pub use identity::Identity;
+pub use metrics::MetricsServer;
+pub use quota::{Quota, Quotas};
 pub use server::{ManagerServer, ServerConfig};
+pub use status::{Explanation, GroupName, GroupStatus, Holder, NodeStatus, OTHERS};
 
 /// The messages as compiled from `proto/quincunx/control/v1/control.proto`.
 pub mod proto {
     #![allow(missing_docs, unreachable_pub, clippy::all)]
     tonic::include_proto!("quincunx.control.v1");
+
+    /// All of them as protobuf descriptors.
+    pub const DESCRIPTORS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/control.bin"));
 }

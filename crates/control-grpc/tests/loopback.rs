@@ -6,9 +6,12 @@ mod cluster;
 use cluster::{Cluster, WAIT, config, fast, names, request};
 use quincunx_collective::Rank;
 use quincunx_control::{Fallback, GroupState, InitGroupError, Instruction, Report};
-use quincunx_control_grpc::{ClientConfig, ClientError, ControlClient, ServerConfig};
+use quincunx_control_grpc::{
+    ClientConfig, ClientError, ControlClient, GroupName, Holder, ManagerAddress, ManagerServer, ServerConfig,
+};
 use quincunx_design::{Node, Peer, Settings, Value};
 use quincunx_designs::CATALOG;
+use quincunx_needs::{ipv6, need};
 use quincunx_units::{ByteCount, Duration};
 use std::net::TcpListener;
 
@@ -50,7 +53,7 @@ fn operators_see_nodes_and_who_holds_what() {
     let expected = ByteCount::new(16 * 1024 + 16 * 4);
     assert_eq!(switch.uses[0].0, group.group);
     assert_eq!((switch.uses[0].1.memory, switch.uses[0].1.endpoints), (expected, 2));
-    assert_eq!(cluster.client.list_groups().unwrap(), [group]);
+    assert_eq!(cluster.client.list_groups().unwrap()[0].summary, group);
 }
 
 #[test]
@@ -99,7 +102,7 @@ fn a_dead_peer_that_a_data_plane_reports_ends_the_group_for_all() {
     cluster.nodes["switch-0"].report(group, Report::DataPlaneFailed { reason: reason.clone() });
     let failure = cluster.expect_failure(group, "switch-0");
     assert_eq!(failure.reason, reason);
-    let state = cluster.client.list_groups().unwrap().remove(0).state;
+    let state = cluster.client.list_groups().unwrap().remove(0).summary.state;
     assert_eq!(state, GroupState::Failed(failure));
 }
 
@@ -186,7 +189,10 @@ fn an_address_without_a_manager_is_an_error_in_time() {
     let address = unused.local_addr().unwrap();
     drop(unused);
     let error = ControlClient::connect(address, fast()).unwrap_err();
-    assert!(matches!(error, ClientError::Connect { address: found, .. } if found == address), "{error}");
+    assert!(
+        matches!(&error, ClientError::Connect { address: found, .. } if *found == address.into()),
+        "{error}"
+    );
 }
 
 #[test]
@@ -240,4 +246,88 @@ fn a_design_of_another_version_is_refused_by_the_manager() {
     wanted.version = 7;
     let error = cluster.client.init_group(&wanted).unwrap_err().to_string();
     assert!(error.starts_with("expected version 1 of the parameters of epic-2, found version 7"), "{error}");
+}
+
+#[test]
+fn a_manager_is_reached_by_its_hosts_name() {
+    let cluster = Cluster::start(0, 1, config());
+    let manager: ManagerAddress = format!("localhost:{}", cluster.address().port()).parse().unwrap();
+    let client = ControlClient::connect(manager, ClientConfig::default()).unwrap();
+    assert_eq!(client.list_nodes().unwrap().len(), 1);
+}
+
+#[test]
+fn a_manager_is_reached_over_ipv6() {
+    need!(ipv6());
+    let listener = TcpListener::bind("[::1]:0").unwrap();
+    let manager: ManagerAddress = format!("[::1]:{}", listener.local_addr().unwrap().port()).parse().unwrap();
+    let _server = ManagerServer::start(listener, CATALOG, config()).unwrap();
+    let client = ControlClient::connect(manager, ClientConfig::default()).unwrap();
+    assert_eq!(client.list_nodes().unwrap(), []);
+}
+
+#[test]
+fn a_name_that_nobody_has_is_an_error_in_a_line() {
+    let manager: ManagerAddress = "no-such-host.invalid:1".parse().unwrap();
+    let error = ControlClient::connect(manager, fast()).unwrap_err().to_string();
+    assert!(
+        error.starts_with("expected a manager at no-such-host.invalid:1") && !error.contains('\n'),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_group_has_a_name_of_its_own_for_as_long_as_it_lives() {
+    let cluster = Cluster::start(0, 2, config());
+    let group = cluster.init_named("train", &request(2, "ring")).unwrap();
+    assert_eq!((group.name.as_str(), group.asked.as_str()), ("train", "ring"));
+    let again = cluster.client.init_named_group("train", &request(2, "ring")).unwrap_err().to_string();
+    let number = group.summary.group;
+    assert!(again.contains(&format!("found \"train\", which group {number} has")), "{again}");
+    cluster.destroy(number);
+    assert_eq!(cluster.init_named("train", &request(2, "ring")).unwrap().name, "train");
+    for name in ["7", "a b", "a\n"] {
+        let error = cluster.client.init_named_group(name, &request(2, "ring")).unwrap_err().to_string();
+        assert!(error.starts_with("expected a group name of letters") && !error.contains('\n'), "{error}");
+    }
+}
+
+#[test]
+fn why_the_network_is_not_used_names_the_switch_and_who_held_it_even_when_that_group_is_gone() {
+    let cluster = Cluster::start(1, 4, config());
+    let big = |epic: &str, message: u64| {
+        let mut wanted = request(4, epic);
+        let design = CATALOG.named(epic).unwrap();
+        design.set(&mut wanted.settings, "group.message", &Value::from(message)).unwrap();
+        wanted
+    };
+    let first = cluster.init_named("first", &big("epic-2", 80)).unwrap();
+    assert_eq!(first.summary.fallback, None);
+    let second = cluster.init_named("second", &big("epic-2", 80)).unwrap();
+    assert_eq!(second.summary.design, "ring");
+    let why = cluster.client.explain_group(&"second".parse().unwrap()).unwrap();
+    let held = first.summary.switches[0].clone();
+    let holder =
+        Holder { group: first.summary.group, holding: held, name: "first".into(), tenant: String::new() };
+    assert_eq!(why.asked, "epic-2");
+    assert_eq!(why.group, Some(second.clone()));
+    assert_eq!(why.reason, second.summary.fallback.as_ref().unwrap().to_string());
+    assert_eq!(why.capacity, Some((1 << 20, 64)));
+    assert_eq!((&why.then, &why.now), (&vec![holder.clone()], &vec![holder.clone()]));
+    cluster.destroy(first.summary.group);
+    let later = cluster.client.explain_group(&GroupName::Number(second.summary.group)).unwrap();
+    assert_eq!((later.then, later.now), (vec![holder], vec![]));
+}
+
+#[test]
+fn why_a_request_was_refused_is_known_by_its_name_until_a_group_has_it() {
+    let cluster = Cluster::start(0, 2, config());
+    let error = cluster.client.init_named_group("train", &request(2, "epic-2")).unwrap_err().to_string();
+    let why = cluster.client.explain_group(&"train".parse().unwrap()).unwrap();
+    assert_eq!((why.group, why.asked.as_str(), why.reason), (None, "epic-2", error));
+    let group = cluster.init_named("train", &request(2, "ring")).unwrap();
+    let why = cluster.client.explain_group(&"train".parse().unwrap()).unwrap();
+    assert_eq!((why.group, why.reason), (Some(group), String::new()));
+    let error = cluster.client.explain_group(&"other".parse().unwrap()).unwrap_err().to_string();
+    assert!(error.starts_with("expected a group that exists"), "{error}");
 }

@@ -220,7 +220,7 @@ impl ManagerNode {
                     self.waiting -= 1;
                     out.emit(ControlEvent::Answered(answer));
                 }
-                Action::Destroyed { .. } => {}
+                Action::Begin { .. } | Action::Destroyed { .. } => {}
                 Action::SetTimer { timer, after } => out.set_timer(ControlTimer::Manager(timer), after),
                 Action::CancelTimer { timer } => out.cancel_timer(ControlTimer::Manager(timer)),
             }

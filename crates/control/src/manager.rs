@@ -75,6 +75,13 @@ pub enum Action {
         /// What it is to do.
         instruction: Instruction,
     },
+    /// A request has a group, which its nodes are about to install.
+    Begin {
+        /// Which request.
+        request: RequestId,
+        /// The group.
+        group: GroupId,
+    },
     /// Answer an [`Manager::init_group`].
     Answer {
         /// Which.
@@ -469,6 +476,7 @@ impl Manager {
             lease: None,
         };
         self.groups.insert(group, entry);
+        out.push(Action::Begin { request, group });
         let (timer, after) = (ManagerTimer::Install(group), self.config.install_timeout);
         out.push(Action::SetTimer { timer, after });
         let instruct = |(node, instruction)| Action::Instruct { node, instruction };

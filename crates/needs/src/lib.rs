@@ -92,6 +92,19 @@ pub fn program(name: &'static str, package: &'static str) -> Result<(), Missing>
     }
 }
 
+/// The loopback address of IPv6.
+///
+/// # Errors
+/// If nobody can listen there.
+pub fn ipv6() -> Result<(), Missing> {
+    match std::net::TcpListener::bind("[::1]:0") {
+        Ok(_) => Ok(()),
+        Err(error) => {
+            Err(Missing::nothing(format!("expected to listen at [::1], found \"{error}\"; enable IPv6")))
+        }
+    }
+}
+
 /// Network namespaces: root, iproute2, and a kernel that lets root have them.
 ///
 /// # Errors

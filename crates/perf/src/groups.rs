@@ -131,7 +131,7 @@ impl<'a> Groups<'a> {
             buffers = made.switches.iter().map(|held| held.memory.bytes()).max().unwrap_or(0);
             Ok::<_, WorkerError>(())
         };
-        let end = Instant::now() + JOIN_LIMIT.into();
+        let end = Instant::now() + std::time::Duration::from(JOIN_LIMIT);
         let joined = loop {
             let joined = rank.join(JOIN_LOOK);
             if asked.as_ref().is_some_and(JoinHandle::is_finished) {

@@ -1,10 +1,12 @@
-//! The processes of a run: a manager, switches and ranks, on loopback addresses or in network namespaces. All of them end
+//! The processes of a run: a manager, switches and ranks, on loopback addresses or in network namespaces, or ranks alone for a
+//! fabric that runs already. All of them end
 //! when this value is dropped, whatever became of the run, and when the process that started them is killed.
 
 use nix::errno::Errno;
 use nix::sys::prctl::set_pdeathsig;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::{Pid, getpid, getppid};
+use quincunx_control_grpc::{AuthorityError, ManagerAddress};
 use quincunx_driver_net::netns::{Layout, NetnsError, NetnsFabric, NetnsNode, Wiring};
 use quincunx_fabric::{Shape, TreeShape};
 use quincunx_scenario::Loss;
@@ -19,8 +21,13 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use crate::certificates::Certificates;
+
 /// TCP port of the manager in a namespace fabric; on loopback the system chooses one.
 const MANAGER_PORT: u16 = 4790;
+
+/// The ranks say what went wrong; a log among their lines would hide it.
+const QUIET: [&str; 2] = ["--log-level", "off"];
 
 /// How long a process that was asked to end may take.
 const GRACE: Duration = Duration::from_secs(1);
@@ -45,6 +52,17 @@ pub enum LaunchError {
     /// The namespaces.
     #[error(transparent)]
     Netns(#[from] NetnsError),
+    /// Certificates.
+    #[error(transparent)]
+    Certificates(#[from] AuthorityError),
+    /// Their files.
+    #[error("expected to write certificates to {path}, found \"{error}\"; make room there, or set TMPDIR")]
+    CertificateFiles {
+        /// Where.
+        path: String,
+        /// What the system said.
+        error: std::io::Error,
+    },
     /// A process.
     #[error("expected to start {what}, found \"{error}\"; see whether the program is still where it was")]
     Spawn {
@@ -64,8 +82,42 @@ pub enum LaunchError {
 }
 
 enum Ground {
-    Loopback { hosts: Ipv4Addr },
+    Loopback {
+        hosts: Ipv4Addr,
+    },
     Namespaces(NetnsFabric),
+    /// Switches and manager are somebody else's.
+    Running {
+        addresses: Vec<Ipv4Addr>,
+        via: Option<Ipv4Addr>,
+    },
+}
+
+/// A fabric that runs already: its manager and its switches stay as they are.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct RunningFabric {
+    /// Where its manager serves.
+    pub manager: ManagerAddress,
+    /// What the ranks' names begin with: no other node's does.
+    pub prefix: String,
+    /// The ranks' addresses, in rank order.
+    pub addresses: Vec<Ipv4Addr>,
+    /// The switch that RoCE v1 frames in UDP datagrams go to.
+    pub via: Option<Ipv4Addr>,
+}
+
+impl RunningFabric {
+    /// So many addresses of loopback that no other run on this machine has, but by a rare chance.
+    pub fn loopback(ranks: u16) -> Vec<Ipv4Addr> {
+        let [a, b, c, _] = loopback_block().octets();
+        // As many to a block as in other runs; a run of more takes the next blocks.
+        let address = |rank: u16| {
+            let block = u16::from_be_bytes([b, c]).wrapping_add(rank / 200);
+            let [b, c] = block.to_be_bytes();
+            Ipv4Addr::new(a, b, c, (rank % 200) as u8 + 1)
+        };
+        (0..ranks).map(address).collect()
+    }
 }
 
 /// Options that go to the processes as they are.
@@ -90,10 +142,13 @@ pub struct Processes {
     program: PathBuf,
     arguments: ChildArguments,
     captures: Option<PathBuf>,
-    manager: Option<SocketAddr>,
+    manager: Option<ManagerAddress>,
     children: Vec<(String, Child)>,
+    /// What the processes show each other in namespaces, where the manager is not on loopback.
+    certificates: Option<Certificates>,
     switches: usize,
-    ranks: usize,
+    /// The ranks' names, in rank order.
+    members: Vec<String>,
 }
 
 impl Processes {
@@ -109,35 +164,69 @@ impl Processes {
         arguments: ChildArguments,
         captures: Option<PathBuf>,
     ) -> Result<Self, LaunchError> {
-        let (switches, ranks) = (shape.switches(), usize::from(shape.ranks()));
+        let switches = shape.switches();
+        let members: Vec<String> = (0..shape.ranks()).map(|rank| format!("rank{rank}")).collect();
         let wiring = wiring(shape);
         let ground = match kind {
-            LinkKind::Udp => {
-                // A block of addresses for each fabric of each process, so that runs do not meet: 127.64.0.0 and up.
-                static SERIAL: AtomicU32 = AtomicU32::new(0);
-                let serial = SERIAL.fetch_add(1, Ordering::Relaxed);
-                // Far from the blocks of processes with the next numbers.
-                let block = std::process::id().wrapping_add(serial.wrapping_mul(0x1333)) & 0x3fff;
-                Ground::Loopback { hosts: Ipv4Addr::new(127, 64 + (block >> 8) as u8, block as u8, 0) }
-            }
+            LinkKind::Udp => Ground::Loopback { hosts: loopback_block() },
             LinkKind::Netns { rate, mtu } => {
                 Ground::Namespaces(NetnsFabric::new(Layout { wiring: wiring.clone(), mtu, rate })?)
             }
         };
         let program = program.to_path_buf();
-        let children = Vec::new();
-        let mut fabric =
-            Self { ground, wiring, program, arguments, captures, manager: None, children, switches, ranks };
+        let certificates = match ground {
+            Ground::Namespaces(_) => Some(Certificates::issue(switches, &members)?),
+            Ground::Loopback { .. } | Ground::Running { .. } => None,
+        };
+        let mut fabric = Self {
+            ground,
+            wiring,
+            program,
+            arguments,
+            captures,
+            manager: None,
+            children: Vec::new(),
+            certificates,
+            switches,
+            members,
+        };
         fabric.start_manager()?;
         fabric.start_switches()?;
         Ok(fabric)
+    }
+
+    /// Ranks for a fabric that runs already. Nothing else is started, and nothing else ends with this value.
+    ///
+    /// # Panics
+    /// If there is not an address for each rank.
+    pub fn join(
+        shape: &Shape,
+        fabric: RunningFabric,
+        program: &Path,
+        arguments: ChildArguments,
+        captures: Option<PathBuf>,
+    ) -> Self {
+        let RunningFabric { manager, prefix, addresses, via } = fabric;
+        assert_eq!(addresses.len(), usize::from(shape.ranks()), "an address for each rank");
+        Self {
+            ground: Ground::Running { addresses, via },
+            wiring: wiring(shape),
+            program: program.to_path_buf(),
+            arguments,
+            captures,
+            manager: Some(manager),
+            children: Vec::new(),
+            certificates: None,
+            switches: shape.switches(),
+            members: (0..shape.ranks()).map(|rank| format!("{prefix}{rank}")).collect(),
+        }
     }
 
     /// The namespaces, if there are any: other programs can be run in them.
     pub fn namespaces(&self) -> Option<&NetnsFabric> {
         match &self.ground {
             Ground::Namespaces(fabric) => Some(fabric),
-            Ground::Loopback { .. } => None,
+            Ground::Loopback { .. } | Ground::Running { .. } => None,
         }
     }
 
@@ -146,10 +235,15 @@ impl Processes {
         let place = if self.switches > 0 { NetnsNode::Switch(0) } else { NetnsNode::Host(0) };
         let listen = match self.ground {
             Ground::Loopback { .. } => SocketAddrV4::new(self.address(NetnsNode::Host(253)), 0),
-            Ground::Namespaces(_) => SocketAddrV4::new(self.address(place), MANAGER_PORT),
+            Ground::Namespaces(_) | Ground::Running { .. } => {
+                SocketAddrV4::new(self.address(place), MANAGER_PORT)
+            }
         };
         let mut command = self.command(place);
-        command.args(["manager", "--listen", &listen.to_string()]).args(&self.arguments.manager);
+        command.args(["manager", "--listen", &listen.to_string()]).args(QUIET).args(&self.arguments.manager);
+        if let Some(certificates) = &self.certificates {
+            command.args(certificates.arguments("manager"));
+        }
         command.stdout(Stdio::piped());
         let mut child = spawn("the manager", &mut command)?;
         let mut line = String::new();
@@ -158,8 +252,10 @@ impl Processes {
             let _ = BufReader::new(stdout).read_line(&mut line);
         }
         self.children.push(("manager".into(), child));
-        let address = line.trim().rsplit(' ').next().and_then(|word| word.parse().ok());
-        self.manager = Some(address.ok_or(LaunchError::Manager { found: line.trim().into() })?);
+        let address = line.trim().rsplit(' ').next().and_then(|word| word.parse::<SocketAddr>().ok());
+        self.manager = Some(
+            address.map(ManagerAddress::from).ok_or(LaunchError::Manager { found: line.trim().into() })?,
+        );
         Ok(())
     }
 
@@ -172,6 +268,7 @@ impl Processes {
             if !neighbours.is_empty() {
                 command.args(["--neighbours", &neighbours.join(",")]);
             }
+            command.args(QUIET);
             let child = spawn(&name, &mut command)?;
             self.children.push((name, child));
         }
@@ -201,7 +298,7 @@ impl Processes {
 
     /// The ranks' names, in rank order.
     pub fn members(&self) -> Vec<String> {
-        (0..self.ranks).map(|rank| format!("rank{rank}")).collect()
+        self.members.clone()
     }
 
     /// How many switches there are.
@@ -221,11 +318,11 @@ impl Processes {
     pub fn wait_for_ranks(&mut self) -> Vec<String> {
         let mut failed = Vec::new();
         for (name, child) in &mut self.children {
-            if name.starts_with("rank") && !child.wait().is_ok_and(|status| status.success()) {
+            if self.members.contains(name) && !child.wait().is_ok_and(|status| status.success()) {
                 failed.push(name.clone());
             }
         }
-        self.children.retain(|(name, _)| !name.starts_with("rank"));
+        self.children.retain(|(name, _)| !self.members.contains(name));
         failed
     }
 
@@ -237,14 +334,21 @@ impl Processes {
                 let [.., last] = place.address().octets();
                 Ipv4Addr::new(a, b, c, last)
             }
+            Ground::Running { addresses, .. } => match place {
+                NetnsNode::Host(host) => addresses[host],
+                NetnsNode::Switch(_) => unreachable!("switches of a fabric that runs already have their own"),
+            },
         }
     }
 
     fn node_command(&self, role: &str, name: &str, place: NetnsNode) -> Command {
         let mut command = self.command(place);
-        let manager = self.manager.expect("the manager is started first");
+        let manager = self.manager.as_ref().expect("the manager is started first");
         command.args([role, "--name", name, "--address", &self.address(place).to_string()]);
         command.args(["--manager", &manager.to_string()]).args(&self.arguments.nodes);
+        if let Some(certificates) = &self.certificates {
+            command.args(certificates.arguments(name));
+        }
         if self.arguments.packet_sockets {
             command.args(["--transport", "packet"]);
         }
@@ -263,6 +367,9 @@ impl Processes {
 
     /// Where a node's RoCE v1 frames go: in UDP, a host's all go to its switch.
     fn cable(&self, place: NetnsNode) -> Vec<String> {
+        if let Ground::Running { via, .. } = &self.ground {
+            return via.iter().flat_map(|via| ["--via".to_owned(), via.to_string()]).collect();
+        }
         match (&self.wiring, place) {
             (Wiring::Tree { hosts, .. }, NetnsNode::Host(host)) if !self.arguments.packet_sockets => {
                 vec!["--via".into(), self.address(NetnsNode::Switch(hosts[host])).to_string()]
@@ -273,7 +380,7 @@ impl Processes {
 
     fn command(&self, place: NetnsNode) -> Command {
         match &self.ground {
-            Ground::Loopback { .. } => Command::new(&self.program),
+            Ground::Loopback { .. } | Ground::Running { .. } => Command::new(&self.program),
             Ground::Namespaces(fabric) => fabric.command(place, &self.program),
         }
     }
@@ -294,6 +401,15 @@ impl Drop for Processes {
             end(child);
         }
     }
+}
+
+/// A block of addresses for each fabric of each process, so that runs do not meet: 127.64.0.0 and up.
+fn loopback_block() -> Ipv4Addr {
+    static SERIAL: AtomicU32 = AtomicU32::new(0);
+    let serial = SERIAL.fetch_add(1, Ordering::Relaxed);
+    // Far from the blocks of processes with the next numbers.
+    let block = std::process::id().wrapping_add(serial.wrapping_mul(0x1333)) & 0x3fff;
+    Ipv4Addr::new(127, 64 + (block >> 8) as u8, block as u8, 0)
 }
 
 /// What a node is told of links that lose frames both ways, those of the first hosts: such a host loses whatever arrives, all others lose

@@ -5,6 +5,7 @@
 //! - [`work`] is what a rank process does.
 //! - [`Row`] is a line of the result, in the columns of nccl-tests.
 
+mod certificates;
 mod groups;
 pub mod launch;
 mod plan;

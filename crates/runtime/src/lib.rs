@@ -23,15 +23,19 @@
 
 mod capture;
 mod codec;
+mod drops;
 mod measure;
 mod process;
 mod rank;
 mod switch;
+mod watch;
 mod writes;
 
 pub use capture::Capture;
 pub use codec::{ROCE_PORT, RoceCodec};
+pub use drops::Drops;
 pub use process::{ProcessOptions, RuntimeError, encapsulation};
 pub use rank::{Finished, JoinedGroup, Rank};
 pub use switch::serve_switch;
+pub use watch::{SwitchCounts, SwitchWatch};
 pub use writes::Delivered;

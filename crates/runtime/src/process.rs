@@ -2,7 +2,7 @@
 
 use quincunx_collective::Numbers;
 use quincunx_control::{Encapsulation, NodeDescription, Role};
-use quincunx_control_grpc::{ClientConfig, ClientError, ControlClient};
+use quincunx_control_grpc::{ClientConfig, ClientError, ControlClient, ManagerAddress};
 use quincunx_design::{AnyDesign, Catalog, GroupContext, Refusal};
 use quincunx_driver_net::{
     AnyTransport, Node, NodeError, NodeOptions, OpenError, PacketKind, TransportOptions, UdpOptions,
@@ -10,7 +10,7 @@ use quincunx_driver_net::{
 use quincunx_engine::Engine;
 use quincunx_units::{ByteCount, Duration};
 use quincunx_wire::{Framing, RoceHeader};
-use std::net::{SocketAddr, SocketAddrV4};
+use std::net::SocketAddrV4;
 use std::path::PathBuf;
 
 use crate::Capture;
@@ -59,7 +59,7 @@ pub struct ProcessOptions {
     /// whatever it says.
     pub description: NodeDescription,
     /// Where the manager serves.
-    pub manager: SocketAddr,
+    pub manager: ManagerAddress,
     /// How it waits for the manager.
     pub control: ClientConfig,
     /// How its frames travel: groups of designs that want another framing are refused.
@@ -189,7 +189,7 @@ where
             .map_err(|error| RuntimeError::Capture { path: path.display().to_string(), error })?;
         node.set_observer(Some(Box::new(capture)));
     }
-    let client = ControlClient::connect(options.manager, options.control)?;
+    let client = ControlClient::connect(options.manager.clone(), options.control.clone())?;
     let encapsulation = encapsulation(options.transport);
     let attachment = client.attach(&NodeDescription { encapsulation, ..options.description.clone() })?;
     Ok((node, attachment))

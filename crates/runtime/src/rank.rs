@@ -124,7 +124,7 @@ impl Rank {
     /// # Errors
     /// If none comes within `limit`, one that was coming has failed, or the manager goes.
     pub fn join(&mut self, limit: Duration) -> Result<JoinedGroup, RuntimeError> {
-        let end = Instant::now() + limit.into();
+        let end = Instant::now() + std::time::Duration::from(limit);
         loop {
             self.take_instructions()?;
             if let Some(lost) = self.lost.take() {
@@ -156,8 +156,8 @@ impl Rank {
     ) -> Result<Finished, RuntimeError> {
         self.check(group)?;
         self.node.command(HostCommand::Start { group, collective, reduction, input, output })?;
-        let mut next_look = Instant::now() + INSTRUCTION_POLL.into();
-        let end = Instant::now() + limit.into();
+        let mut next_look = Instant::now() + std::time::Duration::from(INSTRUCTION_POLL);
+        let end = Instant::now() + std::time::Duration::from(limit);
         loop {
             while let Some(event) = self.node.next_event() {
                 if let Some(finished) = self.note(event, group)? {
@@ -167,7 +167,7 @@ impl Rank {
             self.node.turn(INSTRUCTION_POLL)?;
             let now = Instant::now();
             if now >= next_look {
-                next_look = now + INSTRUCTION_POLL.into();
+                next_look = now + std::time::Duration::from(INSTRUCTION_POLL);
                 self.take_instructions()?;
                 self.check(group)?;
                 if now >= end {

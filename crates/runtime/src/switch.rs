@@ -12,9 +12,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::TryRecvError;
 
 use crate::codec::PORT;
+use crate::drops::named;
 use crate::process::{
     INSTRUCTION_POLL, ProcessOptions, RuntimeError, SocketNode, design_of, room, start, windows,
 };
+use crate::watch::{SwitchWatch, Watching};
 
 /// A group that the switch is in.
 struct Installed {
@@ -24,7 +26,7 @@ struct Installed {
 }
 
 /// Runs a switch: attaches it to the manager, installs what the manager says, and tells the manager of neighbours that do
-/// not answer. Returns when `stop` is set, or the manager has gone.
+/// not answer. Others may read in `watch` what it counts. Returns when `stop` is set, or the manager has gone.
 ///
 /// # Errors
 /// If the socket or the manager cannot be had, or the connection to the manager breaks.
@@ -32,18 +34,24 @@ pub fn serve_switch(
     catalog: Catalog,
     options: &ProcessOptions,
     stop: &AtomicBool,
+    watch: &SwitchWatch,
 ) -> Result<(), RuntimeError> {
     let Ok(engine) = Switch::<Numbers>::new(());
     let (mut node, attachment) = start(engine, options)?;
+    let description = &options.description;
+    tracing::info!(node = description.name, address = %description.address, manager = %options.manager, memory = %description.memory, "attached");
+    let mut watching = Watching::new(watch);
     let mut groups: BTreeMap<GroupId, Installed> = BTreeMap::new();
     while !stop.load(Ordering::Relaxed) {
         node.turn(INSTRUCTION_POLL)?;
+        watching.look(node.statistics(), || named(node.dropped()));
         while let Some(SwitchEvent::Unreachable { group, edge }) = node.next_event() {
             let connections = groups.get(&group).map(|group| &group.context.connections);
             let reason = match connections.and_then(|connections| connections.get(usize::from(edge))) {
                 Some(edge) => format!("{} at {} does not answer", edge.peer, edge.remote.ip),
                 None => format!("the neighbour on edge {edge} does not answer"),
             };
+            tracing::warn!(%group, reason, "neighbour lost");
             attachment.report(group, Report::DataPlaneFailed { reason });
         }
         loop {
@@ -52,16 +60,39 @@ pub fn serve_switch(
                     let id = context.group;
                     let report = match install(catalog, options.framing, &mut node, &context) {
                         Ok(windows) => {
+                            let (memory, connections) = (context.memory.bytes(), context.connections.len());
+                            tracing::info!(group = %id, design = context.design, ranks = context.ranks, memory = %context.memory, connections, "group installed");
+                            watching.note(|counts| {
+                                counts.groups += 1;
+                                counts.installed += 1;
+                                counts.memory_held += memory;
+                                counts.endpoints_held += connections as u64;
+                            });
                             groups.insert(id, Installed { context, windows });
                             node.grow_receive_buffer(groups.values().map(|group| room(group.windows)).sum())?;
                             Report::Installed
                         }
-                        Err(refusal) => Report::Refused { reason: refusal.to_string() },
+                        Err(refusal) => {
+                            tracing::warn!(group = %id, design = context.design, reason = %refusal, "group refused");
+                            watching.note(|counts| counts.refused += 1);
+                            Report::Refused { reason: refusal.to_string() }
+                        }
                     };
                     attachment.report(id, report);
                 }
-                Ok(Ok(Instruction::Remove(group) | Instruction::Failed { group, .. })) => {
-                    groups.remove(&group);
+                Ok(Ok(ref ended @ (Instruction::Remove(group) | Instruction::Failed { group, .. }))) => {
+                    if let Instruction::Failed { failure, .. } = ended {
+                        tracing::warn!(%group, reason = %failure, "group failed");
+                    }
+                    if let Some(Installed { context, .. }) = groups.remove(&group) {
+                        tracing::info!(%group, "group removed");
+                        watching.note(|counts| {
+                            counts.groups -= 1;
+                            counts.removed += 1;
+                            counts.memory_held -= context.memory.bytes();
+                            counts.endpoints_held -= context.connections.len() as u64;
+                        });
+                    }
                     // A group that was refused here is not installed: nothing to remove.
                     let _ = node.command(SwitchCommand::Remove(group));
                     attachment.report(group, Report::Removed);

@@ -88,8 +88,8 @@ impl Rank {
         limit: Duration,
         mut take: impl FnMut(&mut Self) -> Option<T>,
     ) -> Result<T, RuntimeError> {
-        let end = Instant::now() + limit.into();
-        let mut next_look = Instant::now() + INSTRUCTION_POLL.into();
+        let end = Instant::now() + std::time::Duration::from(limit);
+        let mut next_look = Instant::now() + std::time::Duration::from(INSTRUCTION_POLL);
         loop {
             while let Some(event) = self.node.next_event() {
                 self.note(event, group)?;
@@ -101,7 +101,7 @@ impl Rank {
             self.node.turn(INSTRUCTION_POLL)?;
             let now = Instant::now();
             if now >= next_look {
-                next_look = now + INSTRUCTION_POLL.into();
+                next_look = now + std::time::Duration::from(INSTRUCTION_POLL);
                 self.take_instructions()?;
                 if now >= end {
                     return Err(RuntimeError::TimedOut { what: what.into(), limit });

@@ -116,7 +116,10 @@ fn the_rules_of_earlier_systems_are_explored_and_their_repairs_are_right() {
 #[test]
 fn bad_input_is_one_line_that_says_what_was_expected() {
     for (arguments, expected) in [
-        (&["nothing", "all_reduce"][..], "roce, roce-selective, switchml, atp as the design, found nothing"),
+        (
+            &["nothing", "all_reduce"][..],
+            "roce, roce-selective, control, switchml, atp as the design, found nothing",
+        ),
         (&["scin", "all_reduce", "--losses", "1"], "expected no --losses on a memory fabric"),
         (
             &["scin", "all_reduce", "--tree", "tree-3-2"],

@@ -2,5 +2,6 @@
 
 mod check;
 mod explain;
+mod operate;
 mod processes;
 mod simulations;

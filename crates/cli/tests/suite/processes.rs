@@ -17,11 +17,11 @@ use std::time::{Duration, Instant};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_quincunx");
 
-fn quincunx(arguments: &str) -> Output {
+pub(crate) fn quincunx(arguments: &str) -> Output {
     Command::new(PROGRAM).args(arguments.split_whitespace()).output().expect("the program is there")
 }
 
-fn rows(output: &Output) -> Vec<Value> {
+pub(crate) fn rows(output: &Output) -> Vec<Value> {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let json: Value = serde_json::from_slice(&output.stdout).expect("one JSON object");
     assert_eq!(json["schema"], 1);
@@ -185,7 +185,7 @@ fn a_host_whose_frames_would_pass_its_switch_by_does_not_start() {
 }
 
 /// A process that ends when this does.
-struct Ending(Child);
+pub(crate) struct Ending(pub(crate) Child);
 
 impl Drop for Ending {
     fn drop(&mut self) {
@@ -195,11 +195,11 @@ impl Drop for Ending {
 }
 
 /// A process of the command; `plan` is what it reads.
-fn start(arguments: &str, plan: Option<&str>) -> Ending {
+pub(crate) fn start(arguments: &str, plan: Option<&str>) -> Ending {
     start_as(Command::new(PROGRAM), arguments, plan)
 }
 
-fn start_as(mut command: Command, arguments: &str, plan: Option<&str>) -> Ending {
+pub(crate) fn start_as(mut command: Command, arguments: &str, plan: Option<&str>) -> Ending {
     command.args(arguments.split_whitespace()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.stdin(Stdio::piped()).spawn().expect("the program is there");
     if let (Some(plan), Some(mut stdin)) = (plan, child.stdin.take()) {
@@ -209,7 +209,7 @@ fn start_as(mut command: Command, arguments: &str, plan: Option<&str>) -> Ending
 }
 
 /// Where a manager listens, as soon as it does.
-fn listens_at(manager: &mut Ending) -> String {
+pub(crate) fn listens_at(manager: &mut Ending) -> String {
     let mut line = String::new();
     let stdout = manager.0.stdout.take().expect("asked for above");
     BufReader::new(stdout).read_line(&mut line).expect("it says where it listens");
@@ -223,10 +223,19 @@ fn hosts_whose_frames_the_bridge_would_hand_on_without_the_switch_get_no_group()
     let hub = NetnsNode::Switch(0);
     let start =
         |node: NetnsNode, arguments: &str, plan| start_as(fabric.command(node, PROGRAM), arguments, plan);
-    let mut manager = start(hub, &format!("manager --listen {}:0", hub.address()), None);
+    let certificates = Folder::new("bridge");
+    let made = quincunx(&format!("manager init {} --node s --host a@t,b@t", certificates.0.display()));
+    assert!(made.status.success(), "{made:?}");
+    let identity = |file: &str| format!("--identity {}/{file}.pem", certificates.0.display());
+    let listen = format!("manager --listen {}:0 {}", hub.address(), identity("manager"));
+    let mut manager = start(hub, &listen, None);
     let manager_at = listens_at(&mut manager);
     let node = |role: &str, name: &str, place: NetnsNode| {
-        format!("{role} --name {name} --address {} --manager {manager_at} --framing roce-v1", place.address())
+        let identity = identity(&format!("{}-{name}", if role == "switch" { "node" } else { "host" }));
+        format!(
+            "{role} --name {name} --address {} --manager {manager_at} --framing roce-v1 {identity}",
+            place.address()
+        )
     };
     // It leaves frames of RoCE v1 to the bridge.
     let _switch = start(hub, &node("switch", "s", hub), None);
@@ -264,6 +273,21 @@ fn a_rank_of_another_framing_refuses_the_group_and_all_hear_why() {
         assert_eq!(rank.0.wait().expect("it ends").code(), Some(2));
         let why = "found netreduce, whose frames are roce-v1; start the node with --framing roce-v1";
         assert!(said.contains(why) && said.lines().count() == 1, "{said}");
+    }
+}
+
+/// A folder that goes when this does.
+pub(crate) struct Folder(pub(crate) std::path::PathBuf);
+
+impl Folder {
+    pub(crate) fn new(name: &str) -> Self {
+        Self(std::env::temp_dir().join(format!("quincunx-{}-{name}", std::process::id())))
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
     }
 }
 
@@ -501,7 +525,7 @@ fn is_running(process: u32) -> bool {
 }
 
 /// Waits until something holds, for as long as a busy machine may take.
-fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
+pub(crate) fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
     let start = Instant::now();
     while !holds() {
         assert!(start.elapsed() < Duration::from_secs(20), "{what}: not in 20 s");

@@ -213,8 +213,8 @@ fn every_group_summary_arrives_as_it_was_sent() {
     let [needed, free, longest] = [3, 2, 1].map(ByteCount::new);
     let lease = Some(Duration::from_millis(1));
     let holders = vec![
-        Holder { group: GroupId(1), what: text("1B"), lease },
-        Holder { group: GroupId(2), what: text("2B"), lease: None },
+        Claim { group: GroupId(1), what: text("1B"), lease },
+        Claim { group: GroupId(2), what: text("2B"), lease: None },
     ];
     let (switch, members) = (text("s"), vec![text("a"), text("b")]);
     let (design, policy) = (text("epic-2"), text("edge-disjoint"));

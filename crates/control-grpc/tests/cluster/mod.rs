@@ -5,7 +5,7 @@ use quincunx_control::{
     GroupFailure, GroupRequest, GroupSummary, Instruction, LinkReport, NodeDescription, Report, Role,
 };
 use quincunx_control_grpc::{
-    Attachment, ClientConfig, ClientError, ControlClient, ManagerServer, ServerConfig, proto,
+    Attachment, ClientConfig, ClientError, ControlClient, GroupStatus, ManagerServer, ServerConfig, proto,
 };
 use quincunx_design::Value;
 use quincunx_designs::{CATALOG, FALLBACK};
@@ -160,6 +160,14 @@ impl Cluster {
         std::thread::spawn(move || client.init_group(&wanted))
     }
 
+    /// Makes a group with a name; all nodes install what they are told to.
+    pub(crate) fn init_named(&self, name: &str, wanted: &GroupRequest) -> Result<GroupStatus, ClientError> {
+        let (client, name, wanted) = (self.client.clone(), name.to_owned(), wanted.clone());
+        self.install_until(std::thread::spawn(move || client.init_named_group(&name, &wanted)), |group| {
+            group.summary.group
+        })
+    }
+
     /// What the nodes are told to install: switches, then ranks. Nobody has reported yet.
     pub(crate) fn begin_group(&self, wanted: &GroupRequest) -> Vec<Instruction> {
         let waiting = self.call_init_group(wanted);
@@ -174,7 +182,14 @@ impl Cluster {
 
     /// All nodes install what they are told to. Only nodes of the group are told anything.
     pub(crate) fn init_group(&self, wanted: &GroupRequest) -> Result<GroupSummary, ClientError> {
-        let waiting = self.call_init_group(wanted);
+        self.install_until(self.call_init_group(wanted), |group| group.group)
+    }
+
+    fn install_until<T>(
+        &self,
+        waiting: JoinHandle<Result<T, ClientError>>,
+        number: impl Fn(&T) -> GroupId,
+    ) -> Result<T, ClientError> {
         let mut involved = Vec::new();
         while !waiting.is_finished() {
             for (name, node) in &self.nodes {
@@ -192,7 +207,7 @@ impl Cluster {
         }
         let group = waiting.join().unwrap()?;
         for node in involved {
-            assert_eq!(self.next(node), Instruction::Ready(group.group), "at {node}");
+            assert_eq!(self.next(node), Instruction::Ready(number(&group)), "at {node}");
         }
         Ok(group)
     }

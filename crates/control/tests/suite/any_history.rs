@@ -74,7 +74,7 @@ impl Observer {
                 Action::CancelTimer { timer } => {
                     self.timers.remove(&timer);
                 }
-                Action::Keep(_) => {}
+                Action::Keep(_) | Action::Begin { .. } => {}
                 Action::Instruct { node, instruction } => {
                     prop_assert!(
                         self.attached.contains(&node),

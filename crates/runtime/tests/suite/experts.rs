@@ -152,7 +152,7 @@ fn tokens_go_to_their_experts_and_come_back_on_real_sockets_under_faults() {
                 dispatch_and_combine(&mut node, rank);
                 // Others may still miss an answer, or need a relay.
                 unfinished.fetch_sub(1, Ordering::Relaxed);
-                let end = Instant::now() + TEST_LIMIT.into();
+                let end = Instant::now() + std::time::Duration::from(TEST_LIMIT);
                 while unfinished.load(Ordering::Relaxed) > 0 && Instant::now() < end {
                     node.turn(Duration::from_millis(1)).unwrap();
                 }

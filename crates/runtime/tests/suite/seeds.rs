@@ -119,7 +119,7 @@ fn serve<E>(node: &mut UdpNode<E>, unfinished: &AtomicUsize) -> Result<(), Strin
 where
     E: Engine<Header = RoceHeader, Payload = Numbers>,
 {
-    let end = Instant::now() + SEED_LIMIT.into();
+    let end = Instant::now() + std::time::Duration::from(SEED_LIMIT);
     while unfinished.load(Ordering::Relaxed) > 0 && Instant::now() < end {
         node.turn(Duration::from_millis(1)).map_err(|error| error.to_string())?;
     }

@@ -141,7 +141,7 @@ pub fn rank_process(manager: SocketAddr, number: u16) -> ProcessOptions {
     let description = NodeDescription::host(format!("rank{number}"), address(number), 64);
     ProcessOptions {
         description,
-        manager,
+        manager: manager.into(),
         control: ClientConfig::default(),
         framing: Framing::RoceV2,
         transport: TransportOptions::Udp(UdpOptions::default()),

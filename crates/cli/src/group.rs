@@ -1,0 +1,389 @@
+//! `quincunx group`: groups made, listed, shown, destroyed and explained by hand.
+
+use clap::{Args, Subcommand};
+use quincunx_control::{GroupRequest, GroupState, Phase};
+use quincunx_control_grpc::{ControlClient, Explanation, GroupName, GroupStatus, Holder, OTHERS};
+use quincunx_design::{Catalog, FabricKind};
+use quincunx_fabric::MeshShape;
+use quincunx_scenario::Override;
+use quincunx_units::{ByteCount, Duration};
+use serde_json::{Value, json};
+
+use crate::Failure;
+use crate::operate::Asked;
+use crate::table::{Align, or_dash, table};
+
+/// `quincunx group`.
+#[derive(Args)]
+#[command(after_help = "Examples:
+  quincunx group create train --members rank0,rank1,rank2,rank3 --design epic-3
+  quincunx group list --manager manager.example:4790
+  quincunx group show train
+  quincunx group why train          why the network is not used, and who is in the way
+  quincunx group destroy train")]
+pub(crate) struct Group {
+    #[command(flatten)]
+    asked: Asked,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Make a group of hosts that are attached, and wait until all its nodes have installed it
+    Create(Box<Create>),
+    /// List all groups; of those that failed, the last ones
+    List,
+    /// Show a group: who is in it, on which switches, and what it holds there
+    Show(Which),
+    /// End a group and free what it holds; of one that failed, remove the record
+    Destroy(Which),
+    /// Say why a group does not use the network, or why there is none: which switch, which resource, who holds it
+    Why(Which),
+}
+
+#[derive(Args)]
+struct Which {
+    /// Its name or its number
+    #[arg(value_name = "NAME|NUMBER")]
+    group: GroupName,
+}
+
+#[derive(Args)]
+#[command(after_help = "Examples:
+  quincunx group create train --members rank0,rank1,rank2,rank3 --design epic-3
+  quincunx group create --members a,b,c,d --design epic-2 --longest 64MiB --lease 10m
+  quincunx group create small --members a,b --design epic-3 --set group.window=2
+
+`quincunx sim --show DESIGN` lists a design's keys for --set.")]
+struct Create {
+    /// What to call it; groups without a name have a number alone
+    name: Option<String>,
+    /// Hosts by node name, in rank order
+    #[arg(long, value_delimiter = ',', required = true)]
+    members: Vec<String>,
+    /// What the group runs, if its switches have room
+    #[arg(long)]
+    design: String,
+    /// The mesh that its hosts make, for designs of meshes: mesh-2x4 (domains by ranks of each); otherwise the manager chooses switches
+    #[arg(long)]
+    mesh: Option<MeshShape>,
+    /// End the group when nobody has renewed it for so long [default: it lives until it is destroyed]
+    #[arg(long)]
+    lease: Option<Duration>,
+    /// The job whose groups communicate by turns, and when in its iteration this one does: with the policy `temporal` groups of a job in
+    /// different phases may have one part of a switch's memory
+    #[arg(long, value_name = "NAME", requires = "phase")]
+    job: Option<String>,
+    /// A number, with --job
+    #[arg(long, value_name = "NUMBER", requires = "job")]
+    phase: Option<u16>,
+    /// How much of the time that phase is, in per cent
+    #[arg(long, value_name = "PERCENT", default_value_t = 50, value_parser = clap::value_parser!(u8).range(1..=100))]
+    duty: u8,
+    /// The longest vector that a rank has
+    #[arg(long, default_value = "16MiB")]
+    longest: ByteCount,
+    /// Set a parameter of the design
+    #[arg(long, value_name = "KEY=VALUE")]
+    set: Vec<Override>,
+}
+
+impl Group {
+    pub(crate) fn run(self, catalog: Catalog) -> Result<(), Failure> {
+        let json = self.asked.json;
+        match self.command {
+            Command::Create(create) => {
+                let wanted = create.request(catalog)?;
+                let client = self.asked.connect()?;
+                let name = create.name.as_deref().unwrap_or_default();
+                let group = client.init_named_group(name, &wanted).map_err(Failure::input)?;
+                if json {
+                    print_json("group create", "group", group_json(&group));
+                } else {
+                    print!("{}", shown(&group));
+                }
+            }
+            Command::List => {
+                let groups = self.asked.connect()?.list_groups().map_err(Failure::input)?;
+                if json {
+                    print_json("group list", "groups", groups.iter().map(group_json).collect());
+                } else if groups.is_empty() {
+                    println!("no group is there; make one with `quincunx group create`");
+                } else {
+                    print!("{}", groups_table(&groups));
+                }
+            }
+            Command::Show(Which { group }) => {
+                let group = find(&self.asked.connect()?, &group)?;
+                if json {
+                    print_json("group show", "group", group_json(&group));
+                } else {
+                    print!("{}", shown(&group));
+                }
+            }
+            Command::Destroy(Which { group }) => {
+                let client = self.asked.connect()?;
+                let group = find(&client, &group)?;
+                client.destroy_group(group.summary.group).map_err(Failure::input)?;
+                if json {
+                    print_json("group destroy", "group", group_json(&group));
+                } else {
+                    println!("{} is destroyed", title(&group));
+                }
+            }
+            Command::Why(Which { group }) => {
+                let why = self.asked.connect()?.explain_group(&group).map_err(Failure::input)?;
+                if json {
+                    print_json("group why", "why", why_json(&why));
+                } else {
+                    print!("{}", in_words(&why, &group));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Create {
+    fn request(&self, catalog: Catalog) -> Result<GroupRequest, Failure> {
+        let kind = if self.mesh.is_some() { FabricKind::Mesh } else { FabricKind::Tree };
+        let design = catalog.find(&self.design, kind).map_err(Failure::input)?;
+        let phase = self.job.clone().zip(self.phase);
+        let mut wanted = GroupRequest {
+            mesh: self.mesh,
+            lease: self.lease,
+            phase: phase.map(|(job, number)| Phase { job, number, duty: self.duty }),
+            ..GroupRequest::new(self.members.clone(), design, self.longest)
+        };
+        for change in &self.set {
+            let (key, value) = change.assignment();
+            design.set(&mut wanted.settings, &key, &value).map_err(Failure::input)?;
+        }
+        Ok(wanted)
+    }
+}
+
+fn print_json(command: &str, key: &str, value: Value) {
+    println!("{}", json!({ "schema": 1, "command": command, key: value }));
+}
+
+/// The last group of that name or number.
+fn find(client: &ControlClient, wanted: &GroupName) -> Result<GroupStatus, Failure> {
+    let groups = client.list_groups().map_err(Failure::input)?;
+    groups.into_iter().rev().find(|group| wanted.is(group)).ok_or_else(|| {
+        let wanted = match wanted {
+            GroupName::Number(number) => number.to_string(),
+            GroupName::Name(name) => format!("\"{name}\""),
+        };
+        Failure::Input(format!(
+            "expected a group that exists, found no group {wanted}; `quincunx group list` lists them"
+        ))
+    })
+}
+
+fn state(group: &GroupStatus) -> &'static str {
+    match group.summary.state {
+        GroupState::Installing => "installing",
+        GroupState::Ready => "ready",
+        GroupState::Failed(_) => "failed",
+    }
+}
+
+/// One line on what is not as it was asked for; empty if all is.
+fn reason(group: &GroupStatus) -> String {
+    match (&group.summary.state, &group.summary.fallback) {
+        (GroupState::Failed(failure), _) => failure.to_string(),
+        (_, Some(lack)) => lack.to_string(),
+        _ => String::new(),
+    }
+}
+
+fn memory(group: &GroupStatus) -> ByteCount {
+    group.summary.switches.iter().map(|held| held.memory).sum()
+}
+
+/// All groups, a line each; what went wrong comes last, for it is long.
+pub(crate) fn groups_table(groups: &[GroupStatus]) -> String {
+    let row = |group: &GroupStatus| {
+        vec![
+            group.summary.group.to_string(),
+            or_dash(&group.name),
+            or_dash(&group.tenant),
+            state(group).into(),
+            or_dash(&group.asked),
+            group.summary.design.clone(),
+            group.summary.members.len().to_string(),
+            group.summary.switches.len().to_string(),
+            memory(group).to_string(),
+            or_dash(&reason(group)),
+        ]
+    };
+    let rows: Vec<_> = groups.iter().map(row).collect();
+    let columns = [
+        ("group", Align::Right),
+        ("name", Align::Left),
+        ("tenant", Align::Left),
+        ("state", Align::Left),
+        ("asked", Align::Left),
+        ("runs", Align::Left),
+        ("ranks", Align::Right),
+        ("switches", Align::Right),
+        ("memory", Align::Right),
+        ("reason", Align::Left),
+    ];
+    table(&columns, &rows)
+}
+
+fn title(group: &GroupStatus) -> String {
+    let number = group.summary.group;
+    if group.name.is_empty() {
+        format!("group {number}")
+    } else {
+        format!("group {number} \"{}\"", group.name)
+    }
+}
+
+/// A group with all that is known of it.
+fn shown(group: &GroupStatus) -> String {
+    let summary = &group.summary;
+    let mut lines = vec![
+        title(group),
+        format!("state    {}", state(group)),
+        format!("asked    {}", or_dash(&group.asked)),
+        format!("runs     {}", summary.design),
+        format!("members  {}", summary.members.join(" ")),
+    ];
+    if !group.tenant.is_empty() {
+        lines.insert(1, format!("tenant   {}", group.tenant));
+    }
+    if !reason(group).is_empty() {
+        lines.push(format!("reason   {}", reason(group)));
+    }
+    let mut text = lines.join("\n") + "\n";
+    if !summary.switches.is_empty() {
+        let rows: Vec<_> = summary
+            .switches
+            .iter()
+            .map(|held| vec![held.node.clone(), held.endpoints.to_string(), held.memory.to_string()])
+            .collect();
+        let columns = [("switch", Align::Left), ("qps", Align::Right), ("memory", Align::Right)];
+        text += &format!("\n{}", table(&columns, &rows));
+    }
+    text
+}
+
+pub(crate) fn group_json(group: &GroupStatus) -> Value {
+    let summary = &group.summary;
+    let switches = summary.switches.iter().map(
+        |held| json!({ "name": held.node, "endpoints": held.endpoints, "memory_bytes": held.memory.bytes() }),
+    );
+    json!({
+        "group": summary.group.0,
+        "name": group.name,
+        "tenant": group.tenant,
+        "state": state(group),
+        "asked": group.asked,
+        "runs": summary.design,
+        "fallback": summary.fallback.is_some(),
+        "reason": reason(group),
+        "members": summary.members,
+        "switches": switches.collect::<Vec<_>>(),
+    })
+}
+
+fn why_json(why: &Explanation) -> Value {
+    let holders = |holders: &[Holder]| {
+        let holder = |holder: &Holder| {
+            json!({
+                "group": (holder.group != OTHERS).then_some(holder.group.0),
+                "name": holder.name,
+                "tenant": holder.tenant,
+                "switch": holder.holding.node,
+                "endpoints": holder.holding.endpoints,
+                "memory_bytes": holder.holding.memory.bytes(),
+            })
+        };
+        holders.iter().map(holder).collect::<Vec<_>>()
+    };
+    json!({
+        "asked": why.asked,
+        "group": why.group.as_ref().map(group_json),
+        "reason": why.reason,
+        "switch_memory_bytes": why.capacity.map(|(memory, _)| memory),
+        "switch_endpoints": why.capacity.map(|(_, endpoints)| endpoints),
+        "holders_then": holders(&why.then),
+        "holders_now": holders(&why.now),
+    })
+}
+
+/// The explanation as one would tell it.
+fn in_words(why: &Explanation, asked_for: &GroupName) -> String {
+    let (group, failed) = match &why.group {
+        Some(group) => (title(group), matches!(group.summary.state, GroupState::Failed(_))),
+        None => {
+            let name = match asked_for {
+                GroupName::Name(name) => format!("\"{name}\""),
+                GroupName::Number(number) => number.to_string(),
+            };
+            (format!("group {name}"), false)
+        }
+    };
+    let asked = &why.asked;
+    let mut text = match &why.group {
+        None => format!("{group} was asked for as {asked}, and refused\n"),
+        Some(_) if failed => format!("{group} has failed\n"),
+        Some(status) if status.summary.fallback.is_some() => {
+            format!("{group} runs {} among its hosts, for {asked} found no room\n", status.summary.design)
+        }
+        Some(status) if status.summary.switches.is_empty() => {
+            format!("{group} runs {} as asked for, which uses no switch\n", status.summary.design)
+        }
+        Some(status) => {
+            let switches: Vec<&str> = status.summary.switches.iter().map(|held| held.node.as_str()).collect();
+            format!("{group} uses the network: {} on {}\n", status.summary.design, switches.join(", "))
+        }
+    };
+    if why.reason.is_empty() {
+        return text;
+    }
+    text += &format!("why: {}\n", why.reason);
+    let Some((memory, endpoints)) = why.capacity else { return text };
+    let switch = why.then.iter().chain(&why.now).map(|holder| holder.holding.node.as_str()).next();
+    let size = format!("{} of memory and {endpoints} queue pairs", ByteCount::new(memory));
+    match switch {
+        Some(switch) => text += &format!("switch {switch} has {size}; who held them when it was decided:\n"),
+        None => {
+            return text
+                + &format!(
+                    "the switch has {size}, and nobody held any of them: the group is too large for it\n"
+                );
+        }
+    }
+    let row = |holder: &Holder| {
+        let now = why.now.iter().any(|now| now.group == holder.group);
+        let name = if holder.group == OTHERS { "others".into() } else { holder.group.to_string() };
+        vec![
+            name,
+            or_dash(&holder.name),
+            or_dash(&holder.tenant),
+            holder.holding.endpoints.to_string(),
+            holder.holding.memory.to_string(),
+            if now { "still" } else { "no longer" }.into(),
+        ]
+    };
+    let rows: Vec<_> = why.then.iter().map(row).collect();
+    let columns = [
+        ("group", Align::Right),
+        ("name", Align::Left),
+        ("tenant", Align::Left),
+        ("qps", Align::Right),
+        ("memory", Align::Right),
+        ("now", Align::Left),
+    ];
+    text += &table(&columns, &rows);
+    if why.then.iter().any(|then| !why.now.iter().any(|now| now.group == then.group)) {
+        text += "some of it is free by now: make the group again\n";
+    }
+    text
+}

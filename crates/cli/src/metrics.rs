@@ -1,0 +1,53 @@
+//! What Prometheus scrapes of a switch.
+
+use prometheus_client::encoding::text::encode;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::registry::{Registry, Unit};
+use quincunx_control::NodeDescription;
+use quincunx_runtime::SwitchCounts;
+
+/// A label with its value.
+type Label = [(&'static str, String); 1];
+
+/// A switch's counts in the text format of OpenMetrics.
+pub(crate) fn of_switch(switch: &NodeDescription, counts: &SwitchCounts) -> String {
+    let label = [("switch".into(), switch.name.clone().into())];
+    let mut registry = Registry::with_prefix_and_labels("quincunx", label.into_iter());
+    let family = |key: &'static str, values: &mut dyn Iterator<Item = (String, u64)>| {
+        let family = Family::<Label, Counter>::default();
+        for (value, count) in values {
+            family.get_or_create(&[(key, value)]).inc_by(count);
+        }
+        family
+    };
+    let ways = |received: u64, sent: u64| [("in".to_owned(), received), ("out".to_owned(), sent)].into_iter();
+    let frames = family("direction", &mut ways(counts.received.frames, counts.sent.frames));
+    registry.register("frames", "Frames of the data plane", frames);
+    let bytes = family("direction", &mut ways(counts.received.bytes, counts.sent.bytes));
+    registry.register_with_unit("frame_bytes", "Bytes of them", Unit::Bytes, bytes);
+    let dropped =
+        family("reason", &mut counts.dropped.iter().map(|(reason, frames)| (reason.clone(), *frames)));
+    registry.register("frames_dropped", "Frames that went no further, by reason", dropped);
+    let ends = [("installed", counts.installed), ("removed", counts.removed), ("refused", counts.refused)];
+    let groups = family("event", &mut ends.into_iter().map(|(event, count)| (event.to_owned(), count)));
+    registry.register("group_events", "Groups installed, removed and refused", groups);
+    let mut gauge = |name: &str, help: &str, unit: Option<Unit>, value: u64| {
+        let gauge = Gauge::<i64>::default();
+        gauge.set(i64::try_from(value).unwrap_or(i64::MAX));
+        match unit {
+            Some(unit) => registry.register_with_unit(name, help, unit, gauge),
+            None => registry.register(name, help, gauge),
+        }
+    };
+    gauge("groups_installed", "Groups that are installed", None, counts.groups);
+    let memory = switch.memory.bytes();
+    gauge("switch_memory", "Memory for payload and degree buffers", Some(Unit::Bytes), memory);
+    gauge("switch_memory_held", "Memory that groups hold", Some(Unit::Bytes), counts.memory_held);
+    gauge("queue_pairs", "Queue pairs that the switch can have", None, switch.max_endpoints.into());
+    gauge("queue_pairs_held", "Queue pairs that groups hold", None, counts.endpoints_held);
+    let mut text = String::new();
+    encode(&mut text, &registry).expect("a string takes everything");
+    text
+}

@@ -1,0 +1,151 @@
+//! What commands of operators have in common, and `quincunx nodes`.
+
+use clap::Args;
+use quincunx_collective::GroupId;
+use quincunx_control::Role;
+use quincunx_control_grpc::{ClientConfig, ControlClient, GroupStatus, ManagerAddress, NodeStatus, OTHERS};
+use quincunx_units::{ByteCount, Duration};
+use serde_json::{Value, json};
+
+use crate::Failure;
+use crate::identity::Shown;
+use crate::table::{Align, or_dash, table};
+
+/// Which manager is asked, and how its answer is printed.
+#[derive(Args)]
+pub(crate) struct Asked {
+    /// Where the manager serves: a host name, or an address of IPv4 or IPv6
+    #[arg(long, global = true, value_name = "HOST:PORT", default_value = "127.0.0.1:4790")]
+    manager: ManagerAddress,
+    #[command(flatten)]
+    shown: Shown,
+    /// Print one JSON object instead of a table
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+}
+
+impl Asked {
+    /// A connection to the manager, which must be there already.
+    pub(crate) fn connect(&self) -> Result<ControlClient, Failure> {
+        let config = ClientConfig { connect_timeout: Duration::from_secs(2), ..self.shown.client()? };
+        ControlClient::connect(self.manager.clone(), config).map_err(Failure::input)
+    }
+
+    /// Where the manager serves.
+    pub(crate) fn manager(&self) -> &ManagerAddress {
+        &self.manager
+    }
+}
+
+/// `quincunx nodes`.
+#[derive(Args)]
+#[command(after_help = "Examples:
+  quincunx nodes
+  quincunx nodes --manager manager.example:4790
+  quincunx nodes --manager [fd00::9]:4790 --json
+
+Columns: `qps` and `memory` are what groups hold, of what the node has. What other tenants hold is in the sums, and their groups are
+together as `others`.")]
+pub(crate) struct Nodes {
+    #[command(flatten)]
+    asked: Asked,
+}
+
+impl Nodes {
+    pub(crate) fn run(self) -> Result<(), Failure> {
+        let client = self.asked.connect()?;
+        let nodes = client.list_nodes().map_err(Failure::input)?;
+        let groups = client.list_groups().map_err(Failure::input)?;
+        if self.asked.json {
+            let nodes: Vec<Value> = nodes.iter().map(|node| node_json(node, &groups)).collect();
+            println!("{}", json!({ "schema": 1, "command": "nodes", "nodes": nodes }));
+            return Ok(());
+        }
+        if nodes.is_empty() {
+            println!(
+                "no node is attached; start one with `quincunx switch --manager {}`",
+                self.asked.manager
+            );
+            return Ok(());
+        }
+        print!("{}", nodes_table(&nodes, &groups));
+        Ok(())
+    }
+}
+
+fn nodes_table(nodes: &[NodeStatus], groups: &[GroupStatus]) -> String {
+    let row = |node: &NodeStatus| {
+        let description = &node.description;
+        let designs: Vec<&str> = description.designs.iter().map(String::as_str).collect();
+        let held: Vec<String> = node.uses.iter().map(|(group, _)| label(*group, groups)).collect();
+        vec![
+            description.name.clone(),
+            description.role.to_string(),
+            description.address.to_string(),
+            format!("{}/{}", endpoints_held(node), description.max_endpoints),
+            match description.role {
+                Role::Switch => format!("{}/{}", memory_held(node), description.memory),
+                Role::Host => "-".into(),
+            },
+            or_dash(&held.join(",")),
+            or_dash(&designs.join(",")),
+        ]
+    };
+    let rows: Vec<_> = nodes.iter().map(row).collect();
+    let columns = [
+        ("node", Align::Left),
+        ("role", Align::Left),
+        ("address", Align::Left),
+        ("qps", Align::Right),
+        ("memory", Align::Right),
+        ("groups", Align::Left),
+        ("designs", Align::Left),
+    ];
+    table(&columns, &rows)
+}
+
+/// Memory that groups hold of a node.
+pub(crate) fn memory_held(node: &NodeStatus) -> ByteCount {
+    node.uses.iter().map(|(_, holding)| holding.memory).sum()
+}
+
+/// Queue pairs that groups hold of a node.
+pub(crate) fn endpoints_held(node: &NodeStatus) -> u32 {
+    node.uses.iter().map(|(_, holding)| holding.endpoints).sum()
+}
+
+/// What people call a group.
+pub(crate) fn label(group: GroupId, groups: &[GroupStatus]) -> String {
+    if group == OTHERS {
+        return "others".into();
+    }
+    match groups.iter().find(|status| status.summary.group == group) {
+        Some(status) if !status.name.is_empty() => status.name.clone(),
+        _ => group.to_string(),
+    }
+}
+
+/// A node with what groups hold of it.
+pub(crate) fn node_json(node: &NodeStatus, groups: &[GroupStatus]) -> Value {
+    let description = &node.description;
+    let uses = node.uses.iter().map(|(group, holding)| {
+        json!({
+            "group": (*group != OTHERS).then_some(group.0),
+            "name": label(*group, groups),
+            "endpoints": holding.endpoints,
+            "memory_bytes": holding.memory.bytes(),
+        })
+    });
+    json!({
+        "name": description.name,
+        "role": description.role.to_string(),
+        "address": description.address.to_string(),
+        "encapsulation": description.encapsulation.to_string(),
+        "designs": description.designs,
+        "max_endpoints": description.max_endpoints,
+        "endpoints_held": endpoints_held(node),
+        "memory_bytes": description.memory.bytes(),
+        "memory_held_bytes": memory_held(node).bytes(),
+        "uses": uses.collect::<Vec<_>>(),
+    })
+}

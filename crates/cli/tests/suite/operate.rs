@@ -1,0 +1,330 @@
+//! Commands of operators: against a manager and a switch that run as processes, with hosts that answer as a rank would.
+
+use quincunx_collective::GroupId;
+use quincunx_control::{Instruction, NodeDescription, Report};
+use quincunx_control_grpc::{ClientConfig, ControlClient, ManagerAddress};
+use serde_json::Value;
+use std::io::Read;
+use std::net::Ipv4Addr;
+use std::process::{Command, Output};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::thread::JoinHandle;
+
+use crate::processes::{Ending, eventually, listens_at, quincunx, rows, start};
+
+/// A manager, a switch `leaf` with so much memory, and hosts `a` to `d` that install what they are told to.
+pub(crate) struct Fabric {
+    pub(crate) manager: String,
+    pub(crate) block: [u8; 3],
+    stop: Arc<AtomicBool>,
+    hosts: Vec<JoinHandle<()>>,
+    processes: Vec<Ending>,
+}
+
+impl Fabric {
+    pub(crate) fn start(memory: &str) -> Self {
+        // A block of addresses for each fabric of each process.
+        static SERIAL: AtomicU8 = AtomicU8::new(0);
+        let [.., high, low] = std::process::id().to_be_bytes();
+        let block =
+            [127, high ^ 0x40, low.wrapping_add(SERIAL.fetch_add(1, Ordering::Relaxed).wrapping_mul(37))];
+        let mut manager = start("manager --listen 127.0.0.1:0 --log-format json", None);
+        let at = listens_at(&mut manager);
+        let [a, b, c] = block;
+        let switch = start(
+            &format!(
+                "switch --name leaf --address {a}.{b}.{c}.250 --memory {memory} --manager {at} --log-format json"
+            ),
+            None,
+        );
+        let stop = Arc::new(AtomicBool::new(false));
+        let address: ManagerAddress = at.parse().unwrap();
+        let host = |(name, last): (&str, u8)| {
+            let node = NodeDescription::host(name.into(), Ipv4Addr::new(a, b, c, last), 64);
+            let client = ControlClient::connect(address.clone(), ClientConfig::default()).unwrap();
+            let attachment = client.attach(&node).unwrap();
+            let stop = Arc::clone(&stop);
+            std::thread::spawn(move || {
+                while !stop.load(Ordering::Relaxed) {
+                    let next = attachment.instructions().recv_timeout(std::time::Duration::from_millis(5));
+                    match next {
+                        Ok(Ok(Instruction::Install(context))) => {
+                            attachment.report(context.group, Report::Installed);
+                        }
+                        Ok(Ok(Instruction::Remove(group) | Instruction::Failed { group, .. })) => {
+                            attachment.report(group, Report::Removed);
+                        }
+                        Ok(Ok(Instruction::Ready(_)) | Err(_)) | Err(_) => {}
+                    }
+                }
+            })
+        };
+        let hosts = [("a", 101), ("b", 102), ("c", 103), ("d", 104)].map(host).into();
+        let fabric = Self { manager: at, block, stop, hosts, processes: vec![manager, switch] };
+        eventually("a switch", || fabric.json("nodes")["nodes"].as_array().unwrap().len() == 5);
+        fabric
+    }
+
+    /// What a command says of this fabric.
+    pub(crate) fn ask(&self, command: &str) -> Output {
+        quincunx(&format!("{command} --manager {}", self.manager))
+    }
+
+    pub(crate) fn text(&self, command: &str) -> String {
+        let output = self.ask(command);
+        assert!(output.status.success(), "{command}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    pub(crate) fn json(&self, command: &str) -> Value {
+        let json: Value = serde_json::from_str(&self.text(&format!("{command} --json"))).unwrap();
+        assert_eq!(json["schema"], 1);
+        json
+    }
+
+    /// What a command that fails says.
+    pub(crate) fn error(&self, command: &str) -> String {
+        let output = self.ask(command);
+        let error = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(2), "{command}: {error}");
+        assert!(error.starts_with("error: expected ") && error.lines().count() == 1, "{command}: {error}");
+        error
+    }
+}
+
+/// What a process has logged, once it is ended.
+fn log_of(mut process: Ending) -> Vec<Value> {
+    let mut stderr = process.0.stderr.take().expect("asked for above");
+    drop(process);
+    let mut text = String::new();
+    stderr.read_to_string(&mut text).expect("text");
+    text.lines()
+        .map(|line| serde_json::from_str(line).unwrap_or_else(|_| panic!("no JSON: {line}")))
+        .collect()
+}
+
+impl Drop for Fabric {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        for host in self.hosts.drain(..) {
+            let _ = host.join();
+        }
+        self.processes.clear();
+    }
+}
+
+const MAKE: &str = "group create train --members a,b,c,d --design epic-3 --set group.mtu=1KiB --set group.message=2 --set group.window=4";
+
+#[test]
+fn a_group_is_made_listed_shown_and_destroyed_by_its_name() {
+    let fabric = Fabric::start("1MiB");
+    let made = fabric.text(MAKE);
+    for line in ["group 1 \"train\"", "state    ready", "runs     epic-3", "members  a b c d"] {
+        assert!(made.lines().any(|found| found == line), "{line}: {made}");
+    }
+    assert_eq!(fabric.text("group show train"), made);
+    assert_eq!(fabric.text("group show 1"), made);
+    let listed = fabric.json("group list");
+    let group = &listed["groups"][0];
+    assert_eq!(
+        (&group["name"], &group["runs"], &group["state"]),
+        (&"train".into(), &"epic-3".into(), &"ready".into())
+    );
+    let nodes = fabric.json("nodes");
+    let leaf = nodes["nodes"].as_array().unwrap().iter().find(|node| node["name"] == "leaf").unwrap();
+    assert_eq!((&leaf["uses"][0]["name"], &leaf["endpoints_held"]), (&"train".into(), &4.into()));
+    assert_eq!(leaf["memory_held_bytes"], group["switches"][0]["memory_bytes"]);
+    assert_eq!(fabric.text("group destroy train"), "group 1 \"train\" is destroyed\n");
+    assert_eq!(fabric.json("group list")["groups"], Value::Array(Vec::new()));
+    assert!(fabric.text("group list").starts_with("no group is there"));
+    assert!(fabric.error("group show train").contains("found no group \"train\""));
+}
+
+#[test]
+fn tables_have_a_header_and_columns_that_stand_below_each_other() {
+    let fabric = Fabric::start("1MiB");
+    fabric.text(MAKE);
+    for (command, header, cells) in [
+        ("nodes", "node", vec!["leaf", "switch", "train"]),
+        ("group list", "group", vec!["train", "ready", "epic-3"]),
+        ("top --count 1", "manager", vec!["leaf", "train", "1 groups, 1 ready, 0 failed"]),
+    ] {
+        let text = fabric.text(command);
+        assert!(text.trim_start().starts_with(header), "{text}");
+        assert!(cells.iter().all(|cell| text.contains(cell)), "{text}");
+    }
+    let nodes = fabric.text("nodes");
+    let column = nodes.lines().next().unwrap().find("role").unwrap();
+    assert!(
+        nodes
+            .lines()
+            .skip(1)
+            .all(|line| line[column..].starts_with("host") || line[column..].starts_with("switch")),
+        "{nodes}"
+    );
+}
+
+#[test]
+fn why_tells_of_the_switch_the_resource_and_who_is_in_the_way() {
+    let fabric = Fabric::start("24KiB");
+    fabric.text(MAKE);
+    let text = fabric.text(&MAKE.replace("train", "late"));
+    assert!(text.contains("runs     ring"), "{text}");
+    let why = fabric.text("group why late");
+    for part in [
+        "group 2 \"late\" runs ring among its hosts, for epic-3 found no room\n",
+        "of free memory at switch \"leaf\"",
+        "switch leaf has 24KiB of memory and 4096 queue pairs; who held them when it was decided:",
+        "train",
+        "still",
+    ] {
+        assert!(why.contains(part), "{part}: {why}");
+    }
+    assert!(fabric.text("group why train").starts_with("group 1 \"train\" uses the network: epic-3 on leaf"));
+    fabric.text("group destroy train");
+    assert!(
+        fabric.text("group why 2").contains("no longer\nsome of it is free by now: make the group again")
+    );
+    let json = fabric.json("group why late");
+    assert_eq!(json["why"]["holders_then"][0]["name"], "train");
+    assert_eq!(json["why"]["holders_now"], Value::Array(Vec::new()));
+}
+
+#[test]
+fn a_request_that_was_refused_is_explained_by_its_name() {
+    let fabric = Fabric::start("1MiB");
+    let error = fabric.error("group create pair --members a,z --design epic-3");
+    assert!(error.contains("attached host \"z\""), "{error}");
+    let why = fabric.text("group why pair");
+    assert!(
+        why.starts_with(
+            "group \"pair\" was asked for as epic-3, and refused\nwhy: expected an attached host \"z\""
+        ),
+        "{why}"
+    );
+}
+
+#[test]
+fn what_cannot_be_is_refused_in_a_line() {
+    let fabric = Fabric::start("1MiB");
+    for (command, says) in [
+        ("group create --members a,b --design epic-9", "\"epic-9\""),
+        ("group create --members a,b --design multiwrite --mesh mesh-2x4", "expected a mesh of 2 ranks"),
+        ("group create --members a,b --design epic-3 --set group.colour=1", "one of the keys"),
+        ("group create 7 --members a,b --design epic-3", "found \"7\"; choose another"),
+        ("group destroy 99", "found no group 99"),
+        ("group why 99", "found neither"),
+    ] {
+        assert!(fabric.error(command).contains(says), "{command}: {}", fabric.error(command));
+    }
+    let output = quincunx("nodes --manager 127.0.0.1:1");
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(error.contains("expected a manager at 127.0.0.1:1") && error.lines().count() == 1, "{error}");
+    let output = quincunx("nodes --manager 10.0.0:1");
+    assert!(String::from_utf8_lossy(&output.stderr).contains("[fd00::9]:4790"));
+}
+
+#[test]
+fn a_name_reaches_the_manager_too() {
+    let fabric = Fabric::start("1MiB");
+    let port = fabric.manager.rsplit_once(':').unwrap().1;
+    let output = quincunx(&format!("nodes --json --manager localhost:{port}"));
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// Numbers are those of groups.
+#[test]
+fn a_group_without_a_name_is_called_by_its_number() {
+    let fabric = Fabric::start("1MiB");
+    fabric.text("group create --members a,b --design ring");
+    assert_eq!(GroupId(1).to_string(), fabric.json("group show 1")["group"]["group"].to_string());
+    assert_eq!(fabric.text("group destroy 1"), "group 1 is destroyed\n");
+}
+
+#[test]
+fn perf_measures_on_a_fabric_that_runs_already_and_leaves_it_as_it_was() {
+    let fabric = Fabric::start("64MiB");
+    fabric.text("group create other --members a,b --design epic-3 --longest 64KiB");
+    let before = [fabric.json("nodes"), fabric.json("group list")];
+    let rows = rows(
+        &fabric.ask("perf all_reduce --ranks 3 --design epic-3,ring --sizes 64KiB --iterations 3 --json"),
+    );
+    let run: Vec<_> = rows.iter().map(|row| (row["design"].as_str().unwrap(), &row["wrong"])).collect();
+    assert_eq!(run, [("epic-3", &0.into()), ("ring", &0.into())]);
+    assert_ne!(rows[0]["switch_buffer_bytes"], 0, "it ran on the switch");
+    eventually("an end of the ranks", || fabric.json("nodes") == before[0]);
+    assert_eq!(fabric.json("group list"), before[1]);
+}
+
+#[test]
+fn two_runs_of_perf_share_a_fabric() {
+    let fabric = Fabric::start("64MiB");
+    std::thread::scope(|scope| {
+        let run = || {
+            rows(&fabric.ask("perf all_reduce --ranks 2 --design epic-3 --sizes 64KiB --iterations 3 --json"))
+        };
+        let runs = [scope.spawn(run), scope.spawn(run)].map(|run| run.join().unwrap());
+        assert!(runs.iter().all(|rows| rows[0]["wrong"] == 0 && rows[0]["design"] == "epic-3"), "{runs:?}");
+    });
+}
+
+#[test]
+fn a_run_of_perf_that_fails_leaves_no_group_behind() {
+    let mut fabric = Fabric::start("64MiB");
+    drop(fabric.processes.pop().expect("a manager and a switch"));
+    eventually("an end of the switch", || !fabric.text("nodes").contains("leaf"));
+    let output = fabric.ask("perf all_reduce --ranks 4 --design epic-3 --sizes 64KiB --iterations 3 --json");
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(error.contains("expected an attached switch that can run epic-3, found none"), "{error}");
+    assert_eq!(fabric.json("group list")["groups"], Value::Array(Vec::new()));
+}
+
+#[test]
+fn addresses_are_the_ranks_own_one_for_each() {
+    let fabric = Fabric::start("64MiB");
+    let [a, b, c] = fabric.block;
+    let run = |addresses: &str| {
+        fabric.ask(&format!(
+            "perf all_reduce --ranks 2 --design epic-3 --sizes 64KiB --iterations 2 --json --addresses {addresses}"
+        ))
+    };
+    let rows = rows(&run(&format!("{a}.{b}.{c}.7,{a}.{b}.{c}.8")));
+    assert_eq!(rows[0]["wrong"], 0);
+    let one = run(&format!("{a}.{b}.{c}.7"));
+    let error = String::from_utf8_lossy(&one.stderr);
+    assert!(error.contains("expected an address for each of 2 ranks, found 1"), "{error}");
+}
+
+#[test]
+fn what_happens_is_logged_a_json_object_a_line() {
+    let mut fabric = Fabric::start("24KiB");
+    fabric.text(MAKE);
+    fabric.text(&MAKE.replace("train", "late"));
+    fabric.error("group create pair --members a,z --design epic-3");
+    fabric.text("group destroy train");
+    let mut switch = fabric.processes.pop().expect("a manager and a switch");
+    eventually("the switch to hear of the end", || fabric.text("nodes").contains("0/4096"));
+    // Asked, it ends in order.
+    let ended = Command::new("kill").args(["-TERM", &switch.0.id().to_string()]).status().unwrap();
+    assert!(ended.success());
+    switch.0.wait().unwrap();
+    eventually("an end of the switch", || !fabric.text("nodes").contains("leaf"));
+    let manager = fabric.processes.pop().expect("a manager");
+    let has = |log: &[Value], message: &str, key: &str, value: &str| {
+        let is = |line: &&Value| line["message"] == message && line[key].to_string().contains(value);
+        assert!(log.iter().any(|line| is(&line)), "{message}, {key} {value}: {log:#?}");
+    };
+    let log = log_of(switch);
+    has(&log, "attached", "node", "leaf");
+    has(&log, "group installed", "design", "epic-3");
+    has(&log, "group removed", "group", "1");
+    let log = log_of(manager);
+    has(&log, "node attached", "node", "leaf");
+    has(&log, "node joined group", "node", "leaf");
+    has(&log, "group made", "name", "train");
+    has(&log, "group made", "fallback", "of free memory at switch");
+    has(&log, "group not made", "reason", "attached host");
+    has(&log, "group destroyed", "group", "1");
+    has(&log, "node gone", "node", "leaf");
+}

@@ -1,0 +1,479 @@
+//! The calls: each learns who asks, sees whether that one may, lets the manager take a step, and answers. Every call is counted, and what
+//! would change something, or is refused, goes into the audit log.
+
+use crate::identity::Forbidden;
+use crate::quota::OverQuota;
+use crate::records::Record;
+use crate::state::{Caller, Instructions, Shared, State, Stream};
+use crate::{Identity, convert, proto};
+use proto::control_server::Control;
+use quincunx_collective::GroupId;
+use quincunx_control::{Action, AttachError, GroupRequest, InitGroupError, Report};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Instant;
+use tokio::sync::{mpsc, oneshot};
+use tonic::{Code, Request, Response, Status};
+
+/// Instructions that may wait for a node that does not take them; one more, and it counts as gone.
+const UNREAD: usize = 4096;
+
+pub(crate) struct Service {
+    pub(crate) shared: Arc<Shared>,
+    /// Whether connections have certificates; without, all are this machine's own.
+    pub(crate) has_tls: bool,
+}
+
+/// Who makes a call.
+struct Asker {
+    who: Identity,
+    peer: Option<SocketAddr>,
+    call: &'static str,
+    /// Whether it changes something, or speaks for a node: reads are only logged if they are refused.
+    changes: bool,
+    /// Whether it is one of so many that it is told of at most once a second.
+    is_silent: bool,
+}
+
+impl Service {
+    fn asker<T>(&self, request: &Request<T>, call: &'static str, changes: bool) -> Asker {
+        let who = if self.has_tls {
+            let certificates = request.peer_certs();
+            let first = certificates.as_ref().and_then(|certificates| certificates.first());
+            first.map(Identity::of_certificate).unwrap_or_default()
+        } else {
+            Identity::local()
+        };
+        Asker { who, peer: request.remote_addr(), call, changes, is_silent: false }
+    }
+
+    /// Whether it does not ask too often.
+    fn take(&self, asker: &mut Asker, state: &mut State, as_node: bool) -> Result<(), Status> {
+        let State { rates, quotas, .. } = state;
+        rates.take(&asker.who, as_node, quotas, Instant::now()).map_err(|(over, is_news)| {
+            asker.is_silent = !is_news;
+            over.into()
+        })
+    }
+
+    /// A tenant or an operator asks.
+    fn ask(&self, asker: &mut Asker, state: &mut State) -> Result<(), Status> {
+        asker.who.check_asks()?;
+        self.take(asker, state, false)
+    }
+
+    /// Counts and logs a call that has come to its end.
+    fn close<T>(
+        &self,
+        asker: &Asker,
+        what: &str,
+        result: Result<Response<T>, Status>,
+    ) -> Result<Response<T>, Status> {
+        let code = result.as_ref().err().map_or(Code::Ok, Status::code);
+        let mut state = self.shared.lock();
+        state.metrics.note_call(asker.call, name(code));
+        let (verdict, reason) = match &result {
+            Ok(_) if !asker.changes => return result,
+            Err(_) if asker.is_silent => return result,
+            Ok(_) => ("done", ""),
+            Err(status) => ("refused", status.message()),
+        };
+        if matches!(code, Code::PermissionDenied | Code::ResourceExhausted) {
+            tracing::warn!(who = %asker.who, call = asker.call, what, reason, "call refused");
+        }
+        let peer = asker.peer.map_or_else(String::new, |peer| peer.to_string());
+        state.write_audit(asker.who.to_string(), peer, asker.call, what, verdict, reason);
+        result
+    }
+
+    fn try_attach(
+        &self,
+        asker: &mut Asker,
+        request: proto::AttachRequest,
+    ) -> Result<Response<Instructions>, Status> {
+        let missing =
+            || Status::invalid_argument("expected a node description, found none; say who attaches");
+        let node = convert::decode_node(request.node.ok_or_else(missing)?).map_err(invalid)?;
+        let held = convert::decode_held(request.held).map_err(invalid)?;
+        let mut state = self.shared.lock();
+        asker.who.check_attaches(&node)?;
+        self.take(asker, &mut state, true)?;
+        let (name, role, address) = (node.name.clone(), node.role, node.address);
+        let mut actions = Vec::new();
+        state.manager.attach(node, &held, &mut actions).map_err(|error| {
+            tracing::warn!(node = name, reason = %error, "node refused");
+            let code = match error {
+                AttachError::NoName => Code::InvalidArgument,
+                AttachError::NameTaken { .. } | AttachError::AddressTaken { .. } => Code::AlreadyExists,
+            };
+            Status::new(code, error.to_string())
+        })?;
+        tracing::info!(node = name, %role, %address, who = %asker.who, "node attached");
+        let (sender, receiver) = mpsc::channel(UNREAD);
+        let stream = Stream { sender, peer: asker.peer, tenant: asker.who.owner().to_owned() };
+        state.streams.insert(name.clone(), stream);
+        self.shared.perform(&mut state, actions);
+        Ok(Response::new(Instructions { node: name, receiver, shared: self.shared.clone() }))
+    }
+
+    fn try_report(
+        &self,
+        asker: &mut Asker,
+        request: proto::ReportRequest,
+    ) -> Result<Response<proto::ReportResponse>, Status> {
+        let proto::ReportRequest { node, group, report } = request;
+        let report = convert::decode_report(report).map_err(invalid)?;
+        let mut state = self.shared.lock();
+        asker.who.check_is(&node)?;
+        self.take(asker, &mut state, true)?;
+        // Without certificates that is all that tells a node from its neighbour on the machine.
+        if state.streams.get(&node).is_some_and(|stream| stream.peer != asker.peer) {
+            return Err(Status::permission_denied(
+                "expected the report on the connection that the node attached by, found another; report there",
+            ));
+        }
+        match &report {
+            Report::Installed => tracing::info!(node, group, "node joined group"),
+            Report::Refused { reason } => tracing::warn!(node, group, reason, "node refused group"),
+            Report::DataPlaneFailed { reason } => tracing::warn!(node, group, reason, "data plane failed"),
+            Report::Removed => tracing::debug!(node, group, "node forgot group"),
+        }
+        let mut actions = Vec::new();
+        let result = state.manager.handle_report(&node, GroupId(group), report, &mut actions);
+        self.shared.perform(&mut state, actions);
+        result.map_err(|error| Status::failed_precondition(error.to_string()))?;
+        Ok(Response::new(proto::ReportResponse {}))
+    }
+
+    /// Has the manager begin, and says who waits for the answer.
+    fn begin_group(
+        &self,
+        asker: &mut Asker,
+        mut message: proto::InitGroupRequest,
+    ) -> Result<(Caller, oneshot::Receiver<Result<quincunx_control::GroupSummary, InitGroupError>>), Status>
+    {
+        let name = std::mem::take(&mut message.name);
+        let wanted = convert::decode_request(message).map_err(invalid)?;
+        let mut state = self.shared.lock();
+        self.ask(asker, &mut state)?;
+        let tenant = asker.who.owner().to_owned();
+        state.check_name(&name, &tenant).map_err(invalid)?;
+        let record = Record { name, tenant: tenant.clone(), asked: wanted.design.clone(), lack: None };
+        // Of hosts that are not its own a tenant hears as of such that are not there.
+        if let Some(member) = wanted.members.iter().find(|member| !state.may_use(&asker.who, member)) {
+            let missing = InitGroupError::MissingMember { name: member.clone() };
+            let status = Status::new(init_code(&missing), missing.to_string());
+            state.records.note_refusal(record, status.message().to_owned());
+            return Err(status);
+        }
+        if let Err(over) = state.check_group_quota(&tenant) {
+            let status = Status::from(over);
+            state.records.note_refusal(record, status.message().to_owned());
+            return Err(status);
+        }
+        let request = state.request();
+        state.records.ask(request, record.clone());
+        let wanted = GroupRequest { owner: tenant.clone(), ..wanted };
+        let mut actions = Vec::new();
+        state.manager.init_group(request, &wanted, &mut actions);
+        let begun = actions.iter().find_map(|action| match action {
+            Action::Begin { group, .. } => Some(*group),
+            _ => None,
+        });
+        if let Some(group) = begun
+            && let Err(over) = state.check_memory_quota(&tenant, Some(group))
+        {
+            // Nobody has been told of it yet: nodes forget what they never had.
+            let mut actions = Vec::new();
+            let end = state.request();
+            let _ = state.manager.destroy_group(end, group, &mut actions);
+            state.records.drop_pending(request);
+            self.shared.perform(&mut state, actions);
+            let status = Status::from(over);
+            state.records.note_refusal(record, status.message().to_owned());
+            return Err(status);
+        }
+        let (sender, answer) = oneshot::channel();
+        state.callers.insert(request, sender);
+        self.shared.perform(&mut state, actions);
+        Ok((Caller { request, shared: self.shared.clone() }, answer))
+    }
+
+    async fn try_init_group(
+        &self,
+        asker: &mut Asker,
+        message: proto::InitGroupRequest,
+    ) -> Result<Response<proto::InitGroupResponse>, Status> {
+        let name = message.name.clone();
+        let (_caller, answer) = self.begin_group(asker, message)?;
+        // The manager answers within the install timeout.
+        let answer =
+            answer.await.map_err(|_| Status::unavailable("expected an answer, but the manager stops"))?;
+        let group = answer.map_err(|error| {
+            tracing::warn!(name, reason = %error, "group not made");
+            Status::new(init_code(&error), error.to_string())
+        })?;
+        let mut state = self.shared.lock();
+        // It may have waited for room, and others of the tenant's have come meanwhile.
+        if let Err(over) = state.check_memory_quota(asker.who.owner(), None) {
+            let mut actions = Vec::new();
+            let end = state.request();
+            let _ = state.manager.destroy_group(end, group.group, &mut actions);
+            state.records.forget(group.group);
+            self.shared.perform(&mut state, actions);
+            return Err(over.into());
+        }
+        let lack = group.fallback.as_ref().map(ToString::to_string);
+        if let Some(lack) = &group.fallback {
+            state.metrics.note_fallback(lack);
+        }
+        tracing::info!(
+            group = %group.group, name, tenant = asker.who.owner(), design = group.design,
+            members = group.members.len(), fallback = lack, "group made"
+        );
+        let group = state.status(group);
+        Ok(Response::new(proto::InitGroupResponse { group: Some(convert::encode_status(&group)) }))
+    }
+
+    /// Has the manager end a group, and says who waits for its nodes to forget it.
+    fn begin_end(
+        &self,
+        asker: &mut Asker,
+        group: GroupId,
+    ) -> Result<(Caller, oneshot::Receiver<Vec<String>>), Status> {
+        let mut state = self.shared.lock();
+        self.ask(asker, &mut state)?;
+        self.check_owns(asker, &state, group)?;
+        let (sender, answer) = oneshot::channel();
+        let request = state.request();
+        let mut actions = Vec::new();
+        let result = state.manager.destroy_group(request, group, &mut actions);
+        result.map_err(|error| Status::not_found(error.to_string()))?;
+        state.records.forget(group);
+        state.enders.insert(request, sender);
+        self.shared.perform(&mut state, actions);
+        tracing::info!(%group, who = %asker.who, "group destroyed");
+        Ok((Caller { request, shared: self.shared.clone() }, answer))
+    }
+
+    /// Of others' groups one hears as of such that are not there.
+    fn check_owns(&self, asker: &Asker, state: &State, group: GroupId) -> Result<(), Status> {
+        if state.owns(&asker.who, group) {
+            return Ok(());
+        }
+        Err(Status::not_found(quincunx_control::UnknownGroup { group }.to_string()))
+    }
+
+    async fn try_destroy_group(
+        &self,
+        asker: &mut Asker,
+        group: GroupId,
+    ) -> Result<Response<proto::DestroyGroupResponse>, Status> {
+        let (_caller, answer) = self.begin_end(asker, group)?;
+        // The manager answers within the install timeout.
+        let silent =
+            answer.await.map_err(|_| Status::unavailable("expected an answer, but the manager stops"))?;
+        Ok(Response::new(proto::DestroyGroupResponse { silent }))
+    }
+
+    fn try_renew_group(
+        &self,
+        asker: &mut Asker,
+        group: GroupId,
+    ) -> Result<Response<proto::RenewGroupResponse>, Status> {
+        let mut state = self.shared.lock();
+        self.ask(asker, &mut state)?;
+        self.check_owns(asker, &state, group)?;
+        let mut actions = Vec::new();
+        let result = state.manager.renew(group, &mut actions);
+        self.shared.perform(&mut state, actions);
+        result.map_err(|error| Status::not_found(error.to_string()))?;
+        Ok(Response::new(proto::RenewGroupResponse {}))
+    }
+
+    fn try_list_groups(&self, asker: &mut Asker) -> Result<Response<proto::ListGroupsResponse>, Status> {
+        let mut state = self.shared.lock();
+        self.ask(asker, &mut state)?;
+        let groups = state.manager.groups().filter(|group| state.owns(&asker.who, group.group));
+        let groups = groups.map(|group| convert::encode_status(&state.status(group))).collect();
+        Ok(Response::new(proto::ListGroupsResponse { groups }))
+    }
+
+    fn try_list_nodes(&self, asker: &mut Asker) -> Result<Response<proto::ListNodesResponse>, Status> {
+        let mut state = self.shared.lock();
+        self.ask(asker, &mut state)?;
+        let nodes = state.nodes_for(&asker.who);
+        let nodes = nodes.iter().map(convert::encode_node_status).collect();
+        Ok(Response::new(proto::ListNodesResponse { nodes }))
+    }
+
+    fn try_explain_group(
+        &self,
+        asker: &mut Asker,
+        wanted: Option<proto::explain_group_request::Group>,
+    ) -> Result<Response<proto::ExplainGroupResponse>, Status> {
+        use proto::explain_group_request::Group;
+        let mut state = self.shared.lock();
+        self.ask(asker, &mut state)?;
+        let explained = match wanted {
+            Some(Group::Number(number)) => {
+                let group = GroupId(number);
+                state.explain(&asker.who, group).filter(|_| state.owns(&asker.who, group))
+            }
+            Some(Group::Name(name)) => state.explain_name(&asker.who, &name),
+            None => return Err(Status::invalid_argument("expected a group, found none; name one")),
+        };
+        let explained = explained.ok_or_else(|| {
+            Status::not_found(
+                "expected a group that exists, or a request under that name, found neither; list the groups",
+            )
+        })?;
+        Ok(Response::new(convert::encode_explanation(&explained)))
+    }
+}
+
+#[tonic::async_trait]
+impl Control for Service {
+    type AttachStream = Instructions;
+
+    async fn attach(&self, request: Request<proto::AttachRequest>) -> Result<Response<Instructions>, Status> {
+        let mut asker = self.asker(&request, "Attach", true);
+        let what = request.get_ref().node.as_ref().map(|node| format!("node {}", start_of(&node.name)));
+        let result = self.try_attach(&mut asker, request.into_inner());
+        self.close(&asker, &what.unwrap_or_default(), result)
+    }
+
+    async fn report(
+        &self,
+        request: Request<proto::ReportRequest>,
+    ) -> Result<Response<proto::ReportResponse>, Status> {
+        let mut asker = self.asker(&request, "Report", false);
+        let message = request.into_inner();
+        let what = format!("group {} of node {}", message.group, start_of(&message.node));
+        let result = self.try_report(&mut asker, message);
+        self.close(&asker, &what, result)
+    }
+
+    async fn init_group(
+        &self,
+        request: Request<proto::InitGroupRequest>,
+    ) -> Result<Response<proto::InitGroupResponse>, Status> {
+        let mut asker = self.asker(&request, "InitGroup", true);
+        let message = request.into_inner();
+        let design = message.design.as_ref().map_or("", |design| design.name.as_str());
+        let (design, name, members) = (start_of(design), start_of(&message.name), message.members.len());
+        let result = self.try_init_group(&mut asker, message).await;
+        let number = match result.as_ref().map(|made| &made.get_ref().group) {
+            Ok(Some(group)) => format!(" as group {}", group.group),
+            _ => String::new(),
+        };
+        let what = format!("{design} for {members} members, called \"{name}\"{number}");
+        self.close(&asker, &what, result)
+    }
+
+    async fn destroy_group(
+        &self,
+        request: Request<proto::DestroyGroupRequest>,
+    ) -> Result<Response<proto::DestroyGroupResponse>, Status> {
+        let mut asker = self.asker(&request, "DestroyGroup", true);
+        let group = GroupId(request.into_inner().group);
+        let result = self.try_destroy_group(&mut asker, group).await;
+        self.close(&asker, &format!("group {group}"), result)
+    }
+
+    async fn renew_group(
+        &self,
+        request: Request<proto::RenewGroupRequest>,
+    ) -> Result<Response<proto::RenewGroupResponse>, Status> {
+        let mut asker = self.asker(&request, "RenewGroup", false);
+        let group = GroupId(request.into_inner().group);
+        let result = self.try_renew_group(&mut asker, group);
+        self.close(&asker, &format!("group {group}"), result)
+    }
+
+    async fn list_groups(
+        &self,
+        request: Request<proto::ListGroupsRequest>,
+    ) -> Result<Response<proto::ListGroupsResponse>, Status> {
+        let mut asker = self.asker(&request, "ListGroups", false);
+        let result = self.try_list_groups(&mut asker);
+        self.close(&asker, "", result)
+    }
+
+    async fn list_nodes(
+        &self,
+        request: Request<proto::ListNodesRequest>,
+    ) -> Result<Response<proto::ListNodesResponse>, Status> {
+        let mut asker = self.asker(&request, "ListNodes", false);
+        let result = self.try_list_nodes(&mut asker);
+        self.close(&asker, "", result)
+    }
+
+    async fn explain_group(
+        &self,
+        request: Request<proto::ExplainGroupRequest>,
+    ) -> Result<Response<proto::ExplainGroupResponse>, Status> {
+        let mut asker = self.asker(&request, "ExplainGroup", false);
+        let result = self.try_explain_group(&mut asker, request.into_inner().group);
+        self.close(&asker, "", result)
+    }
+}
+
+impl From<Forbidden> for Status {
+    fn from(forbidden: Forbidden) -> Self {
+        Self::permission_denied(forbidden.to_string())
+    }
+}
+
+impl From<OverQuota> for Status {
+    fn from(over: OverQuota) -> Self {
+        Self::resource_exhausted(over.to_string())
+    }
+}
+
+fn invalid(error: impl ToString) -> Status {
+    Status::invalid_argument(error.to_string())
+}
+
+/// How a text begins that may be of any length and hold anything, in one line.
+fn start_of(text: &str) -> String {
+    text.chars().take(64).flat_map(char::escape_default).collect()
+}
+
+/// A code as gRPC names it.
+fn name(code: Code) -> &'static str {
+    match code {
+        Code::Ok => "OK",
+        Code::Cancelled => "CANCELLED",
+        Code::Unknown => "UNKNOWN",
+        Code::InvalidArgument => "INVALID_ARGUMENT",
+        Code::DeadlineExceeded => "DEADLINE_EXCEEDED",
+        Code::NotFound => "NOT_FOUND",
+        Code::AlreadyExists => "ALREADY_EXISTS",
+        Code::PermissionDenied => "PERMISSION_DENIED",
+        Code::ResourceExhausted => "RESOURCE_EXHAUSTED",
+        Code::FailedPrecondition => "FAILED_PRECONDITION",
+        Code::Aborted => "ABORTED",
+        Code::OutOfRange => "OUT_OF_RANGE",
+        Code::Unimplemented => "UNIMPLEMENTED",
+        Code::Internal => "INTERNAL",
+        Code::Unavailable => "UNAVAILABLE",
+        Code::DataLoss => "DATA_LOSS",
+        Code::Unauthenticated => "UNAUTHENTICATED",
+    }
+}
+
+fn init_code(error: &InitGroupError) -> Code {
+    match error {
+        InitGroupError::NoMembers
+        | InitGroupError::DuplicateMember { .. }
+        | InitGroupError::NotAHost { .. }
+        | InitGroupError::Refused(_) => Code::InvalidArgument,
+        InitGroupError::MissingMember { .. } => Code::NotFound,
+        InitGroupError::NoSwitch { .. } | InitGroupError::MixedEncapsulation { .. } => {
+            Code::FailedPrecondition
+        }
+        InitGroupError::HostEndpoints { .. } | InitGroupError::NoRoom(_) => Code::ResourceExhausted,
+        InitGroupError::Failed(_) | InitGroupError::Destroyed => Code::Aborted,
+    }
+}

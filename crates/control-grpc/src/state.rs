@@ -1,0 +1,352 @@
+//! The manager behind its lock, and what carries its actions out. An attached node is its instruction stream: when the
+//! connection drops the stream, whatever the cause, the node is detached.
+
+use crate::audit::{Audit, Entry};
+use crate::metrics::ManagerMetrics;
+use crate::quota::{OverQuota, Quotas, Rates};
+use crate::records::{Held, NameError, Record, Records};
+use crate::status::{Explanation, GroupStatus, Holder, NodeStatus, OTHERS};
+use crate::{Identity, convert, proto};
+use quincunx_collective::GroupId;
+use quincunx_control::{
+    Action, GroupState, GroupSummary, Holding, InitGroupError, Instruction, Manager, ManagerTimer, RequestId,
+    Role,
+};
+use quincunx_units::{ByteCount, Instant};
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::task::{Context, Poll};
+use tokio::sync::{mpsc, oneshot};
+use tonic::Status;
+
+/// The manager, what is kept beside it, and the other ends of its nodes, callers and timers.
+#[derive(Debug)]
+pub(crate) struct State {
+    pub(crate) manager: Manager,
+    /// What else is known of its groups.
+    pub(crate) records: Records,
+    /// By node name.
+    pub(crate) streams: BTreeMap<String, Stream>,
+    /// Who waits for a group.
+    pub(crate) callers: BTreeMap<RequestId, oneshot::Sender<Result<GroupSummary, InitGroupError>>>,
+    /// Who waits for a group's end.
+    pub(crate) enders: BTreeMap<RequestId, oneshot::Sender<Vec<String>>>,
+    timers: BTreeMap<ManagerTimer, tokio::task::AbortHandle>,
+    next_request: u64,
+    started: std::time::Instant,
+    pub(crate) quotas: Quotas,
+    pub(crate) rates: Rates,
+    pub(crate) metrics: Arc<ManagerMetrics>,
+    audit: Option<Audit>,
+}
+
+/// The way to a node.
+#[derive(Debug)]
+pub(crate) struct Stream {
+    pub(crate) sender: mpsc::Sender<Result<proto::Instruction, Status>>,
+    /// Where its connection comes from.
+    pub(crate) peer: Option<SocketAddr>,
+    /// Whose it is; empty: nobody's in particular.
+    pub(crate) tenant: String,
+}
+
+/// The state, behind a lock that is held for one step of the manager at a time and never across a wait.
+#[derive(Debug)]
+pub(crate) struct Shared(Mutex<State>);
+
+impl Shared {
+    pub(crate) fn new(
+        manager: Manager,
+        quotas: Quotas,
+        metrics: Arc<ManagerMetrics>,
+        audit: Option<Audit>,
+    ) -> Self {
+        Self(Mutex::new(State {
+            manager,
+            records: Records::default(),
+            streams: BTreeMap::new(),
+            callers: BTreeMap::new(),
+            enders: BTreeMap::new(),
+            timers: BTreeMap::new(),
+            next_request: 0,
+            started: std::time::Instant::now(),
+            quotas,
+            rates: Rates::default(),
+            metrics,
+            audit,
+        }))
+    }
+
+    /// The state, with a manager that knows what time it is.
+    pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
+        let mut state = self.0.lock().expect("no step of the manager panics");
+        let now = Instant::ZERO + state.started.elapsed().into();
+        state.manager.advance(now);
+        state
+    }
+
+    /// Carries out what a step of the manager asks for.
+    pub(crate) fn perform(self: &Arc<Self>, state: &mut State, actions: Vec<Action>) {
+        let mut failed = None;
+        for action in actions {
+            match action {
+                Action::Instruct { node, instruction } => {
+                    if let Instruction::Failed { group, failure } = &instruction
+                        && failed.replace(*group) != Some(*group)
+                    {
+                        state.metrics.note_failure();
+                        let name = state.records.get(*group).map_or("", |record| record.name.as_str());
+                        tracing::warn!(%group, name, node = failure.node, reason = failure.reason, "group failed");
+                    }
+                    if let Some(stream) = state.streams.get(&node) {
+                        // It fails when the connection is just breaking: the stream's end follows, and says so. Or the node takes nothing: its
+                        // stream ends with its sender.
+                        let sent = stream.sender.try_send(Ok(convert::encode_instruction(&instruction)));
+                        if matches!(sent, Err(mpsc::error::TrySendError::Full(_))) {
+                            tracing::warn!(node, "node does not take its instructions");
+                            state.streams.remove(&node);
+                        }
+                    }
+                }
+                Action::Begin { request, group } => state.records.begin(request, group, &state.manager),
+                Action::Answer { request, answer } => {
+                    if let Err(error) = &answer {
+                        state.records.refuse(request, error, &state.manager);
+                    }
+                    if let Some(caller) = state.callers.remove(&request) {
+                        // It fails when the caller is just going away: it abandons the request then.
+                        let _ = caller.send(answer);
+                    }
+                }
+                Action::Destroyed { request, silent } => {
+                    if !silent.is_empty() {
+                        tracing::warn!(
+                            nodes = silent.join(", "),
+                            "nodes do not say that they have forgotten a group"
+                        );
+                    }
+                    if let Some(caller) = state.enders.remove(&request) {
+                        let _ = caller.send(silent);
+                    }
+                }
+                Action::SetTimer { timer, after } => {
+                    let shared = self.clone();
+                    let expire = async move {
+                        tokio::time::sleep(after.into()).await;
+                        let mut state = shared.lock();
+                        let mut actions = Vec::new();
+                        state.timers.remove(&timer);
+                        state.manager.handle_timer(timer, &mut actions);
+                        shared.perform(&mut state, actions);
+                    };
+                    if let Some(earlier) = state.timers.insert(timer, tokio::spawn(expire).abort_handle()) {
+                        earlier.abort();
+                    }
+                }
+                Action::CancelTimer { timer } => {
+                    if let Some(timer) = state.timers.remove(&timer) {
+                        timer.abort();
+                    }
+                }
+                // Nothing is kept yet: a manager that starts again knows nobody.
+                Action::Keep(_) => {}
+            }
+        }
+    }
+}
+
+/// Waits for a group; gives it up when the call is cancelled.
+pub(crate) struct Caller {
+    pub(crate) request: RequestId,
+    pub(crate) shared: Arc<Shared>,
+}
+
+impl Drop for Caller {
+    fn drop(&mut self) {
+        let mut state = self.shared.lock();
+        let mut actions = Vec::new();
+        state.callers.remove(&self.request);
+        state.enders.remove(&self.request);
+        state.records.drop_pending(self.request);
+        state.manager.abandon(self.request, &mut actions);
+        self.shared.perform(&mut state, actions);
+    }
+}
+
+/// The instructions to a node. Its end is the node's end.
+#[derive(Debug)]
+pub(crate) struct Instructions {
+    pub(crate) node: String,
+    pub(crate) receiver: mpsc::Receiver<Result<proto::Instruction, Status>>,
+    pub(crate) shared: Arc<Shared>,
+}
+
+impl tokio_stream::Stream for Instructions {
+    type Item = Result<proto::Instruction, Status>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        self.receiver.poll_recv(context)
+    }
+}
+
+impl Drop for Instructions {
+    fn drop(&mut self) {
+        let mut state = self.shared.lock();
+        let mut actions = Vec::new();
+        state.streams.remove(&self.node);
+        tracing::warn!(node = self.node, "node gone");
+        state.manager.disconnect(&self.node, "its connection to the manager is gone", &mut actions);
+        self.shared.perform(&mut state, actions);
+    }
+}
+
+impl State {
+    /// Whether a new group may be called that.
+    pub(crate) fn check_name(&self, name: &str, tenant: &str) -> Result<(), NameError> {
+        self.records.check_name(name, tenant, &self.manager)
+    }
+
+    /// A number for a request.
+    pub(crate) fn request(&mut self) -> RequestId {
+        self.next_request += 1;
+        RequestId(self.next_request)
+    }
+
+    pub(crate) fn write_audit(
+        &mut self,
+        who: String,
+        peer: String,
+        call: &str,
+        what: &str,
+        verdict: &'static str,
+        reason: &str,
+    ) {
+        if let Some(audit) = &mut self.audit {
+            audit.write(&Entry { who, peer, call, what, verdict, reason });
+        }
+    }
+
+    /// Whether somebody may see and end a group.
+    pub(crate) fn owns(&self, who: &Identity, group: GroupId) -> bool {
+        who.is_operator() || self.records.get(group).is_some_and(|record| who.owns(&record.tenant))
+    }
+
+    /// Whether somebody may make groups of a host.
+    pub(crate) fn may_use(&self, who: &Identity, host: &str) -> bool {
+        who.is_operator() || self.streams.get(host).is_some_and(|stream| who.owns(&stream.tenant))
+    }
+
+    /// Whether a tenant may have one group more.
+    pub(crate) fn check_group_quota(&self, tenant: &str) -> Result<(), OverQuota> {
+        let Some(limit) = self.quotas.of(tenant).groups.filter(|_| !tenant.is_empty()) else { return Ok(()) };
+        if self.living(tenant).count() < limit as usize {
+            return Ok(());
+        }
+        Err(OverQuota::Groups { tenant: tenant.into(), limit })
+    }
+
+    /// Whether a tenant may have what it has.
+    pub(crate) fn check_memory_quota(&self, tenant: &str, begun: Option<GroupId>) -> Result<(), OverQuota> {
+        let limit = self.quotas.of(tenant).switch_memory.filter(|_| !tenant.is_empty());
+        let Some(limit) = limit else { return Ok(()) };
+        let new = begun.and_then(|group| self.manager.group(group));
+        let held = self.living(tenant).chain(new).flat_map(|group| group.switches).map(|held| held.memory);
+        let wanted: ByteCount = held.sum();
+        if wanted <= limit {
+            return Ok(());
+        }
+        Err(OverQuota::Memory { tenant: tenant.into(), limit, wanted })
+    }
+
+    /// A tenant's groups that have not failed.
+    fn living(&self, tenant: &str) -> impl Iterator<Item = GroupSummary> {
+        let groups = self.records.of(tenant).filter_map(|group| self.manager.group(group));
+        groups.filter(|group| !matches!(group.state, GroupState::Failed(_)))
+    }
+
+    /// A group with what was asked for.
+    pub(crate) fn status(&self, summary: GroupSummary) -> GroupStatus {
+        let Record { name, tenant, asked, .. } = self.records.get(summary.group).cloned().unwrap_or_default();
+        GroupStatus { summary, name, tenant, asked }
+    }
+
+    /// The nodes that somebody may see: switches serve all.
+    pub(crate) fn nodes_for(&self, who: &Identity) -> Vec<NodeStatus> {
+        let nodes =
+            self.manager.nodes().filter(|node| node.role == Role::Switch || self.may_use(who, &node.name));
+        let status = |node: &quincunx_control::NodeDescription| {
+            let holders = self.seen(who, self.records.holders(&node.name, &self.manager));
+            let uses = holders.into_iter().map(|holder| (holder.group, holder.holding)).collect();
+            NodeStatus { description: node.clone(), uses }
+        };
+        nodes.map(status).collect()
+    }
+
+    /// Holders as somebody may see them: others' groups together, last.
+    fn seen(&self, who: &Identity, held: Vec<Held>) -> Vec<Holder> {
+        let (mut seen, mut others) = (Vec::new(), None);
+        for Held { group, holding, name, tenant } in held {
+            if who.owns(&tenant) {
+                seen.push(Holder { group, holding, name, tenant });
+                continue;
+            }
+            let Holding { node, .. } = &holding;
+            let sum = others.get_or_insert_with(|| Holding {
+                node: node.clone(),
+                endpoints: 0,
+                memory: ByteCount::new(0),
+                offset: ByteCount::new(0),
+            });
+            sum.endpoints += holding.endpoints;
+            sum.memory += holding.memory;
+        }
+        let together =
+            |holding| Holder { group: OTHERS, holding, name: String::new(), tenant: String::new() };
+        seen.extend(others.map(together));
+        seen
+    }
+
+    /// Why a group is as it is.
+    pub(crate) fn explain(&self, who: &Identity, group: GroupId) -> Option<Explanation> {
+        let status = self.status(self.manager.group(group)?);
+        let reason = match (&status.summary.state, &status.summary.fallback) {
+            (GroupState::Failed(failure), _) => failure.to_string(),
+            (_, Some(lack)) => lack.to_string(),
+            _ => String::new(),
+        };
+        let record = self.records.get(group).cloned().unwrap_or_default();
+        Some(self.explanation(who, &record, Some(status), reason))
+    }
+
+    /// Why the last request under a name came to what it did.
+    pub(crate) fn explain_name(&self, who: &Identity, name: &str) -> Option<Explanation> {
+        let tenant = who.owner();
+        match self.records.find_refused(name, tenant) {
+            Some(refused) => Some(self.explanation(who, &refused.record, None, refused.reason.clone())),
+            None => self.explain(who, self.records.find(name, tenant)?),
+        }
+    }
+
+    fn explanation(
+        &self,
+        who: &Identity,
+        record: &Record,
+        group: Option<GroupStatus>,
+        reason: String,
+    ) -> Explanation {
+        let (capacity, then, now) = match &record.lack {
+            Some(lack) => {
+                let switch = self.manager.nodes().find(|node| node.name == lack.switch);
+                (
+                    switch.map(|node| (node.memory.bytes(), node.max_endpoints)),
+                    self.seen(who, lack.then.clone()),
+                    self.seen(who, self.records.holders(&lack.switch, &self.manager)),
+                )
+            }
+            None => (None, Vec::new(), Vec::new()),
+        };
+        Explanation { asked: record.asked.clone(), group, reason, capacity, then, now }
+    }
+}

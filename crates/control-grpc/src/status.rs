@@ -1,0 +1,89 @@
+//! What operators see of groups and nodes: what the manager says, and what the service keeps beside it.
+
+use quincunx_collective::GroupId;
+use quincunx_control::{GroupSummary, Holding, NodeDescription};
+use std::convert::Infallible;
+use std::str::FromStr;
+
+/// The number that stands for all groups that the caller may not see, together. No group has it.
+pub const OTHERS: GroupId = GroupId(0);
+
+/// A node and what groups hold of it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct NodeStatus {
+    /// What the node said of itself.
+    pub description: NodeDescription,
+    /// By group number; [`OTHERS`] for those that the caller may not see.
+    pub uses: Vec<(GroupId, Holding)>,
+}
+
+/// A group with what was asked for.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct GroupStatus {
+    /// What the manager says of it.
+    pub summary: GroupSummary,
+    /// What operators call it; empty: nothing.
+    pub name: String,
+    /// Whose it is; empty: nobody's in particular.
+    pub tenant: String,
+    /// The design that was asked for.
+    pub asked: String,
+}
+
+/// A group that holds something of a node.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Holder {
+    /// Its number, or [`OTHERS`].
+    pub group: GroupId,
+    /// What it holds.
+    pub holding: Holding,
+    /// Its name, if it has one.
+    pub name: String,
+    /// Whose it is, if anybody's.
+    pub tenant: String,
+}
+
+/// Why a group does not use the network, or why there is none.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Explanation {
+    /// The design that was asked for.
+    pub asked: String,
+    /// The group; `None`: the request was refused.
+    pub group: Option<GroupStatus>,
+    /// The manager's words, one line; empty if all is as asked for.
+    pub reason: String,
+    /// The switch that lacked something: its memory in bytes and its queue pairs, both in all.
+    pub capacity: Option<(u64, u32)>,
+    /// Who held what of that switch when it was decided.
+    pub then: Vec<Holder>,
+    /// Who does now.
+    pub now: Vec<Holder>,
+}
+
+/// A group as people say it: digits are its number, anything else is its name.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum GroupName {
+    /// Its number.
+    Number(GroupId),
+    /// Its name.
+    Name(String),
+}
+
+impl GroupName {
+    /// Whether that is the group.
+    pub fn is(&self, group: &GroupStatus) -> bool {
+        match self {
+            Self::Number(number) => group.summary.group == *number,
+            Self::Name(name) => group.name == *name,
+        }
+    }
+}
+
+impl FromStr for GroupName {
+    type Err = Infallible;
+
+    fn from_str(text: &str) -> Result<Self, Infallible> {
+        let number = text.parse().map(|number| Self::Number(GroupId(number)));
+        Ok(number.unwrap_or_else(|_| Self::Name(text.into())))
+    }
+}

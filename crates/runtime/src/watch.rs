@@ -1,0 +1,114 @@
+//! What operators see of a switch: a snapshot of its counts that other threads may read, and log lines.
+
+use quincunx_driver_net::{Statistics, Traffic};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use crate::Drops;
+
+/// How old a snapshot may be while the switch runs.
+const SNAPSHOT: Duration = Duration::from_millis(100);
+
+/// How often at most a reason to drop frames is logged.
+const DROPS_INTERVAL: Duration = Duration::from_secs(1);
+
+/// What a switch has counted since its start, and what it has installed now.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct SwitchCounts {
+    /// What left.
+    pub sent: Traffic,
+    /// What came.
+    pub received: Traffic,
+    /// Frames dropped.
+    pub dropped: Drops,
+    /// Groups that are installed.
+    pub groups: u64,
+    /// Payload and degree buffers that they hold, in bytes.
+    pub memory_held: u64,
+    /// Connections that they have here.
+    pub endpoints_held: u64,
+    /// Groups installed since the start.
+    pub installed: u64,
+    /// Groups removed since the start, because they were destroyed or have failed.
+    pub removed: u64,
+    /// Groups that were refused here.
+    pub refused: u64,
+}
+
+/// The last snapshot of a switch, to be read from other threads.
+#[derive(Debug, Default)]
+pub struct SwitchWatch(Mutex<SwitchCounts>);
+
+impl SwitchWatch {
+    /// What the switch had counted a tenth of a second ago, at most.
+    pub fn counts(&self) -> SwitchCounts {
+        self.lock().clone()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, SwitchCounts> {
+        // What is in it is whole after every assignment.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Keeps a [`SwitchWatch`] up to date, and logs what was dropped.
+pub(crate) struct Watching<'a> {
+    watch: &'a SwitchWatch,
+    next_snapshot: Instant,
+    next_drops: Instant,
+    /// What was logged.
+    told: Drops,
+}
+
+impl<'a> Watching<'a> {
+    pub(crate) fn new(watch: &'a SwitchWatch) -> Self {
+        let now = Instant::now();
+        Self { watch, next_snapshot: now, next_drops: now, told: Drops::new() }
+    }
+
+    /// Changes what is installed.
+    pub(crate) fn note(&self, change: impl FnOnce(&mut SwitchCounts)) {
+        change(&mut self.watch.lock());
+    }
+
+    /// Takes a snapshot, if the last one is old.
+    pub(crate) fn look(&mut self, statistics: &Statistics, drops: impl Fn() -> Drops) {
+        let now = Instant::now();
+        if now < self.next_snapshot {
+            return;
+        }
+        self.next_snapshot = now + SNAPSHOT;
+        let drops = drops();
+        if now >= self.next_drops && drops != self.told {
+            self.next_drops = now + DROPS_INTERVAL;
+            for (reason, frames, all) in more(&drops, &self.told) {
+                tracing::warn!(reason, frames, all, "frames dropped");
+            }
+            self.told.clone_from(&drops);
+        }
+        let mut counts = self.watch.lock();
+        (counts.sent, counts.received, counts.dropped) = (statistics.sent, statistics.received, drops);
+    }
+}
+
+/// What has been dropped since, by reason, and in all.
+fn more<'a>(now: &'a Drops, then: &'a Drops) -> impl Iterator<Item = (&'a str, u64, u64)> {
+    now.iter().filter_map(|(reason, &all)| {
+        let frames = all - then.get(reason).copied().unwrap_or(0).min(all);
+        (frames > 0).then_some((reason.as_str(), frames, all))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_told_of_drops_is_what_has_been_dropped_since() {
+        let drops = |drops: &[(&str, u64)]| -> Drops {
+            drops.iter().map(|(reason, frames)| ((*reason).to_owned(), *frames)).collect()
+        };
+        let (then, now) = (drops(&[("a", 3), ("b", 1)]), drops(&[("a", 3), ("b", 5), ("c", 2)]));
+        assert_eq!(more(&now, &then).collect::<Vec<_>>(), [("b", 4, 5), ("c", 2, 2)]);
+    }
+}
