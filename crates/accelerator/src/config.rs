@@ -33,10 +33,11 @@ pub struct GpuConfig {
     pub prefetch: u16,
     /// Most loads that a link may wait for; where the switch may merge them, only if they are throttled (CAIS III-B2).
     pub load_window: u32,
-    /// Most tiles of a series that it has asked for and not all others, where loads are throttled (CAIS III-B2).
-    pub tiles_ahead: u16,
-    /// Most blocks whose reductions it has sent, or is sending, and not all others have sent, where these are throttled (CAIS III-B2).
-    pub blocks_ahead: u16,
+    /// Most bytes of a series of tiles that it has asked for and not all others, where loads are throttled (CAIS III-B2).
+    pub loads_ahead: u64,
+    /// Most bytes that it has sent to be added at one home, or is sending, and not all others have sent, where that is throttled
+    /// (CAIS III-B2).
+    pub sums_ahead: u64,
     /// Loads and reductions that may be merged leave in the order in which they were asked for, instead of by channels of their own
     /// (CAIS III-C2: what traffic control separates).
     pub shared_requests: bool,

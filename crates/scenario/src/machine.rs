@@ -48,10 +48,10 @@ pub struct MachineSetup {
     pub throttle: bool,
     /// Most bytes that an accelerator has asked for and not got.
     pub load_window: ByteCount,
-    /// Most tiles of a row block that it has asked for and not all others.
-    pub tiles_ahead: u16,
-    /// Most blocks whose sums it has sent, or is sending, and not all others have sent.
-    pub blocks_ahead: u16,
+    /// Most bytes of a row block that it has asked for and not all others.
+    pub loads_ahead: ByteCount,
+    /// Most bytes that it has sent to be added at one home, or is sending, and not all others have sent.
+    pub sums_ahead: ByteCount,
     /// SMs of communication kernels.
     pub communication_sms: u16,
     /// Transfers that copy engines have under way.
@@ -83,8 +83,8 @@ impl Default for MachineSetup {
             sync_timeout: Duration::from_micros(100),
             throttle: true,
             load_window: ByteCount::new(1280 << 10),
-            tiles_ahead: 3,
-            blocks_ahead: 9,
+            loads_ahead: ByteCount::new(48 << 10),
+            sums_ahead: ByteCount::new(64 << 10),
             communication_sms: 16,
             copy_engines: 16,
         }
@@ -104,8 +104,6 @@ impl MachineSetup {
             ("machine.element", u32::from(self.element)),
             ("machine.communication_sms", u32::from(self.communication_sms)),
             ("machine.copy_engines", u32::from(self.copy_engines)),
-            ("machine.tiles_ahead", u32::from(self.tiles_ahead)),
-            ("machine.blocks_ahead", u32::from(self.blocks_ahead)),
         ];
         if let Some((key, _)) = counts.iter().find(|(_, count)| *count == 0) {
             let found = format!("`{key}` without");

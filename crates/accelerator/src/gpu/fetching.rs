@@ -60,12 +60,16 @@ impl<P: Payload> Gpu<P> {
 
     /// Asks for the next tiles of a series, as far as this accelerator is not ahead of the others.
     pub(super) fn ask_held(&mut self, now: Instant, number: u32, out: &mut impl GpuSink<P>) {
-        while self.series[number as usize].ahead < self.config.tiles_ahead {
+        while let Some(&id) = self.series[number as usize].held.front() {
             let series = &mut self.series[number as usize];
-            let Some(id) = series.held.pop_front() else { return };
-            series.ahead += 1;
-            self.is_ahead[id.0 as usize] = true;
             let tile = self.config.program.tiles[id.0 as usize];
+            let ahead = series.ahead + u64::from(tile.length);
+            if series.ahead > 0 && ahead > self.config.loads_ahead {
+                return;
+            }
+            series.ahead = ahead;
+            series.held.pop_front();
+            self.is_ahead[id.0 as usize] = true;
             self.load(id, &tile);
             let shared = tile.shared.expect("only tiles of a series are held");
             self.sync(now, id.0, shared.group, ASKED, out);

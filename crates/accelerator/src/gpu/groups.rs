@@ -32,6 +32,7 @@ impl<P: Payload> Gpu<P> {
                 BEFORE_LAUNCH => state(block).phase == Phase::Registered,
                 BEFORE_ACCESS => matches!(state(block).phase, Phase::Entering | Phase::Leaving),
                 AFTER_ACCESS => state(block).ahead,
+                IN_ORDER => state(block).phase == Phase::Held,
                 // Here the number is a tile's.
                 _ => self.is_ahead[block as usize],
             };
@@ -50,8 +51,9 @@ impl<P: Payload> Gpu<P> {
     pub(super) fn go_on(&mut self, now: Instant, block: BlockNumber, point: u32, out: &mut impl GpuSink<P>) {
         if point == ASKED {
             if core::mem::take(&mut self.is_ahead[block as usize]) {
-                let shared = self.config.program.tiles[block as usize].shared.expect("a tile with a group");
-                self.series[shared.series as usize].ahead -= 1;
+                let tile = self.config.program.tiles[block as usize];
+                let shared = tile.shared.expect("a tile with a group");
+                self.series[shared.series as usize].ahead -= u64::from(tile.length);
                 self.ask_held(now, shared.series, out);
             }
             return;
@@ -64,31 +66,78 @@ impl<P: Payload> Gpu<P> {
                 self.blocks.release(&program, block);
             }
             (Phase::Entering, BEFORE_ACCESS) => self.run(now, block, out),
-            (Phase::Leaving, BEFORE_ACCESS) => {
-                state.phase = Phase::Held;
-                self.held_back.push_back(block);
-                self.send_held(now, out);
-            }
+            (Phase::Leaving, BEFORE_ACCESS) => match self.throttled_home(block) {
+                Some((home, _)) => {
+                    self.blocks.blocks[block as usize].phase = Phase::Held;
+                    self.homes[home].held.insert(block);
+                    self.syncs.push_back((now + self.config.sync_timeout, block, IN_ORDER));
+                    self.send_held(now, home, out);
+                    self.arm_sync(now, out);
+                }
+                None => self.send(now, block, out),
+            },
             (Phase::Done, AFTER_ACCESS) if state.ahead => {
                 state.ahead = false;
-                self.ahead -= 1;
-                self.send_held(now, out);
+                if let Some((home, bytes)) = self.throttled_home(block) {
+                    self.homes[home].ahead -= bytes;
+                    self.send_held(now, home, out);
+                }
+            }
+            // Those before it have not come in all that time.
+            (Phase::Held, IN_ORDER) => {
+                let (home, bytes) = self.throttled_home(block).expect("only such blocks are held");
+                self.homes[home].order.retain(|&other| other != block);
+                self.homes[home].held.remove(&block);
+                self.send_ahead(now, block, home, bytes, out);
             }
             // Late, or for somebody who no longer waits.
             _ => {}
         }
     }
 
-    /// Lets blocks send whose group is there, as far as this accelerator is not ahead of the others.
-    pub(super) fn send_held(&mut self, now: Instant, out: &mut impl GpuSink<P>) {
-        let throttles = self.config.program.coordination.throttle;
-        while !throttles || self.ahead < self.config.blocks_ahead {
-            let Some(block) = self.held_back.pop_front() else { return };
-            if throttles {
-                self.blocks.blocks[block as usize].ahead = true;
-                self.ahead += 1;
+    /// Where a block's sums go to and how many bytes, if who is ahead waits for the others.
+    fn throttled_home(&self, block: BlockNumber) -> Option<(usize, u64)> {
+        let (kernel, place) = self.blocks.place(block);
+        let kernel = &self.config.program.kernels[kernel];
+        let block = &kernel.blocks[place];
+        let bytes = block.outputs.iter().map(|output| u64::from(output.length)).sum();
+        let home = home_of(kernel, block).filter(|_| self.config.program.coordination.throttle)?;
+        (home < self.config.ranks).then_some((usize::from(home), bytes))
+    }
+
+    /// Lets blocks send to a home whose group is there, in order and as far as this accelerator is not ahead of the others.
+    fn send_held(&mut self, now: Instant, home: usize, out: &mut impl GpuSink<P>) {
+        while let Some(&block) = self.homes[home].order.front() {
+            let (_, bytes) = self.throttled_home(block).expect("only such blocks are in the order");
+            let ahead = self.homes[home].ahead + bytes;
+            let is_own = home == usize::from(self.config.rank);
+            let may = ahead <= self.config.sums_ahead || ahead == bytes || is_own;
+            let state = &mut self.homes[home];
+            if !may || !state.held.remove(&block) {
+                return;
             }
-            self.send(now, block, out);
+            state.order.pop_front();
+            self.send_ahead(now, block, home, bytes, out);
         }
     }
+
+    /// Sends a block's sums, of which the others tell when they have sent theirs.
+    fn send_ahead(
+        &mut self,
+        now: Instant,
+        block: BlockNumber,
+        home: usize,
+        bytes: u64,
+        out: &mut impl GpuSink<P>,
+    ) {
+        self.homes[home].ahead += bytes;
+        self.blocks.blocks[block as usize].ahead = true;
+        self.send(now, block, out);
+    }
+}
+
+/// The accelerator at which a block of a group adds what it has computed, where the switch may merge that.
+pub(super) fn home_of(kernel: &crate::Kernel, block: &Block) -> Option<u16> {
+    block.group.filter(|_| kernel.merges == Merges::Reductions)?;
+    block.outputs.first().map(|output| output.to)
 }

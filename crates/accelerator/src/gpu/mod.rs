@@ -4,12 +4,13 @@ mod ending;
 mod fetching;
 mod groups;
 
+use self::groups::home_of;
 use crate::blocks::{BlockNumber, Blocks, Phase};
 use crate::routing::{link_of, next_line};
 use crate::sending::{Job, Sending};
 use crate::sms::Sms;
-use crate::{CounterId, Fetch, GpuConfig, Merges, Output, Place, Send, Tile, TileId, To};
-use alloc::collections::{BTreeMap, VecDeque};
+use crate::{Block, CounterId, Fetch, GpuConfig, Merges, Output, Place, Send, Tile, TileId, To};
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec;
 use alloc::vec::Vec;
 use quincunx_collective::Payload;
@@ -18,11 +19,12 @@ use quincunx_memory::Port;
 use quincunx_units::{Duration, Instant};
 use quincunx_wire::flit::{FlitHeader, NodeId, Transaction, word_address, word_at};
 
-/// The points at which a group's blocks wait for each other; the tags of their syncs.
+/// The points at which a group's blocks wait for each other; the tags of their syncs, but for the last, which a block waits for by itself.
 const BEFORE_LAUNCH: u32 = 0;
 const BEFORE_ACCESS: u32 = 1;
 const AFTER_ACCESS: u32 = 2;
 const ASKED: u32 = 3;
+const IN_ORDER: u32 = 4;
 
 /// An accelerator's named timers.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -85,8 +87,20 @@ enum TileState {
 struct Series {
     /// Those that are asked for as soon as the others have caught up.
     held: VecDeque<TileId>,
-    /// Those that not all others have asked for.
-    ahead: u16,
+    /// Bytes that not all others have asked for.
+    ahead: u64,
+}
+
+/// Sums that blocks add at one accelerator, where who is ahead waits for the others. All accelerators send them in the same order, or two could
+/// wait for each other: each for a block that the other may not send yet.
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
+struct Home {
+    /// Blocks that have not sent, in the program's order.
+    order: VecDeque<BlockNumber>,
+    /// Those of them whose group is there.
+    held: BTreeSet<BlockNumber>,
+    /// Bytes that not all others have sent.
+    ahead: u64,
 }
 
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -125,16 +139,14 @@ pub struct Gpu<P> {
     /// Blocks that wait for their group, and until when.
     syncs: VecDeque<(Instant, BlockNumber, u32)>,
     sync_armed: bool,
-    /// Blocks that may send as soon as the others have caught up.
-    held_back: VecDeque<BlockNumber>,
+    /// By rank.
+    homes: Vec<Home>,
     /// By number.
     series: Vec<Series>,
     /// Of each tile whether not all others have asked for it.
     is_ahead: Vec<bool>,
     /// Tiles by their group.
     tile_groups: BTreeMap<u32, TileId>,
-    /// Blocks whose reductions not all others have sent.
-    ahead: u16,
     sequence: u64,
     launching: Vec<u16>,
     is_over: bool,
@@ -151,6 +163,16 @@ impl<P: Payload> Gpu<P> {
         };
         let shared = config.program.tiles.iter().filter_map(|tile| tile.shared);
         let series = shared.map(|shared| shared.series as usize + 1).max().unwrap_or(0);
+        let mut homes = vec![Home::default(); usize::from(config.ranks)];
+        if config.program.coordination.throttle {
+            let kernels = config.program.kernels.iter();
+            let blocks = kernels.flat_map(|kernel| kernel.blocks.iter().map(move |block| (kernel, block)));
+            for ((kernel, block), number) in blocks.zip(0..) {
+                if let Some(home) = home_of(kernel, block).and_then(|home| homes.get_mut(usize::from(home))) {
+                    home.order.push_back(number);
+                }
+            }
+        }
         Self {
             memory: P::zeroed(config.program.memory),
             links: vec![link; config.switches.len()],
@@ -159,7 +181,7 @@ impl<P: Payload> Gpu<P> {
             sms: Sms::new(config.sms, config.blocks_per_sm),
             syncs: VecDeque::new(),
             sync_armed: false,
-            held_back: VecDeque::new(),
+            homes,
             series: vec![Series::default(); series],
             is_ahead: vec![false; config.program.tiles.len()],
             tile_groups: config
@@ -169,7 +191,6 @@ impl<P: Payload> Gpu<P> {
                 .zip(0..)
                 .filter_map(|(tile, id)| Some((tile.shared?.group, TileId(id))))
                 .collect(),
-            ahead: 0,
             sequence: 0,
             launching: Vec::new(),
             is_over: false,

@@ -142,8 +142,8 @@ proptest! {
             format!("machine.pre_launch={pre_launch}"),
             format!("machine.pre_access={pre_access}"),
             format!("machine.throttle={throttle}"),
-            format!("machine.blocks_ahead={ahead}"),
-            format!("machine.tiles_ahead={ahead}"),
+            format!("machine.sums_ahead={ahead}KiB"),
+            format!("machine.loads_ahead={ahead}KiB"),
             "machine.sync_timeout=5us".into(),
             "machine.jitter=90%".into(),
         ];
