@@ -41,6 +41,8 @@ pub struct GpuConfig {
     /// Loads and reductions that may be merged leave in the order in which they were asked for, instead of by channels of their own
     /// (CAIS III-C2: what traffic control separates).
     pub shared_requests: bool,
+    /// Bytes of other accelerators' memory that its L2 keeps.
+    pub l2: u64,
     /// How long a block waits for its group before it goes on without.
     pub sync_timeout: Duration,
     /// How contributions are added.

@@ -5,7 +5,7 @@
 //! - [`Program`] is what one accelerator runs, as data: kernels, blocks, tiles, counters.
 //! - [`Gpu`] is the accelerator, a state machine that a driver runs.
 //!
-//! What it leaves out: an SM's warps and caches, contention for the accelerator's own memory, and what kernels compute: a block takes
+//! What it leaves out: an SM's warps and its own cache, contention for the accelerator's own memory, and what kernels compute: a block takes
 //! the time that the program says, and sends what lies in memory. So real numbers flow, and tell whether every contribution is counted once, but
 //! they are not those of a product of matrices.
 #![no_std]
@@ -13,17 +13,18 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+mod access;
 mod blocks;
+mod cache;
 mod config;
 mod gpu;
 mod program;
-mod routing;
 mod schedule;
 mod sending;
 mod sms;
 
+pub use access::{Granularity, Request, Requests, Rows, SECTOR};
 pub use config::GpuConfig;
 pub use gpu::{Gpu, GpuDrop, GpuEvent, GpuSink, GpuTimer};
 pub use program::*;
-pub use routing::{link_of, next_line};
 pub use schedule::{Machine, Overlap, Plan, Schedule, SubLayer, Unit};

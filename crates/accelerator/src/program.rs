@@ -1,6 +1,7 @@
 //! What runs on an accelerator: kernels of thread blocks, what each block waits for, loads, computes and sends. A program is data; who makes
 //! it decides what overlaps with what.
 
+use crate::Rows;
 use alloc::string::String;
 use alloc::vec::Vec;
 use quincunx_units::Duration;
@@ -49,19 +50,19 @@ pub enum Fetch {
     ReducedLoad,
 }
 
-/// A piece of another accelerator's memory that is fetched once and kept: later blocks find it.
+/// A piece of another accelerator's memory that is fetched and kept as long as the L2 has room for it: later blocks find it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Tile {
     /// How.
     pub fetch: Fetch,
     /// Whose memory; of no account for a reduced load.
     pub from: u16,
-    /// Where in it, a multiple of a packet.
+    /// Where in it.
     pub address: u64,
-    /// Where it is put.
+    /// Where it is put; as far into a sector as it is there.
     pub local: usize,
-    /// Bytes.
-    pub length: u32,
+    /// Its bytes.
+    pub rows: Rows,
     /// Where it is one of many that all accelerators ask for.
     pub shared: Option<SharedTile>,
 }
@@ -101,12 +102,12 @@ pub struct Output {
     pub send: Send,
     /// To whose memory; of no account where the switch writes at all.
     pub to: u16,
-    /// Where in it, a multiple of a packet.
+    /// Where in it.
     pub address: u64,
     /// Where it is taken from.
     pub local: usize,
-    /// Bytes.
-    pub length: u32,
+    /// Its bytes, with the same pitch in both.
+    pub rows: Rows,
 }
 
 /// A part of a block's computation, behind the tiles that it needs.
@@ -212,7 +213,7 @@ pub struct Program {
     pub regions: Vec<Region>,
     /// How many there are.
     pub counters: u16,
-    /// Bytes of memory.
+    /// Bytes of memory; whole sectors.
     pub memory: usize,
     /// Where blocks of a group wait for each other.
     pub coordination: Coordination,

@@ -5,7 +5,7 @@
 use crate::{Coordination, Program};
 use alloc::string::String;
 use core::fmt::Debug;
-use quincunx_units::{BitRate, Duration, FlopRate};
+use quincunx_units::{BitRate, ByteCount, Duration, FlopRate};
 
 /// A sub-layer (CAIS V-A2): a product split by rows of its weights, then a normalisation, then a product split by columns.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -33,6 +33,8 @@ pub struct Machine {
     pub tensor: FlopRate,
     /// Traffic to its memory.
     pub memory: BitRate,
+    /// Its L2.
+    pub l2: ByteCount,
     /// Bytes of an element.
     pub element: u8,
     /// Most rows of a tile of a product.

@@ -1,8 +1,10 @@
-//! What waits to leave by a link: transfers that packets are cut from as the link takes them, of which each link carries the lines that are its own.
+//! What waits to leave by a link: transfers that packets are cut from as the link takes them, of which each link carries the requests that are its own.
 
-use crate::routing::next_line;
+use crate::{Granularity, Request, Requests, Rows};
 use alloc::collections::VecDeque;
 use core::ops::Range;
+use quincunx_engine::PortId;
+use quincunx_engine::shared_memory::link_of;
 use quincunx_wire::flit::{Channel, ChannelSet, Class, FlitHeader, Transaction};
 
 /// A transfer's part that goes by one link.
@@ -10,18 +12,64 @@ use quincunx_wire::flit::{Channel, ChannelSet, Class, FlitHeader, Transaction};
 pub(crate) struct Job {
     /// The header of its packets, but for address and length.
     pub(crate) header: FlitHeader,
-    /// The transfer's first byte, where it is read or written.
-    pub(crate) address: u64,
-    /// The same byte in one's own memory.
-    pub(crate) local: usize,
-    /// The transfer's bytes.
-    pub(crate) length: u32,
-    /// The next line that is sent, and the one that no longer is.
-    pub(crate) lines: Range<u64>,
+    /// What its packets carry or ask for; none for a single packet without data.
+    pub(crate) transfer: Option<Transfer>,
     /// The block that waits until all has left.
     pub(crate) owner: Option<u32>,
     /// The order in which transfers were asked for.
     pub(crate) sequence: u64,
+}
+
+/// What is left of a transfer on one link.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub(crate) struct Transfer {
+    /// The transfer's first byte, where it is read or written, and the same byte in one's own memory.
+    pub(crate) address: u64,
+    pub(crate) local: usize,
+    next: Request,
+    /// Those behind it, of all links.
+    requests: Requests,
+    link: PortId,
+    links: u16,
+    line: u64,
+}
+
+impl Transfer {
+    /// The part of a transfer that goes by `link`, if there is one: of the requests those whose address the switch's hash gives to it.
+    pub(crate) fn new(
+        address: u64,
+        local: usize,
+        mut requests: Requests,
+        line: u64,
+        link: PortId,
+        links: u16,
+    ) -> Option<Self> {
+        let next = Self::following(&mut requests, line, link, links)?;
+        Some(Self { address, local, next, requests, link, links, line })
+    }
+
+    /// A single request, by whatever link.
+    pub(crate) fn single(address: u64, local: usize, length: u32) -> Self {
+        let next = Request { address, length };
+        let requests = Requests::new(0, Rows { count: 0, bytes: 0, pitch: 0 }, Granularity::Bytes, 1);
+        Self { address, local, next, requests, link: PortId(0), links: 1, line: 1 }
+    }
+
+    fn following(requests: &mut Requests, line: u64, link: PortId, links: u16) -> Option<Request> {
+        requests.find(|request| link_of(request.address, line as usize, links) == link)
+    }
+
+    /// Goes on to the next request; whether there is one.
+    fn advance(&mut self) -> bool {
+        let next = Self::following(&mut self.requests, self.line, self.link, self.links);
+        self.next = next.unwrap_or(self.next);
+        next.is_some()
+    }
+
+    /// Where an address is in one's own memory.
+    fn local(&self, address: u64) -> usize {
+        ((self.local as u64 + address) - self.address) as usize
+    }
 }
 
 /// A packet that is about to leave.
@@ -74,22 +122,21 @@ impl Sending {
         ready
     }
 
-    /// Cuts the next packet of a channel of `link`.
+    /// Cuts the next packet of a channel.
     ///
     /// # Panics
     /// If there is none.
-    pub(crate) fn cut(&mut self, channel: Channel, link: u64, links: u64, line: u64) -> Cut {
+    pub(crate) fn cut(&mut self, channel: Channel) -> Cut {
         let queue = &mut self.queues[channel.index()];
         let job = queue.front_mut().expect("a channel that is ready has a job");
         let mut header = job.header;
         let owner = job.owner;
-        let end = job.address + u64::from(job.length);
-        let start = (job.lines.start * line).max(job.address);
-        let length = ((job.lines.start + 1) * line).min(end).saturating_sub(start);
         let mut carried = 0..0;
-        if job.length > 0 {
-            header.address = start;
-            let local = job.local + (start - job.address) as usize;
+        let mut is_last = true;
+        if let Some(transfer) = &mut job.transfer {
+            let Request { address, length } = transfer.next;
+            let local = transfer.local(address);
+            header.address = address;
             match &mut header.transaction {
                 Transaction::Read { length: asked } | Transaction::MultimemLoadReduce { length: asked } => {
                     *asked = length as u16;
@@ -98,9 +145,9 @@ impl Sending {
                 transaction if transaction.carries_data() => carried = local..local + length as usize,
                 _ => {}
             }
+            is_last = !transfer.advance();
         }
-        job.lines.start = next_line(job.lines.start + 1, link, links);
-        if job.lines.is_empty() {
+        if is_last {
             queue.pop_front();
             self.ready.set(channel, !queue.is_empty());
         }

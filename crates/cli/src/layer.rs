@@ -25,8 +25,8 @@ A tensor-parallel model's layer on accelerators at the granularity of thread blo
 a product, its sum over all accelerators, a normalisation and another product (L1, L2: forward, L3, L4: backward); --pass adds what lies outside of
 them. The speedup is over the design that is named last. Designs: cais, cais-partial (loads and reductions share a queue), cais-uncoordinated, cais-base
 (merging alone), tp-nvls, sp-nvls, coconet, fuselib, t3, coconet-nvls, fuselib-nvls, t3-nvls, ladm. Keys of --set beside the fabric's and those of
-merge and sync (`quincunx sim --show cais`): machine.sms, machine.tensor=930TFLOP/s, machine.memory, machine.dispatch_window, machine.pre_launch,
-machine.pre_access, machine.throttle, and the others of the preset's [machine]; layer.scale multiplies the model's hidden size.")]
+merge and sync (`quincunx sim --show cais`): machine.gpu (h100, h100-half, h200, h200-half),
+machine.sms, machine.tensor=930TFLOP/s, machine.memory, machine.l2, machine.dispatch_window, machine.pre_launch, machine.pre_access, machine.throttle, and the others of the preset's [machine]; layer.scale multiplies the model's hidden size.")]
 pub(crate) struct Layer {
     /// llama-7b, mega-gpt-4b or mega-gpt-8b; short for --set layer.model
     #[arg(long)]

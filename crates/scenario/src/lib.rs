@@ -15,6 +15,7 @@ mod experiment;
 mod fabric;
 mod faults;
 mod gate;
+mod gpu;
 mod layer;
 mod machine;
 mod measure;
@@ -35,6 +36,7 @@ pub use fabric::{
 };
 pub use faults::{CongestionSetup, Faults, Loss, PauseSetup};
 pub use gate::{GateSource, Written};
+pub use gpu::{DataSheet, GpuModel};
 pub use layer::LayerWorkload;
 pub use machine::MachineSetup;
 pub use measure::Measure;

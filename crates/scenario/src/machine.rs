@@ -1,6 +1,7 @@
 //! What the accelerators of a memory fabric are, for those who run compute kernels on them: the keys below `machine`.
 
 use crate::fabric::Contradiction;
+use crate::gpu::{DataSheet, GpuModel};
 use quincunx_units::{BitRate, ByteCount, Duration, FlopRate, Probability};
 use serde::Deserialize;
 
@@ -8,14 +9,20 @@ use serde::Deserialize;
 #[derive(Clone, PartialEq, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct MachineSetup {
+    /// What it is, where nothing else is said.
+    pub gpu: GpuModel,
     /// Streaming multiprocessors.
-    pub sms: u16,
+    pub sms: Option<u16>,
     /// Blocks that an SM holds at once.
     pub blocks_per_sm: u8,
     /// What all SMs together reach in products of matrices.
-    pub tensor: FlopRate,
+    pub tensor: Option<FlopRate>,
+    /// By how much that is the data sheet's, where it is not said.
+    pub tensor_efficiency: f64,
     /// Traffic to the accelerator's own memory.
-    pub memory: BitRate,
+    pub memory: Option<BitRate>,
+    /// What its L2 keeps of other accelerators' memory.
+    pub l2: Option<ByteCount>,
     /// Bytes of an element, in memory and on links.
     pub element: u8,
     /// Most rows of a tile of a product.
@@ -61,12 +68,14 @@ pub struct MachineSetup {
 impl Default for MachineSetup {
     /// Half of an H100, as CAIS has it (section IV-B); what the paper does not give is said in its preset.
     fn default() -> Self {
-        let giga = |gigabytes: u64| BitRate::new(gigabytes * 8_000_000_000).expect("it is above zero");
         Self {
-            sms: 66,
+            gpu: GpuModel::H100Half,
+            sms: None,
             blocks_per_sm: 2,
-            tensor: FlopRate::new(494_500_000_000_000).expect("it is above zero"),
-            memory: giga(3350),
+            tensor: None,
+            tensor_efficiency: 1.0,
+            memory: None,
+            l2: None,
             element: 2,
             tile_rows: 128,
             tile_columns: 128,
@@ -92,10 +101,29 @@ impl Default for MachineSetup {
 }
 
 impl MachineSetup {
+    /// What it has: what is said, and the data sheet for the rest.
+    pub fn gpu(&self) -> DataSheet {
+        let sheet = self.gpu.data_sheet();
+        let sms = self.sms.unwrap_or(sheet.sms);
+        let peak = sheet.tensor.operations_per_second() as f64 * f64::from(sms) / f64::from(sheet.sms);
+        let reached = FlopRate::new((peak * self.tensor_efficiency) as u64);
+        DataSheet {
+            sms,
+            tensor: self.tensor.or(reached).unwrap_or(sheet.tensor),
+            memory: self.memory.unwrap_or(sheet.memory),
+            l2: self.l2.unwrap_or(sheet.l2),
+        }
+    }
+
     pub(crate) fn check(&self) -> Result<(), Contradiction> {
-        let Self { sms, blocks_per_sm, tile_rows, tile_columns, tile_inner, .. } = self;
+        if !(self.tensor_efficiency.is_finite() && self.tensor_efficiency > 0.0) {
+            let found = self.tensor_efficiency.to_string();
+            return Err(("a `machine.tensor_efficiency` above zero", found, "1 is the data sheet's rate"));
+        }
+        let sms = self.gpu().sms;
+        let Self { blocks_per_sm, tile_rows, tile_columns, tile_inner, .. } = self;
         let counts = [
-            ("machine.sms", u32::from(*sms)),
+            ("machine.sms", u32::from(sms)),
             ("machine.blocks_per_sm", u32::from(*blocks_per_sm)),
             ("machine.tile_rows", tile_rows / 16),
             ("machine.tile_columns", *tile_columns),
@@ -113,7 +141,7 @@ impl MachineSetup {
                 "name a larger one",
             ));
         }
-        if self.communication_sms >= *sms {
+        if self.communication_sms >= sms {
             let found = format!("{} of {sms}", self.communication_sms);
             return Err(("`machine.communication_sms` below all SMs", found, "leave some to products"));
         }

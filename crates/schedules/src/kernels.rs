@@ -2,8 +2,8 @@
 
 use crate::layout::{Layout, Product};
 use quincunx_accelerator::{
-    Block, CounterId, Fetch, Kernel, Merges, Output, Place, Program, Send, SharedTile, Signal, Stage, Tile,
-    TileId, To, Wait,
+    Block, CounterId, Fetch, Kernel, Merges, Output, Place, Program, Rows, Send, SharedTile, Signal, Stage,
+    Tile, TileId, To, Wait,
 };
 use quincunx_units::Duration;
 use std::collections::BTreeMap;
@@ -99,13 +99,14 @@ impl<'a> Builder<'a> {
 
     /// A tile of partial sums as an output to `to`.
     pub(crate) fn partial_sum(layout: &Layout<'_>, send: Send, to: u16, row_block: u32, tile: u32) -> Output {
-        let offset = layout.tile() * u64::from(tile);
+        let rows = layout.slice(layout.machine.tile_columns);
+        let offset = u64::from(rows.bytes) * u64::from(tile);
         Output {
             send,
             to,
             address: layout.sum(row_block) + offset,
             local: (layout.partial(row_block) + offset) as usize,
-            length: layout.tile() as u32,
+            rows,
         }
     }
 
@@ -133,7 +134,7 @@ impl<'a> Builder<'a> {
                         to: layout.rank,
                         address: layout.norm(row_block) + offset,
                         local: (layout.sum(row_block) + offset) as usize,
-                        length: length as u32,
+                        rows: Rows::one(length as u32),
                     }],
                     signals: signals(row_block),
                     group: None,
@@ -181,14 +182,13 @@ impl<'a> Builder<'a> {
         let layout = &self.layout;
         let stages = layout.layer.hidden / layout.machine.tile_inner;
         let from = layout.home(row_block);
-        let length = layout.stripe() / u64::from(stages);
-        let address = layout.norm(row_block) + length * u64::from(stage);
+        let rows = layout.slice(layout.machine.tile_inner);
+        let address = layout.norm(row_block) + u64::from(rows.bytes) * u64::from(stage);
         let Some(fetch) = fetch else { return Vec::new() };
         let fetch = if from == layout.rank { Fetch::Own } else { fetch };
         let shared = |first| SharedTile { group: first + row_block * stages + stage, series: row_block };
         let shared = group.map(shared);
-        let (local, length) = (address as usize, length as u32);
-        vec![self.tile(Tile { fetch, from, address, local, length, shared })]
+        vec![self.tile(Tile { fetch, from, address, local: address as usize, rows, shared })]
     }
 
     /// Blocks that only send, one an output.

@@ -10,7 +10,7 @@ use crate::chance::disturb;
 use crate::kernels::{Builder, kernel};
 use crate::layout::{Layout, Product};
 use quincunx_accelerator::{
-    Block, Fetch, Kernel, Machine, Overlap, Plan, Schedule, Stage, SubLayer, Tile, TileId, Unit,
+    Block, Fetch, Kernel, Machine, Overlap, Plan, Rows, Schedule, Stage, SubLayer, Tile, TileId, Unit,
 };
 use quincunx_units::Duration;
 use std::collections::BTreeMap;
@@ -145,15 +145,8 @@ fn product(builder: &mut Builder<'_>, name: &str, product: Product, first: bool)
                 let address = matrix.address + place * matrix.piece;
                 let tile = *loaded.entry((is_rows, outer, stage)).or_insert_with(|| {
                     let local = address as usize;
-                    let length = matrix.piece as u32;
-                    builder.tile(Tile {
-                        fetch: Fetch::Load,
-                        from: owner,
-                        address,
-                        local,
-                        length,
-                        shared: None,
-                    })
+                    let rows = Rows::one(matrix.piece as u32);
+                    builder.tile(Tile { fetch: Fetch::Load, from: owner, address, local, rows, shared: None })
                 });
                 kernel.blocks[number].stages[stage as usize].tiles.push(tile);
             }

@@ -3,7 +3,7 @@
 //! Rows are cut into row blocks, of which each accelerator is home to as many, next to each other. Partial sums, sums and what is normalised
 //! lie row block by row block, each at the same address everywhere.
 
-use quincunx_accelerator::{CounterId, Machine, Region, SubLayer};
+use quincunx_accelerator::{CounterId, Machine, Region, Rows, SubLayer};
 use quincunx_units::{ByteCount, Duration};
 
 /// Rows of a tile are a multiple of this: what tensor cores take.
@@ -94,13 +94,15 @@ impl<'a> Layout<'a> {
     }
 
     /// The tiles of all row blocks, one of each accelerator's in turn: an accelerator sends its own nowhere, and would get ahead of the others
-    /// if those came one after the other; and requests are spread over all homes.
+    /// if those came one after the other; and requests are spread over all homes. So many row blocks are taken at once as half of the L2 keeps:
+    /// the other columns of the second product find them there.
     pub(crate) fn tile_by_tile(&self, columns: u32) -> Vec<(u32, u32)> {
-        let (row_blocks, ranks) = (self.in_turn(), usize::from(self.machine.ranks));
+        let row_blocks = self.in_turn();
+        let kept = (self.machine.l2.bytes() / 2 / self.stripe()).clamp(1, u64::from(self.machine.ranks));
         let round = |round: &[u32]| -> Vec<(u32, u32)> {
             (0..columns).flat_map(|column| round.iter().map(move |&row| (row, column))).collect()
         };
-        row_blocks.chunks(ranks).flat_map(round).collect()
+        row_blocks.chunks(kept as usize).flat_map(round).collect()
     }
 
     /// Bytes of a row block, hidden size wide.
@@ -116,6 +118,13 @@ impl<'a> Layout<'a> {
     /// Bytes of a tile of what is added up.
     pub(crate) fn tile(&self) -> u64 {
         self.stripe() / u64::from(self.sum_tiles())
+    }
+
+    /// So many columns of a row block, as they lie in memory.
+    pub(crate) fn slice(&self, columns: u32) -> Rows {
+        let element = u64::from(self.machine.element);
+        let pitch = u64::from(self.layer.hidden) * element;
+        Rows { count: self.tile_rows, bytes: columns * element as u32, pitch }
     }
 
     /// Tiles of a row block of what is added up.

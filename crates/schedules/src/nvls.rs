@@ -5,7 +5,7 @@ use crate::chance::disturb;
 use crate::kernels::{Builder, TileEnd};
 use crate::layout::Layout;
 use quincunx_accelerator::{
-    Fetch, Kernel, Machine, Output, Overlap, Place, Plan, Schedule, Send, Stage, SubLayer, Tile, Unit,
+    Fetch, Kernel, Machine, Output, Overlap, Place, Plan, Rows, Schedule, Send, Stage, SubLayer, Tile, Unit,
 };
 
 /// What is done between the two products.
@@ -143,7 +143,7 @@ pub(crate) fn reduced_tile(builder: &mut Builder<'_>, row_block: u32, column: u3
         from: layout.rank,
         address: layout.partial(row_block) + offset,
         local: (layout.sum(row_block) + offset) as usize,
-        length: layout.tile() as u32,
+        rows: Rows::one(layout.tile() as u32),
         shared: None,
     };
     Stage { tiles: vec![builder.tile(tile)], ..Stage::default() }
@@ -165,5 +165,5 @@ pub(crate) fn all_gather(builder: &Builder<'_>, place: Place) -> Kernel {
 /// A piece of what is normalised as an output to the same place of `to`.
 pub(crate) fn norm_piece(layout: &Layout<'_>, send: Send, to: u16, row_block: u32, tile: u32) -> Output {
     let address = layout.norm(row_block) + layout.tile() * u64::from(tile);
-    Output { send, to, address, local: address as usize, length: layout.tile() as u32 }
+    Output { send, to, address, local: address as usize, rows: Rows::one(layout.tile() as u32) }
 }

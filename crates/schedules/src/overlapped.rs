@@ -6,7 +6,8 @@ use crate::kernels::{Builder, TileEnd};
 use crate::layout::Layout;
 use crate::nvls::{UNIT, norm_piece, reduced_tile};
 use quincunx_accelerator::{
-    Block, CounterId, Kernel, Machine, Output, Overlap, Place, Plan, Schedule, Send, SubLayer, Unit, Wait,
+    Block, CounterId, Kernel, Machine, Output, Overlap, Place, Plan, Rows, Schedule, Send, SubLayer, Unit,
+    Wait,
 };
 
 /// Who sends partial sums while the first product runs.
@@ -125,8 +126,8 @@ fn spread(builder: &Builder<'_>, sums: CounterId) -> Vec<(Vec<Wait>, Output)> {
         let waits = vec![Builder::until(Builder::at(sums, row_block), whole)];
         outputs.extend(to_others(layout, |layout, to, tile| {
             let address = layout.sum(row_block) + layout.tile() * u64::from(tile);
-            let (local, length) = (address as usize, layout.tile() as u32);
-            (waits.clone(), Output { send: Send::Store, to, address, local, length })
+            let (local, rows) = (address as usize, Rows::one(layout.tile() as u32));
+            (waits.clone(), Output { send: Send::Store, to, address, local, rows })
         }));
     }
     outputs

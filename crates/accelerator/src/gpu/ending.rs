@@ -33,20 +33,20 @@ impl<P: Payload> Gpu<P> {
 
     /// Sends a piece, or adds or writes it at once if it stays here; how many packets it is.
     pub(super) fn output(&mut self, output: &Output, block: BlockNumber) -> u32 {
-        let Output { send, to, address, local, length } = *output;
+        let Output { send, to, address, local, rows } = *output;
         let is_own = to == self.config.rank;
         let (to, inc, tag, transaction) = match send {
-            Send::Reduce | Send::MergedReduce if is_own => {
-                let (at, bytes) = (address as usize, length as usize);
-                let own = P::from_view(self.memory.view(local..local + bytes));
-                self.memory.reduce(at, own.view(0..bytes), self.config.reduction);
-                self.count(address, u64::from(length));
-                return 0;
-            }
-            Send::Store if is_own => {
-                let own = P::from_view(self.memory.view(local..local + length as usize));
-                self.memory.write(address as usize, own.view(0..length as usize));
-                self.count(address, u64::from(length));
+            Send::Reduce | Send::MergedReduce | Send::Store if is_own => {
+                let bytes = rows.bytes as usize;
+                for start in rows.starts(address) {
+                    let from = (local as u64 + start - address) as usize;
+                    let own = P::from_view(self.memory.view(from..from + bytes));
+                    match send {
+                        Send::Store => self.memory.write(start as usize, own.view(0..bytes)),
+                        _ => self.memory.reduce(start as usize, own.view(0..bytes), self.config.reduction),
+                    }
+                    self.count(start, bytes as u64);
+                }
                 return 0;
             }
             // A reduction says how many contributions it is.
@@ -56,7 +56,9 @@ impl<P: Payload> Gpu<P> {
             Send::PushReduce => (None, false, 0, Transaction::MultimemReduce),
             Send::MulticastStore => (None, false, 0, Transaction::MultimemStore),
         };
-        self.transfer(to, inc, tag, transaction, address, local, length, Some(block))
+        let line = self.config.format.max_payload as u64;
+        let requests = Requests::new(address, rows, Granularity::Bytes, line);
+        self.transfer(to, inc, tag, transaction, address, local, &requests, Some(block))
     }
 
     pub(super) fn end_block(&mut self, now: Instant, block: BlockNumber, out: &mut impl GpuSink<P>) {

@@ -36,19 +36,27 @@ impl<P: Payload> Gpu<P> {
         out: &mut impl GpuSink<P>,
     ) -> bool {
         match &mut self.tiles[id.0 as usize] {
-            TileState::Present => return false,
+            TileState::Present => {
+                self.cache.touch(id);
+                return false;
+            }
             TileState::Pending { waiters, .. } => {
                 waiters.push((block, stage));
                 return true;
             }
-            TileState::Absent => {}
+            TileState::Absent | TileState::Evicted => {}
         }
         let is_own = tile.fetch == Fetch::Own;
+        // The others were there when it was asked for first; nobody waits for who reads again.
+        let again = self.tiles[id.0 as usize] == TileState::Evicted;
         self.tiles[id.0 as usize] = match is_own {
             true => TileState::Present,
-            false => TileState::Pending { missing: tile.length, waiters: vec![(block, stage)] },
+            false => {
+                let missing = self.loads(tile).map(|load| load.length).sum();
+                TileState::Pending { missing, waiters: vec![(block, stage)] }
+            }
         };
-        match tile.shared.filter(|_| self.config.program.coordination.throttle) {
+        match tile.shared.filter(|_| self.config.program.coordination.throttle && !again) {
             Some(shared) => {
                 self.series[shared.series as usize].held.push_back(id);
                 self.ask_held(now, shared.series, out);
@@ -63,7 +71,7 @@ impl<P: Payload> Gpu<P> {
         while let Some(&id) = self.series[number as usize].held.front() {
             let series = &mut self.series[number as usize];
             let tile = self.config.program.tiles[id.0 as usize];
-            let ahead = series.ahead + u64::from(tile.length);
+            let ahead = series.ahead + tile.rows.total();
             if series.ahead > 0 && ahead > self.config.loads_ahead {
                 return;
             }
@@ -85,10 +93,16 @@ impl<P: Payload> Gpu<P> {
             Fetch::ReducedLoad => (false, Transaction::MultimemLoadReduce { length: 0 }),
         };
         let to = (tile.fetch != Fetch::ReducedLoad).then_some(NodeId(tile.from));
-        self.transfer(to, inc, id.0, transaction, tile.address, tile.local, tile.length, None);
+        let requests = self.loads(tile);
+        self.transfer(to, inc, id.0, transaction, tile.address, tile.local, &requests, None);
     }
 
-    /// Puts a transfer into the queues of all links that have lines of it; how many packets it is.
+    /// The requests that a tile is loaded by.
+    fn loads(&self, tile: &Tile) -> Requests {
+        Requests::new(tile.address, tile.rows, Granularity::Sectors, self.config.format.max_payload as u64)
+    }
+
+    /// Puts a transfer into the queues of all links that have requests of it; how many packets it is.
     #[allow(clippy::too_many_arguments, reason = "a transfer is all of these")]
     pub(super) fn transfer(
         &mut self,
@@ -98,24 +112,21 @@ impl<P: Payload> Gpu<P> {
         transaction: Transaction,
         address: u64,
         local: usize,
-        length: u32,
+        requests: &Requests,
         owner: Option<BlockNumber>,
     ) -> u32 {
         self.sequence += 1;
-        let line = self.config.format.max_payload as u64;
-        let (first, end) = (address / line, (address + u64::from(length)).div_ceil(line));
-        let links = self.links.len() as u64;
+        let (line, links) = (self.config.format.max_payload as u64, self.links.len() as u16);
         for link in 0..links {
-            let start = next_line(first, link, links);
-            if start < end {
-                let to = to.unwrap_or(self.config.switches[link as usize]);
+            let transfer = Transfer::new(address, local, requests.clone(), line, PortId(link), links);
+            if transfer.is_some() {
+                let to = to.unwrap_or(self.config.switches[usize::from(link)]);
                 let header = FlitHeader::new(self.node(), to, inc, 0, tag, transaction);
-                let sequence = self.sequence;
-                let job = Job { header, address, local, length, lines: start..end, owner, sequence };
-                self.links[link as usize].sending.push(job);
+                let job = Job { header, transfer, owner, sequence: self.sequence };
+                self.links[usize::from(link)].sending.push(job);
             }
         }
-        (end - first) as u32
+        requests.clone().count() as u32
     }
 
     /// A piece of a tile has arrived.
@@ -130,8 +141,9 @@ impl<P: Payload> Gpu<P> {
         let length = P::view_length(P::reborrow(payload)) as u32;
         let tile = self.config.program.tiles.get(header.tag as usize).copied();
         let tile = tile.ok_or(GpuDrop::UnexpectedResponse)?;
-        let offset = header.address.checked_sub(tile.address).ok_or(GpuDrop::UnexpectedResponse)?;
-        let is_inside = offset + u64::from(length) <= u64::from(tile.length);
+        let last = tile.rows.starts(tile.address).last().unwrap_or(tile.address) + u64::from(tile.rows.bytes);
+        let is_inside = header.address >= tile.address / SECTOR * SECTOR
+            && header.address.saturating_add(u64::from(length)) <= last.next_multiple_of(SECTOR);
         let TileState::Pending { missing, .. } = &mut self.tiles[header.tag as usize] else {
             return Err(GpuDrop::UnexpectedResponse);
         };
@@ -142,8 +154,11 @@ impl<P: Payload> Gpu<P> {
         *loads = loads.checked_sub(1).ok_or(GpuDrop::UnexpectedResponse)?;
         *missing -= length;
         let is_whole = *missing == 0;
-        self.memory.write(tile.local + offset as usize, payload);
+        self.memory.write((tile.local as u64 + header.address - tile.address) as usize, payload);
         if is_whole {
+            for evicted in self.cache.keep(TileId(header.tag), tile.rows.total()) {
+                self.tiles[evicted.0 as usize] = TileState::Evicted;
+            }
             let state = core::mem::replace(&mut self.tiles[header.tag as usize], TileState::Present);
             let TileState::Pending { waiters, .. } = state else { unreachable!("it was pending") };
             for (block, stage) in waiters {

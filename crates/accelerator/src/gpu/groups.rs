@@ -16,11 +16,11 @@ impl<P: Payload> Gpu<P> {
         point: u32,
         out: &mut impl GpuSink<P>,
     ) {
-        let links = self.links.len() as u64;
-        let link = link_of(u64::from(group), links);
-        let to = self.config.switches[link as usize];
+        // A group's number as a line's: groups are spread over switches as lines are.
+        let link = link_of(u64::from(group), 1, self.links.len() as u16);
+        let to = self.config.switches[usize::from(link.0)];
         let header = FlitHeader::new(self.node(), to, true, u64::from(group), point, Transaction::Sync);
-        self.push(link, header);
+        self.push(u64::from(link.0), header);
         self.syncs.push_back((now + self.config.sync_timeout, block, point));
         self.arm_sync(now, out);
     }
@@ -53,7 +53,7 @@ impl<P: Payload> Gpu<P> {
             if core::mem::take(&mut self.is_ahead[block as usize]) {
                 let tile = self.config.program.tiles[block as usize];
                 let shared = tile.shared.expect("a tile with a group");
-                self.series[shared.series as usize].ahead -= u64::from(tile.length);
+                self.series[shared.series as usize].ahead -= tile.rows.total();
                 self.ask_held(now, shared.series, out);
             }
             return;
@@ -100,7 +100,7 @@ impl<P: Payload> Gpu<P> {
         let (kernel, place) = self.blocks.place(block);
         let kernel = &self.config.program.kernels[kernel];
         let block = &kernel.blocks[place];
-        let bytes = block.outputs.iter().map(|output| u64::from(output.length)).sum();
+        let bytes = block.outputs.iter().map(|output| output.rows.total()).sum();
         let home = home_of(kernel, block).filter(|_| self.config.program.coordination.throttle)?;
         (home < self.config.ranks).then_some((usize::from(home), bytes))
     }

@@ -6,15 +6,19 @@ mod groups;
 
 use self::groups::home_of;
 use crate::blocks::{BlockNumber, Blocks, Phase};
-use crate::routing::{link_of, next_line};
-use crate::sending::{Job, Sending};
+use crate::cache::Cache;
+use crate::sending::{Job, Sending, Transfer};
 use crate::sms::Sms;
-use crate::{Block, CounterId, Fetch, GpuConfig, Merges, Output, Place, Send, Tile, TileId, To};
+use crate::{
+    Block, CounterId, Fetch, GpuConfig, Granularity, Merges, Output, Place, Requests, SECTOR, Send, Tile,
+    TileId, To,
+};
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec;
 use alloc::vec::Vec;
 use quincunx_collective::Payload;
 use quincunx_engine::PortId;
+use quincunx_engine::shared_memory::link_of;
 use quincunx_memory::Port;
 use quincunx_units::{Duration, Instant};
 use quincunx_wire::flit::{FlitHeader, NodeId, Transaction, word_address, word_at};
@@ -80,6 +84,8 @@ enum TileState {
         waiters: Vec<(BlockNumber, u16)>,
     },
     Present,
+    /// It was there.
+    Evicted,
 }
 
 /// Tiles that follow each other.
@@ -135,6 +141,7 @@ pub struct Gpu<P> {
     links: Vec<Link>,
     blocks: Blocks,
     tiles: Vec<TileState>,
+    cache: Cache,
     sms: Sms,
     /// Blocks that wait for their group, and until when.
     syncs: VecDeque<(Instant, BlockNumber, u32)>,
@@ -178,6 +185,7 @@ impl<P: Payload> Gpu<P> {
             links: vec![link; config.switches.len()],
             blocks: Blocks::new(&config.program),
             tiles: vec![TileState::Absent; config.program.tiles.len()],
+            cache: Cache::new(config.l2),
             sms: Sms::new(config.sms, config.blocks_per_sm),
             syncs: VecDeque::new(),
             sync_armed: false,
@@ -354,7 +362,6 @@ impl<P: Payload> Gpu<P> {
     /// Sends at most one packet.
     pub fn handle_transmit_slot(&mut self, now: Instant, link: PortId, out: &mut impl GpuSink<P>) {
         self.advance(now, link);
-        let (line, links) = (self.config.format.max_payload as u64, self.links.len() as u64);
         let window = self.window();
         let Link { port, sending, .. } = &mut self.links[usize::from(link.0)];
         let ready = sending.ready(window, self.config.shared_requests);
@@ -366,7 +373,7 @@ impl<P: Payload> Gpu<P> {
             }
             return;
         };
-        let mut cut = sending.cut(channel, u64::from(link.0), links, line);
+        let mut cut = sending.cut(channel);
         port.seal(&mut cut.header, cut.carried.len());
         out.transmit(link, &cut.header, self.memory.view(cut.carried));
         if let Some(owner) = cut.owner {
@@ -412,16 +419,8 @@ impl<P: Payload> Gpu<P> {
         local: usize,
         length: u32,
     ) {
-        let line = request.address / self.config.format.max_payload as u64;
-        let job = Job {
-            header: request.response(transaction),
-            address: request.address,
-            local,
-            length,
-            lines: line..line + 1,
-            owner: None,
-            sequence: 0,
-        };
+        let transfer = (length > 0).then(|| Transfer::single(request.address, local, length));
+        let job = Job { header: request.response(transaction), transfer, owner: None, sequence: 0 };
         let ready_at = now + self.config.response_latency;
         self.links[usize::from(link.0)].pending.push_back(Pending { ready_at, response: job });
     }
@@ -487,7 +486,7 @@ impl<P: Payload> Gpu<P> {
     fn push(&mut self, link: u64, header: FlitHeader) {
         self.sequence += 1;
         let sequence = self.sequence;
-        let job = Job { header, address: 0, local: 0, length: 0, lines: 0..1, owner: None, sequence };
+        let job = Job { header, transfer: None, owner: None, sequence };
         self.links[link as usize].sending.push(job);
     }
 
@@ -591,6 +590,7 @@ impl<P: Payload> Gpu<P> {
     /// Panics if the state breaks a rule that must always hold.
     pub fn assert_invariants(&self) {
         self.sms.assert_invariants();
+        self.cache.assert_invariants();
         self.blocks.assert_invariants(&self.config.program);
         for link in &self.links {
             link.port.assert_invariants();

@@ -50,6 +50,7 @@ fn config(program: Program) -> GpuConfig {
         loads_ahead: 256,
         sums_ahead: 256,
         shared_requests: false,
+        l2: 1 << 20,
         sync_timeout: Duration::from_micros(1),
         reduction: Reduction { op: ReduceOp::Sum, data_type: DataType::I32 },
         program: Arc::new(program),
@@ -126,7 +127,7 @@ fn a_block_that_waits_is_passed_by_those_that_are_ready() {
 
 #[test]
 fn a_tile_is_fetched_once_and_kept() {
-    let tile = Tile { fetch: Fetch::Load, from: 1, address: 0, local: 0, length: 256, shared: None };
+    let tile = Tile { fetch: Fetch::Load, from: 1, address: 0, local: 0, rows: Rows::one(256), shared: None };
     let loads = || {
         let stage = Stage { tiles: vec![TileId(0)], compute: Duration::from_nanos(3) };
         Block { stages: vec![stage], ..Block::default() }
@@ -151,7 +152,8 @@ fn a_tile_is_fetched_once_and_kept() {
 
 #[test]
 fn loads_are_bounded_by_their_window() {
-    let tile = Tile { fetch: Fetch::Load, from: 1, address: 0, local: 0, length: 1024, shared: None };
+    let tile =
+        Tile { fetch: Fetch::Load, from: 1, address: 0, local: 0, rows: Rows::one(1024), shared: None };
     let stage = Stage { tiles: vec![TileId(0)], compute: Duration::ZERO };
     let kernels = vec![kernel(vec![Block { stages: vec![stage], ..Block::default() }])];
     let mut gpu = started(Program { kernels, tiles: vec![tile], memory: 1024, ..Program::default() });
@@ -222,9 +224,15 @@ fn memory_is_filled_and_read_back() {
 
 /// The kinds of the packets that leave when a reduction was asked for before a load.
 fn reduction_then_load(shared_requests: bool) -> Vec<Transaction> {
-    let output = Output { send: Send::MergedReduce, to: 1, address: 0, local: 0, length: 256 };
-    let tile =
-        Tile { fetch: Fetch::MergedLoad, from: 1, address: 256, local: 256, length: 256, shared: None };
+    let output = Output { send: Send::MergedReduce, to: 1, address: 0, local: 0, rows: Rows::one(256) };
+    let tile = Tile {
+        fetch: Fetch::MergedLoad,
+        from: 1,
+        address: 256,
+        local: 256,
+        rows: Rows::one(256),
+        shared: None,
+    };
     let stage = Stage { tiles: vec![TileId(0)], compute: Duration::ZERO };
     let mut sends = kernel(vec![
         Block { outputs: vec![output], ..Block::default() },
@@ -245,4 +253,115 @@ fn loads_and_reductions_take_turns_unless_they_share_a_queue() {
     assert_eq!(reduction_then_load(true), [reduce, reduce, load, load]);
     let apart = reduction_then_load(false);
     assert!(apart[..2].contains(&load), "{apart:?}");
+}
+
+#[test]
+fn a_tile_that_the_l2_has_no_room_for_is_read_again() {
+    let tile = |address: u64| Tile {
+        fetch: Fetch::Load,
+        from: 1,
+        address,
+        local: address as usize,
+        rows: Rows::one(128),
+        shared: None,
+    };
+    let loads = |tile: u32| {
+        let stage = Stage { tiles: vec![TileId(tile)], compute: Duration::from_nanos(3) };
+        Block { stages: vec![stage], ..Block::default() }
+    };
+    let asked = |l2: u64| {
+        let kernels = vec![kernel(vec![loads(0), loads(1), loads(0)])];
+        let tiles = vec![tile(0), tile(128)];
+        let program = Program { kernels, tiles, memory: 256, ..Program::default() };
+        let mut gpu = Gpu::new(GpuConfig { l2, ..config(program) });
+        gpu.start(Instant::ZERO, &mut Out::default());
+        fire(&mut gpu, GpuTimer::Launch(0));
+        let mut asked = Vec::new();
+        for _ in 0..3 {
+            for header in packets(&mut gpu) {
+                asked.push(header.address);
+                let response = header.response(Transaction::ReadResponse);
+                gpu.handle_packet(Instant::ZERO, PortId(0), &response, &[1; 128], &mut Out::default())
+                    .unwrap();
+            }
+            fire(&mut gpu, GpuTimer::Compute(0));
+        }
+        asked
+    };
+    assert_eq!(asked(256), [0, 128], "both are kept");
+    assert_eq!(asked(128), [0, 128, 0], "the second has taken the first one's room");
+}
+
+#[test]
+fn a_tile_of_a_matrix_is_loaded_row_by_row_in_whole_sectors() {
+    let rows = Rows { count: 2, bytes: 40, pitch: 256 };
+    let tile = Tile { fetch: Fetch::Load, from: 1, address: 112, local: 112, rows, shared: None };
+    let stage = Stage { tiles: vec![TileId(0)], compute: Duration::ZERO };
+    let kernels = vec![kernel(vec![Block { stages: vec![stage], ..Block::default() }])];
+    let mut gpu = started(Program { kernels, tiles: vec![tile], memory: 512, ..Program::default() });
+    fire(&mut gpu, GpuTimer::Launch(0));
+    let asked: Vec<_> = packets(&mut gpu).iter().map(|header| (header.address, header.transaction)).collect();
+    let read = |length| Transaction::Read { length };
+    assert_eq!(asked, [(96, read(32)), (128, read(32)), (352, read(32)), (384, read(32))]);
+}
+
+/// Blocks that add 256 bytes at a home each, in their order, coordinated and throttled; their groups are their numbers.
+fn adding(homes: &[u16]) -> Program {
+    let blocks = homes.iter().zip(0..).map(|(&to, number)| {
+        let address = 256 * u64::from(number);
+        let rows = Rows::one(256);
+        let output = Output { send: Send::MergedReduce, to, address, local: address as usize, rows };
+        Block { outputs: vec![output], group: Some(number), ..Block::default() }
+    });
+    let mut adds = kernel(blocks.collect());
+    adds.merges = Merges::Reductions;
+    adds.place = Place::CopyEngine(8);
+    let coordination = Coordination { pre_launch: false, pre_access: true, throttle: true };
+    Program { kernels: vec![adds], memory: 256 * homes.len(), coordination, ..Program::default() }
+}
+
+/// The addresses to which reductions leave when a group is released at a point.
+fn released(gpu: &mut Gpu<Numbers>, group: u64, point: u32) -> Vec<u64> {
+    let header = FlitHeader::new(NodeId(2), NodeId(0), true, group, point, Transaction::Release);
+    gpu.handle_packet(Instant::ZERO, PortId(0), &header, &[], &mut Out::default()).unwrap();
+    let sums = packets(gpu).into_iter().filter(|header| header.transaction == Transaction::Reduce);
+    sums.map(|header| header.address).collect()
+}
+
+#[test]
+fn sums_for_one_home_leave_in_the_order_of_the_program_and_as_far_as_the_others_have_come() {
+    let (before, after) = (1, 2);
+    let mut gpu = started(adding(&[1, 1, 1]));
+    fire(&mut gpu, GpuTimer::Launch(0));
+    packets(&mut gpu);
+    assert!(released(&mut gpu, 1, before).is_empty(), "the first goes first");
+    assert_eq!(released(&mut gpu, 0, before), [0, 128]);
+    assert_eq!(released(&mut gpu, 0, after), [256, 384], "the others have sent the first");
+    assert!(released(&mut gpu, 2, before).is_empty(), "256 bytes are under way");
+    assert_eq!(released(&mut gpu, 1, after), [512, 640]);
+}
+
+#[test]
+fn sums_that_stay_here_wait_for_nobody() {
+    let mut gpu = started(adding(&[0, 0]));
+    let mut out = fire(&mut gpu, GpuTimer::Launch(0));
+    for group in [0, 1] {
+        let header = FlitHeader::new(NodeId(2), NodeId(0), true, group, 1, Transaction::Release);
+        gpu.handle_packet(Instant::ZERO, PortId(0), &header, &[], &mut out).unwrap();
+    }
+    assert!(out.events.contains(&GpuEvent::Finished), "{:?}", out.events);
+}
+
+#[test]
+fn a_block_whose_turn_does_not_come_sends_in_the_end() {
+    let mut gpu = started(adding(&[1, 1]));
+    fire(&mut gpu, GpuTimer::Launch(0));
+    packets(&mut gpu);
+    assert!(released(&mut gpu, 1, 1).is_empty());
+    // The first block's group times out, too; both have waited a microsecond.
+    let mut out = Out::default();
+    gpu.handle_timer(Instant::from_picos(9_000_000), GpuTimer::Sync, &mut out);
+    gpu.assert_invariants();
+    let sums = packets(&mut gpu);
+    assert_eq!(sums.iter().filter(|header| header.transaction == Transaction::Reduce).count(), 4);
 }

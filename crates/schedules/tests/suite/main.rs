@@ -2,7 +2,7 @@
 
 use quincunx_accelerator::{Coordination, Machine, Merges, Plan, SubLayer};
 use quincunx_schedules::{ALL, find};
-use quincunx_units::{BitRate, Duration, FlopRate};
+use quincunx_units::{BitRate, ByteCount, Duration, FlopRate};
 
 const LAYER: SubLayer = SubLayer { rows: 256, inner: 96, hidden: 64, columns: 32 };
 
@@ -14,6 +14,7 @@ fn machine() -> Machine {
         blocks_per_sm: 2,
         tensor: FlopRate::new(1_000_000_000_000).unwrap(),
         memory: BitRate::new(8_000_000_000_000).unwrap(),
+        l2: ByteCount::new(1 << 20),
         element: 2,
         tile_rows: 32,
         tile_columns: 16,

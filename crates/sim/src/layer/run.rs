@@ -126,12 +126,14 @@ pub(crate) const fn reduction(element: u8) -> Reduction {
 
 /// What schedules are told of the machine.
 pub fn machine(fabric: &MemoryFabric, setup: &MachineSetup, seed: u64) -> Machine {
+    let gpu = setup.gpu();
     Machine {
         ranks: fabric.accelerators,
-        sms: setup.sms,
+        sms: gpu.sms,
         blocks_per_sm: setup.blocks_per_sm,
-        tensor: setup.tensor,
-        memory: setup.memory,
+        tensor: gpu.tensor,
+        memory: gpu.memory,
+        l2: gpu.l2,
         element: setup.element,
         tile_rows: setup.tile_rows,
         tile_columns: setup.tile_columns,
@@ -191,12 +193,13 @@ pub fn run_filled<P: PayloadKind>(
             format: fabric.format,
             port,
             response_latency: fabric.response_latency,
-            sms: setup.sms,
+            sms: machine.sms,
             blocks_per_sm: setup.blocks_per_sm,
             claims_ahead: setup.claims_ahead,
             prefetch: setup.prefetch,
             load_window: window,
             loads_ahead: setup.loads_ahead.bytes(),
+            l2: machine.l2.bytes(),
             sums_ahead: setup.sums_ahead.bytes(),
             shared_requests: plan.shared_requests,
             sync_timeout: setup.sync_timeout,
@@ -321,7 +324,7 @@ fn follow<P: PayloadKind>(
         Node::Gpu(gpu) => Some(gpu.busy()),
         Node::Switch(_) => None,
     });
-    let sms = f64::from(run.setup.sms) * f64::from(expected);
+    let sms = f64::from(run.setup.gpu().sms) * f64::from(expected);
     let nodes = 0..u32::from(run.fabric.accelerators + run.fabric.switches);
     let dropped = |node| simulation.drops(NodeIndex(node)).values().sum::<u64>();
     let mut counted: BTreeMap<&'static str, (u64, u64)> = BTreeMap::new();

@@ -127,6 +127,26 @@ fn a_merging_table_of_one_entry_loses_and_doubles_nothing() {
     }
 }
 
+#[test]
+fn an_l2_without_room_reads_rows_again_and_brings_the_same() {
+    // Two blocks at a time, in an order of their own: what two columns of a row block read is read at different times.
+    let one = ["machine.sms=2", "machine.communication_sms=1", "machine.blocks_per_sm=1"];
+    let whole = run_numbers("cais-base", &one, 1);
+    let small = run_numbers("cais-base", &[&one[..], &["machine.l2=1KiB"]].concat(), 1);
+    assert_right("cais-base", &small);
+    let [kept, again] = [whole, small].map(|outcome| outcome.counted["loads"].0);
+    assert!(again > kept, "{again} loads instead of {kept}");
+}
+
+#[test]
+fn tiles_that_are_no_whole_sectors_wide_cost_more_packets_and_bring_the_same() {
+    let wide = run_numbers("cais", &[], 1);
+    // Four elements of four bytes: half a sector.
+    let narrow = run_numbers("cais", &["machine.tile_inner=4", "machine.tile_columns=4"], 1);
+    assert_right("cais", &narrow);
+    assert!(narrow.packets > 2 * wide.packets, "{} packets, {} in wide tiles", narrow.packets, wide.packets);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
@@ -212,11 +232,12 @@ fn merging_sends_each_tile_up_once_and_down_once() {
         outcome.counted.clone()
     };
     let counted = sent("cais");
-    let lines = (VECTOR / 128) as u64;
-    // N - 1 accelerators reduce and load each line; one sum of each goes home, one load goes there.
-    assert_eq!(counted["reductions"].0, lines * u64::from(RANKS - 1));
-    assert_eq!(counted["whole sums"].0, lines);
-    assert_eq!(counted["loads"].0 - counted["merged loads"].0, lines);
+    // A row of a tile has 16 elements of four bytes.
+    let pieces = (VECTOR / 64) as u64;
+    // N - 1 accelerators reduce and load each of them; one sum of each goes home, one load goes there.
+    assert_eq!(counted["reductions"].0, pieces * u64::from(RANKS - 1));
+    assert_eq!(counted["whole sums"].0, pieces);
+    assert_eq!(counted["loads"].0 - counted["merged loads"].0, pieces);
 }
 
 #[test]
