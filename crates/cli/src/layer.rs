@@ -2,8 +2,10 @@
 
 use clap::Args;
 use quincunx_design::Catalog;
-use quincunx_scenario::{Override, Scenario};
-use quincunx_sim::layer::{LayerError, LayerMeasurement, LayerRequest, find_schedule, measure_layer};
+use quincunx_scenario::{DataSheet, Override, Scenario};
+use quincunx_sim::layer::{
+    LayerError, LayerMeasurement, LayerRequest, Profile, find_schedule, measure_layer, profile,
+};
 use quincunx_sim::sweep;
 use quincunx_units::Duration;
 use serde_json::{Value, json};
@@ -26,7 +28,8 @@ a product, its sum over all accelerators, a normalisation and another product (L
 them. The speedup is over the design that is named last. Designs: cais, cais-partial (loads and reductions share a queue), cais-uncoordinated, cais-base
 (merging alone), tp-nvls, sp-nvls, coconet, fuselib, t3, coconet-nvls, fuselib-nvls, t3-nvls, ladm. Keys of --set beside the fabric's and those of
 merge and sync (`quincunx sim --show cais`): machine.gpu (h100, h100-half, h200, h200-half),
-machine.sms, machine.tensor=930TFLOP/s, machine.memory, machine.l2, machine.dispatch_window, machine.pre_launch, machine.pre_access, machine.throttle, and the others of the preset's [machine]; layer.scale multiplies the model's hidden size.")]
+machine.sms, machine.tensor=930TFLOP/s, machine.memory, machine.l2, machine.profile=FILE (measured
+products: what they have reached is used, and the roofline's error against them is printed), machine.dispatch_window, machine.pre_launch, machine.pre_access, machine.throttle, and the others of the preset's [machine]; layer.scale multiplies the model's hidden size.")]
 pub(crate) struct Layer {
     /// llama-7b, mega-gpt-4b or mega-gpt-8b; short for --set layer.model
     #[arg(long)]
@@ -101,6 +104,9 @@ impl Layer {
         } else {
             println!("{}", header());
             measured.iter().for_each(|(name, found)| println!("{}", line(name, found, baseline)));
+            if let Some((profile, sheet)) = profile(&scenario.machine).map_err(Failure::input)? {
+                println!("{}", roofline(&profile, sheet));
+            }
         }
         Failure::unless_all(schedules.len(), measured.len(), &interrupted)
     }
@@ -146,6 +152,23 @@ fn line(design: &str, found: &LayerMeasurement, baseline: Option<(&str, Duration
     format!(
         "{design:<20} {model:<12}{ranks:>10}{time:>10.1}{outside:>10.1}{sms:>10.1}{up:>10.1}{down:>10.1}{table:>10}{wait:>10}{speedup:>10}"
     )
+}
+
+/// How far a roofline by the data sheet is from what was measured on the whole GPU.
+fn roofline(profile: &Profile, sheet: DataSheet) -> String {
+    let head = ["kernel", "m", "n", "k", "measured", "roofline", "error"].map(|cell| format!("{cell:>10}"));
+    let mut lines = vec![
+        format!("\nroofline of {} SMs against {}; times in us", sheet.sms, profile.device),
+        format!("{:<12} {:>4}{}", "model", "GPUs", head.concat()),
+    ];
+    lines.extend(profile.gemms.iter().map(|each| {
+        let (model, split, kernel, gemm) = (&each.model, each.split, &each.kernel, each.gemm);
+        let [time, predicted] = [each.time, each.roofline(sheet.tensor, sheet.memory)].map(Duration::as_micros_f64);
+        let error = each.error(sheet.tensor, sheet.memory) * 100.0;
+        let (m, n, k) = (gemm.m, gemm.n, gemm.k);
+        format!("{model:<12} {split:>4}{kernel:>10}{m:>10}{n:>10}{k:>10}{time:>10.1}{predicted:>10.1}{error:>9.1}%")
+    }));
+    lines.join("\n")
 }
 
 fn row(design: &str, found: &LayerMeasurement, baseline: Option<(&str, Duration)>) -> Value {

@@ -31,6 +31,14 @@ pub struct DataSheet {
 }
 
 impl GpuModel {
+    /// The GPU with all of its SMs.
+    pub const fn whole(self) -> Self {
+        match self {
+            Self::H100 | Self::H100Half => Self::H100,
+            Self::H200 | Self::H200Half => Self::H200,
+        }
+    }
+
     /// Its data sheet (NVIDIA, "H100 Tensor Core GPU", 2022, and "H200 Tensor Core GPU", 2023): 132 SMs at 1.83 GHz, of which each multiplies and adds 2,048
     /// BF16 elements a cycle, dense; 50 MB of L2. They differ in memory.
     pub const fn data_sheet(self) -> DataSheet {

@@ -4,6 +4,7 @@ use crate::fabric::Contradiction;
 use crate::gpu::{DataSheet, GpuModel};
 use quincunx_units::{BitRate, ByteCount, Duration, FlopRate, Probability};
 use serde::Deserialize;
+use std::path::PathBuf;
 
 /// An accelerator at the granularity of thread blocks, and how kernels are cut for it.
 #[derive(Clone, PartialEq, Debug, Deserialize)]
@@ -19,6 +20,8 @@ pub struct MachineSetup {
     pub tensor: Option<FlopRate>,
     /// By how much that is the data sheet's, where it is not said.
     pub tensor_efficiency: f64,
+    /// A file with measured times of products on the whole GPU. What it has reached there is what all SMs reach here, by their number.
+    pub profile: Option<PathBuf>,
     /// Traffic to the accelerator's own memory.
     pub memory: Option<BitRate>,
     /// What its L2 keeps of other accelerators' memory.
@@ -74,6 +77,7 @@ impl Default for MachineSetup {
             blocks_per_sm: 2,
             tensor: None,
             tensor_efficiency: 1.0,
+            profile: None,
             memory: None,
             l2: None,
             element: 2,

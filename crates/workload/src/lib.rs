@@ -6,15 +6,18 @@
 //! long an AllReduce takes, whoever calls it says: nothing here knows a fabric, a design or a simulator.
 //!
 //! A [`Transformer`] is a language model split over the GPUs of a tensor-parallel group: the shapes of its products, not how long they take.
+//! A [`Profile`] is how long a GPU has been measured to take for them.
 
 mod iteration;
 mod layer;
 mod model;
+mod profile;
 mod roofline;
 mod transformer;
 
 pub use iteration::{Bucket, Iteration, iterate};
 pub use layer::{Conv, Dense, Layer, Pool, Then};
 pub use model::{Model, ModelError};
+pub use profile::{MeasuredGemm, Profile, ProfileError};
 pub use roofline::{Pass, passes};
 pub use transformer::{Direction, Gemm, SubLayer, SubLayerShape, Transformer, TransformerError, Work};

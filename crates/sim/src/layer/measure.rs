@@ -7,9 +7,9 @@ use crate::{Contents, Outputs, Request, measure};
 use quincunx_accelerator::{Machine, Schedule, SubLayer as Shape};
 use quincunx_collective::{Collective, LengthOnly};
 use quincunx_design::{Catalog, Value};
-use quincunx_scenario::{Fabric, FabricDesign, Scenario};
-use quincunx_units::{ByteCount, Duration};
-use quincunx_workload::{Direction, SubLayer, Transformer, Work};
+use quincunx_scenario::{DataSheet, Fabric, FabricDesign, MachineSetup, Scenario};
+use quincunx_units::{ByteCount, Duration, FlopRate};
+use quincunx_workload::{Direction, Profile, ProfileError, SubLayer, Transformer, Work};
 
 /// The schedules that there are.
 pub type Schedules = &'static [&'static dyn Schedule];
@@ -142,6 +142,36 @@ fn outside(work: &Work, machine: &Machine) -> Duration {
     machine.tensor.time_for(work.operations()).max(machine.memory.time_for(bytes)) + machine.launch
 }
 
+/// The profile that a machine names, and the data sheet of the whole GPU that it is of.
+///
+/// # Errors
+/// If it cannot be read, or is of another GPU.
+pub fn profile(setup: &MachineSetup) -> Result<Option<(Profile, DataSheet)>, LayerError> {
+    let Some(path) = &setup.profile else { return Ok(None) };
+    let place = path.display().to_string();
+    let wrong = |error: String| ProfileError::Wrong { place: place.clone(), error };
+    let text = std::fs::read_to_string(path).map_err(|error| wrong(error.to_string()))?;
+    let (profile, sheet) = (Profile::parse(&place, &text)?, setup.gpu.whole().data_sheet());
+    if profile.sms != sheet.sms {
+        let error = format!(
+            "expected a profile of the whole GPU of `machine.gpu`, {} SMs, found {}",
+            sheet.sms, profile.sms
+        );
+        return Err(wrong(error).into());
+    }
+    Ok(Some((profile, sheet)))
+}
+
+/// The machine, with what its profile says.
+fn setup(scenario: &Scenario) -> Result<MachineSetup, LayerError> {
+    let mut setup = scenario.machine.clone();
+    if let Some((profile, sheet)) = profile(&setup)? {
+        let reached = profile.reached().map_or(0, FlopRate::operations_per_second);
+        setup.tensor = FlopRate::new(reached * u64::from(setup.gpu().sms) / u64::from(sheet.sms));
+    }
+    Ok(setup)
+}
+
 /// Simulates a part of a model's layer, sub-layer by sub-layer.
 ///
 /// # Errors
@@ -167,7 +197,8 @@ pub fn measure_layer(
             Some((design, settings))
         }
     };
-    let machine = machine(&fabric, &scenario.machine, *seed);
+    let setup = &setup(scenario)?;
+    let machine = machine(&fabric, setup, *seed);
     let mut measured = LayerMeasurement {
         model: model.name.clone(),
         ranks: fabric.accelerators,
@@ -186,7 +217,6 @@ pub fn measure_layer(
             hidden: small(shape.before.n),
             columns: small(shape.after.n),
         };
-        let setup = &scenario.machine;
         let (schedule, unit, seed) = (*schedule, unit.clone(), *seed);
         let run = LayerRun { fabric: &fabric, setup, layer, schedule, unit, seed };
         let outcome = run_layer(&run, progress)?;
@@ -216,7 +246,7 @@ pub fn communication_share(
     progress: Watch<'_>,
 ) -> Result<f64, LayerError> {
     let (model, fabric) = (model(scenario)?, fabric(scenario)?);
-    let machine = machine(&fabric, &scenario.machine, seed);
+    let machine = machine(&fabric, &setup(scenario)?, seed);
     let vector = ByteCount::new(model.tokens() * u64::from(model.hidden) * u64::from(machine.element));
     let request = Request {
         scenario: scenario.clone(),

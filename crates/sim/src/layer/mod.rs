@@ -7,6 +7,7 @@ mod run;
 
 pub use measure::{
     LayerMeasurement, LayerRequest, PartMeasurement, Schedules, communication_share, find_schedule,
-    measure_layer,
+    measure_layer, profile,
 };
+pub use quincunx_workload::Profile;
 pub use run::{KernelSpan, LayerError, LayerOutcome, LayerRun, machine, run_filled, run_layer};

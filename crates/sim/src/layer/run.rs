@@ -13,7 +13,7 @@ use quincunx_memory::PortConfig;
 use quincunx_nodes::fabric::FabricSwitchConfig;
 use quincunx_scenario::{MachineSetup, ScenarioError};
 use quincunx_units::{Duration, Instant};
-use quincunx_workload::TransformerError;
+use quincunx_workload::{ProfileError, TransformerError};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -89,6 +89,9 @@ pub enum LayerError {
     /// The model, or its split.
     #[error(transparent)]
     Model(#[from] TransformerError),
+    /// The profile of its machine.
+    #[error(transparent)]
+    Profile(#[from] ProfileError),
     /// No schedule of that name, no model, or no such part of it.
     #[error("expected {expected}, found {found}")]
     Expected {

@@ -2,5 +2,6 @@
 
 mod iteration;
 mod models;
+mod profile;
 mod roofline;
 mod transformer;
