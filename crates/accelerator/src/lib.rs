@@ -25,6 +25,6 @@ mod sms;
 
 pub use access::{Granularity, Request, Requests, Rows, SECTOR};
 pub use config::GpuConfig;
-pub use gpu::{Gpu, GpuDrop, GpuEvent, GpuSink, GpuTimer};
+pub use gpu::{Gpu, GpuDrop, GpuEvent, GpuSink, GpuTimer, KernelProgress};
 pub use program::*;
 pub use schedule::{Machine, Overlap, Plan, Schedule, SubLayer, Unit};

@@ -27,12 +27,11 @@ pub(crate) struct Sms {
     places: u8,
     /// The first so many are for blocks that want a whole one.
     reserved: u16,
-    busy: Duration,
 }
 
 impl Sms {
     pub(crate) fn new(sms: u16, places: u8) -> Self {
-        Self { sms: vec![Sm::default(); usize::from(sms)], places, reserved: 0, busy: Duration::ZERO }
+        Self { sms: vec![Sm::default(); usize::from(sms)], places, reserved: 0 }
     }
 
     /// Blocks that all of them hold at most.
@@ -77,18 +76,12 @@ impl Sms {
         Some(length)
     }
 
-    /// The block that an SM is done with, and how long the next one takes, if there is one.
-    pub(crate) fn computed(&mut self, sm: u16) -> Option<(u32, Option<Duration>)> {
+    /// The block that an SM is done with and how long it took; and how long the next one takes, if there is one.
+    pub(crate) fn computed(&mut self, sm: u16) -> Option<(u32, Duration, Option<Duration>)> {
         let sm = &mut self.sms[usize::from(sm)];
         let task = sm.computing.take()?;
-        self.busy += task.length;
         sm.computing = sm.waiting.pop_front();
-        Some((task.block, sm.computing.map(|next| next.length)))
-    }
-
-    /// How long all of them have computed, together.
-    pub(crate) const fn busy(&self) -> Duration {
-        self.busy
+        Some((task.block, task.length, sm.computing.map(|next| next.length)))
     }
 
     pub(crate) fn assert_invariants(&self) {

@@ -1,15 +1,21 @@
 //! `quincunx sim layer`.
 
+mod rows;
+
 use clap::Args;
 use quincunx_design::Catalog;
 use quincunx_scenario::{DataSheet, Override, Scenario};
 use quincunx_sim::layer::{
-    LayerError, LayerMeasurement, LayerRequest, Profile, find_schedule, measure_layer, profile,
+    LayerError, LayerRequest, Profile, TRACE_INTERVALS, find_schedule, measure_over_time, profile, write_trace,
 };
 use quincunx_sim::sweep;
 use quincunx_units::Duration;
-use serde_json::{Value, json};
+use rows::{header, line, row};
+use serde_json::Value;
+use std::fs::File;
+use std::io::BufWriter;
 use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
 
 use crate::Failure;
 use crate::interrupt::{self, is_set};
@@ -22,6 +28,7 @@ use crate::simulations::{envelope, position};
   quincunx sim layer --model llama-7b --sublayer L2
   quincunx sim layer --model mega-gpt-4b --pass both --design cais,cais-base,sp-nvls,t3 --json
   quincunx sim layer --model llama-7b --sublayer L1 --design cais --set merge.entries=64 --set machine.throttle=false
+  quincunx sim layer --model llama-7b --sublayer L2 --design cais --trace l2.pftrace
 
 A tensor-parallel model's layer on accelerators at the granularity of thread blocks, whose requests are packets on the fabric's links. Sub-layers are
 a product, its sum over all accelerators, a normalisation and another product (L1, L2: forward, L3, L4: backward); --pass adds what lies outside of
@@ -52,10 +59,16 @@ pub(crate) struct Layer {
     /// Decides all that chance decides: the same seed, the same run
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Print one JSON object instead of a table
+    /// Write when kernels ran, and over time the SMs of each, links and merging tables, to this file for ui.perfetto.dev; one design
+    #[arg(long, value_name = "FILE.pftrace")]
+    trace: Option<PathBuf>,
+    /// Print one JSON object instead of a table; `quincunx report` draws it
     #[arg(long)]
     json: bool,
 }
+
+/// Intervals from which what is printed is put together: some for each bin.
+const INTERVALS: usize = 1024;
 
 impl Layer {
     pub(crate) fn run(self, catalog: Catalog) -> Result<(), Failure> {
@@ -68,11 +81,13 @@ impl Layer {
             .map(|unit| scenario.design(catalog, unit.design).map_err(Failure::input))
             .collect::<Result<_, Failure>>()?;
         scenario.refuse_unused(&units).map_err(Failure::input)?;
+        let trace = self.trace_file(schedules.len())?;
+        let intervals = if trace.is_some() { TRACE_INTERVALS } else { INTERVALS };
         let stop = interrupt::flag()?;
         let progress = bar(schedules.len());
         let run = |schedule| {
             let request = LayerRequest { scenario: scenario.clone(), schedule, seed: self.seed };
-            let result = measure_layer(&request, catalog, &mut |at| {
+            let result = measure_over_time(&request, catalog, Some(intervals), &mut |at| {
                 progress.set_message(format!("{}: at {}", schedule.name(), position(at)));
                 if is_set(&stop) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
             });
@@ -96,6 +111,9 @@ impl Layer {
         if let Some(error) = failed {
             return Err(Failure::input(error));
         }
+        if let (Some((path, file)), Some((_, found))) = (trace, measured.first()) {
+            write_trace(found, BufWriter::new(file)).map_err(|error| unwritable(path, &error))?;
+        }
         let is_complete = measured.len() == schedules.len();
         let baseline = measured.last().filter(|_| is_complete).map(|(name, last)| (*name, last.time));
         if self.json {
@@ -111,6 +129,18 @@ impl Layer {
         Failure::unless_all(schedules.len(), measured.len(), &interrupted)
     }
 
+    /// The file of the trace, so that a name that cannot be written is told before anything runs.
+    fn trace_file(&self, designs: usize) -> Result<Option<(&Path, File)>, Failure> {
+        let Some(path) = self.trace.as_deref() else { return Ok(None) };
+        if designs > 1 {
+            return Err(Failure::Input(format!(
+                "expected one design with --trace, found {designs}; write one at a time"
+            )));
+        }
+        let file = File::create(path).map_err(|error| unwritable(path, &error))?;
+        Ok(Some((path, file)))
+    }
+
     /// What is to be set: `--model`, `--sublayer` and `--pass` are short for keys.
     fn changes(&self) -> Result<Vec<Override>, Failure> {
         let mut changes = self.set.clone();
@@ -120,38 +150,6 @@ impl Layer {
         }
         Ok(changes)
     }
-}
-
-fn header() -> String {
-    let names = ["ranks", "time", "outside", "SMs", "up", "down", "table", "wait", "speedup"];
-    let units = ["", "(us)", "(us)", "(%)", "(%)", "(%)", "(KiB)", "(us)", ""];
-    let cells = |cells: [&str; 9]| cells.map(|cell| format!("{cell:>10}")).concat();
-    let units = format!("{:<20} {:<12}{}", "", "", cells(units));
-    format!("{:<20} {:<12}{}\n{}", "design", "model", cells(names), units.trim_end())
-}
-
-/// A mean over sub-layers, in per cent.
-fn mean(found: &LayerMeasurement, of: impl Fn(&quincunx_sim::layer::PartMeasurement) -> f64) -> f64 {
-    found.parts.iter().map(of).sum::<f64>() / found.parts.len().max(1) as f64 * 100.0
-}
-
-fn speedup(found: &LayerMeasurement, baseline: Option<(&str, Duration)>) -> Option<f64> {
-    baseline.map(|(_, time)| time.as_secs_f64() / found.time.as_secs_f64())
-}
-
-fn line(design: &str, found: &LayerMeasurement, baseline: Option<(&str, Duration)>) -> String {
-    let [time, outside] = [found.time, found.outside].map(Duration::as_micros_f64);
-    let sms = mean(found, |part| part.outcome.sm_utilisation);
-    let [up, down] = [0, 1].map(|way| mean(found, |part| part.outcome.directions[way]));
-    let merges = found.parts.iter().any(|part| part.outcome.counted.contains_key("ended"));
-    let merged = |text: String| if merges { text } else { "-".into() };
-    let table = merged(format!("{:.1}", found.peak_table() as f64 / 1024.0));
-    let wait = merged(format!("{:.2}", found.mean_wait().as_micros_f64()));
-    let speedup = speedup(found, baseline).map_or("-".into(), |speedup| format!("{speedup:.3}"));
-    let (model, ranks) = (&found.model, found.ranks);
-    format!(
-        "{design:<20} {model:<12}{ranks:>10}{time:>10.1}{outside:>10.1}{sms:>10.1}{up:>10.1}{down:>10.1}{table:>10}{wait:>10}{speedup:>10}"
-    )
 }
 
 /// How far a roofline by the data sheet is from what was measured on the whole GPU.
@@ -171,57 +169,6 @@ fn roofline(profile: &Profile, sheet: DataSheet) -> String {
     lines.join("\n")
 }
 
-fn row(design: &str, found: &LayerMeasurement, baseline: Option<(&str, Duration)>) -> Value {
-    let part = |part: &quincunx_sim::layer::PartMeasurement| {
-        let outcome = &part.outcome;
-        let kernels = outcome.kernels.iter().map(|kernel| {
-            json!({
-                "name": kernel.name,
-                "rank": kernel.rank,
-                "from_us": kernel.from.as_micros_f64(),
-                "to_us": kernel.to.as_micros_f64(),
-            })
-        });
-        let counted = outcome
-            .counted
-            .iter()
-            .map(|(name, (all, most))| ((*name).to_owned(), json!({ "all": all, "most": most })));
-        // Over all accelerators, bin by bin of time.
-        let busy = &outcome.busy_over_time;
-        let over_time = |way: usize| -> Vec<f64> {
-            let of: Vec<_> = busy.directions.iter().skip(way).step_by(2).collect();
-            let bins = of.first().map_or(0, |bins| bins.len());
-            let at = |bin: usize| of.iter().map(|bins| bins[bin]).sum::<f64>() / of.len() as f64;
-            (0..bins).map(|bin| (at(bin) * 1e3).round() / 1e3).collect()
-        };
-        json!({
-            "sub_layer": part.sub_layer.to_string(),
-            "time_us": outcome.time.as_micros_f64(),
-            "sm_utilisation": outcome.sm_utilisation,
-            "link_utilisation": outcome.link_utilisation,
-            "uplink_utilisation": outcome.directions[0],
-            "downlink_utilisation": outcome.directions[1],
-            "bin_us": busy.bin.as_micros_f64(),
-            "uplinks_over_time": over_time(0),
-            "downlinks_over_time": over_time(1),
-            "kernels": kernels.collect::<Vec<_>>(),
-            "counted": counted.collect::<serde_json::Map<_, _>>(),
-            "packets": outcome.packets,
-            "drops": outcome.drops,
-            "steps": outcome.steps,
-        })
-    };
-    json!({
-        "design": design,
-        "model": found.model,
-        "ranks": found.ranks,
-        "time_us": found.time.as_micros_f64(),
-        "outside_us": found.outside.as_micros_f64(),
-        "peak_table_bytes": found.peak_table(),
-        "mean_wait_us": found.mean_wait().as_micros_f64(),
-        "operations_per_second": found.throughput(),
-        "baseline": baseline.map(|(name, _)| name),
-        "speedup": speedup(found, baseline),
-        "sub_layers": found.parts.iter().map(part).collect::<Vec<_>>(),
-    })
+fn unwritable(path: &Path, error: &std::io::Error) -> Failure {
+    Failure::Input(format!("expected to write {}, found \"{error}\"; name another file", path.display()))
 }

@@ -40,7 +40,7 @@ impl ManagerMetrics {
             Fallback::SwitchEndpoints { .. } => "switch_queue_pairs",
             Fallback::FanIn { .. } => "switch_fan_in",
             Fallback::PortTaken { .. } => "switch_port",
-            Fallback::NoTree { .. } => "tree",
+            Fallback::NoTree { .. } => "no_tree",
         };
         let switch = switch_of(lack).unwrap_or_default().to_owned();
         let labels = vec![("reason", reason.to_owned()), ("switch", switch)];

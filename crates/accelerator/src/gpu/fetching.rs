@@ -52,7 +52,7 @@ impl<P: Payload> Gpu<P> {
         self.tiles[id.0 as usize] = match is_own {
             true => TileState::Present,
             false => {
-                let missing = self.loads(tile).map(|load| load.length).sum();
+                let missing = self.requests_of(tile).map(|load| load.length).sum();
                 TileState::Pending { missing, waiters: vec![(block, stage)] }
             }
         };
@@ -93,12 +93,12 @@ impl<P: Payload> Gpu<P> {
             Fetch::ReducedLoad => (false, Transaction::MultimemLoadReduce { length: 0 }),
         };
         let to = (tile.fetch != Fetch::ReducedLoad).then_some(NodeId(tile.from));
-        let requests = self.loads(tile);
+        let requests = self.requests_of(tile);
         self.transfer(to, inc, id.0, transaction, tile.address, tile.local, &requests, None);
     }
 
     /// The requests that a tile is loaded by.
-    fn loads(&self, tile: &Tile) -> Requests {
+    fn requests_of(&self, tile: &Tile) -> Requests {
         Requests::new(tile.address, tile.rows, Granularity::Sectors, self.config.format.max_payload as u64)
     }
 

@@ -3,6 +3,9 @@
 mod ending;
 mod fetching;
 mod groups;
+mod watching;
+
+pub use watching::KernelProgress;
 
 use self::groups::home_of;
 use crate::blocks::{BlockNumber, Blocks, Phase};
@@ -143,6 +146,8 @@ pub struct Gpu<P> {
     tiles: Vec<TileState>,
     cache: Cache,
     sms: Sms,
+    /// How long SMs have computed, together, by kernel.
+    busy: Vec<Duration>,
     /// Blocks that wait for their group, and until when.
     syncs: VecDeque<(Instant, BlockNumber, u32)>,
     sync_armed: bool,
@@ -187,6 +192,7 @@ impl<P: Payload> Gpu<P> {
             tiles: vec![TileState::Absent; config.program.tiles.len()],
             cache: Cache::new(config.l2),
             sms: Sms::new(config.sms, config.blocks_per_sm),
+            busy: vec![Duration::ZERO; config.program.kernels.len()],
             syncs: VecDeque::new(),
             sync_armed: false,
             homes,
@@ -214,11 +220,6 @@ impl<P: Payload> Gpu<P> {
     /// The same, to be filled before it begins.
     pub const fn memory_mut(&mut self) -> &mut P {
         &mut self.memory
-    }
-
-    /// How long all SMs have computed, together.
-    pub const fn busy(&self) -> Duration {
-        self.sms.busy()
     }
 
     /// Begins the program.
@@ -323,7 +324,8 @@ impl<P: Payload> Gpu<P> {
                 }
             }
             GpuTimer::Compute(sm) => {
-                if let Some((block, next)) = self.sms.computed(sm) {
+                if let Some((block, length, next)) = self.sms.computed(sm) {
+                    self.busy[usize::from(self.blocks.blocks[block as usize].kernel)] += length;
                     if let Some(length) = next {
                         out.set_timer(GpuTimer::Compute(sm), length);
                     }

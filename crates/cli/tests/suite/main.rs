@@ -2,6 +2,7 @@
 
 mod check;
 mod explain;
+mod layers;
 mod operate;
 mod processes;
 mod simulations;

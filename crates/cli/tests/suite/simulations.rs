@@ -5,15 +5,15 @@ use std::io::{BufRead, BufReader};
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
-fn quincunx(arguments: &[&str]) -> Output {
+pub(crate) fn quincunx(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_quincunx")).args(arguments).output().expect("the command starts")
 }
 
-fn json(output: &Output) -> Value {
+pub(crate) fn json(output: &Output) -> Value {
     serde_json::from_slice(&output.stdout).expect("one JSON object on standard output")
 }
 
-fn error(output: &Output) -> String {
+pub(crate) fn error(output: &Output) -> String {
     let text = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(text.trim_end().lines().count(), 1, "{text}");
     text

@@ -99,6 +99,16 @@ impl<P: Payload> Table<P> {
         self.taken() >= self.capacity
     }
 
+    /// Requests that wait: loads for their data, contributions for the others of their sum. Walks over all entries.
+    pub(crate) fn waiting(&self) -> u64 {
+        let waiting = self.entries.iter().filter(|entry| entry.length > 0).map(|entry| match entry.status {
+            Status::LoadWait => entry.waiting.len() as u64,
+            Status::LoadReady => 0,
+            Status::Reduction => u64::from(entry.count),
+        });
+        waiting.sum()
+    }
+
     /// The most that were ever taken at once.
     pub(crate) fn most(&self) -> usize {
         self.entries.len()

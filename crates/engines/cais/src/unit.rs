@@ -98,6 +98,7 @@ impl<P: Payload> SwitchUnit<P> for Merge<P> {
             for (name, value) in self.statistics(port).named() {
                 tell(UnitCounter { name, port: Some(port), value });
             }
+            tell(UnitCounter { name: "waiting requests", port: Some(port), value: self.waiting(port) });
         }
         for (name, value) in self.group_statistics().named() {
             tell(UnitCounter { name, port: None, value });

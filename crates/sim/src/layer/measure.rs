@@ -1,6 +1,7 @@
 //! From a scenario to a measurement: the sub-layers of a model's layer by a schedule, and what lies outside of them.
 
-use super::run::{LayerError, LayerOutcome, LayerRun, machine, run_layer};
+use super::run::{LayerError, LayerOutcome, LayerRun, machine, run_sampled};
+use super::samples::SeriesOf;
 use crate::memory_fabric::MemoryFabric;
 use crate::progress::Watch;
 use crate::{Contents, Outputs, Request, measure};
@@ -65,6 +66,36 @@ impl LayerMeasurement {
         let peak =
             |part: &PartMeasurement| part.outcome.counted.get("peak entries").map_or(0, |&(_, most)| most);
         self.parts.iter().map(peak).max().unwrap_or(0) * self.entry
+    }
+
+    /// The same of all ports' tables, on average over them, the time and the sub-layers; none without samples.
+    pub fn mean_table(&self) -> Option<f64> {
+        let entries = self.mean_of(|of| matches!(of, SeriesOf::Table { .. }))?;
+        Some(entries * self.entry as f64)
+    }
+
+    /// Requests that wait in a port's table, on average over ports, the time and the sub-layers, and the most that were seen; none
+    /// without samples.
+    pub fn waiting(&self) -> Option<(f64, f64)> {
+        let is_waiting = |of| matches!(of, SeriesOf::Waiting { .. });
+        let peak = |part: &PartMeasurement| {
+            part.outcome
+                .over_time
+                .as_ref()
+                .map_or(0.0, |found| found.peak(is_waiting).into_iter().fold(0.0, f64::max))
+        };
+        Some((self.mean_of(is_waiting)?, self.parts.iter().map(peak).fold(0.0, f64::max)))
+    }
+
+    /// The mean over some series, the time and the sub-layers; none if no sub-layer has such.
+    fn mean_of(&self, wanted: impl Fn(SeriesOf) -> bool + Copy) -> Option<f64> {
+        let of = |part: &PartMeasurement| {
+            let over_time = part.outcome.over_time.as_ref()?;
+            let values = over_time.mean(wanted);
+            (!values.is_empty()).then(|| over_time.over_all(&values))
+        };
+        let means: Vec<f64> = self.parts.iter().filter_map(of).collect();
+        (!means.is_empty()).then(|| means.iter().sum::<f64>() / means.len() as f64)
     }
 
     /// From the first to the last request for an address, on average (CAIS figure 13b).
@@ -181,6 +212,19 @@ pub fn measure_layer(
     catalog: Catalog,
     progress: Watch<'_>,
 ) -> Result<LayerMeasurement, LayerError> {
+    measure_over_time(request, catalog, None, progress)
+}
+
+/// The same, and what each sub-layer looks like over time, in at most `intervals` intervals.
+///
+/// # Errors
+/// As [`measure_layer`].
+pub fn measure_over_time(
+    request: &LayerRequest,
+    catalog: Catalog,
+    intervals: Option<usize>,
+    progress: Watch<'_>,
+) -> Result<LayerMeasurement, LayerError> {
     let LayerRequest { scenario, schedule, seed } = request;
     let (model, fabric) = (model(scenario)?, fabric(scenario)?);
     let (sub_layers, passes) = parts(&scenario.layer.part)?;
@@ -219,7 +263,7 @@ pub fn measure_layer(
         };
         let (schedule, unit, seed) = (*schedule, unit.clone(), *seed);
         let run = LayerRun { fabric: &fabric, setup, layer, schedule, unit, seed };
-        let outcome = run_layer(&run, progress)?;
+        let outcome = run_sampled(&run, intervals, progress)?;
         measured.time += outcome.time;
         measured.operations += shape.before.operations() + shape.after.operations();
         measured.parts.push(PartMeasurement { sub_layer, outcome });

@@ -4,10 +4,14 @@
 mod measure;
 mod node;
 mod run;
+mod samples;
+mod trace;
 
 pub use measure::{
     LayerMeasurement, LayerRequest, PartMeasurement, Schedules, communication_share, find_schedule,
-    measure_layer, profile,
+    measure_layer, measure_over_time, profile,
 };
 pub use quincunx_workload::Profile;
-pub use run::{KernelSpan, LayerError, LayerOutcome, LayerRun, machine, run_filled, run_layer};
+pub use run::{KernelSpan, LayerError, LayerOutcome, LayerRun, machine, run_filled, run_layer, run_sampled};
+pub use samples::{OverTime, Series, SeriesOf};
+pub use trace::{TRACE_INTERVALS, write_trace};

@@ -1,6 +1,7 @@
 //! Running a sub-layer: accelerators with a program each, switches with the unit that the schedule wants, until all has ended.
 
 use super::node::{Node, NodeCommand, NodeConfig, NodeEvent};
+use super::samples::{OverTime, Sampler};
 use crate::memory_fabric::{FlitMedium, MemoryFabric};
 use crate::progress::{Progress, STEPS_A_REPORT, Watch};
 use quincunx_accelerator::{Coordination, GpuConfig, GpuEvent, Machine, Schedule, SubLayer};
@@ -60,6 +61,8 @@ pub struct LayerOutcome<P> {
     pub directions: [f64; 2],
     /// How busy every direction was over time.
     pub busy_over_time: BusyOverTime,
+    /// What it looked like over time, if somebody asked.
+    pub over_time: Option<OverTime>,
     /// When kernels ran.
     pub kernels: Vec<KernelSpan>,
     /// Packets on links.
@@ -166,6 +169,18 @@ pub fn run_layer(run: &LayerRun<'_>, progress: Watch<'_>) -> Result<LayerOutcome
     run_filled(run, |_, _| None, progress)
 }
 
+/// Runs it over lengths alone, and keeps what it looks like over time in at most `intervals` intervals.
+///
+/// # Errors
+/// As [`run_layer`].
+pub fn run_sampled(
+    run: &LayerRun<'_>,
+    intervals: Option<usize>,
+    progress: Watch<'_>,
+) -> Result<LayerOutcome<LengthOnly>, LayerError> {
+    run_all(run, |_, _| None, intervals, progress)
+}
+
 /// Runs it with memories that `fill` gives, by rank and length; none: zero.
 ///
 /// # Errors
@@ -173,6 +188,15 @@ pub fn run_layer(run: &LayerRun<'_>, progress: Watch<'_>) -> Result<LayerOutcome
 pub fn run_filled<P: PayloadKind>(
     run: &LayerRun<'_>,
     fill: impl Fn(u16, usize) -> Option<P>,
+    progress: Watch<'_>,
+) -> Result<LayerOutcome<P>, LayerError> {
+    run_all(run, fill, None, progress)
+}
+
+fn run_all<P: PayloadKind>(
+    run: &LayerRun<'_>,
+    fill: impl Fn(u16, usize) -> Option<P>,
+    intervals: Option<usize>,
     progress: Watch<'_>,
 ) -> Result<LayerOutcome<P>, LayerError> {
     let LayerRun { fabric, setup, layer, schedule, .. } = run;
@@ -243,7 +267,7 @@ pub fn run_filled<P: PayloadKind>(
     for &gpu in &gpus {
         simulation.command(gpu, NodeCommand::Start).expect("it is an accelerator");
     }
-    follow(run, simulation, &names, progress)
+    follow(run, simulation, &names, intervals.map(Sampler::new), progress)
 }
 
 /// A unit's stream: it wants to know what it adds, and no more.
@@ -267,6 +291,7 @@ fn follow<P: PayloadKind>(
     run: &LayerRun<'_>,
     mut simulation: Simulation<Node<P>, FlitMedium>,
     names: &[Vec<String>],
+    mut sampler: Option<Sampler>,
     progress: Watch<'_>,
 ) -> Result<LayerOutcome<P>, LayerError> {
     let (mut finished, mut end) = (0, Instant::ZERO);
@@ -274,6 +299,10 @@ fn follow<P: PayloadKind>(
     let mut kernels = Vec::new();
     let mut limits = Limits { steps: STEPS_A_REPORT, ..Limits::NONE };
     let zero = Instant::ZERO;
+    let (expected, switches) = (run.fabric.accelerators, run.fabric.switches);
+    if let Some(sampler) = &sampler {
+        limits.time = sampler.next();
+    }
     loop {
         match simulation.run(limits) {
             Stopped::Event(emitted) => {
@@ -296,6 +325,11 @@ fn follow<P: PayloadKind>(
                     NodeEvent::Gpu(GpuEvent::Finished) => {
                         finished += 1;
                         end = emitted.at;
+                        // What comes later is no longer of the sub-layer.
+                        if let Some(sampler) = sampler.as_mut().filter(|_| finished == expected) {
+                            sampler.sample(&simulation, switches);
+                            limits.time = Limits::NONE.time;
+                        }
                     }
                     NodeEvent::Switch(_) => {}
                 }
@@ -306,10 +340,14 @@ fn follow<P: PayloadKind>(
                 }
                 limits.steps += STEPS_A_REPORT;
             }
-            Stopped::Idle | Stopped::TimeLimit => break,
+            Stopped::TimeLimit => {
+                let sampler = sampler.as_mut().expect("time has a limit for samples alone");
+                sampler.sample(&simulation, switches);
+                limits.time = sampler.next();
+            }
+            Stopped::Idle => break,
         }
     }
-    let expected = run.fabric.accelerators;
     if finished < expected {
         return Err(LayerError::Stalled { expected, found: finished });
     }
@@ -350,6 +388,7 @@ fn follow<P: PayloadKind>(
         link_utilisation: (directions[0] + directions[1]) / 2.0,
         directions,
         busy_over_time: simulation.busy_over_time(),
+        over_time: sampler.map(|sampler| sampler.finish(time, names)),
         kernels,
         packets,
         steps: simulation.steps(),

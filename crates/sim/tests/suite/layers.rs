@@ -14,8 +14,8 @@ use quincunx_sim::unwatched;
 use quincunx_units::Duration;
 
 /// Two row blocks an accelerator, four tiles in each.
-const LAYER: SubLayer = SubLayer { rows: 128, inner: 64, hidden: 64, columns: 32 };
-const RANKS: u32 = 4;
+pub(crate) const LAYER: SubLayer = SubLayer { rows: 128, inner: 64, hidden: 64, columns: 32 };
+pub(crate) const RANKS: u32 = 4;
 /// Bytes of all row blocks.
 const VECTOR: usize = 128 * 64 * 4;
 
@@ -32,12 +32,12 @@ const SMALL: [&str; 10] = [
     "machine.dispatch_window=8",
 ];
 
-fn scenario(set: &[&str]) -> Scenario {
+pub(crate) fn scenario(set: &[&str]) -> Scenario {
     let changes = SMALL.iter().chain(set).map(|change| change.parse::<Override>().unwrap());
     Scenario::find("cais-dgx8", &changes.collect::<Vec<_>>(), CATALOG).unwrap()
 }
 
-fn with_run<T>(
+pub(crate) fn with_run<T>(
     schedule: &'static dyn Schedule,
     scenario: &Scenario,
     layer: SubLayer,

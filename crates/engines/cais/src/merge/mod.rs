@@ -331,6 +331,11 @@ impl<P: Payload> Merge<P> {
         self.statistics.0[usize::from(home.0)]
     }
 
+    /// Requests that wait in the tables of a home's port.
+    pub(crate) fn waiting(&self, home: PortId) -> u64 {
+        self.tables[usize::from(home.0)].waiting()
+    }
+
     /// What has passed the group sync table.
     pub fn group_statistics(&self) -> GroupStatistics {
         self.groups.statistics.0
