@@ -115,9 +115,13 @@ impl Layer {
             write_trace(found, BufWriter::new(file)).map_err(|error| unwritable(path, &error))?;
         }
         let is_complete = measured.len() == schedules.len();
-        let baseline = measured.last().filter(|_| is_complete).map(|(name, last)| (*name, last.time));
+        let baseline = measured.last().filter(|_| is_complete).map(|(name, last)| (*name, last));
+        let part = scenario.layer.part.as_str();
         if self.json {
-            let rows: Vec<Value> = measured.iter().map(|(name, found)| row(name, found, baseline)).collect();
+            let rows: Vec<Value> = measured
+                .iter()
+                .map(|(name, found)| row((part, &self.fabric), name, found, baseline))
+                .collect();
             println!("{}", envelope("sim layer", &rows));
         } else {
             println!("{}", header());

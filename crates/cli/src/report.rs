@@ -7,11 +7,13 @@ use crate::Failure;
 
 /// `quincunx report`.
 #[derive(Args)]
-#[command(after_help = "Example:
+#[command(after_help = "Examples:
   quincunx perf all_reduce --design epic-3,ring --json > runs/perf.json
+  quincunx sim layer --model llama-7b --sublayer L2 --design cais,t3 --json > runs/l2.json
+  quincunx reproduce cais --json > runs/cais.json
   quincunx report runs                           writes runs/report.html")]
 pub(crate) struct Report {
-    /// Folder with what perf, sim and reproduce printed with --json, one file each
+    /// Folder with what perf, sim (traffic, train and layer too) and reproduce printed with --json, one file each
     folder: PathBuf,
 }
 

@@ -3,7 +3,7 @@
 use clap::Args;
 use quincunx_design::Catalog;
 use quincunx_scenario::{Experiment, FigureKind, Series};
-use quincunx_sim::{Reproduced, Verdict, reproduce, runs_of};
+use quincunx_sim::{Curve, Reproduced, Verdict, reproduce_curves, runs_of};
 use serde_json::{Map, Value, json};
 
 use crate::Failure;
@@ -41,15 +41,17 @@ impl Reproduce {
             experiments.iter().flat_map(|experiment| &experiment.series).map(Series::figures).sum();
         let progress = bar(experiments.iter().map(runs_of).sum());
         let stop = interrupt::flag()?;
-        let mut rows: Vec<Reproduced> = Vec::new();
+        let (mut rows, mut curves): (Vec<Reproduced>, Vec<Value>) = (Vec::new(), Vec::new());
         let mut running = Vec::new();
         for experiment in &experiments {
             progress.set_message(format!("{}/{}", experiment.paper, experiment.id));
-            let figures = reproduce(experiment, catalog, quincunx_schedules::ALL, &stop, &|| progress.inc(1))
-                .map_err(|error| {
-                    progress.finish_and_clear();
-                    Failure::input(error)
-                })?;
+            let done = || progress.inc(1);
+            let reproduced = reproduce_curves(experiment, catalog, quincunx_schedules::ALL, &stop, &done);
+            let (figures, lines) = reproduced.map_err(|error| {
+                progress.finish_and_clear();
+                Failure::input(error)
+            })?;
+            curves.extend(lines.iter().map(|line| curve(experiment, line)));
             if !self.json {
                 progress.suspend(|| print_table(experiment, &figures));
             }
@@ -78,6 +80,7 @@ impl Reproduce {
                 .collect();
             let mut object = envelope("reproduce", &printed);
             object["totals"] = totals(&rows);
+            object["curves"] = curves.into();
             println!("{object}");
         } else {
             print_totals(&rows);
@@ -96,6 +99,36 @@ impl Reproduce {
         }
         Ok(())
     }
+}
+
+/// A line of a figure, as `quincunx report` draws it.
+fn curve(experiment: &Experiment, curve: &Curve) -> Value {
+    let points = curve.points.iter().map(|point| {
+        json!({
+            "value": point.value,
+            "x": point.x,
+            "ours": point.ours,
+            "published": point.published,
+        })
+    });
+    let summary = curve
+        .summary
+        .as_ref()
+        .map(|summary| json!({ "pick": summary.pick, "ours": summary.ours, "published": summary.published }));
+    json!({
+        "paper": experiment.paper,
+        "id": experiment.id,
+        "title": experiment.title,
+        "source": experiment.source,
+        "label": curve.label,
+        "design": curve.design,
+        "baseline": curve.baseline,
+        "kind": curve.kind.name(),
+        "quantity": curve.quantity,
+        "axis": curve.axis,
+        "points": points.collect::<Vec<_>>(),
+        "summary": summary,
+    })
 }
 
 /// Figures of a kind that are within their tolerance, and those outside.

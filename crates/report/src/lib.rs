@@ -1,12 +1,17 @@
-//! One HTML page, readable offline, from the JSON that `perf`, `sim` and `reproduce` print: a plot and a table for each
-//! sweep, and each published figure beside ours. It computes no figure of its own.
+//! One HTML page, readable offline, from the JSON that `perf`, `sim`, `sim traffic`, `sim train`, `sim layer` and `reproduce` print: a plot
+//! and a table for each sweep, layers over time, and each published figure beside ours, as a number and in a plot. A design has the same
+//! colour and mark in all plots. It computes no figure of its own, and knows no figure by its name.
 //!
 //! [`write`] reads every `*.json` of a folder and writes `report.html` there.
 
+mod bars;
 mod columns;
+mod figures;
+mod layers;
 mod page;
 mod plot;
 mod rows;
+mod training;
 
 pub use columns::Columns;
 pub use page::write;

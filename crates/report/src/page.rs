@@ -1,8 +1,11 @@
 //! The page: sections from rows, HTML from the template. Everything is inside the one file.
 
 use crate::ReportError;
-use crate::plot::{Line, latency, throughput, utilisation};
-use crate::rows::{Link, Measured, Output, Reproduced, Traffic, read, rows};
+use crate::figures::{figures, key};
+use crate::layers::layers;
+use crate::plot::{Line, Styles, latency, numbered, throughput, utilisation};
+use crate::rows::{Curve, Link, Measured, Output, Reproduced, Traffic, read, rows};
+use crate::training::trained;
 use minijinja::{AutoEscape, Environment, context};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -55,14 +58,21 @@ pub fn write(folder: &Path) -> Result<PathBuf, ReportError> {
     Ok(path)
 }
 
-fn render(outputs: &[(String, Output)]) -> Result<String, ReportError> {
-    let (mut sweeps, mut loads) = (Vec::new(), Vec::new());
-    let mut reproduced: Vec<Reproduced> = Vec::new();
+pub(crate) fn render(outputs: &[(String, Output)]) -> Result<String, ReportError> {
+    let styles = styles(outputs);
+    let (mut sweeps, mut loads, mut layered, mut trainings) =
+        (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    let (mut reproduced, mut drawn): (Vec<Reproduced>, Vec<_>) = (Vec::new(), Vec::new());
     for (name, output) in outputs {
         match output.command.as_str() {
-            "reproduce" => reproduced.extend(rows::<Reproduced>(name, output)?),
+            "reproduce" => {
+                reproduced.extend(rows::<Reproduced>(name, output)?);
+                drawn.extend(figures(&output.curves, &styles)?);
+            }
+            "sim layer" => layered.push(layers(name, output, &styles)?),
+            "sim train" => trainings.push(trained(name, output, &styles)?),
             "sim traffic" => loads.push(load(name, output)?),
-            "perf" | "sim" | "demo" => sweeps.extend(sweep(name, output)?),
+            "perf" | "sim" | "demo" => sweeps.extend(sweep(name, output, &styles)?),
             other => {
                 return Err(ReportError::Foreign {
                     path: format!("{name}.json"),
@@ -83,11 +93,24 @@ fn render(outputs: &[(String, Output)]) -> Result<String, ReportError> {
     };
     environment.add_template("report", include_str!("../templates/report.html")).map_err(failed)?;
     let template = environment.get_template("report").map_err(failed)?;
-    template.render(context! { sweeps, loads, reproduced }).map_err(failed)
+    template.render(context! { sweeps, loads, layered, trainings, reproduced, drawn }).map_err(failed)
+}
+
+/// The names of all designs, so that each has its style in all plots; and those of curves that are told apart by something else.
+fn styles(outputs: &[(String, Output)]) -> Styles {
+    let mut styles = Styles::default();
+    for (_, output) in outputs {
+        styles.know(output.rows.iter().filter_map(|row| row["design"].as_str()));
+        for experiment in output.curves.chunk_by(|a, b| (&a.paper, &a.id) == (&b.paper, &b.id)) {
+            let all: Vec<&Curve> = experiment.iter().collect();
+            styles.know(experiment.iter().map(|curve| key(curve, &all)));
+        }
+    }
+    styles
 }
 
 /// The sweeps of a file, one a collective.
-fn sweep(name: &str, output: &Output) -> Result<Vec<Sweep>, ReportError> {
+fn sweep(name: &str, output: &Output, styles: &Styles) -> Result<Vec<Sweep>, ReportError> {
     let mut by_collective: BTreeMap<String, Vec<Measured>> = BTreeMap::new();
     for row in rows::<Measured>(name, output)? {
         by_collective.entry(row.collective.clone()).or_default().push(row);
@@ -98,7 +121,11 @@ fn sweep(name: &str, output: &Output) -> Result<Vec<Sweep>, ReportError> {
             let point = (row.size as f64, row.algbw_GBps);
             match lines.iter_mut().find(|line| line.name == row.design) {
                 Some(line) => line.points.push(point),
-                None => lines.push(Line { name: row.design.clone(), points: vec![point] }),
+                None => lines.push(Line {
+                    name: row.design.clone(),
+                    points: vec![point],
+                    style: styles.of(&row.design),
+                }),
             }
         }
         let title = format!("{collective} ({}, {name}.json)", output.command);
@@ -116,9 +143,10 @@ fn busiest(row: &Measured) -> Result<Links, ReportError> {
     let line = |link: &Link| {
         // A bin stands at its middle.
         let point = |(bin, &share): (usize, &f64)| ((bin as f64 + 0.5) * row.bin_us, share);
-        Line { name: link.name.clone(), points: link.over_time.iter().enumerate().map(point).collect() }
+        let points = link.over_time.iter().enumerate().map(point).collect();
+        Line { name: link.name.clone(), points, ..Line::default() }
     };
-    let lines: Vec<Line> = links.iter().take(DRAWN_LINKS).map(line).collect();
+    let lines = numbered(links.iter().take(DRAWN_LINKS).map(line).collect());
     let svg = utilisation(&format!("busiest links: {title}"), &lines)?;
     Ok(Links { title, svg, busiest: links })
 }
@@ -131,17 +159,17 @@ fn load(name: &str, output: &Output) -> Result<Load, ReportError> {
             lines.entry(format!("{}, {what}", row.pattern)).or_default().push((row.load, latency));
         }
     }
-    let line = |(name, points)| Line { name, points };
-    let lines: Vec<Line> = lines.into_iter().map(line).collect();
+    let line = |(name, points)| Line { name, points, ..Line::default() };
+    let lines = numbered(lines.into_iter().map(line).collect());
     let title = format!("traffic ({name}.json)");
     Ok(Load { svg: latency(&title, &lines)?, title, rows })
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
 
-    fn output(text: &str) -> Vec<(String, Output)> {
+    pub(crate) fn output(text: &str) -> Vec<(String, Output)> {
         vec![("run".into(), serde_json::from_str(text).unwrap())]
     }
 

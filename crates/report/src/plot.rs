@@ -24,38 +24,153 @@ const COLOURS: [RGBColor; 8] = [
 ];
 
 /// A named line of points.
+#[derive(Default)]
 pub(crate) struct Line {
     pub(crate) name: String,
     pub(crate) points: Vec<(f64, f64)>,
+    pub(crate) style: Style,
+}
+
+/// A colour and a mark. Equal names have equal styles in all plots of a page.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Style(usize);
+
+impl Style {
+    /// Its colour.
+    pub(crate) const fn colour(self) -> RGBColor {
+        COLOURS[self.0 % COLOURS.len()]
+    }
+
+    /// Its mark: as many kinds of marks as have no divisor in common with the number of colours, so that both together repeat late.
+    const fn mark(self) -> Mark {
+        [Mark::Circle, Mark::Square, Mark::Triangle, Mark::Diamond, Mark::Plus][self.0 % 5]
+    }
+
+    /// The outline of its mark around a place, in pixels.
+    fn outline(self, (x, y): (i32, i32)) -> Vec<(i32, i32)> {
+        let outline: &[(i32, i32)] = match self.mark() {
+            Mark::Circle => &[(-3, -1), (-1, -3), (1, -3), (3, -1), (3, 1), (1, 3), (-1, 3), (-3, 1)],
+            Mark::Square => &[(-3, -3), (3, -3), (3, 3), (-3, 3)],
+            Mark::Triangle => &[(0, -4), (4, 3), (-4, 3)],
+            Mark::Diamond => &[(0, -5), (4, 0), (0, 5), (-4, 0)],
+            Mark::Plus => &[
+                (-1, -4),
+                (1, -4),
+                (1, -1),
+                (4, -1),
+                (4, 1),
+                (1, 1),
+                (1, 4),
+                (-1, 4),
+                (-1, 1),
+                (-4, 1),
+                (-4, -1),
+                (-1, -1),
+            ],
+        };
+        outline.iter().map(|&(right, down)| (x + right, y + down)).collect()
+    }
+}
+
+/// The shape of a mark.
+#[derive(Clone, Copy)]
+enum Mark {
+    Circle,
+    Square,
+    Triangle,
+    Diamond,
+    Plus,
+}
+
+/// The names on a page, in the order in which they were first seen.
+#[derive(Default)]
+pub(crate) struct Styles(Vec<String>);
+
+impl Styles {
+    /// Makes names known.
+    pub(crate) fn know<'a>(&mut self, names: impl IntoIterator<Item = &'a str>) {
+        for name in names {
+            if !self.0.iter().any(|known| known == name) {
+                self.0.push(name.into());
+            }
+        }
+    }
+
+    /// The style of a name; that of the first where it is not known.
+    pub(crate) fn of(&self, name: &str) -> Style {
+        Style(self.0.iter().position(|known| known == name).unwrap_or(0))
+    }
+}
+
+/// Styles for lines that no other plot has: in their order.
+pub(crate) fn numbered(mut lines: Vec<Line>) -> Vec<Line> {
+    lines.iter_mut().enumerate().for_each(|(number, line)| line.style = Style(number));
+    lines
 }
 
 /// Throughput in GB/s over size in bytes, the size on a logarithmic axis. Nothing of fewer than two sizes.
 pub(crate) fn throughput(title: &str, lines: &[Line]) -> Result<String, ReportError> {
     let sized = |line: &Line| {
         let points = line.points.iter().copied().filter(|point| point.0 > 0.0).collect();
-        Line { name: line.name.clone(), points }
+        Line { name: line.name.clone(), points, style: line.style }
     };
     let lines: Vec<Line> = lines.iter().map(sized).collect();
     let Some((first, last, top)) = bounds(&lines) else { return Ok(String::new()) };
     let axes =
-        Axes { title, x: "bytes", y: "algbw (GB/s)", top: top * 1.08, mark: Some(3), label: &size_name };
-    svg(&axes, &lines, (first..last).log_scale().base(2.0))
+        Axes { title, x: "bytes", y: "algbw (GB/s)", top: top * 1.08, marks: Marks::All, label: &size_name };
+    svg(&axes, &lines, &[], (first..last).log_scale().base(2.0))
 }
 
 /// The share of time in which links were busy, over time in microseconds. Nothing of fewer than two moments.
 pub(crate) fn utilisation(title: &str, lines: &[Line]) -> Result<String, ReportError> {
     let Some((first, last, _)) = bounds(lines) else { return Ok(String::new()) };
     let label = |time: f64| time.to_string();
-    let axes = Axes { title, x: "time (us)", y: "busy", top: 1.02, mark: None, label: &label };
-    svg(&axes, lines, first..last)
+    let axes = Axes { title, x: "time (us)", y: "busy", top: 1.02, marks: Marks::Few, label: &label };
+    svg(&axes, lines, &[], first..last)
+}
+
+/// A quantity over time in microseconds. Nothing of fewer than two moments, or if it is zero all the time.
+pub(crate) fn over_time(title: &str, quantity: &str, lines: &[Line]) -> Result<String, ReportError> {
+    let Some((first, last, top)) = bounds(lines) else { return Ok(String::new()) };
+    let label = |time: f64| time.to_string();
+    let axes = Axes { title, x: "time (us)", y: quantity, top: top * 1.08, marks: Marks::Few, label: &label };
+    svg(&axes, lines, &[], first..last)
+}
+
+/// Ours as lines over an axis, and beside them what is published as hollow marks of the same colour; on a logarithmic axis where values
+/// grow by factors. Nothing of fewer than two values.
+pub(crate) fn curves(
+    title: &str,
+    [x, y]: [&str; 2],
+    ours: &[Line],
+    published: &[Line],
+) -> Result<String, ReportError> {
+    let (Some((first, last, top)), Some((.., highest))) = (bounds(ours), bounds_of_all(ours, published))
+    else {
+        return Ok(String::new());
+    };
+    let is_size = x == "size";
+    let label = |value: f64| if is_size { size_name(value) } else { value.to_string() };
+    let axes = Axes { title, x, y, top: highest.max(top) * 1.08, marks: Marks::All, label: &label };
+    if first > 0.0 && last / first >= 8.0 {
+        svg(&axes, ours, published, (first..last).log_scale().base(2.0))
+    } else {
+        svg(&axes, ours, published, first..last)
+    }
+}
+
+fn bounds_of_all(ours: &[Line], published: &[Line]) -> Option<(f64, f64, f64)> {
+    let points = ours.iter().chain(published).flat_map(|line| line.points.iter().copied()).collect();
+    bounds(&[Line { points, ..Line::default() }])
 }
 
 /// How long packets take in microseconds, over the load. Nothing of fewer than two loads.
 pub(crate) fn latency(title: &str, lines: &[Line]) -> Result<String, ReportError> {
     let Some((first, last, top)) = bounds(lines) else { return Ok(String::new()) };
     let label = |load: f64| format!("{load:.2}");
-    let axes = Axes { title, x: "load", y: "latency (us)", top: top * 1.08, mark: Some(3), label: &label };
-    svg(&axes, lines, first..last)
+    let axes =
+        Axes { title, x: "load", y: "latency (us)", top: top * 1.08, marks: Marks::All, label: &label };
+    svg(&axes, lines, &[], first..last)
 }
 
 /// The least and the greatest x, and the greatest y; none if there is nothing between them.
@@ -74,18 +189,29 @@ struct Axes<'a> {
     y: &'a str,
     /// The greatest y that is shown.
     top: f64,
-    /// The size of the mark at each point, if they have one.
-    mark: Option<i32>,
+    /// Which points have a mark.
+    marks: Marks,
     label: &'a dyn Fn(f64) -> String,
 }
 
-fn svg<X>(axes: &Axes<'_>, lines: &[Line], range: X) -> Result<String, ReportError>
+/// Which points of a line have a mark.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Marks {
+    All,
+    /// About eight: as many as tell lines apart.
+    Few,
+}
+
+/// Half of the height of a hollow mark in pixels.
+const HOLLOW: i32 = 6;
+
+fn svg<X>(axes: &Axes<'_>, lines: &[Line], hollow: &[Line], range: X) -> Result<String, ReportError>
 where
     X: AsRangedCoord<Value = f64>,
     X::CoordDescType: ValueFormatter<f64>,
 {
     let mut svg = String::new();
-    draw(&mut svg, axes, lines, range)
+    draw(&mut svg, axes, lines, hollow, range)
         .map_err(|error| ReportError::Drawing { what: axes.title.to_owned(), error: error.to_string() })?;
     // Inside a page the namespace is known; a page without it names no place outside.
     Ok(svg.replacen(" xmlns=\"http://www.w3.org/2000/svg\"", "", 1))
@@ -95,6 +221,7 @@ fn draw<X>(
     svg: &mut String,
     axes: &Axes<'_>,
     lines: &[Line],
+    hollow: &[Line],
     range: X,
 ) -> Result<(), Box<dyn std::error::Error>>
 where
@@ -119,15 +246,32 @@ where
         .y_desc(axes.y)
         .x_label_formatter(&|x| (axes.label)(*x))
         .draw()?;
-    for (line, colour) in lines.iter().zip(COLOURS.iter().cycle()) {
+    for Line { name, points, style } in lines {
+        let (style, colour) = (*style, style.colour());
         chart
-            .draw_series(LineSeries::new(line.points.iter().copied(), colour.stroke_width(2)))?
-            .label(line.name.clone())
-            .legend(move |(x, y)| PathElement::new([(x, y), (x + 18, y)], colour.stroke_width(2)));
-        if let Some(size) = axes.mark {
-            let marks = line.points.iter().map(|&point| Circle::new(point, size, colour.filled()));
-            chart.draw_series(marks)?;
-        }
+            .draw_series(LineSeries::new(points.iter().copied(), colour.stroke_width(2)))?
+            .label(name.clone())
+            .legend(move |at| {
+                EmptyElement::at(at)
+                    + PathElement::new(vec![(0, 0), (18, 0)], colour.stroke_width(2))
+                    + Polygon::new(style.outline((9, 0)), colour.filled())
+            });
+        let every = if axes.marks == Marks::All { 1 } else { points.len().div_ceil(8).max(1) };
+        // Lines that lie on each other have their marks at different places.
+        let first = if every > 1 { style.0 % every } else { 0 };
+        let marked = points.iter().skip(first).step_by(every);
+        let mark = |&point: &(f64, f64)| {
+            EmptyElement::at(point) + Polygon::new(style.outline((0, 0)), colour.filled())
+        };
+        chart.draw_series(marked.map(mark))?;
+    }
+    for Line { name, points, style } in hollow {
+        let colour = style.colour();
+        let mark = move |at| EmptyElement::at(at) + Circle::new((0, 0), HOLLOW, colour.stroke_width(2));
+        chart
+            .draw_series(points.iter().map(|&point| mark(point)))?
+            .label(name.clone())
+            .legend(move |(x, y)| Circle::new((x + 9, y), HOLLOW, colour.stroke_width(2)));
     }
     chart
         .configure_series_labels()
@@ -158,24 +302,30 @@ mod tests {
         let line = |name: &str, factor: f64| Line {
             name: name.into(),
             points: vec![(4096.0, factor), (16384.0, 2.0 * factor), (65536.0, 3.0 * factor)],
+            ..Line::default()
         };
         let svg = throughput("all_reduce", &[line("epic-3", 1.0), line("ring", 0.5)]).unwrap();
         assert!(svg.starts_with("<svg") && svg.contains("epic-3") && svg.contains("ring"));
-        assert_eq!(svg.matches("<circle").count(), 6);
+        // A mark at each point, and one in the legend.
+        assert_eq!(svg.matches("<polygon").count(), 2 * (3 + 1));
     }
 
     #[test]
     fn links_are_drawn_over_time_and_latencies_over_load() {
-        let line = |name: &str| Line { name: name.into(), points: vec![(0.5, 0.2), (1.5, 0.9), (2.5, 0.0)] };
+        let line = |name: &str| Line {
+            name: name.into(),
+            points: vec![(0.5, 0.2), (1.5, 0.9), (2.5, 0.0)],
+            ..Line::default()
+        };
         let svg = utilisation("all_reduce", &[line("host-0 > switch-0")]).unwrap();
-        assert!(svg.contains("host-0") && svg.contains("time (us)") && !svg.contains("<circle"));
+        assert!(svg.contains("host-0") && svg.contains("time (us)"));
         let svg = latency("traffic", &[line("uniform, mean"), line("uniform, p99")]).unwrap();
-        assert!(svg.contains("uniform, p99") && svg.matches("<circle").count() == 6);
+        assert!(svg.contains("uniform, p99") && svg.matches("<polygon").count() == 2 * (3 + 1));
     }
 
     #[test]
     fn one_size_is_no_line() {
-        let line = Line { name: "barrier".into(), points: vec![(0.0, 0.0)] };
+        let line = Line { name: "barrier".into(), points: vec![(0.0, 0.0)], ..Line::default() };
         assert_eq!(throughput("barrier", &[line]).unwrap(), "");
     }
 

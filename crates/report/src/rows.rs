@@ -2,6 +2,7 @@
 
 use crate::ReportError;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::path::Path;
 
 /// A file.
@@ -10,6 +11,49 @@ pub(crate) struct Output {
     pub(crate) schema: u32,
     pub(crate) command: String,
     pub(crate) rows: Vec<serde_json::Value>,
+    /// Of `reproduce`: lines of figures, whose points the rows judge.
+    #[serde(default)]
+    pub(crate) curves: Vec<Curve>,
+}
+
+/// A line of a figure, as `reproduce` prints it.
+#[derive(Clone, Debug, Deserialize)]
+pub(crate) struct Curve {
+    pub(crate) paper: String,
+    pub(crate) id: String,
+    pub(crate) title: String,
+    pub(crate) source: String,
+    pub(crate) label: String,
+    pub(crate) design: String,
+    pub(crate) baseline: Option<String>,
+    pub(crate) kind: String,
+    /// What its figures say, with their unit.
+    pub(crate) quantity: String,
+    /// The key that differs from point to point.
+    pub(crate) axis: String,
+    pub(crate) points: Vec<CurvePoint>,
+    /// What is published for all points together.
+    pub(crate) summary: Option<Summary>,
+}
+
+/// A point of it.
+#[derive(Clone, Debug, Deserialize)]
+pub(crate) struct CurvePoint {
+    pub(crate) value: String,
+    /// The same as a number, if it is one.
+    pub(crate) x: Option<f64>,
+    /// None if it was not run to its end.
+    pub(crate) ours: Option<f64>,
+    pub(crate) published: Option<f64>,
+}
+
+/// One figure for all points.
+#[derive(Clone, Debug, Deserialize)]
+pub(crate) struct Summary {
+    /// The largest, the mean.
+    pub(crate) pick: String,
+    pub(crate) ours: Option<f64>,
+    pub(crate) published: f64,
 }
 
 /// A row of `perf` or `sim`.
@@ -45,6 +89,73 @@ pub(crate) struct Traffic {
     pub(crate) latency_p50_us: f64,
     pub(crate) latency_p99_us: f64,
     pub(crate) latency_max_us: f64,
+}
+
+/// A row of `sim layer`.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub(crate) struct Layer {
+    pub(crate) design: String,
+    pub(crate) model: String,
+    pub(crate) ranks: u16,
+    /// Which part of the model, and on what.
+    #[serde(default)]
+    pub(crate) part: String,
+    #[serde(default)]
+    pub(crate) fabric: String,
+    pub(crate) time_us: f64,
+    pub(crate) outside_us: f64,
+    pub(crate) peak_table_bytes: u64,
+    #[serde(default)]
+    pub(crate) mean_table_bytes: Option<f64>,
+    pub(crate) mean_wait_us: f64,
+    pub(crate) baseline: Option<String>,
+    pub(crate) speedup: Option<f64>,
+    pub(crate) sub_layers: Vec<SubLayer>,
+}
+
+/// A sub-layer of such a row; what lies over time is bin by bin, and empty where there is no such thing.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub(crate) struct SubLayer {
+    pub(crate) sub_layer: String,
+    pub(crate) time_us: f64,
+    #[serde(default)]
+    pub(crate) speedup: Option<f64>,
+    pub(crate) sm_utilisation: f64,
+    pub(crate) uplink_utilisation: f64,
+    pub(crate) downlink_utilisation: f64,
+    #[serde(default)]
+    pub(crate) bin_us: f64,
+    #[serde(default)]
+    pub(crate) uplinks_over_time: Vec<f64>,
+    #[serde(default)]
+    pub(crate) downlinks_over_time: Vec<f64>,
+    /// By kernel: SMs of an accelerator.
+    #[serde(default)]
+    pub(crate) sms_over_time: BTreeMap<String, Vec<f64>>,
+    #[serde(default)]
+    pub(crate) table_mean_over_time: Vec<f64>,
+    #[serde(default)]
+    pub(crate) table_fullest_over_time: Vec<f64>,
+    #[serde(default)]
+    pub(crate) waiting_over_time: Vec<f64>,
+    #[serde(default)]
+    pub(crate) wait_us_over_time: Vec<Option<f64>>,
+}
+
+/// A row of `sim train`.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub(crate) struct Training {
+    pub(crate) design: String,
+    pub(crate) model: String,
+    pub(crate) batch: u32,
+    pub(crate) ranks: u16,
+    pub(crate) time_us: f64,
+    pub(crate) compute_us: f64,
+    pub(crate) communication_us: f64,
+    pub(crate) hidden_us: f64,
+    pub(crate) samples_per_second: f64,
+    pub(crate) baseline: Option<String>,
+    pub(crate) speedup: Option<f64>,
 }
 
 /// How busy a link was over the run.

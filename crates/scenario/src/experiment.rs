@@ -70,7 +70,8 @@ pub struct Series {
     pub values: Vec<Value>,
     /// The vector's length, where another key differs.
     pub size: Option<ByteCount>,
-    /// The published figures, one a value; or one for all values. Empty where a formula is published.
+    /// The published figures, one a value; or one for all values. Empty where a formula is published, and where nothing is: a derived
+    /// line, which is drawn and not judged.
     #[serde(default)]
     pub published: Vec<f64>,
     /// Which of all values a single figure is for.
@@ -341,12 +342,16 @@ impl Experiment {
             let counts = (series.values.len(), series.published.len());
             let is_complete = match series.formula {
                 Some(_) => counts.0 > 0,
+                // Ours alone, where the text of a paper states no number.
+                None if counts.1 == 0 => counts.0 > 0 && series.kind == FigureKind::Derived,
                 None => counts.0 > 0 && (counts.1 == counts.0 || counts.1 == 1),
             };
             if !is_complete {
                 return Err(ScenarioError::Contradiction {
                     place: place.into(),
-                    expected: "as many published figures as values in a series, or one for all".into(),
+                    expected:
+                        "as many published figures as values in a series, one for all, or none of a derived one"
+                            .into(),
                     found: format!("{} for {} of {}", counts.1, counts.0, series.design),
                     remedy: "give each value its figure".into(),
                 });
@@ -422,6 +427,24 @@ impl Series {
 }
 
 impl Quantity {
+    /// What stands at the axis of a plot of it, with the unit in which figures are compared.
+    pub const fn axis(self) -> &'static str {
+        match self {
+            Self::Time | Self::GibitPerSecond | Self::Rate => "time (us)",
+            Self::GigabitPerSecond => "rate (Gbit/s)",
+            Self::PayloadShare => "share of the payload bound",
+            Self::Speedup | Self::TrainingSpeedup | Self::LayerSpeedup => "speedup",
+            Self::LayerThroughput => "throughput over the baseline's",
+            Self::LayerUtilisation => "links busy",
+            Self::LayerTable => "table (KiB)",
+            Self::LayerWait => "wait (us)",
+            Self::LayerCommunication => "communication over computation",
+            Self::Saving => "share of time saved",
+            Self::SwitchBuffer => "switch memory (B)",
+            Self::Uplink | Self::Downlink => "bytes on a link",
+        }
+    }
+
     /// The time in microseconds that a published figure stands for, where it stands for one; whole ones where the paper rounds.
     /// `bytes` are those that it counts.
     pub fn published_time(self, figure: f64, bytes: f64) -> Option<f64> {
@@ -499,6 +522,12 @@ mod tests {
             [Some(3.0), Some(88.0), Some(5.0)]
         );
         assert_eq!(Quantity::Rate.published_time(2e5, 0.0), Some(5.0));
+    }
+
+    #[test]
+    fn a_derived_line_may_have_no_published_figure_and_then_counts_for_none() {
+        let text = TEXT.replace("published = [10.17, 88.78]", "").replace("\"predicted\"", "\"derived\"");
+        assert_eq!(Experiment::parse("test", &text).unwrap().series[0].figures(), 0);
     }
 
     #[test]

@@ -7,6 +7,7 @@
 //! [`measure_training`] lays many collectives beside computation.
 
 mod choice;
+mod curves;
 pub mod layer;
 pub mod memory_fabric;
 mod outputs;
@@ -19,9 +20,10 @@ pub mod traffic;
 mod training;
 
 pub use choice::{Candidate, Choice, NoChoice, choose};
+pub use curves::{Curve, CurvePoint, Summary};
 pub use outputs::{Out, Outputs};
 pub use progress::{Progress, Watch, unwatched};
-pub use reproduce::{ReproduceError, Reproduced, Verdict, reproduce, runs_of};
+pub use reproduce::{ReproduceError, Reproduced, Verdict, reproduce, reproduce_curves, runs_of};
 pub use request::{Contents, LinkLoad, MeasureError, Measurement, Request, measure};
 pub use sweep::sweep;
 pub use training::{TrainingError, TrainingMeasurement, measure_training};

@@ -5,8 +5,8 @@ use crate::layer::{
 };
 use crate::progress::unless;
 use crate::{
-    Contents, MeasureError, Measurement, Outputs, Request, TrainingError, TrainingMeasurement, measure,
-    measure_training, sweep,
+    Contents, Curve, MeasureError, Measurement, Outputs, Request, TrainingError, TrainingMeasurement,
+    measure, measure_training, sweep,
 };
 use quincunx_cluster::Wiring;
 use quincunx_collective::{DataType, ReduceOp, Reduction};
@@ -208,6 +208,20 @@ pub fn reproduce(
     stop: &AtomicBool,
     done: &(dyn Fn() + Sync),
 ) -> Result<Vec<Reproduced>, ReproduceError> {
+    reproduce_curves(experiment, catalog, schedules, stop, done).map(|(figures, _)| figures)
+}
+
+/// The same, and the lines that the figures are points of, one a series.
+///
+/// # Errors
+/// As [`reproduce`].
+pub fn reproduce_curves(
+    experiment: &Experiment,
+    catalog: Catalog,
+    schedules: Schedules,
+    stop: &AtomicBool,
+    done: &(dyn Fn() + Sync),
+) -> Result<(Vec<Reproduced>, Vec<Curve>), ReproduceError> {
     let place = format!("experiments/{}/{}.toml", experiment.paper, experiment.id);
     let runs = runs(experiment, catalog, schedules, &place)?;
     let measured = run_all(experiment, &runs, catalog, stop, done)?;
@@ -216,7 +230,7 @@ pub fn reproduce(
         runs.iter().position(is_it).expect("every point has a run")
     };
     let of = |series, point, is_baseline| measured[index(series, point, is_baseline)].as_ref();
-    let mut reproduced = Vec::new();
+    let (mut reproduced, mut curves) = (Vec::new(), Vec::new());
     for (number, series) in experiment.series.iter().enumerate() {
         let points = series.points(&place)?;
         let (mut published, mut ours) = (series.published.clone(), Vec::new());
@@ -236,9 +250,10 @@ pub fn reproduce(
                 })?);
             }
         }
+        curves.push(Curve::new(experiment, series, &points, &published, &ours));
         reproduced.extend(figures(experiment, series, &points, &published, &ours));
     }
-    Ok(reproduced)
+    Ok((reproduced, curves))
 }
 
 /// What a run says of `quantity`; nothing where it is a ratio to a run that was not made.
@@ -510,6 +525,9 @@ fn figures(
             verdict: if met { Verdict::Met } else { Verdict::Missed },
         }
     };
+    if published.is_empty() {
+        return Vec::new();
+    }
     if published.len() < points.len() {
         let Some(ours) = ours.iter().copied().collect::<Option<Vec<f64>>>() else { return Vec::new() };
         let picked = series.pick.of(&ours).map(|(at, ours)| {

@@ -36,12 +36,16 @@ fn mean(found: &LayerMeasurement, of: impl Fn(&PartMeasurement) -> f64) -> f64 {
     found.parts.iter().map(of).sum::<f64>() / found.parts.len().max(1) as f64 * 100.0
 }
 
-fn speedup(found: &LayerMeasurement, baseline: Option<(&str, Duration)>) -> Option<f64> {
-    baseline.map(|(_, time)| time.as_secs_f64() / found.time.as_secs_f64())
+fn speedup(found: &LayerMeasurement, baseline: Option<(&str, &LayerMeasurement)>) -> Option<f64> {
+    baseline.map(|(_, baseline)| baseline.time.as_secs_f64() / found.time.as_secs_f64())
 }
 
 /// A line of the table.
-pub(super) fn line(design: &str, found: &LayerMeasurement, baseline: Option<(&str, Duration)>) -> String {
+pub(super) fn line(
+    design: &str,
+    found: &LayerMeasurement,
+    baseline: Option<(&str, &LayerMeasurement)>,
+) -> String {
     let merges = found.parts.iter().any(|part| part.outcome.counted.contains_key("ended"));
     let merged = |text: Option<String>| text.filter(|_| merges).unwrap_or_else(|| "-".into());
     let way = |way: usize| format!("{:.1}", mean(found, |part| part.outcome.directions[way]));
@@ -65,12 +69,26 @@ pub(super) fn line(design: &str, found: &LayerMeasurement, baseline: Option<(&st
     format!("{design:<20} {:<12}{cells}", found.model)
 }
 
-/// A row of the JSON.
-pub(super) fn row(design: &str, found: &LayerMeasurement, baseline: Option<(&str, Duration)>) -> Value {
+/// A row of the JSON: of the part of a model on a fabric.
+pub(super) fn row(
+    (part, fabric): (&str, &str),
+    design: &str,
+    found: &LayerMeasurement,
+    baseline: Option<(&str, &LayerMeasurement)>,
+) -> Value {
     let waiting = found.waiting();
+    let sub_layers = found.parts.iter().enumerate().map(|(number, part)| {
+        let mut row = sub_layer(part);
+        let other = baseline.map(|(_, baseline)| baseline.parts[number].outcome.time);
+        let time = part.outcome.time.as_secs_f64();
+        row["speedup"] = json!(other.map(|other| other.as_secs_f64() / time));
+        row
+    });
     json!({
         "design": design,
         "model": found.model,
+        "part": part,
+        "fabric": fabric,
         "ranks": found.ranks,
         "time_us": found.time.as_micros_f64(),
         "outside_us": found.outside.as_micros_f64(),
@@ -82,11 +100,11 @@ pub(super) fn row(design: &str, found: &LayerMeasurement, baseline: Option<(&str
         "operations_per_second": found.throughput(),
         "baseline": baseline.map(|(name, _)| name),
         "speedup": speedup(found, baseline),
-        "sub_layers": found.parts.iter().map(part).collect::<Vec<_>>(),
+        "sub_layers": sub_layers.collect::<Vec<_>>(),
     })
 }
 
-fn part(part: &PartMeasurement) -> Value {
+fn sub_layer(part: &PartMeasurement) -> Value {
     let outcome = &part.outcome;
     let kernels = outcome.kernels.iter().map(|kernel| {
         json!({

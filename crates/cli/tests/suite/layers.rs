@@ -88,3 +88,21 @@ fn a_trace_of_a_layer_is_written_for_one_design_and_refused_for_several() {
     }
     std::fs::remove_dir_all(folder).unwrap();
 }
+
+#[test]
+fn report_draws_a_layer_over_time_and_says_what_it_was() {
+    let folder = std::env::temp_dir().join(format!("quincunx-layer-report-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let printed = layer(&["--sublayer", "L2", "--design", "cais,t3", "--json"]).stdout;
+    std::fs::write(folder.join("layer.json"), printed).unwrap();
+    let output = quincunx(&["report", folder.to_str().unwrap()]);
+    let page = std::fs::read_to_string(folder.join("report.html")).unwrap();
+    std::fs::remove_dir_all(folder).unwrap();
+    assert_eq!(output.status.code(), Some(0));
+    assert!(page.contains("mega-gpt-4b, L2 on 2 accelerators of cais-dgx8 (layer.json)"));
+    for shown in
+        ["speedup over t3", "the fullest port", "requests that wait", "product 1", "links to switches"]
+    {
+        assert!(page.contains(shown), "{shown}");
+    }
+}

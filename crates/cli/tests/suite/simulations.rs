@@ -393,6 +393,11 @@ fn reproduce_says_what_is_published_and_what_is_ours() {
         assert_eq!(row["kind"].as_str(), Some("calibrated"));
         assert!(row["published"].is_number() && row["ours"].is_number() && row["error"].is_number());
     }
+    let curves = printed["curves"].as_array().expect("curves");
+    let points: Vec<&Value> = curves.iter().flat_map(|curve| curve["points"].as_array().unwrap()).collect();
+    assert_eq!(points.len(), 2, "every figure is a point of a line");
+    assert!(points.iter().all(|point| point["ours"].is_number() && point["published"].is_number()));
+    assert!(curves.iter().all(|curve| curve["title"].is_string() && curve["axis"] == "size"), "{curves:?}");
 }
 
 #[test]
