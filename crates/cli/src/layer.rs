@@ -16,11 +16,12 @@ use std::fs::File;
 use std::io::BufWriter;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
+use std::time::Instant;
 
 use crate::Failure;
 use crate::interrupt::{self, is_set};
-use crate::progress::bar;
-use crate::simulations::{envelope, position};
+use crate::progress::{bar, estimate};
+use crate::simulations::envelope;
 
 /// `quincunx sim layer`.
 #[derive(Args)]
@@ -87,8 +88,9 @@ impl Layer {
         let progress = bar(schedules.len());
         let run = |schedule| {
             let request = LayerRequest { scenario: scenario.clone(), schedule, seed: self.seed };
+            let began = Instant::now();
             let result = measure_over_time(&request, catalog, Some(intervals), &mut |at| {
-                progress.set_message(format!("{}: at {}", schedule.name(), position(at)));
+                progress.set_message(format!("{}: {}", schedule.name(), estimate(at, began.elapsed())));
                 if is_set(&stop) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
             });
             progress.inc(1);

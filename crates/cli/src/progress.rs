@@ -5,8 +5,12 @@ use quincunx_design::Catalog;
 use quincunx_perf::launch::{LaunchError, Processes};
 use quincunx_perf::{PerfError, Plan, Row, run_by_framing};
 use quincunx_report::Columns;
+use quincunx_sim::Progress;
 use quincunx_wire::Framing;
 use std::io::{IsTerminal, stderr};
+use std::time::Duration;
+
+use crate::simulations::position;
 
 /// Runs a plan, on processes that `start` starts for each framing, with a bar over its cases, and prints a table row by row as its results come, or hands the rows to `instead`.
 /// Returns how many elements were wrong.
@@ -49,11 +53,64 @@ pub(crate) fn bar(steps: usize) -> ProgressBar {
     bar.with_style(style)
 }
 
+/// How far a run has come after `elapsed`, and how long it takes yet if it goes on as it did.
+pub(crate) fn estimate(at: Progress, elapsed: Duration) -> String {
+    let Some(share) = at.share else { return format!("at {}", position(at)) };
+    let percent = (share * 100.0).floor();
+    // Before anything is done nobody knows.
+    let left = if share > 0.0 {
+        let left = elapsed.as_secs_f64() * (1.0 - share) / share;
+        format!(", {} left", spoken(left))
+    } else {
+        String::new()
+    };
+    format!("{percent:.0} %{left}, at {}", position(at))
+}
+
+/// A time as people say it.
+fn spoken(seconds: f64) -> String {
+    let seconds = seconds.ceil() as u64;
+    match (seconds / 3600, seconds / 60 % 60, seconds % 60) {
+        (0, 0, seconds) => format!("{seconds} s"),
+        (0, minutes, seconds) => format!("{minutes} min {seconds} s"),
+        (hours, minutes, _) => format!("{hours} h {minutes} min"),
+    }
+}
+
 /// One line on standard error.
 pub(crate) fn print_error(message: &str) {
     if stderr().is_terminal() {
         eprintln!("\x1b[31merror:\x1b[0m {message}");
     } else {
         eprintln!("error: {message}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use quincunx_units::Instant;
+
+    fn text(share: Option<f64>, seconds: u64) -> String {
+        let at = Progress { now: Instant::from_picos(103_200_000), steps: 4_194_304, share };
+        estimate(at, Duration::from_secs(seconds))
+    }
+
+    #[test]
+    fn a_run_whose_work_is_known_says_how_much_is_done_and_how_long_the_rest_takes() {
+        assert_eq!(text(Some(0.25), 4), "25 %, 12 s left, at 103.2 us, 4194304 steps");
+        assert_eq!(text(Some(0.5), 200), "50 %, 3 min 20 s left, at 103.2 us, 4194304 steps");
+        assert_eq!(text(Some(0.01), 100), "1 %, 2 h 45 min left, at 103.2 us, 4194304 steps");
+    }
+
+    #[test]
+    fn a_run_that_is_not_over_is_never_said_to_be_done() {
+        assert!(text(Some(0.9999), 10).starts_with("99 %, 1 s left"));
+    }
+
+    #[test]
+    fn without_anything_done_or_known_there_is_no_estimate() {
+        assert_eq!(text(Some(0.0), 3), "0 %, at 103.2 us, 4194304 steps");
+        assert_eq!(text(None, 3), "at 103.2 us, 4194304 steps");
     }
 }

@@ -8,12 +8,21 @@ use std::sync::atomic::{AtomicBool, Ordering};
 pub(crate) const STEPS_A_REPORT: u64 = 1 << 20;
 
 /// How far a run has come.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Progress {
     /// Virtual time.
     pub now: Instant,
     /// Steps so far.
     pub steps: u64,
+    /// The share of the work that is done, from 0 to 1; none where nobody can say.
+    pub share: Option<f64>,
+}
+
+impl Progress {
+    /// Of a run whose end is not known.
+    pub(crate) const fn new(now: Instant, steps: u64) -> Self {
+        Self { now, steps, share: None }
+    }
 }
 
 /// Is told from time to time how far a run has come, and says whether it goes on.

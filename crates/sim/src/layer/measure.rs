@@ -3,7 +3,7 @@
 use super::run::{LayerError, LayerOutcome, LayerRun, machine, run_sampled};
 use super::samples::SeriesOf;
 use crate::memory_fabric::MemoryFabric;
-use crate::progress::Watch;
+use crate::progress::{Progress, Watch};
 use crate::{Contents, Outputs, Request, measure};
 use quincunx_accelerator::{Machine, Schedule, SubLayer as Shape};
 use quincunx_collective::{Collective, LengthOnly};
@@ -252,7 +252,8 @@ pub fn measure_over_time(
         operations: 0,
         entry: fabric.format.max_payload as u64,
     };
-    for sub_layer in sub_layers {
+    let count = sub_layers.len() as f64;
+    for (place, sub_layer) in (0..).map(f64::from).zip(sub_layers) {
         let shape = model.sub_layer(sub_layer, fabric.accelerators)?;
         let small = |value: u64| u32::try_from(value).unwrap_or(u32::MAX);
         let layer = Shape {
@@ -263,7 +264,10 @@ pub fn measure_over_time(
         };
         let (schedule, unit, seed) = (*schedule, unit.clone(), *seed);
         let run = LayerRun { fabric: &fabric, setup, layer, schedule, unit, seed };
-        let outcome = run_sampled(&run, intervals, progress)?;
+        // Sub-layers of a model send the same, and take about as long as each other.
+        let mut progress =
+            |at: Progress| progress(Progress { share: at.share.map(|share| (place + share) / count), ..at });
+        let outcome = run_sampled(&run, intervals, &mut progress)?;
         measured.time += outcome.time;
         measured.operations += shape.before.operations() + shape.after.operations();
         measured.parts.push(PartMeasurement { sub_layer, outcome });

@@ -16,6 +16,7 @@ use quincunx_scenario::{MachineSetup, ScenarioError};
 use quincunx_units::{Duration, Instant};
 use quincunx_workload::{ProfileError, TransformerError};
 use std::collections::BTreeMap;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 /// What runs: a sub-layer on accelerators around switches, by a schedule.
@@ -287,6 +288,28 @@ const fn stream(element: u8) -> MemoryStream {
     }
 }
 
+/// Tells how far a run has come: blocks that have ended, of all that there are on all accelerators.
+fn tell<P: PayloadKind>(
+    simulation: &Simulation<Node<P>, FlitMedium>,
+    progress: &mut dyn FnMut(Progress) -> ControlFlow<()>,
+) -> Result<(), LayerError> {
+    let (mut done, mut all) = (0, 0);
+    for (_, node) in simulation.engines() {
+        if let Node::Gpu(gpu) = node {
+            for kernel in gpu.kernels() {
+                done += u64::from(kernel.done);
+                all += u64::from(kernel.blocks);
+            }
+        }
+    }
+    let (now, steps) = (simulation.now(), simulation.steps());
+    let share = Some(done as f64 / f64::max(all as f64, 1.0));
+    match progress(Progress { now, steps, share }) {
+        ControlFlow::Continue(()) => Ok(()),
+        ControlFlow::Break(()) => Err(LayerError::Stopped { after: now.since(Instant::ZERO) }),
+    }
+}
+
 fn follow<P: PayloadKind>(
     run: &LayerRun<'_>,
     mut simulation: Simulation<Node<P>, FlitMedium>,
@@ -321,6 +344,7 @@ fn follow<P: PayloadKind>(
                             from,
                             to: emitted.at.since(zero),
                         });
+                        tell(&simulation, progress)?;
                     }
                     NodeEvent::Gpu(GpuEvent::Finished) => {
                         finished += 1;
@@ -335,9 +359,7 @@ fn follow<P: PayloadKind>(
                 }
             }
             Stopped::StepLimit => {
-                if progress(Progress { now: simulation.now(), steps: simulation.steps() }).is_break() {
-                    return Err(LayerError::Stopped { after: simulation.now().since(zero) });
-                }
+                tell(&simulation, progress)?;
                 limits.steps += STEPS_A_REPORT;
             }
             Stopped::TimeLimit => {

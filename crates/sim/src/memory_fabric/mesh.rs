@@ -116,7 +116,7 @@ fn finish<P: Data, O: Observer<FabricPeer<P>>>(
                 ended[emitted.node.0 as usize] = Some((after, input, output));
             }
             Stopped::StepLimit => {
-                if progress(Progress { now: simulation.now(), steps: simulation.steps() }).is_break() {
+                if progress(Progress::new(simulation.now(), simulation.steps())).is_break() {
                     return Err(SimulationError::Stopped { after });
                 }
                 limits.steps += STEPS_A_REPORT;

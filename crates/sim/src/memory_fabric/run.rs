@@ -236,7 +236,7 @@ fn run_observed<P: PayloadKind, O: Observer<FabricNode<P>>>(
             },
             Stopped::StepLimit => {
                 let simulation = &built.simulation;
-                let at = Progress { now: simulation.now(), steps: simulation.steps() };
+                let at = Progress::new(simulation.now(), simulation.steps());
                 if progress(at).is_break() {
                     return Err(RunError::Stopped { after: simulation.now().since(start) });
                 }

@@ -64,7 +64,7 @@ impl<P: Payload, O: Observer<FabricNode<P>>> Carrier for Built<P, O> {
     }
 
     fn progress(&self) -> Progress {
-        Progress { now: self.simulation.now(), steps: self.simulation.steps() }
+        Progress::new(self.simulation.now(), self.simulation.steps())
     }
 }
 

@@ -141,7 +141,7 @@ impl<P: Data, O: Observer<Station<P>>> SimulatedGroup<P, O> {
                 }
                 Stopped::StepLimit => {
                     let simulation = self.simulation();
-                    let at = Progress { now: simulation.now(), steps: simulation.steps() };
+                    let at = Progress::new(simulation.now(), simulation.steps());
                     if progress(at).is_break() {
                         return Err(SimulationError::Stopped { after });
                     }

@@ -76,7 +76,7 @@ impl<P: Data, O: Observer<Station<P>>> Carrier for Built<P, O> {
     }
 
     fn progress(&self) -> Progress {
-        Progress { now: self.simulation.now(), steps: self.simulation.steps() }
+        Progress::new(self.simulation.now(), self.simulation.steps())
     }
 }
 

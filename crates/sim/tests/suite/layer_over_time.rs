@@ -4,12 +4,14 @@ use crate::layers::{LAYER, RANKS, scenario, with_run};
 use quincunx_collective::LengthOnly;
 use quincunx_schedules::find;
 use quincunx_sim::layer::{
-    LayerMeasurement, LayerOutcome, OverTime, PartMeasurement, SeriesOf, run_layer, run_sampled, write_trace,
+    LayerError, LayerMeasurement, LayerOutcome, OverTime, PartMeasurement, SeriesOf, run_layer, run_sampled,
+    write_trace,
 };
-use quincunx_sim::unwatched;
+use quincunx_sim::{Progress, unwatched};
 use quincunx_trace::{TrackContents, read};
 use quincunx_units::Duration;
 use quincunx_workload::SubLayer;
+use std::ops::ControlFlow;
 
 const SET: [&str; 2] = ["merge.entries=0", "machine.skew=0s"];
 const SMS: f64 = 4.0;
@@ -145,4 +147,28 @@ fn a_trace_has_kernels_links_and_tables_as_they_were() {
     assert_eq!(tables.len(), 2 * RANKS as usize);
     assert!(tables.iter().flat_map(|table| &table.values).all(|&(_, entries)| entries <= peak));
     assert!(tables.iter().flat_map(|table| &table.values).any(|&(_, entries)| entries > 0.0));
+}
+
+#[test]
+fn progress_is_the_share_of_blocks_that_have_ended() {
+    let mut shares = Vec::new();
+    with_run(find("cais").unwrap(), &scenario(&SET), LAYER, 1, |run| {
+        run_layer(run, &mut |at: Progress| {
+            shares.push(at.share.expect("blocks are counted"));
+            ControlFlow::Continue(())
+        })
+        .unwrap();
+    });
+    // It is told whenever a kernel ends: three on each accelerator.
+    assert!(shares.len() >= 3 * RANKS as usize, "{shares:?}");
+    assert!(shares[0] > 0.0 && shares[0] < 1.0 && shares.is_sorted(), "{shares:?}");
+    assert_eq!(shares.last(), Some(&1.0));
+}
+
+#[test]
+fn a_run_stops_where_its_owner_says_so() {
+    let stopped = with_run(find("cais").unwrap(), &scenario(&SET), LAYER, 1, |run| {
+        run_layer(run, &mut |_: Progress| ControlFlow::Break(())).unwrap_err()
+    });
+    assert!(matches!(stopped, LayerError::Stopped { .. }), "{stopped}");
 }
