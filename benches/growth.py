@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""How the cost of a simulation grows with the size, with the ranks and with loss.
+"""How the cost of a simulation grows with the size, with the ranks, with loss, and with a model's hidden size.
 
 `python3 benches/growth.py QUINCUNX [GROUP ...]`, or `make bench-growth`. Each line is one `quincunx sim` in a process of its own:
-packets (frames on all links), processor seconds, packets a processor second, and the most memory that the process had. Needs Linux and
-Python 3.11. Other work on the machine makes the seconds mean less: the load is printed first.
+packets (frames on all links), steps of the simulation, processor seconds, nanoseconds a packet, packets a processor second, and the most
+memory that the process had. Needs Linux and Python 3.11. Other work on the machine makes the seconds mean less: the load is printed first.
 """
 
 import json
@@ -38,12 +38,19 @@ GROUPS = {
         for design in ("epic-2", "epic-3", "ring")
         for loss in ("0%", "0.1%", "1%", "5%")
     ],
+    # Twice the hidden size: twice the bytes that are sent, four times the products.
+    "hidden size, a sub-layer": [
+        (f"{design} x{scale}", ["layer", "--model", "mega-gpt-4b", "--sublayer", "L2", "--design", design, "--set", f"layer.scale={scale}"])
+        for design in ("cais", "sp-nvls")
+        for scale in (1, 2, 4)
+    ],
 }
 
 
-def measure(program: str, arguments: list[str]) -> tuple[int, float, float]:
-    """Packets, processor seconds and MiB of memory of one simulation."""
-    command = [program, "sim", "all_reduce", *arguments, "--json"]
+def measure(program: str, arguments: list[str]) -> tuple[int, int, float, float]:
+    """Packets, steps, processor seconds and MiB of memory of one simulation: an AllReduce, unless the first argument is no option."""
+    what = [] if arguments[0] == "layer" else ["all_reduce"]
+    command = [program, "sim", *what, *arguments, "--json"]
     with tempfile.TemporaryFile() as output:
         actions = [(os.POSIX_SPAWN_DUP2, output.fileno(), 1)]
         process = os.posix_spawn(program, command, os.environ, file_actions=actions)
@@ -51,8 +58,12 @@ def measure(program: str, arguments: list[str]) -> tuple[int, float, float]:
         if os.waitstatus_to_exitcode(status) != 0:
             raise SystemExit(f"expected exit status 0, found {os.waitstatus_to_exitcode(status)} of {' '.join(command)}")
         output.seek(0)
-        packets = json.load(output)["rows"][0]["frames"]
-    return packets, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024
+        row = json.load(output)["rows"][0]
+    # A layer has packets and steps of each of its sub-layers.
+    parts = row.get("sub_layers", [row])
+    packets = sum(part.get("packets", part.get("frames")) for part in parts)
+    steps = sum(part["steps"] for part in parts)
+    return packets, steps, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024
 
 
 def main() -> None:
@@ -65,10 +76,11 @@ def main() -> None:
             raise SystemExit(f'expected groups of {", ".join(GROUPS)}, found "{name}"')
     print(f"Load of the last minute: {os.getloadavg()[0]:.2f}")
     for name in wanted:
-        print(f"\n| {name} | packets | processor s | packets/s | memory MiB |\n|---|---|---|---|---|")
+        print(f"\n| {name} | packets | steps | processor s | ns a packet | packets/s | memory MiB |\n|---|---|---|---|---|---|---|")
         for line, arguments in GROUPS[name]:
-            packets, seconds, memory = measure(program, arguments)
-            print(f"| {line} | {packets:,} | {seconds:.2f} | {packets / seconds:,.0f} | {memory:.0f} |", flush=True)
+            packets, steps, seconds, memory = measure(program, arguments)
+            rates = f"{seconds / packets * 1e9:,.0f} | {packets / seconds:,.0f}"
+            print(f"| {line} | {packets:,} | {steps:,} | {seconds:.2f} | {rates} | {memory:.0f} |", flush=True)
 
 
 if __name__ == "__main__":

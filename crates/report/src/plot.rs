@@ -5,8 +5,9 @@ use plotters::coord::combinators::IntoLogRange;
 use plotters::coord::ranged1d::{AsRangedCoord, ValueFormatter};
 use plotters::prelude::*;
 
-/// Width and height in pixels.
-const SIZE: (u32, u32) = (720, 400);
+/// Width and height in pixels; the names of lines take a part of the width at the right, where they hide nothing.
+const SIZE: (u32, u32) = (880, 400);
+const NAMES: i32 = 180;
 
 /// Labels on the horizontal axis, at most.
 const LABELS: usize = 10;
@@ -233,7 +234,7 @@ where
     let mut chart = ChartBuilder::on(&area)
         .caption(axes.title, ("sans-serif", 16))
         .margin(12)
-        .margin_right(32)
+        .margin_right(NAMES + 12)
         .x_label_area_size(42)
         .y_label_area_size(58)
         .build_cartesian_2d(range, 0.0..axes.top)?;
@@ -246,16 +247,9 @@ where
         .y_desc(axes.y)
         .x_label_formatter(&|x| (axes.label)(*x))
         .draw()?;
-    for Line { name, points, style } in lines {
+    for Line { points, style, .. } in lines {
         let (style, colour) = (*style, style.colour());
-        chart
-            .draw_series(LineSeries::new(points.iter().copied(), colour.stroke_width(2)))?
-            .label(name.clone())
-            .legend(move |at| {
-                EmptyElement::at(at)
-                    + PathElement::new(vec![(0, 0), (18, 0)], colour.stroke_width(2))
-                    + Polygon::new(style.outline((9, 0)), colour.filled())
-            });
+        chart.draw_series(LineSeries::new(points.iter().copied(), colour.stroke_width(2)))?;
         let every = if axes.marks == Marks::All { 1 } else { points.len().div_ceil(8).max(1) };
         // Lines that lie on each other have their marks at different places.
         let first = if every > 1 { style.0 % every } else { 0 };
@@ -265,20 +259,25 @@ where
         };
         chart.draw_series(marked.map(mark))?;
     }
-    for Line { name, points, style } in hollow {
+    for Line { points, style, .. } in hollow {
         let colour = style.colour();
         let mark = move |at| EmptyElement::at(at) + Circle::new((0, 0), HOLLOW, colour.stroke_width(2));
-        chart
-            .draw_series(points.iter().map(|&point| mark(point)))?
-            .label(name.clone())
-            .legend(move |(x, y)| Circle::new((x + 9, y), HOLLOW, colour.stroke_width(2)));
+        chart.draw_series(points.iter().map(|&point| mark(point)))?;
     }
-    chart
-        .configure_series_labels()
-        .position(SeriesLabelPosition::UpperLeft)
-        .background_style(WHITE.mix(0.8))
-        .border_style(RGBColor(200, 200, 200))
-        .draw()?;
+    let (left, mut y) = (SIZE.0 as i32 - NAMES, 46);
+    for (Line { name, style, .. }, is_hollow) in
+        lines.iter().map(|line| (line, false)).chain(hollow.iter().map(|line| (line, true)))
+    {
+        let colour = style.colour();
+        if is_hollow {
+            area.draw(&Circle::new((left + 9, y), HOLLOW, colour.stroke_width(2)))?;
+        } else {
+            area.draw(&PathElement::new(vec![(left, y), (left + 18, y)], colour.stroke_width(2)))?;
+            area.draw(&Polygon::new(style.outline((left + 9, y)), colour.filled()))?;
+        }
+        area.draw(&Text::new(name.clone(), (left + 25, y - 6), ("sans-serif", 12)))?;
+        y += 18;
+    }
     area.present()?;
     Ok(())
 }
