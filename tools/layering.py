@@ -46,7 +46,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "cluster": BASE | {"engine", "design", "designs", "memory", "nodes", "scenario"},
     # Who computes what on an accelerator, and the packets of it; the ways to run a layer, each a value.
     "accelerator": BASE | {"engine", "memory"},
-    "schedules": {"units", "accelerator"},
+    "schedules": {"units", "collective", "accelerator"},
     # What is trained, and not how gradients are added up.
     "workload": {"units", "scenario"},
     "trace": {"units"},

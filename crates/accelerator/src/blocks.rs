@@ -208,6 +208,12 @@ impl Blocks {
         }
     }
 
+    /// Sets a counter, which never becomes less; the kernels that may be launched now are appended.
+    pub(crate) fn store(&mut self, counter: CounterId, value: u64, launching: &mut Vec<u16>) {
+        let missing = value.saturating_sub(self.counters[usize::from(counter.0)].value);
+        self.add(counter, missing, launching);
+    }
+
     /// Kernels that wait for nothing from the beginning.
     pub(crate) fn unconditional(&self) -> Vec<u16> {
         (0..).zip(&self.kernels).filter(|(_, kernel)| kernel.unmet == 0).map(|(number, _)| number).collect()

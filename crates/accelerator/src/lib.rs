@@ -27,4 +27,4 @@ pub use access::{Granularity, Request, Requests, Rows, SECTOR};
 pub use config::GpuConfig;
 pub use gpu::{Gpu, GpuDrop, GpuEvent, GpuSink, GpuTimer, KernelProgress};
 pub use program::*;
-pub use schedule::{Machine, Overlap, Plan, Schedule, SubLayer, Unit};
+pub use schedule::{Machine, Offload, Overlap, Plan, Schedule, SubLayer, Unit};

@@ -26,6 +26,8 @@ pub enum To {
     Own,
     /// All of them, itself too.
     All,
+    /// What computes in the switches: a word of that number in each of them (SCIN 3.3).
+    Switches,
 }
 
 /// Adds one to a counter.

@@ -2,9 +2,11 @@
 //! up over all accelerators and normalised, and another product takes the result. Who has a schedule implements [`Schedule`]; nothing here
 //! knows one.
 
-use crate::{Coordination, Program};
+use crate::{Coordination, CounterId, Program};
 use alloc::string::String;
+use alloc::vec::Vec;
 use core::fmt::Debug;
+use quincunx_collective::Collective;
 use quincunx_units::{BitRate, ByteCount, Duration, FlopRate};
 
 /// A sub-layer (CAIS V-A2): a product split by rows of its weights, then a normalisation, then a product split by columns.
@@ -25,6 +27,8 @@ pub struct SubLayer {
 pub struct Machine {
     /// Accelerators.
     pub ranks: u16,
+    /// Switches, a link of each accelerator to each.
+    pub switches: u16,
     /// Of each: its SMs.
     pub sms: u16,
     /// Blocks that an SM holds.
@@ -72,6 +76,23 @@ pub struct Plan {
     pub program: Program,
     /// Requests that may be merged leave in the order in which they were asked for.
     pub shared_requests: bool,
+    /// What the unit in the switches does by itself: the same on all accelerators.
+    pub offloads: Vec<Offload>,
+}
+
+/// A collective that the unit in the switches runs by itself, once and in place, when all accelerators have added one to its word in every
+/// switch: the word whose number is that of the offload, from zero. A switch that has done its share stores 1 in its word of every
+/// accelerator (SCIN 3.3).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Offload {
+    /// Which.
+    pub collective: Collective,
+    /// Where its vector lies, on every accelerator. Where the unit's vectors are of codes these lie there, and their scale factors behind them.
+    pub address: u64,
+    /// Elements of the vector.
+    pub values: usize,
+    /// The first switch's word; those of the others follow it.
+    pub done: CounterId,
 }
 
 /// What may be under way at the same time, as the schedule's publication says.

@@ -6,7 +6,8 @@ use clap::Args;
 use quincunx_design::Catalog;
 use quincunx_scenario::{DataSheet, Override, Scenario};
 use quincunx_sim::layer::{
-    LayerError, LayerRequest, Profile, TRACE_INTERVALS, find_schedule, measure_over_time, profile, write_trace,
+    LayerError, LayerRequest, Profile, TRACE_INTERVALS, find_schedule, measure_over_time, profile,
+    write_trace,
 };
 use quincunx_sim::sweep;
 use quincunx_units::Duration;
@@ -34,7 +35,8 @@ use crate::simulations::envelope;
 A tensor-parallel model's layer on accelerators at the granularity of thread blocks, whose requests are packets on the fabric's links. Sub-layers are
 a product, its sum over all accelerators, a normalisation and another product (L1, L2: forward, L3, L4: backward); --pass adds what lies outside of
 them. The speedup is over the design that is named last. Designs: cais, cais-partial (loads and reductions share a queue), cais-uncoordinated, cais-base
-(merging alone), tp-nvls, sp-nvls, coconet, fuselib, t3, coconet-nvls, fuselib-nvls, t3-nvls, ladm. Keys of --set beside the fabric's and those of
+(merging alone), tp-nvls, sp-nvls, coconet, fuselib, t3, coconet-nvls, fuselib-nvls, t3-nvls, ladm, scin, scin-inq
+(quantised in the network), scin-sp (ReduceScatter and AllGather). Keys of --set beside the fabric's and those of
 merge and sync (`quincunx sim --show cais`): machine.gpu (h100, h100-half, h200, h200-half),
 machine.sms, machine.tensor=930TFLOP/s, machine.memory, machine.l2, machine.profile=FILE (measured
 products: what they have reached is used, and the roofline's error against them is printed), machine.dispatch_window, machine.pre_launch, machine.pre_access, machine.throttle, and the others of the preset's [machine]; layer.scale multiplies the model's hidden size.")]

@@ -87,6 +87,6 @@ impl Schedule for Cais {
         for (kernel, number) in program.kernels.iter_mut().zip(0..) {
             disturb(kernel, machine, rank, number, self.coordinated);
         }
-        Ok(Plan { program, shared_requests: !self.traffic_control })
+        Ok(Plan { program, shared_requests: !self.traffic_control, offloads: Vec::new() })
     }
 }

@@ -115,6 +115,11 @@ impl<'a> Layout<'a> {
         self.stripe() * u64::from(self.row_blocks)
     }
 
+    /// Elements of all row blocks.
+    pub(crate) const fn values(&self) -> usize {
+        self.layer.rows as usize * self.layer.hidden as usize
+    }
+
     /// Bytes of a tile of what is added up.
     pub(crate) fn tile(&self) -> u64 {
         self.stripe() / u64::from(self.sum_tiles())

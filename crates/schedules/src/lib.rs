@@ -1,5 +1,5 @@
-//! Schedules of tensor-parallel sub-layers: CAIS, CAIS without some of its parts, and the nine systems that it is compared with
-//! (CAIS IV-C), each as a value on the same machine. [`ALL`] is the catalog: a new schedule is a value and a line.
+//! Schedules of tensor-parallel sub-layers: CAIS, CAIS without some of its parts, the nine systems that it is compared with
+//! (CAIS IV-C), and SCIN, with which nobody has compared it, each as a value on the same machine. [`ALL`] is the catalog: a new schedule is a value and a line.
 //!
 //! What each may overlap is in its [`Overlap`](quincunx_accelerator::Overlap), from the paper's words, and tested for just that.
 
@@ -10,12 +10,14 @@ mod ladm;
 mod layout;
 mod nvls;
 mod overlapped;
+mod switched;
 
 use cais::Cais;
 use ladm::Ladm;
 use nvls::{Between, Phases};
 use overlapped::{By, FusedAllReduce, Triggered};
 use quincunx_accelerator::Schedule;
+use switched::Switched;
 
 /// All of them.
 pub static ALL: &[&dyn Schedule] = &[
@@ -78,6 +80,24 @@ pub static ALL: &[&dyn Schedule] = &[
     &FusedAllReduce { name: "fuselib-nvls", summary: "fuselib, by NVLS", by: By::Blocks, nvls: true },
     &Triggered { name: "t3-nvls", summary: "t3, by NVLS", nvls: true },
     &Ladm,
+    &Switched {
+        name: "scin",
+        summary: "product, AllReduce by an accelerator in the switch, normalisation of all rows, product",
+        unit: "scin",
+        between: Between::AllReduce,
+    },
+    &Switched {
+        name: "scin-inq",
+        summary: "scin, whose vectors are quantised in the network",
+        unit: "scin-inq",
+        between: Between::AllReduce,
+    },
+    &Switched {
+        name: "scin-sp",
+        summary: "scin with ReduceScatter, normalisation of own rows, AllGather",
+        unit: "scin",
+        between: Between::Scatter,
+    },
 ];
 
 /// The schedule of that name.

@@ -91,7 +91,7 @@ impl Schedule for Phases {
         for (kernel, number) in program.kernels.iter_mut().zip(0..) {
             disturb(kernel, machine, rank, number, true);
         }
-        Ok(Plan { program, shared_requests: false })
+        Ok(Plan { program, shared_requests: false, offloads: Vec::new() })
     }
 }
 

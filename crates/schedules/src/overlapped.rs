@@ -255,5 +255,5 @@ fn finish(builder: Builder<'_>, kernels: Vec<Kernel>, machine: &Machine, rank: u
     for (kernel, number) in program.kernels.iter_mut().zip(0..) {
         disturb(kernel, machine, rank, number, true);
     }
-    Plan { program, shared_requests: false }
+    Plan { program, shared_requests: false, offloads: Vec::new() }
 }

@@ -92,17 +92,28 @@ impl<P: Payload> Gpu<P> {
 
     pub(super) fn signal(&mut self, signals: &[crate::Signal]) {
         for signal in signals {
-            self.blocks.add(signal.counter, 1, &mut self.launching);
-            if signal.to == To::All {
-                let link = u64::from(signal.counter.0) % self.links.len() as u64;
-                let own = self.config.rank;
-                for rank in (0..self.config.ranks).filter(|&rank| rank != own) {
-                    let transaction = Transaction::Add { operand: 1 };
-                    let address = word_address(signal.counter.0);
-                    let header = FlitHeader::new(self.node(), NodeId(rank), false, address, 0, transaction);
-                    self.push(link, header);
+            let (own, links) = (self.config.rank, self.links.len() as u64);
+            let link = u64::from(signal.counter.0) % links;
+            match signal.to {
+                To::Own => self.blocks.add(signal.counter, 1, &mut self.launching),
+                To::All => {
+                    self.blocks.add(signal.counter, 1, &mut self.launching);
+                    for rank in (0..self.config.ranks).filter(|&rank| rank != own) {
+                        self.tell(link, NodeId(rank), false, signal.counter);
+                    }
+                }
+                To::Switches => {
+                    for link in 0..links {
+                        self.tell(link, self.config.switches[link as usize], true, signal.counter);
+                    }
                 }
             }
         }
+    }
+
+    /// Adds one to a word of another node.
+    fn tell(&mut self, link: u64, to: NodeId, inc: bool, word: CounterId) {
+        let (address, transaction) = (word_address(word.0), Transaction::Add { operand: 1 });
+        self.push(link, FlitHeader::new(self.node(), to, inc, address, 0, transaction));
     }
 }

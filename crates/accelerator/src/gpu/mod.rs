@@ -288,10 +288,13 @@ impl<P: Payload> Gpu<P> {
             }
             // Nothing waits for what it has written.
             Transaction::WriteResponse => return Ok(()),
-            Transaction::Add { operand } => {
+            Transaction::Add { operand } | Transaction::Store { operand } => {
                 let counter = word_at(header.address).filter(|&word| self.blocks.has_counter(word));
-                let counter = counter.ok_or(GpuDrop::NoSuchAddress)?;
-                self.blocks.add(CounterId(counter), operand, &mut self.launching);
+                let counter = CounterId(counter.ok_or(GpuDrop::NoSuchAddress)?);
+                match header.transaction {
+                    Transaction::Add { .. } => self.blocks.add(counter, operand, &mut self.launching),
+                    _ => self.blocks.store(counter, operand, &mut self.launching),
+                }
             }
             Transaction::Release => {
                 let tile = || self.tile_groups.get(&u32::try_from(header.address).ok()?).map(|tile| tile.0);

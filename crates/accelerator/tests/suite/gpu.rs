@@ -5,7 +5,7 @@ use quincunx_collective::{DataType, Numbers, Payload, ReduceOp, Reduction};
 use quincunx_engine::PortId;
 use quincunx_memory::PortConfig;
 use quincunx_units::{Duration, Instant};
-use quincunx_wire::flit::{FlitFormat, FlitHeader, NodeId, Transaction};
+use quincunx_wire::flit::{FlitFormat, FlitHeader, NodeId, Transaction, word_address};
 use std::sync::Arc;
 
 /// What it has sent, set and told.
@@ -178,6 +178,47 @@ fn a_reduction_counts_at_home_once_for_each_contribution_in_it() {
     };
     assert!(reduce(1).is_empty());
     assert_eq!(reduce(2), [(GpuTimer::Launch(0), Duration::from_nanos(5))], "the third is there");
+}
+
+#[test]
+fn who_tells_the_switches_adds_one_in_each_of_them_and_nothing_of_its_own() {
+    let tells =
+        Kernel { signals: vec![Signal { to: To::Switches, counter: CounterId(3) }], ..kernel(Vec::new()) };
+    let waits = vec![Wait { counter: CounterId(3), target: 1 }];
+    let behind = Kernel { waits, ..kernel(Vec::new()) };
+    let program = Program { kernels: vec![tells, behind], counters: 4, ..Program::default() };
+    let mut gpu = Gpu::new(GpuConfig { switches: vec![NodeId(2), NodeId(3)], ..config(program) });
+    gpu.start(Instant::ZERO, &mut Out::default());
+    let ended = fire(&mut gpu, GpuTimer::Launch(0));
+    assert_eq!(ended.events, [GpuEvent::Launched { kernel: 0 }, GpuEvent::Ended { kernel: 0 }]);
+    assert!(ended.timers.is_empty(), "its own word has not changed");
+    for (link, switch) in [(0, 2), (1, 3)] {
+        let mut out = Out::default();
+        gpu.handle_transmit_slot(Instant::ZERO, PortId(link), &mut out);
+        let added = Transaction::Add { operand: 1 };
+        let found = (out.sent[0].destination, out.sent[0].inc, out.sent[0].address, out.sent[0].transaction);
+        assert_eq!(found, (NodeId(switch), true, word_address(3), added));
+        assert!(!gpu.wants_transmit(PortId(link)), "once");
+    }
+}
+
+#[test]
+fn a_flag_that_is_stored_counts_for_its_value_however_often_it_comes() {
+    let waits = vec![Wait { counter: CounterId(0), target: 2 }];
+    let program =
+        Program { kernels: vec![Kernel { waits, ..kernel(Vec::new()) }], counters: 1, ..Program::default() };
+    let mut gpu = gpu(program);
+    gpu.start(Instant::ZERO, &mut Out::default());
+    let mut store = |operand| {
+        let stored = Transaction::Store { operand };
+        let header = FlitHeader::new(NodeId(2), NodeId(0), true, word_address(0), 0, stored);
+        let mut out = Out::default();
+        gpu.handle_packet(Instant::ZERO, PortId(0), &header, &[], &mut out).unwrap();
+        out.timers
+    };
+    assert!(store(1).is_empty() && store(1).is_empty(), "twice one is one");
+    assert_eq!(store(2), [(GpuTimer::Launch(0), Duration::from_nanos(5))]);
+    assert!(store(1).is_empty(), "a counter never becomes less");
 }
 
 #[test]

@@ -10,6 +10,7 @@ const LAYER: SubLayer = SubLayer { rows: 256, inner: 96, hidden: 64, columns: 32
 fn machine() -> Machine {
     Machine {
         ranks: 4,
+        switches: 2,
         sms: 2,
         blocks_per_sm: 2,
         tensor: FlopRate::new(1_000_000_000_000).unwrap(),

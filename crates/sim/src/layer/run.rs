@@ -4,9 +4,9 @@ use super::node::{Node, NodeCommand, NodeConfig, NodeEvent};
 use super::samples::{OverTime, Sampler};
 use crate::memory_fabric::{FlitMedium, MemoryFabric};
 use crate::progress::{Progress, STEPS_A_REPORT, Watch};
-use quincunx_accelerator::{Coordination, GpuConfig, GpuEvent, Machine, Schedule, SubLayer};
+use quincunx_accelerator::{Coordination, GpuConfig, GpuEvent, Machine, Offload, Schedule, SubLayer};
 use quincunx_collective::{Collective, DataType, LengthOnly, ReduceOp, Reduction};
-use quincunx_design::{AnyMemoryDesign, Form, MemoryStream, PayloadKind, Refusal, Settings};
+use quincunx_design::{AnyMemoryDesign, Form, MemoryPlacement, MemoryStream, PayloadKind, Refusal, Settings};
 use quincunx_driver_des::{BusyOverTime, Limits, NodeIndex, Simulation, Stopped};
 use quincunx_engine::shared_memory::{InPlaceRequest, Span, WordId};
 use quincunx_engine::{Engine, PortId};
@@ -136,6 +136,7 @@ pub fn machine(fabric: &MemoryFabric, setup: &MachineSetup, seed: u64) -> Machin
     let gpu = setup.gpu();
     Machine {
         ranks: fabric.accelerators,
+        switches: fabric.switches,
         sms: gpu.sms,
         blocks_per_sm: setup.blocks_per_sm,
         tensor: gpu.tensor,
@@ -208,6 +209,7 @@ fn run_all<P: PayloadKind>(
     let mut simulation = Simulation::new(medium, run.seed);
     let mut names = Vec::new();
     let mut gpus = Vec::new();
+    let mut offloads: Option<Vec<Offload>> = None;
     for rank in 0..fabric.accelerators {
         let plan = schedule.plan(layer, &machine, rank).map_err(LayerError::Plan)?;
         names.push(plan.program.kernels.iter().map(|kernel| kernel.name.clone()).collect::<Vec<_>>());
@@ -234,6 +236,8 @@ fn run_all<P: PayloadKind>(
             reduction: reduction(setup.element),
             program: Arc::new(plan.program),
         };
+        let offloads = offloads.get_or_insert_with(|| plan.offloads.clone());
+        assert_eq!(*offloads, plan.offloads, "what switches do is the same for all accelerators");
         let Ok(node) = Node::new(NodeConfig::Gpu(Box::new(config)));
         let node = simulation.add_node(node);
         if let Some(memory) = fill(rank, length) {
@@ -241,12 +245,12 @@ fn run_all<P: PayloadKind>(
         }
         gpus.push(node);
     }
+    let streams = streams(run, &placement, &offloads.unwrap_or_default())?;
     let mut switches = Vec::new();
     for index in 0..fabric.switches {
         let units = match &run.unit {
             None => Vec::new(),
             Some((design, settings)) => {
-                let streams = [stream(setup.element)];
                 vec![P::memory_parts(*design).unit_part(settings, &placement, index, &streams)?]
             }
         };
@@ -271,21 +275,51 @@ fn run_all<P: PayloadKind>(
     follow(run, simulation, &names, intervals.map(Sampler::new), progress)
 }
 
-/// A unit's stream: it wants to know what it adds, and no more.
-const fn stream(element: u8) -> MemoryStream {
-    let none = Span { offset: 0, length: 0 };
-    let request =
-        InPlaceRequest { collective: Collective::AllReduce, reduction: reduction(element), span: none };
-    MemoryStream {
-        request,
+/// The streams of the switches' unit: what it does by itself, each once; if that is nothing, one that says what it adds.
+fn streams(
+    run: &LayerRun<'_>,
+    placement: &MemoryPlacement,
+    offloads: &[Offload],
+) -> Result<Vec<MemoryStream>, LayerError> {
+    let nothing = Span { offset: 0, length: 0 };
+    let reduction = reduction(run.setup.element);
+    let none = MemoryStream {
+        request: InPlaceRequest { collective: Collective::AllReduce, reduction, span: nothing },
         form: Form::Exact,
         number: 0,
         first_word: WordId(0),
-        tail: none,
-        scratch: none,
+        tail: nothing,
+        scratch: nothing,
         times: 1,
         mutation: None,
-    }
+    };
+    let Some((design, settings)) = run.unit.as_ref().filter(|_| !offloads.is_empty()) else {
+        return Ok(vec![none]);
+    };
+    let form = design.form(settings)?;
+    let stream = |(offload, number): (&Offload, u16)| {
+        let whole = offload.values * usize::from(run.setup.element);
+        let length = match form {
+            Form::Exact | Form::Requantized(_) => whole,
+            Form::Codes(scheme) => scheme.code_bytes(offload.values),
+        };
+        let span = Span { offset: offload.address as usize, length };
+        let request = InPlaceRequest { collective: offload.collective, reduction, span };
+        let needs = design.needs(settings, placement, &request)?;
+        let fits = needs.words <= placement.switches && length + needs.tail <= whole && needs.scratch == 0;
+        if !fits {
+            return Err(LayerError::Expected {
+                expected: format!(
+                    "a vector of {length} bytes and {} behind it in the room of its elements",
+                    needs.tail
+                ),
+                found: format!("{whole} bytes; take larger elements, or fewer bits of a code"),
+            });
+        }
+        let tail = Span { offset: span.offset + length, length: needs.tail };
+        Ok(MemoryStream { request, form, number, first_word: WordId(offload.done.0), tail, ..none })
+    };
+    offloads.iter().zip(0..).map(stream).collect()
 }
 
 /// Tells how far a run has come: blocks that have ended, of all that there are on all accelerators.

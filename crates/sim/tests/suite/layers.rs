@@ -3,7 +3,7 @@
 
 use proptest::prelude::*;
 use quincunx_accelerator::{Schedule, SubLayer};
-use quincunx_collective::{LengthOnly, Numbers};
+use quincunx_collective::{BlockQuantization, CodeType, LengthOnly, Numbers, Quantized};
 use quincunx_design::Value;
 use quincunx_designs::CATALOG;
 use quincunx_scenario::{Fabric, FabricDesign, Override, Scenario};
@@ -112,9 +112,64 @@ fn assert_right(name: &str, outcome: &LayerOutcome<Numbers>) {
 
 #[test]
 fn every_schedule_adds_each_contribution_once_and_brings_each_row_to_all() {
-    for schedule in ALL.iter().filter(|schedule| schedule.name() != "ladm") {
+    // LADM adds nothing up; quantised sums have a test of their own.
+    for schedule in ALL.iter().filter(|schedule| !["ladm", "scin-inq"].contains(&schedule.name())) {
         assert_right(schedule.name(), &run_numbers(schedule.name(), &[], 1));
     }
+}
+
+/// Runs over vectors quantised by `scheme`, and compares what all have with what its arithmetic gives.
+fn assert_quantised_sums(scheme: BlockQuantization, set: &[&str]) {
+    let values = VECTOR / 4;
+    let quantised = |rank: u16| scheme.quantize(&(0..values).map(|at| partial(rank, at)).collect::<Vec<_>>());
+    let bytes = |vector: &Quantized| [vector.codes.as_slice(), &vector.scales].concat();
+    let scenario = scenario(set);
+    let outcome = with_run(find("scin-inq").unwrap(), &scenario, LAYER, 1, |run| {
+        let fill = |rank: u16, length: usize| {
+            let mut memory = bytes(&quantised(rank));
+            memory.resize(length, 0);
+            Some(Numbers::from(memory))
+        };
+        run_filled(run, fill, &mut unwatched).unwrap()
+    });
+    assert_eq!(outcome.drops, 0);
+    let contributions: Vec<Quantized> = (0..RANKS as u16).map(quantised).collect();
+    let wanted = bytes(&scheme.sum(&contributions, values));
+    assert_ne!(wanted, bytes(&contributions[0]), "a sum is none of its contributions");
+    for (rank, memory) in outcome.memories.iter().enumerate() {
+        let found = memory.clone().into_bytes();
+        for (what, vector) in [("sums", 1), ("normalised rows", 2)] {
+            assert!(found[vector * VECTOR..].starts_with(&wanted), "{what} at {rank}");
+        }
+    }
+}
+
+#[test]
+fn quantised_sums_are_those_of_the_reference_arithmetic_on_all_accelerators() {
+    assert_quantised_sums(BlockQuantization::INT8_BY_64, &[]);
+    let scheme = BlockQuantization::new(CodeType::Int4, 128).unwrap();
+    assert_quantised_sums(scheme, &["quantization.bits=4", "quantization.block=128"]);
+}
+
+#[test]
+fn quantised_vectors_take_half_of_the_links_that_whole_elements_take() {
+    let set = ["machine.element=2"];
+    let [whole, quantised] = ["scin", "scin-inq"].map(|name| {
+        with_run(find(name).unwrap(), &scenario(&set), LAYER, 1, |run| {
+            run_layer(run, &mut unwatched).unwrap()
+        })
+    });
+    // Codes of one byte, and a scale factor of two for each 64 of them.
+    let share = quantised.packets as f64 / whole.packets as f64;
+    assert!((0.5..0.54).contains(&share), "{} of {} packets", quantised.packets, whole.packets);
+}
+
+#[test]
+fn codes_that_do_not_fit_where_elements_would_be_are_refused_in_a_line() {
+    let error = with_run(find("scin-inq").unwrap(), &scenario(&["machine.element=1"]), LAYER, 1, |run| {
+        run_layer(run, &mut unwatched).unwrap_err().to_string()
+    });
+    assert!(error.contains("in the room of its elements") && !error.contains('\n'), "{error}");
 }
 
 #[test]
