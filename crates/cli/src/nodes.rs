@@ -3,7 +3,9 @@
 use clap::{Args, Subcommand, ValueEnum};
 use quincunx_control::policy::{self, Policy};
 use quincunx_control::{LinkReport, ManagerConfig, NodeDescription, Role};
-use quincunx_control_grpc::{ManagerAddress, ManagerServer, MetricsServer, Quotas, ServerConfig};
+use quincunx_control_grpc::{
+    ClientConfig, ManagerAddress, ManagerServer, MetricsServer, Quotas, ServerConfig,
+};
 use quincunx_design::Catalog;
 use quincunx_driver_net::{NodeOptions, PacketKind, TransportOptions, UdpOptions};
 use quincunx_network::FaultRates;
@@ -65,6 +67,12 @@ struct Serve {
     /// Silence after which a node counts as gone
     #[arg(long, default_value = "2s")]
     keep_alive: Duration,
+    /// File to keep groups in (SQLite): a manager that starts again goes on with them, if their nodes come back
+    #[arg(long, value_name = "FILE")]
+    store: Option<PathBuf>,
+    /// How long nodes may take to come back to a manager that has started again
+    #[arg(long, value_name = "DURATION", default_value = "5s")]
+    restart_timeout: Duration,
     /// Which tree of switches a group gets: edge-disjoint (a tree shares no link with another), spatial (memory for each group's life,
     /// lowest trees first), spatial-wide (widest trees first), temporal (as spatial, and groups of a job in different phases share memory)
     #[arg(long, default_value = "spatial", value_parser = find_policy)]
@@ -106,7 +114,13 @@ impl Serve {
             ))
         })?;
         let config = ServerConfig {
-            manager: ManagerConfig { fallback, policy: self.policy, ..ManagerConfig::default() },
+            manager: ManagerConfig {
+                fallback,
+                policy: self.policy,
+                restart_timeout: self.restart_timeout,
+                ..ManagerConfig::default()
+            },
+            store: self.store.clone(),
             keep_alive: self.keep_alive,
             credentials: self.shown.credentials()?,
             quotas: self.quotas()?,
@@ -161,6 +175,9 @@ pub(crate) struct Node {
     /// A host's switch: with --framing roce-v1 over UDP, all frames go there and it sends them on
     #[arg(long, value_name = "ADDRESS")]
     via: Option<Ipv4Addr>,
+    /// How long to go on without a manager that is gone, and to look for the next one
+    #[arg(long, value_name = "DURATION", default_value = "2s")]
+    patience: Duration,
     /// The names of the nodes at the other ends of its links, several with commas; who knows none is in one network with all others of
     /// that sort
     #[arg(long, value_delimiter = ',', value_name = "NAMES")]
@@ -269,7 +286,7 @@ impl Node {
                 links: self.neighbours.into_iter().map(link).collect(),
             },
             manager: self.manager,
-            control: self.shown.client()?,
+            control: ClientConfig { patience: self.patience, ..self.shown.client()? },
             framing: self.framing,
             transport,
             node: NodeOptions {

@@ -6,14 +6,16 @@ use crate::{
 };
 use proto::control_client::ControlClient as Stub;
 use quincunx_collective::GroupId;
-use quincunx_control::{GroupRequest, GroupSummary, HeldGroup, Instruction, NodeDescription, Report, Role};
+use quincunx_control::{
+    Agent, AgentAction, GroupRequest, GroupSummary, HeldGroup, Instruction, NodeDescription, Report, Role,
+};
 use quincunx_units::Duration;
 use std::future::Future;
-use std::sync::{Arc, mpsc};
+use std::sync::{Arc, Mutex, MutexGuard, mpsc};
 use std::time::Instant;
 use tokio::runtime::Runtime;
 use tonic::transport::{Channel, Endpoint};
-use tonic::{Response, Status};
+use tonic::{Response, Status, Streaming};
 
 /// How long to wait for what, and who asks.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -24,6 +26,8 @@ pub struct ClientConfig {
     pub call_timeout: Duration,
     /// How long the manager may be silent before it counts as gone. One that ends is noticed at once.
     pub keep_alive: Duration,
+    /// How long a node whose connection is gone tries to attach again; not at all, and it hears of the end at once.
+    pub patience: Duration,
     /// What the client shows, and whom it trusts. Without, it speaks to managers on loopback alone.
     pub credentials: Option<Credentials>,
 }
@@ -34,6 +38,7 @@ impl Default for ClientConfig {
             connect_timeout: Duration::from_secs(5),
             call_timeout: Duration::from_secs(10),
             keep_alive: Duration::from_secs(2),
+            patience: Duration::ZERO,
             credentials: None,
         }
     }
@@ -117,6 +122,7 @@ pub struct ControlClient {
 pub struct Attachment {
     client: ControlClient,
     node: String,
+    agent: Arc<Mutex<Agent>>,
     instructions: mpsc::Receiver<Result<Instruction, ClientError>>,
     notify: mpsc::Sender<Result<Instruction, ClientError>>,
     pump: tokio::task::AbortHandle,
@@ -169,47 +175,23 @@ impl ControlClient {
         Ok(Self { background, stub: Stub::new(channel).max_decoding_message_size(LONGEST_ANSWER), config })
     }
 
-    /// Attaches a node. Its instructions come through the attachment.
+    /// Attaches a node. Its instructions come through the attachment. When the connection breaks, the node attaches again with the groups
+    /// that it has, for as long as the configuration says.
     pub fn attach(&self, description: &NodeDescription) -> Result<Attachment, ClientError> {
-        self.attach_again(description, &[])
-    }
-
-    /// Attaches a node that has these groups from an earlier connection.
-    pub fn attach_again(
-        &self,
-        description: &NodeDescription,
-        held: &[HeldGroup],
-    ) -> Result<Attachment, ClientError> {
+        let request = attach_request(description, &[]);
         let mut stub = self.stub.clone();
-        let request = proto::AttachRequest {
-            node: Some(convert::encode_node(description)),
-            held: held.iter().map(convert::encode_held).collect(),
-        };
-        let mut stream = self.call("Attach", async move { stub.attach(request).await })?;
+        let stream = self.call("Attach", async move { stub.attach(request).await })?;
         let (notify, instructions) = mpsc::channel();
-        let sender = notify.clone();
-        let pump = self.background.runtime().spawn(async move {
-            loop {
-                let message = match stream.message().await {
-                    Ok(Some(instruction)) => {
-                        convert::decode_instruction(instruction).map_err(ClientError::from)
-                    }
-                    Ok(None) => Err(ClientError::Lost { reason: "the manager has stopped".to_string() }),
-                    Err(status) => Err(ClientError::Lost { reason: describe(&status) }),
-                };
-                let last = matches!(message, Err(ClientError::Lost { .. }));
-                if sender.send(message).is_err() || last {
-                    return;
-                }
-            }
-        });
-        Ok(Attachment {
+        let agent = Arc::new(Mutex::new(Agent::new(description)));
+        let pump = Pump {
             client: self.clone(),
-            node: description.name.clone(),
-            instructions,
-            notify,
-            pump: pump.abort_handle(),
-        })
+            description: description.clone(),
+            agent: Arc::clone(&agent),
+            sender: notify.clone(),
+        };
+        let pump = self.background.runtime().spawn(pump.run(stream)).abort_handle();
+        let (client, node) = (self.clone(), description.name.clone());
+        Ok(Attachment { client, node, agent, instructions, notify, pump })
     }
 
     /// Makes a group and waits until all its nodes have installed it. The summary says whether it fell back to a
@@ -298,6 +280,34 @@ impl ControlClient {
         }
     }
 
+    /// Sends a report, without waiting.
+    fn send_report(
+        &self,
+        node: &str,
+        group: GroupId,
+        report: Report,
+        notify: mpsc::Sender<Result<Instruction, ClientError>>,
+    ) {
+        let mut stub = self.stub.clone();
+        let report = Some(convert::encode_report(report));
+        let request = proto::ReportRequest { node: node.to_owned(), group: group.0, report };
+        let after = self.config.call_timeout;
+        let patient = self.config.patience > Duration::ZERO;
+        self.background.runtime().spawn(async move {
+            let error = match tokio::time::timeout(after.into(), stub.report(request)).await {
+                Ok(Ok(_)) => return,
+                Ok(Err(status)) => refusal(&status),
+                Err(_) => ClientError::TimedOut { call: "Report", after },
+            };
+            // What a manager that is gone has not heard, the next one hears when the node attaches again.
+            if patient && matches!(error, ClientError::Lost { .. }) {
+                return;
+            }
+            // Nobody listens any more when the attachment is gone.
+            let _ = notify.send(Err(error));
+        });
+    }
+
     fn call<T>(
         &self,
         call: &'static str,
@@ -324,23 +334,16 @@ impl Attachment {
     /// Tells the manager of a group, without waiting: it is called from the data plane's loop. What goes wrong comes
     /// through [`instructions`](Self::instructions).
     pub fn report(&self, group: GroupId, report: Report) {
-        let mut stub = self.client.stub.clone();
-        let request = proto::ReportRequest {
-            node: self.node.clone(),
-            group: group.0,
-            report: Some(convert::encode_report(report)),
+        let outcome = match &report {
+            Report::Installed => Some(Ok(())),
+            Report::Refused { reason } => Some(Err(reason.clone())),
+            Report::DataPlaneFailed { .. } | Report::Removed => None,
         };
-        let after = self.client.config.call_timeout;
-        let notify = self.notify.clone();
-        self.client.background.runtime().spawn(async move {
-            let error = match tokio::time::timeout(after.into(), stub.report(request)).await {
-                Ok(Ok(_)) => return,
-                Ok(Err(status)) => refusal(&status),
-                Err(_) => ClientError::TimedOut { call: "Report", after },
-            };
-            // Nobody listens any more when the attachment is gone.
-            let _ = notify.send(Err(error));
-        });
+        if let Some(outcome) = outcome {
+            let mut actions = Vec::new();
+            lock(&self.agent).installed(group, outcome, &mut actions);
+        }
+        self.client.send_report(&self.node, group, report, self.notify.clone());
     }
 
     /// The connection that it is attached through.
@@ -351,6 +354,104 @@ impl Attachment {
     /// The node's name.
     pub fn node(&self) -> &str {
         &self.node
+    }
+}
+
+fn attach_request(description: &NodeDescription, held: &[HeldGroup]) -> proto::AttachRequest {
+    proto::AttachRequest {
+        node: Some(convert::encode_node(description)),
+        held: held.iter().map(convert::encode_held).collect(),
+    }
+}
+
+fn lock(agent: &Mutex<Agent>) -> MutexGuard<'_, Agent> {
+    agent.lock().expect("no step of an agent panics")
+}
+
+/// What brings instructions from the manager to the node, by way of its agent.
+struct Pump {
+    client: ControlClient,
+    description: NodeDescription,
+    agent: Arc<Mutex<Agent>>,
+    sender: mpsc::Sender<Result<Instruction, ClientError>>,
+}
+
+impl Pump {
+    async fn run(self, mut stream: Streaming<proto::Instruction>) {
+        loop {
+            let reason = match self.read(&mut stream).await {
+                Some(reason) => reason,
+                // Nobody listens any more.
+                None => return,
+            };
+            match self.attach_again().await {
+                Some(again) => stream = again,
+                None => {
+                    let _ = self.sender.send(Err(ClientError::Lost { reason }));
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Reads a stream to its end, and says what ended it; nothing if nobody listens.
+    async fn read(&self, stream: &mut Streaming<proto::Instruction>) -> Option<String> {
+        loop {
+            let instruction = match stream.message().await {
+                Ok(Some(instruction)) => convert::decode_instruction(instruction),
+                Ok(None) => return Some("the manager has stopped".to_string()),
+                Err(status) => return Some(describe(&status)),
+            };
+            match instruction {
+                Ok(instruction) => self.take(instruction).ok()?,
+                Err(error) => self.sender.send(Err(error.into())).ok()?,
+            }
+        }
+    }
+
+    /// The agent decides; what it wants done the node does, which says so by [`Attachment::report`].
+    fn take(
+        &self,
+        instruction: Instruction,
+    ) -> Result<(), mpsc::SendError<Result<Instruction, ClientError>>> {
+        let mut actions = Vec::new();
+        lock(&self.agent).handle(instruction, &mut actions);
+        for action in actions {
+            match action {
+                AgentAction::Install(context) => self.sender.send(Ok(Instruction::Install(context)))?,
+                AgentAction::Begin(group) => self.sender.send(Ok(Instruction::Ready(group)))?,
+                AgentAction::Remove { group, failure: None } => {
+                    self.sender.send(Ok(Instruction::Remove(group)))?
+                }
+                AgentAction::Remove { group, failure: Some(failure) } => {
+                    self.sender.send(Ok(Instruction::Failed { group, failure }))?;
+                }
+                // The node says that itself, when it is done.
+                AgentAction::Report { report: Report::Removed, .. } => {}
+                AgentAction::Report { group, report } => {
+                    self.client.send_report(&self.description.name, group, report, self.sender.clone());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Attaches again with what the node has, for as long as it may try.
+    async fn attach_again(&self) -> Option<Streaming<proto::Instruction>> {
+        let end = Instant::now() + std::time::Duration::from(self.client.config.patience);
+        while Instant::now() < end {
+            let held = lock(&self.agent).held();
+            let mut stub = self.client.stub.clone();
+            let attaching = stub.attach(attach_request(&self.description, &held));
+            // The manager may still take the earlier connection for alive.
+            if let Ok(Ok(response)) =
+                tokio::time::timeout(self.client.config.connect_timeout.into(), attaching).await
+            {
+                return Some(response.into_inner());
+            }
+            tokio::time::sleep(POLL).await;
+        }
+        None
     }
 }
 

@@ -4,7 +4,7 @@ use crate::{Explanation, GroupStatus, Holder, NodeStatus, proto};
 use quincunx_collective::{GroupId, Rank};
 use quincunx_control::memory::Region;
 use quincunx_control::{
-    Encapsulation, Fallback, GroupFailure, GroupRequest, GroupState, GroupSummary, HeldGroup,
+    Encapsulation, Fallback, GroupFailure, GroupRecord, GroupRequest, GroupState, GroupSummary, HeldGroup,
     Holder as Claim, Holding, Instruction, LinkReport, NodeDescription, Phase, Report, Role,
 };
 use quincunx_design::{
@@ -12,6 +12,7 @@ use quincunx_design::{
 };
 use quincunx_units::{BitRate, ByteCount, Duration};
 use quincunx_wire::{Endpoint, MAX_QPN, Psn, QpNumber};
+use std::collections::BTreeSet;
 
 #[cfg(test)]
 mod tests;
@@ -630,4 +631,54 @@ pub(crate) fn decode_explanation(explanation: proto::ExplainGroupResponse) -> De
         then: each(explanation.then, holder)?,
         now: each(explanation.now, holder)?,
     })
+}
+
+// Records
+
+pub(crate) fn encode_record(record: &GroupRecord, name: &str) -> proto::GroupRecord {
+    let node =
+        |(node, (endpoints, region)): (&String, &(BTreeSet<QpNumber>, Option<Region>))| proto::NodeRecord {
+            node: node.clone(),
+            queue_pairs: endpoints.iter().map(|qp| qp.value()).collect(),
+            region: region.map(encode_region),
+        };
+    let request = encode_request(&record.request);
+    proto::GroupRecord {
+        group: record.group.0,
+        request: Some(proto::InitGroupRequest { name: name.to_owned(), ..request }),
+        tenant: record.request.owner.clone(),
+        design: record.design.clone(),
+        fallback: record.fallback.as_ref().map(encode_fallback),
+        nodes: record.nodes.iter().map(node).collect(),
+        switches: record.switches.clone(),
+        links: record.links.iter().flatten().cloned().collect(),
+        conflicts: record.conflicts,
+    }
+}
+
+/// The record, and what operators call the group.
+pub(crate) fn decode_record(record: proto::GroupRecord) -> Decoded<(GroupRecord, String)> {
+    let mut request = present("record.request", record.request)?;
+    let name = std::mem::take(&mut request.name);
+    let node = |node: proto::NodeRecord| {
+        let held =
+            proto::HeldGroup { group: record.group, region: node.region, queue_pairs: node.queue_pairs };
+        let held = decode_held(vec![held])?.remove(0);
+        Ok((node.node, (held.endpoints, held.region)))
+    };
+    let (links, rest) = record.links.as_chunks::<2>();
+    if !rest.is_empty() {
+        return wrong("record.links", "two names a link", record.links.len());
+    }
+    let decoded = GroupRecord {
+        group: GroupId(record.group),
+        request: GroupRequest { owner: record.tenant, ..decode_request(request)? },
+        design: record.design,
+        fallback: record.fallback.map(decode_fallback).transpose()?,
+        nodes: each(record.nodes, node)?.into_iter().collect(),
+        switches: record.switches,
+        links: links.to_vec(),
+        conflicts: record.conflicts,
+    };
+    Ok((decoded, name))
 }

@@ -19,6 +19,7 @@ mod server;
 mod service;
 mod state;
 mod status;
+mod store;
 
 pub use address::{AddressError, MANAGER_PORT, ManagerAddress};
 pub use authority::{Authority, AuthorityError, Subject};
@@ -30,6 +31,7 @@ pub use metrics::MetricsServer;
 pub use quota::{Quota, Quotas};
 pub use server::{ManagerServer, ServerConfig};
 pub use status::{Explanation, GroupName, GroupStatus, Holder, NodeStatus, OTHERS};
+pub use store::StoreError;
 
 /// The messages as compiled from `proto/quincunx/control/v1/control.proto`.
 pub mod proto {

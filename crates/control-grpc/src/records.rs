@@ -102,6 +102,11 @@ impl Records {
         self.pending.remove(&request)
     }
 
+    /// A group that an earlier manager made.
+    pub(crate) fn restore(&mut self, group: GroupId, record: Record) {
+        self.groups.insert(group, record);
+    }
+
     /// The manager has a group for it.
     pub(crate) fn begin(&mut self, request: RequestId, group: GroupId, manager: &Manager) {
         let mut record = self.pending.remove(&request).unwrap_or_default();

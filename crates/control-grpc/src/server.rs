@@ -3,8 +3,10 @@
 use crate::audit::Audit;
 use crate::guard::{Incoming, Limits};
 use crate::metrics::{ManagerMetrics, MetricsServer};
+use crate::records::Record;
 use crate::service::Service;
 use crate::state::Shared;
+use crate::store::{Kept, Store};
 use crate::{Credentials, Quotas, proto};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use proto::control_server::ControlServer;
@@ -30,6 +32,8 @@ pub struct ServerConfig {
     pub credentials: Option<Credentials>,
     /// What tenants may have.
     pub quotas: Quotas,
+    /// Where groups are kept that the next manager is to go on with; without, it knows nobody, and nodes forget what they had.
+    pub store: Option<PathBuf>,
     /// Where the audit log goes.
     pub audit: Option<PathBuf>,
     /// Where Prometheus finds its metrics; port 0 lets the system choose.
@@ -45,6 +49,7 @@ impl Default for ServerConfig {
             keep_alive: Duration::from_secs(2),
             credentials: None,
             quotas: Quotas::default(),
+            store: None,
             audit: None,
             metrics: None,
             max_connections: 4096,
@@ -109,8 +114,30 @@ impl ManagerServer {
                 ))
             })
         });
-        let manager = Manager::new(catalog, config.manager);
-        let shared = Arc::new(Shared::new(manager, config.quotas, Arc::clone(&metrics), audit.transpose()?));
+        let store = config.store.as_deref().map(Store::open).transpose().map_err(io::Error::other)?;
+        let (store, Kept { numbers, groups }) = match store {
+            Some((store, kept)) => (Some(store), kept),
+            None => (None, Kept { numbers: 1, groups: Vec::new() }),
+        };
+        let names: Vec<_> = groups
+            .iter()
+            .map(|(record, name)| {
+                let (tenant, asked) = (record.request.owner.clone(), record.request.design.clone());
+                (record.group, Record { name: name.clone(), tenant, asked, lack: None })
+            })
+            .collect();
+        let mut actions = Vec::new();
+        let records = groups.into_iter().map(|(record, _)| record).collect();
+        let manager = Manager::restore(catalog, config.manager, numbers, records, &mut actions);
+        let audit = audit.transpose()?;
+        let shared = Arc::new(Shared::new(manager, config.quotas, Arc::clone(&metrics), audit, store));
+        {
+            // Timers of groups that an earlier manager made.
+            let _context = runtime.enter();
+            let mut state = shared.lock();
+            names.into_iter().for_each(|(group, record)| state.records.restore(group, record));
+            shared.perform(&mut state, actions);
+        }
         let limits = Limits {
             connections: config.max_connections.min(descriptors()),
             silent: SILENT.min(config.max_connections),

@@ -6,11 +6,12 @@ use crate::metrics::ManagerMetrics;
 use crate::quota::{OverQuota, Quotas, Rates};
 use crate::records::{Held, NameError, Record, Records};
 use crate::status::{Explanation, GroupStatus, Holder, NodeStatus, OTHERS};
+use crate::store::Store;
 use crate::{Identity, convert, proto};
 use quincunx_collective::GroupId;
 use quincunx_control::{
-    Action, GroupState, GroupSummary, Holding, InitGroupError, Instruction, Manager, ManagerTimer, RequestId,
-    Role,
+    Action, Change, GroupState, GroupSummary, Holding, InitGroupError, Instruction, Manager, ManagerTimer,
+    RequestId, Role,
 };
 use quincunx_units::{ByteCount, Instant};
 use std::collections::BTreeMap;
@@ -40,6 +41,8 @@ pub(crate) struct State {
     pub(crate) rates: Rates,
     pub(crate) metrics: Arc<ManagerMetrics>,
     audit: Option<Audit>,
+    /// What survives the manager; nothing does without.
+    store: Option<Store>,
 }
 
 /// The way to a node.
@@ -62,6 +65,7 @@ impl Shared {
         quotas: Quotas,
         metrics: Arc<ManagerMetrics>,
         audit: Option<Audit>,
+        store: Option<Store>,
     ) -> Self {
         Self(Mutex::new(State {
             manager,
@@ -76,6 +80,7 @@ impl Shared {
             rates: Rates::default(),
             metrics,
             audit,
+            store,
         }))
     }
 
@@ -150,8 +155,20 @@ impl Shared {
                         timer.abort();
                     }
                 }
-                // Nothing is kept yet: a manager that starts again knows nobody.
-                Action::Keep(_) => {}
+                Action::Keep(change) => {
+                    let name = match &change {
+                        Change::Put(record) => {
+                            state.records.get(record.group).map_or("", |record| &record.name)
+                        }
+                        Change::Numbers(_) | Change::Remove(_) => "",
+                    };
+                    if let Some(Err(error)) = state.store.as_ref().map(|store| store.keep(&change, name)) {
+                        // What follows would be forgotten by the next manager: it would be handed out twice.
+                        tracing::error!(%error, "the manager stops: what it decides cannot be kept");
+                        eprintln!("error: {error}");
+                        std::process::exit(2);
+                    }
+                }
             }
         }
     }

@@ -41,6 +41,8 @@ pub struct ManagerConfig {
     pub install_timeout: Duration,
     /// How long a node that was lost may take to come back, with all that it had.
     pub return_timeout: Duration,
+    /// How long nodes may take to come back to a manager that has started again.
+    pub restart_timeout: Duration,
     /// What a group runs whose design needs switches that have no room for it, by name; nothing: it is refused.
     pub fallback: Option<&'static str>,
     /// Which tree a group gets.
@@ -53,6 +55,7 @@ impl Default for ManagerConfig {
         Self {
             install_timeout: Duration::from_secs(2),
             return_timeout: Duration::ZERO,
+            restart_timeout: Duration::from_secs(5),
             fallback: None,
             policy: policy::ALL[1],
         }

@@ -328,3 +328,52 @@ fn what_happens_is_logged_a_json_object_a_line() {
     has(&log, "group destroyed", "group", "1");
     has(&log, "node gone", "node", "leaf");
 }
+
+/// A port that was free a moment ago.
+fn free_port() -> u16 {
+    std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+#[test]
+fn a_manager_that_is_killed_starts_again_and_the_job_goes_on() {
+    let folder = std::env::temp_dir().join(format!("quincunx-store-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let port = free_port();
+    let block = Fabric::start("1MiB").block.map(|part| part ^ 0x15);
+    let [_, b, c] = block;
+    let manager = || {
+        let store = folder.join("groups.sqlite");
+        let mut manager =
+            start(&format!("manager --listen 127.0.0.1:{port} --store {}", store.display()), None);
+        listens_at(&mut manager);
+        manager
+    };
+    let ask = |command: &str| quincunx(&format!("{command} --manager 127.0.0.1:{port} --json"));
+    let groups = || {
+        let json: Value = serde_json::from_slice(&ask("group list").stdout).unwrap_or_default();
+        json["groups"].as_array().cloned().unwrap_or_default()
+    };
+    let first = manager();
+    let _switch = start(
+        &format!("switch --name leaf --address 127.{b}.{c}.250 --manager 127.0.0.1:{port} --patience 20s"),
+        None,
+    );
+    eventually("a switch", || {
+        let json: Value = serde_json::from_slice(&ask("nodes").stdout).unwrap_or_default();
+        json["nodes"].as_array().is_some_and(|nodes| nodes.len() == 1)
+    });
+    std::thread::scope(|scope| {
+        let job =
+            scope.spawn(|| ask("perf all_reduce --ranks 2 --design epic-3 --sizes 64KiB --iterations 1500"));
+        eventually("a group that is ready", || groups().iter().any(|group| group["state"] == "ready"));
+        let before = groups();
+        // SIGKILL: it writes nothing any more.
+        drop(first);
+        let _second = manager();
+        eventually("the same group, on the same switch", || groups() == before);
+        let rows = rows(&job.join().unwrap());
+        assert_eq!((&rows[0]["wrong"], &rows[0]["design"]), (&0.into(), &"epic-3".into()));
+        eventually("an end of the group", || groups().is_empty());
+    });
+    std::fs::remove_dir_all(&folder).unwrap();
+}

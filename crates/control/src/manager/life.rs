@@ -269,8 +269,7 @@ impl Manager {
             ManagerTimer::Return(group) => {
                 let away = self.groups.get(&group).and_then(|entry| entry.away.keys().next().cloned());
                 if let Some(node) = away {
-                    let reason =
-                        format!("it was lost, and did not come back within {}", self.config.return_timeout);
+                    let reason = "it was lost, and did not come back in time".to_string();
                     self.lose(group, &node, &reason, out);
                 }
             }

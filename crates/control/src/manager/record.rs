@@ -72,7 +72,7 @@ impl Manager {
             };
             manager.next_group = manager.next_group.max(group.0 + 1);
             manager.groups.insert(group, entry);
-            out.push(Action::SetTimer { timer: ManagerTimer::Return(group), after: config.return_timeout });
+            out.push(Action::SetTimer { timer: ManagerTimer::Return(group), after: config.restart_timeout });
             manager.renew(group, out).expect("it is ready");
         }
         manager.check();

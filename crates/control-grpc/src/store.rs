@@ -1,0 +1,243 @@
+//! What survives a manager: which group numbers are given away, and the groups that are ready, in an SQLite file. Everything is on the disk
+//! before the manager does what follows from it.
+
+use crate::{convert, proto};
+use prost::Message;
+use quincunx_collective::GroupId;
+use quincunx_control::{Change, GroupRecord};
+use rusqlite::{Connection, OptionalExtension, params};
+use std::path::Path;
+
+/// The form of the tables; another program's, or another version's, is refused.
+const VERSION: i64 = 1;
+
+const TABLES: &str = "
+    CREATE TABLE IF NOT EXISTS manager (key TEXT PRIMARY KEY, value INTEGER NOT NULL);
+    CREATE TABLE IF NOT EXISTS groups (number INTEGER PRIMARY KEY, record BLOB NOT NULL);
+";
+
+/// Why there is no store, or it does not take something. All on one line.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// SQLite.
+    #[error(
+        "expected to keep groups in {path}, found \"{reason}\"; name a file in a folder that one may write to"
+    )]
+    Sqlite {
+        /// The file.
+        path: String,
+        /// What it said.
+        reason: String,
+    },
+    /// Another manager has it.
+    #[error(
+        "expected {path} for this manager alone, found another one that has it; stop that, or name another file"
+    )]
+    Taken {
+        /// The file.
+        path: String,
+    },
+    /// What is there makes no sense.
+    #[error(
+        "expected groups of version {VERSION} in {path}, found {found}; move the file away, and nodes forget what they had"
+    )]
+    Contents {
+        /// The file.
+        path: String,
+        /// What is there.
+        found: String,
+    },
+}
+
+/// What was kept.
+#[derive(Debug, Default)]
+pub(crate) struct Kept {
+    /// Group numbers below this have been given away.
+    pub(crate) numbers: u32,
+    /// Groups that were ready, with their names.
+    pub(crate) groups: Vec<(GroupRecord, String)>,
+}
+
+/// The file. One manager has it at a time.
+#[derive(Debug)]
+pub(crate) struct Store {
+    path: String,
+    connection: Connection,
+}
+
+impl Store {
+    /// Opens the file, which need not be there, and reads what was kept.
+    pub(crate) fn open(path: &Path) -> Result<(Self, Kept), StoreError> {
+        let name = path.display().to_string();
+        let sqlite = |error: rusqlite::Error| match error.sqlite_error_code() {
+            Some(rusqlite::ErrorCode::DatabaseBusy) => StoreError::Taken { path: name.clone() },
+            Some(rusqlite::ErrorCode::NotADatabase) => {
+                StoreError::Contents { path: name.clone(), found: "no SQLite file".to_owned() }
+            }
+            _ => StoreError::Sqlite { path: name.clone(), reason: error.to_string() },
+        };
+        let connection = Connection::open(path).map_err(sqlite)?;
+        // It is locked from the first word on, and nobody waits for it.
+        let settings = "PRAGMA locking_mode = EXCLUSIVE; PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; BEGIN EXCLUSIVE; COMMIT;";
+        connection.busy_timeout(std::time::Duration::ZERO).map_err(sqlite)?;
+        connection.execute_batch(settings).map_err(sqlite)?;
+        connection.execute_batch(TABLES).map_err(sqlite)?;
+        let read = |key: &str| -> Result<Option<i64>, StoreError> {
+            let query = "SELECT value FROM manager WHERE key = ?1";
+            connection.query_row(query, [key], |row| row.get(0)).optional().map_err(sqlite)
+        };
+        let contents = |found: String| StoreError::Contents { path: name.clone(), found };
+        match read("version")? {
+            None => {
+                let insert = "INSERT INTO manager VALUES ('version', ?1)";
+                connection.execute(insert, [VERSION]).map_err(sqlite)?;
+            }
+            Some(VERSION) => {}
+            Some(other) => return Err(contents(format!("version {other}"))),
+        }
+        let numbers = read("numbers")?.unwrap_or(1);
+        let numbers = u32::try_from(numbers).map_err(|_| contents(format!("group number {numbers}")))?;
+        let mut groups = Vec::new();
+        {
+            let mut query =
+                connection.prepare("SELECT record FROM groups ORDER BY number").map_err(sqlite)?;
+            let rows = query.query_map([], |row| row.get::<_, Vec<u8>>(0)).map_err(sqlite)?;
+            for row in rows {
+                let bytes = row.map_err(sqlite)?;
+                let record =
+                    proto::GroupRecord::decode(&bytes[..]).map_err(|error| contents(error.to_string()))?;
+                groups.push(convert::decode_record(record).map_err(|error| contents(error.to_string()))?);
+            }
+        }
+        Ok((Self { path: name, connection }, Kept { numbers, groups }))
+    }
+
+    /// Keeps a change; `name` is what operators call its group.
+    pub(crate) fn keep(&self, change: &Change, name: &str) -> Result<(), StoreError> {
+        let done = match change {
+            Change::Numbers(numbers) => {
+                let upsert =
+                    "INSERT INTO manager VALUES ('numbers', ?1) ON CONFLICT(key) DO UPDATE SET value = ?1";
+                self.connection.execute(upsert, [i64::from(*numbers)])
+            }
+            Change::Put(record) => {
+                let bytes = convert::encode_record(record, name).encode_to_vec();
+                let upsert = "INSERT OR REPLACE INTO groups VALUES (?1, ?2)";
+                self.connection.execute(upsert, params![i64::from(record.group.0), bytes])
+            }
+            Change::Remove(GroupId(group)) => {
+                self.connection.execute("DELETE FROM groups WHERE number = ?1", [i64::from(*group)])
+            }
+        };
+        done.map(drop)
+            .map_err(|error| StoreError::Sqlite { path: self.path.clone(), reason: error.to_string() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    //! What is kept is there after all that a process may come to.
+
+    use super::*;
+    use quincunx_control::GroupRequest;
+    use quincunx_control::memory::Region;
+    use quincunx_designs::CATALOG;
+    use quincunx_units::{ByteCount, Duration};
+    use quincunx_wire::QpNumber;
+    use std::path::PathBuf;
+
+    /// A file of its own for each test, gone at its end.
+    struct File(PathBuf);
+
+    impl File {
+        fn new(name: &str) -> Self {
+            let file =
+                Self(std::env::temp_dir().join(format!("quincunx-{name}-{}.sqlite", std::process::id())));
+            file.remove();
+            file
+        }
+
+        fn remove(&self) {
+            for end in ["", "-wal", "-shm"] {
+                let _ = std::fs::remove_file(format!("{}{end}", self.0.display()));
+            }
+        }
+    }
+
+    impl Drop for File {
+        fn drop(&mut self) {
+            self.remove();
+        }
+    }
+
+    fn record(group: u32) -> Box<GroupRecord> {
+        let [offset, length] = [u64::from(group) * 8, 8].map(ByteCount::new);
+        let design = CATALOG.named("epic-2").unwrap();
+        let members = ["a", "b"].map(str::to_owned).to_vec();
+        let request = GroupRequest {
+            owner: "blue".to_owned(),
+            lease: Some(Duration::from_secs(3)),
+            ..GroupRequest::new(members, design, ByteCount::new(64))
+        };
+        let queue_pairs = |numbers: [u32; 2]| numbers.map(QpNumber::new).into();
+        let nodes = [
+            ("a".to_owned(), (queue_pairs([16, 17]), None)),
+            ("s".to_owned(), (queue_pairs([18, 19]), Some(Region { offset, length }))),
+        ];
+        Box::new(GroupRecord {
+            group: GroupId(group),
+            request,
+            design: "epic-2".to_owned(),
+            fallback: None,
+            nodes: nodes.into(),
+            switches: vec!["s".to_owned()],
+            links: vec![["a", "s"].map(str::to_owned)],
+            conflicts: 1,
+        })
+    }
+
+    #[test]
+    fn what_was_kept_is_there_when_the_file_is_opened_again() {
+        let file = File::new("kept");
+        let (store, kept) = Store::open(&file.0).unwrap();
+        assert_eq!((kept.numbers, kept.groups.len()), (1, 0));
+        store.keep(&Change::Numbers(65), "").unwrap();
+        store.keep(&Change::Put(record(3)), "train").unwrap();
+        store.keep(&Change::Put(record(4)), "").unwrap();
+        store.keep(&Change::Numbers(129), "").unwrap();
+        store.keep(&Change::Remove(GroupId(4)), "").unwrap();
+        drop(store);
+        let (_, kept) = Store::open(&file.0).unwrap();
+        assert_eq!((kept.numbers, kept.groups), (129, vec![(*record(3), "train".to_owned())]));
+    }
+
+    #[test]
+    fn two_managers_never_have_one_file() {
+        let file = File::new("taken");
+        let first = Store::open(&file.0).unwrap();
+        assert!(matches!(Store::open(&file.0), Err(StoreError::Taken { .. })));
+        drop(first);
+        Store::open(&file.0).unwrap();
+    }
+
+    #[test]
+    fn what_is_no_store_of_this_version_is_refused_in_a_line() {
+        let other = File::new("other");
+        std::fs::write(&other.0, "members = [\"a\"]\n".repeat(100)).unwrap();
+        let later = File::new("later");
+        let (store, _) = Store::open(&later.0).unwrap();
+        store.connection.execute("UPDATE manager SET value = 2 WHERE key = 'version'", []).unwrap();
+        drop(store);
+        let broken = File::new("broken");
+        let (store, _) = Store::open(&broken.0).unwrap();
+        store.connection.execute("INSERT INTO groups VALUES (1, x'ff')", []).unwrap();
+        drop(store);
+        for file in [&other, &later, &broken] {
+            let error = Store::open(&file.0).unwrap_err();
+            assert!(matches!(error, StoreError::Contents { .. }), "{error}");
+            assert_eq!(error.to_string().lines().count(), 1, "{error}");
+        }
+        let nowhere = Store::open(Path::new("/nonexistent/groups.sqlite")).unwrap_err();
+        assert!(matches!(nowhere, StoreError::Sqlite { .. }), "{nowhere}");
+    }
+}
