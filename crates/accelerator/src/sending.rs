@@ -101,12 +101,14 @@ impl Sending {
     }
 
     /// Channels with a packet to send, if so many loads may be under way. Where requests share a queue, only the older of a load and of a
-    /// reduction that may be merged.
+    /// reduction that may be merged; syncs, empty packets that wait for nothing, are neither.
     pub(crate) fn ready(&self, window: u32, shared: bool) -> ChannelSet {
         let mut ready = self.ready;
         let is_full = self.loads >= window;
-        if shared && ready.contains(MERGED_LOADS) && ready.contains(MERGED_REDUCTIONS) {
-            let first = |channel: Channel| self.queues[channel.index()].front().map(|job| job.sequence);
+        let front = |channel: Channel| self.queues[channel.index()].front();
+        let is_sync = front(MERGED_LOADS).is_some_and(|job| job.header.transaction == Transaction::Sync);
+        if shared && ready.contains(MERGED_LOADS) && ready.contains(MERGED_REDUCTIONS) && !is_sync {
+            let first = |channel: Channel| front(channel).map(|job| job.sequence);
             let loads_first = first(MERGED_LOADS) < first(MERGED_REDUCTIONS);
             ready.set(if loads_first { MERGED_REDUCTIONS } else { MERGED_LOADS }, false);
         }

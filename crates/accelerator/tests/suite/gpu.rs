@@ -406,3 +406,23 @@ fn a_block_whose_turn_does_not_come_sends_in_the_end() {
     let sums = packets(&mut gpu);
     assert_eq!(sums.iter().filter(|header| header.transaction == Transaction::Reduce).count(), 4);
 }
+
+#[test]
+fn a_sync_does_not_wait_behind_sums_where_requests_share_a_queue() {
+    let output = Output { send: Send::MergedReduce, to: 1, address: 0, local: 0, rows: Rows::one(1024) };
+    let mut blocks = kernel(vec![
+        Block { outputs: vec![output], ..Block::default() },
+        Block { group: Some(3), ..Block::default() },
+    ]);
+    blocks.place = Place::CopyEngine(2);
+    blocks.merges = Merges::Loads;
+    let coordination = Coordination { pre_access: true, ..Coordination::default() };
+    let program = Program { kernels: vec![blocks], memory: 1024, coordination, ..Program::default() };
+    let mut gpu = Gpu::new(GpuConfig { shared_requests: true, ..config(program) });
+    gpu.start(Instant::ZERO, &mut Out::default());
+    fire(&mut gpu, GpuTimer::Launch(0));
+    let kinds: Vec<_> = packets(&mut gpu).iter().map(|header| header.transaction).collect();
+    let place = kinds.iter().position(|kind| *kind == Transaction::Sync);
+    assert!(place.is_some_and(|place| place <= 1), "{kinds:?}");
+    assert_eq!(kinds.len(), 9);
+}
