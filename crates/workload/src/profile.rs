@@ -1,7 +1,7 @@
 //! Measured times of a GPU's products of matrices, and what the roofline says of the same products. A profile is a JSON file that one whole
 //! GPU has written (`data/profiles/`).
 
-use crate::{Gemm, Transformer, TransformerError};
+use crate::{Gemm, Transformer};
 use quincunx_units::{BitRate, ByteCount, Duration, FlopRate};
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -43,14 +43,6 @@ pub enum ProfileError {
         /// What was expected and found.
         error: String,
     },
-    /// A model that there is not, or that cannot be split so.
-    #[error("{place}: {error}")]
-    Model {
-        /// The file.
-        place: String,
-        /// Why.
-        error: TransformerError,
-    },
 }
 
 #[derive(Deserialize)]
@@ -65,13 +57,12 @@ struct File {
 struct Row {
     model: String,
     tp: u16,
-    phase: String,
     gemm: String,
     kernels: BTreeMap<String, f64>,
 }
 
 impl Profile {
-    /// Reads a profile. Of its rows those are taken that measure, in 16 bits, products of the models that there are: phase `cais`.
+    /// Reads a profile. Of its rows those are taken that measure, in 16 bits, products of the models that there are.
     ///
     /// # Errors
     /// If it is no profile, in microseconds, of such products.
@@ -82,9 +73,9 @@ impl Profile {
             return Err(wrong(format!("expected times in \"us\", found \"{}\" in `unit`", file.unit)));
         }
         let mut gemms = Vec::new();
-        for row in file.rows.iter().filter(|row| row.phase == "cais" && row.gemm == "fp16") {
-            let model = Transformer::find(&row.model)
-                .map_err(|error| ProfileError::Model { place: place.into(), error })?;
+        for row in file.rows.iter().filter(|row| row.gemm == "fp16") {
+            // A profile measures other models, too.
+            let Ok(model) = Transformer::find(&row.model) else { continue };
             let (m, hidden, ffn) = (model.tokens(), u64::from(model.hidden), u64::from(model.ffn));
             let split = u64::from(row.tp.max(1));
             for (kernel, &micros) in &row.kernels {
@@ -108,7 +99,8 @@ impl Profile {
             }
         }
         if gemms.is_empty() {
-            return Err(wrong("expected rows of phase \"cais\" in fp16, found none".into()));
+            let known = Transformer::names().join(", ");
+            return Err(wrong(format!("expected rows in fp16 of {known}, found none")));
         }
         Ok(Self { device: file.device, sms: file.sms, gemms })
     }

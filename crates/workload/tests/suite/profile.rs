@@ -49,8 +49,8 @@ fn what_is_no_profile_is_refused_with_its_place() {
         (&FIXTURE.replace("\"us\"", "\"ms\""), "expected times in \"us\", found \"ms\""),
         (&FIXTURE.replace("down", "sideways"), "found \"sideways\""),
         (&FIXTURE.replace("160.0", "-1.0"), "found -1 for down"),
-        (&FIXTURE.replace("\"cais\"", "\"decode\""), "found none"),
-        (&FIXTURE.replace("\"llama-7b\"", "\"llama-8b\""), "llama-8b"),
+        (&FIXTURE.replace("\"fp16\"", "\"fp8\""), "found none"),
+        (&FIXTURE.replace("\"llama-7b\"", "\"llama-8b\""), "found none"),
     ] {
         let error = Profile::parse("a.json", text).unwrap_err().to_string();
         assert!(error.starts_with("a.json: ") && error.contains(wanted), "{error}");
