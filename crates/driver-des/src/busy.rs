@@ -97,6 +97,13 @@ pub struct BusyOverTime {
 }
 
 impl BusyOverTime {
+    /// The mean of all directions, bin by bin.
+    pub fn mean(&self) -> Vec<f64> {
+        let bins = self.directions.iter().map(Vec::len).min().unwrap_or(0);
+        let count = self.directions.len() as f64;
+        (0..bins).map(|bin| self.directions.iter().map(|shares| shares[bin]).sum::<f64>() / count).collect()
+    }
+
     /// Until `now`; of each direction the bins, and whether it is paused.
     pub(crate) fn new<'a>(all: impl Iterator<Item = (&'a BusyBins, bool)>, now: Instant) -> Self {
         let mut all: Vec<BusyBins> = all.map(|(bins, is_paused)| bins.settled(now, is_paused)).collect();

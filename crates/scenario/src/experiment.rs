@@ -161,6 +161,10 @@ pub enum Quantity {
     LayerThroughput,
     /// How busy links are in its sub-layers.
     LayerUtilisation,
+    /// The same in the middle half of each sub-layer's time; over that of the baseline, if there is one.
+    LayerSteady,
+    /// By how much that changes from bin to bin of time there: its standard deviation; over that of the baseline, if there is one.
+    LayerFluctuation,
     /// KiB of the fullest port's merging table.
     LayerTable,
     /// Microseconds from the first to the last request for an address.
@@ -364,7 +368,9 @@ impl Experiment {
                     | Quantity::LayerThroughput
                     | Quantity::Saving
             );
-            if is_ratio != series.baseline.is_some() {
+            let may_be_ratio =
+                matches!(experiment.quantity_of(series), Quantity::LayerSteady | Quantity::LayerFluctuation);
+            if is_ratio != series.baseline.is_some() && !may_be_ratio {
                 return Err(ScenarioError::Contradiction {
                     place: place.into(),
                     expected: "a baseline where the quantity is a speedup or a saving, and nowhere else"
@@ -460,6 +466,8 @@ impl Quantity {
             | Self::LayerSpeedup
             | Self::LayerThroughput
             | Self::LayerUtilisation
+            | Self::LayerSteady
+            | Self::LayerFluctuation
             | Self::LayerTable
             | Self::LayerWait
             | Self::LayerCommunication

@@ -1,5 +1,10 @@
 //! CAIS, whole and without some of its parts: the products load and add remote data themselves, and the switch merges these requests
 //! (CAIS III).
+//!
+//! **All of them may overlap each product with its communication**: "both the computation and its remote data access are performed by the same TB" (II-D).
+//! **The products with each other** only where the dataflow optimiser works: CAIS, CAIS-Partial and CAIS without coordination begin a block "as soon as its
+//! input data available, without waiting for the entire producer kernel to finish" (III-C1); **CAIS-Base may not**: it "disables the proposed
+//! merging-aware TB coordination and graph-level dataflow optimizer" (V-A1).
 
 use crate::chance::disturb;
 use crate::kernels::{Builder, TileEnd};

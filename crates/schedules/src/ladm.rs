@@ -1,6 +1,10 @@
 //! LADM: blocks run where most of their data is, and load the rest themselves, request by request (CAIS IV-C, baseline 9: for kernels in
 //! general, without collectives, so that no switch can help).
 //!
+//! **What may overlap: a product and its own loads**, for a block that waits for data leaves its SM to others, as on any GPU. **Not one product with the
+//! other**: kernels for which nobody has worked out what depends on what run one after the other; LADM "focuses on intra-GPU locality rather
+//! than inter-GPU communication, and does not leverage NVLS-based acceleration" (V-A3).
+//!
 //! Our reading, for the paper says no more: each accelerator computes the tiles of its own rows of both products. Activations before the first
 //! product and weights of both lie split as tensor parallelism splits them, so that seven of eight parts are elsewhere. What blocks that run at
 //! the same time load in common is loaded once, as it stays in the L2 cache that long; later blocks load it again, as all of it is larger
@@ -28,6 +32,7 @@ impl Schedule for Ladm {
         "blocks run where their rows are, and load remote operands; no collectives, no merging"
     }
 
+    /// Of each product its loads; kernel by kernel.
     fn overlap(&self) -> Overlap {
         Overlap { first: true, second: true, products: false }
     }

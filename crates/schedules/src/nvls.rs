@@ -1,5 +1,10 @@
 //! Tensor parallelism with collectives by NVLS (CAIS IV-C, baselines 1 and 2): kernels one after the other, with a barrier of all
 //! accelerators around every collective (II-C: computation and communication are isolated phases).
+//!
+//! **What may overlap: nothing.** "As a result, computation and communication are isolated into separate phases, leaving SMs idle while waiting for
+//! synchronization" (II-C); "the global barrier isolates computation and communication phases" (V-A3). SP-NVLS has two collectives where TP-NVLS has
+//! one, each of which uses one direction of the links far more than the other (V-A3: "low bandwidth utilization incurred from asymmetric
+//! communication patterns"), and normalises its own rows alone.
 
 use crate::chance::disturb;
 use crate::kernels::{Builder, TileEnd};
@@ -38,6 +43,7 @@ impl Schedule for Phases {
         self.summary
     }
 
+    /// CAIS II-C, V-A3: phases.
     fn overlap(&self) -> Overlap {
         Overlap { first: false, second: false, products: false }
     }

@@ -1,5 +1,15 @@
-//! Schedules that overlap the first product with adding up what it leaves, all but the last with the second product apart from it
-//! (CAIS IV-C, baselines 3 to 8, and V-A3 for what they may not).
+//! Schedules that overlap the first product with adding up what it leaves (CAIS IV-C, baselines 3 to 8).
+//!
+//! **CoCoNet, FuseLib, and both with NVLS may overlap the first product and the AllReduce**: "both of which enable GEMM-AllReduce overlapping through
+//! software scheduling" (IV-C). **Not the second product** with anything: over them CAIS "also overlaps the communication with the following GEMM"
+//! (V-A3). CoCoNet's communication kernels are launched, and take SMs from the product: "resource contention between compute and
+//! communication kernels"; FuseLib "executes within a single fused kernel, thereby eliminating kernel-launch overhead and mitigating resource
+//! contention" (V-A3).
+//!
+//! **T3 may overlap the first product with the ReduceScatter and the second with the AllGather**: "hardware-assisted fine-grained overlapping between
+//! GEMM and ReduceScatter. We extend T3 to also support AG-GEMM overlap" (IV-C). **Not the stages in between**, and so neither one product
+//! with the other: "coarse-grained dependency among ReduceScatter, LN, and AllGather stages" (V-A3). Its copy engines take no SM; with NVLS
+//! they use the "DMA-based NVLS design" (IV-A).
 
 use crate::chance::disturb;
 use crate::kernels::{Builder, TileEnd};
@@ -41,6 +51,7 @@ impl Schedule for FusedAllReduce {
         self.summary
     }
 
+    /// CAIS IV-C, V-A3: GEMM and AllReduce alone.
     fn overlap(&self) -> Overlap {
         Overlap { first: true, second: false, products: false }
     }
@@ -163,6 +174,7 @@ impl Schedule for Triggered {
         self.summary
     }
 
+    /// CAIS IV-C, V-A3: GEMM and ReduceScatter, AllGather and GEMM, with stages in between.
     fn overlap(&self) -> Overlap {
         Overlap { first: true, second: true, products: false }
     }

@@ -280,6 +280,8 @@ fn figure_of(
         | Quantity::LayerSpeedup
         | Quantity::LayerThroughput
         | Quantity::LayerUtilisation
+        | Quantity::LayerSteady
+        | Quantity::LayerFluctuation
         | Quantity::LayerTable
         | Quantity::LayerWait
         | Quantity::LayerCommunication => ratio,
@@ -292,11 +294,17 @@ fn figure_of(
 
 /// What a run of a layer says of `quantity`, if it is not a ratio of times.
 fn of_layer(run: &LayerMeasurement, baseline: Option<&Outcome>, quantity: Quantity) -> Option<f64> {
+    let over = |value: &dyn Fn(&LayerMeasurement) -> f64| match baseline {
+        Some(Outcome::Layer(other)) => value(run) / value(other),
+        _ => value(run),
+    };
     match (quantity, baseline) {
         (Quantity::LayerThroughput, Some(Outcome::Layer(other))) => {
             Some(run.throughput() / other.throughput())
         }
         (Quantity::LayerUtilisation, _) => Some(run.link_utilisation()),
+        (Quantity::LayerSteady, _) => Some(over(&|run| run.steady_utilisation()[0])),
+        (Quantity::LayerFluctuation, _) => Some(over(&|run| run.steady_utilisation()[1])),
         (Quantity::LayerTable, _) => Some(run.peak_table() as f64 / 1024.0),
         (Quantity::LayerWait, _) => Some(run.mean_wait().as_micros_f64()),
         _ => None,
@@ -331,6 +339,8 @@ fn runs(
                     Quantity::LayerSpeedup
                     | Quantity::LayerThroughput
                     | Quantity::LayerUtilisation
+                    | Quantity::LayerSteady
+                    | Quantity::LayerFluctuation
                     | Quantity::LayerTable
                     | Quantity::LayerWait => {
                         let scenario = scenario(experiment, catalog, set)?;

@@ -61,6 +61,26 @@ impl LayerMeasurement {
         all / self.parts.len().max(1) as f64
     }
 
+    /// The mean of how busy links are in the middle half of a sub-layer's time, over all links and both directions, and the standard deviation
+    /// of that from bin to bin of time; means over sub-layers (CAIS figure 16).
+    pub fn steady_utilisation(&self) -> [f64; 2] {
+        let mut sums = [0.0; 2];
+        for part in &self.parts {
+            let LayerOutcome { time, busy_over_time, .. } = &part.outcome;
+            // Time-outs of switches expire behind the end.
+            let over = time.as_picos().div_ceil(busy_over_time.bin.as_picos().max(1)) as usize;
+            let over_time = busy_over_time.mean();
+            let over = over.min(over_time.len());
+            let bins = &over_time[over / 4..over - over / 4];
+            let count = bins.len().max(1) as f64;
+            let mean = bins.iter().sum::<f64>() / count;
+            let variance = bins.iter().map(|bin| (bin - mean).powi(2)).sum::<f64>() / count;
+            sums[0] += mean;
+            sums[1] += variance.sqrt();
+        }
+        sums.map(|sum| sum / self.parts.len().max(1) as f64)
+    }
+
     /// Bytes that the fullest port's merging table has held (CAIS figure 13a).
     pub fn peak_table(&self) -> u64 {
         let peak =

@@ -6,12 +6,17 @@ use quincunx_accelerator::{Schedule, SubLayer};
 use quincunx_collective::{BlockQuantization, CodeType, LengthOnly, Numbers, Quantized};
 use quincunx_design::Value;
 use quincunx_designs::CATALOG;
+use quincunx_driver_des::BusyOverTime;
 use quincunx_scenario::{Fabric, FabricDesign, Override, Scenario};
 use quincunx_schedules::{ALL, find};
-use quincunx_sim::layer::{LayerOutcome, LayerRequest, LayerRun, measure_layer, run_filled, run_layer};
+use quincunx_sim::layer::{
+    KernelSpan, LayerMeasurement, LayerOutcome, LayerRequest, LayerRun, PartMeasurement, measure_layer,
+    run_filled, run_layer,
+};
 use quincunx_sim::memory_fabric::MemoryFabric;
 use quincunx_sim::unwatched;
 use quincunx_units::Duration;
+use quincunx_workload::SubLayer as TransformerSubLayer;
 
 /// Two row blocks an accelerator, four tiles in each.
 pub(crate) const LAYER: SubLayer = SubLayer { rows: 128, inner: 64, hidden: 64, columns: 32 };
@@ -64,17 +69,26 @@ fn partial(rank: u16, element: usize) -> f32 {
     (element % 1009) as f32 + f32::from(rank) * 2048.0
 }
 
+/// Elements of all row blocks.
+const fn elements(layer: SubLayer) -> usize {
+    layer.rows as usize * layer.hidden as usize
+}
+
 fn floats(bytes: &[u8]) -> Vec<f32> {
     bytes.chunks_exact(4).map(|four| f32::from_le_bytes(four.try_into().unwrap())).collect()
 }
 
 /// Runs over real numbers: partial sums everywhere, the rest zero.
 fn run_numbers(name: &str, set: &[&str], seed: u64) -> LayerOutcome<Numbers> {
+    run_numbers_of(name, set, LAYER, seed)
+}
+
+fn run_numbers_of(name: &str, set: &[&str], layer: SubLayer, seed: u64) -> LayerOutcome<Numbers> {
     let scenario = scenario(set);
-    with_run(find(name).unwrap(), &scenario, LAYER, seed, |run| {
+    with_run(find(name).unwrap(), &scenario, layer, seed, |run| {
         let fill = |rank: u16, length: usize| {
             let mut bytes = vec![0; length];
-            for element in 0..VECTOR / 4 {
+            for element in 0..elements(layer) {
                 bytes[element * 4..][..4].copy_from_slice(&partial(rank, element).to_le_bytes());
             }
             Some(Numbers::from(bytes))
@@ -84,22 +98,24 @@ fn run_numbers(name: &str, set: &[&str], seed: u64) -> LayerOutcome<Numbers> {
 }
 
 /// Sums and normalised rows of an accelerator.
-fn sums_and_norms(memory: &Numbers) -> [Vec<f32>; 2] {
+fn sums_and_norms(memory: &Numbers, elements: usize) -> [Vec<f32>; 2] {
     let bytes = memory.clone().into_bytes();
-    [1, 2].map(|vector| floats(&bytes[vector * VECTOR..][..VECTOR]))
-}
-
-fn sum_of(element: usize) -> f32 {
-    (0..RANKS as u16).map(|rank| partial(rank, element)).sum()
+    [1, 2].map(|vector| floats(&bytes[vector * elements * 4..][..elements * 4]))
 }
 
 /// Whether each accelerator has the sums of its own rows, and all of them the normalised rows of all.
 fn assert_right(name: &str, outcome: &LayerOutcome<Numbers>) {
+    assert_right_of(name, LAYER, outcome);
+}
+
+fn assert_right_of(name: &str, layer: SubLayer, outcome: &LayerOutcome<Numbers>) {
     assert_eq!(outcome.drops, 0, "{name} drops packets");
-    let share = VECTOR / 4 / RANKS as usize;
+    let ranks = outcome.memories.len();
+    let (elements, share) = (elements(layer), elements(layer) / ranks);
+    let sum_of = |element| -> f32 { (0..ranks as u16).map(|rank| partial(rank, element)).sum() };
     for (rank, memory) in outcome.memories.iter().enumerate() {
-        let [sums, norms] = sums_and_norms(memory);
-        for element in 0..VECTOR / 4 {
+        let [sums, norms] = sums_and_norms(memory, elements);
+        for element in 0..elements {
             let wanted = sum_of(element);
             if element / share == rank {
                 assert_eq!(sums[element], wanted, "{name}: sum {element} at its home {rank}");
@@ -118,13 +134,31 @@ fn every_schedule_adds_each_contribution_once_and_brings_each_row_to_all() {
     }
 }
 
+#[test]
+fn every_schedule_is_right_on_16_and_32_accelerators() {
+    for ranks in [16, 32] {
+        // A row block of each, of one tile.
+        let layer = SubLayer { rows: 16 * ranks, inner: 16, hidden: 16, columns: 16 };
+        let accelerators = format!("accelerators={ranks}");
+        for schedule in ALL.iter().filter(|schedule| schedule.name() != "scin-inq") {
+            let outcome = run_numbers_of(schedule.name(), &[&accelerators], layer, 1);
+            assert_eq!(outcome.memories.len(), ranks as usize, "{}", schedule.name());
+            if schedule.name() == "ladm" {
+                assert_eq!(outcome.drops, 0);
+            } else {
+                assert_right_of(&format!("{} on {ranks}", schedule.name()), layer, &outcome);
+            }
+        }
+    }
+}
+
 /// Runs over vectors quantised by `scheme`, and compares what all have with what its arithmetic gives.
-fn assert_quantised_sums(scheme: BlockQuantization, set: &[&str]) {
-    let values = VECTOR / 4;
+fn assert_quantised_sums(scheme: BlockQuantization, set: &[&str], layer: SubLayer) {
+    let values = elements(layer);
     let quantised = |rank: u16| scheme.quantize(&(0..values).map(|at| partial(rank, at)).collect::<Vec<_>>());
     let bytes = |vector: &Quantized| [vector.codes.as_slice(), &vector.scales].concat();
     let scenario = scenario(set);
-    let outcome = with_run(find("scin-inq").unwrap(), &scenario, LAYER, 1, |run| {
+    let outcome = with_run(find("scin-inq").unwrap(), &scenario, layer, 1, |run| {
         let fill = |rank: u16, length: usize| {
             let mut memory = bytes(&quantised(rank));
             memory.resize(length, 0);
@@ -133,22 +167,26 @@ fn assert_quantised_sums(scheme: BlockQuantization, set: &[&str]) {
         run_filled(run, fill, &mut unwatched).unwrap()
     });
     assert_eq!(outcome.drops, 0);
-    let contributions: Vec<Quantized> = (0..RANKS as u16).map(quantised).collect();
+    let contributions: Vec<Quantized> = (0..outcome.memories.len() as u16).map(quantised).collect();
     let wanted = bytes(&scheme.sum(&contributions, values));
     assert_ne!(wanted, bytes(&contributions[0]), "a sum is none of its contributions");
     for (rank, memory) in outcome.memories.iter().enumerate() {
         let found = memory.clone().into_bytes();
         for (what, vector) in [("sums", 1), ("normalised rows", 2)] {
-            assert!(found[vector * VECTOR..].starts_with(&wanted), "{what} at {rank}");
+            assert!(found[vector * values * 4..].starts_with(&wanted), "{what} at {rank}");
         }
     }
 }
 
 #[test]
 fn quantised_sums_are_those_of_the_reference_arithmetic_on_all_accelerators() {
-    assert_quantised_sums(BlockQuantization::INT8_BY_64, &[]);
+    let scheme = BlockQuantization::INT8_BY_64;
+    assert_quantised_sums(scheme, &[], LAYER);
+    for (accelerators, rows) in [("accelerators=16", 256), ("accelerators=32", 512)] {
+        assert_quantised_sums(scheme, &[accelerators], SubLayer { rows, inner: 16, hidden: 16, columns: 16 });
+    }
     let scheme = BlockQuantization::new(CodeType::Int4, 128).unwrap();
-    assert_quantised_sums(scheme, &["quantization.bits=4", "quantization.block=128"]);
+    assert_quantised_sums(scheme, &["quantization.bits=4", "quantization.block=128"], LAYER);
 }
 
 #[test]
@@ -261,7 +299,7 @@ fn a_schedule_overlaps_what_its_publication_overlaps_and_nothing_else() {
     // Long enough for many rounds of blocks, and as much to send as to compute.
     let layer = SubLayer { rows: 512, inner: 128, hidden: 256, columns: 128 };
     let scenario = scenario(&["machine.launch=1us", "machine.skew=0s", "merge.entries=0"]);
-    for schedule in ALL.iter().filter(|schedule| schedule.name() != "ladm") {
+    for schedule in ALL {
         let outcome = with_run(*schedule, &scenario, layer, 1, |run| run_layer(run, &mut unwatched));
         let name = schedule.name();
         let outcome = outcome.unwrap_or_else(|error| panic!("{name}: {error}"));
@@ -273,7 +311,51 @@ fn a_schedule_overlaps_what_its_publication_overlaps_and_nothing_else() {
         assert_eq!(during_first > 0.2, wanted.first, "{name}: {during_first:.2} is sent during product 1");
         assert_eq!(during_second > 0.2, wanted.second, "{name}: {during_second:.2} is sent during product 2");
         // Kernels that wait for others are launched behind these.
-        assert_eq!(second.0 < first.1, wanted.products, "{name}: products at {first:?} and {second:?}");
+        let both_run = |rank| span_at(&outcome, "product 2", rank).0 < span_at(&outcome, "product 1", rank).1;
+        let products = (0..RANKS as u16).any(both_run);
+        assert_eq!(products, wanted.products, "{name}: products at {first:?} and {second:?}");
+    }
+}
+
+/// From when until when a kernel ran on an accelerator.
+fn span_at(outcome: &LayerOutcome<LengthOnly>, name: &str, rank: u16) -> (Duration, Duration) {
+    let of = |kernel: &&KernelSpan| kernel.name == name && kernel.rank == rank;
+    let kernel = outcome.kernels.iter().find(of).expect("a kernel of that name");
+    (kernel.from, kernel.to)
+}
+
+#[test]
+fn stages_between_the_products_follow_each_other_where_there_is_no_dataflow() {
+    let scenario = scenario(&["machine.launch=1us", "machine.skew=0s"]);
+    for (name, stages) in [
+        ("tp-nvls", &["product 1", "all_reduce", "norm", "product 2"][..]),
+        ("sp-nvls", &["product 1", "reduce_scatter", "norm", "all_gather", "product 2"]),
+        ("coconet", &["all_reduce", "norm", "product 2"]),
+        ("coconet-nvls", &["all_reduce", "norm", "product 2"]),
+        ("fuselib", &["product 1", "norm", "product 2"]),
+        ("fuselib-nvls", &["product 1", "norm", "product 2"]),
+        ("t3", &["reduce_scatter", "norm", "all_gather"]),
+        ("t3-nvls", &["reduce_scatter", "norm", "all_gather"]),
+        ("ladm", &["product 1", "norm", "product 2"]),
+        ("cais-base", &["product 1", "norm", "product 2"]),
+        ("scin", &["product 1", "all_reduce", "norm", "product 2"]),
+        ("scin-inq", &["product 1", "all_reduce", "norm", "product 2"]),
+        ("scin-sp", &["product 1", "reduce_scatter", "norm", "all_gather", "product 2"]),
+    ] {
+        let outcome =
+            with_run(find(name).unwrap(), &scenario, LAYER, 1, |run| run_layer(run, &mut unwatched));
+        let outcome = outcome.unwrap();
+        for rank in 0..RANKS as u16 {
+            for pair in stages.windows(2) {
+                let [first, second] = [pair[0], pair[1]].map(|stage| span_at(&outcome, stage, rank));
+                assert!(
+                    first.1 <= second.0,
+                    "{name} at {rank}: {} {first:?}, {} {second:?}",
+                    pair[0],
+                    pair[1]
+                );
+            }
+        }
     }
 }
 
@@ -306,6 +388,27 @@ fn ladm_loads_what_lies_elsewhere_and_adds_nothing_up() {
         run_layer(run, &mut unwatched).unwrap().packets
     });
     assert!(outcome.packets > whole, "{} packets, {whole} with merging", outcome.packets);
+}
+
+#[test]
+fn steady_utilisation_is_that_of_the_middle_half_of_the_time() {
+    let mut outcome = with_run(find("cais").unwrap(), &scenario(&[]), LAYER, 1, |run| {
+        run_layer(run, &mut unwatched).unwrap()
+    });
+    // Of five bins, the last one behind the end.
+    outcome.time = Duration::from_nanos(3900);
+    let directions = vec![vec![0.0, 1.0, 1.0, 0.0, 0.0], vec![0.0, 0.5, 1.0, 0.0, 0.0]];
+    outcome.busy_over_time = BusyOverTime { bin: Duration::from_micros(1), directions };
+    let measured = LayerMeasurement {
+        model: "none".into(),
+        ranks: 4,
+        time: outcome.time,
+        parts: vec![PartMeasurement { sub_layer: TransformerSubLayer::L1, outcome }],
+        outside: Duration::ZERO,
+        operations: 0,
+        entry: 128,
+    };
+    assert_eq!(measured.steady_utilisation(), [0.875, 0.125]);
 }
 
 #[test]
