@@ -11,7 +11,7 @@ use quincunx_units::ByteCount;
 use crate::choice::Choice;
 use crate::exploration::{Exploration, Progress, Statistics, Unfinished};
 use crate::fault::Fault;
-use crate::independence::{Independence, Watch};
+use crate::independence::{Halt, Independence, Watch};
 use crate::parallel::share;
 use crate::path::{self, Path};
 use crate::state::{Move, Part, View};
@@ -112,28 +112,74 @@ pub fn explore<S: System>(
     rules: Exploration,
     progress: Progress<'_>,
 ) -> (Statistics, Verdict<S>) {
+    explore_in_turns(system, rules, Patience::FIRST, progress)
+}
+
+/// The same, with and without persistent sets in turns, where it may be either: each for longer than `patience` at first.
+pub fn explore_in_turns<S: System>(
+    system: &S,
+    rules: Exploration,
+    patience: Patience,
+    progress: Progress<'_>,
+) -> (Statistics, Verdict<S>) {
     let world = Mutex::new(World::new(system, rules.at_once, rules.symmetry));
     let mut independence = Independence::new(&world.lock().expect("no thread panics with the world"));
     let (mut is_careful, is_reduced) = (false, Cell::new(true));
-    let mut found_out = |rules: Exploration| loop {
+    let asked = rules;
+    let mut found_out = |rules: Exploration, patience: Patience| loop {
         let rules = Exploration { persistent_sets: rules.persistent_sets && is_reduced.get(), ..rules };
-        match attempt(&world, rules, is_careful, &mut independence, &mut *progress) {
-            Ok(found) => return found,
+        // Without a choice there is nothing to lose patience for.
+        let has_choice = asked.uses_persistent_sets() && is_reduced.get();
+        let patience = if has_choice { patience } else { Patience::ENDLESS };
+        match attempt(&world, rules, is_careful, patience, &mut independence, &mut *progress) {
+            Ok(found) => return Some(found),
             Err(Restart::Dependence) => {}
             Err(Restart::PutOff) => is_careful = true,
             Err(Restart::Notice) => is_reduced.set(false),
+            Err(Restart::Patience) => return None,
         }
     };
+    let mut patience = patience;
     // Small explorations find out at little cost most of what is independent of what.
     for rules in rules.speculative() {
         if !is_reduced.get() {
             break;
         }
-        if let (statistics, Verdict::Unfinished(why)) = found_out(rules) {
-            return (statistics, Verdict::Unfinished(why));
+        match found_out(rules, patience) {
+            Some((statistics, Verdict::Unfinished(why))) => return (statistics, Verdict::Unfinished(why)),
+            Some(_) => {}
+            None => break,
         }
     }
-    found_out(rules)
+    // Where there is more to learn than to explore all is looked at; and so in turns, each for longer than the last time.
+    loop {
+        for persistent_sets in [asked.persistent_sets, false] {
+            if let Some(found) = found_out(Exploration { persistent_sets, ..asked }, patience) {
+                return found;
+            }
+        }
+        patience = patience.more();
+    }
+}
+
+/// For how long something is tried before something else is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Patience {
+    /// With persistent sets: states of nodes that are learnt, if they are more than the steps that are taken.
+    pub learnt: u64,
+    /// Without them: steps that are taken.
+    pub states: u64,
+}
+
+impl Patience {
+    /// A few seconds of each.
+    pub const FIRST: Self = Self { learnt: 1 << 13, states: 1 << 18 };
+    const ENDLESS: Self = Self { learnt: u64::MAX, states: u64::MAX };
+
+    fn more(self) -> Self {
+        let more = |count: u64| count.saturating_mul(8).saturating_add(1);
+        Self { learnt: more(self.learnt), states: more(self.states) }
+    }
 }
 
 /// Why an exploration must begin again: it looked at too little.
@@ -144,6 +190,8 @@ enum Restart {
     PutOff,
     /// A frame calls for a notice, which may come to others before what is on its way to them.
     Notice,
+    /// It takes too long; something else is tried meanwhile.
+    Patience,
 }
 
 /// Explores all. With `is_careful` whatever comes back to an earlier state is looked at whole.
@@ -151,6 +199,7 @@ fn attempt<S: System>(
     world: &Mutex<World<'_, S>>,
     rules: Exploration,
     is_careful: bool,
+    patience: Patience,
     independence: &mut Independence,
     progress: Progress<'_>,
 ) -> Result<(Statistics, Verdict<S>), Restart> {
@@ -158,6 +207,7 @@ fn attempt<S: System>(
     let mut shards: Vec<Shard> = (0..SHARDS).map(Shard::new).collect();
     let mut graph = Graph::default();
     let mut statistics = Statistics { states: 1, distinct: 1, ..Statistics::default() };
+    let known = world.lock().expect("no thread panics with the world").node_states() as u64;
 
     let initial = views[0].initial();
     let fingerprint = views[0].fingerprint(&initial);
@@ -170,9 +220,15 @@ fn attempt<S: System>(
     while level.iter().any(|frontier| !frontier.ids.is_empty()) {
         let mut next: Vec<Frontier> = (0..SHARDS).map(|_| Frontier::default()).collect();
         shards.iter_mut().for_each(Shard::begin_level);
+        let is_too_much = |node_states: u64, states: u64| {
+            node_states - known > patience.learnt && node_states - known > states
+        };
         let mut watch = |node_states| {
             statistics.node_states = node_states as u64;
-            look(&statistics, rules.memory, progress)
+            if is_too_much(statistics.node_states, statistics.states) {
+                return Err(Halt::Patience);
+            }
+            look(&statistics, rules.memory, progress).map_err(Halt::Unfinished)
         };
         let holds = match rules.uses_persistent_sets() {
             true => settle(world, independence, &mut views, &level, &mut watch),
@@ -180,8 +236,15 @@ fn attempt<S: System>(
         };
         let holds = match holds {
             Ok(holds) => holds,
-            Err(why) => return Ok((statistics, Verdict::Unfinished(why))),
+            Err(Halt::Patience) => return Err(Restart::Patience),
+            Err(Halt::Unfinished(why)) => return Ok((statistics, Verdict::Unfinished(why))),
         };
+        if rules.uses_persistent_sets() {
+            let node_states = world.lock().expect("no thread panics with the world").node_states() as u64;
+            if is_too_much(node_states, statistics.states) {
+                return Err(Restart::Patience);
+            }
+        }
         if !holds {
             wrong_since.get_or_insert(statistics.distinct);
         }
@@ -216,6 +279,9 @@ fn attempt<S: System>(
             statistics.waiting = next.iter().map(|frontier| frontier.ids.len() as u64).sum();
             statistics.node_states =
                 world.lock().expect("no thread panics with the world").node_states() as u64;
+            if !rules.uses_persistent_sets() && statistics.states > patience.states {
+                return Err(Restart::Patience);
+            }
             if let Err(why) = look(&statistics, rules.memory, progress) {
                 return Ok((statistics, Verdict::Unfinished(why)));
             }
@@ -232,14 +298,15 @@ fn attempt<S: System>(
             &mut world.lock().expect("no thread panics with the world"),
             BTreeSet::new(),
             true,
-            &mut |_| look(&statistics, rules.memory, progress),
+            &mut |_| look(&statistics, rules.memory, progress).map_err(Halt::Unfinished),
         ),
         false => Ok(true),
     };
     match last {
         Ok(holds) if holds && wrong_since.is_none() => {}
         Ok(_) => return Err(Restart::Dependence),
-        Err(why) => return Ok((statistics, Verdict::Unfinished(why))),
+        Err(Halt::Patience) => return Err(Restart::Patience),
+        Err(Halt::Unfinished(why)) => return Ok((statistics, Verdict::Unfinished(why))),
     }
     if rules.uses_persistent_sets() && world.lock().expect("no thread panics with the world").frames_call() {
         return Err(Restart::Notice);
@@ -263,7 +330,7 @@ fn settle<S: System>(
     views: &mut [View<'_, '_, S>],
     level: &[Frontier],
     watch: Watch<'_>,
-) -> Result<bool, Unfinished> {
+) -> Result<bool, Halt> {
     let mut holds = true;
     let mut questions = BTreeSet::new();
     loop {

@@ -56,8 +56,17 @@ const NO_CHANNEL: u16 = u16::MAX;
 /// Two frames that arrive one after the other at a state of a node.
 type Pair = (Id, u32, u32);
 
+/// Why nothing more is looked into.
+#[derive(Debug)]
+pub(crate) enum Halt {
+    /// The whole exploration ends.
+    Unfinished(Unfinished),
+    /// More is learnt of orders that may be than there is to explore. What is left open is taken up again whenever somebody goes on.
+    Patience,
+}
+
 /// Told how many node states are known, says whether to go on.
-pub(crate) type Watch<'w> = &'w mut dyn FnMut(usize) -> Result<(), Unfinished>;
+pub(crate) type Watch<'w> = &'w mut dyn FnMut(usize) -> Result<(), Halt>;
 
 /// Looks only now and then.
 struct Seldom<'w> {
@@ -66,7 +75,7 @@ struct Seldom<'w> {
 }
 
 impl Seldom<'_> {
-    fn look(&mut self, node_states: usize) -> Result<(), Unfinished> {
+    fn look(&mut self, node_states: usize) -> Result<(), Halt> {
         self.count += 1;
         if self.count.is_multiple_of(1 << 12) { (self.watch)(node_states) } else { Ok(()) }
     }
@@ -81,6 +90,8 @@ pub(crate) struct Independence {
     causality: Causality,
     /// How much of the world's answers is in the three above.
     known: usize,
+    /// Pairs that are still to be exchanged.
+    open: Vec<Pair>,
     /// Pairs that are not exchanged because one frame answers the other, as far as is known.
     answering: Vec<Pair>,
     commuting: HashMap<Pair, bool, FixedState>,
@@ -99,6 +110,7 @@ impl Independence {
             before: Vec::new(),
             causality: Causality::new(&world.initial),
             known: 0,
+            open: Vec::new(),
             answering: Vec::new(),
             commuting: HashMap::with_hasher(hasher),
             answers: Arc::new(HashMap::with_hasher(hasher)),
@@ -125,13 +137,12 @@ impl Independence {
         questions: BTreeSet<Question>,
         is_last: bool,
         watch: Watch<'_>,
-    ) -> Result<bool, Unfinished> {
+    ) -> Result<bool, Halt> {
         let mut watch = Seldom { count: 0, watch };
         self.learn(world, &mut watch)?;
         let mut open = questions;
         let is_new = if is_last { self.known > self.checked } else { self.known > self.checked * 9 / 8 };
         if is_new {
-            self.checked = self.known;
             open.extend(self.answers.iter().filter(|(_, yes)| **yes).map(|(question, _)| question.clone()));
         }
         // They are sorted by frames: what is found of one state serves the next.
@@ -159,21 +170,24 @@ impl Independence {
             self.revision += u64::from(was_wrong);
             holds &= !was_wrong;
         }
+        // Not before all of them have been looked at: who halts meanwhile leaves them to the next one.
+        if is_new {
+            self.checked = self.known;
+        }
         Ok(holds)
     }
 
     /// Takes in what is new, and closes what is known under exchange.
-    fn learn<S: System>(
-        &mut self,
-        world: &mut World<'_, S>,
-        watch: &mut Seldom<'_>,
-    ) -> Result<(), Unfinished> {
-        let mut open = Vec::new();
-        while self.known < world.asked().len() {
+    fn learn<S: System>(&mut self, world: &mut World<'_, S>, watch: &mut Seldom<'_>) -> Result<(), Halt> {
+        while self.known < world.asked().len() || !self.open.is_empty() {
+            let mut open = core::mem::take(&mut self.open);
             self.note(world, &mut open);
             open.append(&mut self.answering);
-            for pair in core::mem::take(&mut open) {
-                watch.look(world.node_states())?;
+            for (place, &pair) in open.iter().enumerate() {
+                if let Err(why) = watch.look(world.node_states()) {
+                    self.open = open.split_off(place);
+                    return Err(why);
+                }
                 self.exchange(world, pair);
             }
         }
@@ -238,7 +252,7 @@ impl Independence {
         question: &Question,
         good: &mut HashSet<Id, FixedState>,
         watch: &mut Seldom<'_>,
-    ) -> Result<bool, Unfinished> {
+    ) -> Result<bool, Halt> {
         let Question { flights, late, node_state } = question;
         let channel = |world: &World<'_, S>, frame: u32| match frame {
             CLOCK => NO_CHANNEL,
@@ -276,7 +290,7 @@ impl Independence {
         node_state: Id,
         good: &mut HashSet<Id, FixedState>,
         watch: &mut Seldom<'_>,
-    ) -> Result<bool, Unfinished> {
+    ) -> Result<bool, Halt> {
         let mut seen = HashSet::with_hasher(FixedState::with_seed(4));
         let mut open = vec![node_state];
         while let Some(node_state) = open.pop() {

@@ -46,7 +46,9 @@
 //!   (`causality.rs`, `independence.rs`, `choice.rs`). Small speculative explorations learn most of it; an exploration that relied on
 //!   something that turns out to be wrong is restarted. No frame is put off for ever: where that could be, the exploration is
 //!   restarted and leaves less out. What is found is no longer a shortest way to a fault, but a shortest one of those that are looked
-//!   at. Not used while timers may fire early, or without *at once*; nor in states where a notice is due.
+//!   at. Where more is learnt of orders that may be than there are steps to take, all is looked at instead, and so in turns, each for longer
+//!   than the last time, until one of both comes to an end: what engines around a large state answer to all orders may be more than the
+//!   network's runs. Not used while timers may fire early, or without *at once*; nor in states where a notice is due.
 //! - **Chain compression** (`state.rs`, with persistent sets): a state from which one step alone must be looked at is not stored; whatever
 //!   reaches it reaches the state after it. A late frame that its node will ignore arrives at once.
 //! - **Patience** ([`Exploration::early_timeouts`]): a timer fires when nothing is on its way, that is, time-outs are longer
@@ -71,7 +73,7 @@ mod visited;
 mod world;
 
 pub use exploration::{Exploration, JUMP, MOST, Progress, Statistics, Unfinished};
-pub use explore::{Verdict, explore};
+pub use explore::{Patience, Verdict, explore, explore_in_turns};
 pub use fault::Fault;
 pub use panics::catch_panic;
 pub use path::{Action, Path, Step};

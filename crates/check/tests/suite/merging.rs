@@ -42,6 +42,15 @@ fn every_collective_is_right_on_two_and_three_accelerators() {
 }
 
 #[test]
+fn where_more_is_to_be_learnt_than_explored_all_is_explored() {
+    // As the command has it; to learn which frames commute at the merge unit took minutes and did not end.
+    let setup = setup(Collective::AllReduce, "memory-3", 2, 1);
+    let as_asked = assert_right(&group(&setup), Exploration { persistent_sets: true, ..rules("memory-3") });
+    let whole = assert_right(&group(&setup), rules("memory-3"));
+    assert_eq!((as_asked.distinct, as_asked.states), (whole.distinct, whole.states));
+}
+
+#[test]
 fn it_is_right_where_tables_have_one_entry_and_requests_go_past_them_or_throw_others_out() {
     for collective in ALL {
         assert_right(&group(&setup(collective, "memory-2", 1, 2)), rules("memory-2"));

@@ -6,7 +6,8 @@ use std::ops::ControlFlow;
 use crate::common::{Input, MEMORY, Node, Output, Toy};
 use quincunx_collective::Provenance;
 use quincunx_driver_check::{
-    End, Exploration, Fault, Member, NodeId, Renaming, Statistics, System, Verdict, explore,
+    End, Exploration, Fault, Member, NodeId, Patience, Renaming, Statistics, System, Verdict,
+    explore_in_turns,
 };
 use quincunx_engine::PortId;
 use quincunx_network::OrderingClass;
@@ -308,7 +309,11 @@ fn whole(seed: u64) -> Exploration {
 
 /// Whether every run is right.
 fn is_right(network: &Three, rules: Exploration) -> (Statistics, bool) {
-    match explore(network, rules, &mut |_| ControlFlow::Continue(())) {
+    is_right_in_turns(network, rules, Patience::FIRST)
+}
+
+fn is_right_in_turns(network: &Three, rules: Exploration, patience: Patience) -> (Statistics, bool) {
+    match explore_in_turns(network, rules, patience, &mut |_| ControlFlow::Continue(())) {
         (statistics, Verdict::Correct) => (statistics, true),
         (statistics, Verdict::Wrong { fault: Fault::Wrong { .. }, .. }) => (statistics, false),
         (_, verdict) => panic!("{network:?}: {verdict:?}"),
@@ -333,6 +338,30 @@ fn assert_same_verdicts(networks: u64, percent: u64, network: impl Fn(u64) -> (T
     // Both verdicts are common, and something is left out.
     assert!((networks / 5..networks * 4 / 5).contains(&right), "{right} of {networks}");
     assert!(states * 100 < whole_states * percent, "{states} of {whole_states}");
+}
+
+#[test]
+fn no_verdict_depends_on_who_loses_patience_and_when() {
+    let mut seen = [false; 3];
+    for seed in 0..24 {
+        let (network, rules) = (Three::new(seed), whole(seed));
+        let (of_whole, expected) = is_right(&network, rules);
+        let reduced = Exploration { persistent_sets: true, ..rules };
+        let (of_reduced, _) = is_right(&network, reduced);
+        // With little at first what was left is taken up again several times.
+        for (learnt, states) in [(0, 0), (0, 1 << 20), (8, 1)] {
+            let (statistics, found) = is_right_in_turns(&network, reduced, Patience { learnt, states });
+            assert_eq!(found, expected, "seed {seed}, {learnt} and {states}: {network:?}");
+            let [is_whole, is_reduced] =
+                [of_whole, of_reduced].map(|other| other.distinct == statistics.distinct);
+            seen[match (is_whole, is_reduced) {
+                (true, false) => 0,
+                (false, true) => 1,
+                _ => 2,
+            }] = true;
+        }
+    }
+    assert_eq!(seen, [true; 3], "sometimes one ends, sometimes the other");
 }
 
 #[test]
