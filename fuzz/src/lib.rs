@@ -4,6 +4,7 @@
 //! so they name each other as `crate::...`, and nothing here needs a fuzzer.
 
 pub mod control;
+pub mod control_rpc;
 pub mod ethernet_switch;
 pub mod harness;
 pub mod host;

@@ -26,7 +26,7 @@ pub(crate) fn of_switch(switch: &NodeDescription, counts: &SwitchCounts) -> Stri
     let frames = family("direction", &mut ways(counts.received.frames, counts.sent.frames));
     registry.register("frames", "Frames of the data plane", frames);
     let bytes = family("direction", &mut ways(counts.received.bytes, counts.sent.bytes));
-    registry.register_with_unit("frame_bytes", "Bytes of them", Unit::Bytes, bytes);
+    registry.register_with_unit("frame", "Bytes of frames of the data plane", Unit::Bytes, bytes);
     let dropped =
         family("reason", &mut counts.dropped.iter().map(|(reason, frames)| (reason.clone(), *frames)));
     registry.register("frames_dropped", "Frames that went no further, by reason", dropped);

@@ -78,6 +78,14 @@ pub enum ClientError {
         /// How.
         reason: String,
     },
+    /// Whoever answers is no manager, or one that asks for certificates.
+    #[error(
+        "expected a manager that speaks gRPC, found something else ({reason}); if it asks for certificates, show one with --identity, else correct the address"
+    )]
+    Protocol {
+        /// How it differs.
+        reason: String,
+    },
     /// Nodes did not turn up.
     #[error("expected {missing} to attach within {after}, found only {found} nodes; see whether they run")]
     NodesMissing {
@@ -483,6 +491,10 @@ impl Drop for Background {
 /// The transport's own failures come as statuses too; they are not the manager's word.
 fn refusal(status: &Status) -> ClientError {
     match status.code() {
+        // What the manager says itself has no source here.
+        tonic::Code::Internal if std::error::Error::source(status).is_some() => {
+            ClientError::Protocol { reason: describe(status) }
+        }
         tonic::Code::Unavailable | tonic::Code::Unknown | tonic::Code::Cancelled => {
             ClientError::Lost { reason: describe(status) }
         }

@@ -80,16 +80,13 @@ fn stand(state: &State, registry: &mut Registry) {
     }
     for node in state.manager.nodes() {
         nodes.get_or_create(&vec![("role", node.role.to_string())]).inc();
-        let holdings = state.manager.holdings(&node.name);
-        let labels = vec![("node", node.name.clone())];
-        pairs.get_or_create(&labels).set(node.max_endpoints.into());
-        let endpoints: u32 = holdings.iter().map(|(_, holding)| holding.endpoints).sum();
-        pairs_held.get_or_create(&labels).set(endpoints.into());
         if node.role == Role::Switch {
             let labels = vec![("switch", node.name.clone())];
             total.get_or_create(&labels).set(gauge(node.memory.bytes()));
-            let bytes = holdings.iter().map(|(_, holding)| holding.memory.bytes()).sum();
-            held.get_or_create(&labels).set(gauge(bytes));
+            pairs.get_or_create(&labels).set(node.max_endpoints.into());
+            // So that one that nobody holds anything of is there, too.
+            held.get_or_create(&labels).set(0);
+            pairs_held.get_or_create(&labels).set(0);
         }
     }
     for group in state.manager.groups() {
@@ -99,6 +96,12 @@ fn stand(state: &State, registry: &mut Registry) {
             GroupState::Failed(_) => "failed",
         };
         groups.get_or_create(&vec![("state", stands.to_owned()), ("design", group.design)]).inc();
+        // Once over all groups, not once a node: a large fabric has thousands of either.
+        for holding in group.switches {
+            let labels = vec![("switch", holding.node)];
+            held.get_or_create(&labels).inc_by(gauge(holding.memory.bytes()));
+            pairs_held.get_or_create(&labels).inc_by(holding.endpoints.into());
+        }
     }
     registry.register("nodes", "Nodes that are attached", nodes);
     registry.register("groups", "Groups, and the last ones that failed", groups);
@@ -106,8 +109,8 @@ fn stand(state: &State, registry: &mut Registry) {
     registry.register_with_unit("switch_memory", help, Unit::Bytes, total);
     let help = "Memory of switches that groups hold";
     registry.register_with_unit("switch_memory_held", help, Unit::Bytes, held);
-    registry.register("queue_pairs", "Queue pairs that nodes can have", pairs);
-    registry.register("queue_pairs_held", "Queue pairs that groups hold", pairs_held);
+    registry.register("queue_pairs", "Queue pairs that switches can have", pairs);
+    registry.register("queue_pairs_held", "Queue pairs of switches that groups hold", pairs_held);
 }
 
 fn gauge(value: u64) -> i64 {

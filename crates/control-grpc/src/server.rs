@@ -9,6 +9,7 @@ use crate::state::Shared;
 use crate::store::{Kept, Store};
 use crate::{Credentials, Quotas, proto};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
+use nix::sys::socket::{Backlog, listen};
 use proto::control_server::ControlServer;
 use quincunx_control::{Manager, ManagerConfig};
 use quincunx_design::Catalog;
@@ -104,6 +105,8 @@ impl ManagerServer {
             )));
         }
         listener.set_nonblocking(true)?;
+        // Longer than the standard library's: with that, a flood has those who have something to say wait for a second and more.
+        listen(&listener, Backlog::MAXALLOWABLE)?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let metrics = Arc::new(ManagerMetrics::default());
         let audit = config.audit.as_deref().map(|path| {

@@ -58,8 +58,8 @@ impl Service {
 
     /// A tenant or an operator asks.
     fn ask(&self, asker: &mut Asker, state: &mut State) -> Result<(), Status> {
-        asker.who.check_asks()?;
-        self.take(asker, state, false)
+        self.take(asker, state, false)?;
+        Ok(asker.who.check_asks()?)
     }
 
     /// Counts and logs a call that has come to its end.
@@ -122,10 +122,10 @@ impl Service {
         request: proto::ReportRequest,
     ) -> Result<Response<proto::ReportResponse>, Status> {
         let proto::ReportRequest { node, group, report } = request;
-        let report = convert::decode_report(report).map_err(invalid)?;
         let mut state = self.shared.lock();
-        asker.who.check_is(&node)?;
         self.take(asker, &mut state, true)?;
+        let report = convert::decode_report(report).map_err(invalid)?;
+        asker.who.check_is(&node)?;
         // Without certificates that is all that tells a node from its neighbour on the machine.
         if state.streams.get(&node).is_some_and(|stream| stream.peer != asker.peer) {
             return Err(Status::permission_denied(
@@ -153,9 +153,9 @@ impl Service {
     ) -> Result<(Caller, oneshot::Receiver<Result<quincunx_control::GroupSummary, InitGroupError>>), Status>
     {
         let name = std::mem::take(&mut message.name);
-        let wanted = convert::decode_request(message).map_err(invalid)?;
         let mut state = self.shared.lock();
         self.ask(asker, &mut state)?;
+        let wanted = convert::decode_request(message).map_err(invalid)?;
         let tenant = asker.who.owner().to_owned();
         state.check_name(&name, &tenant).map_err(invalid)?;
         let record = Record { name, tenant: tenant.clone(), asked: wanted.design.clone(), lack: None };

@@ -85,11 +85,16 @@ impl<'a> Groups<'a> {
         Ok(Joined { group, switch_buffer, split })
     }
 
-    /// Leaves a group, when no peer misses an answer any more.
+    /// Leaves a group, when no peer misses an answer any more, and waits for its end.
     pub(crate) fn leave(&self, rank: &mut Rank, group: &JoinedGroup) -> Result<(), WorkerError> {
         rank.serve(LINGER)?;
         if self.leads {
             rank.end_group(group.id)?;
+        }
+        // A rank that went before the end of the group would be taken for dead, and the group for failed.
+        let end = Instant::now() + std::time::Duration::from(JOIN_LIMIT);
+        while rank.is_in(group.id) && Instant::now() < end {
+            rank.serve(JOIN_LOOK / 10)?;
         }
         Ok(())
     }

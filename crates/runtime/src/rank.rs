@@ -141,6 +141,11 @@ impl Rank {
         }
     }
 
+    /// Whether this rank is in a group still, as far as it has heard of the manager.
+    pub fn is_in(&self, group: GroupId) -> bool {
+        self.groups.contains_key(&group)
+    }
+
     /// Runs a collective to its end. Lengths are as [`quincunx_engine::verbs::CollectiveRequest`] says.
     ///
     /// # Errors

@@ -5,4 +5,5 @@ mod explain;
 mod layers;
 mod operate;
 mod processes;
+mod secured;
 mod simulations;

@@ -292,10 +292,10 @@ impl Drop for Folder {
 }
 
 /// A scenario's file that goes when this does.
-struct File(std::path::PathBuf);
+pub(crate) struct File(pub(crate) std::path::PathBuf);
 
 impl File {
-    fn new(name: &str, text: &str) -> Self {
+    pub(crate) fn new(name: &str, text: &str) -> Self {
         let path = std::env::temp_dir().join(format!("quincunx-{}-{name}.toml", std::process::id()));
         std::fs::write(&path, text).expect("the folder of temporary files is writable");
         Self(path)

@@ -1,9 +1,8 @@
 //! The control plane over real sockets: bootstrap, groups, and everything that can go wrong. No test waits for a
 //! fixed time: each waits for a message, and fails with a bound.
 
-mod cluster;
-
-use cluster::{Cluster, WAIT, config, fast, names, request};
+use crate::cluster;
+use crate::cluster::{Cluster, WAIT, config, fast, names, request};
 use quincunx_collective::Rank;
 use quincunx_control::{Fallback, GroupState, InitGroupError, Instruction, Report};
 use quincunx_control_grpc::{

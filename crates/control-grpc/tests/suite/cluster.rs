@@ -33,7 +33,7 @@ pub(crate) fn host(number: u8) -> NodeDescription {
     NodeDescription::host(format!("rank-{number}"), Ipv4Addr::new(127, 0, 1, number), 64)
 }
 
-fn switch(number: u8) -> NodeDescription {
+pub(crate) fn switch(number: u8) -> NodeDescription {
     NodeDescription {
         role: Role::Switch,
         designs: ["epic-1", "epic-2", "epic-3"].map(String::from).into(),
@@ -110,6 +110,11 @@ impl Cluster {
 
     pub(crate) fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// Where its metrics are, if it was told to have any.
+    pub(crate) fn metrics_address(&self) -> SocketAddr {
+        self.server.as_ref().and_then(ManagerServer::metrics_address).expect("a manager with metrics")
     }
 
     pub(crate) fn stop_manager(&mut self) {
