@@ -93,7 +93,7 @@ impl Credentials {
     /// Whose hosts a process with these may run; `None`: they are no tenant's.
     pub fn tenant(&self) -> Option<String> {
         let certificate = crate::identity::from_pem(&self.chain)?;
-        Some(crate::Identity::of_certificate(&certificate).tenant?)
+        crate::Identity::of_certificate(&certificate).tenant
     }
 }
 
