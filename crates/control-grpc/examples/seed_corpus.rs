@@ -32,14 +32,20 @@ fn node(name: &str, last: u8, role: proto::Role) -> proto::NodeDescription {
         designs,
         max_endpoints: 64,
         memory_bytes: if is_switch { 1 << 20 } else { 0 },
+        links: vec![proto::LinkReport {
+            neighbour: if is_switch { "a" } else { "s" }.into(),
+            lanes: 1,
+            rate: 0,
+        }],
+        ..proto::NodeDescription::default()
     }
 }
 
 fn attach(name: &str, last: u8, role: proto::Role) -> Vec<u8> {
-    message(0, &proto::AttachRequest { node: Some(node(name, last, role)) })
+    message(0, &proto::AttachRequest { node: Some(node(name, last, role)), held: Vec::new() })
 }
 
-fn wanted(design: &dyn AnyDesign, name: &str, shape: &str) -> proto::InitGroupRequest {
+fn wanted(design: &dyn AnyDesign, name: &str, mesh: &str) -> proto::InitGroupRequest {
     proto::InitGroupRequest {
         members: vec!["a".into(), "b".into()],
         design: Some(proto::Design {
@@ -47,11 +53,13 @@ fn wanted(design: &dyn AnyDesign, name: &str, shape: &str) -> proto::InitGroupRe
             version: design.version(),
             parameters: design.defaults().to_text(),
         }),
-        shape: shape.into(),
+        mesh: mesh.into(),
         direct_rate: 1,
         cross_rate: 1,
         demand: Some(proto::init_group_request::Demand::Vectors(proto::Vectors { longest_bytes: 4096 })),
         name: name.into(),
+        lease_us: 1_000_000,
+        phase: Some(proto::Phase { job: "gpt".into(), number: 1, duty_percent: 50 }),
     }
 }
 
@@ -71,10 +79,10 @@ fn seeds() -> Vec<(String, Vec<Vec<u8>>)> {
     let mut seeds = Vec::new();
     for design in CATALOG.iter() {
         let mut day = there();
-        day.push(message(2, &wanted(design, "train", "star")));
+        day.push(message(2, &wanted(design, "train", "")));
         day.extend(["a", "b", "s"].map(|node| report(node, Report::Installed(proto::Installed {}))));
         // The same name, then another that finds less room.
-        day.push(message(2, &wanted(design, "train", "star")));
+        day.push(message(2, &wanted(design, "train", "")));
         day.push(message(2, &wanted(design, "", "mesh-2x1")));
         let failed = proto::DataPlaneFailed { reason: "gone".into() };
         day.push(report("s", Report::DataPlaneFailed(failed)));
@@ -86,19 +94,19 @@ fn seeds() -> Vec<(String, Vec<Vec<u8>>)> {
     }
     let first = CATALOG.iter().next().expect("a catalog with designs");
     let mut refused = there();
-    refused.push(message(2, &wanted(first, "train", "star")));
+    refused.push(message(2, &wanted(first, "train", "")));
     refused.push(report("a", Report::Refused(proto::Refused { reason: "no room".into() })));
     seeds.push(("run-refused".into(), refused));
     let mut large = there();
-    for shape in ["star-65535", "tree-16-16", "tree-65535x65535", "mesh-65535x65535", "mesh-0x0", "tree-"] {
+    for shape in ["mesh-65535x1", "mesh-65535x65535", "mesh-0x0", "mesh-", "tree-"] {
         large.push(message(2, &wanted(first, shape, shape)));
     }
-    seeds.push(("large-shapes".into(), large));
-    let mut cut = message(2, &wanted(first, "train", "star"));
+    seeds.push(("large-meshes".into(), large));
+    let mut cut = message(2, &wanted(first, "train", ""));
     cut.truncate(cut.len() / 2);
     seeds.push(("cut-short".into(), vec![cut]));
     let group = proto::Group { group: 1, state: proto::GroupState::Ready.into(), ..Default::default() };
-    let holding = proto::Holding { node: "s".into(), endpoints: 2, memory_bytes: 4096 };
+    let holding = proto::Holding { node: "s".into(), endpoints: 2, memory_bytes: 4096, offset_bytes: 4096 };
     let used = proto::NodeUse { group: 1, holding: Some(holding) };
     let of_switch =
         proto::Node { description: Some(node("s", 9, proto::Role::Switch)), uses: vec![used.clone()] };

@@ -3,10 +3,9 @@
 //!
 //! `cargo run -p quincunx-control-grpc --example strangers [-- COUNT]`; needs a hard limit of some more descriptors than that (`ulimit -Hn`).
 
-use quincunx_control::{Encapsulation, GroupRequest, GroupState, Instruction, NodeDescription, Report, Role};
+use quincunx_control::{GroupRequest, GroupState, Instruction, NodeDescription, Report};
 use quincunx_control_grpc::{ClientConfig, ControlClient, ManagerServer, ServerConfig};
 use quincunx_designs::{CATALOG, FALLBACK};
-use quincunx_fabric::Shape;
 use quincunx_units::ByteCount;
 use std::error::Error;
 use std::io::{Read, Write};
@@ -28,19 +27,10 @@ fn main() -> Result<(), Box<dyn Error>> {
     let server = ManagerServer::start(TcpListener::bind("127.0.0.1:0")?, CATALOG, config)?;
     let metrics = server.metrics_address().ok_or("metrics were asked for")?;
     let client = ControlClient::connect(server.address(), ClientConfig::default())?;
-    let node = NodeDescription {
-        name: "a".into(),
-        role: Role::Host,
-        address: Ipv4Addr::LOCALHOST,
-        encapsulation: Encapsulation::Udp,
-        designs: [].into(),
-        max_endpoints: 64,
-        memory: ByteCount::new(0),
-    };
+    let node = NodeDescription::host("a".into(), Ipv4Addr::LOCALHOST, 64);
     let host = client.attach(&node)?;
-    let shape = Shape::for_ranks("star", 1)?;
     let design = CATALOG.named(FALLBACK).map_err(|refusal| refusal.to_string())?;
-    let wanted = GroupRequest::new(vec!["a".into()], design, shape, ByteCount::new(4096));
+    let wanted = GroupRequest::new(vec!["a".into()], design, ByteCount::new(4096));
     let waiting = {
         let client = client.clone();
         std::thread::spawn(move || client.init_group(&wanted))

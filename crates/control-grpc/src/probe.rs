@@ -1,11 +1,11 @@
 //! Any bytes as messages of the control plane, taken as the server and the client take them: for the fuzz target, and for the tests that
 //! replay its corpus.
 
-use crate::records::Records;
+use crate::records::{Record, Records};
 use crate::{convert, proto};
 use prost::Message;
 use quincunx_collective::GroupId;
-use quincunx_control::{Manager, ManagerConfig, RequestId};
+use quincunx_control::{Action, Manager, ManagerConfig, RequestId};
 use quincunx_design::Catalog;
 
 /// A manager that peers talk to, without a connection.
@@ -39,8 +39,9 @@ impl Probe {
         let mut actions = Vec::new();
         match kind % Self::KINDS {
             0 => {
-                let node = convert::decode_node(proto::AttachRequest::decode(bytes).ok()?.node?).ok()?;
-                self.manager.attach(node).ok()?;
+                let proto::AttachRequest { node, held } = Message::decode(bytes).ok()?;
+                let (node, held) = (convert::decode_node(node?).ok()?, convert::decode_held(held).ok()?);
+                self.manager.attach(node, &held, &mut actions).ok()?;
             }
             1 => {
                 let proto::ReportRequest { node, group, report } = Message::decode(bytes).ok()?;
@@ -54,13 +55,27 @@ impl Probe {
                 assert_eq!(convert::decode_request(convert::encode_request(&wanted)).as_ref(), Ok(&wanted));
                 self.records.check_name(&name, "", &self.manager).ok()?;
                 self.requests += 1;
-                self.manager.init_group(RequestId(self.requests), &wanted, &mut actions);
-                self.records.note(&name, "", &wanted, &actions, &self.manager);
+                let request = RequestId(self.requests);
+                let asked = wanted.design.clone();
+                self.records.ask(request, Record { name, asked, ..Record::default() });
+                self.manager.init_group(request, &wanted, &mut actions);
+                for action in &actions {
+                    match action {
+                        Action::Begin { request, group } => {
+                            self.records.begin(*request, *group, &self.manager)
+                        }
+                        Action::Answer { request, answer: Err(error) } => {
+                            self.records.refuse(*request, error, &self.manager);
+                        }
+                        _ => {}
+                    }
+                }
             }
             3 => {
                 let group = GroupId(proto::DestroyGroupRequest::decode(bytes).ok()?.group);
                 self.records.forget(group);
-                self.manager.destroy_group(group, &mut actions).ok()?;
+                self.requests += 1;
+                self.manager.destroy_group(RequestId(self.requests), group, &mut actions).ok()?;
             }
             4 => {
                 let instruction = convert::decode_instruction(Message::decode(bytes).ok()?).ok()?;
@@ -81,7 +96,7 @@ impl Probe {
             }
         }
         for action in actions {
-            if let quincunx_control::Action::Instruct { instruction, .. } = action {
+            if let Action::Instruct { instruction, .. } = action {
                 let said = convert::encode_instruction(&instruction).encode_to_vec();
                 assert!(self.take(4, &said), "a node does not understand {instruction:?}");
             }

@@ -44,7 +44,7 @@ fn connections(cluster: &Cluster) -> f64 {
 #[test]
 fn whoever_says_nothing_or_half_of_something_is_dropped_and_those_who_speak_get_in() {
     let cluster = Cluster::start(0, 2, small());
-    let group = cluster.init_group(&request(2, "ring", "star")).unwrap();
+    let group = cluster.init_group(&request(2, "ring")).unwrap();
     let before = connections(&cluster);
     for said in [&b""[..], &OPENING[..10], OPENING] {
         let strangers = connect(4 * MOST, cluster.address(), said);
@@ -73,7 +73,7 @@ fn a_connection_that_is_too_many_is_closed_at_once() {
 #[test]
 fn what_is_no_http_ends_its_own_connection_and_nothing_else() {
     let cluster = Cluster::start(0, 2, config());
-    let group = cluster.init_group(&request(2, "ring", "star")).unwrap();
+    let group = cluster.init_group(&request(2, "ring")).unwrap();
     let mut noise = vec![0_u8; 4096];
     let mut state = 1_u32;
     for byte in &mut noise {
@@ -97,7 +97,7 @@ fn what_is_no_http_ends_its_own_connection_and_nothing_else() {
 #[test]
 fn a_message_that_is_too_long_is_refused_and_changes_nothing() {
     let cluster = Cluster::start(0, 2, config());
-    let group = cluster.init_group(&request(2, "ring", "star")).unwrap();
+    let group = cluster.init_group(&request(2, "ring")).unwrap();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let status = runtime.block_on(async {
         let address = format!("http://{}", cluster.address());

@@ -36,12 +36,12 @@ fn ask(address: SocketAddr, request: &str) -> (String, String) {
 fn a_scrape_tells_of_nodes_groups_fallbacks_memory_and_calls() {
     let config = ServerConfig { metrics: Some("127.0.0.1:0".parse().unwrap()), ..config() };
     let cluster = Cluster::start(1, 4, config);
-    let group = cluster.init_group(&request(4, "epic-2", "star")).unwrap();
-    let mut large = request(4, "epic-2", "star");
+    let group = cluster.init_group(&request(4, "epic-2")).unwrap();
+    let mut large = request(4, "epic-2");
     let design = CATALOG.named("epic-2").unwrap();
     design.set(&mut large.settings, "group.message", &Value::from(1 << 20)).unwrap();
     cluster.init_group(&large).unwrap();
-    cluster.client.init_group(&request(5, "epic-2", "star")).unwrap_err();
+    cluster.client.init_group(&request(5, "epic-2")).unwrap_err();
     let page = scrape(cluster.metrics_address());
     let held = group.switches[0].memory.bytes() as f64;
     for (begins, expected) in [

@@ -62,7 +62,7 @@ impl Secured {
 
     /// A group of a tenant's only host.
     fn group(&self, tenant: &(ControlClient, Attachment), name: &str) -> Result<GroupId, ClientError> {
-        let mut wanted = request(1, "ring", "star");
+        let mut wanted = request(1, "ring");
         wanted.members = vec![tenant.1.node().to_owned()];
         let (client, name) = (tenant.0.clone(), name.to_owned());
         let waiting = std::thread::spawn(move || client.init_named_group(&name, &wanted));
@@ -162,7 +162,7 @@ fn a_tenant_sees_and_ends_its_own_groups_alone() {
 fn a_tenant_makes_no_group_of_anothers_hosts_and_does_not_hear_of_them() {
     let secured = Secured::start(|_| {});
     let (_blue, red) = (secured.host("blue", 1), secured.host("red", 2));
-    let mut wanted = request(2, "ring", "star");
+    let mut wanted = request(2, "ring");
     wanted.members = vec!["red/2".into(), "blue/1".into()];
     let theirs = refused(red.0.init_group(&wanted));
     wanted.members[1] = "blue/9".into();
@@ -203,7 +203,7 @@ fn a_switch_makes_and_sees_no_groups() {
         refused(leaf.list_groups()),
         refused(leaf.list_nodes()),
         refused(leaf.destroy_group(GroupId(1))),
-        refused(leaf.init_group(&request(1, "ring", "star"))),
+        refused(leaf.init_group(&request(1, "ring"))),
     ] {
         assert!(
             reason.starts_with("expected the certificate of a tenant or an operator, found node leaf"),
@@ -257,7 +257,7 @@ fn nobody_reports_for_another_node_and_the_group_goes_on() {
 #[test]
 fn without_certificates_a_report_counts_on_the_nodes_own_connection_alone() {
     let cluster = Cluster::start(0, 2, cluster::config());
-    let group = cluster.init_group(&request(2, "ring", "star")).unwrap().group;
+    let group = cluster.init_group(&request(2, "ring")).unwrap().group;
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     let status = runtime.block_on(async {
         let address = format!("http://{}", cluster.address());
@@ -275,7 +275,7 @@ fn who_holds_a_switch_is_told_of_ones_own_groups_and_of_others_in_sum() {
     let (blue, red) =
         ([1, 2].map(|number| secured.host("blue", number)), [3, 4].map(|number| secured.host("red", number)));
     let make = |[first, second]: &[(ControlClient, Attachment); 2]| {
-        let mut wanted = request(2, "epic-3", "star");
+        let mut wanted = request(2, "epic-3");
         wanted.members = [first, second].map(|(_, host)| host.node().to_owned()).into();
         let client = first.0.clone();
         let waiting = std::thread::spawn(move || client.init_group(&wanted));
@@ -318,7 +318,7 @@ fn a_tenant_has_no_more_groups_and_no_more_memory_than_it_may() {
     }
     let leaf = secured.connect(&Subject::Node("switch-0".into())).attach(&switch(0)).unwrap();
     let _second = secured.host("red", 3);
-    let mut wanted = request(2, "epic-3", "star");
+    let mut wanted = request(2, "epic-3");
     wanted.members = vec!["red/2".into(), "red/3".into()];
     let over = refused(red.0.init_group(&wanted));
     assert!(over.starts_with("expected tenant red to hold at most 1B of switch memory, found "), "{over}");
