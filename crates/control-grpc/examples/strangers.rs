@@ -68,8 +68,6 @@ fn main() -> Result<(), Box<dyn Error>> {
             std::thread::sleep(Duration::from_millis(50));
         }
     }
-    let grown =
-        resident[ROUNDS / 2..].iter().zip(&resident).map(|(later, first)| later.saturating_sub(*first)).max();
     let most = |rounds: &[u64]| rounds.iter().copied().max().unwrap_or(0);
     let (first, second) = resident.split_at(ROUNDS / 2);
     let grown = most(second).saturating_sub(most(first));

@@ -183,10 +183,9 @@ impl Service {
         if let Some(group) = begun
             && let Err(over) = state.check_memory_quota(&tenant, Some(group))
         {
-            // Nobody has been told of it yet: nodes forget what they never had.
-            let mut actions = Vec::new();
-            let end = state.request();
-            let _ = state.manager.destroy_group(end, group, &mut actions);
+            // Nobody has been told of it yet; that its number is given away is kept all the same.
+            state.manager.withdraw(group);
+            actions.retain(|action| matches!(action, Action::Keep(_)));
             state.records.drop_pending(request);
             self.shared.perform(&mut state, actions);
             let status = Status::from(over);

@@ -269,6 +269,15 @@ impl Manager {
         Ok(())
     }
 
+    /// Takes back a group of which nobody has been told: its [`Action::Begin`] and what followed that is not carried out.
+    pub fn withdraw(&mut self, group: GroupId) {
+        if let Some(entry) = self.groups.remove(&group) {
+            self.map.fell(group);
+            entry.nodes.iter().for_each(|node| self.nodes.release(node, group));
+        }
+        self.check();
+    }
+
     /// A caller has gone away before the answer: of [`init_group`](Self::init_group) nobody would ever destroy its
     /// group. Nothing happens if the answer is out.
     pub fn abandon(&mut self, request: RequestId, out: &mut Vec<Action>) {
