@@ -242,7 +242,7 @@ impl System for ControlPlane {
         header: &Message,
         payload: &LengthOnly,
     ) -> (Message, LengthOnly) {
-        (header.clone(), payload.clone())
+        (header.clone(), *payload)
     }
 
     fn rename_timer(&self, _: &Renaming, _: NodeId, timer: ControlTimer) -> ControlTimer {

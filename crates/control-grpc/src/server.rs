@@ -88,7 +88,7 @@ pub struct ManagerServer {
     address: SocketAddr,
     metrics: Option<MetricsServer>,
     stop: Option<oneshot::Sender<()>>,
-    thread: Option<thread::JoinHandle<Result<(), tonic::transport::Error>>>,
+    thread: Option<thread::JoinHandle<io::Result<()>>>,
 }
 
 impl ManagerServer {
@@ -133,7 +133,8 @@ impl ManagerServer {
         let records = groups.into_iter().map(|(record, _)| record).collect();
         let manager = Manager::restore(catalog, config.manager, numbers, records, &mut actions);
         let audit = audit.transpose()?;
-        let shared = Arc::new(Shared::new(manager, config.quotas, Arc::clone(&metrics), audit, store));
+        let (lost, store_lost) = oneshot::channel();
+        let shared = Arc::new(Shared::new(manager, config.quotas, Arc::clone(&metrics), audit, store, lost));
         {
             // Timers of groups that an earlier manager made.
             let _context = runtime.enter();
@@ -202,9 +203,15 @@ impl ManagerServer {
                 // Dropping the server, rather than waiting for nodes to leave, ends their streams: they notice.
                 let mut serving = std::pin::pin!(serving);
                 let mut stopped = std::pin::pin!(stopped);
-                std::future::poll_fn(|context| match serving.as_mut().poll(context) {
-                    Poll::Ready(result) => Poll::Ready(result),
-                    Poll::Pending => stopped.as_mut().poll(context).map(|_| Ok(())),
+                let mut store_lost = std::pin::pin!(store_lost);
+                std::future::poll_fn(|context| {
+                    if let Poll::Ready(Ok(error)) = store_lost.as_mut().poll(context) {
+                        return Poll::Ready(Err(io::Error::other(error)));
+                    }
+                    match serving.as_mut().poll(context) {
+                        Poll::Ready(result) => Poll::Ready(result.map_err(io::Error::other)),
+                        Poll::Pending => stopped.as_mut().poll(context).map(|_| Ok(())),
+                    }
                 })
                 .await
             })
@@ -226,7 +233,7 @@ impl ManagerServer {
     /// Serves until something goes wrong: for a process that is nothing else.
     pub fn join(mut self) -> io::Result<()> {
         match self.thread.take().map(thread::JoinHandle::join) {
-            Some(Ok(result)) => result.map_err(io::Error::other),
+            Some(Ok(result)) => result,
             Some(Err(_)) => Err(io::Error::other("expected the manager to serve, but its thread panicked")),
             None => Ok(()),
         }

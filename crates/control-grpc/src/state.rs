@@ -6,7 +6,7 @@ use crate::metrics::ManagerMetrics;
 use crate::quota::{OverQuota, Quotas, Rates};
 use crate::records::{Held, NameError, Record, Records};
 use crate::status::{Explanation, GroupStatus, Holder, NodeStatus, OTHERS};
-use crate::store::Store;
+use crate::store::{Store, StoreError};
 use crate::{Identity, convert, proto};
 use quincunx_collective::GroupId;
 use quincunx_control::{
@@ -43,6 +43,8 @@ pub(crate) struct State {
     audit: Option<Audit>,
     /// What survives the manager; nothing does without.
     store: Option<Store>,
+    /// Hears that it keeps nothing any more.
+    lost: Option<oneshot::Sender<StoreError>>,
 }
 
 /// The way to a node.
@@ -66,6 +68,7 @@ impl Shared {
         metrics: Arc<ManagerMetrics>,
         audit: Option<Audit>,
         store: Option<Store>,
+        lost: oneshot::Sender<StoreError>,
     ) -> Self {
         Self(Mutex::new(State {
             manager,
@@ -81,6 +84,7 @@ impl Shared {
             metrics,
             audit,
             store,
+            lost: Some(lost),
         }))
     }
 
@@ -163,10 +167,12 @@ impl Shared {
                         Change::Numbers(_) | Change::Remove(_) => "",
                     };
                     if let Some(Err(error)) = state.store.as_ref().map(|store| store.keep(&change, name)) {
-                        // What follows would be forgotten by the next manager: it would be handed out twice.
-                        tracing::error!(%error, "the manager stops: what it decides cannot be kept");
-                        eprintln!("error: {error}");
-                        std::process::exit(2);
+                        // What follows would be forgotten by the next manager, and handed out twice: the manager stops.
+                        tracing::error!(%error, "what the manager decides cannot be kept");
+                        if let Some(lost) = state.lost.take() {
+                            let _ = lost.send(error);
+                        }
+                        return;
                     }
                 }
             }

@@ -99,7 +99,7 @@ pub enum ControlCommand {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ControlEvent {
     /// A request is answered.
-    Answered(Result<GroupSummary, InitGroupError>),
+    Answered(Box<Result<GroupSummary, InitGroupError>>),
     /// Requests that the manager has forgotten.
     Forgotten(usize),
     /// What the manager knows of: nodes that are attached, groups that live, and bytes of memory that are not free.
@@ -218,7 +218,7 @@ impl ManagerNode {
                 }
                 Action::Answer { answer, .. } => {
                     self.waiting -= 1;
-                    out.emit(ControlEvent::Answered(answer));
+                    out.emit(ControlEvent::Answered(Box::new(answer)));
                 }
                 Action::Begin { .. } | Action::Destroyed { .. } => {}
                 Action::SetTimer { timer, after } => out.set_timer(ControlTimer::Manager(timer), after),

@@ -46,7 +46,7 @@ pub(crate) fn switch(number: u8) -> NodeDescription {
 fn two_levels(hosts: u8) -> Vec<NodeDescription> {
     let link = |neighbour: String| LinkReport { neighbour, lanes: 1, rate: None };
     let leaf = |number: u8| {
-        let below = (0..hosts).filter(|host| host * 2 / hosts == number - 1).map(|host| host_name(host));
+        let below = (0..hosts).filter(|host| host * 2 / hosts == number - 1).map(host_name);
         let links = [switch(0).name].into_iter().chain(below).map(link).collect();
         NodeDescription { links, ..switch(number) }
     };
