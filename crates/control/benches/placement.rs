@@ -84,7 +84,7 @@ fn main() {
             // As jobs have them: 8 to 128 neighbours, and now and then ranks of everywhere.
             let size = 8 << (random.draw() % 5);
             let first = (random.draw() % (u64::from(RANKS) / size)) * size;
-            let stride = if (random.draw() % 8) == 0 { u64::from(RANKS) / size } else { 1 };
+            let stride = if random.draw().is_multiple_of(8) { u64::from(RANKS) / size } else { 1 };
             let member = |index| (if stride > 1 { first % stride } else { first }) + index * stride;
             let members = (0..size).map(|index| format!("r{}", member(index))).collect();
             let mut wanted = GroupRequest::new(members, design, ByteCount::new(1 << 20));

@@ -7,7 +7,7 @@ use quincunx_design::GroupContext;
 use quincunx_units::ByteCount;
 
 /// What a switch is told of its first groups.
-fn contexts(count: usize) -> Vec<Box<GroupContext>> {
+fn contexts(count: usize) -> Vec<GroupContext> {
     let mut site = Site::new(1, 2);
     let install = |site: &mut Site| {
         let told = site.begin(&request(2, "epic-2")).unwrap();
@@ -16,7 +16,7 @@ fn contexts(count: usize) -> Vec<Box<GroupContext>> {
             _ => None,
         })
     };
-    (0..count).map(|_| install(&mut site).unwrap()).collect()
+    (0..count).map(|_| *install(&mut site).unwrap()).collect()
 }
 
 fn agent() -> Agent {
@@ -71,7 +71,7 @@ fn a_word_that_comes_twice_is_answered_twice_and_done_once() {
     let mut agent = agent();
     let context = &contexts(1)[0];
     install(&mut agent, context);
-    let again = say(&mut agent, Instruction::Install(context.clone()));
+    let again = say(&mut agent, Instruction::Install(Box::new(context.clone())));
     assert_eq!(again, [AgentAction::Report { group: context.group, report: Report::Installed }]);
     for _ in 0..2 {
         let actions = say(&mut agent, Instruction::Remove(context.group));
@@ -88,7 +88,7 @@ fn what_is_over_is_not_installed_any_more() {
     let mut late = agent();
     install(&mut late, &contexts[1]);
     for agent in [&mut gone, &mut late] {
-        let reason = refusal(&say(agent, Instruction::Install(contexts[0].clone())));
+        let reason = refusal(&say(agent, Instruction::Install(Box::new(contexts[0].clone()))));
         assert!(reason.ends_with("found 1, which is over or comes too late"), "{reason}");
     }
 }
@@ -100,11 +100,11 @@ fn two_groups_never_overlap_and_none_is_beyond_the_end() {
     install(&mut agent, &contexts[0]);
     let mut clashing = contexts[1].clone();
     clashing.memory_offset = contexts[0].memory_offset + ByteCount::new(1);
-    let reason = refusal(&say(&mut agent, Instruction::Install(clashing)));
+    let reason = refusal(&say(&mut agent, Instruction::Install(Box::new(clashing))));
     assert_eq!(reason, "expected free buffers, found group 1 in them");
     let mut beyond = contexts[1].clone();
     beyond.memory_offset = ByteCount::new(1 << 20);
-    let reason = refusal(&say(&mut agent, Instruction::Install(beyond)));
+    let reason = refusal(&say(&mut agent, Instruction::Install(Box::new(beyond))));
     assert!(reason.starts_with("expected buffers within 1MiB, found "), "{reason}");
     install(&mut agent, &contexts[1]);
 }
@@ -114,7 +114,7 @@ fn what_tables_do_not_take_is_not_had() {
     let mut agent = agent();
     let context = contexts(1).remove(0);
     let group = context.group;
-    say(&mut agent, Instruction::Install(context));
+    say(&mut agent, Instruction::Install(Box::new(context)));
     let mut out = Vec::new();
     agent.installed(group, Err("expected a free queue pair".into()), &mut out);
     let report = Report::Refused { reason: "expected a free queue pair".into() };
