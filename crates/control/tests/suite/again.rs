@@ -4,7 +4,7 @@ use crate::site::{Site, config, host, request, switch, told};
 use quincunx_collective::GroupId;
 use quincunx_control::{
     Action, Change, GroupRecord, GroupRequest, GroupState, HeldGroup, Instruction, Manager, ManagerConfig,
-    ManagerTimer, Report,
+    ManagerTimer, Report, RequestId,
 };
 use quincunx_designs::CATALOG;
 use quincunx_units::{Duration, Instant};
@@ -159,4 +159,29 @@ fn a_lease_that_nobody_renews_ends_the_group_and_one_that_is_renewed_does_not() 
         matches!(site.state(group), GroupState::Failed(failure) if failure.reason.starts_with("its lease is over"))
     );
     assert!(site.manager.renew(group, &mut Vec::new()).is_err());
+}
+
+#[test]
+fn no_group_has_a_number_that_is_not_kept_as_given_away() {
+    let mut manager = Manager::new(CATALOG, patient());
+    let mut out = Vec::new();
+    for node in [host(0), host(1)] {
+        manager.attach(node, &[], &mut out).unwrap();
+    }
+    let (mut kept, mut begun) = (1, 0);
+    for number in 0..200 {
+        manager.init_group(RequestId(number), &request(1, "ring"), &mut out);
+        for action in out.drain(..) {
+            match action {
+                Action::Keep(Change::Numbers(numbers)) => kept = numbers,
+                Action::Begin { group, .. } => {
+                    assert!(group.0 < kept, "group {group} is begun, and {kept} are kept");
+                    begun += 1;
+                    manager.withdraw(group);
+                }
+                _ => {}
+            }
+        }
+    }
+    assert_eq!(begun, 200);
 }
