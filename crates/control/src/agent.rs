@@ -11,6 +11,7 @@ use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::vec::Vec;
+use core::net::Ipv4Addr;
 use quincunx_collective::GroupId;
 use quincunx_design::GroupContext;
 use quincunx_units::ByteCount;
@@ -42,6 +43,7 @@ pub enum AgentAction {
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Agent {
     role: Role,
+    address: Ipv4Addr,
     memory: ByteCount,
     held: BTreeMap<GroupId, HeldGroup>,
     /// The node has been told of this group, and of no newer one: what is not held of it and of older ones never will be.
@@ -54,6 +56,7 @@ impl Agent {
     pub fn new(description: &NodeDescription) -> Self {
         Self {
             role: description.role,
+            address: description.address,
             memory: description.memory,
             held: BTreeMap::new(),
             newest: GroupId(0),
@@ -91,7 +94,9 @@ impl Agent {
         if let Err(reason) = self.check(group, region) {
             return out.push(AgentAction::Report { group, report: Report::Refused { reason } });
         }
-        let own = context.connections.iter().map(|connection| connection.local.qp);
+        // Others' queue pairs pass through a switch whose frames are added up on their way.
+        let locals = context.connections.iter().map(|connection| connection.local);
+        let own = locals.filter(|local| local.ip == self.address).map(|local| local.qp);
         self.newest = self.newest.max(group);
         self.held.insert(group, HeldGroup { group, region, endpoints: own.collect() });
         out.push(AgentAction::Install(context));
@@ -148,7 +153,7 @@ impl Agent {
         out.push(AgentAction::Report { group, report: Report::Removed });
     }
 
-    /// Panics if two groups have a byte of memory, or a queue pair, in common.
+    /// Panics if two groups have a part of the memory in common, and not the same one by turns.
     pub fn assert_invariants(&self) {
         for (group, held) in &self.held {
             assert_eq!(*group, held.group);

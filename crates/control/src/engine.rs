@@ -1,5 +1,5 @@
 //! Manager and agents as engines: for the simulator and the checker, which drive them as any other. Messages are headers of frames without
-//! a payload; they may be lost, late and doubled. Over gRPC the same [`Manager`] and [`Agent`] speak through streams.
+//! a payload; they may be late and doubled. Over gRPC the same [`Manager`] and [`Agent`] speak through streams.
 
 use crate::mutation::Mutation;
 use crate::{

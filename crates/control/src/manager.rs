@@ -466,7 +466,8 @@ impl Manager {
         for (member, mut context) in contexts {
             let name = name_of(member);
             if let Member::Switch(_) = member {
-                context.memory_offset = regions[&name].offset;
+                // The whole block: in units, or as long as those need who have it by turns.
+                (context.memory_offset, context.memory) = (regions[&name].offset, regions[&name].length);
                 switches.push(name.clone());
             }
             // A node without connections has nothing to give back otherwise.

@@ -167,12 +167,6 @@ impl Map {
         lanes.trees.len() < usize::from(lanes.count)
     }
 
-    /// Whether all trees on the link have a cable of their own.
-    pub fn is_disjoint(&self, link: MapLink) -> bool {
-        let lanes = &self.links[link.0 as usize];
-        lanes.trees.len() <= usize::from(lanes.count)
-    }
-
     /// A group's tree leads over these links from now on.
     pub fn plant(&mut self, group: GroupId, links: &[MapLink]) {
         for link in links {

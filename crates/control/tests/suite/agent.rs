@@ -130,3 +130,27 @@ fn who_waits_for_a_group_is_told_why_it_is_over_even_if_it_was_never_here() {
     assert_eq!(actions[0], AgentAction::Remove { group, failure: Some(failure) });
     assert_eq!(say(&mut agent, Instruction::Ready(group)), [], "it cannot begin");
 }
+
+#[test]
+fn what_an_agent_has_is_what_the_manager_gave_also_in_units_and_of_frames_that_pass() {
+    for (design, ranks) in [("epic-2", 2), ("netreduce", 3)] {
+        let unit = NodeDescription {
+            designs: [design.to_string()].into(),
+            memory: ByteCount::new(1 << 30),
+            memory_unit: ByteCount::new(4096),
+            ..switch(0)
+        };
+        let hosts = (0..ranks).map(|rank| crate::site::host(rank as u8));
+        let mut site = Site::of(crate::site::config(), [unit.clone()].into_iter().chain(hosts));
+        let told = site.begin(&request(ranks, design)).unwrap();
+        let mut agent = Agent::new(&unit);
+        let Some((_, Instruction::Install(context))) = told.into_iter().find(|(node, _)| node == "s0") else {
+            panic!("s0 is told nothing")
+        };
+        say(&mut agent, Instruction::Install(context));
+        let (held, (_, given)) = (agent.held().remove(0), site.manager.holdings("s0").remove(0));
+        let region = held.region.unwrap();
+        assert_eq!((region.offset, region.length), (given.offset, given.memory), "{design}");
+        assert_eq!(held.endpoints.len(), given.endpoints as usize, "{design}");
+    }
+}
