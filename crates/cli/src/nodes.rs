@@ -7,10 +7,12 @@ use quincunx_design::Catalog;
 use quincunx_driver_net::{NodeOptions, PacketKind, TransportOptions, UdpOptions};
 use quincunx_network::FaultRates;
 use quincunx_perf::{Plan, work};
-use quincunx_runtime::{ProcessOptions, ROCE_PORT, encapsulation, serve_switch};
+use quincunx_runtime::{Drops, ProcessOptions, ROCE_PORT, encapsulation, serve_switch};
 use quincunx_units::{ByteCount, Duration, Probability};
 use quincunx_wire::Framing;
+use serde_json::json;
 use signal_hook::consts::{SIGINT, SIGTERM};
+use std::io::Write;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpListener};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -69,6 +71,10 @@ pub(crate) struct Node {
     /// Whose frames meet faults, by address, several with commas [default: everybody's]
     #[arg(long, value_name = "ADDRESSES", value_delimiter = ',')]
     faulty_peers: Vec<Ipv4Addr>,
+    /// Take a neighbour's frames by whatever interface they come: needed where ways there and back differ. Else only by the one that `ip route
+    /// get` names, so that nobody behind another can send as that neighbour
+    #[arg(long)]
+    any_interface: bool,
     /// Write all frames to this file (pcapng, for Wireshark)
     #[arg(long)]
     pcap: Option<PathBuf>,
@@ -163,6 +169,7 @@ impl Node {
             control: ClientConfig::default(),
             framing: self.framing,
             transport,
+            any_interface: self.any_interface,
             node: NodeOptions {
                 spin,
                 profile,
@@ -191,6 +198,9 @@ pub(crate) struct Switch {
     /// Memory for payload and degree buffers; groups that need more run among their hosts
     #[arg(long, default_value = "64MiB")]
     memory: ByteCount,
+    /// Print how many frames were dropped, by reason, as a line of JSON: when that has changed, once a second at most, and at the end
+    #[arg(long)]
+    drops: bool,
 }
 
 impl Switch {
@@ -201,7 +211,13 @@ impl Switch {
         for signal in [SIGTERM, SIGINT] {
             signal_hook::flag::register(signal, Arc::clone(&stop)).map_err(Failure::input)?;
         }
-        serve_switch(catalog, &self.node.options(catalog, Role::Switch, memory), &stop)
+        let print = |drops: &Drops| {
+            if self.drops {
+                // Who does not listen any more does not miss it.
+                let _ = writeln!(std::io::stdout(), "{}", json!(drops));
+            }
+        };
+        serve_switch(catalog, &self.node.options(catalog, Role::Switch, memory), &stop, print)
             .map_err(Failure::input)
     }
 }

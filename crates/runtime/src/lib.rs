@@ -23,6 +23,7 @@
 
 mod capture;
 mod codec;
+mod drops;
 mod measure;
 mod process;
 mod rank;
@@ -31,6 +32,7 @@ mod writes;
 
 pub use capture::Capture;
 pub use codec::{ROCE_PORT, RoceCodec};
+pub use drops::Drops;
 pub use process::{ProcessOptions, RuntimeError, encapsulation};
 pub use rank::{Finished, JoinedGroup, Rank};
 pub use switch::serve_switch;

@@ -17,9 +17,9 @@ use std::sync::mpsc::TryRecvError;
 use std::time::Instant;
 
 use crate::Delivered;
-use crate::codec::PORT;
+use crate::drops::{Drops, named};
 use crate::process::{
-    INSTRUCTION_POLL, ProcessOptions, RuntimeError, SocketNode, design_of, room, start, windows,
+    Bound, INSTRUCTION_POLL, ProcessOptions, RuntimeError, SocketNode, design_of, room, start, windows,
 };
 
 /// A group that this rank has joined.
@@ -65,6 +65,7 @@ pub struct Rank {
     pub(crate) node: SocketNode<Host<Numbers>>,
     catalog: Catalog,
     framing: Framing,
+    any_interface: bool,
     attachment: Attachment,
     groups: BTreeMap<GroupId, JoinedGroup>,
     failed: BTreeMap<GroupId, (String, String)>,
@@ -92,6 +93,7 @@ impl Rank {
             node,
             catalog,
             framing: options.framing,
+            any_interface: options.any_interface,
             attachment,
             groups: BTreeMap::new(),
             failed: BTreeMap::new(),
@@ -112,6 +114,11 @@ impl Rank {
     /// What the node has counted.
     pub fn statistics(&self) -> &Statistics {
         self.node.statistics()
+    }
+
+    /// What it has dropped, by reason.
+    pub fn drops(&self) -> Drops {
+        named(self.node.dropped())
     }
 
     /// What has left it, by the peer that it was for.
@@ -287,8 +294,10 @@ impl Rank {
 
     /// Joins the node to a group; a refusal is the group's end, an error the node's.
     fn try_install(&mut self, context: &GroupContext) -> Result<Result<(), Refusal>, RuntimeError> {
-        let prepared = design_of(self.catalog, self.framing, context)
-            .and_then(|design| Ok((windows(design, context)?, host_group(design, context, None, |_| PORT)?)));
+        let prepared = design_of(self.catalog, self.framing, context).and_then(|design| {
+            let bound = Bound::new(&mut self.node, context, self.any_interface)?;
+            Ok((windows(design, context)?, host_group(design, context, None, |peer| bound.port(peer))?))
+        });
         let (windows, group) = match prepared {
             Ok(prepared) => prepared,
             Err(refusal) => return Ok(Err(refusal)),

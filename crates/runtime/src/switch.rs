@@ -2,18 +2,19 @@
 
 use quincunx_collective::{GroupId, Numbers};
 use quincunx_control::{Instruction, Report};
+use quincunx_control_grpc::Attachment;
 use quincunx_design::{Catalog, GroupContext, Refusal};
 use quincunx_engine::Engine;
 use quincunx_nodes::{Switch, SwitchCommand, SwitchEvent, switch_group};
-use quincunx_units::ByteCount;
-use quincunx_wire::Framing;
+use quincunx_units::{ByteCount, Duration};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::TryRecvError;
+use std::time::Instant;
 
-use crate::codec::PORT;
+use crate::drops::{Drops, KernelDrops, named};
 use crate::process::{
-    INSTRUCTION_POLL, ProcessOptions, RuntimeError, SocketNode, design_of, room, start, windows,
+    Bound, INSTRUCTION_POLL, ProcessOptions, RuntimeError, SocketNode, design_of, room, start, windows,
 };
 
 /// A group that the switch is in.
@@ -23,8 +24,12 @@ struct Installed {
     windows: ByteCount,
 }
 
+/// How often at most it is told what was dropped.
+const DROPS_INTERVAL: Duration = Duration::from_secs(1);
+
 /// Runs a switch: attaches it to the manager, installs what the manager says, and tells the manager of neighbours that do
-/// not answer. Returns when `stop` is set, or the manager has gone.
+/// not answer. `told` hears what was dropped, when that has changed: once a second at most, and at the end. Returns when `stop` is set, or the
+/// manager has gone.
 ///
 /// # Errors
 /// If the socket or the manager cannot be had, or the connection to the manager breaks.
@@ -32,12 +37,40 @@ pub fn serve_switch(
     catalog: Catalog,
     options: &ProcessOptions,
     stop: &AtomicBool,
+    mut told: impl FnMut(&Drops),
 ) -> Result<(), RuntimeError> {
     let Ok(engine) = Switch::<Numbers>::new(());
     let (mut node, attachment) = start(engine, options)?;
+    let kernel = KernelDrops::new();
+    let mut last = Drops::new();
+    let mut tell = |node: &SocketNode<_>| {
+        let mut drops = named(node.dropped());
+        kernel.add_to(&mut drops);
+        if drops != last {
+            told(&drops);
+            last = drops;
+        }
+    };
+    let served = serve(catalog, options, (&mut node, &attachment), stop, &mut tell);
+    tell(&node);
+    served
+}
+
+fn serve(
+    catalog: Catalog,
+    options: &ProcessOptions,
+    (node, attachment): (&mut SocketNode<Switch<Numbers>>, &Attachment),
+    stop: &AtomicBool,
+    tell: &mut impl FnMut(&SocketNode<Switch<Numbers>>),
+) -> Result<(), RuntimeError> {
+    let mut next_telling = Instant::now();
     let mut groups: BTreeMap<GroupId, Installed> = BTreeMap::new();
     while !stop.load(Ordering::Relaxed) {
         node.turn(INSTRUCTION_POLL)?;
+        if Instant::now() >= next_telling {
+            next_telling = Instant::now() + DROPS_INTERVAL.into();
+            tell(node);
+        }
         while let Some(SwitchEvent::Unreachable { group, edge }) = node.next_event() {
             let connections = groups.get(&group).map(|group| &group.context.connections);
             let reason = match connections.and_then(|connections| connections.get(usize::from(edge))) {
@@ -50,7 +83,7 @@ pub fn serve_switch(
             match attachment.instructions().try_recv() {
                 Ok(Ok(Instruction::Install(context))) => {
                     let id = context.group;
-                    let report = match install(catalog, options.framing, &mut node, &context) {
+                    let report = match install(catalog, options, node, &context) {
                         Ok(windows) => {
                             groups.insert(id, Installed { context, windows });
                             node.grow_receive_buffer(groups.values().map(|group| room(group.windows)).sum())?;
@@ -78,17 +111,18 @@ pub fn serve_switch(
 /// Joins the switch to a group: what all its neighbours there may have under way to here.
 fn install(
     catalog: Catalog,
-    framing: Framing,
+    options: &ProcessOptions,
     node: &mut SocketNode<Switch<Numbers>>,
     context: &GroupContext,
 ) -> Result<ByteCount, Refusal> {
-    let design = design_of(catalog, framing, context)?;
-    let group = switch_group(design, context, None, |_| PORT)?;
-    // Between the ends of what passes, the switch hands on what is not for the group, such as acknowledges. All are behind one socket.
+    let design = design_of(catalog, options.framing, context)?;
+    let bound = Bound::new(node, context, options.any_interface)?;
+    let group = switch_group(design, context, None, |peer| bound.port(peer))?;
+    // Between the ends of what passes, the switch hands on what is not for the group, such as acknowledges.
     let own = *node.local().ip();
     let ends = context.connections.iter().filter(|connection| connection.local.ip != own);
     for destination in ends.flat_map(|connection| [connection.local.ip, connection.remote.ip]) {
-        let route = SwitchCommand::Route { destination, port: PORT };
+        let route = SwitchCommand::Route { destination, port: bound.port_to(destination) };
         node.command(route).map_err(|rejected| Refusal::of(&rejected))?;
     }
     let installed = node.command(SwitchCommand::Install(Box::new(group)));
