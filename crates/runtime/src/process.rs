@@ -1,6 +1,6 @@
 //! What rank and switch processes have in common: how they start, and what can go wrong.
 
-use quincunx_collective::Numbers;
+use quincunx_collective::{Collective, Numbers};
 use quincunx_control::{Encapsulation, NodeDescription, Role};
 use quincunx_control_grpc::{ClientConfig, ClientError, ControlClient};
 use quincunx_design::{AnyDesign, Catalog, GroupContext, Peer, Refusal};
@@ -169,6 +169,17 @@ pub enum RuntimeError {
         peer: String,
         /// How.
         failure: String,
+    },
+    /// A result is not what its checksum says.
+    #[error(
+        "expected the result of {collective} in group {group} to agree with its checksum, found another: data was changed where no CRC \
+         covers it, or frames were forged; take none of it, and look at the switches of the group"
+    )]
+    Corrupted {
+        /// The group.
+        group: u32,
+        /// What was run in it.
+        collective: Collective,
     },
     /// The application asked for something that cannot be.
     #[error(transparent)]

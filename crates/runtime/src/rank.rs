@@ -6,7 +6,7 @@ use quincunx_control_grpc::{Attachment, ControlClient};
 use quincunx_design::{Catalog, FabricKind, GroupContext, Node, Refusal};
 use quincunx_driver_net::{Statistics, Traffic};
 use quincunx_engine::Engine;
-use quincunx_engine::verbs::{Outcome, WorkId};
+use quincunx_engine::verbs::{Failure, Outcome, QpIndex, WorkId};
 use quincunx_nodes::{Host, HostCommand, HostEvent, host_group};
 use quincunx_units::Duration;
 use quincunx_wire::Framing;
@@ -21,6 +21,9 @@ use crate::drops::{Drops, named};
 use crate::process::{
     Bound, INSTRUCTION_POLL, ProcessOptions, RuntimeError, SocketNode, design_of, room, start, windows,
 };
+
+/// How a collective ends whose result does not agree with its checksum.
+const CORRUPTED: Outcome = Outcome::Failed { qp: QpIndex(0), failure: Failure::Corrupted };
 
 /// A group that this rank has joined.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -167,6 +170,11 @@ impl Rank {
         let end = Instant::now() + limit.into();
         loop {
             while let Some(event) = self.node.next_event() {
+                if let HostEvent::Finished { group: of, outcome: CORRUPTED, .. } = &event
+                    && *of == group
+                {
+                    return Err(self.corrupted(group, collective));
+                }
                 if let Some(finished) = self.note(event, group)? {
                     return Ok(finished);
                 }
@@ -232,13 +240,18 @@ impl Rank {
         }
     }
 
+    /// A result did not agree with its checksum: the manager hears of it, and tells everybody.
+    fn corrupted(&mut self, group: GroupId, collective: Collective) -> RuntimeError {
+        let error = RuntimeError::Corrupted { group: group.0, collective };
+        let who = self.groups.get(&group).map_or(RankNumber(0), |group| group.rank);
+        let reason = format!("the result of {collective} at rank {} does not agree with its checksum", who.0);
+        self.failed.insert(group, (format!("rank {}", who.0), reason.clone()));
+        self.attachment.report(group, Report::DataPlaneFailed { reason });
+        error
+    }
+
     /// A queue pair gave up: the manager hears of it, and tells everybody. Whoever asks for the group later is told, too.
-    fn peer_failed(
-        &mut self,
-        group: GroupId,
-        index: usize,
-        failure: quincunx_engine::verbs::Failure,
-    ) -> RuntimeError {
+    fn peer_failed(&mut self, group: GroupId, index: usize, failure: Failure) -> RuntimeError {
         let peer = self.groups.get(&group).and_then(|group| group.peers.get(index)).cloned();
         let peer = peer.unwrap_or_else(|| "the peer".into());
         let failure = format!("{failure:?}");
