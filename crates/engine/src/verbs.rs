@@ -83,6 +83,8 @@ pub enum Failure {
     Length,
     /// The queue pair had failed before.
     Flushed,
+    /// Every frame was right and the result is not: it does not agree with its checksum ([`Verified`](crate::Verified)).
+    Corrupted,
 }
 
 /// The end of a work request.

@@ -18,8 +18,10 @@ use quincunx_wire::RoceHeader;
 pub enum NodeDrop {
     /// No group here has this queue pair.
     ForeignQueuePair,
-    /// It comes from elsewhere than where the edge that it is for leads.
+    /// It names another sender than the one that the edge that it is for leads to.
     ForeignSource,
+    /// It came in by another port than the one behind which its sender is: whoever sent it, it was not that one.
+    ForeignPort,
     /// A queue pair dropped it.
     QueuePair(quincunx_roce::DropReason),
     /// What runs in the switch dropped it, for the reason that it gives.
@@ -151,14 +153,18 @@ impl<P: Payload> Transport<P> {
         self.lines.iter().map(|line| line.queue_pair.config())
     }
 
+    /// Takes a frame that came in by `port` for a queue pair: only what comes by the port of its peer is that one's.
     pub(crate) fn handle_frame<N: QueuePairNode<Payload = P>, S: Sink<N>>(
         &mut self,
         now: Instant,
-        index: QpIndex,
+        (port, index): (PortId, QpIndex),
         frame: Frame<'_, RoceHeader, P>,
         sink: &mut GroupSink<'_, N, S>,
     ) {
         let Some(line) = self.lines.get_mut(usize::from(index.0)) else { return };
+        if line.port != port {
+            return sink.out.drop_frame(port, NodeDrop::ForeignPort);
+        }
         let mut out = LineSink { sink, index, port: line.port, completions: &mut self.completions };
         line.queue_pair.handle_frame(now, frame, &mut self.memory, &mut out);
         self.note(index.0.into());

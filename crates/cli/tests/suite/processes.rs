@@ -219,7 +219,7 @@ pub(crate) fn listens_at(manager: &mut Ending) -> String {
 #[test]
 fn hosts_whose_frames_the_bridge_would_hand_on_without_the_switch_get_no_group() {
     need!(namespaces());
-    let fabric = NetnsFabric::new(Layout::star(2, 1500, None)).unwrap();
+    let fabric = NetnsFabric::new(Layout::star(2, 1500, None).bridged()).unwrap();
     let hub = NetnsNode::Switch(0);
     let start =
         |node: NetnsNode, arguments: &str, plan| start_as(fabric.command(node, PROGRAM), arguments, plan);

@@ -17,6 +17,7 @@ use quincunx_design::{
     ClosedForm, Connection, Design, FabricKind, GroupContext, Help, Member, Model, Node, Params, Peer,
     Placement, Plan, Premises, Refusal, SwitchPart, SwitchPlan, Transport,
 };
+use quincunx_engine::Verified;
 use quincunx_engine::verbs::AnyProgram;
 use quincunx_fabric::{IncTree, TreeNodeId, TreeRole};
 use quincunx_units::Duration;
@@ -69,6 +70,8 @@ pub struct GroupParams {
     /// Invocations follow each other at once, as window and buffers allow, those of ReduceScatter and AllGather too; otherwise
     /// each waits until the one before is over on its rank (table 29's AllGather).
     pub overlap: bool,
+    /// Check each result from end to end, by a second collective over checksums, which costs its time. Collectives follow each other then.
+    pub verify: bool,
 }
 
 /// What a switch is told beside its edges: they are the children in order, then the parent.
@@ -90,6 +93,7 @@ impl Default for GroupParams {
             run_ahead: false,
             synchronize_rates: true,
             overlap: true,
+            verify: false,
         }
     }
 }
@@ -102,7 +106,7 @@ impl AsRef<Transport> for EpicParams {
 
 impl Params for EpicParams {
     fn help() -> Vec<Help> {
-        let own: [Help; 5] = [
+        let own: [Help; 6] = [
             ("group.reproducible", "combine in rank order, for equal bits every time"),
             ("group.slots", "Mode-III: packets in each of a switch's pipes; a window if not said"),
             ("group.run_ahead", "Mode-III: fast ranks run ahead of slow ones, as far as the pipes reach"),
@@ -110,6 +114,10 @@ impl Params for EpicParams {
             (
                 "group.overlap",
                 "begin the next Reduce or Broadcast at once; otherwise when the one before is over",
+            ),
+            (
+                "group.verify",
+                "check each result by a collective over checksums: sums of i32, Broadcast, AllGather; else that ranks agree",
             ),
         ];
         Transport::HELP.into_iter().chain(own).collect()
@@ -343,7 +351,11 @@ impl Design for Epic {
             // Most are broken by switches; that there is such a rule is to be known here, too.
             library.break_rule(name.parse().map_err(|error| Refusal::of(&error))?);
         }
-        Ok(Box::new(library))
+        Ok(if params.group.verify {
+            Box::new(Verified::new(library, rank, context.ranks))
+        } else {
+            Box::new(library)
+        })
     }
 
     fn switch<P: Payload>(

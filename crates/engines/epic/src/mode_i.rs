@@ -82,6 +82,8 @@ pub struct ModeI {
     peers: Vec<Peer>,
     local: u64,
     broken: bool,
+    /// Broken rule: it has added up wrong.
+    has_erred: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -165,6 +167,7 @@ impl ModeI {
             peers,
             local: 0,
             broken: false,
+            has_erred: false,
             config,
         })
     }
@@ -263,6 +266,10 @@ impl ModeI {
             verbs.memory().copy(target, source);
         } else {
             verbs.memory().reduce(target, source, invocation.message.reduction);
+            let errs = self.config.breaks(Mutation::ChangesAnElement) && length > 0;
+            if errs && !core::mem::replace(&mut self.has_erred, true) {
+                verbs.memory().reduce(target, source, invocation.message.reduction);
+            }
         }
         let peer = &mut self.peers[edge];
         peer.expected = number + 1;
