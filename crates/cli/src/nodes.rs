@@ -333,6 +333,9 @@ pub(crate) struct Switch {
     /// Give memory away in multiples of this
     #[arg(long, value_name = "SIZE", default_value = "1B")]
     memory_unit: ByteCount,
+    /// Run parts of these designs alone, as a switch whose functions are fixed does [default: all]
+    #[arg(long, value_delimiter = ',', value_name = "DESIGNS")]
+    offers: Vec<String>,
     /// Neighbours in a tree that it can join [default: as many as it has queue pairs]
     #[arg(long, value_name = "NUMBER")]
     max_fan_in: Option<u16>,
@@ -360,7 +363,18 @@ impl Switch {
         }
         let watch = Arc::new(SwitchWatch::default());
         let mut options = self.node.options(catalog, Role::Switch, memory)?;
-        let NodeDescription { memory_unit, max_fan_in, one_group_a_port, .. } = &mut options.description;
+        let NodeDescription { memory_unit, max_fan_in, one_group_a_port, designs, .. } =
+            &mut options.description;
+        if let Some(unknown) = self.offers.iter().find(|name| !designs.contains(*name)) {
+            let known: Vec<&str> = designs.iter().map(String::as_str).collect();
+            return Err(Failure::Input(format!(
+                "expected --offers of {}, found \"{unknown}\"; name designs with this switch's framing",
+                known.join(", ")
+            )));
+        }
+        if !self.offers.is_empty() {
+            *designs = self.offers.iter().cloned().collect();
+        }
         *memory_unit = self.memory_unit;
         *max_fan_in = self.max_fan_in;
         *one_group_a_port = self.one_group_a_port;

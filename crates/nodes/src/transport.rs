@@ -9,7 +9,7 @@ use quincunx_engine::verbs::{
     Alarm, Completion, Failure, Memory, QpIndex, ReceiveRequest, SendRequest, Verbs, WorkId,
 };
 use quincunx_engine::{Engine, Frame, PortId, Sink};
-use quincunx_roce::{ConfigError, QueuePair, QueuePairConfig, QueuePairSink, QueuePairTimer};
+use quincunx_roce::{ConfigError, PostError, QueuePair, QueuePairConfig, QueuePairSink, QueuePairTimer};
 use quincunx_units::{Duration, Instant};
 use quincunx_wire::RoceHeader;
 
@@ -260,6 +260,22 @@ impl<P: Payload, N: QueuePairNode<Payload = P>, S: Sink<N>> TransportVerbs<'_, '
         }
     }
 
+    /// Has a queue pair skip numbers. If it cannot, it has failed or is inside a message: either way the group is lost.
+    fn skip_by(
+        &mut self,
+        qp: QpIndex,
+        skip: impl FnOnce(&mut QueuePair<P>, &mut LineSink<'_, '_, N, S>) -> Result<(), PostError>,
+    ) {
+        let Some(line) = self.transport.lines.get_mut(usize::from(qp.0)) else { return };
+        let completions = &mut self.transport.completions;
+        let mut out = LineSink { sink: &mut *self.sink, index: qp, port: line.port, completions };
+        if skip(&mut line.queue_pair, &mut out).is_err() {
+            let failed = Completion::Failed { id: WorkId(0), failure: Failure::Flushed };
+            completions.push_back((qp, failed));
+        }
+        self.note(qp);
+    }
+
     /// A request that the queue pair does not take ends like one that it took before it failed.
     fn refuse(&mut self, qp: QpIndex, id: WorkId, refused: bool) {
         if refused {
@@ -298,14 +314,10 @@ impl<P: Payload, N: QueuePairNode<Payload = P>, S: Sink<N>> Verbs<P> for Transpo
     }
 
     fn skip(&mut self, qp: QpIndex, sends: u32, receives: u32) {
-        let Some(line) = self.transport.lines.get_mut(usize::from(qp.0)) else { return };
-        let completions = &mut self.transport.completions;
-        let mut out = LineSink { sink: &mut *self.sink, index: qp, port: line.port, completions };
-        if line.queue_pair.skip(sends, receives, &mut out).is_err() {
-            // The queue pair has failed, or its peer writes: either way the group is lost.
-            let failed = Completion::Failed { id: WorkId(0), failure: Failure::Flushed };
-            completions.push_back((qp, failed));
-        }
-        self.note(qp);
+        self.skip_by(qp, |queue_pair, out| queue_pair.skip(sends, receives, out));
+    }
+
+    fn skip_next(&mut self, qp: QpIndex, packets: u32) {
+        self.skip_by(qp, |queue_pair, out| queue_pair.skip_next(packets, out));
     }
 }
