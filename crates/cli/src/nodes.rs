@@ -97,6 +97,9 @@ struct Serve {
     /// Where Prometheus finds metrics, without TLS: best on loopback; the address is printed
     #[arg(long, value_name = "ADDRESS")]
     metrics: Option<SocketAddr>,
+    /// Where a browser finds the fabric, its groups and what happens: all of them, for whoever comes, so best on loopback
+    #[arg(long, value_name = "ADDRESS")]
+    dashboard: Option<SocketAddr>,
     /// Connections at once; one more is closed as it comes
     #[arg(long, default_value_t = ServerConfig::default().max_connections)]
     max_connections: usize,
@@ -135,12 +138,16 @@ impl Serve {
             quotas: self.quotas()?,
             audit: self.audit,
             metrics: self.metrics,
+            dashboard: self.dashboard,
             max_connections: self.max_connections,
         };
         let server = ManagerServer::start(listener, catalog, config).map_err(Failure::input)?;
         println!("manager listens at {}", server.address());
         if let Some(metrics) = server.metrics_address() {
             println!("metrics at http://{metrics}/metrics");
+        }
+        if let Some(dashboard) = server.dashboard_address() {
+            println!("dashboard at http://{dashboard}/");
         }
         server.join().map_err(Failure::input)
     }

@@ -117,6 +117,11 @@ impl Cluster {
         self.server.as_ref().and_then(ManagerServer::metrics_address).expect("a manager with metrics")
     }
 
+    /// Where its dashboard is, if it was told to have one.
+    pub(crate) fn dashboard_address(&self) -> SocketAddr {
+        self.server.as_ref().and_then(ManagerServer::dashboard_address).expect("a manager with a dashboard")
+    }
+
     pub(crate) fn stop_manager(&mut self) {
         self.server = None;
     }
