@@ -35,7 +35,7 @@ pub use capture::Capture;
 pub use codec::{ROCE_PORT, RoceCodec};
 pub use drops::Drops;
 pub use process::{ProcessOptions, RuntimeError, encapsulation};
-pub use rank::{Finished, JoinedGroup, Rank};
+pub use rank::{Ended, Finished, JoinedGroup, Rank};
 pub use switch::serve_switch;
 pub use watch::{SwitchCounts, SwitchWatch};
 pub use writes::Delivered;

@@ -1,5 +1,9 @@
 //! A rank: the application's side.
 
+mod under_way;
+
+pub use under_way::Ended;
+
 use quincunx_collective::{Collective, GroupId, Numbers, Rank as RankNumber, Reduction};
 use quincunx_control::{Instruction, Report};
 use quincunx_control_grpc::{Attachment, ControlClient};
