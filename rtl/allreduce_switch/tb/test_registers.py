@@ -95,8 +95,9 @@ class Registers(Case):
         self.learn()
         self.bench.config(0, 0x03)
         self.bench.sink(1, "stop")
+        # So many that all FIFOs on the way are full.
         for port in (0, 1):
-            self.bench.send(port, *Host(port, self.ports, to=1 - port).whole(10))
+            self.bench.send(port, *Host(port, self.ports, to=1 - port).whole(100))
         self.bench.run(40000)
         # The others have room for results, and no part in these.
         self.bench.config(0, 0xF0)
@@ -106,6 +107,11 @@ class Registers(Case):
         for port in range(4, 8):
             self.bench.send(port, *Host(port, self.ports, to=4 + (port + 1) % 4).whole(4))
         self.assertEqual(len(self.bench.run()), 16)
+        # Nor have they counted for the next one of the first two.
+        self.bench.config(0, 0x03)
+        for port in (0, 1):
+            self.bench.send(port, *Host(port, self.ports, to=1 - port, qp=0x99).whole(40))
+        self.assertEqual(len(self.bench.run()), 80)
 
     def test_a_retransmission_leaves_or_is_counted_once_whenever_the_registers_are_written(self) -> None:
         answers = set()
