@@ -105,13 +105,13 @@ class Registers(Case):
         self.assertEqual({out.port for out in self.bench.run(20000)}, {1})
         self.bench.forget()
         for port in range(4, 8):
-            self.bench.send(port, *Host(port, self.ports, to=4 + (port + 1) % 4).whole(4))
-        self.assertEqual(len(self.bench.run()), 16)
+            self.bench.send(port, *Host(port, self.ports, to=4 + (port + 1) % 4).whole(60))
+        self.assertEqual(len(self.bench.run()), 4 * 60)
         # Nor have they counted for the next one of the first two.
         self.bench.config(0, 0x03)
         for port in (0, 1):
-            self.bench.send(port, *Host(port, self.ports, to=1 - port, qp=0x99).whole(40))
-        self.assertEqual(len(self.bench.run()), 80)
+            self.bench.send(port, *Host(port, self.ports, to=1 - port, qp=0x99).whole(60))
+        self.assertEqual(len(self.bench.run()), 2 * 60)
 
     def test_a_retransmission_leaves_or_is_counted_once_whenever_the_registers_are_written(self) -> None:
         answers = set()
