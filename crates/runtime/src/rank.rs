@@ -6,7 +6,7 @@ use quincunx_control_grpc::{Attachment, ControlClient};
 use quincunx_design::{Catalog, FabricKind, GroupContext, Node, Refusal};
 use quincunx_driver_net::{Statistics, Traffic};
 use quincunx_engine::Engine;
-use quincunx_engine::verbs::{Outcome, WorkId};
+use quincunx_engine::verbs::{Failure, Outcome, QpIndex, WorkId};
 use quincunx_nodes::{Host, HostCommand, HostEvent, host_group};
 use quincunx_units::Duration;
 use quincunx_wire::Framing;
@@ -17,10 +17,13 @@ use std::sync::mpsc::TryRecvError;
 use std::time::Instant;
 
 use crate::Delivered;
-use crate::codec::PORT;
+use crate::drops::{Drops, named};
 use crate::process::{
-    INSTRUCTION_POLL, ProcessOptions, RuntimeError, SocketNode, design_of, room, start, windows,
+    Bound, INSTRUCTION_POLL, ProcessOptions, RuntimeError, SocketNode, design_of, room, start, windows,
 };
+
+/// How a collective ends whose result does not agree with its checksum.
+const CORRUPTED: Outcome = Outcome::Failed { qp: QpIndex(0), failure: Failure::Corrupted };
 
 /// A group that this rank has joined.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -65,6 +68,7 @@ pub struct Rank {
     pub(crate) node: SocketNode<Host<Numbers>>,
     catalog: Catalog,
     framing: Framing,
+    any_interface: bool,
     attachment: Attachment,
     groups: BTreeMap<GroupId, JoinedGroup>,
     failed: BTreeMap<GroupId, (String, String)>,
@@ -92,6 +96,7 @@ impl Rank {
             node,
             catalog,
             framing: options.framing,
+            any_interface: options.any_interface,
             attachment,
             groups: BTreeMap::new(),
             failed: BTreeMap::new(),
@@ -112,6 +117,11 @@ impl Rank {
     /// What the node has counted.
     pub fn statistics(&self) -> &Statistics {
         self.node.statistics()
+    }
+
+    /// What it has dropped, by reason.
+    pub fn drops(&self) -> Drops {
+        named(self.node.dropped())
     }
 
     /// What has left it, by the peer that it was for.
@@ -165,6 +175,11 @@ impl Rank {
         let end = Instant::now() + std::time::Duration::from(limit);
         loop {
             while let Some(event) = self.node.next_event() {
+                if let HostEvent::Finished { group: of, outcome: CORRUPTED, .. } = &event
+                    && *of == group
+                {
+                    return Err(self.corrupted(group, collective));
+                }
                 if let Some(finished) = self.note(event, group)? {
                     return Ok(finished);
                 }
@@ -244,13 +259,18 @@ impl Rank {
         }
     }
 
+    /// A result did not agree with its checksum: the manager hears of it, and tells everybody.
+    fn corrupted(&mut self, group: GroupId, collective: Collective) -> RuntimeError {
+        let error = RuntimeError::Corrupted { group: group.0, collective };
+        let who = self.groups.get(&group).map_or(RankNumber(0), |group| group.rank);
+        let reason = format!("the result of {collective} at rank {} does not agree with its checksum", who.0);
+        self.failed.insert(group, (format!("rank {}", who.0), reason.clone()));
+        self.attachment.report(group, Report::DataPlaneFailed { reason });
+        error
+    }
+
     /// A queue pair gave up: the manager hears of it, and tells everybody. Whoever asks for the group later is told, too.
-    fn peer_failed(
-        &mut self,
-        group: GroupId,
-        index: usize,
-        failure: quincunx_engine::verbs::Failure,
-    ) -> RuntimeError {
+    fn peer_failed(&mut self, group: GroupId, index: usize, failure: Failure) -> RuntimeError {
         let peer = self.groups.get(&group).and_then(|group| group.peers.get(index)).cloned();
         let peer = peer.unwrap_or_else(|| "the peer".into());
         let failure = format!("{failure:?}");
@@ -310,8 +330,10 @@ impl Rank {
 
     /// Joins the node to a group; a refusal is the group's end, an error the node's.
     fn try_install(&mut self, context: &GroupContext) -> Result<Result<(), Refusal>, RuntimeError> {
-        let prepared = design_of(self.catalog, self.framing, context)
-            .and_then(|design| Ok((windows(design, context)?, host_group(design, context, None, |_| PORT)?)));
+        let prepared = design_of(self.catalog, self.framing, context).and_then(|design| {
+            let bound = Bound::new(&mut self.node, context, self.any_interface)?;
+            Ok((windows(design, context)?, host_group(design, context, None, |peer| bound.port(peer))?))
+        });
         let (windows, group) = match prepared {
             Ok(prepared) => prepared,
             Err(refusal) => return Ok(Err(refusal)),

@@ -8,3 +8,4 @@ mod mesh;
 mod seeds;
 mod strangers;
 mod switch_memory;
+mod verify;

@@ -42,6 +42,9 @@ impl Verbs<Numbers> for Posted {
     fn skip(&mut self, _: QpIndex, _: u32, _: u32) {
         unreachable!("numbers follow each other");
     }
+    fn skip_next(&mut self, _: QpIndex, _: u32) {
+        unreachable!("numbers follow each other");
+    }
 }
 
 /// Rank 3 with two messages of two frames under way.
