@@ -142,6 +142,18 @@ fn a_vector_is_cut_into_messages_with_a_header_each() {
 }
 
 #[test]
+fn what_fills_a_message_up_is_not_what_its_slot_had_before() {
+    let mut host = Host::new(2 * FULL + 2);
+    host.start(Collective::AllReduce, SUM).unwrap();
+    host.answer(0, 7);
+    host.acknowledge(0);
+    let (request, _, data) = host.message(2);
+    assert_eq!(request.verb, Verb::Write { remote_address: 0, remote_key: 0 }, "the first one's slot");
+    assert_eq!(data[..8], words([2 * FULL as i32, 2 * FULL as i32 + 1]));
+    assert!(data[8..].iter().all(|byte| *byte == 0));
+}
+
+#[test]
 fn a_message_is_over_when_it_is_acknowledged_and_the_next_one_but_one_follows() {
     let mut host = Host::new(4 * FULL);
     host.start(Collective::AllReduce, SUM).unwrap();
