@@ -94,7 +94,7 @@ impl Endpoint {
         options.settings.extend(settings.unwrap_or_default());
         options.switches = switches.unwrap_or(options.switches);
         options.identity = identity.or(options.identity);
-        let nanos = |limit: f64| seconds(limit).map(|limit| quincunx_comm::duration(limit));
+        let nanos = |limit: f64| seconds(limit).map(quincunx_comm::duration);
         if let Some(limit) = join_limit {
             options.join_limit = nanos(limit)?;
         }
