@@ -20,6 +20,8 @@ pub struct SubLayer {
     pub hidden: u32,
     /// This accelerator's share of the second product's columns.
     pub columns: u32,
+    /// It is of the backward pass: what lies between the products is the normalisation's gradient.
+    pub backward: bool,
 }
 
 /// What sub-layers run on.
@@ -37,6 +39,8 @@ pub struct Machine {
     pub tensor: FlopRate,
     /// Traffic to its memory.
     pub memory: BitRate,
+    /// What normalisations reach of that: forward, backward.
+    pub norm_efficiencies: [f64; 2],
     /// Its L2.
     pub l2: ByteCount,
     /// Bytes of an element.
@@ -67,6 +71,18 @@ pub struct Machine {
     pub line: u32,
     /// Decides all that chance decides.
     pub seed: u64,
+}
+
+impl Machine {
+    /// How long all SMs together take to normalise so many bytes of rows, or for the gradient of that. Forward they read and write them, backward
+    /// they read what was normalised and its gradient, and write one, at the share of the memory's rate that is measured for such kernels; what
+    /// goes around the sub-layer (the residual) is read at the memory's rate.
+    pub fn norm_time(&self, rows: ByteCount, backward: bool) -> Duration {
+        let accesses = if backward { 3.0 } else { 2.0 };
+        let accesses = accesses / self.norm_efficiencies[usize::from(backward)] + 1.0;
+        let once = self.memory.time_for(rows);
+        Duration::from_picos((once.as_picos() as f64 * accesses) as u64)
+    }
 }
 
 /// What an accelerator runs, and what it must be set up with for it.

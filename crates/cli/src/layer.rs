@@ -6,8 +6,8 @@ use clap::Args;
 use quincunx_design::Catalog;
 use quincunx_scenario::{DataSheet, Override, Scenario};
 use quincunx_sim::layer::{
-    LayerError, LayerRequest, Profile, TRACE_INTERVALS, find_schedule, measure_over_time, profile,
-    write_trace,
+    KernelKind, LayerError, LayerRequest, MeasuredKernel, Profile, TRACE_INTERVALS, find_schedule,
+    measure_over_time, profile, write_trace,
 };
 use quincunx_sim::sweep;
 use quincunx_units::Duration;
@@ -39,7 +39,7 @@ them. The speedup is over the design that is named last. Designs: cais, cais-par
 (quantised in the network), scin-sp (ReduceScatter and AllGather). Keys of --set beside the fabric's and those of
 merge and sync (`quincunx sim --show cais`): machine.gpu (h100, h100-half, h200, h200-half),
 machine.sms, machine.tensor=930TFLOP/s, machine.memory, machine.l2, machine.profile=FILE (measured
-products: what they have reached is used, and the roofline's error against them is printed), machine.dispatch_window, machine.pre_launch, machine.pre_access, machine.throttle, and the others of the preset's [machine]; layer.scale multiplies the model's hidden size.")]
+kernels, data/profiles/h200.json: what they have reached is used, and the roofline's error against them is printed), machine.dispatch_window, machine.pre_launch, machine.pre_access, machine.throttle, and the others of the preset's [machine]; layer.scale multiplies the model's hidden size.")]
 pub(crate) struct Layer {
     /// llama-7b, mega-gpt-4b or mega-gpt-8b; short for --set layer.model
     #[arg(long)]
@@ -160,20 +160,46 @@ impl Layer {
     }
 }
 
-/// How far a roofline by the data sheet is from what was measured on the whole GPU.
+/// How far a roofline by the data sheet is from what was measured on the whole GPU, and how far the constant and the rate of each kind are.
 fn roofline(profile: &Profile, sheet: DataSheet) -> String {
-    let head = ["kernel", "m", "n", "k", "measured", "roofline", "error"].map(|cell| format!("{cell:>10}"));
+    let (tensor, memory) = (sheet.tensor, sheet.memory);
+    let of_sheet = |each: &MeasuredKernel| each.error(tensor, memory) * 100.0;
     let mut lines = vec![
         format!("\nroofline of {} SMs against {}; times in us", sheet.sms, profile.device),
-        format!("{:<12} {:>4}{}", "model", "GPUs", head.concat()),
+        format!(
+            "{:<12} {:>4} {:<20}{:>10}{:>10}{:>8}{:>8}",
+            "model", "GPUs", "kernel", "measured", "roofline", "error", "of fit"
+        ),
     ];
-    lines.extend(profile.gemms.iter().map(|each| {
-        let (model, split, kernel, gemm) = (&each.model, each.split, &each.kernel, each.gemm);
-        let [time, predicted] = [each.time, each.roofline(sheet.tensor, sheet.memory)].map(Duration::as_micros_f64);
-        let error = each.error(sheet.tensor, sheet.memory) * 100.0;
-        let (m, n, k) = (gemm.m, gemm.n, gemm.k);
-        format!("{model:<12} {split:>4}{kernel:>10}{m:>10}{n:>10}{k:>10}{time:>10.1}{predicted:>10.1}{error:>9.1}%")
+    let fits = KernelKind::ALL.map(|kind| (kind, profile.fit(kind, tensor, memory)));
+    let fit = |of: KernelKind| fits.iter().find_map(|(kind, fit)| fit.filter(|_| *kind == of));
+    lines.extend(profile.kernels.iter().map(|each| {
+        let (model, split, kernel) = (&each.model, each.split, &each.kernel);
+        let [time, predicted] = [each.time, each.roofline(tensor, memory)].map(Duration::as_micros_f64);
+        let of_fit = fit(each.kind).map_or(0.0, |fit| each.error_of_fit(fit, tensor, memory) * 100.0);
+        let error = of_sheet(each);
+        format!("{model:<12} {split:>4} {kernel:<20}{time:>10.1}{predicted:>10.1}{error:>7.1}%{of_fit:>7.1}%")
     }));
+    lines.push(format!(
+        "\n{:<20}{:>8}{:>12}{:>10}{:>8}{:>8}   errors: half of the kernels are within these",
+        "kind", "kernels", "efficiency", "constant", "error", "of fit"
+    ));
+    for (kind, fit) in fits {
+        let Some(fit) = fit else { continue };
+        let middle = |mut errors: Vec<f64>| {
+            errors.iter_mut().for_each(|error| *error = error.abs());
+            errors.sort_by(f64::total_cmp);
+            errors[errors.len() / 2]
+        };
+        let error = middle(profile.of(kind).map(of_sheet).collect());
+        let of_fit =
+            middle(profile.of(kind).map(|each| each.error_of_fit(fit, tensor, memory) * 100.0).collect());
+        let (count, constant) = (profile.of(kind).count(), fit.constant.as_micros_f64());
+        let (name, efficiency) = (kind.name(), fit.efficiency);
+        lines.push(format!(
+            "{name:<20}{count:>8}{efficiency:>12.3}{constant:>10.1}{error:>7.1}%{of_fit:>7.1}%"
+        ));
+    }
     lines.join("\n")
 }
 

@@ -3,6 +3,7 @@
 use clap::Args;
 use quincunx_design::Catalog;
 use quincunx_scenario::{Experiment, FigureKind, Series};
+use quincunx_sim::layer::Remembered;
 use quincunx_sim::{Curve, Reproduced, Verdict, reproduce_curves, runs_of};
 use serde_json::{Map, Value, json};
 
@@ -42,11 +43,12 @@ impl Reproduce {
         let progress = bar(experiments.iter().map(runs_of).sum());
         let stop = interrupt::flag()?;
         let (mut rows, mut curves): (Vec<Reproduced>, Vec<Value>) = (Vec::new(), Vec::new());
-        let mut running = Vec::new();
+        let (mut running, remembered) = (Vec::new(), Remembered::default());
         for experiment in &experiments {
             progress.set_message(format!("{}/{}", experiment.paper, experiment.id));
             let done = || progress.inc(1);
-            let reproduced = reproduce_curves(experiment, catalog, quincunx_schedules::ALL, &stop, &done);
+            let reproduced =
+                reproduce_curves(experiment, catalog, quincunx_schedules::ALL, &remembered, &stop, &done);
             let (figures, lines) = reproduced.map_err(|error| {
                 progress.finish_and_clear();
                 Failure::input(error)

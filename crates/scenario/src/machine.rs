@@ -20,8 +20,17 @@ pub struct MachineSetup {
     pub tensor: Option<FlopRate>,
     /// By how much that is the data sheet's, where it is not said.
     pub tensor_efficiency: f64,
-    /// A file with measured times of products on the whole GPU. What it has reached there is what all SMs reach here, by their number.
+    /// A file with measured times of kernels on the whole GPU. What products have reached there is what all SMs reach here, by their number, and
+    /// the efficiencies below are those that were measured.
     pub profile: Option<PathBuf>,
+    /// What attention reaches of what products reach.
+    pub attention_efficiency: f64,
+    /// What LayerNorm reaches of the memory's rate.
+    pub norm_efficiency: f64,
+    /// The same of its gradient.
+    pub norm_backward_efficiency: f64,
+    /// The same of what is done to each value: activations, sums.
+    pub element_efficiency: f64,
     /// Traffic to the accelerator's own memory.
     pub memory: Option<BitRate>,
     /// What its L2 keeps of other accelerators' memory.
@@ -78,6 +87,10 @@ impl Default for MachineSetup {
             tensor: None,
             tensor_efficiency: 1.0,
             profile: None,
+            attention_efficiency: 1.0,
+            norm_efficiency: 1.0,
+            norm_backward_efficiency: 1.0,
+            element_efficiency: 1.0,
             memory: None,
             l2: None,
             element: 2,
@@ -123,6 +136,19 @@ impl MachineSetup {
         if !(self.tensor_efficiency.is_finite() && self.tensor_efficiency > 0.0) {
             let found = self.tensor_efficiency.to_string();
             return Err(("a `machine.tensor_efficiency` above zero", found, "1 is the data sheet's rate"));
+        }
+        let shares = [
+            self.attention_efficiency,
+            self.norm_efficiency,
+            self.norm_backward_efficiency,
+            self.element_efficiency,
+        ];
+        if let Some(share) = shares.iter().find(|share| !(**share > 0.0 && **share <= 1.0)) {
+            return Err((
+                "`machine.{attention,norm,norm_backward,element}_efficiency` above zero, one at most",
+                share.to_string(),
+                "1 is the rate of products, or of memory",
+            ));
         }
         let sms = self.gpu().sms;
         let Self { blocks_per_sm, tile_rows, tile_columns, tile_inner, .. } = self;

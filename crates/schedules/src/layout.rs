@@ -196,10 +196,10 @@ impl<'a> Layout<'a> {
         arithmetic.max(traffic)
     }
 
-    /// How long an SM takes to normalise a block's rows: it reads them, with what is added to them, and writes them.
+    /// How long an SM takes to normalise a block's rows: its share of what all of them take.
     pub(crate) fn norm_time(&self, rows: u32) -> Duration {
         let bytes = u64::from(rows) * u64::from(self.layer.hidden) * u64::from(self.machine.element);
-        self.machine.memory.time_for(ByteCount::new(3 * bytes * u64::from(self.machine.sms)))
+        self.machine.norm_time(ByteCount::new(bytes * u64::from(self.machine.sms)), self.layer.backward)
     }
 
     /// Rows of a block of the normalisation, and such blocks of a row block.

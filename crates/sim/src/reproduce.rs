@@ -1,7 +1,8 @@
 //! Published figures held against ours: every point of an experiment simulated, one simulation a thread.
 
 use crate::layer::{
-    LayerError, LayerMeasurement, LayerRequest, Schedules, communication_share, find_schedule, measure_layer,
+    LayerError, LayerMeasurement, LayerRequest, Remembered, Schedules, communication_share, find_schedule,
+    measure_remembered,
 };
 use crate::progress::unless;
 use crate::{
@@ -208,10 +209,11 @@ pub fn reproduce(
     stop: &AtomicBool,
     done: &(dyn Fn() + Sync),
 ) -> Result<Vec<Reproduced>, ReproduceError> {
-    reproduce_curves(experiment, catalog, schedules, stop, done).map(|(figures, _)| figures)
+    let remembered = Remembered::default();
+    reproduce_curves(experiment, catalog, schedules, &remembered, stop, done).map(|(figures, _)| figures)
 }
 
-/// The same, and the lines that the figures are points of, one a series.
+/// The same, and the lines that the figures are points of, one a series. Sub-layers that `remembered` has from other experiments are not run again.
 ///
 /// # Errors
 /// As [`reproduce`].
@@ -219,12 +221,13 @@ pub fn reproduce_curves(
     experiment: &Experiment,
     catalog: Catalog,
     schedules: Schedules,
+    remembered: &Remembered,
     stop: &AtomicBool,
     done: &(dyn Fn() + Sync),
 ) -> Result<(Vec<Reproduced>, Vec<Curve>), ReproduceError> {
     let place = format!("experiments/{}/{}.toml", experiment.paper, experiment.id);
     let runs = runs(experiment, catalog, schedules, &place)?;
-    let measured = run_all(experiment, &runs, catalog, stop, done)?;
+    let measured = run_all(experiment, &runs, (catalog, remembered), stop, done)?;
     let index = |series: usize, point: usize, is_baseline: bool| {
         let is_it = |run: &Run| (run.series, run.point, run.is_baseline) == (series, point, is_baseline);
         runs.iter().position(is_it).expect("every point has a run")
@@ -427,7 +430,7 @@ fn closed_form(form: ClosedForm, request: &Request) -> Result<f64, Refusal> {
 fn run_all(
     experiment: &Experiment,
     runs: &[Run],
-    catalog: Catalog,
+    (catalog, remembered): (Catalog, &Remembered),
     stop: &AtomicBool,
     done: &(dyn Fn() + Sync),
 ) -> Result<Vec<Option<Outcome>>, ReproduceError> {
@@ -450,7 +453,7 @@ fn run_all(
                 measured.map(|run| Outcome::Collective(Box::new(run))).map_err(Failed::Collective)
             }
             Job::Layer(request) => {
-                let measured = measure_layer(request, catalog, progress);
+                let measured = measure_remembered(request, catalog, remembered, progress);
                 measured.map(|run| Outcome::Layer(Box::new(run))).map_err(Failed::Layer)
             }
             Job::Communication(Request { scenario, design, seed, .. }) => {

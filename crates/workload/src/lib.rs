@@ -18,6 +18,6 @@ mod transformer;
 pub use iteration::{Bucket, Iteration, iterate};
 pub use layer::{Conv, Dense, Layer, Pool, Then};
 pub use model::{Model, ModelError};
-pub use profile::{MeasuredGemm, Profile, ProfileError};
+pub use profile::{Fit, KernelKind, MeasuredKernel, Profile, ProfileError};
 pub use roofline::{Pass, passes};
 pub use transformer::{Direction, Gemm, SubLayer, SubLayerShape, Transformer, TransformerError, Work};

@@ -4,7 +4,7 @@ use quincunx_accelerator::{Coordination, Machine, Merges, Plan, SubLayer};
 use quincunx_schedules::{ALL, find};
 use quincunx_units::{BitRate, ByteCount, Duration, FlopRate};
 
-const LAYER: SubLayer = SubLayer { rows: 256, inner: 96, hidden: 64, columns: 32 };
+const LAYER: SubLayer = SubLayer { rows: 256, inner: 96, hidden: 64, columns: 32, backward: false };
 
 /// Four accelerators of two SMs; without chance.
 fn machine() -> Machine {
@@ -15,6 +15,7 @@ fn machine() -> Machine {
         blocks_per_sm: 2,
         tensor: FlopRate::new(1_000_000_000_000).unwrap(),
         memory: BitRate::new(8_000_000_000_000).unwrap(),
+        norm_efficiencies: [1.0, 1.0],
         l2: ByteCount::new(1 << 20),
         element: 2,
         tile_rows: 32,
@@ -63,6 +64,16 @@ fn a_tile_of_little_arithmetic_takes_its_share_of_the_traffic() {
     // 256 x 96 + 96 x 64 + 256 x 64 elements of two bytes over 32 tiles, at half of 1 GB/s.
     let bytes = (256 * 96 + 96 * 64 + 256 * 64) * 2 * 2 / 32;
     assert_eq!(plan.program.kernels[0].blocks[0].stages[0].compute, Duration::from_nanos(bytes));
+}
+
+#[test]
+fn the_gradient_of_a_normalisation_reads_one_more_and_is_what_lies_between_products_backward() {
+    let backward = SubLayer { backward: true, ..LAYER };
+    let forward = block_time("tp-nvls", 2);
+    let plan = find("tp-nvls").unwrap().plan(&backward, &machine(), 0).unwrap();
+    assert_eq!(plan.program.kernels[2].name, "norm");
+    let found = plan.program.kernels[2].blocks[0].stages[0].compute;
+    assert_eq!(found.as_picos() * 3, forward.as_picos() * 4);
 }
 
 #[test]

@@ -10,7 +10,9 @@ use quincunx_collective::{Collective, LengthOnly};
 use quincunx_design::{Catalog, Value};
 use quincunx_scenario::{DataSheet, Fabric, FabricDesign, MachineSetup, Scenario};
 use quincunx_units::{ByteCount, Duration, FlopRate};
-use quincunx_workload::{Direction, Profile, ProfileError, SubLayer, Transformer, Work};
+use quincunx_workload::{Direction, KernelKind, Profile, ProfileError, SubLayer, Transformer, Work};
+use std::collections::BTreeMap;
+use std::sync::Mutex;
 
 /// The schedules that there are.
 pub type Schedules = &'static [&'static dyn Schedule];
@@ -133,6 +135,31 @@ impl LayerMeasurement {
     }
 }
 
+/// Sub-layers that have been run, by all that decides what they give: models and figures have many of them in common.
+#[derive(Debug, Default)]
+pub struct Remembered(Mutex<BTreeMap<String, LayerOutcome<LengthOnly>>>);
+
+impl Remembered {
+    /// What a run gives, run once. Two that want the same at the same time may both run it.
+    fn run(&self, run: &LayerRun<'_>, progress: Watch<'_>) -> Result<LayerOutcome<LengthOnly>, LayerError> {
+        let LayerRun { fabric, setup, layer, schedule, unit, seed } = run;
+        let unit = unit.as_ref().map(|(design, settings)| (design.name(), settings));
+        let key = format!("{:?}", (fabric, setup, layer, schedule.name(), unit, seed));
+        let all = || self.0.lock().expect("nobody panics with it");
+        if let Some(outcome) = all().get(&key) {
+            return Ok(outcome.clone());
+        }
+        let outcome = run_sampled(run, None, progress)?;
+        all().insert(key, outcome.clone());
+        Ok(outcome)
+    }
+
+    /// Sub-layers that have been run.
+    pub fn count(&self) -> usize {
+        self.0.lock().expect("nobody panics with it").len()
+    }
+}
+
 /// The schedule of that name.
 ///
 /// # Errors
@@ -187,10 +214,17 @@ fn fabric(scenario: &Scenario) -> Result<MemoryFabric, LayerError> {
     }
 }
 
-/// A roofline: the longer of arithmetic and traffic to memory.
-fn outside(work: &Work, machine: &Machine) -> Duration {
+/// A roofline: the longer of arithmetic and traffic to memory, each at the share of its rate that kernels of its kind reach.
+pub fn outside(work: &Work, machine: &Machine, setup: &MachineSetup) -> Duration {
     let bytes = ByteCount::new(work.values() * u64::from(machine.element));
-    machine.tensor.time_for(work.operations()).max(machine.memory.time_for(bytes)) + machine.launch
+    let (arithmetic, traffic) = (machine.tensor.time_for(work.operations()), machine.memory.time_for(bytes));
+    let at = |time: Duration, share: f64| Duration::from_picos((time.as_picos() as f64 / share) as u64);
+    let time = match work {
+        Work::Gemm(_) => arithmetic.max(traffic),
+        Work::Fused { .. } => at(arithmetic, setup.attention_efficiency).max(traffic),
+        Work::Elements { .. } => at(traffic, setup.element_efficiency),
+    };
+    time + machine.launch
 }
 
 /// The profile that a machine names, and the data sheet of the whole GPU that it is of.
@@ -213,12 +247,26 @@ pub fn profile(setup: &MachineSetup) -> Result<Option<(Profile, DataSheet)>, Lay
     Ok(Some((profile, sheet)))
 }
 
-/// The machine, with what its profile says.
-fn setup(scenario: &Scenario) -> Result<MachineSetup, LayerError> {
+/// The machine of a scenario, with what its profile says.
+///
+/// # Errors
+/// As [`profile`].
+pub fn calibrated(scenario: &Scenario) -> Result<MachineSetup, LayerError> {
     let mut setup = scenario.machine.clone();
     if let Some((profile, sheet)) = profile(&setup)? {
-        let reached = profile.reached().map_or(0, FlopRate::operations_per_second);
-        setup.tensor = FlopRate::new(reached * u64::from(setup.gpu().sms) / u64::from(sheet.sms));
+        let of = |kind| profile.fit(kind, sheet.tensor, sheet.memory).map(|fit| fit.efficiency);
+        let products = of(KernelKind::Product).expect("a profile has products");
+        let share = f64::from(setup.gpu().sms) / f64::from(sheet.sms) * products;
+        setup.tensor = FlopRate::new((sheet.tensor.operations_per_second() as f64 * share) as u64);
+        let attention = of(KernelKind::Attention).map(|attention| (attention / products).min(1.0));
+        for (key, measured) in [
+            (&mut setup.attention_efficiency, attention),
+            (&mut setup.norm_efficiency, of(KernelKind::Norm)),
+            (&mut setup.norm_backward_efficiency, of(KernelKind::NormBackward)),
+            (&mut setup.element_efficiency, of(KernelKind::Elements)),
+        ] {
+            *key = measured.unwrap_or(*key);
+        }
     }
     Ok(setup)
 }
@@ -232,7 +280,20 @@ pub fn measure_layer(
     catalog: Catalog,
     progress: Watch<'_>,
 ) -> Result<LayerMeasurement, LayerError> {
-    measure_over_time(request, catalog, None, progress)
+    measure_remembered(request, catalog, &Remembered::default(), progress)
+}
+
+/// The same; sub-layers that `remembered` has are not run again, and those that are run it has from then on.
+///
+/// # Errors
+/// As [`measure_layer`].
+pub fn measure_remembered(
+    request: &LayerRequest,
+    catalog: Catalog,
+    remembered: &Remembered,
+    progress: Watch<'_>,
+) -> Result<LayerMeasurement, LayerError> {
+    measure_by(request, catalog, &|run, progress| remembered.run(run, progress), progress)
 }
 
 /// The same, and what each sub-layer looks like over time, in at most `intervals` intervals.
@@ -243,6 +304,18 @@ pub fn measure_over_time(
     request: &LayerRequest,
     catalog: Catalog,
     intervals: Option<usize>,
+    progress: Watch<'_>,
+) -> Result<LayerMeasurement, LayerError> {
+    measure_by(request, catalog, &|run, progress| run_sampled(run, intervals, progress), progress)
+}
+
+/// How a sub-layer is run.
+type RunPart<'a> = &'a dyn Fn(&LayerRun<'_>, Watch<'_>) -> Result<LayerOutcome<LengthOnly>, LayerError>;
+
+fn measure_by(
+    request: &LayerRequest,
+    catalog: Catalog,
+    run_part: RunPart<'_>,
     progress: Watch<'_>,
 ) -> Result<LayerMeasurement, LayerError> {
     let LayerRequest { scenario, schedule, seed } = request;
@@ -261,7 +334,7 @@ pub fn measure_over_time(
             Some((design, settings))
         }
     };
-    let setup = &setup(scenario)?;
+    let setup = &calibrated(scenario)?;
     let machine = machine(&fabric, setup, *seed);
     let mut measured = LayerMeasurement {
         model: model.name.clone(),
@@ -281,20 +354,21 @@ pub fn measure_over_time(
             inner: small(shape.before.k),
             hidden: small(shape.before.n),
             columns: small(shape.after.n),
+            backward: sub_layer.direction() == Direction::Backward,
         };
         let (schedule, unit, seed) = (*schedule, unit.clone(), *seed);
         let run = LayerRun { fabric: &fabric, setup, layer, schedule, unit, seed };
         // Sub-layers of a model send the same, and take about as long as each other.
         let mut progress =
             |at: Progress| progress(Progress { share: at.share.map(|share| (place + share) / count), ..at });
-        let outcome = run_sampled(&run, intervals, &mut progress)?;
+        let outcome = run_part(&run, &mut progress)?;
         measured.time += outcome.time;
         measured.operations += shape.before.operations() + shape.after.operations();
         measured.parts.push(PartMeasurement { sub_layer, outcome });
     }
     for pass in passes {
         for (_, work) in model.outside(pass, fabric.accelerators)? {
-            measured.outside += outside(&work, &machine);
+            measured.outside += outside(&work, &machine, setup);
             measured.operations += work.operations();
         }
     }
@@ -314,7 +388,8 @@ pub fn communication_share(
     progress: Watch<'_>,
 ) -> Result<f64, LayerError> {
     let (model, fabric) = (model(scenario)?, fabric(scenario)?);
-    let machine = machine(&fabric, &setup(scenario)?, seed);
+    let setup = &calibrated(scenario)?;
+    let machine = machine(&fabric, setup, seed);
     let vector = ByteCount::new(model.tokens() * u64::from(model.hidden) * u64::from(machine.element));
     let request = Request {
         scenario: scenario.clone(),
@@ -331,14 +406,14 @@ pub fn communication_share(
     let mut reduces = 0;
     for sub_layer in Direction::Forward.sub_layers() {
         let shape = model.sub_layer(sub_layer, fabric.accelerators)?;
-        let norm = Work::Elements { values: 3 * shape.norm.0 * shape.norm.1 };
-        for work in [Work::Gemm(shape.before), norm, Work::Gemm(shape.after)] {
-            computed += outside(&work, &machine);
+        computed += machine.norm_time(vector, false) + machine.launch;
+        for product in [shape.before, shape.after] {
+            computed += outside(&Work::Gemm(product), &machine, setup);
         }
         reduces += 1;
     }
     for (_, work) in model.outside(Direction::Forward, fabric.accelerators)? {
-        computed += outside(&work, &machine);
+        computed += outside(&work, &machine, setup);
     }
     Ok(reduced.time.as_secs_f64() * f64::from(reduces) / computed.as_secs_f64())
 }

@@ -8,10 +8,10 @@ mod samples;
 mod trace;
 
 pub use measure::{
-    LayerMeasurement, LayerRequest, PartMeasurement, Schedules, communication_share, find_schedule,
-    measure_layer, measure_over_time, profile,
+    LayerMeasurement, LayerRequest, PartMeasurement, Remembered, Schedules, calibrated, communication_share,
+    find_schedule, measure_layer, measure_over_time, measure_remembered, outside, profile,
 };
-pub use quincunx_workload::Profile;
+pub use quincunx_workload::{KernelKind, MeasuredKernel, Profile};
 pub use run::{KernelSpan, LayerError, LayerOutcome, LayerRun, machine, run_filled, run_layer, run_sampled};
 pub use samples::{OverTime, Series, SeriesOf};
 pub use trace::{TRACE_INTERVALS, write_trace};

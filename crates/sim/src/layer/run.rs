@@ -141,6 +141,7 @@ pub fn machine(fabric: &MemoryFabric, setup: &MachineSetup, seed: u64) -> Machin
         blocks_per_sm: setup.blocks_per_sm,
         tensor: gpu.tensor,
         memory: gpu.memory,
+        norm_efficiencies: [setup.norm_efficiency, setup.norm_backward_efficiency],
         l2: gpu.l2,
         element: setup.element,
         tile_rows: setup.tile_rows,

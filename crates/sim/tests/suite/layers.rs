@@ -19,7 +19,8 @@ use quincunx_units::Duration;
 use quincunx_workload::SubLayer as TransformerSubLayer;
 
 /// Two row blocks an accelerator, four tiles in each.
-pub(crate) const LAYER: SubLayer = SubLayer { rows: 128, inner: 64, hidden: 64, columns: 32 };
+pub(crate) const LAYER: SubLayer =
+    SubLayer { rows: 128, inner: 64, hidden: 64, columns: 32, backward: false };
 pub(crate) const RANKS: u32 = 4;
 /// Bytes of all row blocks.
 const VECTOR: usize = 128 * 64 * 4;
@@ -138,7 +139,7 @@ fn every_schedule_adds_each_contribution_once_and_brings_each_row_to_all() {
 fn every_schedule_is_right_on_16_and_32_accelerators() {
     for ranks in [16, 32] {
         // A row block of each, of one tile.
-        let layer = SubLayer { rows: 16 * ranks, inner: 16, hidden: 16, columns: 16 };
+        let layer = SubLayer { rows: 16 * ranks, inner: 16, hidden: 16, columns: 16, backward: false };
         let accelerators = format!("accelerators={ranks}");
         for schedule in ALL.iter().filter(|schedule| schedule.name() != "scin-inq") {
             let outcome = run_numbers_of(schedule.name(), &[&accelerators], layer, 1);
@@ -183,7 +184,11 @@ fn quantised_sums_are_those_of_the_reference_arithmetic_on_all_accelerators() {
     let scheme = BlockQuantization::INT8_BY_64;
     assert_quantised_sums(scheme, &[], LAYER);
     for (accelerators, rows) in [("accelerators=16", 256), ("accelerators=32", 512)] {
-        assert_quantised_sums(scheme, &[accelerators], SubLayer { rows, inner: 16, hidden: 16, columns: 16 });
+        assert_quantised_sums(
+            scheme,
+            &[accelerators],
+            SubLayer { rows, inner: 16, hidden: 16, columns: 16, backward: false },
+        );
     }
     let scheme = BlockQuantization::new(CodeType::Int4, 128).unwrap();
     assert_quantised_sums(scheme, &["quantization.bits=4", "quantization.block=128"], LAYER);
@@ -297,7 +302,7 @@ fn busy(outcome: &LayerOutcome<LengthOnly>, from: Duration, to: Duration) -> f64
 #[test]
 fn a_schedule_overlaps_what_its_publication_overlaps_and_nothing_else() {
     // Long enough for many rounds of blocks, and as much to send as to compute.
-    let layer = SubLayer { rows: 512, inner: 128, hidden: 256, columns: 128 };
+    let layer = SubLayer { rows: 512, inner: 128, hidden: 256, columns: 128, backward: false };
     let scenario = scenario(&["machine.launch=1us", "machine.skew=0s", "merge.entries=0"]);
     for schedule in ALL {
         let outcome = with_run(*schedule, &scenario, layer, 1, |run| run_layer(run, &mut unwatched));
