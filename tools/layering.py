@@ -69,6 +69,9 @@ MAY_IMPORT: dict[str, set[str]] = {
     | {"roce", "multiwrite", "memory"},
     "control-grpc": BASE | {"control", "design", "designs"},
     "runtime": MANAGED,
+    # What an application's program has of it, and its forms in other languages: the catalog is for those who start a program.
+    "comm": MANAGED | {"runtime"},
+    "python": MANAGED | {"runtime", "comm"},
     "perf": MANAGED | {"scenario", "runtime", "report"},
     # Stands above all drivers: it alone may have them side by side.
     "conformance": MANAGED
@@ -121,6 +124,7 @@ MAY_NAME = {
     "crates/cli/src/sim.rs": "examples in the help, the default fabric, and the default of --design",
     "crates/cli/src/train.rs": "examples in the help, the default fabric, and the default of --design",
     "crates/cli/src/traffic.rs": "examples in the help, and the default fabric",
+    "crates/comm/src/options.rs": "the default of what groups run, which the environment may change",
     "crates/runtime/src/writes.rs": "`multi_write` is a call of this library: one write to several",
     "crates/runtime/src/measure.rs": "makes that call",
     "crates/sim/src/memory_fabric/tracer.rs": "the wire's name of a transaction",

@@ -34,6 +34,8 @@ WANTED: dict[str, tuple[str, ...]] = {
     # TLC, which explores the twins in spec/.
     "default-jre-headless": ("java",),
     "maven": ("mvn",),
+    # Shows the manager's dashboard.
+    "chromium": ("chromium",),
     # Hardware: simulators, lint, proofs, synthesis.
     "verilator": ("verilator",),
     "g++": ("g++",),

@@ -136,7 +136,7 @@ fn open(trial: &Trial, cluster: &Cluster, node: NodeIndex) -> Result<(SocketNode
     let Ok(engine) = Station::new(cluster.kind(node));
     // Threads share few processors: whoever has nothing to do sleeps.
     let options = NodeOptions { spin: Duration::ZERO, ..NodeOptions::default() };
-    let mut opened = Node::new(engine, 1, RoceCodec(framing), transport, options)?;
+    let mut opened = Node::new(engine, 1, RoceCodec::new(framing), transport, options)?;
     let log = Log::default();
     opened.set_observer(Some(Box::new(Witness { framing, log: log.clone() })));
     for (direction, plan) in trial.faults.plans() {

@@ -189,6 +189,8 @@ fn context(
             quincunx_design::Peer::Rank(Rank(edge))
         },
     };
+    let neighbours = (0..count).map(|edge| design.mode().filter(|_| Some(edge) == parent)).collect();
+    let mode = design.mode().expect("a design of one mode");
     let toward = (0..ranks).map(|rank| rank.min(count - 1)).collect();
     GroupContext {
         group: GROUP,
@@ -196,7 +198,7 @@ fn context(
         version: design.version(),
         settings: Settings::of(&EpicParams { group }),
         node: Node::Switch,
-        role: Role::of(&EpicSwitch { parent, toward }).expect("plain data"),
+        role: Role::of(&EpicSwitch { mode, neighbours, parent, toward }).expect("plain data"),
         ranks,
         fabric: FabricKind::Tree,
         domains: 1,

@@ -25,7 +25,7 @@ const fn setting(name: &'static str, values: &'static [(&'static str, Plain)]) -
 }
 
 /// All of them. A design is run in those of which it has all parameters; each parameter of a design is in one at least, or in [`FIXED`].
-pub(crate) const SETTINGS: [Setting; 20] = [
+pub(crate) const SETTINGS: [Setting; 22] = [
     setting("as it is", &[]),
     setting("selective", &[("group.selective", Yes)]),
     setting("messages", &[("group.message", Number(2))]),
@@ -37,6 +37,8 @@ pub(crate) const SETTINGS: [Setting; 20] = [
     setting("run ahead", &[("group.run_ahead", Yes)]),
     setting("slots", &[("group.slots", Number(4))]),
     setting("silent", &[("group.synchronize_rates", No)]),
+    setting("mixed", &[("group.modes", Text("II/I"))]),
+    setting("checked", &[("group.verify", Yes)]),
     setting("in turn", &[("group.overlap", No)]),
     setting("chunk", &[("hosts.chunk", Text("4B")), ("hosts.window", Number(2))]),
     setting("lockstep", &[("hosts.lockstep", Yes)]),
@@ -62,11 +64,12 @@ pub(crate) const SETTINGS: [Setting; 20] = [
 pub(crate) const FLOATING: &str = "floating";
 
 /// Parameters that have one value in all runs, and why.
-pub(crate) const FIXED: [(&str, &str); 2] = [
+pub(crate) const FIXED: [(&str, &str); 3] = [
     (
         "group.retry_timeout",
         "drivers differ in how long things take: longer than a run, or short enough to repair what is lost",
     ),
+    ("group.unproved", "what it lets through is wrong"),
     (
         "group.retry_count",
         "nobody counts as dead: the checker has no time, in which peers could be silent for long",

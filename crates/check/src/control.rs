@@ -359,6 +359,7 @@ impl Describe for ControlPlane {
                     Report::Installed => format!("group {group} is installed"),
                     Report::Refused { reason } => format!("group {group} is refused: {reason}"),
                     Report::DataPlaneFailed { reason } => format!("group {group} has failed: {reason}"),
+                    Report::Corrupted { reason } => format!("group {group} is corrupted: {reason}"),
                     Report::Removed => format!("group {group} is forgotten"),
                     Report::Suspended(progress) => format!(
                         "group {group} is forgotten, and collective {} is complete",

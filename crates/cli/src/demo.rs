@@ -9,6 +9,7 @@ use quincunx_report::Columns;
 use quincunx_scenario::{FabricDesign, Scenario};
 use quincunx_sim::{Contents, Outputs, Request};
 use quincunx_units::{ByteCount, SizeRange};
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use crate::progress::run_with_bar;
@@ -70,7 +71,8 @@ impl Demo {
             let arguments = ChildArguments { framing, ..ChildArguments::default() };
             Processes::start(&shape, LinkKind::Udp, &program, arguments, None)
         };
-        let wrong = run_with_bar(catalog, &plan, start, None).map_err(Failure::input)?;
+        let wrong =
+            run_with_bar(catalog, &plan, start, None, &mut BTreeMap::new()).map_err(Failure::input)?;
         if wrong > 0 {
             return Err(Failure::Wrong(format!("expected right results, found {wrong} wrong elements")));
         }

@@ -13,16 +13,25 @@ use quincunx_perf::{Plan, work};
 use quincunx_runtime::{ProcessOptions, ROCE_PORT, SwitchWatch, encapsulation, serve_switch};
 use quincunx_units::{ByteCount, Duration, Probability};
 use quincunx_wire::Framing;
+use serde_json::json;
 use signal_hook::consts::{SIGINT, SIGTERM};
+use std::collections::BTreeMap;
+use std::io::Write;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpListener};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Instant;
 
 use crate::Failure;
 use crate::identity::{Init, Shown};
 use crate::logs::Logs;
 use crate::metrics;
+
+/// How often at most it is told what was dropped, and how soon a switch's end is seen.
+const DROPS_INTERVAL: std::time::Duration = std::time::Duration::from_secs(1);
+const ENDED_POLL: std::time::Duration = std::time::Duration::from_millis(20);
 
 /// `quincunx manager`.
 #[derive(Args)]
@@ -91,6 +100,9 @@ struct Serve {
     /// Where Prometheus finds metrics, without TLS: best on loopback; the address is printed
     #[arg(long, value_name = "ADDRESS")]
     metrics: Option<SocketAddr>,
+    /// Where a browser finds the fabric, its groups and what happens: all of them, for whoever comes, so best on loopback
+    #[arg(long, value_name = "ADDRESS")]
+    dashboard: Option<SocketAddr>,
     /// Connections at once; one more is closed as it comes
     #[arg(long, default_value_t = ServerConfig::default().max_connections)]
     max_connections: usize,
@@ -130,12 +142,16 @@ impl Serve {
             quotas: self.quotas()?,
             audit: self.audit,
             metrics: self.metrics,
+            dashboard: self.dashboard,
             max_connections: self.max_connections,
         };
         let server = ManagerServer::start(listener, catalog, config).map_err(Failure::input)?;
         println!("manager listens at {}", server.address());
         if let Some(metrics) = server.metrics_address() {
             println!("metrics at http://{metrics}/metrics");
+        }
+        if let Some(dashboard) = server.dashboard_address() {
+            println!("dashboard at http://{dashboard}/");
         }
         server.join().map_err(Failure::input)
     }
@@ -191,6 +207,10 @@ pub(crate) struct Node {
     /// Whose frames meet faults, by address, several with commas [default: everybody's]
     #[arg(long, value_name = "ADDRESSES", value_delimiter = ',')]
     faulty_peers: Vec<Ipv4Addr>,
+    /// Take a neighbour's frames by whatever interface they come: needed where ways there and back differ. Else only by the one that `ip route
+    /// get` names, so that nobody behind another can send as that neighbour
+    #[arg(long)]
+    any_interface: bool,
     /// Write all frames to this file (pcapng, for Wireshark)
     #[arg(long)]
     pcap: Option<PathBuf>,
@@ -293,6 +313,7 @@ impl Node {
             control: ClientConfig { patience: self.patience, ..self.shown.client()? },
             framing: self.framing,
             transport,
+            any_interface: self.any_interface,
             node: NodeOptions {
                 spin,
                 profile,
@@ -323,6 +344,9 @@ pub(crate) struct Switch {
     /// Give memory away in multiples of this
     #[arg(long, value_name = "SIZE", default_value = "1B")]
     memory_unit: ByteCount,
+    /// Run parts of these designs alone, as a switch whose functions are fixed does [default: all]
+    #[arg(long, value_delimiter = ',', value_name = "DESIGNS")]
+    offers: Vec<String>,
     /// Neighbours in a tree that it can join [default: as many as it has queue pairs]
     #[arg(long, value_name = "NUMBER")]
     max_fan_in: Option<u16>,
@@ -334,6 +358,9 @@ pub(crate) struct Switch {
     metrics: Option<SocketAddr>,
     #[command(flatten)]
     logs: Logs,
+    /// Print how many frames were dropped, by reason, as a line of JSON: when that has changed, once a second at most, and at the end
+    #[arg(long)]
+    drops: bool,
 }
 
 impl Switch {
@@ -347,7 +374,18 @@ impl Switch {
         }
         let watch = Arc::new(SwitchWatch::default());
         let mut options = self.node.options(catalog, Role::Switch, memory)?;
-        let NodeDescription { memory_unit, max_fan_in, one_group_a_port, .. } = &mut options.description;
+        let NodeDescription { memory_unit, max_fan_in, one_group_a_port, designs, .. } =
+            &mut options.description;
+        if let Some(unknown) = self.offers.iter().find(|name| !designs.contains(*name)) {
+            let known: Vec<&str> = designs.iter().map(String::as_str).collect();
+            return Err(Failure::Input(format!(
+                "expected --offers of {}, found \"{unknown}\"; name designs with this switch's framing",
+                known.join(", ")
+            )));
+        }
+        if !self.offers.is_empty() {
+            *designs = self.offers.iter().cloned().collect();
+        }
         *memory_unit = self.memory_unit;
         *max_fan_in = self.max_fan_in;
         *one_group_a_port = self.one_group_a_port;
@@ -365,9 +403,38 @@ impl Switch {
             }
             None => None,
         };
-        let done = serve_switch(catalog, &options, &stop, &watch).map_err(Failure::input);
+        let ended = AtomicBool::new(false);
+        let done = thread::scope(|scope| {
+            if self.drops {
+                scope.spawn(|| print_drops(&watch, &ended));
+            }
+            let done = serve_switch(catalog, &options, &stop, &watch).map_err(Failure::input);
+            ended.store(true, Ordering::Release);
+            done
+        });
         drop(metrics);
         done
+    }
+}
+
+/// Prints what a switch has dropped when that has changed, until it has ended.
+fn print_drops(watch: &SwitchWatch, ended: &AtomicBool) {
+    let (mut told, mut next) = (BTreeMap::new(), Instant::now());
+    loop {
+        let is_last = ended.load(Ordering::Acquire);
+        if is_last || Instant::now() >= next {
+            let drops = watch.counts().dropped;
+            if drops != told {
+                // Who does not listen any more does not miss it.
+                let _ = writeln!(std::io::stdout(), "{}", json!(drops));
+                told = drops;
+            }
+            next = Instant::now() + DROPS_INTERVAL;
+        }
+        if is_last {
+            return;
+        }
+        thread::sleep(ENDED_POLL);
     }
 }
 

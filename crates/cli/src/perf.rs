@@ -10,6 +10,7 @@ use quincunx_perf::{Case, GroupsSetup, Plan, RealLinks};
 use quincunx_scenario::{Override, Scenario};
 use quincunx_units::{BitRate, Duration, SizeRange};
 use serde_json::json;
+use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
 
@@ -48,7 +49,7 @@ kept, with --link netns: it counts Ethernet frames as they are, headers included
 cannot honour, such as congestion, is refused.
 
 Columns: as nccl-tests has them, and netbw: the bytes that really crossed the busiest link of a rank over the time,
-because busbw counts what a host algorithm would move.")]
+because busbw counts what a host algorithm would move. Below the table: frames that were dropped, by reason; in JSON `drops`, of ranks in\neach row, of switches beside the rows.")]
 pub(crate) struct Perf {
     /// all_reduce, reduce, broadcast, barrier, reduce_scatter or all_gather
     collective: Collective,
@@ -229,12 +230,13 @@ impl Perf {
             }
         };
         let mut rows = Vec::new();
-        let done = run_with_bar(catalog, &plan, start, self.json.then_some(&mut rows));
+        let mut drops = BTreeMap::new();
+        let done = run_with_bar(catalog, &plan, start, self.json.then_some(&mut rows), &mut drops);
         if let Some(running) = &running {
             running.tidy();
         }
         if self.json {
-            println!("{}", json!({ "schema": 1, "command": "perf", "rows": rows }));
+            println!("{}", json!({ "schema": 1, "command": "perf", "rows": rows, "drops": drops }));
         }
         let wrong = done.map_err(Failure::input)?;
         if wrong > 0 {

@@ -5,20 +5,23 @@ use quincunx_design::Catalog;
 use quincunx_perf::launch::{LaunchError, Processes};
 use quincunx_perf::{PerfError, Plan, Row, run_by_framing};
 use quincunx_report::Columns;
+use quincunx_runtime::Drops;
 use quincunx_sim::Progress;
 use quincunx_wire::Framing;
+use std::collections::BTreeMap;
 use std::io::{IsTerminal, stderr};
 use std::time::Duration;
 
 use crate::simulations::position;
 
 /// Runs a plan, on processes that `start` starts for each framing, with a bar over its cases, and prints a table row by row as its results come, or hands the rows to `instead`.
-/// Returns how many elements were wrong.
+/// Below the table it says what ranks and switches have dropped; `drops` gets what switches have. Returns how many elements were wrong.
 pub(crate) fn run_with_bar(
     catalog: Catalog,
     plan: &Plan,
     start: impl FnMut(Framing) -> Result<Processes, LaunchError>,
     mut instead: Option<&mut Vec<Row>>,
+    drops: &mut BTreeMap<String, Drops>,
 ) -> Result<u64, PerfError> {
     let bar = bar(plan.cases.len());
     let width = Columns::width(plan.cases.iter().map(|case| &*case.design));
@@ -26,8 +29,13 @@ pub(crate) fn run_with_bar(
         bar.suspend(|| println!("{}", Columns::header(width)));
     }
     let mut told = None;
+    let mut of_ranks = Drops::new();
+    let is_table = instead.is_none();
     let mut cases = plan.cases.iter().skip(1);
-    let done = run_by_framing(catalog, plan, start, |row| {
+    let each = |row: Row| {
+        for (reason, frames) in &row.drops {
+            *of_ranks.entry(reason.clone()).or_default() += frames;
+        }
         match &mut instead {
             Some(rows) => rows.push(row),
             None => bar.suspend(|| {
@@ -41,8 +49,18 @@ pub(crate) fn run_with_bar(
         let next = cases.next().map(|case| format!("{} {} {} B", case.design, case.collective, case.bytes));
         bar.set_message(next.unwrap_or_default());
         bar.inc(1);
-    });
+    };
+    let done = run_by_framing(catalog, plan, start, each, drops);
     bar.finish_and_clear();
+    if is_table {
+        let ranks = (!of_ranks.is_empty()).then_some(("ranks", &of_ranks));
+        let switches = drops.iter().map(|(switch, dropped)| (switch.as_str(), dropped));
+        for (node, dropped) in ranks.into_iter().chain(switches) {
+            let reasons: Vec<String> =
+                dropped.iter().map(|(reason, frames)| format!("{frames} {reason}")).collect();
+            println!("# frames dropped by {node}: {}", reasons.join(", "));
+        }
+    }
     done
 }
 

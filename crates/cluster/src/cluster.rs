@@ -91,6 +91,7 @@ impl Cluster {
             ranks: wiring.ranks(),
             domains: wiring.domains(),
             tree: wiring.tree_of_switches().cloned(),
+            offers: BTreeMap::new(),
             rates: wiring.rates(),
             demand: *demand,
         };

@@ -1,6 +1,6 @@
 //! A payload without contents, for runs where only time and traffic are asked for.
 
-use crate::{BlockQuantization, Payload, Quantized, Reduction};
+use crate::{BlockQuantization, Payload, Quantized, Reduction, checksum};
 use core::ops::Range;
 
 /// A region of which only the length is kept. It checks ranges like the other kinds.
@@ -72,6 +72,10 @@ impl Payload for LengthOnly {
 
     fn reduce(&mut self, offset: usize, view: Self, _reduction: Reduction) {
         self.check(offset, view.0);
+    }
+
+    fn checksum(_vector: Self) -> Self {
+        Self(checksum::LENGTH)
     }
 
     fn quantize(quantization: BlockQuantization, values: Self) -> Quantized<Self> {

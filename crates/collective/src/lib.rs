@@ -10,6 +10,7 @@ extern crate alloc;
 extern crate std;
 
 mod bandwidth;
+mod checksum;
 mod gate;
 mod length_only;
 mod name;

@@ -1,6 +1,6 @@
 //! A payload of real numbers, as they lie in memory and on the wire.
 
-use crate::{BlockQuantization, Payload, Quantized, Reduction, simd};
+use crate::{BlockQuantization, Payload, Quantized, Reduction, checksum, simd};
 use alloc::vec;
 use alloc::vec::Vec;
 use core::ops::Range;
@@ -84,6 +84,10 @@ impl Payload for Numbers {
 
     fn reduce(&mut self, offset: usize, view: &[u8], reduction: Reduction) {
         simd::reduce(&mut self.0[offset..][..view.len()], view, reduction);
+    }
+
+    fn checksum(vector: &[u8]) -> Self {
+        Self(checksum::checksum(vector))
     }
 
     fn quantize(quantization: BlockQuantization, values: &[u8]) -> Quantized<Self> {

@@ -1,6 +1,6 @@
 //! What frames carry and memory holds, as engines see it.
 
-use crate::{BlockQuantization, Quantized, Reduction};
+use crate::{BlockQuantization, DataType, Quantized, ReduceOp, Reduction};
 use alloc::fmt::Debug;
 use core::hash::Hash;
 use core::ops::Range;
@@ -55,6 +55,18 @@ pub trait Payload: Clone + Eq + Hash + Debug + Sized + Send + Sync + 'static {
 
     /// Combines `view` into the bytes at `offset`, element by element: `self = self op view`.
     fn reduce(&mut self, offset: usize, view: Self::View<'_>, reduction: Reduction);
+
+    /// What a vector can be known by: much shorter than it where that can be, and of equal length for vectors of equal length. What is moved keeps
+    /// it; and where [`adds_up`](Self::adds_up) says so, that of a reduction's result is the sum of theirs as `i32`. The vector itself if
+    /// the kind knows nothing shorter.
+    fn checksum(vector: Self::View<'_>) -> Self {
+        Self::from_view(vector)
+    }
+
+    /// Whether checksums add up under a reduction as the vectors do: sums of whole numbers alone, for others round or choose.
+    fn adds_up(reduction: Reduction) -> bool {
+        reduction.op == ReduceOp::Sum && reduction.data_type == DataType::I32
+    }
 
     /// A vector of binary32 values, quantised: [`BlockQuantization::quantize`].
     ///

@@ -399,6 +399,11 @@ impl Payload for Provenance {
     }
 
     /// An element of codes or scales has what the first of its values has, if the others have what follows that.
+    /// Whatever the operation, reducing adds, and the whole vector is its own checksum.
+    fn adds_up(_reduction: Reduction) -> bool {
+        true
+    }
+
     fn quantize(quantization: BlockQuantization, values: ProvenanceView<'_>) -> Quantized<Self> {
         let count = values.length / ELEMENT;
         let elements = |length, values_each| {

@@ -356,7 +356,10 @@ impl Attachment {
         let outcome = match &report {
             Report::Installed => Some(Ok(())),
             Report::Refused { reason } => Some(Err(reason.clone())),
-            Report::DataPlaneFailed { .. } | Report::Removed | Report::Suspended(_) => None,
+            Report::DataPlaneFailed { .. }
+            | Report::Corrupted { .. }
+            | Report::Removed
+            | Report::Suspended(_) => None,
         };
         if let Some(outcome) = outcome {
             let mut actions = Vec::new();

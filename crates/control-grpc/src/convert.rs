@@ -441,6 +441,7 @@ pub(crate) fn encode_report(report: Report) -> proto::report_request::Report {
         Report::Installed => Encoded::Installed(proto::Installed {}),
         Report::Refused { reason } => Encoded::Refused(proto::Refused { reason }),
         Report::DataPlaneFailed { reason } => Encoded::DataPlaneFailed(proto::DataPlaneFailed { reason }),
+        Report::Corrupted { reason } => Encoded::Corrupted(proto::Corrupted { reason }),
         Report::Removed => Encoded::Removed(proto::Removed {}),
         Report::Suspended(Progress { complete, repeats_from }) => {
             Encoded::Suspended(proto::Suspended { complete, repeats_from })
@@ -454,6 +455,7 @@ pub(crate) fn decode_report(report: Option<proto::report_request::Report>) -> De
         Encoded::Installed(proto::Installed {}) => Report::Installed,
         Encoded::Refused(proto::Refused { reason }) => Report::Refused { reason },
         Encoded::DataPlaneFailed(proto::DataPlaneFailed { reason }) => Report::DataPlaneFailed { reason },
+        Encoded::Corrupted(proto::Corrupted { reason }) => Report::Corrupted { reason },
         Encoded::Removed(proto::Removed {}) => Report::Removed,
         Encoded::Suspended(proto::Suspended { complete, repeats_from }) => {
             Report::Suspended(Progress { complete, repeats_from })

@@ -1,8 +1,4 @@
-//! What Prometheus scrapes of a manager, and the small HTTP server that any process here may offer it with.
-
-mod server;
-
-pub use server::MetricsServer;
+//! What Prometheus scrapes of a manager.
 
 use crate::records::switch_of;
 use crate::state::State;

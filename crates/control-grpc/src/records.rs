@@ -156,6 +156,11 @@ impl Records {
         self.refused.iter().rev().find(|refused| refused.record.is(name, tenant))
     }
 
+    /// Requests that were refused, the oldest first.
+    pub(crate) fn refused(&self) -> impl Iterator<Item = &Refused> {
+        self.refused.iter()
+    }
+
     /// Who holds what of a node, with their names.
     pub(crate) fn holders(&self, node: &str, manager: &Manager) -> Vec<Held> {
         let held = |(group, holding)| {

@@ -1,8 +1,10 @@
 //! The manager's process: a thread that serves gRPC. HTTP/2 keep-alive drops the connection of a node that hangs.
 
 use crate::audit::Audit;
+use crate::dashboard;
 use crate::guard::{Incoming, Limits};
-use crate::metrics::{ManagerMetrics, MetricsServer};
+use crate::metrics::ManagerMetrics;
+use crate::pages::{MetricsServer, PageServer};
 use crate::records::Record;
 use crate::service::Service;
 use crate::state::Shared;
@@ -39,6 +41,8 @@ pub struct ServerConfig {
     pub audit: Option<PathBuf>,
     /// Where Prometheus finds its metrics; port 0 lets the system choose.
     pub metrics: Option<SocketAddr>,
+    /// Where browsers find what it shows of itself, all of it to whoever comes; port 0 lets the system choose.
+    pub dashboard: Option<SocketAddr>,
     /// Connections at once; one more is closed as it comes. Bounded by the descriptors that the process may have, too.
     pub max_connections: usize,
 }
@@ -53,6 +57,7 @@ impl Default for ServerConfig {
             store: None,
             audit: None,
             metrics: None,
+            dashboard: None,
             max_connections: 4096,
         }
     }
@@ -87,6 +92,7 @@ const MARGIN: std::time::Duration = std::time::Duration::from_secs(30);
 pub struct ManagerServer {
     address: SocketAddr,
     metrics: Option<MetricsServer>,
+    dashboard: Option<PageServer>,
     stop: Option<oneshot::Sender<()>>,
     thread: Option<thread::JoinHandle<io::Result<()>>>,
 }
@@ -180,6 +186,14 @@ impl ManagerServer {
             })
         };
         let metrics = config.metrics.map(serve_metrics).transpose()?;
+        let serve_dashboard = |address| {
+            dashboard::serve(address, Arc::clone(&shared)).map_err(|error| {
+                io::Error::other(format!(
+                    "expected to serve the dashboard at {address}, found \"{error}\"; choose another address"
+                ))
+            })
+        };
+        let dashboard = config.dashboard.map(serve_dashboard).transpose()?;
         let (stop, stopped) = oneshot::channel();
         let service =
             ControlServer::new(Service { shared, has_tls }).max_decoding_message_size(LONGEST_MESSAGE);
@@ -217,7 +231,7 @@ impl ManagerServer {
             })
         };
         let thread = thread::Builder::new().name("manager".to_string()).spawn(serve)?;
-        Ok(Self { address, metrics, stop: Some(stop), thread: Some(thread) })
+        Ok(Self { address, metrics, dashboard, stop: Some(stop), thread: Some(thread) })
     }
 
     /// Where it serves.
@@ -228,6 +242,11 @@ impl ManagerServer {
     /// Where Prometheus finds its metrics, if anywhere.
     pub fn metrics_address(&self) -> Option<SocketAddr> {
         self.metrics.as_ref().map(MetricsServer::address)
+    }
+
+    /// Where browsers find what it shows, if anywhere.
+    pub fn dashboard_address(&self) -> Option<SocketAddr> {
+        self.dashboard.as_ref().map(PageServer::address)
     }
 
     /// Serves until something goes wrong: for a process that is nothing else.

@@ -109,6 +109,7 @@ impl Service {
             Status::new(code, error.to_string())
         })?;
         tracing::info!(node = name, %role, %address, who = %asker.who, "node attached");
+        state.events.note(format!("{role} {name} attached from {address}"));
         let (sender, receiver) = mpsc::channel(UNREAD);
         let stream = Stream { sender, peer: asker.peer, tenant: asker.who.owner().to_owned() };
         state.streams.insert(name.clone(), stream);
@@ -131,6 +132,7 @@ impl Service {
             Report::Installed => tracing::info!(node, group, "node joined group"),
             Report::Refused { reason } => tracing::warn!(node, group, reason, "node refused group"),
             Report::DataPlaneFailed { reason } => tracing::warn!(node, group, reason, "data plane failed"),
+            Report::Corrupted { reason } => tracing::warn!(node, group, reason, "result corrupted"),
             Report::Removed => tracing::debug!(node, group, "node forgot group"),
             Report::Suspended(progress) => {
                 tracing::info!(node, group, complete = progress.complete, "rank stopped");
@@ -208,6 +210,7 @@ impl Service {
             answer.await.map_err(|_| Status::unavailable("expected an answer, but the manager stops"))?;
         let group = answer.map_err(|error| {
             tracing::warn!(name, reason = %error, "group not made");
+            self.shared.lock().events.trouble(format!("group not made: {error}"));
             Status::new(init_code(&error), error.to_string())
         })?;
         let mut state = self.shared.lock();
@@ -228,6 +231,11 @@ impl Service {
             group = %group.group, name, tenant = asker.who.owner(), design = group.design,
             members = group.members.len(), fallback = lack, "group made"
         );
+        let made = format!("group {} made of {} ranks, {}", group.group, group.members.len(), group.design);
+        match lack {
+            None => state.events.note(made),
+            Some(lack) => state.events.trouble(format!("{made}, for {lack}")),
+        }
         let group = state.status(group);
         Ok(Response::new(proto::InitGroupResponse { group: Some(convert::encode_status(&group)) }))
     }
@@ -251,6 +259,7 @@ impl Service {
         state.enders.insert(request, sender);
         self.shared.perform(&mut state, actions);
         tracing::info!(%group, who = %asker.who, "group destroyed");
+        state.events.note(format!("group {group} destroyed by {}", asker.who));
         Ok((Caller { request, shared: self.shared.clone() }, answer))
     }
 

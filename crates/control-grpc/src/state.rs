@@ -2,6 +2,7 @@
 //! connection drops the stream, whatever the cause, the node is detached.
 
 use crate::audit::{Audit, Entry};
+use crate::events::Events;
 use crate::metrics::ManagerMetrics;
 use crate::quota::{OverQuota, Quotas, Rates};
 use crate::records::{Held, NameError, Record, Records};
@@ -40,6 +41,7 @@ pub(crate) struct State {
     pub(crate) quotas: Quotas,
     pub(crate) rates: Rates,
     pub(crate) metrics: Arc<ManagerMetrics>,
+    pub(crate) events: Events,
     audit: Option<Audit>,
     /// What survives the manager; nothing does without.
     store: Option<Store>,
@@ -82,6 +84,7 @@ impl Shared {
             quotas,
             rates: Rates::default(),
             metrics,
+            events: Events::default(),
             audit,
             store,
             lost: Some(lost),
@@ -109,6 +112,7 @@ impl Shared {
                         state.metrics.note_failure();
                         let name = state.records.get(*group).map_or("", |record| record.name.as_str());
                         tracing::warn!(%group, name, node = failure.node, reason = failure.reason, "group failed");
+                        state.events.trouble(format!("group {group} failed: {failure}"));
                     }
                     if let Some(stream) = state.streams.get(&node) {
                         // It fails when the connection is just breaking: the stream's end follows, and says so. Or the node takes nothing: its
@@ -229,6 +233,7 @@ impl Drop for Instructions {
         let mut actions = Vec::new();
         state.streams.remove(&self.node);
         tracing::warn!(node = self.node, "node gone");
+        state.events.trouble(format!("{} is gone", self.node));
         state.manager.disconnect(&self.node, "its connection to the manager is gone", &mut actions);
         self.shared.perform(&mut state, actions);
     }

@@ -168,6 +168,11 @@ impl GroupRequest {
                 return Err(Refusal::new(expected, found, "change the group's parameters").into());
             }
         };
-        Ok(Placement { ranks, domains, tree, rates: self.rates, demand: self.demand })
+        Ok(Placement {
+            domains,
+            rates: self.rates,
+            demand: self.demand,
+            ..Placement::new(ranks, tree, ByteCount::new(0))
+        })
     }
 }

@@ -175,6 +175,11 @@ pub enum Report {
         /// One line; names the peer.
         reason: String,
     },
+    /// A result does not agree with its checksum: the group is over.
+    Corrupted {
+        /// One line.
+        reason: String,
+    },
     /// It has forgotten the group.
     Removed,
     /// A rank has stopped, has forgotten the group's queue pairs, and has come so far.
@@ -371,7 +376,7 @@ impl Manager {
                     }
                 }
             }
-            Report::Refused { reason } => {
+            Report::Refused { reason } | Report::Corrupted { reason } => {
                 self.fail(group, GroupFailure { node: node.to_string(), reason }, out);
             }
             Report::DataPlaneFailed { reason } => {

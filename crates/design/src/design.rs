@@ -59,6 +59,11 @@ pub trait Design: Debug + Send + Sync + 'static {
         1
     }
 
+    /// Designs whose parts in switches it can use beside its own: a switch that offers one of them can be in its trees.
+    fn parts_of(&self) -> &'static [&'static str] {
+        &[]
+    }
+
     /// Keys that presets and drivers leave as they are, for they are its frames and buffers: only who names one sets it.
     fn keeps(&self) -> &'static [&'static str] {
         &[]
@@ -164,6 +169,8 @@ pub trait AnyDesign: Debug + Send + Sync + Parts<Numbers> + Parts<LengthOnly> + 
     fn offers_writes(&self) -> bool;
     /// [`Design::version`].
     fn version(&self) -> u32;
+    /// [`Design::parts_of`].
+    fn parts_of(&self) -> &'static [&'static str];
     /// [`Design::keeps`].
     fn keeps(&self) -> &'static [&'static str];
     /// [`Design::framing`].
@@ -264,6 +271,10 @@ impl<D: Design> AnyDesign for D {
 
     fn version(&self) -> u32 {
         Design::version(self)
+    }
+
+    fn parts_of(&self) -> &'static [&'static str] {
+        Design::parts_of(self)
     }
 
     fn keeps(&self) -> &'static [&'static str] {

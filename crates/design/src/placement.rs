@@ -1,8 +1,10 @@
 //! Where a group is to run, and what will be asked of it: what a plan is made from beside parameters.
 
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::string::String;
 use core::ops::Range;
 use quincunx_collective::Rank;
-use quincunx_fabric::IncTree;
+use quincunx_fabric::{IncTree, TreeNodeId};
 use quincunx_units::{BitRate, ByteCount};
 
 /// Kinds of fabrics that designs run on.
@@ -78,6 +80,8 @@ pub struct Placement {
     pub domains: u16,
     /// The tree of switches that the group may use, with a leaf for each rank; none where hosts are joined directly.
     pub tree: Option<IncTree>,
+    /// Which designs' parts switches of the tree can run, by name; one that is not here can run all.
+    pub offers: BTreeMap<TreeNodeId, BTreeSet<String>>,
     /// What links carry, where the ranks are in several domains.
     pub rates: LinkRates,
     /// What is to be asked of the group.
@@ -87,7 +91,14 @@ pub struct Placement {
 impl Placement {
     /// On a tree, or among hosts wherever they are if there is none, for vectors.
     pub fn new(ranks: u16, tree: Option<IncTree>, longest: ByteCount) -> Self {
-        Self { ranks, domains: 1, tree, rates: LinkRates::ALIKE, demand: Demand::Vectors { longest } }
+        Self {
+            ranks,
+            domains: 1,
+            tree,
+            offers: BTreeMap::new(),
+            rates: LinkRates::ALIKE,
+            demand: Demand::Vectors { longest },
+        }
     }
 
     /// Ranks of a domain.

@@ -10,6 +10,7 @@ pub static CATALOG: Catalog = Catalog::new(
         &quincunx_epic::EPIC_1,
         &quincunx_epic::EPIC_2,
         &quincunx_epic::EPIC_3,
+        &quincunx_epic::EPIC_MIXED,
         &quincunx_ring::RING,
         &quincunx_ring::TREE,
         &quincunx_ring::DIRECT,

@@ -6,7 +6,7 @@ use crate::packet::{PacketKind, PacketOptions, PacketTransport};
 use crate::transport::{OpenError, Transport, sealed};
 use crate::udp::{UdpOptions, UdpTransport};
 use std::io;
-use std::net::SocketAddrV4;
+use std::net::{Ipv4Addr, SocketAddrV4};
 use std::os::fd::BorrowedFd;
 
 /// Which transport, and how it is set up.
@@ -70,6 +70,10 @@ impl sealed::Transport for AnyTransport {
 
     fn receive_batch(&self) -> usize {
         self.inner().receive_batch()
+    }
+
+    fn interface_to(&self, peer: Ipv4Addr) -> io::Result<u32> {
+        self.inner().interface_to(peer)
     }
 
     fn socket(&self) -> BorrowedFd<'_> {

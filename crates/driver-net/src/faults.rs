@@ -129,7 +129,8 @@ mod tests {
     #[test]
     fn a_held_frame_comes_back_after_its_overtakers_or_in_time() {
         let address = SocketAddrV4::new(Ipv4Addr::LOCALHOST, 4791);
-        let datagram = Datagram { source: address, destination: address, tos: 0, identification: 0 };
+        let datagram =
+            Datagram { source: address, destination: address, tos: 0, identification: 0, interface: 0 };
         let mut faults = ArrivalFaults::new(FaultRates::default(), Vec::new(), 0);
         let now = Instant::ZERO;
         faults.arrive(Ipv4Addr::LOCALHOST);

@@ -43,7 +43,7 @@ fn address(packet: &[u8], at: usize) -> Option<Ipv4Addr> {
 
 /// Takes the Ethernet header off a frame: who sent it to whom, at the port `port` as if it had come through UDP, and where it lies from
 /// the global route header on. Short frames are padded: what counts is what the header says.
-pub(crate) fn decapsulate(frame: &[u8], port: u16) -> Option<(Datagram, Range<usize>)> {
+pub(crate) fn decapsulate(frame: &[u8], port: u16, interface: u32) -> Option<(Datagram, Range<usize>)> {
     let packet = frame.get(HEAD..)?;
     let header = packet.get(..HEADER)?;
     if frame[12..HEAD] != ETHERTYPE.to_be_bytes() || header[0] >> 4 != 6 || header[NEXT_HEADER] != TRANSPORT {
@@ -56,6 +56,7 @@ pub(crate) fn decapsulate(frame: &[u8], port: u16) -> Option<(Datagram, Range<us
         destination: SocketAddrV4::new(address(header, DESTINATION)?, port),
         tos: header[0] << 4 | header[1] >> 4,
         identification: 0,
+        interface,
     };
     (end <= frame.len()).then_some((datagram, HEAD..end))
 }
@@ -126,12 +127,13 @@ mod tests {
         let mut bytes = frame();
         let whole = bytes.len();
         bytes.resize(whole + 6, 0);
-        let (found, packet) = decapsulate(&bytes, PORT).expect("a whole frame");
+        let (found, packet) = decapsulate(&bytes, PORT, 7).expect("a whole frame");
         let expected = Datagram {
             source: "10.77.0.1:4791".parse().expect("an address"),
             destination: "10.77.0.2:4791".parse().expect("an address"),
             tos: 0x22,
             identification: 0,
+            interface: 7,
         };
         assert_eq!((found, packet), (expected, HEAD..whole));
     }
@@ -140,7 +142,7 @@ mod tests {
     fn a_truncated_frame_is_refused_at_every_length() {
         let bytes = frame();
         for length in 0..bytes.len() {
-            assert_eq!(decapsulate(&bytes[..length], PORT), None, "{length} bytes");
+            assert_eq!(decapsulate(&bytes[..length], PORT, 7), None, "{length} bytes");
         }
     }
 
@@ -151,7 +153,7 @@ mod tests {
         for at in [12, HEAD, HEAD + NEXT_HEADER, HEAD + PAYLOAD_LENGTH, source, destination] {
             let mut bytes = bytes.clone();
             bytes[at] ^= 0x10;
-            assert_eq!(decapsulate(&bytes, PORT), None, "byte {at}");
+            assert_eq!(decapsulate(&bytes, PORT, 7), None, "byte {at}");
         }
     }
 
@@ -199,7 +201,7 @@ mod tests {
             let mut changed = frame();
             changed[at] = value;
             for bytes in [bytes, changed] {
-                if let Some((_, packet)) = decapsulate(&bytes, PORT) {
+                if let Some((_, packet)) = decapsulate(&bytes, PORT, 7) {
                     prop_assert!(packet.end <= bytes.len());
                 }
             }

@@ -6,7 +6,7 @@ use crate::transport::{Transport, sealed};
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use std::collections::VecDeque;
 use std::io;
-use std::net::SocketAddrV4;
+use std::net::{Ipv4Addr, SocketAddrV4};
 use std::os::fd::{AsFd, BorrowedFd};
 
 /// A frame that has left a node.
@@ -42,6 +42,10 @@ impl sealed::Transport for InProcess {
     /// Each frame is a datagram of its own: it has a fate of its own.
     fn max_frames(&self) -> usize {
         1
+    }
+
+    fn interface_to(&self, _: Ipv4Addr) -> io::Result<u32> {
+        Ok(0)
     }
 
     fn socket(&self) -> BorrowedFd<'_> {

@@ -20,6 +20,8 @@ pub(crate) struct Arrival {
     pub(crate) segment: usize,
     /// It was longer than its slot.
     pub(crate) truncated: bool,
+    /// Index of the interface that it came in by; 0 if the kernel did not say.
+    pub(crate) interface: u32,
 }
 
 /// Who sent a datagram to whom.
@@ -33,6 +35,8 @@ pub struct Datagram {
     pub tos: u8,
     /// IP identification, where the transport sees it; a UDP socket does not, and says 0, which is what one sends.
     pub identification: u16,
+    /// Index of the interface that it came in by, from 1 up; 0 for what leaves, and where the transport does not know.
+    pub interface: u32,
 }
 
 /// A run of equally long frames from one sender, waiting in a slot.
@@ -120,7 +124,7 @@ mod tests {
 
     fn datagram() -> Datagram {
         let address = SocketAddrV4::new(Ipv4Addr::LOCALHOST, 4791);
-        Datagram { source: address, destination: address, tos: 0, identification: 0 }
+        Datagram { source: address, destination: address, tos: 0, identification: 0, interface: 0 }
     }
 
     fn frames(inbox: &mut Inbox) -> Vec<Vec<u8>> {

@@ -199,7 +199,8 @@ impl<E: Engine, C: Codec<E>> Interposed<E, C> {
     /// Decides what becomes of a frame. One that goes where no link leads is lost.
     fn launch(&mut self, node: usize, Departed { destination, tos, bytes }: Departed) {
         let Some(way) = self.ways.get_mut(&(node, destination)) else { return };
-        let datagram = Datagram { source: end_address(way.from), destination, tos, identification: 0 };
+        let datagram =
+            Datagram { source: end_address(way.from), destination, tos, identification: 0, interface: 0 };
         let fate = way.faults.fate(way.sent);
         way.sent += 1;
         self.sent.push(SentFrame { from: way.from, datagram, bytes: bytes.clone() });

@@ -134,7 +134,8 @@ impl<E: Engine, C: Codec<E>, T: Transport> Io<E, C, T> {
             _ => self.outbox.commit(length, destination, tos, may_wait),
         };
         if let Some(observer) = &mut self.observer {
-            let datagram = Datagram { source: self.transport.local(), destination, tos, identification: 0 };
+            let source = self.transport.local();
+            let datagram = Datagram { source, destination, tos, identification: 0, interface: 0 };
             observer.observe(self.now, Direction::Sent, &datagram, bytes);
         }
         if departures == 0 {

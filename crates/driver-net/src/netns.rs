@@ -9,7 +9,7 @@
 mod layout;
 
 use layout::Orders;
-pub use layout::{Layout, NetnsNode, Wiring};
+pub use layout::{Layout, NetnsNode, Switching, Wiring};
 use nix::sched::{CloneFlags, setns};
 use std::fmt::Write as _;
 use std::fs::File;
@@ -163,6 +163,9 @@ impl NetnsFabric {
         for Orders { node, ip, .. } in &orders {
             batch("ip", Some(&self.namespace(*node)), ip)?;
         }
+        for Orders { node, bridge, .. } in &orders {
+            batch("bridge", Some(&self.namespace(*node)), bridge)?;
+        }
         for Orders { node, devices, .. } in &orders {
             let mut text = String::new();
             for device in devices {
@@ -174,7 +177,7 @@ impl NetnsFabric {
                     );
                 }
                 // Where a switch's process may want frames of the bridge: a port that gets this while frames pass loses some of them.
-                if matches!(node, NetnsNode::Switch(_)) {
+                if matches!(node, NetnsNode::Switch(_)) && self.layout.switching == Switching::Bridged {
                     let _ = writeln!(text, "qdisc add dev {device} clsact");
                 }
             }
@@ -185,10 +188,25 @@ impl NetnsFabric {
                 self.keep_order(node);
             }
             if matches!(node, NetnsNode::Switch(_)) {
-                self.skip_firewall(node);
+                match self.layout.switching {
+                    Switching::Bridged => self.skip_firewall(node),
+                    Switching::Routed => self.forward(node)?,
+                }
             }
             wait_for_links(&self.namespace(node))
         })
+    }
+
+    /// Has the switch send on what is for others, if it came by the port behind which its sender is. A redirect would tell hosts of a
+    /// shorter way, which they do not have.
+    fn forward(&self, node: NetnsNode) -> Result<(), NetnsError> {
+        let script = "cd /proc/sys/net/ipv4 && for each in conf/*; do echo 1 > $each/rp_filter && echo 0 > $each/send_redirects; done \
+                      && echo 1 > ip_forward";
+        let failed = |found| NetnsError::Command { command: format!("sysctl at {node:?}"), found };
+        let done = self.command(node, "sh").args(["-ec", script]).output();
+        let done = done.map_err(|error| failed(error.to_string()))?;
+        let said = String::from_utf8_lossy(&done.stderr).trim().to_owned();
+        if done.status.success() { Ok(()) } else { Err(failed(said)) }
     }
 
     /// Keeps bridged frames out of the firewall's hooks, through which some systems lead them all: a switch has none.
@@ -295,7 +313,7 @@ fn removals(namespaces: &[String]) -> String {
     namespaces.iter().map(|name| format!("netns del {name}\n")).collect()
 }
 
-/// Runs lines of commands in one process of `ip` or `tc`, going on after one that fails.
+/// Runs lines of commands in one process of `ip`, `tc` or `bridge`, going on after one that fails.
 pub(crate) fn batch(tool: &'static str, namespace: Option<&str>, text: &str) -> Result<(), NetnsError> {
     if text.is_empty() {
         return Ok(());

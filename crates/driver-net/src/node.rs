@@ -222,6 +222,20 @@ impl<E: Engine, C: Codec<E>, T: Transport> Node<E, C, T> {
         &self.io.dropped
     }
 
+    /// Index of the interface by which frames of `peer` come in: the one through which this machine sends there, as its routing table says.
+    /// No frame changes that. 0 if the transport cannot tell.
+    ///
+    /// # Errors
+    /// If there is no way to `peer`.
+    pub fn interface_to(&self, peer: Ipv4Addr) -> std::io::Result<u32> {
+        self.io.transport.interface_to(peer)
+    }
+
+    /// How many ports the engine has from now on, if these are more than before.
+    pub fn grow_ports(&mut self, ports: u16) {
+        self.ports = self.ports.max(ports);
+    }
+
     /// Has every frame that passes watched from now on, or none.
     pub fn set_observer(&mut self, observer: Option<Box<dyn Observer>>) {
         self.io.observer = observer;

@@ -8,7 +8,7 @@
 use crate::inbox::{Arrival, Datagram, Inbox, SLOT};
 use crate::outbox::{Batch, Outbox};
 use crate::transport::{OpenError, PATIENCE, Transport, sealed};
-use crate::{bridge, global_route, sys};
+use crate::{bridge, global_route, route, sys};
 use nix::errno::Errno;
 use nix::libc;
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, setsockopt, socket, sockopt::ReceiveTimeout};
@@ -24,6 +24,13 @@ use std::time::{Duration, Instant};
 const HEAD: usize = 14 + 20 + 8;
 
 const ETHERTYPE_IPV4: u16 = 0x0800;
+
+/// Where an address is that no link has alone.
+const LOOPBACK: &str = "lo";
+
+/// Flags of the kernel's neighbours (ATF_COM, ATF_PERM).
+const COMPLETE: u32 = 2;
+const PERMANENT: u32 = 4;
 
 const PROTOCOL_UDP: u8 = 17;
 
@@ -59,7 +66,8 @@ pub enum PacketKind {
 /// How a packet socket is set up.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PacketOptions {
-    /// The interface, for instance `eth0`.
+    /// The interface, for instance `eth0`. With `lo`, where an address is that belongs to no link alone, UDP comes in by all interfaces, and
+    /// leaves by the one that leads to its receiver.
     pub interface: String,
     /// What is on it.
     pub kind: PacketKind,
@@ -102,20 +110,31 @@ impl PacketOptions {
     }
 }
 
-/// One packet socket on one interface.
+/// Where frames for somebody leave.
+#[derive(Clone, Copy)]
+struct Hop {
+    interface: u32,
+    source: MacAddress,
+    destination: MacAddress,
+}
+
+/// One packet socket on one interface, or on all.
 pub struct PacketTransport {
     socket: OwnedFd,
     /// Keeps the kernel from answering, and asks for neighbours.
     guard: UdpSocket,
     local: SocketAddrV4,
     kind: PacketKind,
-    mac: MacAddress,
-    /// Where frames leave, if the socket is bound to no interface.
-    interface: Option<u32>,
+    /// The interface that all frames leave by, with its address; none: as the routing table has it.
+    only: Option<(u32, MacAddress)>,
     neighbours: BTreeMap<Ipv4Addr, MacAddress>,
+    /// What is known of these and of others.
+    hops: BTreeMap<Ipv4Addr, Hop>,
     /// Asked for and not known yet, with when.
     asked: BTreeMap<Ipv4Addr, Instant>,
     heads: Vec<u8>,
+    /// By which interface each of these leaves.
+    leaving: Vec<u32>,
     sender: sys::Sender,
     receiver: sys::Receiver,
     arrivals: Vec<Arrival>,
@@ -140,9 +159,16 @@ impl PacketTransport {
                 "stop who holds it or choose another address",
             )
         })?;
-        let (index, mac) = interface(&options.interface)
-            .map_err(|error| at("an Ethernet interface", error, "name one that `ip link` shows"))?;
         let kind = options.kind;
+        let only = match (kind, options.interface.as_str()) {
+            (PacketKind::Udp, LOOPBACK) => None,
+            (_, name) => {
+                let found = interface(name);
+                let remedy = "name one that `ip link` shows";
+                Some(found.map_err(|error| at("an Ethernet interface", error, remedy))?)
+            }
+        };
+        let index = only.map_or(0, |(index, _)| index);
         let (program, bound_to, protocol) = match kind {
             PacketKind::Udp => (filter(local).to_vec(), index, ETHERTYPE_IPV4),
             PacketKind::GlobalRoute => {
@@ -176,28 +202,37 @@ impl PacketTransport {
             guard,
             local,
             kind,
-            mac,
-            interface: (bound_to == 0).then_some(index),
+            only,
             neighbours: options.neighbours,
+            hops: BTreeMap::new(),
             asked: BTreeMap::new(),
             heads: Vec::new(),
+            leaving: Vec::new(),
             sender: sys::Sender::new(),
             receiver: sys::Receiver::new(),
             arrivals: Vec::new(),
         })
     }
 
-    /// The Ethernet address of `ip`. Until it is known the sender has to wait; in the end there may be none.
-    fn resolve(&mut self, ip: Ipv4Addr) -> Result<MacAddress, Errno> {
-        if let Some(mac) = self.neighbours.get(&ip) {
-            return Ok(*mac);
+    /// The way to `ip`. Until it is known the sender has to wait; in the end there may be none.
+    fn resolve(&mut self, ip: Ipv4Addr) -> Result<Hop, Errno> {
+        if let Some(hop) = self.hops.get(&ip) {
+            return Ok(*hop);
         }
-        // The table of the calling thread's network namespace.
-        let table = std::fs::read_to_string("/proc/thread-self/net/arp").unwrap_or_default();
-        if let Some(mac) = neighbour(&table, ip) {
-            self.neighbours.insert(ip, mac);
+        let known = self.neighbours.get(&ip).copied().or_else(|| neighbour(&neighbours(), ip));
+        if let Some(destination) = known {
+            let leading = || {
+                let name = nix::net::if_::if_indextoname(route::interface_to(ip)?)?;
+                interface(&name.to_string_lossy())
+            };
+            let (interface, source) = match self.only {
+                Some(only) => only,
+                None => leading().map_err(|_| Errno::EHOSTUNREACH)?,
+            };
+            let hop = Hop { interface, source, destination };
+            self.hops.insert(ip, hop);
             self.asked.remove(&ip);
-            return Ok(mac);
+            return Ok(hop);
         }
         let asked = *self.asked.entry(ip).or_insert_with(|| {
             // If even this fails, the time-out below says so.
@@ -210,18 +245,22 @@ impl PacketTransport {
 
 impl PacketTransport {
     /// Puts the headers of a batch, which is one frame, behind those before it.
-    fn head(&mut self, mac: MacAddress, arena: &[u8], batch: &Batch) {
+    fn head(&mut self, hop: Hop, arena: &[u8], batch: &Batch) {
+        let Hop { interface, source: own, destination: mac } = hop;
+        self.leaving.push(interface);
         match self.kind {
             PacketKind::Udp => {
                 let (destination, tos) = (batch.destination(), batch.tos());
-                let datagram = Datagram { source: self.local, destination, tos, identification: 0 };
-                self.heads.extend(head(self.mac, mac, &datagram, batch.length()));
+                let source = self.local;
+                let datagram = Datagram { source, destination, tos, identification: 0, interface: 0 };
+                self.heads.extend(head(own, mac, &datagram, batch.length()));
             }
-            PacketKind::GlobalRoute => self.heads.extend(global_route::head(self.mac, mac)),
+            PacketKind::GlobalRoute => self.heads.extend(global_route::head(own, mac)),
             // A switch leaves frames the address of who has sent them, if it is known.
             PacketKind::BridgedGlobalRoute => {
                 let source = global_route::source(&arena[batch.pieces()[0].clone()]);
-                let source = source.and_then(|source| self.resolve(source).ok()).unwrap_or(self.mac);
+                let source =
+                    source.and_then(|source| self.resolve(source).ok()).map_or(own, |hop| hop.destination);
                 self.heads.extend(global_route::head(source, mac));
             }
         }
@@ -243,6 +282,19 @@ impl sealed::Transport for PacketTransport {
         RECEIVE_BATCH
     }
 
+    /// Behind a bridge the routing table does not tell: the port is known if who administers the switch has written down the peer's
+    /// Ethernet address (`ip neigh ... nud permanent`), and the port that leads to that (`bridge fdb ... static`).
+    fn interface_to(&self, peer: Ipv4Addr) -> io::Result<u32> {
+        let (PacketKind::BridgedGlobalRoute, Some((bridge, _))) = (self.kind, self.only) else {
+            return route::interface_to(peer);
+        };
+        let written = self.neighbours.get(&peer).copied().or_else(|| permanent(&neighbours(), peer));
+        match written {
+            Some(MacAddress(address)) => Ok(route::port_of_bridge(bridge, address)?.unwrap_or(0)),
+            None => Ok(0),
+        }
+    }
+
     fn socket(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }
@@ -253,9 +305,9 @@ impl sealed::Transport for PacketTransport {
             let start = index * SLOT;
             let frame = &inbox.bytes()[start..start + arrival.length];
             let found = match self.kind {
-                PacketKind::Udp => decapsulate(frame),
+                PacketKind::Udp => decapsulate(frame, arrival.interface),
                 PacketKind::GlobalRoute | PacketKind::BridgedGlobalRoute => {
-                    global_route::decapsulate(frame, self.local.port())
+                    global_route::decapsulate(frame, self.local.port(), arrival.interface)
                 }
             };
             match found.filter(|_| !arrival.truncated) {
@@ -272,17 +324,18 @@ impl sealed::Transport for PacketTransport {
         let (arena, batches) = outbox.unsent();
         let batches = &batches[..batches.len().min(sys::SEND_BATCH)];
         self.heads.clear();
+        self.leaving.clear();
         let mut ready = 0;
         for batch in batches {
             match self.resolve(*batch.destination().ip()) {
-                Ok(mac) => self.head(mac, arena, batch),
+                Ok(hop) => self.head(hop, arena, batch),
                 // What comes before can go.
                 Err(_) if ready > 0 => break,
                 Err(error) => return Err(error.into()),
             }
             ready += 1;
         }
-        let way = sys::Way::Headed(&self.heads, self.heads.len() / ready.max(1), self.interface);
+        let way = sys::Way::Headed(&self.heads, self.heads.len() / ready.max(1), &self.leaving);
         self.sender.send(self.socket.as_fd(), arena, &batches[..ready], way)
     }
 }
@@ -297,12 +350,31 @@ fn interface(name: &str) -> io::Result<(u32, MacAddress)> {
     Ok((index, MacAddress(mac)))
 }
 
+/// The kernel's table of neighbours, in the calling thread's network namespace.
+fn neighbours() -> String {
+    std::fs::read_to_string("/proc/thread-self/net/arp").unwrap_or_default()
+}
+
 /// The entry for `ip` in the kernel's table of neighbours, if it is complete.
 fn neighbour(table: &str, ip: Ipv4Addr) -> Option<MacAddress> {
-    // IP address, hardware type, flags (2: complete), hardware address, mask, device.
+    entry(table, ip, COMPLETE)
+}
+
+/// The same if somebody has written it: what a neighbour says of itself does not change it.
+fn permanent(table: &str, ip: Ipv4Addr) -> Option<MacAddress> {
+    entry(table, ip, COMPLETE | PERMANENT)
+}
+
+/// The first entry for `ip` with all these flags.
+fn entry(table: &str, ip: Ipv4Addr, expected: u32) -> Option<MacAddress> {
+    let has = |text: &str| {
+        let flags = u32::from_str_radix(text.trim_start_matches("0x"), 16).unwrap_or(0);
+        flags & expected == expected
+    };
+    // IP address, hardware type, flags, hardware address, mask, device.
     let fields = table.lines().skip(1).map(|line| line.split_whitespace().collect::<Vec<_>>());
     let text = fields
-        .filter(|fields| fields.len() >= 4 && fields[0].parse() == Ok(ip) && fields[2] != "0x0")
+        .filter(|fields| fields.len() >= 4 && fields[0].parse() == Ok(ip) && has(fields[2]))
         .map(|fields| fields[3])
         .next()?;
     let mut mac = [0; 6];
@@ -349,8 +421,8 @@ fn internet_checksum(bytes: &[u8]) -> u16 {
     !(sum as u16)
 }
 
-/// Takes the headers off an Ethernet frame with a whole UDP datagram: who sent it to whom, and where its payload lies.
-fn decapsulate(frame: &[u8]) -> Option<(Datagram, std::ops::Range<usize>)> {
+/// Takes the headers off an Ethernet frame with a whole UDP datagram that came in by `interface`: who sent it to whom, and where its payload lies.
+fn decapsulate(frame: &[u8], interface: u32) -> Option<(Datagram, std::ops::Range<usize>)> {
     let ip = frame.get(14..)?;
     if frame[12..14] != ETHERTYPE_IPV4.to_be_bytes() || ip.first()? >> 4 != 4 {
         return None;
@@ -380,6 +452,7 @@ fn decapsulate(frame: &[u8]) -> Option<(Datagram, std::ops::Range<usize>)> {
         destination: address(16, 2),
         tos: ip[1],
         identification: u16::from_be_bytes([ip[4], ip[5]]),
+        interface,
     };
     Some((datagram, start..start + length - 8))
 }

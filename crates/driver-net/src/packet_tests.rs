@@ -12,6 +12,7 @@ fn datagram() -> Datagram {
         destination: "10.77.0.2:4791".parse().expect("an address"),
         tos: 0x22,
         identification: 0x3551,
+        interface: 7,
     }
 }
 
@@ -25,7 +26,7 @@ fn frame(payload: &[u8]) -> Vec<u8> {
 fn a_frame_is_read_as_it_was_written_and_padding_is_ignored() {
     let mut bytes = frame(b"payload");
     bytes.resize(60, 0);
-    let (found, payload) = decapsulate(&bytes).expect("a whole datagram");
+    let (found, payload) = decapsulate(&bytes, 7).expect("a whole datagram");
     assert_eq!((found, &bytes[payload]), (datagram(), &b"payload"[..]));
 }
 
@@ -43,7 +44,7 @@ fn the_header_checksum_is_right_and_nothing_may_be_cut() {
 fn a_truncated_frame_is_refused_at_every_length() {
     let bytes = frame(b"payload");
     for length in 0..bytes.len() {
-        assert_eq!(decapsulate(&bytes[..length]), None, "{length} bytes");
+        assert_eq!(decapsulate(&bytes[..length], 7), None, "{length} bytes");
     }
 }
 
@@ -52,7 +53,7 @@ fn fragments_and_other_protocols_are_refused() {
     for (at, value) in [(12, 0x86), (14, 0x65), (14, 0x44), (20, 0x20), (21, 1), (23, 6), (39, 7), (38, 1)] {
         let mut bytes = frame(b"payload");
         bytes[at] = value;
-        assert_eq!(decapsulate(&bytes), None, "byte {at} is {value}");
+        assert_eq!(decapsulate(&bytes, 7), None, "byte {at} is {value}");
     }
 }
 
@@ -67,10 +68,19 @@ fn neighbours_are_read_from_the_kernels_table_if_complete() {
     assert_eq!(neighbour("", Ipv4Addr::new(10, 77, 0, 2)), None);
 }
 
+#[test]
+fn an_entry_that_a_neighbour_has_made_is_not_one_that_was_written() {
+    let table = "IP address       HW type     Flags       HW address            Mask     Device\n\
+                 10.77.0.2        0x1         0x2         02:00:00:00:00:0a     *        br0\n\
+                 10.77.0.3        0x1         0x6         02:00:00:00:00:0b     *        br0\n";
+    assert_eq!(permanent(table, Ipv4Addr::new(10, 77, 0, 2)), None);
+    assert_eq!(permanent(table, Ipv4Addr::new(10, 77, 0, 3)), Some(MacAddress([2, 0, 0, 0, 0, 11])));
+}
+
 proptest! {
     #[test]
     fn no_bytes_make_it_panic(bytes in proptest::collection::vec(any::<u8>(), 0..120)) {
-        if let Some((_, payload)) = decapsulate(&bytes) {
+        if let Some((_, payload)) = decapsulate(&bytes, 7) {
             prop_assert!(payload.end <= bytes.len());
         }
     }
@@ -79,7 +89,7 @@ proptest! {
     fn no_mutation_makes_it_panic(at in 0_usize..49, value in any::<u8>()) {
         let mut bytes = frame(b"payload");
         bytes[at] = value;
-        if let Some((_, payload)) = decapsulate(&bytes) {
+        if let Some((_, payload)) = decapsulate(&bytes, 7) {
             prop_assert!(payload.end <= bytes.len());
         }
     }

@@ -24,21 +24,32 @@ pub(crate) enum Way<'a> {
     Own,
     /// All to this address, where somebody sends them on.
     Via(SocketAddrV4),
-    /// Behind headers that say it: so many bytes for each batch. If the socket is bound to no interface, out of this one.
-    Headed(&'a [u8], usize, Option<u32>),
+    /// Behind headers that say it: so many bytes for each batch, out of the interface that it has here.
+    Headed(&'a [u8], usize, &'a [u32]),
 }
 
-/// Room for the two control messages in use, in either direction, aligned as the kernel wants it.
+/// Room for the three control messages in use, aligned as the kernel wants it.
 #[derive(Clone, Copy)]
 #[repr(C, align(8))]
-struct Control([u8; 64]);
+struct Control([u8; CONTROL]);
+
+/// An int, a byte and the 12 bytes of `in_pktinfo`, each with its header and padding.
+const CONTROL: usize = 80;
+
+/// Who sent a datagram: another address for UDP than for packet sockets. The family comes first in both.
+#[derive(Clone, Copy)]
+#[repr(C)]
+union Name {
+    inet: libc::sockaddr_in,
+    link: libc::sockaddr_ll,
+}
 
 /// Scratch memory of `sendmmsg`, kept between calls so that sending does not allocate.
 pub(crate) struct Sender {
     messages: Vec<libc::mmsghdr>,
     pieces: Vec<libc::iovec>,
     names: Vec<libc::sockaddr_in>,
-    link: libc::sockaddr_ll,
+    links: Vec<libc::sockaddr_ll>,
     controls: Vec<Control>,
 }
 
@@ -46,7 +57,7 @@ pub(crate) struct Sender {
 pub(crate) struct Receiver {
     messages: Vec<libc::mmsghdr>,
     pieces: Vec<libc::iovec>,
-    names: Vec<libc::sockaddr_in>,
+    names: Vec<Name>,
     controls: Vec<Control>,
 }
 
@@ -62,7 +73,7 @@ impl Sender {
             messages: Vec::new(),
             pieces: Vec::new(),
             names: Vec::new(),
-            link: link_name(0, 0),
+            links: Vec::new(),
             controls: Vec::new(),
         }
     }
@@ -79,21 +90,20 @@ impl Sender {
         let batches = &batches[..batches.len().min(SEND_BATCH)];
         self.pieces.clear();
         self.names.clear();
+        self.links.clear();
         self.controls.clear();
         self.messages.clear();
         for (index, batch) in batches.iter().enumerate() {
-            if let Way::Headed(heads, length, _) = way {
+            if let Way::Headed(heads, length, interfaces) = way {
                 self.pieces.push(piece(&heads[index * length..][..length]));
+                self.links.push(link_name(interfaces[index], 0));
             }
             self.pieces.extend(batch.pieces().iter().map(|range| piece(&arena[range.clone()])));
             self.names.push(name_of(match way {
                 Way::Via(address) => address,
                 _ => batch.destination(),
             }));
-            self.controls.push(Control([0; 64]));
-        }
-        if let Way::Headed(_, _, Some(interface)) = way {
-            self.link.sll_ifindex = interface as i32;
+            self.controls.push(Control([0; CONTROL]));
         }
         // Pointers are taken only now, when none of the vectors grows any more.
         let mut first = 0;
@@ -110,15 +120,14 @@ impl Sender {
                     message.msg_hdr.msg_namelen = size_of::<libc::sockaddr_in>() as _;
                     fill_control(&mut message.msg_hdr, &mut self.controls[index], batch);
                 }
-                Way::Headed(_, _, Some(_)) => {
-                    message.msg_hdr.msg_name = (&raw mut self.link).cast();
+                Way::Headed(..) => {
+                    message.msg_hdr.msg_name = (&raw mut self.links[index]).cast();
                     message.msg_hdr.msg_namelen = size_of::<libc::sockaddr_ll>() as _;
                 }
-                Way::Headed(_, _, None) => {}
             }
             self.messages.push(message);
         }
-        // SAFETY: `messages` holds as many headers as is said; names, the link, controls and pieces they point to live in `self`
+        // SAFETY: `messages` holds as many headers as is said; names, links, controls and pieces they point to live in `self`
         // and are not touched during the call; the pieces point into `arena` and the headers, which are borrowed for it.
         let sent = unsafe {
             libc::sendmmsg(
@@ -155,8 +164,8 @@ impl Receiver {
                 .chunks_exact_mut(slot)
                 .map(|chunk| libc::iovec { iov_base: chunk.as_mut_ptr().cast(), iov_len: slot }),
         );
-        self.names.resize(slots, name_of(SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0)));
-        self.controls.resize(slots, Control([0; 64]));
+        self.names.resize(slots, Name { link: link_name(0, 0) });
+        self.controls.resize(slots, Control([0; CONTROL]));
         self.messages.clear();
         for index in 0..slots {
             // SAFETY: `mmsghdr` is plain data for which all zeroes is a valid value.
@@ -164,7 +173,7 @@ impl Receiver {
             message.msg_hdr.msg_iov = &raw mut self.pieces[index];
             message.msg_hdr.msg_iovlen = 1;
             message.msg_hdr.msg_name = (&raw mut self.names[index]).cast();
-            message.msg_hdr.msg_namelen = size_of::<libc::sockaddr_in>() as _;
+            message.msg_hdr.msg_namelen = size_of::<Name>() as _;
             message.msg_hdr.msg_control = self.controls[index].0.as_mut_ptr().cast();
             message.msg_hdr.msg_controllen = self.controls[index].0.len() as _;
             self.messages.push(message);
@@ -185,16 +194,15 @@ impl Receiver {
         }
         for index in 0..received as usize {
             let message = &self.messages[index];
-            let name = &self.names[index];
-            let is_ipv4 = message.msg_hdr.msg_namelen as usize >= size_of::<libc::sockaddr_in>()
-                && name.sin_family == libc::AF_INET as libc::sa_family_t;
+            let (source, interface) = read_name(&self.names[index], message.msg_hdr.msg_namelen as usize);
             let length = message.msg_len as usize;
             let mut arrival = Arrival {
-                source: is_ipv4.then(|| address_of(name)),
+                source,
                 tos: 0,
                 length,
                 segment: length,
                 truncated: message.msg_hdr.msg_flags & libc::MSG_TRUNC != 0,
+                interface,
             };
             read_control(&message.msg_hdr, &mut arrival);
             arrivals.push(arrival);
@@ -321,6 +329,22 @@ fn address_of(name: &libc::sockaddr_in) -> SocketAddrV4 {
     SocketAddrV4::new(Ipv4Addr::from(name.sin_addr.s_addr.to_ne_bytes()), u16::from_be(name.sin_port))
 }
 
+/// The sender's address, or the interface that a frame came in by: whichever the kernel has written.
+fn read_name(name: &Name, length: usize) -> (Option<SocketAddrV4>, u32) {
+    // SAFETY: both variants are plain data of any bits and begin with the family, which says which of them the kernel has written;
+    // `length` says how much of it. What it has not written is still that of a valid value.
+    unsafe {
+        match i32::from(name.inet.sin_family) {
+            libc::AF_INET if length >= size_of::<libc::sockaddr_in>() => (Some(address_of(&name.inet)), 0),
+            // The hardware address at the end may be shorter than its field.
+            libc::AF_PACKET if length >= std::mem::offset_of!(libc::sockaddr_ll, sll_addr) => {
+                (None, u32::try_from(name.link.sll_ifindex).unwrap_or(0))
+            }
+            _ => (None, 0),
+        }
+    }
+}
+
 /// Writes the control messages that `batch` needs: the segment size if it has several, the type of service if not 0.
 fn fill_control(header: &mut libc::msghdr, control: &mut Control, batch: &Batch) {
     let segment = (batch.frames() > 1).then_some(batch.segment());
@@ -328,7 +352,7 @@ fn fill_control(header: &mut libc::msghdr, control: &mut Control, batch: &Batch)
     header.msg_control = control.0.as_mut_ptr().cast();
     header.msg_controllen = control.0.len() as _;
     let mut used = 0;
-    // SAFETY: `header` describes `control`, which is aligned and has room for both messages (24 bytes each); the
+    // SAFETY: `header` describes `control`, which is aligned and has room for both messages (24 bytes each, of 80); the
     // headers that CMSG_FIRSTHDR and CMSG_NXTHDR give lie inside it, and CMSG_DATA of each has room for what is written.
     unsafe {
         let mut next = libc::CMSG_FIRSTHDR(header);
@@ -354,10 +378,10 @@ fn fill_control(header: &mut libc::msghdr, control: &mut Control, batch: &Batch)
     }
 }
 
-/// Takes the segment size and the type of service out of the control messages that the kernel wrote.
+/// Takes the segment size, the type of service and the interface out of the control messages that the kernel wrote.
 fn read_control(header: &libc::msghdr, arrival: &mut Arrival) {
     // SAFETY: the kernel has filled the control buffer that `header` describes and set its length; CMSG_FIRSTHDR and
-    // CMSG_NXTHDR stay inside that length, and each message holds the type read from it (an int, a byte).
+    // CMSG_NXTHDR stay inside that length, and each message holds the type read from it (an int, a byte, an `in_pktinfo`).
     unsafe {
         let mut next = libc::CMSG_FIRSTHDR(header);
         while !next.is_null() {
@@ -367,6 +391,10 @@ fn read_control(header: &libc::msghdr, arrival: &mut Arrival) {
                     arrival.segment = usize::try_from(segment).unwrap_or(0).clamp(1, arrival.length.max(1));
                 }
                 (libc::IPPROTO_IP, libc::IP_TOS) => arrival.tos = libc::CMSG_DATA(next).read(),
+                (libc::IPPROTO_IP, libc::IP_PKTINFO) => {
+                    let found = libc::CMSG_DATA(next).cast::<libc::in_pktinfo>().read_unaligned();
+                    arrival.interface = u32::try_from(found.ipi_ifindex).unwrap_or(0);
+                }
                 _ => {}
             }
             next = libc::CMSG_NXTHDR(header, next);

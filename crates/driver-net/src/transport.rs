@@ -3,7 +3,7 @@
 use crate::inbox::Inbox;
 use crate::outbox::Outbox;
 use std::io;
-use std::net::SocketAddrV4;
+use std::net::{Ipv4Addr, SocketAddrV4};
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
@@ -45,6 +45,9 @@ pub(crate) mod sealed {
         fn receive_batch(&self) -> usize {
             MERGED_BATCH
         }
+
+        /// Index of the interface by which frames of `peer` come in; 0 if the transport cannot tell.
+        fn interface_to(&self, peer: Ipv4Addr) -> io::Result<u32>;
 
         /// To wait on.
         fn socket(&self) -> BorrowedFd<'_>;

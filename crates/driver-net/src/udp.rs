@@ -8,12 +8,12 @@
 
 use crate::inbox::{Arrival, Datagram, Inbox, SLOT};
 use crate::outbox::{MAX_SEGMENTS, Outbox};
-use crate::sys;
 use crate::transport::{OpenError, PATIENCE, Transport, sealed};
+use crate::{route, sys};
 use nix::libc;
 use quincunx_units::ByteCount;
 use std::io;
-use std::net::{SocketAddrV4, UdpSocket};
+use std::net::{Ipv4Addr, SocketAddrV4, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd};
 
 /// How a UDP socket is set up.
@@ -85,6 +85,7 @@ impl UdpTransport {
         let set_up = || -> io::Result<usize> {
             set(libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, libc::IP_PMTUDISC_DO)?;
             set(libc::IPPROTO_IP, libc::IP_RECVTOS, 1)?;
+            set(libc::IPPROTO_IP, libc::IP_PKTINFO, 1)?;
             socket.set_read_timeout(Some(PATIENCE))?;
             sys::set_buffers(socket.as_fd(), options.receive_buffer, options.send_buffer)?;
             // Kernels before 4.18 cannot segment, before 5.0 not merge: then frames go one by one.
@@ -133,6 +134,10 @@ impl sealed::Transport for UdpTransport {
         self.socket.as_fd()
     }
 
+    fn interface_to(&self, peer: Ipv4Addr) -> io::Result<u32> {
+        route::interface_to(self.via.map_or(peer, |via| *via.ip()))
+    }
+
     fn receive(&mut self, inbox: &mut Inbox, wait: bool) -> io::Result<usize> {
         self.receiver.receive(self.socket.as_fd(), inbox.refill(), SLOT, wait, &mut self.arrivals)?;
         for (index, arrival) in self.arrivals.iter().enumerate() {
@@ -140,7 +145,13 @@ impl sealed::Transport for UdpTransport {
                 Some(source) if !arrival.truncated => {
                     let start = index * SLOT;
                     inbox.add(
-                        Datagram { source, destination: self.local, tos: arrival.tos, identification: 0 },
+                        Datagram {
+                            source,
+                            destination: self.local,
+                            tos: arrival.tos,
+                            identification: 0,
+                            interface: arrival.interface,
+                        },
                         start..start + arrival.length,
                         arrival.segment,
                     );

@@ -17,9 +17,11 @@ mod mutation;
 pub mod routing;
 pub mod shared_memory;
 pub mod verbs;
+mod verified;
 pub mod writes;
 
 #[doc(hidden)]
 pub use alloc::boxed::Box;
 pub use contract::{Engine, Frame, PortId, Sink};
 pub use mutation::UnknownMutation;
+pub use verified::Verified;

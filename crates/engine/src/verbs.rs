@@ -83,6 +83,8 @@ pub enum Failure {
     Length,
     /// The queue pair had failed before.
     Flushed,
+    /// Every frame was right and the result is not: it does not agree with its checksum ([`Verified`](crate::Verified)).
+    Corrupted,
 }
 
 /// The end of a work request.
@@ -250,6 +252,10 @@ pub trait Verbs<P: Payload> {
     /// request `receives` packets further on (EPIC 4.3, group PSN synchronisation, "RoCE-refined"). What was posted before keeps
     /// its numbers, and asks for its acknowledge by itself: what follows may be for somebody else.
     fn skip(&mut self, qp: QpIndex, sends: u32, receives: u32);
+
+    /// Expects the peer's next message `packets` further on: it skips what it was to send now. Receive requests keep their order, for
+    /// what it sends then. Only between two messages.
+    fn skip_next(&mut self, qp: QpIndex, packets: u32);
 }
 
 /// A collective that the application asks of a host. What the lengths must be, with `s` bytes a rank and `n` ranks:

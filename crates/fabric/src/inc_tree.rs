@@ -245,6 +245,14 @@ impl IncTree {
         if edge.parent.node == node { edge.child } else { edge.parent }
     }
 
+    /// Edges between a node and the root.
+    ///
+    /// # Panics
+    /// If the tree has no such node.
+    pub fn steps_to_root(&self, node: TreeNodeId) -> usize {
+        self.path_to_root(node).count() - 1
+    }
+
     /// `node`, its parent, and so on up to the root.
     fn path_to_root(&self, node: TreeNodeId) -> impl Iterator<Item = TreeNodeId> {
         let parent =

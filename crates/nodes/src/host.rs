@@ -374,7 +374,7 @@ impl<P: Payload> Engine for Host<P> {
         };
         let group = self.groups.get_mut(&id).expect("the lookup table names installed groups");
         let mut sink = GroupSink::new(id, out);
-        group.transport.handle_frame(now, index, frame, &mut sink);
+        group.transport.handle_frame(now, (port, index), frame, &mut sink);
         self.settle(now, id, None, &mut sink);
     }
 

@@ -309,6 +309,10 @@ impl<P: Payload> Engine for Switch<P> {
     ) {
         let header = frame.header;
         let destination = Endpoint { ip: header.destination, qp: header.destination_qp };
+        // What passes goes on by address alone: it must at least come from where its sender is.
+        if self.routes.get(&header.source.to_bits()).is_some_and(|&bound| bound != port) {
+            return out.drop_frame(port, NodeDrop::ForeignPort);
+        }
         let (id, index) = if let Some(&passage) = self.passages.get(&destination) {
             passage
         } else if let Some(&(id, index)) = self.replies.get(&destination)
@@ -328,17 +332,17 @@ impl<P: Payload> Engine for Switch<P> {
         match part {
             Part::Passing(datapath) => {
                 let edge = &edges[usize::from(index)];
-                if edge.port != port
-                    || edge.remote.ip != frame.header.source
-                    || edge.local.ip != frame.header.destination
-                {
+                if edge.remote.ip != frame.header.source || edge.local.ip != frame.header.destination {
                     return out.drop_frame(port, NodeDrop::ForeignSource);
+                }
+                if edge.port != port {
+                    return out.drop_frame(port, NodeDrop::ForeignPort);
                 }
                 datapath.handle_frame(now, index, frame, &mut EdgeSink { group: id, edges, out });
             }
             Part::Terminated(transport, _) => {
                 let mut sink = GroupSink::new(id, out);
-                transport.handle_frame(now, QpIndex(index), frame, &mut sink);
+                transport.handle_frame(now, (port, QpIndex(index)), frame, &mut sink);
                 self.settle(now, id, None, &mut sink);
             }
         }

@@ -9,7 +9,7 @@ use quincunx_engine::verbs::{
     Alarm, Completion, Failure, Memory, QpIndex, ReceiveRequest, SendRequest, Verbs, WorkId,
 };
 use quincunx_engine::{Engine, Frame, PortId, Sink};
-use quincunx_roce::{ConfigError, QueuePair, QueuePairConfig, QueuePairSink, QueuePairTimer};
+use quincunx_roce::{ConfigError, PostError, QueuePair, QueuePairConfig, QueuePairSink, QueuePairTimer};
 use quincunx_units::{Duration, Instant};
 use quincunx_wire::RoceHeader;
 
@@ -18,8 +18,10 @@ use quincunx_wire::RoceHeader;
 pub enum NodeDrop {
     /// No group here has this queue pair.
     ForeignQueuePair,
-    /// It comes from elsewhere than where the edge that it is for leads.
+    /// It names another sender than the one that the edge that it is for leads to.
     ForeignSource,
+    /// It came in by another port than the one behind which its sender is: whoever sent it, it was not that one.
+    ForeignPort,
     /// A queue pair dropped it.
     QueuePair(quincunx_roce::DropReason),
     /// What runs in the switch dropped it, for the reason that it gives.
@@ -151,14 +153,18 @@ impl<P: Payload> Transport<P> {
         self.lines.iter().map(|line| line.queue_pair.config())
     }
 
+    /// Takes a frame that came in by `port` for a queue pair: only what comes by the port of its peer is that one's.
     pub(crate) fn handle_frame<N: QueuePairNode<Payload = P>, S: Sink<N>>(
         &mut self,
         now: Instant,
-        index: QpIndex,
+        (port, index): (PortId, QpIndex),
         frame: Frame<'_, RoceHeader, P>,
         sink: &mut GroupSink<'_, N, S>,
     ) {
         let Some(line) = self.lines.get_mut(usize::from(index.0)) else { return };
+        if line.port != port {
+            return sink.out.drop_frame(port, NodeDrop::ForeignPort);
+        }
         let mut out = LineSink { sink, index, port: line.port, completions: &mut self.completions };
         line.queue_pair.handle_frame(now, frame, &mut self.memory, &mut out);
         self.note(index.0.into());
@@ -254,6 +260,22 @@ impl<P: Payload, N: QueuePairNode<Payload = P>, S: Sink<N>> TransportVerbs<'_, '
         }
     }
 
+    /// Has a queue pair skip numbers. If it cannot, it has failed or is inside a message: either way the group is lost.
+    fn skip_by(
+        &mut self,
+        qp: QpIndex,
+        skip: impl FnOnce(&mut QueuePair<P>, &mut LineSink<'_, '_, N, S>) -> Result<(), PostError>,
+    ) {
+        let Some(line) = self.transport.lines.get_mut(usize::from(qp.0)) else { return };
+        let completions = &mut self.transport.completions;
+        let mut out = LineSink { sink: &mut *self.sink, index: qp, port: line.port, completions };
+        if skip(&mut line.queue_pair, &mut out).is_err() {
+            let failed = Completion::Failed { id: WorkId(0), failure: Failure::Flushed };
+            completions.push_back((qp, failed));
+        }
+        self.note(qp);
+    }
+
     /// A request that the queue pair does not take ends like one that it took before it failed.
     fn refuse(&mut self, qp: QpIndex, id: WorkId, refused: bool) {
         if refused {
@@ -292,14 +314,10 @@ impl<P: Payload, N: QueuePairNode<Payload = P>, S: Sink<N>> Verbs<P> for Transpo
     }
 
     fn skip(&mut self, qp: QpIndex, sends: u32, receives: u32) {
-        let Some(line) = self.transport.lines.get_mut(usize::from(qp.0)) else { return };
-        let completions = &mut self.transport.completions;
-        let mut out = LineSink { sink: &mut *self.sink, index: qp, port: line.port, completions };
-        if line.queue_pair.skip(sends, receives, &mut out).is_err() {
-            // The queue pair has failed, or its peer writes: either way the group is lost.
-            let failed = Completion::Failed { id: WorkId(0), failure: Failure::Flushed };
-            completions.push_back((qp, failed));
-        }
-        self.note(qp);
+        self.skip_by(qp, |queue_pair, out| queue_pair.skip(sends, receives, out));
+    }
+
+    fn skip_next(&mut self, qp: QpIndex, packets: u32) {
+        self.skip_by(qp, |queue_pair, out| queue_pair.skip_next(packets, out));
     }
 }

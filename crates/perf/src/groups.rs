@@ -2,7 +2,7 @@
 
 use quincunx_control::{GroupRequest, GroupSummary};
 use quincunx_control_grpc::ClientError;
-use quincunx_design::{AnyDesign, Catalog, Demand, FabricKind, LinkRates, Placement, Settings};
+use quincunx_design::{AnyDesign, Catalog, FabricKind, LinkRates, Placement, Settings};
 use quincunx_fabric::{MeshShape, Shape};
 use quincunx_runtime::{JoinedGroup, Rank, RuntimeError};
 use quincunx_units::{ByteCount, Duration};
@@ -158,7 +158,7 @@ fn split(
     longest: ByteCount,
 ) -> Result<Option<Split>, WorkerError> {
     let (ranks, domains) = (shape.ranks(), shape.domains());
-    let placement = Placement { ranks, domains, tree: None, rates, demand: Demand::Vectors { longest } };
+    let placement = Placement { domains, rates, ..Placement::new(ranks, None, longest) };
     let plan = design.plan(settings, &placement).map_err(|error| WorkerError::plan(&error))?;
     let split = |relayed| Split {
         direct: rates.direct.bits_per_second(),

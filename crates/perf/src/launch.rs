@@ -7,18 +7,21 @@ use nix::sys::prctl::set_pdeathsig;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::{Pid, getpid, getppid};
 use quincunx_control_grpc::{AuthorityError, ManagerAddress};
-use quincunx_driver_net::netns::{Layout, NetnsError, NetnsFabric, NetnsNode, Wiring};
+use quincunx_driver_net::netns::{Layout, NetnsError, NetnsFabric, NetnsNode, Switching, Wiring};
 use quincunx_fabric::{Shape, TreeShape};
+use quincunx_runtime::Drops;
 use quincunx_scenario::Loss;
 use quincunx_units::BitRate;
 use quincunx_wire::Framing;
+use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::thread::sleep;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, JoinHandle, sleep};
 use std::time::{Duration, Instant};
 
 use crate::certificates::Certificates;
@@ -146,6 +149,9 @@ pub struct Processes {
     children: Vec<(String, Child)>,
     /// What the processes show each other in namespaces, where the manager is not on loopback.
     certificates: Option<Certificates>,
+    /// What each switch has said last that it has dropped, and who listens to it.
+    drops: Arc<Mutex<BTreeMap<String, Drops>>>,
+    listeners: Vec<JoinHandle<()>>,
     switches: usize,
     /// The ranks' names, in rank order.
     members: Vec<String>,
@@ -170,7 +176,11 @@ impl Processes {
         let ground = match kind {
             LinkKind::Udp => Ground::Loopback { hosts: loopback_block() },
             LinkKind::Netns { rate, mtu } => {
-                Ground::Namespaces(NetnsFabric::new(Layout { wiring: wiring.clone(), mtu, rate })?)
+                // Frames that are none of IP no switch can send on by address.
+                let is_ethernet = arguments.packet_sockets && arguments.framing == Framing::RoceV1;
+                let switching = if is_ethernet { Switching::Bridged } else { Switching::Routed };
+                let layout = Layout { wiring: wiring.clone(), mtu, rate, switching };
+                Ground::Namespaces(NetnsFabric::new(layout)?)
             }
         };
         let program = program.to_path_buf();
@@ -187,6 +197,8 @@ impl Processes {
             manager: None,
             children: Vec::new(),
             certificates,
+            drops: Arc::default(),
+            listeners: Vec::new(),
             switches,
             members,
         };
@@ -217,6 +229,8 @@ impl Processes {
             manager: Some(manager),
             children: Vec::new(),
             certificates: None,
+            drops: Arc::default(),
+            listeners: Vec::new(),
             switches: shape.switches(),
             members: (0..shape.ranks()).map(|rank| format!("{prefix}{rank}")).collect(),
         }
@@ -268,8 +282,12 @@ impl Processes {
             if !neighbours.is_empty() {
                 command.args(["--neighbours", &neighbours.join(",")]);
             }
-            command.args(QUIET);
-            let child = spawn(&name, &mut command)?;
+            command.arg("--drops").args(QUIET).stdout(Stdio::piped());
+            let mut child = spawn(&name, &mut command)?;
+            if let Some(stdout) = child.stdout.take() {
+                let (all, name) = (Arc::clone(&self.drops), name.clone());
+                self.listeners.push(thread::spawn(move || listen(stdout, &name, &all)));
+            }
             self.children.push((name, child));
         }
         Ok(())
@@ -337,6 +355,32 @@ impl Processes {
         failed
     }
 
+    /// Ends the switches in order; what each has dropped, by reason.
+    pub fn end_switches(&mut self) -> BTreeMap<String, Drops> {
+        let is_switch = |name: &str| name.starts_with("switch");
+        self.end_nodes(is_switch);
+        self.children.retain(|(name, _)| !is_switch(name));
+        for listener in self.listeners.drain(..) {
+            let _ = listener.join();
+        }
+        std::mem::take(&mut *self.drops.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Ends nodes; those with something to write still may do so, for as long as a grace lasts.
+    fn end_nodes(&mut self, is_meant: impl Fn(&str) -> bool) {
+        let mut nodes: Vec<_> = self.children.iter_mut().filter(|(name, _)| is_meant(name)).collect();
+        for (_, child) in &nodes {
+            let _ = kill(Pid::from_raw(child.id() as i32), Signal::SIGTERM);
+        }
+        let limit = Instant::now() + GRACE;
+        for (_, child) in &mut nodes {
+            while Instant::now() < limit && matches!(child.try_wait(), Ok(None)) {
+                sleep(Duration::from_millis(2));
+            }
+            end(child);
+        }
+    }
+
     fn address(&self, place: NetnsNode) -> Ipv4Addr {
         match &self.ground {
             Ground::Namespaces(_) => place.address(),
@@ -399,16 +443,9 @@ impl Processes {
 
 impl Drop for Processes {
     fn drop(&mut self) {
-        // Those with frames in a capture are asked first; the manager goes last: a switch that loses it complains.
-        for (_, child) in self.children.iter().filter(|(name, _)| name != "manager") {
-            let _ = kill(Pid::from_raw(child.id() as i32), Signal::SIGTERM);
-        }
-        let limit = Instant::now() + GRACE;
-        self.children.sort_by_key(|(name, _)| name == "manager");
-        for (name, child) in &mut self.children {
-            while name != "manager" && Instant::now() < limit && matches!(child.try_wait(), Ok(None)) {
-                sleep(Duration::from_millis(2));
-            }
+        // The manager goes last: a switch that loses it complains.
+        self.end_nodes(|name| name != "manager");
+        for (_, child) in &mut self.children {
             end(child);
         }
     }
@@ -421,6 +458,15 @@ fn loopback_block() -> Ipv4Addr {
     // Far from the blocks of processes with the next numbers.
     let block = std::process::id().wrapping_add(serial.wrapping_mul(0x1333)) & 0x3fff;
     Ipv4Addr::new(127, 64 + (block >> 8) as u8, block as u8, 0)
+}
+
+/// Notes what a switch says of its drops, a line of JSON each time, until it ends.
+fn listen(stdout: ChildStdout, name: &str, all: &Mutex<BTreeMap<String, Drops>>) {
+    for line in BufReader::new(stdout).lines().map_while(Result::ok) {
+        if let Ok(drops) = serde_json::from_str(&line) {
+            all.lock().unwrap_or_else(PoisonError::into_inner).insert(name.to_owned(), drops);
+        }
+    }
 }
 
 /// What a node is told of links that lose frames both ways, those of the first hosts: such a host loses whatever arrives, all others lose

@@ -2,6 +2,7 @@
 
 use quincunx_collective::{Bandwidths, Collective, DataType};
 use quincunx_report::Columns;
+use quincunx_runtime::Drops;
 use quincunx_units::{ByteCount, Duration};
 use serde::Serialize;
 use std::fmt;
@@ -44,6 +45,9 @@ pub struct Row {
     pub wrong: u64,
     /// Payload and degree buffers of the switch with most of them (EPIC F.3).
     pub switch_buffer_bytes: u64,
+    /// Frames that ranks have dropped in it, by reason; not what switches have.
+    #[serde(skip_serializing_if = "Drops::is_empty")]
+    pub drops: Drops,
     /// On a mesh: how data was split over ways, by what its links carry.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub split: Option<Split>,
@@ -95,6 +99,13 @@ impl Row {
                 .map(|measured| measured.switch_buffer_bytes)
                 .max()
                 .unwrap_or(0),
+            drops: measured.iter().flat_map(|measured| &measured.drops).fold(
+                Drops::new(),
+                |mut all, (reason, frames)| {
+                    *all.entry(reason.clone()).or_default() += frames;
+                    all
+                },
+            ),
             split: measured.first().and_then(|measured| measured.split),
             iterations: case.iterations,
             profile_s: (profile.iter().sum::<f64>() > 0.0).then_some(profile),

@@ -1,7 +1,9 @@
 //! Runs a plan on a fabric and collects what its ranks measure.
 
 use quincunx_design::{AnyDesign, Catalog, Refusal};
+use quincunx_runtime::Drops;
 use quincunx_wire::Framing;
+use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
 use std::sync::mpsc;
 use std::thread;
@@ -39,7 +41,7 @@ pub enum PerfError {
 }
 
 /// Runs `plan` on processes that `start` starts for each framing: consecutive cases whose designs' frames travel alike share them. Hands
-/// out rows and counts as [`run`] does.
+/// out rows and counts as [`run`] does; adds to `drops` what each switch has dropped, by reason, whatever becomes of the run.
 ///
 /// # Errors
 /// As [`run`], or if processes cannot be started, or a design is none of the catalog's.
@@ -48,13 +50,22 @@ pub fn run_by_framing(
     plan: &Plan,
     mut start: impl FnMut(Framing) -> Result<Processes, LaunchError>,
     mut each: impl FnMut(Row),
+    drops: &mut BTreeMap<String, Drops>,
 ) -> Result<u64, PerfError> {
     let framing = |case: &Case| catalog.named(&case.design).map(AnyDesign::framing);
     let mut wrong = 0;
     for cases in plan.cases.chunk_by(|one, next| framing(one).ok() == framing(next).ok()) {
         let framing = framing(&cases[0])?;
         let part = Plan { setup: plan.setup.clone(), cases: cases.to_vec() };
-        wrong += run(&mut start(framing)?, &part, &mut each)?;
+        let mut fabric = start(framing)?;
+        let done = run(&mut fabric, &part, &mut each);
+        for (switch, dropped) in fabric.end_switches() {
+            let of_switch = drops.entry(switch).or_default();
+            for (reason, frames) in dropped {
+                *of_switch.entry(reason).or_default() += frames;
+            }
+        }
+        wrong += done?;
     }
     Ok(wrong)
 }

@@ -6,7 +6,7 @@ use quincunx_control::Encapsulation;
 use quincunx_control_grpc::ClientError;
 use quincunx_design::{Catalog, FabricKind};
 use quincunx_driver_net::{Profile, Traffic};
-use quincunx_runtime::{Finished, JoinedGroup, ProcessOptions, Rank, RuntimeError, encapsulation};
+use quincunx_runtime::{Drops, Finished, JoinedGroup, ProcessOptions, Rank, RuntimeError, encapsulation};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::io::Write;
@@ -51,6 +51,8 @@ pub struct Measured {
     pub switch_buffer_bytes: u64,
     /// What the group runs: the design asked for, or what it fell back to.
     pub design: String,
+    /// Frames that it has dropped since the case before, by reason.
+    pub drops: Drops,
     /// Seconds by phase over the timed repetitions: system calls, parse, engine, emit, waiting, other. Zero unless asked.
     pub profile_s: [f64; 6],
 }
@@ -217,6 +219,7 @@ fn measure(
     below: u64,
 ) -> Result<Measured, WorkerError> {
     let job = Job::new(case, group.together())?;
+    let drops_before = rank.drops();
     let limit = plan.setup.limit;
     let expected = job.expected(group.rank);
     let data_type = job.reduction.data_type;
@@ -293,10 +296,20 @@ fn measure(
         switch_buffer_bytes: 0,
         // Another one, if the group was made anew meanwhile.
         design: rank.group(group.id).unwrap_or(group).design.clone(),
+        drops: since(&drops_before, rank.drops()),
         profile_s: Profile::PHASES.map(|phase| {
             after.profile.spent(phase).as_secs_f64() - before.profile.spent(phase).as_secs_f64()
         }),
     })
+}
+
+/// What was dropped after `before`.
+fn since(before: &Drops, mut after: Drops) -> Drops {
+    for (reason, frames) in &mut after {
+        *frames -= before.get(reason).unwrap_or(&0);
+    }
+    after.retain(|_, frames| *frames > 0);
+    after
 }
 
 fn link_bytes(before: &Traffic, after: &Traffic, below: u64) -> f64 {

@@ -14,18 +14,52 @@ use std::net::SocketAddrV4;
 /// UDP port of RoCEv2 (InfiniBand Architecture annex A17).
 pub const ROCE_PORT: u16 = 4791;
 
-/// The only port of a node on one socket.
-pub(crate) const PORT: PortId = PortId(0);
+/// The interface of those of whom the driver cannot tell where they are: whatever comes by another one than anybody's may be theirs.
+const UNKNOWN: u32 = 0;
+
+/// The port of whatever comes by an interface that leads to nobody whom the node knows.
+const ELSEWHERE: PortId = PortId(u16::MAX);
 
 /// The longest datagram: global route header and others, 4096 bytes of payload, ICRC.
 const FRAME_LIMIT: usize = 4096 + 104;
 
-/// The codec of a node with one port.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct RoceCodec(
-    /// How its frames travel.
-    pub Framing,
-);
+/// The codec of a node whose ports are interfaces, each of which has a number from when it is first asked for. As long as none is, the
+/// node has one port, and all comes by that.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct RoceCodec {
+    framing: Framing,
+    /// By port.
+    interfaces: Vec<u32>,
+}
+
+impl RoceCodec {
+    /// For frames that travel so.
+    pub fn new(framing: Framing) -> Self {
+        Self { framing, interfaces: Vec::new() }
+    }
+
+    /// The port of frames that come in by `interface`, which has one from now on.
+    pub fn port_of(&mut self, interface: u32) -> PortId {
+        let known = self.interfaces.iter().position(|known| *known == interface);
+        let port = known.unwrap_or_else(|| {
+            self.interfaces.push(interface);
+            self.interfaces.len() - 1
+        });
+        PortId(port as u16)
+    }
+
+    /// The port of a frame.
+    fn port(&self, datagram: &Datagram) -> PortId {
+        match &self.interfaces[..] {
+            [] => PortId(0),
+            interfaces => {
+                let port = |interface| interfaces.iter().position(|known| *known == interface);
+                let port = port(datagram.interface).or_else(|| port(UNKNOWN));
+                port.map_or(ELSEWHERE, |port| PortId(port as u16))
+            }
+        }
+    }
+}
 
 /// Reads a datagram of either framing: its header, and where its payload lies.
 fn parse<'a>(
@@ -56,10 +90,10 @@ impl<E: Engine<Header = RoceHeader, Payload = Numbers>> Codec<E> for RoceCodec {
     }
 
     fn parse(&mut self, datagram: &Datagram, bytes: &[u8]) -> Result<Parsed<RoceHeader>, ParseError> {
-        let (header, payload) = parse(self.0, datagram, bytes)?;
+        let (header, payload) = parse(self.framing, datagram, bytes)?;
         // The payload is a part of `bytes`: where, the addresses tell.
         let start = payload.as_ptr().addr() - bytes.as_ptr().addr();
-        Ok(Parsed { port: PORT, header, payload: start..start + payload.len() })
+        Ok(Parsed { port: self.port(datagram), header, payload: start..start + payload.len() })
     }
 
     fn payload<'a>(&self, bytes: &'a [u8]) -> &'a [u8] {
@@ -79,7 +113,7 @@ impl<E: Engine<Header = RoceHeader, Payload = Numbers>> Codec<E> for RoceCodec {
         payload: &SharedPayload<'_>,
         out: &mut [u8],
     ) -> Emitted {
-        let length = match self.0 {
+        let length = match self.framing {
             Framing::RoceV2 => emit_shared_datagram(header, payload, out),
             Framing::RoceV1 => v1::emit_packet(header, payload.bytes(), out),
         };
@@ -87,7 +121,7 @@ impl<E: Engine<Header = RoceHeader, Payload = Numbers>> Codec<E> for RoceCodec {
     }
 
     fn emit(&mut self, _: PortId, frame: Frame<'_, RoceHeader, Numbers>, out: &mut [u8]) -> Emitted {
-        let length = match self.0 {
+        let length = match self.framing {
             Framing::RoceV2 => emit_datagram(frame.header, frame.payload, out),
             Framing::RoceV1 => v1::emit_packet(frame.header, frame.payload, out),
         };

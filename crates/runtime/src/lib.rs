@@ -37,7 +37,7 @@ pub use codec::{ROCE_PORT, RoceCodec};
 pub use drops::Drops;
 pub use life::Remake;
 pub use process::{ProcessOptions, RuntimeError, encapsulation};
-pub use rank::{Finished, JoinedGroup, Rank};
+pub use rank::{Ended, Finished, JoinedGroup, Rank};
 pub use switch::serve_switch;
 pub use watch::{SwitchCounts, SwitchWatch};
 pub use writes::Delivered;

@@ -74,6 +74,8 @@ pub(crate) struct Life {
     suspect: Option<(Instant, String, String)>,
     /// Whether the manager may make it anew: it runs in switches.
     may_go_on: bool,
+    /// Its owner begins collectives and takes their ends himself, several at once: nobody here could run them again.
+    is_owners: bool,
 }
 
 impl Life {
@@ -87,6 +89,7 @@ impl Life {
             stopped: None,
             suspect: None,
             may_go_on,
+            is_owners: false,
         }
     }
 
@@ -148,7 +151,7 @@ impl Rank {
     }
 
     /// The application's next collective: it begins when what others lack has been run again.
-    pub(crate) fn begin(
+    pub(crate) fn begin_own(
         &mut self,
         group: GroupId,
         (collective, reduction): (Collective, Reduction),
@@ -187,6 +190,33 @@ impl Rank {
         }
     }
 
+    /// From now on the owner of a group begins its collectives himself: if it loses a switch, it is over. Its number on the wire.
+    pub(crate) fn lead(&mut self, group: GroupId) -> GroupId {
+        let Some(life) = self.lives.get_mut(&group) else { return group };
+        life.is_owners = true;
+        life.wire
+    }
+
+    /// Whether an event is of what is run here, and not by the owner himself.
+    pub(crate) fn leads(&self, event: &HostEvent<Numbers>) -> bool {
+        match event {
+            HostEvent::Finished { group, .. } | HostEvent::Failed { group, .. } => {
+                self.lives.get(&self.known_as(*group)).is_some_and(|life| !life.is_owners)
+            }
+            HostEvent::Written { .. } | HostEvent::Delivered { .. } => false,
+        }
+    }
+
+    /// The next thing that the node has to say.
+    pub(crate) fn next_event(&mut self) -> Option<HostEvent<Numbers>> {
+        self.unheard.pop_front().or_else(|| self.node.next_event())
+    }
+
+    /// Whether a group was made anew, or is to be.
+    pub(crate) fn was_made_anew(&self) -> bool {
+        !self.wires.is_empty() || self.lives.values().any(|life| life.stopped.is_some())
+    }
+
     /// Starts what is to run next.
     fn drive(&mut self, group: GroupId) -> Result<(), RuntimeError> {
         let Some(life) = self.lives.get_mut(&group) else { return Ok(()) };
@@ -208,11 +238,14 @@ impl Rank {
         Ok(self.node.command(command)?)
     }
 
-    /// Takes all that the node has to say.
+    /// Takes what the node has to say of what is run here; the rest waits for its owner.
     pub(crate) fn drain(&mut self) {
         while let Some(event) = self.node.next_event() {
-            // Whoever asks for the group is told.
-            let _ = self.settle(event);
+            match self.leads(&event) {
+                // Whoever asks for the group is told.
+                true => _ = self.settle(event),
+                false => self.unheard.push_back(event),
+            }
         }
     }
 
@@ -245,6 +278,11 @@ impl Rank {
                 }
                 match outcome {
                     Outcome::Done => return self.drive(group).map_err(|error| (group, error)),
+                    Outcome::Failed { failure: Failure::Corrupted, .. } => {
+                        let own = self.lives.get(&group).and_then(|life| life.own.as_ref());
+                        let collective = own.map_or(Collective::Barrier, |own| own.collective);
+                        return Err((group, self.corrupted(group, collective)));
+                    }
                     Outcome::Failed { qp, failure } => (wire, qp, failure),
                 }
             }
@@ -293,6 +331,11 @@ impl Rank {
         // What has come to its end by now has.
         self.drain();
         let group = self.known_as(wire);
+        if self.lives.get(&group).is_some_and(|life| life.wire == wire && life.is_owners) {
+            self.failed.insert(group, (failure.node, failure.reason));
+            self.forget(wire);
+            return self.attachment.report(wire, Report::Removed);
+        }
         if let Some(life) = self.lives.get_mut(&group).filter(|life| life.wire == wire) {
             let since = life.suspect.take().map_or_else(Instant::now, |(since, ..)| since);
             life.stopped = Some((since, failure));

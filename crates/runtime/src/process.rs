@@ -1,16 +1,18 @@
 //! What rank and switch processes have in common: how they start, and what can go wrong.
 
-use quincunx_collective::Numbers;
+use quincunx_collective::{Collective, Numbers};
 use quincunx_control::{Encapsulation, NodeDescription, Role};
 use quincunx_control_grpc::{ClientConfig, ClientError, ControlClient, ManagerAddress};
-use quincunx_design::{AnyDesign, Catalog, GroupContext, Refusal};
+use quincunx_design::{AnyDesign, Catalog, GroupContext, Peer, Refusal};
 use quincunx_driver_net::{
     AnyTransport, Node, NodeError, NodeOptions, OpenError, PacketKind, TransportOptions, UdpOptions,
 };
-use quincunx_engine::Engine;
+use quincunx_engine::{Engine, PortId};
 use quincunx_units::{ByteCount, Duration};
 use quincunx_wire::{Framing, RoceHeader};
-use std::net::SocketAddrV4;
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::net::{Ipv4Addr, SocketAddrV4};
 use std::path::PathBuf;
 
 use crate::Capture;
@@ -52,6 +54,60 @@ pub(crate) fn design_of(
     Ok(design)
 }
 
+/// Behind which of a node's ports each neighbour of a group is.
+pub(crate) struct Bound {
+    ports: BTreeMap<Ipv4Addr, PortId>,
+    peers: BTreeMap<Peer, Ipv4Addr>,
+}
+
+impl Bound {
+    /// Binds everybody at the other end of a group's connections to the interface through which this machine sends there: who that is the
+    /// manager says, which interface the machine's routing table. With `any_interface` nobody is bound. What comes from them by another one is dropped from now on.
+    pub(crate) fn new<E>(
+        node: &mut SocketNode<E>,
+        context: &GroupContext,
+        any_interface: bool,
+    ) -> Result<Self, Refusal>
+    where
+        E: Engine<Header = RoceHeader, Payload = Numbers>,
+    {
+        if any_interface {
+            return Ok(Self { ports: BTreeMap::new(), peers: BTreeMap::new() });
+        }
+        let own = *node.local().ip();
+        // Of what passes through a switch, neither end is here.
+        let ends =
+            context.connections.iter().flat_map(|connection| [connection.local.ip, connection.remote.ip]);
+        let mut ports = BTreeMap::new();
+        for address in ends.filter(|address| *address != own) {
+            if let Entry::Vacant(place) = ports.entry(address) {
+                let interface = node.interface_to(address).map_err(|error| {
+                    Refusal::new(
+                        format!("a way from {own} to {address}"),
+                        format!("\"{error}\""),
+                        "see whether `ip route get` knows one",
+                    )
+                })?;
+                let port = node.codec_mut().port_of(interface);
+                node.grow_ports(port.0 + 1);
+                place.insert(port);
+            }
+        }
+        let peers = context.connections.iter().map(|each| (each.peer.clone(), each.remote.ip));
+        Ok(Self { ports, peers: peers.collect() })
+    }
+
+    /// Of a member of the group.
+    pub(crate) fn port(&self, peer: &Peer) -> PortId {
+        self.peers.get(peer).map_or(PortId(0), |address| self.port_to(*address))
+    }
+
+    /// Of an address in one of its connections.
+    pub(crate) fn port_to(&self, address: Ipv4Addr) -> PortId {
+        self.ports.get(&address).copied().unwrap_or(PortId(0))
+    }
+}
+
 /// How a rank or switch process starts.
 #[derive(Clone, Debug)]
 pub struct ProcessOptions {
@@ -67,6 +123,9 @@ pub struct ProcessOptions {
     /// Its socket, which must suit the framing. Of RoCE v1, a UDP socket carries frames as its payload: a host's has the address of its
     /// switch in [`via`](UdpOptions::via), a switch's sends to whom frames are for.
     pub transport: TransportOptions,
+    /// Take a neighbour's frames by whatever interface they come, and not only by the one through which this machine sends there. Needed
+    /// where ways there and back differ; whoever reaches the machine can then send as anybody.
+    pub any_interface: bool,
     /// How its node runs.
     pub node: NodeOptions,
     /// A capture of all its frames, written here.
@@ -110,6 +169,17 @@ pub enum RuntimeError {
         peer: String,
         /// How.
         failure: String,
+    },
+    /// A result is not what its checksum says.
+    #[error(
+        "expected the result of {collective} in group {group} to agree with its checksum, found another: data was changed where no CRC \
+         covers it, or frames were forged; take none of it, and look at the switches of the group"
+    )]
+    Corrupted {
+        /// The group.
+        group: u32,
+        /// What was run in it.
+        collective: Collective,
     },
     /// The application asked for something that cannot be.
     #[error(transparent)]
@@ -183,7 +253,7 @@ where
     check(options)?;
     let local = SocketAddrV4::new(options.description.address, ROCE_PORT);
     let transport = AnyTransport::open(local, options.transport)?;
-    let mut node = Node::new(engine, 1, RoceCodec(options.framing), transport, options.node.clone())?;
+    let mut node = Node::new(engine, 1, RoceCodec::new(options.framing), transport, options.node.clone())?;
     if let Some(path) = &options.capture {
         let capture = Capture::create(path, &options.description.name, options.framing)
             .map_err(|error| RuntimeError::Capture { path: path.display().to_string(), error })?;

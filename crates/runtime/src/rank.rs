@@ -1,12 +1,16 @@
 //! A rank: the application's side.
 
+mod under_way;
+
+pub use under_way::Ended;
+
 use quincunx_collective::{Collective, GroupId, Numbers, Rank as RankNumber, Reduction};
 use quincunx_control::{Instruction, Report};
 use quincunx_control_grpc::{Attachment, ControlClient};
 use quincunx_design::{Catalog, FabricKind, GroupContext, Node, Peer, Refusal};
 use quincunx_driver_net::{Statistics, Traffic};
 use quincunx_engine::Engine;
-use quincunx_engine::verbs::WorkId;
+use quincunx_engine::verbs::{Failure, WorkId};
 use quincunx_nodes::{Host, HostCommand, HostEvent, host_group};
 use quincunx_units::Duration;
 use quincunx_wire::Framing;
@@ -17,10 +21,10 @@ use std::sync::mpsc::TryRecvError;
 use std::time::Instant;
 
 use crate::Delivered;
-use crate::codec::PORT;
+use crate::drops::{Drops, named};
 use crate::life::{Life, Remake};
 use crate::process::{
-    INSTRUCTION_POLL, ProcessOptions, RuntimeError, SocketNode, design_of, room, start, windows,
+    Bound, INSTRUCTION_POLL, ProcessOptions, RuntimeError, SocketNode, design_of, room, start, windows,
 };
 
 /// A group that this rank has joined.
@@ -72,6 +76,7 @@ pub struct Rank {
     pub(crate) node: SocketNode<Host<Numbers>>,
     catalog: Catalog,
     framing: Framing,
+    any_interface: bool,
     pub(crate) attachment: Attachment,
     pub(crate) groups: BTreeMap<GroupId, JoinedGroup>,
     pub(crate) lives: BTreeMap<GroupId, Life>,
@@ -80,6 +85,8 @@ pub struct Rank {
     /// Collectives whose inputs are kept.
     pub(crate) keeps: usize,
     pub(crate) remakes: Vec<Remake>,
+    /// What the node has said and nobody has taken.
+    pub(crate) unheard: VecDeque<HostEvent<Numbers>>,
     pub(crate) failed: BTreeMap<GroupId, (String, String)>,
     ready: Vec<GroupId>,
     /// Installed, and neither handed out nor removed.
@@ -105,12 +112,14 @@ impl Rank {
             node,
             catalog,
             framing: options.framing,
+            any_interface: options.any_interface,
             attachment,
             groups: BTreeMap::new(),
             lives: BTreeMap::new(),
             wires: BTreeMap::new(),
             keeps: 1,
             remakes: Vec::new(),
+            unheard: VecDeque::new(),
             failed: BTreeMap::new(),
             ready: Vec::new(),
             expected: Vec::new(),
@@ -129,6 +138,11 @@ impl Rank {
     /// What the node has counted.
     pub fn statistics(&self) -> &Statistics {
         self.node.statistics()
+    }
+
+    /// What it has dropped, by reason.
+    pub fn drops(&self) -> Drops {
+        named(self.node.dropped())
     }
 
     /// What has left it, by the peer that it was for.
@@ -177,11 +191,11 @@ impl Rank {
         limit: Duration,
     ) -> Result<Finished, RuntimeError> {
         self.check(group)?;
-        self.begin(group, (collective, reduction), [input, output])?;
+        self.begin_own(group, (collective, reduction), [input, output])?;
         let mut next_look = Instant::now() + std::time::Duration::from(INSTRUCTION_POLL);
         let end = Instant::now() + std::time::Duration::from(limit);
         loop {
-            while let Some(event) = self.node.next_event() {
+            while let Some(event) = self.next_event() {
                 if let Some(finished) = self.note(event, group)? {
                     return Ok(finished);
                 }
@@ -216,7 +230,9 @@ impl Rank {
             self.node.serve(left.min(INSTRUCTION_POLL.into()).into())?;
             self.take_instructions()?;
             // What others lack of a group that was made anew is run again meanwhile.
-            self.drain();
+            if self.was_made_anew() {
+                self.drain();
+            }
             if Instant::now() >= end {
                 return Ok(());
             }
@@ -258,13 +274,20 @@ impl Rank {
         }
     }
 
+    /// A result did not agree with its checksum: the manager hears of it, and tells everybody.
+    pub(crate) fn corrupted(&mut self, group: GroupId, collective: Collective) -> RuntimeError {
+        let error = RuntimeError::Corrupted { group: group.0, collective };
+        let who = self.groups.get(&group).map_or(RankNumber(0), |group| group.rank);
+        let reason = format!("the result of {collective} at rank {} does not agree with its checksum", who.0);
+        self.failed.insert(group, (format!("rank {}", who.0), reason.clone()));
+        // Nobody knows which results were wrong before: it is not made anew.
+        let wire = self.lives.get(&group).map_or(group, |life| life.wire);
+        self.attachment.report(wire, Report::Corrupted { reason });
+        error
+    }
+
     /// A queue pair gave up: the manager hears of it, and tells everybody. Whoever asks for the group later is told, too.
-    pub(crate) fn peer_failed(
-        &mut self,
-        group: GroupId,
-        index: usize,
-        failure: quincunx_engine::verbs::Failure,
-    ) -> RuntimeError {
+    pub(crate) fn peer_failed(&mut self, group: GroupId, index: usize, failure: Failure) -> RuntimeError {
         let peer = self.groups.get(&group).and_then(|group| group.peers.get(index)).cloned();
         let peer = peer.unwrap_or_else(|| "the peer".into());
         let failure = format!("{failure:?}");
@@ -332,8 +355,10 @@ impl Rank {
 
     /// Joins the node to a group; a refusal is the group's end, an error the node's.
     fn try_install(&mut self, context: &GroupContext) -> Result<Result<(), Refusal>, RuntimeError> {
-        let prepared = design_of(self.catalog, self.framing, context)
-            .and_then(|design| Ok((windows(design, context)?, host_group(design, context, None, |_| PORT)?)));
+        let prepared = design_of(self.catalog, self.framing, context).and_then(|design| {
+            let bound = Bound::new(&mut self.node, context, self.any_interface)?;
+            Ok((windows(design, context)?, host_group(design, context, None, |peer| bound.port(peer))?))
+        });
         let (windows, group) = match prepared {
             Ok(prepared) => prepared,
             Err(refusal) => return Ok(Err(refusal)),
@@ -349,7 +374,7 @@ impl Rank {
     }
 
     /// Takes the group with that number at the manager off the node.
-    fn forget(&mut self, wire: GroupId) {
+    pub(crate) fn forget(&mut self, wire: GroupId) {
         // Others are at work on it: what they have heard of a generation of before says nothing.
         let group = self.known_as(wire);
         let is_present = self.lives.get(&group).is_none_or(|life| life.wire == wire);

@@ -2,19 +2,18 @@
 
 use quincunx_collective::{GroupId, Numbers};
 use quincunx_control::{Instruction, Report};
+use quincunx_control_grpc::Attachment;
 use quincunx_design::{Catalog, GroupContext, Refusal};
 use quincunx_engine::Engine;
 use quincunx_nodes::{Switch, SwitchCommand, SwitchEvent, switch_group};
 use quincunx_units::ByteCount;
-use quincunx_wire::Framing;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::TryRecvError;
 
-use crate::codec::PORT;
-use crate::drops::named;
+use crate::drops::{KernelDrops, named};
 use crate::process::{
-    INSTRUCTION_POLL, ProcessOptions, RuntimeError, SocketNode, design_of, room, start, windows,
+    Bound, INSTRUCTION_POLL, ProcessOptions, RuntimeError, SocketNode, design_of, room, start, windows,
 };
 use crate::watch::{SwitchWatch, Watching};
 
@@ -40,11 +39,25 @@ pub fn serve_switch(
     let (mut node, attachment) = start(engine, options)?;
     let description = &options.description;
     tracing::info!(node = description.name, address = %description.address, manager = %options.manager, memory = %description.memory, "attached");
+    let kernel = KernelDrops::new();
     let mut watching = Watching::new(watch);
+    let served = serve(catalog, options, (&mut node, &attachment), stop, &mut watching, &kernel);
+    watching.end(node.statistics(), kernel.with(named(node.dropped())));
+    served
+}
+
+fn serve(
+    catalog: Catalog,
+    options: &ProcessOptions,
+    (node, attachment): (&mut SocketNode<Switch<Numbers>>, &Attachment),
+    stop: &AtomicBool,
+    watching: &mut Watching<'_>,
+    kernel: &KernelDrops,
+) -> Result<(), RuntimeError> {
     let mut groups: BTreeMap<GroupId, Installed> = BTreeMap::new();
     while !stop.load(Ordering::Relaxed) {
         node.turn(INSTRUCTION_POLL)?;
-        watching.look(node.statistics(), || named(node.dropped()));
+        watching.look(node.statistics(), || kernel.with(named(node.dropped())));
         while let Some(SwitchEvent::Unreachable { group, edge }) = node.next_event() {
             let connections = groups.get(&group).map(|group| &group.context.connections);
             let reason = match connections.and_then(|connections| connections.get(usize::from(edge))) {
@@ -58,7 +71,7 @@ pub fn serve_switch(
             match attachment.instructions().try_recv() {
                 Ok(Ok(Instruction::Install(context))) => {
                     let id = context.group;
-                    let report = match install(catalog, options.framing, &mut node, &context) {
+                    let report = match install(catalog, options, node, &context) {
                         Ok(windows) => {
                             let (memory, connections) = (context.memory.bytes(), context.connections.len());
                             tracing::info!(group = %id, design = context.design, ranks = context.ranks, memory = %context.memory, connections, "group installed");
@@ -111,17 +124,18 @@ pub fn serve_switch(
 /// Joins the switch to a group: what all its neighbours there may have under way to here.
 fn install(
     catalog: Catalog,
-    framing: Framing,
+    options: &ProcessOptions,
     node: &mut SocketNode<Switch<Numbers>>,
     context: &GroupContext,
 ) -> Result<ByteCount, Refusal> {
-    let design = design_of(catalog, framing, context)?;
-    let group = switch_group(design, context, None, |_| PORT)?;
-    // Between the ends of what passes, the switch hands on what is not for the group, such as acknowledges. All are behind one socket.
+    let design = design_of(catalog, options.framing, context)?;
+    let bound = Bound::new(node, context, options.any_interface)?;
+    let group = switch_group(design, context, None, |peer| bound.port(peer))?;
+    // Between the ends of what passes, the switch hands on what is not for the group, such as acknowledges.
     let own = *node.local().ip();
     let ends = context.connections.iter().filter(|connection| connection.local.ip != own);
     for destination in ends.flat_map(|connection| [connection.local.ip, connection.remote.ip]) {
-        let route = SwitchCommand::Route { destination, port: PORT };
+        let route = SwitchCommand::Route { destination, port: bound.port_to(destination) };
         node.command(route).map_err(|rejected| Refusal::of(&rejected))?;
     }
     let installed = node.command(SwitchCommand::Install(Box::new(group)));

@@ -78,9 +78,17 @@ impl<'a> Watching<'a> {
             return;
         }
         self.next_snapshot = now + SNAPSHOT;
-        let drops = drops();
-        if now >= self.next_drops && drops != self.told {
-            self.next_drops = now + DROPS_INTERVAL;
+        self.take(statistics, drops(), now >= self.next_drops);
+    }
+
+    /// Takes the last snapshot, whatever the time.
+    pub(crate) fn end(&mut self, statistics: &Statistics, drops: Drops) {
+        self.take(statistics, drops, true);
+    }
+
+    fn take(&mut self, statistics: &Statistics, drops: Drops, is_told: bool) {
+        if is_told && drops != self.told {
+            self.next_drops = Instant::now() + DROPS_INTERVAL;
             for (reason, frames, all) in more(&drops, &self.told) {
                 tracing::warn!(reason, frames, all, "frames dropped");
             }

@@ -1,5 +1,5 @@
 // What frame_status_buffer promises of every sequence of frames: a place is taken once and after the one before it, a column is cleared
-// before it is used again, a sum is asked for only where there is one, and every frame has one answer.
+// before it is used again, a sum is asked for only where there is one and sent only while it is there, and every frame has one answer.
 module prove_frame_status_buffer #(
     parameter int FLOWS = 2,
     parameter int FRAMES = 2,
@@ -14,13 +14,14 @@ module prove_frame_status_buffer #(
     input logic                            fresh_i,
     input logic [PSN_W-1:0]                psn_i,
     input logic                            sum_i,
-    input logic [$clog2(FLOWS*FRAMES)-1:0] sum_index_i
+    input logic [$clog2(FLOWS*FRAMES)-1:0] sum_index_i,
+    input logic [$clog2(FLOWS*FRAMES)-1:0] again_index_i
 );
   localparam int FlowW = $clog2(FLOWS);
   localparam int FrameW = $clog2(FRAMES);
   localparam int Places = FLOWS * FRAMES;
 
-  logic                      done, store, again, gap, too_long, forgotten, pending;
+  logic                      done, store, again, gap, too_long, forgotten, pending, again_there;
   logic [FlowW+FrameW-1:0]   index;
 
   frame_status_buffer #(
@@ -37,6 +38,8 @@ module prove_frame_status_buffer #(
       .psn_i,
       .sum_i,
       .sum_index_i,
+      .again_index_i,
+      .again_there_o(again_there),
       .done_o     (done),
       .store_o    (store),
       .again_o    (again),
@@ -110,6 +113,10 @@ module prove_frame_status_buffer #(
     assume (!fresh_i || first_i);
     if (past_q && rst_ni) begin
       assert (done == judged_q[1]);
+      // From the cycle on in which its column is opened anew, a place is not there until it has a sum of the new message.
+      if (again_there) assert (taken_q[again_index_i] && summed_q[again_index_i]);
+      if (again_there && opens) assert (again_index_i[FrameW+:FlowW] != index[FrameW+:FlowW]);
+      if (!again_there && judged_q == '0) assert (!taken_q[again_index_i] || !summed_q[again_index_i]);
       if (done) begin
         assert (3'(store) + 3'(again) + 3'(gap) + 3'(too_long) + 3'(forgotten) + 3'(pending) == 3'd1);
         // In its turn, or the begin of a connection.

@@ -7,7 +7,6 @@ module aggregation_frame_handler #(
     input  logic                                 clk_i,
     input  logic                                 rst_ni,
     input  logic                                 clear_i,
-    input  logic [1:0]                           epoch_i,
     // From the Frame Analyzer; what its header says stays until the frame's end.
     input  logic                                 valid_i,
     output logic                                 ready_o,
@@ -17,10 +16,15 @@ module aggregation_frame_handler #(
     input  logic [1:0]                           form_i,
     input  logic [23:0]                          psn_i,
     input  logic [PORTS-1:0]                     dest_i,
-    input  logic [1:0]                           frame_epoch_i,
+    input  logic                                 old_i,
     // From the Aggregation Processor: the sum of an index is there.
     input  logic                                 sum_i,
     input  logic [$clog2(FLOWS*FRAMES)-1:0]      sum_index_i,
+    // The retransmission that is next: whether its frame and sum are still there; if not, it is dropped.
+    input  logic                                 next_again_valid_i,
+    input  logic [$clog2(FLOWS*FRAMES)-1:0]      next_again_i,
+    output logic                                 next_again_there_o,
+    output logic                                 next_again_drop_o,
     // To the Frame Header Buffer, 16 words a frame; to the Frame Payload Buffer, 128 words a frame; where the frame goes and its form.
     output logic                                 header_we_o,
     output logic [$clog2(FLOWS*FRAMES*16)-1:0]   header_addr_o,
@@ -50,7 +54,10 @@ module aggregation_frame_handler #(
     Idle,
     Judge,
     Store,
+    // It asks for its sum once more, or is stale.
     Throw,
+    // Dropped, and told why.
+    Refuse,
     TellIndex,
     TellAgain
   } state_e;
@@ -61,7 +68,7 @@ module aggregation_frame_handler #(
   logic              again_q, again_d, stale_q, stale_d;
   logic              judge, judged, store, again, gap, too_long, forgotten, pending;
   logic [IndexW-1:0] index;
-  logic              take, first, six;
+  logic              take, first, six, is_forgotten;
   // Beats before the one with the payload's first byte.
   logic [7:0]        lead;
   logic              header_we_d, payload_we_d;
@@ -80,6 +87,8 @@ module aggregation_frame_handler #(
       .psn_i,
       .sum_i,
       .sum_index_i,
+      .again_index_i(next_again_i),
+      .again_there_o(next_again_there_o),
       .done_o     (judged),
       .store_o    (store),
       .again_o    (again),
@@ -95,7 +104,7 @@ module aggregation_frame_handler #(
   // The payload begins at byte 6 of a beat, or at byte 2.
   assign six   = form_i != allreduce_switch_pkg::FormPlain;
   assign take  = valid_i && ready_o;
-  assign ready_o = state_q == Store || state_q == Throw;
+  assign ready_o = state_q == Store || state_q == Throw || state_q == Refuse;
 
   always_comb begin
     state_d       = state_q;
@@ -107,7 +116,7 @@ module aggregation_frame_handler #(
     again_valid_o = 1'b0;
     gap_o         = 1'b0;
     too_long_o    = 1'b0;
-    forgotten_o   = 1'b0;
+    is_forgotten  = 1'b0;
     pending_o     = 1'b0;
     stale_o       = 1'b0;
     case (state_q)
@@ -116,7 +125,7 @@ module aggregation_frame_handler #(
         again_d = 1'b0;
         stale_d = 1'b0;
         if (valid_i) begin
-          if (clear_i || frame_epoch_i != epoch_i) begin
+          if (clear_i || old_i) begin
             stale_d = 1'b1;
             state_d = Throw;
           end else begin
@@ -131,11 +140,12 @@ module aggregation_frame_handler #(
         end else if (judged) begin
           gap_o       = gap;
           too_long_o  = too_long;
-          forgotten_o = forgotten;
+          is_forgotten = forgotten;
           pending_o   = pending;
           again_d     = again;
           if (store) state_d = Store;
-          else state_d = Throw;
+          else if (again) state_d = Throw;
+          else state_d = Refuse;
         end
       end
       Store: begin
@@ -148,9 +158,11 @@ module aggregation_frame_handler #(
         if (take && beat_i[64]) begin
           if (again_q) state_d = TellAgain;
           else state_d = Idle;
-          stale_o = stale_q;
+          // One that asks is counted where it does.
+          stale_o = !again_q;
         end
       end
+      Refuse: if (take && beat_i[64]) state_d = Idle;
       TellIndex: begin
         index_valid_o = !stale_q;
         stale_o       = stale_q;
@@ -205,4 +217,8 @@ module aggregation_frame_handler #(
   assign meta_addr_o = index;
   assign meta_o      = {form_i, dest_i};
   assign index_o     = index;
+
+  // Where a column has been opened anew since, another header lies, or will. One is counted at a time.
+  assign next_again_drop_o = next_again_valid_i && !next_again_there_o && !is_forgotten;
+  assign forgotten_o       = is_forgotten || next_again_drop_o;
 endmodule

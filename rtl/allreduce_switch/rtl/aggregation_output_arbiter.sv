@@ -6,6 +6,8 @@ module aggregation_output_arbiter #(
 ) (
     input  logic                                  clk_i,
     input  logic                                  rst_ni,
+    // The registers are another group's: what waits is nobody's any more.
+    input  logic                                  clear_i,
     input  logic [PORTS-1:0]                      port_en_i,
     // Sums from the Aggregation Processor.
     input  logic                                  done_valid_i,
@@ -60,7 +62,7 @@ module aggregation_output_arbiter #(
   assign again  = again_valid_i & room;
   assign ask[0] = done_valid_i && (port_en_i & ~room) == '0;
   assign ask[1] = again_any;
-  assign take   = state_q == Check && any;
+  assign take   = state_q == Check && any && !clear_i;
 
   // Sums have one half of the turns, retransmissions the other.
   prim_arbiter_weighted #(
@@ -106,7 +108,7 @@ module aggregation_output_arbiter #(
     case (state_q)
       Check: begin
         count_d = 8'd0;
-        if (any) begin
+        if (take) begin
           index_d    = grant[0] ? done_index_i : again_index_i[branch*IndexW+:IndexW];
           branches_d = grant[0] ? port_en_i : again_grant;
           state_d    = TxOut;

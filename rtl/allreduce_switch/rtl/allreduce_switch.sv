@@ -39,7 +39,6 @@ module allreduce_switch #(
   logic                 use_float, clear;
   logic [PORTS-1:0]     port_en;
   logic [4:0]           port_num;
-  logic [1:0]           epoch;
 
   logic [PORTS-1:0]     entry_overrun, entry_giant, overrun;
   logic [PORTS-1:0]     learn, known;
@@ -102,7 +101,6 @@ module allreduce_switch #(
       .port_en_o (port_en),
       .port_num_o(port_num),
       .clear_o   (clear),
-      .epoch_o   (epoch),
       .overrun_i (overrun)
   );
 
@@ -129,7 +127,9 @@ module allreduce_switch #(
     logic [PORTS-1:0]            port_mask;
     logic                        agg_valid, agg_ready_in, agg_fresh;
     logic [64:0]                 agg_beat;
-    logic [1:0]                  agg_form, agg_epoch;
+    logic [1:0]                  agg_form;
+    logic                        agg_stale;
+    logic                        next_again_valid, next_again_there, next_again_drop;
     logic [23:0]                 agg_psn;
     logic [PORTS-1:0]            agg_dest;
     logic                        analyzer_gap, handler_gap;
@@ -232,7 +232,6 @@ module allreduce_switch #(
         .rst_ni          (rst_n),
         .agg_en_i        (port_en[p]),
         .clear_i         (clear),
-        .epoch_i         (epoch),
         .valid_i         (port_valid),
         .ready_o         (port_ready),
         .beat_i          (port_beat),
@@ -248,7 +247,7 @@ module allreduce_switch #(
         .agg_form_o      (agg_form),
         .agg_psn_o       (agg_psn),
         .agg_dest_o      (agg_dest),
-        .agg_epoch_o     (agg_epoch),
+        .agg_stale_o     (agg_stale),
         .bad_icrc_o      (drop_o[p*allreduce_switch_pkg::Reasons+allreduce_switch_pkg::BadIcrc]),
         .no_destination_o(drop_o[p*allreduce_switch_pkg::Reasons+allreduce_switch_pkg::NoDestination]),
         .gap_o           (analyzer_gap),
@@ -263,7 +262,6 @@ module allreduce_switch #(
         .clk_i,
         .rst_ni        (rst_n),
         .clear_i       (clear),
-        .epoch_i       (epoch),
         .valid_i       (agg_valid),
         .ready_o       (agg_ready_in),
         .beat_i        (agg_beat),
@@ -271,9 +269,13 @@ module allreduce_switch #(
         .form_i        (agg_form),
         .psn_i         (agg_psn),
         .dest_i        (agg_dest),
-        .frame_epoch_i (agg_epoch),
+        .old_i         (agg_stale),
         .sum_i         (sum && port_en[p]),
         .sum_index_i   (sum_index),
+        .next_again_valid_i(next_again_valid),
+        .next_again_i  (again_head[p*IndexW+:IndexW]),
+        .next_again_there_o(next_again_there),
+        .next_again_drop_o (next_again_drop),
         .header_we_o   (header_we),
         .header_addr_o (header_waddr),
         .header_o      (header_in),
@@ -295,6 +297,7 @@ module allreduce_switch #(
         .stale_o       (drop_o[p*allreduce_switch_pkg::Reasons+allreduce_switch_pkg::Stale])
     );
 
+    assign again_valid[p] = next_again_valid && next_again_there;
     assign drop_o[p*allreduce_switch_pkg::Reasons+allreduce_switch_pkg::Gap] = analyzer_gap || handler_gap;
 
     prim_ram_1r1w #(
@@ -362,8 +365,8 @@ module allreduce_switch #(
         .valid_i(again_write[p]),
         .ready_o(again_space[p]),
         .data_i (index_in[p*IndexW+:IndexW]),
-        .valid_o(again_valid[p]),
-        .ready_i(again_ready[p]),
+        .valid_o(next_again_valid),
+        .ready_i(again_ready[p] || next_again_drop),
         .data_o (again_head[p*IndexW+:IndexW]),
         .free_o (unused_again_free)
     );
@@ -501,6 +504,7 @@ module allreduce_switch #(
   ) u_aggregation_output_arbiter (
       .clk_i,
       .rst_ni       (rst_n),
+      .clear_i      (clear),
       .port_en_i    (port_en),
       .done_valid_i (done_valid),
       .done_ready_o (done_ready),

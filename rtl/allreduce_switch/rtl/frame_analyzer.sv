@@ -6,10 +6,9 @@ module frame_analyzer #(
 ) (
     input  logic               clk_i,
     input  logic               rst_ni,
-    // Aggregation is enabled at this port; the state of aggregation is cleared; how often it was.
+    // Aggregation is enabled at this port; the state of aggregation is cleared.
     input  logic               agg_en_i,
     input  logic               clear_i,
-    input  logic [1:0]         epoch_i,
     // From the Port FIFO.
     input  logic               valid_i,
     output logic               ready_o,
@@ -31,7 +30,8 @@ module frame_analyzer #(
     output logic [1:0]         agg_form_o,
     output logic [23:0]        agg_psn_o,
     output logic [PORTS-1:0]   agg_dest_o,
-    output logic [1:0]         agg_epoch_o,
+    // It was judged before the state was cleared.
+    output logic               agg_stale_o,
     output logic               bad_icrc_o,
     output logic               no_destination_o,
     // A First of another connection that is not its first message.
@@ -40,7 +40,10 @@ module frame_analyzer #(
     output logic               unknown_o
 );
   localparam int LenW = $clog2(allreduce_switch_pkg::MaxBeats) + 1;
-  localparam int InfoW = 2 + PORTS + 1 + 2 + 24 + LenW + 2;
+  localparam int InfoW = 2 + PORTS + 1 + 2 + 24 + LenW;
+  localparam int InfoDepth = FIFO_DEPTH / 8;
+  // Frames that are judged and have not begun: those in the FIFO and the one at its output.
+  localparam int WaitW = $clog2(InfoDepth + 2);
 
   // ---- DEC_FSM
   typedef enum logic {
@@ -223,19 +226,19 @@ module frame_analyzer #(
     end
   end
 
-  assign info = {info_kind, mask_q, is_fresh, form, psn_q, count_q, epoch_i};
+  assign info = {info_kind, mask_q, is_fresh, form, psn_q, count_q};
 
   // ---- Decoder Information FIFO and Proc FIFO
   logic                           head_valid, head_ready;
   logic [InfoW-1:0]               head;
   logic                           proc_valid, proc_ready;
   logic [67:0]                    proc_beat;
-  logic [$clog2(FIFO_DEPTH/8):0]  unused_info_free;
+  logic [$clog2(InfoDepth):0]     info_free;
   logic [$clog2(FIFO_DEPTH):0]    unused_proc_free;
 
   prim_fifo_sync #(
       .WIDTH(InfoW),
-      .DEPTH(FIFO_DEPTH / 8)
+      .DEPTH(InfoDepth)
   ) u_decoder_info_fifo (
       .clk_i,
       .rst_ni,
@@ -246,7 +249,7 @@ module frame_analyzer #(
       .valid_o(head_valid),
       .ready_i(head_ready),
       .data_o (head),
-      .free_o (unused_info_free)
+      .free_o (info_free)
   );
 
   prim_fifo_sync #(
@@ -281,7 +284,7 @@ module frame_analyzer #(
   logic [PORTS-1:0] mask, room;
   logic [LenW-1:0]  length;
 
-  assign {kind, mask, agg_fresh_o, agg_form_o, agg_psn_o, length, agg_epoch_o} = frame_q;
+  assign {kind, mask, agg_fresh_o, agg_form_o, agg_psn_o, length} = frame_q;
   assign agg_valid_o = proc_state_q == Aggregate && proc_valid;
   assign agg_dest_o = mask;
   assign fwd_beat_o = proc_beat;
@@ -328,4 +331,34 @@ module frame_analyzer #(
   end
 
   always_ff @(posedge clk_i) frame_q <= frame_d;
+
+  // ---- What was judged before the state of aggregation was cleared: all that waits then, however often it is cleared until they begin.
+  logic [WaitW-1:0] old_q, old_d, waiting;
+  logic             stale_q, stale_d, begin_frame;
+
+  assign begin_frame = head_valid && head_ready;
+  assign waiting     = WaitW'(InfoDepth) - WaitW'(info_free) + WaitW'(head_valid) + WaitW'(info_valid && info_ready);
+
+  always_comb begin
+    stale_d = begin_frame ? old_q != '0 : stale_q;
+    old_d   = old_q;
+    if (clear_i) begin
+      stale_d = 1'b1;
+      old_d   = waiting - WaitW'(begin_frame);
+    end else if (begin_frame && old_q != '0) begin
+      old_d = old_q - 1'b1;
+    end
+  end
+
+  always_ff @(posedge clk_i or negedge rst_ni) begin
+    if (!rst_ni) begin
+      old_q   <= '0;
+      stale_q <= 1'b0;
+    end else begin
+      old_q   <= old_d;
+      stale_q <= stale_d;
+    end
+  end
+
+  assign agg_stale_o = stale_q;
 endmodule

@@ -4,7 +4,8 @@ module frame_assembler #(
 ) (
     input  logic             clk_i,
     input  logic             rst_ni,
-    // A beat of the frame: its number, the header's word of that number, and the sum's word that ends in it.
+    // A beat of the frame: its number, the header's word of that number, and the sum's word that ends in it. Form and destination are those
+    // that come with the first beat: the next frame of that place may be on its way in.
     input  logic             valid_i,
     input  logic [7:0]       count_i,
     input  logic [1:0]       form_i,
@@ -17,6 +18,7 @@ module frame_assembler #(
     output logic [PORTS-1:0] dest_o
 );
   logic        six;
+  logic [1:0]  form;
   logic [7:0]  lead, tail;
   logic [63:0] data_d, data_q, word;
   logic [47:0] sum_q;
@@ -27,9 +29,10 @@ module frame_assembler #(
   logic [1:0]  form_q;
   logic [PORTS-1:0] dest_q;
 
-  assign six  = form_i != allreduce_switch_pkg::FormPlain;
-  assign lead = (form_i == allreduce_switch_pkg::FormFirst) ? 8'd12 : 8'd8;
-  assign tail = (form_i == allreduce_switch_pkg::FormFirst) ? 8'd138 : 8'd136;
+  assign form = (count_i == '0) ? form_i : form_q;
+  assign six  = form != allreduce_switch_pkg::FormPlain;
+  assign lead = (form == allreduce_switch_pkg::FormFirst) ? 8'd12 : 8'd8;
+  assign tail = (form == allreduce_switch_pkg::FormFirst) ? 8'd138 : 8'd136;
 
   // The sum begins at byte 6 of beat `lead`, or at byte 2.
   always_comb begin
@@ -39,7 +42,7 @@ module frame_assembler #(
   end
 
   // Only a frame with immediate has a beat after the one in which the ICRC begins.
-  assign valid_d = valid_i && (count_i <= tail || form_i == allreduce_switch_pkg::FormImmediate);
+  assign valid_d = valid_i && (count_i <= tail || form == allreduce_switch_pkg::FormImmediate);
 
   // Words of the ICRC begin with the GRH, at byte 14.
   always_comb begin
@@ -68,12 +71,12 @@ module frame_assembler #(
     if (valid_i) begin
       data_q      <= data_d;
       sum_q       <= sum_i[63:16];
-      form_q      <= form_i;
-      dest_q      <= dest_i;
+      form_q      <= form;
+      if (count_i == '0) dest_q <= dest_i;
       at_tail_q   <= count_i == tail;
       past_tail_q <= count_i > tail;
       if (count_i < 8'd2) crc_q <= allreduce_switch_pkg::IcrcStart;
-      else if (count_i < tail || (count_i == tail && form_i == allreduce_switch_pkg::FormImmediate)) crc_q <= crc_next64;
+      else if (count_i < tail || (count_i == tail && form == allreduce_switch_pkg::FormImmediate)) crc_q <= crc_next64;
       else if (count_i == tail) crc_q <= crc_next32;
     end
   end

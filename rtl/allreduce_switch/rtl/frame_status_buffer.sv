@@ -18,6 +18,9 @@ module frame_status_buffer #(
     input  logic                            sum_i,
     input  logic [$clog2(FLOWS*FRAMES)-1:0] sum_index_i,
     output logic                            done_o,
+    // Whether a place's frame and sum are there now.
+    input  logic [$clog2(FLOWS*FRAMES)-1:0] again_index_i,
+    output logic                            again_there_o,
     // One of them, with done_o: in its turn, asks for its sum once more, or why it is dropped.
     output logic                            store_o,
     output logic                            again_o,
@@ -167,6 +170,8 @@ module frame_status_buffer #(
   end
 
   always_ff @(posedge clk_i) base_q <= base_d;
+
+  assign again_there_o = status_q[again_index_i] && sum_q[again_index_i];
 
   always_ff @(posedge clk_i or negedge rst_ni) begin
     if (!rst_ni) done_o <= 1'b0;

@@ -12,9 +12,8 @@ module spi_registers #(
     output logic             float_o,
     output logic [PORTS-1:0] port_en_o,
     output logic [4:0]       port_num_o,
-    // A register was written: aggregation begins anew. Counts how often it did.
+    // A register was written: aggregation begins anew.
     output logic             clear_o,
-    output logic [1:0]       epoch_o,
     // Frames that were dropped at the entry for want of room, to be read at 0x10 and up.
     input  logic [PORTS-1:0] overrun_i
 );
@@ -27,7 +26,6 @@ module spi_registers #(
   logic [PORTS-1:0]    en_q, en_d;
   logic [4:0]          num_q, num_d;
   logic                accept;
-  logic [1:0]          epoch_q, epoch_d;
   logic [PORTS*32-1:0] overruns_q, overruns_d;
   logic [5:0]          enabled;
   logic [6:0]          address;
@@ -99,7 +97,6 @@ module spi_registers #(
     end else if (fall && count_q > 6'd8) begin
       out_d = {out_q[30:0], 1'b0};
     end
-    epoch_d = epoch_q + 2'(accept);
   end
 
   always_comb begin
@@ -119,7 +116,6 @@ module spi_registers #(
       en_q       <= '1;
       num_q      <= 5'(PORTS);
       clear_o    <= 1'b0;
-      epoch_q    <= '0;
       overruns_q <= '0;
     end else begin
       sck_q      <= sck;
@@ -130,7 +126,6 @@ module spi_registers #(
       en_q       <= en_d;
       num_q      <= num_d;
       clear_o    <= accept;
-      epoch_q    <= epoch_d;
       overruns_q <= overruns_d;
     end
   end
@@ -139,5 +134,4 @@ module spi_registers #(
   assign float_o    = float_q;
   assign port_en_o  = en_q;
   assign port_num_o = num_q;
-  assign epoch_o    = epoch_q;
 endmodule

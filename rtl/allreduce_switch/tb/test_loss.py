@@ -3,7 +3,8 @@
 import needs
 import rtl_tools
 from case import Case
-from frames import FIRST, IMMEDIATE, MIDDLE, address, roce
+from frames import FIRST, IMMEDIATE, MIDDLE, address, ethernet, roce
+from hosts import Host
 
 
 @rtl_tools.programs("verilator", "g++", "make")
@@ -159,3 +160,43 @@ class Loss(Case):
         first = again.index(True)
         both = again[first : first + 2 * (10 - first)]
         self.assertEqual(both, [True, False] * (10 - first))
+
+    def test_a_retransmission_that_waits_is_dropped_when_its_column_is_opened_anew(self) -> None:
+        self.learn()
+        hosts = self.hosts()
+        for _ in range(2):
+            for host in hosts:
+                self.bench.send(host.port, *host.whole(2))
+        self.bench.run()
+        # Results of port 0 wait, so that what it asks for waits behind them. Meanwhile its fifth message comes: the first is acknowledged.
+        self.bench.sink(1, "stop")
+        for _ in range(2):
+            for host in hosts:
+                self.bench.send(host.port, *host.whole(2))
+        self.bench.run(20000)
+        self.bench.send(0, *hosts[0].sent[:2], *hosts[0].whole(2))
+        self.bench.run(20000)
+        self.assertEqual(self.bench.drops, {(0, "forgotten"): 2})
+        self.bench.sink(1, "wire")
+        for host in hosts[1:]:
+            self.bench.send(host.port, *host.whole(2))
+        # Nothing leaves but what the reference has: no new header before the old sum.
+        outs = self.bench.run(lossy=True)
+        self.assertEqual(sum(out.port == 1 for out in outs), 6)
+
+    def test_a_result_leaves_whole_by_one_port_whatever_comes_in_for_its_place(self) -> None:
+        for later in range(0, 1200, 100):
+            with self.subTest(later=later):
+                self.setUp()
+                self.learn()
+                hosts = self.hosts()
+                for _ in range(4):
+                    for host in hosts:
+                        self.bench.send(host.port, *host.whole(2))
+                self.bench.run()
+                # Another connection, for another destination, opens the column of what has just been asked for.
+                self.bench.send(0, hosts[0].sent[0])
+                self.bench.rest(0, later)
+                self.bench.send(0, Host(0, self.ports, qp=0x999, to=5).frame(FIRST))
+                self.bench.send(2, *(ethernet(address(to), address(2), 100) for to in (1, 5)))
+                self.assertEqual(sorted(out.port for out in self.bench.run()), [1, 1, 5])

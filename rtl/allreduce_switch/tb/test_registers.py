@@ -3,6 +3,7 @@
 import needs
 import rtl_tools
 from case import Case
+from frames import FIRST, address, ethernet
 from hosts import Floats, Host
 
 
@@ -49,3 +50,85 @@ class Registers(Case):
             for host in self.hosts(qp=0x40 + round):
                 self.bench.send(host.port, *host.whole(3))
             self.assertEqual(len(self.bench.run()), 3 * self.ports)
+
+    def begin(self, **how: int) -> None:
+        """A new group at all ports, of which nothing old may be seen."""
+        self.bench.forget()
+        self.assertFalse(self.bench.reference.config(0, 0x400000FF))
+        for host in self.hosts(**how):
+            self.bench.send(host.port, *host.whole(2))
+        self.assertEqual(len(self.bench.run()), 2 * self.ports)
+
+    def test_a_frame_that_waits_is_of_an_old_group_however_often_the_registers_are_written(self) -> None:
+        for writes in (1, 2, 3, 4, 5, 8):
+            with self.subTest(writes=writes):
+                self.setUp()
+                self.learn()
+                # A First waits behind what cannot leave.
+                self.bench.sink(1, "stop")
+                self.bench.send(0, *(ethernet(address(1), address(0), 1500, i) for i in range(3)), Host(0, self.ports, qp=0x55).frame(FIRST))
+                self.bench.run(20000)
+                for _ in range(writes):
+                    self.bench.write(1, 0x400000FF)
+                self.bench.sink(1, "wire")
+                self.bench.run(20000)
+                self.assertEqual(self.bench.drops, {(0, "stale"): 1})
+                self.begin()
+
+    def test_a_frame_is_of_the_old_group_or_of_the_new_whenever_the_registers_are_written(self) -> None:
+        # A write takes 664 cycles and a First 178: in one of these it is judged as the group changes.
+        for cycles in range(435, 480):
+            self.bench.forget()
+            self.bench.config(0, 0xFF)
+            self.learn()
+            hosts = self.hosts()
+            for host in hosts:
+                self.bench.send(host.port, *host.whole(2))
+            self.bench.run()
+            self.bench.rest(0, 5 * cycles)
+            self.bench.send(0, hosts[0].frame(FIRST))
+            self.bench.write(1, 0x400000FF)
+            self.bench.run(1200)
+            self.begin(qp=0x300)
+
+    def test_results_that_wait_are_nobodys_when_the_registers_are_written(self) -> None:
+        self.learn()
+        self.bench.config(0, 0x03)
+        self.bench.sink(1, "stop")
+        # So many that all FIFOs on the way are full.
+        for port in (0, 1):
+            self.bench.send(port, *Host(port, self.ports, to=1 - port).whole(100))
+        self.bench.run(40000)
+        # The others have room for results, and no part in these.
+        self.bench.config(0, 0xF0)
+        self.bench.sink(1, "wire")
+        self.assertEqual({out.port for out in self.bench.run(20000)}, {1})
+        self.bench.forget()
+        for port in range(4, 8):
+            self.bench.send(port, *Host(port, self.ports, to=4 + (port + 1) % 4).whole(60))
+        self.assertEqual(len(self.bench.run()), 4 * 60)
+        # Nor have they counted for the next one of the first two.
+        self.bench.config(0, 0x03)
+        for port in (0, 1):
+            self.bench.send(port, *Host(port, self.ports, to=1 - port, qp=0x99).whole(60))
+        self.assertEqual(len(self.bench.run()), 2 * 60)
+
+    def test_a_retransmission_leaves_or_is_counted_once_whenever_the_registers_are_written(self) -> None:
+        answers = set()
+        for later in range(1200, 3200, 50):
+            self.bench.forget()
+            self.bench.config(0, 0xFF)
+            self.learn()
+            hosts = self.hosts()
+            for host in hosts:
+                self.bench.send(host.port, *host.whole(2))
+            self.bench.run()
+            self.bench.rest(3, later)
+            self.bench.send(3, hosts[3].sent[1])
+            self.bench.write(1, 0x400000FF)
+            self.bench.run(1200)
+            dropped = sum(self.bench.dropped.values())
+            answers.add((len(self.bench.seen), dropped))
+        # It leaves, is dropped as stale, or is forwarded as any other frame of no connection; in the FIFO it is neither.
+        self.assertLessEqual(answers, {(1, 0), (0, 1), (0, 0)})
+        self.assertLessEqual({(1, 0), (0, 1)}, answers)

@@ -150,6 +150,9 @@ fn cases() -> Vec<Case> {
         case("payload-not-cleared", "epic-2", &[all_reduce], "star-2", 3, 1, none),
         case("payload-not-cleared", "epic-3", &[all_reduce], "star-2", 2, 1, none),
         case("figure-6", "epic-3", &[all_reduce], "star-2", 2, 1, none),
+        case("changes-an-element", "epic-1", &[all_reduce], "star-2", 1, 1, none),
+        case("changes-an-element", "epic-2", &[all_reduce], "star-2", 1, 1, none),
+        case("changes-an-element", "epic-3", &[reduce], "star-2", 1, 1, none),
         case("arrived-never-cleared", "epic-2", &[all_reduce], "star-2", 2, 1, none),
         case("arrived-never-cleared", "epic-3", &[all_reduce], "star-2", 2, 1, none),
         case("recycles-start", "epic-2", &[all_reduce], "star-2", 2, 1, loss),
@@ -208,6 +211,22 @@ fn figure_6_is_a_wrong_sum_on_the_papers_tree() {
 }
 
 #[test]
+fn what_a_switch_changes_is_a_wrong_result_and_an_error_where_results_are_verified() {
+    for mode in MODES {
+        for (verify, said) in [(false, "and gets"), (true, "Corrupted")] {
+            let setup = group_setup(mode, &PRIMITIVES[..1], "star-2", 2, &[("group.verify", verify)]);
+            let broken = GroupSetup { mutation: Some("changes-an-element".to_owned()), ..setup };
+            let (_, found) = run(&broken, lossy());
+            let (fault, _) = found.expect("it is noticed");
+            assert!(
+                matches!(&fault, Fault::Wrong { message, .. } if message.contains(said)),
+                "{mode}: {fault}"
+            );
+        }
+    }
+}
+
+#[test]
 fn buffers_that_are_not_cleared_are_noticed_at_the_default_settings() {
     let payloads = MODES[1..].iter().map(|mode| (*mode, "payload-not-cleared"));
     for (mode, mutation) in MODES.into_iter().map(|mode| (mode, "never-cleared")).chain(payloads) {
@@ -226,6 +245,7 @@ fn every_primitive_is_right_with_every_parameter_that_changes_what_packets_do() 
         (every, "group.message", Value::from(2), "star-2", 4),
         (translated, "group.selective", true.into(), "star-2", 4),
         (translated, "group.reproducible", true.into(), "star-3", 2),
+        (every, "group.verify", true.into(), "star-2", 1),
         (augmented, "group.run_ahead", true.into(), "star-2", 4),
         (augmented, "group.slots", 3.into(), "star-2", 4),
     ] {

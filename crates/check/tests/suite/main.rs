@@ -11,6 +11,7 @@ mod giving_up;
 mod groups;
 mod memory;
 mod merging;
+mod mixed;
 mod multiwrite;
 mod netreduce;
 mod overlap;

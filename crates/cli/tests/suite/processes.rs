@@ -60,6 +60,20 @@ fn every_primitive_is_right_in_every_mode_over_real_frames_that_are_lost_doubled
 }
 
 #[test]
+fn switches_in_several_modes_are_one_tree_over_real_frames() {
+    for modes in ["III/I", "I/III", "II/I", "II/III"] {
+        for collective in ["all_reduce", "reduce_scatter"] {
+            let output = quincunx(&format!(
+                "perf {collective} --ranks 4 --tree tree-2x2 --design epic-mixed --set group.modes={modes} --sizes 40KiB \
+                 --payload 1024 --iterations 2 --loss 2% --reorder 2% --duplicate 2% --seed 3 --retry-timeout 2ms --json"
+            ));
+            let rows = rows(&output);
+            assert!(rows.len() == 1 && rows[0]["wrong"] == 0, "{modes} {collective}: {rows:?}");
+        }
+    }
+}
+
+#[test]
 fn frames_that_are_added_up_as_they_pass_go_through_the_switch_and_what_is_lost_is_repaired() {
     let output = quincunx(
         "perf all_reduce --ranks 4 --design netreduce,ring --sizes 40KiB --set group.mtu=1024 --iterations 3 \
@@ -219,7 +233,7 @@ pub(crate) fn listens_at(manager: &mut Ending) -> String {
 #[test]
 fn hosts_whose_frames_the_bridge_would_hand_on_without_the_switch_get_no_group() {
     need!(namespaces());
-    let fabric = NetnsFabric::new(Layout::star(2, 1500, None)).unwrap();
+    let fabric = NetnsFabric::new(Layout::star(2, 1500, None).bridged()).unwrap();
     let hub = NetnsNode::Switch(0);
     let start =
         |node: NetnsNode, arguments: &str, plan| start_as(fabric.command(node, PROGRAM), arguments, plan);

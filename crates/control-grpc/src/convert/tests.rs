@@ -266,8 +266,14 @@ fn every_report_arrives_as_it_was_sent() {
     let reason = "x".to_string();
     let refused = Report::Refused { reason: reason.clone() };
     let suspended = Report::Suspended(Progress { complete: 7, repeats_from: 6 });
-    let reports =
-        [Report::Installed, refused, Report::DataPlaneFailed { reason }, Report::Removed, suspended];
+    let reports = [
+        Report::Installed,
+        refused,
+        Report::DataPlaneFailed { reason: reason.clone() },
+        Report::Corrupted { reason },
+        Report::Removed,
+        suspended,
+    ];
     for report in reports {
         assert_eq!(decode_report(Some(encode_report(report.clone()))), Ok(report));
     }

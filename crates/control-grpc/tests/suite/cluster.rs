@@ -83,7 +83,11 @@ pub(crate) fn request(ranks: usize, design: &str) -> GroupRequest {
 pub(crate) fn group_of(instruction: &Instruction) -> GroupId {
     match instruction {
         Instruction::Install(context) => context.group,
-        Instruction::Ready(group) | Instruction::Remove(group) | Instruction::Failed { group, .. } => *group,
+        Instruction::Ready(group)
+        | Instruction::Remove(group)
+        | Instruction::Suspend { group, .. }
+        | Instruction::Resume { group, .. }
+        | Instruction::Failed { group, .. } => *group,
     }
 }
 
@@ -115,6 +119,11 @@ impl Cluster {
     /// Where its metrics are, if it was told to have any.
     pub(crate) fn metrics_address(&self) -> SocketAddr {
         self.server.as_ref().and_then(ManagerServer::metrics_address).expect("a manager with metrics")
+    }
+
+    /// Where its dashboard is, if it was told to have one.
+    pub(crate) fn dashboard_address(&self) -> SocketAddr {
+        self.server.as_ref().and_then(ManagerServer::dashboard_address).expect("a manager with a dashboard")
     }
 
     pub(crate) fn stop_manager(&mut self) {

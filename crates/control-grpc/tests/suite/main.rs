@@ -6,6 +6,7 @@ mod cluster;
 #[path = "../../../../fuzz/src/control_rpc.rs"]
 mod control_rpc;
 mod corpus;
+mod dashboard;
 mod hardening;
 mod loopback;
 mod metrics;

@@ -23,7 +23,7 @@ pub(crate) fn value(page: &str, begins: &str) -> f64 {
     line.rsplit(' ').next().unwrap().parse().unwrap()
 }
 
-fn ask(address: SocketAddr, request: &str) -> (String, String) {
+pub(crate) fn ask(address: SocketAddr, request: &str) -> (String, String) {
     let mut connection = TcpStream::connect(address).unwrap();
     connection.write_all(request.as_bytes()).unwrap();
     let mut answer = String::new();

@@ -10,7 +10,7 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use quincunx_collective::GroupId;
-use quincunx_design::{AnyDesign, Member, Plan, Refusal, Settings};
+use quincunx_design::{AnyDesign, Member, Placement, Plan, Refusal, Settings};
 use quincunx_fabric::{IncTree, TreeNodeId, TreeShape};
 use quincunx_units::ByteCount;
 
@@ -64,7 +64,12 @@ impl Manager {
         };
         let (mut first_lack, mut first_refusal) = (None, None);
         for candidate in candidates {
-            let placement = wanted.placement(ranks, candidate.tree.clone())?;
+            let offered = |(&node, &place): (&TreeNodeId, &MapNode)| {
+                let description = self.nodes.get(self.map.name(place))?;
+                Some((node, description.designs.clone()))
+            };
+            let offers = candidate.switches.iter().filter_map(offered).collect();
+            let placement = Placement { offers, ..wanted.placement(ranks, candidate.tree.clone())? };
             let plan = match design.plan(&wanted.settings, &placement) {
                 Ok(plan) => plan,
                 // Another tree may suit the design.
@@ -106,7 +111,9 @@ impl Manager {
         wanted: &GroupRequest,
     ) -> Result<Vec<Candidate>, Option<Fallback>> {
         let able = |node: &NodeDescription| {
-            let can = node.role == Role::Switch && node.designs.contains(design.name());
+            let offers = |name: &str| node.designs.contains(name);
+            let can = node.role == Role::Switch
+                && (offers(design.name()) || design.parts_of().iter().any(|name| offers(name)));
             can && !self.nodes.drains(&node.name)
         };
         let able: BTreeSet<MapNode> = self

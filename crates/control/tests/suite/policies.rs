@@ -262,3 +262,18 @@ fn policies_have_names_and_the_frontier_is_never_empty() {
     assert!(policy::find("greedy").is_none());
     assert_eq!(Spatial { prefer: policy::Prefer::Depth }.name(), "spatial");
 }
+
+#[test]
+fn switches_with_a_mode_each_are_one_tree_of_a_design_that_uses_their_parts() {
+    let mut nodes = clos();
+    for (node, offered) in [(0, "epic-1"), (1, "epic-3"), (2, "epic-2"), (3, "epic-2")] {
+        nodes[node].designs = [offered.to_owned()].into();
+    }
+    let mut site = Site::of(by("spatial"), nodes);
+    let mixed = site.init(&of(&[0, 1, 2, 3], "epic-mixed"));
+    let summary = site.summary(mixed);
+    assert_eq!(summary.fallback, None);
+    assert_eq!(summary.switches.iter().map(|at| &at.node).collect::<Vec<_>>(), ["s2", "s0", "s1"]);
+    // Of one mode alone, a switch is the whole tree, and others forward.
+    assert_eq!(switches(&mut site, &of(&[0, 1, 2, 3], "epic-3")), ["s1"]);
+}

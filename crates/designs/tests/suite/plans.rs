@@ -153,8 +153,10 @@ fn a_design_of_another_version_is_refused_by_name() {
             };
             let line = refused.expect("another version").to_string();
             let expected = format!(
-                "expected version 1 of the parameters of {}, found version 2; run the same version at both ends",
-                design.name()
+                "expected version {} of the parameters of {}, found version {}; run the same version at both ends",
+                design.version(),
+                design.name(),
+                design.version() + 1
             );
             assert_eq!(line, expected);
         }

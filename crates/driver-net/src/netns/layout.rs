@@ -1,7 +1,9 @@
 //! What a fabric is made of, and what `ip` is told to make it.
 //!
-//! In a tree each host is a namespace with an interface `eth0`; each switch is one with a bridge `br0` that joins its links and
-//! holds the switch's own address, so that hosts reach both each other and the switch. In a mesh each host has an interface for each
+//! In a tree each host is a namespace with an interface `eth0`, and each switch one with a port for each link: `h0` to host 0, `s1` to
+//! switch 1 below it, `above`. Routed, the switch has its address on `lo`, knows for each node which port leads there, and drops what
+//! comes by another one than what would leave for its sender (reverse path filtering). Bridged, a bridge `br0` joins the ports, holds the
+//! switch's address and learns from frames who else is where; of the fabric's nodes that is written down. In a mesh each host has an interface for each
 //! other one, `l3` to host 3, and its address on none of them but on `lo`, with a route for each peer: one socket serves
 //! all links.
 
@@ -62,6 +64,16 @@ pub enum Wiring {
     },
 }
 
+/// How switches send on what is not for them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Switching {
+    /// By address: who is behind which port is known from the start.
+    #[default]
+    Routed,
+    /// By a bridge, which takes Ethernet frames of any kind.
+    Bridged,
+}
+
 /// A fabric to be.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Layout {
@@ -71,6 +83,8 @@ pub struct Layout {
     pub mtu: u16,
     /// Rate of every link, each way; none: as fast as the machine.
     pub rate: Option<BitRate>,
+    /// What the switches of a tree do.
+    pub switching: Switching,
 }
 
 /// What a node is made of.
@@ -78,6 +92,8 @@ pub(super) struct Orders {
     pub(super) node: NetnsNode,
     /// Commands for `ip` there, a line each.
     pub(super) ip: String,
+    /// Commands for `bridge` there.
+    pub(super) bridge: String,
     /// The interfaces at the ends of its links.
     pub(super) devices: Vec<String>,
 }
@@ -85,19 +101,30 @@ pub(super) struct Orders {
 impl Layout {
     /// One switch with `hosts` hosts.
     pub fn star(hosts: usize, mtu: u16, rate: Option<BitRate>) -> Self {
-        Self { wiring: Wiring::Tree { parents: vec![None], hosts: vec![0; hosts] }, mtu, rate }
+        Self::new(Wiring::Tree { parents: vec![None], hosts: vec![0; hosts] }, mtu, rate)
     }
 
     /// A spine, `leaves` switches below it, and `hosts` hosts at each leaf.
     pub fn two_level(leaves: usize, hosts: usize, mtu: u16, rate: Option<BitRate>) -> Self {
         let parents = std::iter::once(None).chain(std::iter::repeat_n(Some(0), leaves)).collect();
         let hosts = (0..leaves * hosts).map(|host| 1 + host / hosts).collect();
-        Self { wiring: Wiring::Tree { parents, hosts }, mtu, rate }
+        Self::new(Wiring::Tree { parents, hosts }, mtu, rate)
     }
 
     /// `hosts` hosts, each joined with each.
     pub fn mesh(hosts: usize, mtu: u16, rate: Option<BitRate>) -> Self {
-        Self { wiring: Wiring::Mesh { hosts }, mtu, rate }
+        Self::new(Wiring::Mesh { hosts }, mtu, rate)
+    }
+
+    /// Routed, if it is a tree.
+    pub fn new(wiring: Wiring, mtu: u16, rate: Option<BitRate>) -> Self {
+        Self { wiring, mtu, rate, switching: Switching::Routed }
+    }
+
+    /// The same with bridges for switches.
+    #[must_use]
+    pub fn bridged(self) -> Self {
+        Self { switching: Switching::Bridged, ..self }
     }
 
     pub(super) fn check(&self) -> Result<(), NetnsError> {
@@ -151,7 +178,7 @@ impl Layout {
         }
     }
 
-    /// Bridges and the switches' ends of links first (parents before children), then what was put at the other ends.
+    /// Switches and their ends of links first (parents before children), then what was put at the other ends.
     fn tree(
         &self,
         parents: &[Option<usize>],
@@ -159,22 +186,38 @@ impl Layout {
         namespace: impl Fn(NetnsNode) -> String,
     ) -> Vec<Orders> {
         let mtu = self.mtu;
-        let start = |node| Orders { node, ip: "link set lo up\n".to_owned(), devices: Vec::new() };
+        let start = |node| Orders {
+            node,
+            ip: "link set lo up\n".to_owned(),
+            bridge: String::new(),
+            devices: Vec::new(),
+        };
         let mut all: Vec<Orders> = self.nodes().map(start).collect();
         let switch_base = hosts.len();
+        let is_bridged = self.switching == Switching::Bridged;
         for orders in &mut all[switch_base..] {
             let (address, mac) = (orders.node.address(), orders.node.mac());
-            let _ = writeln!(orders.ip, "link add br0 address {mac} type bridge\nlink set br0 mtu {mtu} up");
-            let _ = writeln!(orders.ip, "addr add {address}/24 dev br0");
+            if is_bridged {
+                let _ =
+                    writeln!(orders.ip, "link add br0 address {mac} type bridge\nlink set br0 mtu {mtu} up");
+                let _ = writeln!(orders.ip, "addr add {address}/24 dev br0");
+            } else {
+                let _ = writeln!(orders.ip, "addr add {address}/32 dev lo");
+            }
         }
+        let enable = |node: NetnsNode, port: &str| match self.switching {
+            Switching::Bridged => format!("link set {port} master br0 up\n"),
+            Switching::Routed => format!("link set {port} address {} up\n", node.mac()),
+        };
         let mut join = |switch: usize, port: String, other: usize, peer: &str| {
             let there = namespace(all[other].node);
+            let enabled = enable(all[switch_base + switch].node, &port);
             let text = &mut all[switch_base + switch].ip;
             let _ = writeln!(
                 text,
                 "link add {port} mtu {mtu} type veth peer name {peer} mtu {mtu} netns {there}"
             );
-            let _ = writeln!(text, "link set {port} master br0 up");
+            text.push_str(&enabled);
             all[switch_base + switch].devices.push(port);
             all[other].devices.push(peer.to_owned());
         };
@@ -194,14 +237,30 @@ impl Layout {
                     let _ = writeln!(text, "addr add {}/24 dev eth0", node.address());
                 }
                 NetnsNode::Switch(switch) if parents[switch].is_some() => {
-                    let _ = writeln!(text, "link set above master br0 up");
+                    text.push_str(&enable(node, "above"));
                 }
                 NetnsNode::Switch(_) => {}
             }
             // Whom to ask is known from the start: frames sent while a neighbour is being found may overtake each other.
-            let device = if matches!(node, NetnsNode::Host(_)) { "eth0" } else { "br0" };
             for other in self.nodes().filter(|other| *other != node) {
-                let _ = writeln!(text, "neigh add {} lladdr {} dev {device}", other.address(), other.mac());
+                let (device, next) = match (self.switching, node) {
+                    (Switching::Routed, _) => next_hop(parents, hosts, node, other),
+                    (Switching::Bridged, NetnsNode::Host(_)) => ("eth0".to_owned(), other),
+                    (Switching::Bridged, NetnsNode::Switch(_)) => ("br0".to_owned(), other),
+                };
+                let address = other.address();
+                match (self.switching, node) {
+                    (Switching::Routed, NetnsNode::Switch(_)) => {
+                        let _ = writeln!(text, "route add {address}/32 dev {device} src {}", node.address());
+                    }
+                    (Switching::Bridged, NetnsNode::Switch(_)) => {
+                        let (port, _) = next_hop(parents, hosts, node, other);
+                        let _ =
+                            writeln!(orders.bridge, "fdb replace {} dev {port} master static", other.mac());
+                    }
+                    _ => {}
+                }
+                let _ = writeln!(text, "neigh add {address} lladdr {} dev {device}", next.mac());
             }
         }
         all.rotate_left(switch_base);
@@ -228,9 +287,44 @@ impl Layout {
                 let _ = writeln!(ip, "route add {}/32 dev l{other} src {address}", peer.address());
                 let _ = writeln!(ip, "neigh add {} lladdr {} dev l{other}", peer.address(), peer.mac());
             }
-            Orders { node, ip, devices: others.map(|other| format!("l{other}")).collect() }
+            Orders {
+                node,
+                ip,
+                bridge: String::new(),
+                devices: others.map(|other| format!("l{other}")).collect(),
+            }
         };
         (0..hosts).map(orders).collect()
+    }
+}
+
+/// The interface of `from` that leads to `to`, and who is behind it.
+fn next_hop(
+    parents: &[Option<usize>],
+    hosts: &[usize],
+    from: NetnsNode,
+    to: NetnsNode,
+) -> (String, NetnsNode) {
+    let here = match from {
+        NetnsNode::Host(host) => return ("eth0".to_owned(), NetnsNode::Switch(hosts[host])),
+        NetnsNode::Switch(switch) => switch,
+    };
+    // Upwards from there, until the next step would be here.
+    let mut at = to;
+    loop {
+        let up = match at {
+            NetnsNode::Host(host) => Some(hosts[host]),
+            NetnsNode::Switch(switch) => parents[switch],
+        };
+        match (up, at) {
+            (Some(up), NetnsNode::Host(host)) if up == here => return (format!("h{host}"), at),
+            (Some(up), NetnsNode::Switch(switch)) if up == here => return (format!("s{switch}"), at),
+            (Some(up), _) => at = NetnsNode::Switch(up),
+            (None, _) => {
+                let above = parents[here].expect("whoever is not below is above or beside");
+                return ("above".to_owned(), NetnsNode::Switch(above));
+            }
+        }
     }
 }
 
@@ -249,6 +343,21 @@ mod tests {
     }
 
     #[test]
+    fn a_switch_knows_which_port_leads_to_whom() {
+        let (parents, hosts) = ([None, Some(0), Some(0), Some(1)], [3, 3, 2, 0]);
+        let way = |from, to| next_hop(&parents, &hosts, from, to);
+        let [host, switch] = [NetnsNode::Host, NetnsNode::Switch];
+        assert_eq!(way(switch(0), host(1)), ("s1".to_owned(), switch(1)));
+        assert_eq!(way(switch(0), host(3)), ("h3".to_owned(), host(3)));
+        assert_eq!(way(switch(1), host(0)), ("s3".to_owned(), switch(3)));
+        assert_eq!(way(switch(3), host(0)), ("h0".to_owned(), host(0)));
+        assert_eq!(way(switch(3), host(2)), ("above".to_owned(), switch(1)));
+        assert_eq!(way(switch(3), switch(0)), ("above".to_owned(), switch(1)));
+        assert_eq!(way(switch(1), switch(3)), ("s3".to_owned(), switch(3)));
+        assert_eq!(way(host(2), host(0)), ("eth0".to_owned(), switch(2)));
+    }
+
+    #[test]
     fn every_two_hosts_of_a_mesh_have_a_link() {
         let orders = Layout::mesh(4, 1500, None).orders(|node| format!("{node:?}"));
         let made = |orders: &Orders| orders.ip.lines().filter(|line| line.starts_with("link add")).count();
@@ -258,7 +367,7 @@ mod tests {
 
     #[test]
     fn a_layout_that_is_no_tree_is_refused_before_anything_is_made() {
-        let tree = |parents, hosts| Layout { wiring: Wiring::Tree { parents, hosts }, mtu: 1500, rate: None };
+        let tree = |parents, hosts| Layout::new(Wiring::Tree { parents, hosts }, 1500, None);
         let error = NetnsFabric::new(tree(vec![None], vec![0, 5])).expect_err("there is one switch");
         assert_eq!(
             error.to_string(),

@@ -165,7 +165,8 @@ fn ordinary_sockets_and_packet_sockets_understand_each_other() {
 fn ordinary_datagrams_pass_a_bridge_while_a_switch_begins_to_take_other_frames_from_it() {
     // The kernel stops a port for some milliseconds when it gets a queueing discipline at its entrance, and drops what comes then.
     let _leave = need!(leave());
-    let fabric = NetnsFabric::new(Layout::star(2, 1500, BitRate::new(500_000_000))).expect("a star");
+    let fabric =
+        NetnsFabric::new(Layout::star(2, 1500, BitRate::new(500_000_000)).bridged()).expect("a star");
     let socket = |node| {
         fabric.enter(node).expect("the namespace is there");
         UdpSocket::bind(at(node)).expect("the node's address")

@@ -21,6 +21,22 @@ pub struct EdgeConfig {
     pub remote: Endpoint,
     /// The neighbour is this rank; otherwise it is a switch.
     pub rank: Option<Rank>,
+    /// The mode of the switch that the neighbour is.
+    pub mode: Option<Mode>,
+}
+
+impl EdgeConfig {
+    /// The neighbour sends again what it has sent, and acknowledges what it gets: all do but switches in Mode-II, which leave that to those
+    /// behind them.
+    pub fn is_end(&self) -> bool {
+        self.mode != Some(Mode::II)
+    }
+
+    /// The neighbour skips the numbers of what it does not send or receive (4.3, group PSN synchronisation). The peers of a Mode-I switch
+    /// that do not are ranks and others in Mode-I.
+    pub fn skips(&self) -> bool {
+        matches!(self.mode, Some(Mode::II | Mode::III))
+    }
 }
 
 /// The local context of a group on a switch.

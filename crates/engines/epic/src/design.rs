@@ -6,10 +6,11 @@ use crate::config::{EdgeConfig, GroupConfig, MAX_EDGES};
 use crate::control::MAX_RANKS;
 use crate::inc_engine::{IncEngine, RESEND};
 use crate::memory::{slots, switch_memory};
-use crate::mode::Mode;
+use crate::mode::{Levels, Mode};
 use crate::mode_i::ModeI;
 use crate::mutation::Mutation;
 use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::vec::Vec;
 use quincunx_collective::{Collective, Payload, Rank};
@@ -17,6 +18,7 @@ use quincunx_design::{
     ClosedForm, Connection, Design, FabricKind, GroupContext, Help, Member, Model, Node, Params, Peer,
     Placement, Plan, Premises, Refusal, SwitchPart, SwitchPlan, Transport,
 };
+use quincunx_engine::Verified;
 use quincunx_engine::verbs::AnyProgram;
 use quincunx_fabric::{IncTree, TreeNodeId, TreeRole};
 use quincunx_units::Duration;
@@ -26,20 +28,24 @@ use serde::{Deserialize, Serialize};
 /// How often a rank that runs ahead is told so at most: as often as DCQCN's receivers notify (N).
 const NOTIFICATION_INTERVAL: Duration = Duration::from_micros(50);
 
-/// EPIC with switches of one mode.
+/// EPIC with switches of one mode, or of several.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Epic {
-    mode: Mode,
+    /// None: by levels, as the parameters say.
+    mode: Option<Mode>,
 }
 
 /// Connection terminated (4.2).
-pub const EPIC_1: Epic = Epic { mode: Mode::I };
+pub const EPIC_1: Epic = Epic { mode: Some(Mode::I) };
 
 /// Connection translated (4.3).
-pub const EPIC_2: Epic = Epic { mode: Mode::II };
+pub const EPIC_2: Epic = Epic { mode: Some(Mode::II) };
 
 /// Connection augmented (4.4).
-pub const EPIC_3: Epic = Epic { mode: Mode::III };
+pub const EPIC_3: Epic = Epic { mode: Some(Mode::III) };
+
+/// Each switch in a mode of its own (3.1: the same IncTree over realisations that differ).
+pub const EPIC_MIXED: Epic = Epic { mode: None };
 
 /// EPIC's parameters.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
@@ -69,12 +75,30 @@ pub struct GroupParams {
     /// Invocations follow each other at once, as window and buffers allow, those of ReduceScatter and AllGather too; otherwise
     /// each waits until the one before is over on its rank (table 29's AllGather).
     pub overlap: bool,
+    /// The modes of a mixed tree's switches, from the root down; all in Mode-III if it is not said.
+    pub modes: Option<Levels>,
+    /// Run mixtures of modes, too, that were found wrong, to see how.
+    pub unproved: bool,
+    /// Check each result from end to end, by a second collective over checksums, which costs its time. Collectives follow each other then.
+    pub verify: bool,
+}
+
+/// What a rank is told beside its edge.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct EpicRank {
+    /// Its first hop is no queue pair: it skips the numbers of what it does not send or receive.
+    pub skips: bool,
 }
 
 /// What a switch is told beside its edges: they are the children in order, then the parent.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EpicSwitch {
+    /// How it realises its node.
+    pub mode: Mode,
+    /// By edge: the mode of the switch that it leads to; none where it leads to a rank.
+    pub neighbours: Vec<Option<Mode>>,
     /// Which edge leads to the parent; none at the root.
     pub parent: Option<u16>,
     /// By rank: which edge leads there.
@@ -90,6 +114,9 @@ impl Default for GroupParams {
             run_ahead: false,
             synchronize_rates: true,
             overlap: true,
+            modes: None,
+            unproved: false,
+            verify: false,
         }
     }
 }
@@ -102,7 +129,7 @@ impl AsRef<Transport> for EpicParams {
 
 impl Params for EpicParams {
     fn help() -> Vec<Help> {
-        let own: [Help; 5] = [
+        let own: [Help; 8] = [
             ("group.reproducible", "combine in rank order, for equal bits every time"),
             ("group.slots", "Mode-III: packets in each of a switch's pipes; a window if not said"),
             ("group.run_ahead", "Mode-III: fast ranks run ahead of slow ones, as far as the pipes reach"),
@@ -110,6 +137,15 @@ impl Params for EpicParams {
             (
                 "group.overlap",
                 "begin the next Reduce or Broadcast at once; otherwise when the one before is over",
+            ),
+            ("group.modes", "epic-mixed: the modes of switches from the root down, such as III/I"),
+            (
+                "group.unproved",
+                "epic-mixed: take modes that are wrong together, too, for the checker to show it",
+            ),
+            (
+                "group.verify",
+                "check each result by a collective over checksums: sums of i32, Broadcast, AllGather; else that ranks agree",
             ),
         ];
         Transport::HELP.into_iter().chain(own).collect()
@@ -134,9 +170,65 @@ impl Params for EpicParams {
 }
 
 impl Epic {
-    /// The mode of its switches.
-    pub const fn mode(self) -> Mode {
+    /// The mode of its switches, if all have one.
+    pub const fn mode(self) -> Option<Mode> {
         self.mode
+    }
+
+    /// The design of switches of one mode.
+    const fn of(mode: Mode) -> Self {
+        Self { mode: Some(mode) }
+    }
+
+    /// The modes of the tree's switches: as they are said level by level, or what each can do, Mode-III if it can.
+    fn modes(
+        self,
+        params: &EpicParams,
+        placement: &Placement,
+        tree: &IncTree,
+    ) -> Result<BTreeMap<TreeNodeId, Mode>, Refusal> {
+        let parent = |node: TreeNodeId| tree.node(node).parent_edge().map(|edge| tree.edge(edge).parent.node);
+        let can = |node: TreeNodeId, mode: Mode| {
+            let offers = |design: &Self| {
+                let offered = placement.offers.get(&node);
+                offered.is_none_or(|offered| offered.contains(Design::name(design)))
+            };
+            offers(&self) || offers(&Self::of(mode))
+        };
+        let mut modes = BTreeMap::new();
+        for node in tree.switches() {
+            let best = || [Mode::III, Mode::I].into_iter().find(|&mode| can(node, mode));
+            let said = params.group.modes.as_ref().map(|levels| levels.mode(tree.steps_to_root(node)));
+            modes.insert(node, self.mode.or(said).or_else(best).unwrap_or(Mode::II));
+        }
+        if self.mode.is_none() && params.group.modes.is_none() {
+            // Above a switch that has only Mode-II, all are in it.
+            let only: Vec<_> =
+                modes.iter().filter(|(_, mode)| **mode == Mode::II).map(|(&node, _)| node).collect();
+            for node in only {
+                for above in core::iter::successors(parent(node), |&node| parent(node)) {
+                    modes.insert(above, Mode::II);
+                }
+            }
+        }
+        for (&node, &mode) in &modes {
+            if !can(node, mode) {
+                return Err(Refusal::new(
+                    format!("switches that offer {} where the tree has them", Design::name(&Self::of(mode))),
+                    "one that does not",
+                    "Mode-II is right at the root, and below Mode-II alone; choose other switches, or a design of one mode",
+                ));
+            }
+            let below_another = parent(node).is_some_and(|parent| modes[&parent] != Mode::II);
+            if mode == Mode::II && below_another && !params.group.unproved {
+                return Err(Refusal::new(
+                    "Mode-II at the root, or below Mode-II",
+                    format!("it below Mode-{}", parent(node).map_or("", |parent| modes[&parent].numeral())),
+                    "nobody acknowledges an AllReduce's result there; put another mode below, as in II/III",
+                ));
+            }
+        }
+        Ok(modes)
     }
 
     fn tree<'a>(&self, placement: &'a Placement) -> Result<&'a IncTree, Refusal> {
@@ -178,9 +270,19 @@ impl Epic {
 
     /// Refuses what only another mode has.
     fn check(&self, params: &EpicParams) -> Result<(), Refusal> {
-        let GroupParams { slots, run_ahead, synchronize_rates, .. } = params.group;
+        let GroupParams { slots, run_ahead, synchronize_rates, ref modes, .. } = params.group;
+        if (modes.is_some() || params.group.unproved) && self.mode.is_some() {
+            return Err(Refusal::new(
+                format!(
+                    "`group.modes` and `group.unproved` for epic-mixed alone, not for {}",
+                    Design::name(self)
+                ),
+                "modes",
+                "leave it out, or choose epic-mixed",
+            ));
+        }
         let foreign = match self.mode {
-            Mode::III => None,
+            None | Some(Mode::III) => None,
             _ if slots.is_some() => Some("group.slots"),
             _ if run_ahead => Some("group.run_ahead"),
             _ if !synchronize_rates => Some("group.synchronize_rates"),
@@ -206,7 +308,7 @@ impl Epic {
     ) -> Result<GroupConfig, Refusal> {
         let GroupParams { transport, .. } = &params.group;
         // What the manager has booked bounds what is allocated here.
-        let needed = switch_memory(self.mode, &params.group, context.connections.len() as u16);
+        let needed = switch_memory(role.mode, &params.group, context.connections.len() as u16);
         if needed > context.memory {
             return Err(Refusal::new(
                 format!("{needed} of memory, booked for the group"),
@@ -214,20 +316,31 @@ impl Epic {
                 "run the same version at both ends",
             ));
         }
-        let edges = context.connections.iter().map(|connection| EdgeConfig {
+        if role.neighbours.len() != context.connections.len() {
+            return Err(Refusal::new(
+                format!("what {} neighbours are", context.connections.len()),
+                role.neighbours.len(),
+                "run the same version at both ends",
+            ));
+        }
+        let edges = context.connections.iter().zip(&role.neighbours).map(|(connection, &mode)| EdgeConfig {
             local: connection.local,
             remote: connection.remote,
             rank: match connection.peer {
                 Peer::Rank(rank) => Some(rank),
                 Peer::Switch(_) => None,
             },
+            mode,
         });
-        let is_iii = self.mode == Mode::III;
         Ok(GroupConfig {
             ranks: context.ranks,
-            mode: self.mode,
+            mode: role.mode,
             mtu: transport.mtu.as_usize(),
-            window: if is_iii { slots(self.mode, &params.group) } else { transport.window_packets() },
+            window: if role.mode == Mode::III {
+                slots(role.mode, &params.group)
+            } else {
+                transport.window_packets()
+            },
             message: transport.message,
             initial_psn: context.initial_psn,
             edges: edges.collect(),
@@ -249,22 +362,26 @@ impl Epic {
 
 impl Design for Epic {
     type Params = EpicParams;
-    type RankRole = ();
+    type RankRole = EpicRank;
     type SwitchRole = EpicSwitch;
 
     fn name(&self) -> &'static str {
         match self.mode {
-            Mode::I => "epic-1",
-            Mode::II => "epic-2",
-            Mode::III => "epic-3",
+            Some(Mode::I) => "epic-1",
+            Some(Mode::II) => "epic-2",
+            Some(Mode::III) => "epic-3",
+            None => "epic-mixed",
         }
     }
 
     fn summary(&self) -> &'static str {
         match self.mode {
-            Mode::I => "EPIC, connection terminated: switches combine whole messages",
-            Mode::II => "EPIC, connection translated: switches rewrite headers, hosts retransmit",
-            Mode::III => "EPIC, connection augmented: packets pass through pipes, every hop retransmits",
+            Some(Mode::I) => "EPIC, connection terminated: switches combine whole messages",
+            Some(Mode::II) => "EPIC, connection translated: switches rewrite headers, hosts retransmit",
+            Some(Mode::III) => {
+                "EPIC, connection augmented: packets pass through pipes, every hop retransmits"
+            }
+            None => "EPIC on switches of several modes in one tree",
         }
     }
 
@@ -276,9 +393,26 @@ impl Design for Epic {
         &Collective::PRIMITIVES
     }
 
-    fn plan(&self, params: &EpicParams, placement: &Placement) -> Result<Plan<(), EpicSwitch>, Refusal> {
+    /// Of switches: their mode, and their neighbours'. Of groups: checked results.
+    fn version(&self) -> u32 {
+        2
+    }
+
+    fn parts_of(&self) -> &'static [&'static str] {
+        match self.mode {
+            None => &["epic-3", "epic-1", "epic-2"],
+            Some(_) => &[],
+        }
+    }
+
+    fn plan(
+        &self,
+        params: &EpicParams,
+        placement: &Placement,
+    ) -> Result<Plan<EpicRank, EpicSwitch>, Refusal> {
         self.check(params)?;
         let tree = self.tree(placement)?;
+        let modes = self.modes(params, placement, tree)?;
         let member = |node: TreeNodeId| match tree.node(node).role() {
             TreeRole::Rank(rank) => Member::Rank(rank),
             TreeRole::Switch => Member::Switch(node),
@@ -290,18 +424,29 @@ impl Design for Epic {
         let switch = |node: TreeNodeId| {
             let at = tree.node(node);
             let toward = |rank| at.toward(Rank(rank)).expect("no rank is at a switch");
+            let mode = modes[&node];
+            let neighbour = |edge: u16| {
+                let neighbour = tree.across(node, edge).node;
+                (tree.node(neighbour).role() == TreeRole::Switch).then(|| modes[&neighbour])
+            };
             SwitchPlan {
                 node,
                 role: EpicSwitch {
+                    mode,
+                    neighbours: (0..at.edges().len() as u16).map(neighbour).collect(),
                     parent: at.parent_index(),
                     toward: (0..tree.ranks()).map(toward).collect(),
                 },
-                memory: switch_memory(self.mode, &params.group, at.edges().len() as u16),
+                memory: switch_memory(mode, &params.group, at.edges().len() as u16),
                 passes: Vec::new(),
             }
         };
+        let rank = |rank| {
+            let first_hop = tree.across(tree.leaf(Rank(rank)), 0).node;
+            EpicRank { skips: modes[&first_hop] != Mode::I }
+        };
         Ok(Plan {
-            ranks: alloc::vec![(); usize::from(tree.ranks())],
+            ranks: (0..tree.ranks()).map(rank).collect(),
             switches: tree.switches().into_iter().map(switch).collect(),
             connections: tree.edges().iter().map(connection).collect(),
             remote_write: false,
@@ -312,7 +457,7 @@ impl Design for Epic {
     fn rank<P: Payload>(
         &self,
         params: &EpicParams,
-        (): (),
+        role: EpicRank,
         context: &GroupContext,
         mutation: Option<&str>,
     ) -> Result<Box<dyn AnyProgram<P>>, Refusal> {
@@ -336,14 +481,18 @@ impl Design for Epic {
             window: transport.window,
             run_ahead: params.group.run_ahead,
             overlap: params.group.overlap,
-            synchronize_psn: self.mode != Mode::I,
+            synchronize_psn: role.skips,
         };
         let mut library = CommLib::new(config).map_err(|error| Refusal::of(&error))?;
         if let Some(name) = mutation {
             // Most are broken by switches; that there is such a rule is to be known here, too.
             library.break_rule(name.parse().map_err(|error| Refusal::of(&error))?);
         }
-        Ok(Box::new(library))
+        Ok(if params.group.verify {
+            Box::new(Verified::new(library, rank, context.ranks))
+        } else {
+            Box::new(library)
+        })
     }
 
     fn switch<P: Payload>(
@@ -354,7 +503,7 @@ impl Design for Epic {
         mutation: Option<&str>,
     ) -> Result<SwitchPart<P>, Refusal> {
         let config = self.group_config(params, role, context, mutation)?;
-        match self.mode {
+        match config.mode {
             Mode::I => {
                 let program = ModeI::new(config).map_err(|error| Refusal::of(&error))?;
                 Ok(SwitchPart::Program(Box::new(program)))
@@ -375,7 +524,7 @@ impl Design for Epic {
         let GroupParams { transport, reproducible, .. } = &params.group;
         let degrees = tree.switches().into_iter().map(|node| tree.node(node).edges().len() as u32);
         let symbols = Symbols {
-            mode: self.mode,
+            mode: self.mode?,
             depth: tree.depth() as u32,
             degree: degrees.max()?,
             bandwidth: link.rate.bits_per_second() as f64 / 8e6,
@@ -396,9 +545,9 @@ impl Design for Epic {
     fn model(&self) -> Model {
         Model {
             // A Mode-I switch serves its queue pairs in turn, and whose turn it is tells them apart.
-            is_symmetric: self.mode != Mode::I,
+            is_symmetric: self.mode.is_some_and(|mode| mode != Mode::I),
             // A switch in Mode-II has no order between what it sends itself and the acknowledges that it passes on.
-            answers_overtake: self.mode == Mode::II,
+            answers_overtake: self.mode.is_none_or(|mode| mode == Mode::II),
             smallest: &[],
             mutations: || Mutation::all().map(Mutation::name).collect(),
             request: |header| match header.operation {

@@ -24,6 +24,8 @@
 //!   the receivers of each differ, and holds a Broadcast's packets in its slots until what a rank receives before them has passed
 //!   (`mode_ii/told.rs`, `mode_ii/gates.rs`). Mode-I's messages have no number, so there a rank waits until its switch knows what
 //!   comes before: a hop there and back for each part, not each part's data.
+//! - **Trees of several modes** (the paper names none that are right): Mode-I beside the others skips the numbers of what does not come over an
+//!   edge, like ranks do; Mode-II takes a switch in another mode for a rank. Right are all where nothing but Mode-II is above Mode-II.
 //! - **Mode-II keeps a valid PSN range**, like Mode-III's: packets that the network kept for longer than the window are
 //!   dropped instead of being added to the slot's next user.
 //! - **Mode-II, Reduce: a slot is recycled by the receiver's ACK**, not by completion. The receiver contributes nothing,
@@ -69,8 +71,8 @@ mod pipe;
 pub use comm_lib::{CommLib, CommLibConfig, CommLibConfigError};
 pub use config::{ConfigError, EdgeConfig, GroupConfig, MAX_EDGES};
 pub use control::{ControlMessage, MAX_DATA_PACKETS, MAX_RANKS, Pattern};
-pub use design::{EPIC_1, EPIC_2, EPIC_3, Epic, EpicParams, EpicSwitch, GroupParams};
+pub use design::{EPIC_1, EPIC_2, EPIC_3, EPIC_MIXED, Epic, EpicParams, EpicRank, EpicSwitch, GroupParams};
 pub use inc_engine::{DropReason, IncEngine};
 pub use memory::{slots, switch_memory};
-pub use mode::Mode;
+pub use mode::{Levels, Mode, UnknownModes};
 pub use mutation::Mutation;

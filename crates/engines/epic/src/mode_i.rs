@@ -76,12 +76,15 @@ struct Peer {
 pub struct ModeI {
     config: GroupConfig,
     place: TreePlace,
-    table: InvocationTable,
+    /// The collectives, each with its packets over an edge: numbers that a neighbour in another mode skips.
+    table: InvocationTable<u32>,
     aggregation: MessagePipe,
     replication: MessagePipe,
     peers: Vec<Peer>,
     local: u64,
     broken: bool,
+    /// Broken rule: it has added up wrong.
+    has_erred: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -165,6 +168,7 @@ impl ModeI {
             peers,
             local: 0,
             broken: false,
+            has_erred: false,
             config,
         })
     }
@@ -205,6 +209,7 @@ impl ModeI {
             worked |= self.hand_over(verbs);
             self.move_on(Flow::Aggregation);
             for edge in 0..self.peers.len() {
+                self.skip_incoming(edge, verbs);
                 worked |= self.take_in(edge, verbs)?;
                 worked |= self.send_ready(edge, verbs);
             }
@@ -263,6 +268,10 @@ impl ModeI {
             verbs.memory().copy(target, source);
         } else {
             verbs.memory().reduce(target, source, invocation.message.reduction);
+            let errs = self.config.breaks(Mutation::ChangesAnElement) && length > 0;
+            if errs && !core::mem::replace(&mut self.has_erred, true) {
+                verbs.memory().reduce(target, source, invocation.message.reduction);
+            }
         }
         let peer = &mut self.peers[edge];
         peer.expected = number + 1;
@@ -289,8 +298,25 @@ impl ModeI {
         }
         // Numbers are messages here: the table counts a control message and as many data messages.
         let messages = u32::from(message.data_packets).div_ceil(self.config.message) as u16;
-        self.table.register(ControlMessage { data_packets: messages, ..message }, |_| ());
+        let packets = u32::from(message.data_packets) + 1;
+        self.table.register(ControlMessage { data_packets: messages, ..message }, |_| packets);
         true
+    }
+
+    /// Expects nothing of collectives that do not come over `edge`, where the neighbour counts packets of all (4.3, group PSN
+    /// synchronisation).
+    fn skip_incoming<P: Payload>(&mut self, edge: usize, verbs: &mut dyn Verbs<P>) {
+        let bit = edge_bit(edge);
+        while self.config.edges[edge].skips() && self.peers[edge].waiting.is_empty() {
+            let number = self.peers[edge].expected;
+            let Some(index) = self.table.index(number) else { return };
+            let invocation = *self.table.get(index);
+            if self.flow(&invocation, |route| route.sources & bit != 0).is_some() {
+                return;
+            }
+            verbs.skip_next(QpIndex(edge as u16), *self.table.state(index));
+            self.peers[edge].expected = invocation.last + 1;
+        }
     }
 
     /// ReplicateData: sends what has become complete over `edge`, in order.
@@ -300,10 +326,15 @@ impl ModeI {
         loop {
             let mut number = self.peers[edge].next.max(self.table.base());
             let (flow, route) = loop {
-                let Some(invocation) = self.table.find(number) else { return sent };
-                match self.flow(invocation, |route| route.outs & bit != 0) {
-                    Some(found) => break found,
-                    None => number = invocation.last + 1,
+                let Some(index) = self.table.index(number) else { return sent };
+                let invocation = *self.table.get(index);
+                if let Some(found) = self.flow(&invocation, |route| route.outs & bit != 0) {
+                    break found;
+                }
+                number = invocation.last + 1;
+                if self.config.edges[edge].skips() {
+                    verbs.skip(QpIndex(edge as u16), *self.table.state(index), 0);
+                    self.peers[edge].next = number;
                 }
             };
             let pipe = self.pipe(flow);

@@ -44,8 +44,8 @@ pub(crate) struct ModeII<P> {
     acked: Vec<u64>,
     /// What each edge, as a sender, has been told of.
     told: Vec<Told>,
-    /// Edges that lead to a rank.
-    ranks: EdgeSet,
+    /// Edges that lead to ranks and to switches in other modes, which are peers like ranks.
+    ends: EdgeSet,
     /// Everything before this number has passed to the ranks here that receive it, its last packet at least.
     clear: u64,
 }
@@ -84,7 +84,7 @@ impl<P: Payload> ModeII<P> {
         let packets = usize::try_from(2 * window).unwrap_or(usize::MAX);
         let capacity = packets.saturating_mul(usize::from(config.ranks)).saturating_add(2);
         let slots = if config.breaks(Mutation::WindowShort) { window + 1 } else { 2 * window };
-        let is_rank = |(edge, config): (usize, &EdgeConfig)| config.rank.map(|_| edge_bit(edge));
+        let is_end = |(edge, config): (usize, &EdgeConfig)| config.is_end().then(|| edge_bit(edge));
         Self {
             place: TreePlace::new(&config),
             table: InvocationTable::new(first, capacity, config.ranks),
@@ -93,7 +93,7 @@ impl<P: Payload> ModeII<P> {
             cursor: first,
             acked: vec![first; config.edges.len()],
             told: vec![Told { position: first, covered: None, asked: None }; config.edges.len()],
-            ranks: config.edges.iter().enumerate().filter_map(is_rank).fold(0, |set, bit| set | bit),
+            ends: config.edges.iter().enumerate().filter_map(is_end).fold(0, |set, bit| set | bit),
             clear: first,
             config,
         }
@@ -126,7 +126,7 @@ impl<P: Payload> ModeII<P> {
         let length = P::view_length(frame.payload);
         let bit = edge_bit(edge);
         self.told[edge].asked.take_if(|asked| sequence <= *asked);
-        let (place, ranks) = (&self.place, self.ranks);
+        let (place, ends) = (&self.place, self.ends);
         let Admitted { invocation, is_new } = self.table.admit(
             sequence,
             frame.header.operation,
@@ -137,7 +137,7 @@ impl<P: Payload> ModeII<P> {
             |invocation| Passage {
                 reached: invocation.first,
                 through: 0,
-                open: place.replication(invocation.message.pattern).map_or(0, |route| route.outs & !ranks),
+                open: place.replication(invocation.message.pattern).map_or(0, |route| route.outs & !ends),
                 held: 0,
                 again: 0,
             },
@@ -203,7 +203,7 @@ impl<P: Payload> ModeII<P> {
         }
         let bit = edge_bit(edge);
         if invocation.message.pattern == Pattern::AllReduce
-            && self.ranks & bit != 0
+            && self.ends & bit != 0
             && self.acked[edge] > invocation.last + 1
         {
             // The rank has its results, and acknowledges later packets only: whoever asks missed the ACK.
@@ -337,14 +337,14 @@ impl<P: Payload> ModeII<P> {
             self.rewind(edge, sequence);
         }
         let bit = edge_bit(edge);
-        if invocation.message.pattern != Pattern::AllReduce && self.ranks & bit != 0 {
+        if invocation.message.pattern != Pattern::AllReduce && self.ends & bit != 0 {
             // It acknowledges the results before it, too.
             self.tell(edge, out);
         }
         match invocation.message.pattern {
             Pattern::AllReduce => {
                 // Reflected by the first hop: the result's arrival acknowledges the contribution (figure 7d).
-                if self.config.edges[edge].rank.is_none() {
+                if !self.config.edges[edge].is_end() {
                     return Err(DropReason::WrongDirection);
                 }
                 match aeth.syndrome {

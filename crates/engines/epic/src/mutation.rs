@@ -58,6 +58,8 @@ quincunx_engine::mutations! {
     ExpectedBeyondArray = "expected-beyond-array",
     /// Mode-II: completion clears the slot W ahead, counted in messages, where it is MW (algorithm 1, line 18); there is no range.
     WindowInMessages = "window-in-messages",
+    /// A switch adds up right but once: the last contribution to the first data that it completes counts twice, and every CRC is right.
+    ChangesAnElement = "changes-an-element",
     /// A rank whose queue pair has given up says that its collective is done.
     SuccessOnFailure = "success-on-failure",
     /// A rank whose queue pair has given up tells nobody, and waits on.

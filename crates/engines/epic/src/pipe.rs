@@ -67,6 +67,8 @@ pub(crate) struct Pipe<P> {
     displaced: usize,
     /// Broken rule: who has ever contributed to each slot.
     seen: Vec<EdgeSet>,
+    /// Broken rule: it has added up wrong.
+    has_erred: bool,
 }
 
 impl<P: Payload> Pipe<P> {
@@ -82,6 +84,7 @@ impl<P: Payload> Pipe<P> {
         Self {
             mutation,
             seen: vec![0; seen],
+            has_erred: false,
             start,
             capacity,
             mtu,
@@ -234,6 +237,10 @@ impl<P: Payload> Pipe<P> {
                     sum[0].reduce(offset, region.view(offset..offset + length), reduction);
                 }
             }
+        }
+        let errs = self.mutation == Some(Mutation::ChangesAnElement) && complete && header.length > 0;
+        if errs && !core::mem::replace(&mut self.has_erred, true) {
+            self.payload[0].reduce(offset, view, reduction);
         }
         if complete { Aggregated::Complete } else { Aggregated::Partial }
     }

@@ -333,4 +333,8 @@ impl<P: Payload> Verbs<P> for Messages<P> {
     fn skip(&mut self, _: QpIndex, _: u32, _: u32) {
         panic!("links keep no packet numbers that could be set");
     }
+
+    fn skip_next(&mut self, _: QpIndex, _: u32) {
+        panic!("links keep no packet numbers that could be set");
+    }
 }

@@ -71,7 +71,7 @@ pub enum PostError {
     #[error("expected a message of at most 2147483648 bytes, found {0}; cut it into several")]
     TooLong(usize),
     /// A Write has arrived in part.
-    #[error("expected no Write that has arrived in part when numbers are skipped; wait for its end")]
+    #[error("expected no message that has arrived in part when numbers are skipped; wait for its end")]
     MessageInProgress,
 }
 
@@ -238,6 +238,22 @@ impl<P: Payload> QueuePair<P> {
         }
         self.requester.skip(u64::from(sends));
         self.responder.skip(&self.config, u64::from(receives), out);
+        Ok(())
+    }
+
+    /// Expects the peer's next message `packets` further on; receive requests keep their order. A peer that was told to go back is told
+    /// the new number at once.
+    ///
+    /// # Errors
+    /// If a message has arrived in part, or the queue pair has failed: nothing has changed.
+    pub fn skip_next(&mut self, packets: u32, out: &mut impl QueuePairSink<P>) -> Result<(), PostError> {
+        if self.has_failed {
+            return Err(PostError::Failed);
+        }
+        if !self.responder.is_between_messages() {
+            return Err(PostError::MessageInProgress);
+        }
+        self.responder.skip_next(&self.config, u64::from(packets), out);
         Ok(())
     }
 

@@ -122,14 +122,22 @@ impl<P: Payload> Responder<P> {
         match self.queue.back_mut() {
             _ if packets == 0 => {}
             Some(receive) => receive.skip += packets,
-            None => {
-                self.go_on_at(self.expected + packets);
-                // What came early is behind what is expected, but for one packet at most: that one is asked for once more.
-                let came_early = self.early.remove(&self.expected).is_some();
-                if self.nak_sent || came_early {
-                    self.answer(config, Syndrome::Nak(NakCode::SequenceError), out);
-                }
-            }
+            None => self.skip_next(config, packets, out),
+        }
+    }
+
+    /// Expects the next message `packets` further on. A peer that was told to go back is told where to.
+    pub(crate) fn skip_next(
+        &mut self,
+        config: &QueuePairConfig,
+        packets: u64,
+        out: &mut impl QueuePairSink<P>,
+    ) {
+        self.go_on_at(self.expected + packets);
+        // What came early is behind what is expected, but for one packet at most: that one is asked for once more.
+        let came_early = self.early.remove(&self.expected).is_some();
+        if self.nak_sent || came_early {
+            self.answer(config, Syndrome::Nak(NakCode::SequenceError), out);
         }
     }
 

@@ -18,6 +18,7 @@ mod host;
 mod inc_engine;
 #[path = "../../../../fuzz/src/mode_i_switch.rs"]
 mod mode_i_switch;
+mod ports;
 #[path = "../../../../fuzz/src/replay.rs"]
 mod replay;
 #[path = "../../../../fuzz/src/switch.rs"]

@@ -76,7 +76,7 @@ pub(crate) struct Guest {
 impl Guest {
     /// Boots a guest that has the programs `tries` run, one after another; `$gid` in them is the number of its address.
     pub(crate) fn boot(image: &Path, tries: &[String]) -> Self {
-        let fabric = NetnsFabric::new(Layout::star(1, 1500, None)).expect("there are namespaces");
+        let fabric = NetnsFabric::new(Layout::star(1, 1500, None).bridged()).expect("there are namespaces");
         for words in [format!("tuntap add dev {TAP} mode tap"), format!("link set {TAP} master br0 up")] {
             let status = fabric.command(NetnsNode::Switch(0), "ip").args(words.split(' ')).status();
             assert!(status.expect("ip is there").success(), "ip {words}");

@@ -71,11 +71,11 @@ impl<P: Payload> ModeII<P> {
         outs: EdgeSet,
         out: &mut dyn DatapathSink<P>,
     ) {
-        if sequence != invocation.last || outs & self.ranks == 0 {
+        if sequence != invocation.last || outs & self.ends == 0 {
             return;
         }
         if let Some(index) = self.table.index(sequence) {
-            self.table.state_mut(index).through |= outs & self.ranks;
+            self.table.state_mut(index).through |= outs & self.ends;
             self.update_gates(out);
         }
     }
@@ -87,7 +87,7 @@ impl<P: Payload> ModeII<P> {
             Pattern::Reduce { .. } => self.place.aggregation(pattern),
             Pattern::AllReduce | Pattern::Broadcast { .. } => self.place.replication(pattern),
         };
-        route.map_or(0, |route| route.outs & self.ranks)
+        route.map_or(0, |route| route.outs & self.ends)
     }
 
     /// Opens the gates of Broadcasts that have nothing to wait for any more, and lets pass what was held there.
@@ -98,7 +98,7 @@ impl<P: Payload> ModeII<P> {
             let invocation = *self.table.get(index);
             if invocation.first > next {
                 // What comes before it is not known.
-                closed = self.ranks;
+                closed = self.ends;
             }
             let receivers = self.receivers(&invocation);
             let again = self.table.state(index).again & !closed;
@@ -113,7 +113,7 @@ impl<P: Payload> ModeII<P> {
             if closed == 0 {
                 self.clear = next;
             }
-            if closed != 0 && closed == self.ranks {
+            if closed != 0 && closed == self.ends {
                 break;
             }
         }

@@ -18,7 +18,7 @@ impl<P: Payload> ModeII<P> {
         let bit = edge_bit(edge);
         let is_stale = sequence < self.acked[edge];
         let Some(asked) = self.table.index(sequence) else { return };
-        if self.config.selective || self.ranks & bit == 0 || is_stale {
+        if self.config.selective || self.ends & bit == 0 || is_stale {
             return;
         }
         for index in asked..self.table.len() {

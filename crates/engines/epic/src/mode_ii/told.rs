@@ -85,7 +85,7 @@ impl<P: Payload> ModeII<P> {
         let bit = edge_bit(edge);
         let pattern = invocation.message.pattern;
         match pattern {
-            Pattern::AllReduce => (self.ranks & bit != 0).then(|| self.acked[edge]),
+            Pattern::AllReduce => (self.ends & bit != 0).then(|| self.acked[edge]),
             Pattern::Reduce { root } => {
                 let route = self.place.aggregation(pattern).filter(|route| route.sources & bit != 0);
                 route.and_then(|_| edges_of(self.place.toward(root)).next()).map(|out| self.acked[out])

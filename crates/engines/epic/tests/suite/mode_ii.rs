@@ -16,6 +16,7 @@ fn star_of_three() -> GroupConfig {
         local: Endpoint { ip: Ipv4Addr::new(10, 0, 1, 1), qp: QpNumber::new(0x102) },
         remote: Endpoint { ip: Ipv4Addr::new(10, 0, 0, 3), qp: QpNumber::new(0x11) },
         rank: Some(Rank(2)),
+        mode: None,
     };
     let mut config = GroupConfig { mode: Mode::II, ranks: 3, toward: vec![0, 1, 2], ..config() };
     config.edges.push(third);
@@ -165,7 +166,7 @@ fn what_comes_from_where_it_cannot_is_dropped() {
     assert_eq!(dropped(&mut switch, 1, 1, DATA), wrong);
     assert_eq!(dropped(&mut switch, 0, 0, answer(ACK)), wrong);
     let mut config = star_of_three();
-    config.edges[1].rank = None;
+    (config.edges[1].rank, config.edges[1].mode) = (None, Some(Mode::II));
     let mut switch = announced(config, Pattern::AllReduce);
     assert_eq!(dropped(&mut switch, 1, 0, answer(ACK)), wrong);
     let mut switch = crate::common::switch(star_of_three());
@@ -211,7 +212,7 @@ fn collectives_that_are_over_are_forgotten() {
 #[test]
 fn a_switch_that_has_acknowledged_what_comes_later_still_gets_the_sum_that_it_asks_for() {
     let mut config = star_of_three();
-    config.edges[1].rank = None;
+    (config.edges[1].rank, config.edges[1].mode) = (None, Some(Mode::II));
     let mut switch = announced(config, Pattern::AllReduce);
     for rank in 0..3 {
         told(&mut switch, rank, 1, DATA);

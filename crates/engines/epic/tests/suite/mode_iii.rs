@@ -7,7 +7,7 @@ use crate::common::{
 use quincunx_collective::Rank;
 use quincunx_design::{Datapath, DatapathTimer};
 use quincunx_engine::verbs::UNLIMITED_RETRIES;
-use quincunx_epic::{DropReason, EdgeConfig, GroupConfig, Pattern};
+use quincunx_epic::{DropReason, EdgeConfig, GroupConfig, Mode, Pattern};
 use quincunx_units::Instant;
 use quincunx_wire::{Endpoint, Operation, QpNumber, Syndrome};
 use std::net::Ipv4Addr;
@@ -236,6 +236,7 @@ fn a_switch_that_was_ahead_is_answered_as_soon_as_what_comes_before_is_known() {
         local: Endpoint { ip: config.edges[0].local.ip, qp: QpNumber::new(0x102) },
         remote: Endpoint { ip: Ipv4Addr::new(10, 0, 0, 3), qp: QpNumber::new(0x11) },
         rank: None,
+        mode: Some(Mode::III),
     });
     let mut switch = switch(config);
     // Behind that edge is the root of the second collective, which sends nothing in the first.

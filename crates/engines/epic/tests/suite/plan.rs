@@ -6,7 +6,9 @@ use quincunx_design::{
     AnyDesign, ClosedForm, Design, FabricKind, GroupContext, Member, Naming, Params, Parts, Placement, Plan,
     Premises, Refusal, Settings, Value,
 };
-use quincunx_epic::{EPIC_1, EPIC_2, EPIC_3, Epic, EpicParams, EpicSwitch, GroupParams};
+use quincunx_epic::{
+    EPIC_1, EPIC_2, EPIC_3, EPIC_MIXED, Epic, EpicParams, EpicRank, EpicSwitch, GroupParams, Mode,
+};
 use quincunx_fabric::{IncTree, LinkProperties, TreeNodeId, TreeRole};
 use quincunx_units::{BitRate, ByteCount, Duration, Probability};
 use quincunx_wire::{Endpoint, Psn, QpNumber};
@@ -51,7 +53,7 @@ fn on(tree: IncTree) -> Placement {
     Placement::new(tree.ranks(), Some(tree), ByteCount::new(1 << 20))
 }
 
-fn planned(design: Epic, tree: IncTree) -> Plan<(), EpicSwitch> {
+fn planned(design: Epic, tree: IncTree) -> Plan<EpicRank, EpicSwitch> {
     Design::plan(&design, &EpicParams::default(), &on(tree)).unwrap()
 }
 
@@ -60,7 +62,7 @@ fn named(shape: &str) -> IncTree {
 }
 
 /// By member and number: who is at the other end.
-fn far_ends(plan: &Plan<(), EpicSwitch>) -> BTreeMap<(Member, u16), Member> {
+fn far_ends(plan: &Plan<EpicRank, EpicSwitch>) -> BTreeMap<(Member, u16), Member> {
     let both = plan.connections.iter().flat_map(|connection| {
         let [a, b] = connection.ends;
         [((a.member, a.index), b.member), ((b.member, b.index), a.member)]
@@ -272,7 +274,7 @@ fn contexts_that_make_no_sense_are_refused_by_ranks_and_switches() {
                 assert!(refusal.starts_with(expected), "{refusal}");
             };
             refused(&|context| context.connections.clear(), "expected ");
-            refused(&|context| context.version = 9, "expected version 1 of the parameters of epic-");
+            refused(&|context| context.version = 9, "expected version 2 of the parameters of epic-");
             refused(&|context| context.ranks = 0, "expected ranks in domains of one size, found 0 in 1");
             refused(&|context| context.domains = 3, "expected ranks in domains of one size, found 2 in 3");
             let set = |key: &'static str, value: &'static str| {
@@ -288,4 +290,61 @@ fn contexts_that_make_no_sense_are_refused_by_ranks_and_switches() {
             refused(&set("windows", "5"), "expected one of the keys group.acknowledge_every, ");
         }
     }
+}
+
+/// The modes of a tree's switches, the root first, as the parameters say or as switches offer them.
+fn modes(said: Option<&str>, offers: &[(u16, &str)], unproved: bool) -> Result<Vec<Mode>, String> {
+    let tree = named("tree-2x2");
+    let switches = tree.switches();
+    let offers = offers.iter().map(|&(switch, designs)| {
+        (switches[usize::from(switch)], designs.split(' ').map(str::to_owned).collect())
+    });
+    let placement = Placement { offers: offers.collect(), ..on(tree.clone()) };
+    let mut params = EpicParams::default();
+    params.group.modes = said.map(|said| said.parse().unwrap());
+    params.group.unproved = unproved;
+    let plan = Design::plan(&EPIC_MIXED, &params, &placement).map_err(|refusal| refusal.to_string())?;
+    Ok(plan.switches.iter().map(|switch| switch.role.mode).collect())
+}
+
+#[test]
+fn modes_are_said_from_the_root_down() {
+    assert_eq!(modes(Some("II/I"), &[], false).unwrap(), [Mode::II, Mode::I, Mode::I]);
+    assert_eq!(modes(Some("I"), &[], false).unwrap(), [Mode::I; 3]);
+    assert!("I/IV".parse::<quincunx_epic::Levels>().is_err());
+}
+
+#[test]
+fn a_switch_runs_the_best_mode_that_it_offers() {
+    assert_eq!(modes(None, &[], false).unwrap(), [Mode::III; 3]);
+    let found = modes(None, &[(0, "epic-1 epic-3"), (1, "epic-1"), (2, "epic-2 epic-3")], false);
+    assert_eq!(found.unwrap(), [Mode::III, Mode::I, Mode::III]);
+}
+
+#[test]
+fn all_above_a_switch_that_has_only_mode_ii_are_in_it() {
+    assert_eq!(modes(None, &[(1, "epic-2")], false).unwrap(), [Mode::II, Mode::II, Mode::III]);
+    let error = modes(None, &[(0, "epic-3"), (1, "epic-2")], false).unwrap_err();
+    assert!(error.starts_with("expected switches that offer epic-2 where the tree has them"), "{error}");
+}
+
+#[test]
+fn mode_ii_below_another_is_refused_but_for_the_checker() {
+    let error = modes(Some("III/II"), &[], false).unwrap_err();
+    assert!(error.contains("found it below Mode-III") && error.contains("II/III"), "{error}");
+    assert_eq!(modes(Some("III/II"), &[], true).unwrap(), [Mode::III, Mode::II, Mode::II]);
+    let params = EpicParams { group: GroupParams { unproved: true, ..GroupParams::default() } };
+    assert!(Design::plan(&EPIC_3, &params, &on(named("star-2"))).is_err());
+}
+
+#[test]
+fn a_switch_knows_the_modes_of_its_neighbours_and_a_rank_whether_to_skip_numbers() {
+    let mut params = EpicParams::default();
+    params.group.modes = Some("III/I".parse().unwrap());
+    let plan = Design::plan(&EPIC_MIXED, &params, &on(named("tree-2x2"))).unwrap();
+    let neighbours = plan.switches.iter().map(|switch| switch.role.neighbours.clone()).collect::<Vec<_>>();
+    let leaf = vec![None, None, Some(Mode::III)];
+    assert_eq!(neighbours, [vec![Some(Mode::I); 2], leaf.clone(), leaf]);
+    assert!(plan.ranks.iter().all(|role| !role.skips), "the first hop counts messages");
+    assert!(planned(EPIC_3, named("tree-2x2")).ranks.iter().all(|role| role.skips));
 }

@@ -42,6 +42,9 @@ impl Verbs<Numbers> for Posted {
     fn skip(&mut self, _: QpIndex, _: u32, _: u32) {
         unreachable!("numbers follow each other");
     }
+    fn skip_next(&mut self, _: QpIndex, _: u32) {
+        unreachable!("numbers follow each other");
+    }
 }
 
 /// Rank 3 with two messages of two frames under way.
@@ -136,6 +139,18 @@ fn a_vector_is_cut_into_messages_with_a_header_each() {
     assert_eq!((header.message, header.elements, header.frames), (1, 2, 2));
     assert_eq!(data[..8], words([FULL as i32, FULL as i32 + 1]));
     assert!(data[8..].iter().all(|byte| *byte == 0), "what fills the frame up is nobody's data");
+}
+
+#[test]
+fn what_fills_a_message_up_is_not_what_its_slot_had_before() {
+    let mut host = Host::new(2 * FULL + 2);
+    host.start(Collective::AllReduce, SUM).unwrap();
+    host.answer(0, 7);
+    host.acknowledge(0);
+    let (request, _, data) = host.message(2);
+    assert_eq!(request.verb, Verb::Write { remote_address: 0, remote_key: 0 }, "the first one's slot");
+    assert_eq!(data[..8], words([2 * FULL as i32, 2 * FULL as i32 + 1]));
+    assert!(data[8..].iter().all(|byte| *byte == 0));
 }
 
 #[test]

@@ -59,6 +59,32 @@ fn a_port_remembers_four_addresses() {
 }
 
 #[test]
+fn an_address_that_is_heard_again_takes_no_second_place() {
+    let mut switch = Switch::new(3);
+    for host in [1, 2, 3, 4, 4, 4, 4] {
+        switch.take(1, &ethernet(host, 0xffff, 0x0806, b"hello"));
+    }
+    let to = ethernet(9, 1, 0x0800, b"hello");
+    assert_eq!(switch.take(0, &to), sent([(1, to.clone())]));
+}
+
+#[test]
+fn a_source_is_learned_before_its_own_frame_is_looked_up() {
+    let mut switch = Switch::new(3);
+    assert_eq!(switch.take(1, &ethernet(7, 7, 0x0800, b"myself")), dropped(1, "filtered"));
+}
+
+#[test]
+fn a_damaged_frame_still_says_where_its_sender_is() {
+    let mut switch = Switch::that_knows(3);
+    let mut damaged = Write::first(0, 3).of(word(1));
+    damaged[500] ^= 4;
+    assert_eq!(switch.take(2, &damaged), dropped(2, "bad ICRC"));
+    let to = ethernet(1, 0, 0x0800, b"hello");
+    assert_eq!(switch.take(1, &to), sent([(2, to.clone())]));
+}
+
+#[test]
 fn group_addresses_are_flooded_and_not_learned() {
     let mut switch = Switch::new(3);
     let broadcast = ethernet(0, 0xffff, 0x0806, b"who has");
@@ -102,6 +128,17 @@ fn a_frame_that_comes_again_is_answered_to_its_branch_alone() {
     let firsts = with_first_frames(&mut switch);
     // With whatever it carries now.
     assert_eq!(switch.take(1, &firsts[1].of(word(99))), sent([(0, firsts[1].of(word(3)))]));
+}
+
+#[test]
+fn a_frame_that_comes_again_is_answered_with_the_header_that_is_stored() {
+    let mut switch = Switch::that_knows(3);
+    switch.configure(PortConfig::from_bits(2 << 27 | 0b11, 3).unwrap(), DataType::I32);
+    let first = with_first_frames(&mut switch)[0];
+    // It is for somebody else now; its answer is not.
+    let again = Write { to: 2, ..first };
+    assert_eq!(switch.take(0, &again.of(word(1))), sent([(1, first.of(word(3)))]));
+    assert_eq!(switch.take(0, &first.of(word(1))), sent([(1, first.of(word(3)))]));
 }
 
 #[test]

@@ -210,3 +210,27 @@ fn gaps_of_more_than_half_the_psn_space_go_on_and_on() {
     bench.ack(sent);
     assert_eq!(bench.out.completions, [Completion::Sent { id: WorkId(1) }]);
 }
+
+#[test]
+fn a_message_that_the_peer_skips_leaves_its_place_to_the_next_one() {
+    let mut bench = Bench::default_alice();
+    expect(&mut bench, 1);
+    bench.qp.skip_next(GAP, &mut bench.out).unwrap();
+    bench.qp.assert_invariants();
+    let expected = BOB_PSN.plus(GAP);
+    assert_eq!(bench.qp.expected_psn(), expected);
+    bench.frame(expected, ONLY, &[]);
+    assert_eq!(bench.out.completions, [Completion::Received { id: WorkId(1), length: 0, immediate: None }]);
+}
+
+#[test]
+fn nothing_is_skipped_inside_a_message() {
+    let mut bench = Bench::default_alice();
+    let length = 2 * alice().mtu;
+    let region = bench.blank(length);
+    let sink = slice(region, 0, length);
+    bench.qp.post_receive(receive(1, sink), &bench.memory).unwrap();
+    bench.frame(BOB_PSN, Operation::Send(Position::First), &vec![0; alice().mtu]);
+    assert_eq!(bench.qp.skip_next(GAP, &mut bench.out), Err(PostError::MessageInProgress));
+    assert_eq!(bench.qp.expected_psn(), BOB_PSN.plus(1));
+}

@@ -145,6 +145,7 @@ pub fn rank_process(manager: SocketAddr, number: u16) -> ProcessOptions {
         control: ClientConfig::default(),
         framing: Framing::RoceV2,
         transport: TransportOptions::Udp(UdpOptions::default()),
+        any_interface: false,
         node: NodeOptions::default(),
         capture: None,
     }

@@ -70,6 +70,7 @@ pub(crate) fn config() -> GroupConfig {
         local: Endpoint { ip: SWITCH, qp: QpNumber::new(0x100 + u32::from(rank)) },
         remote: Endpoint { ip: Ipv4Addr::new(10, 0, 0, rank as u8 + 1), qp: QpNumber::new(0x11) },
         rank: Some(Rank(rank)),
+        mode: None,
     };
     GroupConfig {
         ranks: 2,

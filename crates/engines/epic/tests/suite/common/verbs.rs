@@ -27,4 +27,7 @@ impl Verbs<LengthOnly> for Posted {
     fn skip(&mut self, _: QpIndex, sends: u32, receives: u32) {
         self.skipped.push((sends, receives));
     }
+    fn skip_next(&mut self, _: QpIndex, packets: u32) {
+        self.skipped.push((0, packets));
+    }
 }

@@ -50,6 +50,10 @@ impl<P: Payload> Verbs<P> for Port<P> {
     fn skip(&mut self, _: QpIndex, _: u32, _: u32) {
         panic!("writes need no PSN synchronisation");
     }
+
+    fn skip_next(&mut self, _: QpIndex, _: u32) {
+        panic!("writes need no PSN synchronisation");
+    }
 }
 
 /// Steele, Lea and Flood's SplitMix64.

@@ -55,6 +55,10 @@ impl<P: Payload> Verbs<P> for HostVerbs<'_, P> {
     fn skip(&mut self, _qp: QpIndex, _sends: u32, _receives: u32) {
         panic!("host collectives need no PSN synchronisation");
     }
+
+    fn skip_next(&mut self, _qp: QpIndex, _packets: u32) {
+        panic!("host collectives need no PSN synchronisation");
+    }
 }
 
 /// The queue pair of `rank` to `peer`: one to each other rank, in rank order.

@@ -1,0 +1,34 @@
+//! Trees whose switches are in several modes: which mixtures are right, and which are not.
+
+use crate::common::{self, group_setup, lossy};
+use quincunx_check::{Fault, GroupNetwork};
+use quincunx_collective::{Collective, Rank};
+
+const ROOT: Rank = Rank(0);
+const PRIMITIVES: [Collective; 3] =
+    [Collective::AllReduce, Collective::Reduce { root: ROOT }, Collective::Broadcast { root: ROOT }];
+
+/// A root and one leaf below it, three ranks, modes from the root down.
+fn mixed(modes: &str, collective: Collective) -> GroupNetwork {
+    let mut setup = group_setup("epic-mixed", &[collective], "tree-3-2", 1, &[("group.unproved", true)]);
+    setup.scenario.set("group.modes", modes.into());
+    GroupNetwork::new(&setup).unwrap()
+}
+
+#[test]
+fn mode_i_and_mode_iii_mix_either_way_and_both_go_below_mode_ii() {
+    for modes in ["III/I", "I/III", "II/I", "II/III"] {
+        for collective in PRIMITIVES {
+            common::assert_right(&mixed(modes, collective), lossy());
+        }
+    }
+}
+
+#[test]
+fn below_another_mode_nobody_acknowledges_mode_ii_s_all_reduce() {
+    for modes in ["III/II", "I/II"] {
+        let (_, found) = common::run(&mixed(modes, Collective::AllReduce), lossy());
+        let fault = found.map(|(fault, _)| fault);
+        assert!(matches!(fault, Some(Fault::Stuck | Fault::Livelock)), "{modes}: {fault:?}");
+    }
+}

@@ -1,0 +1,338 @@
+//! A process's place in the network: its node, the thread that has it, and the groups that it is in.
+
+use crate::counts::Counters;
+use crate::group::Group;
+use crate::peers::{SLOT, SLOTS};
+use crate::worker::{Command, Wanted, Worker};
+use crate::{CommError, Counts, Options};
+use quincunx_collective::GroupId;
+use quincunx_control::{Encapsulation, GroupRequest, NodeDescription, Role};
+use quincunx_control_grpc::{ClientConfig, ControlClient};
+use quincunx_design::{AnyDesign, Catalog, Demand, FabricKind, Settings, Value};
+use quincunx_driver_net::{NodeOptions, TransportOptions, UdpOptions, Waker};
+use quincunx_fabric::MeshShape;
+use quincunx_runtime::{JoinedGroup, ProcessOptions, Rank, encapsulation};
+use quincunx_units::{ByteCount, Duration};
+use quincunx_wire::Framing;
+use std::net::Ipv4Addr;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Instant;
+
+/// How long a node whose manager is gone goes on without one.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// How long ranks that close wait for each other.
+const CLOSE_LIMIT: std::time::Duration = std::time::Duration::from_secs(10);
+
+/// Messages in flight that serve well on real links.
+const WINDOW: u32 = 4;
+
+/// A process's place in the network. Clones are the same; the last one that is dropped leaves, without a word to the others.
+#[derive(Clone)]
+pub struct Endpoint(Arc<Inner>);
+
+pub(crate) struct Inner {
+    pub(crate) options: Options,
+    catalog: Catalog,
+    client: ControlClient,
+    commands: Mutex<Sender<Command>>,
+    waker: Waker,
+    pub(crate) counters: Arc<Counters>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+    /// Groups that end with the endpoint, and whether this rank is the one that ends them.
+    groups: Mutex<Vec<(GroupId, bool)>>,
+    is_closed: AtomicBool,
+    address: Ipv4Addr,
+}
+
+/// The numbers of a group: one for collectives, one for messages between two ranks. A group of one has none.
+pub(crate) type Numbers = [u32; 2];
+
+impl std::fmt::Debug for Endpoint {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Endpoint").field("options", &self.0.options).finish_non_exhaustive()
+    }
+}
+
+impl Endpoint {
+    /// Attaches this process to the manager, to run designs of a catalog, and starts the thread that answers the network.
+    ///
+    /// # Errors
+    /// If the options make no sense, or socket or manager cannot be had.
+    pub fn attach(catalog: Catalog, options: Options) -> Result<Self, CommError> {
+        options.check()?;
+        let design = catalog.find(&options.design, FabricKind::Tree)?;
+        if design.framing() != Framing::RoceV2 {
+            return Err(CommError::misuse(
+                "a design whose frames are those of RoCE v2",
+                format!("{}, whose frames are {}", design.name(), design.framing()),
+                "name another design",
+            ));
+        }
+        let address = options.own_address()?;
+        let transport = TransportOptions::Udp(UdpOptions::default());
+        let designs = catalog.iter().filter(|design| design.framing() == Framing::RoceV2);
+        let process = ProcessOptions {
+            description: NodeDescription {
+                name: options.node(options.rank),
+                role: Role::Host,
+                address,
+                encapsulation: encapsulation(transport),
+                designs: designs.map(|design| design.name().to_owned()).collect(),
+                max_endpoints: 4096,
+                memory: ByteCount::new(0),
+                memory_unit: ByteCount::new(1),
+                one_group_a_port: false,
+                max_fan_in: None,
+                links: Vec::new(),
+            },
+            manager: options.manager.clone(),
+            control: ClientConfig {
+                connect_timeout: options.join_limit,
+                call_timeout: options.join_limit,
+                patience: PATIENCE,
+                credentials: options.credentials()?,
+                ..ClientConfig::default()
+            },
+            framing: Framing::RoceV2,
+            transport,
+            any_interface: false,
+            node: NodeOptions {
+                spin: options.spin.unwrap_or(NodeOptions::default().spin),
+                ..NodeOptions::default()
+            },
+            capture: None,
+        };
+        debug_assert_eq!(process.description.encapsulation, Encapsulation::Udp);
+        let rank = Rank::attach(catalog, &process)?;
+        let (client, waker) = (rank.control().clone(), rank.waker());
+        let counters = Arc::new(Counters::default());
+        let (commands, received) = channel();
+        let worker = Worker::new(rank, received, Arc::clone(&counters));
+        let thread = std::thread::Builder::new()
+            .name("quincunx".into())
+            .spawn(move || worker.run())
+            .map_err(|error| {
+                CommError::Endpoint(format!("expected to start a thread, found \"{error}\"; see the limits"))
+            })?;
+        Ok(Self(Arc::new(Inner {
+            options,
+            catalog,
+            client,
+            commands: Mutex::new(commands),
+            waker,
+            counters,
+            thread: Mutex::new(Some(thread)),
+            groups: Mutex::new(Vec::new()),
+            is_closed: AtomicBool::new(false),
+            address,
+        })))
+    }
+
+    /// The group of all ranks of the job. Every rank calls it, once.
+    ///
+    /// # Errors
+    /// If not all of them come in time, or the manager refuses the group.
+    pub fn world(&self) -> Result<Group, CommError> {
+        let options = &self.0.options;
+        let members: Vec<u16> = (0..options.world).collect();
+        if options.rank == 0 {
+            let numbers = self.make_group(&members)?;
+            return self.join_group(&members, numbers);
+        }
+        let (tree, mesh) = (Wanted::First(FabricKind::Tree), Wanted::First(FabricKind::Mesh));
+        self.join_as(&members, [tree, mesh])
+    }
+
+    /// Asks the manager for a group of some of the job's ranks, for one of them; the others are told the numbers in any way, and all of
+    /// them, this one too, join by [`join_group`](Self::join_group).
+    ///
+    /// # Errors
+    /// If this rank is none of them, one of them does not come in time, or the manager refuses.
+    pub fn make_group(&self, members: &[u16]) -> Result<[u32; 2], CommError> {
+        self.place(members)?;
+        if members.len() == 1 {
+            return Ok([0; 2]);
+        }
+        let options = &self.0.options;
+        let names: Vec<String> = members.iter().map(|rank| options.node(*rank)).collect();
+        self.0.client.wait_for_nodes(&names, options.switches, options.join_limit)?;
+        let design = self.0.catalog.find(&options.design, FabricKind::Tree)?;
+        let request = GroupRequest {
+            settings: self.settings(design)?,
+            ..GroupRequest::new(names.clone(), design, ByteCount::new(1 << 20))
+        };
+        let tree = self.0.client.init_group(&request)?.group;
+        let ranks = members.len() as u16;
+        let writes = self.0.catalog.on(FabricKind::Mesh).find(|design| design.offers_writes());
+        let Some(writes) = writes else { return Ok([tree.0, tree.0]) };
+        let request = GroupRequest {
+            settings: self.settings(writes)?,
+            demand: Demand::Writes { slots: SLOTS, length: ByteCount::new(SLOT as u64) },
+            mesh: MeshShape::new(1, ranks),
+            ..GroupRequest::new(names, writes, ByteCount::new(0))
+        };
+        let mesh = self.0.client.init_group(&request)?.group;
+        Ok([tree.0, mesh.0])
+    }
+
+    /// Joins a group that one of its members has made.
+    ///
+    /// # Errors
+    /// If this rank is none of them, or the group is not ready in time.
+    pub fn join_group(&self, members: &[u16], numbers: [u32; 2]) -> Result<Group, CommError> {
+        self.join_as(members, numbers.map(|number| Wanted::Numbered(GroupId(number))))
+    }
+
+    fn join_as(&self, members: &[u16], [tree, mesh]: [Wanted; 2]) -> Result<Group, CommError> {
+        let place = self.place(members)?;
+        if members.len() == 1 {
+            return Ok(Group::alone(self.clone()));
+        }
+        let tree = self.await_group(tree)?;
+        let mesh = self.await_group(mesh)?;
+        let mut groups = self.0.groups.lock().unwrap_or_else(PoisonError::into_inner);
+        groups.extend([(tree.id, place == 0), (mesh.id, place == 0)]);
+        drop(groups);
+        Ok(Group::new(self.clone(), &tree, mesh.id, members.to_vec()))
+    }
+
+    /// What has been done since the start.
+    pub fn counts(&self) -> Counts {
+        self.0.counters.read()
+    }
+
+    /// How it was attached.
+    pub fn options(&self) -> &Options {
+        &self.0.options
+    }
+
+    /// The address that its frames come from.
+    pub fn address(&self) -> Ipv4Addr {
+        self.0.address
+    }
+
+    /// Leaves together with all others: every rank calls it when all that it has begun has ended. Its groups end.
+    ///
+    /// # Errors
+    /// If the others do not come.
+    pub fn close(&self) -> Result<(), CommError> {
+        if self.0.is_closed.swap(true, Ordering::AcqRel) {
+            return Ok(());
+        }
+        let groups = self.0.groups.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let ids: Vec<GroupId> = groups.iter().map(|(group, _)| *group).collect();
+        self.0.command(Command::Close { groups: ids, deadline: Instant::now() + CLOSE_LIMIT });
+        // Peers that still miss an answer get it before the groups end.
+        std::thread::sleep(std::time::Duration::from_millis(200));
+        for (group, leads) in groups {
+            if leads {
+                // A rank that is gone already makes the manager end the group by itself.
+                let _ = self.0.client.destroy_group(group);
+            }
+        }
+        self.0.join();
+        Ok(())
+    }
+
+    pub(crate) fn command(&self, command: Command) {
+        self.0.command(command);
+    }
+
+    fn await_group(&self, wanted: Wanted) -> Result<JoinedGroup, CommError> {
+        let (answer, answered) = channel();
+        let limit = std::time::Duration::from(self.0.options.join_limit);
+        self.command(Command::Await { wanted, deadline: Instant::now() + limit, answer });
+        answered.recv().unwrap_or_else(|_| {
+            Err(CommError::Endpoint("expected an endpoint that runs, found it closed; attach again".into()))
+        })
+    }
+
+    /// This rank's place among the members, who are each other and ranks of the job.
+    fn place(&self, members: &[u16]) -> Result<u16, CommError> {
+        let Options { rank, world, .. } = &self.0.options;
+        let mut sorted = members.to_vec();
+        sorted.sort_unstable();
+        sorted.dedup();
+        if sorted.len() != members.len() || sorted.last().is_none_or(|last| last >= world) {
+            return Err(CommError::misuse(
+                format!("ranks below {world}, each once"),
+                format!("{members:?}"),
+                "correct the members",
+            ));
+        }
+        match members.iter().position(|member| member == rank) {
+            Some(place) => Ok(place as u16),
+            None => Err(CommError::misuse(
+                format!("rank {rank}, which asks, among the members"),
+                format!("{members:?}"),
+                "let members alone ask",
+            )),
+        }
+    }
+
+    /// A design's parameters: what serves well on such links, and above it what was said.
+    fn settings(&self, design: &dyn AnyDesign) -> Result<Settings, CommError> {
+        let said = &self.0.options.settings;
+        let mtu = said.iter().rev().find(|(key, _)| key == "group.mtu").map(|(_, value)| value.as_str());
+        let mtu: ByteCount = match mtu {
+            Some(text) => text.parse().map_err(|_| {
+                CommError::misuse(
+                    "a size for group.mtu, as 1KiB",
+                    format!("\"{text}\""),
+                    "correct QUINCUNX_SET",
+                )
+            })?,
+            None if self.0.address.is_loopback() => ByteCount::new(4096),
+            None => ByteCount::new(1024),
+        };
+        // As many packets as one datagram of 64 KiB holds with their headers.
+        let message = (65_507 / (mtu.bytes() + 16)).clamp(1, 64);
+        let mut settings = design.defaults();
+        let base: [(&str, Value); 3] = [
+            ("group.mtu", mtu.to_string().into()),
+            ("group.message", message.into()),
+            ("group.window", WINDOW.into()),
+        ];
+        for (key, value) in &base {
+            design.set(&mut settings, key, value)?;
+        }
+        for (key, text) in said {
+            let value = serde_json::from_str(text).unwrap_or_else(|_| Value::from(text.clone()));
+            // A key of one design may be none of another's.
+            let knows = design.help().iter().any(|help| help.0 == key.as_str());
+            if knows {
+                design.set(&mut settings, key, &value)?;
+            }
+        }
+        Ok(settings)
+    }
+}
+
+impl Inner {
+    fn command(&self, command: Command) {
+        // Where the thread is gone, the command is dropped, and says so to whoever waits.
+        let _ = self.commands.lock().unwrap_or_else(PoisonError::into_inner).send(command);
+        self.waker.wake();
+    }
+
+    fn join(&self) {
+        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(thread) = thread {
+            // A panic there has been printed.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        if !self.is_closed.load(Ordering::Acquire) {
+            self.command(Command::Close { groups: Vec::new(), deadline: Instant::now() });
+            self.join();
+        }
+    }
+}

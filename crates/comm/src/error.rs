@@ -1,0 +1,59 @@
+//! What can go wrong, each on one line.
+
+use quincunx_control_grpc::ClientError;
+use quincunx_design::Refusal;
+use quincunx_runtime::RuntimeError;
+
+/// Why a call did not succeed. It can be cloned: everything that was under way in a group that has failed gets the same.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum CommError {
+    /// The call makes no sense; nothing has changed.
+    #[error("{0}")]
+    Misuse(String),
+    /// The group is of no use any more: a rank has died, or has not answered.
+    #[error("{0}")]
+    Group(String),
+    /// The endpoint is of no use any more, and with it all its groups.
+    #[error("{0}")]
+    Endpoint(String),
+    /// Time is up; the group is of no use any more.
+    #[error("{0}")]
+    TimedOut(String),
+}
+
+impl CommError {
+    /// A misuse: what was expected, what was found, what to do.
+    pub(crate) fn misuse(expected: impl AsRef<str>, found: impl AsRef<str>, remedy: &str) -> Self {
+        Self::Misuse(format!("expected {}, found {}; {remedy}", expected.as_ref(), found.as_ref()))
+    }
+}
+
+impl From<RuntimeError> for CommError {
+    fn from(error: RuntimeError) -> Self {
+        let text = error.to_string();
+        match error {
+            RuntimeError::GroupFailed { .. }
+            | RuntimeError::PeerFailed { .. }
+            | RuntimeError::Corrupted { .. } => Self::Group(text),
+            RuntimeError::TimedOut { .. } => Self::TimedOut(text),
+            RuntimeError::Rejected(_) => Self::Misuse(text),
+            RuntimeError::Open(_)
+            | RuntimeError::Link { .. }
+            | RuntimeError::Node(_)
+            | RuntimeError::Control(_)
+            | RuntimeError::Capture { .. } => Self::Endpoint(text),
+        }
+    }
+}
+
+impl From<ClientError> for CommError {
+    fn from(error: ClientError) -> Self {
+        Self::Endpoint(error.to_string())
+    }
+}
+
+impl From<Refusal> for CommError {
+    fn from(refusal: Refusal) -> Self {
+        Self::Misuse(refusal.to_string())
+    }
+}

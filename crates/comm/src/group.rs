@@ -1,0 +1,536 @@
+//! A group of ranks: what it does together, and what they send each other.
+
+use crate::buffers::{BorrowedSink, BorrowedSource, Nothing, Sink, Source};
+use crate::endpoint::{Endpoint, Numbers};
+use crate::handle::{Promise, pair};
+use crate::job::{Job, MOVED, Task, Wanted};
+use crate::peers::{Receive, Send};
+use crate::worker::Command;
+use crate::{CommError, Element, Handle, Numeric, Op};
+use quincunx_collective::{Collective, GroupId, Rank};
+use quincunx_runtime::JoinedGroup;
+use std::sync::atomic::{AtomicU16, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// What is asked of a group. Lengths, with `s` bytes a rank and `n` ranks:
+///
+/// | operation | source | sink |
+/// |---|---|---|
+/// | AllReduce | s | s |
+/// | Reduce | s | s at the root, none elsewhere |
+/// | Broadcast | s at the root, none elsewhere | s, or none at the root |
+/// | Barrier | none | none |
+/// | ReduceScatter | n s | s |
+/// | AllGather | s | n s |
+/// | AllToAll | n s | n s |
+/// | Gather | s | n s at the root, none elsewhere |
+/// | Scatter | n s at the root, none elsewhere | s |
+/// | Send | s | none |
+/// | Receive | none | s |
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Operation {
+    /// Every rank gets the reduction of all vectors.
+    AllReduce(Element, Op),
+    /// The root gets it.
+    Reduce(Element, Op, u16),
+    /// Every rank gets the root's vector.
+    Broadcast(u16),
+    /// No rank passes before every rank has come.
+    Barrier,
+    /// Rank r gets part r of the reduction.
+    ReduceScatter(Element, Op),
+    /// Every rank gets all vectors in rank order.
+    AllGather,
+    /// Rank r gets part r of every vector, in rank order.
+    AllToAll,
+    /// The root gets all vectors in rank order.
+    Gather(u16),
+    /// Rank r gets part r of the root's vector.
+    Scatter(u16),
+    /// A message to a rank, with a tag.
+    Send(u16, u32),
+    /// The oldest message from a rank with that tag.
+    Receive(u16, u32),
+}
+
+/// What an operation reads and writes.
+pub struct Buffers {
+    /// Read.
+    pub source: Box<dyn Source>,
+    /// Written.
+    pub sink: Box<dyn Sink>,
+}
+
+/// Tags of what a collective sends lie above those of the application's.
+const OWN_TAGS: u64 = 1 << 32;
+
+/// A group of ranks. Clones are the same.
+#[derive(Clone)]
+pub struct Group(Arc<Inner>);
+
+struct Inner {
+    endpoint: Endpoint,
+    numbers: Option<[GroupId; 2]>,
+    rank: u16,
+    members: Vec<u16>,
+    design: String,
+    /// Collectives of messages so far: the same at all ranks, for all call the same.
+    serial: AtomicU64,
+    limit: Mutex<Duration>,
+    /// Messages of a group of one to itself.
+    own: Mutex<Vec<(u32, Vec<u8>)>>,
+}
+
+impl std::fmt::Debug for Group {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Inner { rank, members, design, .. } = &*self.0;
+        f.debug_struct("Group").field("rank", rank).field("members", members).field("design", design).finish()
+    }
+}
+
+impl Group {
+    pub(crate) fn new(endpoint: Endpoint, tree: &JoinedGroup, mesh: GroupId, members: Vec<u16>) -> Self {
+        let limit = endpoint.options().limit.into();
+        Self(Arc::new(Inner {
+            endpoint,
+            numbers: Some([tree.id, mesh]),
+            rank: tree.rank.0,
+            members,
+            design: tree.design.clone(),
+            serial: AtomicU64::new(0),
+            limit: Mutex::new(limit),
+            own: Mutex::new(Vec::new()),
+        }))
+    }
+
+    pub(crate) fn alone(endpoint: Endpoint) -> Self {
+        let limit = endpoint.options().limit.into();
+        let members = vec![endpoint.options().rank];
+        Self(Arc::new(Inner {
+            endpoint,
+            numbers: None,
+            rank: 0,
+            members,
+            design: "none".into(),
+            serial: AtomicU64::new(0),
+            limit: Mutex::new(limit),
+            own: Mutex::new(Vec::new()),
+        }))
+    }
+
+    /// This rank in the group.
+    pub fn rank(&self) -> u16 {
+        self.0.rank
+    }
+
+    /// Ranks of the group.
+    pub fn size(&self) -> u16 {
+        self.0.members.len() as u16
+    }
+
+    /// Its ranks as those of the job, in the group's order.
+    pub fn members(&self) -> &[u16] {
+        &self.0.members
+    }
+
+    /// What it runs, by name: what was asked for, or what it fell back to.
+    pub fn design(&self) -> &str {
+        &self.0.design
+    }
+
+    /// The endpoint that it belongs to.
+    pub fn endpoint(&self) -> &Endpoint {
+        &self.0.endpoint
+    }
+
+    /// How long what is begun from now on may take.
+    pub fn set_limit(&self, limit: Duration) {
+        *self.0.limit.lock().unwrap_or_else(PoisonError::into_inner) = limit;
+    }
+
+    /// Whether the network does a reduction itself. If not, all vectors are gathered, and ranks combine them.
+    pub fn is_on_the_network(element: Element, op: Op) -> bool {
+        op.on_the_network(element).is_some()
+    }
+
+    /// Begins an operation. All ranks begin the same collectives in the same order.
+    ///
+    /// # Errors
+    /// If it makes no sense; nothing has begun then. What goes wrong later is the handle's.
+    pub fn start(&self, operation: Operation, buffers: Buffers) -> Result<Handle, CommError> {
+        self.check(operation, buffers.source.length(), buffers.sink.length())?;
+        let Some([tree, mesh]) = self.0.numbers else { return self.start_alone(operation, buffers) };
+        let Buffers { source, sink } = buffers;
+        let (given, room) = (source.length(), sink.length());
+        match operation {
+            Operation::Send(to, tag) => Ok(self.send(mesh, source, to, tag.into())),
+            Operation::Receive(from, tag) => Ok(self.receive(mesh, sink, Some(from), tag.into()).0),
+            Operation::AllToAll | Operation::Gather(_) | Operation::Scatter(_) => {
+                Ok(self.exchange(mesh, operation, source, sink))
+            }
+            _ => {
+                let network = |collective| Task::Network(collective, MOVED);
+                let reduce = |collective, element, op: Op, wanted| match op.on_the_network(element) {
+                    Some(reduction) => Task::Network(collective, reduction),
+                    None => Task::Gathered { op, element, wanted },
+                };
+                let root_wants = |root| if root == self.rank() { Wanted::All } else { Wanted::Nothing };
+                let part = Wanted::Part { from: usize::from(self.rank()) * room, length: room };
+                let (task, length) = match operation {
+                    Operation::AllReduce(element, op) => {
+                        (reduce(Collective::AllReduce, element, op, Wanted::All), given)
+                    }
+                    Operation::Reduce(element, op, root) => (
+                        reduce(Collective::Reduce { root: Rank(root) }, element, op, root_wants(root)),
+                        given,
+                    ),
+                    Operation::ReduceScatter(element, op) => {
+                        let task = reduce(Collective::ReduceScatter, element, op, part);
+                        let length = if let Task::Network(..) = task { room } else { given };
+                        (task, length)
+                    }
+                    Operation::Broadcast(root) => {
+                        (network(Collective::Broadcast { root: Rank(root) }), given.max(room))
+                    }
+                    Operation::AllGather => (network(Collective::AllGather), given),
+                    _ => (network(Collective::Barrier), 0),
+                };
+                let (promise, handle) = pair();
+                if length == 0 && operation != Operation::Barrier {
+                    drop((source, sink));
+                    promise.end(Ok(()));
+                    return Ok(handle);
+                }
+                let deadline = self.deadline();
+                let job = Job {
+                    task,
+                    source,
+                    sink,
+                    promise,
+                    deadline,
+                    length,
+                    next: 0,
+                    begun: false,
+                    under_way: 0,
+                };
+                self.0.endpoint.command(Command::Run { group: tree, job });
+                Ok(handle)
+            }
+        }
+    }
+
+    /// Begins to wait for the oldest message with a tag, from whoever sends one. The second value says who, once the first has ended.
+    ///
+    /// # Errors
+    /// If it makes no sense.
+    pub fn receive_from_any(
+        &self,
+        tag: u32,
+        sink: Box<dyn Sink>,
+    ) -> Result<(Handle, Arc<AtomicU16>), CommError> {
+        let Some([_, mesh]) = self.0.numbers else {
+            let buffers = Buffers { source: Box::new(Nothing), sink };
+            return Ok((self.start(Operation::Receive(0, tag), buffers)?, Arc::new(AtomicU16::new(0))));
+        };
+        Ok(self.receive(mesh, sink, None, tag.into()))
+    }
+
+    /// Groups of those ranks that name the same color, each in the order of this group. Every rank of this group calls it.
+    ///
+    /// # Errors
+    /// If a rank does not come, or the manager refuses a group.
+    pub fn split(&self, color: i32) -> Result<Self, CommError> {
+        let size = usize::from(self.size());
+        let mut colors = vec![0_i32; size];
+        self.all_gather(&[color], &mut colors)?;
+        let places = (0..self.size()).filter(|place| colors[usize::from(*place)] == color);
+        let members: Vec<u16> = places.map(|place| self.0.members[usize::from(place)]).collect();
+        let leads = members[0] == self.0.members[usize::from(self.rank())];
+        let made = if leads { self.0.endpoint.make_group(&members) } else { Ok([0; 2]) };
+        // All hear of it, so that nobody waits for a group that is refused.
+        let mine: [i32; 3] = match &made {
+            Ok([tree, mesh]) => [0, *tree as i32, *mesh as i32],
+            Err(_) => [1, 0, 0],
+        };
+        let mut all = vec![0_i32; 3 * size];
+        self.all_gather(&mine, &mut all)?;
+        made?;
+        let first = self.0.members.iter().position(|member| *member == members[0]).expect("a member");
+        let [failed, tree, mesh] = [0, 1, 2].map(|field| all[3 * first + field]);
+        if failed != 0 {
+            return Err(CommError::Group(format!(
+                "expected a group of ranks {members:?}, but the manager refused it; rank {} has said why",
+                members[0]
+            )));
+        }
+        let numbers: Numbers = [tree as u32, mesh as u32];
+        self.0.endpoint.join_group(&members, numbers)
+    }
+
+    /// Every vector becomes the reduction of all.
+    ///
+    /// # Errors
+    /// If lengths do not fit, the group fails, or time is up.
+    pub fn all_reduce<T: Numeric>(&self, values: &mut [T], op: Op) -> Result<(), CommError> {
+        let operation = Operation::AllReduce(T::ELEMENT, op);
+        self.run(operation, values.as_ptr(), values.len(), values.as_mut_ptr(), values.len())
+    }
+
+    /// Every rank gets all vectors in rank order.
+    ///
+    /// # Errors
+    /// As [`all_reduce`](Self::all_reduce).
+    pub fn all_gather<T: Numeric>(&self, mine: &[T], all: &mut [T]) -> Result<(), CommError> {
+        self.run(Operation::AllGather, mine.as_ptr(), mine.len(), all.as_mut_ptr(), all.len())
+    }
+
+    /// This rank gets its part of the reduction.
+    ///
+    /// # Errors
+    /// As [`all_reduce`](Self::all_reduce).
+    pub fn reduce_scatter<T: Numeric>(&self, all: &[T], mine: &mut [T], op: Op) -> Result<(), CommError> {
+        let operation = Operation::ReduceScatter(T::ELEMENT, op);
+        self.run(operation, all.as_ptr(), all.len(), mine.as_mut_ptr(), mine.len())
+    }
+
+    /// Every vector becomes the root's.
+    ///
+    /// # Errors
+    /// As [`all_reduce`](Self::all_reduce).
+    pub fn broadcast<T: Numeric>(&self, values: &mut [T], root: u16) -> Result<(), CommError> {
+        let (given, room) = if root == self.rank() { (values.len(), 0) } else { (0, values.len()) };
+        self.run(Operation::Broadcast(root), values.as_ptr(), given, values.as_mut_ptr(), room)
+    }
+
+    /// No rank passes before every rank has come.
+    ///
+    /// # Errors
+    /// If the group fails, or time is up.
+    pub fn barrier(&self) -> Result<(), CommError> {
+        let buffers = Buffers { source: Box::new(Nothing), sink: Box::new(Nothing) };
+        self.start(Operation::Barrier, buffers)?.wait()
+    }
+
+    #[expect(unsafe_code, reason = "the node's thread uses the caller's memory while the caller waits here")]
+    fn run<T: Numeric>(
+        &self,
+        operation: Operation,
+        read: *const T,
+        given: usize,
+        write: *mut T,
+        room: usize,
+    ) -> Result<(), CommError> {
+        let size = size_of::<T>();
+        // SAFETY: the caller has slices of these lengths for as long as this call takes, and it takes until the handle has ended: by then
+        // both are dropped, whatever became of the operation.
+        let (source, sink) = unsafe {
+            (BorrowedSource::new(read.cast(), given * size), BorrowedSink::new(write.cast(), room * size))
+        };
+        self.start(operation, Buffers { source: Box::new(source), sink: Box::new(sink) })?.wait()
+    }
+
+    fn deadline(&self) -> Instant {
+        Instant::now() + *self.0.limit.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn send(&self, mesh: GroupId, source: Box<dyn Source>, to: u16, tag: u64) -> Handle {
+        let (promise, handle) = pair();
+        let send = Send::new(source, promise, to, tag, self.deadline());
+        self.0.endpoint.command(Command::Send { group: mesh, send });
+        handle
+    }
+
+    fn receive(
+        &self,
+        mesh: GroupId,
+        sink: Box<dyn Sink>,
+        from: Option<u16>,
+        tag: u64,
+    ) -> (Handle, Arc<AtomicU16>) {
+        let (promise, handle) = pair();
+        let sender = Arc::new(AtomicU16::new(0));
+        let receive =
+            Receive { sink, promise, from, tag, deadline: self.deadline(), sender: Arc::clone(&sender) };
+        self.0.endpoint.command(Command::Receive { group: mesh, receive });
+        (handle, sender)
+    }
+
+    /// A collective of messages: whom parts of the source go to, and whom those of the sink come from.
+    fn exchange(
+        &self,
+        mesh: GroupId,
+        operation: Operation,
+        source: Box<dyn Source>,
+        sink: Box<dyn Sink>,
+    ) -> Handle {
+        let tag = OWN_TAGS + self.0.serial.fetch_add(1, Ordering::Relaxed);
+        let (me, ranks) = (self.rank(), self.size());
+        let all: Vec<u16> = (0..ranks).collect();
+        let (to, from): (Vec<u16>, Vec<u16>) = match operation {
+            Operation::Gather(root) => (vec![root], if root == me { all } else { Vec::new() }),
+            Operation::Scatter(root) => (if root == me { all } else { Vec::new() }, vec![root]),
+            _ => (all.clone(), all),
+        };
+        let part = |length: usize, among: &[u16]| length / among.len().max(1);
+        let (given, room) = (part(source.length(), &to), part(sink.length(), &from));
+        let (source, sink) = (Arc::new(Mutex::new(source)), Arc::new(Mutex::new(sink)));
+        let (promise, handle) = pair();
+        let whole = Arc::new(Whole { left: Mutex::new((to.len() + from.len(), Some(promise), Ok(()))) });
+        let mut parts = Vec::new();
+        for (place, peer) in from.iter().enumerate() {
+            let sink = PartOfSink { whole: Arc::clone(&sink), from: place * room, length: room };
+            parts.push(self.receive(mesh, Box::new(sink), Some(*peer), tag).0);
+        }
+        for (place, peer) in to.iter().enumerate() {
+            let source = PartOfSource { whole: Arc::clone(&source), from: place * given, length: given };
+            parts.push(self.send(mesh, Box::new(source), *peer, tag));
+        }
+        drop((source, sink));
+        for part in parts {
+            let whole = Arc::clone(&whole);
+            part.then(move |outcome| whole.end_part(outcome));
+        }
+        handle
+    }
+
+    fn start_alone(&self, operation: Operation, mut buffers: Buffers) -> Result<Handle, CommError> {
+        let mut data = vec![0; buffers.source.length()];
+        buffers.source.read(0, &mut data);
+        let mut own = self.0.own.lock().unwrap_or_else(PoisonError::into_inner);
+        match operation {
+            Operation::Send(_, tag) => own.push((tag, data)),
+            Operation::Receive(_, tag) => {
+                let Some(index) = own.iter().position(|(of, _)| *of == tag) else {
+                    return Err(CommError::misuse(
+                        format!("a message of this rank to itself with tag {tag}"),
+                        "none",
+                        "send it first",
+                    ));
+                };
+                let (_, data) = own.remove(index);
+                if data.len() != buffers.sink.length() {
+                    return Err(CommError::misuse(
+                        format!("a message of {} bytes", buffers.sink.length()),
+                        format!("one of {}", data.len()),
+                        "give both ends the same length",
+                    ));
+                }
+                buffers.sink.write(0, &data);
+            }
+            _ if buffers.sink.length() > 0 => buffers.sink.write(0, &data),
+            _ => {}
+        }
+        drop(buffers);
+        let (promise, handle) = pair();
+        promise.end(Ok(()));
+        Ok(handle)
+    }
+
+    fn check(&self, operation: Operation, given: usize, room: usize) -> Result<(), CommError> {
+        let (me, ranks) = (self.rank(), usize::from(self.size()));
+        let root = match operation {
+            Operation::Reduce(_, _, root)
+            | Operation::Broadcast(root)
+            | Operation::Gather(root)
+            | Operation::Scatter(root)
+            | Operation::Send(root, _)
+            | Operation::Receive(root, _) => Some(root),
+            _ => None,
+        };
+        if let Some(root) = root.filter(|root| usize::from(*root) >= ranks) {
+            let expected = format!("a rank below {ranks}");
+            return Err(CommError::misuse(expected, root.to_string(), "name a rank of the group"));
+        }
+        if let Operation::AllReduce(element, op)
+        | Operation::Reduce(element, op, _)
+        | Operation::ReduceScatter(element, op) = operation
+        {
+            op.check(element)?;
+            if !given.is_multiple_of(element.size()) {
+                let expected = format!("whole elements of {} bytes", element.size());
+                return Err(CommError::misuse(expected, format!("{given} bytes"), "correct the length"));
+            }
+        }
+        let is_root = root == Some(me);
+        let fits = match operation {
+            Operation::AllReduce(..) => room == given,
+            Operation::Reduce(..) => room == if is_root { given } else { 0 },
+            Operation::Broadcast(_) => {
+                if is_root {
+                    room == 0 || room == given
+                } else {
+                    given == 0
+                }
+            }
+            Operation::Barrier => room == 0 && given == 0,
+            Operation::ReduceScatter(..) => given == room * ranks,
+            Operation::AllGather => room == given * ranks,
+            Operation::AllToAll => room == given && room.is_multiple_of(ranks),
+            Operation::Gather(_) => room == if is_root { given * ranks } else { 0 },
+            Operation::Scatter(_) => given == if is_root { room * ranks } else { 0 },
+            Operation::Send(..) => room == 0,
+            Operation::Receive(..) => given == 0,
+        };
+        if fits {
+            return Ok(());
+        }
+        Err(CommError::misuse(
+            format!("lengths that fit {operation:?} of {ranks} ranks"),
+            format!("{given} bytes in and {room} out"),
+            "see the table of lengths",
+        ))
+    }
+}
+
+/// What is over when all its parts are.
+struct Whole {
+    left: Mutex<(usize, Option<Promise>, Result<(), CommError>)>,
+}
+
+impl Whole {
+    fn end_part(&self, outcome: &Result<(), CommError>) {
+        let mut left = self.left.lock().unwrap_or_else(PoisonError::into_inner);
+        left.0 -= 1;
+        if left.2.is_ok() {
+            left.2 = outcome.clone();
+        }
+        if left.0 == 0
+            && let Some(promise) = left.1.take()
+        {
+            let outcome = left.2.clone();
+            drop(left);
+            promise.end(outcome);
+        }
+    }
+}
+
+struct PartOfSource {
+    whole: Arc<Mutex<Box<dyn Source>>>,
+    from: usize,
+    length: usize,
+}
+
+impl Source for PartOfSource {
+    fn length(&self) -> usize {
+        self.length
+    }
+    fn read(&mut self, offset: usize, into: &mut [u8]) {
+        self.whole.lock().unwrap_or_else(PoisonError::into_inner).read(self.from + offset, into);
+    }
+}
+
+struct PartOfSink {
+    whole: Arc<Mutex<Box<dyn Sink>>>,
+    from: usize,
+    length: usize,
+}
+
+impl Sink for PartOfSink {
+    fn length(&self) -> usize {
+        self.length
+    }
+    fn write(&mut self, offset: usize, from: &[u8]) {
+        self.whole.lock().unwrap_or_else(PoisonError::into_inner).write(self.from + offset, from);
+    }
+}

@@ -1,0 +1,196 @@
+//! A collective as the node's thread runs it: cut into chunks that follow each other, each a collective of its own.
+
+use crate::buffers::{Sink, Source};
+use crate::handle::Promise;
+use crate::{Element, Op};
+use quincunx_collective::{Collective, DataType, Numbers, Payload, Rank, ReduceOp, Reduction};
+use quincunx_runtime::Finished;
+use std::time::Instant;
+
+/// Bytes of the longest vector, all ranks' parts together, that is exchanged at once.
+const CHUNK: usize = 1 << 20;
+
+/// What a group is asked to do together.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Task {
+    /// By the network, or whatever the group's design does.
+    Network(Collective, Reduction),
+    /// Everybody's vectors gathered, and combined here: of the result this rank wants a part.
+    Gathered { op: Op, element: Element, wanted: Wanted },
+}
+
+/// Which part of a reduction a rank wants.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Wanted {
+    All,
+    Nothing,
+    /// So many bytes from there on.
+    Part {
+        from: usize,
+        length: usize,
+    },
+}
+
+/// A job of a group's queue. The buffers come first: they are given back before anybody hears of the end.
+pub(crate) struct Job {
+    pub(crate) task: Task,
+    pub(crate) source: Box<dyn Source>,
+    pub(crate) sink: Box<dyn Sink>,
+    pub(crate) promise: Promise,
+    pub(crate) deadline: Instant,
+    /// Bytes of a vector, or of a rank's part.
+    pub(crate) length: usize,
+    /// Where the next chunk begins.
+    pub(crate) next: usize,
+    /// Whether the first chunk has begun: a Barrier has one without bytes.
+    pub(crate) begun: bool,
+    pub(crate) under_way: usize,
+}
+
+/// Which bytes of a vector or of each part.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Chunk {
+    pub(crate) from: usize,
+    pub(crate) length: usize,
+}
+
+/// Bytes moved, whatever they mean.
+pub(crate) const MOVED: Reduction = Reduction { op: ReduceOp::Sum, data_type: DataType::I32 };
+
+/// Elements of any type of the network's lie in multiples of this.
+const GRAIN: usize = 4;
+
+impl Job {
+    /// What the network is asked for, chunk by chunk.
+    pub(crate) fn collective(&self) -> (Collective, Reduction) {
+        match self.task {
+            Task::Network(collective, reduction) => (collective, reduction),
+            Task::Gathered { .. } => (Collective::AllGather, MOVED),
+        }
+    }
+
+    /// Whether all chunks have begun.
+    pub(crate) fn is_begun(&self) -> bool {
+        self.begun && self.next >= self.length
+    }
+
+    /// The next chunk.
+    pub(crate) fn take_chunk(&mut self, ranks: usize) -> Chunk {
+        let parts = match self.collective().0 {
+            Collective::ReduceScatter | Collective::AllGather => ranks,
+            _ => 1,
+        };
+        let longest = (CHUNK / parts).next_multiple_of(4096);
+        let from = self.next;
+        let length = longest.min(self.length - from);
+        self.next += length;
+        self.begun = true;
+        Chunk { from, length }
+    }
+
+    /// Buffers for a chunk, with what this rank brings in. `spare` are some that may be used again.
+    pub(crate) fn fill(&mut self, chunk: Chunk, (me, ranks): (Rank, usize), spare: &mut Spare) -> Finished {
+        let Chunk { from, length } = chunk;
+        let (collective, _) = self.collective();
+        let padded = length.next_multiple_of(GRAIN);
+        let (input, output) = match collective {
+            Collective::Barrier => (0, 0),
+            // Whole elements, mostly without padding; zeros at the end change nothing that is written.
+            Collective::ReduceScatter => (padded * ranks, padded),
+            Collective::AllGather => (padded, padded * ranks),
+            _ => (padded, padded),
+        };
+        let mut input = spare.take(input);
+        let output = spare.take(output);
+        let bytes = input.bytes_mut();
+        match collective {
+            Collective::Barrier => {}
+            Collective::Broadcast { root } if root != me => {}
+            Collective::ReduceScatter => {
+                for rank in 0..ranks {
+                    self.source.read(rank * self.length + from, &mut bytes[rank * padded..][..length]);
+                    bytes[rank * padded + length..][..padded - length].fill(0);
+                }
+            }
+            _ => {
+                self.source.read(from, &mut bytes[..length]);
+                bytes[length..].fill(0);
+            }
+        }
+        Finished { input, output }
+    }
+
+    /// Takes the result of a chunk.
+    pub(crate) fn empty(&mut self, chunk: Chunk, (me, ranks): (Rank, usize), buffers: &mut Finished) {
+        let Chunk { from, length } = chunk;
+        let padded = length.next_multiple_of(GRAIN);
+        let output = &mut buffers.output;
+        match self.task {
+            Task::Network(Collective::Barrier, _) => {}
+            Task::Network(Collective::Reduce { root }, _) if root != me => {}
+            // The root has what it sends, and may have no other place for it.
+            Task::Network(Collective::Broadcast { root }, _) if root == me && self.sink.length() == 0 => {}
+            Task::Network(Collective::AllGather, _) => {
+                for (rank, part) in output.bytes().chunks_exact(padded).enumerate() {
+                    self.sink.write(rank * self.length + from, &part[..length]);
+                }
+            }
+            Task::Network(..) => self.sink.write(from, &output.bytes()[..length]),
+            Task::Gathered { wanted: Wanted::Nothing, .. } => {}
+            Task::Gathered { op, element, wanted } => {
+                let (first, others) = output.bytes_mut().split_at_mut(padded);
+                for other in others.chunks_exact(padded).take(ranks - 1) {
+                    op.fold(element, &mut first[..length], &other[..length]);
+                }
+                let (begin, end) = match wanted {
+                    Wanted::Part { from: begin, length } => (begin, begin + length),
+                    Wanted::All | Wanted::Nothing => (0, usize::MAX),
+                };
+                let (begin, end) = (begin.max(from), end.min(from + length));
+                if begin < end {
+                    let to = match wanted {
+                        Wanted::Part { from, .. } => begin - from,
+                        Wanted::All | Wanted::Nothing => begin,
+                    };
+                    self.sink.write(to, &first[begin - from..end - from]);
+                }
+            }
+        }
+    }
+
+    /// Bytes that a chunk copies, both ways.
+    pub(crate) fn copied(&self, chunk: Chunk, ranks: usize) -> u64 {
+        let parts = match self.collective().0 {
+            Collective::ReduceScatter | Collective::AllGather => ranks + 1,
+            _ => 2,
+        };
+        (chunk.length * parts) as u64
+    }
+}
+
+/// Buffers whose collective has ended, to be used again: fresh memory costs a page fault for each page.
+#[derive(Default)]
+pub(crate) struct Spare(Vec<Numbers>);
+
+/// As many are kept.
+const KEPT: usize = 12;
+
+impl Spare {
+    fn take(&mut self, length: usize) -> Numbers {
+        match self.0.iter().position(|one| one.length() == length) {
+            Some(index) => self.0.swap_remove(index),
+            None => Numbers::zeroed(length),
+        }
+    }
+
+    pub(crate) fn keep(&mut self, buffers: Finished) {
+        for one in [buffers.input, buffers.output] {
+            if self.0.len() == KEPT {
+                self.0.remove(0);
+            }
+            if one.length() > 0 {
+                self.0.push(one);
+            }
+        }
+    }
+}

@@ -1,0 +1,399 @@
+//! The thread that has the node: it answers the network, begins what it is asked for, and copies chunks between exchanges.
+
+use crate::CommError;
+use crate::counts::Counters;
+use crate::handle::Promise;
+use crate::job::{Chunk, Job, Spare, Task};
+use crate::peers::{Peers, Receive, Send};
+use quincunx_collective::{GroupId, Rank as RankNumber};
+use quincunx_design::FabricKind;
+use quincunx_runtime::{Ended, Finished, JoinedGroup, Rank, RuntimeError};
+use quincunx_units::Duration;
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, TryRecvError};
+use std::time::Instant;
+
+/// How long a node without anything under way sleeps at once. Shorter than what a node waits for in the kernel without being waked.
+const IDLE: Duration = Duration::from_millis(5);
+
+/// How often it looks for what the manager says.
+const LOOK: std::time::Duration = std::time::Duration::from_millis(5);
+
+/// How long a node that closes answers peers that still miss an answer of its.
+const LINGER: Duration = Duration::from_millis(200);
+
+/// Collectives of a group at once: one is exchanged while the next is copied.
+const DEPTH: usize = 2;
+
+/// What the application asks of the thread.
+pub(crate) enum Command {
+    /// To wait for a group: one by its number, or the first of its kind.
+    Await { wanted: Wanted, deadline: Instant, answer: Sender<Result<JoinedGroup, CommError>> },
+    /// A collective of a group.
+    Run { group: GroupId, job: Job },
+    /// A message.
+    Send { group: GroupId, send: Send },
+    /// A message that is waited for.
+    Receive { group: GroupId, receive: Receive },
+    /// To answer peers for a while longer, until these groups are gone, and to end.
+    Close { groups: Vec<GroupId>, deadline: Instant },
+}
+
+/// A group that is waited for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Wanted {
+    First(FabricKind),
+    Numbered(GroupId),
+}
+
+type Waiting = (Wanted, Instant, Sender<Result<JoinedGroup, CommError>>);
+
+/// A group's collectives.
+struct Lane {
+    me: RankNumber,
+    ranks: usize,
+    /// The first of them are under way; a job stays until its last chunk has ended.
+    jobs: VecDeque<Job>,
+    /// Chunks under way, oldest first.
+    under_way: VecDeque<Chunk>,
+    depth: usize,
+}
+
+pub(crate) struct Worker {
+    rank: Rank,
+    commands: Receiver<Command>,
+    counters: Arc<Counters>,
+    lanes: BTreeMap<GroupId, Lane>,
+    peers: BTreeMap<GroupId, Peers>,
+    over: BTreeMap<GroupId, CommError>,
+    ready: Vec<JoinedGroup>,
+    waiting: Vec<Waiting>,
+    spare: Spare,
+    closing: Option<(Vec<GroupId>, Instant)>,
+}
+
+impl Worker {
+    pub(crate) fn new(rank: Rank, commands: Receiver<Command>, counters: Arc<Counters>) -> Self {
+        Self {
+            rank,
+            commands,
+            counters,
+            lanes: BTreeMap::new(),
+            peers: BTreeMap::new(),
+            over: BTreeMap::new(),
+            ready: Vec::new(),
+            waiting: Vec::new(),
+            spare: Spare::default(),
+            closing: None,
+        }
+    }
+
+    /// Runs until it is closed, or the node or the manager is gone: then everything that is asked for ends with that error.
+    pub(crate) fn run(mut self) {
+        match self.turns() {
+            Ok(()) => {}
+            Err(error) => {
+                let error = CommError::Endpoint(error.to_string());
+                self.fail_all(&error);
+                while let Ok(command) = self.commands.recv() {
+                    if refuse(command, &error) {
+                        return;
+                    }
+                }
+            }
+        }
+    }
+
+    fn turns(&mut self) -> Result<(), RuntimeError> {
+        let mut next_look = Instant::now();
+        let mut last = Instant::now();
+        loop {
+            if self.take_commands() {
+                return Ok(());
+            }
+            self.begin_all();
+            let is_busy = self.is_busy();
+            for ended in self.rank.step(IDLE)? {
+                self.hear(ended);
+            }
+            self.take_pieces();
+            let now = Instant::now();
+            if is_busy {
+                Counters::add(&self.counters.busy, (now - last).as_nanos() as u64);
+            }
+            last = now;
+            if now >= next_look {
+                next_look = now + LOOK;
+                for ended in self.rank.look()? {
+                    self.hear(ended);
+                }
+                self.take_groups();
+                self.end_late(now);
+                if self.is_closed(now) {
+                    return Ok(());
+                }
+            }
+        }
+    }
+
+    fn is_busy(&self) -> bool {
+        self.lanes.values().any(|lane| !lane.jobs.is_empty())
+            || self.peers.values().any(|peers| !peers.is_idle())
+    }
+
+    /// Whether nobody will ask for anything any more.
+    fn take_commands(&mut self) -> bool {
+        loop {
+            match self.commands.try_recv() {
+                Ok(command) => self.take(command),
+                Err(TryRecvError::Empty) => return false,
+                Err(TryRecvError::Disconnected) => return true,
+            }
+        }
+    }
+
+    fn take(&mut self, command: Command) {
+        match command {
+            Command::Await { wanted, deadline, answer } => {
+                self.waiting.push((wanted, deadline, answer));
+                self.take_groups();
+            }
+            Command::Run { group, job } => match (self.over.get(&group), self.lanes.get_mut(&group)) {
+                (None, Some(lane)) => lane.jobs.push_back(job),
+                (error, _) => end(job, Err(error.cloned().unwrap_or_else(|| unknown(group)))),
+            },
+            Command::Send { group, send } => match (self.over.get(&group), self.peers.get_mut(&group)) {
+                (None, Some(peers)) => peers.send(send),
+                (error, _) => {
+                    let Send { source, promise, .. } = send;
+                    drop(source);
+                    promise.end(Err(error.cloned().unwrap_or_else(|| unknown(group))));
+                }
+            },
+            Command::Receive { group, receive } => {
+                match (self.over.get(&group), self.peers.get_mut(&group)) {
+                    (None, Some(peers)) => peers.receive(receive),
+                    (error, _) => {
+                        let Receive { sink, promise, .. } = receive;
+                        drop(sink);
+                        promise.end(Err(error.cloned().unwrap_or_else(|| unknown(group))));
+                    }
+                }
+            }
+            Command::Close { groups, deadline } => {
+                let linger = Instant::now() + std::time::Duration::from(LINGER);
+                self.closing = Some((groups, deadline.max(linger)));
+            }
+        }
+    }
+
+    fn begin_all(&mut self) {
+        let groups: Vec<GroupId> = self.lanes.keys().copied().collect();
+        for group in groups {
+            while self.begin_next(group) {}
+        }
+        let groups: Vec<GroupId> = self.peers.keys().copied().collect();
+        for group in groups {
+            let peers = self.peers.get_mut(&group).expect("a key");
+            if let Err(error) = peers.progress(&mut self.rank) {
+                self.end_group(group, error);
+            }
+        }
+    }
+
+    /// Begins the next chunk of a group, if there is one and its design takes one more.
+    fn begin_next(&mut self, group: GroupId) -> bool {
+        let lane = self.lanes.get_mut(&group).expect("a key");
+        if lane.under_way.len() >= lane.depth {
+            return false;
+        }
+        let place = (lane.me, lane.ranks);
+        let Some(job) = lane.jobs.iter_mut().find(|job| !job.is_begun()) else { return false };
+        let (from, was_begun) = (job.next, job.begun);
+        let chunk = job.take_chunk(lane.ranks);
+        let copying = Instant::now();
+        let buffers = job.fill(chunk, place, &mut self.spare);
+        Counters::add(&self.counters.copying, copying.elapsed().as_nanos() as u64);
+        let (collective, reduction) = job.collective();
+        match self.rank.begin(group, collective, reduction, buffers) {
+            Ok(()) => {
+                Counters::add(&self.counters.copied_bytes, job.copied(chunk, lane.ranks));
+                job.under_way += 1;
+                lane.under_way.push_back(chunk);
+                true
+            }
+            Err(RuntimeError::Rejected(_)) if !lane.under_way.is_empty() => {
+                // The design takes no more than these at once.
+                (job.next, job.begun) = (from, was_begun);
+                lane.depth = lane.under_way.len();
+                false
+            }
+            Err(error) => {
+                self.end_group(group, error.into());
+                false
+            }
+        }
+    }
+
+    fn hear(&mut self, ended: Ended) {
+        match ended {
+            Ended::Collective { group, buffers } => self.finish_chunk(group, buffers),
+            Ended::Write { group, id } => {
+                if self.peers.get_mut(&group).is_some_and(|peers| peers.written(id)) {
+                    Counters::add(&self.counters.ended, 1);
+                }
+            }
+            Ended::Group { group, error } => self.end_group(group, error.into()),
+        }
+    }
+
+    fn finish_chunk(&mut self, group: GroupId, mut buffers: Finished) {
+        let Some(lane) = self.lanes.get_mut(&group) else { return };
+        let (Some(chunk), Some(job)) = (lane.under_way.pop_front(), lane.jobs.front_mut()) else { return };
+        let copying = Instant::now();
+        job.empty(chunk, (lane.me, lane.ranks), &mut buffers);
+        Counters::add(&self.counters.copying, copying.elapsed().as_nanos() as u64);
+        self.spare.keep(buffers);
+        job.under_way -= 1;
+        if job.under_way == 0 && job.is_begun() {
+            let job = lane.jobs.pop_front().expect("the front");
+            Counters::add(&self.counters.ended, 1);
+            if let Task::Gathered { .. } = job.task {
+                Counters::add(&self.counters.fallbacks, 1);
+            }
+            end(job, Ok(()));
+        }
+    }
+
+    fn take_pieces(&mut self) {
+        let groups: Vec<GroupId> = self.peers.keys().copied().collect();
+        for group in groups {
+            while let Some(piece) = self.rank.take_delivered(group) {
+                let peers = self.peers.get_mut(&group).expect("a key");
+                if let Err(error) = peers.delivered(&piece) {
+                    self.end_group(group, error);
+                    self.rank.abandon(group);
+                    break;
+                }
+            }
+        }
+    }
+
+    /// Joins what is ready, and tells those who wait for it.
+    fn take_groups(&mut self) {
+        match self.rank.take_ready() {
+            Ok(ready) => {
+                for group in ready {
+                    let (me, ranks) = (group.rank, usize::from(group.ranks));
+                    let lane =
+                        Lane { me, ranks, jobs: VecDeque::new(), under_way: VecDeque::new(), depth: DEPTH };
+                    self.lanes.insert(group.id, lane);
+                    if group.fabric == FabricKind::Mesh {
+                        self.peers.insert(group.id, Peers::new(group.id, me.0));
+                    }
+                    self.ready.push(group);
+                }
+            }
+            Err(error) => {
+                let error = CommError::from(error);
+                for (_, _, answer) in self.waiting.drain(..) {
+                    let _ = answer.send(Err(error.clone()));
+                }
+            }
+        }
+        let now = Instant::now();
+        let ready = &mut self.ready;
+        self.waiting.retain(|(wanted, deadline, answer)| {
+            let fits = |group: &JoinedGroup| match wanted {
+                Wanted::First(kind) => group.fabric == *kind,
+                Wanted::Numbered(id) => group.id == *id,
+            };
+            if let Some(index) = ready.iter().position(fits) {
+                let _ = answer.send(Ok(ready.remove(index)));
+                return false;
+            }
+            if now < *deadline {
+                return true;
+            }
+            let late =
+                "expected a group with all ranks in time, found none; see whether all ranks and switches run";
+            let _ = answer.send(Err(CommError::TimedOut(late.into())));
+            false
+        });
+    }
+
+    fn end_late(&mut self, now: Instant) {
+        let late = |lane: &Lane| lane.jobs.front().is_some_and(|job| job.deadline <= now);
+        let lanes = self.lanes.iter().filter(|(_, lane)| late(lane)).map(|(group, _)| *group);
+        let peers = self.peers.iter().filter(|(_, peers)| peers.is_late(now)).map(|(group, _)| *group);
+        let groups: Vec<GroupId> = lanes.chain(peers).collect();
+        for group in groups {
+            let text = "expected the end of a collective or message in time, found none; see whether all ranks call the same, and run";
+            self.end_group(group, CommError::TimedOut(text.into()));
+            self.rank.abandon(group);
+        }
+    }
+
+    fn end_group(&mut self, group: GroupId, error: CommError) {
+        if let Some(lane) = self.lanes.remove(&group) {
+            for job in lane.jobs {
+                end(job, Err(error.clone()));
+            }
+        }
+        if let Some(mut peers) = self.peers.remove(&group) {
+            peers.fail(&error);
+        }
+        self.over.entry(group).or_insert(error);
+    }
+
+    fn fail_all(&mut self, error: &CommError) {
+        let groups: Vec<GroupId> = self.lanes.keys().chain(self.peers.keys()).copied().collect();
+        for group in groups {
+            self.end_group(group, error.clone());
+        }
+        for (_, _, answer) in self.waiting.drain(..) {
+            let _ = answer.send(Err(error.clone()));
+        }
+    }
+
+    fn is_closed(&self, now: Instant) -> bool {
+        let Some((groups, deadline)) = &self.closing else { return false };
+        let is_gone = !groups.is_empty() && groups.iter().all(|group| !self.rank.is_in(*group));
+        is_gone || now >= *deadline
+    }
+}
+
+fn unknown(group: GroupId) -> CommError {
+    CommError::misuse(
+        "a group of this endpoint",
+        format!("group {group}, which it is not in"),
+        "make the group again",
+    )
+}
+
+fn end(job: Job, outcome: Result<(), CommError>) {
+    let Job { source, sink, promise, .. } = job;
+    drop((source, sink));
+    promise.end(outcome);
+}
+
+/// Ends what is asked for with an error; whether that was the last of it.
+fn refuse(command: Command, error: &CommError) -> bool {
+    match command {
+        Command::Await { answer, .. } => {
+            let _ = answer.send(Err(error.clone()));
+        }
+        Command::Run { job, .. } => end(job, Err(error.clone())),
+        Command::Send { send: Send { source, promise, .. }, .. } => {
+            drop(source);
+            Promise::end(promise, Err(error.clone()));
+        }
+        Command::Receive { receive: Receive { sink, promise, .. }, .. } => {
+            drop(sink);
+            Promise::end(promise, Err(error.clone()));
+        }
+        Command::Close { .. } => return true,
+    }
+    false
+}

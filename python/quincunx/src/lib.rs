@@ -1,0 +1,317 @@
+//! The module `quincunx._core`: endpoints, groups and handles of `quincunx-comm` for Python. What people call is in the package beside it,
+//! `quincunx/`; here is what must not be in Python: memory, and waits without the interpreter's lock.
+
+mod memory;
+
+use memory::{Memory, Pending};
+use pyo3::exceptions::{PyTimeoutError, PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use quincunx_comm::{Buffers, CommError, Element, Nothing, Op, Operation, Options, Sink, Source};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU16, Ordering};
+use std::time::Duration;
+
+pyo3::create_exception!(
+    _core,
+    GroupError,
+    pyo3::exceptions::PyRuntimeError,
+    "A rank of the group has died or does not answer: the group is of no use any more."
+);
+pyo3::create_exception!(
+    _core,
+    EndpointError,
+    pyo3::exceptions::PyRuntimeError,
+    "The endpoint is closed, or has lost its manager or its socket: none of its groups is of use any more."
+);
+
+fn raised(error: CommError) -> PyErr {
+    let text = error.to_string();
+    match error {
+        CommError::Misuse(_) => PyValueError::new_err(text),
+        CommError::Group(_) => GroupError::new_err(text),
+        CommError::Endpoint(_) => EndpointError::new_err(text),
+        CommError::TimedOut(_) => PyTimeoutError::new_err(text),
+    }
+}
+
+/// One of a list by its name.
+fn named<T: Copy>(all: &[T], name: impl Fn(T) -> &'static str, found: &str, what: &str) -> PyResult<T> {
+    all.iter().copied().find(|one| name(*one) == found).ok_or_else(|| {
+        let names: Vec<&str> = all.iter().map(|one| name(*one)).collect();
+        PyTypeError::new_err(format!(
+            "expected {what}, one of {}, found \"{found}\"; convert the data, or name another",
+            names.join(", ")
+        ))
+    })
+}
+
+/// How long, from seconds; `None` is the group's own limit.
+fn seconds(limit: f64) -> PyResult<Duration> {
+    Duration::try_from_secs_f64(limit).map_err(|_| {
+        PyValueError::new_err(format!(
+            "expected a time of zero seconds or more, found {limit}; correct the time-out"
+        ))
+    })
+}
+
+/// A process's place in the network.
+#[pyclass(frozen, module = "quincunx._core")]
+struct Endpoint(quincunx_comm::Endpoint);
+
+#[pymethods]
+impl Endpoint {
+    #[new]
+    #[pyo3(signature = (*, manager=None, job=None, rank=None, world=None, address=None, design=None, settings=None, switches=None, join_limit=None, limit=None, identity=None))]
+    #[expect(clippy::too_many_arguments, reason = "options by name, as Python has them")]
+    fn new(
+        py: Python<'_>,
+        manager: Option<&str>,
+        job: Option<String>,
+        rank: Option<u16>,
+        world: Option<u16>,
+        address: Option<&str>,
+        design: Option<String>,
+        settings: Option<Vec<(String, String)>>,
+        switches: Option<usize>,
+        join_limit: Option<f64>,
+        limit: Option<f64>,
+        identity: Option<std::path::PathBuf>,
+    ) -> PyResult<Self> {
+        let wrong = |what: &str, found: &str| {
+            PyValueError::new_err(format!("expected {what}, found \"{found}\"; correct the argument"))
+        };
+        let mut options = Options::from_environment().map_err(raised)?;
+        if let Some(text) = manager {
+            options.manager = text.parse().map_err(|_| wrong("a manager as HOST:PORT", text))?;
+        }
+        if let Some(text) = address {
+            options.address = Some(text.parse().map_err(|_| wrong("an IPv4 address", text))?);
+        }
+        options.job = job.unwrap_or(options.job);
+        options.rank = rank.unwrap_or(options.rank);
+        options.world = world.unwrap_or(options.world);
+        options.design = design.unwrap_or(options.design);
+        options.settings.extend(settings.unwrap_or_default());
+        options.switches = switches.unwrap_or(options.switches);
+        options.identity = identity.or(options.identity);
+        let nanos = |limit: f64| seconds(limit).map(quincunx_comm::duration);
+        if let Some(limit) = join_limit {
+            options.join_limit = nanos(limit)?;
+        }
+        if let Some(limit) = limit {
+            options.limit = nanos(limit)?;
+        }
+        let attached = py.detach(|| quincunx_comm::Endpoint::attach(quincunx_designs::CATALOG, options));
+        Ok(Self(attached.map_err(raised)?))
+    }
+
+    #[getter]
+    fn rank(&self) -> u16 {
+        self.0.options().rank
+    }
+
+    #[getter]
+    fn world_size(&self) -> u16 {
+        self.0.options().world
+    }
+
+    #[getter]
+    fn address(&self) -> String {
+        self.0.address().to_string()
+    }
+
+    fn world(&self, py: Python<'_>) -> PyResult<Group> {
+        py.detach(|| self.0.world()).map(Group).map_err(raised)
+    }
+
+    fn make_group(&self, py: Python<'_>, members: Vec<u16>) -> PyResult<[u32; 2]> {
+        py.detach(|| self.0.make_group(&members)).map_err(raised)
+    }
+
+    fn join_group(&self, py: Python<'_>, members: Vec<u16>, numbers: [u32; 2]) -> PyResult<Group> {
+        py.detach(|| self.0.join_group(&members, numbers)).map(Group).map_err(raised)
+    }
+
+    fn close(&self, py: Python<'_>) -> PyResult<()> {
+        py.detach(|| self.0.close()).map_err(raised)
+    }
+
+    /// Ended operations, copied bytes, seconds of copying, seconds with something under way, reductions done by ranks.
+    fn counts(&self) -> (u64, u64, f64, f64, u64) {
+        let counts = self.0.counts();
+        let [copying, busy] = [counts.copying, counts.busy].map(|time| time.as_secs_f64());
+        (counts.ended, counts.copied_bytes, copying, busy, counts.fallbacks)
+    }
+}
+
+/// Ranks that run collectives together.
+#[pyclass(frozen, module = "quincunx._core")]
+struct Group(quincunx_comm::Group);
+
+#[pymethods]
+impl Group {
+    #[getter]
+    fn rank(&self) -> u16 {
+        self.0.rank()
+    }
+
+    #[getter]
+    fn size(&self) -> u16 {
+        self.0.size()
+    }
+
+    #[getter]
+    fn members(&self) -> Vec<u16> {
+        self.0.members().to_vec()
+    }
+
+    #[getter]
+    fn design(&self) -> String {
+        self.0.design().to_owned()
+    }
+
+    fn set_limit(&self, limit: f64) -> PyResult<()> {
+        self.0.set_limit(seconds(limit)?);
+        Ok(())
+    }
+
+    fn split(&self, py: Python<'_>, color: i32) -> PyResult<Self> {
+        py.detach(|| self.0.split(color)).map(Self).map_err(raised)
+    }
+
+    /// Begins an operation on memory that is given as objects with a buffer, or as (address, bytes, owner). With `queue`, memory that
+    /// is in use is waited for, else it is refused.
+    #[pyo3(signature = (operation, source=None, sink=None, *, element=None, op=None, peer=None, tag=0, queue=false))]
+    #[expect(clippy::too_many_arguments, reason = "as many as an operation has")]
+    fn start(
+        &self,
+        py: Python<'_>,
+        operation: &str,
+        source: Option<&Bound<'_, PyAny>>,
+        sink: Option<&Bound<'_, PyAny>>,
+        element: Option<&str>,
+        op: Option<&str>,
+        peer: Option<u16>,
+        tag: u32,
+        queue: bool,
+    ) -> PyResult<Handle> {
+        let source = source.map(|object| Memory::of(object, false)).transpose()?;
+        let sink = sink.map(|object| Memory::of(object, true)).transpose()?;
+        let reduction = || {
+            let (Some(element), Some(op)) = (element, op) else {
+                return Err(PyTypeError::new_err("expected a type and an operation, found none; name both"));
+            };
+            let element = named(&Element::ALL, Element::name, element, "a type of elements")?;
+            Ok((element, named(&Op::ALL, Op::name, op, "an operation")?))
+        };
+        let one = || peer.ok_or_else(|| PyTypeError::new_err("expected a rank, found none; name one"));
+        let mut sender = None;
+        let asked = match operation {
+            "all_reduce" => reduction().map(|(element, op)| Operation::AllReduce(element, op))?,
+            "reduce" => {
+                let (element, op) = reduction()?;
+                Operation::Reduce(element, op, one()?)
+            }
+            "reduce_scatter" => reduction().map(|(element, op)| Operation::ReduceScatter(element, op))?,
+            "broadcast" => Operation::Broadcast(one()?),
+            "barrier" => Operation::Barrier,
+            "all_gather" => Operation::AllGather,
+            "all_to_all" => Operation::AllToAll,
+            "gather" => Operation::Gather(one()?),
+            "scatter" => Operation::Scatter(one()?),
+            "send" => Operation::Send(one()?, tag),
+            "receive" => Operation::Receive(peer.unwrap_or(u16::MAX), tag),
+            other => {
+                return Err(PyValueError::new_err(format!(
+                    "expected an operation, found \"{other}\"; see the methods"
+                )));
+            }
+        };
+        memory::check(asked, self.0.rank(), source.as_ref(), sink.as_ref())?;
+        Pending::make_way(py, source.as_ref(), sink.as_ref(), queue)?;
+        let from: Box<dyn Source> = match &source {
+            Some(memory) => Box::new(memory.source()),
+            None => Box::new(Nothing),
+        };
+        let to: Box<dyn Sink> = match &sink {
+            Some(memory) => Box::new(memory.sink()),
+            None => Box::new(Nothing),
+        };
+        let handle = if let (Operation::Receive(..), None) = (asked, peer) {
+            let (handle, from) = self.0.receive_from_any(tag, to).map_err(raised)?;
+            sender = Some(from);
+            handle
+        } else {
+            self.0.start(asked, Buffers { source: from, sink: to }).map_err(raised)?
+        };
+        Pending::keep(py, &handle, source, sink);
+        Ok(Handle { handle, sender })
+    }
+}
+
+/// Something under way. Its memory is kept until it has ended, whatever becomes of the handle.
+#[pyclass(frozen, module = "quincunx._core")]
+struct Handle {
+    handle: quincunx_comm::Handle,
+    sender: Option<Arc<AtomicU16>>,
+}
+
+#[pymethods]
+impl Handle {
+    /// Waits for the end without the interpreter's lock, looking for signals between waits; whether it has ended.
+    #[pyo3(signature = (timeout=None))]
+    fn wait(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<bool> {
+        let end =
+            timeout.map(|limit| seconds(limit).map(|limit| std::time::Instant::now() + limit)).transpose()?;
+        if let Some(outcome) = self.handle.outcome() {
+            return outcome.map(|()| true).map_err(raised);
+        }
+        loop {
+            let step = Duration::from_millis(100);
+            let left =
+                end.map_or(step, |end| end.saturating_duration_since(std::time::Instant::now()).min(step));
+            if let Some(outcome) = py.detach(|| self.handle.wait_for(left)) {
+                return outcome.map(|()| true).map_err(raised);
+            }
+            py.check_signals()?;
+            if end.is_some_and(|end| end <= std::time::Instant::now()) {
+                return Ok(false);
+            }
+        }
+    }
+
+    fn done(&self) -> bool {
+        self.handle.outcome().is_some()
+    }
+
+    /// What it has met, if it has ended badly.
+    fn exception(&self) -> Option<PyErr> {
+        self.handle.outcome().and_then(Result::err).map(raised)
+    }
+
+    /// Who has sent what was received from anybody.
+    #[getter]
+    fn sender(&self) -> Option<u16> {
+        let ended = self.handle.outcome().is_some();
+        self.sender.as_ref().filter(|_| ended).map(|sender| sender.load(Ordering::Relaxed))
+    }
+}
+
+/// Whether the network does a reduction itself; if not, vectors are gathered and ranks combine them.
+#[pyfunction]
+fn is_on_the_network(element: &str, op: &str) -> PyResult<bool> {
+    let element = named(&Element::ALL, Element::name, element, "a type of elements")?;
+    Ok(quincunx_comm::Group::is_on_the_network(element, named(&Op::ALL, Op::name, op, "an operation")?))
+}
+
+#[pymodule]
+fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_class::<Endpoint>()?;
+    module.add_class::<Group>()?;
+    module.add_class::<Handle>()?;
+    module.add_function(wrap_pyfunction!(is_on_the_network, module)?)?;
+    module.add("GroupError", module.py().get_type::<GroupError>())?;
+    module.add("EndpointError", module.py().get_type::<EndpointError>())?;
+    module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    Ok(())
+}
