@@ -1,8 +1,10 @@
 //! The control plane: a manager, and the agents of a switch with room for one group and of two hosts. Groups are asked for and ended, the
-//! connections of agents break, the manager stops and starts again from what it kept, leases run out; messages are late and doubled.
+//! connections of agents break, the manager stops and starts again from what it kept, leases run out; messages are late and doubled. Or the
+//! switch is killed, or a rank finds that its way is cut, while ranks run collectives: then the group is made anew among its hosts.
 //!
 //! What must hold: no two groups have one part of a switch's memory or one queue pair, every request is answered, and in the end nobody
-//! holds anything and the manager knows it.
+//! holds anything and the manager knows it. Of a group that is made anew, all ranks run all collectives, each once and in order as far as
+//! the application sees, and no collective puts together inputs of two different ones.
 
 use core::net::Ipv4Addr;
 use std::collections::BTreeSet;
@@ -34,6 +36,8 @@ pub struct ControlSetup {
     pub reconnects: bool,
     /// Groups have leases, which nobody renews. They run out when the clock moves on.
     pub leases: bool,
+    /// Ranks run collectives, and the switch is killed once, at any time.
+    pub kills: bool,
     /// A rule that all break.
     pub mutation: Option<Mutation>,
 }
@@ -55,6 +59,10 @@ pub struct ControlOwner {
     wants_end: bool,
     /// Notices that have been given.
     notices: u8,
+    /// Of a rank: collectives of which its application has heard.
+    ran: u64,
+    /// Of a rank: it has heard that its group is over. Of the manager: it has refused a group.
+    is_refused: bool,
 }
 
 /// Ends all groups; restarts the manager; breaks a connection.
@@ -63,6 +71,13 @@ const RESTART: u8 = 1;
 const BREAK: u8 = 2;
 /// After a restart, agents connect again.
 const AGAIN: u8 = 3;
+/// Kills the switch.
+const KILL: u8 = 4;
+/// A rank's application is done: who ends the group hears of it.
+const DONE: [u8; 2] = [5, 6];
+
+/// Collectives that ranks run where the switch is killed: one may be under way, one complete at one rank, and one complete at both.
+const COLLECTIVES: u64 = 3;
 
 const MANAGER: NodeId = NodeId(0);
 const SWITCH: NodeId = NodeId(1);
@@ -75,6 +90,8 @@ pub struct ControlPlane {
     wanted: GroupRequest,
     /// Of a group at the switch.
     memory: ByteCount,
+    /// What runs among hosts.
+    fallback: Option<&'static str>,
 }
 
 impl ControlPlane {
@@ -94,9 +111,14 @@ impl ControlPlane {
         let Some((design, memory)) = found else {
             return Err(Refusal::new("a design that runs in a switch", "none", "add one to the catalog"));
         };
+        let among_hosts = setup.catalog.on(FabricKind::Tree).find(|other| {
+            let plan = other.plan(&other.defaults(), &placement);
+            other.framing() == design.framing() && plan.is_ok_and(|plan| plan.switches.is_empty())
+        });
+        let fallback = among_hosts.map(|design| design.name());
         let lease = setup.leases.then_some(Duration::from_secs(60));
         let wanted = GroupRequest { lease, ..GroupRequest::new(members, design, ByteCount::new(4096)) };
-        Ok(Self { setup, wanted, memory })
+        Ok(Self { setup, wanted, memory, fallback })
     }
 
     /// The first group as soon as all nodes are there; each other one when those before it end, while they still hold what it needs.
@@ -123,13 +145,17 @@ impl System for ControlPlane {
     fn members(&self) -> Vec<Member<ControlNode, ControlOwner>> {
         let mutation = self.setup.mutation;
         let config = ManagerConfig {
-            return_timeout: Duration::from_secs(1),
+            return_timeout: Duration::from_secs(if self.setup.kills { 0 } else { 1 }),
             policy: policy::ALL[1],
+            fallback: self.fallback.filter(|_| self.setup.kills),
+            remakes: self.setup.kills,
             ..ManagerConfig::default()
         };
+        let collectives = if self.setup.kills { COLLECTIVES } else { 0 };
         let manager = ControlConfig::Manager { catalog: self.setup.catalog, config, mutation };
         let agents = (1..NODES).map(|node| ControlConfig::Agent {
             description: Box::new(self.description(NodeId(node))),
+            collectives: if NodeId(node) == SWITCH { 0 } else { collectives },
             mutation,
         });
         let member = |(index, config): (u16, ControlConfig)| {
@@ -144,7 +170,12 @@ impl System for ControlPlane {
         let link = |node: u16| {
             [End { node: MANAGER, port: PortId(node - 1) }, End { node: NodeId(node), port: PortId(0) }]
         };
-        (1..NODES).map(link).collect()
+        let data = |[a, b]: [(u16, u16); 2]| {
+            [a, b].map(|(node, port)| End { node: NodeId(node), port: PortId(port) })
+        };
+        // Each rank's to the switch, and one between the ranks.
+        let data = [[(1, 1), (2, 1)], [(1, 2), (3, 1)], [(2, 2), (3, 2)]].map(data);
+        (1..NODES).map(link).chain(data.into_iter().filter(|_| self.setup.kills)).collect()
     }
 
     fn wants_command(&self, node: NodeId, owner: &ControlOwner) -> bool {
@@ -169,7 +200,8 @@ impl System for ControlPlane {
 
     fn observe(&self, node: NodeId, owner: &mut ControlOwner, event: ControlEvent) -> Result<(), String> {
         match event {
-            ControlEvent::Answered(_) => {
+            ControlEvent::Answered(answer) => {
+                owner.is_refused |= answer.is_err();
                 owner.open =
                     owner.open.checked_sub(1).ok_or("an answer to a request that nobody has made")?;
                 owner.wants_end = owner.notices & 1 << END != 0;
@@ -182,6 +214,22 @@ impl System for ControlPlane {
                 owner.complete |= nodes == usize::from(NODES - 1);
                 owner.held = (groups, taken.bytes());
             }
+            ControlEvent::Ran { number, with, is_told } => {
+                let name = self.name(node);
+                if with != number {
+                    return Err(format!(
+                        "{name} ends collective {number} with the other's input of collective {with}"
+                    ));
+                }
+                if is_told && number != owner.ran + 1 {
+                    return Err(format!("{name} is told of collective {number} after {}", owner.ran));
+                }
+                owner.ran = owner.ran.max(number);
+            }
+            ControlEvent::Failed if owner.ran > 0 => {
+                return Err(format!("{} has run collectives, and its group has failed", self.name(node)));
+            }
+            ControlEvent::Failed => owner.is_refused = true,
             ControlEvent::Holds { groups, clash } => {
                 owner.held = (groups, 0);
                 if let Some(other) = clash {
@@ -194,13 +242,22 @@ impl System for ControlPlane {
     }
 
     fn notices(&self) -> u8 {
-        4
+        if self.setup.kills { 7 } else { 4 }
     }
 
     fn calls_for_notice(&self, node: NodeId, owner: &ControlOwner, notice: u8) -> bool {
         let is_manager = node == MANAGER;
         match notice {
+            END if self.setup.kills => {
+                let all_done = DONE.iter().all(|done| owner.notices & 1 << done != 0);
+                is_manager && owner.to_ask == 0 && owner.open == 0 && (all_done || owner.is_refused)
+            }
             END => is_manager && owner.complete && owner.open == 0,
+            KILL => is_manager && owner.complete,
+            5 | 6 => {
+                let is_rank = node == NodeId(u16::from(notice - DONE[0]) + 2);
+                is_rank && (owner.ran == COLLECTIVES || owner.is_refused)
+            }
             RESTART => is_manager && self.setup.restarts && owner.complete,
             BREAK => is_manager && self.setup.reconnects && owner.complete,
             AGAIN => is_manager && owner.notices & 1 << RESTART != 0,
@@ -210,8 +267,8 @@ impl System for ControlPlane {
 
     fn lacks_notice(&self, node: NodeId, owner: &ControlOwner, notice: u8) -> bool {
         let is_for = match notice {
-            END | RESTART => node == MANAGER,
-            BREAK => node == SWITCH,
+            END | RESTART | 5 | 6 => node == MANAGER,
+            BREAK | KILL => node == SWITCH,
             _ => node != MANAGER,
         };
         is_for && owner.notices & 1 << notice == 0
@@ -220,6 +277,8 @@ impl System for ControlPlane {
     fn take_notice(&self, _: NodeId, owner: &mut ControlOwner, notice: u8) -> Option<ControlCommand> {
         owner.notices |= 1 << notice;
         Some(match notice {
+            5 | 6 => return None,
+            KILL => ControlCommand::Die,
             END => ControlCommand::EndAll,
             RESTART => ControlCommand::Restart,
             _ => ControlCommand::Reconnect,
@@ -228,6 +287,8 @@ impl System for ControlPlane {
 
     fn is_done(&self, node: NodeId, owner: &ControlOwner) -> bool {
         let ended = node != MANAGER || owner.notices & 1 << END != 0;
+        let is_rank = node != MANAGER && node != SWITCH;
+        let ended = ended && (!is_rank || !self.setup.kills || owner.ran == COLLECTIVES || owner.is_refused);
         owner.to_ask == 0 && owner.open == 0 && owner.held == (0, 0) && ended
     }
 
@@ -280,17 +341,30 @@ impl Describe for ControlPlane {
                         format!("install group {} at {}", context.group, context.memory_offset)
                     }
                     Instruction::Ready(group) => format!("group {group} is ready"),
+                    Instruction::Suspend { group, failure } => format!("suspend group {group}: {failure}"),
+                    Instruction::Resume { group, from, first } => {
+                        format!("group {group} takes the place of {from}, from collective {first} on")
+                    }
                     Instruction::Remove(group) => format!("forget group {group}"),
                     Instruction::Failed { group, failure } => format!("group {group} has failed: {failure}"),
                 };
                 words + &of(session)
+            }
+            Message::Gone { session } => format!("the end of the connection{}", of(session)),
+            Message::Data(token) => {
+                format!("token {} of group {}, of collective {}", token.index, token.group, token.number)
             }
             Message::Report { session, group, report } => {
                 let words = match report {
                     Report::Installed => format!("group {group} is installed"),
                     Report::Refused { reason } => format!("group {group} is refused: {reason}"),
                     Report::DataPlaneFailed { reason } => format!("group {group} has failed: {reason}"),
+                    Report::Corrupted { reason } => format!("group {group} is corrupted: {reason}"),
                     Report::Removed => format!("group {group} is forgotten"),
+                    Report::Suspended(progress) => format!(
+                        "group {group} is forgotten, and collective {} is complete",
+                        progress.complete
+                    ),
                 };
                 words + &of(session)
             }
@@ -308,6 +382,8 @@ impl Describe for ControlPlane {
         match notice {
             END => "is asked to end all groups",
             RESTART => "stops, and starts again",
+            KILL => "is killed",
+            5 | 6 => "hears that a rank is done",
             BREAK => "loses its connection, and makes another",
             _ => "notices that the manager is another one, and connects again",
         }
@@ -319,11 +395,12 @@ impl Describe for ControlPlane {
 pub(crate) struct ControlStudy;
 
 /// What can happen to it.
-const HISTORIES: [(&str, [bool; 3]); 4] = [
-    ("groups", [false, false, false]),
-    ("restart", [true, false, false]),
-    ("reconnect", [false, true, false]),
-    ("lease", [false, false, true]),
+const HISTORIES: [(&str, [bool; 4]); 5] = [
+    ("groups", [false, false, false, false]),
+    ("restart", [true, false, false, false]),
+    ("reconnect", [false, true, false, false]),
+    ("lease", [false, false, true, false]),
+    ("remake", [false, false, false, true]),
 ];
 
 impl Study for ControlStudy {
@@ -336,7 +413,7 @@ impl Study for ControlStudy {
     }
 
     fn collectives(&self) -> &'static [&'static str] {
-        &["groups", "restart", "reconnect", "lease"]
+        &["groups", "restart", "reconnect", "lease", "remake"]
     }
 
     fn options(&self) -> &'static [(&'static str, &'static str)] {
@@ -354,12 +431,12 @@ impl Study for ControlStudy {
     }
 
     fn subject(&self, catalog: Catalog, history: &str, arguments: &Arguments) -> Result<Subject, Refusal> {
-        let (_, [restarts, reconnects, leases]) =
+        let (_, [restarts, reconnects, leases, kills]) =
             *HISTORIES.iter().find(|(name, _)| *name == history).expect("it is asked whether it takes it");
         let mutation = arguments.mutate.as_deref().map(str::parse).transpose();
         let mutation = mutation.map_err(|error: quincunx_engine::UnknownMutation| Refusal::of(&error))?;
         let setup =
-            ControlSetup { catalog, groups: arguments.groups, restarts, reconnects, leases, mutation };
+            ControlSetup { catalog, groups: arguments.groups, restarts, reconnects, leases, kills, mutation };
         let network = Box::new(ControlPlane::new(setup)?);
         Ok(Subject { network, tree: None, packets: 0, senders: None, is_lossless: true, is_single: false })
     }

@@ -186,6 +186,7 @@ fn state(group: &GroupStatus) -> &'static str {
     match group.summary.state {
         GroupState::Installing => "installing",
         GroupState::Ready => "ready",
+        GroupState::Suspended(_) => "suspended",
         GroupState::Failed(_) => "failed",
     }
 }
@@ -193,7 +194,7 @@ fn state(group: &GroupStatus) -> &'static str {
 /// One line on what is not as it was asked for; empty if all is.
 fn reason(group: &GroupStatus) -> String {
     match (&group.summary.state, &group.summary.fallback) {
-        (GroupState::Failed(failure), _) => failure.to_string(),
+        (GroupState::Failed(failure) | GroupState::Suspended(failure), _) => failure.to_string(),
         (_, Some(lack)) => lack.to_string(),
         _ => String::new(),
     }

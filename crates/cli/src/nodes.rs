@@ -82,6 +82,9 @@ struct Serve {
     /// How long nodes may take to come back to a manager that has started again
     #[arg(long, value_name = "DURATION", default_value = "5s")]
     restart_timeout: Duration,
+    /// End groups that lose a switch or a link, instead of making them anew on what is left
+    #[arg(long)]
+    no_remake: bool,
     /// Which tree of switches a group gets: edge-disjoint (a tree shares no link with another), spatial (memory for each group's life,
     /// lowest trees first), spatial-wide (widest trees first), temporal (as spatial, and groups of a job in different phases share memory)
     #[arg(long, default_value = "spatial", value_parser = find_policy)]
@@ -130,6 +133,7 @@ impl Serve {
                 fallback,
                 policy: self.policy,
                 restart_timeout: self.restart_timeout,
+                remakes: !self.no_remake,
                 ..ManagerConfig::default()
             },
             store: self.store.clone(),

@@ -1,6 +1,6 @@
 //! What commands of operators have in common, and `quincunx nodes`.
 
-use clap::Args;
+use clap::{Args, Subcommand};
 use quincunx_collective::GroupId;
 use quincunx_control::Role;
 use quincunx_control_grpc::{ClientConfig, ControlClient, GroupStatus, ManagerAddress, NodeStatus, OTHERS};
@@ -42,18 +42,40 @@ impl Asked {
 #[command(after_help = "Examples:
   quincunx nodes
   quincunx nodes --manager manager.example:4790
+  quincunx nodes drain leaf1
+  quincunx nodes undrain leaf1
   quincunx nodes --manager [fd00::9]:4790 --json
 
 Columns: `qps` and `memory` are what groups hold, of what the node has. What other tenants hold is in the sums, and their groups are
 together as `others`.")]
 pub(crate) struct Nodes {
+    #[command(subcommand)]
+    change: Option<Change>,
     #[command(flatten)]
     asked: Asked,
+}
+
+#[derive(Subcommand)]
+enum Change {
+    /// Have new groups pass a switch by, so that it can be stopped when its last group is over
+    Drain(Drained),
+    /// Give a switch to new groups again
+    Undrain(Drained),
+}
+
+#[derive(Args)]
+struct Drained {
+    /// The switch
+    #[arg(value_name = "NAME")]
+    name: String,
 }
 
 impl Nodes {
     pub(crate) fn run(self) -> Result<(), Failure> {
         let client = self.asked.connect()?;
+        if let Some(change) = &self.change {
+            return self.change(&client, change);
+        }
         let nodes = client.list_nodes().map_err(Failure::input)?;
         let groups = client.list_groups().map_err(Failure::input)?;
         if self.asked.json {
@@ -73,6 +95,32 @@ impl Nodes {
     }
 }
 
+impl Nodes {
+    fn change(&self, client: &ControlClient, change: &Change) -> Result<(), Failure> {
+        let (name, drains) = match change {
+            Change::Drain(Drained { name }) => (name, true),
+            Change::Undrain(Drained { name }) => (name, false),
+        };
+        let groups = client.drain_node(name, drains).map_err(Failure::input)?;
+        let numbers: Vec<u32> = groups.iter().map(|group| group.0).collect();
+        if self.asked.json {
+            let done =
+                json!({ "schema": 1, "command": "nodes", "node": name, "drains": drains, "groups": numbers });
+            println!("{done}");
+            return Ok(());
+        }
+        let list = numbers.iter().map(u32::to_string).collect::<Vec<_>>().join(", ");
+        match (drains, numbers.is_empty()) {
+            (true, true) => println!("{name} drains, and no group has it: it can be stopped"),
+            (true, false) => {
+                println!("{name} drains, and still has groups {list}: stop it when they are over")
+            }
+            (false, _) => println!("{name} takes groups again"),
+        }
+        Ok(())
+    }
+}
+
 fn nodes_table(nodes: &[NodeStatus], groups: &[GroupStatus]) -> String {
     let row = |node: &NodeStatus| {
         let description = &node.description;
@@ -80,7 +128,10 @@ fn nodes_table(nodes: &[NodeStatus], groups: &[GroupStatus]) -> String {
         let held: Vec<String> = node.uses.iter().map(|(group, _)| label(*group, groups)).collect();
         vec![
             description.name.clone(),
-            description.role.to_string(),
+            match node.drains {
+                true => format!("{}, drains", description.role),
+                false => description.role.to_string(),
+            },
             description.address.to_string(),
             format!("{}/{}", endpoints_held(node), description.max_endpoints),
             match description.role {
@@ -146,6 +197,7 @@ pub(crate) fn node_json(node: &NodeStatus, groups: &[GroupStatus]) -> Value {
         "endpoints_held": endpoints_held(node),
         "memory_bytes": description.memory.bytes(),
         "memory_held_bytes": memory_held(node).bytes(),
+        "drains": node.drains,
         "uses": uses.collect::<Vec<_>>(),
     })
 }

@@ -126,6 +126,9 @@ pub(crate) struct Perf {
     /// Write every node's frames to a file in this folder (pcapng, for Wireshark)
     #[arg(long)]
     pcap: Option<PathBuf>,
+    /// How long ranks wait for each other to form a group; then the run ends, and says who is missing
+    #[arg(long, value_name = "DURATION", default_value = "10s")]
+    join_timeout: Duration,
     /// Print one JSON object instead of a table
     #[arg(long)]
     json: bool,
@@ -172,7 +175,7 @@ impl Perf {
             )));
         }
         let setup = GroupsSetup::new(catalog, &designs, &scenario).map_err(Failure::input)?;
-        let mut plan = self.plan(setup);
+        let mut plan = self.plan(GroupsSetup { join: self.join_timeout, ..setup });
         if self.manager.is_some() {
             // They run already, or the manager says which are missing.
             plan.setup.switches = 0;

@@ -108,8 +108,11 @@ fn seeds() -> Vec<(String, Vec<Vec<u8>>)> {
     let group = proto::Group { group: 1, state: proto::GroupState::Ready.into(), ..Default::default() };
     let holding = proto::Holding { node: "s".into(), endpoints: 2, memory_bytes: 4096, offset_bytes: 4096 };
     let used = proto::NodeUse { group: 1, holding: Some(holding) };
-    let of_switch =
-        proto::Node { description: Some(node("s", 9, proto::Role::Switch)), uses: vec![used.clone()] };
+    let of_switch = proto::Node {
+        description: Some(node("s", 9, proto::Role::Switch)),
+        uses: vec![used.clone()],
+        ..Default::default()
+    };
     let holder = proto::Holder { r#use: Some(used), name: "train".into(), tenant: "blue".into() };
     let why =
         proto::ExplainGroupResponse { group: Some(group.clone()), then: vec![holder], ..Default::default() };

@@ -7,7 +7,8 @@ use crate::{
 use proto::control_client::ControlClient as Stub;
 use quincunx_collective::GroupId;
 use quincunx_control::{
-    Agent, AgentAction, GroupRequest, GroupSummary, HeldGroup, Instruction, NodeDescription, Report, Role,
+    Agent, AgentAction, GroupRequest, GroupSummary, HeldGroup, Instruction, LinkReport, NodeDescription,
+    Report, Role,
 };
 use quincunx_units::Duration;
 use std::future::Future;
@@ -232,6 +233,14 @@ impl ControlClient {
         self.call("RenewGroup", async move { stub.renew_group(request).await }).map(|_| ())
     }
 
+    /// Has new groups pass a switch by, or not any more. Answers with the groups that it has.
+    pub fn drain_node(&self, node: &str, drains: bool) -> Result<Vec<GroupId>, ClientError> {
+        let mut stub = self.stub.clone();
+        let request = proto::DrainNodeRequest { node: node.to_owned(), drains };
+        let response = self.call("DrainNode", async move { stub.drain_node(request).await })?;
+        Ok(response.groups.into_iter().map(GroupId).collect())
+    }
+
     /// All groups, by number; of those that failed, the last ones.
     pub fn list_groups(&self) -> Result<Vec<GroupStatus>, ClientError> {
         let mut stub = self.stub.clone();
@@ -274,11 +283,13 @@ impl ControlClient {
             let nodes = self.list_nodes()?;
             let count = |role| nodes.iter().filter(|node| node.description.role == role).count();
             let attached = |name: &&String| nodes.iter().any(|node| node.description.name == **name);
-            let lost = hosts.iter().find(|name| !attached(name));
-            let missing = match lost {
-                Some(host) => format!("host \"{host}\""),
-                None if count(Role::Switch) < switches => format!("{switches} switches"),
-                None => return Ok(()),
+            let lost: Vec<String> =
+                hosts.iter().filter(|name| !attached(name)).map(|name| format!("\"{name}\"")).collect();
+            let missing = match &lost[..] {
+                [host] => format!("host {host}"),
+                [_, ..] => format!("hosts {}", lost.join(", ")),
+                [] if count(Role::Switch) < switches => format!("{switches} switches"),
+                [] => return Ok(()),
             };
             if Instant::now() >= deadline {
                 return Err(ClientError::NodesMissing { missing, after: timeout, found: nodes.len() });
@@ -345,13 +356,24 @@ impl Attachment {
         let outcome = match &report {
             Report::Installed => Some(Ok(())),
             Report::Refused { reason } => Some(Err(reason.clone())),
-            Report::DataPlaneFailed { .. } | Report::Removed => None,
+            Report::DataPlaneFailed { .. }
+            | Report::Corrupted { .. }
+            | Report::Removed
+            | Report::Suspended(_) => None,
         };
         if let Some(outcome) = outcome {
             let mut actions = Vec::new();
             lock(&self.agent).installed(group, outcome, &mut actions);
         }
         self.client.send_report(&self.node, group, report, self.notify.clone());
+    }
+
+    /// Tells the manager which of the node's links are up: all of them.
+    pub fn update_links(&self, links: &[LinkReport]) -> Result<(), ClientError> {
+        let mut stub = self.client.stub.clone();
+        let links = links.iter().map(convert::encode_link).collect();
+        let request = proto::UpdateLinksRequest { node: self.node.clone(), links };
+        self.client.call("UpdateLinks", async move { stub.update_links(request).await }).map(|_| ())
     }
 
     /// The connection that it is attached through.
@@ -433,6 +455,12 @@ impl Pump {
                 }
                 AgentAction::Remove { group, failure: Some(failure) } => {
                     self.sender.send(Ok(Instruction::Failed { group, failure }))?;
+                }
+                AgentAction::Suspend { group, failure } => {
+                    self.sender.send(Ok(Instruction::Suspend { group, failure }))?;
+                }
+                AgentAction::Resume { group, from, first } => {
+                    self.sender.send(Ok(Instruction::Resume { group, from, first }))?;
                 }
                 // The node says that itself, when it is done.
                 AgentAction::Report { report: Report::Removed, .. } => {}

@@ -5,7 +5,8 @@ use quincunx_collective::{GroupId, Rank};
 use quincunx_control::memory::Region;
 use quincunx_control::{
     Encapsulation, Fallback, GroupFailure, GroupRecord, GroupRequest, GroupState, GroupSummary, HeldGroup,
-    Holder as Claim, Holding, Instruction, LinkReport, NodeDescription, Phase, Report, Role,
+    Holder as Claim, Holding, Instruction, LinkReport, NodeDescription, Phase, Progress, Remade, Report,
+    Role,
 };
 use quincunx_design::{
     ConnectionContext, Demand, FabricKind, GroupContext, LinkRates, Node, Peer, Role as DesignRole, Settings,
@@ -83,12 +84,16 @@ pub(crate) fn encode_node(node: &NodeDescription) -> proto::NodeDescription {
     }
 }
 
-fn encode_link(link: &LinkReport) -> proto::LinkReport {
+pub(crate) fn encode_link(link: &LinkReport) -> proto::LinkReport {
     proto::LinkReport {
         neighbour: link.neighbour.clone(),
         lanes: link.lanes.into(),
         rate: link.rate.map_or(0, BitRate::bits_per_second),
     }
+}
+
+pub(crate) fn decode_links(links: Vec<proto::LinkReport>) -> Decoded<Vec<LinkReport>> {
+    each(links, decode_link)
 }
 
 fn decode_link(link: proto::LinkReport) -> Decoded<LinkReport> {
@@ -402,6 +407,12 @@ pub(crate) fn encode_instruction(instruction: &Instruction) -> proto::Instructio
         Instruction::Failed { group, failure } => {
             Kind::Failed(proto::GroupFailed { group: group.0, failure: Some(encode_failure(failure)) })
         }
+        Instruction::Suspend { group, failure } => {
+            Kind::Suspend(proto::SuspendGroup { group: group.0, failure: Some(encode_failure(failure)) })
+        }
+        Instruction::Resume { group, from, first } => {
+            Kind::Resume(proto::ResumeGroup { group: group.0, from: from.0, first: *first })
+        }
     };
     proto::Instruction { kind: Some(kind) }
 }
@@ -415,6 +426,12 @@ pub(crate) fn decode_instruction(instruction: proto::Instruction) -> Decoded<Ins
         Kind::Failed(failed) => {
             Instruction::Failed { group: GroupId(failed.group), failure: decode_failure(failed.failure)? }
         }
+        Kind::Suspend(suspend) => {
+            Instruction::Suspend { group: GroupId(suspend.group), failure: decode_failure(suspend.failure)? }
+        }
+        Kind::Resume(proto::ResumeGroup { group, from, first }) => {
+            Instruction::Resume { group: GroupId(group), from: GroupId(from), first }
+        }
     })
 }
 
@@ -424,7 +441,11 @@ pub(crate) fn encode_report(report: Report) -> proto::report_request::Report {
         Report::Installed => Encoded::Installed(proto::Installed {}),
         Report::Refused { reason } => Encoded::Refused(proto::Refused { reason }),
         Report::DataPlaneFailed { reason } => Encoded::DataPlaneFailed(proto::DataPlaneFailed { reason }),
+        Report::Corrupted { reason } => Encoded::Corrupted(proto::Corrupted { reason }),
         Report::Removed => Encoded::Removed(proto::Removed {}),
+        Report::Suspended(Progress { complete, repeats_from }) => {
+            Encoded::Suspended(proto::Suspended { complete, repeats_from })
+        }
     }
 }
 
@@ -434,7 +455,11 @@ pub(crate) fn decode_report(report: Option<proto::report_request::Report>) -> De
         Encoded::Installed(proto::Installed {}) => Report::Installed,
         Encoded::Refused(proto::Refused { reason }) => Report::Refused { reason },
         Encoded::DataPlaneFailed(proto::DataPlaneFailed { reason }) => Report::DataPlaneFailed { reason },
+        Encoded::Corrupted(proto::Corrupted { reason }) => Report::Corrupted { reason },
         Encoded::Removed(proto::Removed {}) => Report::Removed,
+        Encoded::Suspended(proto::Suspended { complete, repeats_from }) => {
+            Report::Suspended(Progress { complete, repeats_from })
+        }
     })
 }
 
@@ -526,6 +551,7 @@ pub(crate) fn encode_group(group: &GroupSummary) -> proto::Group {
     let (state, failure) = match &group.state {
         GroupState::Installing => (proto::GroupState::Installing, None),
         GroupState::Ready => (proto::GroupState::Ready, None),
+        GroupState::Suspended(failure) => (proto::GroupState::Suspended, Some(encode_failure(failure))),
         GroupState::Failed(failure) => (proto::GroupState::Failed, Some(encode_failure(failure))),
     };
     proto::Group {
@@ -538,6 +564,7 @@ pub(crate) fn encode_group(group: &GroupSummary) -> proto::Group {
         switches: group.switches.iter().map(encode_holding).collect(),
         tenant: group.owner.clone(),
         conflicts: group.conflicts,
+        remade: group.remade.as_ref().map(encode_remade),
         lease_us: group.lease.map(micros),
         ..proto::Group::default()
     }
@@ -559,6 +586,7 @@ pub(crate) fn decode_group(group: proto::Group) -> Decoded<GroupSummary> {
     let state = match proto::GroupState::try_from(group.state) {
         Ok(proto::GroupState::Installing) => GroupState::Installing,
         Ok(proto::GroupState::Ready) => GroupState::Ready,
+        Ok(proto::GroupState::Suspended) => GroupState::Suspended(decode_failure(group.failure)?),
         Ok(proto::GroupState::Failed) => GroupState::Failed(decode_failure(group.failure)?),
         Ok(proto::GroupState::Unspecified) | Err(_) => {
             return wrong("state", "a state of this version", group.state);
@@ -573,6 +601,7 @@ pub(crate) fn decode_group(group: proto::Group) -> Decoded<GroupSummary> {
         switches: group.switches.into_iter().map(decode_holding).collect(),
         owner: group.tenant,
         conflicts: group.conflicts,
+        remade: group.remade.map(decode_remade).transpose()?,
         lease: group.lease_us.map(|lease| from_micros("lease_us", lease)).transpose()?,
     })
 }
@@ -589,12 +618,13 @@ pub(crate) fn encode_node_status(node: &NodeStatus) -> proto::Node {
     proto::Node {
         description: Some(encode_node(&node.description)),
         uses: node.uses.iter().map(|(group, holding)| encode_use((*group, holding))).collect(),
+        drains: node.drains,
     }
 }
 
 pub(crate) fn decode_node_status(node: proto::Node) -> Decoded<NodeStatus> {
     let description = decode_node(present("description", node.description)?)?;
-    Ok(NodeStatus { description, uses: each(node.uses, decode_use)? })
+    Ok(NodeStatus { description, uses: each(node.uses, decode_use)?, drains: node.drains })
 }
 
 // Explanations
@@ -653,7 +683,27 @@ pub(crate) fn encode_record(record: &GroupRecord, name: &str) -> proto::GroupRec
         switches: record.switches.clone(),
         links: record.links.iter().flatten().cloned().collect(),
         conflicts: record.conflicts,
+        remade: record.remade.as_ref().map(encode_remade),
     }
+}
+
+fn encode_remade(remade: &Remade) -> proto::Remade {
+    proto::Remade {
+        earlier: remade.earlier.iter().map(|group| group.0).collect(),
+        first: remade.first,
+        failure: Some(encode_failure(&remade.failure)),
+    }
+}
+
+fn decode_remade(remade: proto::Remade) -> Decoded<Remade> {
+    if remade.earlier.is_empty() {
+        return wrong("remade.earlier", "the number that the group had", "none");
+    }
+    Ok(Remade {
+        earlier: remade.earlier.into_iter().map(GroupId).collect(),
+        first: remade.first,
+        failure: decode_failure(remade.failure)?,
+    })
 }
 
 /// The record, and what operators call the group.
@@ -679,6 +729,7 @@ pub(crate) fn decode_record(record: proto::GroupRecord) -> Decoded<(GroupRecord,
         switches: record.switches,
         links: links.to_vec(),
         conflicts: record.conflicts,
+        remade: record.remade.map(decode_remade).transpose()?,
     };
     Ok((decoded, name))
 }

@@ -78,6 +78,7 @@ fn group_of(state: &State, group: quincunx_control::GroupSummary) -> Value {
     let (stands, failure) = match &summary.state {
         GroupState::Installing => ("installing", None),
         GroupState::Ready => ("ready", None),
+        GroupState::Suspended(failure) => ("suspended", Some(failure.to_string())),
         GroupState::Failed(failure) => ("failed", Some(failure.to_string())),
     };
     let reason = failure.or_else(|| summary.fallback.as_ref().map(ToString::to_string));

@@ -82,6 +82,18 @@ impl Identity {
         })
     }
 
+    /// Whether it may change what is everybody's, as switches are.
+    pub(crate) fn check_operates(&self) -> Result<(), Forbidden> {
+        if self.is_operator() {
+            return Ok(());
+        }
+        Err(Forbidden {
+            expected: "the certificate of an operator".into(),
+            found: self.to_string(),
+            remedy: "ask with a certificate that `quincunx manager init --operator NAME` makes",
+        })
+    }
+
     /// Whether it may attach such a node.
     pub(crate) fn check_attaches(&self, node: &NodeDescription) -> Result<(), Forbidden> {
         self.check_is(&node.name)?;

@@ -18,6 +18,7 @@ pub(crate) struct ManagerMetrics {
     calls: Family<Labels, Counter>,
     fallbacks: Family<Labels, Counter>,
     failures: Counter,
+    remakes: Counter,
     pub(crate) connections: Gauge,
     pub(crate) connections_refused: Counter,
 }
@@ -48,6 +49,11 @@ impl ManagerMetrics {
         self.failures.inc();
     }
 
+    /// A group has lost a switch or a link, and is made anew.
+    pub(crate) fn note_remake(&self) {
+        self.remakes.inc();
+    }
+
     /// All of it, and how the manager's nodes and groups stand now, in the text format of OpenMetrics.
     pub(crate) fn render(&self, state: &State) -> String {
         let mut registry = Registry::with_prefix("quincunx");
@@ -56,6 +62,8 @@ impl ManagerMetrics {
         let fallbacks = "Groups that do not use the network, by what was lacking and where";
         registry.register("fallbacks", fallbacks, self.fallbacks.clone());
         registry.register("group_failures", "Groups that have failed", self.failures.clone());
+        let remade = "Groups that were made anew, having lost a switch or a link";
+        registry.register("groups_remade", remade, self.remakes.clone());
         registry.register("connections", "Connections to the manager", self.connections.clone());
         let refused = "Connections that were closed at once, for there were too many";
         registry.register("connections_refused", refused, self.connections_refused.clone());
@@ -89,6 +97,7 @@ fn stand(state: &State, registry: &mut Registry) {
         let stands = match group.state {
             GroupState::Installing => "installing",
             GroupState::Ready => "ready",
+            GroupState::Suspended(_) => "suspended",
             GroupState::Failed(_) => "failed",
         };
         groups.get_or_create(&vec![("state", stands.to_owned()), ("design", group.design)]).inc();

@@ -136,6 +136,12 @@ impl Records {
         self.refused.push_back(Refused { record, reason });
     }
 
+    /// A group was made anew, and has another number.
+    pub(crate) fn replace(&mut self, from: GroupId, group: GroupId) {
+        let record = self.groups.remove(&from).unwrap_or_default();
+        self.groups.insert(group, record);
+    }
+
     pub(crate) fn forget(&mut self, group: GroupId) {
         self.groups.remove(&group);
     }

@@ -8,7 +8,7 @@ use crate::state::{Caller, Instructions, Shared, State, Stream};
 use crate::{Identity, convert, proto};
 use proto::control_server::Control;
 use quincunx_collective::GroupId;
-use quincunx_control::{Action, AttachError, GroupRequest, InitGroupError, Report};
+use quincunx_control::{Action, AttachError, GroupRequest, InitGroupError, Report, Role};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Instant;
@@ -127,17 +127,16 @@ impl Service {
         self.take(asker, &mut state, true)?;
         let report = convert::decode_report(report).map_err(invalid)?;
         asker.who.check_is(&node)?;
-        // Without certificates that is all that tells a node from its neighbour on the machine.
-        if state.streams.get(&node).is_some_and(|stream| stream.peer != asker.peer) {
-            return Err(Status::permission_denied(
-                "expected the report on the connection that the node attached by, found another; report there",
-            ));
-        }
+        Self::check_connection(asker, &state, &node)?;
         match &report {
             Report::Installed => tracing::info!(node, group, "node joined group"),
             Report::Refused { reason } => tracing::warn!(node, group, reason, "node refused group"),
             Report::DataPlaneFailed { reason } => tracing::warn!(node, group, reason, "data plane failed"),
+            Report::Corrupted { reason } => tracing::warn!(node, group, reason, "result corrupted"),
             Report::Removed => tracing::debug!(node, group, "node forgot group"),
+            Report::Suspended(progress) => {
+                tracing::info!(node, group, complete = progress.complete, "rank stopped");
+            }
         }
         let mut actions = Vec::new();
         let result = state.manager.handle_report(&node, GroupId(group), report, &mut actions);
@@ -253,6 +252,7 @@ impl Service {
         let (sender, answer) = oneshot::channel();
         let request = state.request();
         let mut actions = Vec::new();
+        let group = state.manager.current(group);
         let result = state.manager.destroy_group(request, group, &mut actions);
         result.map_err(|error| Status::not_found(error.to_string()))?;
         state.records.forget(group);
@@ -312,6 +312,60 @@ impl Service {
         let nodes = state.nodes_for(&asker.who);
         let nodes = nodes.iter().map(convert::encode_node_status).collect();
         Ok(Response::new(proto::ListNodesResponse { nodes }))
+    }
+
+    fn try_drain_node(
+        &self,
+        asker: &mut Asker,
+        request: &proto::DrainNodeRequest,
+    ) -> Result<Response<proto::DrainNodeResponse>, Status> {
+        let mut state = self.shared.lock();
+        self.ask(asker, &mut state)?;
+        asker.who.check_operates()?;
+        let is_switch =
+            state.manager.nodes().any(|node| node.name == request.node && node.role == Role::Switch);
+        if !is_switch {
+            return Err(Status::not_found(format!(
+                "expected an attached switch, found \"{}\", which is none; list the nodes",
+                start_of(&request.node)
+            )));
+        }
+        state
+            .manager
+            .drain(&request.node, request.drains)
+            .map_err(|error| Status::not_found(error.to_string()))?;
+        tracing::info!(node = request.node, drains = request.drains, who = %asker.who, "switch drained");
+        let groups = state.manager.holdings(&request.node).into_iter().map(|(group, _)| group.0).collect();
+        Ok(Response::new(proto::DrainNodeResponse { groups }))
+    }
+
+    fn try_update_links(
+        &self,
+        asker: &mut Asker,
+        request: proto::UpdateLinksRequest,
+    ) -> Result<Response<proto::UpdateLinksResponse>, Status> {
+        let proto::UpdateLinksRequest { node, links } = request;
+        let links = convert::decode_links(links).map_err(invalid)?;
+        let mut state = self.shared.lock();
+        self.take(asker, &mut state, true)?;
+        asker.who.check_is(&node)?;
+        Self::check_connection(asker, &state, &node)?;
+        tracing::info!(node, links = links.len(), "links changed");
+        let mut actions = Vec::new();
+        let result = state.manager.update_links(&node, links, &mut actions);
+        self.shared.perform(&mut state, actions);
+        result.map_err(|error| Status::failed_precondition(error.to_string()))?;
+        Ok(Response::new(proto::UpdateLinksResponse {}))
+    }
+
+    /// Without certificates that is all that tells a node from its neighbour on the machine.
+    fn check_connection(asker: &Asker, state: &State, node: &str) -> Result<(), Status> {
+        if state.streams.get(node).is_some_and(|stream| stream.peer != asker.peer) {
+            return Err(Status::permission_denied(
+                "expected the report on the connection that the node attached by, found another; report there",
+            ));
+        }
+        Ok(())
     }
 
     fn try_explain_group(
@@ -414,6 +468,28 @@ impl Control for Service {
         let mut asker = self.asker(&request, "ListNodes", false);
         let result = self.try_list_nodes(&mut asker);
         self.close(&asker, "", result)
+    }
+
+    async fn drain_node(
+        &self,
+        request: Request<proto::DrainNodeRequest>,
+    ) -> Result<Response<proto::DrainNodeResponse>, Status> {
+        let mut asker = self.asker(&request, "DrainNode", true);
+        let message = request.into_inner();
+        let what = format!("node {}, {}", start_of(&message.node), if message.drains { "on" } else { "off" });
+        let result = self.try_drain_node(&mut asker, &message);
+        self.close(&asker, &what, result)
+    }
+
+    async fn update_links(
+        &self,
+        request: Request<proto::UpdateLinksRequest>,
+    ) -> Result<Response<proto::UpdateLinksResponse>, Status> {
+        let mut asker = self.asker(&request, "UpdateLinks", true);
+        let message = request.into_inner();
+        let what = format!("node {}, {} links", start_of(&message.node), message.links.len());
+        let result = self.try_update_links(&mut asker, message);
+        self.close(&asker, &what, result)
     }
 
     async fn explain_group(

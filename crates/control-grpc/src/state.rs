@@ -106,7 +106,8 @@ impl Shared {
             match action {
                 Action::Instruct { node, instruction } => {
                     if let Instruction::Failed { group, failure } = &instruction
-                        && failed.replace(*group) != Some(*group)
+                        && let current = state.manager.current(*group)
+                        && failed.replace(current) != Some(current)
                     {
                         state.metrics.note_failure();
                         let name = state.records.get(*group).map_or("", |record| record.name.as_str());
@@ -122,6 +123,14 @@ impl Shared {
                             state.streams.remove(&node);
                         }
                     }
+                }
+                Action::Remake { from, group } => {
+                    state.records.replace(from, group);
+                    state.metrics.note_remake();
+                    let made = state.manager.group(group);
+                    let (design, remade) = made.map(|made| (made.design, made.remade)).unwrap_or_default();
+                    let reason = remade.map(|remade| remade.failure.to_string());
+                    tracing::warn!(%from, %group, design, reason, "group made anew");
                 }
                 Action::Begin { request, group } => state.records.begin(request, group, &state.manager),
                 Action::Answer { request, answer } => {
@@ -258,6 +267,7 @@ impl State {
 
     /// Whether somebody may see and end a group.
     pub(crate) fn owns(&self, who: &Identity, group: GroupId) -> bool {
+        let group = self.manager.current(group);
         who.is_operator() || self.records.get(group).is_some_and(|record| who.owns(&record.tenant))
     }
 
@@ -307,7 +317,7 @@ impl State {
         let status = |node: &quincunx_control::NodeDescription| {
             let holders = self.seen(who, self.records.holders(&node.name, &self.manager));
             let uses = holders.into_iter().map(|holder| (holder.group, holder.holding)).collect();
-            NodeStatus { description: node.clone(), uses }
+            NodeStatus { description: node.clone(), uses, drains: self.manager.is_draining(&node.name) }
         };
         nodes.map(status).collect()
     }
@@ -340,11 +350,11 @@ impl State {
     pub(crate) fn explain(&self, who: &Identity, group: GroupId) -> Option<Explanation> {
         let status = self.status(self.manager.group(group)?);
         let reason = match (&status.summary.state, &status.summary.fallback) {
-            (GroupState::Failed(failure), _) => failure.to_string(),
+            (GroupState::Failed(failure) | GroupState::Suspended(failure), _) => failure.to_string(),
             (_, Some(lack)) => lack.to_string(),
             _ => String::new(),
         };
-        let record = self.records.get(group).cloned().unwrap_or_default();
+        let record = self.records.get(self.manager.current(group)).cloned().unwrap_or_default();
         Some(self.explanation(who, &record, Some(status), reason))
     }
 

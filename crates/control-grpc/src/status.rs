@@ -15,6 +15,8 @@ pub struct NodeStatus {
     pub description: NodeDescription,
     /// By group number; [`OTHERS`] for those that the caller may not see.
     pub uses: Vec<(GroupId, Holding)>,
+    /// Whether new groups pass it by.
+    pub drains: bool,
 }
 
 /// A group with what was asked for.

@@ -139,8 +139,8 @@ mod tests {
     //! What is kept is there after all that a process may come to.
 
     use super::*;
-    use quincunx_control::GroupRequest;
     use quincunx_control::memory::Region;
+    use quincunx_control::{GroupFailure, GroupRequest, Remade};
     use quincunx_designs::CATALOG;
     use quincunx_units::{ByteCount, Duration};
     use quincunx_wire::QpNumber;
@@ -193,6 +193,11 @@ mod tests {
             switches: vec!["s".to_owned()],
             links: vec![["a", "s"].map(str::to_owned)],
             conflicts: 1,
+            remade: Some(Remade {
+                earlier: vec![GroupId(1), GroupId(2)],
+                first: 7,
+                failure: GroupFailure { node: "t".to_owned(), reason: "gone".to_owned() },
+            }),
         })
     }
 

@@ -23,6 +23,22 @@ pub enum AgentAction {
     Install(Box<GroupContext>),
     /// All nodes have the group: what waits for it may begin.
     Begin(GroupId),
+    /// Stop what runs on the group, take it out of tables and contexts, keep the buffers of its collectives, and report how far it has come.
+    Suspend {
+        /// The group.
+        group: GroupId,
+        /// What it is lost by.
+        failure: crate::GroupFailure,
+    },
+    /// Go on with a group that was made anew.
+    Resume {
+        /// The new one, which all nodes have.
+        group: GroupId,
+        /// The one that was suspended.
+        from: GroupId,
+        /// The collective to go on with.
+        first: u64,
+    },
     /// Take the group out of tables and contexts, and tell who waits for it why, if it has failed. It is done when this is carried out.
     Remove {
         /// The group.
@@ -76,6 +92,17 @@ impl Agent {
             Instruction::Ready(group) => {
                 if self.held.contains_key(&group) {
                     out.push(AgentAction::Begin(group));
+                }
+            }
+            Instruction::Resume { group, from, first } => {
+                if self.held.contains_key(&group) {
+                    out.push(AgentAction::Resume { group, from, first });
+                }
+            }
+            // What is not held any more is not suspended: it is over here.
+            Instruction::Suspend { group, failure } => {
+                if self.held.remove(&group).is_some() {
+                    out.push(AgentAction::Suspend { group, failure });
                 }
             }
             Instruction::Remove(group) => self.remove(group, None, out),

@@ -2,6 +2,7 @@
 //! a payload; they may be late and doubled. Over gRPC the same [`Manager`] and [`Agent`] speak through streams.
 
 use crate::mutation::Mutation;
+use crate::rank::{Moved, RankModel, Token};
 use crate::{
     Action, Agent, AgentAction, Change, GroupRecord, GroupRequest, GroupSummary, HeldGroup, InitGroupError,
     Instruction, Manager, ManagerConfig, ManagerTimer, NodeDescription, Report, RequestId,
@@ -62,6 +63,13 @@ pub enum Message {
         /// What.
         instruction: Instruction,
     },
+    /// The connection of a node that died is at its end.
+    Gone {
+        /// Which connection.
+        session: Session,
+    },
+    /// Ranks talk to each other, through a switch or without.
+    Data(Token),
     /// A node tells of a group.
     Report {
         /// From which connection.
@@ -93,6 +101,8 @@ pub enum ControlCommand {
     Restart,
     /// Of an agent: its connection is gone, and it makes another.
     Reconnect,
+    /// Of an agent: its process is killed.
+    Die,
 }
 
 /// What owners are told.
@@ -118,6 +128,17 @@ pub enum ControlEvent {
         /// Another group in the same memory or with the same queue pair.
         clash: Option<GroupId>,
     },
+    /// A rank's collective has ended.
+    Ran {
+        /// Which, counted from one.
+        number: u64,
+        /// The collective whose input the other rank gave to it.
+        with: u64,
+        /// Whether the application is told: it was not run for others again.
+        is_told: bool,
+    },
+    /// A rank is told that its group has failed.
+    Failed,
 }
 
 /// Why a message is not heard.
@@ -129,6 +150,8 @@ pub enum ControlDrop {
     NotAttached,
     /// It is for the other side.
     Senseless,
+    /// It is for a generation that is not installed, or for a node that is dead.
+    NotInstalled,
 }
 
 /// A manager with what it has kept, or an agent.
@@ -167,6 +190,9 @@ pub struct AgentNode {
     attempt: u32,
     /// The connection, once there is one.
     session: Option<Session>,
+    /// Of a host whose application runs collectives.
+    rank: Option<RankModel>,
+    is_dead: bool,
     mutation: Option<Mutation>,
 }
 
@@ -186,6 +212,8 @@ pub enum ControlConfig {
     Agent {
         /// What it is.
         description: Box<NodeDescription>,
+        /// Collectives that a host's application runs.
+        collectives: u64,
         /// A rule that it breaks.
         mutation: Option<Mutation>,
     },
@@ -220,7 +248,7 @@ impl ManagerNode {
                     self.waiting -= 1;
                     out.emit(ControlEvent::Answered(Box::new(answer)));
                 }
-                Action::Begin { .. } | Action::Destroyed { .. } => {}
+                Action::Begin { .. } | Action::Remake { .. } | Action::Destroyed { .. } => {}
                 Action::SetTimer { timer, after } => out.set_timer(ControlTimer::Manager(timer), after),
                 Action::CancelTimer { timer } => out.cancel_timer(ControlTimer::Manager(timer)),
             }
@@ -292,9 +320,20 @@ impl ManagerNode {
                     out.drop_frame(port, ControlDrop::NotAttached);
                 }
             }
-            Message::Welcome { .. } | Message::Attached { .. } | Message::Instruct { .. } => {
-                out.drop_frame(port, ControlDrop::Senseless);
+            Message::Gone { session } => {
+                let name = self.connections.iter().find(|(_, known)| **known == (port, *session));
+                let Some(name) = name.map(|(name, _)| name.clone()) else {
+                    return out.drop_frame(port, ControlDrop::OldSession);
+                };
+                self.connections.remove(&name);
+                self.step(now, out, |own, actions| {
+                    own.manager.disconnect(&name, "its connection is gone", actions);
+                });
             }
+            Message::Welcome { .. }
+            | Message::Attached { .. }
+            | Message::Instruct { .. }
+            | Message::Data(_) => out.drop_frame(port, ControlDrop::Senseless),
         }
     }
 
@@ -328,7 +367,7 @@ impl ManagerNode {
                 self.perform(actions, out);
                 out.emit(ControlEvent::Forgotten(forgotten));
             }
-            ControlCommand::Reconnect => {}
+            ControlCommand::Reconnect | ControlCommand::Die => {}
         }
     }
 }
@@ -341,8 +380,47 @@ impl AgentNode {
         out.set_timer(ControlTimer::Again, CONNECT_AGAIN);
     }
 
-    fn hear(&mut self, message: &Message, out: &mut impl Sink<ControlNode>) {
+    /// Its process is killed: its peers are told by the end of its connection.
+    fn die(&mut self, out: &mut impl Sink<ControlNode>) {
+        self.is_dead = true;
+        out.cancel_timer(ControlTimer::Again);
+        if let Some(session) = self.session {
+            say(PortId(0), Message::Gone { session }, out);
+        }
+        if !self.agent.held().is_empty() {
+            out.emit(ControlEvent::Holds { groups: 0, clash: None });
+        }
+    }
+
+    /// A switch hands tokens on; a rank takes them.
+    fn carry(&mut self, port: PortId, token: Token, out: &mut impl Sink<ControlNode>) {
+        let is_held = self.agent.held().iter().any(|held| held.group == token.group);
+        let taken = self.rank.as_mut().map(|rank| rank.take(token));
+        match taken {
+            Some(true) => self.run(out),
+            None if is_held => say(PortId(3 - port.0), Message::Data(token), out),
+            Some(false) | None => out.drop_frame(port, ControlDrop::NotInstalled),
+        }
+    }
+
+    fn run(&mut self, out: &mut impl Sink<ControlNode>) {
+        let moved = self.rank.as_mut().map(RankModel::advance).unwrap_or_default();
+        for moved in moved {
+            match moved {
+                Moved::Sent(port, token) => say(port, Message::Data(token), out),
+                Moved::Ran { number, with, is_told } => {
+                    out.emit(ControlEvent::Ran { number, with, is_told });
+                }
+            }
+        }
+    }
+
+    fn hear(&mut self, port: PortId, message: &Message, out: &mut impl Sink<ControlNode>) {
+        if self.is_dead {
+            return out.drop_frame(port, ControlDrop::NotInstalled);
+        }
         match message {
+            Message::Data(token) => self.carry(port, *token, out),
             Message::Welcome { attempt, session } if *attempt == self.attempt => match self.session {
                 None => {
                     self.session = Some(*session);
@@ -368,9 +446,10 @@ impl AgentNode {
                     self.obey(*session, instruction, out);
                 }
             }
-            Message::Connect { .. } | Message::Attach { .. } | Message::Report { .. } => {
-                out.drop_frame(PortId(0), ControlDrop::Senseless);
-            }
+            Message::Connect { .. }
+            | Message::Attach { .. }
+            | Message::Report { .. }
+            | Message::Gone { .. } => out.drop_frame(PortId(0), ControlDrop::Senseless),
         }
     }
 
@@ -382,15 +461,41 @@ impl AgentNode {
             for action in core::mem::take(&mut actions) {
                 match action {
                     AgentAction::Install(context) => {
+                        if let Some(rank) = &mut self.rank {
+                            rank.install(&context);
+                        }
                         self.agent.installed(context.group, Ok(()), &mut actions)
                     }
-                    AgentAction::Begin(_) | AgentAction::Remove { .. } => {}
+                    AgentAction::Begin(group) => {
+                        if let Some(rank) = &mut self.rank {
+                            rank.begin(group);
+                        }
+                    }
+                    AgentAction::Suspend { group, .. } => {
+                        let rank = self.rank.as_mut().expect("ranks alone are suspended");
+                        let report = Report::Suspended(rank.suspend(group));
+                        say(PortId(0), Message::Report { session, group, report }, out);
+                    }
+                    AgentAction::Resume { group, first, .. } => {
+                        if let Some(rank) = &mut self.rank {
+                            rank.resume(group, first);
+                        }
+                    }
+                    AgentAction::Remove { group, failure } => {
+                        if let Some(rank) = &mut self.rank {
+                            rank.remove(group);
+                            if failure.is_some() {
+                                out.emit(ControlEvent::Failed);
+                            }
+                        }
+                    }
                     AgentAction::Report { group, report } => {
                         say(PortId(0), Message::Report { session, group, report }, out);
                     }
                 }
             }
         }
+        self.run(out);
         let held = self.agent.held();
         if held != before {
             let clash = held.last().and_then(|newest| {
@@ -433,11 +538,20 @@ impl Engine for ControlNode {
                 told: (0, 0, ByteCount::new(0)),
                 mutation,
             })),
-            ControlConfig::Agent { description, mutation } => {
+            ControlConfig::Agent { description, collectives, mutation } => {
                 let mut agent = Agent::new(&description);
                 agent.mutation = mutation;
                 let description = *description;
-                Self::Agent(Box::new(AgentNode { agent, description, attempt: 0, session: None, mutation }))
+                let rank = (collectives > 0).then(|| RankModel::new(collectives, mutation));
+                Self::Agent(Box::new(AgentNode {
+                    agent,
+                    description,
+                    attempt: 0,
+                    session: None,
+                    rank,
+                    is_dead: false,
+                    mutation,
+                }))
             }
         })
     }
@@ -451,7 +565,7 @@ impl Engine for ControlNode {
     ) {
         match self {
             Self::Manager(manager) => manager.hear(now, port, frame.header, out),
-            Self::Agent(agent) => agent.hear(frame.header, out),
+            Self::Agent(agent) => agent.hear(port, frame.header, out),
         }
     }
 
@@ -460,7 +574,7 @@ impl Engine for ControlNode {
             (Self::Manager(manager), ControlTimer::Manager(timer)) => {
                 manager.step(now, out, |own, actions| own.manager.handle_timer(timer, actions));
             }
-            (Self::Agent(agent), ControlTimer::Again) => agent.connect(out),
+            (Self::Agent(agent), ControlTimer::Again) if !agent.is_dead => agent.connect(out),
             (Self::Manager(_) | Self::Agent(_), _) => {}
         }
     }
@@ -473,6 +587,7 @@ impl Engine for ControlNode {
     ) -> Result<(), Infallible> {
         match self {
             Self::Manager(manager) => manager.obey(now, command, out),
+            Self::Agent(agent) if matches!(command, ControlCommand::Die) => agent.die(out),
             Self::Agent(agent) => agent.connect(out),
         }
         Ok(())

@@ -1,6 +1,6 @@
 //! Groups as their users and operators see them.
 
-use crate::{Fallback, InitGroupError};
+use crate::{Fallback, InitGroupError, Remade};
 use alloc::collections::BTreeSet;
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -64,6 +64,8 @@ pub enum GroupState {
     Installing,
     /// All have.
     Ready,
+    /// It has lost a switch or a link; its ranks have stopped, and it is to be made anew on what is left.
+    Suspended(GroupFailure),
     /// It is over; it holds what nodes have not yet given back.
     Failed(GroupFailure),
 }
@@ -109,6 +111,8 @@ pub struct GroupSummary {
     pub conflicts: u32,
     /// How long its lease runs; none: until it is destroyed.
     pub lease: Option<Duration>,
+    /// What it goes on from, if it was made anew.
+    pub remade: Option<Remade>,
 }
 
 impl GroupRequest {

@@ -19,6 +19,8 @@ pub mod memory;
 mod mutation;
 mod node;
 pub mod policy;
+mod rank;
+mod sequence;
 pub mod tree;
 
 pub use agent::{Agent, AgentAction};
@@ -29,8 +31,10 @@ pub use engine::{
 pub use error::{AttachError, Fallback, Holder, InitGroupError, ReportError, SwitchCount, UnknownGroup};
 pub use group::{GroupFailure, GroupRequest, GroupState, GroupSummary, Holding, Phase};
 pub use manager::{
-    Action, Change, GroupRecord, HeldGroup, Instruction, Manager, ManagerConfig, ManagerTimer, Report,
-    RequestId,
+    Action, Change, GroupRecord, HeldGroup, Instruction, Manager, ManagerConfig, ManagerTimer, Remade,
+    Report, RequestId,
 };
 pub use mutation::Mutation;
 pub use node::{Encapsulation, LinkReport, NodeDescription, Role};
+pub use rank::Token;
+pub use sequence::{Progress, Sequence};

@@ -10,13 +10,16 @@ mod life;
 mod nodes;
 mod place;
 mod record;
+mod remake;
 
 pub use life::{HeldGroup, ManagerTimer};
 pub use record::{Change, GroupRecord};
+pub use remake::Remade;
 
 use crate::map::Map;
 use crate::mutation::Mutation;
 use crate::policy::{self, Policy};
+use crate::sequence::Progress;
 use crate::{
     Fallback, GroupFailure, GroupRequest, GroupState, GroupSummary, Holding, InitGroupError, NodeDescription,
     ReportError, Role, UnknownGroup,
@@ -47,6 +50,8 @@ pub struct ManagerConfig {
     pub fallback: Option<&'static str>,
     /// Which tree a group gets.
     pub policy: &'static dyn Policy,
+    /// Whether a group that loses a switch or a link is made anew on what is left; otherwise it fails.
+    pub remakes: bool,
 }
 
 /// Installing takes a round trip; two seconds of silence are a fault. A node that is lost is gone.
@@ -58,6 +63,7 @@ impl Default for ManagerConfig {
             restart_timeout: Duration::from_secs(5),
             fallback: None,
             policy: policy::ALL[1],
+            remakes: false,
         }
     }
 }
@@ -83,6 +89,13 @@ pub enum Action {
         /// Which request.
         request: RequestId,
         /// The group.
+        group: GroupId,
+    },
+    /// A group is made anew: what is known of the first by its number is known of the second from here on.
+    Remake {
+        /// The number that it had.
+        from: GroupId,
+        /// The number that it has.
         group: GroupId,
     },
     /// Answer an [`Manager::init_group`].
@@ -120,6 +133,22 @@ pub enum Instruction {
     Install(Box<GroupContext>),
     /// All nodes have installed the group: ranks may send.
     Ready(GroupId),
+    /// A rank stops what runs on the group, forgets its queue pairs, and reports how far it has come: it is to be made anew.
+    Suspend {
+        /// The group.
+        group: GroupId,
+        /// What it is lost by.
+        failure: GroupFailure,
+    },
+    /// To a rank: all nodes have installed the group, which takes the place of another. It runs from that collective on.
+    Resume {
+        /// The group.
+        group: GroupId,
+        /// The one that was suspended.
+        from: GroupId,
+        /// The collective that all ranks go on with, counted from one.
+        first: u64,
+    },
     /// Forget the group, then report.
     Remove(GroupId),
     /// The group is over: stop what runs on it with this error, forget it, then report.
@@ -146,8 +175,15 @@ pub enum Report {
         /// One line; names the peer.
         reason: String,
     },
+    /// A result does not agree with its checksum: the group is over.
+    Corrupted {
+        /// One line.
+        reason: String,
+    },
     /// It has forgotten the group.
     Removed,
+    /// A rank has stopped, has forgotten the group's queue pairs, and has come so far.
+    Suspended(Progress),
 }
 
 /// Group numbers that are kept as given away at once.
@@ -169,6 +205,8 @@ pub struct Manager {
     endings: BTreeMap<GroupId, Ending>,
     /// Requests that lack what groups that are over still hold, in the order in which they came.
     delayed: Vec<(RequestId, GroupRequest)>,
+    /// Groups that were made anew, by the numbers that they had.
+    became: BTreeMap<GroupId, GroupId>,
     mutation: Option<Mutation>,
 }
 
@@ -189,6 +227,8 @@ pub(crate) struct ManagedGroup {
     conflicts: u32,
     /// Until when, if nobody renews it.
     lease: Option<Instant>,
+    /// What it goes on from, if it was made anew.
+    remade: Option<Remade>,
 }
 
 impl Manager {
@@ -205,6 +245,7 @@ impl Manager {
             kept_numbers: 1,
             endings: BTreeMap::new(),
             delayed: Vec::new(),
+            became: BTreeMap::new(),
             mutation: None,
         }
     }
@@ -249,12 +290,15 @@ impl Manager {
         group: GroupId,
         out: &mut Vec<Action>,
     ) -> Result<(), UnknownGroup> {
+        let group = self.current(group);
         let removed = self.groups.remove(&group).ok_or(UnknownGroup { group })?;
+        self.forget_names(group);
         if removed.state == State::Ready {
             out.push(Action::Keep(Change::Remove(group)));
         }
         self.end(group, &removed, |_| Instruction::Remove(group), out);
-        if let State::Installing { request, .. } = removed.state {
+        self.tell_suspended(group, &removed, Instruction::Remove, out);
+        if let State::Installing { request: Some(request), .. } = removed.state {
             out.push(Action::Answer { request, answer: Err(InitGroupError::Destroyed) });
         }
         match self.endings.get_mut(&group) {
@@ -283,7 +327,7 @@ impl Manager {
     pub fn abandon(&mut self, request: RequestId, out: &mut Vec<Action>) {
         self.delayed.retain(|(delayed, _)| *delayed != request);
         self.endings.values_mut().for_each(|ending| ending.requests.retain(|waiting| *waiting != request));
-        let waits = |group: &ManagedGroup| matches!(group.state, State::Installing { request: r, .. } if r == request);
+        let waits = |group: &ManagedGroup| matches!(group.state, State::Installing { request: r, .. } if r == Some(request));
         let group = self.groups.iter().find(|(_, group)| waits(group)).map(|(&id, _)| id);
         if let Some(group) = group {
             let removed = self.groups.remove(&group).expect("it has just been found");
@@ -309,13 +353,17 @@ impl Manager {
         let leaves = self.nodes.taken(node, group).is_some_and(|taken| taken.leaves);
         if leaves {
             // A refusal, too, says that nothing is there; the instruction that ends the group is still under way then.
-            if report == Report::Removed {
+            if let Report::Suspended(progress) = report {
+                self.note_progress(node, group, progress);
+                self.forgotten(node, group, out);
+            } else if report == Report::Removed {
                 self.forgotten(node, group, out);
             }
             self.check();
             return Ok(());
         }
-        let Some(entry) = self.groups.get_mut(&group).filter(|entry| !entry.is_over()) else { return Ok(()) };
+        let runs = |entry: &&mut ManagedGroup| !entry.is_over() && !entry.is_suspended();
+        let Some(entry) = self.groups.get_mut(&group).filter(runs) else { return Ok(()) };
         if !entry.nodes.contains(node) {
             return Err(ReportError::NotInGroup { name: node.to_string(), group });
         }
@@ -328,10 +376,14 @@ impl Manager {
                     }
                 }
             }
-            Report::Refused { reason } | Report::DataPlaneFailed { reason } => {
+            Report::Refused { reason } | Report::Corrupted { reason } => {
                 self.fail(group, GroupFailure { node: node.to_string(), reason }, out);
             }
-            Report::Removed => {
+            Report::DataPlaneFailed { reason } => {
+                // The fault is somewhere on the way to a neighbour: another tree might lead over it again.
+                self.lose_part(group, GroupFailure { node: node.to_string(), reason }, true, out);
+            }
+            Report::Removed | Report::Suspended(_) => {
                 let reason = "it has forgotten the group, unasked".to_string();
                 self.fail(group, GroupFailure { node: node.to_string(), reason }, out);
             }
@@ -373,6 +425,7 @@ impl Manager {
 
     /// The group.
     pub fn group(&self, group: GroupId) -> Option<GroupSummary> {
+        let group = self.current(group);
         self.groups.get(&group).map(|entry| self.summary(group, entry))
     }
 
@@ -403,27 +456,34 @@ impl Manager {
             }
             chosen => chosen?,
         };
+        self.check_hosts(wanted, &planned)?;
+        // Nothing can be refused from here on.
+        self.install(Some(request), wanted, planned, fallback, None, out);
+        Ok(())
+    }
+
+    /// Whether the hosts can be in a group that is planned.
+    fn check_hosts(&self, wanted: &GroupRequest, planned: &Planned) -> Result<(), InitGroupError> {
         self.check_encapsulation(wanted.members.iter().chain(planned.names.values()))?;
         let degrees = planned.plan.degrees();
         for (rank, name) in (0..).map(Rank).zip(&wanted.members) {
             let needed = degrees.get(&Member::Rank(rank)).copied().unwrap_or_default();
             let free = self.nodes.free_endpoints(name);
             if free < needed {
-                return Err(InitGroupError::HostEndpoints { name: name.clone(), needed, free }.into());
+                return Err(InitGroupError::HostEndpoints { name: name.clone(), needed, free });
             }
         }
-        // Nothing can be refused from here on.
-        self.install(request, wanted, planned, fallback, out);
         Ok(())
     }
 
     /// Gives the group what it needs, and has its nodes install it.
     fn install(
         &mut self,
-        request: RequestId,
+        request: Option<RequestId>,
         wanted: &GroupRequest,
         planned: Planned,
         fallback: Option<Fallback>,
+        remade: Option<Remade>,
         out: &mut Vec<Action>,
     ) {
         let Planned { design, settings, plan, names, links, conflicts } = planned;
@@ -487,9 +547,17 @@ impl Manager {
             links: links.iter().map(|&link| self.map.ends(link).map(str::to_string)).collect(),
             conflicts,
             lease: None,
+            remade,
         };
+        if let Some(request) = request {
+            out.push(Action::Begin { request, group });
+        }
+        if let Some(remade) = &entry.remade {
+            let from = remade.from();
+            self.became.insert(from, group);
+            out.push(Action::Remake { from, group });
+        }
         self.groups.insert(group, entry);
-        out.push(Action::Begin { request, group });
         let (timer, after) = (ManagerTimer::Install(group), self.config.install_timeout);
         out.push(Action::SetTimer { timer, after });
         let instruct = |(node, instruction)| Action::Instruct { node, instruction };
@@ -527,12 +595,14 @@ impl Manager {
             state: match &entry.state {
                 State::Installing { .. } => GroupState::Installing,
                 State::Ready => GroupState::Ready,
+                State::Suspending { failure, .. } => GroupState::Suspended(failure.clone()),
                 State::Failed(failure) => GroupState::Failed(failure.clone()),
             },
             members: entry.request.members.clone(),
             switches: entry.switches.iter().map(switch).collect(),
             conflicts: entry.conflicts,
             lease: entry.lease_left(self.now),
+            remade: entry.remade.clone(),
         }
     }
 
@@ -555,6 +625,10 @@ impl Manager {
                     assert!(group.away.is_empty(), "group {id} installs on nodes that are lost");
                 }
                 State::Ready => assert!(!group.nodes.is_empty(), "group {id} is ready on no node"),
+                State::Suspending { .. } => {
+                    assert!(group.nodes.is_empty(), "group {id} is suspended and has nodes");
+                    assert!(self.endings.contains_key(&id), "group {id} is suspended and waits for nobody");
+                }
                 State::Failed(_) => {
                     assert!(group.nodes.is_empty(), "group {id} has failed and has nodes");
                     assert!(group.lease.is_none(), "group {id} has failed and has a lease");
@@ -616,14 +690,14 @@ impl Hash for Manager {
 
 type ManagerState<'a> = (
     (Instant, &'a Nodes, &'a BTreeMap<GroupId, ManagedGroup>, [u32; 2]),
-    (&'a BTreeMap<GroupId, Ending>, &'a [(RequestId, GroupRequest)]),
+    (&'a BTreeMap<GroupId, Ending>, &'a [(RequestId, GroupRequest)], &'a BTreeMap<GroupId, GroupId>),
 );
 
 impl Manager {
     /// The map follows from the rest.
     fn state(&self) -> ManagerState<'_> {
         let numbers = [self.next_group, self.kept_numbers];
-        ((self.now, &self.nodes, &self.groups, numbers), (&self.endings, &self.delayed))
+        ((self.now, &self.nodes, &self.groups, numbers), (&self.endings, &self.delayed, &self.became))
     }
 }
 

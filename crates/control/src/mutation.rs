@@ -19,4 +19,10 @@ quincunx_engine::mutations! {
     ObeysOldWords = "obeys-old-words",
     /// Of a group whose lease is over nodes are not told.
     ExpiresInSilence = "expires-in-silence",
+    /// When its group is made anew, a rank goes on from where it was, and not from where the slowest was.
+    GoesOnFromItsOwn = "goes-on-from-its-own",
+    /// A rank whose group is suspended counts the collective under way as complete.
+    CountsWhatIsUnderWay = "counts-what-is-under-way",
+    /// A group is made anew from where the fastest rank was.
+    AgreesOnTheFastest = "agrees-on-the-fastest",
 }

@@ -12,9 +12,6 @@ use std::time::Instant;
 use crate::plan::Plan;
 use crate::worker::{Job, Split, WorkerError};
 
-/// How long ranks wait for each other to form a group.
-pub(crate) const JOIN_LIMIT: Duration = Duration::from_secs(30);
-
 /// How often a rank that has asked for a group and waits for it sees whether that was refused.
 const JOIN_LOOK: Duration = Duration::from_millis(100);
 
@@ -92,7 +89,7 @@ impl<'a> Groups<'a> {
             rank.end_group(group.id)?;
         }
         // A rank that went before the end of the group would be taken for dead, and the group for failed.
-        let end = Instant::now() + std::time::Duration::from(JOIN_LIMIT);
+        let end = Instant::now() + std::time::Duration::from(self.plan.setup.join);
         while rank.is_in(group.id) && Instant::now() < end {
             rank.serve(JOIN_LOOK / 10)?;
         }
@@ -118,7 +115,7 @@ impl<'a> Groups<'a> {
             ..GroupRequest::new(self.members.to_vec(), design, ByteCount::new(0))
         };
         let (group, _) = self.make(rank, request)?;
-        let rates = rank.measure(&group, piece, JOIN_LIMIT)?;
+        let rates = rank.measure(&group, piece, self.plan.setup.join)?;
         self.leave(rank, &group)?;
         Ok(*self.rates.insert(rates))
     }
@@ -136,7 +133,7 @@ impl<'a> Groups<'a> {
             buffers = made.switches.iter().map(|held| held.memory.bytes()).max().unwrap_or(0);
             Ok::<_, WorkerError>(())
         };
-        let end = Instant::now() + std::time::Duration::from(JOIN_LIMIT);
+        let end = Instant::now() + std::time::Duration::from(self.plan.setup.join);
         let joined = loop {
             let joined = rank.join(JOIN_LOOK);
             if asked.as_ref().is_some_and(JoinHandle::is_finished) {

@@ -332,6 +332,17 @@ impl Processes {
         true
     }
 
+    /// Ends those of these ranks that still run: who has ended by himself is left to be [waited for](Self::wait_for_ranks).
+    pub fn end_ranks(&mut self, names: &[&String]) {
+        self.children.retain_mut(|(name, child)| {
+            let runs = names.contains(&&*name) && matches!(child.try_wait(), Ok(None));
+            if runs {
+                end(child);
+            }
+            !runs
+        });
+    }
+
     /// Waits for the ranks to end; the names of those that did not end well.
     pub fn wait_for_ranks(&mut self) -> Vec<String> {
         let mut failed = Vec::new();

@@ -10,6 +10,9 @@ use quincunx_wire::Framing;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
+/// How long ranks wait for each other unless somebody says otherwise: processes that start together are there within a second.
+const JOIN_LIMIT: Duration = Duration::from_secs(10);
+
 /// What groups run on.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -22,6 +25,8 @@ pub struct GroupsSetup {
     pub tree: String,
     /// How long one collective may take.
     pub limit: Duration,
+    /// How long ranks wait for each other to form a group.
+    pub join: Duration,
     /// By design: the values of its parameters, as a line of JSON.
     pub settings: BTreeMap<String, String>,
 }
@@ -192,6 +197,7 @@ impl GroupsSetup {
             switches: shape.switches(),
             tree: shape.to_string(),
             limit: scenario.measure.limit.unwrap_or(LIMIT),
+            join: JOIN_LIMIT,
             settings,
         })
     }

@@ -7,11 +7,15 @@ use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
 use std::sync::mpsc;
 use std::thread;
+use std::time::{Duration, Instant};
 
 use crate::launch::{LaunchError, Processes};
 use crate::plan::{Case, Plan};
 use crate::row::Row;
 use crate::worker::Measured;
+
+/// How long the others may go on when a rank has ended early: they find that out themselves, but where they wait for it to join.
+const GRACE: Duration = Duration::from_secs(3);
 
 /// Why a run has no result, or not all of it.
 #[derive(Debug, thiserror::Error)]
@@ -83,17 +87,44 @@ pub fn run(fabric: &mut Processes, plan: &Plan, mut each: impl FnMut(Row)) -> Re
             let lines = lines.clone();
             thread::spawn(move || {
                 for line in BufReader::new(output).lines().map_while(Result::ok) {
-                    if lines.send((rank, line)).is_err() {
+                    if lines.send((rank, Some(line))).is_err() {
                         return;
                     }
                 }
+                let _ = lines.send((rank, None));
             })
         })
         .collect();
     drop(lines);
     let mut measured: Vec<Vec<(usize, Measured)>> = vec![Vec::new(); plan.cases.len()];
     let mut wrong = 0;
-    for (rank, line) in all {
+    let mut left = vec![plan.cases.len(); ranks];
+    let mut end: Option<Instant> = None;
+    loop {
+        let next = match end {
+            None => all.recv().map_err(|_| mpsc::RecvTimeoutError::Disconnected),
+            Some(end) => all.recv_timeout(end.saturating_duration_since(Instant::now())),
+        };
+        let (rank, line) = match next {
+            Ok((rank, Some(line))) => (rank, line),
+            Ok((rank, None)) => {
+                if left[rank] > 0 {
+                    end.get_or_insert(Instant::now() + GRACE);
+                }
+                continue;
+            }
+            Err(mpsc::RecvTimeoutError::Disconnected) => break,
+            Err(mpsc::RecvTimeoutError::Timeout) => {
+                let members = fabric.members();
+                let late: Vec<&String> =
+                    members.iter().zip(&left).filter(|(_, left)| **left > 0).map(|(name, _)| name).collect();
+                fabric.end_ranks(&late);
+                end = None;
+                left.fill(0);
+                continue;
+            }
+        };
+        left[rank] = left[rank].saturating_sub(1);
         let one: Measured =
             serde_json::from_str(&line).map_err(|_| PerfError::Measurement { found: line.clone() })?;
         let Some(case) = plan.cases.get(one.case) else {

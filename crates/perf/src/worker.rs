@@ -13,7 +13,7 @@ use std::io::Write;
 use std::ops::Range;
 use std::time::Instant;
 
-use crate::groups::{Groups, JOIN_LIMIT, Joined};
+use crate::groups::{Groups, Joined};
 use crate::plan::{Case, Plan};
 
 /// Bytes around what a node counts of a frame on an Ethernet link: Ethernet 14, and in a UDP datagram IPv4 20 and UDP 8.
@@ -117,7 +117,7 @@ pub fn work(
     let mut rank = Rank::attach(catalog, options)?;
     let leads = members.first() == Some(&options.description.name);
     if leads {
-        rank.control().wait_for_nodes(members, plan.setup.switches, JOIN_LIMIT)?;
+        rank.control().wait_for_nodes(members, plan.setup.switches, plan.setup.join)?;
     }
     let mut groups = Groups::new(catalog, plan, members, leads);
     let mut group: Option<(String, Joined)> = None;
@@ -236,6 +236,11 @@ fn measure(
         let Finished { input, output } =
             std::mem::replace(buffers, Finished { input: Numbers::zeroed(0), output: Numbers::zeroed(0) });
         *buffers = rank.run(group.id, job.collective, job.reduction, input, output, limit)?;
+        let remakes = rank.take_remakes();
+        if group.rank == RankNumber(0) {
+            // Results go to the standard output: this is for people.
+            remakes.iter().for_each(|remake| eprintln!("{remake}"));
+        }
         Ok::<_, RuntimeError>(())
     };
     for repetition in 0..case.warm_up.max(1) {
@@ -289,7 +294,8 @@ fn measure(
         received_bytes: received / repetitions,
         split: None,
         switch_buffer_bytes: 0,
-        design: group.design.clone(),
+        // Another one, if the group was made anew meanwhile.
+        design: rank.group(group.id).unwrap_or(group).design.clone(),
         drops: since(&drops_before, rank.drops()),
         profile_s: Profile::PHASES.map(|phase| {
             after.profile.spent(phase).as_secs_f64() - before.profile.spent(phase).as_secs_f64()

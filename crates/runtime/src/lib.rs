@@ -24,6 +24,7 @@
 mod capture;
 mod codec;
 mod drops;
+mod life;
 mod measure;
 mod process;
 mod rank;
@@ -34,6 +35,7 @@ mod writes;
 pub use capture::Capture;
 pub use codec::{ROCE_PORT, RoceCodec};
 pub use drops::Drops;
+pub use life::Remake;
 pub use process::{ProcessOptions, RuntimeError, encapsulation};
 pub use rank::{Ended, Finished, JoinedGroup, Rank};
 pub use switch::serve_switch;

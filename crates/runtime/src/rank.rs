@@ -7,10 +7,10 @@ pub use under_way::Ended;
 use quincunx_collective::{Collective, GroupId, Numbers, Rank as RankNumber, Reduction};
 use quincunx_control::{Instruction, Report};
 use quincunx_control_grpc::{Attachment, ControlClient};
-use quincunx_design::{Catalog, FabricKind, GroupContext, Node, Refusal};
+use quincunx_design::{Catalog, FabricKind, GroupContext, Node, Peer, Refusal};
 use quincunx_driver_net::{Statistics, Traffic};
 use quincunx_engine::Engine;
-use quincunx_engine::verbs::{Failure, Outcome, QpIndex, WorkId};
+use quincunx_engine::verbs::{Failure, WorkId};
 use quincunx_nodes::{Host, HostCommand, HostEvent, host_group};
 use quincunx_units::Duration;
 use quincunx_wire::Framing;
@@ -22,12 +22,10 @@ use std::time::Instant;
 
 use crate::Delivered;
 use crate::drops::{Drops, named};
+use crate::life::{Life, Remake};
 use crate::process::{
     Bound, INSTRUCTION_POLL, ProcessOptions, RuntimeError, SocketNode, design_of, room, start, windows,
 };
-
-/// How a collective ends whose result does not agree with its checksum.
-const CORRUPTED: Outcome = Outcome::Failed { qp: QpIndex(0), failure: Failure::Corrupted };
 
 /// A group that this rank has joined.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -45,10 +43,16 @@ pub struct JoinedGroup {
     /// What it runs, by name: the design that was asked for, or what it fell back to.
     pub design: String,
     /// Who is at the other end of each queue pair.
-    peers: Vec<String>,
+    pub(crate) peers: Vec<String>,
+    pub(crate) in_switches: bool,
 }
 
 impl JoinedGroup {
+    /// Whether switches take part, at this rank's queue pairs.
+    pub(crate) fn runs_in_switches(&self) -> bool {
+        self.in_switches
+    }
+
     /// The ranks whose vectors its collectives put together: all, or where there are domains those of this rank's.
     pub fn together(&self) -> Range<u16> {
         let members = self.ranks / self.domains;
@@ -73,12 +77,20 @@ pub struct Rank {
     catalog: Catalog,
     framing: Framing,
     any_interface: bool,
-    attachment: Attachment,
-    groups: BTreeMap<GroupId, JoinedGroup>,
-    failed: BTreeMap<GroupId, (String, String)>,
+    pub(crate) attachment: Attachment,
+    pub(crate) groups: BTreeMap<GroupId, JoinedGroup>,
+    pub(crate) lives: BTreeMap<GroupId, Life>,
+    /// Of groups that were made anew: by their number at the manager, the one that the application knows.
+    pub(crate) wires: BTreeMap<GroupId, GroupId>,
+    /// Collectives whose inputs are kept.
+    pub(crate) keeps: usize,
+    pub(crate) remakes: Vec<Remake>,
+    /// What the node has said and nobody has taken.
+    pub(crate) unheard: VecDeque<HostEvent<Numbers>>,
+    pub(crate) failed: BTreeMap<GroupId, (String, String)>,
     ready: Vec<GroupId>,
     /// Installed, and neither handed out nor removed.
-    expected: Vec<GroupId>,
+    pub(crate) expected: Vec<GroupId>,
     /// Of these, one that has failed: who waits for it is told.
     lost: Option<GroupId>,
     /// Writes of this rank's that have ended, and when.
@@ -103,6 +115,11 @@ impl Rank {
             any_interface: options.any_interface,
             attachment,
             groups: BTreeMap::new(),
+            lives: BTreeMap::new(),
+            wires: BTreeMap::new(),
+            keeps: 1,
+            remakes: Vec::new(),
+            unheard: VecDeque::new(),
             failed: BTreeMap::new(),
             ready: Vec::new(),
             expected: Vec::new(),
@@ -174,16 +191,11 @@ impl Rank {
         limit: Duration,
     ) -> Result<Finished, RuntimeError> {
         self.check(group)?;
-        self.node.command(HostCommand::Start { group, collective, reduction, input, output })?;
+        self.begin_own(group, (collective, reduction), [input, output])?;
         let mut next_look = Instant::now() + std::time::Duration::from(INSTRUCTION_POLL);
         let end = Instant::now() + std::time::Duration::from(limit);
         loop {
-            while let Some(event) = self.node.next_event() {
-                if let HostEvent::Finished { group: of, outcome: CORRUPTED, .. } = &event
-                    && *of == group
-                {
-                    return Err(self.corrupted(group, collective));
-                }
+            while let Some(event) = self.next_event() {
                 if let Some(finished) = self.note(event, group)? {
                     return Ok(finished);
                 }
@@ -194,8 +206,13 @@ impl Rank {
                 next_look = now + std::time::Duration::from(INSTRUCTION_POLL);
                 self.take_instructions()?;
                 self.check(group)?;
+                self.check_suspect(group)?;
+                if let Some(finished) = self.take_done(group) {
+                    return Ok(finished);
+                }
                 if now >= end {
-                    self.forget(group);
+                    let wire = self.lives.get(&group).map_or(group, |life| life.wire);
+                    self.forget(wire);
                     return Err(RuntimeError::TimedOut { what: format!("the end of {collective}"), limit });
                 }
             }
@@ -207,8 +224,19 @@ impl Rank {
     /// # Errors
     /// If the socket or the manager goes.
     pub fn serve(&mut self, time: Duration) -> Result<(), RuntimeError> {
-        self.node.serve(time)?;
-        self.take_instructions()
+        let end = Instant::now() + std::time::Duration::from(time);
+        loop {
+            let left = end.saturating_duration_since(Instant::now());
+            self.node.serve(left.min(INSTRUCTION_POLL.into()).into())?;
+            self.take_instructions()?;
+            // What others lack of a group that was made anew is run again meanwhile.
+            if self.was_made_anew() {
+                self.drain();
+            }
+            if Instant::now() >= end {
+                return Ok(());
+            }
+        }
     }
 
     /// Ends a group, and answers peers until all its nodes have forgotten it, this rank among them.
@@ -231,27 +259,10 @@ impl Rank {
         event: HostEvent<Numbers>,
         group: GroupId,
     ) -> Result<Option<Finished>, RuntimeError> {
-        let (of, qp, failure) = match event {
-            HostEvent::Finished { group: of, outcome: Outcome::Done, input, output } => {
-                return Ok((of == group).then_some(Finished { input, output }));
-            }
-            HostEvent::Written { group, id } => {
-                self.written.insert((group, id), Instant::now());
-                return Ok(None);
-            }
-            HostEvent::Delivered { group, source, slot, data } => {
-                self.delivered.entry(group).or_default().push_back(Delivered { source, slot, data });
-                return Ok(None);
-            }
-            HostEvent::Finished { group, outcome: Outcome::Failed { qp, failure }, .. }
-            | HostEvent::Failed { group, qp, failure } => (group, qp, failure),
-        };
-        // A group that was removed under its collective, after an error that the application has seen.
-        if of != group && !self.groups.contains_key(&of) {
-            return Ok(None);
+        match self.settle(event) {
+            Err((of, error)) if of == group => Err(error),
+            Ok(()) | Err(_) => Ok(self.take_done(group)),
         }
-        let error = self.peer_failed(of, usize::from(qp.0), failure);
-        if of == group { Err(error) } else { Ok(None) }
     }
 
     pub(crate) fn check(&self, group: GroupId) -> Result<(), RuntimeError> {
@@ -264,23 +275,26 @@ impl Rank {
     }
 
     /// A result did not agree with its checksum: the manager hears of it, and tells everybody.
-    fn corrupted(&mut self, group: GroupId, collective: Collective) -> RuntimeError {
+    pub(crate) fn corrupted(&mut self, group: GroupId, collective: Collective) -> RuntimeError {
         let error = RuntimeError::Corrupted { group: group.0, collective };
         let who = self.groups.get(&group).map_or(RankNumber(0), |group| group.rank);
         let reason = format!("the result of {collective} at rank {} does not agree with its checksum", who.0);
         self.failed.insert(group, (format!("rank {}", who.0), reason.clone()));
-        self.attachment.report(group, Report::DataPlaneFailed { reason });
+        // Nobody knows which results were wrong before: it is not made anew.
+        let wire = self.lives.get(&group).map_or(group, |life| life.wire);
+        self.attachment.report(wire, Report::Corrupted { reason });
         error
     }
 
     /// A queue pair gave up: the manager hears of it, and tells everybody. Whoever asks for the group later is told, too.
-    fn peer_failed(&mut self, group: GroupId, index: usize, failure: Failure) -> RuntimeError {
+    pub(crate) fn peer_failed(&mut self, group: GroupId, index: usize, failure: Failure) -> RuntimeError {
         let peer = self.groups.get(&group).and_then(|group| group.peers.get(index)).cloned();
         let peer = peer.unwrap_or_else(|| "the peer".into());
         let failure = format!("{failure:?}");
         let reason = format!("the queue pair to {peer} failed: {failure}");
         self.failed.insert(group, (peer.clone(), format!("its queue pair failed ({failure})")));
-        self.attachment.report(group, Report::DataPlaneFailed { reason });
+        let wire = self.lives.get(&group).map_or(group, |life| life.wire);
+        self.attachment.report(wire, Report::DataPlaneFailed { reason });
         RuntimeError::PeerFailed { peer, failure }
     }
 
@@ -293,8 +307,11 @@ impl Rank {
                     self.forget(group);
                     self.attachment.report(group, Report::Removed);
                 }
+                Ok(Ok(Instruction::Suspend { group, failure })) => self.suspend(group, failure),
+                Ok(Ok(Instruction::Resume { group, from, first })) => self.resume(group, from, first)?,
                 Ok(Ok(Instruction::Failed { group, failure })) => {
-                    self.failed.insert(group, (failure.node, failure.reason));
+                    let known = self.known_as(group);
+                    self.failed.insert(known, (failure.node, failure.reason));
                     if self.expected.contains(&group) {
                         self.lost = Some(group);
                     }
@@ -314,8 +331,11 @@ impl Rank {
             Err(refusal) => Report::Refused { reason: refusal.to_string() },
         };
         let peers = context.connections.iter();
+        let in_switches = context.fabric == FabricKind::Tree
+            && context.connections.iter().any(|other| matches!(other.peer, Peer::Switch(_)));
         let joined = JoinedGroup {
             id,
+            in_switches,
             rank: match context.node {
                 Node::Rank(rank) => rank,
                 Node::Switch => RankNumber(0),
@@ -326,6 +346,7 @@ impl Rank {
             design: context.design.clone(),
             peers: peers.map(|peer| format!("{} at {}", peer.peer, peer.remote.ip)).collect(),
         };
+        self.lives.insert(id, Life::new(id, self.keeps, joined.runs_in_switches()));
         self.groups.insert(id, joined);
         self.expected.push(id);
         self.attachment.report(id, report);
@@ -352,13 +373,21 @@ impl Rank {
         Ok(installed.map_err(|rejected| Refusal::of(&rejected)))
     }
 
-    fn forget(&mut self, group: GroupId) {
+    /// Takes the group with that number at the manager off the node.
+    pub(crate) fn forget(&mut self, wire: GroupId) {
+        // Others are at work on it: what they have heard of a generation of before says nothing.
+        let group = self.known_as(wire);
+        let is_present = self.lives.get(&group).is_none_or(|life| life.wire == wire);
+        let _ = self.node.command(HostCommand::Remove(wire));
+        if !is_present {
+            return;
+        }
         self.groups.remove(&group);
+        self.lives.remove(&group);
+        self.wires.remove(&wire);
         self.ready.retain(|ready| *ready != group);
         self.expected.retain(|expected| *expected != group);
         self.written.retain(|(of, _), _| *of != group);
         self.delivered.remove(&group);
-        // A group that was refused here is not installed: nothing to remove.
-        let _ = self.node.command(HostCommand::Remove(group));
     }
 }

@@ -110,7 +110,8 @@ fn serve(
                     let _ = node.command(SwitchCommand::Remove(group));
                     attachment.report(group, Report::Removed);
                 }
-                Ok(Ok(Instruction::Ready(_))) => {}
+                // Ranks alone are suspended.
+                Ok(Ok(Instruction::Ready(_) | Instruction::Suspend { .. } | Instruction::Resume { .. })) => {}
                 Ok(Err(lost)) => return Err(lost.into()),
                 Err(TryRecvError::Empty) => break,
                 Err(TryRecvError::Disconnected) => return Ok(()),

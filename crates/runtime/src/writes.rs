@@ -91,7 +91,7 @@ impl Rank {
         let end = Instant::now() + std::time::Duration::from(limit);
         let mut next_look = Instant::now() + std::time::Duration::from(INSTRUCTION_POLL);
         loop {
-            while let Some(event) = self.node.next_event() {
+            while let Some(event) = self.next_event() {
                 self.note(event, group)?;
             }
             if let Some(taken) = take(self) {

@@ -15,6 +15,7 @@ fn setup() -> ControlSetup {
         restarts: false,
         reconnects: false,
         leases: false,
+        kills: false,
         mutation: None,
     }
 }
@@ -65,6 +66,11 @@ fn a_lease_that_runs_out_frees_what_the_group_held_when_its_nodes_have_forgotten
 }
 
 #[test]
+fn a_group_whose_switch_is_killed_at_any_time_is_made_anew_and_runs_each_collective_once() {
+    assert_right(&plane(ControlSetup { kills: true, groups: 1, ..setup() }), rules());
+}
+
+#[test]
 fn some_run_is_wrong_with_each_rule_broken() {
     for mutation in Mutation::all() {
         let broken = ControlSetup { mutation: Some(mutation), ..setup() };
@@ -76,6 +82,9 @@ fn some_run_is_wrong_with_each_rule_broken() {
             | Mutation::ObeysOldWords => (broken, late()),
             Mutation::ForgetsWhatNodesHave | Mutation::ReusesNumbers | Mutation::NeverKeepsNumbers => {
                 (ControlSetup { restarts: true, ..broken }, rules())
+            }
+            Mutation::GoesOnFromItsOwn | Mutation::CountsWhatIsUnderWay | Mutation::AgreesOnTheFastest => {
+                (ControlSetup { kills: true, groups: 1, ..broken }, rules())
             }
             Mutation::ExpiresInSilence => {
                 (ControlSetup { leases: true, ..broken }, Exploration { jumps: 1, ..rules() })

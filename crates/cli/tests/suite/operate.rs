@@ -1,7 +1,7 @@
 //! Commands of operators: against a manager and a switch that run as processes, with hosts that answer as a rank would.
 
 use quincunx_collective::GroupId;
-use quincunx_control::{Instruction, NodeDescription, Report};
+use quincunx_control::{Instruction, NodeDescription, Progress, Report};
 use quincunx_control_grpc::{ClientConfig, ControlClient, ManagerAddress};
 use serde_json::Value;
 use std::io::Read;
@@ -55,7 +55,11 @@ impl Fabric {
                         Ok(Ok(Instruction::Remove(group) | Instruction::Failed { group, .. })) => {
                             attachment.report(group, Report::Removed);
                         }
-                        Ok(Ok(Instruction::Ready(_)) | Err(_)) | Err(_) => {}
+                        Ok(Ok(Instruction::Suspend { group, .. })) => {
+                            let progress = Progress { complete: 0, repeats_from: 1 };
+                            attachment.report(group, Report::Suspended(progress));
+                        }
+                        Ok(Ok(Instruction::Ready(_) | Instruction::Resume { .. }) | Err(_)) | Err(_) => {}
                     }
                 }
             })
@@ -329,9 +333,69 @@ fn what_happens_is_logged_a_json_object_a_line() {
     has(&log, "node gone", "node", "leaf");
 }
 
+#[test]
+fn new_groups_pass_a_switch_by_that_drains_until_it_does_not() {
+    let fabric = Fabric::start("64KiB");
+    fabric.text(MAKE);
+    let drained = fabric.text("nodes drain leaf");
+    assert_eq!(drained, "leaf drains, and still has groups 1: stop it when they are over\n");
+    assert!(fabric.text("nodes").contains("switch, drains"));
+    fabric.text("group destroy train");
+    let drained = fabric.json("nodes drain leaf");
+    assert_eq!((&drained["drains"], &drained["groups"]), (&true.into(), &Value::Array(Vec::new())));
+    fabric.error(MAKE);
+    assert_eq!(fabric.text("nodes undrain leaf"), "leaf takes groups again\n");
+    fabric.text(MAKE);
+    assert_eq!(fabric.json("group list")["groups"][0]["design"], "epic-3");
+    assert!(fabric.error("nodes drain a").contains("expected an attached switch, found \"a\""));
+}
+
+#[test]
+fn a_group_whose_switch_is_killed_goes_on_and_has_both_numbers() {
+    let mut fabric = Fabric::start("64KiB");
+    fabric.text(MAKE);
+    // SIGKILL.
+    drop(fabric.processes.pop());
+    let group = || fabric.json("group list")["groups"][0].clone();
+    eventually("a group that is made anew", || group()["design"] == "ring" && group()["state"] == "ready");
+    assert_eq!(group()["name"], "train");
+    fabric.text("group destroy 1");
+    assert_eq!(fabric.json("group list")["groups"], Value::Array(Vec::new()));
+}
+
 /// A port that was free a moment ago.
 fn free_port() -> u16 {
     std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+#[test]
+fn a_job_whose_switch_is_killed_goes_on_among_its_hosts_and_is_right() {
+    let port = free_port();
+    let block = Fabric::start("1MiB").block.map(|part| part ^ 0x2a);
+    let [_, b, c] = block;
+    let mut manager = start(&format!("manager --listen 127.0.0.1:{port}"), None);
+    listens_at(&mut manager);
+    let switch =
+        start(&format!("switch --name leaf --address 127.{b}.{c}.250 --manager 127.0.0.1:{port}"), None);
+    let ask = |command: &str| quincunx(&format!("{command} --manager 127.0.0.1:{port} --json"));
+    let first = |what: &str, key: &str| -> Value {
+        let json: Value = serde_json::from_slice(&ask(what).stdout).unwrap_or_default();
+        json[key][0].clone()
+    };
+    eventually("a switch", || first("nodes", "nodes")["name"] == "leaf");
+    std::thread::scope(|scope| {
+        let job =
+            scope.spawn(|| ask("perf all_reduce --ranks 3 --design epic-3 --sizes 64KiB --iterations 1500"));
+        eventually("a group that is ready", || first("group list", "groups")["state"] == "ready");
+        // SIGKILL.
+        drop(switch);
+        let done = job.join().unwrap();
+        let said = String::from_utf8_lossy(&done.stderr);
+        assert!(said.contains("group 1 was made anew on ring after"), "{said}");
+        assert!(said.contains("node \"leaf\": its connection to the manager is gone"), "{said}");
+        let rows = rows(&done);
+        assert_eq!((&rows[0]["wrong"], &rows[0]["design"]), (&0.into(), &"ring".into()));
+    });
 }
 
 #[test]

@@ -203,6 +203,21 @@ fn summary(state: GroupState, fallback: Option<Fallback>) -> GroupSummary {
         switches: vec![Holding { node: "s".to_string(), endpoints: 2, memory, offset }],
         conflicts: 1,
         lease: Some(Duration::from_secs(3)),
+        remade: Some(Remade {
+            earlier: vec![GroupId(1), GroupId(2)],
+            first: 7,
+            failure: GroupFailure { node: "s".to_string(), reason: "gone".to_string() },
+        }),
+    }
+}
+
+#[test]
+fn every_word_on_a_group_that_is_made_anew_arrives_as_it_was_sent() {
+    let failure = GroupFailure { node: "s".to_string(), reason: "gone".to_string() };
+    let suspend = Instruction::Suspend { group: GroupId(3), failure };
+    let resume = Instruction::Resume { group: GroupId(4), from: GroupId(3), first: 1 << 40 };
+    for instruction in [suspend, resume] {
+        assert_eq!(decode_instruction(encode_instruction(&instruction)), Ok(instruction));
     }
 }
 
@@ -237,7 +252,8 @@ fn every_group_summary_arrives_as_it_was_sent() {
         Some(Fallback::PortTaken { switch, link: text("s - a"), holders: holders.clone() }),
         Some(Fallback::NoTree { design, policy, members, holders }),
     ];
-    for state in [GroupState::Installing, GroupState::Ready, GroupState::Failed(failure)] {
+    let suspended = GroupState::Suspended(failure.clone());
+    for state in [GroupState::Installing, GroupState::Ready, suspended, GroupState::Failed(failure)] {
         for fallback in &fallbacks {
             let group = summary(state.clone(), fallback.clone());
             assert_eq!(decode_group(encode_group(&group)), Ok(group));
@@ -249,7 +265,15 @@ fn every_group_summary_arrives_as_it_was_sent() {
 fn every_report_arrives_as_it_was_sent() {
     let reason = "x".to_string();
     let refused = Report::Refused { reason: reason.clone() };
-    let reports = [Report::Installed, refused, Report::DataPlaneFailed { reason }, Report::Removed];
+    let suspended = Report::Suspended(Progress { complete: 7, repeats_from: 6 });
+    let reports = [
+        Report::Installed,
+        refused,
+        Report::DataPlaneFailed { reason: reason.clone() },
+        Report::Corrupted { reason },
+        Report::Removed,
+        suspended,
+    ];
     for report in reports {
         assert_eq!(decode_report(Some(encode_report(report.clone()))), Ok(report));
     }

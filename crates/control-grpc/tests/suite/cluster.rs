@@ -83,7 +83,11 @@ pub(crate) fn request(ranks: usize, design: &str) -> GroupRequest {
 pub(crate) fn group_of(instruction: &Instruction) -> GroupId {
     match instruction {
         Instruction::Install(context) => context.group,
-        Instruction::Ready(group) | Instruction::Remove(group) | Instruction::Failed { group, .. } => *group,
+        Instruction::Ready(group)
+        | Instruction::Remove(group)
+        | Instruction::Suspend { group, .. }
+        | Instruction::Resume { group, .. }
+        | Instruction::Failed { group, .. } => *group,
     }
 }
 

@@ -5,8 +5,9 @@ use super::{Action, Change, Instruction, ManagedGroup, Manager, RequestId, Trial
 use crate::map::Map;
 use crate::memory::Region;
 use crate::mutation::Mutation;
+use crate::sequence::Progress;
 use crate::{AttachError, Fallback, GroupFailure, InitGroupError, NodeDescription, UnknownGroup};
-use alloc::collections::BTreeSet;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
@@ -43,8 +44,19 @@ pub struct HeldGroup {
 /// Where a group stands.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(super) enum State {
-    Installing { request: RequestId, waiting: BTreeSet<String> },
+    /// Who asked for it; nobody: it is made anew.
+    Installing {
+        request: Option<RequestId>,
+        waiting: BTreeSet<String>,
+    },
     Ready,
+    /// Its nodes forget it, and its ranks have told how far they have come: it is to be made anew; among hosts, if nobody knows what was at
+    /// fault.
+    Suspending {
+        failure: GroupFailure,
+        among_hosts: bool,
+        told: BTreeMap<String, Progress>,
+    },
     Failed(GroupFailure),
 }
 
@@ -66,6 +78,10 @@ impl ManagedGroup {
 
     pub(super) fn installs(&self) -> bool {
         matches!(self.state, State::Installing { .. })
+    }
+
+    pub(super) fn is_suspended(&self) -> bool {
+        matches!(self.state, State::Suspending { .. })
     }
 
     pub(super) fn holds_something(&self) -> bool {
@@ -119,9 +135,11 @@ impl Manager {
             } else if self.groups.get(group).is_some_and(|entry| entry.away.is_empty()) {
                 out.push(Action::CancelTimer { timer: ManagerTimer::Return(*group) });
                 // It may have been lost before it heard that.
-                out.push(Action::Instruct { node: name.clone(), instruction: Instruction::Ready(*group) });
+                let instruction = self.readiness(*group, &name);
+                out.push(Action::Instruct { node: name.clone(), instruction });
             } else {
-                out.push(Action::Instruct { node: name.clone(), instruction: Instruction::Ready(*group) });
+                let instruction = self.readiness(*group, &name);
+                out.push(Action::Instruct { node: name.clone(), instruction });
             }
         }
         let lacks = |entry: &ManagedGroup| entry.away.contains_key(&name);
@@ -133,7 +151,8 @@ impl Manager {
         Ok(())
     }
 
-    /// A node's description has changed: links that are up.
+    /// A node's description has changed: links that are up. Groups whose trees led over one that is not there any more are made anew, or
+    /// fail.
     ///
     /// # Errors
     /// If there is no such node.
@@ -141,11 +160,23 @@ impl Manager {
         &mut self,
         name: &str,
         links: Vec<crate::LinkReport>,
+        out: &mut Vec<Action>,
     ) -> Result<(), crate::ReportError> {
         if !self.nodes.set_links(name, links) {
             return Err(crate::ReportError::NotAttached { name: name.to_string() });
         }
         self.rebuild_map();
+        let broken = |entry: &ManagedGroup| {
+            let is_own = |[a, b]: &&[String; 2]| a == name || b == name;
+            let lacks = |[a, b]: &&[String; 2]| self.map.link(a, b).is_none();
+            entry.links.iter().filter(is_own).find(lacks).cloned()
+        };
+        let living = self.groups.iter().filter(|(_, entry)| !entry.is_over());
+        let cut: Vec<_> = living.filter_map(|(&group, entry)| Some((group, broken(entry)?))).collect();
+        for (group, [a, b]) in cut {
+            self.lose(group, name, &format!("its link between {a} and {b} is down"), out);
+        }
+        self.check();
         Ok(())
     }
 
@@ -187,6 +218,14 @@ impl Manager {
                 self.lose(group, name, reason, out);
             }
         }
+        let waits = |entry: &ManagedGroup| {
+            matches!(entry.state, State::Suspending { .. }) && entry.request.members.iter().any(|m| m == name)
+        };
+        let suspended: Vec<_> =
+            self.groups.iter().filter(|(_, entry)| waits(entry)).map(|(&id, _)| id).collect();
+        for group in suspended {
+            self.fail(group, GroupFailure { node: name.to_string(), reason: reason.to_string() }, out);
+        }
         // What it had left to forget is gone with it.
         let waits = |ending: &Ending| ending.waiting.contains(name);
         let endings: Vec<_> =
@@ -197,10 +236,11 @@ impl Manager {
         self.check();
     }
 
-    /// A group fails, because a node that it has is lost.
+    /// A group is made anew or fails, because a node or a link that it has is lost.
     fn lose(&mut self, group: GroupId, node: &str, reason: &str, out: &mut Vec<Action>) {
         if self.groups.get(&group).is_some_and(|entry| !entry.is_over()) {
-            self.fail(group, GroupFailure { node: node.to_string(), reason: reason.to_string() }, out);
+            let failure = GroupFailure { node: node.to_string(), reason: reason.to_string() };
+            self.lose_part(group, failure, false, out);
         }
     }
 
@@ -209,6 +249,7 @@ impl Manager {
     /// # Errors
     /// If there is no such group that lives.
     pub fn renew(&mut self, group: GroupId, out: &mut Vec<Action>) -> Result<(), UnknownGroup> {
+        let group = self.current(group);
         let entry = self.groups.get_mut(&group).filter(|entry| !entry.is_over());
         let entry = entry.ok_or(UnknownGroup { group })?;
         if let (Some(after), State::Ready) = (entry.request.lease, &entry.state) {
@@ -278,6 +319,14 @@ impl Manager {
     }
 
     fn install_timeout(&mut self, group: GroupId, out: &mut Vec<Action>) {
+        if let Some(State::Suspending { failure, .. }) = self.groups.get(&group).map(|entry| &entry.state) {
+            let silent = self.endings.get(&group).and_then(|ending| ending.waiting.first().cloned());
+            let (node, cause) = (silent.unwrap_or_else(|| failure.node.clone()), failure.clone());
+            let after = self.config.install_timeout;
+            let reason =
+                format!("did not stop within {after}, when the group was to be made anew because of {cause}");
+            return self.fail(group, GroupFailure { node, reason }, out);
+        }
         let Some(State::Installing { waiting, .. }) = self.groups.get(&group).map(|group| &group.state)
         else {
             return;
@@ -302,31 +351,40 @@ impl Manager {
         out.push(Action::Keep(Change::Put(alloc::boxed::Box::new(record))));
         let entry = &self.groups[&group];
         for node in &entry.nodes {
-            out.push(Action::Instruct { node: node.clone(), instruction: Instruction::Ready(group) });
+            out.push(Action::Instruct { node: node.clone(), instruction: self.readiness(group, node) });
         }
         self.renew(group, out).expect("it has just become ready");
-        let answer = Ok(self.summary(group, &self.groups[&group]));
-        out.push(Action::Answer { request, answer });
+        if let Some(request) = request {
+            let answer = Ok(self.summary(group, &self.groups[&group]));
+            out.push(Action::Answer { request, answer });
+        }
     }
 
     /// Ends a group that has not yet failed: all its nodes are told, but for those that are gone.
     pub(super) fn fail(&mut self, group: GroupId, failure: GroupFailure, out: &mut Vec<Action>) {
         let mut entry = self.groups.remove(&group).expect("the caller has looked it up");
-        if !entry.installs() {
+        if entry.state == State::Ready {
             out.push(Action::Keep(Change::Remove(group)));
         }
         self.end(group, &entry, |_| Instruction::Failed { group, failure: failure.clone() }, out);
+        self.tell_suspended(
+            group,
+            &entry,
+            |group| Instruction::Failed { group, failure: failure.clone() },
+            out,
+        );
         let state = core::mem::replace(&mut entry.state, State::Failed(failure.clone()));
         entry.nodes.clear();
         entry.away.clear();
         entry.lease = None;
         self.groups.insert(group, entry);
-        if let State::Installing { request, .. } = state {
+        if let State::Installing { request: Some(request), .. } = state {
             out.push(Action::Answer { request, answer: Err(InitGroupError::Failed(failure)) });
         }
         let mut failed = self.groups.iter().filter(|(_, group)| group.is_over());
         if let (Some((&oldest, _)), true) = (failed.next(), failed.count() >= KEPT_FAILURES) {
             self.groups.remove(&oldest);
+            self.forget_names(oldest);
         }
     }
 
@@ -339,7 +397,7 @@ impl Manager {
         out: &mut Vec<Action>,
     ) {
         let timers = [
-            (ManagerTimer::Install(group), entry.installs()),
+            (ManagerTimer::Install(group), entry.installs() || entry.is_suspended()),
             (ManagerTimer::Lease(group), entry.lease.is_some()),
             (ManagerTimer::Return(group), !entry.away.is_empty()),
         ];
@@ -377,6 +435,9 @@ impl Manager {
             out.push(Action::CancelTimer { timer: ManagerTimer::End(group) });
             for request in ending.requests {
                 out.push(Action::Destroyed { request, silent: Vec::new() });
+            }
+            if self.groups.contains_key(&group) {
+                self.remake(group, out);
             }
         }
         for (request, wanted) in core::mem::take(&mut self.delayed) {

@@ -261,7 +261,7 @@ impl Manager {
     }
 
     /// The design to fall back to, with those parameters of the one that was asked for that it has.
-    fn fall_back(
+    pub(super) fn fall_back(
         &self,
         asked: &'static dyn AnyDesign,
         wanted: &GroupRequest,

@@ -2,7 +2,7 @@
 
 use super::life::State;
 use super::nodes::Taken;
-use super::{Action, ManagedGroup, Manager, ManagerConfig, ManagerTimer};
+use super::{Action, ManagedGroup, Manager, ManagerConfig, ManagerTimer, Remade};
 use crate::memory::Region;
 use crate::{Fallback, GroupRequest};
 use alloc::boxed::Box;
@@ -43,6 +43,8 @@ pub struct GroupRecord {
     pub links: Vec<[String; 2]>,
     /// Links that more than one of its edges crosses.
     pub conflicts: u32,
+    /// What it goes on from, if it was made anew.
+    pub remade: Option<Remade>,
 }
 
 impl Manager {
@@ -56,7 +58,9 @@ impl Manager {
     ) -> Self {
         let mut manager = Self::new(catalog, config);
         (manager.next_group, manager.kept_numbers) = (numbers.max(1), numbers.max(1));
-        for GroupRecord { group, request, design, fallback, nodes, switches, links, conflicts } in records {
+        for record in records {
+            let GroupRecord { group, request, design, fallback, nodes, switches, links, conflicts, remade } =
+                record;
             let taken = |(endpoints, region)| Taken { endpoints, region, leaves: false };
             let entry = ManagedGroup {
                 request,
@@ -69,7 +73,10 @@ impl Manager {
                 links,
                 conflicts,
                 lease: None,
+                remade,
             };
+            let earlier = entry.remade.iter().flat_map(|remade| &remade.earlier);
+            manager.became.extend(earlier.map(|&earlier| (earlier, group)));
             manager.next_group = manager.next_group.max(group.0 + 1);
             manager.groups.insert(group, entry);
             out.push(Action::SetTimer { timer: ManagerTimer::Return(group), after: config.restart_timeout });
@@ -94,6 +101,7 @@ impl Manager {
             switches: entry.switches.clone(),
             links: entry.links.clone(),
             conflicts: entry.conflicts,
+            remade: entry.remade.clone(),
         }
     }
 }

@@ -74,7 +74,7 @@ impl Observer {
                 Action::CancelTimer { timer } => {
                     self.timers.remove(&timer);
                 }
-                Action::Keep(_) | Action::Begin { .. } => {}
+                Action::Keep(_) | Action::Begin { .. } | Action::Remake { .. } => {}
                 Action::Instruct { node, instruction } => {
                     prop_assert!(
                         self.attached.contains(&node),
@@ -96,6 +96,9 @@ impl Observer {
             }
             Instruction::Ready(group) => {
                 prop_assert_eq!(self.installed.insert((node, group), true), Some(false), "{}", seen);
+            }
+            Instruction::Suspend { .. } | Instruction::Resume { .. } => {
+                prop_assert!(false, "nothing is made anew here: {}", seen);
             }
             Instruction::Remove(group) | Instruction::Failed { group, .. } => {
                 let key = (node, group);

@@ -3,7 +3,9 @@
 mod again;
 mod agent;
 mod any_history;
+mod lifecycles;
 mod manager;
 mod memory;
 mod policies;
+mod remake;
 mod site;

@@ -195,7 +195,9 @@ fn a_link_that_one_end_says_is_down_is_down() {
     nodes[2].links = vec![link("s1".into(), None)];
     let mut site = Site::of(by("spatial"), nodes);
     assert_eq!(switches(&mut site, &of(&[0, 2], "epic-2")), ["s3"]);
-    site.manager.update_links("s2", ["s0", "s1"].map(|name| link(name.into(), None)).into()).unwrap();
+    site.manager
+        .update_links("s2", ["s0", "s1"].map(|name| link(name.into(), None)).into(), &mut Vec::new())
+        .unwrap();
     assert_eq!(switches(&mut site, &of(&[0, 2], "epic-2")), ["s2"], "it is up again, and has no tree");
 }
 

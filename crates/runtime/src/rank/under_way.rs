@@ -51,6 +51,7 @@ impl Rank {
         buffers: Finished,
     ) -> Result<(), RuntimeError> {
         self.check(group)?;
+        let group = self.lead(group);
         let Finished { input, output } = buffers;
         Ok(self.node.command(HostCommand::Start { group, collective, reduction, input, output })?)
     }
@@ -78,9 +79,9 @@ impl Rank {
     /// # Errors
     /// If the socket or the manager goes: then all is over.
     pub fn step(&mut self, wait: Duration) -> Result<Vec<Ended>, RuntimeError> {
-        self.node.turn(wait)?;
+        self.node.turn(if self.unheard.is_empty() { wait } else { Duration::ZERO })?;
         let mut ended = Vec::new();
-        while let Some(event) = self.node.next_event() {
+        while let Some(event) = self.next_event() {
             self.hear(event, &mut ended);
         }
         Ok(ended)
@@ -100,7 +101,8 @@ impl Rank {
 
     /// Gives a group up, as after a time-out: what is under way there ends without a word.
     pub fn abandon(&mut self, group: GroupId) {
-        self.forget(group);
+        let wire = self.lives.get(&group).map_or(group, |life| life.wire);
+        self.forget(wire);
     }
 
     /// Ends waits of [`step`](Self::step) from another thread.
@@ -109,8 +111,15 @@ impl Rank {
     }
 
     fn hear(&mut self, event: HostEvent<Numbers>, ended: &mut Vec<Ended>) {
+        if self.leads(&event) {
+            if let Err((group, error)) = self.settle(event) {
+                ended.push(Ended::Group { group, error });
+            }
+            return;
+        }
         match event {
             HostEvent::Finished { group, outcome: Outcome::Done, input, output } => {
+                let group = self.known_as(group);
                 ended.push(Ended::Collective { group, buffers: Finished { input, output } });
             }
             HostEvent::Written { group, id } => {
@@ -122,6 +131,7 @@ impl Rank {
             }
             HostEvent::Finished { group, outcome: Outcome::Failed { qp, failure }, .. }
             | HostEvent::Failed { group, qp, failure } => {
+                let group = self.known_as(group);
                 // A group that was removed has said so already.
                 if self.groups.contains_key(&group) && !self.failed.contains_key(&group) {
                     let error = self.peer_failed(group, usize::from(qp.0), failure);

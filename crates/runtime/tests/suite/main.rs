@@ -5,6 +5,7 @@ mod common;
 mod experts;
 mod groups;
 mod mesh;
+mod remake;
 mod seeds;
 mod strangers;
 mod switch_memory;

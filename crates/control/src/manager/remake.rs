@@ -1,0 +1,220 @@
+//! A group that has lost a switch or a link, and whose ranks all live, is made anew on what is left: another tree, or what the manager falls
+//! back to. EPIC 3.4 promises re-initialisation; how, it does not say.
+//!
+//! 1. Ranks stop, forget their queue pairs and say how far they have come; switches forget the group. What it held is free then.
+//! 2. The manager takes the lowest of the ranks' words. If a rank no longer has what it would run again, the group ends.
+//! 3. A group with a number of its own, which no late word or packet can be meant for, takes the place of the old one. When all its nodes
+//!    have it, its ranks are told from which collective on they run.
+//!
+//! What named the old group means the new one from then on.
+
+use super::life::State;
+use super::{Action, Change, Instruction, ManagedGroup, Manager, ManagerTimer};
+use crate::mutation::Mutation;
+use crate::sequence::Progress;
+use crate::{Fallback, GroupFailure, GroupRequest, InitGroupError};
+use alloc::collections::BTreeMap;
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+use quincunx_collective::GroupId;
+use quincunx_design::Demand;
+
+/// What a group that was made anew goes on from.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Remade {
+    /// The numbers that it has had, oldest first.
+    pub earlier: Vec<GroupId>,
+    /// The collective that all ranks run from, counted from one over all of its generations.
+    pub first: u64,
+    /// What the generation before was lost by.
+    pub failure: GroupFailure,
+}
+
+impl Remade {
+    /// The number that it had before.
+    pub fn from(&self) -> GroupId {
+        *self.earlier.last().expect("it was made anew from something")
+    }
+
+    /// The how-manieth generation it is; one that was never made anew is the first.
+    pub fn generation(&self) -> u32 {
+        self.earlier.len() as u32 + 1
+    }
+}
+
+impl Manager {
+    /// The group that a number means: the one that has taken its place, if it was made anew.
+    pub fn current(&self, mut group: GroupId) -> GroupId {
+        while let Some(&next) = self.became.get(&group) {
+            group = next;
+        }
+        group
+    }
+
+    /// A group that was made anew is gone: its numbers mean nothing any more.
+    pub(super) fn forget_names(&mut self, group: GroupId) {
+        while let Some((&earlier, _)) = self.became.iter().find(|(_, to)| **to == group) {
+            self.became.remove(&earlier);
+            self.forget_names(earlier);
+        }
+    }
+
+    /// A group has lost something that it cannot do without: it is made anew, or is over.
+    pub(super) fn lose_part(
+        &mut self,
+        group: GroupId,
+        failure: GroupFailure,
+        among_hosts: bool,
+        out: &mut Vec<Action>,
+    ) {
+        match self.can_remake(group) {
+            true => self.suspend(group, failure, among_hosts, out),
+            false => self.fail(group, failure, out),
+        }
+    }
+
+    /// Whether it runs in switches, and all of its ranks are there.
+    fn can_remake(&self, group: GroupId) -> bool {
+        let entry = &self.groups[&group];
+        let is_there = |name: &String| self.nodes.taken(name, group).is_some_and(|taken| !taken.leaves);
+        self.config.remakes
+            && entry.state == State::Ready
+            && !entry.switches.is_empty()
+            && matches!(entry.request.demand, Demand::Vectors { .. })
+            && entry.request.members.iter().all(is_there)
+    }
+
+    /// Has the nodes of a group that was ready forget it, and its ranks say how far they have come.
+    fn suspend(&mut self, group: GroupId, failure: GroupFailure, among_hosts: bool, out: &mut Vec<Action>) {
+        let mut entry = self.groups.remove(&group).expect("the caller has looked it up");
+        out.push(Action::Keep(Change::Remove(group)));
+        let members = entry.request.members.clone();
+        let say = |node: &str| match members.iter().any(|member| member == node) {
+            true => Instruction::Suspend { group, failure: failure.clone() },
+            false => Instruction::Remove(group),
+        };
+        self.end(group, &entry, say, out);
+        entry.state = State::Suspending { failure, among_hosts, told: BTreeMap::new() };
+        entry.nodes.clear();
+        entry.away.clear();
+        entry.links.clear();
+        (entry.lease, entry.conflicts) = (None, 0);
+        self.groups.insert(group, entry);
+        let (timer, after) = (ManagerTimer::Install(group), self.config.install_timeout);
+        out.push(Action::SetTimer { timer, after });
+    }
+
+    /// A rank has stopped.
+    pub(super) fn note_progress(&mut self, node: &str, group: GroupId, progress: Progress) {
+        if let Some(State::Suspending { told, .. }) =
+            self.groups.get_mut(&group).map(|entry| &mut entry.state)
+        {
+            told.insert(node.to_string(), progress);
+        }
+    }
+
+    /// The nodes of a group that is suspended have forgotten it: it is made anew, or is over.
+    pub(super) fn remake(&mut self, group: GroupId, out: &mut Vec<Action>) {
+        let entry = &self.groups[&group];
+        let State::Suspending { failure, among_hosts, told } = &entry.state else { return };
+        let (failure, wanted) = (failure.clone(), entry.request.clone());
+        let planned = agree(&wanted, told, self.mutation).and_then(|first| {
+            let planned = self.choose_anew(&wanted, *among_hosts).map_err(|error| error.to_string())?;
+            Ok((first, planned))
+        });
+        match planned {
+            Ok((first, (planned, fallback))) => {
+                let entry = self.groups.remove(&group).expect("it has just been found");
+                out.push(Action::CancelTimer { timer: ManagerTimer::Install(group) });
+                let mut earlier = entry.remade.map_or_else(Vec::new, |remade| remade.earlier);
+                earlier.push(group);
+                self.install(None, &wanted, planned, fallback, Some(Remade { earlier, first, failure }), out);
+            }
+            Err(why) => {
+                let reason = format!("{}; the group cannot be made anew: {why}", failure.reason);
+                self.fail(group, GroupFailure { node: failure.node, reason }, out);
+            }
+        }
+    }
+
+    /// What the group runs now, and where.
+    fn choose_anew(
+        &self,
+        wanted: &GroupRequest,
+        among_hosts: bool,
+    ) -> Result<(super::place::Planned, Option<Fallback>), InitGroupError> {
+        let ranks = wanted.ranks()?;
+        let fall_back = || {
+            let design = self.catalog.find(&wanted.design, wanted.fabric())?;
+            let lack = Fallback::NoTree {
+                design: wanted.design.clone(),
+                policy: self.config.policy.name().to_string(),
+                members: Vec::new(),
+                holders: Vec::new(),
+            };
+            self.fall_back(design, wanted, ranks, lack)
+        };
+        let chosen = match among_hosts {
+            true => fall_back()?,
+            false => match self.choose(wanted, ranks) {
+                Err(InitGroupError::NoSwitch { .. }) => fall_back()?,
+                chosen => chosen?,
+            },
+        };
+        self.check_hosts(wanted, &chosen.0)?;
+        Ok(chosen)
+    }
+
+    /// Tells ranks of a group that is being made anew, and that is over or ended instead: they hold nothing of it that would tell.
+    pub(super) fn tell_suspended(
+        &self,
+        group: GroupId,
+        entry: &ManagedGroup,
+        say: impl Fn(GroupId) -> Instruction,
+        out: &mut Vec<Action>,
+    ) {
+        let known_as = match (&entry.state, &entry.remade) {
+            (State::Suspending { .. }, _) => group,
+            (State::Installing { .. }, Some(remade)) => remade.from(),
+            _ => return,
+        };
+        for node in entry.request.members.iter().filter(|node| self.nodes.get(node).is_some()) {
+            out.push(Action::Instruct { node: node.clone(), instruction: say(known_as) });
+        }
+    }
+
+    /// What a node of a group that is ready is told.
+    pub(super) fn readiness(&self, group: GroupId, node: &str) -> Instruction {
+        let entry = &self.groups[&group];
+        match &entry.remade {
+            Some(remade) if entry.request.members.iter().any(|member| member == node) => {
+                Instruction::Resume { group, from: remade.from(), first: remade.first }
+            }
+            _ => Instruction::Ready(group),
+        }
+    }
+}
+
+/// The collective that all ranks can run from: the first that one of them lacks.
+fn agree(
+    wanted: &GroupRequest,
+    told: &BTreeMap<String, Progress>,
+    mutation: Option<Mutation>,
+) -> Result<u64, String> {
+    if let Some(silent) = wanted.members.iter().find(|member| !told.contains_key(*member)) {
+        return Err(format!("\"{silent}\" has not said how far it has come"));
+    }
+    let (slowest, progress) = told.iter().min_by_key(|(_, progress)| progress.complete).expect("members");
+    let first = progress.complete + 1;
+    if mutation == Some(Mutation::AgreesOnTheFastest) {
+        return Ok(told.values().map(|progress| progress.complete).max().unwrap_or(0) + 1);
+    }
+    match told.iter().find(|(_, progress)| progress.repeats_from > first) {
+        None => Ok(first),
+        Some((ahead, progress)) => Err(format!(
+            "\"{slowest}\" lacks collective {first}, and \"{ahead}\" has inputs from collective {} on only; keep more of them",
+            progress.repeats_from
+        )),
+    }
+}

@@ -1,0 +1,246 @@
+//! A group that loses a switch or a link is made anew on what is left, from the collective on that some rank lacks; or it is over, and says why.
+
+use crate::site::{Site, config, host, request, switch, told, tree};
+use quincunx_collective::GroupId;
+use quincunx_control::{
+    Action, GroupState, Instruction, ManagerConfig, ManagerTimer, NodeDescription, Progress, Report, Sequence,
+};
+
+fn remaking() -> ManagerConfig {
+    ManagerConfig { remakes: true, ..config() }
+}
+
+fn progress(complete: u64) -> Report {
+    Report::Suspended(Progress { complete, repeats_from: complete.max(1) })
+}
+
+/// Two ranks on one of so many switches.
+fn pair(switches: u8) -> (Site, GroupId) {
+    let mut site = Site::with(remaking(), switches, 2);
+    let group = site.init(&request(2, "epic-2"));
+    (site, group)
+}
+
+fn suspended(actions: &[Action]) -> Vec<String> {
+    let suspend = |(node, instruction)| matches!(instruction, Instruction::Suspend { .. }).then_some(node);
+    told(actions).into_iter().filter_map(suspend).collect()
+}
+
+/// Both ranks say how far they have come; what follows from that.
+fn stop(site: &mut Site, group: GroupId, complete: [u64; 2]) -> Vec<Action> {
+    site.report("r0", group, progress(complete[0]));
+    site.report("r1", group, progress(complete[1]))
+}
+
+#[test]
+fn without_a_switch_a_group_goes_on_among_its_hosts_from_what_the_slowest_lacks() {
+    let (mut site, group) = pair(1);
+    let actions = site.detach("s0");
+    assert_eq!(suspended(&actions), ["r0", "r1"]);
+    assert!(matches!(site.state(group), GroupState::Suspended(failure) if failure.node == "s0"));
+    let actions = stop(&mut site, group, [5, 4]);
+    let next = site.manager.current(group);
+    assert_ne!(next, group);
+    assert!(actions.contains(&Action::Remake { from: group, group: next }));
+    site.report("r0", next, Report::Installed);
+    let actions = site.report("r1", next, Report::Installed);
+    let resume = Instruction::Resume { group: next, from: group, first: 5 };
+    assert_eq!(told(&actions), ["r0", "r1"].map(|node| (node.to_string(), resume.clone())));
+    let summary = site.manager.group(group).unwrap();
+    assert_eq!((summary.group, summary.state, summary.design.as_str()), (next, GroupState::Ready, "ring"));
+    let remade = summary.remade.unwrap();
+    assert_eq!((remade.generation(), remade.first, remade.earlier), (2, 5, vec![group]));
+}
+
+#[test]
+fn a_group_takes_another_switch_if_there_is_one() {
+    let (mut site, group) = pair(2);
+    let first = site.summary(group).switches[0].node.clone();
+    site.detach(&first);
+    stop(&mut site, group, [0, 0]);
+    let summary = site.manager.group(group).unwrap();
+    assert_eq!(summary.design, "epic-2");
+    assert_eq!(summary.fallback, None);
+    assert_ne!(summary.switches[0].node, first);
+}
+
+#[test]
+fn what_the_old_generation_held_is_free_when_its_nodes_have_forgotten_it_and_not_before() {
+    let mut site = Site::of(remaking(), tree("tree-2x2"));
+    let group = site.init(&request(4, "epic-2"));
+    // The root dies; both leaves live.
+    let actions = site.detach("s0");
+    let removed: Vec<String> = told(&actions)
+        .into_iter()
+        .filter_map(|(node, instruction)| (instruction == Instruction::Remove(group)).then_some(node))
+        .collect();
+    assert_eq!(removed, ["s1", "s2"]);
+    stop(&mut site, group, [1, 1]);
+    site.report("r2", group, progress(1));
+    assert_eq!(told(&site.report("r3", group, progress(1))), [], "switches still have it");
+    assert_eq!(site.manager.holdings("s1").len(), 1);
+    site.report("s1", group, Report::Removed);
+    assert_eq!(site.manager.holdings("s1"), []);
+    let actions = site.report("s2", group, Report::Removed);
+    assert!(told(&actions).iter().all(|(_, instruction)| matches!(instruction, Instruction::Install(_))));
+    assert_eq!(site.manager.group(group).unwrap().design, "ring");
+}
+
+#[test]
+fn a_rank_that_no_longer_has_what_another_lacks_is_named() {
+    let (mut site, group) = pair(1);
+    site.detach("s0");
+    let actions = stop(&mut site, group, [9, 4]);
+    let [(_, Instruction::Failed { failure, .. }), _] = &told(&actions)[..] else { panic!("{actions:?}") };
+    assert!(failure.reason.contains("\"r1\" lacks collective 5, and \"r0\" has inputs from collective 9"));
+    assert_eq!(site.state(group), GroupState::Failed(failure.clone()));
+}
+
+#[test]
+fn a_rank_that_is_lost_meanwhile_ends_the_group_for_those_that_have_stopped_too() {
+    let (mut site, group) = pair(1);
+    site.detach("s0");
+    site.report("r0", group, progress(1));
+    let actions = site.detach("r1");
+    let failed = |(node, instruction): &(String, Instruction)| {
+        node == "r0" && matches!(instruction, Instruction::Failed { group: of, .. } if *of == group)
+    };
+    assert!(told(&actions).iter().any(failed), "{actions:?}");
+    assert!(matches!(site.state(group), GroupState::Failed(failure) if failure.node == "r1"));
+    site.forget(&actions);
+    assert!(site.manager.is_idle());
+}
+
+#[test]
+fn a_rank_that_does_not_stop_in_time_ends_the_group() {
+    let (mut site, group) = pair(1);
+    site.detach("s0");
+    site.report("r1", group, progress(1));
+    site.expire(ManagerTimer::Install(group));
+    let GroupState::Failed(failure) = site.state(group) else { panic!("{:?}", site.state(group)) };
+    assert_eq!(failure.node, "r0");
+    assert!(failure.reason.starts_with("did not stop within 2s"), "{}", failure.reason);
+}
+
+#[test]
+fn the_second_loss_among_hosts_is_the_end() {
+    let (mut site, group) = pair(1);
+    site.detach("s0");
+    stop(&mut site, group, [1, 1]);
+    let next = site.manager.current(group);
+    for rank in ["r0", "r1"] {
+        site.report(rank, next, Report::Installed);
+    }
+    site.report("r0", next, Report::DataPlaneFailed { reason: "test".to_string() });
+    assert!(matches!(site.state(next), GroupState::Failed(_)));
+}
+
+#[test]
+fn a_way_that_fails_is_left_for_the_hosts_own() {
+    let (mut site, group) = pair(2);
+    let actions = site.report("r0", group, Report::DataPlaneFailed { reason: "test".to_string() });
+    site.forget(&actions);
+    stop(&mut site, group, [2, 2]);
+    assert_eq!(site.manager.group(group).unwrap().design, "ring", "nobody knows which switch was at fault");
+}
+
+#[test]
+fn a_link_that_goes_down_has_the_groups_made_anew_whose_trees_led_over_it() {
+    let mut site = Site::of(remaking(), tree("tree-2x2"));
+    let cut = site.init(&request(4, "epic-2"));
+    let own = site.init(&request(2, "epic-2"));
+    let NodeDescription { links, .. } = tree("tree-2x2").remove(0);
+    let mut actions = Vec::new();
+    let left = links.into_iter().filter(|link| link.neighbour != "s2").collect();
+    site.manager.update_links("s0", left, &mut actions).unwrap();
+    assert_eq!(suspended(&actions), ["r0", "r1", "r2", "r3"]);
+    let GroupState::Suspended(failure) = site.state(cut) else { panic!("{:?}", site.state(cut)) };
+    assert_eq!(failure.to_string(), "node \"s0\": its link between s0 and s2 is down");
+    assert_eq!(site.state(own), GroupState::Ready, "its tree does not lead over that link");
+}
+
+#[test]
+fn all_numbers_that_a_group_had_end_it() {
+    let (mut site, group) = pair(1);
+    site.detach("s0");
+    stop(&mut site, group, [1, 1]);
+    let next = site.manager.current(group);
+    for rank in ["r0", "r1"] {
+        site.report(rank, next, Report::Installed);
+    }
+    site.remove(group);
+    assert!(site.manager.is_idle());
+    assert_eq!(site.manager.current(group), group, "its number means nothing any more");
+}
+
+#[test]
+fn a_node_that_says_twice_that_it_has_forgotten_a_suspended_group_does_no_harm() {
+    let (mut site, group) = pair(1);
+    site.detach("s0");
+    site.report("r0", group, progress(1));
+    assert_eq!(site.report("r0", group, Report::Removed), []);
+    assert_eq!(site.report("r0", group, progress(3)), []);
+    site.report("r1", group, progress(1));
+    assert_eq!(site.manager.group(group).unwrap().remade.unwrap().first, 2);
+}
+
+#[test]
+fn a_group_that_is_ended_while_it_is_made_anew_leaves_nothing() {
+    let (mut site, group) = pair(1);
+    site.detach("s0");
+    let actions = site.destroy(group).unwrap();
+    assert_eq!(told(&actions), ["r0", "r1"].map(|node| (node.to_string(), Instruction::Remove(group))));
+    for node in ["r0", "r1"] {
+        site.report(node, group, Report::Removed);
+    }
+    assert!(site.manager.is_idle());
+    assert_eq!(site.manager.groups().count(), 0);
+}
+
+#[test]
+fn without_being_asked_to_a_manager_makes_nothing_anew() {
+    let mut site = Site::of(config(), [switch(0), host(0), host(1)]);
+    let group = site.init(&request(2, "epic-2"));
+    site.detach("s0");
+    assert!(matches!(site.state(group), GroupState::Failed(_)));
+}
+
+#[test]
+fn what_others_lack_is_run_again_before_what_comes_next() {
+    let mut sequence = Sequence::new(2);
+    for number in 1..=4 {
+        assert_eq!(sequence.complete(number), number);
+    }
+    assert_eq!(sequence.suspend(), Progress { complete: 4, repeats_from: 3 });
+    assert!(!sequence.may_begin());
+    assert!(!sequence.can_resume(2) && !sequence.can_resume(6));
+    sequence.resume(3);
+    for number in [3, 4] {
+        assert!(!sequence.may_begin());
+        assert_eq!(sequence.next_repeat(), Some((number, &number)));
+        sequence.repeated();
+    }
+    assert!(sequence.may_begin());
+    assert_eq!(sequence.complete(5), 5);
+}
+
+#[test]
+fn what_is_run_again_and_is_cut_off_is_run_again_once_more() {
+    let mut sequence = Sequence::new(1);
+    sequence.complete('a');
+    sequence.suspend();
+    sequence.resume(1);
+    assert_eq!(sequence.suspend(), Progress { complete: 1, repeats_from: 1 });
+    sequence.resume(1);
+    assert_eq!(sequence.next_repeat(), Some((1, &'a')));
+}
+
+#[test]
+fn of_what_is_not_kept_nothing_is_run_again() {
+    let mut sequence = Sequence::<()>::new(0);
+    sequence.skip();
+    assert_eq!(sequence.suspend(), Progress { complete: 1, repeats_from: 2 });
+    assert!(!sequence.can_resume(1));
+    sequence.resume(2);
+    assert!(sequence.may_begin());
+}

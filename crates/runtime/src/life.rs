@@ -1,0 +1,383 @@
+//! A rank's part in the life of its groups: what runs, what has to be run again, and how a group goes on that is made anew.
+//!
+//! A group keeps the number that the application knows, whatever number its present generation has at the manager and on the wire.
+
+use quincunx_collective::{Collective, GroupId, Numbers, Payload, Reduction};
+use quincunx_control::{GroupFailure, Report, Sequence};
+use quincunx_engine::verbs::{Failure, Outcome};
+use quincunx_nodes::{HostCommand, HostEvent, HostRejected};
+use std::fmt;
+use std::time::Instant;
+
+use crate::process::RuntimeError;
+use crate::rank::{Finished, JoinedGroup, Rank};
+use crate::writes::Delivered;
+
+/// How long the manager has to say what becomes of a group, when a rank has told it that a peer does not answer.
+pub(crate) const VERDICT: std::time::Duration = std::time::Duration::from_secs(2);
+
+/// A group that was made anew, as one of its ranks has seen it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Remake {
+    /// The group, as the application knows it.
+    pub group: GroupId,
+    /// What it runs now.
+    pub design: String,
+    /// The collective that all ranks run from, counted from one.
+    pub first: u64,
+    /// Whether this rank has to run collectives again for others.
+    pub repeats: bool,
+    /// What it had lost.
+    pub failure: GroupFailure,
+    /// From the word that it was lost to the word that it goes on.
+    pub after: std::time::Duration,
+}
+
+/// What a rank keeps of a collective that is complete, to run it again for ranks that lack it.
+#[derive(Clone, Debug)]
+struct Kept {
+    collective: Collective,
+    reduction: Reduction,
+    input: Numbers,
+    output: usize,
+}
+
+/// A collective that the application waits for.
+#[derive(Debug)]
+struct Own {
+    collective: Collective,
+    reduction: Reduction,
+    /// While the node does not have them.
+    buffers: Option<[Numbers; 2]>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Running {
+    /// The application's.
+    Own,
+    /// One that others lack.
+    Repeat,
+}
+
+/// A group's life at this rank.
+#[derive(Debug)]
+pub(crate) struct Life {
+    /// The number of its present generation.
+    pub(crate) wire: GroupId,
+    sequence: Sequence<Kept>,
+    own: Option<Own>,
+    running: Option<Running>,
+    done: Option<Finished>,
+    /// It is suspended, since when and by what.
+    stopped: Option<(Instant, GroupFailure)>,
+    /// A peer does not answer: the manager has been told, and decides.
+    suspect: Option<(Instant, String, String)>,
+    /// Whether the manager may make it anew: it runs in switches.
+    may_go_on: bool,
+    /// Its owner begins collectives and takes their ends himself, several at once: nobody here could run them again.
+    is_owners: bool,
+}
+
+impl Life {
+    pub(crate) const fn new(wire: GroupId, keeps: usize, may_go_on: bool) -> Self {
+        Self {
+            wire,
+            sequence: Sequence::new(if may_go_on { keeps } else { 0 }),
+            own: None,
+            running: None,
+            done: None,
+            stopped: None,
+            suspect: None,
+            may_go_on,
+            is_owners: false,
+        }
+    }
+
+    fn complete(&mut self, finished: Finished, keeps: usize) {
+        let Some(own) = self.own.take() else { return };
+        if keeps == 0 || !self.may_go_on {
+            self.sequence.skip();
+        } else {
+            let Own { collective, reduction, .. } = own;
+            let output = finished.output.bytes().len();
+            let source = finished.input.bytes();
+            let input = match self.sequence.take_oldest() {
+                // No new buffer for what is as long as before.
+                Some(mut oldest) if oldest.input.bytes().len() == source.len() => {
+                    oldest.input.bytes_mut().copy_from_slice(source);
+                    oldest.input
+                }
+                _ => finished.input.clone(),
+            };
+            self.sequence.complete(Kept { collective, reduction, input, output });
+        }
+        self.done = Some(finished);
+    }
+}
+
+/// `group 1 was made anew on ring after 41 ms, from collective 12 on: node "leaf": its connection is gone`.
+impl fmt::Display for Remake {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { group, design, first, failure, after, .. } = self;
+        let after = after.as_secs_f64() * 1e3;
+        write!(
+            f,
+            "group {group} was made anew on {design} after {after:.0} ms, from collective {first} on: {failure}"
+        )
+    }
+}
+
+impl Rank {
+    /// How many collectives of each group this rank can run again for others, if the group loses a switch: of so many it keeps a copy of the
+    /// input. One is enough where each rank waits for all others, as in AllReduce; ranks that only send may be further ahead. With none, a
+    /// group goes on only if no rank is ahead of another. For groups that are joined from now on.
+    pub fn keep_inputs(&mut self, collectives: usize) {
+        self.keeps = collectives;
+    }
+
+    /// Groups that were made anew since the last call.
+    pub fn take_remakes(&mut self) -> Vec<Remake> {
+        std::mem::take(&mut self.remakes)
+    }
+
+    /// A group as it stands: what it runs may change when it is made anew.
+    pub fn group(&self, group: GroupId) -> Option<&JoinedGroup> {
+        self.groups.get(&group)
+    }
+
+    /// The group that has this number at the manager, as the application knows it.
+    pub(crate) fn known_as(&self, wire: GroupId) -> GroupId {
+        self.wires.get(&wire).copied().unwrap_or(wire)
+    }
+
+    /// The application's next collective: it begins when what others lack has been run again.
+    pub(crate) fn begin_own(
+        &mut self,
+        group: GroupId,
+        (collective, reduction): (Collective, Reduction),
+        buffers: [Numbers; 2],
+    ) -> Result<(), RuntimeError> {
+        let life = self.lives.get_mut(&group).ok_or(HostRejected::NoSuchGroup(group))?;
+        if life.own.is_some() {
+            return Err(HostRejected::from(quincunx_engine::verbs::RequestError::Busy).into());
+        }
+        life.done = None;
+        life.own = Some(Own { collective, reduction, buffers: Some(buffers) });
+        let begun = self.drive(group);
+        if begun.is_err()
+            && let Some(life) = self.lives.get_mut(&group)
+        {
+            life.own = None;
+        }
+        begun
+    }
+
+    /// The result of the application's collective, once it is there.
+    pub(crate) fn take_done(&mut self, group: GroupId) -> Option<Finished> {
+        self.lives.get_mut(&group)?.done.take()
+    }
+
+    /// Gives up a group whose peer does not answer, if the manager does not say what becomes of it.
+    pub(crate) fn check_suspect(&mut self, group: GroupId) -> Result<(), RuntimeError> {
+        let suspect = self.lives.get(&group).and_then(|life| life.suspect.as_ref());
+        match suspect {
+            Some((since, peer, failure)) if since.elapsed() > VERDICT => {
+                let (peer, failure) = (peer.clone(), failure.clone());
+                self.failed.insert(group, (peer.clone(), format!("its queue pair failed ({failure})")));
+                Err(RuntimeError::PeerFailed { peer, failure })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// From now on the owner of a group begins its collectives himself: if it loses a switch, it is over. Its number on the wire.
+    pub(crate) fn lead(&mut self, group: GroupId) -> GroupId {
+        let Some(life) = self.lives.get_mut(&group) else { return group };
+        life.is_owners = true;
+        life.wire
+    }
+
+    /// Whether an event is of what is run here, and not by the owner himself.
+    pub(crate) fn leads(&self, event: &HostEvent<Numbers>) -> bool {
+        match event {
+            HostEvent::Finished { group, .. } | HostEvent::Failed { group, .. } => {
+                self.lives.get(&self.known_as(*group)).is_some_and(|life| !life.is_owners)
+            }
+            HostEvent::Written { .. } | HostEvent::Delivered { .. } => false,
+        }
+    }
+
+    /// The next thing that the node has to say.
+    pub(crate) fn next_event(&mut self) -> Option<HostEvent<Numbers>> {
+        self.unheard.pop_front().or_else(|| self.node.next_event())
+    }
+
+    /// Whether a group was made anew, or is to be.
+    pub(crate) fn was_made_anew(&self) -> bool {
+        !self.wires.is_empty() || self.lives.values().any(|life| life.stopped.is_some())
+    }
+
+    /// Starts what is to run next.
+    fn drive(&mut self, group: GroupId) -> Result<(), RuntimeError> {
+        let Some(life) = self.lives.get_mut(&group) else { return Ok(()) };
+        if life.running.is_some() || life.stopped.is_some() || life.suspect.is_some() {
+            return Ok(());
+        }
+        let wire = life.wire;
+        let (command, running) = if let Some((_, kept)) = life.sequence.next_repeat() {
+            let Kept { collective, reduction, input, output } = kept.clone();
+            let output = Numbers::zeroed(output);
+            (HostCommand::Start { group: wire, collective, reduction, input, output }, Running::Repeat)
+        } else {
+            let Some(own) = &mut life.own else { return Ok(()) };
+            let Some([input, output]) = own.buffers.take() else { return Ok(()) };
+            let (collective, reduction) = (own.collective, own.reduction);
+            (HostCommand::Start { group: wire, collective, reduction, input, output }, Running::Own)
+        };
+        life.running = Some(running);
+        Ok(self.node.command(command)?)
+    }
+
+    /// Takes what the node has to say of what is run here; the rest waits for its owner.
+    pub(crate) fn drain(&mut self) {
+        while let Some(event) = self.node.next_event() {
+            match self.leads(&event) {
+                // Whoever asks for the group is told.
+                true => _ = self.settle(event),
+                false => self.unheard.push_back(event),
+            }
+        }
+    }
+
+    /// Takes an event; what has become of a group that has failed by it.
+    pub(crate) fn settle(&mut self, event: HostEvent<Numbers>) -> Result<(), (GroupId, RuntimeError)> {
+        let (wire, qp, failure) = match event {
+            HostEvent::Finished { group: wire, outcome, input, output } => {
+                let group = self.known_as(wire);
+                let keeps = self.keeps;
+                let Some(life) = self.lives.get_mut(&group).filter(|life| life.wire == wire) else {
+                    // A group that was removed under its collective: who waits for it still has not heard why.
+                    return match outcome {
+                        Outcome::Done => Ok(()),
+                        Outcome::Failed { failure, .. } => {
+                            let (peer, failure) = ("the peer".into(), format!("{failure:?}"));
+                            Err((group, RuntimeError::PeerFailed { peer, failure }))
+                        }
+                    };
+                };
+                let ran = life.running.take();
+                match (ran, outcome) {
+                    (Some(Running::Own), Outcome::Done) => life.complete(Finished { input, output }, keeps),
+                    (Some(Running::Repeat), Outcome::Done) => life.sequence.repeated(),
+                    (Some(Running::Own), Outcome::Failed { .. }) => {
+                        if let Some(own) = &mut life.own {
+                            own.buffers = Some([input, output]);
+                        }
+                    }
+                    (Some(Running::Repeat) | None, _) => {}
+                }
+                match outcome {
+                    Outcome::Done => return self.drive(group).map_err(|error| (group, error)),
+                    Outcome::Failed { failure: Failure::Corrupted, .. } => {
+                        let own = self.lives.get(&group).and_then(|life| life.own.as_ref());
+                        let collective = own.map_or(Collective::Barrier, |own| own.collective);
+                        return Err((group, self.corrupted(group, collective)));
+                    }
+                    Outcome::Failed { qp, failure } => (wire, qp, failure),
+                }
+            }
+            HostEvent::Written { group, id } => {
+                self.written.insert((group, id), Instant::now());
+                return Ok(());
+            }
+            HostEvent::Delivered { group, source, slot, data } => {
+                self.delivered.entry(group).or_default().push_back(Delivered { source, slot, data });
+                return Ok(());
+            }
+            HostEvent::Failed { group, qp, failure } => (group, qp, failure),
+        };
+        self.doubt(wire, usize::from(qp.0), failure)
+    }
+
+    /// A queue pair has failed: that is the end of the group, unless the manager may make it anew.
+    fn doubt(
+        &mut self,
+        wire: GroupId,
+        index: usize,
+        failure: Failure,
+    ) -> Result<(), (GroupId, RuntimeError)> {
+        let group = self.known_as(wire);
+        let Some(life) = self.lives.get_mut(&group) else { return Ok(()) };
+        if life.stopped.is_some() {
+            // Flushed, for the group is suspended.
+            return Ok(());
+        }
+        if !life.may_go_on {
+            return Err((group, self.peer_failed(group, index, failure)));
+        }
+        if life.suspect.is_none() {
+            let peer = self.groups.get(&group).and_then(|group| group.peers.get(index)).cloned();
+            let peer = peer.unwrap_or_else(|| "the peer".into());
+            let failure = format!("{failure:?}");
+            let reason = format!("the queue pair to {peer} failed: {failure}");
+            life.suspect = Some((Instant::now(), peer, failure));
+            self.attachment.report(wire, Report::DataPlaneFailed { reason });
+        }
+        Ok(())
+    }
+
+    /// The manager wants to make a group anew: what runs on it stops, its buffers stay, and the manager hears how far it has come.
+    pub(crate) fn suspend(&mut self, wire: GroupId, failure: GroupFailure) {
+        // What has come to its end by now has.
+        self.drain();
+        let group = self.known_as(wire);
+        if self.lives.get(&group).is_some_and(|life| life.wire == wire && life.is_owners) {
+            self.failed.insert(group, (failure.node, failure.reason));
+            self.forget(wire);
+            return self.attachment.report(wire, Report::Removed);
+        }
+        if let Some(life) = self.lives.get_mut(&group).filter(|life| life.wire == wire) {
+            let since = life.suspect.take().map_or_else(Instant::now, |(since, ..)| since);
+            life.stopped = Some((since, failure));
+        }
+        // A group that the application has given up is not installed: nothing to remove.
+        let _ = self.node.command(HostCommand::Remove(wire));
+        self.drain();
+        let report = match self.lives.get_mut(&group).filter(|life| life.wire == wire) {
+            Some(life) => Report::Suspended(life.sequence.suspend()),
+            None => Report::Removed,
+        };
+        self.attachment.report(wire, report);
+    }
+
+    /// A group has been made anew, and this rank has installed it: what ran goes on, after what others lack.
+    pub(crate) fn resume(&mut self, wire: GroupId, from: GroupId, first: u64) -> Result<(), RuntimeError> {
+        let group = self.known_as(from);
+        let is_new = self.lives.get(&group).is_some_and(|life| life.wire == from);
+        let Some(joined) = self.groups.get(&wire).filter(|_| is_new && group != wire).cloned() else {
+            return Ok(());
+        };
+        self.groups.remove(&wire);
+        self.lives.remove(&wire);
+        self.expected.retain(|expected| *expected != wire);
+        let life = self.lives.get_mut(&group).expect("it has just been found");
+        if !life.sequence.can_resume(first) {
+            let reason = format!("expected to go on with a collective that can be run, found {first}");
+            self.attachment.report(wire, Report::DataPlaneFailed { reason });
+            return Ok(());
+        }
+        life.wire = wire;
+        life.sequence.resume(first);
+        if let Some((since, failure)) = life.stopped.take() {
+            let repeats = life.sequence.next_repeat().is_some();
+            let (design, after) = (joined.design.clone(), since.elapsed());
+            self.remakes.push(Remake { group, design, first, repeats, failure, after });
+        }
+        // Among hosts nothing is made anew: the next loss is the end.
+        life.may_go_on = joined.runs_in_switches();
+        self.groups.insert(group, JoinedGroup { id: group, ..joined });
+        self.wires.retain(|_, known| *known != group);
+        self.wires.insert(wire, group);
+        self.drive(group)
+    }
+}
