@@ -34,7 +34,7 @@ pub(crate) fn gpu(program: Program) -> Gpu<Numbers> {
     Gpu::new(config(program))
 }
 
-fn config(program: Program) -> GpuConfig {
+pub(crate) fn config(program: Program) -> GpuConfig {
     GpuConfig {
         rank: 0,
         ranks: 2,
@@ -70,12 +70,12 @@ pub(crate) fn kernel(blocks: Vec<Block>) -> Kernel {
     }
 }
 
-fn computing(nanos: u64) -> Block {
+pub(crate) fn computing(nanos: u64) -> Block {
     let stage = Stage { tiles: Vec::new(), compute: Duration::from_nanos(nanos) };
     Block { stages: vec![stage], ..Block::default() }
 }
 
-fn packets(gpu: &mut Gpu<Numbers>) -> Vec<FlitHeader> {
+pub(crate) fn packets(gpu: &mut Gpu<Numbers>) -> Vec<FlitHeader> {
     let mut out = Out::default();
     while gpu.wants_transmit(PortId(0)) {
         gpu.handle_transmit_slot(Instant::ZERO, PortId(0), &mut out);
@@ -85,7 +85,7 @@ fn packets(gpu: &mut Gpu<Numbers>) -> Vec<FlitHeader> {
 }
 
 /// Fires a timer; what came of it.
-fn fire(gpu: &mut Gpu<Numbers>, timer: GpuTimer) -> Out {
+pub(crate) fn fire(gpu: &mut Gpu<Numbers>, timer: GpuTimer) -> Out {
     let mut out = Out::default();
     gpu.handle_timer(Instant::from_picos(1_000_000), timer, &mut out);
     gpu.assert_invariants();
@@ -347,7 +347,7 @@ fn a_tile_of_a_matrix_is_loaded_row_by_row_in_whole_sectors() {
 }
 
 /// Blocks that add 256 bytes at a home each, in their order, coordinated and throttled; their groups are their numbers.
-fn adding(homes: &[u16]) -> Program {
+pub(crate) fn adding(homes: &[u16]) -> Program {
     let blocks = homes.iter().zip(0..).map(|(&to, number)| {
         let address = 256 * u64::from(number);
         let rows = Rows::one(256);

@@ -1,4 +1,5 @@
 //! The tests of this room, as one program.
 
 mod gpu;
+mod turns;
 mod wild;

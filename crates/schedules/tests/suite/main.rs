@@ -1,13 +1,16 @@
 //! What schedules plan: how long tiles take, in which order, and in which groups.
 
+mod waits;
+
 use quincunx_accelerator::{Coordination, Machine, Merges, Plan, SubLayer};
 use quincunx_schedules::{ALL, find};
 use quincunx_units::{BitRate, ByteCount, Duration, FlopRate};
 
-const LAYER: SubLayer = SubLayer { rows: 256, inner: 96, hidden: 64, columns: 32, backward: false };
+pub(crate) const LAYER: SubLayer =
+    SubLayer { rows: 256, inner: 96, hidden: 64, columns: 32, backward: false };
 
 /// Four accelerators of two SMs; without chance.
-fn machine() -> Machine {
+pub(crate) fn machine() -> Machine {
     Machine {
         ranks: 4,
         switches: 2,

@@ -47,6 +47,19 @@ fn a_load_with_data_is_evicted_and_nobody_misses_an_answer() {
 }
 
 #[test]
+fn a_load_that_finds_data_makes_its_entry_the_last_that_was_accessed() {
+    let mut bench = Bench::new(|_| {});
+    for (address, tag) in [(0, 7), (64, 8)] {
+        let read = bench.load(1, address, tag).remove(0);
+        bench.fill(&read, 5);
+    }
+    bench.load(2, 0, 9);
+    bench.load(1, 128, 10);
+    assert_eq!(status(&bench, 64, Kind::Load), None, "the one that was not accessed for longest");
+    assert_eq!(status(&bench, 0, Kind::Load), Some(Status::LoadReady));
+}
+
+#[test]
 fn a_load_that_waits_is_not_evicted_and_a_load_goes_past_the_unit() {
     let mut bench = Bench::new(|_| {});
     let read = bench.load(1, 0, 7).remove(0);

@@ -1,0 +1,151 @@
+//! Whose turn it is: which blocks get a place, how far ahead an accelerator asks and sends, and when it answers.
+
+use crate::gpu::*;
+use quincunx_accelerator::*;
+use quincunx_collective::Numbers;
+use quincunx_engine::PortId;
+use quincunx_units::{Duration, Instant};
+use quincunx_wire::flit::{FlitHeader, NodeId, Transaction};
+
+fn begun(config: GpuConfig) -> Gpu<Numbers> {
+    let mut gpu = Gpu::new(config);
+    gpu.start(Instant::ZERO, &mut Out::default());
+    gpu
+}
+
+/// Products of an SM's time, and a kernel that goes before them once it is launched.
+fn products_and_urgent(claims_ahead: u16) -> Gpu<Numbers> {
+    let products = kernel(vec![computing(7), computing(9), computing(9)]);
+    let urgent = Kernel { priority: 2, ..kernel(vec![computing(11)]) };
+    let program = Program { kernels: vec![products, urgent], ..Program::default() };
+    let mut gpu = begun(GpuConfig { claims_ahead, ..config(program) });
+    fire(&mut gpu, GpuTimer::Launch(0));
+    fire(&mut gpu, GpuTimer::Launch(1));
+    gpu
+}
+
+#[test]
+fn of_ready_blocks_those_of_the_highest_priority_get_the_next_place() {
+    let next = fire(&mut products_and_urgent(0), GpuTimer::Compute(0));
+    assert_eq!(next.timers, [(GpuTimer::Compute(0), Duration::from_nanos(11))]);
+}
+
+#[test]
+fn a_place_that_was_promised_goes_to_the_highest_priority_nevertheless() {
+    let next = fire(&mut products_and_urgent(1), GpuTimer::Compute(0));
+    assert_eq!(next.timers, [(GpuTimer::Compute(0), Duration::from_nanos(11))]);
+}
+
+#[test]
+fn groups_are_asked_for_as_many_blocks_ahead_as_may_claim_a_place() {
+    for (claims_ahead, wanted) in [(0, vec![0]), (1, vec![0, 1]), (2, vec![0, 1, 2])] {
+        let blocks = (0..4).map(|group| Block { group: Some(group), ..computing(7) });
+        let coordination = Coordination { pre_launch: true, ..Coordination::default() };
+        let program = Program { kernels: vec![kernel(blocks.collect())], coordination, ..Program::default() };
+        let mut gpu = begun(GpuConfig { claims_ahead, ..config(program) });
+        fire(&mut gpu, GpuTimer::Launch(0));
+        let asked: Vec<u64> = packets(&mut gpu).iter().map(|header| header.address).collect();
+        assert_eq!(asked, wanted, "{claims_ahead} ahead");
+    }
+}
+
+#[test]
+fn a_communication_kernel_waits_for_all_places_of_an_sm_which_nobody_else_takes_meanwhile() {
+    let sends = Kernel { place: Place::WholeSm(1), ..kernel(vec![Block::default()]) };
+    let products = kernel(vec![computing(7), computing(9), computing(11)]);
+    let program = Program { kernels: vec![products, sends], ..Program::default() };
+    let mut gpu = begun(GpuConfig { blocks_per_sm: 2, ..config(program) });
+    fire(&mut gpu, GpuTimer::Launch(0));
+    fire(&mut gpu, GpuTimer::Launch(1));
+    let ended = GpuEvent::Ended { kernel: 1 };
+    assert!(!fire(&mut gpu, GpuTimer::Compute(0)).events.contains(&ended), "one place is taken");
+    let last = fire(&mut gpu, GpuTimer::Compute(0));
+    assert!(last.events.contains(&ended), "{:?}", last.events);
+    assert_eq!(last.timers, [(GpuTimer::Compute(0), Duration::from_nanos(11))]);
+}
+
+/// A block whose stages load a tile of 256 bytes each, of a series whose groups are 10 and on.
+fn loading(stages: u32) -> Program {
+    let tile = |number: u32| Tile {
+        fetch: Fetch::MergedLoad,
+        from: 1,
+        address: 256 * u64::from(number),
+        local: 256 * number as usize,
+        rows: Rows::one(256),
+        shared: Some(SharedTile { group: 10 + number, series: 0 }),
+    };
+    let stage = |number| Stage { tiles: vec![TileId(number)], compute: Duration::from_nanos(3) };
+    let block = Block { stages: (0..stages).map(stage).collect(), ..Block::default() };
+    let memory = 256 * stages as usize;
+    let tiles = (0..stages).map(tile).collect();
+    Program { kernels: vec![kernel(vec![block])], tiles, memory, ..Program::default() }
+}
+
+/// The addresses that are read.
+fn read(gpu: &mut Gpu<Numbers>) -> Vec<u64> {
+    let is_read = |header: &FlitHeader| matches!(header.transaction, Transaction::Read { .. });
+    packets(gpu).into_iter().filter(is_read).map(|header| header.address).collect()
+}
+
+#[test]
+fn tiles_are_asked_for_as_many_stages_ahead_as_are_set() {
+    for (prefetch, tiles) in [(0, 1), (1, 2), (3, 4)] {
+        let mut gpu = begun(GpuConfig { prefetch, load_window: 64, ..config(loading(6)) });
+        fire(&mut gpu, GpuTimer::Launch(0));
+        assert_eq!(read(&mut gpu).len(), 2 * tiles, "{prefetch} ahead");
+    }
+}
+
+#[test]
+fn who_is_ahead_of_the_others_asks_for_no_more_of_a_series_until_they_have_asked() {
+    let coordination = Coordination { throttle: true, ..Coordination::default() };
+    let program = Program { coordination, ..loading(3) };
+    let mut gpu = begun(GpuConfig { prefetch: 3, load_window: 64, ..config(program) });
+    fire(&mut gpu, GpuTimer::Launch(0));
+    assert_eq!(read(&mut gpu), [0, 128], "256 bytes");
+    let asked = 3;
+    let header = FlitHeader::new(NodeId(2), NodeId(0), true, 10, asked, Transaction::Release);
+    gpu.handle_packet(Instant::ZERO, PortId(0), &header, &[], &mut Out::default()).unwrap();
+    assert_eq!(read(&mut gpu), [256, 384]);
+}
+
+#[test]
+fn who_has_sent_its_sums_tells_the_others_so() {
+    let mut gpu = begun(config(adding(&[1])));
+    fire(&mut gpu, GpuTimer::Launch(0));
+    packets(&mut gpu);
+    let header = FlitHeader::new(NodeId(2), NodeId(0), true, 0, 1, Transaction::Release);
+    gpu.handle_packet(Instant::ZERO, PortId(0), &header, &[], &mut Out::default()).unwrap();
+    let sent = packets(&mut gpu);
+    let syncs: Vec<_> = sent.iter().filter(|header| header.transaction == Transaction::Sync).collect();
+    assert_eq!(syncs.iter().map(|sync| (sync.address, sync.tag)).collect::<Vec<_>>(), [(0, 2)]);
+    assert_eq!(sent.last().map(|header| header.transaction), Some(Transaction::Sync), "behind the sums");
+}
+
+#[test]
+fn a_block_ends_when_all_that_it_sends_has_left() {
+    let mut gpu = begun(config(adding(&[1])));
+    fire(&mut gpu, GpuTimer::Launch(0));
+    packets(&mut gpu);
+    let header = FlitHeader::new(NodeId(2), NodeId(0), true, 0, 1, Transaction::Release);
+    let mut out = Out::default();
+    gpu.handle_packet(Instant::ZERO, PortId(0), &header, &[], &mut out).unwrap();
+    gpu.handle_transmit_slot(Instant::ZERO, PortId(0), &mut out);
+    assert!(!out.events.contains(&GpuEvent::Finished), "one of two packets has left");
+    gpu.handle_transmit_slot(Instant::ZERO, PortId(0), &mut out);
+    assert!(out.events.contains(&GpuEvent::Finished), "{:?}", out.events);
+}
+
+#[test]
+fn an_answer_leaves_after_the_response_latency() {
+    let program = Program { memory: 256, ..Program::default() };
+    let latency = Duration::from_nanos(5);
+    let mut gpu = Gpu::<Numbers>::new(GpuConfig { response_latency: latency, ..config(program) });
+    let request = FlitHeader::new(NodeId(1), NodeId(0), false, 0, 0, Transaction::Read { length: 128 });
+    let mut out = Out::default();
+    gpu.handle_packet(Instant::ZERO, PortId(0), &request, &[], &mut out).unwrap();
+    assert!(!gpu.wants_transmit(PortId(0)), "not yet");
+    assert_eq!(out.timers, [(GpuTimer::Respond(PortId(0)), latency)]);
+    gpu.handle_timer(Instant::ZERO + latency, GpuTimer::Respond(PortId(0)), &mut out);
+    assert!(gpu.wants_transmit(PortId(0)));
+}
