@@ -57,9 +57,10 @@ class Registers(Case):
         self.assertFalse(self.bench.reference.config(0, 0x400000FF))
         # Nobody's sum is made before the last one has come.
         self.bench.rest(0, 3000)
+        # As many columns as have been used before.
         for host in self.hosts(**how):
-            self.bench.send(host.port, *host.whole(2))
-        self.assertEqual(len(self.bench.run()), 2 * self.ports)
+            self.bench.send(host.port, *host.whole(2), *host.whole(2))
+        self.assertEqual(len(self.bench.run()), 4 * self.ports)
 
     def test_a_frame_that_waits_is_of_an_old_group_however_often_the_registers_are_written(self) -> None:
         for writes in (1, 2, 3, 4, 5, 8):
@@ -101,11 +102,13 @@ class Registers(Case):
         for port in (0, 1):
             self.bench.send(port, *Host(port, self.ports, to=1 - port).whole(100))
         self.bench.run(40000)
-        # The others have room for results, and no part in these.
-        self.bench.config(0, 0xF0)
+        # The others have room for results, and no part in these. One write alone: another would clear what the first has left.
+        self.bench.write(1, 0x200000F0)
         self.bench.sink(1, "wire")
-        self.assertEqual({out.port for out in self.bench.run(20000)}, {1})
+        # What is forwarded from now on, and what was under way, is for these two.
+        self.assertEqual({out.port for out in self.bench.run(20000)}, {0, 1})
         self.bench.forget()
+        self.assertFalse(self.bench.reference.config(0, 0x200000F0))
         self.bench.rest(6, 3000)
         for port in range(4, 8):
             self.bench.send(port, *Host(port, self.ports, to=4 + (port + 1) % 4).whole(60))
