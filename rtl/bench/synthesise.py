@@ -1,14 +1,13 @@
 #!/usr/bin/env python3
 """Resources of the switch by number of ports, mapped to UltraScale by Yosys (figure 16): `synthesise.py` for 2 to 8 ports, or `synthesise.py PORTS...`.
 
-Without arguments it writes `rtl/allreduce_switch/resources.toml`, in some minutes of one core; with them it prints alone. Each module with its
-parameters is mapped once by itself, whatever has it, and counted as often as it is there, so that nothing is optimised across modules. The large buffers
+Without arguments it writes `rtl/allreduce_switch/resources.toml`, in some ten minutes of one core; with them it prints alone. Each module with its
+parameters is mapped once by itself and counted as often as it is there, so that nothing is optimised across modules. The large buffers
 (`prim_ram_1r1w`) are not mapped, for that takes Yosys long and gives what their sizes say: 72 bits by 512 words, 36 by 1,024, and so on.
 """
 
 import re
 import sys
-from collections import Counter
 from pathlib import Path
 
 sys.path[:0] = [str(Path(__file__).resolve().parent), str(Path(__file__).resolve().parent.parent.parent / "tools")]
@@ -41,61 +40,33 @@ def memory_luts(cell: str) -> int:
     return 0 if cell.startswith("RAMB") else MEMORY_LUTS.get(cell, 2)
 
 
-def number_of(cells: Counter[str]) -> dict[str, int]:
-    """LUTs, flip-flops and RAMB36 (two RAMB18 are one) of mapped cells."""
-    luts = sum(number for name, number in cells.items() if re.fullmatch(r"LUT\d|SRL\w+", name))
-    luts += sum(number * memory_luts(name) for name, number in cells.items() if name.startswith("RAM"))
-    flip_flops = sum(number for name, number in cells.items() if re.fullmatch(r"FD\w+", name))
-    return {"luts": luts, "flip-flops": flip_flops, "block-rams": cells["RAMB36E2"] + -(-cells["RAMB18E2"] // 2)}
-
-
-def cells_by_module(stat: str) -> dict[str, Counter[str]]:
-    """What Yosys says of each module: cells and modules in it."""
-    modules = {}
-    for section in re.split(r"^=== ", stat, flags=re.M)[1:]:
-        name, text = section.split(" ===", 1)
-        modules[name] = Counter({cell: int(number) for cell, number in re.findall(r"^     (\S+) +(\d+)$", text, re.M)})
-    return modules
-
-
-def flattened(modules: dict[str, Counter[str]], top: str) -> Counter[str]:
-    """Cells of a module and of all modules in it, as often as they are there."""
-    cells: Counter[str] = Counter()
-    for name, number in modules[top].items():
-        inside = flattened(modules, name) if name in modules else Counter({name: 1})
-        cells.update({cell: number * each for cell, each in inside.items()})
-    return cells
-
-
-def count(numbers: list[int]) -> list[dict[str, int]]:
-    """LUTs, flip-flops and RAMB36 of switches with so many ports, which are mapped together: most of their modules are the same."""
-    folder = rtl_tools.BUILD / "synth"
+def count(ports: int) -> dict[str, int]:
+    """LUTs, flip-flops and RAMB36 (two RAMB18 are one)."""
+    folder = rtl_tools.BUILD / f"synth-{ports}"
     folder.mkdir(parents=True, exist_ok=True)
     sources = [source for source in rtl_tools.switch_sources() if source.stem != "prim_ram_1r1w"]
     box = folder / "prim_ram_1r1w.sv"
     text = (rtl_tools.RTL / "prim/ram/rtl/prim_ram_1r1w.sv").read_text()
     head = text[: text.index(");\n", text.index(") (")) + 3]
     box.write_text("(* blackbox *)\n" + head[head.index("module") :] + "endmodule\n")
-    top = folder / "all.sv"
-    switches = "".join(f"  (* keep *) allreduce_switch #(.PORTS({ports})) u_{ports} ();\n" for ports in numbers)
-    top.write_text(f"module all;\n{switches}endmodule\n")
-    script = f"read_verilog -sv {' '.join(map(str, [*sources, box, top]))}; "
-    script += "synth_xilinx -family xcu -top all -noiopad -noclkbuf; tee -o stat.txt stat"
+    script = f"read_verilog -sv {' '.join(map(str, [*sources, box]))}; chparam -set PORTS {ports} allreduce_switch; "
+    script += "synth_xilinx -family xcu -top allreduce_switch -noiopad -noclkbuf; tee -o stat.txt stat"
     rtl_tools.run(["yosys", "-q", "-p", script], folder)
-    modules = cells_by_module((folder / "stat.txt").read_text())
-    found = []
-    for ports in numbers:
-        (name,) = (name for name in modules["all"] if name.startswith("$paramod") and name.endswith(f"PORTS=s32'{ports:032b}"))
-        counts = number_of(flattened(modules, name))
-        found.append(counts | {"block-rams": buffers(ports) + counts["block-rams"]})
-    return found
+    stat = (folder / "stat.txt").read_text()
+    cells = {name: int(number) for name, number in re.findall(r"^\s+(\w+)\s+(\d+)$", stat[stat.rindex("design hierarchy") :], re.M)}
+    luts = sum(number for name, number in cells.items() if re.fullmatch(r"LUT\d|SRL\w+", name))
+    luts += sum(number * memory_luts(name) for name, number in cells.items() if name.startswith("RAM"))
+    flip_flops = sum(number for name, number in cells.items() if re.fullmatch(r"FD\w+", name))
+    small = cells.get("RAMB18E2", 0)
+    return {"luts": luts, "flip-flops": flip_flops, "block-rams": buffers(ports) + cells.get("RAMB36E2", 0) + -(-small // 2)}
 
 
 def main() -> None:
     ports = [int(word) for word in sys.argv[1:]] or list(PORTS)
-    counts = count(ports)
-    for each, numbers in zip(ports, counts):
-        print(f"{each} ports: " + ", ".join(f"{number:,} {what}" for what, number in numbers.items()))
+    counts = []
+    for each in ports:
+        counts.append(count(each))
+        print(f"{each} ports: " + ", ".join(f"{number:,} {what}" for what, number in counts[-1].items()), flush=True)
     if not sys.argv[1:]:
         lines = [f"{what} = [{', '.join(f'{each[what]:_}' for each in counts)}]" for what in counts[0]]
         RESOURCES.write_text("\n".join([f"{HEAD}ports = {ports}", *lines]) + "\n")

@@ -55,9 +55,12 @@ class Registers(Case):
         """A new group at all ports, of which nothing old may be seen."""
         self.bench.forget()
         self.assertFalse(self.bench.reference.config(0, 0x400000FF))
+        # Nobody's sum is made before the last one has come.
+        self.bench.rest(0, 3000)
+        # As many columns as have been used before.
         for host in self.hosts(**how):
-            self.bench.send(host.port, *host.whole(2))
-        self.assertEqual(len(self.bench.run()), 2 * self.ports)
+            self.bench.send(host.port, *host.whole(2), *host.whole(2))
+        self.assertEqual(len(self.bench.run()), 4 * self.ports)
 
     def test_a_frame_that_waits_is_of_an_old_group_however_often_the_registers_are_written(self) -> None:
         for writes in (1, 2, 3, 4, 5, 8):
@@ -76,8 +79,8 @@ class Registers(Case):
                 self.begin()
 
     def test_a_frame_is_of_the_old_group_or_of_the_new_whenever_the_registers_are_written(self) -> None:
-        # A write takes 664 cycles and a First 178: in one of these it is judged as the group changes.
-        for cycles in range(435, 480):
+        # A write takes 664 cycles and a First 178: it is stored as the group changes, or judged in that very cycle.
+        for cycles in (*range(290, 435, 15), *range(435, 480)):
             self.bench.forget()
             self.bench.config(0, 0xFF)
             self.learn()
@@ -99,11 +102,14 @@ class Registers(Case):
         for port in (0, 1):
             self.bench.send(port, *Host(port, self.ports, to=1 - port).whole(100))
         self.bench.run(40000)
-        # The others have room for results, and no part in these.
-        self.bench.config(0, 0xF0)
+        # The others have room for results, and no part in these. One write alone: another would clear what the first has left.
+        self.bench.write(1, 0x200000F0)
         self.bench.sink(1, "wire")
-        self.assertEqual({out.port for out in self.bench.run(20000)}, {1})
+        # What is forwarded from now on, and what was under way, is for these two.
+        self.assertEqual({out.port for out in self.bench.run(20000)}, {0, 1})
         self.bench.forget()
+        self.assertFalse(self.bench.reference.config(0, 0x200000F0))
+        self.bench.rest(6, 3000)
         for port in range(4, 8):
             self.bench.send(port, *Host(port, self.ports, to=4 + (port + 1) % 4).whole(60))
         self.assertEqual(len(self.bench.run()), 4 * 60)
@@ -112,6 +118,25 @@ class Registers(Case):
         for port in (0, 1):
             self.bench.send(port, *Host(port, self.ports, to=1 - port, qp=0x99).whole(60))
         self.assertEqual(len(self.bench.run()), 2 * 60)
+
+    def test_a_sum_that_is_being_made_is_nobodys_when_the_registers_are_written(self) -> None:
+        for later in range(0, 900, 60):
+            self.bench.forget()
+            self.bench.config(0, 0x03)
+            self.learn()
+            # One sum after another is made while the write comes.
+            self.bench.rest(0, later)
+            for port in (0, 1):
+                self.bench.send(port, *Host(port, self.ports, to=1 - port).whole(12))
+            self.bench.run(1500)
+            self.bench.write(1, 0x200000F0)
+            self.bench.run(12000)
+            self.assertLessEqual({out.port for out in self.bench.seen}, {0, 1})
+            self.bench.forget()
+            self.assertFalse(self.bench.reference.config(0, 0x200000F0))
+            for port in range(4, 8):
+                self.bench.send(port, *Host(port, self.ports, to=4 + (port + 1) % 4).whole(12))
+            self.assertEqual(len(self.bench.run()), 4 * 12)
 
     def test_a_retransmission_leaves_or_is_counted_once_whenever_the_registers_are_written(self) -> None:
         answers = set()
