@@ -99,6 +99,7 @@ impl Endpoint {
             },
             framing: Framing::RoceV2,
             transport,
+            any_interface: false,
             node: NodeOptions {
                 spin: options.spin.unwrap_or(NodeOptions::default().spin),
                 ..NodeOptions::default()

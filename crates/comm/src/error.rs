@@ -32,7 +32,9 @@ impl From<RuntimeError> for CommError {
     fn from(error: RuntimeError) -> Self {
         let text = error.to_string();
         match error {
-            RuntimeError::GroupFailed { .. } | RuntimeError::PeerFailed { .. } => Self::Group(text),
+            RuntimeError::GroupFailed { .. }
+            | RuntimeError::PeerFailed { .. }
+            | RuntimeError::Corrupted { .. } => Self::Group(text),
             RuntimeError::TimedOut { .. } => Self::TimedOut(text),
             RuntimeError::Rejected(_) => Self::Misuse(text),
             RuntimeError::Open(_)

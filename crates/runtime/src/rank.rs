@@ -86,6 +86,8 @@ pub struct Rank {
     /// What others have written, oldest first.
     pub(crate) delivered: BTreeMap<GroupId, VecDeque<Delivered>>,
     pub(crate) next_write: u64,
+    /// What was begun and has not ended, oldest first.
+    begun: BTreeMap<GroupId, VecDeque<Collective>>,
 }
 
 impl Rank {
@@ -110,6 +112,7 @@ impl Rank {
             written: BTreeMap::new(),
             delivered: BTreeMap::new(),
             next_write: 0,
+            begun: BTreeMap::new(),
         })
     }
 
@@ -358,6 +361,7 @@ impl Rank {
         self.expected.retain(|expected| *expected != group);
         self.written.retain(|(of, _), _| *of != group);
         self.delivered.remove(&group);
+        self.begun.remove(&group);
         // A group that was refused here is not installed: nothing to remove.
         let _ = self.node.command(HostCommand::Remove(group));
     }

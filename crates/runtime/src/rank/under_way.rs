@@ -7,9 +7,10 @@ use quincunx_engine::writes::Target;
 use quincunx_nodes::{HostCommand, HostEvent};
 use quincunx_units::Duration;
 
-use super::{Finished, Rank};
+use super::{CORRUPTED, Finished, Rank};
 use crate::Delivered;
 use crate::process::RuntimeError;
+use std::collections::VecDeque;
 
 /// What has come to an end in a step.
 #[derive(Debug)]
@@ -52,7 +53,9 @@ impl Rank {
     ) -> Result<(), RuntimeError> {
         self.check(group)?;
         let Finished { input, output } = buffers;
-        Ok(self.node.command(HostCommand::Start { group, collective, reduction, input, output })?)
+        self.node.command(HostCommand::Start { group, collective, reduction, input, output })?;
+        self.begun.entry(group).or_default().push_back(collective);
+        Ok(())
     }
 
     /// Begins a write to slots of other ranks, by the direct way.
@@ -70,7 +73,7 @@ impl Rank {
 
     /// The oldest piece that others have written here and nobody has taken.
     pub fn take_delivered(&mut self, group: GroupId) -> Option<Delivered> {
-        self.delivered.get_mut(&group).and_then(std::collections::VecDeque::pop_front)
+        self.delivered.get_mut(&group).and_then(VecDeque::pop_front)
     }
 
     /// Answers peers, waiting at most `wait` if there is nothing to do, and tells what has ended.
@@ -111,6 +114,7 @@ impl Rank {
     fn hear(&mut self, event: HostEvent<Numbers>, ended: &mut Vec<Ended>) {
         match event {
             HostEvent::Finished { group, outcome: Outcome::Done, input, output } => {
+                self.begun.get_mut(&group).and_then(VecDeque::pop_front);
                 ended.push(Ended::Collective { group, buffers: Finished { input, output } });
             }
             HostEvent::Written { group, id } => {
@@ -119,6 +123,12 @@ impl Rank {
             }
             HostEvent::Delivered { group, source, slot, data } => {
                 self.delivered.entry(group).or_default().push_back(Delivered { source, slot, data });
+            }
+            HostEvent::Finished { group, outcome: CORRUPTED, .. } => {
+                let of = self.begun.get_mut(&group).and_then(VecDeque::pop_front);
+                if let Some(collective) = of.filter(|_| !self.failed.contains_key(&group)) {
+                    ended.push(Ended::Group { group, error: self.corrupted(group, collective) });
+                }
             }
             HostEvent::Finished { group, outcome: Outcome::Failed { qp, failure }, .. }
             | HostEvent::Failed { group, qp, failure } => {
