@@ -71,6 +71,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "runtime": MANAGED,
     # What an application's program has of it, and its forms in other languages: the catalog is for those who start a program.
     "comm": MANAGED | {"runtime"},
+    "capi": MANAGED | {"runtime", "comm"},
     "python": MANAGED | {"runtime", "comm"},
     "perf": MANAGED | {"scenario", "runtime", "report"},
     # Stands above all drivers: it alone may have them side by side.
@@ -121,6 +122,7 @@ MAY_NAME = {
     "crates/cli/src/perf.rs": "examples in the help, and the default of --design",
     "crates/cli/src/report.rs": "an example in the help",
     "crates/cli/src/reproduce.rs": "examples in the help",
+    "crates/cli/src/run.rs": "the default of --design",
     "crates/cli/src/sim.rs": "examples in the help, the default fabric, and the default of --design",
     "crates/cli/src/train.rs": "examples in the help, the default fabric, and the default of --design",
     "crates/cli/src/traffic.rs": "examples in the help, and the default fabric",

@@ -19,6 +19,7 @@ mod perf;
 mod progress;
 mod report;
 mod reproduce;
+mod run;
 mod running;
 mod sim;
 mod simulations;
@@ -43,6 +44,7 @@ const EXAMPLES: &str = "Examples:
   quincunx demo                                  all primitives, all modes, on this machine
   quincunx perf all_reduce --design epic-3,ring --sizes 4KiB:16MiB:4
   quincunx perf all_reduce --link netns --rate 500Mbit/s --design epic-3    (as root)
+  quincunx run -n 8 --link netns --rate 500Mbit/s -- python train.py    your program on 8 ranks, with all around it
   quincunx sim all_reduce --fabric epic-star8 --design epic-3,ring --size 4KiB:16MiB:4
   quincunx reproduce epic/table25                published figures and ours
   quincunx check epic-3 all_reduce --losses 1    every order, loss and time-out
@@ -59,6 +61,8 @@ enum Command {
     Demo(demo::Demo),
     /// Measure a collective over real processes, in the columns of nccl-tests
     Perf(Box<perf::Perf>),
+    /// Run a program on every rank, with a manager, switches and links around it
+    Run(Box<run::Run>),
     /// Simulate a collective on a fabric, with the engines that run on real sockets
     Sim(Box<sim::Sim>),
     /// Hold the papers' published figures against ours
@@ -120,6 +124,7 @@ pub fn main(catalog: Catalog, fallback: Option<&'static str>) -> ExitCode {
     let done = match parsed.unwrap_or_else(|error| error.format(&mut command).exit()).command {
         Command::Demo(demo) => demo.run(catalog),
         Command::Perf(perf) => perf.run(catalog),
+        Command::Run(run) => run.run(catalog),
         Command::Sim(sim) => sim.run(catalog),
         Command::Reproduce(reproduce) => reproduce.run(catalog),
         Command::Check(check) => check.run(catalog),

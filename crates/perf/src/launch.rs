@@ -314,6 +314,83 @@ impl Processes {
         Ok(outputs)
     }
 
+    /// Starts a program of the user's on every rank, where it is and with the identity that it has. It finds in its environment what is
+    /// `common` to all, its rank as torchrun says it, and what `quincunx-comm` reads.
+    ///
+    /// # Errors
+    /// If a process does not start.
+    pub fn start_programs(
+        &mut self,
+        program: &Path,
+        arguments: &[String],
+        common: &BTreeMap<String, String>,
+    ) -> Result<(), LaunchError> {
+        let manager = self.manager.as_ref().expect("the manager is started first").to_string();
+        let members = self.members();
+        let job = members.first().map_or("", |first| first.strip_suffix('0').unwrap_or(first)).to_owned();
+        let master = match self.ground {
+            Ground::Namespaces(_) => self.address(NetnsNode::Host(0)),
+            Ground::Loopback { .. } | Ground::Running { .. } => Ipv4Addr::LOCALHOST,
+        };
+        for (rank, name) in members.iter().enumerate() {
+            let place = NetnsNode::Host(rank);
+            let mut command = match &self.ground {
+                Ground::Namespaces(fabric) => fabric.command(place, program),
+                Ground::Loopback { .. } | Ground::Running { .. } => Command::new(program),
+            };
+            let ranks = members.len().to_string();
+            command.args(arguments).envs(common);
+            command.env("RANK", rank.to_string()).env("LOCAL_RANK", rank.to_string());
+            command.env("WORLD_SIZE", &ranks).env("LOCAL_WORLD_SIZE", &ranks);
+            command.env("MASTER_ADDR", master.to_string());
+            command.env("QUINCUNX_MANAGER", &manager).env("QUINCUNX_JOB", &job);
+            command.env("QUINCUNX_ADDRESS", self.address(place).to_string());
+            if !matches!(self.ground, Ground::Running { .. }) {
+                command.env("QUINCUNX_SWITCHES", self.switches.to_string());
+            }
+            if let Some(certificates) = &self.certificates {
+                let [_, file] = certificates.arguments(name);
+                command.env("QUINCUNX_IDENTITY", file);
+            }
+            let child = spawn(&program.display().to_string(), &mut command)?;
+            self.children.push((name.clone(), child));
+        }
+        Ok(())
+    }
+
+    /// Waits until every rank has ended, or one of them badly: then it ends the others. Those that did not end well, with how.
+    pub fn wait_for_programs(&mut self) -> Vec<String> {
+        let mut failed = Vec::new();
+        let mut running: Vec<_> =
+            self.children.iter_mut().filter(|(name, _)| self.members.contains(name)).collect();
+        while failed.is_empty() && !running.is_empty() {
+            running.retain_mut(|(name, child)| match child.try_wait() {
+                Ok(None) => true,
+                Ok(Some(status)) => {
+                    if !status.success() {
+                        failed.push(format!("{name} with {status}"));
+                    }
+                    false
+                }
+                Err(error) => {
+                    failed.push(format!("{name}: {error}"));
+                    false
+                }
+            });
+            sleep(Duration::from_millis(20));
+        }
+        // The others have a moment to say what they have met.
+        let limit = Instant::now() + GRACE;
+        for (_, child) in running {
+            while Instant::now() < limit && matches!(child.try_wait(), Ok(None)) {
+                sleep(Duration::from_millis(20));
+            }
+            end(child);
+        }
+        self.children.retain(|(name, _)| !self.members.contains(name));
+        failed
+    }
+
     /// The ranks' names, in rank order.
     pub fn members(&self) -> Vec<String> {
         self.members.clone()

@@ -98,6 +98,8 @@ pub struct Rank {
     /// What others have written, oldest first.
     pub(crate) delivered: BTreeMap<GroupId, VecDeque<Delivered>>,
     pub(crate) next_write: u64,
+    /// What was begun and has not ended, oldest first.
+    begun: BTreeMap<GroupId, VecDeque<Collective>>,
 }
 
 impl Rank {
@@ -127,6 +129,7 @@ impl Rank {
             written: BTreeMap::new(),
             delivered: BTreeMap::new(),
             next_write: 0,
+            begun: BTreeMap::new(),
         })
     }
 
@@ -389,5 +392,6 @@ impl Rank {
         self.expected.retain(|expected| *expected != group);
         self.written.retain(|(of, _), _| *of != group);
         self.delivered.remove(&group);
+        self.begun.remove(&group);
     }
 }

@@ -2,7 +2,7 @@
 
 use quincunx_collective::{Collective, GroupId, Numbers, Reduction};
 use quincunx_driver_net::Waker;
-use quincunx_engine::verbs::{Outcome, WorkId};
+use quincunx_engine::verbs::{Failure, Outcome, WorkId};
 use quincunx_engine::writes::Target;
 use quincunx_nodes::{HostCommand, HostEvent};
 use quincunx_units::Duration;
@@ -10,6 +10,7 @@ use quincunx_units::Duration;
 use super::{Finished, Rank};
 use crate::Delivered;
 use crate::process::RuntimeError;
+use std::collections::VecDeque;
 
 /// What has come to an end in a step.
 #[derive(Debug)]
@@ -51,9 +52,12 @@ impl Rank {
         buffers: Finished,
     ) -> Result<(), RuntimeError> {
         self.check(group)?;
-        let group = self.lead(group);
+        let wire = self.lead(group);
         let Finished { input, output } = buffers;
-        Ok(self.node.command(HostCommand::Start { group, collective, reduction, input, output })?)
+        let start = HostCommand::Start { group: wire, collective, reduction, input, output };
+        self.node.command(start)?;
+        self.begun.entry(group).or_default().push_back(collective);
+        Ok(())
     }
 
     /// Begins a write to slots of other ranks, by the direct way.
@@ -71,7 +75,7 @@ impl Rank {
 
     /// The oldest piece that others have written here and nobody has taken.
     pub fn take_delivered(&mut self, group: GroupId) -> Option<Delivered> {
-        self.delivered.get_mut(&group).and_then(std::collections::VecDeque::pop_front)
+        self.delivered.get_mut(&group).and_then(VecDeque::pop_front)
     }
 
     /// Answers peers, waiting at most `wait` if there is nothing to do, and tells what has ended.
@@ -120,6 +124,7 @@ impl Rank {
         match event {
             HostEvent::Finished { group, outcome: Outcome::Done, input, output } => {
                 let group = self.known_as(group);
+                self.begun.get_mut(&group).and_then(VecDeque::pop_front);
                 ended.push(Ended::Collective { group, buffers: Finished { input, output } });
             }
             HostEvent::Written { group, id } => {
@@ -128,6 +133,17 @@ impl Rank {
             }
             HostEvent::Delivered { group, source, slot, data } => {
                 self.delivered.entry(group).or_default().push_back(Delivered { source, slot, data });
+            }
+            HostEvent::Finished {
+                group,
+                outcome: Outcome::Failed { failure: Failure::Corrupted, .. },
+                ..
+            } => {
+                let group = self.known_as(group);
+                let of = self.begun.get_mut(&group).and_then(VecDeque::pop_front);
+                if let Some(collective) = of.filter(|_| !self.failed.contains_key(&group)) {
+                    ended.push(Ended::Group { group, error: self.corrupted(group, collective) });
+                }
             }
             HostEvent::Finished { group, outcome: Outcome::Failed { qp, failure }, .. }
             | HostEvent::Failed { group, qp, failure } => {
