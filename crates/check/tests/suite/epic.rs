@@ -167,6 +167,13 @@ fn cases() -> Vec<Case> {
             },
             rules: none,
         },
+        {
+            let mut setup =
+                group_setup("epic-mixed", &[reduce, all_reduce], "tree-3-2", 1, &[("group.window", 2)]);
+            setup.scenario.set("group.modes", "III/I".into());
+            let mutation = "skips-nothing";
+            Case { mutation, setup: GroupSetup { mutation: Some(mutation.to_owned()), ..setup }, rules: none }
+        },
         giving_up("success-on-failure", "epic-2", all_reduce),
         giving_up("rank-fails-in-silence", "epic-2", all_reduce),
         giving_up("switch-fails-in-silence", "epic-1", broadcast),

@@ -1,7 +1,7 @@
 //! Trees whose switches are in several modes: which mixtures are right, and which are not.
 
 use crate::common::{self, group_setup, lossy};
-use quincunx_check::{Fault, GroupNetwork};
+use quincunx_check::{Exploration, Fault, GroupNetwork};
 use quincunx_collective::{Collective, Rank};
 
 const ROOT: Rank = Rank(0);
@@ -9,8 +9,8 @@ const PRIMITIVES: [Collective; 3] =
     [Collective::AllReduce, Collective::Reduce { root: ROOT }, Collective::Broadcast { root: ROOT }];
 
 /// A root and one leaf below it, three ranks, modes from the root down.
-fn mixed(modes: &str, collective: Collective) -> GroupNetwork {
-    let mut setup = group_setup("epic-mixed", &[collective], "tree-3-2", 1, &[("group.unproved", true)]);
+fn mixed(modes: &str, collectives: &[Collective], packets: u32) -> GroupNetwork {
+    let mut setup = group_setup("epic-mixed", collectives, "tree-3-2", packets, &[("group.unproved", true)]);
     setup.scenario.set("group.modes", modes.into());
     GroupNetwork::new(&setup).unwrap()
 }
@@ -19,7 +19,7 @@ fn mixed(modes: &str, collective: Collective) -> GroupNetwork {
 fn mode_i_and_mode_iii_mix_either_way_and_both_go_below_mode_ii() {
     for modes in ["III/I", "I/III", "II/I", "II/III"] {
         for collective in PRIMITIVES {
-            common::assert_right(&mixed(modes, collective), lossy());
+            common::assert_right(&mixed(modes, &[collective], 1), lossy());
         }
     }
 }
@@ -27,8 +27,22 @@ fn mode_i_and_mode_iii_mix_either_way_and_both_go_below_mode_ii() {
 #[test]
 fn below_another_mode_nobody_acknowledges_mode_ii_s_all_reduce() {
     for modes in ["III/II", "I/II"] {
-        let (_, found) = common::run(&mixed(modes, Collective::AllReduce), lossy());
+        let (_, found) = common::run(&mixed(modes, &[Collective::AllReduce], 1), lossy());
         let fault = found.map(|(fault, _)| fault);
         assert!(matches!(fault, Some(Fault::Stuck | Fault::Livelock)), "{modes}: {fault:?}");
+    }
+}
+
+#[test]
+fn numbers_stay_in_step_where_a_neighbour_skips_what_does_not_come_its_way() {
+    let far = Rank(2);
+    let up = [Collective::Reduce { root: far }, Collective::Reduce { root: ROOT }];
+    let down = [Collective::Broadcast { root: far }, Collective::Broadcast { root: ROOT }];
+    let there = [Collective::Reduce { root: far }, Collective::Broadcast { root: far }];
+    for modes in ["III/I", "I/III", "II/I"] {
+        for sequence in [up, down, there] {
+            let rules = Exploration { losses: 0, ..lossy() };
+            common::assert_right(&mixed(modes, &sequence, 1), rules);
+        }
     }
 }

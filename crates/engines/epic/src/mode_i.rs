@@ -303,11 +303,16 @@ impl ModeI {
         true
     }
 
+    /// Whether the neighbour counts what does not come over the edge, too.
+    fn skips_over(&self, edge: usize) -> bool {
+        self.config.edges[edge].skips() && !self.config.breaks(Mutation::SkipsNothing)
+    }
+
     /// Expects nothing of collectives that do not come over `edge`, where the neighbour counts packets of all (4.3, group PSN
     /// synchronisation).
     fn skip_incoming<P: Payload>(&mut self, edge: usize, verbs: &mut dyn Verbs<P>) {
         let bit = edge_bit(edge);
-        while self.config.edges[edge].skips() && self.peers[edge].waiting.is_empty() {
+        while self.skips_over(edge) && self.peers[edge].waiting.is_empty() {
             let number = self.peers[edge].expected;
             let Some(index) = self.table.index(number) else { return };
             let invocation = *self.table.get(index);
@@ -332,7 +337,7 @@ impl ModeI {
                     break found;
                 }
                 number = invocation.last + 1;
-                if self.config.edges[edge].skips() {
+                if self.skips_over(edge) {
                     verbs.skip(QpIndex(edge as u16), *self.table.state(index), 0);
                     self.peers[edge].next = number;
                 }
