@@ -24,6 +24,10 @@ test-rtl: ## Benches, lint and proofs of the hardware (some four minutes; with C
 	@if [ "$$CI" = true ]; then $(PYTHON) tools/packages.py hardware || true; fi
 	@$(PYTHON) tools/python_environment.py rtl/requirements.txt rtl/bench/run_tests.py
 
+.PHONY: test-torch
+test-torch: ## The backend of torch.distributed, in an environment with torch (downloads 3 GB at first)
+	$(PYTHON) tools/python_environment.py python/quincunx/tests/torch/requirements.txt -m unittest discover -v -s python/quincunx/tests -p 'test_torch.py'
+
 .PHONY: synth-rtl
 synth-rtl: ## Resources of the hardware by number of ports, through Yosys (about ten minutes)
 	$(PYTHON) rtl/bench/synthesise.py

@@ -27,14 +27,16 @@ def tell(test: str, remedy: str, why: str) -> None:
             record.write(f"{test}\t{remedy}\t{why}\n")
 
 
-def modules(*names: str):
-    """For a class of tests that need modules: where one is missing, each test of it is skipped."""
+def modules(*names: str, by: str | None = None):
+    """For a class of tests that need modules: where one is missing, each test of it is skipped. Those that a command `by` brings are too
+    large for every run, and CI may lack them; all others tools/python_environment.py installs.
+    """
     lacking = missing(*names)
 
     def skip(self: unittest.TestCase) -> None:
-        why = f"expected {', '.join(lacking)}, found none; run through tools/python_environment.py"
-        remedy = f"packages {' '.join(lacking)}"
-        if failure := os.environ.get(NO_ENVIRONMENT):
+        why = f"expected {', '.join(lacking)}, found none; run {by or 'through tools/python_environment.py'}"
+        remedy = "nothing" if by else f"packages {' '.join(lacking)}"
+        if not by and (failure := os.environ.get(NO_ENVIRONMENT)):
             remedy, _, found = failure.partition(": ")
             why = f"expected to install {', '.join(lacking)}, found {found}; look at the network, or at Python"
         tell(self.id(), remedy, why)

@@ -2,13 +2,188 @@
 
     import numpy, quincunx
 
-    group = quincunx.init()            # as `quincunx run` has set the environment
+    group = quincunx.init()            # as `quincunx run` or torchrun has set the environment
     values = numpy.ones(1 << 20, dtype=numpy.float32)
     group.all_reduce(values)           # values is the sum over all ranks now
+    quincunx.shutdown()
 
-`quincunx.torch` is the backend of torch.distributed.
+Arrays are whatever has a buffer (numpy.ndarray, array.array, bytearray, memoryview) or speaks DLPack in the host's memory (torch.Tensor
+and others); none is copied before the network's own thread does so. What is strided, read-only, overlapping or of another type is refused
+with an exception, and nothing has happened then. `quincunx.torch` is the backend of torch.distributed.
 """
 
+from __future__ import annotations
+
+from typing import Any
+
+from quincunx import _core
+from quincunx._arrays import described
 from quincunx._core import EndpointError, GroupError, __version__
 
-__all__ = ["EndpointError", "GroupError", "__version__"]
+__all__ = ["EndpointError", "Group", "GroupError", "Pending", "__version__", "counts", "init", "shutdown"]
+
+_world: Group | None = None
+_endpoint: _core.Endpoint | None = None
+
+
+class Pending:
+    """An operation under way. What it uses must be left alone until it has ended; it is kept in memory until then."""
+
+    def __init__(self, handle: _core.Handle) -> None:
+        self._handle = handle
+
+    def wait(self, timeout: float | None = None) -> None:
+        """Waits for the end, at most `timeout` seconds.
+
+        Raises TimeoutError if it is under way still, GroupError if a rank has died.
+        """
+        if not self._handle.wait(timeout):
+            raise TimeoutError(f"expected the end of an operation within {timeout} s, found it under way; wait longer")
+
+    def done(self) -> bool:
+        """Whether it has ended, well or not."""
+        return self._handle.done()
+
+    def exception(self) -> BaseException | None:
+        """What it has met, if it has ended badly."""
+        return self._handle.exception()
+
+
+class Group:
+    """Ranks that do things together. All of them call the same collectives in the same order.
+
+    Each method takes `wait=False` to return a `Pending` at once. Operations: "sum", "min", "max", "product", "band", "bor", "bxor". The
+    network adds up float32, float16, bfloat16 and int32 by the first three; else ranks gather all vectors and combine them.
+    """
+
+    def __init__(self, core: _core.Group) -> None:
+        self._core = core
+
+    def __repr__(self) -> str:
+        return f"<quincunx.Group rank {self.rank} of {self.size}, {self.design}>"
+
+    @property
+    def rank(self) -> int:
+        """This rank in the group, from zero."""
+        return self._core.rank
+
+    @property
+    def size(self) -> int:
+        """Ranks of the group."""
+        return self._core.size
+
+    @property
+    def design(self) -> str:
+        """What it runs: the design that was asked for, or what it fell back to."""
+        return self._core.design
+
+    def set_timeout(self, seconds: float) -> None:
+        """How long what is begun from now on may take."""
+        self._core.set_limit(seconds)
+
+    def split(self, color: int) -> Group:
+        """Groups of those that name the same color, in this group's order. Every rank calls it."""
+        return Group(self._core.split(color))
+
+    def _run(self, wait: bool, operation: str, source: Any, sink: Any, **options: Any) -> Pending | None:
+        handle = self._core.start(operation, source, sink, **options)
+        if not wait:
+            return Pending(handle)
+        handle.wait()
+        return None
+
+    def _reduce(self, wait: bool, operation: str, source: Any, sink: Any, op: str, **options: Any) -> Pending | None:
+        given, element = described(source)
+        room = None if sink is None else given if sink is source else _same(sink, element)
+        return self._run(wait, operation, given, room, element=element, op=op, **options)
+
+    def all_reduce(self, values: Any, output: Any = None, *, op: str = "sum", wait: bool = True) -> Pending | None:
+        """Puts the reduction of all ranks' `values` (any shape) into `output` of as many elements, or in their own place."""
+        return self._reduce(wait, "all_reduce", values, values if output is None else output, op)
+
+    def reduce(self, values: Any, output: Any = None, *, root: int = 0, op: str = "sum", wait: bool = True) -> Pending | None:
+        """The same at `root` alone."""
+        sink = (values if output is None else output) if self.rank == root else None
+        return self._reduce(wait, "reduce", values, sink, op, peer=root)
+
+    def broadcast(self, values: Any, *, root: int = 0, wait: bool = True) -> Pending | None:
+        """Makes every rank's `values` those of `root`."""
+        memory, _ = described(values)
+        given, room = (memory, None) if self.rank == root else (None, memory)
+        return self._run(wait, "broadcast", given, room, peer=root)
+
+    def barrier(self, *, wait: bool = True) -> Pending | None:
+        """No rank passes before every rank has come."""
+        return self._run(wait, "barrier", None, None)
+
+    def reduce_scatter(self, values: Any, output: Any, *, op: str = "sum", wait: bool = True) -> Pending | None:
+        """Puts part r of the reduction of all ranks' `values` (size times as many elements) into rank r's `output`."""
+        return self._reduce(wait, "reduce_scatter", values, output, op)
+
+    def _moved(self, wait: bool, operation: str, source: Any, sink: Any, **options: Any) -> Pending | None:
+        given, element = (None, None) if source is None else described(source)
+        room = None if sink is None else described(sink)[0] if element is None else _same(sink, element)
+        return self._run(wait, operation, given, room, **options)
+
+    def all_gather(self, values: Any, output: Any, *, wait: bool = True) -> Pending | None:
+        """Puts all ranks' `values` in rank order into `output`, of size times as many elements."""
+        return self._moved(wait, "all_gather", values, output)
+
+    def all_to_all(self, values: Any, output: Any, *, wait: bool = True) -> Pending | None:
+        """Puts part r of every rank's `values`, in rank order, into rank r's `output` of as many elements."""
+        return self._moved(wait, "all_to_all", values, output)
+
+    def gather(self, values: Any, output: Any = None, *, root: int = 0, wait: bool = True) -> Pending | None:
+        """Puts all ranks' `values` in rank order into `output` of `root`."""
+        return self._moved(wait, "gather", values, output if self.rank == root else None, peer=root)
+
+    def scatter(self, values: Any, output: Any, *, root: int = 0, wait: bool = True) -> Pending | None:
+        """Puts part r of `values` of `root` into rank r's `output`."""
+        return self._moved(wait, "scatter", values if self.rank == root else None, output, peer=root)
+
+    def send(self, values: Any, to: int, *, tag: int = 0, wait: bool = True) -> Pending | None:
+        """Sends `values` to a rank."""
+        return self._moved(wait, "send", values, None, peer=to, tag=tag)
+
+    def receive(self, output: Any, source: int, *, tag: int = 0, wait: bool = True) -> Pending | None:
+        """Puts the oldest message of rank `source` with that tag into `output`, which has its length."""
+        return self._moved(wait, "receive", None, output, peer=source, tag=tag)
+
+
+def _same(array: Any, element: str) -> Any:
+    memory, found = described(array)
+    if found != element:
+        raise TypeError(f"expected input and output of one type, found {element} and {found}; convert one of them")
+    return memory
+
+
+def init(**options: Any) -> Group:
+    """Attaches this process and returns the group of all ranks. Every rank calls it once.
+
+    What is not said is as the environment says. `manager`: HOST:PORT; `job`: what the nodes' names begin with; `rank`, `world`; `address`:
+    the IPv4 address of this rank's frames; `design`: what groups run; `settings`: pairs of keys and values; `join_limit`, `limit`: seconds
+    that ranks wait for each other, and that an operation may take; `identity`: a file with a certificate.
+    """
+    global _world, _endpoint
+    if _world is not None:
+        raise RuntimeError("expected a process without a group of all ranks, found one; call shutdown() first")
+    endpoint = _core.Endpoint(**options)
+    _world = Group(endpoint.world())
+    _endpoint = endpoint
+    return _world
+
+
+def shutdown() -> None:
+    """Leaves together with all other ranks, each of which calls it when nothing of its own is under way."""
+    global _world, _endpoint
+    world, endpoint, _world, _endpoint = _world, _endpoint, None, None
+    if world is not None and endpoint is not None:
+        world.barrier()
+        endpoint.close()
+
+
+def counts() -> dict[str, float]:
+    """Of this process: operations, bytes copied between its arrays and registered memory, the seconds of that, seconds with something
+    under way, and reductions that ranks have done themselves."""
+    names = ("operations", "copied_bytes", "copy_s", "busy_s", "fallbacks")
+    return dict(zip(names, _endpoint.counts())) if _endpoint is not None else dict.fromkeys(names, 0)

@@ -1,0 +1,113 @@
+/* Collectives computed inside the network, for programs in C. Names and meanings are close to those of nccl.h; what differs is said.
+ *
+ * Memory is the host's. Every call has a request as its last argument: where that is NULL the call returns when the operation has ended,
+ * else at once, and the request is waited for with qxWait, which frees it. Buffers must not be touched until then. All ranks of a
+ * communicator call the same collectives in the same order. In place is recvbuff == sendbuff, for qxAllGather sendbuff == recvbuff +
+ * rank * count elements, for qxReduceScatter recvbuff == sendbuff + rank * count.
+ *
+ * No call aborts: misuse is qxInvalidArgument, a rank that has died qxRemoteError at all others; qxGetLastError says why in one line. */
+#ifndef QUINCUNX_H
+#define QUINCUNX_H
+
+#include <stddef.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define QX_MAJOR 0
+#define QX_MINOR 1
+#define QX_UNIQUE_ID_BYTES 128
+
+/* A rank's place in a group. */
+typedef struct qxComm *qxComm_t;
+
+/* An operation under way. */
+typedef struct qxRequest *qxRequest_t;
+
+/* What a job's nodes are called: all ranks must have the same, by whatever way they talk before. */
+typedef struct {
+  char internal[QX_UNIQUE_ID_BYTES];
+} qxUniqueId;
+
+/* As in nccl.h, with the same numbers. */
+typedef enum {
+  qxSuccess = 0,
+  qxSystemError = 2,     /* the endpoint is closed, or has lost its manager or its socket */
+  qxInternalError = 3,   /* a fault of this library */
+  qxInvalidArgument = 4, /* nothing has changed */
+  qxRemoteError = 6,     /* a rank has died, or does not answer in time: the communicator is of no use any more */
+  qxInProgress = 7
+} qxResult_t;
+
+/* As in nccl.h, with the same numbers as far as it has them. The network itself adds up qxInt32, qxUint32, qxFloat16, qxFloat32 and
+ * qxBfloat16; other types are gathered, and combined by the ranks. */
+typedef enum {
+  qxInt8 = 0,
+  qxUint8 = 1,
+  qxInt32 = 2,
+  qxUint32 = 3,
+  qxInt64 = 4,
+  qxUint64 = 5,
+  qxFloat16 = 6,
+  qxFloat32 = 7,
+  qxFloat64 = 8,
+  qxBfloat16 = 9,
+  qxInt16 = 32
+} qxDataType_t;
+
+/* As in nccl.h; the bitwise ones are ours. There is no average: divide the sum. */
+typedef enum { qxSum = 0, qxProd = 1, qxMax = 2, qxMin = 3, qxBitAnd = 32, qxBitOr = 33, qxBitXor = 34 } qxRedOp_t;
+
+qxResult_t qxGetVersion(int *version);
+const char *qxGetErrorString(qxResult_t result);
+/* Why this thread's last call that did not succeed did not; valid until its next one. */
+const char *qxGetLastError(void);
+
+/* A name that no other job has. */
+qxResult_t qxGetUniqueId(qxUniqueId *id);
+/* All ranks call it. The manager and everything else are as the environment says: QUINCUNX_MANAGER, QUINCUNX_ADDRESS, QUINCUNX_DESIGN... */
+qxResult_t qxCommInitRank(qxComm_t *comm, int nranks, qxUniqueId id, int rank);
+/* The same with RANK, WORLD_SIZE and the job's name from the environment, as `quincunx run` and torchrun set it. */
+qxResult_t qxCommInit(qxComm_t *comm);
+/* Ranks of the same color become a communicator, in the old one's order; `key` is left unread. All ranks of the old one call it. */
+qxResult_t qxCommSplit(qxComm_t comm, int color, int key, qxComm_t *newcomm);
+/* Every rank calls it when nothing is under way; the last communicator of a process leaves the network with the others. */
+qxResult_t qxCommDestroy(qxComm_t comm);
+qxResult_t qxCommCount(qxComm_t comm, int *count);
+qxResult_t qxCommUserRank(qxComm_t comm, int *rank);
+/* How long operations that begin from now on may take, in seconds. */
+qxResult_t qxCommSetTimeout(qxComm_t comm, double seconds);
+
+/* The six primitives. Counts are in elements, as in nccl.h: of one rank's part for qxAllGather (sendcount) and qxReduceScatter (recvcount). */
+qxResult_t qxAllReduce(const void *sendbuff, void *recvbuff, size_t count, qxDataType_t datatype, qxRedOp_t op, qxComm_t comm,
+                       qxRequest_t *request);
+qxResult_t qxReduce(const void *sendbuff, void *recvbuff, size_t count, qxDataType_t datatype, qxRedOp_t op, int root, qxComm_t comm,
+                    qxRequest_t *request);
+qxResult_t qxBroadcast(const void *sendbuff, void *recvbuff, size_t count, qxDataType_t datatype, int root, qxComm_t comm,
+                       qxRequest_t *request);
+qxResult_t qxReduceScatter(const void *sendbuff, void *recvbuff, size_t recvcount, qxDataType_t datatype, qxRedOp_t op, qxComm_t comm,
+                           qxRequest_t *request);
+qxResult_t qxAllGather(const void *sendbuff, void *recvbuff, size_t sendcount, qxDataType_t datatype, qxComm_t comm,
+                       qxRequest_t *request);
+qxResult_t qxBarrier(qxComm_t comm, qxRequest_t *request);
+
+/* Messages between ranks, and collectives of those. Counts are of one rank's part. */
+qxResult_t qxSend(const void *sendbuff, size_t count, qxDataType_t datatype, int peer, qxComm_t comm, qxRequest_t *request);
+qxResult_t qxRecv(void *recvbuff, size_t count, qxDataType_t datatype, int peer, qxComm_t comm, qxRequest_t *request);
+qxResult_t qxAlltoAll(const void *sendbuff, void *recvbuff, size_t count, qxDataType_t datatype, qxComm_t comm, qxRequest_t *request);
+qxResult_t qxGather(const void *sendbuff, void *recvbuff, size_t count, qxDataType_t datatype, int root, qxComm_t comm,
+                    qxRequest_t *request);
+qxResult_t qxScatter(const void *sendbuff, void *recvbuff, size_t count, qxDataType_t datatype, int root, qxComm_t comm,
+                     qxRequest_t *request);
+
+/* Waits for the end, and frees the request, however it has ended. */
+qxResult_t qxWait(qxRequest_t request);
+/* qxInProgress while it is under way; else how it has ended, and the request is to be freed with qxWait still. */
+qxResult_t qxTest(qxRequest_t request);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,136 @@
+"""What every rank runs for the tests in test_arrays.py: `arrays_on_ranks.py FUNCTION`."""
+
+import array
+import sys
+from collections.abc import Callable
+
+import numpy
+
+import quincunx
+
+
+def expect(error: type[BaseException], call: Callable[[], object]) -> None:
+    try:
+        call()
+    except error as found:
+        assert str(found).startswith("expected "), found
+    else:
+        sys.exit(f"expected {error.__name__}, found none")
+
+
+def sums_are_in_place_and_whole_however_long(group: quincunx.Group) -> None:
+    for count in (1, 3, 1000, 700_001):
+        values = (numpy.arange(count) % 50 + group.rank).astype(numpy.float32)
+        group.all_reduce(values)
+        expected = numpy.arange(count) % 50 * group.size + group.size * (group.size - 1) // 2
+        assert (values == expected).all(), count
+
+
+def each_primitive_gives_what_its_table_says(group: quincunx.Group) -> None:
+    rank, size = group.rank, group.size
+    gathered = numpy.empty((size, 5), numpy.float64)
+    group.all_gather(numpy.full(5, rank, numpy.float64), gathered)
+    assert (gathered == numpy.arange(size)[:, None]).all()
+    part = numpy.empty(2, numpy.float16)
+    group.reduce_scatter(numpy.ones(2 * size, numpy.float16), part)
+    assert (part == size).all()
+    numbers = array.array("i", [rank] * 7)
+    group.broadcast(numbers, root=1)
+    assert list(numbers) == [1] * 7
+    least = numpy.array([rank + 3], numpy.int32)
+    group.reduce(least, root=2, op="min")
+    assert least[0] == (3 if rank == 2 else rank + 3)
+    group.barrier()
+
+
+def messages_come_whole_and_in_order(group: quincunx.Group) -> None:
+    rank, size = group.rank, group.size
+    source = numpy.arange(size * 3, dtype=numpy.uint8) + rank
+    turned = numpy.empty_like(source)
+    group.all_to_all(source, turned)
+    assert (turned.reshape(size, 3) == numpy.arange(3 * rank, 3 * rank + 3) + numpy.arange(size)[:, None]).all()
+    if rank == 0:
+        group.send(numpy.arange(100_000.0), 1)
+        group.send(numpy.zeros(1), 1)
+        group.send(numpy.ones(1), 1, tag=7)
+    if rank == 1:
+        one, long, short = numpy.empty(1), numpy.empty(100_000), numpy.empty(1)
+        group.receive(one, 0, tag=7)
+        group.receive(long, 0)
+        group.receive(short, 0)
+        assert one[0] == 1 and short[0] == 0 and (long == numpy.arange(100_000.0)).all()
+    all_ranks = numpy.empty(size, numpy.int64)
+    group.gather(numpy.array([rank]), all_ranks, root=0)
+    assert rank != 0 or list(all_ranks) == list(range(size))
+    mine = numpy.empty(1, numpy.int64)
+    group.scatter(numpy.arange(size) * 10, mine, root=1)
+    assert mine[0] == 10 * rank
+
+
+def what_the_network_does_not_add_up_ranks_combine(group: quincunx.Group) -> None:
+    for kind in ("int64", "uint8", "int16", "float64", "float32"):
+        values = numpy.array([2, 1, 3], kind)
+        group.all_reduce(values, op="product")
+        assert (values == numpy.array([2, 1, 3], kind) ** group.size).all(), kind
+    bits = numpy.array([1 << group.rank], numpy.int32)
+    group.all_reduce(bits, op="bor")
+    assert bits[0] == (1 << group.size) - 1
+    assert quincunx.counts()["fallbacks"] > 0
+
+
+def many_are_under_way_at_once(group: quincunx.Group) -> None:
+    arrays = [numpy.full(20_000, index + group.rank, numpy.float32) for index in range(20)]
+    pending = [group.all_reduce(one, wait=False) for one in arrays]
+    for index, one in reversed(list(enumerate(pending))):
+        one.wait()
+        assert one.done() and (arrays[index] == index * group.size + group.size * (group.size - 1) // 2).all()
+
+
+def parts_of_a_group_are_groups(group: quincunx.Group) -> None:
+    half = group.split(group.rank % 2)
+    ones = numpy.ones(10, numpy.float32)
+    half.all_reduce(ones)
+    assert half.size == (group.size + 1 - group.rank % 2) // 2 and (ones == half.size).all()
+
+
+def misuse_is_an_exception_and_changes_nothing(group: quincunx.Group) -> None:
+    values = numpy.zeros(1000, numpy.float32)
+    expect(BufferError, lambda: group.all_reduce(values[:-1], values[1:]))
+    expect(TypeError, lambda: group.all_reduce(numpy.zeros(3, complex)))
+    expect(TypeError, lambda: group.all_reduce([1, 2]))
+    expect(TypeError, lambda: group.all_reduce(numpy.zeros(3, ">f4")))
+    expect(TypeError, lambda: group.all_reduce(values, op="mean"))
+    expect(TypeError, lambda: group.all_reduce(values, numpy.zeros(1000, numpy.int32)))
+    expect(ValueError, lambda: group.all_reduce(values, numpy.zeros(3, numpy.float32)))
+    expect(ValueError, lambda: group.all_reduce(values, op="bor"))
+    expect(ValueError, lambda: group.broadcast(values, root=9))
+    for strided_or_read_only in (values[::2], b"1234"):
+        try:
+            group.all_reduce(strided_or_read_only)
+        except BufferError:
+            continue
+        sys.exit("expected a BufferError, found none")
+    # The group is as good as before.
+    group.all_reduce(values)
+    assert not values.any()
+
+
+def memory_in_use_is_refused_until_its_end(group: quincunx.Group) -> None:
+    values = numpy.ones(1 << 20, numpy.float32)
+    # Nobody ends it before rank 0 comes to it.
+    if group.rank > 0:
+        pending = group.all_reduce(values, wait=False)
+        expect(BufferError, lambda: group.all_reduce(values))
+        group.send(numpy.zeros(1), 0)
+        pending.wait()
+    else:
+        for other in range(1, group.size):
+            group.receive(numpy.zeros(1), other)
+        group.all_reduce(values)
+    assert (values == group.size).all()
+
+
+if __name__ == "__main__":
+    world = quincunx.init()
+    globals()[sys.argv[1]](world)
+    quincunx.shutdown()

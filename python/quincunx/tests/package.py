@@ -1,0 +1,50 @@
+"""The package as it is here, and programs of its tests run on ranks by `quincunx run`."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import unittest
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parents[2]
+PACKAGE = HERE.parent / "quincunx"
+
+# Longer than any of them takes on a machine that is busy.
+LIMIT_SECONDS = 300
+
+
+def build() -> Path:
+    """Builds the package's module and the program; where the program is. Raises CalledProcessError if the build fails."""
+    command = ["cargo", "build", "-q", "-p", "quincunx-python", "-p", "quincunx-cli", "-p", "quincunx-capi"]
+    subprocess.run(command, cwd=ROOT, check=True)
+    found = subprocess.run(["cargo", "metadata", "--format-version", "1", "--no-deps"], cwd=ROOT, check=True, capture_output=True)
+    target = Path(json.loads(found.stdout)["target_directory"]) / "debug"
+    shutil.copyfile(target / "lib_core.so", PACKAGE / "_core.abi3.so")
+    return target
+
+
+class OnRanks(unittest.TestCase):
+    """Tests whose method names are those of functions in `programs`, each run by every one of three ranks."""
+
+    programs: str
+    target: Path
+
+    @classmethod
+    def setUpClass(cls) -> None:
+        cls.target = build()
+
+    def run_on_ranks(self, *command: str, ranks: int = 3) -> str:
+        """Runs a command on ranks; what they printed. Fails if one of them does."""
+        path = os.pathsep.join([str(PACKAGE.parent), *filter(None, [os.environ.get("PYTHONPATH")])])
+        environment = dict(os.environ, PYTHONPATH=path, OMP_NUM_THREADS="1", LD_LIBRARY_PATH=str(self.target))
+        started = [self.target / "quincunx", "run", "-n", str(ranks), "--", *command]
+        ended = subprocess.run(started, env=environment, text=True, capture_output=True, timeout=LIMIT_SECONDS)
+        self.assertEqual(ended.returncode, 0, ended.stderr[-4000:] + ended.stdout[-1000:])
+        return ended.stdout
+
+    def hold(self) -> None:
+        """Runs the function that is called as the test is."""
+        self.run_on_ranks(sys.executable, str(HERE / self.programs), self._testMethodName.removeprefix("test_"))

@@ -1,0 +1,52 @@
+"""Groups and their operations on arrays, each test on three ranks of a fabric that `quincunx run` starts."""
+
+import unittest
+
+import needs
+from package import HERE, ROOT, OnRanks
+
+
+@needs.modules("numpy")
+class Arrays(OnRanks):
+    programs = "arrays_on_ranks.py"
+
+    def test_sums_are_in_place_and_whole_however_long(self) -> None:
+        self.hold()
+
+    def test_each_primitive_gives_what_its_table_says(self) -> None:
+        self.hold()
+
+    def test_messages_come_whole_and_in_order(self) -> None:
+        self.hold()
+
+    def test_what_the_network_does_not_add_up_ranks_combine(self) -> None:
+        self.hold()
+
+    def test_many_are_under_way_at_once(self) -> None:
+        self.hold()
+
+    def test_parts_of_a_group_are_groups(self) -> None:
+        self.hold()
+
+    def test_misuse_is_an_exception_and_changes_nothing(self) -> None:
+        self.hold()
+
+    def test_memory_in_use_is_refused_until_its_end(self) -> None:
+        self.hold()
+
+
+class InC(OnRanks):
+    def test_the_example_in_c_compiles_and_adds_up(self) -> None:
+        import subprocess
+        import tempfile
+
+        with tempfile.TemporaryDirectory() as folder:
+            program = f"{folder}/all_reduce"
+            source = ROOT / "capi/examples/all_reduce.c"
+            flags = ["-std=c99", "-Wall", "-Wextra", "-Werror", "-pedantic", f"-I{ROOT}/capi/include", f"-L{self.target}"]
+            subprocess.run(["cc", *flags, source, "-o", program, "-lquincunx"], check=True)
+            self.assertIn("0 wrong", self.run_on_ranks(program, ranks=4))
+
+
+if __name__ == "__main__":
+    unittest.main()
