@@ -119,6 +119,7 @@ MAY_NAME = {
     "crates/cli/src/layer.rs": "examples in the help, the default fabric, and the default of --design",
     "crates/cli/src/explain.rs": "a command about one system: no other has a compiler step",
     "crates/cli/src/lib.rs": "examples in the help, and that command",
+    "crates/workload/src/profile.rs": "phases of profiles, which the file calls by the paper whose models they are of",
     "crates/cli/src/perf.rs": "examples in the help, and the default of --design",
     "crates/cli/src/report.rs": "an example in the help",
     "crates/cli/src/reproduce.rs": "examples in the help",

@@ -73,6 +73,7 @@ impl Default for ManagerConfig {
 pub struct RequestId(pub u64);
 
 /// What the driver is to do.
+#[expect(clippy::large_enum_variant, reason = "answers are few, and no action is kept")]
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Action {
     /// Keep this where it survives the manager, before what follows is done.

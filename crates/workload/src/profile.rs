@@ -98,8 +98,12 @@ struct Row {
 #[derive(Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum Phase {
-    Cais,
-    CaisLayer,
+    /// The products of a layer.
+    #[serde(rename = "cais")]
+    Products,
+    /// All kernels of one.
+    #[serde(rename = "cais-layer")]
+    Layer,
     Prefill,
     Decode,
 }
@@ -107,8 +111,8 @@ enum Phase {
 impl Phase {
     const fn name(self) -> &'static str {
         match self {
-            Self::Cais => "qkv, out, up or down",
-            Self::CaisLayer => {
+            Self::Products => "qkv, out, up or down",
+            Self::Layer => {
                 "qkv, out, up or down with _input_gradient or _weight_gradient, norm, norm_backward or add with _all or _share, gelu, \
                  gelu_backward or attention"
             }
@@ -205,7 +209,7 @@ fn work(model: &Transformer, split: u64, phase: Phase, kernel: &str) -> Option<(
     if let Some(gemm) = product(kernel) {
         return Some((KernelKind::Product, Work::Gemm(gemm)));
     }
-    if phase != Phase::CaisLayer {
+    if phase != Phase::Layer {
         return None;
     }
     if let Some(Gemm { m, n, k }) = kernel.strip_suffix("_input_gradient").and_then(product) {

@@ -171,7 +171,7 @@ fn cases() -> Vec<Case> {
             let mut setup =
                 group_setup("epic-mixed", &[reduce, all_reduce], "tree-3-2", 1, &[("group.window", 2)]);
             setup.scenario.set("group.modes", "III/I".into());
-            let mutation = "skips-nothing";
+            let mutation = "counts-messages-alone";
             Case { mutation, setup: GroupSetup { mutation: Some(mutation.to_owned()), ..setup }, rules: none }
         },
         giving_up("success-on-failure", "epic-2", all_reduce),

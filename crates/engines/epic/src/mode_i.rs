@@ -305,7 +305,7 @@ impl ModeI {
 
     /// Whether the neighbour counts what does not come over the edge, too.
     fn skips_over(&self, edge: usize) -> bool {
-        self.config.edges[edge].skips() && !self.config.breaks(Mutation::SkipsNothing)
+        self.config.edges[edge].skips() && !self.config.breaks(Mutation::CountsMessagesAlone)
     }
 
     /// Expects nothing of collectives that do not come over `edge`, where the neighbour counts packets of all (4.3, group PSN

@@ -34,7 +34,7 @@ quincunx_engine::mutations! {
     /// Mode-I: one receive request more than there are buffers, so that a message lands on one that waits.
     ReceiveTooMany = "receive-too-many",
     /// Mode-I beside another mode: numbers of what does not come over an edge are not skipped.
-    SkipsNothing = "skips-nothing",
+    CountsMessagesAlone = "counts-messages-alone",
     /// Mode-II: a duplicate is answered with the next slot's data.
     AnswersNextSlot = "answers-next-slot",
     /// Mode-III: what is sent again carries the next slot's data.
