@@ -26,7 +26,7 @@ test-rtl: ## Benches, lint and proofs of the hardware (some four minutes; with C
 
 .PHONY: test-torch
 test-torch: ## The backend of torch.distributed, in an environment with torch (downloads 3 GB at first)
-	$(PYTHON) tools/python_environment.py python/quincunx/tests/torch/requirements.txt -m unittest discover -v -s python/quincunx/tests -p 'test_torch.py'
+	$(PYTHON) tools/python_environment.py python/quincunx/tests/with_torch/requirements.txt -m unittest discover -v -s python/quincunx/tests -p 'test_torch.py'
 
 .PHONY: synth-rtl
 synth-rtl: ## Resources of the hardware by number of ports, through Yosys (about ten minutes)

@@ -205,6 +205,9 @@ EXPERIMENTS = [sys.executable, "tools/python_environment.py", "python/experiment
 # Hardware, with the packages of its benches.
 RTL = [sys.executable, "tools/python_environment.py", "rtl/requirements.txt", "rtl/bench/run_tests.py"]
 
+# The Python package, built by the same compiler as the tests before it.
+PACKAGE = [sys.executable, "tools/python_environment.py", "python/quincunx/tests/requirements.txt"]
+
 # Every target, so that benchmarks are seen, too.
 BUILD = ["cargo", "test", "--no-run", "--all-targets"]
 TEST = ["cargo", "test", "--no-fail-fast"]
@@ -221,6 +224,7 @@ CHECKS = [
     Check("build and lints", read_lints, [*BUILD, "--workspace"], by_clippy=True),
     # Unit, property and documentation tests, and the fuzz corpus through the same checks as under the fuzzer.
     Check("tests", read_cargo, [*TEST, "--workspace", "--", "--show-output"], by_clippy=True),
+    Check("python package", read_unittest, [*PACKAGE, "-m", "unittest", "discover", "-v", "-s", "python/quincunx/tests"], by_clippy=True),
     Check("own design, format", read_check, ["cargo", "fmt", *OWN_DESIGN, "--", "--check", "--files-with-diff"]),
     Check("own design, build and lints", read_lints, [*BUILD, *OWN_BUILD], by_clippy=True),
     Check("own design, tests", read_cargo, [*TEST, *OWN_BUILD, "--", "--show-output"], by_clippy=True),

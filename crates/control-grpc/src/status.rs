@@ -75,7 +75,10 @@ impl GroupName {
     /// Whether that is the group.
     pub fn is(&self, group: &GroupStatus) -> bool {
         match self {
-            Self::Number(number) => group.summary.group == *number,
+            Self::Number(number) => {
+                let remade = group.summary.remade.as_ref();
+                group.summary.group == *number || remade.is_some_and(|remade| remade.earlier.contains(number))
+            }
             Self::Name(name) => group.name == *name,
         }
     }

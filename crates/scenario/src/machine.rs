@@ -3,7 +3,7 @@
 use crate::fabric::Contradiction;
 use crate::gpu::{DataSheet, GpuModel};
 use quincunx_units::{BitRate, ByteCount, Duration, FlopRate, Probability};
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 use std::path::PathBuf;
 
 /// An accelerator at the granularity of thread blocks, and how kernels are cut for it.
@@ -19,17 +19,22 @@ pub struct MachineSetup {
     /// What all SMs together reach in products of matrices.
     pub tensor: Option<FlopRate>,
     /// By how much that is the data sheet's, where it is not said.
+    #[serde(deserialize_with = "number")]
     pub tensor_efficiency: f64,
     /// A file with measured times of kernels on the whole GPU. What products have reached there is what all SMs reach here, by their number, and
     /// the efficiencies below are those that were measured.
     pub profile: Option<PathBuf>,
     /// What attention reaches of what products reach.
+    #[serde(deserialize_with = "number")]
     pub attention_efficiency: f64,
     /// What LayerNorm reaches of the memory's rate.
+    #[serde(deserialize_with = "number")]
     pub norm_efficiency: f64,
     /// The same of its gradient.
+    #[serde(deserialize_with = "number")]
     pub norm_backward_efficiency: f64,
     /// The same of what is done to each value: activations, sums.
+    #[serde(deserialize_with = "number")]
     pub element_efficiency: f64,
     /// Traffic to the accelerator's own memory.
     pub memory: Option<BitRate>,
@@ -176,5 +181,22 @@ impl MachineSetup {
             return Err(("`machine.communication_sms` below all SMs", found, "leave some to products"));
         }
         Ok(())
+    }
+}
+
+/// A number, or one that `--set` says, which is text unless it is whole.
+fn number<'de, D: Deserializer<'de>>(source: D) -> Result<f64, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Said {
+        Number(f64),
+        Text(String),
+    }
+    match Said::deserialize(source)? {
+        Said::Number(number) => Ok(number),
+        Said::Text(text) => text.parse().map_err(|_| {
+            let found = serde::de::Unexpected::Str(&text);
+            serde::de::Error::invalid_value(found, &"a number such as 0.5")
+        }),
     }
 }

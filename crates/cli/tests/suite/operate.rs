@@ -346,7 +346,7 @@ fn new_groups_pass_a_switch_by_that_drains_until_it_does_not() {
     fabric.error(MAKE);
     assert_eq!(fabric.text("nodes undrain leaf"), "leaf takes groups again\n");
     fabric.text(MAKE);
-    assert_eq!(fabric.json("group list")["groups"][0]["design"], "epic-3");
+    assert_eq!(fabric.json("group list")["groups"][0]["runs"], "epic-3");
     assert!(fabric.error("nodes drain a").contains("expected an attached switch, found \"a\""));
 }
 
@@ -357,7 +357,7 @@ fn a_group_whose_switch_is_killed_goes_on_and_has_both_numbers() {
     // SIGKILL.
     drop(fabric.processes.pop());
     let group = || fabric.json("group list")["groups"][0].clone();
-    eventually("a group that is made anew", || group()["design"] == "ring" && group()["state"] == "ready");
+    eventually("a group that is made anew", || group()["runs"] == "ring" && group()["state"] == "ready");
     assert_eq!(group()["name"], "train");
     fabric.text("group destroy 1");
     assert_eq!(fabric.json("group list")["groups"], Value::Array(Vec::new()));
