@@ -20,7 +20,7 @@ test: ## Every check and every test; what needs root is skipped with a line that
 	@$(PYTHON) tools/run_tests.py
 
 .PHONY: test-rtl
-test-rtl: ## Benches, lint and proofs of the hardware (some four minutes; with CI=true installs their tools)
+test-rtl: ## Benches, lint and proofs of the hardware (two to four minutes; with CI=true installs their tools)
 	@if [ "$$CI" = true ]; then $(PYTHON) tools/packages.py hardware || true; fi
 	@$(PYTHON) tools/python_environment.py rtl/requirements.txt rtl/bench/run_tests.py
 
