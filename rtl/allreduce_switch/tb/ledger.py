@@ -190,8 +190,11 @@ class Ledger:
                 self.learn_all()
             if words[0] == "reg":
                 value = int(words[2], 0)
-            else:
+                continue
+            try:
                 getattr(self, f"on_{words[0]}")(*words[1:])
+            except IndexError:
+                raise AssertionError(f"found {' '.join(words[:2])}, and no frame is there for it") from None
         return value
 
     def on_end(self, *_: str) -> None:

@@ -54,12 +54,14 @@ class Mixed:
     def __init__(self, ledger: Ledger, seed: int) -> None:
         self.ledger, self.random, self.ports = ledger, random.Random(seed), ledger.ports
         self.groups = 0
+        # How often registers are written: in some runs groups last, in others not.
+        self.writes = self.random.choice((0.02, 0.06, 0.2))
         self.senders: list[Sender] = []
         # Register writes to come before the next group, steps until then.
         self.rest = 0
         ledger.left = self.hear
         self.announce()
-        self.group()
+        self.group(is_calm=True)
 
     def hear(self, source: int, frame: bytes) -> None:
         for sender in self.senders:
@@ -72,8 +74,8 @@ class Mixed:
             self.ledger.run()
 
     # ---- Registers
-    def group(self) -> None:
-        """A group on some of the ports, from the registers as they are."""
+    def group(self, is_calm: bool = False) -> None:
+        """A group on some of the ports, from the registers as they are. `is_calm`: nothing was on its way when they were written."""
         rng, ledger = self.random, self.ledger
         self.groups += 1
         part = [p for p in range(self.ports) if ledger.config >> p & 1]
@@ -86,18 +88,25 @@ class Mixed:
             host.label = rng.choice((0x12345, 0x4E521))
             self.senders.append(Sender(host, rng.choice((LAST, IMMEDIATE))))
         # One First that was on its way when the registers were written may have a column.
-        self.window = max(1, ledger.flows - 1)
-        # Most of a group's messages have the same length everywhere; where they have not, some sums are never made.
+        self.window = ledger.flows if is_calm else max(1, ledger.flows - 1)
+        # A message has as many frames everywhere. Those of long ones fill the FIFO of sums where one port does not take its own.
         self.lengths: list[int] = []
+        self.sizes = rng.choice(((2, 2, 3), (2, 3, 5, 8), (2, 3, 5, 8), (5, min(ledger.frames, 20))))
 
     def length(self, message: int) -> int:
         while len(self.lengths) <= message:
-            self.lengths.append(self.random.choice((2, 2, 3, 5)))
+            self.lengths.append(self.random.choice(self.sizes))
         return self.lengths[message]
 
     def write(self) -> None:
         """Writes registers at this instant; what waits at the wires is taken back, or belongs to nobody and comes."""
         rng, ledger = self.random, self.ledger
+        if rng.random() < 0.6:
+            # As they are added up: a write takes 664 cycles, and a frame 178.
+            for sender in self.senders:
+                if self.has_room(sender) and sender.may_begin(self.window):
+                    self.send(sender.port, *sender.begin(self.length(len(sender.messages))))
+            ledger.cycles(rng.randrange(1, 600))
         if is_new := rng.random() < 0.85:
             if rng.random() < 0.6:
                 for port in range(self.ports):
@@ -164,13 +173,19 @@ class Mixed:
                 self.ledger.send(port, self.other(port))
             self.ledger.send(port, frame)
 
-    def go_on(self, sender: Sender) -> None:
-        rng, port, queue = self.random, sender.port, self.ledger.queues[sender.port]
-        choice = rng.random()
-        # As many Firsts as the switch has columns, less one that may be in it: what a write leaves behind fits.
+    def has_room(self, sender: Sender, frames: list[bytes] | None = None) -> bool:
+        """Whether a message's frames, or these, may wait at the wire: no more Firsts than the switch has columns, less one that may be in it. So what a write
+        leaves behind fits."""
+        queue = self.ledger.queues[sender.port]
         begun = sum(len(frame) > 54 and frame[54] == FIRST for frame in queue)
+        more = 1 if frames is None else sum(frame[54] == FIRST for frame in frames)
+        return begun + more <= max(1, self.ledger.flows - 1)
+
+    def go_on(self, sender: Sender) -> None:
+        rng, port = self.random, sender.port
+        choice = rng.random()
         if choice < 0.55:
-            if begun < self.window and sender.may_begin(self.window):
+            if self.has_room(sender) and sender.may_begin(self.window):
                 frames = sender.begin(self.length(len(sender.messages)))
                 fate = rng.random()
                 if fate < 0.1:
@@ -184,13 +199,13 @@ class Mixed:
         elif choice < 0.8:
             # Back to the first one without an answer, be it that it was lost or that it is still to come.
             frames = sender.unanswered()[: rng.choice((1, 3, WAITING))]
-            if begun + sum(frame[54] == FIRST for frame in frames) <= self.window:
+            if self.has_room(sender, frames):
                 self.send(port, *frames)
         elif sender.messages:
             # Once more what was answered, or was not.
             frames = [frame for message in sender.messages[-self.ledger.flows - 1 :] for frame in message]
             frames = rng.choices(frames, k=rng.randrange(1, 5))
-            if begun + sum(frame[54] == FIRST for frame in frames) <= self.window:
+            if self.has_room(sender, frames):
                 self.send(port, *frames)
 
     def step(self) -> None:
@@ -206,7 +221,7 @@ class Mixed:
                     ledger.flush(port)
                 ledger.write(rng.getrandbits(1) and 1, ledger.config)
                 self.group()
-        elif rng.random() < 0.06:
+        elif rng.random() < self.writes:
             self.write()
         for port in range(self.ports):
             if rng.random() < 0.25 and len(ledger.queues[port]) < WAITING:
@@ -218,9 +233,15 @@ class Mixed:
 
     def settle(self) -> None:
         """All ports take frames again, until nothing is left."""
+        rng, ledger = self.random, self.ledger
         for port in range(self.ports):
-            self.ledger.sink(port, "wire")
-        self.ledger.run()
+            ledger.sink(port, "wire")
+        ledger.run()
+        if rng.getrandbits(1):
+            # All is over: a group that begins now has every column.
+            self.rest = 0
+            ledger.write(0, rng.getrandbits(1))
+            self.group(is_calm=True)
 
     def finish(self) -> None:
         """After all that, a group of all ports finds the switch as it was after reset."""
@@ -228,7 +249,7 @@ class Mixed:
         self.settle()
         self.announce()
         assert ledger.write(1, self.ports << 27 | (1 << self.ports) - 1)
-        self.group()
+        self.group(is_calm=True)
         for sender in self.senders:
             sender.host.dst = address((sender.port + 1) % self.ports)
             for _ in range(ledger.flows):
