@@ -273,27 +273,37 @@ def fails(told: list[str], fresh: Callable[[], Ledger]) -> str | None:
 
 
 def shorten(ledger: Ledger, fresh: Callable[[], Ledger], seconds: float = 60) -> list[str]:
-    """What a simulator was told until it failed, without pieces that it fails in the same way without.
+    """What a simulator was told until it failed, without what it fails in the same way without; all of it, if nothing can go.
 
-    A piece ends where frames may be sent again from nothing: with a register that was written. Within a group all stays, as its hosts would otherwise do what
-    they must not. If nothing can be left out, it is all that there was.
+    First groups may go, from the writing of a register to that of another; then what is not for aggregation. Within a group the rest stays, as its hosts would
+    otherwise do what they must not.
     """
     end, told = time.monotonic() + seconds, ledger.told
     why = fails(told, fresh)
     if why is None:
         return told
-    # The first line goes with the frames that say where everybody is.
+
+    def thin(pieces: list[list[str]], may_go: Callable[[list[str]], bool]) -> list[list[str]]:
+        size = len(pieces) // 2
+        while size:
+            at = 0
+            while at < len(pieces) and time.monotonic() < end:
+                without = pieces[:at] + [piece for piece in pieces[at : at + size] if not may_go(piece)] + pieces[at + size :]
+                # Most differences begin alike.
+                if len(without) < len(pieces) and (fails(sum(without, []), fresh) or "")[:24] == why[:24]:
+                    pieces = without
+                else:
+                    at += size
+            size //= 2
+        return pieces
+
     starts = [0, *(i for i, line in enumerate(told) if line.startswith("spi ")), len(told)]
-    pieces = [told[a:b] for a, b in zip(starts, starts[1:]) if a < b]
-    size = len(pieces) // 2
-    while size and time.monotonic() < end:
-        at = 1
-        while at < len(pieces) - 1 and time.monotonic() < end:
-            without = pieces[:at] + pieces[min(at + size, len(pieces) - 1) :]
-            # Most differences begin alike.
-            if (fails(sum(without, []), fresh) or "")[:24] == why[:24]:
-                pieces = without
-            else:
-                at += size
-        size //= 2
-    return sum(pieces, [])
+    groups = [told[a:b] for a, b in zip(starts, starts[1:]) if a < b]
+    # The first group goes with the frames that say where everybody is.
+    told = sum(thin(groups, lambda group: group is not groups[0]), [])
+
+    def is_foreign(piece: list[str]) -> bool:
+        what, *words = piece[0].split()
+        return what in ("gap", "sink", "read") or (what == "frame" and words[1][24:28] != "8915" and not words[1].startswith("f" * 12))
+
+    return sum(thin([[line] for line in told], is_foreign), [])
