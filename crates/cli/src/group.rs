@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 
 use crate::Failure;
 use crate::operate::Asked;
+use crate::out::say;
 use crate::table::{Align, or_dash, table};
 
 /// `quincunx group`.
@@ -101,7 +102,7 @@ impl Group {
                 if json {
                     print_json("group create", "group", group_json(&group));
                 } else {
-                    print!("{}", shown(&group));
+                    crate::out::print(&shown(&group));
                 }
             }
             Command::List => {
@@ -109,9 +110,9 @@ impl Group {
                 if json {
                     print_json("group list", "groups", groups.iter().map(group_json).collect());
                 } else if groups.is_empty() {
-                    println!("no group is there; make one with `quincunx group create`");
+                    say!("no group is there; make one with `quincunx group create`");
                 } else {
-                    print!("{}", groups_table(&groups));
+                    crate::out::print(&groups_table(&groups));
                 }
             }
             Command::Show(Which { group }) => {
@@ -119,7 +120,7 @@ impl Group {
                 if json {
                     print_json("group show", "group", group_json(&group));
                 } else {
-                    print!("{}", shown(&group));
+                    crate::out::print(&shown(&group));
                 }
             }
             Command::Destroy(Which { group }) => {
@@ -129,7 +130,7 @@ impl Group {
                 if json {
                     print_json("group destroy", "group", group_json(&group));
                 } else {
-                    println!("{} is destroyed", title(&group));
+                    say!("{} is destroyed", title(&group));
                 }
             }
             Command::Why(Which { group }) => {
@@ -137,7 +138,7 @@ impl Group {
                 if json {
                     print_json("group why", "why", why_json(&why));
                 } else {
-                    print!("{}", in_words(&why, &group));
+                    crate::out::print(&in_words(&why, &group));
                 }
             }
         }
@@ -165,7 +166,7 @@ impl Create {
 }
 
 fn print_json(command: &str, key: &str, value: Value) {
-    println!("{}", json!({ "schema": 1, "command": command, key: value }));
+    say!("{}", json!({ "schema": 1, "command": command, key: value }));
 }
 
 /// The last group of that name or number.

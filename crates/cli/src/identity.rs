@@ -9,6 +9,7 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use crate::Failure;
+use crate::out::say;
 
 /// What is shown to the other end.
 #[derive(Args, Clone, Default)]
@@ -126,7 +127,7 @@ impl Init {
                 path.display()
             ))
         })?;
-        println!("{}", path.display());
+        say!("{}", path.display());
         Ok(())
     }
 }

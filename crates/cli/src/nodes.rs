@@ -28,6 +28,7 @@ use crate::Failure;
 use crate::identity::{Init, Shown};
 use crate::logs::Logs;
 use crate::metrics;
+use crate::out::say;
 
 /// How often at most it is told what was dropped, and how soon a switch's end is seen.
 const DROPS_INTERVAL: std::time::Duration = std::time::Duration::from_secs(1);
@@ -146,12 +147,12 @@ impl Serve {
             max_connections: self.max_connections,
         };
         let server = ManagerServer::start(listener, catalog, config).map_err(Failure::input)?;
-        println!("manager listens at {}", server.address());
+        say!("manager listens at {}", server.address());
         if let Some(metrics) = server.metrics_address() {
-            println!("metrics at http://{metrics}/metrics");
+            say!("metrics at http://{metrics}/metrics");
         }
         if let Some(dashboard) = server.dashboard_address() {
-            println!("dashboard at http://{dashboard}/");
+            say!("dashboard at http://{dashboard}/");
         }
         server.join().map_err(Failure::input)
     }
@@ -165,7 +166,7 @@ impl Serve {
                 path.display()
             ))
         };
-        let text = std::fs::read_to_string(path).map_err(|error| wrong(error.to_string()))?;
+        let text = quincunx_scenario::read_text(path).map_err(|error| wrong(error.to_string()))?;
         toml::from_str(&text).map_err(|error| wrong(error.message().to_owned()))
     }
 }
@@ -398,7 +399,7 @@ impl Switch {
                         "expected to serve metrics at {address}, found \"{error}\"; choose another --metrics address"
                     ))
                 })?;
-                println!("metrics at http://{}/metrics", served.address());
+                say!("metrics at http://{}/metrics", served.address());
                 Some(served)
             }
             None => None,

@@ -48,9 +48,17 @@ fn perf_prints_the_columns_of_the_contract_as_json() {
 
 #[test]
 fn every_primitive_is_right_in_every_mode_over_real_frames_that_are_lost_doubled_and_reordered() {
-    for collective in ["all_reduce", "reduce", "broadcast", "barrier", "reduce_scatter", "all_gather"] {
+    let primitives = [
+        "all_reduce --size 40KiB",
+        "reduce --size 40KiB --root 2",
+        "broadcast --size 40KiB --root 2",
+        "barrier",
+        "reduce_scatter --size 40KiB",
+        "all_gather --size 40KiB",
+    ];
+    for collective in primitives {
         let output = quincunx(&format!(
-            "perf {collective} --ranks 4 --tree tree-2x2 --design epic-1,epic-2,epic-3 --sizes 40KiB --root 2 \
+            "perf {collective} --ranks 4 --tree tree-2x2 --design epic-1,epic-2,epic-3 \
              --payload 1024 --iterations 2 --loss 5% --reorder 5% --duplicate 2% --seed 3 --retry-timeout 2ms --json"
         ));
         let rows = rows(&output);
