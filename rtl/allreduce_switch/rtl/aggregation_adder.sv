@@ -63,7 +63,8 @@ module aggregation_adder #(
 
   always_ff @(posedge clk_i) tag_q <= {tag_q[(FloatCycles-1)*TAG_W-1:0], tag_i};
 
-  assign valid_o = float_i ? valid_q[FloatCycles-1] : valid_q[FixedCycles-1];
+  // As the mode changes, what has left in the one mode is still under way in the other.
+  assign valid_o = !clear_i && (float_i ? valid_q[FloatCycles-1] : valid_q[FixedCycles-1]);
   assign tag_o   = float_i ? tag_q[(FloatCycles-1)*TAG_W+:TAG_W] : tag_q[(FixedCycles-1)*TAG_W+:TAG_W];
   assign data_o  = float_i ? float[63:0] : fixed[63:0];
 endmodule

@@ -138,6 +138,24 @@ class Registers(Case):
                 self.bench.send(port, *Host(port, self.ports, to=4 + (port + 1) % 4).whole(12))
             self.assertEqual(len(self.bench.run()), 4 * 12)
 
+    def test_a_sum_that_leaves_is_not_spoiled_as_the_mode_changes(self) -> None:
+        # A sum a frame, 178 cycles: the write meets each of its cycles, in steps of five.
+        for later in range(36):
+            self.bench.forget()
+            self.bench.config(0, 0x03)
+            self.learn()
+            for port in (0, 1):
+                host = Host(port, self.ports, to=1 - port)
+                host.label = 0x4E521
+                self.bench.rest(port, 25 * later)
+                self.bench.send(port, *host.whole(8))
+            self.bench.run(400)
+            self.bench.write(0, 1)
+            self.bench.run(2000)
+            self.assertGreater(len(self.bench.seen), 0)
+            # Each that left is the sum, whole, of the mode before.
+            self.bench.compare(lossy=True)
+
     def test_a_retransmission_leaves_or_is_counted_once_whenever_the_registers_are_written(self) -> None:
         answers = set()
         for later in range(1200, 3200, 50):
