@@ -44,6 +44,9 @@ pub(crate) fn run_with_bar(
                     told = Some(row.design.clone());
                 }
                 println!("{row:width$}");
+                if let Some(ways) = row.ways {
+                    println!("# {}: {ways}", row.design);
+                }
             }),
         }
         let next = cases.next().map(|case| format!("{} {} {} B", case.design, case.collective, case.bytes));
