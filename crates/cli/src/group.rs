@@ -1,7 +1,7 @@
 //! `quincunx group`: groups made, listed, shown, destroyed and explained by hand.
 
 use clap::{Args, Subcommand};
-use quincunx_control::{GroupRequest, GroupState, Phase};
+use quincunx_control::{GroupRequest, GroupState, LockUse, Phase, SharedMemory};
 use quincunx_control_grpc::{ControlClient, Explanation, GroupName, GroupStatus, Holder, OTHERS};
 use quincunx_design::{Catalog, FabricKind};
 use quincunx_fabric::MeshShape;
@@ -272,7 +272,39 @@ fn shown(group: &GroupStatus) -> String {
         let columns = [("switch", Align::Left), ("qps", Align::Right), ("memory", Align::Right)];
         text += &format!("\n{}", table(&columns, &rows));
     }
+    if let Some(shared) = &summary.shared {
+        text += &format!(
+            "\nit locks this memory for each collective, or runs among its hosts\n{}",
+            locks_table(shared)
+        );
+    }
     text
+}
+
+/// What a group shares at each switch, and how often it got it.
+fn locks_table(shared: &[SharedMemory]) -> String {
+    let row = |shared: &SharedMemory| {
+        let LockUse { granted, refused, in_vain, held_by } = shared.uses;
+        let with: Vec<String> = shared.with.iter().map(ToString::to_string).collect();
+        vec![
+            shared.switch.clone(),
+            or_dash(&with.join(" ")),
+            granted.to_string(),
+            refused.to_string(),
+            in_vain.to_string(),
+            or_dash(&held_by.map_or_else(String::new, |group| group.to_string())),
+        ]
+    };
+    let rows: Vec<_> = shared.iter().map(row).collect();
+    let columns = [
+        ("switch", Align::Left),
+        ("shared with", Align::Left),
+        ("granted", Align::Right),
+        ("refused", Align::Right),
+        ("in vain", Align::Right),
+        ("last held by", Align::Right),
+    ];
+    table(&columns, &rows)
 }
 
 pub(crate) fn group_json(group: &GroupStatus) -> Value {
@@ -280,7 +312,19 @@ pub(crate) fn group_json(group: &GroupStatus) -> Value {
     let switches = summary.switches.iter().map(
         |held| json!({ "name": held.node, "endpoints": held.endpoints, "memory_bytes": held.memory.bytes() }),
     );
+    let shared = |shared: &SharedMemory| {
+        let LockUse { granted, refused, in_vain, held_by } = shared.uses;
+        json!({
+            "switch": shared.switch,
+            "with": shared.with.iter().map(|group| group.0).collect::<Vec<_>>(),
+            "granted": granted,
+            "refused": refused,
+            "in_vain": in_vain,
+            "last_held_by": held_by.map(|group| group.0),
+        })
+    };
     json!({
+        "locks": summary.shared.as_ref().map(|all| all.iter().map(shared).collect::<Vec<_>>()),
         "group": summary.group.0,
         "name": group.name,
         "tenant": group.tenant,
@@ -319,6 +363,22 @@ fn why_json(why: &Explanation) -> Value {
     })
 }
 
+/// How a group that locks its memory came by it.
+fn in_turn(shared: &[SharedMemory]) -> String {
+    let refused = shared.iter().find(|shared| shared.uses.refused > 0);
+    let Some(SharedMemory { switch, uses, .. }) = refused else {
+        return "it locks the memory of its switches for each collective, and was never refused\n".into();
+    };
+    let by = uses
+        .held_by
+        .map_or_else(String::new, |group| format!(", the last time because group {group} had it"));
+    let asked = uses.granted + uses.refused;
+    format!(
+        "of {asked} collectives for which it asked switch {switch} for memory, {} ran among its hosts{by}; `quincunx group show` counts all\n",
+        uses.refused
+    )
+}
+
 /// The explanation as one would tell it.
 fn in_words(why: &Explanation, asked_for: &GroupName) -> String {
     let (group, failed) = match &why.group {
@@ -346,6 +406,9 @@ fn in_words(why: &Explanation, asked_for: &GroupName) -> String {
             format!("{group} uses the network: {} on {}\n", status.summary.design, switches.join(", "))
         }
     };
+    if let Some(shared) = why.group.as_ref().and_then(|group| group.summary.shared.as_ref()) {
+        text += &in_turn(shared);
+    }
     if why.reason.is_empty() {
         return text;
     }

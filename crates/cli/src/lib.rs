@@ -3,6 +3,9 @@
 //!
 //! Exit status: 0 done and right, 1 a wrong result, 2 bad arguments or input, 130 interrupted.
 
+// What is printed goes through `out`, which survives a reader that has gone.
+#![deny(clippy::print_stdout)]
+
 mod check;
 mod checks;
 mod demo;

@@ -177,6 +177,8 @@ pub(crate) fn label(group: GroupId, groups: &[GroupStatus]) -> String {
 /// A node with what groups hold of it.
 pub(crate) fn node_json(node: &NodeStatus, groups: &[GroupStatus]) -> Value {
     let description = &node.description;
+    let links = description.links.iter();
+    let links = links.map(|link| json!({ "neighbour": link.neighbour, "is_up": link.lanes > 0 }));
     let uses = node.uses.iter().map(|(group, holding)| {
         json!({
             "group": (*group != OTHERS).then_some(group.0),
@@ -191,6 +193,7 @@ pub(crate) fn node_json(node: &NodeStatus, groups: &[GroupStatus]) -> Value {
         "address": description.address.to_string(),
         "encapsulation": description.encapsulation.to_string(),
         "designs": description.designs,
+        "links": links.collect::<Vec<_>>(),
         "max_endpoints": description.max_endpoints,
         "endpoints_held": endpoints_held(node),
         "memory_bytes": description.memory.bytes(),

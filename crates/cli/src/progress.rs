@@ -45,6 +45,9 @@ pub(crate) fn run_with_bar(
                     told = Some(row.design.clone());
                 }
                 say!("{row:width$}");
+                if let Some(ways) = row.ways {
+                    say!("# {}: {ways}", row.design);
+                }
             }),
         }
         let next = cases.next().map(|case| format!("{} {} {} B", case.design, case.collective, case.bytes));

@@ -1,6 +1,6 @@
 //! SIMD: combining blocks of elements with vector instructions.
 //!
-//! Everything is plain safe code over unaligned bytes without branches, which the compiler turns into vector
+//! Nearly everything is plain safe code over unaligned bytes without branches, which the compiler turns into vector
 //! instructions; `multiversion` compiles it once per vector width and picks at run time. Half-precision numbers are
 //! widened and narrowed by the processor's own instructions or by integer arithmetic rather than by `half`, whose
 //! conversions the compiler cannot vectorise across elements; the tests compare with it over every bit pattern.
@@ -39,9 +39,7 @@ pub(crate) fn reduce(target: &mut [u8], source: &[u8], reduction: Reduction) {
         (DataType::I32, ReduceOp::Min) => zip4(target, source, |a, b| (a as i32).min(b as i32) as u32),
         (DataType::I32, ReduceOp::Max) => zip4(target, source, |a, b| (a as i32).max(b as i32) as u32),
         (DataType::F16, ReduceOp::Sum) => add_f16(target, source),
-        (DataType::Bf16, ReduceOp::Sum) => {
-            zip2(target, source, |a, b| bf16_from_f32(bf16_to_f32(a) + bf16_to_f32(b)))
-        }
+        (DataType::Bf16, ReduceOp::Sum) => add_bf16(target, source),
         // Widening keeps order, so the smaller and the larger need no conversion.
         (DataType::F16, ReduceOp::Min) => {
             zip2(target, source, |a, b| pick16(a, b, key16(a) < key16(b), F16_INFINITY))
@@ -58,15 +56,35 @@ pub(crate) fn reduce(target: &mut [u8], source: &[u8], reduction: Reduction) {
     }
 }
 
-/// Adds binary16 numbers: with the conversion instructions where there are some, eight at a time.
-#[multiversion(targets("x86_64+avx2+f16c"))]
+/// Adds binary16 numbers: with the conversion instructions where there are some, sixteen or eight at a time.
+#[multiversion(targets("x86_64+avx512f+avx512bw+avx512vl", "x86_64+avx2+f16c"))]
 fn add_f16(target: &mut [u8], source: &[u8]) {
     let whole = match_target! {
+        "x86_64+avx512f+avx512bw+avx512vl" => {
+            use core::arch::x86_64::*;
+            let load = |half: &[u8; 32]| {
+                let [a, b, c, d] = words(half);
+                _mm512_cvtph_ps(_mm256_set_epi64x(d, c, b, a))
+            };
+            let nan = _mm512_set1_ps(f32::NAN);
+            let (blocks, _) = target.as_chunks_mut::<32>();
+            for (a, b) in blocks.iter_mut().zip(source.as_chunks::<32>().0) {
+                let sum = _mm512_add_ps(load(a), load(b));
+                let is_nan = _mm512_cmp_ps_mask::<_CMP_UNORD_Q>(sum, sum);
+                let sum = _mm512_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(_mm512_mask_blend_ps(is_nan, sum, nan));
+                put(a, [
+                    _mm256_extract_epi64::<0>(sum),
+                    _mm256_extract_epi64::<1>(sum),
+                    _mm256_extract_epi64::<2>(sum),
+                    _mm256_extract_epi64::<3>(sum),
+                ]);
+            }
+            32 * blocks.len()
+        },
         "x86_64+avx2+f16c" => {
             use core::arch::x86_64::*;
             let load = |eight: &[u8; 16]| {
-                let (halves, _) = eight.as_chunks::<8>();
-                let [low, high] = [halves[0], halves[1]].map(i64::from_le_bytes);
+                let [low, high] = words(eight);
                 _mm256_cvtph_ps(_mm_set_epi64x(high, low))
             };
             let nan = _mm256_set1_ps(f32::NAN);
@@ -75,15 +93,108 @@ fn add_f16(target: &mut [u8], source: &[u8]) {
                 let sum = _mm256_add_ps(load(a), load(b));
                 let is_nan = _mm256_cmp_ps::<_CMP_UNORD_Q>(sum, sum);
                 let sum = _mm256_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(_mm256_blendv_ps(sum, nan, is_nan));
-                let (low, high) = a.split_at_mut(8);
-                low.copy_from_slice(&_mm_cvtsi128_si64(sum).to_le_bytes());
-                high.copy_from_slice(&_mm_extract_epi64::<1>(sum).to_le_bytes());
+                put(a, [_mm_cvtsi128_si64(sum), _mm_extract_epi64::<1>(sum)]);
             }
             16 * eights.len()
         },
         _ => 0,
     };
     zip2(&mut target[whole..], &source[whole..], |a, b| f16_from_f32(f16_to_f32(a) + f16_to_f32(b)));
+}
+
+/// Adds bfloat16 numbers: with the conversion instruction where there is one, 32 at a time.
+#[multiversion(targets(
+    "x86_64+avx512f+avx512bw+avx512dq+avx512bf16",
+    "x86_64+avx512f+avx512bw+avx512vl",
+    "x86_64+avx2"
+))]
+fn add_bf16(target: &mut [u8], source: &[u8]) {
+    let whole = match_target! {
+        "x86_64+avx512f+avx512bw+avx512dq+avx512bf16" => {
+            use core::arch::x86_64::*;
+            let load = |block: &[u8; 64]| {
+                let [a, b, c, d, e, f, g, h] = words(block);
+                _mm512_set_epi64(h, g, f, e, d, c, b, a)
+            };
+            // Numbers at even places widen by a shift, those at odd ones by clearing what is below them.
+            let even = |block| _mm512_castsi512_ps(_mm512_slli_epi32::<16>(block));
+            let upper = _mm512_set1_epi32(0xffff_0000_u32 as i32);
+            let odd = |block| _mm512_castsi512_ps(_mm512_and_si512(block, upper));
+            let alternating = _mm512_set_epi16(
+                31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24, 8, 23, 7, 22, 6, 21, 5, 20, 4, 19, 3, 18, 2,
+                17, 1, 16, 0,
+            );
+            let (blocks, _) = target.as_chunks_mut::<64>();
+            for (a, b) in blocks.iter_mut().zip(source.as_chunks::<64>().0) {
+                let (x, y) = (load(a), load(b));
+                let (odds, evens) = (_mm512_add_ps(odd(x), odd(y)), _mm512_add_ps(even(x), even(y)));
+                // The instruction takes subnormal sums for zeros and keeps what a NaN carries, which the reference does not.
+                if _mm512_fpclass_ps_mask::<NAN_OR_SUBNORMAL>(odds) | _mm512_fpclass_ps_mask::<NAN_OR_SUBNORMAL>(evens) != 0 {
+                    add_bf16_in_pairs(a, b);
+                    continue;
+                }
+                let sums = bits_of(_mm512_cvtne2ps_pbh(odds, evens));
+                let sums = _mm512_permutexvar_epi16(alternating, sums);
+                let (low, high) = a.split_at_mut(32);
+                let (lower, upper) = (_mm512_castsi512_si256(sums), _mm512_extracti64x4_epi64::<1>(sums));
+                for (half, quarter) in [(low, lower), (high, upper)] {
+                    put(half, [
+                        _mm256_extract_epi64::<0>(quarter),
+                        _mm256_extract_epi64::<1>(quarter),
+                        _mm256_extract_epi64::<2>(quarter),
+                        _mm256_extract_epi64::<3>(quarter),
+                    ]);
+                }
+            }
+            64 * blocks.len()
+        },
+        _ => 0,
+    };
+    add_bf16_in_pairs(&mut target[whole..], &source[whole..]);
+}
+
+/// What `vfpclassps` looks for: either kind of NaN (bits 0 and 7), and subnormal numbers (bit 5).
+const NAN_OR_SUBNORMAL: i32 = 0b1010_0001;
+
+/// The bits of a vector of bfloat16 numbers, for which there is no instruction because none is needed.
+#[cfg(target_arch = "x86_64")]
+#[expect(unsafe_code, reason = "core::arch has no cast between these two types")]
+#[inline(always)]
+fn bits_of(vector: core::arch::x86_64::__m512bh) -> core::arch::x86_64::__m512i {
+    // SAFETY: both are 64 bytes of which every pattern is a value.
+    unsafe { core::mem::transmute(vector) }
+}
+
+/// Bytes as little-endian words, which compile to one load of a vector.
+#[inline(always)]
+fn words<const WORDS: usize>(bytes: &[u8]) -> [i64; WORDS] {
+    let (eights, _) = bytes.as_chunks::<8>();
+    core::array::from_fn(|at| i64::from_le_bytes(eights[at]))
+}
+
+/// The opposite: one store.
+#[inline(always)]
+fn put<const WORDS: usize>(bytes: &mut [u8], words: [i64; WORDS]) {
+    for (eight, word) in bytes.as_chunks_mut::<8>().0.iter_mut().zip(words) {
+        *eight = word.to_le_bytes();
+    }
+}
+
+/// Adds bfloat16 numbers two by two, each pair one word of 32 bits: neither has to move to another place of a vector.
+#[inline(always)]
+fn add_bf16_in_pairs(target: &mut [u8], source: &[u8]) {
+    let rounded = |sum: f32| {
+        let bits = sum.to_bits();
+        let odd = (bits >> 16) & 1;
+        if sum.is_nan() { u32::from(BF16_NAN) << 16 } else { bits.wrapping_add(0x7fff + odd) }
+    };
+    zip4(target, source, |a, b| {
+        let high = rounded(f32::from_bits(a & 0xffff_0000) + f32::from_bits(b & 0xffff_0000));
+        let low = rounded(f32::from_bits(a << 16) + f32::from_bits(b << 16));
+        high & 0xffff_0000 | low >> 16
+    });
+    let whole = target.len() / 4 * 4;
+    zip2(&mut target[whole..], &source[whole..], |a, b| bf16_from_f32(bf16_to_f32(a) + bf16_to_f32(b)));
 }
 
 const F32_NAN: u32 = 0x7fc0_0000;
@@ -178,19 +289,60 @@ mod tests {
     use alloc::vec::Vec;
     use half::{bf16, f16};
 
+    /// Zeros, subnormals, an odd last place, what cancels to a subnormal, largest, infinity, NaN.
+    const F16_KINDS: [u16; 12] =
+        [0, 0x8000, 0x0001, 0x8001, 0x83ff, 0x0400, 0x3c01, 0xbbff, 0x7bff, 0xfbff, 0xfc00, 0xfd55];
+    const BF16_KINDS: [u16; 14] = [
+        0, 0x8000, 0x0001, 0x8001, 0x807f, 0x0080, 0x0081, 0x8101, 0x3f81, 0xbf7f, 0x7f7f, 0xff7f, 0xff80,
+        0xffc1,
+    ];
+
+    type Way = fn(&mut [u8], &[u8]);
+
+    /// Adds every bit pattern to `other` at once, by each way that there is, and holds the sums against `expected`.
+    fn hold_all_sums(
+        ways: &[Way],
+        other: u16,
+        expected: impl Fn(u16) -> u16,
+        one_by_one: impl Fn(u16) -> u16,
+    ) {
+        let others: Vec<u8> = (0..=u16::MAX).flat_map(|_| other.to_le_bytes()).collect();
+        for way in ways {
+            let mut sums: Vec<u8> = (0..=u16::MAX).flat_map(u16::to_le_bytes).collect();
+            // Neither the vectors' blocks nor pairs divide the length.
+            let (first, rest) = sums.split_at_mut(62);
+            way(first, &others[..62]);
+            way(rest, &others[62..]);
+            for (bits, sum) in (0..=u16::MAX).zip(sums.as_chunks::<2>().0) {
+                assert_eq!(u16::from_le_bytes(*sum), expected(bits), "{bits:#06x} + {other:#06x}");
+            }
+        }
+        for bits in 0..=u16::MAX {
+            assert_eq!(one_by_one(bits), expected(bits), "{bits:#06x} + {other:#06x}, one by one");
+        }
+    }
+
     #[test]
     fn adding_many_halves_is_adding_them_one_by_one() {
-        // Every bit pattern beside one of each kind: zeros, subnormal, odd last place, largest, infinity, NaN.
-        for other in [0x0000u16, 0x8000, 0x8001, 0x3c01, 0xbbff, 0x7bff, 0xfbff, 0x7c00, 0xfc00, 0xfd55] {
-            let mut sums: Vec<u8> = (0..=u16::MAX).flat_map(u16::to_le_bytes).collect();
-            let others: Vec<u8> = (0..=u16::MAX).flat_map(|_| other.to_le_bytes()).collect();
-            add_f16(&mut sums, &others);
-            for (bits, sum) in (0..=u16::MAX).zip(sums.as_chunks::<2>().0) {
-                let exact = f16::from_bits(bits).to_f32() + f16::from_bits(other).to_f32();
-                let expected = if exact.is_nan() { F16_NAN } else { f16::from_f32(exact).to_bits() };
-                assert_eq!(u16::from_le_bytes(*sum), expected, "{bits:#06x} + {other:#06x}");
-                assert_eq!(f16_from_f32(f16_to_f32(bits) + f16_to_f32(other)), expected, "one by one");
-            }
+        for other in F16_KINDS {
+            let sum = |bits| f16::from_bits(bits).to_f32() + f16::from_bits(other).to_f32();
+            let expected =
+                |bits| if sum(bits).is_nan() { F16_NAN } else { f16::from_f32(sum(bits)).to_bits() };
+            hold_all_sums(&[add_f16], other, expected, |bits| {
+                f16_from_f32(f16_to_f32(bits) + f16_to_f32(other))
+            });
+        }
+    }
+
+    #[test]
+    fn adding_many_brain_floats_is_adding_them_one_by_one() {
+        for other in BF16_KINDS {
+            let sum = |bits| bf16::from_bits(bits).to_f32() + bf16::from_bits(other).to_f32();
+            let expected =
+                |bits| if sum(bits).is_nan() { BF16_NAN } else { bf16::from_f32(sum(bits)).to_bits() };
+            hold_all_sums(&[add_bf16, |a, b| add_bf16_in_pairs(a, b)], other, expected, |bits| {
+                bf16_from_f32(bf16_to_f32(bits) + bf16_to_f32(other))
+            });
         }
     }
 

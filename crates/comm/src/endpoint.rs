@@ -2,6 +2,7 @@
 
 use crate::counts::Counters;
 use crate::group::Group;
+use crate::options::deadline;
 use crate::peers::{SLOT, SLOTS};
 use crate::worker::{Command, Wanted, Worker};
 use crate::{CommError, Counts, Options};
@@ -245,7 +246,7 @@ impl Endpoint {
     fn await_group(&self, wanted: Wanted) -> Result<JoinedGroup, CommError> {
         let (answer, answered) = channel();
         let limit = std::time::Duration::from(self.0.options.join_limit);
-        self.command(Command::Await { wanted, deadline: Instant::now() + limit, answer });
+        self.command(Command::Await { wanted, deadline: deadline(limit), answer });
         answered.recv().unwrap_or_else(|_| {
             Err(CommError::Endpoint("expected an endpoint that runs, found it closed; attach again".into()))
         })

@@ -4,6 +4,7 @@ use crate::buffers::{BorrowedSink, BorrowedSource, Nothing, Sink, Source};
 use crate::endpoint::{Endpoint, Numbers};
 use crate::handle::{Promise, pair};
 use crate::job::{Job, MOVED, Task, Wanted};
+use crate::options::deadline;
 use crate::peers::{Receive, Send};
 use crate::worker::Command;
 use crate::{CommError, Element, Handle, Numeric, Op};
@@ -331,7 +332,7 @@ impl Group {
     }
 
     fn deadline(&self) -> Instant {
-        Instant::now() + *self.0.limit.lock().unwrap_or_else(PoisonError::into_inner)
+        deadline(*self.0.limit.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     fn send(&self, mesh: GroupId, source: Box<dyn Source>, to: u16, tag: u64) -> Handle {

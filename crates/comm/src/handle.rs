@@ -1,6 +1,7 @@
 //! What is under way: to be waited for, asked after, or left to a call at its end.
 
 use crate::CommError;
+use crate::options::deadline;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -88,7 +89,7 @@ impl Handle {
 
     /// Waits for the end, but no longer than `limit`; `None` if it is under way still.
     pub fn wait_for(&self, limit: Duration) -> Option<Result<(), CommError>> {
-        let end = Instant::now() + limit;
+        let end = deadline(limit);
         let mut inner = self.0.inner.lock().unwrap_or_else(PoisonError::into_inner);
         loop {
             if let Some(outcome) = &inner.outcome {

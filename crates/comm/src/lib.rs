@@ -39,4 +39,4 @@ pub use endpoint::Endpoint;
 pub use error::CommError;
 pub use group::{Buffers, Group, Operation};
 pub use handle::Handle;
-pub use options::{Options, duration};
+pub use options::{Options, deadline, duration};

@@ -166,6 +166,12 @@ impl Options {
     }
 }
 
+/// When a time from now is over; a century from now for one that is longer than the clock counts.
+pub fn deadline(limit: std::time::Duration) -> std::time::Instant {
+    const CENTURY: std::time::Duration = std::time::Duration::from_secs(100 * 365 * 24 * 3600);
+    std::time::Instant::now() + limit.min(CENTURY)
+}
+
 /// A time as the options have it; one that is too long is the longest.
 pub fn duration(time: std::time::Duration) -> Duration {
     u64::try_from(time.as_micros())

@@ -343,6 +343,10 @@ impl Processes {
             command.env("RANK", rank.to_string()).env("LOCAL_RANK", rank.to_string());
             command.env("WORLD_SIZE", &ranks).env("LOCAL_WORLD_SIZE", &ranks);
             command.env("MASTER_ADDR", master.to_string());
+            if let Ground::Namespaces(_) = self.ground {
+                // Backends that look for an address by the host's name would find loopback.
+                command.env("GLOO_SOCKET_IFNAME", "eth0").env("TP_SOCKET_IFNAME", "eth0");
+            }
             command.env("QUINCUNX_MANAGER", &manager).env("QUINCUNX_JOB", &job);
             command.env("QUINCUNX_ADDRESS", self.address(place).to_string());
             if !matches!(self.ground, Ground::Running { .. }) {

@@ -129,6 +129,8 @@ class _Work(Work):
         self._finish: Callable[[], None] | None = None
         self._error: BaseException | None = None
         self._stream_event: Any = None
+        # What is told at the end, and what comes of that: torch hears of an error from a callback alone.
+        self._ended: torch.futures.Future | None = None
         self._future: torch.futures.Future | None = None
         self._sender: int | None = None
         self._over = False
@@ -199,9 +201,15 @@ class _Work(Work):
         with self._lock:
             if self._future is None:
                 devices = sorted({str(tensor.device) for tensor in self._tensors if tensor.is_cuda})
-                self._future = torch.futures.Future(devices=[torch.device(device) for device in devices] or None)
+                self._ended = torch.futures.Future(devices=[torch.device(device) for device in devices] or None)
+                self._future = self._ended.then(self._value)
                 self._backend._end_later(self)
             return self._future
+
+    def _value(self, ended: torch.futures.Future) -> list[torch.Tensor]:
+        if self._error is not None:
+            raise self._error
+        return ended.value()
 
     def _settle(self) -> None:
         """Ends the future, by the thread that does so."""
@@ -209,9 +217,10 @@ class _Work(Work):
             self._complete(None)
             if self._stream_event is not None:
                 torch.cuda.current_stream(self._tensors[0].device).wait_event(self._stream_event)
-            self._future.set_result(self._tensors)
+            self._ended.set_result(self._tensors)
         except BaseException as error:
-            self._future.set_exception(error if isinstance(error, Exception) else RuntimeError(str(error)))
+            self._error = self._error or error
+            self._ended.set_result([])
 
 
 def _base() -> type:

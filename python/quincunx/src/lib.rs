@@ -261,8 +261,7 @@ impl Handle {
     /// Waits for the end without the interpreter's lock, looking for signals between waits; whether it has ended.
     #[pyo3(signature = (timeout=None))]
     fn wait(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<bool> {
-        let end =
-            timeout.map(|limit| seconds(limit).map(|limit| std::time::Instant::now() + limit)).transpose()?;
+        let end = timeout.map(|limit| seconds(limit).map(quincunx_comm::deadline)).transpose()?;
         if let Some(outcome) = self.handle.outcome() {
             return outcome.map(|()| true).map_err(raised);
         }

@@ -1,6 +1,7 @@
 """What every rank runs for the tests in test_arrays.py: `arrays_on_ranks.py FUNCTION`."""
 
 import array
+import os
 import sys
 from collections.abc import Callable
 
@@ -128,6 +129,29 @@ def memory_in_use_is_refused_until_its_end(group: quincunx.Group) -> None:
             group.receive(numpy.zeros(1), other)
         group.all_reduce(values)
     assert (values == group.size).all()
+
+
+def a_rank_that_dies_is_an_exception_at_the_others(group: quincunx.Group) -> None:
+    values = numpy.ones(1 << 18, numpy.float32)
+    group.all_reduce(values)
+    if group.rank == 1:
+        os._exit(0)
+    try:
+        while True:
+            group.all_reduce(values)
+    except quincunx.GroupError as error:
+        assert "rank1" in str(error), error
+    # What is begun later has met the same.
+    expect(quincunx.GroupError, group.barrier)
+    os._exit(0)
+
+
+def a_time_without_end_is_a_time(group: quincunx.Group) -> None:
+    group.set_timeout(1e18)
+    pending = group.barrier(wait=False)
+    pending.wait(1e18)
+    expect(ValueError, lambda: pending.wait(float("nan")))
+    expect(ValueError, lambda: group.set_timeout(float("inf")))
 
 
 if __name__ == "__main__":

@@ -45,6 +45,6 @@ class OnRanks(unittest.TestCase):
         self.assertEqual(ended.returncode, 0, ended.stderr[-4000:] + ended.stdout[-1000:])
         return ended.stdout
 
-    def hold(self) -> None:
+    def hold(self, ranks: int = 3) -> None:
         """Runs the function that is called as the test is."""
-        self.run_on_ranks(sys.executable, str(HERE / self.programs), self._testMethodName.removeprefix("test_"))
+        self.run_on_ranks(sys.executable, str(HERE / self.programs), self._testMethodName.removeprefix("test_"), ranks=ranks)

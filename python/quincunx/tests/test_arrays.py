@@ -1,5 +1,6 @@
 """Groups and their operations on arrays, each test on three ranks of a fabric that `quincunx run` starts."""
 
+import sys
 import unittest
 
 import needs
@@ -33,6 +34,18 @@ class Arrays(OnRanks):
 
     def test_memory_in_use_is_refused_until_its_end(self) -> None:
         self.hold()
+
+    def test_a_rank_that_dies_is_an_exception_at_the_others(self) -> None:
+        self.hold()
+
+    def test_a_time_without_end_is_a_time(self) -> None:
+        self.hold()
+
+
+@needs.modules("numpy", "hypothesis")
+class Fuzzed(OnRanks):
+    def test_whatever_the_arguments_a_call_is_done_or_refused(self) -> None:
+        self.assertIn("2000 calls", self.run_on_ranks(sys.executable, str(HERE / "fuzz_on_ranks.py"), "2000", ranks=2))
 
 
 class InC(OnRanks):

@@ -25,6 +25,27 @@ class Torch(OnRanks):
     def test_work_under_way_has_futures(self) -> None:
         self.hold()
 
+    def test_a_rank_that_dies_is_an_exception_at_the_others(self) -> None:
+        self.hold()
+
+    def test_fsdp2_trains_as_one_process_does(self) -> None:
+        self.hold()
+
+    def test_tensor_parallel_layers_train_as_whole_ones_do(self) -> None:
+        self.hold()
+
+    def test_sequence_parallel_layers_gather_and_scatter(self) -> None:
+        self.hold()
+
+    def test_distributed_tensors_change_their_layout(self) -> None:
+        self.hold()
+
+    def test_functional_collectives_have_gradients(self) -> None:
+        self.hold()
+
+    def test_groups_of_a_mesh_work_side_by_side(self) -> None:
+        self.hold(ranks=4)
+
 
 if __name__ == "__main__":
     unittest.main()

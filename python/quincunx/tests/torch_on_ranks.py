@@ -1,10 +1,16 @@
 """What every rank runs for the tests in test_torch.py: `torch_on_ranks.py FUNCTION`."""
 
+import os
 import sys
 import warnings
 
 import torch
 import torch.distributed as dist
+import torch.distributed._functional_collectives as funcol
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
+from torch.distributed.tensor import DTensor, Partial, Replicate, Shard, distribute_tensor
+from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
 
 import quincunx.torch
 
@@ -96,6 +102,126 @@ def work_under_way_has_futures(rank: int, size: int) -> None:
     doubled = [future.then(lambda done: done.value()[0] * 2) for future in futures]
     for index, one in enumerate(doubled):
         assert (one.wait() == 2 * index * size).all()
+
+
+def a_rank_that_dies_is_an_exception_at_the_others(rank: int, size: int) -> None:
+    values = torch.ones(1 << 18)
+    dist.all_reduce(values)
+    if rank == 1:
+        os._exit(0)
+    try:
+        while True:
+            dist.all_reduce(values)
+    except RuntimeError as error:
+        assert "rank1" in str(error), error
+    future = dist.all_reduce(values, async_op=True).get_future()
+    try:
+        future.wait()
+    except RuntimeError as error:
+        assert "rank1" in str(error), error
+    else:
+        sys.exit("expected a future with an error, found one with a value")
+    dist.destroy_process_group()
+    os._exit(0)
+
+
+def model() -> torch.nn.Module:
+    torch.manual_seed(0)
+    return torch.nn.Sequential(torch.nn.Linear(24, 48), torch.nn.GELU(), torch.nn.Linear(48, 12))
+
+
+def trained(one: torch.nn.Module, inputs: torch.Tensor) -> list[float]:
+    steps = torch.optim.AdamW(one.parameters(), lr=0.01)
+    losses = []
+    for _ in range(4):
+        loss = one(inputs).square().mean()
+        steps.zero_grad()
+        loss.backward()
+        steps.step()
+        losses.append(loss.item())
+    return losses
+
+
+def fsdp2_trains_as_one_process_does(rank: int, size: int) -> None:
+    mesh = init_device_mesh("cpu", (size,))
+    sharded = model()
+    for layer in (sharded[0], sharded[2]):
+        fully_shard(layer, mesh=mesh)
+    fully_shard(sharded, mesh=mesh)
+    # All ranks have the same data, so that the mean of their gradients is each one's.
+    inputs = torch.randn(8, 24)
+    alone = model()
+    torch.testing.assert_close(trained(sharded, inputs), trained(alone, inputs))
+    for found, expected in zip(sharded.parameters(), alone.parameters()):
+        torch.testing.assert_close(found.full_tensor(), expected)
+
+
+def tensor_parallel_layers_train_as_whole_ones_do(rank: int, size: int) -> None:
+    mesh = init_device_mesh("cpu", (size,))
+    plan = {"0": ColwiseParallel(), "2": RowwiseParallel()}
+    split = parallelize_module(model(), mesh, plan)
+    inputs = torch.randn(8, 24)
+    alone = model()
+    torch.testing.assert_close(trained(split, inputs), trained(alone, inputs))
+    for found, expected in zip(split.parameters(), alone.parameters()):
+        torch.testing.assert_close(found.full_tensor(), expected)
+
+
+def sequence_parallel_layers_gather_and_scatter(rank: int, size: int) -> None:
+    mesh = init_device_mesh("cpu", (size,))
+    plan = {
+        "0": ColwiseParallel(input_layouts=Shard(0)),
+        "2": RowwiseParallel(output_layouts=Shard(0)),
+    }
+    split = parallelize_module(model(), mesh, plan)
+    inputs = torch.randn(size * 2, 24, generator=torch.Generator().manual_seed(1))
+    found = split(inputs[2 * rank : 2 * rank + 2])
+    torch.testing.assert_close(found, model()(inputs)[2 * rank : 2 * rank + 2])
+
+
+def distributed_tensors_change_their_layout(rank: int, size: int) -> None:
+    mesh = init_device_mesh("cpu", (size,))
+    whole = torch.arange(float(size * size * 6)).view(size * 2, size * 3)
+    one = distribute_tensor(whole, mesh, [Shard(0)])
+    # Shard to shard is all_to_all, to a replica all_gather, from a partial sum all_reduce or reduce_scatter.
+    for layout in (Shard(1), Replicate(), Shard(0)):
+        one = one.redistribute(mesh, [layout])
+        assert torch.equal(one.full_tensor(), whole), layout
+    partial = DTensor.from_local(whole, mesh, [Partial()])
+    assert torch.equal(partial.redistribute(mesh, [Shard(0)]).full_tensor(), whole * size)
+    assert torch.equal(partial.redistribute(mesh, [Replicate()]).to_local(), whole * size)
+
+
+def functional_collectives_have_gradients(rank: int, size: int) -> None:
+    group = dist.group.WORLD
+    values = torch.full((size,), float(rank))
+    assert (funcol.all_reduce(values, "sum", group) == size * (size - 1) / 2).all()
+    assert torch.equal(funcol.all_gather_tensor(values[:1], 0, group), torch.arange(float(size)))
+    assert (funcol.reduce_scatter_tensor(values, "sum", 0, group) == size * (size - 1) / 2).all()
+    found = funcol.all_gather_into_tensor_coalesced([values, values[:1]], group)
+    assert [one.numel() for one in found] == [size * size, size]
+    # Tokens to experts and back: as many for each expert as chance has it.
+    counts = [(rank + to) % 3 for to in range(size)]
+    coming = [(of + rank) % 3 for of in range(size)]
+    tokens = torch.arange(float(sum(counts) * 4)).view(-1, 4).requires_grad_()
+    experts = funcol.all_to_all_single_autograd(tokens, coming, counts, group)
+    back = funcol.all_to_all_single_autograd(experts * 2, counts, coming, group)
+    assert torch.equal(back, tokens * 2)
+    back.sum().backward()
+    assert (tokens.grad == 2).all()
+
+
+def groups_of_a_mesh_work_side_by_side(rank: int, size: int) -> None:
+    # Needs four ranks: two by two.
+    mesh = init_device_mesh("cpu", (2, size // 2), mesh_dim_names=("replicas", "shards"))
+    for name, expected in (("replicas", rank % 2 * 2 + 2), ("shards", rank // 2 * 4 + 1)):
+        values = torch.full((1000,), float(rank))
+        dist.all_reduce(values, group=mesh.get_group(name))
+        assert (values == expected).all(), (name, values[0], expected)
+    sharded = fully_shard(model(), mesh=mesh)
+    inputs = torch.randn(8, 24, generator=torch.Generator().manual_seed(1))
+    alone = model()
+    torch.testing.assert_close(trained(sharded, inputs), trained(alone, inputs))
 
 
 if __name__ == "__main__":

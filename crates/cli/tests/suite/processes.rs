@@ -275,6 +275,44 @@ fn hosts_whose_frames_the_bridge_would_hand_on_without_the_switch_get_no_group()
 }
 
 #[test]
+fn a_switch_tells_the_manager_when_a_link_of_its_goes_down_and_comes_back() {
+    need!(namespaces());
+    let fabric = NetnsFabric::new(Layout::star(2, 1500, None)).unwrap();
+    let hub = NetnsNode::Switch(0);
+    let start = |arguments: &str| start_as(fabric.command(hub, PROGRAM), arguments, None);
+    let shell = |command: &str| {
+        let output = fabric.command(hub, "sh").args(["-c", command]).output().unwrap();
+        assert!(output.status.success(), "{command}: {output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    };
+    shell("ip link add cable type dummy && ip link set cable up");
+    let mut manager = start("manager --listen 127.0.0.1:0");
+    let at = listens_at(&mut manager);
+    let _switch = start(&format!(
+        "switch --name s --address {} --manager {at} --neighbours a@cable,b@lo,c",
+        hub.address()
+    ));
+    let down = || {
+        let nodes = shell(&format!("{PROGRAM} nodes --manager {at} --json"));
+        let nodes: Value = serde_json::from_str(&nodes).unwrap();
+        let links = nodes["nodes"][0]["links"].as_array().cloned().unwrap_or_default();
+        let is_down = |link: &&Value| link["is_up"] == false;
+        links
+            .iter()
+            .filter(is_down)
+            .map(|link| link["neighbour"].as_str().unwrap().to_owned())
+            .collect::<Vec<_>>()
+    };
+    let count = || shell(&format!("{PROGRAM} nodes --manager {at} --json")).matches("is_up").count();
+    eventually("a switch with three links", || count() == 3);
+    assert!(down().is_empty());
+    shell("ip link set cable down");
+    eventually("a link that is down", || down() == ["a"]);
+    shell("ip link set cable up");
+    eventually("a link that is up again", || down().is_empty());
+}
+
+#[test]
 fn a_rank_of_another_framing_refuses_the_group_and_all_hear_why() {
     let [.., high, low] = std::process::id().to_be_bytes();
     let address = |last: u8| std::net::Ipv4Addr::new(127, high | 128, low, last);
