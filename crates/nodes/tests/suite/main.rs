@@ -17,6 +17,7 @@ mod harness;
 mod host;
 #[path = "../../../../fuzz/src/inc_engine.rs"]
 mod inc_engine;
+mod locks;
 #[path = "../../../../fuzz/src/mode_i_switch.rs"]
 mod mode_i_switch;
 mod ports;
