@@ -104,6 +104,15 @@ def work_under_way_has_futures(rank: int, size: int) -> None:
         assert (one.wait() == 2 * index * size).all()
 
 
+def messages_go_in_batches(rank: int, size: int) -> None:
+    found = torch.empty(1000)
+    following, before = (rank + 1) % size, (rank - 1) % size
+    pair = [dist.P2POp(dist.isend, torch.full((1000,), float(rank)), following), dist.P2POp(dist.irecv, found, before)]
+    for work in dist.batch_isend_irecv(pair):
+        work.wait()
+    assert (found == before).all()
+
+
 def a_rank_that_dies_is_an_exception_at_the_others(rank: int, size: int) -> None:
     values = torch.ones(1 << 18)
     dist.all_reduce(values)
