@@ -38,7 +38,9 @@ import quincunx.torch  # noqa: E402, F401
 LIMIT_SECONDS = 60
 PASSED, FAILED, SKIPPED = 0, 1, 77
 # Tests are for backends by name; these we can do as well.
-OURS_TOO = re.compile("Only MPI supports|get_future is only supported|GLOO Batch Send Recv CPU|Nccl & Gloo backend support Distr")
+OURS_TOO = re.compile(
+    "Only MPI supports|requires backend quincunx to be available|get_future is only supported|GLOO Batch Send Recv CPU|Nccl & Gloo backend support Distr"
+)
 SKIPS = {skip.exit_code: skip.message for skip in TEST_SKIPS.values()}
 
 
