@@ -1,15 +1,23 @@
 #!/usr/bin/env python3
 """Kills one process of a running job at a random moment, again and again, and prints how long the job took to end with an error, or that it went on.
 
-    python3 benches/kills.py QUINCUNX [ROUNDS] [SEED]
+    python3 benches/kills.py QUINCUNX [ROUNDS] [SEED] [--iterations N] [--log FILE] [--quiet]
+    python3 benches/kills.py --sum FILE...
 
-Each round starts a manager with a store, a switch and four ranks on loopback, lets the ranks add up vectors, and ends the manager, the switch or a rank
-with SIGKILL. A manager that was killed is started again at once; then the job must go on and be right. Without its switch the group is made anew among
-its hosts, and the job must go on and be right, too. Without a rank all others must end with an error within the limit. Exit status 1 if one round
-did neither. Needs Python 3.11, nothing else; Linux.
+Each round starts a manager with a store, a switch and four ranks on loopback, lets the ranks add up vectors, and ends the manager, the switch, a rank
+or the process that has started the ranks with SIGKILL. A manager that was killed is started again at once; then the job must go on and be right. Without
+its switch the group is made anew among its hosts, and the job must go on and be right, too. Without a rank all others must end with an error within the
+limit. Without who started them all ranks must be gone within the limit, and the manager must have no group of theirs.
+
+The job runs so many AllReduces of 64 KiB (--iterations), and the kill comes within half a second of the group, or earlier if there are fewer.
+Every ten rounds a line on standard error says how far it is (not with --quiet), and no round takes longer than a minute: what still runs then is a fault.
+--log adds a line of JSON for each round to a file, so that many rounds can be run in pieces, with seeds of their own; --sum prints what all of them
+have found. Exit status 1 if one round did neither. Needs Python 3.11, nothing else; Linux.
 """
 
+import argparse
 import json
+import os
 import random
 import re
 import signal
@@ -22,7 +30,9 @@ from pathlib import Path
 
 LIMIT = 3.0
 RANKS = 4
-VICTIMS = ["manager", "switch", "rank"]
+VICTIMS = ["manager", "switch", "rank", "launcher"]
+# Whatever happens, a round ends.
+PATIENCE = 60.0
 REMADE = re.compile(r"group \d+ was made anew on \S+ after (\d+) ms")
 
 
@@ -35,23 +45,27 @@ def free_port() -> int:
 class Round:
     """A fabric and a job on it. Everything that it starts ends with it."""
 
-    def __init__(self, program: str, number: int, folder: Path) -> None:
+    def __init__(self, program: str, number: int, iterations: int, folder: Path) -> None:
         self.program, self.folder = program, folder
         self.address = f"127.0.0.1:{free_port()}"
-        self.block = f"127.{96 + number // 250 % 32}.{number % 250}"
+        # Blocks of addresses unlike those of a run beside this one.
+        place = os.getpid() * 251 + number
+        self.block = f"127.{96 + place // 250 % 32}.{place % 250}"
         self.processes: dict[str, subprocess.Popen[str]] = {}
         self.start_manager()
         self.start("switch", "switch", "--name", "leaf", "--address", f"{self.block}.250", "--manager", self.address)
-        # Long enough to be under way when it comes, and to go on for a while.
+        # Long enough to be under way when the kill comes, and to go on for a while.
         self.start(
             "perf", "perf", "all_reduce", "--manager", self.address, "--ranks", str(RANKS), "--design", "epic-3",
-            "--sizes", "64KiB", "--iterations", "1500", "--json",
+            "--sizes", "64KiB", "--iterations", str(iterations), "--json",
             "--addresses", ",".join(f"{self.block}.{rank + 1}" for rank in range(RANKS)),
         )
 
     def start(self, name: str, *arguments: str) -> None:
         self.processes[name] = subprocess.Popen(
-            [self.program, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+            [self.program, *arguments], stdout=subprocess.PIPE, text=True, start_new_session=True,
+            # Nobody reads what the others say: a full pipe would stop them.
+            stderr=subprocess.PIPE if name == "perf" else subprocess.DEVNULL,
         )
 
     def start_manager(self) -> None:
@@ -61,16 +75,19 @@ class Round:
         assert output is not None
         output.readline()
 
-    def groups(self) -> list[dict[str, object]]:
+    def groups(self) -> list[dict[str, object]] | None:
         asked = [self.program, "group", "list", "--manager", self.address, "--json"]
-        found = subprocess.run(asked, capture_output=True, text=True, check=False)
-        return json.loads(found.stdout)["groups"] if found.returncode == 0 else []
+        try:
+            found = subprocess.run(asked, capture_output=True, text=True, check=False, timeout=10)
+        except subprocess.TimeoutExpired:
+            return None
+        return json.loads(found.stdout)["groups"] if found.returncode == 0 else None
 
     def wait_for_group(self) -> None:
-        end = time.monotonic() + 20
-        while not any(group["state"] == "ready" for group in self.groups()):
-            if time.monotonic() > end:
-                raise SystemExit("error: expected a group within 20 s, found none; run the commands by hand")
+        end = time.monotonic() + PATIENCE
+        while not any(group["state"] == "ready" for group in self.groups() or []):
+            if time.monotonic() > end or self.processes["perf"].poll() is not None:
+                raise TimeoutError("no group came about")
             time.sleep(0.05)
 
     def ranks(self) -> list[int]:
@@ -78,6 +95,9 @@ class Round:
         return [int(child) for path in children for child in path.read_text().split()]
 
     def kill(self, victim: str, chance: random.Random) -> None:
+        if victim == "launcher":
+            self.processes["perf"].send_signal(signal.SIGKILL)
+            return
         if victim == "rank":
             ranks = self.ranks()
             if ranks:
@@ -90,7 +110,10 @@ class Round:
 
     def end(self) -> tuple[bool, str]:
         """Whether the job was right, and what it said."""
-        output, error = self.processes["perf"].communicate(timeout=60)
+        try:
+            output, error = self.processes["perf"].communicate(timeout=PATIENCE)
+        except subprocess.TimeoutExpired as expired:
+            raise TimeoutError("the job hangs") from expired
         try:
             rows = json.loads(output)["rows"]
         except (json.JSONDecodeError, KeyError):
@@ -98,11 +121,37 @@ class Round:
         is_right = self.processes["perf"].returncode == 0 and len(rows) == 1 and rows[0]["wrong"] == 0
         return is_right, error.strip()
 
+    def wait_for_nothing(self, ranks: list[int]) -> None:
+        """Until the ranks are gone, and their groups hold nothing."""
+        end = time.monotonic() + PATIENCE
+        while True:
+            left = [rank for rank in ranks if is_alive(rank)]
+            groups = self.groups()
+            if not left and groups is not None and all(group["state"] == "failed" for group in groups):
+                return
+            if time.monotonic() > end:
+                raise TimeoutError(f"ranks {left} and groups {groups} are left")
+            time.sleep(0.02)
+
     def close(self) -> None:
         for process in self.processes.values():
-            if process.poll() is None:
-                process.kill()
-            process.communicate()
+            # Its own session, with all that it has started: who keeps a pipe open would keep us.
+            try:
+                os.killpg(process.pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+        for process in self.processes.values():
+            try:
+                process.communicate(timeout=5)
+            except (subprocess.TimeoutExpired, ValueError):
+                pass
+
+
+def is_alive(process: int) -> bool:
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except OSError:
+        return False
 
 
 def distribution(times: list[float]) -> str:
@@ -111,48 +160,82 @@ def distribution(times: list[float]) -> str:
     return "  ".join(f"{name} {at(share) * 1e3:.0f} ms" for name, share in [("median", 0.5), ("90 %", 0.9), ("most", 1.0)])
 
 
-def main() -> int:
-    if len(sys.argv) < 2:
-        print(__doc__, file=sys.stderr)
-        return 2
-    program, rounds = sys.argv[1], int(sys.argv[2]) if len(sys.argv) > 2 else 30
-    chance = random.Random(int(sys.argv[3]) if len(sys.argv) > 3 else 1)
-    ended: dict[str, list[float]] = {victim: [] for victim in VICTIMS}
-    went_on = dict.fromkeys(VICTIMS, 0)
-    made_anew: list[float] = []
-    faults: list[str] = []
-    with tempfile.TemporaryDirectory() as folder:
-        for number in range(rounds):
-            victim = VICTIMS[number % len(VICTIMS)]
-            job = Round(program, number, Path(folder))
-            try:
-                job.wait_for_group()
-                time.sleep(chance.random() * 0.5)
-                killed = time.monotonic()
-                job.kill(victim, chance)
-                is_right, said = job.end()
-                took = time.monotonic() - killed
-            finally:
-                job.close()
+def play(program: str, number: int, victim: str, chance: random.Random, iterations: int, folder: Path) -> dict[str, object]:
+    """A round: who was killed, whether the job went on, and how long it took to end otherwise; `fault` if it did neither."""
+    job = Round(program, number, iterations, folder)
+    outcome: dict[str, object] = {"victim": victim, "went_on": False}
+    try:
+        job.wait_for_group()
+        time.sleep(chance.random() * iterations / 3000)
+        ranks = job.ranks()
+        killed = time.monotonic()
+        job.kill(victim, chance)
+        if victim == "launcher":
+            job.wait_for_nothing(ranks)
+            is_right, said, remade = False, "error: it was killed", None
+        else:
+            is_right, said = job.end()
             remade = REMADE.search(said)
-            if is_right:
-                went_on[victim] += 1
-                if remade:
-                    made_anew.append(int(remade[1]) / 1e3)
-            elif victim != "rank" or took > LIMIT or "error: " not in said:
-                faults.append(f"round {number}: {victim} killed, after {took:.2f} s: {' / '.join(said.splitlines()) or 'nothing said'}")
-            else:
-                ended[victim].append(took)
-            if sys.stderr.isatty():
-                print(f"\r{number + 1} of {rounds}, {len(faults)} faults", end="", file=sys.stderr, flush=True)
+        took = time.monotonic() - killed
+    except TimeoutError as error:
+        return {**outcome, "fault": str(error)}
+    finally:
+        job.close()
+    if is_right:
+        return {**outcome, "went_on": True, "remade": int(remade[1]) / 1e3 if remade else None}
+    if victim not in ("rank", "launcher") or took > LIMIT or "error: " not in said:
+        return {**outcome, "fault": f"after {took:.2f} s: {' / '.join(said.splitlines()) or 'nothing said'}"}
+    return {**outcome, "ended": took}
+
+
+def summary(outcomes: list[dict[str, object]]) -> int:
+    """Prints what the rounds have found; the exit status."""
+    faults = [f"{outcome['victim']} killed, {outcome['fault']}" for outcome in outcomes if "fault" in outcome]
     for victim in VICTIMS:
-        times = f"; {distribution(ended[victim])}" if ended[victim] else ""
-        if victim == "switch" and made_anew:
-            times = f"; made anew {len(made_anew)} times, from the loss to the word to go on: {distribution(made_anew)}"
-        print(f"{victim:<8} killed: went on {went_on[victim]}, ended with an error {len(ended[victim])}{times}")
+        of = [outcome for outcome in outcomes if outcome["victim"] == victim]
+        ended = [outcome["ended"] for outcome in of if "ended" in outcome]
+        remade = [outcome["remade"] for outcome in of if outcome.get("remade") is not None]
+        went_on = sum(outcome["went_on"] for outcome in of)
+        times = f"; {distribution(ended)}" if ended else ""
+        if remade:
+            times += f"; made anew {len(remade)} times, from the loss to the word to go on: {distribution(remade)}"
+        print(f"{victim:<8} killed {len(of)} times: went on {went_on}, ended with an error {len(ended)}{times}")
+    print(f"{len(outcomes)} rounds, {len(faults)} faults")
     for fault in faults:
         print(f"fault: {fault}")
     return 1 if faults else 0
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("program", nargs="?")
+    parser.add_argument("rounds", nargs="?", type=int, default=30)
+    parser.add_argument("seed", nargs="?", type=int, default=1)
+    parser.add_argument("--iterations", type=int, default=1500)
+    parser.add_argument("--log", type=Path)
+    parser.add_argument("--quiet", action="store_true")
+    parser.add_argument("--sum", nargs="+", type=Path, metavar="FILE")
+    asked = parser.parse_args()
+    if asked.sum:
+        return summary([json.loads(line) for path in asked.sum for line in path.read_text().splitlines()])
+    if asked.program is None:
+        parser.error("expected the program to run, found none; name one, such as target/debug/quincunx")
+    chance = random.Random(asked.seed)
+    outcomes: list[dict[str, object]] = []
+    with tempfile.TemporaryDirectory() as folder:
+        for number in range(asked.rounds):
+            victim = VICTIMS[number % len(VICTIMS)]
+            played = play(asked.program, number, victim, chance, asked.iterations, Path(folder))
+            outcome = {"seed": asked.seed, "round": number, **played}
+            outcomes.append(outcome)
+            if asked.log:
+                with asked.log.open("a") as log:
+                    log.write(json.dumps(outcome) + "\n")
+            faults = sum("fault" in outcome for outcome in outcomes)
+            if not asked.quiet and (number % 10 == 9 or "fault" in outcome):
+                said = f"{number + 1} of {asked.rounds} rounds, {faults} faults"
+                print(f"{said}: {outcome['fault']}" if "fault" in outcome else said, file=sys.stderr, flush=True)
+    return summary(outcomes)
 
 
 if __name__ == "__main__":

@@ -207,5 +207,6 @@ fn context(
         memory: ByteCount::new(1 << 20),
         memory_offset: ByteCount::new(0),
         connections: (0..count).map(connection).collect(),
+        contention: None,
     }
 }

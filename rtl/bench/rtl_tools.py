@@ -79,7 +79,7 @@ def alone(name: str) -> Iterator[None]:
 def verilate(ports: int, flows: int = 4, frames: int = 128) -> Path:
     """The switch's simulator (allreduce_switch/tb/sim.cpp), built if its sources have changed."""
     main = RTL / "allreduce_switch/tb/sim.cpp"
-    sources = switch_sources()
+    sources = [*switch_sources(), RTL / "allreduce_switch/tb/observed_switch.sv"]
     parameters = [f"-GPORTS={ports}", f"-GFLOWS={flows}", f"-GFRAMES={frames}"]
     command = ["verilator", "--cc", "--exe", "--build", "-j", "2", "-O3", "--x-assign", "unique", "--x-initial", "unique", "-Wno-fatal"]
     # It is the compiler's time that counts: -O1 runs as fast as Verilator's own -Os and takes half as long, and what runs once needs neither.
@@ -94,7 +94,7 @@ def verilate(ports: int, flows: int = 4, frames: int = 128) -> Path:
                 shutil.rmtree(old)
             folder.mkdir(parents=True)
             # Under another name until it is whole.
-            run([*command, "--Mdir", folder, "-o", "unfinished", "--top-module", "allreduce_switch", *sources, main], folder)
+            run([*command, "--Mdir", folder, "-o", "unfinished", "--prefix", "Vallreduce_switch", "--top-module", "observed_switch", *sources, main], folder)
             (folder / "unfinished").rename(program)
     return program
 

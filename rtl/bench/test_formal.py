@@ -64,9 +64,12 @@ class Proofs(unittest.TestCase):
             Twin(name, "if (s1_fresh_q) valid_d = '0;", ""),
             Twin(name, "      next_d = next_q + 1'b1;\n", "      next_d = next_q;\n"),
             Twin(name, "else if (status_q[index] && sum_q[index]) again = 1'b1;", "else if (status_q[index]) again = 1'b1;"),
-            Twin(name, "status_q[again_index_i] && sum_q[again_index_i];", "status_q[again_index_i];"),
+            Twin(name, "status_q[again_index_i] && sum_q[again_index_i] && is_turn;", "status_q[again_index_i] && is_turn;"),
+            # Another message's sum is taken for the one that was asked for.
+            Twin(name, "sum_q[again_index_i] && is_turn;", "sum_q[again_index_i];"),
+            Twin(name, "          turn_d[c*TURN_W+:TURN_W] = turn_q[c*TURN_W+:TURN_W] + 1'b1;\n", ""),
             # What is there is told a cycle late.
-            Twin(name, "assign again_there_o = status_q[again_index_i] && sum_q[again_index_i];", "always_ff @(posedge clk_i) again_there_o <= status_q[again_index_i] && sum_q[again_index_i];"),
+            Twin(name, "assign again_there_o = status_q[again_index_i] && sum_q[again_index_i] && is_turn;", "always_ff @(posedge clk_i) again_there_o <= status_q[again_index_i] && sum_q[again_index_i] && is_turn;"),
         ]
         wrapper, sources = SWITCH / "formal/prove_frame_status_buffer.sv", [SWITCH / "rtl" / name]
         self.check(Property(wrapper, sources, steps=9), twins)

@@ -361,6 +361,7 @@ impl Describe for ControlPlane {
                     Report::DataPlaneFailed { reason } => format!("group {group} has failed: {reason}"),
                     Report::Corrupted { reason } => format!("group {group} is corrupted: {reason}"),
                     Report::Removed => format!("group {group} is forgotten"),
+                    Report::Locked(_) => format!("the locks of group {group} are counted"),
                     Report::Suspended(progress) => format!(
                         "group {group} is forgotten, and collective {} is complete",
                         progress.complete

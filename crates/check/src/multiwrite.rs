@@ -126,6 +126,7 @@ impl Network<MultiWrite> {
                 group: GROUP,
                 queue_pairs: setup.queue_pairs(rank),
                 program: setup.program(rank),
+                contention: None,
             };
             station(StationKind::Host, [StationCommand::Host(HostCommand::Install(Box::new(group)))])
         };

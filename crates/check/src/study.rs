@@ -5,6 +5,7 @@ use quincunx_design::{Catalog, Refusal};
 use crate::control::ControlStudy;
 use crate::earlier::EarlierStudy;
 use crate::exchange::QueuePairStudy;
+use crate::locks::LockStudy;
 use crate::multiwrite::RelayStudy;
 use crate::subject::{Arguments, Subject};
 
@@ -40,11 +41,12 @@ pub trait Study: Sync {
 }
 
 /// All studies.
-pub static STUDIES: [&dyn Study; 6] = [
+pub static STUDIES: [&dyn Study; 7] = [
     &QueuePairStudy::GO_BACK_N,
     &QueuePairStudy::SELECTIVE,
     &RelayStudy,
     &ControlStudy,
+    &LockStudy,
     &EarlierStudy::SWITCHML,
     &EarlierStudy::ATP,
 ];

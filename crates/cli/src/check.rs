@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use crate::checks::Target;
+use crate::out::say;
 use crate::simulations::envelope;
 use crate::{Failure, interrupt};
 
@@ -87,11 +88,11 @@ impl Check {
         bar.finish_and_clear();
         let seconds = begin.elapsed().as_secs_f64();
         if self.json {
-            println!("{}", envelope("check", &[self.row(&subject, losses, &statistics, seconds, &finding)]));
+            say!("{}", envelope("check", &[self.row(&subject, losses, &statistics, seconds, &finding)]));
         } else {
-            println!("{}: {}", word(&finding), line(&statistics, seconds));
+            say!("{}: {}", word(&finding), line(&statistics, seconds));
             if let Finding::Wrong(counterexample) = &finding {
-                print!("{counterexample}");
+                crate::out::print(&counterexample);
             }
         }
         if let Some(file) = &self.trace {

@@ -12,6 +12,7 @@ use quincunx_units::{ByteCount, SizeRange};
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use crate::out::say;
 use crate::progress::run_with_bar;
 use crate::simulations::{self, envelope, simulate};
 use crate::{Failure, interrupt};
@@ -59,13 +60,13 @@ impl Demo {
         let cases: Vec<Case> = designs.iter().flat_map(primitives).collect();
         let setup = GroupsSetup::new(catalog, &designs, &scenario).map_err(Failure::input)?;
         let plan = Plan { setup, cases };
-        println!(
+        say!(
             "A manager, {} switches ({TREE}) and {RANKS} ranks, each a process, exchange RoCEv2 frames on loopback.",
             shape.switches()
         );
-        println!("Every result is compared with the reference, to the bit.");
-        refused.iter().for_each(|line| println!("Left out here, {line}"));
-        println!();
+        say!("Every result is compared with the reference, to the bit.");
+        refused.iter().for_each(|line| say!("Left out here, {line}"));
+        say!();
         let program = std::env::current_exe().map_err(Failure::input)?;
         let start = |framing| {
             let arguments = ChildArguments { framing, ..ChildArguments::default() };
@@ -76,7 +77,7 @@ impl Demo {
         if wrong > 0 {
             return Err(Failure::Wrong(format!("expected right results, found {wrong} wrong elements")));
         }
-        println!("\n{0} of {0} runs right at every rank.", plan.cases.len());
+        say!("\n{0} of {0} runs right at every rank.", plan.cases.len());
         simulate_designs(catalog, self.size)
     }
 
@@ -110,7 +111,7 @@ const FACTOR: u64 = 16;
 /// Simulates an AllReduce of up to `largest` by every design on its paper's fabric, with numbers, so that every result is checked; draws
 /// the report.
 fn simulate_designs(catalog: Catalog, largest: ByteCount) -> Result<(), Failure> {
-    println!("\nThe same engines in simulation, AllReduce on the fabrics of the papers, results checked:\n");
+    say!("\nThe same engines in simulation, AllReduce on the fabrics of the papers, results checked:\n");
     let sizes: Vec<ByteCount> = format!("{LEAST}:{}:{FACTOR}", largest.bytes())
         .parse::<SizeRange>()
         .map_err(Failure::input)?
@@ -127,7 +128,7 @@ fn simulate_designs(catalog: Catalog, largest: ByteCount) -> Result<(), Failure>
     }
     let names = fabrics.iter().flat_map(|(_, _, designs)| designs).map(|design| design.name());
     let width = Columns::width(names);
-    println!("{:<11} {}", "fabric", Columns::header(width).replace('\n', &format!("\n{:12}", "")));
+    say!("{:<11} {}", "fabric", Columns::header(width).replace('\n', &format!("\n{:12}", "")));
     for (name, scenario, designs) in fabrics {
         let runs = designs.iter().flat_map(|&design| sizes.iter().map(move |&size| (design, size)));
         let case = |(design, size): (FabricDesign, ByteCount)| {
@@ -146,7 +147,7 @@ fn simulate_designs(catalog: Catalog, largest: ByteCount) -> Result<(), Failure>
         };
         let cases: Vec<_> = runs.map(case).collect();
         let rows = cases.len();
-        let simulated = simulate(cases, width, &stop, |line| println!("{name:<11} {line}"))?;
+        let simulated = simulate(cases, width, &stop, |line| say!("{name:<11} {line}"))?;
         let text = envelope("sim", &simulated.rows).to_string();
         let saved = std::fs::create_dir_all(folder)
             .and_then(|()| std::fs::write(folder.join(format!("{name}.json")), text));
@@ -154,6 +155,6 @@ fn simulate_designs(catalog: Catalog, largest: ByteCount) -> Result<(), Failure>
         simulated.check(rows)?;
     }
     let page = quincunx_report::write(folder).map_err(Failure::input)?;
-    println!("\nPlots: {}", page.display());
+    say!("\nPlots: {}", page.display());
     Ok(())
 }

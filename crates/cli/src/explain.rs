@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use std::path::PathBuf;
 
 use crate::Failure;
+use crate::out::say;
 use crate::simulations::envelope;
 
 /// `quincunx cais`.
@@ -70,15 +71,15 @@ impl Cais {
 impl Explain {
     fn run(self) -> Result<(), Failure> {
         let file = self.kernel.display().to_string();
-        let text = std::fs::read_to_string(&self.kernel).map_err(|error| {
+        let text = quincunx_scenario::read_text(&self.kernel).map_err(|error| {
             Failure::Input(format!("expected a kernel's description, found {file}: {error}; name a file"))
         })?;
         let kernel = Kernel::parse(&file, &text).map_err(Failure::input)?;
         let compiled = compile(&kernel);
         if self.json {
-            println!("{}", to_json(&kernel, &compiled));
+            say!("{}", to_json(&kernel, &compiled));
         } else {
-            print!("{}", to_text(&kernel, &compiled));
+            crate::out::print(&to_text(&kernel, &compiled));
         }
         Ok(())
     }

@@ -1,7 +1,7 @@
 //! `quincunx group`: groups made, listed, shown, destroyed and explained by hand.
 
 use clap::{Args, Subcommand};
-use quincunx_control::{GroupRequest, GroupState, Phase};
+use quincunx_control::{GroupRequest, GroupState, LockUse, Phase, SharedMemory};
 use quincunx_control_grpc::{ControlClient, Explanation, GroupName, GroupStatus, Holder, OTHERS};
 use quincunx_design::{Catalog, FabricKind};
 use quincunx_fabric::MeshShape;
@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 
 use crate::Failure;
 use crate::operate::Asked;
+use crate::out::say;
 use crate::table::{Align, or_dash, table};
 
 /// `quincunx group`.
@@ -101,7 +102,7 @@ impl Group {
                 if json {
                     print_json("group create", "group", group_json(&group));
                 } else {
-                    print!("{}", shown(&group));
+                    crate::out::print(&shown(&group));
                 }
             }
             Command::List => {
@@ -109,9 +110,9 @@ impl Group {
                 if json {
                     print_json("group list", "groups", groups.iter().map(group_json).collect());
                 } else if groups.is_empty() {
-                    println!("no group is there; make one with `quincunx group create`");
+                    say!("no group is there; make one with `quincunx group create`");
                 } else {
-                    print!("{}", groups_table(&groups));
+                    crate::out::print(&groups_table(&groups));
                 }
             }
             Command::Show(Which { group }) => {
@@ -119,7 +120,7 @@ impl Group {
                 if json {
                     print_json("group show", "group", group_json(&group));
                 } else {
-                    print!("{}", shown(&group));
+                    crate::out::print(&shown(&group));
                 }
             }
             Command::Destroy(Which { group }) => {
@@ -129,7 +130,7 @@ impl Group {
                 if json {
                     print_json("group destroy", "group", group_json(&group));
                 } else {
-                    println!("{} is destroyed", title(&group));
+                    say!("{} is destroyed", title(&group));
                 }
             }
             Command::Why(Which { group }) => {
@@ -137,7 +138,7 @@ impl Group {
                 if json {
                     print_json("group why", "why", why_json(&why));
                 } else {
-                    print!("{}", in_words(&why, &group));
+                    crate::out::print(&in_words(&why, &group));
                 }
             }
         }
@@ -165,7 +166,7 @@ impl Create {
 }
 
 fn print_json(command: &str, key: &str, value: Value) {
-    println!("{}", json!({ "schema": 1, "command": command, key: value }));
+    say!("{}", json!({ "schema": 1, "command": command, key: value }));
 }
 
 /// The last group of that name or number.
@@ -271,7 +272,39 @@ fn shown(group: &GroupStatus) -> String {
         let columns = [("switch", Align::Left), ("qps", Align::Right), ("memory", Align::Right)];
         text += &format!("\n{}", table(&columns, &rows));
     }
+    if let Some(shared) = &summary.shared {
+        text += &format!(
+            "\nit locks this memory for each collective, or runs among its hosts\n{}",
+            locks_table(shared)
+        );
+    }
     text
+}
+
+/// What a group shares at each switch, and how often it got it.
+fn locks_table(shared: &[SharedMemory]) -> String {
+    let row = |shared: &SharedMemory| {
+        let LockUse { granted, refused, in_vain, held_by } = shared.uses;
+        let with: Vec<String> = shared.with.iter().map(ToString::to_string).collect();
+        vec![
+            shared.switch.clone(),
+            or_dash(&with.join(" ")),
+            granted.to_string(),
+            refused.to_string(),
+            in_vain.to_string(),
+            or_dash(&held_by.map_or_else(String::new, |group| group.to_string())),
+        ]
+    };
+    let rows: Vec<_> = shared.iter().map(row).collect();
+    let columns = [
+        ("switch", Align::Left),
+        ("shared with", Align::Left),
+        ("granted", Align::Right),
+        ("refused", Align::Right),
+        ("in vain", Align::Right),
+        ("last held by", Align::Right),
+    ];
+    table(&columns, &rows)
 }
 
 pub(crate) fn group_json(group: &GroupStatus) -> Value {
@@ -279,7 +312,19 @@ pub(crate) fn group_json(group: &GroupStatus) -> Value {
     let switches = summary.switches.iter().map(
         |held| json!({ "name": held.node, "endpoints": held.endpoints, "memory_bytes": held.memory.bytes() }),
     );
+    let shared = |shared: &SharedMemory| {
+        let LockUse { granted, refused, in_vain, held_by } = shared.uses;
+        json!({
+            "switch": shared.switch,
+            "with": shared.with.iter().map(|group| group.0).collect::<Vec<_>>(),
+            "granted": granted,
+            "refused": refused,
+            "in_vain": in_vain,
+            "last_held_by": held_by.map(|group| group.0),
+        })
+    };
     json!({
+        "locks": summary.shared.as_ref().map(|all| all.iter().map(shared).collect::<Vec<_>>()),
         "group": summary.group.0,
         "name": group.name,
         "tenant": group.tenant,
@@ -318,6 +363,22 @@ fn why_json(why: &Explanation) -> Value {
     })
 }
 
+/// How a group that locks its memory came by it.
+fn in_turn(shared: &[SharedMemory]) -> String {
+    let refused = shared.iter().find(|shared| shared.uses.refused > 0);
+    let Some(SharedMemory { switch, uses, .. }) = refused else {
+        return "it locks the memory of its switches for each collective, and was never refused\n".into();
+    };
+    let by = uses
+        .held_by
+        .map_or_else(String::new, |group| format!(", the last time because group {group} had it"));
+    let asked = uses.granted + uses.refused;
+    format!(
+        "of {asked} collectives for which it asked switch {switch} for memory, {} ran among its hosts{by}; `quincunx group show` counts all\n",
+        uses.refused
+    )
+}
+
 /// The explanation as one would tell it.
 fn in_words(why: &Explanation, asked_for: &GroupName) -> String {
     let (group, failed) = match &why.group {
@@ -345,6 +406,9 @@ fn in_words(why: &Explanation, asked_for: &GroupName) -> String {
             format!("{group} uses the network: {} on {}\n", status.summary.design, switches.join(", "))
         }
     };
+    if let Some(shared) = why.group.as_ref().and_then(|group| group.summary.shared.as_ref()) {
+        text += &in_turn(shared);
+    }
     if why.reason.is_empty() {
         return text;
     }

@@ -3,12 +3,15 @@
 
 use clap::Args;
 use quincunx_control_grpc::{Authority, ClientConfig, Credentials, Subject};
+use serde_json::json;
 use std::fs::OpenOptions;
 use std::io::{ErrorKind, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use crate::Failure;
+use crate::operate::Asked;
+use crate::out::say;
 
 /// What is shown to the other end.
 #[derive(Args, Clone, Default)]
@@ -126,7 +129,7 @@ impl Init {
                 path.display()
             ))
         })?;
-        println!("{}", path.display());
+        say!("{}", path.display());
         Ok(())
     }
 }
@@ -137,5 +140,52 @@ fn read(path: &Path) -> Result<Option<String>, Failure> {
         Ok(text) => Ok(Some(text)),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
         Err(error) => Err(Failure::Input(format!("expected to read {}, found \"{error}\"", path.display()))),
+    }
+}
+
+/// `quincunx manager revoke`.
+#[derive(Args)]
+#[command(after_help = "Examples:
+  quincunx manager revoke tenant/blue --manager 10.0.0.9:4790 --identity certs/operator-admin.pem
+  quincunx manager revoke certs/node-leaf1.pem ...            this certificate; another one of that name counts
+  quincunx manager revoke tenant/blue --lift ...
+  quincunx manager revoke ...                                 lists who is revoked")]
+pub(crate) struct Revoke {
+    /// tenant/NAME, node/NAME or operator/NAME: all certificates of that name; serial/HEX, or the file with it: that certificate
+    #[arg(value_name = "WHO|FILE")]
+    who: Option<String>,
+    /// Hear it again
+    #[arg(long, requires = "who")]
+    lift: bool,
+    #[command(flatten)]
+    asked: Asked,
+}
+
+impl Revoke {
+    pub(crate) fn run(&self) -> Result<(), Failure> {
+        let who = match self.who.as_deref() {
+            Some(file) if Path::new(file).is_file() => {
+                let serial = Credentials::read(Path::new(file)).map_err(Failure::input)?.serial();
+                format!("serial/{}", serial.unwrap_or_default())
+            }
+            who => who.unwrap_or_default().to_owned(),
+        };
+        let done = self.asked.connect()?.revoke(&who, self.lift).map_err(Failure::input)?;
+        if self.asked.json {
+            let (detached, revoked) = (done.detached, done.revoked);
+            say!(
+                "{}",
+                json!({ "schema": 1, "command": "manager revoke", "detached": detached, "revoked": revoked, "kept": done.kept })
+            );
+            return Ok(());
+        }
+        if !done.detached.is_empty() {
+            say!("detached  {}", done.detached.join(" "));
+        }
+        say!("revoked   {}", if done.revoked.is_empty() { "nobody".into() } else { done.revoked.join(" ") });
+        if !who.is_empty() && !done.kept {
+            say!("the manager has no --store: the next one does not know of it");
+        }
+        Ok(())
     }
 }

@@ -2,11 +2,14 @@
 
 use crate::Failure;
 use signal_hook::consts::SIGINT;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
 /// Exit status of a command that was interrupted: 128 and the signal's number, as shells have it.
 pub(crate) const STATUS: u8 = 128 + SIGINT as u8;
+
+/// The flag, if there is one.
+static FLAG: OnceLock<Arc<AtomicBool>> = OnceLock::new();
 
 /// From now on the first interrupt sets the flag; another one ends the process at once.
 pub(crate) fn flag() -> Result<Arc<AtomicBool>, Failure> {
@@ -15,7 +18,12 @@ pub(crate) fn flag() -> Result<Arc<AtomicBool>, Failure> {
     signal_hook::flag::register_conditional_shutdown(SIGINT, i32::from(STATUS), Arc::clone(&stop))
         .map_err(Failure::input)?;
     signal_hook::flag::register(SIGINT, Arc::clone(&stop)).map_err(Failure::input)?;
-    Ok(stop)
+    Ok(Arc::clone(FLAG.get_or_init(|| stop)))
+}
+
+/// The flag that an interrupt sets, once a command has asked for it.
+pub(crate) fn current() -> Option<&'static AtomicBool> {
+    FLAG.get().map(|flag| &**flag)
 }
 
 /// Whether it was set.

@@ -21,6 +21,7 @@ use std::time::Instant;
 
 use crate::Failure;
 use crate::interrupt::{self, is_set};
+use crate::out::say;
 use crate::progress::{bar, estimate};
 use crate::simulations::envelope;
 
@@ -126,12 +127,12 @@ impl Layer {
                 .iter()
                 .map(|(name, found)| row((part, &self.fabric), name, found, baseline))
                 .collect();
-            println!("{}", envelope("sim layer", &rows));
+            say!("{}", envelope("sim layer", &rows));
         } else {
-            println!("{}", header());
-            measured.iter().for_each(|(name, found)| println!("{}", line(name, found, baseline)));
+            say!("{}", header());
+            measured.iter().for_each(|(name, found)| say!("{}", line(name, found, baseline)));
             if let Some((profile, sheet)) = profile(&scenario.machine).map_err(Failure::input)? {
-                println!("{}", roofline(&profile, sheet));
+                say!("{}", roofline(&profile, sheet));
             }
         }
         Failure::unless_all(schedules.len(), measured.len(), &interrupted)

@@ -3,6 +3,9 @@
 //!
 //! Exit status: 0 done and right, 1 a wrong result, 2 bad arguments or input, 130 interrupted.
 
+// What is printed goes through `out`, which survives a reader that has gone.
+#![deny(clippy::print_stdout)]
+
 mod check;
 mod checks;
 mod demo;
@@ -12,9 +15,12 @@ mod identity;
 mod interrupt;
 mod layer;
 mod logs;
+mod memory;
 mod metrics;
 mod nodes;
 mod operate;
+mod options;
+mod out;
 mod perf;
 mod progress;
 mod report;
@@ -120,24 +126,26 @@ impl Failure {
 /// Runs the command with the designs of `catalog`. Groups whose switches have no room run `fallback`, a design among hosts alone.
 pub fn main(catalog: Catalog, fallback: Option<&'static str>) -> ExitCode {
     let mut command = describe(catalog);
-    let parsed = Cli::from_arg_matches(&command.get_matches_mut());
-    let done = match parsed.unwrap_or_else(|error| error.format(&mut command).exit()).command {
-        Command::Demo(demo) => demo.run(catalog),
-        Command::Perf(perf) => perf.run(catalog),
-        Command::Run(run) => run.run(catalog),
-        Command::Sim(sim) => sim.run(catalog),
-        Command::Reproduce(reproduce) => reproduce.run(catalog),
-        Command::Check(check) => check.run(catalog),
-        Command::Cais(cais) => cais.run(),
-        Command::Report(report) => report.run(),
-        Command::Manager(manager) => manager.run(catalog, fallback),
-        Command::Switch(switch) => switch.run(catalog),
-        Command::Group(group) => group.run(catalog),
-        Command::Nodes(nodes) => nodes.run(),
-        Command::Top(top) => top.run(),
-        Command::Rank(rank) => rank.run(catalog),
+    let parsed = command.try_get_matches_from_mut(std::env::args_os());
+    let parsed = parsed.and_then(|matches| Cli::from_arg_matches(&matches));
+    let done = match parsed.map(|parsed| parsed.command) {
+        Err(error) => options::refused(&error.format(&mut command)),
+        Ok(Command::Demo(demo)) => demo.run(catalog),
+        Ok(Command::Perf(perf)) => perf.run(catalog),
+        Ok(Command::Run(run)) => run.run(catalog),
+        Ok(Command::Sim(sim)) => sim.run(catalog),
+        Ok(Command::Reproduce(reproduce)) => reproduce.run(catalog),
+        Ok(Command::Check(check)) => check.run(catalog),
+        Ok(Command::Cais(cais)) => cais.run(),
+        Ok(Command::Report(report)) => report.run(),
+        Ok(Command::Manager(manager)) => manager.run(catalog, fallback),
+        Ok(Command::Switch(switch)) => switch.run(catalog),
+        Ok(Command::Group(group)) => group.run(catalog),
+        Ok(Command::Nodes(nodes)) => nodes.run(),
+        Ok(Command::Top(top)) => top.run(),
+        Ok(Command::Rank(rank)) => rank.run(catalog),
     };
-    let (message, status) = match done {
+    let (message, status) = match out::judge(done) {
         Ok(()) => return ExitCode::SUCCESS,
         Err(Failure::Wrong(message)) => (message, 1),
         Err(Failure::Input(message)) => (message, 2),

@@ -33,6 +33,17 @@ pub(crate) fn of_switch(switch: &NodeDescription, counts: &SwitchCounts) -> Stri
     let ends = [("installed", counts.installed), ("removed", counts.removed), ("refused", counts.refused)];
     let groups = family("event", &mut ends.into_iter().map(|(event, count)| (event.to_owned(), count)));
     registry.register("group_events", "Groups installed, removed and refused", groups);
+    let locks = [
+        ("granted", counts.locks_granted),
+        ("refused", counts.locks_refused),
+        ("in_vain", counts.locks_in_vain),
+    ];
+    let locks = family("verdict", &mut locks.into_iter().map(|(verdict, count)| (verdict.to_owned(), count)));
+    registry.register(
+        "locks",
+        "Invocations that got memory that groups share, those that another group was in the way of, and those where it made nothing of it",
+        locks,
+    );
     let mut gauge = |name: &str, help: &str, unit: Option<Unit>, value: u64| {
         let gauge = Gauge::<i64>::default();
         gauge.set(i64::try_from(value).unwrap_or(i64::MAX));

@@ -10,7 +10,7 @@ use quincunx_design::Catalog;
 use quincunx_driver_net::{NodeOptions, PacketKind, TransportOptions, UdpOptions};
 use quincunx_network::FaultRates;
 use quincunx_perf::{Plan, work};
-use quincunx_runtime::{ProcessOptions, ROCE_PORT, SwitchWatch, encapsulation, serve_switch};
+use quincunx_runtime::{ProcessOptions, ROCE_PORT, SwitchWatch, encapsulation, serve_linked_switch};
 use quincunx_units::{ByteCount, Duration, Probability};
 use quincunx_wire::Framing;
 use serde_json::json;
@@ -19,15 +19,17 @@ use std::collections::BTreeMap;
 use std::io::Write;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpListener};
 use std::path::PathBuf;
+use std::str::FromStr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Instant;
 
 use crate::Failure;
-use crate::identity::{Init, Shown};
+use crate::identity::{Init, Revoke, Shown};
 use crate::logs::Logs;
 use crate::metrics;
+use crate::out::say;
 
 /// How often at most it is told what was dropped, and how soon a switch's end is seen.
 const DROPS_INTERVAL: std::time::Duration = std::time::Duration::from_secs(1);
@@ -66,6 +68,8 @@ pub(crate) struct Manager {
 enum ManagerCommand {
     /// Make an authority and certificates for manager, nodes, tenants and operators
     Init(Init),
+    /// Have a manager hear somebody's certificates no more, from this moment on, or list whose those are
+    Revoke(Revoke),
 }
 
 #[derive(Args)]
@@ -86,7 +90,8 @@ struct Serve {
     #[arg(long)]
     no_remake: bool,
     /// Which tree of switches a group gets: edge-disjoint (a tree shares no link with another), spatial (memory for each group's life,
-    /// lowest trees first), spatial-wide (widest trees first), temporal (as spatial, and groups of a job in different phases share memory)
+    /// lowest trees first), spatial-wide (widest trees first), temporal (as spatial, and groups of a job in different phases share memory), contention
+    /// (as spatial, and groups share memory that is taken: they lock it for each collective, or run it among their hosts)
     #[arg(long, default_value = "spatial", value_parser = find_policy)]
     policy: &'static dyn Policy,
     #[command(flatten)]
@@ -114,6 +119,7 @@ impl Manager {
     pub(crate) fn run(self, catalog: Catalog, fallback: Option<&'static str>) -> Result<(), Failure> {
         match self.command {
             Some(ManagerCommand::Init(init)) => init.run(),
+            Some(ManagerCommand::Revoke(revoke)) => revoke.run(),
             None => self.serve.run(catalog, fallback),
         }
     }
@@ -146,12 +152,12 @@ impl Serve {
             max_connections: self.max_connections,
         };
         let server = ManagerServer::start(listener, catalog, config).map_err(Failure::input)?;
-        println!("manager listens at {}", server.address());
+        say!("manager listens at {}", server.address());
         if let Some(metrics) = server.metrics_address() {
-            println!("metrics at http://{metrics}/metrics");
+            say!("metrics at http://{metrics}/metrics");
         }
         if let Some(dashboard) = server.dashboard_address() {
-            println!("dashboard at http://{dashboard}/");
+            say!("dashboard at http://{dashboard}/");
         }
         server.join().map_err(Failure::input)
     }
@@ -165,7 +171,7 @@ impl Serve {
                 path.display()
             ))
         };
-        let text = std::fs::read_to_string(path).map_err(|error| wrong(error.to_string()))?;
+        let text = quincunx_scenario::read_text(path).map_err(|error| wrong(error.to_string()))?;
         toml::from_str(&text).map_err(|error| wrong(error.message().to_owned()))
     }
 }
@@ -199,9 +205,9 @@ pub(crate) struct Node {
     #[arg(long, value_name = "DURATION", default_value = "2s")]
     patience: Duration,
     /// The names of the nodes at the other ends of its links, several with commas; who knows none is in one network with all others of
-    /// that sort
-    #[arg(long, value_delimiter = ',', value_name = "NAMES")]
-    neighbours: Vec<String>,
+    /// that sort. A switch that is told which of its interfaces leads there (leaf1@eth1) tells the manager when that goes down
+    #[arg(long, value_delimiter = ',', value_name = "NAME[@INTERFACE]")]
+    neighbours: Vec<Neighbour>,
     #[command(flatten)]
     tuning: Tuning,
     /// Whose frames meet faults, by address, several with commas [default: everybody's]
@@ -271,8 +277,26 @@ impl Tuning {
     }
 }
 
-fn link(neighbour: String) -> LinkReport {
-    LinkReport { neighbour, lanes: 1, rate: None }
+/// A node at the other end of a link, and the interface that leads there.
+#[derive(Clone)]
+struct Neighbour {
+    name: String,
+    interface: Option<String>,
+}
+
+impl FromStr for Neighbour {
+    type Err = std::convert::Infallible;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        Ok(match text.split_once('@') {
+            Some((name, interface)) => Self { name: name.into(), interface: Some(interface.into()) },
+            None => Self { name: text.into(), interface: None },
+        })
+    }
+}
+
+fn link(neighbour: &Neighbour) -> LinkReport {
+    LinkReport { neighbour: neighbour.name.clone(), lanes: 1, rate: None }
 }
 
 impl Node {
@@ -307,7 +331,7 @@ impl Node {
                 memory_unit: ByteCount::new(1),
                 one_group_a_port: false,
                 max_fan_in: None,
-                links: self.neighbours.into_iter().map(link).collect(),
+                links: self.neighbours.iter().map(link).collect(),
             },
             manager: self.manager,
             control: ClientConfig { patience: self.patience, ..self.shown.client()? },
@@ -373,6 +397,8 @@ impl Switch {
             signal_hook::flag::register(signal, Arc::clone(&stop)).map_err(Failure::input)?;
         }
         let watch = Arc::new(SwitchWatch::default());
+        let interface = |neighbour: &Neighbour| Some((neighbour.name.clone(), neighbour.interface.clone()?));
+        let interfaces = self.node.neighbours.iter().filter_map(interface).collect();
         let mut options = self.node.options(catalog, Role::Switch, memory)?;
         let NodeDescription { memory_unit, max_fan_in, one_group_a_port, designs, .. } =
             &mut options.description;
@@ -398,7 +424,7 @@ impl Switch {
                         "expected to serve metrics at {address}, found \"{error}\"; choose another --metrics address"
                     ))
                 })?;
-                println!("metrics at http://{}/metrics", served.address());
+                say!("metrics at http://{}/metrics", served.address());
                 Some(served)
             }
             None => None,
@@ -408,7 +434,8 @@ impl Switch {
             if self.drops {
                 scope.spawn(|| print_drops(&watch, &ended));
             }
-            let done = serve_switch(catalog, &options, &stop, &watch).map_err(Failure::input);
+            let done =
+                serve_linked_switch(catalog, &options, &interfaces, &stop, &watch).map_err(Failure::input);
             ended.store(true, Ordering::Release);
             done
         });

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use crate::Failure;
 use crate::identity::Shown;
+use crate::out::say;
 use crate::table::{Align, or_dash, table};
 
 /// Which manager is asked, and how its answer is printed.
@@ -80,17 +81,14 @@ impl Nodes {
         let groups = client.list_groups().map_err(Failure::input)?;
         if self.asked.json {
             let nodes: Vec<Value> = nodes.iter().map(|node| node_json(node, &groups)).collect();
-            println!("{}", json!({ "schema": 1, "command": "nodes", "nodes": nodes }));
+            say!("{}", json!({ "schema": 1, "command": "nodes", "nodes": nodes }));
             return Ok(());
         }
         if nodes.is_empty() {
-            println!(
-                "no node is attached; start one with `quincunx switch --manager {}`",
-                self.asked.manager
-            );
+            say!("no node is attached; start one with `quincunx switch --manager {}`", self.asked.manager);
             return Ok(());
         }
-        print!("{}", nodes_table(&nodes, &groups));
+        crate::out::print(&nodes_table(&nodes, &groups));
         Ok(())
     }
 }
@@ -106,16 +104,16 @@ impl Nodes {
         if self.asked.json {
             let done =
                 json!({ "schema": 1, "command": "nodes", "node": name, "drains": drains, "groups": numbers });
-            println!("{done}");
+            say!("{done}");
             return Ok(());
         }
         let list = numbers.iter().map(u32::to_string).collect::<Vec<_>>().join(", ");
         match (drains, numbers.is_empty()) {
-            (true, true) => println!("{name} drains, and no group has it: it can be stopped"),
+            (true, true) => say!("{name} drains, and no group has it: it can be stopped"),
             (true, false) => {
-                println!("{name} drains, and still has groups {list}: stop it when they are over")
+                say!("{name} drains, and still has groups {list}: stop it when they are over")
             }
-            (false, _) => println!("{name} takes groups again"),
+            (false, _) => say!("{name} takes groups again"),
         }
         Ok(())
     }
@@ -179,6 +177,8 @@ pub(crate) fn label(group: GroupId, groups: &[GroupStatus]) -> String {
 /// A node with what groups hold of it.
 pub(crate) fn node_json(node: &NodeStatus, groups: &[GroupStatus]) -> Value {
     let description = &node.description;
+    let links = description.links.iter();
+    let links = links.map(|link| json!({ "neighbour": link.neighbour, "is_up": link.lanes > 0 }));
     let uses = node.uses.iter().map(|(group, holding)| {
         json!({
             "group": (*group != OTHERS).then_some(group.0),
@@ -193,6 +193,7 @@ pub(crate) fn node_json(node: &NodeStatus, groups: &[GroupStatus]) -> Value {
         "address": description.address.to_string(),
         "encapsulation": description.encapsulation.to_string(),
         "designs": description.designs,
+        "links": links.collect::<Vec<_>>(),
         "max_endpoints": description.max_endpoints,
         "endpoints_held": endpoints_held(node),
         "memory_bytes": description.memory.bytes(),

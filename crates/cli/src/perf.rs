@@ -8,7 +8,7 @@ use quincunx_fabric::Shape;
 use quincunx_perf::launch::{ChildArguments, LinkKind, Processes};
 use quincunx_perf::{Case, GroupsSetup, Plan, RealLinks};
 use quincunx_scenario::{Override, Scenario};
-use quincunx_units::{BitRate, Duration, SizeRange};
+use quincunx_units::{BitRate, ByteCount, Duration, SizeRange};
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
@@ -16,7 +16,10 @@ use std::path::PathBuf;
 
 use crate::Failure;
 use crate::identity::Shown;
+use crate::memory;
 use crate::nodes::{Transport, Tuning};
+use crate::options::Asked;
+use crate::out::say;
 use crate::progress::run_with_bar;
 use crate::running::Running;
 
@@ -72,18 +75,18 @@ pub(crate) struct Perf {
     /// Who relays for a rank of a mesh, paired or full: short for --set relay.relays
     #[arg(long)]
     relays: Option<String>,
-    /// One size, or first:last:factor
-    #[arg(long, default_value = "4KiB:16MiB:4")]
-    sizes: SizeRange,
+    /// One size, or first:last:factor, 4K is 4KiB [default: 4KiB:16MiB:4]
+    #[arg(long, visible_alias = "size")]
+    sizes: Option<SizeRange>,
     /// f32, f16, bf16 or i32
     #[arg(long, default_value = "f32")]
     dtype: DataType,
-    /// sum, min or max
-    #[arg(long, default_value = "sum")]
-    op: ReduceOp,
-    /// The root of reduce and broadcast
-    #[arg(long, default_value_t = 0)]
-    root: u16,
+    /// sum, min or max [default: sum]
+    #[arg(long)]
+    op: Option<ReduceOp>,
+    /// The root of reduce and broadcast [default: 0]
+    #[arg(long)]
+    root: Option<u16>,
     /// Where the processes run
     #[arg(long, value_enum, default_value_t = Link::Udp)]
     link: Link,
@@ -98,9 +101,9 @@ pub(crate) struct Perf {
     /// Rate of every link, each way, with --link netns, of all that is in an Ethernet frame; short for --set link.rate
     #[arg(long)]
     rate: Option<BitRate>,
-    /// MTU of every link in bytes, with --link netns
-    #[arg(long, default_value_t = 9000)]
-    mtu: u16,
+    /// MTU of every link in bytes, with --link netns [default: 9000]
+    #[arg(long)]
+    mtu: Option<u16>,
     /// Bytes of payload in a full packet, short for --set group.mtu [default: 4096, or 1024 where the link's MTU is smaller]
     #[arg(long)]
     payload: Option<u64>,
@@ -112,7 +115,7 @@ pub(crate) struct Perf {
     #[arg(long)]
     window: Option<u32>,
     /// Timed repetitions [default: as many as move 128 MiB, 5 to 400]
-    #[arg(long)]
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
     iterations: Option<u32>,
     /// Combine in rank order, for equal bits every time: short for --set group.reproducible=true
     #[arg(long)]
@@ -141,6 +144,11 @@ impl Perf {
                 "expected --link netns with --rate, found --link udp; loopback cannot be limited".into(),
             ));
         }
+        if self.mtu.is_some() && self.link == Link::Udp {
+            return Err(Failure::Input(
+                "expected --link netns with --mtu, found --link udp; loopback has an MTU of its own".into(),
+            ));
+        }
         if self.tuning.transport == Transport::Packet && self.link == Link::Udp {
             return Err(Failure::Input(
                 "expected --link netns with --transport packet, found --link udp; loopback is no Ethernet"
@@ -151,7 +159,7 @@ impl Perf {
             Link::Udp => RealLinks::LOOPBACK,
             // A scenario's links have a rate; those that nobody says anything of are as fast as the machine.
             Link::Netns => {
-                RealLinks { mtu: self.mtu, is_limited: self.rate.is_some() || self.fabric.is_some() }
+                RealLinks { mtu: self.mtu(), is_limited: self.rate.is_some() || self.fabric.is_some() }
             }
         };
         let scenario = self.scenario(catalog, links)?;
@@ -162,27 +170,27 @@ impl Perf {
             ))
         })?;
         let designs = self.designs(catalog, &shape)?;
-        if self.root >= shape.ranks() {
-            return Err(Failure::Input(format!(
-                "expected a root below {}, found {}; name a rank with --root",
-                shape.ranks(),
-                self.root
-            )));
-        }
+        let asked = Asked { root: self.root, op: self.op, sizes: self.sizes, data_type: self.dtype };
+        asked.collective(self.collective, shape.ranks())?;
+        let sizes: Vec<u64> = match self.collective {
+            Collective::Barrier => vec![0],
+            _ => asked.sizes("4KiB:16MiB:4")?.into_iter().map(ByteCount::bytes).collect(),
+        };
+        memory::refuse_more(sizes.iter().copied().max().unwrap_or_default(), shape.ranks())?;
         if self.tuning.transport == Transport::Packet && matches!(shape, Shape::Mesh(_)) {
             return Err(Failure::Input(format!(
                 "expected --transport udp on {shape}, found packet, which serves one link; leave it out"
             )));
         }
         let setup = GroupsSetup::new(catalog, &designs, &scenario).map_err(Failure::input)?;
-        let mut plan = self.plan(GroupsSetup { join: self.join_timeout, ..setup });
+        let mut plan = self.plan(GroupsSetup { join: self.join_timeout, ..setup }, &sizes);
         if self.manager.is_some() {
             // They run already, or the manager says which are missing.
             plan.setup.switches = 0;
         }
         let kind = match self.link {
             Link::Udp => LinkKind::Udp,
-            Link::Netns => LinkKind::Netns { rate: links.rate(&scenario.fabric), mtu: self.mtu },
+            Link::Netns => LinkKind::Netns { rate: links.rate(&scenario.fabric), mtu: self.mtu() },
         };
         let lossy = scenario.faults.loss.clone().filter(|loss| loss.probability.value() > 0.0);
         if lossy.is_some() && self.tuning.loss.value() > 0.0 {
@@ -236,7 +244,7 @@ impl Perf {
             running.tidy();
         }
         if self.json {
-            println!("{}", json!({ "schema": 1, "command": "perf", "rows": rows, "drops": drops }));
+            say!("{}", json!({ "schema": 1, "command": "perf", "rows": rows, "drops": drops }));
         }
         let wrong = done.map_err(Failure::input)?;
         if wrong > 0 {
@@ -305,20 +313,20 @@ impl Perf {
         Scenario::find_for(&links, &name, &changes, catalog).map_err(Failure::input)
     }
 
-    fn plan(&self, setup: GroupsSetup) -> Plan {
-        let sizes: Vec<u64> = match self.collective {
-            Collective::Barrier => vec![0],
-            _ => self.sizes.sizes().map(|size| size.bytes()).collect(),
-        };
+    fn mtu(&self) -> u16 {
+        self.mtu.unwrap_or(9000)
+    }
+
+    fn plan(&self, setup: GroupsSetup, sizes: &[u64]) -> Plan {
         let case = |design: &str, bytes: u64| {
             let iterations = self.iterations.unwrap_or(Case::iterations_for(bytes));
             Case {
                 design: design.into(),
                 collective: self.collective.name().into(),
-                root: self.root,
+                root: self.root.unwrap_or_default(),
                 bytes,
                 data_type: self.dtype.to_string(),
-                op: self.op.to_string(),
+                op: self.op.unwrap_or(ReduceOp::Sum).to_string(),
                 iterations,
                 warm_up: (iterations / 10).max(2),
             }

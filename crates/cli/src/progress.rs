@@ -12,6 +12,7 @@ use std::collections::BTreeMap;
 use std::io::{IsTerminal, stderr};
 use std::time::Duration;
 
+use crate::out::say;
 use crate::simulations::position;
 
 /// Runs a plan, on processes that `start` starts for each framing, with a bar over its cases, and prints a table row by row as its results come, or hands the rows to `instead`.
@@ -26,7 +27,7 @@ pub(crate) fn run_with_bar(
     let bar = bar(plan.cases.len());
     let width = Columns::width(plan.cases.iter().map(|case| &*case.design));
     if instead.is_none() {
-        bar.suspend(|| println!("{}", Columns::header(width)));
+        bar.suspend(|| say!("{}", Columns::header(width)));
     }
     let mut told = None;
     let mut of_ranks = Drops::new();
@@ -40,10 +41,13 @@ pub(crate) fn run_with_bar(
             Some(rows) => rows.push(row),
             None => bar.suspend(|| {
                 if let Some(split) = row.split.filter(|_| told.as_ref() != Some(&row.design)) {
-                    println!("# {}: {split}", row.design);
+                    say!("# {}: {split}", row.design);
                     told = Some(row.design.clone());
                 }
-                println!("{row:width$}");
+                say!("{row:width$}");
+                if let Some(ways) = row.ways {
+                    say!("# {}: {ways}", row.design);
+                }
             }),
         }
         let next = cases.next().map(|case| format!("{} {} {} B", case.design, case.collective, case.bytes));
@@ -58,7 +62,7 @@ pub(crate) fn run_with_bar(
         for (node, dropped) in ranks.into_iter().chain(switches) {
             let reasons: Vec<String> =
                 dropped.iter().map(|(reason, frames)| format!("{frames} {reason}")).collect();
-            println!("# frames dropped by {node}: {}", reasons.join(", "));
+            say!("# frames dropped by {node}: {}", reasons.join(", "));
         }
     }
     done

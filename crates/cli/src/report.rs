@@ -4,6 +4,7 @@ use clap::Args;
 use std::path::PathBuf;
 
 use crate::Failure;
+use crate::out::say;
 
 /// `quincunx report`.
 #[derive(Args)]
@@ -20,7 +21,7 @@ pub(crate) struct Report {
 impl Report {
     pub(crate) fn run(self) -> Result<(), Failure> {
         let page = quincunx_report::write(&self.folder).map_err(Failure::input)?;
-        println!("{}", page.display());
+        say!("{}", page.display());
         Ok(())
     }
 }

@@ -9,6 +9,7 @@ use serde_json::{Map, Value, json};
 
 use crate::Failure;
 use crate::interrupt::{self, is_set};
+use crate::out::say;
 use crate::progress::bar;
 use crate::simulations::envelope;
 
@@ -83,7 +84,7 @@ impl Reproduce {
             let mut object = envelope("reproduce", &printed);
             object["totals"] = totals(&rows);
             object["curves"] = curves.into();
-            println!("{object}");
+            say!("{object}");
         } else {
             print_totals(&rows);
         }
@@ -155,22 +156,22 @@ fn print_totals(rows: &[Reproduced]) {
         let all = met + missed;
         match kind.is_counted() {
             _ if all == 0 => {}
-            true => println!("{kind:<10} {met:>4} of {all} figures met, {missed} missed"),
-            false => println!("{kind:<10} {all:>4} figures, not counted"),
+            true => say!("{kind:<10} {met:>4} of {all} figures met, {missed} missed"),
+            false => say!("{kind:<10} {all:>4} figures, not counted"),
         }
     }
 }
 
 fn print_table(experiment: &Experiment, figures: &[Reproduced]) {
-    println!("{}/{}: {} ({})", experiment.paper, experiment.id, experiment.title, experiment.source);
-    println!("  {:<32} {:<10} {:>14} {:>14} {:>8}  verdict", "figure", "kind", "published", "ours", "error");
+    say!("{}/{}: {} ({})", experiment.paper, experiment.id, experiment.title, experiment.source);
+    say!("  {:<32} {:<10} {:>14} {:>14} {:>8}  verdict", "figure", "kind", "published", "ours", "error");
     for Reproduced { figure, kind, published, ours, error, verdict, .. } in figures {
         let percent = error * 100.0;
-        println!("  {figure:<32} {kind:<10} {published:>14.3} {ours:>14.3} {percent:>7.1}%  {verdict}");
+        say!("  {figure:<32} {kind:<10} {published:>14.3} {ours:>14.3} {percent:>7.1}%  {verdict}");
     }
     for note in
         experiment.note.iter().chain(experiment.series.iter().filter_map(|series| series.note.as_ref()))
     {
-        println!("  {note}");
+        say!("  {note}");
     }
 }

@@ -1,7 +1,7 @@
 //! `quincunx sim`.
 
 use clap::{Args, Subcommand};
-use quincunx_collective::{Collective, DataType, Rank, ReduceOp, Reduction};
+use quincunx_collective::{Collective, DataType, ReduceOp, Reduction};
 use quincunx_design::{Catalog, FabricKind, Parameter};
 use quincunx_report::Columns;
 use quincunx_scenario::{FabricDesign, Override, Scenario};
@@ -13,6 +13,8 @@ use std::io::BufWriter;
 use std::path::PathBuf;
 
 use crate::layer::Layer;
+use crate::options::Asked;
+use crate::out::say;
 use crate::simulations::{Case, candidates_header, envelope, simulate};
 use crate::traffic::Traffic;
 use crate::train::Train;
@@ -70,22 +72,22 @@ pub(crate) struct Sim {
     /// Designs, several with commas; auto: the fastest of those that change no result
     #[arg(long, value_delimiter = ',', default_value = "epic-3")]
     design: Vec<String>,
-    /// One size, or first:last:factor; a dispatch or combine has the fabric's `tokens` instead
-    #[arg(long, default_value = "1MiB")]
-    size: SizeRange,
+    /// One size, or first:last:factor, 4K is 4KiB; a dispatch or combine has the fabric's `tokens` instead [default: 1MiB]
+    #[arg(long, visible_alias = "sizes")]
+    size: Option<SizeRange>,
     /// f32, f16, bf16 or i32
     #[arg(long, default_value = "f32")]
     dtype: DataType,
-    /// sum, min or max
-    #[arg(long, default_value = "sum")]
-    op: ReduceOp,
-    /// The root of reduce and broadcast
-    #[arg(long, default_value_t = 0)]
-    root: u16,
+    /// sum, min or max [default: sum]
+    #[arg(long)]
+    op: Option<ReduceOp>,
+    /// The root of reduce and broadcast [default: 0]
+    #[arg(long)]
+    root: Option<u16>,
     /// Set a key of the scenario, or a parameter of the designs: link.rate=200Gbit/s, group.selective=true
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<Override>,
-    /// Lose frames on the links of the first hosts: 5%, or 5%@3 for three of them
+    /// Lose frames on the links of all hosts: 5%, or 5%@3 for the first three
     #[arg(long, value_name = "RATE[@LINKS]")]
     loss: Option<String>,
     /// Let all hosts send to each other meanwhile: uniform, neighbor or hotspot, and how much of their links they take
@@ -95,7 +97,7 @@ pub(crate) struct Sim {
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// Run with so many seeds, from --seed on: rows are means, with the standard error of the time
-    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=10_000))]
     seeds: u64,
     /// Write every frame on every link, and the waves in switches, to this file for ui.perfetto.dev; one design and one size
     #[arg(long, value_name = "FILE.pftrace")]
@@ -131,19 +133,20 @@ impl Sim {
                 "expected a collective, found none; name one, such as all_reduce".into(),
             ));
         };
-        let scenario = Scenario::find(&self.fabric, &self.changes()?, catalog).map_err(Failure::input)?;
-        if self.root >= scenario.ranks() {
+        let scenario =
+            Scenario::find(&self.fabric, &self.changes(catalog)?, catalog).map_err(Failure::input)?;
+        let asked = Asked { root: self.root, op: self.op, sizes: self.size, data_type: self.dtype };
+        let collective = asked.collective(collective, scenario.ranks())?;
+        if self.size.is_some() && scenario.workload.is_some() {
             return Err(Failure::Input(format!(
-                "expected a root below {}, found {}; name a rank with --root",
-                scenario.ranks(),
-                self.root
+                "expected no --size with {}, whose tokens say it, found one; set tokens, or leave it out",
+                collective.name()
             )));
         }
-        let collective = collective.with_root(Rank(self.root));
         let sizes: Vec<ByteCount> = match (&scenario.workload, collective) {
             (Some(batch), _) => vec![batch.bytes()],
             (_, Collective::Barrier) => vec![ByteCount::new(0)],
-            _ => self.size.sizes().collect(),
+            _ => asked.sizes("1MiB")?,
         };
         let is_choice = self.design == [AUTO];
         if !is_choice && self.design.iter().any(|design| design == AUTO) {
@@ -174,7 +177,7 @@ impl Sim {
                 scenario: scenario.clone(),
                 design: designs[0],
                 collective,
-                reduction: Reduction { op: self.op, data_type: self.dtype },
+                reduction: Reduction { op: self.op.unwrap_or(ReduceOp::Sum), data_type: self.dtype },
                 size,
                 contents: Contents::on(&scenario, size),
                 background: self.background,
@@ -191,18 +194,18 @@ impl Sim {
         let (stop, rows) = (interrupt::flag()?, cases.len());
         let width = Columns::width(cases.iter().flat_map(Case::names));
         if !self.json {
-            println!("{}", Columns::header(width));
+            say!("{}", Columns::header(width));
             if is_choice {
-                println!("{}", candidates_header());
+                say!("{}", candidates_header());
             }
         }
         let simulated = simulate(cases, width, &stop, |line| {
             if !self.json {
-                println!("{line}");
+                say!("{line}");
             }
         })?;
         if self.json {
-            println!("{}", envelope("sim", &simulated.rows));
+            say!("{}", envelope("sim", &simulated.rows));
         }
         simulated.check(rows)
     }
@@ -222,10 +225,18 @@ impl Sim {
     }
 
     /// What is to be set: `--loss` is short for two keys.
-    fn changes(&self) -> Result<Vec<Override>, Failure> {
+    fn changes(&self, catalog: Catalog) -> Result<Vec<Override>, Failure> {
         let mut changes = self.set.clone();
         if let Some(loss) = &self.loss {
-            let (rate, links) = loss.split_once('@').unwrap_or((loss, "1"));
+            let all;
+            let (rate, links) = match loss.split_once('@') {
+                Some(said) => said,
+                None => {
+                    let scenario = Scenario::find(&self.fabric, &changes, catalog).map_err(Failure::input)?;
+                    all = scenario.ranks().to_string();
+                    (&**loss, &*all)
+                }
+            };
             for (key, value) in [("loss.probability", rate), ("loss.links", links)] {
                 changes.push(format!("{key}={value}").parse().map_err(Failure::input)?);
             }
@@ -265,7 +276,7 @@ pub(crate) fn designs(catalog: Catalog) -> String {
 /// Prints a preset, or the parameters of a design on each kind of fabric that it has them on.
 fn show(catalog: Catalog, name: &str) -> Result<(), Failure> {
     if let Ok(text) = Scenario::preset(name) {
-        print!("{text}");
+        crate::out::print(&text);
         return Ok(());
     }
     let mut tables: Vec<Vec<Parameter>> = Vec::new();
@@ -290,7 +301,7 @@ fn show(catalog: Catalog, name: &str) -> Result<(), Failure> {
         let width = |of: fn(&Parameter) -> usize| table.iter().map(of).max().unwrap_or_default();
         let (keys, values) = (width(|one| one.key.len()), width(|one| one.default.len()));
         for Parameter { key, default, help } in &table {
-            println!("{key:keys$}  {default:values$}  {help}");
+            say!("{key:keys$}  {default:values$}  {help}");
         }
     }
     Ok(())

@@ -12,6 +12,7 @@ use std::ops::ControlFlow;
 
 use crate::Failure;
 use crate::interrupt::{self, is_set};
+use crate::out::say;
 use crate::progress::bar;
 use crate::simulations::{envelope, position};
 
@@ -60,7 +61,7 @@ impl Traffic {
         let stop = interrupt::flag()?;
         let progress = bar(offers.len());
         if !self.json {
-            progress.suspend(|| println!("{}", header()));
+            progress.suspend(|| say!("{}", header()));
         }
         let run = |offered: Offered| {
             let scenario = scenario.clone();
@@ -78,7 +79,7 @@ impl Traffic {
             match result {
                 Ok(measured) => {
                     if !self.json {
-                        progress.suspend(|| println!("{}", line(offered, &measured)));
+                        progress.suspend(|| say!("{}", line(offered, &measured)));
                     }
                     rows.push(row(offered, &measured));
                 }
@@ -95,7 +96,7 @@ impl Traffic {
             return Err(Failure::input(error));
         }
         if self.json {
-            println!("{}", envelope("sim traffic", &rows));
+            say!("{}", envelope("sim traffic", &rows));
         }
         Failure::unless_all(offers.len(), rows.len(), &interrupted)
     }

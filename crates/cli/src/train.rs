@@ -13,6 +13,7 @@ use std::ops::ControlFlow;
 
 use crate::Failure;
 use crate::interrupt::{self, is_set};
+use crate::out::say;
 use crate::progress::bar;
 use crate::simulations::{envelope, position};
 
@@ -109,10 +110,10 @@ impl Train {
             measured.last().filter(|_| is_complete).map(|(name, last)| (*name, last.iteration.time));
         if self.json {
             let rows: Vec<Value> = measured.iter().map(|(name, found)| row(name, found, baseline)).collect();
-            println!("{}", envelope("sim train", &rows));
+            say!("{}", envelope("sim train", &rows));
         } else {
-            println!("{}", header());
-            measured.iter().for_each(|(name, found)| println!("{}", line(name, found, baseline)));
+            say!("{}", header());
+            measured.iter().for_each(|(name, found)| say!("{}", line(name, found, baseline)));
         }
         Failure::unless_all(designs.len(), measured.len(), &interrupted)
     }

@@ -36,6 +36,7 @@ fn node(name: &str, last: u8, role: proto::Role) -> proto::NodeDescription {
             neighbour: if is_switch { "a" } else { "s" }.into(),
             lanes: 1,
             rate: 0,
+            down: false,
         }],
         ..proto::NodeDescription::default()
     }

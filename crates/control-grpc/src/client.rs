@@ -131,10 +131,22 @@ pub struct ControlClient {
 pub struct Attachment {
     client: ControlClient,
     node: String,
+    links: Arc<Mutex<Vec<LinkReport>>>,
     agent: Arc<Mutex<Agent>>,
     instructions: mpsc::Receiver<Result<Instruction, ClientError>>,
     notify: mpsc::Sender<Result<Instruction, ClientError>>,
     pump: tokio::task::AbortHandle,
+}
+
+/// What became of [`ControlClient::revoke`].
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Revocation {
+    /// Nodes that were attached by such a certificate, and are not any more.
+    pub detached: Vec<String>,
+    /// All who are revoked.
+    pub revoked: Vec<String>,
+    /// Whether the manager has kept it for the next one.
+    pub kept: bool,
 }
 
 /// Pause between looks at something that is waited for; it doubles up to the longest.
@@ -192,15 +204,17 @@ impl ControlClient {
         let stream = self.call("Attach", async move { stub.attach(request).await })?;
         let (notify, instructions) = mpsc::channel();
         let agent = Arc::new(Mutex::new(Agent::new(description)));
+        let links = Arc::new(Mutex::new(description.links.clone()));
         let pump = Pump {
             client: self.clone(),
             description: description.clone(),
+            links: Arc::clone(&links),
             agent: Arc::clone(&agent),
             sender: notify.clone(),
         };
         let pump = self.background.runtime().spawn(pump.run(stream)).abort_handle();
         let (client, node) = (self.clone(), description.name.clone());
-        Ok(Attachment { client, node, agent, instructions, notify, pump })
+        Ok(Attachment { client, node, links, agent, instructions, notify, pump })
     }
 
     /// Makes a group and waits until all its nodes have installed it. The summary says whether it fell back to a
@@ -239,6 +253,16 @@ impl ControlClient {
         let request = proto::DrainNodeRequest { node: node.to_owned(), drains };
         let response = self.call("DrainNode", async move { stub.drain_node(request).await })?;
         Ok(response.groups.into_iter().map(GroupId).collect())
+    }
+
+    /// Has certificates of a name (`tenant/blue`, `node/leaf1`, `operator/bob`), or one (`serial/HEX`), not be heard any more, or be heard
+    /// again. An empty name changes nothing.
+    pub fn revoke(&self, who: &str, lift: bool) -> Result<Revocation, ClientError> {
+        let mut stub = self.stub.clone();
+        let request = proto::RevokeRequest { who: who.to_owned(), lift };
+        let answer = self.call("Revoke", async move { stub.revoke(request).await })?;
+        let proto::RevokeResponse { detached, revoked, kept } = answer;
+        Ok(Revocation { detached, revoked, kept })
     }
 
     /// All groups, by number; of those that failed, the last ones.
@@ -359,7 +383,8 @@ impl Attachment {
             Report::DataPlaneFailed { .. }
             | Report::Corrupted { .. }
             | Report::Removed
-            | Report::Suspended(_) => None,
+            | Report::Suspended(_)
+            | Report::Locked(_) => None,
         };
         if let Some(outcome) = outcome {
             let mut actions = Vec::new();
@@ -368,12 +393,28 @@ impl Attachment {
         self.client.send_report(&self.node, group, report, self.notify.clone());
     }
 
-    /// Tells the manager which of the node's links are up: all of them.
-    pub fn update_links(&self, links: &[LinkReport]) -> Result<(), ClientError> {
+    /// Tells the manager which of the node's links are up: all of them. Without waiting, as [`report`](Self::report); a manager that the node
+    /// attaches to later hears of the same links.
+    pub fn update_links(&self, links: &[LinkReport]) {
+        *lock_links(&self.links) = links.to_vec();
         let mut stub = self.client.stub.clone();
-        let links = links.iter().map(convert::encode_link).collect();
-        let request = proto::UpdateLinksRequest { node: self.node.clone(), links };
-        self.client.call("UpdateLinks", async move { stub.update_links(request).await }).map(|_| ())
+        let (node, links) = (self.node.clone(), Arc::clone(&self.links));
+        let after = self.client.config.call_timeout;
+        let notify = self.notify.clone();
+        self.client.background.runtime().spawn(async move {
+            // As they are by now: of two calls close to each other the later one must not be heard first.
+            let links = lock_links(&links).iter().map(convert::encode_link).collect();
+            let request = proto::UpdateLinksRequest { node, links };
+            let error = match tokio::time::timeout(after.into(), stub.update_links(request)).await {
+                Ok(Ok(_)) => return,
+                Ok(Err(status)) => refusal(&status),
+                Err(_) => ClientError::TimedOut { call: "UpdateLinks", after },
+            };
+            // A manager that is gone hears of it when the node attaches again.
+            if !matches!(error, ClientError::Lost { .. }) {
+                let _ = notify.send(Err(error));
+            }
+        });
     }
 
     /// The connection that it is attached through.
@@ -398,10 +439,16 @@ fn lock(agent: &Mutex<Agent>) -> MutexGuard<'_, Agent> {
     agent.lock().expect("no step of an agent panics")
 }
 
+fn lock_links(links: &Mutex<Vec<LinkReport>>) -> MutexGuard<'_, Vec<LinkReport>> {
+    links.lock().expect("nothing is done with links that could panic")
+}
+
 /// What brings instructions from the manager to the node, by way of its agent.
 struct Pump {
     client: ControlClient,
     description: NodeDescription,
+    /// As the node has told them last.
+    links: Arc<Mutex<Vec<LinkReport>>>,
     agent: Arc<Mutex<Agent>>,
     sender: mpsc::Sender<Result<Instruction, ClientError>>,
 }
@@ -478,7 +525,9 @@ impl Pump {
         while Instant::now() < end {
             let held = lock(&self.agent).held();
             let mut stub = self.client.stub.clone();
-            let attaching = stub.attach(attach_request(&self.description, &held));
+            let links = lock_links(&self.links).clone();
+            let description = NodeDescription { links, ..self.description.clone() };
+            let attaching = stub.attach(attach_request(&description, &held));
             // The manager may still take the earlier connection for alive.
             if let Ok(Ok(response)) =
                 tokio::time::timeout(self.client.config.connect_timeout.into(), attaching).await

@@ -5,11 +5,12 @@ use quincunx_collective::{GroupId, Rank};
 use quincunx_control::memory::Region;
 use quincunx_control::{
     Encapsulation, Fallback, GroupFailure, GroupRecord, GroupRequest, GroupState, GroupSummary, HeldGroup,
-    Holder as Claim, Holding, Instruction, LinkReport, NodeDescription, Phase, Progress, Remade, Report,
-    Role,
+    Holder as Claim, Holding, Instruction, LinkReport, LockUse, NodeDescription, Phase, Progress, Remade,
+    Report, Role, SharedMemory,
 };
 use quincunx_design::{
-    ConnectionContext, Demand, FabricKind, GroupContext, LinkRates, Node, Peer, Role as DesignRole, Settings,
+    ConnectionContext, Contention, Demand, FabricKind, GroupContext, LinkRates, Node, Peer,
+    Role as DesignRole, Settings,
 };
 use quincunx_units::{BitRate, ByteCount, Duration};
 use quincunx_wire::{Endpoint, MAX_QPN, Psn, QpNumber};
@@ -89,6 +90,7 @@ pub(crate) fn encode_link(link: &LinkReport) -> proto::LinkReport {
         neighbour: link.neighbour.clone(),
         lanes: link.lanes.into(),
         rate: link.rate.map_or(0, BitRate::bits_per_second),
+        down: link.lanes == 0,
     }
 }
 
@@ -97,7 +99,7 @@ pub(crate) fn decode_links(links: Vec<proto::LinkReport>) -> Decoded<Vec<LinkRep
 }
 
 fn decode_link(link: proto::LinkReport) -> Decoded<LinkReport> {
-    let lanes = narrow("links.lanes", "16 bits", link.lanes.max(1))?;
+    let lanes = if link.down { 0 } else { narrow("links.lanes", "16 bits", link.lanes.max(1))? };
     Ok(LinkReport { neighbour: link.neighbour, lanes, rate: BitRate::new(link.rate) })
 }
 
@@ -229,13 +231,49 @@ fn decode_fabric(fabric: i32) -> Decoded<FabricKind> {
     }
 }
 
-fn encode_context(context: &GroupContext) -> proto::GroupContext {
-    use proto::group_context::Node as Encoded;
-    let connection = |connection: &ConnectionContext| proto::Connection {
+fn encode_connection(connection: &ConnectionContext) -> proto::Connection {
+    proto::Connection {
         local: Some(encode_endpoint(connection.local)),
         remote: Some(encode_endpoint(connection.remote)),
         peer: Some(encode_peer(&connection.peer)),
-    };
+    }
+}
+
+fn decode_connections(connections: Vec<proto::Connection>) -> Decoded<Vec<ConnectionContext>> {
+    if connections.len() > usize::from(u16::MAX) {
+        return wrong("connections", "at most 65535 connections", connections.len());
+    }
+    each(connections, |connection| {
+        Ok(ConnectionContext {
+            local: decode_endpoint("connections.local", connection.local)?,
+            remote: decode_endpoint("connections.remote", connection.remote)?,
+            peer: decode_peer(connection.peer)?,
+        })
+    })
+}
+
+fn encode_contention(contention: &Contention) -> proto::Contention {
+    proto::Contention {
+        fallback: contention.fallback.as_ref().map(|fallback| Box::new(encode_context(fallback))),
+        edges: contention.edges.iter().map(encode_connection).collect(),
+        has_parent: contention.has_parent,
+    }
+}
+
+fn decode_contention(contention: proto::Contention) -> Decoded<Contention> {
+    let fallback = contention.fallback.map(|fallback| decode_context(*fallback)).transpose()?;
+    if fallback.as_ref().is_some_and(|fallback| fallback.contention.is_some()) {
+        return wrong("contention.fallback", "what runs without locks", "locks");
+    }
+    let edges = decode_connections(contention.edges)?;
+    if edges.len() < usize::from(contention.has_parent) {
+        return wrong("contention.edges", "an edge to the parent", "none");
+    }
+    Ok(Contention { fallback, edges, has_parent: contention.has_parent })
+}
+
+fn encode_context(context: &GroupContext) -> proto::GroupContext {
+    use proto::group_context::Node as Encoded;
     let node = match context.node {
         Node::Rank(rank) => Encoded::Rank(rank.0.into()),
         Node::Switch => Encoded::Switch(proto::SwitchNode {}),
@@ -252,22 +290,13 @@ fn encode_context(context: &GroupContext) -> proto::GroupContext {
         remote_write: context.remote_write,
         memory_bytes: context.memory.bytes(),
         memory_offset_bytes: context.memory_offset.bytes(),
-        connections: context.connections.iter().map(connection).collect(),
+        connections: context.connections.iter().map(encode_connection).collect(),
+        contention: context.contention.as_deref().map(|contention| Box::new(encode_contention(contention))),
     }
 }
 
 fn decode_context(context: proto::GroupContext) -> Decoded<GroupContext> {
     use proto::group_context::Node as Encoded;
-    let connection = |connection: proto::Connection| {
-        Ok(ConnectionContext {
-            local: decode_endpoint("connections.local", connection.local)?,
-            remote: decode_endpoint("connections.remote", connection.remote)?,
-            peer: decode_peer(connection.peer)?,
-        })
-    };
-    if context.connections.len() > usize::from(u16::MAX) {
-        return wrong("connections", "at most 65535 connections", context.connections.len());
-    }
     let ranks: u16 = narrow("ranks", "16 bits", context.ranks)?;
     let domains: u16 = narrow("domains", "16 bits", context.domains)?;
     if domains == 0 || !ranks.is_multiple_of(domains) {
@@ -293,7 +322,12 @@ fn decode_context(context: proto::GroupContext) -> Decoded<GroupContext> {
         remote_write: context.remote_write,
         memory: ByteCount::new(context.memory_bytes),
         memory_offset: ByteCount::new(context.memory_offset_bytes),
-        connections: each(context.connections, connection)?,
+        connections: decode_connections(context.connections)?,
+        contention: context
+            .contention
+            .map(|contention| decode_contention(*contention))
+            .transpose()?
+            .map(Box::new),
     })
 }
 
@@ -446,7 +480,18 @@ pub(crate) fn encode_report(report: Report) -> proto::report_request::Report {
         Report::Suspended(Progress { complete, repeats_from }) => {
             Encoded::Suspended(proto::Suspended { complete, repeats_from })
         }
+        Report::Locked(uses) => Encoded::Locked(encode_lock_use(uses)),
     }
+}
+
+fn encode_lock_use(uses: LockUse) -> proto::LockUse {
+    let LockUse { granted, refused, in_vain, held_by } = uses;
+    proto::LockUse { granted, refused, in_vain, held_by: held_by.map_or(0, |group| group.0) }
+}
+
+fn decode_lock_use(uses: proto::LockUse) -> LockUse {
+    let proto::LockUse { granted, refused, in_vain, held_by } = uses;
+    LockUse { granted, refused, in_vain, held_by: (held_by != 0).then_some(GroupId(held_by)) }
 }
 
 pub(crate) fn decode_report(report: Option<proto::report_request::Report>) -> Decoded<Report> {
@@ -460,6 +505,7 @@ pub(crate) fn decode_report(report: Option<proto::report_request::Report>) -> De
         Encoded::Suspended(proto::Suspended { complete, repeats_from }) => {
             Report::Suspended(Progress { complete, repeats_from })
         }
+        Encoded::Locked(uses) => Report::Locked(decode_lock_use(uses)),
     })
 }
 
@@ -554,7 +600,14 @@ pub(crate) fn encode_group(group: &GroupSummary) -> proto::Group {
         GroupState::Suspended(failure) => (proto::GroupState::Suspended, Some(encode_failure(failure))),
         GroupState::Failed(failure) => (proto::GroupState::Failed, Some(encode_failure(failure))),
     };
+    let shared = |shared: &SharedMemory| proto::SharedMemory {
+        switch: shared.switch.clone(),
+        with: shared.with.iter().map(|group| group.0).collect(),
+        uses: Some(encode_lock_use(shared.uses)),
+    };
     proto::Group {
+        contends: group.shared.is_some(),
+        shared: group.shared.iter().flatten().map(shared).collect(),
         group: group.group.0,
         design: group.design.clone(),
         fallback: group.fallback.as_ref().map(encode_fallback),
@@ -592,7 +645,13 @@ pub(crate) fn decode_group(group: proto::Group) -> Decoded<GroupSummary> {
             return wrong("state", "a state of this version", group.state);
         }
     };
+    let shared = |shared: proto::SharedMemory| SharedMemory {
+        switch: shared.switch,
+        with: shared.with.into_iter().map(GroupId).collect(),
+        uses: shared.uses.map(decode_lock_use).unwrap_or_default(),
+    };
     Ok(GroupSummary {
+        shared: group.contends.then(|| group.shared.into_iter().map(shared).collect()),
         group: GroupId(group.group),
         design: group.design,
         fallback: group.fallback.map(decode_fallback).transpose()?,
@@ -684,6 +743,7 @@ pub(crate) fn encode_record(record: &GroupRecord, name: &str) -> proto::GroupRec
         links: record.links.iter().flatten().cloned().collect(),
         conflicts: record.conflicts,
         remade: record.remade.as_ref().map(encode_remade),
+        contends: record.contends,
     }
 }
 
@@ -730,6 +790,7 @@ pub(crate) fn decode_record(record: proto::GroupRecord) -> Decoded<(GroupRecord,
         links: links.to_vec(),
         conflicts: record.conflicts,
         remade: record.remade.map(decode_remade).transpose()?,
+        contends: record.contends,
     };
     Ok((decoded, name))
 }

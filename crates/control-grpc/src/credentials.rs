@@ -90,6 +90,12 @@ impl Credentials {
             .domain_name(MANAGER_NAME)
     }
 
+    /// The serial number of the certificate that is shown, in hexadecimal digits: what [`ControlClient::revoke`](crate::ControlClient::revoke)
+    /// takes behind `serial/`.
+    pub fn serial(&self) -> Option<String> {
+        crate::identity::from_pem(&self.chain).map(|certificate| crate::revoked::serial_of(&certificate))
+    }
+
     /// Whose hosts a process with these may run; `None`: they are no tenant's.
     pub fn tenant(&self) -> Option<String> {
         let certificate = crate::identity::from_pem(&self.chain)?;

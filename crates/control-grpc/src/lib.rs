@@ -19,6 +19,7 @@ mod pages;
 mod probe;
 mod quota;
 mod records;
+mod revoked;
 mod server;
 mod service;
 mod state;
@@ -27,7 +28,7 @@ mod store;
 
 pub use address::{AddressError, MANAGER_PORT, ManagerAddress};
 pub use authority::{Authority, AuthorityError, Subject};
-pub use client::{Attachment, ClientConfig, ClientError, ControlClient};
+pub use client::{Attachment, ClientConfig, ClientError, ControlClient, Revocation};
 pub use convert::DecodeError;
 pub use credentials::{Credentials, CredentialsError};
 pub use identity::Identity;

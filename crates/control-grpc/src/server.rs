@@ -6,6 +6,7 @@ use crate::guard::{Incoming, Limits};
 use crate::metrics::ManagerMetrics;
 use crate::pages::{MetricsServer, PageServer};
 use crate::records::Record;
+use crate::revoked::Revoked;
 use crate::service::Service;
 use crate::state::Shared;
 use crate::store::{Kept, Store};
@@ -124,9 +125,9 @@ impl ManagerServer {
             })
         });
         let store = config.store.as_deref().map(Store::open).transpose().map_err(io::Error::other)?;
-        let (store, Kept { numbers, groups }) = match store {
+        let (store, Kept { numbers, groups, revoked }) = match store {
             Some((store, kept)) => (Some(store), kept),
-            None => (None, Kept { numbers: 1, groups: Vec::new() }),
+            None => (None, Kept { numbers: 1, ..Kept::default() }),
         };
         let names: Vec<_> = groups
             .iter()
@@ -145,6 +146,7 @@ impl ManagerServer {
             // Timers of groups that an earlier manager made.
             let _context = runtime.enter();
             let mut state = shared.lock();
+            state.revoked = Revoked::new(revoked);
             names.into_iter().for_each(|(group, record)| state.records.restore(group, record));
             shared.perform(&mut state, actions);
         }

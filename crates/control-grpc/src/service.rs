@@ -4,6 +4,7 @@
 use crate::identity::Forbidden;
 use crate::quota::OverQuota;
 use crate::records::Record;
+use crate::revoked::{Revoked, serial_of};
 use crate::state::{Caller, Instructions, Shared, State, Stream};
 use crate::{Identity, convert, proto};
 use proto::control_server::Control;
@@ -27,6 +28,8 @@ pub(crate) struct Service {
 /// Who makes a call.
 struct Asker {
     who: Identity,
+    /// Of its certificate.
+    serial: String,
     peer: Option<SocketAddr>,
     call: &'static str,
     /// Whether it changes something, or speaks for a node: reads are only logged if they are refused.
@@ -37,18 +40,24 @@ struct Asker {
 
 impl Service {
     fn asker<T>(&self, request: &Request<T>, call: &'static str, changes: bool) -> Asker {
-        let who = if self.has_tls {
+        let (who, serial) = if self.has_tls {
             let certificates = request.peer_certs();
             let first = certificates.as_ref().and_then(|certificates| certificates.first());
-            first.map(Identity::of_certificate).unwrap_or_default()
+            let who = first.map(Identity::of_certificate).unwrap_or_default();
+            (who, first.map(serial_of).unwrap_or_default())
         } else {
-            Identity::local()
+            (Identity::local(), String::new())
         };
-        Asker { who, peer: request.remote_addr(), call, changes, is_silent: false }
+        Asker { who, serial, peer: request.remote_addr(), call, changes, is_silent: false }
     }
 
-    /// Whether it does not ask too often.
+    /// Whether it may ask at all, and does not ask too often.
     fn take(&self, asker: &mut Asker, state: &mut State, as_node: bool) -> Result<(), Status> {
+        if let Some(revoked) = state.revoked.find(&asker.who, &asker.serial) {
+            return Err(Status::unauthenticated(format!(
+                "expected a certificate that counts, found one that is revoked ({revoked}); ask the operator for another"
+            )));
+        }
         let State { rates, quotas, .. } = state;
         rates.take(&asker.who, as_node, quotas, Instant::now()).map_err(|(over, is_news)| {
             asker.is_silent = !is_news;
@@ -111,7 +120,13 @@ impl Service {
         tracing::info!(node = name, %role, %address, who = %asker.who, "node attached");
         state.events.note(format!("{role} {name} attached from {address}"));
         let (sender, receiver) = mpsc::channel(UNREAD);
-        let stream = Stream { sender, peer: asker.peer, tenant: asker.who.owner().to_owned() };
+        let stream = Stream {
+            sender,
+            peer: asker.peer,
+            tenant: asker.who.owner().to_owned(),
+            who: asker.who.clone(),
+            serial: asker.serial.clone(),
+        };
         state.streams.insert(name.clone(), stream);
         self.shared.perform(&mut state, actions);
         Ok(Response::new(Instructions { node: name, receiver, shared: self.shared.clone() }))
@@ -133,6 +148,7 @@ impl Service {
             Report::Refused { reason } => tracing::warn!(node, group, reason, "node refused group"),
             Report::DataPlaneFailed { reason } => tracing::warn!(node, group, reason, "data plane failed"),
             Report::Corrupted { reason } => tracing::warn!(node, group, reason, "result corrupted"),
+            Report::Locked(_) => {}
             Report::Removed => tracing::debug!(node, group, "node forgot group"),
             Report::Suspended(progress) => {
                 tracing::info!(node, group, complete = progress.complete, "rank stopped");
@@ -358,6 +374,39 @@ impl Service {
         Ok(Response::new(proto::UpdateLinksResponse {}))
     }
 
+    fn try_revoke(
+        &self,
+        asker: &mut Asker,
+        request: &proto::RevokeRequest,
+    ) -> Result<Response<proto::RevokeResponse>, Status> {
+        let mut state = self.shared.lock();
+        self.ask(asker, &mut state)?;
+        asker.who.check_operates()?;
+        if !self.has_tls {
+            return Err(Status::failed_precondition(
+                "expected a manager with certificates, found one that hears all of this machine; start it with --identity",
+            ));
+        }
+        let mut outcome = (Vec::new(), false);
+        let proto::RevokeRequest { who, lift } = request;
+        if !who.is_empty() {
+            Revoked::check(who).map_err(invalid)?;
+            if Revoked::new([who.clone()]).find(&asker.who, &asker.serial).is_some() && !lift {
+                return Err(Status::invalid_argument(format!(
+                    "expected somebody else's certificate, found one's own ({who}); let another operator revoke it"
+                )));
+            }
+            let done = self.shared.revoke(&mut state, who, *lift);
+            outcome = done.map_err(|error| Status::internal(error.to_string()))?;
+            tracing::warn!(revoked = who, lift, by = %asker.who, "certificates revoked");
+            let what = if *lift { "are heard again" } else { "are revoked" };
+            state.events.trouble(format!("certificates of {who} {what}, by {}", asker.who));
+        }
+        let (detached, kept) = outcome;
+        let revoked = state.revoked.all().cloned().collect();
+        Ok(Response::new(proto::RevokeResponse { detached, revoked, kept }))
+    }
+
     /// Without certificates that is all that tells a node from its neighbour on the machine.
     fn check_connection(asker: &Asker, state: &State, node: &str) -> Result<(), Status> {
         if state.streams.get(node).is_some_and(|stream| stream.peer != asker.peer) {
@@ -489,6 +538,17 @@ impl Control for Service {
         let message = request.into_inner();
         let what = format!("node {}, {} links", start_of(&message.node), message.links.len());
         let result = self.try_update_links(&mut asker, message);
+        self.close(&asker, &what, result)
+    }
+
+    async fn revoke(
+        &self,
+        request: Request<proto::RevokeRequest>,
+    ) -> Result<Response<proto::RevokeResponse>, Status> {
+        let mut asker = self.asker(&request, "Revoke", true);
+        let message = request.into_inner();
+        let what = format!("{}, {}", start_of(&message.who), if message.lift { "lifted" } else { "revoked" });
+        let result = self.try_revoke(&mut asker, &message);
         self.close(&asker, &what, result)
     }
 

@@ -6,6 +6,7 @@ use crate::events::Events;
 use crate::metrics::ManagerMetrics;
 use crate::quota::{OverQuota, Quotas, Rates};
 use crate::records::{Held, NameError, Record, Records};
+use crate::revoked::Revoked;
 use crate::status::{Explanation, GroupStatus, Holder, NodeStatus, OTHERS};
 use crate::store::{Store, StoreError};
 use crate::{Identity, convert, proto};
@@ -42,6 +43,7 @@ pub(crate) struct State {
     pub(crate) rates: Rates,
     pub(crate) metrics: Arc<ManagerMetrics>,
     pub(crate) events: Events,
+    pub(crate) revoked: Revoked,
     audit: Option<Audit>,
     /// What survives the manager; nothing does without.
     store: Option<Store>,
@@ -57,6 +59,9 @@ pub(crate) struct Stream {
     pub(crate) peer: Option<SocketAddr>,
     /// Whose it is; empty: nobody's in particular.
     pub(crate) tenant: String,
+    /// By whose certificate it is attached, and by which one.
+    pub(crate) who: Identity,
+    pub(crate) serial: String,
 }
 
 /// The state, behind a lock that is held for one step of the manager at a time and never across a wait.
@@ -85,6 +90,7 @@ impl Shared {
             rates: Rates::default(),
             metrics,
             events: Events::default(),
+            revoked: Revoked::default(),
             audit,
             store,
             lost: Some(lost),
@@ -97,6 +103,31 @@ impl Shared {
         let now = Instant::ZERO + state.started.elapsed().into();
         state.manager.advance(now);
         state
+    }
+
+    /// From now on somebody's certificates are not heard, or are again: nodes that were attached by one, and whether that is kept.
+    pub(crate) fn revoke(
+        self: &Arc<Self>,
+        state: &mut State,
+        who: &str,
+        lift: bool,
+    ) -> Result<(Vec<String>, bool), StoreError> {
+        let kept = match &state.store {
+            Some(store) => store.keep_revoked(who, lift).map(|()| true)?,
+            None => false,
+        };
+        state.revoked.change(who, lift);
+        let State { streams, revoked, .. } = &*state;
+        let is_over = |stream: &Stream| revoked.find(&stream.who, &stream.serial).is_some();
+        let over = streams.iter().filter(|(_, stream)| is_over(stream)).map(|(node, _)| node.clone());
+        let over: Vec<String> = over.collect();
+        let mut actions = Vec::new();
+        for node in &over {
+            state.streams.remove(node);
+            state.manager.detach(node, "its certificate is revoked", &mut actions);
+        }
+        self.perform(state, actions);
+        Ok((over, kept))
     }
 
     /// Carries out what a step of the manager asks for.

@@ -14,6 +14,7 @@ const VERSION: i64 = 1;
 const TABLES: &str = "
     CREATE TABLE IF NOT EXISTS manager (key TEXT PRIMARY KEY, value INTEGER NOT NULL);
     CREATE TABLE IF NOT EXISTS groups (number INTEGER PRIMARY KEY, record BLOB NOT NULL);
+    CREATE TABLE IF NOT EXISTS revoked (who TEXT PRIMARY KEY);
 ";
 
 /// Why there is no store, or it does not take something. All on one line.
@@ -56,6 +57,8 @@ pub(crate) struct Kept {
     pub(crate) numbers: u32,
     /// Groups that were ready, with their names.
     pub(crate) groups: Vec<(GroupRecord, String)>,
+    /// Whose certificates are not heard.
+    pub(crate) revoked: Vec<String>,
 }
 
 /// The file. One manager has it at a time.
@@ -109,7 +112,23 @@ impl Store {
                 groups.push(convert::decode_record(record).map_err(|error| contents(error.to_string()))?);
             }
         }
-        Ok((Self { path: name, connection }, Kept { numbers, groups }))
+        let revoked = {
+            let mut query = connection.prepare("SELECT who FROM revoked").map_err(sqlite)?;
+            let rows = query.query_map([], |row| row.get::<_, String>(0)).map_err(sqlite)?;
+            rows.collect::<Result<Vec<_>, _>>().map_err(sqlite)?
+        };
+        Ok((Self { path: name, connection }, Kept { numbers, groups, revoked }))
+    }
+
+    /// Keeps that somebody's certificates are not heard, or are again.
+    pub(crate) fn keep_revoked(&self, who: &str, lift: bool) -> Result<(), StoreError> {
+        let change = match lift {
+            true => "DELETE FROM revoked WHERE who = ?1",
+            false => "INSERT OR REPLACE INTO revoked VALUES (?1)",
+        };
+        let done = self.connection.execute(change, [who]);
+        done.map(drop)
+            .map_err(|error| StoreError::Sqlite { path: self.path.clone(), reason: error.to_string() })
     }
 
     /// Keeps a change; `name` is what operators call its group.
@@ -198,6 +217,7 @@ mod tests {
                 first: 7,
                 failure: GroupFailure { node: "t".to_owned(), reason: "gone".to_owned() },
             }),
+            contends: true,
         })
     }
 

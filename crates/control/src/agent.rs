@@ -122,7 +122,7 @@ impl Agent {
             return out.push(AgentAction::Report { group, report: Report::Refused { reason } });
         }
         // Others' queue pairs pass through a switch whose frames are added up on their way.
-        let locals = context.connections.iter().map(|connection| connection.local);
+        let locals = context.all_connections().map(|connection| connection.local);
         let own = locals.filter(|local| local.ip == self.address).map(|local| local.qp);
         self.newest = self.newest.max(group);
         self.held.insert(group, HeldGroup { group, region, endpoints: own.collect() });

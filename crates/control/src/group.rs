@@ -1,6 +1,6 @@
 //! Groups as their users and operators see them.
 
-use crate::{Fallback, InitGroupError, Remade};
+use crate::{Fallback, InitGroupError, Remade, SharedMemory};
 use alloc::collections::BTreeSet;
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -113,6 +113,8 @@ pub struct GroupSummary {
     pub lease: Option<Duration>,
     /// What it goes on from, if it was made anew.
     pub remade: Option<Remade>,
+    /// What it locks for each of its collectives, switch by switch; none if its memory is its own.
+    pub shared: Option<Vec<SharedMemory>>,
 }
 
 impl GroupRequest {

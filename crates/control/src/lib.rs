@@ -31,8 +31,8 @@ pub use engine::{
 pub use error::{AttachError, Fallback, Holder, InitGroupError, ReportError, SwitchCount, UnknownGroup};
 pub use group::{GroupFailure, GroupRequest, GroupState, GroupSummary, Holding, Phase};
 pub use manager::{
-    Action, Change, GroupRecord, HeldGroup, Instruction, Manager, ManagerConfig, ManagerTimer, Remade,
-    Report, RequestId,
+    Action, Change, GroupRecord, HeldGroup, Instruction, LockUse, Manager, ManagerConfig, ManagerTimer,
+    Remade, Report, RequestId, SharedMemory,
 };
 pub use mutation::Mutation;
 pub use node::{Encapsulation, LinkReport, NodeDescription, Role};

@@ -6,12 +6,14 @@
 //!
 //! What a group holds of a node is free when the node has said that it has forgotten the group, and not before.
 
+mod contend;
 mod life;
 mod nodes;
 mod place;
 mod record;
 mod remake;
 
+pub use contend::{LockUse, SharedMemory};
 pub use life::{HeldGroup, ManagerTimer};
 pub use record::{Change, GroupRecord};
 pub use remake::Remade;
@@ -28,6 +30,7 @@ use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
+use contend::name_of;
 use core::hash::{Hash, Hasher};
 use life::{Ending, State};
 use nodes::{Nodes, Taken};
@@ -185,6 +188,8 @@ pub enum Report {
     Removed,
     /// A rank has stopped, has forgotten the group's queue pairs, and has come so far.
     Suspended(Progress),
+    /// A switch has granted and refused its memory to the group so often.
+    Locked(LockUse),
 }
 
 /// Group numbers that are kept as given away at once.
@@ -230,6 +235,8 @@ pub(crate) struct ManagedGroup {
     lease: Option<Instant>,
     /// What it goes on from, if it was made anew.
     remade: Option<Remade>,
+    /// If it locks its memory: how often switches have granted and refused it.
+    uses: Option<BTreeMap<String, LockUse>>,
 }
 
 impl Manager {
@@ -384,6 +391,11 @@ impl Manager {
                 // The fault is somewhere on the way to a neighbour: another tree might lead over it again.
                 self.lose_part(group, GroupFailure { node: node.to_string(), reason }, true, out);
             }
+            Report::Locked(counts) => {
+                if let Some(uses) = &mut entry.uses {
+                    uses.insert(node.to_string(), counts);
+                }
+            }
             Report::Removed | Report::Suspended(_) => {
                 let reason = "it has forgotten the group, unasked".to_string();
                 self.fail(group, GroupFailure { node: node.to_string(), reason }, out);
@@ -466,7 +478,7 @@ impl Manager {
     /// Whether the hosts can be in a group that is planned.
     fn check_hosts(&self, wanted: &GroupRequest, planned: &Planned) -> Result<(), InitGroupError> {
         self.check_encapsulation(wanted.members.iter().chain(planned.names.values()))?;
-        let degrees = planned.plan.degrees();
+        let degrees = planned.degrees();
         for (rank, name) in (0..).map(Rank).zip(&wanted.members) {
             let needed = degrees.get(&Member::Rank(rank)).copied().unwrap_or_default();
             let free = self.nodes.free_endpoints(name);
@@ -487,9 +499,12 @@ impl Manager {
         remade: Option<Remade>,
         out: &mut Vec<Action>,
     ) {
-        let Planned { design, settings, plan, names, links, conflicts } = planned;
-        let group = GroupId(self.next_group);
-        self.next_group += 1;
+        let sharers = self.sharers(&planned, wanted);
+        let Planned { design, settings, plan, names, links, conflicts, contending } = planned;
+        // What it falls back to has a number of its own, before the group's: that is the newest of which nodes are told.
+        let among_hosts = GroupId(self.next_group);
+        let group = GroupId(self.next_group + u32::from(contending.is_some()));
+        self.next_group = group.0 + 1;
         if self.next_group > self.kept_numbers && self.mutation != Some(Mutation::NeverKeepsNumbers) {
             self.kept_numbers = self.next_group + NUMBERS;
             out.push(Action::Keep(Change::Numbers(self.kept_numbers)));
@@ -506,26 +521,34 @@ impl Manager {
         let mut regions = BTreeMap::new();
         for part in &plan.switches {
             let name = &names[&part.node];
-            let mut sharers: Vec<BTreeSet<GroupId>> =
-                self.nodes.memory(name).regions().map(|(_, holders)| holders.clone()).collect();
-            sharers.retain(|holders| self.may_share(wanted, holders));
-            let region =
-                self.nodes.take_memory(name, group, part.memory, |holders| sharers.contains(holders));
+            let may = |holders: &_| sharers.contains(&(name.clone(), BTreeSet::clone(holders)));
+            let region = self.nodes.take_memory(name, group, part.memory, contending.is_some(), may);
             regions.insert(name.clone(), region.expect("the caller has asked whether there is room"));
         }
         let (members, nodes) = (&wanted.members, &mut self.nodes);
-        let name_of = |member| match member {
-            Member::Rank(rank) => members[rank.index()].clone(),
-            Member::Switch(node) => names[&node].clone(),
-        };
+        let name_of = |member| name_of(member, members, &names);
         let contexts = plan.contexts(
             &naming,
             |node| names[&node].clone(),
             |member| nodes.take_endpoint(&name_of(member), group),
         );
+        let contends = contending.is_some();
+        let mut contentions = contending.map_or_else(BTreeMap::new, |contending| {
+            let naming = Naming {
+                group: among_hosts,
+                design: contending.design.name().to_string(),
+                version: contending.design.version(),
+                settings: contending.settings.clone(),
+                initial_psn: initial_psn(among_hosts),
+                ..naming.clone()
+            };
+            let endpoint = |member| nodes.take_endpoint(&name_of(member), group);
+            contending.contexts(&naming, &|node| names[&node].clone(), endpoint)
+        });
         let (mut instructions, mut switches) = (Vec::new(), Vec::new());
         for (member, mut context) in contexts {
             let name = name_of(member);
+            context.contention = contentions.remove(&member);
             if let Member::Switch(_) = member {
                 // The whole block: in units, or as long as those need who have it by turns.
                 (context.memory_offset, context.memory) = (regions[&name].offset, regions[&name].length);
@@ -549,6 +572,7 @@ impl Manager {
             conflicts,
             lease: None,
             remade,
+            uses: contends.then(BTreeMap::new),
         };
         if let Some(request) = request {
             out.push(Action::Begin { request, group });
@@ -563,6 +587,16 @@ impl Manager {
         out.push(Action::SetTimer { timer, after });
         let instruct = |(node, instruction)| Action::Instruct { node, instruction };
         out.extend(instructions.into_iter().map(instruct));
+    }
+
+    /// Blocks at switches that the group may have a place in, by their holders.
+    fn sharers(&self, planned: &Planned, wanted: &GroupRequest) -> BTreeSet<(String, BTreeSet<GroupId>)> {
+        let names = planned.plan.switches.iter().map(|part| &planned.names[&part.node]);
+        let of = |name: &String| {
+            let holders = self.nodes.memory(name).regions().map(|(_, holders)| holders.clone());
+            holders.map(|holders| (name.clone(), holders)).collect::<Vec<_>>()
+        };
+        names.flat_map(of).filter(|(_, holders)| self.may_share(planned, wanted, holders)).collect()
     }
 
     /// Whether frames of all these nodes, which are attached, travel alike.
@@ -604,6 +638,7 @@ impl Manager {
             conflicts: entry.conflicts,
             lease: entry.lease_left(self.now),
             remade: entry.remade.clone(),
+            shared: self.shared(group, entry),
         }
     }
 

@@ -78,8 +78,14 @@ impl Map {
                 }
             }
         }
-        let alone: Vec<MapNode> =
-            map.numbers.values().copied().filter(|&node| map.ports(node).is_empty()).collect();
+        // Whose links are down is in no network instead.
+        let links = by_name.values().flat_map(|node| node.links.iter().map(|link| (&*node.name, link)));
+        let down = links.filter(|(_, link)| link.lanes == 0);
+        let cut_off: BTreeSet<&str> = down.flat_map(|(node, link)| [node, &*link.neighbour]).collect();
+        let is_alone = |(name, node): (&String, &MapNode)| {
+            (map.ports(*node).is_empty() && !cut_off.contains(&**name)).then_some(*node)
+        };
+        let alone: Vec<MapNode> = map.numbers.iter().filter_map(is_alone).collect();
         if !alone.is_empty() {
             let network = map.add(None, false);
             for node in alone {

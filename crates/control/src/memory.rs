@@ -83,7 +83,8 @@ impl SwitchMemory {
         Ok(self.region(offset, units))
     }
 
-    /// A place in a block whose holders `may` use it by turns with this group: the shortest that is long enough.
+    /// A place in a block whose holders `may` use it by turns with this group: one with as few holders as there are, and of these the
+    /// shortest that is long enough.
     pub fn share(
         &mut self,
         group: GroupId,
@@ -91,9 +92,10 @@ impl SwitchMemory {
         may: impl Fn(&BTreeSet<GroupId>) -> bool,
     ) -> Option<Region> {
         let units = length.bytes().div_ceil(self.unit);
+        let order = |block: &Block| (block.holders.len(), block.units);
         let fits = |block: &Block| units > 0 && block.units >= units && may(&block.holders);
         let (offset, block) =
-            self.blocks.iter_mut().filter(|(_, block)| fits(block)).min_by_key(|(_, block)| block.units)?;
+            self.blocks.iter_mut().filter(|(_, block)| fits(block)).min_by_key(|(_, block)| order(block))?;
         block.holders.insert(group);
         let (offset, units) = (*offset, block.units);
         Some(self.region(offset, units))

@@ -25,12 +25,12 @@ pub enum Encapsulation {
     Ethernet,
 }
 
-/// A link that is up, as the node at one end reports it.
+/// A link, as the node at one end reports it.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct LinkReport {
     /// The name of the node at the other end.
     pub neighbour: String,
-    /// Cables side by side.
+    /// Cables side by side that are up; none: it is down.
     pub lanes: u16,
     /// What it carries each way, if that is known.
     pub rate: Option<BitRate>,
@@ -59,7 +59,7 @@ pub struct NodeDescription {
     pub one_group_a_port: bool,
     /// How many children a switch can add up; none: as many as it has queue pairs.
     pub max_fan_in: Option<u16>,
-    /// Its links that are up; none if it does not know them.
+    /// Its links; none if it does not know them.
     pub links: Vec<LinkReport>,
 }
 

@@ -18,6 +18,9 @@ pub enum Sharing {
     /// With groups of the same job that communicate in other phases: they use a block by turns, and never at once (EPIC 6.2,
     /// "scheduled coordination").
     Phases,
+    /// With groups of anybody, who lock it at the switches for each invocation, first come, first served, and run among their hosts when it
+    /// is taken (EPIC 6.2, "contention-and-fallback").
+    Locks,
 }
 
 /// A way to give trees to groups.
@@ -43,8 +46,13 @@ pub trait Policy: Debug + Send + Sync {
 }
 
 /// Every policy.
-pub static ALL: &[&dyn Policy] =
-    &[&EdgeDisjoint, &Spatial { prefer: Prefer::Depth }, &Spatial { prefer: Prefer::Width }, &Temporal];
+pub static ALL: &[&dyn Policy] = &[
+    &EdgeDisjoint,
+    &Spatial { prefer: Prefer::Depth },
+    &Spatial { prefer: Prefer::Width },
+    &Temporal,
+    &Contended,
+];
 
 /// The policy of that name.
 pub fn find(name: &str) -> Option<&'static dyn Policy> {
@@ -196,5 +204,28 @@ impl Policy for Temporal {
 
     fn sharing(&self) -> Sharing {
         Sharing::Phases
+    }
+}
+
+/// Trees that use memory by turns (EPIC 6.2, "Temporal Multiplexing", by contention): where there is none left, a group has a block together
+/// with others, and locks it for each invocation.
+#[derive(Debug)]
+pub struct Contended;
+
+impl Policy for Contended {
+    fn name(&self) -> &'static str {
+        "contention"
+    }
+
+    fn summary(&self) -> &'static str {
+        "as spatial, and groups share what is taken: they lock it for each collective, or run among their hosts"
+    }
+
+    fn candidates(&self, ground: &Ground<'_>, levels: &Levels, members: &[MapNode]) -> Vec<Candidate> {
+        Spatial { prefer: Prefer::Depth }.candidates(ground, levels, members)
+    }
+
+    fn sharing(&self) -> Sharing {
+        Sharing::Locks
     }
 }

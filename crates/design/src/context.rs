@@ -1,6 +1,7 @@
 //! What a node is told of a group: its local context (EPIC 4.1, "States and Context"), whatever the design.
 
 use crate::{FabricKind, Refusal, Settings};
+use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -119,9 +120,33 @@ pub struct GroupContext {
     pub memory_offset: ByteCount,
     /// By index.
     pub connections: Vec<ConnectionContext>,
+    /// If the switches' memory is to be locked for each invocation, because other groups have the same.
+    pub contention: Option<Box<Contention>>,
+}
+
+/// What a member is told of a group whose switches' memory is locked for each invocation (EPIC 6.2).
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Contention {
+    /// What a rank runs among hosts when a switch refuses: a group of its own number, installed with this one. None at a switch.
+    pub fallback: Option<GroupContext>,
+    /// Datagrams about locks travel over these: at a switch one to each child in the tree and, behind them, one to the parent, if there is
+    /// one; at a rank one to its switch.
+    pub edges: Vec<ConnectionContext>,
+    /// At a switch, whether the last edge leads to a parent.
+    pub has_parent: bool,
 }
 
 impl GroupContext {
+    /// All that the node's queue pairs are connected with for the group.
+    pub fn all_connections(&self) -> impl Iterator<Item = &ConnectionContext> {
+        let contention = self.contention.iter();
+        let others = contention.flat_map(|with| {
+            let fallback = with.fallback.iter().flat_map(|fallback| &fallback.connections);
+            fallback.chain(&with.edges)
+        });
+        self.connections.iter().chain(others)
+    }
+
     /// Refuses numbers that no plan has.
     ///
     /// # Errors

@@ -31,7 +31,7 @@ mod transport;
 
 pub use catalog::Catalog;
 pub use closed_form::{ClosedForm, Premises};
-pub use context::{ConnectionContext, GroupContext, Node, Peer, Role};
+pub use context::{ConnectionContext, Contention, GroupContext, Node, Peer, Role};
 pub use datapath::{AnyDatapath, Datapath, DatapathSink, DatapathTimer};
 pub use design::{AnyDesign, Design, Parts, PayloadKind, SwitchPart};
 pub use memory_design::{AnyMemoryDesign, Form, MemoryDesign, MemoryNeeds, MemoryParts};

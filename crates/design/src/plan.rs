@@ -184,6 +184,7 @@ impl Plan {
                 memory,
                 memory_offset: ByteCount::new(0),
                 connections: own.chain(others).collect(),
+                contention: None,
             };
             (member, context)
         };

@@ -43,7 +43,7 @@ pub use inbox::Datagram;
 pub use interposed::{Interposed, LinkEnd, SentFrame, end_address};
 pub use node::{Node, NodeError, NodeOptions, Waker};
 pub use packet::{MacAddress, PacketKind, PacketOptions, PacketTransport};
-pub use route::reverse_path_drops;
+pub use route::{reverse_path_drops, running_interfaces};
 pub use statistics::{Dropped, Phase, Profile, Statistics, Traffic};
 pub use transport::{OpenError, Transport};
 pub use udp::{UdpOptions, UdpTransport};

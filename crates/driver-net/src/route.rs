@@ -3,11 +3,13 @@
 
 use nix::errno::Errno;
 use nix::libc;
+use nix::net::if_::InterfaceFlags;
 use nix::sys::socket::{
     AddressFamily, MsgFlags, SockFlag, SockProtocol, SockType, recv, send, setsockopt, socket,
     sockopt::ReceiveTimeout,
 };
 use nix::sys::time::{TimeVal, TimeValLike};
+use std::collections::BTreeSet;
 use std::io;
 use std::net::Ipv4Addr;
 use std::os::fd::AsRawFd;
@@ -40,6 +42,16 @@ const HEADER: usize = 16;
 /// What follows it of a route: family, lengths of prefixes, and more that is not asked for. Of a neighbour it is as long: family, padding,
 /// interface, state, flags.
 const BODY: usize = 12;
+
+/// Interfaces of the calling thread's network namespace that are administratively up and have a carrier.
+///
+/// # Errors
+/// If the kernel does not list them.
+pub fn running_interfaces() -> io::Result<BTreeSet<String>> {
+    let wanted = InterfaceFlags::IFF_UP | InterfaceFlags::IFF_RUNNING;
+    let all = nix::ifaddrs::getifaddrs()?;
+    Ok(all.filter(|each| each.flags.contains(wanted)).map(|each| each.interface_name).collect())
+}
 
 /// Index of the interface through which the kernel of the calling thread's network namespace sends to `destination`.
 ///

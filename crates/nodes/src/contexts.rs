@@ -1,12 +1,16 @@
 //! What a node is told of a group, as the node wants it. Which port leads to a neighbour, the driver's owner knows.
 
+use alloc::boxed::Box;
 use alloc::vec::Vec;
-use quincunx_design::{AnyDesign, ConnectionContext, GroupContext, PayloadKind, Peer, Refusal, Transport};
+use quincunx_design::{
+    AnyDesign, ConnectionContext, GroupContext, Node, PayloadKind, Peer, Refusal, Transport,
+};
 use quincunx_engine::PortId;
 use quincunx_roce::{INFINITE_RNR_RETRIES, QueuePairConfig, RateConfig, Reliability};
 
-use crate::host::HostGroup;
-use crate::switch::SwitchGroup;
+use crate::host::{HostContention, HostGroup};
+use crate::locks::LockEdge;
+use crate::switch::{SwitchGroup, SwitchLocks};
 
 /// How long a peer waits when no receive request is posted: 0.01 ms, which in practice is until its next wake-up.
 const RNR_TIMER: u8 = 1;
@@ -22,7 +26,42 @@ pub fn host_group<P: PayloadKind>(
     port: impl Fn(&Peer) -> PortId,
 ) -> Result<HostGroup<P>, Refusal> {
     let program = P::parts(design).rank_part(context, mutation)?;
-    Ok(HostGroup { group: context.group, queue_pairs: queue_pairs(design, context, port)?, program })
+    let queue_pairs = queue_pairs(design, context, port)?;
+    Ok(HostGroup { group: context.group, queue_pairs, program, contention: None })
+}
+
+/// The same of a group whose switches' memory is locked for each invocation: `fallback` is the design that runs among the hosts then.
+///
+/// # Errors
+/// If a design refuses its context, or nothing is said of locks.
+pub fn contended_host_group<P: PayloadKind>(
+    design: &dyn AnyDesign,
+    fallback: &dyn AnyDesign,
+    context: &GroupContext,
+    port: impl Fn(&Peer) -> PortId,
+) -> Result<HostGroup<P>, Refusal> {
+    const REMEDY: &str = "run the same version at both ends";
+    let refuse = |found| Refusal::new("a rank's part in locks, with one edge and a fallback", found, REMEDY);
+    let contention = context.contention.as_deref().ok_or_else(|| refuse("none"))?;
+    let [edge] = &contention.edges[..] else { return Err(refuse("another number of edges")) };
+    let among_hosts = contention.fallback.as_ref().ok_or_else(|| refuse("no fallback"))?;
+    let group = host_group(design, context, None, &port)?;
+    let again = design.transport(&context.settings)?.retry_timeout;
+    let contention = HostContention {
+        fallback: host_group(fallback, among_hosts, None, &port)?,
+        edge: lock_edge(edge, port(&edge.peer)),
+        again,
+        ranks: context.ranks,
+        rank: match context.node {
+            Node::Rank(rank) => rank,
+            Node::Switch => return Err(refuse("a switch's context")),
+        },
+    };
+    Ok(HostGroup { contention: Some(Box::new(contention)), ..group })
+}
+
+fn lock_edge(edge: &ConnectionContext, port: PortId) -> LockEdge {
+    LockEdge { port, local: edge.local, remote: edge.remote }
 }
 
 /// A switch's context as its node wants it; `port` and `mutation` as for [`host_group`].
@@ -36,7 +75,12 @@ pub fn switch_group<P: PayloadKind>(
     port: impl Fn(&Peer) -> PortId,
 ) -> Result<SwitchGroup<P>, Refusal> {
     let part = P::parts(design).switch_part(context, mutation)?;
-    Ok(SwitchGroup { group: context.group, edges: queue_pairs(design, context, port)?, part })
+    let locks = context.contention.as_deref().map(|contention| SwitchLocks {
+        edges: contention.edges.iter().map(|edge| lock_edge(edge, port(&edge.peer))).collect(),
+        has_parent: contention.has_parent,
+        memory: (context.memory_offset, context.memory),
+    });
+    Ok(SwitchGroup { group: context.group, edges: queue_pairs(design, context, port)?, part, locks })
 }
 
 fn queue_pairs(

@@ -15,6 +15,11 @@ use quincunx_wire::{QpNumber, RoceHeader};
 
 use crate::transport::{GroupSink, NodeDrop, QueuePairNode, Transport, TransportVerbs};
 
+mod contended;
+
+use contended::Contended;
+pub use contended::{HostContention, Ways};
+
 /// What a rank needs for one group.
 #[derive(Clone, Debug)]
 pub struct HostGroup<P: Payload> {
@@ -24,6 +29,8 @@ pub struct HostGroup<P: Payload> {
     pub queue_pairs: Vec<(PortId, QueuePairConfig)>,
     /// The algorithm.
     pub program: Box<dyn AnyProgram<P>>,
+    /// If switches' memory is locked for each of its collectives, and what it runs when it is not.
+    pub contention: Option<Box<HostContention<P>>>,
 }
 
 /// What the application, or the control plane for it, asks of a host.
@@ -147,7 +154,7 @@ impl HostTimer {
     pub fn renamed(self, rename: impl FnOnce(QpIndex) -> QpIndex) -> Self {
         let whose = match self.whose {
             TimerOwner::QueuePair(queue_pair, timer) => TimerOwner::QueuePair(rename(queue_pair), timer),
-            program @ TimerOwner::Program(_) => program,
+            other @ (TimerOwner::Program(_) | TimerOwner::Locks) => other,
         };
         Self { whose, ..self }
     }
@@ -161,7 +168,7 @@ impl HostTimer {
     pub fn queue_pair(&self) -> Option<(QpIndex, QueuePairTimer)> {
         match self.whose {
             TimerOwner::QueuePair(queue_pair, timer) => Some((queue_pair, timer)),
-            TimerOwner::Program(_) => None,
+            TimerOwner::Program(_) | TimerOwner::Locks => None,
         }
     }
 }
@@ -171,6 +178,7 @@ impl HostTimer {
 enum TimerOwner {
     QueuePair(QpIndex, QueuePairTimer),
     Program(Alarm),
+    Locks,
 }
 
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -179,6 +187,9 @@ struct InstalledGroup<P: Payload> {
     program: Box<dyn AnyProgram<P>>,
     /// The buffers of collectives under way, oldest first.
     running: VecDeque<[RegionId; 2]>,
+    /// What the owner calls it, and how many queue pairs of that group are before its own: it may be what another group falls back to.
+    known_as: (GroupId, u16),
+    has_failed: bool,
 }
 
 /// A rank's node.
@@ -186,6 +197,8 @@ struct InstalledGroup<P: Payload> {
 pub struct Host<P: Payload> {
     groups: BTreeMap<GroupId, InstalledGroup<P>>,
     lookup: BTreeMap<QpNumber, (GroupId, QpIndex)>,
+    /// Groups whose switches' memory is locked for each collective.
+    contended: BTreeMap<GroupId, Contended<P>>,
 }
 
 impl<P: Payload> QueuePairNode for Host<P> {
@@ -200,14 +213,17 @@ impl<P: Payload> QueuePairNode for Host<P> {
 
 impl<P: Payload> Host<P> {
     fn install(&mut self, install: HostGroup<P>, out: &mut impl Sink<Self>) -> Result<(), HostRejected> {
-        let HostGroup { group, queue_pairs, mut program } = install;
+        let HostGroup { group, queue_pairs, mut program, contention } = install;
         if self.groups.contains_key(&group) {
             return Err(HostRejected::GroupExists(group));
+        }
+        if let Some(contention) = &contention {
+            self.check_contention(group, contention)?;
         }
         for (index, (_, config)) in queue_pairs.iter().enumerate() {
             let number = config.local.qp;
             let twice = queue_pairs[..index].iter().any(|(_, other)| other.local.qp == number);
-            if twice || self.lookup.contains_key(&number) {
+            if twice || self.lookup.contains_key(&number) || self.has_lock_at(number) {
                 return Err(HostRejected::QpInUse(number));
             }
         }
@@ -217,11 +233,21 @@ impl<P: Payload> Host<P> {
         }
         let mut sink = GroupSink::new(group, out);
         program.initialise(&mut TransportVerbs { transport: &mut transport, sink: &mut sink });
-        self.groups.insert(group, InstalledGroup { transport, program, running: VecDeque::new() });
-        Ok(())
+        let before = queue_pairs_of(&transport);
+        let running = VecDeque::new();
+        let installed =
+            InstalledGroup { transport, program, running, known_as: (group, 0), has_failed: false };
+        self.groups.insert(group, installed);
+        match contention {
+            Some(contention) => self.contend(group, before, *contention, out),
+            None => Ok(()),
+        }
     }
 
     fn remove(&mut self, id: GroupId, out: &mut impl Sink<Self>) -> Result<(), HostRejected> {
+        if let Some(contended) = self.contended.remove(&id) {
+            self.part(id, contended, out);
+        }
         let mut group = self.groups.remove(&id).ok_or(HostRejected::NoSuchGroup(id))?;
         self.lookup.retain(|_, (owner, _)| *owner != id);
         let mut sink = GroupSink::new(id, out);
@@ -232,6 +258,21 @@ impl<P: Payload> Host<P> {
     }
 
     fn start(
+        &mut self,
+        now: Instant,
+        id: GroupId,
+        what: (Collective, Reduction),
+        buffers: (P, P),
+        out: &mut impl Sink<Self>,
+    ) -> Result<(), HostRejected> {
+        if self.contended.contains_key(&id) {
+            return self.ask(now, id, what, buffers, out);
+        }
+        self.begin(now, id, what, buffers, out)
+    }
+
+    /// Begins a collective at once.
+    fn begin(
         &mut self,
         now: Instant,
         id: GroupId,
@@ -297,8 +338,11 @@ impl<P: Payload> Host<P> {
             match outcome.take() {
                 Some(ended @ Outcome::Failed { qp, failure }) => {
                     if group.running.is_empty() {
-                        sink.out.emit(HostEvent::Failed { group: id, qp, failure });
+                        let (known_as, before) = group.known_as;
+                        let qp = QpIndex(qp.0 + before);
+                        sink.out.emit(HostEvent::Failed { group: known_as, qp, failure });
                     }
+                    group.has_failed = true;
                     // Other queue pairs may still have work on the buffers: none of them lives on.
                     group.transport.shut_down(sink);
                     self.lookup.retain(|_, (owner, _)| *owner != id);
@@ -324,10 +368,10 @@ impl<P: Payload> Host<P> {
 fn tell<P: Payload, S: Sink<Host<P>>>(group: &mut InstalledGroup<P>, sink: &mut GroupSink<'_, Host<P>, S>) {
     while let Some(notice) = group.program.as_one_sided().and_then(OneSided::next_notice) {
         sink.out.emit(match notice {
-            Notice::Written { id } => HostEvent::Written { group: sink.group, id },
+            Notice::Written { id } => HostEvent::Written { group: group.known_as.0, id },
             Notice::Delivered { source, slot, data } => {
                 let data = P::from_view(group.transport.memory.view(data));
-                HostEvent::Delivered { group: sink.group, source, slot, data }
+                HostEvent::Delivered { group: group.known_as.0, source, slot, data }
             }
         });
     }
@@ -336,15 +380,23 @@ fn tell<P: Payload, S: Sink<Host<P>>>(group: &mut InstalledGroup<P>, sink: &mut 
 /// Gives the buffers of a group's oldest collective back, if it runs one; whether it does.
 fn finish<P: Payload, S: Sink<Host<P>>>(
     group: &mut InstalledGroup<P>,
-    outcome: Outcome,
+    mut outcome: Outcome,
     sink: &mut GroupSink<'_, Host<P>, S>,
 ) -> bool {
     let Some([input, output]) = group.running.pop_front() else { return false };
     let mut release =
         |region| group.transport.memory.release(region).expect("a running collective has its buffers");
     let (input, output) = (release(input), release(output));
-    sink.out.emit(HostEvent::Finished { group: sink.group, outcome, input, output });
+    let (known_as, before) = group.known_as;
+    if let Outcome::Failed { qp, .. } = &mut outcome {
+        qp.0 += before;
+    }
+    sink.out.emit(HostEvent::Finished { group: known_as, outcome, input, output });
     true
+}
+
+fn queue_pairs_of<P: Payload>(transport: &Transport<P>) -> u16 {
+    transport.configs().count() as u16
 }
 
 impl<P: Payload> Engine for Host<P> {
@@ -359,7 +411,7 @@ impl<P: Payload> Engine for Host<P> {
     type DropReason = NodeDrop;
 
     fn new((): ()) -> Result<Self, Self::ConfigError> {
-        Ok(Self { groups: BTreeMap::new(), lookup: BTreeMap::new() })
+        Ok(Self { groups: BTreeMap::new(), lookup: BTreeMap::new(), contended: BTreeMap::new() })
     }
 
     fn handle_frame(
@@ -370,15 +422,19 @@ impl<P: Payload> Engine for Host<P> {
         out: &mut impl Sink<Self>,
     ) {
         let Some(&(id, index)) = self.lookup.get(&frame.header.destination_qp) else {
-            return out.drop_frame(port, NodeDrop::ForeignQueuePair);
+            return self.hear_of_locks(now, port, frame.header, out);
         };
         let group = self.groups.get_mut(&id).expect("the lookup table names installed groups");
         let mut sink = GroupSink::new(id, out);
         group.transport.handle_frame(now, (port, index), frame, &mut sink);
         self.settle(now, id, None, &mut sink);
+        self.go_on(now, id, out);
     }
 
     fn handle_timer(&mut self, now: Instant, timer: HostTimer, out: &mut impl Sink<Self>) {
+        if timer.whose == TimerOwner::Locks {
+            return self.repeat(now, timer.group, out);
+        }
         let Some(group) = self.groups.get_mut(&timer.group) else { return };
         let mut sink = GroupSink::new(timer.group, out);
         let outcome = match timer.whose {
@@ -390,8 +446,10 @@ impl<P: Payload> Engine for Host<P> {
                 let mut verbs = TransportVerbs { transport: &mut group.transport, sink: &mut sink };
                 group.program.handle_alarm(now, alarm, &mut verbs)
             }
+            TimerOwner::Locks => None,
         };
         self.settle(now, timer.group, outcome, &mut sink);
+        self.go_on(now, timer.group, out);
     }
 
     fn handle_command(

@@ -5,6 +5,7 @@
 //! - [`Switch`] takes part in groups of any design: frames pass through a [`Datapath`](quincunx_design::Datapath), or end at queue pairs
 //!   with a program above them. What is for somebody else it forwards.
 //! - [`Station`] is one or the other.
+//! - [`locks`] say which group may use memory that several share, invocation by invocation.
 //! - [`fabric::FabricNode`] is an accelerator or a switch of the memory fabric, [`fabric::FabricPeer`] an accelerator in a mesh.
 #![no_std]
 extern crate alloc;
@@ -12,14 +13,15 @@ extern crate alloc;
 mod contexts;
 pub mod fabric;
 mod host;
+pub mod locks;
 mod mutation;
 mod station;
 mod switch;
 mod transport;
 
-pub use contexts::{host_group, switch_group};
-pub use host::{Host, HostCommand, HostEvent, HostGroup, HostRejected, HostTimer};
+pub use contexts::{contended_host_group, host_group, switch_group};
+pub use host::{Host, HostCommand, HostContention, HostEvent, HostGroup, HostRejected, HostTimer, Ways};
 pub use mutation::Mutation;
 pub use station::{Station, StationCommand, StationEvent, StationKind, StationRejected, StationTimer};
-pub use switch::{Switch, SwitchCommand, SwitchEvent, SwitchGroup, SwitchRejected, SwitchTimer};
+pub use switch::{Switch, SwitchCommand, SwitchEvent, SwitchGroup, SwitchLocks, SwitchRejected, SwitchTimer};
 pub use transport::NodeDrop;

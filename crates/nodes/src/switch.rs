@@ -10,9 +10,10 @@ use quincunx_design::{AnyDatapath, DatapathSink, DatapathTimer, SwitchPart};
 use quincunx_engine::verbs::{Alarm, AnyProgram, Outcome, QpIndex};
 use quincunx_engine::{Engine, Frame, PortId, Sink};
 use quincunx_roce::{QueuePairConfig, QueuePairTimer};
-use quincunx_units::{Duration, Instant};
+use quincunx_units::{ByteCount, Duration, Instant};
 use quincunx_wire::{Endpoint, QpNumber, RoceHeader};
 
+use crate::locks::{LockEdge, LockEdges, LockSwitch, Recorder};
 use crate::mutation::Mutation;
 use crate::transport::{GroupSink, NodeDrop, QueuePairNode, Transport, TransportVerbs};
 
@@ -25,6 +26,19 @@ pub struct SwitchGroup<P: Payload> {
     pub edges: Vec<(PortId, QueuePairConfig)>,
     /// What the switch does.
     pub part: SwitchPart<P>,
+    /// If its memory is locked for each of the group's invocations.
+    pub locks: Option<SwitchLocks>,
+}
+
+/// What a switch needs for a group that locks its memory.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct SwitchLocks {
+    /// To the children in the tree and, last, to the parent.
+    pub edges: Vec<LockEdge>,
+    /// Whether there is a parent.
+    pub has_parent: bool,
+    /// Where the group's buffers begin, and how long they are.
+    pub memory: (ByteCount, ByteCount),
 }
 
 /// What the control plane asks of a switch.
@@ -101,6 +115,7 @@ enum Part<P: Payload> {
 struct InstalledGroup<P: Payload> {
     edges: Vec<Edge>,
     part: Part<P>,
+    locks: Option<(Vec<LockEdge>, LockSwitch)>,
 }
 
 /// A switch with collectives in it.
@@ -112,6 +127,10 @@ pub struct Switch<P: Payload> {
     passages: BTreeMap<Endpoint, (GroupId, u16)>,
     /// The same of what comes back, by the senders on those ways.
     replies: BTreeMap<Endpoint, (GroupId, u16)>,
+    /// Of edges that words about locks travel over.
+    lock_edges: BTreeMap<QpNumber, (GroupId, u16)>,
+    /// Who has locked what of its memory.
+    recorder: Recorder,
     /// By address, as the number that it is: every frame that passes is looked up here.
     routes: BTreeMap<u32, PortId>,
     /// A rule that it breaks, in the checker alone.
@@ -187,13 +206,42 @@ impl<P: Payload> Switch<P> {
         self.groups.values().map(of).sum()
     }
 
+    /// Who has locked what of its memory, and how often groups were granted and refused it.
+    pub fn recorder(&self) -> &Recorder {
+        &self.recorder
+    }
+
+    /// Takes a word about locks, which is for an edge of a group.
+    fn hear_of_locks(
+        &mut self,
+        port: PortId,
+        (id, index): (GroupId, u16),
+        header: &RoceHeader,
+        out: &mut impl Sink<Self>,
+    ) {
+        let group = self.groups.get_mut(&id).and_then(|group| group.locks.as_mut());
+        let (edges, locks) = group.expect("the lookup table names installed groups");
+        let mut said = Vec::new();
+        match edges[usize::from(index)].hear(id, port, header) {
+            Ok((word, number)) => {
+                if !locks.hear(index, word, number, &mut self.recorder, &mut said) {
+                    out.drop_frame(port, NodeDrop::NoNews);
+                }
+            }
+            Err(reason) => out.drop_frame(port, reason),
+        }
+        for (edge, word, number) in said {
+            edges[usize::from(edge)].say(id, (word, number), out);
+        }
+    }
+
     fn install(
         &mut self,
         install: SwitchGroup<P>,
         now: Instant,
         out: &mut impl Sink<Self>,
     ) -> Result<(), SwitchRejected> {
-        let SwitchGroup { group: id, edges: configs, part } = install;
+        let SwitchGroup { group: id, edges: configs, part, locks } = install;
         if self.groups.contains_key(&id) {
             return Err(SwitchRejected::GroupExists(id));
         }
@@ -209,6 +257,14 @@ impl<P: Payload> Switch<P> {
             };
             if twice || taken {
                 return Err(SwitchRejected::QpInUse(local.qp));
+            }
+        }
+        for (index, edge) in locks.iter().flat_map(|locks| &locks.edges).enumerate() {
+            let number = edge.local.qp;
+            let twice =
+                locks.iter().flat_map(|locks| &locks.edges[..index]).any(|other| other.local.qp == number);
+            if twice || self.lookup.contains_key(&number) || self.lock_edges.contains_key(&number) {
+                return Err(SwitchRejected::QpInUse(number));
             }
         }
         let edge = |&(port, config): &(PortId, QueuePairConfig)| Edge {
@@ -234,7 +290,15 @@ impl<P: Payload> Switch<P> {
                 self.lookup.insert(edge.local.qp, (id, index));
             }
         }
-        self.groups.insert(id, InstalledGroup { edges, part });
+        let locks = locks.map(|SwitchLocks { edges, has_parent, memory }| {
+            for (edge, index) in edges.iter().zip(0..) {
+                self.lock_edges.insert(edge.local.qp, (id, index));
+            }
+            let children = edges.len() as u16 - u16::from(has_parent);
+            let parent = has_parent.then_some(children);
+            (edges, LockSwitch::new(id, LockEdges { parent, children: (0..children).collect() }, memory))
+        });
+        self.groups.insert(id, InstalledGroup { edges, part, locks });
         self.settle(now, id, None, &mut GroupSink::new(id, out));
         Ok(())
     }
@@ -245,6 +309,8 @@ impl<P: Payload> Switch<P> {
         }
         let group = self.groups.remove(&id).ok_or(SwitchRejected::NoSuchGroup(id))?;
         self.lookup.retain(|_, (owner, _)| *owner != id);
+        self.lock_edges.retain(|_, (owner, _)| *owner != id);
+        self.recorder.forget(id);
         self.passages.retain(|_, (owner, _)| *owner != id);
         self.replies.retain(|_, (owner, _)| *owner != id);
         match group.part {
@@ -297,7 +363,8 @@ impl<P: Payload> Engine for Switch<P> {
     fn new((): ()) -> Result<Self, Self::ConfigError> {
         let (groups, lookup, routes) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
         let (passages, replies) = (BTreeMap::new(), BTreeMap::new());
-        Ok(Self { groups, lookup, passages, replies, routes, mutation: None })
+        let (lock_edges, recorder) = (BTreeMap::new(), Recorder::default());
+        Ok(Self { groups, lookup, passages, replies, lock_edges, recorder, routes, mutation: None })
     }
 
     fn handle_frame(
@@ -316,7 +383,8 @@ impl<P: Payload> Engine for Switch<P> {
         let (id, index) = if let Some(&passage) = self.passages.get(&destination) {
             passage
         } else if let Some(&(id, index)) = self.replies.get(&destination)
-            && let Some(InstalledGroup { edges, part: Part::Passing(datapath) }) = self.groups.get_mut(&id)
+            && let Some(InstalledGroup { edges, part: Part::Passing(datapath), .. }) =
+                self.groups.get_mut(&id)
             && edges[usize::from(index)].local.ip == header.source
         {
             return datapath.handle_reply(now, index, frame, &mut EdgeSink { group: id, edges, out });
@@ -324,10 +392,12 @@ impl<P: Payload> Engine for Switch<P> {
             return out.transmit(port, frame);
         } else if let Some(own) = self.find(port, header.destination_qp) {
             own
+        } else if let Some(&edge) = self.lock_edges.get(&header.destination_qp) {
+            return self.hear_of_locks(port, edge, header, out);
         } else {
             return out.drop_frame(port, NodeDrop::ForeignQueuePair);
         };
-        let InstalledGroup { edges, part } =
+        let InstalledGroup { edges, part, .. } =
             self.groups.get_mut(&id).expect("the lookup table names installed groups");
         match part {
             Part::Passing(datapath) => {
@@ -351,7 +421,7 @@ impl<P: Payload> Engine for Switch<P> {
     fn handle_timer(&mut self, now: Instant, timer: SwitchTimer, out: &mut impl Sink<Self>) {
         let (SwitchTimer::Datapath(id, _) | SwitchTimer::QueuePair(id, ..) | SwitchTimer::Program(id, _)) =
             timer;
-        let Some(InstalledGroup { edges, part }) = self.groups.get_mut(&id) else { return };
+        let Some(InstalledGroup { edges, part, .. }) = self.groups.get_mut(&id) else { return };
         match (part, timer) {
             (Part::Passing(datapath), SwitchTimer::Datapath(_, timer)) => {
                 datapath.handle_timer(now, timer, &mut EdgeSink { group: id, edges, out });
@@ -405,7 +475,7 @@ impl<P: Payload> Engine for Switch<P> {
     }
 
     fn handle_transmit_slot(&mut self, now: Instant, port: PortId, out: &mut impl Sink<Self>) {
-        for (&id, InstalledGroup { edges, part }) in &mut self.groups {
+        for (&id, InstalledGroup { edges, part, .. }) in &mut self.groups {
             match part {
                 Part::Terminated(transport, _) => {
                     if transport.wants_transmit(port) {
@@ -423,7 +493,11 @@ impl<P: Payload> Engine for Switch<P> {
     }
 
     fn assert_invariants(&self) {
+        self.recorder.assert_invariants();
         for group in self.groups.values() {
+            if let Some((_, locks)) = &group.locks {
+                locks.assert_invariants(&self.recorder);
+            }
             match &group.part {
                 Part::Terminated(transport, program) => {
                     transport.assert_invariants();

@@ -22,6 +22,8 @@ pub enum NodeDrop {
     ForeignSource,
     /// It came in by another port than the one behind which its sender is: whoever sent it, it was not that one.
     ForeignPort,
+    /// A word about locks that says nothing, or nothing new: it was late, or double.
+    NoNews,
     /// A queue pair dropped it.
     QueuePair(quincunx_roce::DropReason),
     /// What runs in the switch dropped it, for the reason that it gives.

@@ -16,4 +16,4 @@ mod worker;
 pub use plan::{Case, GroupsSetup, Plan, RealLinks};
 pub use row::Row;
 pub use run::{PerfError, run, run_by_framing};
-pub use worker::{Measured, Split, WorkerError, work};
+pub use worker::{Measured, Split, Ways, WorkerError, work};

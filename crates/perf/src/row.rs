@@ -8,7 +8,7 @@ use serde::Serialize;
 use std::fmt;
 
 use crate::plan::Case;
-use crate::worker::{Measured, Split};
+use crate::worker::{Measured, Split, Ways};
 
 /// One case over all ranks. Times are in microseconds, rates in 10^9 bytes a second.
 #[derive(Clone, PartialEq, Debug, Serialize)]
@@ -51,6 +51,9 @@ pub struct Row {
     /// On a mesh: how data was split over ways, by what its links carry.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub split: Option<Split>,
+    /// By which ways its collectives ran, if switches' memory was locked for each.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ways: Option<Ways>,
     /// Repetitions.
     pub iterations: u32,
     /// Mean seconds a rank spent in system calls, parsing, the engine, emitting, waiting and else; with `--profile`.
@@ -107,6 +110,7 @@ impl Row {
                 },
             ),
             split: measured.first().and_then(|measured| measured.split),
+            ways: measured.first().and_then(|measured| measured.ways),
             iterations: case.iterations,
             profile_s: (profile.iter().sum::<f64>() > 0.0).then_some(profile),
         }

@@ -51,6 +51,8 @@ pub struct Measured {
     pub switch_buffer_bytes: u64,
     /// What the group runs: the design asked for, or what it fell back to.
     pub design: String,
+    /// By which ways the case's collectives ran, warm-ups and barriers included, if switches' memory was locked for each.
+    pub ways: Option<Ways>,
     /// Frames that it has dropped since the case before, by reason.
     pub drops: Drops,
     /// Seconds by phase over the timed repetitions: system calls, parse, engine, emit, waiting, other. Zero unless asked.
@@ -66,6 +68,25 @@ pub struct Split {
     pub cross: u64,
     /// The share of the data that goes over relays.
     pub relayed: f64,
+}
+
+/// How often a group ran in its tree, and how often among its hosts because other groups had its switches' memory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Ways {
+    /// In the tree.
+    pub tree: u64,
+    /// Among the hosts.
+    pub hosts: u64,
+}
+
+impl fmt::Display for Ways {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { tree, hosts } = self;
+        write!(
+            f,
+            "{tree} collectives ran in the tree, {hosts} among the hosts: others had the switches' memory"
+        )
+    }
 }
 
 /// `links carry 98.5Mbit/s within domains and 98.4Mbit/s between them: 50.0 % goes over relays`.
@@ -220,6 +241,7 @@ fn measure(
 ) -> Result<Measured, WorkerError> {
     let job = Job::new(case, group.together())?;
     let drops_before = rank.drops();
+    let ways_before = rank.ways(group.id);
     let limit = plan.setup.limit;
     let expected = job.expected(group.rank);
     let data_type = job.reduction.data_type;
@@ -296,6 +318,11 @@ fn measure(
         switch_buffer_bytes: 0,
         // Another one, if the group was made anew meanwhile.
         design: rank.group(group.id).unwrap_or(group).design.clone(),
+        ways: rank.ways(group.id).zip(ways_before).map(|(after, before)| Ways {
+            // A group that was made anew counts from zero.
+            tree: after.tree.checked_sub(before.tree).unwrap_or(after.tree),
+            hosts: after.hosts.checked_sub(before.hosts).unwrap_or(after.hosts),
+        }),
         drops: since(&drops_before, rank.drops()),
         profile_s: Profile::PHASES.map(|phase| {
             after.profile.spent(phase).as_secs_f64() - before.profile.spent(phase).as_secs_f64()

@@ -77,7 +77,7 @@ impl Bound {
         let own = *node.local().ip();
         // Of what passes through a switch, neither end is here.
         let ends =
-            context.connections.iter().flat_map(|connection| [connection.local.ip, connection.remote.ip]);
+            context.all_connections().flat_map(|connection| [connection.local.ip, connection.remote.ip]);
         let mut ports = BTreeMap::new();
         for address in ends.filter(|address| *address != own) {
             if let Entry::Vacant(place) = ports.entry(address) {
@@ -93,7 +93,7 @@ impl Bound {
                 place.insert(port);
             }
         }
-        let peers = context.connections.iter().map(|each| (each.peer.clone(), each.remote.ip));
+        let peers = context.all_connections().map(|each| (each.peer.clone(), each.remote.ip));
         Ok(Self { ports, peers: peers.collect() })
     }
 

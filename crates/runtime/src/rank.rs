@@ -11,7 +11,7 @@ use quincunx_design::{Catalog, FabricKind, GroupContext, Node, Peer, Refusal};
 use quincunx_driver_net::{Statistics, Traffic};
 use quincunx_engine::Engine;
 use quincunx_engine::verbs::{Failure, WorkId};
-use quincunx_nodes::{Host, HostCommand, HostEvent, host_group};
+use quincunx_nodes::{Host, HostCommand, HostEvent, Ways, contended_host_group, host_group};
 use quincunx_units::Duration;
 use quincunx_wire::Framing;
 use std::collections::{BTreeMap, VecDeque};
@@ -146,6 +146,12 @@ impl Rank {
     /// What it has dropped, by reason.
     pub fn drops(&self) -> Drops {
         named(self.node.dropped())
+    }
+
+    /// How often a group's collectives have run in its tree and among its hosts, if its switches' memory is locked for each.
+    pub fn ways(&self, group: GroupId) -> Option<Ways> {
+        let wire = self.lives.get(&group).map_or(group, |life| life.wire);
+        self.node.engine().ways(wire)
     }
 
     /// What has left it, by the peer that it was for.
@@ -333,7 +339,7 @@ impl Rank {
             Ok(()) => Report::Installed,
             Err(refusal) => Report::Refused { reason: refusal.to_string() },
         };
-        let peers = context.connections.iter();
+        let peers = context.all_connections();
         let in_switches = context.fabric == FabricKind::Tree
             && context.connections.iter().any(|other| matches!(other.peer, Peer::Switch(_)));
         let joined = JoinedGroup {
@@ -360,7 +366,15 @@ impl Rank {
     fn try_install(&mut self, context: &GroupContext) -> Result<Result<(), Refusal>, RuntimeError> {
         let prepared = design_of(self.catalog, self.framing, context).and_then(|design| {
             let bound = Bound::new(&mut self.node, context, self.any_interface)?;
-            Ok((windows(design, context)?, host_group(design, context, None, |peer| bound.port(peer))?))
+            let of_tree = windows(design, context)?;
+            let port = |peer: &Peer| bound.port(peer);
+            let Some(among_hosts) = context.contention.as_ref().and_then(|with| with.fallback.as_ref())
+            else {
+                return Ok((of_tree, host_group(design, context, None, port)?));
+            };
+            let fallback = design_of(self.catalog, self.framing, among_hosts)?;
+            let windows = of_tree.max(windows(fallback, among_hosts)?);
+            Ok((windows, contended_host_group(design, fallback, context, port)?))
         });
         let (windows, group) = match prepared {
             Ok(prepared) => prepared,

@@ -1,17 +1,20 @@
 //! A switch process.
 
 use quincunx_collective::{GroupId, Numbers};
-use quincunx_control::{Instruction, Report};
+use quincunx_control::{Instruction, LockUse, Report};
 use quincunx_control_grpc::Attachment;
 use quincunx_design::{Catalog, GroupContext, Refusal};
 use quincunx_engine::Engine;
+use quincunx_nodes::locks::{LockCounts, Recorder};
 use quincunx_nodes::{Switch, SwitchCommand, SwitchEvent, switch_group};
 use quincunx_units::ByteCount;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::TryRecvError;
+use std::time::Instant;
 
 use crate::drops::{KernelDrops, named};
+use crate::links::Links;
 use crate::process::{
     Bound, INSTRUCTION_POLL, ProcessOptions, RuntimeError, SocketNode, design_of, room, start, windows,
 };
@@ -35,13 +38,30 @@ pub fn serve_switch(
     stop: &AtomicBool,
     watch: &SwitchWatch,
 ) -> Result<(), RuntimeError> {
+    serve_linked_switch(catalog, options, &BTreeMap::new(), stop, watch)
+}
+
+/// The same of a switch that knows by which of its `interfaces` its neighbours, by name, are reached: the manager hears when one of them goes
+/// down, or comes back.
+///
+/// # Errors
+/// As [`serve_switch`].
+pub fn serve_linked_switch(
+    catalog: Catalog,
+    options: &ProcessOptions,
+    interfaces: &BTreeMap<String, String>,
+    stop: &AtomicBool,
+    watch: &SwitchWatch,
+) -> Result<(), RuntimeError> {
     let Ok(engine) = Switch::<Numbers>::new(());
     let (mut node, attachment) = start(engine, options)?;
     let description = &options.description;
     tracing::info!(node = description.name, address = %description.address, manager = %options.manager, memory = %description.memory, "attached");
     let kernel = KernelDrops::new();
     let mut watching = Watching::new(watch);
-    let served = serve(catalog, options, (&mut node, &attachment), stop, &mut watching, &kernel);
+    let mut links = Links::new(&description.links, interfaces);
+    let served =
+        serve(catalog, options, (&mut node, &attachment), stop, (&mut watching, &mut links), &kernel);
     watching.end(node.statistics(), kernel.with(named(node.dropped())));
     served
 }
@@ -51,13 +71,16 @@ fn serve(
     options: &ProcessOptions,
     (node, attachment): (&mut SocketNode<Switch<Numbers>>, &Attachment),
     stop: &AtomicBool,
-    watching: &mut Watching<'_>,
+    (watching, links): (&mut Watching<'_>, &mut Links),
     kernel: &KernelDrops,
 ) -> Result<(), RuntimeError> {
     let mut groups: BTreeMap<GroupId, Installed> = BTreeMap::new();
+    let mut locks = LockReports::default();
     while !stop.load(Ordering::Relaxed) {
         node.turn(INSTRUCTION_POLL)?;
         watching.look(node.statistics(), || kernel.with(named(node.dropped())));
+        locks.tell(node.engine().recorder(), attachment, watching);
+        links.look(attachment);
         while let Some(SwitchEvent::Unreachable { group, edge }) = node.next_event() {
             let connections = groups.get(&group).map(|group| &group.context.connections);
             let reason = match connections.and_then(|connections| connections.get(usize::from(edge))) {
@@ -119,6 +142,41 @@ fn serve(
         }
     }
     Ok(())
+}
+
+/// What the manager has been told of locks.
+#[derive(Default)]
+struct LockReports {
+    told: BTreeMap<GroupId, LockCounts>,
+    next: Option<Instant>,
+}
+
+/// How often at most the manager is told of a group's locks.
+const LOCKS_INTERVAL: std::time::Duration = std::time::Duration::from_millis(500);
+
+impl LockReports {
+    /// Tells the manager what has changed, now and then.
+    fn tell(&mut self, recorder: &Recorder, attachment: &Attachment, watching: &Watching<'_>) {
+        let now = Instant::now();
+        if recorder.counts().next().is_none() || self.next.is_some_and(|next| now < next) {
+            return;
+        }
+        self.next = Some(now + LOCKS_INTERVAL);
+        for (group, counts) in recorder.counts() {
+            let before = self.told.insert(group, counts).unwrap_or_default();
+            if before == counts {
+                continue;
+            }
+            let LockCounts { granted, refused, in_vain, held_by } = counts;
+            attachment.report(group, Report::Locked(LockUse { granted, refused, in_vain, held_by }));
+            watching.note(|all| {
+                all.locks_granted += granted - before.granted;
+                all.locks_refused += refused - before.refused;
+                all.locks_in_vain += in_vain - before.in_vain;
+            });
+        }
+        self.told.retain(|group, _| recorder.counts().any(|(known, _)| known == *group));
+    }
 }
 
 /// Joins the switch to a group: what all its neighbours there may have under way to here.

@@ -33,6 +33,12 @@ pub struct SwitchCounts {
     pub removed: u64,
     /// Groups that were refused here.
     pub refused: u64,
+    /// Times that a group got the memory that it shares with others.
+    pub locks_granted: u64,
+    /// Times that another group had it.
+    pub locks_refused: u64,
+    /// Of those, times that the other group made nothing of it: another switch refused that one.
+    pub locks_in_vain: u64,
 }
 
 /// The last snapshot of a switch, to be read from other threads.

@@ -72,7 +72,7 @@ impl Document {
     /// # Errors
     /// If it cannot be read or is no TOML.
     pub fn read(path: &str) -> Result<Self, ScenarioError> {
-        let text = std::fs::read_to_string(path)
+        let text = crate::read_text(path)
             .map_err(|error| ScenarioError::Unreadable { path: path.into(), error: error.to_string() })?;
         Self::parse(path, &text)
     }

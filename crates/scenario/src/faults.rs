@@ -77,6 +77,11 @@ impl Faults {
     ) -> Result<(), Contradiction> {
         let ranks = fabric.ranks();
         if let Some(loss) = &self.loss
+            && loss.links == 0
+        {
+            return Err(("`loss.links` of one or more", "0".into(), "name at least one, or set no loss"));
+        }
+        if let Some(loss) = &self.loss
             && loss.links > ranks
         {
             let found = format!("{} with {ranks} hosts", loss.links);
@@ -122,6 +127,12 @@ impl CongestionSetup {
             return Err(("`congestion.queue` of a packet at least", found, "nothing could be sent"));
         }
         if let Some(PauseSetup { xoff, xon }) = &self.pause {
+            if let Some(queue) = self.queue.filter(|queue| xoff > queue) {
+                let found = format!("{xoff} above {queue}");
+                let what =
+                    "`congestion.pause.xoff` of at most `congestion.queue`, where frames are lost before it";
+                return Err((what, found, "lower it"));
+            }
             if xon > xoff {
                 let found = format!("{xon} above {xoff}");
                 return Err(("`congestion.pause.xon` of at most `congestion.pause.xoff`", found, "lower it"));

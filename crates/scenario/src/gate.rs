@@ -66,7 +66,7 @@ impl Written {
     /// # Errors
     /// If it cannot be read, or a line contradicts `shape` or itself.
     pub(crate) fn read(&mut self, shape: Shape) -> Result<(), ScenarioError> {
-        let text = std::fs::read_to_string(&self.path).map_err(|error| ScenarioError::Unreadable {
+        let text = crate::read_text(&self.path).map_err(|error| ScenarioError::Unreadable {
             path: self.path.clone(),
             error: error.to_string(),
         })?;

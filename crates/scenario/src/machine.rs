@@ -103,7 +103,7 @@ impl Default for MachineSetup {
             tile_columns: 128,
             tile_inner: 64,
             prefetch: 6,
-            norm_rows: 8,
+            norm_rows: 1,
             launch: Duration::from_micros(3),
             skew: Duration::from_micros(1),
             jitter: Probability::new(0.02).expect("it is one"),

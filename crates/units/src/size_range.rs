@@ -5,7 +5,8 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::str::FromStr;
 
-/// Sizes from the first to the last, each `factor` times the one before: `4KiB:16MiB:4`, or one size alone.
+/// Sizes from the first to the last, each `factor` times the one before: `4KiB:16MiB:4`, or one size alone. `4K`, `128M` and `1G` are
+/// binary, as nccl-tests has them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SizeRange {
     first: u64,
@@ -38,7 +39,12 @@ impl FromStr for SizeRange {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let wrong = || SizeRangeError { found: text.into() };
-        let size = |text: &str| text.parse::<ByteCount>().map(ByteCount::bytes).map_err(|_| wrong());
+        let size = |text: &str| {
+            let binary =
+                text.trim().ends_with(['K', 'M', 'G', 'T']).then(|| alloc::format!("{}iB", text.trim()));
+            let text = binary.as_deref().unwrap_or(text);
+            text.parse::<ByteCount>().map(ByteCount::bytes).map_err(|_| wrong())
+        };
         let parts: Vec<&str> = text.split(':').collect();
         let range = match parts[..] {
             [only] => Self { first: size(only)?, last: size(only)?, factor: 2 },
@@ -64,6 +70,13 @@ mod tests {
     fn a_sweep_multiplies_up_to_its_last_size() {
         assert_eq!(bytes("4KiB:1MiB:4"), [4096, 16384, 65536, 262_144, 1_048_576]);
         assert_eq!(bytes("1KiB:3KiB"), [1024, 2048]);
+    }
+
+    #[test]
+    fn a_letter_alone_is_binary() {
+        assert_eq!(bytes("4K:1M:16"), bytes("4KiB:1MiB:16"));
+        assert_eq!(bytes("1G"), [1 << 30]);
+        assert!("4k".parse::<SizeRange>().is_err());
     }
 
     #[test]

@@ -34,6 +34,7 @@ impl Operation {
             Self::CompareSwap(_) => 0x13,
             Self::FetchAdd(_) => 0x14,
             Self::DatagramSendOnly(_) => 0x64,
+            Self::DatagramSendOnlyImmediate(..) => 0x65,
             Self::CongestionNotification => 0x81,
         }
     }
@@ -54,6 +55,7 @@ impl Operation {
             Self::AtomicAcknowledge(..) => aeth::LENGTH + atomic::ACKNOWLEDGE_LENGTH,
             Self::CompareSwap(_) | Self::FetchAdd(_) => atomic::LENGTH,
             Self::DatagramSendOnly(_) => deth::LENGTH,
+            Self::DatagramSendOnlyImmediate(..) => deth::LENGTH + immediate::LENGTH,
             Self::CongestionNotification => congestion::LENGTH,
         }
     }
@@ -105,6 +107,11 @@ impl Operation {
                 let (view, rest) = DethView::split(bytes)?;
                 (Self::DatagramSendOnly(Deth::parse(&view)), rest)
             }
+            0x65 => {
+                let (view, rest) = DethView::split(bytes)?;
+                let deth = Deth::parse(&view);
+                with(immediate::split(rest)?, |data| Self::DatagramSendOnlyImmediate(deth, data))
+            }
             0x81 => (Self::CongestionNotification, congestion::split(bytes)?),
             _ => return Err(ParseError::UnknownOpcode),
         })
@@ -134,6 +141,10 @@ impl Operation {
             }
             Self::CompareSwap(atomic) | Self::FetchAdd(atomic) => atomic.emit(out),
             Self::DatagramSendOnly(deth) => deth.emit(out),
+            Self::DatagramSendOnlyImmediate(deth, data) => {
+                deth.emit(out);
+                immediate::emit(*data, &mut out[deth::LENGTH..]);
+            }
             Self::CongestionNotification => congestion::emit(out),
         }
     }

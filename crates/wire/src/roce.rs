@@ -155,6 +155,8 @@ pub enum Operation {
     FetchAdd(AtomicEth),
     /// Unreliable datagram: SEND Only (opcode 0x64). Connection managers speak it; no queue pair here does.
     DatagramSendOnly(Deth),
+    /// Unreliable datagram: SEND Only with Immediate (opcode 0x65). Ranks and switches speak of locks by it.
+    DatagramSendOnlyImmediate(Deth, u32),
     /// Congestion notification packet (opcode 0x81; 16 reserved bytes follow the BTH).
     CongestionNotification,
 }

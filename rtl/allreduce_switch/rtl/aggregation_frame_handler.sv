@@ -17,12 +17,14 @@ module aggregation_frame_handler #(
     input  logic [23:0]                          psn_i,
     input  logic [PORTS-1:0]                     dest_i,
     input  logic                                 old_i,
-    // From the Aggregation Processor: the sum of an index is there.
+    // From the Aggregation Output Arbiter: the sum of an index begins to leave. Not before may it be asked for: who has it that way would open the
+    // column anew, and the sum would leave with another message's header.
     input  logic                                 sum_i,
     input  logic [$clog2(FLOWS*FRAMES)-1:0]      sum_index_i,
-    // The retransmission that is next: whether its frame and sum are still there; if not, it is dropped.
+    // The retransmission that is next, and its column's turn: whether its frame and sum are still there; if not, it is dropped.
     input  logic                                 next_again_valid_i,
     input  logic [$clog2(FLOWS*FRAMES)-1:0]      next_again_i,
+    input  logic [allreduce_switch_pkg::TurnW-1:0] next_again_turn_i,
     output logic                                 next_again_there_o,
     output logic                                 next_again_drop_o,
     // To the Frame Header Buffer, 16 words a frame; to the Frame Payload Buffer, 128 words a frame; where the frame goes and its form.
@@ -41,6 +43,7 @@ module aggregation_frame_handler #(
     output logic                                 again_valid_o,
     input  logic                                 again_ready_i,
     output logic [$clog2(FLOWS*FRAMES)-1:0]      index_o,
+    output logic [allreduce_switch_pkg::TurnW-1:0] turn_o,
     output logic                                 gap_o,
     output logic                                 too_long_o,
     output logic                                 forgotten_o,
@@ -76,7 +79,8 @@ module aggregation_frame_handler #(
 
   frame_status_buffer #(
       .FLOWS (FLOWS),
-      .FRAMES(FRAMES)
+      .FRAMES(FRAMES),
+      .TURN_W(allreduce_switch_pkg::TurnW)
   ) u_frame_status_buffer (
       .clk_i,
       .rst_ni,
@@ -88,6 +92,7 @@ module aggregation_frame_handler #(
       .sum_i,
       .sum_index_i,
       .again_index_i(next_again_i),
+      .again_turn_i (next_again_turn_i),
       .again_there_o(next_again_there_o),
       .done_o     (judged),
       .store_o    (store),
@@ -96,7 +101,8 @@ module aggregation_frame_handler #(
       .too_long_o (too_long),
       .forgotten_o(forgotten),
       .pending_o  (pending),
-      .index_o    (index)
+      .index_o    (index),
+      .turn_o
   );
 
   assign first = form_i == allreduce_switch_pkg::FormFirst;

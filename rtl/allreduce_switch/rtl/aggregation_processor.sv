@@ -22,9 +22,7 @@ module aggregation_processor #(
     output logic                                       result_we_o,
     output logic [$clog2(FLOWS*FRAMES*128)-1:0]        result_addr_o,
     output logic [63:0]                                result_o,
-    // A sum is there: to the Frame Status Buffers, and to the Aggregation Output Arbiter.
-    output logic                                       sum_o,
-    output logic [$clog2(FLOWS*FRAMES)-1:0]            sum_index_o,
+    // Sums that are there, to the Aggregation Output Arbiter.
     output logic                                       done_valid_o,
     input  logic                                       done_ready_i,
     output logic [$clog2(FLOWS*FRAMES)-1:0]            done_index_o
@@ -189,8 +187,6 @@ module aggregation_processor #(
   assign result_we_o   = out_valid;
   assign result_addr_o = out_place;
   assign result_o      = out_data;
-  assign sum_o         = out_last;
-  assign sum_index_o   = out_place[IndexW+6:7];
 
   prim_fifo_sync #(
       .WIDTH(IndexW),
@@ -201,7 +197,7 @@ module aggregation_processor #(
       .clear_i,
       .valid_i(out_last),
       .ready_o(done_ready),
-      .data_i (sum_index_o),
+      .data_i (out_place[IndexW+6:7]),
       .valid_o(done_valid_o),
       .ready_i(done_ready_i),
       .data_o (done_index_o),

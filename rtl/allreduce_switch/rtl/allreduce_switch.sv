@@ -65,8 +65,6 @@ module allreduce_switch #(
   logic                      result_we;
   logic [IndexW+6:0]         result_waddr, result_raddr;
   logic [63:0]               result_in, result;
-  logic                      sum;
-  logic [IndexW-1:0]         sum_index;
   logic                      done_valid, done_ready;
   logic [IndexW-1:0]         done_index;
   logic                      read;
@@ -130,6 +128,7 @@ module allreduce_switch #(
     logic [1:0]                  agg_form;
     logic                        agg_stale;
     logic                        next_again_valid, next_again_there, next_again_drop;
+    logic [allreduce_switch_pkg::TurnW-1:0] again_turn_in, next_again_turn;
     logic [23:0]                 agg_psn;
     logic [PORTS-1:0]            agg_dest;
     logic                        analyzer_gap, handler_gap;
@@ -270,10 +269,11 @@ module allreduce_switch #(
         .psn_i         (agg_psn),
         .dest_i        (agg_dest),
         .old_i         (agg_stale),
-        .sum_i         (sum && port_en[p]),
-        .sum_index_i   (sum_index),
+        .sum_i         (done_valid && done_ready && port_en[p]),
+        .sum_index_i   (done_index),
         .next_again_valid_i(next_again_valid),
         .next_again_i  (again_head[p*IndexW+:IndexW]),
+        .next_again_turn_i(next_again_turn),
         .next_again_there_o(next_again_there),
         .next_again_drop_o (next_again_drop),
         .header_we_o   (header_we),
@@ -290,6 +290,7 @@ module allreduce_switch #(
         .again_valid_o (again_write[p]),
         .again_ready_i (again_space[p]),
         .index_o       (index_in[p*IndexW+:IndexW]),
+        .turn_o        (again_turn_in),
         .gap_o         (handler_gap),
         .too_long_o    (drop_o[p*allreduce_switch_pkg::Reasons+allreduce_switch_pkg::TooLong]),
         .forgotten_o   (drop_o[p*allreduce_switch_pkg::Reasons+allreduce_switch_pkg::Forgotten]),
@@ -356,7 +357,7 @@ module allreduce_switch #(
     );
 
     prim_fifo_sync #(
-        .WIDTH(IndexW),
+        .WIDTH(allreduce_switch_pkg::TurnW + IndexW),
         .DEPTH(16)
     ) u_retransmission_fifo (
         .clk_i,
@@ -364,10 +365,10 @@ module allreduce_switch #(
         .clear_i(clear),
         .valid_i(again_write[p]),
         .ready_o(again_space[p]),
-        .data_i (index_in[p*IndexW+:IndexW]),
+        .data_i ({again_turn_in, index_in[p*IndexW+:IndexW]}),
         .valid_o(next_again_valid),
         .ready_i(again_ready[p] || next_again_drop),
-        .data_o (again_head[p*IndexW+:IndexW]),
+        .data_o ({next_again_turn, again_head[p*IndexW+:IndexW]}),
         .free_o (unused_again_free)
     );
 
@@ -477,8 +478,6 @@ module allreduce_switch #(
       .result_we_o   (result_we),
       .result_addr_o (result_waddr),
       .result_o      (result_in),
-      .sum_o         (sum),
-      .sum_index_o   (sum_index),
       .done_valid_o  (done_valid),
       .done_ready_i  (done_ready),
       .done_index_o  (done_index)

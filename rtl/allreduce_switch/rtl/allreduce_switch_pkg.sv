@@ -4,6 +4,9 @@ package allreduce_switch_pkg;
   localparam int MaxBeats = 256;
   localparam int FirstBeats = 139;
 
+  // Bits of the number of times that a column was opened.
+  localparam int TurnW = 8;
+
   // What becomes of a frame after the Frame Analyzer.
   localparam logic [1:0] KindDrop = 2'd0;
   localparam logic [1:0] KindForward = 2'd1;

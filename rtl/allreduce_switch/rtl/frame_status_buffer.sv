@@ -2,8 +2,9 @@
 module frame_status_buffer #(
     parameter int FLOWS = 4,
     parameter int FRAMES = 128,
-    // Bits of a PSN; fewer for proofs.
-    parameter int PSN_W = 24
+    // Bits of a PSN, and of the number of times that a column was opened; fewer for proofs.
+    parameter int PSN_W = 24,
+    parameter int TURN_W = 8
 ) (
     input  logic                            clk_i,
     input  logic                            rst_ni,
@@ -14,12 +15,13 @@ module frame_status_buffer #(
     // A First of a connection that this port did not have.
     input  logic                            fresh_i,
     input  logic [PSN_W-1:0]                     psn_i,
-    // The sum of an index is there.
+    // The sum of an index is there, and has begun to leave.
     input  logic                            sum_i,
     input  logic [$clog2(FLOWS*FRAMES)-1:0] sum_index_i,
     output logic                            done_o,
-    // Whether a place's frame and sum are there now.
+    // Whether the frame and the sum are there still that a place had when its column was in that turn.
     input  logic [$clog2(FLOWS*FRAMES)-1:0] again_index_i,
+    input  logic [TURN_W-1:0]               again_turn_i,
     output logic                            again_there_o,
     // One of them, with done_o: in its turn, asks for its sum once more, or why it is dropped.
     output logic                            store_o,
@@ -28,7 +30,8 @@ module frame_status_buffer #(
     output logic                            too_long_o,
     output logic                            forgotten_o,
     output logic                            pending_o,
-    output logic [$clog2(FLOWS*FRAMES)-1:0] index_o
+    output logic [$clog2(FLOWS*FRAMES)-1:0] index_o,
+    output logic [TURN_W-1:0]               turn_o
 );
   localparam int FlowW = $clog2(FLOWS);
   localparam int FrameW = $clog2(FRAMES);
@@ -47,6 +50,10 @@ module frame_status_buffer #(
   logic [FlowW-1:0]          next_q, next_d;
   logic [PSN_W-1:0]               expected_q, expected_d;
   logic [FLOWS*FRAMES-1:0]   status_q, status_d, sum_q, sum_d;
+  // How often each column has been opened. A retransmission that waits sees its column opened anew as often as its neighbours' results leave before
+  // it: some thirty times with 8 ports and 2 flows.
+  logic [FLOWS*TURN_W-1:0]   turn_q, turn_d;
+  logic                      is_turn;
 
   // First cycle: distances from what is expected, and from each base.
   logic                      s1_q, s1_first_q, s1_fresh_q;
@@ -128,6 +135,7 @@ module frame_status_buffer #(
     expected_d = expected_q;
     status_d   = status_q;
     sum_d      = sum_q;
+    turn_d     = turn_q;
     if (sum_i) sum_d[sum_index_i] = 1'b1;
     if (s1_q && open) begin
       if (s1_fresh_q) valid_d = '0;
@@ -137,6 +145,7 @@ module frame_status_buffer #(
           valid_d[c]               = 1'b1;
           status_d[c*FRAMES+:FRAMES] = '0;
           sum_d[c*FRAMES+:FRAMES]  = '0;
+          turn_d[c*TURN_W+:TURN_W] = turn_q[c*TURN_W+:TURN_W] + 1'b1;
         end
       end
       next_d = next_q + 1'b1;
@@ -150,6 +159,7 @@ module frame_status_buffer #(
       next_d   = '0;
       status_d = '0;
       sum_d    = '0;
+      turn_d   = '0;
     end
   end
 
@@ -160,18 +170,22 @@ module frame_status_buffer #(
       expected_q <= '0;
       status_q   <= '0;
       sum_q      <= '0;
+      turn_q     <= '0;
     end else begin
       valid_q    <= valid_d;
       next_q     <= next_d;
       expected_q <= expected_d;
       status_q   <= status_d;
       sum_q      <= sum_d;
+      turn_q     <= turn_d;
     end
   end
 
   always_ff @(posedge clk_i) base_q <= base_d;
 
-  assign again_there_o = status_q[again_index_i] && sum_q[again_index_i];
+  // Another message's sum may lie there by now.
+  assign is_turn       = turn_q[again_index_i[IndexW-1:FrameW]*TURN_W+:TURN_W] == again_turn_i;
+  assign again_there_o = status_q[again_index_i] && sum_q[again_index_i] && is_turn;
 
   always_ff @(posedge clk_i or negedge rst_ni) begin
     if (!rst_ni) done_o <= 1'b0;
@@ -188,6 +202,7 @@ module frame_status_buffer #(
       forgotten_o <= forgotten;
       pending_o   <= pending;
       index_o     <= index;
+      turn_o      <= turn_d[index[IndexW-1:FrameW]*TURN_W+:TURN_W];
     end
   end
 endmodule

@@ -5,10 +5,15 @@ It speaks lines on standard input and output. `ports N [FLOWS FRAMES]` is a new 
 hexadecimal) or neither, `frame PORT HEX` is a frame that has come in at a port, without frame check sequence. Each is answered with lines
 `out PORT HEX`, `drop PORT REASON` or `refused`, then `end`. Another program that speaks them can stand in its place: the benches start what
 ALLREDUCE_SWITCH_REFERENCE names.
+
+The hardware takes a frame in steps, and those of several ports come between each other. `learn PORT HEX` learns a frame's source; `find PORT HEX`
+looks up its destination, and keeps the frame unless it drops it; `pass PORT` does the rest with the oldest frame that a port keeps, and `lose PORT`
+drops that one without a word. `frame` is the first three of them.
 """
 
 import sys
 import zlib
+from collections import deque
 from collections.abc import Iterator
 
 import numpy as np
@@ -58,6 +63,8 @@ class Switch:
         # Of each port: four places for addresses, filled in turn, and the one that is filled next.
         self.places: list[list[bytes | None]] = [[None] * 4 for _ in range(ports)]
         self.turn = [0] * ports
+        # Of each port, the frames whose destination has been looked up, each with the port that it lies behind.
+        self.kept: list[deque[tuple[bytes, int | None]]] = [deque() for _ in range(ports)]
         self.floating, self.enabled = False, list(range(ports))
         self.clear()
 
@@ -78,17 +85,26 @@ class Switch:
         self.clear()
 
     def frame(self, port: int, frame: bytes) -> Iterator[str]:
+        self.learn(port, frame)
+        dropped = list(self.find(port, frame))
+        yield from dropped or self.pass_on(port)
+
+    def find(self, port: int, frame: bytes) -> Iterator[str]:
         if len(frame) > LONGEST:
             yield f"drop {port} giant"
             return
         if len(frame) < 14:
             yield f"drop {port} runt"
             return
-        self.learn(port, frame[6:12])
         found = next((p for p in range(self.count) if frame[:6] in self.places[p]), None)
         if found == port:
             yield f"drop {port} filtered"
-        elif not self.is_candidate(port, frame):
+        else:
+            self.kept[port].append((frame, found))
+
+    def pass_on(self, port: int) -> Iterator[str]:
+        frame, found = self.kept[port].popleft()
+        if not self.is_candidate(port, frame):
             yield from self.forward(port, found, frame)
         elif frame[54] != 0x06 and int.from_bytes(frame[59:62]) != self.ports[port].qp:
             if int.from_bytes(frame[14:18]) & 0xFFFFF == 0x4E521:
@@ -109,8 +125,9 @@ class Switch:
             if p != port:
                 yield f"out {p} {frame.hex()}"
 
-    def learn(self, port: int, address: bytes) -> None:
-        if address[0] & 1 or address in self.places[port]:
+    def learn(self, port: int, frame: bytes) -> None:
+        address = frame[6:12]
+        if not 14 <= len(frame) <= LONGEST or address[0] & 1 or address in self.places[port]:
             return
         for places in self.places:
             if address in places:
@@ -204,8 +221,18 @@ def main() -> None:
                 answers = switch.config(int(mode, 16), int(cfg, 16))
             case ["frame", port, *frame]:
                 answers = switch.frame(int(port), bytes.fromhex("".join(frame)))
+            case ["learn", port, frame]:
+                switch.learn(int(port), bytes.fromhex(frame))
+                answers = []
+            case ["find", port, frame]:
+                answers = switch.find(int(port), bytes.fromhex(frame))
+            case ["pass", port]:
+                answers = switch.pass_on(int(port))
+            case ["lose", port]:
+                switch.kept[int(port)].popleft()
+                answers = []
             case words:
-                sys.exit(f"expected `ports N [FLOWS FRAMES]`, `config MODE CFG` or `frame PORT HEX`, found {words}")
+                sys.exit(f"expected `ports N [FLOWS FRAMES]`, `config MODE CFG`, or a frame or a step of one at a port, found {words}")
         print("\n".join([*answers, "end"]), flush=True)
 
 

@@ -7,10 +7,17 @@
 //   sink PORT random SEED PERCENT   is ready in so many cycles of a hundred
 //   spi ADDRESS VALUE   writes a register; read ADDRESS prints `reg ADDRESS VALUE`
 //   cycles N            runs N cycles of the processing clock
+//   flush PORT          takes back the frames of a port that have not begun; answers `flushed PORT COUNT`
 //   run                 runs until nothing has come out for long
+//   watch               from now on tells what the stages do, too, as observed_switch.sv has it
 //
 // Answers: `sent PORT FIRST LAST`, `out PORT FIRST LAST HEX` (times of the first and the last beat, in picoseconds), `drop PORT REASON`,
 // `underrun PORT` if a frame's beats do not follow each other, and `end TIME` after each of the commands that run.
+//
+// What the stages do: `sent PORT FIRST LAST lost` for a frame that was dropped at the entry, `learn PORT`, `cut PORT` and `find PORT`;
+// `judge PORT KIND`, `refuse PORT CYCLE`, `store PORT`, `ask PORT`, `stale PORT`; `forget PORT`, `again PORT`, `sum`, `done CYCLE`; `clear`; and
+// before `end` of `run`, `busy` if something is left. Lines of one cycle come in the order in which they count: what is judged for aggregation as a
+// register is written comes before `clear`, as `judge PORT aggregate clear`, and what is judged otherwise behind it.
 
 #include <cstdint>
 #include <cstdio>
@@ -36,6 +43,7 @@ constexpr int64_t kIdle = 8'000'000;  // no beat for so long: nothing more will 
 const char* const kReasons[] = {"overrun", "giant",     "runt",    "filtered", "bad ICRC", "no destination",
                                 "gap",     "too long",  "forgotten", "pending",  "stale",    "unknown"};
 constexpr int kReasonCount = 12;
+const char* const kKinds[] = {"drop", "forward", "aggregate", "?"};
 
 // Bits of a port of any width, as Verilator keeps them: a number up to 64, an array of words beyond.
 template <typename T>
@@ -75,8 +83,19 @@ struct Source {
   std::deque<Item> queue;
   size_t place = 0;
   bool busy = false;
+  bool lost = false;
   int64_t first = 0;
   int64_t free_at = 0;
+
+  // Takes back what has not begun: how many frames.
+  int flush() {
+    int count = 0;
+    while (queue.size() > (busy ? 1 : 0)) {
+      count += !queue.back().bytes.empty();
+      queue.pop_back();
+    }
+    return count;
+  }
 };
 
 struct Sink {
@@ -98,6 +117,7 @@ struct Bench {
   int64_t active_at = 0;
   int64_t next_clock = kClock;
   int64_t next_port[kPorts];
+  bool watching = false;
 
   Bench() {
     top.clk_i = 0;
@@ -147,9 +167,10 @@ struct Bench {
     } else if (!out && sink.ready && sink.busy) {
       std::printf("underrun %d\n", p);
     }
+    source.lost |= source.busy && get(top.lost_o, p, 1);
     if (source.busy && get(top.rx_tlast_i, p, 1)) {
-      std::printf("sent %d %lld %lld\n", p, (long long)source.first, (long long)now);
-      source.busy = false;
+      std::printf("sent %d %lld %lld%s\n", p, (long long)source.first, (long long)now, watching && source.lost ? " lost" : "");
+      source.busy = source.lost = false;
       source.queue.pop_front();
     }
 
@@ -233,11 +254,50 @@ struct Bench {
         if (drops >> r & 1) std::printf("drop %d %s\n", p, kReasons[r]);
       }
     }
+    if (watching) watch();
     top.clk_i = 1;
     top.eval();
     top.clk_i = 0;
     top.eval();
     next_clock += kClock;
+  }
+
+  template <typename T>
+  void tell(const T& pulses, const char* what) {
+    for (int p = 0; p < kPorts; p++) {
+      if (get(pulses, p, 1)) std::printf("%s %d\n", what, p);
+    }
+  }
+
+  // `judge` of the frames that are for aggregation, or of the others.
+  void tell_judged(bool aggregated) {
+    for (int p = 0; p < kPorts; p++) {
+      const uint64_t kind = get(top.kind_o, 2 * p, 2);
+      if (get(top.judge_o, p, 1) && (kind == 2) == aggregated) std::printf("judge %d %s%s\n", p, kKinds[kind], aggregated && top.clear_o ? " clear" : "");
+    }
+  }
+
+  // What the edge that comes will take.
+  void watch() {
+    tell(top.find_o, "find");
+    for (int p = kPorts - 1; p >= 0; p--) {
+      if (get(top.learn_o, p, 1)) std::printf("%s %d\n", get(top.cut_o, p, 1) ? "cut" : "learn", p);
+    }
+    tell_judged(true);
+    if (!top.clear_o) tell_judged(false);
+    for (int p = 0; p < kPorts; p++) {
+      if (get(top.refuse_o, p, 1)) std::printf("refuse %d %lld\n", p, (long long)(now / kClock));
+    }
+    tell(top.store_o, "store");
+    tell(top.ask_o, "ask");
+    tell(top.stale_o, "stale");
+    tell(top.forget_o, "forget");
+    tell(top.again_o, "again");
+    if (top.sum_o) std::printf("sum\n");
+    if (top.done_o) std::printf("done %lld\n", (long long)(now / kClock));
+    if (!top.clear_o) return;
+    std::printf("clear\n");
+    tell_judged(false);
   }
 
   void cycles(int64_t count) {
@@ -303,6 +363,10 @@ int main(int argc, char** argv) {
       item.rest = rest * 1000;
       bench.sources[port].queue.push_back(item);
       ran = false;
+    } else if (what == "flush") {
+      int port;
+      words >> port;
+      std::printf("flushed %d %d\n", port, bench.sources[port].flush());
     } else if (what == "sink") {
       int port;
       std::string mode;
@@ -326,6 +390,10 @@ int main(int argc, char** argv) {
       bench.cycles(count);
     } else if (what == "run") {
       bench.run();
+      if (bench.watching && bench.top.busy_o) std::printf("busy\n");
+    } else if (what == "watch") {
+      bench.watching = true;
+      ran = false;
     } else {
       std::fprintf(stderr, "expected a command, found %s\n", line.c_str());
       return 2;

@@ -184,6 +184,51 @@ class Loss(Case):
         outs = self.bench.run(lossy=True)
         self.assertEqual(sum(out.port == 1 for out in outs), 6)
 
+    def test_a_retransmission_that_waits_is_not_answered_with_the_sum_of_the_message_that_came_into_its_column(self) -> None:
+        self.learn()
+        hosts = self.hosts()
+        for _ in range(2):
+            for host in hosts:
+                self.bench.send(host.port, *host.whole(2))
+        self.bench.run()
+        # As above; but the fifth message comes from everybody, and is added up while the retransmissions wait.
+        self.bench.sink(1, "stop")
+        for _ in range(2):
+            for host in hosts:
+                self.bench.send(host.port, *host.whole(2))
+        self.bench.run(20000)
+        self.bench.send(0, *hosts[0].sent[:2])
+        self.bench.run(5000)
+        for host in hosts:
+            self.bench.send(host.port, *host.whole(2))
+        self.bench.run(20000)
+        self.bench.sink(1, "wire")
+        outs = self.bench.run(40000)
+        self.assertEqual(self.bench.dropped, {(0, "forgotten"): 2})
+        self.bench.forget()
+        # The results of three messages, each once.
+        self.assertEqual(sum(out.port == 1 for out in outs), 6)
+
+    def test_a_sum_is_not_asked_for_before_it_has_begun_to_leave(self) -> None:
+        self.learn()
+        hosts = self.hosts()
+        # The results of port 1 cannot leave, and so in the end nobody's can.
+        self.bench.sink(2, "stop")
+        for _ in range(4):
+            for host in hosts:
+                self.bench.send(host.port, *host.whole(2))
+        self.bench.run(40000)
+        waiting = 8 - sum(out.port == 1 for out in self.bench.seen)
+        self.assertGreater(waiting, 0)
+        # Who had its results that way would open the columns of those that wait.
+        self.bench.send(0, *hosts[0].sent[8 - waiting :])
+        self.bench.run(20000)
+        self.assertEqual(self.bench.drops, {(0, "pending"): waiting})
+        self.bench.sink(2, "wire")
+        self.bench.run(lossy=True)
+        self.bench.send(0, *hosts[0].sent)
+        self.assertEqual(len(self.bench.run()), 8)
+
     def test_a_result_leaves_whole_by_one_port_whatever_comes_in_for_its_place(self) -> None:
         for later in range(0, 1200, 100):
             with self.subTest(later=later):

@@ -110,6 +110,33 @@ fn who_is_ahead_of_the_others_asks_for_no_more_of_a_series_until_they_have_asked
 }
 
 #[test]
+fn a_tile_that_is_read_again_waits_for_nobody() {
+    let coordination = Coordination { throttle: true, ..Coordination::default() };
+    let mut program = Program { coordination, ..loading(2) };
+    // An L2 of one tile: the second takes the first one's room, and the third stage is the first tile again.
+    let again = program.kernels[0].blocks[0].stages[0].clone();
+    program.kernels[0].blocks[0].stages.push(again);
+    let mut gpu = begun(GpuConfig { prefetch: 0, l2: 256, ..config(program) });
+    fire(&mut gpu, GpuTimer::Launch(0));
+    let step = |gpu: &mut Gpu<Numbers>| -> Vec<u64> {
+        let is_read = |header: &FlitHeader| matches!(header.transaction, Transaction::Read { .. });
+        let reads: Vec<FlitHeader> = packets(gpu).into_iter().filter(is_read).collect();
+        for header in &reads {
+            let response = header.response(Transaction::ReadResponse);
+            gpu.handle_packet(Instant::ZERO, PortId(0), &response, &[1; 128], &mut Out::default()).unwrap();
+        }
+        fire(gpu, GpuTimer::Compute(0));
+        reads.iter().map(|header| header.address).collect()
+    };
+    assert_eq!(step(&mut gpu), [0, 128]);
+    assert!(step(&mut gpu).is_empty(), "the others have not asked for the first");
+    let header = FlitHeader::new(NodeId(2), NodeId(0), true, 10, 3, Transaction::Release);
+    gpu.handle_packet(Instant::ZERO, PortId(0), &header, &[], &mut Out::default()).unwrap();
+    assert_eq!(step(&mut gpu), [256, 384]);
+    assert_eq!(step(&mut gpu), [0, 128], "though they have not asked for the second");
+}
+
+#[test]
 fn who_has_sent_its_sums_tells_the_others_so() {
     let mut gpu = begun(config(adding(&[1])));
     fire(&mut gpu, GpuTimer::Launch(0));

@@ -9,6 +9,7 @@ mod epic;
 mod exchange;
 mod giving_up;
 mod groups;
+mod locks;
 mod memory;
 mod merging;
 mod mixed;

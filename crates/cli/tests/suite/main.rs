@@ -3,6 +3,7 @@
 mod bound;
 mod check;
 mod explain;
+mod inputs;
 mod layers;
 mod operate;
 mod processes;

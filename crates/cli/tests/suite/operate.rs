@@ -273,6 +273,65 @@ fn two_runs_of_perf_share_a_fabric() {
     });
 }
 
+/// A manager by whose policy groups contend, and a switch with memory for one group of two ranks: where the manager is, and the block of
+/// addresses.
+fn contended() -> ([Ending; 2], String, String) {
+    let [.., b, c] = std::process::id().to_be_bytes();
+    let block = format!("127.{}.{}", b ^ 0x55, c);
+    let mut manager = start("manager --listen 127.0.0.1:0 --policy contention", None);
+    let at = listens_at(&mut manager);
+    // Two pipes of a window of 60 packets of 4 KiB each, and little more.
+    let switch =
+        start(&format!("switch --name leaf --address {block}.250 --memory 600KiB --manager {at}"), None);
+    (([manager, switch]), at, block)
+}
+
+#[test]
+fn groups_that_contend_run_in_the_tree_and_among_their_hosts_are_right_and_say_how_often() {
+    let (_processes, at, block) = contended();
+    let ask = |command: &str| quincunx(&format!("{command} --manager {at} --json"));
+    let listed = |what: &str, key: &str| -> Vec<Value> {
+        let json: Value = serde_json::from_slice(&ask(what).stdout).unwrap_or_default();
+        json[key].as_array().cloned().unwrap_or_default()
+    };
+    eventually("a switch", || listed("nodes", "nodes").len() == 1);
+    std::thread::scope(|scope| {
+        let run = |first: u8| {
+            let addresses = format!("{block}.{first},{block}.{}", first + 1);
+            let run = format!(
+                "perf all_reduce --ranks 2 --design epic-3 --sizes 64KiB --iterations 400 --addresses {addresses}"
+            );
+            rows(&ask(&run)).remove(0)
+        };
+        let runs = [scope.spawn(move || run(1)), scope.spawn(move || run(3))];
+        // While both run, the manager tells how each came by the memory.
+        let mut seen = Value::Null;
+        eventually("locks that were refused", || {
+            let groups = listed("group list", "groups");
+            let refused = groups.iter().find(|group| group["locks"][0]["refused"].as_u64() > Some(0));
+            seen = refused.cloned().unwrap_or_default();
+            !seen.is_null() || runs.iter().all(std::thread::ScopedJoinHandle::is_finished)
+        });
+        if let Some(number) = seen["group"].as_u64() {
+            assert_eq!(seen["locks"][0]["switch"], "leaf");
+            let why =
+                String::from_utf8(quincunx(&format!("group why {number} --manager {at}")).stdout).unwrap();
+            assert!(why.is_empty() || why.contains("for which it asked switch leaf for memory"), "{why}");
+        }
+        let [first, second] = runs.map(|run| run.join().unwrap());
+        for row in [&first, &second] {
+            assert_eq!((&row["wrong"], &row["design"]), (&0.into(), &"epic-3".into()));
+            let [tree, hosts] = ["tree", "hosts"].map(|way| row["ways"][way].as_u64().unwrap());
+            // 40 to warm up, and a barrier at either end.
+            assert_eq!(tree + hosts, 400 + 40 + 2, "{row}");
+        }
+        for way in ["tree", "hosts"] {
+            let ran = [&first, &second].map(|row| row["ways"][way].as_u64().unwrap());
+            assert!(ran.iter().sum::<u64>() > 0, "{way}: {ran:?}");
+        }
+    });
+}
+
 #[test]
 fn a_run_of_perf_that_fails_leaves_no_group_behind() {
     let mut fabric = Fabric::start("64MiB");

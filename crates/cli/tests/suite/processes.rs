@@ -48,9 +48,17 @@ fn perf_prints_the_columns_of_the_contract_as_json() {
 
 #[test]
 fn every_primitive_is_right_in_every_mode_over_real_frames_that_are_lost_doubled_and_reordered() {
-    for collective in ["all_reduce", "reduce", "broadcast", "barrier", "reduce_scatter", "all_gather"] {
+    let primitives = [
+        "all_reduce --size 40KiB",
+        "reduce --size 40KiB --root 2",
+        "broadcast --size 40KiB --root 2",
+        "barrier",
+        "reduce_scatter --size 40KiB",
+        "all_gather --size 40KiB",
+    ];
+    for collective in primitives {
         let output = quincunx(&format!(
-            "perf {collective} --ranks 4 --tree tree-2x2 --design epic-1,epic-2,epic-3 --sizes 40KiB --root 2 \
+            "perf {collective} --ranks 4 --tree tree-2x2 --design epic-1,epic-2,epic-3 \
              --payload 1024 --iterations 2 --loss 5% --reorder 5% --duplicate 2% --seed 3 --retry-timeout 2ms --json"
         ));
         let rows = rows(&output);
@@ -264,6 +272,44 @@ fn hosts_whose_frames_the_bridge_would_hand_on_without_the_switch_get_no_group()
     let why = "found Ethernet frames of their own type at \"a\" and UDP datagrams at \"s\"; start both with the same --transport";
     assert!(said.contains(why) && said.lines().count() == 1, "{said}");
     assert_eq!(leader.0.wait().expect("it ends").code(), Some(2));
+}
+
+#[test]
+fn a_switch_tells_the_manager_when_a_link_of_its_goes_down_and_comes_back() {
+    need!(namespaces());
+    let fabric = NetnsFabric::new(Layout::star(2, 1500, None)).unwrap();
+    let hub = NetnsNode::Switch(0);
+    let start = |arguments: &str| start_as(fabric.command(hub, PROGRAM), arguments, None);
+    let shell = |command: &str| {
+        let output = fabric.command(hub, "sh").args(["-c", command]).output().unwrap();
+        assert!(output.status.success(), "{command}: {output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    };
+    shell("ip link add cable type dummy && ip link set cable up");
+    let mut manager = start("manager --listen 127.0.0.1:0");
+    let at = listens_at(&mut manager);
+    let _switch = start(&format!(
+        "switch --name s --address {} --manager {at} --neighbours a@cable,b@lo,c",
+        hub.address()
+    ));
+    let down = || {
+        let nodes = shell(&format!("{PROGRAM} nodes --manager {at} --json"));
+        let nodes: Value = serde_json::from_str(&nodes).unwrap();
+        let links = nodes["nodes"][0]["links"].as_array().cloned().unwrap_or_default();
+        let is_down = |link: &&Value| link["is_up"] == false;
+        links
+            .iter()
+            .filter(is_down)
+            .map(|link| link["neighbour"].as_str().unwrap().to_owned())
+            .collect::<Vec<_>>()
+    };
+    let count = || shell(&format!("{PROGRAM} nodes --manager {at} --json")).matches("is_up").count();
+    eventually("a switch with three links", || count() == 3);
+    assert!(down().is_empty());
+    shell("ip link set cable down");
+    eventually("a link that is down", || down() == ["a"]);
+    shell("ip link set cable up");
+    eventually("a link that is up again", || down().is_empty());
 }
 
 #[test]

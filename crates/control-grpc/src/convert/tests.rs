@@ -52,10 +52,14 @@ prop_compose! {
         psn in 0..=MAX_QPN,
         (remote_write, memory, memory_offset) in any::<(bool, u64, u64)>(),
         connections in prop::collection::vec((any_endpoint(), any_endpoint(), any_peer()), 0..6),
+        (contends, has_parent) in any::<(bool, bool)>(),
     ) -> GroupContext {
         let ranks = members * domains;
         let connection = |(local, remote, peer)| ConnectionContext { local, remote, peer };
-        GroupContext {
+        let connections: Vec<_> = connections.into_iter().map(connection).collect();
+        let edges = connections.clone();
+        let has_parent = has_parent && !edges.is_empty();
+        let context = GroupContext {
             group: GroupId(group),
             design,
             version,
@@ -69,8 +73,12 @@ prop_compose! {
             remote_write,
             memory: ByteCount::new(memory),
             memory_offset: ByteCount::new(memory_offset),
-            connections: connections.into_iter().map(connection).collect(),
-        }
+            connections,
+            contention: None,
+        };
+        let fallback = rank.map(|_| context.clone());
+        let contention = contends.then(|| Box::new(Contention { fallback, edges, has_parent }));
+        GroupContext { contention, ..context }
     }
 }
 
@@ -208,6 +216,11 @@ fn summary(state: GroupState, fallback: Option<Fallback>) -> GroupSummary {
             first: 7,
             failure: GroupFailure { node: "s".to_string(), reason: "gone".to_string() },
         }),
+        shared: Some(vec![SharedMemory {
+            switch: "s".to_string(),
+            with: vec![GroupId(5)],
+            uses: LockUse { granted: 3, refused: 2, in_vain: 1, held_by: Some(GroupId(5)) },
+        }]),
     }
 }
 
@@ -273,6 +286,8 @@ fn every_report_arrives_as_it_was_sent() {
         Report::Corrupted { reason },
         Report::Removed,
         suspended,
+        Report::Locked(LockUse { granted: 3, refused: 2, in_vain: 1, held_by: Some(GroupId(5)) }),
+        Report::Locked(LockUse::default()),
     ];
     for report in reports {
         assert_eq!(decode_report(Some(encode_report(report.clone()))), Ok(report));

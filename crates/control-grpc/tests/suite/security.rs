@@ -413,3 +413,70 @@ fn a_file_without_all_that_it_must_have_is_refused_in_a_line() {
     }
     assert!(!format!("{:?}", Credentials::parse(&whole, "").unwrap()).contains("PRIVATE"));
 }
+
+#[test]
+fn a_revoked_tenant_is_refused_at_once_and_its_hosts_are_gone() {
+    let secured = Secured::start(|_| {});
+    let (operator, blue, red) = (secured.operator(), secured.host("blue", 1), secured.host("red", 2));
+    secured.group(&blue, "train").unwrap();
+    let revocation = operator.revoke("tenant/blue", false).unwrap();
+    assert_eq!(revocation.detached, ["blue/1"]);
+    assert_eq!((revocation.revoked, revocation.kept), (vec!["tenant/blue".to_owned()], false));
+    let said = refused(blue.0.list_groups());
+    assert!(said.contains("found one that is revoked (tenant/blue)"), "{said}");
+    assert!(
+        refused(secured.tenant("blue").list_groups()).contains("revoked"),
+        "a new certificate of the name"
+    );
+    let nodes: Vec<_> =
+        operator.list_nodes().unwrap().into_iter().map(|node| node.description.name).collect();
+    assert_eq!(nodes, ["red/2"]);
+    assert_eq!(red.0.list_groups().map(|groups| groups.len()), Ok(0));
+    operator.revoke("tenant/blue", true).unwrap();
+    secured.tenant("blue").list_groups().unwrap();
+}
+
+#[test]
+fn one_certificate_is_revoked_by_its_number_and_another_of_the_name_counts() {
+    let secured = Secured::start(|_| {});
+    let stolen = issue(&secured.authority, &Subject::Node("leaf".into()));
+    let node = NodeDescription { name: "leaf".into(), ..switch(0) };
+    let attachment = secured.connect_with(Some(stolen.clone())).unwrap().attach(&node).unwrap();
+    let who = format!("serial/{}", stolen.serial().unwrap());
+    assert_eq!(secured.operator().revoke(&who, false).unwrap().detached, ["leaf"]);
+    drop(attachment);
+    let again = secured.connect_with(Some(stolen)).unwrap().attach(&node);
+    assert!(refused(again).contains("revoked"));
+    secured.connect(&Subject::Node("leaf".into())).attach(&node).unwrap();
+}
+
+#[test]
+fn operators_alone_revoke_and_not_themselves() {
+    let secured = Secured::start(|_| {});
+    assert!(
+        refused(secured.tenant("blue").revoke("tenant/red", false)).contains("certificate of an operator")
+    );
+    assert!(refused(secured.operator().revoke("operator/alice", false)).contains("one's own"));
+    assert!(refused(secured.operator().revoke("blue", false)).contains("expected tenant/NAME"));
+    assert_eq!(secured.operator().revoke("", false).unwrap().revoked, Vec::<String>::new());
+}
+
+#[test]
+fn who_is_revoked_is_so_for_the_next_manager() {
+    let folder = std::env::temp_dir().join(format!("quincunx-revoked-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let store = folder.join("groups.sqlite");
+    let mut secured = Secured::start(|config| config.store = Some(store.clone()));
+    assert!(secured.operator().revoke("node/leaf", false).unwrap().kept);
+    let mut config = ServerConfig { store: Some(store), ..ServerConfig::default() };
+    config.credentials = Some(issue(&secured.authority, &Subject::Manager));
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let spare =
+        ManagerServer::start(TcpListener::bind("127.0.0.1:0").unwrap(), CATALOG, ServerConfig::default());
+    drop(std::mem::replace(&mut secured.server, spare.unwrap()));
+    secured.server = ManagerServer::start(listener, CATALOG, config).unwrap();
+    let node = NodeDescription { name: "leaf".into(), ..switch(0) };
+    let attached = secured.connect(&Subject::Node("leaf".into())).attach(&node);
+    assert!(refused(attached).contains("revoked (node/leaf)"));
+    std::fs::remove_dir_all(folder).unwrap();
+}

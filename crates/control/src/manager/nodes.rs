@@ -115,16 +115,20 @@ impl Nodes {
         Endpoint { ip, qp }
     }
 
-    /// Memory for the group: a block of its own, or a place in one whose holders `may` use it by turns with this group.
+    /// Memory for the group: a block of its own, or a place in one whose holders `may` use it by turns with this group. If the group
+    /// `prefers_own`, it shares only what it cannot have alone.
     pub(super) fn take_memory(
         &mut self,
         name: &str,
         group: GroupId,
         length: ByteCount,
+        prefers_own: bool,
         may: impl Fn(&BTreeSet<GroupId>) -> bool,
     ) -> Result<Region, Shortage> {
         let node = self.nodes.get_mut(name).expect("an attached node");
-        let region = match node.memory.share(group, length, may) {
+        let has_own = prefers_own && node.memory.has(length).is_ok();
+        let shared = if has_own { None } else { node.memory.share(group, length, may) };
+        let region = match shared {
             Some(region) => region,
             None => node.memory.take(group, length)?,
         };

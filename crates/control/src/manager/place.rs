@@ -1,6 +1,7 @@
 //! Where a group runs: trees by the policy, what the design plans on them, and whether switches have what that takes.
 
 use super::Manager;
+use super::contend::Contending;
 use crate::map::{MapLink, MapNode, between};
 use crate::policy::Sharing;
 use crate::tree::{Candidate, Ground};
@@ -24,6 +25,19 @@ pub(super) struct Planned {
     /// Links that the tree leads over, if switches take part.
     pub(super) links: Vec<MapLink>,
     pub(super) conflicts: u32,
+    /// If it locks its memory for each invocation: what it has beside its tree.
+    pub(super) contending: Option<Contending>,
+}
+
+impl Planned {
+    /// How many queue pairs each member needs.
+    pub(super) fn degrees(&self) -> BTreeMap<Member, u32> {
+        let mut degrees = self.plan.degrees();
+        if let Some(contending) = &self.contending {
+            contending.add_degrees(&mut degrees);
+        }
+        degrees
+    }
 }
 
 impl Manager {
@@ -82,8 +96,10 @@ impl Manager {
                 return Ok((among_hosts(design, wanted.settings.clone(), plan), None));
             }
             let name = |place: MapNode| self.map.name(place).to_string();
+            let contending = self.contending(design, wanted, ranks, &plan, &candidate.tree);
             let planned = Planned {
                 design,
+                contending,
                 settings: wanted.settings.clone(),
                 plan,
                 names: candidate.switches.iter().map(|(&node, &place)| (node, name(place))).collect(),
@@ -169,7 +185,7 @@ impl Manager {
 
     /// Whether the switches have room for the group.
     fn admit(&self, planned: &Planned, wanted: &GroupRequest) -> Result<(), Fallback> {
-        let degrees = planned.plan.degrees();
+        let degrees = planned.degrees();
         for part in &planned.plan.switches {
             let name = &planned.names[&part.node];
             let description = self.nodes.get(name).expect("a tree's switches are attached");
@@ -191,7 +207,7 @@ impl Manager {
             if description.one_group_a_port {
                 self.admit_ports(name, &planned.links)?;
             }
-            self.admit_memory(name, part.memory, wanted)?;
+            self.admit_memory(name, part.memory, planned, wanted)?;
         }
         Ok(())
     }
@@ -208,12 +224,18 @@ impl Manager {
         })
     }
 
-    fn admit_memory(&self, switch: &str, needed: ByteCount, wanted: &GroupRequest) -> Result<(), Fallback> {
+    fn admit_memory(
+        &self,
+        switch: &str,
+        needed: ByteCount,
+        planned: &Planned,
+        wanted: &GroupRequest,
+    ) -> Result<(), Fallback> {
         let memory = self.nodes.memory(switch);
         let Err(shortage) = memory.has(needed) else { return Ok(()) };
-        let shares = memory
-            .regions()
-            .any(|(region, holders)| region.length >= shortage.needed && self.may_share(wanted, holders));
+        let shares = memory.regions().any(|(region, holders)| {
+            region.length >= shortage.needed && self.may_share(planned, wanted, holders)
+        });
         if shares {
             return Ok(());
         }
@@ -229,11 +251,18 @@ impl Manager {
         })
     }
 
-    /// Whether a group may use a block by turns with its holders: groups of one job in phases of their own, which together take no more
-    /// than all of the time.
-    pub(super) fn may_share(&self, wanted: &GroupRequest, holders: &BTreeSet<GroupId>) -> bool {
-        if self.config.policy.sharing() != Sharing::Phases {
-            return false;
+    /// Whether a group may use a block by turns with its holders: groups that lock it, or groups of one job in phases of their own, which
+    /// together take no more than all of the time.
+    pub(super) fn may_share(
+        &self,
+        planned: &Planned,
+        wanted: &GroupRequest,
+        holders: &BTreeSet<GroupId>,
+    ) -> bool {
+        match self.config.policy.sharing() {
+            Sharing::None => return false,
+            Sharing::Locks => return planned.contending.is_some() && self.all_contend(holders),
+            Sharing::Phases => {}
         }
         let Some(own) = &wanted.phase else { return false };
         let mut duty = u32::from(own.duty);
@@ -289,7 +318,15 @@ impl Manager {
 }
 
 fn among_hosts(design: &'static dyn AnyDesign, settings: Settings, plan: Plan) -> Planned {
-    Planned { design, settings, plan, names: BTreeMap::new(), links: Vec::new(), conflicts: 0 }
+    Planned {
+        design,
+        settings,
+        plan,
+        names: BTreeMap::new(),
+        links: Vec::new(),
+        conflicts: 0,
+        contending: None,
+    }
 }
 
 /// The tree of hosts that run among themselves: that there is a network between them.

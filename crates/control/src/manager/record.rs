@@ -45,6 +45,8 @@ pub struct GroupRecord {
     pub conflicts: u32,
     /// What it goes on from, if it was made anew.
     pub remade: Option<Remade>,
+    /// Whether it locks its memory for each of its collectives.
+    pub contends: bool,
 }
 
 impl Manager {
@@ -59,8 +61,9 @@ impl Manager {
         let mut manager = Self::new(catalog, config);
         (manager.next_group, manager.kept_numbers) = (numbers.max(1), numbers.max(1));
         for record in records {
-            let GroupRecord { group, request, design, fallback, nodes, switches, links, conflicts, remade } =
-                record;
+            let contends = record.contends;
+            let GroupRecord { group, request, design, fallback, nodes, switches, links, .. } = record;
+            let (conflicts, remade) = (record.conflicts, record.remade);
             let taken = |(endpoints, region)| Taken { endpoints, region, leaves: false };
             let entry = ManagedGroup {
                 request,
@@ -74,6 +77,7 @@ impl Manager {
                 conflicts,
                 lease: None,
                 remade,
+                uses: contends.then(BTreeMap::new),
             };
             let earlier = entry.remade.iter().flat_map(|remade| &remade.earlier);
             manager.became.extend(earlier.map(|&earlier| (earlier, group)));
@@ -102,6 +106,7 @@ impl Manager {
             links: entry.links.clone(),
             conflicts: entry.conflicts,
             remade: entry.remade.clone(),
+            contends: entry.uses.is_some(),
         }
     }
 }

@@ -2,7 +2,9 @@
 
 use crate::site::{Site, config, host, request, set, switch, tree};
 use quincunx_control::policy::{self, Policy, Spatial};
-use quincunx_control::{Fallback, GroupRequest, LinkReport, ManagerConfig, NodeDescription, Phase, Report};
+use quincunx_control::{
+    Fallback, GroupRequest, Instruction, LinkReport, LockUse, ManagerConfig, NodeDescription, Phase, Report,
+};
 use quincunx_units::{BitRate, ByteCount};
 
 fn by(name: &str) -> ManagerConfig {
@@ -123,6 +125,121 @@ fn a_slow_link_makes_a_narrow_tree() {
     let nodes = [leaf(0, [slow, gigabit]), leaf(1, [gigabit; 2]), switch(2), switch(3)];
     let mut site = Site::of(by("spatial-wide"), nodes.into_iter().chain((0..4).map(host)));
     assert_eq!(switches(&mut site, &of(&[0, 2], "epic-2")), ["s3"]);
+}
+
+/// A root above two leaves with two hosts each, whose switches have so much memory.
+fn crossed_nodes(memory: u64) -> Vec<NodeDescription> {
+    let mut nodes = tree("tree-3-2");
+    for node in nodes.iter_mut().filter(|node| node.name.starts_with('s')) {
+        node.memory = ByteCount::new(memory);
+        node.max_endpoints = 64;
+    }
+    nodes
+}
+
+/// The same with memory for one group.
+fn crossed() -> Site {
+    Site::of(by("contention"), crossed_nodes(17_000))
+}
+
+#[test]
+fn groups_that_contend_share_what_is_taken_and_are_told_how_to_lock_it() {
+    let mut site = crossed();
+    let [first, second] = [(); 2].map(|()| site.init(&of(&[0, 1, 2, 3], "epic-2")));
+    for (group, other) in [(first, second), (second, first)] {
+        let summary = site.summary(group);
+        assert_eq!(summary.fallback, None);
+        let shared = summary.shared.unwrap();
+        let with: Vec<_> =
+            shared.iter().map(|shared| (shared.switch.as_str(), shared.with.clone())).collect();
+        assert_eq!(with, [("s0", vec![other]), ("s1", vec![other]), ("s2", vec![other])]);
+    }
+}
+
+#[test]
+fn what_a_group_falls_back_to_is_installed_with_it_and_edges_lead_along_the_tree() {
+    let mut site = crossed();
+    let told = site.begin(&of(&[0, 1, 2, 3], "epic-2")).unwrap();
+    let installed = |(node, instruction): (String, Instruction)| match instruction {
+        Instruction::Install(context) => (node, context),
+        other => panic!("{node} is told {other:?}"),
+    };
+    let contexts: std::collections::BTreeMap<_, _> = told.into_iter().map(installed).collect();
+    for (name, context) in &contexts {
+        let contention = context.contention.as_ref().unwrap();
+        let is_host = name.starts_with('r');
+        assert_eq!(contention.fallback.is_some(), is_host, "{name}");
+        if let Some(fallback) = &contention.fallback {
+            assert_eq!(fallback.design, "ring");
+            assert_ne!(fallback.group, context.group);
+            assert_ne!(fallback.initial_psn, context.initial_psn);
+        }
+        let (edges, has_parent) = match name.as_str() {
+            "s0" => (2, false),
+            "s1" | "s2" => (3, true),
+            _ => (1, true),
+        };
+        assert_eq!((contention.edges.len(), contention.has_parent), (edges, has_parent), "{name}");
+        // Each end of an edge is the other end of the one at its neighbour.
+        for edge in &contention.edges {
+            let mut others = contexts.values().flat_map(|other| &other.contention.as_ref().unwrap().edges);
+            assert!(others.any(|other| (other.local, other.remote) == (edge.remote, edge.local)), "{edge:?}");
+        }
+    }
+    let numbers: Vec<_> =
+        contexts.values().flat_map(|context| context.all_connections()).map(|end| end.local).collect();
+    let distinct: std::collections::BTreeSet<_> = numbers.iter().collect();
+    assert_eq!(numbers.len(), distinct.len(), "no two connections have one end");
+}
+
+#[test]
+fn a_group_that_contends_has_memory_alone_while_there_is_some() {
+    let mut nodes = crossed_nodes(40_000);
+    nodes.iter_mut().for_each(|node| node.max_endpoints = 64);
+    let mut site = Site::of(by("contention"), nodes);
+    let groups = [(); 3].map(|()| site.init(&of(&[0, 1], "epic-2")));
+    let shared = groups.map(|group| site.summary(group).shared.unwrap()[0].with.len());
+    assert_eq!(shared, [1, 0, 1]);
+}
+
+#[test]
+fn locks_that_switches_count_are_told_with_the_group() {
+    let mut site = crossed();
+    let [first, second] = [(); 2].map(|()| site.init(&of(&[0, 1, 2, 3], "epic-2")));
+    let uses = LockUse { granted: 5, refused: 2, in_vain: 1, held_by: Some(first) };
+    site.report("s1", second, Report::Locked(uses));
+    let shared = site.summary(second).shared.unwrap();
+    assert_eq!(shared.iter().map(|shared| shared.uses).collect::<Vec<_>>()[1], uses);
+    assert_eq!(site.summary(first).shared.unwrap()[1].uses, LockUse::default());
+}
+
+#[test]
+fn a_queue_pair_too_few_for_tree_ring_and_locks_is_one_too_few() {
+    let mut nodes = crossed_nodes(17_000);
+    for node in nodes.iter_mut().filter(|node| node.name.starts_with('r')) {
+        // One to the switch, two of the ring, one of the locks.
+        node.max_endpoints = 4;
+    }
+    let mut site = Site::of(by("contention"), nodes.clone());
+    assert_eq!(site.begin(&of(&[0, 1, 2, 3], "epic-2")).map(|_| ()), Ok(()));
+    nodes.last_mut().unwrap().max_endpoints = 3;
+    let refused = Site::of(by("contention"), nodes).begin(&of(&[0, 1, 2, 3], "epic-2")).unwrap_err();
+    assert!(refused.to_string().contains("expected 4 free queue pairs at host \"r3\""), "{refused}");
+}
+
+#[test]
+fn who_is_cut_off_is_in_no_network_and_no_tree_leads_there() {
+    let mut site = Site::of(by("spatial"), clos());
+    let mut links = clos()[0].links.clone();
+    links.iter_mut().filter(|link| link.neighbour == "r0").for_each(|link| link.lanes = 0);
+    site.manager.update_links("s0", links, &mut Vec::new()).unwrap();
+    let group = site.init(&of(&[0, 1], "epic-2"));
+    let summary = site.summary(group);
+    assert!(
+        matches!(&summary.fallback, Some(Fallback::NoTree { members, .. }) if members == &["r0"]),
+        "{summary:?}"
+    );
+    assert_eq!(summary.design, "ring", "how hosts reach each other nobody says");
 }
 
 #[test]
@@ -257,7 +374,7 @@ fn a_request_waits_for_what_a_group_that_is_over_still_holds() {
 #[test]
 fn policies_have_names_and_the_frontier_is_never_empty() {
     let names: Vec<_> = policy::ALL.iter().map(|policy| policy.name()).collect();
-    assert_eq!(names, ["edge-disjoint", "spatial", "spatial-wide", "temporal"]);
+    assert_eq!(names, ["edge-disjoint", "spatial", "spatial-wide", "temporal", "contention"]);
     assert!(policy::ALL.iter().all(|policy| !policy.summary().is_empty()));
     assert!(policy::find("greedy").is_none());
     assert_eq!(Spatial { prefer: policy::Prefer::Depth }.name(), "spatial");

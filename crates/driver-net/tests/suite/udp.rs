@@ -18,6 +18,14 @@ fn config(ports: u16) -> Config {
     Config { ports, window: 64, ack_every: 16, retry: Duration::from_millis(20) }
 }
 
+/// A node whose engine takes nothing for lost on a machine that is busy: what it counts is exact.
+fn patient(local: SocketAddrV4, peer: SocketAddrV4, udp: UdpOptions) -> ToyNode {
+    let mut node = open(local, &[peer], udp, NodeOptions::default());
+    *node.engine_mut() =
+        Transfer::new(Config { retry: Duration::from_secs(10), ..config(1) }).expect("valid");
+    node
+}
+
 fn open(local: SocketAddrV4, peers: &[SocketAddrV4], udp: UdpOptions, options: NodeOptions) -> ToyNode {
     let engine = Transfer::new(config(peers.len() as u16)).expect("a valid configuration");
     let transport = UdpTransport::open(local, udp).expect("a free loopback address");
@@ -27,7 +35,7 @@ fn open(local: SocketAddrV4, peers: &[SocketAddrV4], udp: UdpOptions, options: N
 
 fn pair(scene: u8, udp: UdpOptions) -> (ToyNode, ToyNode) {
     let (a, b) = (address(scene, 0), address(scene, 1));
-    (open(a, &[b], udp, NodeOptions::default()), open(b, &[a], udp, NodeOptions::default()))
+    (patient(a, b, udp), patient(b, a, udp))
 }
 
 /// Turns both nodes until `receiver` has a whole transfer and `sender` knows it.
@@ -132,9 +140,8 @@ fn a_turn_sends_so_much_and_then_looks_what_has_come() {
 #[test]
 fn merged_datagrams_are_split_for_a_receiver_that_does_not_merge() {
     let (a, b) = (address(3, 0), address(3, 1));
-    let mut sender = open(a, &[b], UdpOptions::default(), NodeOptions::default());
-    let apart = UdpOptions { merge_received: false, ..UdpOptions::default() };
-    let mut receiver = open(b, &[a], apart, NodeOptions::default());
+    let mut sender = patient(a, b, UdpOptions::default());
+    let mut receiver = patient(b, a, UdpOptions { merge_received: false, ..UdpOptions::default() });
     transfer(&mut sender, &mut receiver, 128, 1000);
     assert_eq!(receiver.statistics().received.datagrams, 128);
     assert!(sender.statistics().sent.datagrams < 32);

@@ -11,7 +11,7 @@
 mod lines;
 
 use core::net::Ipv4Addr;
-use lines::{Lines, answer, switch};
+use lines::{Lines, Told};
 use quincunx_netreduce::Shape;
 use quincunx_wire::netreduce::{LENGTH, NetReduceHeader, PAYLOAD};
 use quincunx_wire::{EthernetRepr, MacAddress, Operation, Psn, QpNumber, Reth, RoceHeader, v1};
@@ -92,11 +92,10 @@ fn told() -> Vec<String> {
 }
 
 fn main() -> io::Result<()> {
-    let mut ports = PORTS.into();
-    let mut switch = switch(Shape::of_ports(ports)).map_err(io::Error::other)?;
+    let mut switch = Told::new(Shape::of_ports(PORTS.into())).map_err(io::Error::other)?;
     for line in told() {
         let mut answers = Lines(String::new());
-        answer(&mut switch, &mut ports, &line, &mut answers).map_err(io::Error::other)?;
+        switch.answer(&line, &mut answers).map_err(io::Error::other)?;
         print!("> {line}\n{}", answers.0);
     }
     Ok(())

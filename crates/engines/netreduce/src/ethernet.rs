@@ -258,6 +258,74 @@ pub struct EthernetSwitch<P: Payload> {
     aggregator: Aggregator<EthernetHeader, P>,
 }
 
+impl<P: Payload> EthernetSwitch<P> {
+    /// Port Learning Stage, first half (IV.B): notes that a frame's source is behind `port`.
+    ///
+    /// # Panics
+    /// If there is no such port.
+    pub fn learn(&mut self, port: u16, header: &EthernetHeader) {
+        self.table.learn(port, header.source());
+    }
+
+    /// Its second half: where a frame that came in by `port` goes, as far as its destination says.
+    pub fn way(&self, port: u16, header: &EthernetHeader) -> Way {
+        self.table.way(port, header.destination())
+    }
+
+    /// All that follows, for a frame whose way was found: it is added up, forwarded or dropped. Hardware has frames of other ports between
+    /// these three; one after the other they are [`handle_frame`](Engine::handle_frame).
+    ///
+    /// # Panics
+    /// If there is no such port.
+    pub fn pass(
+        &mut self,
+        port: u16,
+        way: Way,
+        frame: Frame<'_, EthernetHeader, P>,
+        out: &mut impl Sink<Self>,
+    ) {
+        let Frame { header, payload } = frame;
+        if way == Way::Filtered {
+            return out.drop_frame(PortId(port), EthernetDrop::Filtered);
+        }
+        if let Kind::Write { is_first, icrc } = header.kind {
+            let contents = P::contents(P::reborrow(payload)).unwrap_or_default();
+            let matches = netreduce::is_for_aggregation(contents);
+            let begins = NetReduceHeader::parse(contents).is_ok_and(|header| header.message == 0);
+            let (queue_pair, psn) = (header.queue_pair(), header.psn());
+            match self.aggregator.judge(port, is_first, (matches, header.is_labelled()), queue_pair) {
+                Judgement::Forward => {}
+                Judgement::Drop(reason) => {
+                    return out.drop_frame(PortId(port), EthernetDrop::Aggregation(reason));
+                }
+                Judgement::Aggregate if icrc.is_some_and(|(_, is_right)| !is_right) => {
+                    return out.drop_frame(PortId(port), EthernetDrop::BadIcrc);
+                }
+                Judgement::Aggregate => {
+                    let destination = match way {
+                        Way::Port(to) => Some(to),
+                        Way::Filtered | Way::Flooded => None,
+                    };
+                    let arrival =
+                        Arrival { port, header, is_first, begins, queue_pair, psn, destination, payload };
+                    if let Err(reason) = self.aggregator.take(&arrival, &mut Ports(&mut *out)) {
+                        out.drop_frame(PortId(port), EthernetDrop::Aggregation(reason));
+                    }
+                    return;
+                }
+            }
+        }
+        match way {
+            Way::Port(to) => out.transmit(PortId(to), frame),
+            Way::Filtered | Way::Flooded => {
+                (0..self.aggregator.shape().ports)
+                    .filter(|&other| other != port)
+                    .for_each(|other| out.transmit(PortId(other), frame));
+            }
+        }
+    }
+}
+
 /// Sends results out of ports.
 struct Ports<'a, S>(&'a mut S);
 
@@ -294,51 +362,12 @@ impl<P: Payload> Engine for EthernetSwitch<P> {
         frame: Frame<'_, EthernetHeader, P>,
         out: &mut impl Sink<Self>,
     ) {
-        let Frame { header, payload } = frame;
-        let ports = self.aggregator.shape().ports;
-        if port >= ports {
+        if port >= self.aggregator.shape().ports {
             return;
         }
-        self.table.learn(port, header.source());
-        let way = self.table.way(port, header.destination());
-        if way == Way::Filtered {
-            return out.drop_frame(PortId(port), EthernetDrop::Filtered);
-        }
-        if let Kind::Write { is_first, icrc } = header.kind {
-            let contents = P::contents(P::reborrow(payload)).unwrap_or_default();
-            let matches = netreduce::is_for_aggregation(contents);
-            let begins = NetReduceHeader::parse(contents).is_ok_and(|header| header.message == 0);
-            let (queue_pair, psn) = (header.queue_pair(), header.psn());
-            match self.aggregator.judge(port, is_first, (matches, header.is_labelled()), queue_pair) {
-                Judgement::Forward => {}
-                Judgement::Drop(reason) => {
-                    return out.drop_frame(PortId(port), EthernetDrop::Aggregation(reason));
-                }
-                Judgement::Aggregate if icrc.is_some_and(|(_, is_right)| !is_right) => {
-                    return out.drop_frame(PortId(port), EthernetDrop::BadIcrc);
-                }
-                Judgement::Aggregate => {
-                    let destination = match way {
-                        Way::Port(to) => Some(to),
-                        Way::Filtered | Way::Flooded => None,
-                    };
-                    let arrival =
-                        Arrival { port, header, is_first, begins, queue_pair, psn, destination, payload };
-                    if let Err(reason) = self.aggregator.take(&arrival, &mut Ports(&mut *out)) {
-                        out.drop_frame(PortId(port), EthernetDrop::Aggregation(reason));
-                    }
-                    return;
-                }
-            }
-        }
-        match way {
-            Way::Port(to) => out.transmit(PortId(to), frame),
-            Way::Filtered | Way::Flooded => {
-                (0..ports)
-                    .filter(|&other| other != port)
-                    .for_each(|other| out.transmit(PortId(other), frame));
-            }
-        }
+        self.learn(port, frame.header);
+        let way = self.way(port, frame.header);
+        self.pass(port, way, frame, out);
     }
 
     fn handle_timer(&mut self, _: Instant, (): (), _: &mut impl Sink<Self>) {}

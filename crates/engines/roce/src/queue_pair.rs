@@ -165,7 +165,8 @@ impl<P: Payload> QueuePair<P> {
             | Operation::ReadResponseLast(_)
             | Operation::ReadResponseOnly(_)
             | Operation::AtomicAcknowledge(..)
-            | Operation::DatagramSendOnly(_) => out.drop_frame(DropReason::Unexpected),
+            | Operation::DatagramSendOnly(_)
+            | Operation::DatagramSendOnlyImmediate(..) => out.drop_frame(DropReason::Unexpected),
             _ => {
                 if let Err(failure) = self.responder.handle_request(now, &self.config, frame, memory, out) {
                     self.fail(Failure::Flushed, failure, out);

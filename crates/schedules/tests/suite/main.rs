@@ -1,5 +1,6 @@
 //! What schedules plan: how long tiles take, in which order, and in which groups.
 
+mod places;
 mod waits;
 
 use quincunx_accelerator::{Coordination, Machine, Merges, Plan, SubLayer};

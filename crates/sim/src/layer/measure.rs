@@ -235,7 +235,7 @@ pub fn profile(setup: &MachineSetup) -> Result<Option<(Profile, DataSheet)>, Lay
     let Some(path) = &setup.profile else { return Ok(None) };
     let place = path.display().to_string();
     let wrong = |error: String| ProfileError::Wrong { place: place.clone(), error };
-    let text = std::fs::read_to_string(path).map_err(|error| wrong(error.to_string()))?;
+    let text = quincunx_scenario::read_text(path).map_err(|error| wrong(error.to_string()))?;
     let (profile, sheet) = (Profile::parse(&place, &text)?, setup.gpu.whole().data_sheet());
     if profile.sms != sheet.sms {
         let error = format!(

@@ -42,6 +42,7 @@ fn one_of_each() -> Vec<RoceHeader> {
         Operation::CompareSwap(atomic),
         Operation::FetchAdd(atomic),
         Operation::DatagramSendOnly(Deth { queue_key: 1, source_qp: QpNumber::new(2) }),
+        Operation::DatagramSendOnlyImmediate(Deth { queue_key: 1, source_qp: QpNumber::new(2) }, 0xabcd),
         Operation::CongestionNotification,
     ];
     let (source, destination) = (Ipv4Addr::new(10, 0, 0, 1), Ipv4Addr::new(10, 0, 0, 2));

@@ -378,11 +378,12 @@ fn answers_to_reads_and_atomics_and_datagrams_are_dropped() {
         Operation::ReadResponseOnly(aeth),
         Operation::AtomicAcknowledge(aeth, 0),
         Operation::DatagramSendOnly(Deth { queue_key: 0, source_qp: BOB.qp }),
+        Operation::DatagramSendOnlyImmediate(Deth { queue_key: 0, source_qp: BOB.qp }, 0),
     ];
     for operation in unexpected {
         bench.frame(psn(0), operation, &[]);
     }
-    assert_eq!(bench.out.drops, [DropReason::Unexpected; 6]);
+    assert_eq!(bench.out.drops, [DropReason::Unexpected; 7]);
     assert!(!bench.qp.has_failed());
 }
 

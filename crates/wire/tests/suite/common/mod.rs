@@ -121,6 +121,7 @@ pub(crate) fn any_operation() -> impl Strategy<Value = Operation> {
         any_atomic().prop_map(Operation::CompareSwap),
         any_atomic().prop_map(Operation::FetchAdd),
         any_deth().prop_map(Operation::DatagramSendOnly),
+        (any_deth(), any::<u32>()).prop_map(|(deth, data)| Operation::DatagramSendOnlyImmediate(deth, data)),
         Just(Operation::CongestionNotification),
     ]
 }

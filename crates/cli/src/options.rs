@@ -1,0 +1,127 @@
+//! Options that mean nothing where they stand, and what clap says of those that it does not know, in a line.
+
+use clap::error::ErrorKind;
+use quincunx_collective::{Collective, DataType, Rank, ReduceOp};
+use quincunx_units::{ByteCount, SizeRange};
+use std::io::{IsTerminal, stdout};
+
+use crate::{Failure, out};
+
+/// What clap has to say: help as it is, an error as one line.
+pub(crate) fn refused(error: &clap::Error) -> Result<(), Failure> {
+    let text = error.render();
+    if !error.use_stderr() {
+        if stdout().is_terminal() {
+            out::print(&text.ansi());
+        } else {
+            out::print(&text);
+        }
+        return Ok(());
+    }
+    if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
+        return Err(Failure::Input(format!("expected a command, found none; one of these:\n\n{text}")));
+    }
+    Err(Failure::Input(in_a_line(&text.to_string())))
+}
+
+/// Clap's paragraphs as one line: the error, its tips, and where help is.
+fn in_a_line(text: &str) -> String {
+    let mut parts: Vec<String> = Vec::new();
+    let mut usage = None;
+    for line in text.lines().map(str::trim).filter(|line| !line.is_empty()) {
+        match line.strip_prefix("Usage: ") {
+            Some(line) => usage = line.find(['[', '<', '-']).map(|end| line[..end].trim().to_owned()),
+            None if line.starts_with("For more information") => {}
+            None => parts.push(line.trim_start_matches("error: ").trim_start_matches("tip: ").to_owned()),
+        }
+    }
+    // What an option takes stands on lines of its own below it.
+    let mut line = parts.join("; ").replace(":;", ":");
+    line.push_str(&format!("; see {} --help", usage.as_deref().unwrap_or("quincunx")));
+    line
+}
+
+/// What a collective is asked to do, as far as it was said.
+pub(crate) struct Asked {
+    pub(crate) root: Option<u16>,
+    pub(crate) op: Option<ReduceOp>,
+    pub(crate) sizes: Option<SizeRange>,
+    pub(crate) data_type: DataType,
+}
+
+impl Asked {
+    /// The collective with its root.
+    ///
+    /// # Errors
+    /// If there is no such rank, or something was asked that the collective does not have. What is there without asking may be named: scripts
+    /// that go through all collectives do.
+    pub(crate) fn collective(&self, collective: Collective, ranks: u16) -> Result<Collective, Failure> {
+        let name = collective.name();
+        let refuse = |option: &str, which: &str| {
+            Err(Failure::Input(format!(
+                "expected --{option} with {which}, found it with {name}, where it means nothing; leave it out"
+            )))
+        };
+        if self.root.is_some_and(|root| root != 0) && collective.root().is_none() {
+            return refuse("root", "reduce or broadcast, which have a root");
+        }
+        let reduces = !matches!(
+            collective,
+            Collective::Broadcast { .. } | Collective::Barrier | Collective::AllGather | Collective::Dispatch
+        );
+        if self.op.is_some_and(|op| op != ReduceOp::Sum) && !reduces {
+            return refuse("op", "a collective that reduces");
+        }
+        if self.sizes.is_some() && collective == Collective::Barrier {
+            return refuse("size", "a collective that moves something");
+        }
+        let root = self.root.unwrap_or_default();
+        if root >= ranks {
+            return Err(Failure::Input(format!(
+                "expected a root below {ranks}, found {root}; name a rank with --root"
+            )));
+        }
+        Ok(collective.with_root(Rank(root)))
+    }
+
+    /// The sizes that are measured.
+    ///
+    /// # Errors
+    /// If one of them is not whole elements.
+    pub(crate) fn sizes(&self, default: &str) -> Result<Vec<ByteCount>, Failure> {
+        let sizes = self.sizes.unwrap_or_else(|| default.parse().expect("the default is right"));
+        let sizes: Vec<ByteCount> = sizes.sizes().collect();
+        let element = self.data_type.size() as u64;
+        match sizes.iter().find(|size| !size.bytes().is_multiple_of(element)) {
+            Some(size) => Err(Failure::Input(format!(
+                "expected sizes of whole elements, {element} bytes each as {}, found {size}; change --size or --dtype",
+                self.data_type
+            ))),
+            None => Ok(sizes),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_with_a_tip_and_a_usage_is_one_line() {
+        let text = "error: unexpected argument '--sizes' found\n\n  tip: a similar argument exists: '--size'\n\n\
+                    Usage: quincunx sim --size <SIZE> <COLLECTIVE>\n\nFor more information, try '--help'.\n";
+        assert_eq!(
+            in_a_line(text),
+            "unexpected argument '--sizes' found; a similar argument exists: '--size'; see quincunx sim --help"
+        );
+    }
+
+    #[test]
+    fn what_is_missing_stands_in_the_line() {
+        let text = "error: the following required arguments were not provided:\n  <COLLECTIVE>\n\nUsage: quincunx perf <COLLECTIVE>\n";
+        assert_eq!(
+            in_a_line(text),
+            "the following required arguments were not provided: <COLLECTIVE>; see quincunx perf --help"
+        );
+    }
+}

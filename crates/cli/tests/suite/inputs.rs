@@ -1,0 +1,336 @@
+//! What users type, right or wrong, comes to an end: in time, by a known exit status, with one line where something is not right.
+
+use crate::simulations::{error, quincunx};
+use std::fs::OpenOptions;
+use std::io::Read;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+fn refused(arguments: &[&str], part: &str) {
+    let output = quincunx(arguments);
+    let line = error(&output);
+    assert_eq!(output.status.code(), Some(2), "{arguments:?}: {line}");
+    assert!(line.contains(part), "{arguments:?}: {line}");
+}
+
+#[test]
+fn a_size_that_is_not_whole_elements_is_refused() {
+    for collective in ["all_reduce", "broadcast"] {
+        for size in ["3", "6", "5:100:2"] {
+            refused(&["sim", collective, "--size", size], "whole elements, 4 bytes each as f32");
+            refused(&["perf", collective, "--sizes", size], "whole elements, 4 bytes each as f32");
+        }
+    }
+    refused(&["sim", "all_reduce", "--size", "3", "--design", "auto"], "whole elements");
+    refused(
+        &["sim", "all_reduce", "--size", "3", "--fabric", "scin-dgx8", "--design", "scin"],
+        "whole elements",
+    );
+    refused(&["sim", "all_reduce", "--size", "3", "--dtype", "bf16"], "2 bytes each as bf16");
+}
+
+#[test]
+fn an_option_that_means_nothing_with_the_collective_is_refused_by_name() {
+    for command in ["sim", "perf"] {
+        refused(&[command, "all_reduce", "--root", "1"], "--root");
+        refused(&[command, "barrier", "--op", "max"], "--op");
+        refused(&[command, "broadcast", "--op", "min"], "--op");
+        refused(&[command, "barrier", "--size", "4KiB"], "--size");
+    }
+    refused(&["perf", "all_reduce", "--mtu", "9000"], "--mtu");
+    refused(&["perf", "all_reduce", "--iterations", "0"], "--iterations");
+    refused(&["sim", "all_reduce", "--loss", "5%@0"], "loss.links");
+    let sizes = ["sim", "dispatch", "--fabric", "two-servers", "--design", "multiwrite", "--size", "1MiB"];
+    refused(&sizes, "--size");
+}
+
+#[test]
+fn what_no_memory_holds_is_refused_before_anything_starts() {
+    refused(&["perf", "all_reduce", "--sizes", "1TiB"], "memory");
+    refused(&["check", "epic-3", "all_reduce", "--packets", "4294967295"], "fewer packets");
+    refused(&["sim", "all_reduce", "--set", "group.window=100000000", "--size", "64MiB"], "group.window");
+}
+
+#[test]
+fn a_file_without_an_end_is_refused() {
+    refused(&["sim", "all_reduce", "--fabric", "/dev/zero"], "more than 256 MiB");
+}
+
+#[test]
+fn an_argument_that_nobody_knows_is_one_line() {
+    refused(&["sim", "all_reduce", "--sise", "4KiB"], "--size");
+    refused(&["perf"], "<COLLECTIVE>");
+    refused(&["perf", "all_reduce", "--sizes", "many"], "4KiB:16MiB:4");
+    refused(&["nonsense"], "nonsense");
+}
+
+#[test]
+fn sizes_are_written_as_in_nccl_tests_and_by_either_name() {
+    let one = quincunx(&["sim", "all_reduce", "--sizes", "4K:64K:16", "--json"]);
+    let other = quincunx(&["sim", "all_reduce", "--size", "4KiB:64KiB:16", "--json"]);
+    assert_eq!(one.status.code(), Some(0));
+    assert_eq!(one.stdout, other.stdout);
+}
+
+#[test]
+fn loss_without_links_is_of_all_hosts_links() {
+    let time =
+        |loss: &str| quincunx(&["sim", "all_reduce", "--size", "256KiB", "--loss", loss, "--json"]).stdout;
+    assert_eq!(time("5%"), time("5%@8"));
+    assert_ne!(time("5%"), time("5%@1"));
+}
+
+/// Every command that prints something soon.
+const PRINTING: [&[&str]; 8] = [
+    &["--help"],
+    &["sim", "--help"],
+    &["sim", "--show", "epic-3"],
+    &["sim", "--show", "epic-star8"],
+    &["sim", "all_reduce", "--size", "4KiB:64KiB:2"],
+    &["sim", "all_reduce", "--size", "4KiB", "--json"],
+    &["check", "epic-3", "all_reduce", "--tree", "star-2"],
+    &["reproduce", "multiwrite/sec2.3.1", "--json"],
+];
+
+#[test]
+fn a_full_disk_behind_standard_output_is_one_line() {
+    for arguments in PRINTING {
+        let full = OpenOptions::new().write(true).open("/dev/full").unwrap();
+        let output =
+            Command::new(env!("CARGO_BIN_EXE_quincunx")).args(arguments).stdout(full).output().unwrap();
+        let line = error(&output);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {line}");
+        assert!(line.contains("standard output"), "{arguments:?}: {line}");
+    }
+}
+
+#[test]
+fn who_closes_standard_output_has_seen_enough() {
+    for arguments in PRINTING {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_quincunx"))
+            .args(arguments)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        drop(child.stdout.take());
+        let mut text = String::new();
+        child.stderr.take().unwrap().read_to_string(&mut text).unwrap();
+        assert_eq!(child.wait().unwrap().code(), Some(0), "{arguments:?}: {text}");
+        assert_eq!(text, "", "{arguments:?}");
+    }
+}
+
+/// A generator of command lines, by a seed (Knuth's multiplier, the upper bits).
+struct Lines(u64);
+
+impl Lines {
+    fn draw(&mut self, below: usize) -> usize {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) as usize % below
+    }
+
+    fn pick(&mut self, from: &[&'static str]) -> &'static str {
+        from[self.draw(from.len())]
+    }
+
+    fn value(&mut self) -> &'static str {
+        self.pick(&[
+            "0",
+            "1",
+            "2",
+            "3",
+            "7",
+            "64",
+            "65535",
+            "65536",
+            "4294967295",
+            "18446744073709551615",
+            "99999999999999999999",
+            "-1",
+            "0.5",
+            "1e9",
+            "",
+            " ",
+            "nonsense",
+            "4KiB",
+            "1KiB:2KiB",
+            "2KiB:1KiB",
+            "64KiB:64KiB:1",
+            "16EiB",
+            "4K",
+            "5%",
+            "100%",
+            "5%@3",
+            "5%@65535",
+            "%",
+            "@",
+            "1ms",
+            "0s",
+            "200Gbit/s",
+            "0bit/s",
+            "f64",
+            "i32",
+            "bf16",
+            "prod",
+            "max",
+            "true",
+            "star-4",
+            "star-1",
+            "tree-2x2",
+            "tree-99-99",
+            "ring-3",
+            "mesh-2x2",
+            "servers-2x2",
+            "memory-4x2",
+            "epic-3",
+            "epic-1,ring",
+            "ring,ring",
+            "scin",
+            "auto",
+            "auto,ring",
+            "multiwrite",
+            "cais",
+            "/dev/null",
+            "/nonexistent/x",
+            "/",
+            "uniform",
+            "uniform:0.5",
+            "hotspot:2",
+            "group.window=0",
+            "group.mtu=3",
+            "group.message=4294967295",
+            "link.rate=1bit/s",
+            "link.latency=1h",
+            "a.b.c=1",
+            "=",
+            "a=",
+            "loss.probability=1",
+            "congestion.queue=1B",
+            "merge.entries=0",
+        ])
+    }
+
+    /// A command line that a person might have typed in haste. Those that run, run something small.
+    fn line(&mut self) -> Vec<String> {
+        let collectives = [
+            "all_reduce",
+            "reduce",
+            "broadcast",
+            "barrier",
+            "reduce_scatter",
+            "all_gather",
+            "dispatch",
+            "combine",
+            "all_to_all",
+            "",
+        ];
+        let (mut line, options): (Vec<String>, &[&str]) = match self.draw(4) {
+            0 | 1 => {
+                let fabric = self.pick(&[
+                    "epic-star8",
+                    "star-2",
+                    "ring-3",
+                    "mesh-2x2",
+                    "memory-2x2",
+                    "scin-dgx8",
+                    "tree-2x2",
+                ]);
+                (
+                    ["sim", self.pick(&collectives), "--fabric", fabric, "--size", "4KiB"]
+                        .map(str::to_owned)
+                        .into(),
+                    &[
+                        "--size",
+                        "--design",
+                        "--dtype",
+                        "--op",
+                        "--root",
+                        "--set",
+                        "--loss",
+                        "--seed",
+                        "--seeds",
+                        "--background",
+                        "--fabric",
+                        "--json",
+                        "--utilisation",
+                        "--show",
+                    ],
+                )
+            }
+            2 => (
+                ["sim", "traffic", "--fabric", "star-2", "--packets", "100"].map(str::to_owned).into(),
+                &["--pattern", "--load", "--packets", "--set", "--seed", "--fabric", "--json"],
+            ),
+            _ => (
+                [
+                    "check",
+                    self.pick(&["epic-3", "epic-1", "ring", "scin", "nonsense"]),
+                    self.pick(&collectives),
+                    "--tree",
+                    "star-2",
+                    "--memory",
+                    "256MiB",
+                ]
+                .map(str::to_owned)
+                .into(),
+                &[
+                    "--packets",
+                    "--losses",
+                    "--set",
+                    "--mutate",
+                    "--dtype",
+                    "--op",
+                    "--root",
+                    "--tree",
+                    "--json",
+                    "--reorder",
+                ],
+            ),
+        };
+        for _ in 0..self.draw(4) {
+            let option = self.pick(options);
+            line.push(option.into());
+            if !matches!(option, "--json" | "--utilisation" | "--reorder") || self.draw(8) == 0 {
+                line.push(self.value().into());
+            }
+        }
+        line
+    }
+}
+
+#[test]
+fn command_lines_typed_in_haste_end_in_time_and_in_words() {
+    let setting = |name: &str, default: u64| {
+        std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
+    };
+    let mut lines = Lines(setting("QUINCUNX_INPUTS_SEED", 1));
+    for number in 0..setting("QUINCUNX_INPUTS", 300) {
+        let line = lines.line();
+        let mut child = Command::new(env!("CARGO_BIN_EXE_quincunx"))
+            .args(&line)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let begun = Instant::now();
+        let status = loop {
+            if let Some(status) = child.try_wait().unwrap() {
+                break status;
+            }
+            // Five seconds of a quiet machine, and what runs is told to end as by a user.
+            if begun.elapsed() > Duration::from_secs(20) {
+                child.kill().unwrap();
+                panic!("{number}: {line:?} did not end in 20 s");
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        };
+        let mut text = String::new();
+        child.stderr.take().unwrap().read_to_string(&mut text).unwrap();
+        let code = status.code();
+        assert!(matches!(code, Some(0..=2)), "{number}: {line:?}: {status}: {text}");
+        let expected = usize::from(code != Some(0));
+        assert_eq!(text.trim_end().lines().count(), expected, "{number}: {line:?}: {text}");
+    }
+}

@@ -1,0 +1,471 @@
+//! Two groups of two ranks at one switch that has memory for one at a time: each collective runs in the tree or among the hosts, whatever
+//! frames are lost, doubled or late, and every result is right.
+
+use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
+
+use quincunx_collective::{
+    Collective, DataType, GroupId, Numbers, Payload, Rank, ReduceOp, Reduction, SplitMix64,
+};
+use quincunx_design::{
+    AnyDesign, ConnectionContext, Contention, FabricKind, GroupContext, Member, Naming, Peer, Placement,
+    Value,
+};
+use quincunx_engine::verbs::{Failure, Outcome, QpIndex};
+use quincunx_engine::{Engine, Frame, PortId, Sink};
+use quincunx_epic::{EPIC_1, EPIC_2, EPIC_3};
+use quincunx_fabric::IncTree;
+use quincunx_nodes::{
+    Host, HostCommand, HostEvent, HostRejected, NodeDrop, Switch, SwitchCommand, Ways, contended_host_group,
+    switch_group,
+};
+use quincunx_ring::RING;
+use quincunx_units::{ByteCount, Duration, Instant};
+use quincunx_wire::{Deth, Endpoint, Operation, Psn, QpNumber, RoceHeader};
+
+const BYTES: usize = 64;
+const SUM: Reduction = Reduction { op: ReduceOp::Sum, data_type: DataType::I32 };
+
+/// Hosts are 10.0.0.1 to 10.0.0.4, two a group; the switch is 10.0.0.100.
+fn address(member: Member, group: u32) -> Ipv4Addr {
+    match member {
+        Member::Rank(rank) => Ipv4Addr::new(10, 0, 0, (group as u8 - 1) * 2 + rank.0 as u8 + 1),
+        Member::Switch(_) => Ipv4Addr::new(10, 0, 0, 100),
+    }
+}
+
+/// What the members of a group are told, as the manager would say it.
+fn contexts(design: &dyn AnyDesign, group: u32) -> Vec<(Member, GroupContext)> {
+    let tree = IncTree::from_shape(&"star-2".parse().unwrap());
+    let of = |design: &dyn AnyDesign, number: u32| {
+        let mut settings = design.defaults();
+        for (key, value) in [("group.mtu", 16), ("group.message", 2), ("group.window", 2)] {
+            design.set(&mut settings, key, &Value::from(value)).unwrap();
+        }
+        design.set(&mut settings, "group.retry_timeout", &Value::from("300us")).unwrap();
+        design.set(&mut settings, "group.retry_count", &Value::from(60)).unwrap();
+        let placement = Placement::new(2, Some(tree.clone()), ByteCount::new(BYTES as u64));
+        let plan = design.plan(&settings, &placement).unwrap();
+        let naming = Naming {
+            group: GroupId(number),
+            design: design.name().to_string(),
+            version: design.version(),
+            settings,
+            fabric: FabricKind::Tree,
+            domains: 1,
+            initial_psn: Psn::new(0xff_fffd),
+        };
+        let mut next = 100 * number;
+        let endpoint = |member| {
+            next += 1;
+            Endpoint { ip: address(member, group), qp: QpNumber::new(next) }
+        };
+        plan.contexts(&naming, |_| "switch".to_string(), endpoint)
+    };
+    let among_hosts: BTreeMap<Member, GroupContext> = of(&RING, group + 10).into_iter().collect();
+    let end = |member, number: u32| Endpoint {
+        ip: address(member, group),
+        qp: QpNumber::new(10_000 * group + number),
+    };
+    let mut contexts = of(design, group);
+    let switch = contexts.iter().find(|(member, _)| matches!(member, Member::Switch(_))).unwrap().0;
+    for (member, context) in &mut contexts {
+        let edge = |rank: u16| {
+            let lower = (end(Member::Rank(Rank(rank)), 2), Peer::Rank(Rank(rank)));
+            let upper = (end(switch, u32::from(rank)), Peer::Switch("switch".to_string()));
+            (lower, upper)
+        };
+        let edges = match *member {
+            Member::Switch(_) => (0..2)
+                .map(|rank| {
+                    let ((remote, peer), (local, _)) = edge(rank);
+                    ConnectionContext { local, remote, peer }
+                })
+                .collect(),
+            Member::Rank(rank) => {
+                let ((local, _), (remote, peer)) = edge(rank.0);
+                vec![ConnectionContext { local, remote, peer }]
+            }
+        };
+        let has_parent = *member != switch;
+        let fallback = among_hosts.get(member).cloned();
+        context.contention = Some(Box::new(Contention { fallback, edges, has_parent }));
+    }
+    contexts
+}
+
+/// What a node has done in a step.
+struct Did<E: Engine> {
+    sent: Vec<(PortId, RoceHeader, Numbers)>,
+    timers: Vec<(E::Timer, Option<Duration>)>,
+    events: Vec<E::Event>,
+    dropped: Vec<E::DropReason>,
+}
+
+impl<E: Engine> Default for Did<E> {
+    fn default() -> Self {
+        Self { sent: Vec::new(), timers: Vec::new(), events: Vec::new(), dropped: Vec::new() }
+    }
+}
+
+impl<E: Engine<Header = RoceHeader, Payload = Numbers>> Sink<E> for Did<E> {
+    fn transmit(&mut self, port: PortId, frame: Frame<'_, RoceHeader, Numbers>) {
+        self.sent.push((port, *frame.header, Numbers::from_view(frame.payload)));
+    }
+    fn set_timer(&mut self, timer: E::Timer, after: Duration) {
+        self.timers.push((timer, Some(after)));
+    }
+    fn cancel_timer(&mut self, timer: E::Timer) {
+        self.timers.push((timer, None));
+    }
+    fn emit(&mut self, event: E::Event) {
+        self.events.push(event);
+    }
+    fn drop_frame(&mut self, _: PortId, reason: E::DropReason) {
+        self.dropped.push(reason);
+    }
+}
+
+/// An engine with the deadlines of its timers.
+struct Node<E: Engine> {
+    engine: E,
+    deadlines: BTreeMap<E::Timer, Instant>,
+}
+
+impl<E: Engine<Header = RoceHeader, Payload = Numbers>> Node<E> {
+    fn step(&mut self, now: Instant, act: impl FnOnce(&mut E, &mut Did<E>)) -> Did<E> {
+        let mut did = Did::default();
+        act(&mut self.engine, &mut did);
+        for port in (0..4).map(PortId) {
+            while self.engine.wants_transmit(port) {
+                self.engine.handle_transmit_slot(now, port, &mut did);
+            }
+        }
+        self.engine.assert_invariants();
+        for (timer, after) in did.timers.drain(..) {
+            match after {
+                Some(after) => self.deadlines.insert(timer, now + after),
+                None => self.deadlines.remove(&timer),
+            };
+        }
+        did
+    }
+
+    fn due(&self) -> Option<(Instant, E::Timer)> {
+        self.deadlines.iter().map(|(timer, at)| (*at, *timer)).min()
+    }
+}
+
+/// Four hosts, port for port at a switch.
+struct Net {
+    hosts: Vec<Node<Host<Numbers>>>,
+    switch: Node<Switch<Numbers>>,
+    now: Instant,
+    flights: BTreeMap<(Instant, u64), (Option<usize>, RoceHeader, Numbers)>,
+    serial: u64,
+    random: SplitMix64,
+    /// In percent.
+    faults: u64,
+    finished: Vec<(usize, HostEvent<Numbers>)>,
+}
+
+impl Net {
+    fn new(design: &'static dyn AnyDesign, seed: u64, faults: u64) -> Self {
+        let (Ok(switch), hosts) = (
+            Switch::new(()),
+            (0..4).map(|_| {
+                let Ok(engine) = Host::new(());
+                Node { engine, deadlines: BTreeMap::new() }
+            }),
+        );
+        let mut net = Self {
+            hosts: hosts.collect(),
+            switch: Node { engine: switch, deadlines: BTreeMap::new() },
+            now: Instant::ZERO,
+            flights: BTreeMap::new(),
+            serial: 0,
+            random: SplitMix64::new(seed),
+            faults,
+            finished: Vec::new(),
+        };
+        for host in 0..4 {
+            let destination = Ipv4Addr::new(10, 0, 0, host + 1);
+            let route = SwitchCommand::Route { destination, port: PortId(host.into()) };
+            net.command_switch(route);
+        }
+        for group in [1, 2] {
+            for (member, context) in contexts(design, group) {
+                let first = (group as u16 - 1) * 2;
+                match member {
+                    Member::Switch(_) => {
+                        let port = |peer: &Peer| match peer {
+                            Peer::Rank(rank) => PortId(first + rank.0),
+                            Peer::Switch(_) => unreachable!("it is alone"),
+                        };
+                        let group = switch_group(design, &context, None, port).unwrap();
+                        net.command_switch(SwitchCommand::Install(Box::new(group)));
+                    }
+                    Member::Rank(rank) => {
+                        let group = contended_host_group(design, &RING, &context, |_| PortId(0)).unwrap();
+                        let host = usize::from(first + rank.0);
+                        net.command(host, HostCommand::Install(Box::new(group))).unwrap();
+                    }
+                }
+            }
+        }
+        net
+    }
+
+    fn command_switch(&mut self, command: SwitchCommand<Numbers>) {
+        let now = self.now;
+        let did = self.switch.step(now, |switch, did| switch.handle_command(now, command, did).unwrap());
+        self.carry_from_switch(did);
+    }
+
+    fn command(&mut self, host: usize, command: HostCommand<Numbers>) -> Result<(), HostRejected> {
+        let (now, mut result) = (self.now, Ok(()));
+        let did = self.hosts[host].step(now, |engine, did| result = engine.handle_command(now, command, did));
+        self.carry_from_host(host, did);
+        result
+    }
+
+    fn draw(&mut self, below: u64) -> u64 {
+        self.random.draw() % below
+    }
+
+    fn fly(&mut self, to: Option<usize>, header: RoceHeader, payload: Numbers) {
+        let fate = self.draw(100);
+        let copies = match fate {
+            fate if fate < self.faults => 0,
+            fate if fate < 2 * self.faults => 2,
+            _ => 1,
+        };
+        for _ in 0..copies {
+            // Some are late by more than a round trip.
+            let late = if self.draw(100) < self.faults { self.draw(200) } else { 0 };
+            self.serial += 1;
+            let at = self.now + Duration::from_micros(5 + late);
+            self.flights.insert((at, self.serial), (to, header, payload.clone()));
+        }
+    }
+
+    fn carry_from_host(&mut self, host: usize, did: Did<Host<Numbers>>) {
+        for (_, header, payload) in did.sent {
+            self.fly(None, header, payload);
+        }
+        // Which host a frame comes from is told by its source.
+        self.finished.extend(did.events.into_iter().map(|event| (host, event)));
+    }
+
+    fn carry_from_switch(&mut self, did: Did<Switch<Numbers>>) {
+        assert!(did.events.is_empty(), "{:?}", did.events);
+        for (port, header, payload) in did.sent {
+            self.fly(Some(usize::from(port.0)), header, payload);
+        }
+    }
+
+    /// The next frame or time-out; whether there is one.
+    fn turn(&mut self) -> bool {
+        let flight = self.flights.first_key_value().map(|(&(at, _), _)| at);
+        let host = self.hosts.iter().zip(0..).filter_map(|(host, index)| Some((host.due()?.0, index))).min();
+        let switch = self.switch.due().map(|(at, _)| at);
+        let Some(next) = flight.into_iter().chain(host.map(|(at, _)| at)).chain(switch).min() else {
+            return false;
+        };
+        self.now = next;
+        let now = next;
+        if flight == Some(next) {
+            let (_, (to, header, payload)) = self.flights.pop_first().expect("it is there");
+            let frame = Frame { header: &header, payload: payload.view(0..payload.length()) };
+            match to {
+                Some(host) => {
+                    let did = self.hosts[host].step(now, |engine, did| {
+                        engine.handle_frame(now, PortId(0), frame, did);
+                    });
+                    self.carry_from_host(host, did);
+                }
+                None => {
+                    let port = PortId(u16::from(header.source.octets()[3]) - 1);
+                    let did = self.switch.step(now, |switch, did| switch.handle_frame(now, port, frame, did));
+                    self.carry_from_switch(did);
+                }
+            }
+        } else if let Some((at, host)) = host.filter(|(at, _)| *at == next) {
+            let (_, timer) = self.hosts[host].due().expect("it is due");
+            self.hosts[host].deadlines.remove(&timer);
+            let did = self.hosts[host].step(at, |engine, did| engine.handle_timer(now, timer, did));
+            self.carry_from_host(host, did);
+        } else {
+            let (_, timer) = self.switch.due().expect("it is due");
+            self.switch.deadlines.remove(&timer);
+            let did = self.switch.step(now, |switch, did| switch.handle_timer(now, timer, did));
+            self.carry_from_switch(did);
+        }
+        true
+    }
+
+    fn begin(&mut self, host: usize, value: i32) {
+        let input: Vec<u8> = value.to_le_bytes().into_iter().cycle().take(BYTES).collect();
+        let start = HostCommand::Start {
+            group: GroupId(host as u32 / 2 + 1),
+            collective: Collective::AllReduce,
+            reduction: SUM,
+            input: Numbers::from(input),
+            output: Numbers::zeroed(BYTES),
+        };
+        self.command(host, start).unwrap();
+    }
+
+    /// Each host runs so many AllReduces, each when the one before has ended.
+    fn run(&mut self, times: i32) {
+        let mut done = [0; 4];
+        for host in 0..4 {
+            self.begin(host, host as i32 + 1);
+        }
+        while done.iter().any(|&done| done < times) {
+            assert!(self.turn(), "all are waiting for something, and nothing is on its way: {done:?}");
+            for (host, event) in std::mem::take(&mut self.finished) {
+                let HostEvent::Finished { group, outcome, output, .. } = event else {
+                    panic!("host {host} says {event:?}")
+                };
+                assert_eq!((group, outcome), (GroupId(host as u32 / 2 + 1), Outcome::Done));
+                // Both of a group have the same number, told apart from other collectives' by how many have run.
+                let first = host as i32 / 2 * 2 + 1;
+                let sum = 2 * first + 1 + 2 * done[host] * 10;
+                let expected: Vec<u8> = sum.to_le_bytes().into_iter().cycle().take(BYTES).collect();
+                assert_eq!(output.bytes(), expected, "collective {} of host {host}", done[host]);
+                done[host] += 1;
+                if done[host] < times {
+                    self.begin(host, host as i32 + 1 + done[host] * 10);
+                }
+            }
+        }
+    }
+
+    fn ways(&self, host: usize) -> Ways {
+        self.hosts[host].engine.ways(GroupId(host as u32 / 2 + 1)).unwrap()
+    }
+}
+
+const DESIGNS: [&dyn AnyDesign; 3] = [&EPIC_1, &EPIC_2, &EPIC_3];
+
+#[test]
+fn two_groups_at_once_run_in_the_tree_and_among_the_hosts_and_all_results_are_right() {
+    for design in DESIGNS {
+        let mut net = Net::new(design, 1, 0);
+        net.run(20);
+        let all = [0, 2].map(|group| {
+            let ways = net.ways(group);
+            assert_eq!(ways, net.ways(group + 1), "all ranks hear one verdict");
+            assert_eq!(ways.tree + ways.hosts, 20);
+            ways
+        });
+        // First come, first served: who asks again at once may keep the memory for long.
+        let tree: u64 = all.iter().map(|ways| ways.tree).sum();
+        let hosts: u64 = all.iter().map(|ways| ways.hosts).sum();
+        assert!(tree > 0 && hosts > 0, "{}: {all:?}", design.name());
+    }
+}
+
+#[test]
+fn lost_late_and_doubled_frames_change_no_result_and_no_lock_is_lost() {
+    for (seed, design) in (0..60).flat_map(|seed| DESIGNS.map(|design| (seed, design))) {
+        let mut net = Net::new(design, seed, 8);
+        net.run(6);
+        for host in 0..4 {
+            let ways = net.ways(host);
+            assert_eq!(ways.tree + ways.hosts, 6, "seed {seed}");
+            assert_eq!(ways, net.ways(host ^ 1), "seed {seed}");
+        }
+        net.faults = 0;
+        while net.turn() {}
+        assert_eq!(net.switch.engine.recorder().held(), 0, "seed {seed}");
+    }
+}
+
+#[test]
+fn a_group_alone_is_never_refused() {
+    let mut net = Net::new(&EPIC_3, 1, 0);
+    for host in [0, 1] {
+        net.begin(host, 1);
+    }
+    while net.turn() {}
+    assert_eq!(net.finished.len(), 2);
+    assert_eq!(net.ways(0), Ways { tree: 1, hosts: 0 });
+}
+
+#[test]
+fn what_waits_for_its_turn_is_given_back_when_the_group_is_removed() {
+    let mut net = Net::new(&EPIC_3, 1, 0);
+    // The other rank never asks.
+    net.begin(0, 1);
+    while net.finished.is_empty() && net.now < Instant::ZERO + Duration::from_millis(5) {
+        net.turn();
+    }
+    assert_eq!(net.finished, []);
+    net.command(0, HostCommand::Remove(GroupId(1))).unwrap();
+    let failed = Outcome::Failed { qp: QpIndex(0), failure: Failure::Flushed };
+    let flushed = |(host, event): &(usize, HostEvent<Numbers>)| {
+        *host == 0
+            && matches!(event, HostEvent::Finished { group: GroupId(1), outcome, input, .. } if *outcome == failed && input.length() == BYTES)
+    };
+    assert!(net.finished.len() == 1 && net.finished.iter().all(flushed), "{:?}", net.finished);
+    assert!(net.hosts[0].deadlines.is_empty(), "no timer is left");
+}
+
+#[test]
+fn a_group_that_is_removed_from_a_switch_leaves_its_lock() {
+    let mut net = Net::new(&EPIC_3, 1, 0);
+    for host in [0, 1] {
+        net.begin(host, 1);
+    }
+    while net.switch.engine.recorder().held() == 0 {
+        assert!(net.turn());
+    }
+    net.command_switch(SwitchCommand::Remove(GroupId(1)));
+    assert_eq!(net.switch.engine.recorder().held(), 0);
+}
+
+#[test]
+fn what_makes_no_sense_is_refused_before_anybody_is_asked() {
+    let mut net = Net::new(&EPIC_3, 1, 0);
+    let start = |input: usize| HostCommand::Start {
+        group: GroupId(1),
+        collective: Collective::AllReduce,
+        reduction: SUM,
+        input: Numbers::zeroed(input),
+        output: Numbers::zeroed(BYTES),
+    };
+    let refused = net.command(0, start(BYTES + 4)).unwrap_err().to_string();
+    assert_eq!(
+        refused,
+        "expected an output of 68 bytes in registered memory, found 64; see the table of lengths"
+    );
+    assert!(net.flights.is_empty(), "nobody was asked");
+}
+
+#[test]
+fn a_word_about_locks_counts_only_from_the_neighbour_of_the_edge() {
+    let mut net = Net::new(&EPIC_3, 1, 0);
+    let edge = contexts(&EPIC_3, 1).into_iter().find(|(member, _)| matches!(member, Member::Switch(_)));
+    let edge = edge.unwrap().1.contention.unwrap().edges.remove(0);
+    let word = |source: Endpoint, key: u32, bits: u32| {
+        let deth = Deth { queue_key: key, source_qp: source.qp };
+        let operation = Operation::DatagramSendOnlyImmediate(deth, bits);
+        RoceHeader::new(source.ip, edge.local.ip, edge.local.qp, Psn::new(0), operation)
+    };
+    let mut hand = |port: u16, header: RoceHeader| {
+        let frame = Frame { header: &header, payload: &[][..] };
+        let did = net.switch.step(Instant::ZERO, |switch, did| {
+            switch.handle_frame(Instant::ZERO, PortId(port), frame, did);
+        });
+        did.dropped
+    };
+    let other = Endpoint { ip: edge.remote.ip, qp: QpNumber::new(7) };
+    assert_eq!(hand(0, word(other, 1, 1)), [NodeDrop::ForeignSource]);
+    assert_eq!(hand(0, word(edge.remote, 2, 1)), [NodeDrop::ForeignSource]);
+    assert_eq!(hand(0, word(edge.remote, 1, 7 << 29 | 1)), [NodeDrop::NoNews]);
+    assert_eq!(hand(0, word(edge.remote, 1, 3 << 29 | 1)), [NodeDrop::NoNews], "children give no verdicts");
+    assert_eq!(hand(1, word(edge.remote, 1, 1)), [NodeDrop::ForeignPort]);
+    assert_eq!(hand(0, word(edge.remote, 1, 1)), []);
+}
