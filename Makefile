@@ -28,6 +28,11 @@ test-rtl: ## Benches, lint and proofs of the hardware (two to four minutes; with
 test-torch: ## The backend of torch.distributed, in an environment with torch (downloads 3 GB at first)
 	$(PYTHON) tools/python_environment.py python/quincunx/tests/with_torch/requirements.txt -m unittest discover -v -s python/quincunx/tests -p 'test_torch.py'
 
+.PHONY: test-wheel
+test-wheel: ## The wheel of the Python package in an empty environment, and how large it is (a release build)
+	$(CARGO) build --release -p quincunx-cli
+	$(PYTHON) tools/wheel.py "$${CARGO_TARGET_DIR:-target}/release/quincunx"
+
 .PHONY: synth-rtl
 synth-rtl: ## Resources of the hardware by number of ports, through Yosys (about ten minutes)
 	$(PYTHON) rtl/bench/synthesise.py

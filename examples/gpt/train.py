@@ -113,12 +113,13 @@ def main() -> None:
     parser.add_argument("--context", type=int, default=64)
     parser.add_argument("--batch", type=int, default=2, help="sequences of each rank")
     parser.add_argument("--bucket-mb", type=float, default=4.0, help="MiB of gradients in a bucket of DDP")
+    parser.add_argument("--fixed-point", action="store_true", help="exchange gradients as INT32 (with quincunx)")
     parser.add_argument("--in-rank-order", action="store_true", help="gather gradients and add them up in rank order, to compare bits with")
     options = parser.parse_args()
 
     torch.set_num_threads(1)
     if options.backend == "quincunx":
-        import quincunx.torch  # noqa: F401, PLC0415: it registers the backend
+        import quincunx.torch.hooks  # noqa: PLC0415: it registers the backend, which gloo does not need
     dist.init_process_group(options.backend)
     rank, size = dist.get_rank(), dist.get_world_size()
     torch.manual_seed(0)
@@ -145,16 +146,17 @@ def main() -> None:
     def wrapped() -> DistributedDataParallel:
         return DistributedDataParallel(model, bucket_cap_mb=options.bucket_mb, gradient_as_bucket_view=True)
 
+    hook = in_rank_order if options.in_rank_order else quincunx.torch.hooks.fixed_point if options.fixed_point else None
     overlapped = wrapped()
-    if options.in_rank_order:
-        overlapped.register_comm_hook(None, in_rank_order)
+    if hook:
+        overlapped.register_comm_hook(None, hook)
     # The first step settles which gradients share a bucket.
     train(overlapped, 2)
     before = link_bytes()
     train(overlapped, options.steps // 2)
     crossed = (link_bytes() - before) / (options.steps // 2)
     separate = wrapped()
-    separate.register_comm_hook(None, in_rank_order if options.in_rank_order else apart.exchange)
+    separate.register_comm_hook(None, hook or apart.exchange)
     train(separate, options.steps - options.steps // 2)
 
     # Every rank's losses: gathered, so that one object has the bits of all.

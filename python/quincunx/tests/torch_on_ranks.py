@@ -13,6 +13,7 @@ from torch.distributed.tensor import DTensor, Partial, Replicate, Shard, distrib
 from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
 
 import quincunx.torch
+from quincunx.torch import hooks
 
 
 def collectives_give_what_gloo_gives(rank: int, size: int) -> None:
@@ -102,6 +103,28 @@ def work_under_way_has_futures(rank: int, size: int) -> None:
     doubled = [future.then(lambda done: done.value()[0] * 2) for future in futures]
     for index, one in enumerate(doubled):
         assert (one.wait() == 2 * index * size).all()
+
+
+def gradients_in_fixed_point_are_those_of_floats(rank: int, size: int) -> None:
+    plain, fixed = (torch.nn.parallel.DistributedDataParallel(model()) for _ in range(2))
+    fixed.register_comm_hook(None, hooks.fixed_point)
+    inputs = torch.randn(8, 24, generator=torch.Generator().manual_seed(rank))
+    for one in (plain, fixed):
+        one(inputs).square().mean().backward()
+    for found, expected in zip(fixed.parameters(), plain.parameters()):
+        torch.testing.assert_close(found.grad, expected.grad, rtol=1e-6, atol=1e-8)
+    # What is no number at one rank is none at all.
+    fixed(inputs * (float("nan") if rank == 1 else 1)).square().mean().backward()
+    assert all(parameter.grad.isnan().all() for parameter in fixed.parameters())
+
+
+def messages_go_in_batches(rank: int, size: int) -> None:
+    found = torch.empty(1000)
+    following, before = (rank + 1) % size, (rank - 1) % size
+    pair = [dist.P2POp(dist.isend, torch.full((1000,), float(rank)), following), dist.P2POp(dist.irecv, found, before)]
+    for work in dist.batch_isend_irecv(pair):
+        work.wait()
+    assert (found == before).all()
 
 
 def a_rank_that_dies_is_an_exception_at_the_others(rank: int, size: int) -> None:
