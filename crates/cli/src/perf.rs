@@ -199,8 +199,8 @@ impl Perf {
                 self.tuning.loss
             )));
         }
-        if let Some(folder) = &self.pcap {
-            std::fs::create_dir_all(folder).map_err(|error| {
+        if let Some(folder) = self.pcap.as_ref().filter(|folder| !folder.is_dir()) {
+            std::fs::create_dir(folder).map_err(|error| {
                 Failure::Input(format!("expected to make the folder {}, found \"{error}\"", folder.display()))
             })?;
         }

@@ -39,6 +39,7 @@ fn an_option_that_means_nothing_with_the_collective_is_refused_by_name() {
     }
     refused(&["perf", "all_reduce", "--mtu", "9000"], "--mtu");
     refused(&["perf", "all_reduce", "--iterations", "0"], "--iterations");
+    refused(&["perf", "all_reduce", "--pcap", "/nonexistent/folder"], "/nonexistent/folder");
     refused(&["sim", "all_reduce", "--loss", "5%@0"], "loss.links");
     let sizes = ["sim", "dispatch", "--fabric", "two-servers", "--design", "multiwrite", "--size", "1MiB"];
     refused(&sizes, "--size");
