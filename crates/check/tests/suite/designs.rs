@@ -154,7 +154,12 @@ fn what_is_not_explored_is_refused_in_a_line_that_says_why() {
     let [memory, file] = ["scin-dgx8", "nothing.toml"]
         .map(|fabric| Arguments { tree: Some(fabric.to_owned()), ..plain.clone() });
     for (name, collective, arguments, expected) in [
-        ("nothing", "all_reduce", &plain, "roce, roce-selective, control, switchml, atp as the design"),
+        (
+            "nothing",
+            "all_reduce",
+            &plain,
+            "roce, roce-selective, control, locks, switchml, atp as the design",
+        ),
         ("multiwrite", "dispatch", &star, "expected all_gather, barrier of multiwrite, found dispatch"),
         (
             "multiwrite",

@@ -186,8 +186,9 @@ fn datagram(header: &RoceHeader, payload: &[u8]) -> Vec<u8> {
 #[test]
 fn where_any_port_will_do_forged_frames_become_part_of_results() {
     need!(namespaces());
-    let outcome = attacked(false, true, false);
-    assert!(outcome.wrong > 0, "the attack works, or the tests below say nothing: {} forged", outcome.forged);
+    // Whether a forged frame comes between two of the group's is chance, less of it on a machine that is busy.
+    let is_hit = |_| attacked(false, true, false).wrong > 0;
+    assert!((0..5).any(is_hit), "the attack works, or the tests below say nothing");
 }
 
 #[test]

@@ -118,7 +118,7 @@ fn bad_input_is_one_line_that_says_what_was_expected() {
     for (arguments, expected) in [
         (
             &["nothing", "all_reduce"][..],
-            "roce, roce-selective, control, switchml, atp as the design, found nothing",
+            "roce, roce-selective, control, locks, switchml, atp as the design, found nothing",
         ),
         (&["scin", "all_reduce", "--losses", "1"], "expected no --losses on a memory fabric"),
         (

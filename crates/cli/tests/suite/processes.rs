@@ -285,7 +285,7 @@ fn a_switch_tells_the_manager_when_a_link_of_its_goes_down_and_comes_back() {
         assert!(output.status.success(), "{command}: {output:?}");
         String::from_utf8(output.stdout).unwrap()
     };
-    shell("ip link add cable type dummy && ip link set cable up");
+    shell("ip link add cable type veth peer name far && ip link set far up && ip link set cable up");
     let mut manager = start("manager --listen 127.0.0.1:0");
     let at = listens_at(&mut manager);
     let _switch = start(&format!(

@@ -120,7 +120,7 @@ fn another_transport_version_is_refused() {
 
 #[test]
 fn an_unknown_opcode_is_refused() {
-    for opcode in (0x15..=0xff).filter(|opcode| ![0x64, 0x81].contains(opcode)) {
+    for opcode in (0x15..=0xff).filter(|opcode| ![0x64, 0x65, 0x81].contains(opcode)) {
         let error = datagram_refusal(&acknowledge(), &[], |bytes| bytes[0] = opcode);
         assert_eq!(error, ParseError::UnknownOpcode, "opcode {opcode:#x}");
     }
