@@ -13,12 +13,12 @@ static FLAG: OnceLock<Arc<AtomicBool>> = OnceLock::new();
 
 /// From now on the first interrupt sets the flag; another one ends the process at once.
 pub(crate) fn flag() -> Result<Arc<AtomicBool>, Failure> {
-    let stop = Arc::new(AtomicBool::new(false));
+    let stop = Arc::clone(FLAG.get_or_init(Arc::default));
     // In this order: the first interrupt must not find the flag set.
     signal_hook::flag::register_conditional_shutdown(SIGINT, i32::from(STATUS), Arc::clone(&stop))
         .map_err(Failure::input)?;
     signal_hook::flag::register(SIGINT, Arc::clone(&stop)).map_err(Failure::input)?;
-    Ok(Arc::clone(FLAG.get_or_init(|| stop)))
+    Ok(stop)
 }
 
 /// The flag that an interrupt sets, once a command has asked for it.

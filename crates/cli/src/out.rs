@@ -44,7 +44,7 @@ pub(crate) fn judge(done: Result<(), Failure>) -> Result<(), Failure> {
     let ended = ENDED.lock().unwrap_or_else(std::sync::PoisonError::into_inner).take();
     match (ended, done) {
         (None, done) => done,
-        (Some(_), Err(wrong @ Failure::Wrong(_))) => Err(wrong),
+        (Some(_), Err(other @ (Failure::Wrong(_) | Failure::Input(_)))) => Err(other),
         (Some(error), _) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
         (Some(error), _) => Err(Failure::Input(format!(
             "expected to write to standard output, found \"{error}\"; part of what was to be printed is lost"
