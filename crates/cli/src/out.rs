@@ -51,3 +51,20 @@ pub(crate) fn judge(done: Result<(), Failure>) -> Result<(), Failure> {
         ))),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_has_gone_hides_an_interrupt_and_no_error() {
+        let judged = |done| {
+            *ENDED.lock().unwrap() = Some(ErrorKind::BrokenPipe.into());
+            judge(done)
+        };
+        assert!(judged(Ok(())).is_ok());
+        assert!(judged(Err(Failure::Interrupted("rows are missing".into()))).is_ok());
+        assert!(matches!(judged(Err(Failure::Input("no such file".into()))), Err(Failure::Input(_))));
+        assert!(matches!(judged(Err(Failure::Wrong("wrong".into()))), Err(Failure::Wrong(_))));
+    }
+}
