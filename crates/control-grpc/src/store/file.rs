@@ -1,15 +1,13 @@
-//! What survives a manager: which group numbers are given away, and the groups that are ready, in an SQLite file. Everything is on the disk
-//! before the manager does what follows from it.
+//! The store as an SQLite file: everything is on the disk before the manager does what follows from it. The file is locked as long as its
+//! manager lives, so that the next one can wait for its end, however that comes.
 
+use super::{Kept, Store, StoreError, VERSION};
 use crate::{convert, proto};
 use prost::Message;
 use quincunx_collective::GroupId;
-use quincunx_control::{Change, GroupRecord};
+use quincunx_control::Change;
 use rusqlite::{Connection, OptionalExtension, params};
 use std::path::Path;
-
-/// The form of the tables; another program's, or another version's, is refused.
-const VERSION: i64 = 1;
 
 const TABLES: &str = "
     CREATE TABLE IF NOT EXISTS manager (key TEXT PRIMARY KEY, value INTEGER NOT NULL);
@@ -17,65 +15,21 @@ const TABLES: &str = "
     CREATE TABLE IF NOT EXISTS revoked (who TEXT PRIMARY KEY);
 ";
 
-/// Why there is no store, or it does not take something. All on one line.
-#[derive(Debug, thiserror::Error)]
-pub enum StoreError {
-    /// SQLite.
-    #[error(
-        "expected to keep groups in {path}, found \"{reason}\"; name a file in a folder that one may write to"
-    )]
-    Sqlite {
-        /// The file.
-        path: String,
-        /// What it said.
-        reason: String,
-    },
-    /// Another manager has it.
-    #[error(
-        "expected {path} for this manager alone, found another one that has it; stop that, or name another file"
-    )]
-    Taken {
-        /// The file.
-        path: String,
-    },
-    /// What is there makes no sense.
-    #[error(
-        "expected groups of version {VERSION} in {path}, found {found}; move the file away, and nodes forget what they had"
-    )]
-    Contents {
-        /// The file.
-        path: String,
-        /// What is there.
-        found: String,
-    },
-}
-
-/// What was kept.
-#[derive(Debug, Default)]
-pub(crate) struct Kept {
-    /// Group numbers below this have been given away.
-    pub(crate) numbers: u32,
-    /// Groups that were ready, with their names.
-    pub(crate) groups: Vec<(GroupRecord, String)>,
-    /// Whose certificates are not heard.
-    pub(crate) revoked: Vec<String>,
-}
-
 /// The file. One manager has it at a time.
 #[derive(Debug)]
-pub(crate) struct Store {
+pub(crate) struct FileStore {
     path: String,
     connection: Connection,
 }
 
-impl Store {
+impl FileStore {
     /// Opens the file, which need not be there, and reads what was kept.
     pub(crate) fn open(path: &Path) -> Result<(Self, Kept), StoreError> {
         let name = path.display().to_string();
         let sqlite = |error: rusqlite::Error| match error.sqlite_error_code() {
-            Some(rusqlite::ErrorCode::DatabaseBusy) => StoreError::Taken { path: name.clone() },
+            Some(rusqlite::ErrorCode::DatabaseBusy) => StoreError::Taken { place: name.clone() },
             Some(rusqlite::ErrorCode::NotADatabase) => {
-                StoreError::Contents { path: name.clone(), found: "no SQLite file".to_owned() }
+                StoreError::Contents { place: name.clone(), found: "no SQLite file".to_owned() }
             }
             _ => StoreError::Sqlite { path: name.clone(), reason: error.to_string() },
         };
@@ -89,13 +43,13 @@ impl Store {
             let query = "SELECT value FROM manager WHERE key = ?1";
             connection.query_row(query, [key], |row| row.get(0)).optional().map_err(sqlite)
         };
-        let contents = |found: String| StoreError::Contents { path: name.clone(), found };
+        let contents = |found: String| StoreError::Contents { place: name.clone(), found };
         match read("version")? {
             None => {
                 let insert = "INSERT INTO manager VALUES ('version', ?1)";
-                connection.execute(insert, [VERSION]).map_err(sqlite)?;
+                connection.execute(insert, [i64::from(VERSION)]).map_err(sqlite)?;
             }
-            Some(VERSION) => {}
+            Some(version) if version == i64::from(VERSION) => {}
             Some(other) => return Err(contents(format!("version {other}"))),
         }
         let numbers = read("numbers")?.unwrap_or(1);
@@ -119,9 +73,10 @@ impl Store {
         };
         Ok((Self { path: name, connection }, Kept { numbers, groups, revoked }))
     }
+}
 
-    /// Keeps that somebody's certificates are not heard, or are again.
-    pub(crate) fn keep_revoked(&self, who: &str, lift: bool) -> Result<(), StoreError> {
+impl Store for FileStore {
+    fn keep_revoked(&self, who: &str, lift: bool) -> Result<(), StoreError> {
         let change = match lift {
             true => "DELETE FROM revoked WHERE who = ?1",
             false => "INSERT OR REPLACE INTO revoked VALUES (?1)",
@@ -131,8 +86,7 @@ impl Store {
             .map_err(|error| StoreError::Sqlite { path: self.path.clone(), reason: error.to_string() })
     }
 
-    /// Keeps a change; `name` is what operators call its group.
-    pub(crate) fn keep(&self, change: &Change, name: &str) -> Result<(), StoreError> {
+    fn keep(&self, change: &Change, name: &str) -> Result<(), StoreError> {
         let done = match change {
             Change::Numbers(numbers) => {
                 let upsert =
@@ -157,12 +111,8 @@ impl Store {
 mod tests {
     //! What is kept is there after all that a process may come to.
 
+    use super::super::tests::record;
     use super::*;
-    use quincunx_control::memory::Region;
-    use quincunx_control::{GroupFailure, GroupRequest, Remade};
-    use quincunx_designs::CATALOG;
-    use quincunx_units::{ByteCount, Duration};
-    use quincunx_wire::QpNumber;
     use std::path::PathBuf;
 
     /// A file of its own for each test, gone at its end.
@@ -189,42 +139,10 @@ mod tests {
         }
     }
 
-    fn record(group: u32) -> Box<GroupRecord> {
-        let [offset, length] = [u64::from(group) * 8, 8].map(ByteCount::new);
-        let design = CATALOG.named("epic-2").unwrap();
-        let members = ["a", "b"].map(str::to_owned).to_vec();
-        let request = GroupRequest {
-            owner: "blue".to_owned(),
-            lease: Some(Duration::from_secs(3)),
-            ..GroupRequest::new(members, design, ByteCount::new(64))
-        };
-        let queue_pairs = |numbers: [u32; 2]| numbers.map(QpNumber::new).into();
-        let nodes = [
-            ("a".to_owned(), (queue_pairs([16, 17]), None)),
-            ("s".to_owned(), (queue_pairs([18, 19]), Some(Region { offset, length }))),
-        ];
-        Box::new(GroupRecord {
-            group: GroupId(group),
-            request,
-            design: "epic-2".to_owned(),
-            fallback: None,
-            nodes: nodes.into(),
-            switches: vec!["s".to_owned()],
-            links: vec![["a", "s"].map(str::to_owned)],
-            conflicts: 1,
-            remade: Some(Remade {
-                earlier: vec![GroupId(1), GroupId(2)],
-                first: 7,
-                failure: GroupFailure { node: "t".to_owned(), reason: "gone".to_owned() },
-            }),
-            contends: true,
-        })
-    }
-
     #[test]
     fn what_was_kept_is_there_when_the_file_is_opened_again() {
         let file = File::new("kept");
-        let (store, kept) = Store::open(&file.0).unwrap();
+        let (store, kept) = FileStore::open(&file.0).unwrap();
         assert_eq!((kept.numbers, kept.groups.len()), (1, 0));
         store.keep(&Change::Numbers(65), "").unwrap();
         store.keep(&Change::Put(record(3)), "train").unwrap();
@@ -232,17 +150,17 @@ mod tests {
         store.keep(&Change::Numbers(129), "").unwrap();
         store.keep(&Change::Remove(GroupId(4)), "").unwrap();
         drop(store);
-        let (_, kept) = Store::open(&file.0).unwrap();
+        let (_, kept) = FileStore::open(&file.0).unwrap();
         assert_eq!((kept.numbers, kept.groups), (129, vec![(*record(3), "train".to_owned())]));
     }
 
     #[test]
     fn two_managers_never_have_one_file() {
         let file = File::new("taken");
-        let first = Store::open(&file.0).unwrap();
-        assert!(matches!(Store::open(&file.0), Err(StoreError::Taken { .. })));
+        let first = FileStore::open(&file.0).unwrap();
+        assert!(matches!(FileStore::open(&file.0), Err(StoreError::Taken { .. })));
         drop(first);
-        Store::open(&file.0).unwrap();
+        FileStore::open(&file.0).unwrap();
     }
 
     #[test]
@@ -250,19 +168,19 @@ mod tests {
         let other = File::new("other");
         std::fs::write(&other.0, "members = [\"a\"]\n".repeat(100)).unwrap();
         let later = File::new("later");
-        let (store, _) = Store::open(&later.0).unwrap();
+        let (store, _) = FileStore::open(&later.0).unwrap();
         store.connection.execute("UPDATE manager SET value = 2 WHERE key = 'version'", []).unwrap();
         drop(store);
         let broken = File::new("broken");
-        let (store, _) = Store::open(&broken.0).unwrap();
+        let (store, _) = FileStore::open(&broken.0).unwrap();
         store.connection.execute("INSERT INTO groups VALUES (1, x'ff')", []).unwrap();
         drop(store);
         for file in [&other, &later, &broken] {
-            let error = Store::open(&file.0).unwrap_err();
+            let error = FileStore::open(&file.0).unwrap_err();
             assert!(matches!(error, StoreError::Contents { .. }), "{error}");
             assert_eq!(error.to_string().lines().count(), 1, "{error}");
         }
-        let nowhere = Store::open(Path::new("/nonexistent/groups.sqlite")).unwrap_err();
+        let nowhere = FileStore::open(Path::new("/nonexistent/groups.sqlite")).unwrap_err();
         assert!(matches!(nowhere, StoreError::Sqlite { .. }), "{nowhere}");
     }
 }
