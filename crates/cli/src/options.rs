@@ -1,5 +1,6 @@
 //! Options that mean nothing where they stand, and what clap says of those that it does not know, in a line.
 
+use clap::Args;
 use clap::error::ErrorKind;
 use quincunx_collective::{Collective, DataType, Rank, ReduceOp};
 use quincunx_units::{ByteCount, SizeRange};
@@ -39,6 +40,47 @@ fn in_a_line(text: &str) -> String {
     let mut line = parts.join("; ").replace(":;", ":");
     line.push_str(&format!("; see {} --help", usage.as_deref().unwrap_or("quincunx")));
     line
+}
+
+/// Sizes as nccl-tests take them, in place of `--sizes`.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct Sweep {
+    /// The smallest size, as nccl-tests say it; -b 4K -e 16M -f 4 is --sizes 4K:16M:4
+    #[arg(short = 'b', long = "minbytes", value_name = "SIZE", conflicts_with = "sizes")]
+    first: Option<String>,
+    /// The largest size [default: that of -b]
+    #[arg(short = 'e', long = "maxbytes", value_name = "SIZE", requires = "first")]
+    last: Option<String>,
+    /// What a size is multiplied by to give the next one
+    #[arg(short = 'f', long = "stepfactor", value_name = "FACTOR", requires = "first", default_value = "2")]
+    factor: String,
+}
+
+impl Sweep {
+    /// The sizes, if any were given so.
+    pub(crate) fn sizes(&self) -> Result<Option<SizeRange>, Failure> {
+        let Some(first) = &self.first else { return Ok(None) };
+        let last = self.last.as_ref().unwrap_or(first);
+        let range = [first.as_str(), last, &self.factor].join(":");
+        range.parse().map(Some).map_err(|_| {
+            Failure::Input(format!(
+                "expected -b, -e and -f such as -b 4K -e 16M -f 4, found -b {first} -e {last} -f {}; correct them",
+                self.factor
+            ))
+        })
+    }
+}
+
+/// A data type by its name here, or by that of nccl-tests.
+pub(crate) fn data_type(text: &str) -> Result<DataType, String> {
+    let name = match text {
+        "float" => "f32",
+        "half" => "f16",
+        "bfloat16" => "bf16",
+        "int32" => "i32",
+        own => own,
+    };
+    name.parse().map_err(|error: quincunx_collective::ParseNameError| error.to_string())
 }
 
 /// What a collective is asked to do, as far as it was said.

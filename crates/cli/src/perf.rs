@@ -18,7 +18,7 @@ use crate::Failure;
 use crate::identity::Shown;
 use crate::memory;
 use crate::nodes::{Transport, Tuning};
-use crate::options::Asked;
+use crate::options::{Asked, Sweep, data_type};
 use crate::out::say;
 use crate::progress::run_with_bar;
 use crate::results::described;
@@ -38,6 +38,7 @@ enum Link {
   quincunx perf all_reduce --ranks 8 --design epic-3
   quincunx perf all_reduce --design epic-1,epic-2,epic-3,ring --tree tree-2x4 --sizes 4KiB:16MiB:4
   quincunx perf all_gather --tree mesh-2x4 --design multiwrite,unicast-multipath,direct --link netns --rate 50Mbit/s --sizes 64MiB
+  quincunx perf all_reduce -b 4K -e 16M -f 4 -g 8                as nccl-tests take it
   quincunx perf broadcast --root 3 --link netns --rate 500Mbit/s --mtu 9000
   quincunx perf all_reduce --design netreduce,ring --link netns --rate 500Mbit/s --mtu 1500 --set group.mtu=1024 --sizes 4MiB
   quincunx perf all_reduce --loss 5% --reorder 5% --duplicate 2% --seed 7 --retry-timeout 1ms
@@ -61,7 +62,7 @@ pub(crate) struct Perf {
     #[arg(long, conflicts_with_all = ["ranks", "tree"])]
     fabric: Option<String>,
     /// Ranks
-    #[arg(long, default_value_t = 8)]
+    #[arg(short = 'g', long, default_value_t = 8)]
     ranks: u16,
     /// Designs, several with commas
     #[arg(long, value_delimiter = ',', default_value = "epic-3")]
@@ -79,14 +80,16 @@ pub(crate) struct Perf {
     /// One size, or first:last:factor, 4K is 4KiB [default: 4KiB:16MiB:4]
     #[arg(long, visible_alias = "size")]
     sizes: Option<SizeRange>,
-    /// f32, f16, bf16 or i32
-    #[arg(long, default_value = "f32")]
+    #[command(flatten)]
+    sweep: Sweep,
+    /// f32, f16, bf16 or i32, or as nccl-tests say: float, half, bfloat16, int32
+    #[arg(short = 'd', long, visible_alias = "datatype", default_value = "f32", value_parser = data_type)]
     dtype: DataType,
     /// sum, min or max [default: sum]
-    #[arg(long)]
+    #[arg(short = 'o', long)]
     op: Option<ReduceOp>,
     /// The root of reduce and broadcast [default: 0]
-    #[arg(long)]
+    #[arg(short = 'r', long)]
     root: Option<u16>,
     /// Where the processes run
     #[arg(long, value_enum, default_value_t = Link::Udp)]
@@ -116,7 +119,7 @@ pub(crate) struct Perf {
     #[arg(long)]
     window: Option<u32>,
     /// Timed repetitions [default: as many as move 128 MiB, 5 to 400]
-    #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(short = 'n', long, visible_alias = "iters", value_parser = clap::value_parser!(u32).range(1..))]
     iterations: Option<u32>,
     /// Combine in rank order, for equal bits every time: short for --set group.reproducible=true
     #[arg(long)]
@@ -171,7 +174,8 @@ impl Perf {
             ))
         })?;
         let designs = self.designs(catalog, &shape)?;
-        let asked = Asked { root: self.root, op: self.op, sizes: self.sizes, data_type: self.dtype };
+        let sizes = self.sizes.or(self.sweep.sizes()?);
+        let asked = Asked { root: self.root, op: self.op, sizes, data_type: self.dtype };
         asked.collective(self.collective, shape.ranks())?;
         let sizes: Vec<u64> = match self.collective {
             Collective::Barrier => vec![0],

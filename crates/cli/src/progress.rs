@@ -3,7 +3,7 @@
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use quincunx_design::Catalog;
 use quincunx_perf::launch::{LaunchError, Processes};
-use quincunx_perf::{FellBack, PerfError, Plan, Row, run_by_framing};
+use quincunx_perf::{Case, FellBack, PerfError, Plan, Row, run_by_framing};
 use quincunx_report::Columns;
 use quincunx_runtime::Drops;
 use quincunx_sim::Progress;
@@ -30,6 +30,7 @@ pub(crate) fn run_with_bar(
         bar.suspend(|| say!("{}", Columns::header(width)));
     }
     let mut told = None;
+    let (mut count, mut bandwidths) = (0_u32, 0.0);
     let mut of_ranks = Drops::new();
     let is_table = instead.is_none();
     let mut cases = plan.cases.iter().skip(1);
@@ -37,6 +38,7 @@ pub(crate) fn run_with_bar(
         for (reason, frames) in &row.drops {
             *of_ranks.entry(reason.clone()).or_default() += frames;
         }
+        (count, bandwidths) = (count + 1, bandwidths + row.busbw_GBps);
         match &mut instead {
             Some(rows) => rows.push(row),
             None => bar.suspend(|| {
@@ -69,6 +71,11 @@ pub(crate) fn run_with_bar(
             let reasons: Vec<String> =
                 dropped.iter().map(|(reason, frames)| format!("{frames} {reason}")).collect();
             say!("# frames dropped by {node}: {}", reasons.join(", "));
+        }
+        let of = |case: &Case| (case.design.clone(), case.collective.clone());
+        if plan.cases.windows(2).all(|pair| of(&pair[0]) == of(&pair[1])) {
+            // As nccl-tests close; of several designs it would mean nothing.
+            say!("# Avg bus bandwidth    : {:.4}", bandwidths / f64::from(count.max(1)));
         }
     }
     done

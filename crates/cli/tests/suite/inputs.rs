@@ -85,6 +85,27 @@ fn sizes_are_written_as_in_nccl_tests_and_by_either_name() {
 }
 
 #[test]
+fn options_of_nccl_tests_mean_what_they_mean_there() {
+    let arguments = "perf all_reduce -b 4K -e 64K -f 4 -g 2 -d half -o max -n 2 --design ring";
+    let output = quincunx(&arguments.split(' ').collect::<Vec<_>>());
+    let table = String::from_utf8(output.stdout).unwrap();
+    let rows: Vec<Vec<&str>> = table
+        .lines()
+        .filter(|line| line.starts_with("ring"))
+        .map(|line| line.split_whitespace().take(6).collect())
+        .collect();
+    let row = |size, count| vec!["ring", "all_reduce", size, count, "f16", "max"];
+    assert_eq!(rows, [row("4096", "2048"), row("16384", "8192"), row("65536", "32768")]);
+    let average =
+        table.lines().last().unwrap().strip_prefix("# Avg bus bandwidth    : ").expect("the last line");
+    assert!(average.parse::<f64>().unwrap() > 0.0, "{table}");
+    refused(&["perf", "all_reduce", "-b", "4K", "--sizes", "4K"], "--sizes");
+    refused(&["perf", "all_reduce", "-b", "64K", "-e", "4K"], "-b 64K -e 4K -f 2");
+    refused(&["perf", "all_reduce", "-e", "4K"], "--minbytes");
+    refused(&["perf", "all_reduce", "-d", "double"], "f32, f16, bf16, i32");
+}
+
+#[test]
 fn loss_without_links_is_of_all_hosts_links() {
     let time = |loss: &str| {
         let output = quincunx(&["sim", "all_reduce", "--size", "256KiB", "--loss", loss, "--json"]);

@@ -373,8 +373,13 @@ mod tests {
             command.args(["--initial-cluster", &format!("default={peer}")]);
             command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
             let process = command.spawn().unwrap();
-            let member = client.strip_prefix("http://").unwrap().parse().unwrap();
-            Self { member, folder, process }
+            let at = client.strip_prefix("http://").unwrap();
+            let until = Instant::now() + Duration::from_secs(20);
+            while std::net::TcpStream::connect(at).is_err() {
+                assert!(Instant::now() < until, "no etcd at {at}");
+                std::thread::sleep(AGAIN);
+            }
+            Self { member: at.parse().unwrap(), folder, process }
         }
 
         fn open(&self, prefix: &str) -> Result<(EtcdStore, Kept), StoreError> {
