@@ -156,6 +156,6 @@ fn simulate_designs(catalog: Catalog, largest: ByteCount) -> Result<(), Failure>
         simulated.check(rows)?;
     }
     let page = quincunx_report::write(folder).map_err(Failure::input)?;
-    say!("\nPlots: {}", page.display());
+    say!("\nPlots: {}", page.path.display());
     Ok(())
 }

@@ -21,7 +21,10 @@ pub(crate) struct Report {
 impl Report {
     pub(crate) fn run(self) -> Result<(), Failure> {
         let page = quincunx_report::write(&self.folder).map_err(Failure::input)?;
-        say!("{}", page.display());
+        for odd in &page.left_out {
+            eprintln!("left out: {odd}");
+        }
+        say!("{}", page.path.display());
         Ok(())
     }
 }

@@ -13,7 +13,7 @@ use quincunx_design::{AnyDesign, Catalog, Demand, FabricKind, Settings, Value};
 use quincunx_driver_net::{NodeOptions, TransportOptions, UdpOptions, Waker};
 use quincunx_fabric::MeshShape;
 use quincunx_runtime::{JoinedGroup, ProcessOptions, Rank, encapsulation};
-use quincunx_units::{ByteCount, Duration};
+use quincunx_units::ByteCount;
 use quincunx_wire::Framing;
 use std::net::Ipv4Addr;
 use std::sync::atomic::{AtomicBool, Ordering};

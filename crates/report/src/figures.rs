@@ -68,11 +68,13 @@ fn plot(title: &str, all: &[&Curve], styles: &Styles) -> Result<String, ReportEr
         name: named(curve, ""),
         points: curve.points.iter().filter_map(|point| Some((point.x?, point.ours?))).collect(),
         style: style(curve),
+        ..Line::default()
     });
     let published = all.iter().map(|curve| Line {
         name: named(curve, ", published"),
         points: curve.points.iter().filter_map(|point| Some((point.x?, point.published?))).collect(),
         style: style(curve),
+        ..Line::default()
     });
     let ours: Vec<Line> = ours.collect();
     let published: Vec<Line> = published.filter(|line| !line.points.is_empty()).collect();
@@ -104,8 +106,7 @@ fn summary(curve: &Curve, style: Style) -> Option<Group> {
 
 #[cfg(test)]
 mod tests {
-    use crate::page::render;
-    use crate::page::tests::output;
+    use crate::page::tests::{output, page as page_of};
 
     fn curve(label: &str, design: &str, baseline: &str, axis: &str, points: &str, summary: &str) -> String {
         format!(
@@ -121,8 +122,7 @@ mod tests {
 
     fn page(curves: &[String]) -> String {
         let curves = curves.join(",");
-        render(&output(&format!(r#"{{"schema":1,"command":"reproduce","rows":[],"curves":[{curves}]}}"#)))
-            .unwrap()
+        page_of(&output(&format!(r#"{{"schema":1,"command":"reproduce","rows":[],"curves":[{curves}]}}"#)))
     }
 
     #[test]

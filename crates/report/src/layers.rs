@@ -93,6 +93,7 @@ fn section(name: &str, rows: &[Layer], styles: &Styles) -> Result<Section, Repor
                 name: row.design.clone(),
                 points,
                 style: styles.of(&row.design),
+                ..Line::default()
             })
         };
         rows.iter().filter_map(line).collect()
@@ -151,8 +152,7 @@ fn section(name: &str, rows: &[Layer], styles: &Styles) -> Result<Section, Repor
 
 #[cfg(test)]
 mod tests {
-    use crate::page::render;
-    use crate::page::tests::output;
+    use crate::page::tests::{output, page as page_of};
 
     const BINS: &str = r#""bin_us":4.0,"uplinks_over_time":[0.5,1.0,0.25],"downlinks_over_time":[0.5,0.5,0.5],
         "sms_over_time":{"product 1":[60.0,30.0,0.0],"product 2":[0.0,30.0,60.0]}"#;
@@ -176,8 +176,7 @@ mod tests {
     }
 
     fn page(rows: &[String]) -> String {
-        render(&output(&format!(r#"{{"schema":1,"command":"sim layer","rows":[{}]}}"#, rows.join(","))))
-            .unwrap()
+        page_of(&output(&format!(r#"{{"schema":1,"command":"sim layer","rows":[{}]}}"#, rows.join(","))))
     }
 
     #[test]

@@ -14,7 +14,7 @@ mod rows;
 mod training;
 
 pub use columns::Columns;
-pub use page::write;
+pub use page::{Page, write};
 
 /// Why there is no report.
 #[derive(Debug, thiserror::Error)]

@@ -4,7 +4,7 @@ use crate::ReportError;
 use crate::figures::{figures, key};
 use crate::layers::layers;
 use crate::plot::{Line, Styles, latency, numbered, throughput, utilisation};
-use crate::rows::{Curve, Link, Measured, Output, Reproduced, Traffic, read, rows};
+use crate::rows::{Curve, Link, Machine, Measured, Output, Reproduced, Traffic, read, rows};
 use crate::training::trained;
 use minijinja::{AutoEscape, Environment, context};
 use serde::Serialize;
@@ -43,44 +43,99 @@ const LISTED_LINKS: usize = 16;
 /// Links that are drawn over time: as many as have a colour of their own.
 const DRAWN_LINKS: usize = 8;
 
-/// Reads the `*.json` files of `folder` and writes `report.html` beside them; returns where.
+/// A file's run, as the page tells of it.
+#[derive(Serialize)]
+struct Run {
+    file: String,
+    command: String,
+    version: String,
+    machine: String,
+    time: String,
+}
+
+/// A page, and what it does not show.
+#[derive(Debug)]
+pub struct Page {
+    /// Where it is.
+    pub path: PathBuf,
+    /// Why files of the folder are not in it, a line each; the page says so, too.
+    pub left_out: Vec<ReportError>,
+}
+
+/// Reads the `*.json` files of `folder` and writes `report.html` beside them.
 ///
 /// # Errors
-/// If there are none, if one was not printed by a command, or if the page cannot be written.
-pub fn write(folder: &Path) -> Result<PathBuf, ReportError> {
-    let html = render(&read(folder)?)?;
+/// If there are none, if none was printed by a command, or if the page cannot be written.
+pub fn write(folder: &Path) -> Result<Page, ReportError> {
+    let (outputs, mut left_out) = read(folder)?;
+    let all = outputs.len() + left_out.len();
+    let html = render(&outputs, &mut left_out)?;
+    if left_out.len() == all {
+        return Err(left_out.swap_remove(0));
+    }
     let path = folder.join("report.html");
     std::fs::write(&path, html).map_err(|error| ReportError::File {
         what: "write",
         path: path.display().to_string(),
         error,
     })?;
-    Ok(path)
+    Ok(Page { path, left_out })
 }
 
-pub(crate) fn render(outputs: &[(String, Output)]) -> Result<String, ReportError> {
+/// What a file's run was.
+fn run((name, output): &(String, Output)) -> Run {
+    let Machine { processor, cores } = &output.machine;
+    let machine = processor.as_ref().map(|processor| format!("{processor}, {cores} cores"));
+    Run {
+        file: format!("{name}.json"),
+        command: match &output.arguments[..] {
+            [] => output.command.clone(),
+            arguments => format!("quincunx {}", arguments.join(" ")),
+        },
+        version: output.version.clone(),
+        machine: machine.unwrap_or_default(),
+        time: output.time.clone(),
+    }
+}
+
+/// The page of these; those that are odd are added to `left_out`, and the page goes on without them.
+pub(crate) fn render(
+    outputs: &[(String, Output)],
+    left_out: &mut Vec<ReportError>,
+) -> Result<String, ReportError> {
     let styles = styles(outputs);
     let (mut sweeps, mut loads, mut layered, mut trainings) =
         (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     let (mut reproduced, mut drawn): (Vec<Reproduced>, Vec<_>) = (Vec::new(), Vec::new());
-    for (name, output) in outputs {
-        match output.command.as_str() {
-            "reproduce" => {
-                reproduced.extend(rows::<Reproduced>(name, output)?);
-                drawn.extend(figures(&output.curves, &styles)?);
+    let mut runs = Vec::new();
+    for file in outputs {
+        let (name, output) = file;
+        let mut add = || {
+            match output.command.as_str() {
+                "reproduce" => {
+                    reproduced.extend(rows::<Reproduced>(name, output)?);
+                    drawn.extend(figures(&output.curves, &styles)?);
+                }
+                "sim layer" => layered.push(layers(name, output, &styles)?),
+                "sim train" => trainings.push(trained(name, output, &styles)?),
+                "sim traffic" => loads.push(load(name, output)?),
+                "perf" | "sim" | "demo" => sweeps.extend(sweep(name, output, &styles)?),
+                other => {
+                    return Err(ReportError::Foreign {
+                        path: format!("{name}.json"),
+                        found: format!("the command \"{other}\", of which a report shows nothing"),
+                    });
+                }
             }
-            "sim layer" => layered.push(layers(name, output, &styles)?),
-            "sim train" => trainings.push(trained(name, output, &styles)?),
-            "sim traffic" => loads.push(load(name, output)?),
-            "perf" | "sim" | "demo" => sweeps.extend(sweep(name, output, &styles)?),
-            other => {
-                return Err(ReportError::Foreign {
-                    path: format!("{name}.json"),
-                    found: format!("the command \"{other}\", of which a report shows nothing"),
-                });
-            }
+            Ok(())
+        };
+        match add() {
+            Ok(()) => runs.push(run(file)),
+            Err(odd @ ReportError::Foreign { .. }) => left_out.push(odd),
+            Err(error) => return Err(error),
         }
     }
+    let odd: Vec<String> = left_out.iter().map(ToString::to_string).collect();
     #[expect(
         deprecated,
         reason = "it asks for a feature `serde` that this release of the library does not have"
@@ -93,7 +148,9 @@ pub(crate) fn render(outputs: &[(String, Output)]) -> Result<String, ReportError
     };
     environment.add_template("report", include_str!("../templates/report.html")).map_err(failed)?;
     let template = environment.get_template("report").map_err(failed)?;
-    template.render(context! { sweeps, loads, layered, trainings, reproduced, drawn }).map_err(failed)
+    template
+        .render(context! { sweeps, loads, layered, trainings, reproduced, drawn, runs, odd })
+        .map_err(failed)
 }
 
 /// The names of all designs, so that each has its style in all plots; and those of curves that are told apart by something else.
@@ -118,15 +175,15 @@ fn sweep(name: &str, output: &Output, styles: &Styles) -> Result<Vec<Sweep>, Rep
     let one = |(collective, rows): (String, Vec<Measured>)| {
         let mut lines: Vec<Line> = Vec::new();
         for row in &rows {
-            let point = (row.size as f64, row.algbw_GBps);
-            match lines.iter_mut().find(|line| line.name == row.design) {
-                Some(line) => line.points.push(point),
-                None => lines.push(Line {
-                    name: row.design.clone(),
-                    points: vec![point],
-                    style: styles.of(&row.design),
-                }),
-            }
+            let index = lines.iter().position(|line| line.name == row.design).unwrap_or_else(|| {
+                let (name, style) = (row.design.clone(), styles.of(&row.design));
+                lines.push(Line { name, style, ..Line::default() });
+                lines.len() - 1
+            });
+            lines[index].points.push((row.size as f64, row.algbw_GBps));
+            // Of a rate it is the same share as of the time.
+            let share = row.time_stderr_us.unwrap_or_default() / row.time_us.max(f64::MIN_POSITIVE);
+            lines[index].errors.push(row.algbw_GBps * share);
         }
         let title = format!("{collective} ({}, {name}.json)", output.command);
         let links = rows.iter().filter(|row| !row.links.is_empty()).map(busiest).collect::<Result<_, _>>()?;
@@ -173,6 +230,14 @@ pub(crate) mod tests {
         vec![("run".into(), serde_json::from_str(text).unwrap())]
     }
 
+    /// The page of files that are all shown.
+    pub(crate) fn page(outputs: &[(String, Output)]) -> String {
+        let mut left_out = Vec::new();
+        let html = render(outputs, &mut left_out).unwrap();
+        assert!(left_out.is_empty(), "{left_out:?}");
+        html
+    }
+
     const SIM: &str = r#"{"schema":1,"command":"sim","rows":[
         {"design":"epic-3","collective":"all_reduce","size":4096,"time_us":3.0,"algbw_GBps":1.4,"busbw_GBps":2.4,
          "netbw_GBps":1.5,"wrong":0,"links":[{"name":"rank0 > switch0","utilisation":0.91}]},
@@ -181,7 +246,7 @@ pub(crate) mod tests {
 
     #[test]
     fn a_sweep_becomes_a_plot_a_table_and_its_busiest_links() {
-        let html = render(&output(SIM)).unwrap();
+        let html = page(&output(SIM));
         assert!(html.contains("<svg") && html.contains("epic-3") && html.contains("rank0 &gt; switch0"));
         assert!(!html.contains("http"), "nothing is fetched from anywhere");
     }
@@ -189,7 +254,7 @@ pub(crate) mod tests {
     #[test]
     fn links_that_have_bins_are_drawn_over_time() {
         let binned = SIM.replace("\"utilisation\":0.91", "\"utilisation\":0.91,\"over_time\":[0.5,1.0,0.25]");
-        let html = render(&output(&binned.replace("\"wrong\":0", "\"wrong\":0,\"bin_us\":0.5"))).unwrap();
+        let html = page(&output(&binned.replace("\"wrong\":0", "\"wrong\":0,\"bin_us\":0.5")));
         assert_eq!((html.matches("<svg").count(), html.matches("time (us)").count()), (2, 1 + 1));
     }
 
@@ -202,7 +267,7 @@ pub(crate) mod tests {
             )
         };
         let text = format!(r#"{{"schema":1,"command":"sim traffic","rows":[{},{}]}}"#, row(0.3), row(0.9));
-        let html = render(&output(&text)).unwrap();
+        let html = page(&output(&text));
         assert!(
             html.contains("<svg") && html.contains("uniform, p99") && html.contains("<td>0.9</td>"),
             "{html}"
@@ -211,31 +276,74 @@ pub(crate) mod tests {
 
     #[test]
     fn a_run_of_lengths_alone_has_nobody_to_say_what_is_wrong() {
-        let html = render(&output(&SIM.replace("\"wrong\":0", "\"wrong\":null"))).unwrap();
+        let html = page(&output(&SIM.replace("\"wrong\":0", "\"wrong\":null")));
         assert!(html.contains("<td>-</td>"));
     }
 
     #[test]
     fn published_figures_stand_beside_ours() {
-        let html = render(&output(
+        let html = page(&output(
             r#"{"schema":1,"command":"reproduce","rows":[{"paper":"epic","id":"table25","figure":"epic-3 4KiB",
                "kind":"predicted","published":3.0,"ours":3.1,"error":0.03,"verdict":"met"}]}"#,
-        ))
-        .unwrap();
+        ));
         assert!(html.contains("epic/table25") && html.contains("predicted") && html.contains("met"));
     }
 
     #[test]
-    fn a_file_that_no_command_printed_is_named() {
-        let error = render(&output(r#"{"schema":1,"command":"check","rows":[]}"#)).unwrap_err().to_string();
-        assert!(error.starts_with("run.json: expected"), "{error}");
-        let error = render(&output(r#"{"schema":1,"command":"sim","rows":[{"design":3}]}"#)).unwrap_err();
-        assert!(error.to_string().contains("a row of sim that is not one"), "{error}");
+    fn a_file_that_is_odd_is_named_and_the_others_are_shown() {
+        for (text, found) in [
+            (r#"{"schema":1,"command":"check","rows":[]}"#, "of which a report shows nothing"),
+            (r#"{"schema":1,"command":"sim","rows":[{"design":3}]}"#, "a row of sim that is not one"),
+        ] {
+            let mut outputs = output(SIM);
+            outputs.push(("odd".into(), serde_json::from_str(text).unwrap()));
+            let mut left_out = Vec::new();
+            let html = render(&outputs, &mut left_out).unwrap();
+            let [odd] = &left_out[..] else { panic!("{left_out:?}") };
+            let odd = odd.to_string();
+            assert!(odd.starts_with("odd.json: expected") && odd.contains(found), "{odd}");
+            assert!(html.contains("<svg") && html.contains("odd.json: expected"), "{html}");
+        }
+    }
+
+    #[test]
+    fn a_folder_of_odd_files_alone_is_an_error_and_one_among_others_is_not() {
+        let folder = std::env::temp_dir().join(format!("quincunx-report-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        std::fs::write(folder.join("odd.json"), "nonsense").unwrap();
+        let alone = write(&folder).unwrap_err().to_string();
+        std::fs::write(folder.join("sim.json"), SIM).unwrap();
+        let page = write(&folder).unwrap();
+        assert!(page.path.is_file());
+        std::fs::remove_dir_all(&folder).unwrap();
+        assert!(alone.starts_with("odd.json: expected an object"), "{alone}");
+        assert_eq!(page.left_out.len(), 1);
+    }
+
+    #[test]
+    fn the_page_says_what_was_run_on_which_machine_and_when() {
+        let described = SIM.replace(
+            "\"schema\":1",
+            r#""schema":1,"version":"0.1.0","arguments":["sim","all_reduce","--seed","7"],"time":"2026-01-02T03:04:05Z",
+               "machine":{"processor":"Some CPU","cores":2}"#,
+        );
+        let html = page(&output(&described));
+        for part in ["quincunx sim all_reduce --seed 7", "0.1.0", "Some CPU, 2 cores", "2026-01-02T03:04:05Z"]
+        {
+            assert!(html.contains(part), "{part}: {html}");
+        }
+    }
+
+    #[test]
+    fn means_over_seeds_have_error_bars() {
+        let lines = |text: &str| page(&output(text)).matches("<line ").count();
+        let barred = SIM.replace("\"time_us\":3.0", "\"time_us\":3.0,\"time_stderr_us\":0.3");
+        assert!(lines(&barred) > lines(SIM));
     }
 
     #[test]
     fn names_in_files_cannot_become_markup() {
-        let html = render(&output(&SIM.replace("epic-3", "<script>x</script>"))).unwrap();
+        let html = page(&output(&SIM.replace("epic-3", "<script>x</script>")));
         assert!(!html.contains("<script>"));
     }
 }

@@ -29,6 +29,8 @@ const COLOURS: [RGBColor; 8] = [
 pub(crate) struct Line {
     pub(crate) name: String,
     pub(crate) points: Vec<(f64, f64)>,
+    /// Of each point its standard error; empty if none is known.
+    pub(crate) errors: Vec<f64>,
     pub(crate) style: Style,
 }
 
@@ -112,8 +114,11 @@ pub(crate) fn numbered(mut lines: Vec<Line>) -> Vec<Line> {
 /// Throughput in GB/s over size in bytes, the size on a logarithmic axis. Nothing of fewer than two sizes.
 pub(crate) fn throughput(title: &str, lines: &[Line]) -> Result<String, ReportError> {
     let sized = |line: &Line| {
-        let points = line.points.iter().copied().filter(|point| point.0 > 0.0).collect();
-        Line { name: line.name.clone(), points, style: line.style }
+        let errors = line.errors.iter().copied().map(Some).chain(std::iter::repeat(None));
+        let sized = line.points.iter().copied().zip(errors).filter(|(point, _)| point.0 > 0.0);
+        let (points, errors): (Vec<_>, Vec<_>) = sized.unzip();
+        let errors = errors.into_iter().flatten().collect();
+        Line { name: line.name.clone(), points, errors, style: line.style }
     };
     let lines: Vec<Line> = lines.iter().map(sized).collect();
     let Some((first, last, top)) = bounds(&lines) else { return Ok(String::new()) };
@@ -247,8 +252,13 @@ where
         .y_desc(axes.y)
         .x_label_formatter(&|x| (axes.label)(*x))
         .draw()?;
-    for Line { points, style, .. } in lines {
+    for Line { points, errors, style, .. } in lines {
         let (style, colour) = (*style, style.colour());
+        let bars = points.iter().zip(errors).filter(|(_, error)| **error > 0.0);
+        let bar = |(&(x, y), &error): (&(f64, f64), &f64)| {
+            ErrorBar::new_vertical(x, y - error, y, y + error, colour.stroke_width(1), 9)
+        };
+        chart.draw_series(bars.map(bar))?;
         chart.draw_series(LineSeries::new(points.iter().copied(), colour.stroke_width(2)))?;
         let every = if axes.marks == Marks::All { 1 } else { points.len().div_ceil(8).max(1) };
         // Lines that lie on each other have their marks at different places.
@@ -320,6 +330,16 @@ mod tests {
         assert!(svg.contains("host-0") && svg.contains("time (us)"));
         let svg = latency("traffic", &[line("uniform, mean"), line("uniform, p99")]).unwrap();
         assert!(svg.contains("uniform, p99") && svg.matches("<polygon").count() == 2 * (3 + 1));
+    }
+
+    #[test]
+    fn points_with_an_error_have_a_bar() {
+        let points = vec![(4096.0, 1.0), (16384.0, 2.0), (65536.0, 3.0)];
+        let plain = Line { name: "ring".into(), points: points.clone(), ..Line::default() };
+        let barred = Line { name: "ring".into(), points, errors: vec![0.1, 0.0, 0.2], ..Line::default() };
+        let count = |line| throughput("all_reduce", &[line]).unwrap().matches("<line ").count();
+        let [without, with] = [plain, barred].map(count);
+        assert!(with > without, "{with} lines with bars, {without} without");
     }
 
     #[test]

@@ -14,6 +14,24 @@ pub(crate) struct Output {
     /// Of `reproduce`: lines of figures, whose points the rows judge.
     #[serde(default)]
     pub(crate) curves: Vec<Curve>,
+    /// By which version it was run, with which arguments, on which machine and when; older files do not say.
+    #[serde(default)]
+    pub(crate) version: String,
+    #[serde(default)]
+    pub(crate) arguments: Vec<String>,
+    #[serde(default)]
+    pub(crate) machine: Machine,
+    #[serde(default)]
+    pub(crate) time: String,
+}
+
+/// What times were measured on.
+#[derive(Clone, Debug, Default, Deserialize)]
+pub(crate) struct Machine {
+    #[serde(default)]
+    pub(crate) processor: Option<String>,
+    #[serde(default)]
+    pub(crate) cores: u32,
 }
 
 /// A line of a figure, as `reproduce` prints it.
@@ -64,6 +82,9 @@ pub(crate) struct Measured {
     pub(crate) collective: String,
     pub(crate) size: u64,
     pub(crate) time_us: f64,
+    /// Of several seeds.
+    #[serde(default)]
+    pub(crate) time_stderr_us: Option<f64>,
     pub(crate) algbw_GBps: f64,
     pub(crate) busbw_GBps: f64,
     pub(crate) netbw_GBps: f64,
@@ -181,8 +202,8 @@ pub(crate) struct Reproduced {
     pub(crate) verdict: String,
 }
 
-/// All outputs in a folder, by file name.
-pub(crate) fn read(folder: &Path) -> Result<Vec<(String, Output)>, ReportError> {
+/// All outputs in a folder, by file name, and what is wrong with files that are none.
+pub(crate) fn read(folder: &Path) -> Result<(Vec<(String, Output)>, Vec<ReportError>), ReportError> {
     let failed =
         |path: &Path, error| ReportError::File { what: "read", path: path.display().to_string(), error };
     let entries = std::fs::read_dir(folder).map_err(|error| failed(folder, error))?;
@@ -191,18 +212,25 @@ pub(crate) fn read(folder: &Path) -> Result<Vec<(String, Output)>, ReportError> 
         .filter(|path| path.extension().is_some_and(|extension| extension == "json"))
         .collect();
     paths.sort();
-    let mut outputs = Vec::new();
+    let (mut outputs, mut odd) = (Vec::new(), Vec::new());
     for path in paths {
-        let text = std::fs::read_to_string(&path).map_err(|error| failed(&path, error))?;
-        let foreign = |found: String| ReportError::Foreign { path: path.display().to_string(), found };
-        let output: Output = serde_json::from_str(&text).map_err(|error| foreign(error.to_string()))?;
-        if output.schema != 1 {
-            return Err(foreign(format!("schema {}", output.schema)));
-        }
         let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-        outputs.push((name, output));
+        let foreign = |found: String| ReportError::Foreign { path: format!("{name}.json"), found };
+        let read = std::fs::read_to_string(&path).map_err(|error| failed(&path, error));
+        let parsed = read.and_then(|text| {
+            let output: Output =
+                serde_json::from_str(&text).map_err(|error| foreign(format!("\"{error}\"")))?;
+            if output.schema == 1 { Ok(output) } else { Err(foreign(format!("schema {}", output.schema))) }
+        });
+        match parsed {
+            Ok(output) => outputs.push((name, output)),
+            Err(error) => odd.push(error),
+        }
     }
-    if outputs.is_empty() { Err(ReportError::Empty(folder.display().to_string())) } else { Ok(outputs) }
+    if outputs.is_empty() && odd.is_empty() {
+        return Err(ReportError::Empty(folder.display().to_string()));
+    }
+    Ok((outputs, odd))
 }
 
 /// The rows of `output` as `T`.

@@ -49,8 +49,7 @@ pub(crate) fn trained(name: &str, output: &Output, styles: &Styles) -> Result<Tr
 
 #[cfg(test)]
 mod tests {
-    use crate::page::render;
-    use crate::page::tests::output;
+    use crate::page::tests::{output, page};
 
     #[test]
     fn iterations_have_speedups_and_where_their_time_goes() {
@@ -65,7 +64,7 @@ mod tests {
             row("epic-3", 1.25),
             row("ring", 1.0)
         );
-        let html = render(&output(&text)).unwrap();
+        let html = page(&output(&text));
         assert!(html.contains("an iteration of resnet-50, 32 samples on each of 8 ranks (run.json)"));
         assert!(html.contains("speedup over ring") && html.contains(">1.25</text>"));
         assert_eq!((html.matches("<svg").count(), html.matches(">of it hidden</text>").count()), (2, 2));
