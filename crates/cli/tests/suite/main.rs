@@ -7,5 +7,6 @@ mod inputs;
 mod layers;
 mod operate;
 mod processes;
+mod progress;
 mod secured;
 mod simulations;
