@@ -11,7 +11,8 @@ Arrays are whatever has a buffer (numpy.ndarray, array.array, bytearray, memoryv
 and others); none is copied before the network's own thread does so. What is strided, read-only, overlapping or of another type is refused
 with an exception, and nothing has happened then. `quincunx.torch` is the backend of torch.distributed.
 
-`sim`, `check`, `reproduce` and `sweep` run simulations, model checks and published figures and return tables (`quincunx.analysis`). They need no fabric, but the `quincunx` command.
+`sim`, `check`, `reproduce` and `sweep` run simulations, model checks and published figures and return tables (`quincunx.analysis`), which
+`quincunx.plots` draws. They need no fabric, but the `quincunx` command.
 """
 
 from __future__ import annotations

@@ -78,6 +78,7 @@ def reproduce(experiment: str | None = None) -> pyarrow.Table:
     """Published figures and ours, a row for each: of `"scin/fig9"`, of all of `"scin"`, or of all papers.
 
         figures = quincunx.reproduce("epic/table25")
+        quincunx.plots.published(figures)
 
     Times are in microseconds, shares and speedups are ratios. `error` is relative, `verdict` met or missed (which is no exception), and
     `kind` says whether the figure was predicted, or calibrated by; see `quincunx reproduce --help`. `curves` has the figures' points.

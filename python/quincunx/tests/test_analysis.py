@@ -81,9 +81,11 @@ class Arguments(Analysed):
         found = python("import sys, quincunx; print({'pyarrow', 'matplotlib', 'numpy'} & set(sys.modules))")
         self.assertEqual((found.stdout, found.stderr), ("set()\n", ""))
 
-    def test_without_pyarrow_one_line_says_which_extra_has_it(self) -> None:
+    def test_without_pyarrow_or_matplotlib_one_line_says_which_extra_has_it(self) -> None:
         found = python("import sys; sys.modules['pyarrow'] = None; import quincunx; quincunx.sim('all_reduce')")
         self.assertIn("\nImportError: expected pyarrow for tables, found none; pip install quincunx[tables]\n", found.stderr)
+        found = python("import sys; sys.modules['matplotlib'] = None; import quincunx.plots")
+        self.assertIn("\nImportError: expected matplotlib for plots, found none; pip install quincunx[plots]\n", found.stderr)
 
 
 @needs.modules("pyarrow")
