@@ -33,7 +33,7 @@ test-wheel: ## The wheels of the Python package and of the command in an empty e
 	$(PYTHON) tools/wheel.py
 
 .PHONY: synth-rtl
-synth-rtl: ## Resources of the hardware by number of ports, through Yosys (about ten minutes)
+synth-rtl: ## Resources of the hardware by number of ports, through Yosys (about sixteen minutes of one core)
 	$(PYTHON) rtl/bench/synthesise.py
 
 .PHONY: draw-rtl

@@ -10,6 +10,7 @@ its switch the group is made anew among its hosts, and the job must go on and be
 limit. Without who started them all ranks must be gone within the limit, and the manager must have no group of theirs.
 
 The job runs so many AllReduces of 64 KiB (--iterations), and the kill comes within half a second of the group, or earlier if there are fewer.
+300 of them among hosts take a second or two, and some ten seconds on a machine that is busy: many more could take longer than a round may.
 Every ten rounds a line on standard error says how far it is (not with --quiet), and no round takes longer than a minute: what still runs then is a fault.
 --log adds a line of JSON for each round to a file, so that many rounds can be run in pieces, with seeds of their own; --sum prints what all of them
 have found. Exit status 1 if one round did neither. Needs Python 3.11, nothing else; Linux.
@@ -211,7 +212,7 @@ def main() -> int:
     parser.add_argument("program", nargs="?")
     parser.add_argument("rounds", nargs="?", type=int, default=30)
     parser.add_argument("seed", nargs="?", type=int, default=1)
-    parser.add_argument("--iterations", type=int, default=1500)
+    parser.add_argument("--iterations", type=int, default=300)
     parser.add_argument("--log", type=Path)
     parser.add_argument("--quiet", action="store_true")
     parser.add_argument("--sum", nargs="+", type=Path, metavar="FILE")

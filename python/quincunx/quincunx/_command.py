@@ -105,8 +105,7 @@ def arguments(options: Mapping[str, Any]) -> list[str]:
 
 
 def run(*words: str, wrong_is_error: bool, **options: Any) -> dict[str, Any]:
-    """What the command prints with `--json`, and with which `arguments`. In a run of more than two seconds a line on standard error says how
-    far it is.
+    """What the command prints with `--json`. In a run of more than two seconds a line on standard error says how far it is.
 
     A wrong result is an object like any other, or with `wrong_is_error` a RuntimeError. Raises InputError for what the command refuses,
     KeyboardInterrupt if somebody interrupted it, RuntimeError if it breaks down, and FileNotFoundError if there is no command.
@@ -123,10 +122,9 @@ def run(*words: str, wrong_is_error: bool, **options: Any) -> dict[str, Any]:
     if status == 0 and line:
         warnings.warn(line, stacklevel=3)
     try:
-        found = json.loads(printed)
+        return json.loads(printed)
     except ValueError:
         raise InputError(f"expected options with which the command prints rows, found that it prints other text with {asked}") from None
-    return {**found, "arguments": asked}
 
 
 def _run(asked: list[str]) -> tuple[int, str, list[str]]:

@@ -10,8 +10,8 @@ one with designs of your own (`examples/own-design`) knows them here, too. Keywo
 lists them, and so are defaults: `early_timeouts=1` is `--early-timeouts 1`, a list is joined by commas, True is a flag, None and False are
 nothing, and a dict gives the option again for each pair: `set={"link.rate": "200Gbit/s"}`.
 
-Columns are the keys of the command's rows; `links` and the like are lists of structs. What else the command says (`totals`, `curves`), and the
-`arguments` that it got, is JSON in the table's schema: `table.schema.metadata[b"quincunx"]`.
+Columns are the keys of the command's rows; `links` and the like are lists of structs. What else the command says (its `version` and
+`arguments`, the `machine`, `totals`, `curves`) is JSON in the table's schema: `table.schema.metadata[b"quincunx"]`.
 
 Needs pyarrow: `pip install quincunx[tables]`; and the command: `pip install quincunx[command]`.
 """

@@ -8,5 +8,7 @@ mod layers;
 mod operate;
 mod processes;
 mod progress;
+mod results;
 mod secured;
 mod simulations;
+mod standby;
