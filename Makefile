@@ -29,9 +29,8 @@ test-torch: ## The backend of torch.distributed, in an environment with torch (d
 	$(PYTHON) tools/python_environment.py python/quincunx/tests/with_torch/requirements.txt -m unittest discover -v -s python/quincunx/tests -p 'test_torch.py'
 
 .PHONY: test-wheel
-test-wheel: ## The wheel of the Python package in an empty environment, and how large it is (a release build)
-	$(CARGO) build --release -p quincunx-cli
-	$(PYTHON) tools/wheel.py "$${CARGO_TARGET_DIR:-target}/release/quincunx"
+test-wheel: ## The wheels of the Python package and of the command in an empty environment, and how large they are (a release build)
+	$(PYTHON) tools/wheel.py
 
 .PHONY: synth-rtl
 synth-rtl: ## Resources of the hardware by number of ports, through Yosys (about sixteen minutes of one core)

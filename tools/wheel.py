@@ -1,9 +1,12 @@
 #!/usr/bin/env python3
-"""Builds the wheel, installs it into an empty environment and runs an AllReduce there: `python3 tools/wheel.py [QUINCUNX]`, or `make test-wheel`.
+"""Builds the wheels of the package and of the command, installs them into an empty environment and runs them there: `python3 tools/wheel.py`,
+or `make test-wheel`.
 
-Needs Rust and a package registry for maturin (QUINCUNX_WHEEL names a wheel that is built already). The environment has nothing but the wheel:
-no torch, no NumPy. Where torch can be imported by the Python that runs this, the README's ten lines are run by it, too, from the installed
-wheel. Prints what the wheel takes; the exit status is 1 if that is 10 MB or more, or if something fails.
+Needs Rust and a package registry for maturin (QUINCUNX_WHEELS names a folder with both wheels that are built already) and for pyarrow. An
+AllReduce runs in an environment that has nothing but the wheels: no torch, no NumPy; the command is that of the wheel. Then pyarrow comes
+to it, and the README's simulation from Python runs. Where torch can be imported by the Python that runs this, the README's ten lines are run
+by it, too, from the installed wheel. Prints what the wheels take; the exit status is 1 if the package's is 10 MB or more, or if something
+fails.
 """
 
 import os
@@ -26,58 +29,63 @@ group = quincunx.init()
 values = array.array("f", [group.rank + 1.0] * 1000)
 group.all_reduce(values)
 assert set(values) == {10.0}, values[0]
-assert "torch" not in sys.modules and "numpy" not in sys.modules
+assert not {"torch", "numpy", "pyarrow", "matplotlib"} & set(sys.modules)
 quincunx.shutdown()
 """
 
 
-def run(*command: str | Path, **environment: str) -> str:
-    ended = subprocess.run(command, cwd=ROOT, text=True, capture_output=True, env=dict(os.environ, **environment))
+def run(*command: str | Path, folder: Path = ROOT, **environment: str) -> str:
+    ended = subprocess.run(command, cwd=folder, text=True, capture_output=True, env=dict(os.environ, **environment))
     if ended.returncode != 0:
         raise SystemExit(f"expected exit status 0, found {ended.returncode} of {' '.join(map(str, command))}\n{ended.stdout}{ended.stderr}")
     return ended.stdout
 
 
 def built(folder: Path) -> Path:
-    """The wheel, built as the README says."""
-    given = os.environ.get("QUINCUNX_WHEEL")
-    if given:
-        return Path(given)
+    """The folder with the wheels, built as the README says."""
+    if given := os.environ.get("QUINCUNX_WHEELS"):
+        return Path(given).resolve()
     venv.create(folder / "build", with_pip=True)
     run(folder / "build/bin/pip", "install", "-q", "maturin>=1.9,<2")
-    maturin = folder / "build/bin/maturin"
-    run(maturin, "build", "--release", "--strip", "-m", "python/quincunx/Cargo.toml", "-o", str(folder / "wheels"))
-    [wheel] = (folder / "wheels").glob("*.whl")
-    return wheel
+    for of in ("quincunx", "command"):
+        run(folder / "build/bin/maturin", "build", "--release", "--strip", "-o", str(folder / "wheels"), folder=ROOT / "python" / of)
+    return folder / "wheels"
 
 
-def first_lines() -> str:
-    """The code that the README shows as first.py."""
+def readme(before: str) -> str:
+    """The code in Python that the README shows after these words."""
     text = (ROOT / "README.md").read_text()
-    return re.search(r"as `first.py`:\n\n```python\n(.*?)```", text, re.DOTALL)[1]
+    return re.search(re.escape(before) + r"\n\n```python\n(.*?)```", text, re.DOTALL)[1]
 
 
 def main() -> None:
-    program = sys.argv[1] if len(sys.argv) > 1 else "target/release/quincunx"
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        wheel = built(folder)
-        size = wheel.stat().st_size
-        print(f"{wheel.name}: {size:,} bytes")
-        if size >= MOST_BYTES:
-            raise SystemExit(f"expected a wheel of less than {MOST_BYTES:,} bytes, found {size:,}")
+        wheels = built(folder)
+        [package] = wheels.glob("quincunx-*.whl")
+        [command] = wheels.glob("quincunx_command-*.whl")
+        for wheel in (package, command):
+            print(f"{wheel.name}: {wheel.stat().st_size:,} bytes")
+        if package.stat().st_size >= MOST_BYTES:
+            raise SystemExit(f"expected a wheel of less than {MOST_BYTES:,} bytes, found {package.stat().st_size:,}")
         venv.create(folder / "empty", with_pip=True)
-        run(folder / "empty/bin/pip", "install", "-q", "--no-index", wheel)
-        script = folder / "without_torch.py"
+        pip, python, program = (folder / "empty/bin" / each for each in ("pip", "python", "quincunx"))
+        run(pip, "install", "-q", "--no-index", "--find-links", wheels, "quincunx[command]")
+        script = folder / "script.py"
         script.write_text(WITHOUT_TORCH)
-        run(program, "run", "-n", str(RANKS), "--", folder / "empty/bin/python", script)
-        print(f"an AllReduce of {RANKS} ranks in an environment with the wheel alone: right")
+        run(program, "run", "-n", str(RANKS), "--", python, script)
+        print(f"an AllReduce of {RANKS} ranks in an environment with the wheels alone: right")
+        run(pip, "install", "-q", "--find-links", wheels, "quincunx[tables]")
+        script.write_text(readme("The same from Python, as a table:"))
+        # Nothing but the environment's own command, which is not on the PATH.
+        print(run(python, script, QUINCUNX_COMMAND="", PATH="/usr/bin:/bin").rstrip())
+        print("the README's simulation from Python, by the wheel's command: done")
         if subprocess.run([sys.executable, "-c", "import torch"], capture_output=True).returncode != 0:
-            print("the README's lines were not run: no torch here")
+            print("the README's lines with torch were not run: no torch here")
             return
-        run(sys.executable, "-m", "pip", "install", "-q", "--no-index", "--no-deps", "--target", folder / "site", wheel)
-        (folder / "first.py").write_text(first_lines())
-        printed = run(program, "run", "-n", str(RANKS), "--", sys.executable, folder / "first.py", PYTHONPATH=str(folder / "site"))
+        run(sys.executable, "-m", "pip", "install", "-q", "--no-index", "--no-deps", "--target", folder / "site", package)
+        script.write_text(readme("as `first.py`:"))
+        printed = run(program, "run", "-n", str(RANKS), "--", sys.executable, script, PYTHONPATH=str(folder / "site"))
         if printed.count("tensor(6.)") != RANKS:
             raise SystemExit(f"expected tensor(6.) of each rank, found {printed}")
         print("the README's lines: right")

@@ -2,7 +2,6 @@
 
 use clap::Args;
 use clap::builder::RangedU64ValueParser;
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use quincunx_check::{Counterexample, Exploration, Finding, MOST, Statistics, Subject, Unfinished};
 use quincunx_design::Catalog;
 use quincunx_units::ByteCount;
@@ -13,6 +12,7 @@ use std::time::Instant;
 
 use crate::checks::Target;
 use crate::out::say;
+use crate::progress::spinner;
 use crate::results::envelope;
 use crate::{Failure, interrupt};
 
@@ -77,8 +77,7 @@ impl Check {
             memory: self.memory,
         };
         let stop = interrupt::flag()?;
-        let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr())
-            .with_style(ProgressStyle::with_template("{spinner} {msg}").expect("the template is right"));
+        let bar = spinner();
         let begin = Instant::now();
         let (statistics, finding) = subject.network.explore(rules, &mut |statistics| {
             bar.set_message(line(statistics, begin.elapsed().as_secs_f64()));

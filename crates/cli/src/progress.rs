@@ -1,4 +1,4 @@
-//! What a person at a terminal sees beside the results: a progress bar, and errors in colour.
+//! What is seen beside the results: at a terminal a progress bar, and errors in colour; elsewhere how far a run is in lines, if somebody asks.
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use quincunx_design::Catalog;
@@ -9,9 +9,12 @@ use quincunx_runtime::Drops;
 use quincunx_sim::Progress;
 use quincunx_wire::Framing;
 use std::collections::BTreeMap;
-use std::io::{IsTerminal, stderr};
+use std::io::{IsTerminal, Write, stderr};
+use std::sync::atomic::Ordering;
+use std::thread;
 use std::time::Duration;
 
+use crate::interrupt;
 use crate::out::say;
 use crate::simulations::position;
 
@@ -81,11 +84,57 @@ pub(crate) fn run_with_bar(
     done
 }
 
-/// A bar over `steps` steps on standard error; nothing when that is no terminal.
+/// Asks for lines on standard error in place of a bar, by being set: for programs that show them, and for logs.
+const LINES: &str = "QUINCUNX_PROGRESS";
+
+/// Nobody wants to hear of what is over by then.
+const FIRST_LINE: Duration = Duration::from_secs(2);
+const BETWEEN_LINES: Duration = Duration::from_secs(1);
+
+/// A bar over `steps` steps on standard error; nothing when that is no terminal, unless lines are asked for.
 pub(crate) fn bar(steps: usize) -> ProgressBar {
-    let bar = ProgressBar::with_draw_target(Some(steps as u64), ProgressDrawTarget::stderr());
-    let style = ProgressStyle::with_template("{bar:32} {pos}/{len}  {msg}").expect("the template is right");
-    bar.with_style(style)
+    shown(Some(steps as u64), "{bar:32} {pos}/{len}  {msg}")
+}
+
+/// The same of work whose length nobody knows: it turns with each tick.
+pub(crate) fn spinner() -> ProgressBar {
+    shown(None, "{spinner} {msg}")
+}
+
+fn shown(steps: Option<u64>, template: &str) -> ProgressBar {
+    let are_lines = std::env::var_os(LINES).is_some_and(|value| !value.is_empty());
+    let target = if are_lines { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr() };
+    let style = ProgressStyle::with_template(template).expect("the template is right");
+    let bar = ProgressBar::with_draw_target(steps, target).with_style(style);
+    if are_lines {
+        print_lines(&bar);
+    }
+    bar
+}
+
+/// Prints a line a second on standard error until the bar has gone. If nobody reads them any more, as when a notebook's kernel has died, that
+/// is an interrupt: nobody will read the results either.
+fn print_lines(bar: &ProgressBar) {
+    let bar = bar.downgrade();
+    thread::spawn(move || {
+        thread::sleep(FIRST_LINE);
+        while let Some(bar) = bar.upgrade().filter(|bar| !bar.is_finished()) {
+            if writeln!(stderr(), "progress: {}", progress_line(&bar)).is_err() {
+                if let Some(stop) = interrupt::current() {
+                    stop.store(true, Ordering::Relaxed);
+                }
+                return;
+            }
+            drop(bar);
+            thread::sleep(BETWEEN_LINES);
+        }
+    });
+}
+
+/// How far a bar is, in words.
+fn progress_line(bar: &ProgressBar) -> String {
+    let steps = bar.length().map_or(String::new(), |all| format!("{} of {all}, ", bar.position()));
+    format!("{steps}{}  {}", spoken(bar.elapsed().as_secs_f64().floor()), bar.message())
 }
 
 /// How far a run has come after `elapsed`, and how long it takes yet if it goes on as it did.
@@ -112,13 +161,12 @@ fn spoken(seconds: f64) -> String {
     }
 }
 
-/// One line on standard error.
+/// One line on standard error; nothing if nobody reads that any more.
 pub(crate) fn print_error(message: &str) {
-    if stderr().is_terminal() {
-        eprintln!("\x1b[31merror:\x1b[0m {message}");
-    } else {
-        eprintln!("error: {message}");
-    }
+    let mut output = stderr();
+    let label = if output.is_terminal() { "\x1b[31merror:\x1b[0m" } else { "error:" };
+    // There is nowhere else to say it.
+    let _ = writeln!(output, "{label} {message}");
 }
 
 #[cfg(test)]
@@ -141,6 +189,16 @@ mod tests {
     #[test]
     fn a_run_that_is_not_over_is_never_said_to_be_done() {
         assert!(text(Some(0.9999), 10).starts_with("99 %, 1 s left"));
+    }
+
+    #[test]
+    fn a_line_says_how_many_steps_are_done_and_what_is_under_way() {
+        let bar = ProgressBar::hidden().with_elapsed(Duration::from_secs(75));
+        bar.set_message("ring 1 MiB");
+        assert_eq!(progress_line(&bar), "1 min 15 s  ring 1 MiB");
+        bar.set_length(8);
+        bar.inc(3);
+        assert_eq!(progress_line(&bar), "3 of 8, 1 min 15 s  ring 1 MiB");
     }
 
     #[test]

@@ -10,6 +10,9 @@
 Arrays are whatever has a buffer (numpy.ndarray, array.array, bytearray, memoryview) or speaks DLPack in the host's memory (torch.Tensor
 and others); none is copied before the network's own thread does so. What is strided, read-only, overlapping or of another type is refused
 with an exception, and nothing has happened then. `quincunx.torch` is the backend of torch.distributed.
+
+`sim`, `check`, `reproduce` and `sweep` run simulations, model checks and published figures and return tables (`quincunx.analysis`), which
+`quincunx.plots` draws. They need no fabric, but the `quincunx` command.
 """
 
 from __future__ import annotations
@@ -18,9 +21,12 @@ from typing import Any
 
 from quincunx import _core
 from quincunx._arrays import described
+from quincunx._command import InputError
 from quincunx._core import EndpointError, GroupError, __version__
+from quincunx.analysis import check, curves, reproduce, sim, sweep
 
-__all__ = ["EndpointError", "Group", "GroupError", "Pending", "__version__", "counts", "init", "shutdown"]
+__all__ = ["EndpointError", "Group", "GroupError", "InputError", "Pending", "__version__", "check", "counts", "curves", "init", "reproduce"]
+__all__ += ["shutdown", "sim", "sweep"]
 
 _world: Group | None = None
 _endpoint: _core.Endpoint | None = None

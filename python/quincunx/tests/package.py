@@ -48,3 +48,14 @@ class OnRanks(unittest.TestCase):
     def hold(self, ranks: int = 3) -> None:
         """Runs the function that is called as the test is."""
         self.run_on_ranks(sys.executable, str(HERE / self.programs), self._testMethodName.removeprefix("test_"), ranks=ranks)
+
+
+class Analysed(unittest.TestCase):
+    """Tests that import the package, whose command is the one that is built here."""
+
+    @classmethod
+    def setUpClass(cls) -> None:
+        target = build()
+        if str(PACKAGE.parent) not in sys.path:
+            sys.path.insert(0, str(PACKAGE.parent))
+        os.environ["QUINCUNX_COMMAND"] = str(target / "quincunx")

@@ -7,6 +7,7 @@ mod inputs;
 mod layers;
 mod operate;
 mod processes;
+mod progress;
 mod results;
 mod secured;
 mod simulations;

@@ -1,0 +1,209 @@
+"""Simulations, model checks and published figures as tables of Arrow, from the `quincunx` command.
+
+    import quincunx
+
+    table = quincunx.sim("all_reduce", fabric="epic-star8", design=["epic-3", "ring"], size="4KiB:16MiB:4")
+    table.select(["design", "size", "time_us"]).to_pandas()
+
+Each call runs the command as a process of its own, `quincunx_command` of pip's or the program that the environment names in QUINCUNX_COMMAND:
+one with designs of your own (`examples/own-design`) knows them here, too. Keywords are the command's options, as `quincunx sim --help`
+lists them, and so are defaults: `early_timeouts=1` is `--early-timeouts 1`, a list is joined by commas, True is a flag, None and False are
+nothing, and a dict gives the option again for each pair: `set={"link.rate": "200Gbit/s"}`.
+
+Columns are the keys of the command's rows; `links` and the like are lists of structs. What else the command says (its `version` and
+`arguments`, the `machine`, `totals`, `curves`) is JSON in the table's schema: `table.schema.metadata[b"quincunx"]`.
+
+Needs pyarrow: `pip install quincunx[tables]`; and the command: `pip install quincunx[command]`.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import json
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Executor, as_completed
+from os import PathLike
+from typing import TYPE_CHECKING, Any
+
+from quincunx import _command
+
+if TYPE_CHECKING:
+    import pyarrow
+
+__all__ = ["check", "curves", "reproduce", "sim", "sweep"]
+
+Value = str | int | float | bool | PathLike[str] | None
+Option = Value | Sequence[Value] | Mapping[str, Value | Sequence[Value]]
+
+METADATA = b"quincunx"
+
+# A sweep that is over by then says nothing of how far it is.
+QUIET_SECONDS = 2
+
+
+def sim(collective: str, **options: Option) -> pyarrow.Table:
+    """Simulates a collective: a row for each design and size. `traffic`, `train` and `layer` are simulated by the same name and with the
+    options of `quincunx sim traffic` and so on.
+
+        quincunx.sim("all_reduce", fabric="tree-3-4", design=["epic-3", "ring"], size="64KiB:16MiB:4", loss="1%@2", seeds=8)
+        quincunx.sim("layer", model="llama-7b", sublayer="L2", design=["cais", "tp-nvls"])
+
+    Of a collective: `size` in bytes, `time_us` in microseconds (a mean with `seeds`, with its `time_stderr_us`), `algbw_GBps`, `busbw_GBps`
+    and `netbw_GBps` in 10^9 bytes a second, `wrong` elements (null if only lengths travelled), and for each of the `links` its `name`,
+    `bytes`, and `utilisation` from 0 to 1.
+
+    Raises InputError (a ValueError) for what the command refuses, RuntimeError if a result is wrong, FileNotFoundError without a command,
+    ImportError without pyarrow, and KeyboardInterrupt.
+    """
+    return _table("sim", collective, wrong_is_error=True, **options)
+
+
+def check(design: str, collective: str, **options: Option) -> pyarrow.Table:
+    """Explores every run of a small group: one row.
+
+        quincunx.check("epic-3", "all_reduce", tree="star-2", losses=1)["verdict"]
+
+    `verdict` is correct, wrong, never-mattered (of a rule that `mutate` breaks) or unfinished (`memory` was too little), and no exception
+    whichever it is; `fault` and `counterexample`, a list of steps, say what is wrong. `seconds` is what it took, `states` how many were
+    visited, `distinct` how many were kept.
+
+    Raises InputError for what the command refuses, FileNotFoundError without a command, ImportError without pyarrow, KeyboardInterrupt.
+    """
+    return _table("check", design, collective, wrong_is_error=False, **options)
+
+
+def reproduce(experiment: str | None = None) -> pyarrow.Table:
+    """Published figures and ours, a row for each: of `"scin/fig9"`, of all of `"scin"`, or of all papers.
+
+        figures = quincunx.reproduce("epic/table25")
+        quincunx.plots.published(figures)
+
+    Times are in microseconds, shares and speedups are ratios. `error` is relative, `verdict` met or missed (which is no exception), and
+    `kind` says whether the figure was predicted, or calibrated by; see `quincunx reproduce --help`. `curves` has the figures' points.
+
+    Raises InputError for an experiment that is not there, FileNotFoundError without a command, ImportError without pyarrow, KeyboardInterrupt.
+    """
+    return _table("reproduce", *[] if experiment is None else [experiment], wrong_is_error=False)
+
+
+def curves(figures: pyarrow.Table) -> pyarrow.Table:
+    """The lines of what `reproduce` returned, a row for each point.
+
+        quincunx.curves(quincunx.reproduce("scin/fig9")).select(["label", "x", "ours", "published"])
+
+    `paper`, `id`, `title` and `source` say which figure; `label`, `design`, `baseline` and `kind` which line; `x` is the value on `axis` (null if
+    it is none with an order; `value` is its text), `ours` and `published` (null if it is ours alone) are in the unit of `quantity`. `summary` is what the paper says of the whole line, such as its best.
+
+    Raises ValueError for a table that has come from elsewhere.
+    """
+    found = _metadata(figures).get("curves")
+    if found is None:
+        raise ValueError("expected a table of reproduce(), found one without curves; joins and aggregations lose them, so call it before")
+    lines = [{key: value for key, value in line.items() if key != "points"} for line in found]
+    return table([{**line, **point} for line, of in zip(lines, found) for point in of["points"]])
+
+
+def sweep(function: Callable[..., pyarrow.Table], /, *, executor: Executor | None = None, **options: Any) -> pyarrow.Table:
+    """Calls `sim` or `check` with every combination of the options that are lists, one call each, and puts their rows into one table.
+
+        quincunx.sweep(quincunx.sim, collective="all_reduce", design=["epic-3", "ring"], set={"link.rate": ["100Gbit/s", "400Gbit/s"]})
+
+    A list within `set` is an axis, too. What the rows do not say already gets a column: here `link.rate`. Rows are in the order of
+    combinations, the last axis changes fastest, whichever call ends first. A call is a process, and one of one design and size is busy on one
+    processor: `concurrent.futures.ThreadPoolExecutor()` uses all of them. With an executor of processes `function` must be picklable.
+
+    After two seconds a line on standard error says how far it is. Raises what a call raises, with a note that says at which point; calls that
+    have not begun are cancelled then. Raises ValueError if a list is empty.
+    """
+    axes = {name: value for name, value in options.items() if isinstance(value, (list, tuple))}
+    keys = options.get("set")
+    if isinstance(keys, Mapping):
+        axes.update({key: value for key, value in keys.items() if isinstance(value, (list, tuple))})
+    if empty := [name for name, values in axes.items() if not values]:
+        raise ValueError(f"expected values of {empty[0]}, found an empty list; give at least one")
+    points = [dict(zip(axes, values)) for values in itertools.product(*axes.values())]
+    calls = [_call(options, point) for point in points]
+    line, began, tables = _command.Line(), time.monotonic(), {}
+
+    def add(place: int, result: Callable[[], pyarrow.Table]) -> None:
+        try:
+            tables[place] = result()
+        except BaseException as error:
+            error.add_note("at " + ", ".join(f"{name}={value}" for name, value in points[place].items()))
+            raise
+        if time.monotonic() - began > QUIET_SECONDS and not _command.quiet.get():
+            line.show(f"{len(tables)} of {len(points)} points")
+
+    try:
+        if executor is None:
+            for place, call in enumerate(calls):
+                add(place, functools.partial(_quietly, function, call))
+        else:
+            places = {executor.submit(_quietly, function, call): place for place, call in enumerate(calls)}
+            try:
+                for future in as_completed(places):
+                    add(places[future], future.result)
+            finally:
+                for future in places:
+                    future.cancel()
+    finally:
+        line.clear()
+    labels = [dict(zip(axes, values)) for values in itertools.product(*map(_column, axes.values()))]
+    rows = [{**label, **row} for place, label in enumerate(labels) for row in tables[place].to_pylist()]
+    return table(rows)
+
+
+def table(rows: Sequence[Mapping[str, Any]], **metadata: Any) -> pyarrow.Table:
+    """Rows that may have different keys as a table; what a row lacks is null."""
+    arrow = _arrow()
+    names: Iterable[str] = dict.fromkeys(name for row in rows for name in row)
+    found = arrow.table({name: [row.get(name) for row in rows] for name in names})
+    return found.replace_schema_metadata({METADATA: json.dumps(metadata)}) if metadata else found
+
+
+def _table(*words: str, **options: Any) -> pyarrow.Table:
+    _arrow()
+    printed = _command.run(*words, **options)
+    return table(printed.pop("rows"), **printed)
+
+
+def _metadata(of: pyarrow.Table) -> dict[str, Any]:
+    return json.loads((of.schema.metadata or {}).get(METADATA, b"{}"))
+
+
+def _arrow() -> Any:
+    try:
+        import pyarrow
+    except ImportError:
+        raise ImportError("expected pyarrow for tables, found none; pip install quincunx[tables]") from None
+    return pyarrow
+
+
+def _call(options: Mapping[str, Any], point: Mapping[str, Any]) -> dict[str, Any]:
+    """The options with one value of each axis."""
+
+    def chosen(name: str, value: Any) -> Any:
+        if name == "set" and isinstance(value, Mapping):
+            return {key: point.get(key, each) for key, each in value.items()}
+        return point.get(name, value)
+
+    return {name: chosen(name, value) for name, value in options.items()}
+
+
+def _quietly(function: Callable[..., pyarrow.Table], call: Mapping[str, Any]) -> pyarrow.Table:
+    """One point, in whichever thread or process: the sweep says how far it is, and its calls do not."""
+    token = _command.quiet.set(True)
+    try:
+        return function(**call)
+    finally:
+        _command.quiet.reset(token)
+
+
+def _column(values: Sequence[Any]) -> list[Any]:
+    """Values of an axis as a column: as they are if all are numbers or all are texts, otherwise as the command got them."""
+    present = [value for value in values if value is not None]
+    if all(isinstance(value, str) for value in present) or all(isinstance(value, (int, float)) for value in present):
+        return list(values)
+    return [None if value is None else _command.text(value) for value in values]
