@@ -202,8 +202,11 @@ pub(crate) struct Reproduced {
     pub(crate) verdict: String,
 }
 
-/// All outputs in a folder, by file name, and what is wrong with files that are none.
-pub(crate) fn read(folder: &Path) -> Result<(Vec<(String, Output)>, Vec<ReportError>), ReportError> {
+/// An output, by the name of its file.
+pub(crate) type Named = (String, Output);
+
+/// All outputs in a folder, and what is wrong with files that are none.
+pub(crate) fn read(folder: &Path) -> Result<(Vec<Named>, Vec<ReportError>), ReportError> {
     let failed =
         |path: &Path, error| ReportError::File { what: "read", path: path.display().to_string(), error };
     let entries = std::fs::read_dir(folder).map_err(|error| failed(folder, error))?;
