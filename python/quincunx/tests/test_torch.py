@@ -31,6 +31,9 @@ class Torch(OnRanks):
     def test_messages_go_in_batches(self) -> None:
         self.hold()
 
+    def test_messages_say_whether_they_have_come_and_from_whom(self) -> None:
+        self.hold()
+
     def test_a_rank_that_dies_is_an_exception_at_the_others(self) -> None:
         self.hold()
 

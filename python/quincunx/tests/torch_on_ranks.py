@@ -127,6 +127,23 @@ def messages_go_in_batches(rank: int, size: int) -> None:
     assert (found == before).all()
 
 
+def messages_say_whether_they_have_come_and_from_whom(rank: int, size: int) -> None:
+    if rank:
+        sent = dist.isend(torch.full((3,), float(rank)), 0)
+        sent.wait()
+        assert sent.is_completed() and sent.is_success()
+        dist.barrier()
+        return
+    found, senders = torch.empty(3), set()
+    for _ in range(size - 2):
+        senders.add(dist.recv(found))
+        assert (found == max(senders)).all() or len(senders) > 1, (found, senders)
+    last = dist.irecv(found)
+    last.wait()
+    assert last.is_completed() and last.source_rank() == found[0] and senders | {last.source_rank()} == set(range(1, size))
+    dist.barrier()
+
+
 def a_rank_that_dies_is_an_exception_at_the_others(rank: int, size: int) -> None:
     values = torch.ones(1 << 18)
     dist.all_reduce(values)

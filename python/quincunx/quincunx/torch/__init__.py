@@ -18,6 +18,7 @@ import torch.distributed as dist
 
 from quincunx import _core
 from quincunx.torch._backend import QuincunxBackend
+from quincunx.torch._group import QuincunxGroup
 from quincunx.torch._stages import _counts
 
 __all__ = ["QuincunxBackend", "counts", "designs"]
@@ -68,7 +69,7 @@ def _attach(options: Any) -> _core.Endpoint:
     return _endpoint
 
 
-def _create(options: Any, _pg_options: Any = None) -> QuincunxBackend:
+def _create(options: Any, _pg_options: Any = None) -> dist.ProcessGroup:
     """What torch.distributed calls for each new group that a rank is in."""
     endpoint = _attach(options)
     members = list(options.global_ranks_in_group) or list(range(options.group_size))
@@ -87,7 +88,8 @@ def _create(options: Any, _pg_options: Any = None) -> QuincunxBackend:
         numbers = [int(number) for number in found.split()]
     backend = QuincunxBackend(store, endpoint.join_group(members, numbers), options.timeout, _leave)
     _backends.append(backend)
-    return backend
+    # Of torch 2.11 the backend is a whole process group itself.
+    return backend if isinstance(backend, dist.ProcessGroup) else QuincunxGroup(store, backend)
 
 
 def _leave(backend: QuincunxBackend) -> None:
