@@ -1,9 +1,13 @@
 """The backend of torch.distributed, each test on three ranks of a fabric that `quincunx run` starts. `make test-torch` brings torch."""
 
+import os
+import subprocess
+import sys
+import tempfile
 import unittest
 
 import needs
-from package import OnRanks
+from package import HERE, LIMIT_SECONDS, PACKAGE, OnRanks
 
 
 @needs.modules("torch", by="`make test-torch`")
@@ -63,6 +67,29 @@ class Torch(OnRanks):
 
     def test_groups_of_a_mesh_work_side_by_side(self) -> None:
         self.hold(ranks=4)
+
+    def test_a_job_that_torchrun_starts_again_goes_on(self) -> None:
+        # Ranks attach under new names as they start again, so the fabric is one that knows none: a manager and a switch.
+        program = str(self.target / "quincunx")
+        with tempfile.TemporaryDirectory() as folder:
+            manager = subprocess.Popen([program, "manager", "--listen", "127.0.0.1:0"], text=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+            self.addCleanup(ended, manager)
+            address = manager.stdout.readline().split()[-1]
+            own = f"127.{128 + os.getpid() // 250 % 60}.{os.getpid() % 250}.250"
+            leaf = [program, "switch", "--name", "leaf", "--address", own, "--manager", address]
+            self.addCleanup(ended, subprocess.Popen(leaf, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL))
+            path = os.pathsep.join([str(PACKAGE.parent), *filter(None, [os.environ.get("PYTHONPATH")])])
+            more = {"PYTHONPATH": path, "OMP_NUM_THREADS": "1", "QUINCUNX_MANAGER": address, "QUINCUNX_SWITCHES": "1", "KEPT": f"{folder}/kept"}
+            command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "3", "--max-restarts", "1", "--standalone"]
+            command += [str(HERE / self.programs), "a_job_that_torchrun_starts_again_goes_on"]
+            found = subprocess.run(command, env=dict(os.environ, **more), text=True, capture_output=True, timeout=LIMIT_SECONDS)
+        self.assertEqual(found.returncode, 0, found.stderr[-4000:])
+        self.assertIn("went on to the end", found.stdout)
+
+
+def ended(process: subprocess.Popen) -> None:
+    process.kill()
+    process.communicate()
 
 
 if __name__ == "__main__":

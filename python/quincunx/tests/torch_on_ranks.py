@@ -211,6 +211,27 @@ def a_rank_that_dies_is_an_exception_at_the_others(rank: int, size: int) -> None
     os._exit(0)
 
 
+def a_job_that_torchrun_starts_again_goes_on(rank: int, size: int) -> None:
+    assert quincunx.torch.designs() == ["epic-3"], quincunx.torch.designs()
+    kept = Path(os.environ["KEPT"])
+    is_first = os.environ["TORCHELASTIC_RESTART_COUNT"] == "0"
+    total = torch.tensor(json.loads(kept.read_text()) if kept.exists() else [0.0] * 1001)
+    done = int(total[0].item()) // size
+    assert done == (0 if is_first else 3)
+    for step in range(done, 6):
+        if is_first and rank == 1 and step == 3:
+            os._exit(9)
+        values = torch.ones(1001)
+        dist.all_reduce(values)
+        total += values
+        if rank == 0:
+            kept.write_text(json.dumps(total.tolist()))
+        dist.barrier()
+    assert (total == 6 * size).all()
+    if rank == 0:
+        print("went on to the end", flush=True)
+
+
 def model() -> torch.nn.Module:
     torch.manual_seed(0)
     return torch.nn.Sequential(torch.nn.Linear(24, 48), torch.nn.GELU(), torch.nn.Linear(48, 12))
