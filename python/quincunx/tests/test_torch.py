@@ -7,7 +7,7 @@ import tempfile
 import unittest
 
 import needs
-from package import HERE, LIMIT_SECONDS, PACKAGE, OnRanks
+from package import HERE, LIMIT_SECONDS, PACKAGE, ROOT, OnRanks
 
 
 @needs.modules("torch", by="`make test-torch`")
@@ -67,6 +67,15 @@ class Torch(OnRanks):
 
     def test_groups_of_a_mesh_work_side_by_side(self) -> None:
         self.hold(ranks=4)
+
+    def test_inference_by_parts_gives_the_tokens_of_the_whole_model(self) -> None:
+        program = ROOT / "examples" / "gpt" / "infer.py"
+        found = self.run_on_ranks(sys.executable, str(program), "--prompt", "20", "--rounds", "1", "--width", "64", ranks=2)
+        self.assertIn("TPOT", found)
+
+    def test_sharded_and_split_models_have_the_losses_of_gloo(self) -> None:
+        found = self.run_on_ranks(sys.executable, str(ROOT / "examples" / "gpt" / "shard.py"), "--steps", "1", "--width", "64", ranks=2)
+        self.assertIn("tensor parallel", found)
 
     def test_a_job_that_torchrun_starts_again_goes_on(self) -> None:
         # Ranks attach under new names as they start again, so the fabric is one that knows none: a manager and a switch.
