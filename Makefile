@@ -34,7 +34,7 @@ test-wheel: ## The wheel of the Python package in an empty environment, and how 
 	$(PYTHON) tools/wheel.py "$${CARGO_TARGET_DIR:-target}/release/quincunx"
 
 .PHONY: synth-rtl
-synth-rtl: ## Resources of the hardware by number of ports, through Yosys (about ten minutes)
+synth-rtl: ## Resources of the hardware by number of ports, through Yosys (about sixteen minutes of one core)
 	$(PYTHON) rtl/bench/synthesise.py
 
 .PHONY: draw-rtl

@@ -114,6 +114,7 @@ MAY_NAME = {
     "crates/check/src/lib.rs": "the names of studies",
     "crates/cli/src/check.rs": "`tree` is a key of its rows",
     "crates/cli/src/checks.rs": "examples in the help",
+    "crates/cli/src/compare.rs": "examples in the help",
     "crates/cli/src/demo.rs": "the presets that it shows",
     "crates/cli/src/group.rs": "examples in the help",
     "crates/cli/src/layer.rs": "examples in the help, the default fabric, and the default of --design",

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Resources of the switch by number of ports, mapped to UltraScale by Yosys (figure 16): `synthesise.py` for 2 to 8 ports, or `synthesise.py PORTS...`.
 
-Without arguments it writes `rtl/allreduce_switch/resources.toml`, in some ten minutes of one core; with them it prints alone. Each module with its
+Without arguments it writes `rtl/allreduce_switch/resources.toml`, in some sixteen minutes of one core; with them it prints alone. Each module with its
 parameters is mapped once by itself and counted as often as it is there, so that nothing is optimised across modules. The large buffers
 (`prim_ram_1r1w`) are not mapped, for that takes Yosys long and gives what their sizes say: 72 bits by 512 words, 36 by 1,024, and so on.
 """

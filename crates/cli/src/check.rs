@@ -13,7 +13,7 @@ use std::time::Instant;
 
 use crate::checks::Target;
 use crate::out::say;
-use crate::simulations::envelope;
+use crate::results::envelope;
 use crate::{Failure, interrupt};
 
 /// `quincunx check`.

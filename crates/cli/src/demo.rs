@@ -14,7 +14,8 @@ use std::path::Path;
 
 use crate::out::say;
 use crate::progress::run_with_bar;
-use crate::simulations::{self, envelope, simulate};
+use crate::results::envelope;
+use crate::simulations::{self, simulate};
 use crate::{Failure, interrupt};
 
 /// Three switches, eight ranks.

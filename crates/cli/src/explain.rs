@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use crate::Failure;
 use crate::out::say;
-use crate::simulations::envelope;
+use crate::results::envelope;
 
 /// `quincunx cais`.
 #[derive(Args)]

@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use crate::Failure;
 use crate::operate::Asked;
 use crate::out::say;
+use crate::results::described;
 use crate::table::{Align, or_dash, table};
 
 /// `quincunx group`.
@@ -166,7 +167,9 @@ impl Create {
 }
 
 fn print_json(command: &str, key: &str, value: Value) {
-    say!("{}", json!({ "schema": 1, "command": command, key: value }));
+    let mut object = described(command);
+    object[key] = value;
+    say!("{object}");
 }
 
 /// The last group of that name or number.

@@ -23,7 +23,7 @@ use crate::Failure;
 use crate::interrupt::{self, is_set};
 use crate::out::say;
 use crate::progress::{bar, estimate};
-use crate::simulations::envelope;
+use crate::results::envelope;
 
 /// `quincunx sim layer`.
 #[derive(Args)]

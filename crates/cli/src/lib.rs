@@ -8,6 +8,7 @@
 
 mod check;
 mod checks;
+mod compare;
 mod demo;
 mod explain;
 mod group;
@@ -25,8 +26,10 @@ mod perf;
 mod progress;
 mod report;
 mod reproduce;
+mod results;
 mod run;
 mod running;
+mod shell;
 mod sim;
 mod simulations;
 mod table;
@@ -53,6 +56,7 @@ const EXAMPLES: &str = "Examples:
   quincunx run -n 8 --link netns --rate 500Mbit/s -- python train.py    your program on 8 ranks, with all around it
   quincunx sim all_reduce --fabric epic-star8 --design epic-3,ring --size 4KiB:16MiB:4
   quincunx reproduce epic/table25                published figures and ours
+  quincunx compare before.json after.json        two results of --json, row by row
   quincunx check epic-3 all_reduce --losses 1    every order, loss and time-out
   quincunx cais explain examples/kernels/ag-gemm.toml
   quincunx manager init certs --node leaf1       certificates for more than one machine, then:
@@ -77,6 +81,8 @@ enum Command {
     Check(check::Check),
     /// CAIS by itself: what its compiler step makes of a kernel
     Cais(explain::Cais),
+    /// Hold two results against each other, row by row
+    Compare(compare::Compare),
     /// Draw one offline HTML page from the JSON files in a folder
     Report(report::Report),
     /// Serve the control plane: who is there, which groups are where
@@ -89,6 +95,10 @@ enum Command {
     Nodes(operate::Nodes),
     /// Watch a manager's switches and groups, again and again
     Top(top::Top),
+    /// Print what a shell completes: commands, options and their values
+    Completions(shell::Completions),
+    /// Write manual pages, one a command
+    Man(shell::Man),
     /// Be a rank of `perf` and `demo`: takes a plan on standard input
     #[command(hide = true)]
     Rank(nodes::Rank),
@@ -137,12 +147,15 @@ pub fn main(catalog: Catalog, fallback: Option<&'static str>) -> ExitCode {
         Ok(Command::Reproduce(reproduce)) => reproduce.run(catalog),
         Ok(Command::Check(check)) => check.run(catalog),
         Ok(Command::Cais(cais)) => cais.run(),
+        Ok(Command::Compare(compare)) => compare.run(),
         Ok(Command::Report(report)) => report.run(),
         Ok(Command::Manager(manager)) => manager.run(catalog, fallback),
         Ok(Command::Switch(switch)) => switch.run(catalog),
         Ok(Command::Group(group)) => group.run(catalog),
         Ok(Command::Nodes(nodes)) => nodes.run(),
         Ok(Command::Top(top)) => top.run(),
+        Ok(Command::Completions(completions)) => completions.run(command),
+        Ok(Command::Man(man)) => man.run(command),
         Ok(Command::Rank(rank)) => rank.run(catalog),
     };
     let (message, status) = match out::judge(done) {

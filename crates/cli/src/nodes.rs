@@ -4,7 +4,8 @@ use clap::{Args, Subcommand, ValueEnum};
 use quincunx_control::policy::{self, Policy};
 use quincunx_control::{LinkReport, ManagerConfig, NodeDescription, Role};
 use quincunx_control_grpc::{
-    ClientConfig, ManagerAddress, ManagerServer, MetricsServer, Quotas, ServerConfig,
+    ClientConfig, Credentials, ManagerAddress, ManagerServer, Managers, MetricsServer, Quotas, ServerConfig,
+    StorePlace,
 };
 use quincunx_design::Catalog;
 use quincunx_driver_net::{NodeOptions, PacketKind, TransportOptions, UdpOptions};
@@ -17,7 +18,7 @@ use serde_json::json;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use std::collections::BTreeMap;
 use std::io::Write;
-use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpListener};
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::Arc;
@@ -44,6 +45,7 @@ const ENDED_POLL: std::time::Duration = std::time::Duration::from_millis(20);
   quincunx manager init certs --node leaf1 --tenant blue
   quincunx manager --listen 10.0.0.9:4790 --identity certs/manager.pem --audit audit.jsonl --metrics 127.0.0.1:9790
   quincunx manager --listen [::]:4790 --identity certs/manager.pem --tenants tenants.toml --log-format json
+  quincunx manager --store etcd://127.0.0.1/fabric --standby --listen 127.0.0.1:4791
 
 A manager that listens elsewhere than on loopback must have --identity: then all that reaches it is TLS, and whoever asks must show a
 certificate of the same authority. --tenants limits what each may have:
@@ -80,9 +82,15 @@ struct Serve {
     /// Silence after which a node counts as gone
     #[arg(long, default_value = "2s")]
     keep_alive: Duration,
-    /// File to keep groups in (SQLite): a manager that starts again goes on with them, if their nodes come back
-    #[arg(long, value_name = "FILE")]
-    store: Option<PathBuf>,
+    /// Where to keep groups: a file (SQLite), or etcd. A manager that starts again goes on with them, if their nodes come back
+    #[arg(long, value_name = "FILE|etcd://HOST:PORT/PREFIX")]
+    store: Option<StorePlace>,
+    /// What to show to etcd, and whom to trust there: certificate, key and authority in one file; without, etcd is on loopback
+    #[arg(long, value_name = "FILE", requires = "store")]
+    store_identity: Option<PathBuf>,
+    /// Wait for the manager that has the store to end, and then serve in its place
+    #[arg(long, requires = "store")]
+    standby: bool,
     /// How long nodes may take to come back to a manager that has started again
     #[arg(long, value_name = "DURATION", default_value = "5s")]
     restart_timeout: Duration,
@@ -128,7 +136,7 @@ impl Manager {
 impl Serve {
     fn run(self, catalog: Catalog, fallback: Option<&'static str>) -> Result<(), Failure> {
         self.logs.start();
-        let listener = TcpListener::bind((self.listen.host(), self.listen.port())).map_err(|error| {
+        let listener = ManagerServer::bind(&self.listen).map_err(|error| {
             Failure::Input(format!(
                 "expected to listen at {}, found \"{error}\"; choose another --listen address",
                 self.listen
@@ -142,7 +150,8 @@ impl Serve {
                 remakes: !self.no_remake,
                 ..ManagerConfig::default()
             },
-            store: self.store.clone(),
+            store: self.store()?,
+            standby: self.standby,
             keep_alive: self.keep_alive,
             credentials: self.shown.credentials()?,
             quotas: self.quotas()?,
@@ -162,17 +171,32 @@ impl Serve {
         server.join().map_err(Failure::input)
     }
 
+    fn store(&self) -> Result<Option<StorePlace>, Failure> {
+        let mut store = self.store.clone();
+        match (&mut store, &self.store_identity) {
+            (Some(StorePlace::Etcd { credentials, .. }), Some(path)) => {
+                *credentials = Some(Credentials::read(path).map_err(Failure::input)?);
+            }
+            (Some(StorePlace::File(_)), Some(_)) => {
+                return Err(Failure::Input(
+                    "expected no --store-identity with a file, found one; it is for etcd".into(),
+                ));
+            }
+            _ => {}
+        }
+        Ok(store)
+    }
+
     fn quotas(&self) -> Result<Quotas, Failure> {
         let Some(path) = &self.tenants else { return Ok(Quotas::default()) };
         let wrong = |reason: String| {
-            let reason = reason.trim().replace('\n', " ");
             Failure::Input(format!(
-                "expected quotas of tenants in {}, found \"{reason}\"; see `quincunx manager --help`",
+                "expected quotas of tenants in {}, found {reason}; see `quincunx manager --help`",
                 path.display()
             ))
         };
-        let text = quincunx_scenario::read_text(path).map_err(|error| wrong(error.to_string()))?;
-        toml::from_str(&text).map_err(|error| wrong(error.message().to_owned()))
+        let text = quincunx_scenario::read_text(path).map_err(|error| wrong(format!("\"{error}\"")))?;
+        toml::from_str(&text).map_err(|error| wrong(quincunx_scenario::syntax(&text, &error)))
     }
 }
 
@@ -190,9 +214,9 @@ pub(crate) struct Node {
     /// The IPv4 address that its frames come from and go to, UDP port 4791
     #[arg(long)]
     address: Ipv4Addr,
-    /// Where the manager serves: a host name, or an address of IPv4 or IPv6
+    /// Where the manager serves: a host name, or an address of IPv4 or IPv6; several with commas if others stand by
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:4790")]
-    manager: ManagerAddress,
+    manager: Managers,
     #[command(flatten)]
     shown: Shown,
     /// What frames are: roce-v2, or roce-v1 for designs whose frames are added up as they pass
@@ -201,9 +225,9 @@ pub(crate) struct Node {
     /// A host's switch: with --framing roce-v1 over UDP, all frames go there and it sends them on
     #[arg(long, value_name = "ADDRESS")]
     via: Option<Ipv4Addr>,
-    /// How long to go on without a manager that is gone, and to look for the next one
-    #[arg(long, value_name = "DURATION", default_value = "2s")]
-    patience: Duration,
+    /// How long to go on without a manager that is gone, and to look for the next one [default: 2s, or 10s with several managers]
+    #[arg(long, value_name = "DURATION")]
+    patience: Option<Duration>,
     /// The names of the nodes at the other ends of its links, several with commas; who knows none is in one network with all others of
     /// that sort. A switch that is told which of its interfaces leads there (leaf1@eth1) tells the manager when that goes down
     #[arg(long, value_delimiter = ',', value_name = "NAME[@INTERFACE]")]
@@ -333,8 +357,11 @@ impl Node {
                 max_fan_in: None,
                 links: self.neighbours.iter().map(link).collect(),
             },
+            control: ClientConfig {
+                patience: self.patience.unwrap_or(self.manager.patience()),
+                ..self.shown.client()?
+            },
             manager: self.manager,
-            control: ClientConfig { patience: self.patience, ..self.shown.client()? },
             framing: self.framing,
             transport,
             any_interface: self.any_interface,

@@ -3,13 +3,14 @@
 use clap::{Args, Subcommand};
 use quincunx_collective::GroupId;
 use quincunx_control::Role;
-use quincunx_control_grpc::{ClientConfig, ControlClient, GroupStatus, ManagerAddress, NodeStatus, OTHERS};
+use quincunx_control_grpc::{ClientConfig, ControlClient, GroupStatus, Managers, NodeStatus, OTHERS};
 use quincunx_units::{ByteCount, Duration};
 use serde_json::{Value, json};
 
 use crate::Failure;
 use crate::identity::Shown;
 use crate::out::say;
+use crate::results::described;
 use crate::table::{Align, or_dash, table};
 
 /// Which manager is asked, and how its answer is printed.
@@ -17,7 +18,7 @@ use crate::table::{Align, or_dash, table};
 pub(crate) struct Asked {
     /// Where the manager serves: a host name, or an address of IPv4 or IPv6
     #[arg(long, global = true, value_name = "HOST:PORT", default_value = "127.0.0.1:4790")]
-    manager: ManagerAddress,
+    manager: Managers,
     #[command(flatten)]
     shown: Shown,
     /// Print one JSON object instead of a table
@@ -33,7 +34,7 @@ impl Asked {
     }
 
     /// Where the manager serves.
-    pub(crate) fn manager(&self) -> &ManagerAddress {
+    pub(crate) fn manager(&self) -> &Managers {
         &self.manager
     }
 }
@@ -81,7 +82,9 @@ impl Nodes {
         let groups = client.list_groups().map_err(Failure::input)?;
         if self.asked.json {
             let nodes: Vec<Value> = nodes.iter().map(|node| node_json(node, &groups)).collect();
-            say!("{}", json!({ "schema": 1, "command": "nodes", "nodes": nodes }));
+            let mut object = described("nodes");
+            object["nodes"] = nodes.into();
+            say!("{object}");
             return Ok(());
         }
         if nodes.is_empty() {
@@ -102,9 +105,12 @@ impl Nodes {
         let groups = client.drain_node(name, drains).map_err(Failure::input)?;
         let numbers: Vec<u32> = groups.iter().map(|group| group.0).collect();
         if self.asked.json {
-            let done =
-                json!({ "schema": 1, "command": "nodes", "node": name, "drains": drains, "groups": numbers });
-            say!("{done}");
+            let mut object = described("nodes");
+            for (key, value) in [("node", json!(name)), ("drains", json!(drains)), ("groups", json!(numbers))]
+            {
+                object[key] = value;
+            }
+            say!("{object}");
             return Ok(());
         }
         let list = numbers.iter().map(u32::to_string).collect::<Vec<_>>().join(", ");

@@ -2,7 +2,7 @@
 
 use clap::{Args, ValueEnum};
 use quincunx_collective::{Collective, DataType, ReduceOp};
-use quincunx_control_grpc::ManagerAddress;
+use quincunx_control_grpc::Managers;
 use quincunx_design::{AnyDesign, Catalog, FabricKind};
 use quincunx_fabric::Shape;
 use quincunx_perf::launch::{ChildArguments, LinkKind, Processes};
@@ -21,6 +21,7 @@ use crate::nodes::{Transport, Tuning};
 use crate::options::Asked;
 use crate::out::say;
 use crate::progress::run_with_bar;
+use crate::results::described;
 use crate::running::Running;
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -92,7 +93,7 @@ pub(crate) struct Perf {
     link: Link,
     /// Use the fabric of this manager, which runs already, and start ranks alone
     #[arg(long, value_name = "HOST:PORT", conflicts_with_all = ["link", "rate", "mtu"])]
-    manager: Option<ManagerAddress>,
+    manager: Option<Managers>,
     #[command(flatten)]
     shown: Shown,
     /// IPv4 addresses of this machine for the ranks, in rank order [default: of loopback]
@@ -244,7 +245,10 @@ impl Perf {
             running.tidy();
         }
         if self.json {
-            say!("{}", json!({ "schema": 1, "command": "perf", "rows": rows, "drops": drops }));
+            let mut object = described("perf");
+            object["rows"] = json!(rows);
+            object["drops"] = json!(drops);
+            say!("{object}");
         }
         let wrong = done.map_err(Failure::input)?;
         if wrong > 0 {

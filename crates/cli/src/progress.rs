@@ -3,7 +3,7 @@
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use quincunx_design::Catalog;
 use quincunx_perf::launch::{LaunchError, Processes};
-use quincunx_perf::{PerfError, Plan, Row, run_by_framing};
+use quincunx_perf::{FellBack, PerfError, Plan, Row, run_by_framing};
 use quincunx_report::Columns;
 use quincunx_runtime::Drops;
 use quincunx_sim::Progress;
@@ -43,6 +43,12 @@ pub(crate) fn run_with_bar(
                 if let Some(split) = row.split.filter(|_| told.as_ref() != Some(&row.design)) {
                     say!("# {}: {split}", row.design);
                     told = Some(row.design.clone());
+                }
+                if let Some(FellBack { asked, reason }) =
+                    row.fell_back.as_ref().filter(|fell| told.as_ref() != Some(&fell.asked))
+                {
+                    say!("# {asked} fell back to {}: {reason}", row.design);
+                    told = Some(asked.clone());
                 }
                 say!("{row:width$}");
                 if let Some(ways) = row.ways {

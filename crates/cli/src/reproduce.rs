@@ -11,7 +11,7 @@ use crate::Failure;
 use crate::interrupt::{self, is_set};
 use crate::out::say;
 use crate::progress::bar;
-use crate::simulations::envelope;
+use crate::results::envelope;
 
 /// `quincunx reproduce`.
 #[derive(Args)]

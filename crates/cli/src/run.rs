@@ -1,7 +1,7 @@
 //! `quincunx run`: a program of the user's on every rank, with all that it needs around it: a manager, switches, links.
 
 use clap::{Args, ValueEnum};
-use quincunx_control_grpc::ManagerAddress;
+use quincunx_control_grpc::Managers;
 use quincunx_design::{AnyDesign, Catalog, FabricKind, Transport, Value};
 use quincunx_fabric::Shape;
 use quincunx_perf::launch::{ChildArguments, LinkKind, Processes, RunningFabric};
@@ -58,7 +58,7 @@ pub(crate) struct Run {
     set: Vec<String>,
     /// Use the fabric of this manager, which runs already, and start ranks alone
     #[arg(long, value_name = "HOST:PORT", conflicts_with_all = ["link", "rate", "mtu", "tree"])]
-    manager: Option<ManagerAddress>,
+    manager: Option<Managers>,
     #[command(flatten)]
     shown: Shown,
     /// IPv4 addresses of this machine for the ranks, in rank order [default: of loopback]

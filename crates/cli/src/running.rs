@@ -1,7 +1,7 @@
 //! A fabric that runs already, for `quincunx perf --manager`: who is there, and what the ranks that join it are called.
 
 use quincunx_control::{NodeDescription, Role};
-use quincunx_control_grpc::{ClientConfig, ControlClient, Credentials, ManagerAddress};
+use quincunx_control_grpc::{ClientConfig, ControlClient, Credentials, Managers};
 use quincunx_design::{AnyDesign, Catalog};
 use quincunx_perf::launch::RunningFabric;
 use quincunx_units::Duration;
@@ -14,7 +14,7 @@ use crate::identity::Shown;
 
 pub(crate) struct Running {
     client: ControlClient,
-    manager: ManagerAddress,
+    manager: Managers,
     prefix: String,
     addresses: Vec<Ipv4Addr>,
     /// By address: the order in which groups take them.
@@ -24,7 +24,7 @@ pub(crate) struct Running {
 impl Running {
     /// Asks the manager who is there. `addresses` are the ranks', or none for some of loopback.
     pub(crate) fn find(
-        manager: &ManagerAddress,
+        manager: &Managers,
         shown: &Shown,
         addresses: &[Ipv4Addr],
         ranks: u16,

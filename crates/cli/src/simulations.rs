@@ -209,11 +209,6 @@ impl Simulated {
     }
 }
 
-/// The object that a command prints with `--json`.
-pub(crate) fn envelope(command: &str, rows: &[Value]) -> Value {
-    json!({ "schema": 1, "command": command, "rows": rows })
-}
-
 fn name(request: &Request) -> String {
     format!("{} {}", request.design.name(), request.size)
 }

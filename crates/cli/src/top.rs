@@ -2,7 +2,7 @@
 
 use clap::Args;
 use quincunx_control::{GroupState, Role};
-use quincunx_control_grpc::{GroupStatus, ManagerAddress, NodeStatus};
+use quincunx_control_grpc::{GroupStatus, Managers, NodeStatus};
 use quincunx_units::Duration;
 use serde_json::{Value, json};
 use std::io::{IsTerminal, Write, stdout};
@@ -59,7 +59,7 @@ impl Top {
     }
 }
 
-fn page(manager: &ManagerAddress, nodes: &[NodeStatus], groups: &[GroupStatus]) -> String {
+fn page(manager: &Managers, nodes: &[NodeStatus], groups: &[GroupStatus]) -> String {
     let switches: Vec<&NodeStatus> =
         nodes.iter().filter(|node| node.description.role == Role::Switch).collect();
     let hosts = nodes.len() - switches.len();

@@ -14,7 +14,8 @@ use crate::Failure;
 use crate::interrupt::{self, is_set};
 use crate::out::say;
 use crate::progress::bar;
-use crate::simulations::{envelope, position};
+use crate::results::envelope;
+use crate::simulations::position;
 
 /// `quincunx sim traffic`.
 #[derive(Args)]

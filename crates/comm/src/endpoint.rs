@@ -22,9 +22,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Instant;
 
-/// How long a node whose manager is gone goes on without one.
-const PATIENCE: Duration = Duration::from_secs(2);
-
 /// How long ranks that close wait for each other.
 const CLOSE_LIMIT: std::time::Duration = std::time::Duration::from_secs(10);
 
@@ -94,7 +91,7 @@ impl Endpoint {
             control: ClientConfig {
                 connect_timeout: options.join_limit,
                 call_timeout: options.join_limit,
-                patience: PATIENCE,
+                patience: options.manager.patience(),
                 credentials: options.credentials()?,
                 ..ClientConfig::default()
             },

@@ -1,7 +1,7 @@
 //! How an endpoint is attached: by values, or by the environment that `quincunx run` and `torchrun` set.
 
 use crate::CommError;
-use quincunx_control_grpc::{Credentials, ManagerAddress};
+use quincunx_control_grpc::{Credentials, Managers};
 use quincunx_units::Duration;
 use std::net::{Ipv4Addr, SocketAddr, ToSocketAddrs, UdpSocket};
 use std::path::PathBuf;
@@ -9,8 +9,8 @@ use std::path::PathBuf;
 /// What an endpoint is, and where.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Where the manager serves.
-    pub manager: ManagerAddress,
+    /// Where the manager serves, and who stands by for it.
+    pub manager: Managers,
     /// What the job's nodes are called: `JOBRANK`. Another job has another name; a job that is started again, too.
     pub job: String,
     /// This process among the job's, from zero.
@@ -37,7 +37,7 @@ pub struct Options {
 
 impl Options {
     /// A rank of a job at a manager, everything else as it serves well.
-    pub fn new(manager: ManagerAddress, job: impl Into<String>, rank: u16, world: u16) -> Self {
+    pub fn new(manager: Managers, job: impl Into<String>, rank: u16, world: u16) -> Self {
         Self {
             manager,
             job: job.into(),
@@ -54,7 +54,7 @@ impl Options {
         }
     }
 
-    /// What the environment says: `QUINCUNX_MANAGER` (HOST:PORT), `QUINCUNX_JOB`, `QUINCUNX_ADDRESS`, `QUINCUNX_DESIGN`, `QUINCUNX_SET`
+    /// What the environment says: `QUINCUNX_MANAGER` (HOST:PORT, several with commas if others stand by), `QUINCUNX_JOB`, `QUINCUNX_ADDRESS`, `QUINCUNX_DESIGN`, `QUINCUNX_SET`
     /// (`KEY=VALUE`, several with commas), `QUINCUNX_IDENTITY`, `QUINCUNX_SPIN`, `QUINCUNX_SWITCHES`, and `RANK` and `WORLD_SIZE` as `torchrun` sets them. What is not said is as in
     /// [`new`](Self::new), and the manager is on this machine.
     ///
@@ -131,7 +131,7 @@ impl Options {
         if let Some(address) = self.address {
             return Ok(address);
         }
-        let manager = &self.manager;
+        let manager = self.manager.first();
         let unknown = |found: String| {
             CommError::misuse(
                 format!("an IPv4 address of this machine that leads to {manager}"),

@@ -1,5 +1,7 @@
-//! Where a manager serves, as people write it: a host's name or an address, IPv4 or IPv6, with or without a port.
+//! Where a manager serves, as people write it: a host's name or an address, IPv4 or IPv6, with or without a port; or several, of which one
+//! serves and the others stand by.
 
+use quincunx_units::Duration;
 use std::fmt;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::str::FromStr;
@@ -25,6 +27,34 @@ pub struct AddressError {
 }
 
 impl ManagerAddress {
+    /// Of an address that names no port, it is `port`.
+    pub(crate) fn parse(text: &str, port: u16) -> Result<Self, AddressError> {
+        let wrong = || AddressError { found: text.chars().take(64).collect() };
+        if let Ok(address) = text.parse::<SocketAddr>() {
+            return Ok(address.into());
+        }
+        let bare = text.strip_prefix('[').and_then(|text| text.strip_suffix(']'));
+        if let Ok(address) = bare.unwrap_or(text).parse::<IpAddr>() {
+            return Ok(SocketAddr::new(address, port).into());
+        }
+        let (host, port) = match text.rsplit_once(':') {
+            Some((host, port)) => (host, port.parse().map_err(|_| wrong())?),
+            None => (text, port),
+        };
+        // What looks like IPv4 and is none is a mistake, no name.
+        let is_number = host.chars().all(|letter| letter.is_ascii_digit() || letter == '.');
+        let is_name = |letter: char| letter.is_ascii_alphanumeric() || "-._".contains(letter);
+        if host.is_empty() || is_number || !host.chars().all(is_name) {
+            return Err(wrong());
+        }
+        Ok(Self { host: host.into(), port })
+    }
+
+    /// Whether nobody on another machine is there: an address that says so, or the name that has one everywhere.
+    pub(crate) fn is_loopback(&self) -> bool {
+        self.host == "localhost" || self.host.parse().is_ok_and(|address: IpAddr| address.is_loopback())
+    }
+
     /// The host's name or address, without brackets.
     pub fn host(&self) -> &str {
         &self.host
@@ -46,25 +76,7 @@ impl FromStr for ManagerAddress {
     type Err = AddressError;
 
     fn from_str(text: &str) -> Result<Self, AddressError> {
-        let wrong = || AddressError { found: text.chars().take(64).collect() };
-        if let Ok(address) = text.parse::<SocketAddr>() {
-            return Ok(address.into());
-        }
-        let bare = text.strip_prefix('[').and_then(|text| text.strip_suffix(']'));
-        if let Ok(address) = bare.unwrap_or(text).parse::<IpAddr>() {
-            return Ok(SocketAddr::new(address, MANAGER_PORT).into());
-        }
-        let (host, port) = match text.rsplit_once(':') {
-            Some((host, port)) => (host, port.parse().map_err(|_| wrong())?),
-            None => (text, MANAGER_PORT),
-        };
-        // What looks like IPv4 and is none is a mistake, no name.
-        let is_number = host.chars().all(|letter| letter.is_ascii_digit() || letter == '.');
-        let is_name = |letter: char| letter.is_ascii_alphanumeric() || "-._".contains(letter);
-        if host.is_empty() || is_number || !host.chars().all(is_name) {
-            return Err(wrong());
-        }
-        Ok(Self { host: host.into(), port })
+        Self::parse(text, MANAGER_PORT)
     }
 }
 
@@ -76,6 +88,50 @@ impl fmt::Display for ManagerAddress {
         } else {
             write!(f, "{}:{}", self.host, self.port)
         }
+    }
+}
+
+/// Managers of one fabric, at least one, with commas between them: one serves, the others stand by for it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Managers(Vec<ManagerAddress>);
+
+impl Managers {
+    pub(crate) fn all(&self) -> &[ManagerAddress] {
+        &self.0
+    }
+
+    /// How long a node does well to go on without any: what a manager takes that is started again, or what those who stand by take to see
+    /// that one has stopped.
+    pub fn patience(&self) -> Duration {
+        Duration::from_secs(if self.0.len() > 1 { 10 } else { 2 })
+    }
+
+    /// The one that is named first.
+    pub fn first(&self) -> &ManagerAddress {
+        &self.0[0]
+    }
+}
+
+impl<T: Into<ManagerAddress>> From<T> for Managers {
+    fn from(one: T) -> Self {
+        Self(vec![one.into()])
+    }
+}
+
+impl FromStr for Managers {
+    type Err = AddressError;
+
+    fn from_str(text: &str) -> Result<Self, AddressError> {
+        text.split(',').map(str::parse).collect::<Result<_, _>>().map(Self)
+    }
+}
+
+impl fmt::Display for Managers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, address) in self.0.iter().enumerate() {
+            write!(f, "{}{address}", if index > 0 { "," } else { "" })?;
+        }
+        Ok(())
     }
 }
 
@@ -111,5 +167,12 @@ mod tests {
                 "{text}: {error}"
             );
         }
+    }
+
+    #[test]
+    fn several_managers_have_commas_between_them() {
+        let managers: Managers = "10.0.0.9,[fd00::9]:1".parse().unwrap();
+        assert_eq!(managers.to_string(), "10.0.0.9:4790,[fd00::9]:1");
+        assert!("10.0.0.9,".parse::<Managers>().is_err());
     }
 }

@@ -1,8 +1,10 @@
 //! What ranks, switches and operators' tools call: blocking calls and a channel of instructions, over one background
 //! thread that keeps the connection alive.
 
+use crate::connector::Connector;
+use crate::credentials::MANAGER_NAME;
 use crate::{
-    Credentials, DecodeError, Explanation, GroupName, GroupStatus, ManagerAddress, NodeStatus, convert, proto,
+    Credentials, DecodeError, Explanation, GroupName, GroupStatus, Managers, NodeStatus, convert, proto,
 };
 use proto::control_client::ControlClient as Stub;
 use quincunx_collective::GroupId;
@@ -54,7 +56,7 @@ pub enum ClientError {
     )]
     Connect {
         /// Where.
-        address: ManagerAddress,
+        address: Managers,
         /// How long it was waited for.
         after: Duration,
         /// The last attempt's failure.
@@ -157,8 +159,8 @@ const LONGEST_POLL: std::time::Duration = std::time::Duration::from_millis(80);
 const LONGEST_ANSWER: usize = 64 << 20;
 
 impl ControlClient {
-    /// Connects to the manager, waiting for it to come up.
-    pub fn connect(manager: impl Into<ManagerAddress>, config: ClientConfig) -> Result<Self, ClientError> {
+    /// Connects to the manager, waiting for it to come up. Of several, it is the one that serves, and after its end the next one that does.
+    pub fn connect(manager: impl Into<Managers>, config: ClientConfig) -> Result<Self, ClientError> {
         let manager = manager.into();
         let system = |error: std::io::Error| ClientError::System { reason: error.to_string() };
         // One worker: it answers keep-alive pings while the caller computes.
@@ -170,7 +172,8 @@ impl ControlClient {
             .map_err(system)?;
         let half = (config.keep_alive / 2).into();
         let scheme = if config.credentials.is_some() { "https" } else { "http" };
-        let mut endpoint = Endpoint::from_shared(format!("{scheme}://{manager}"))
+        // Certificates are of managers, and not of hosts: who is called is for the connector to say.
+        let mut endpoint = Endpoint::from_shared(format!("{scheme}://{MANAGER_NAME}"))
             .map_err(|error| ClientError::System { reason: error.to_string() })?
             .connect_timeout(config.connect_timeout.into())
             .http2_keep_alive_interval(half)
@@ -181,9 +184,10 @@ impl ControlClient {
                 .tls_config(credentials.client())
                 .map_err(|error| ClientError::Credentials { reason: root_cause(&error) })?;
         }
+        let connector = Connector::new(manager.clone());
         let deadline = Instant::now() + std::time::Duration::from(config.connect_timeout);
         let channel = loop {
-            match runtime.block_on(endpoint.connect()) {
+            match runtime.block_on(endpoint.connect_with_connector(connector.clone())) {
                 Ok(channel) => break channel,
                 Err(_) if Instant::now() < deadline => std::thread::sleep(POLL),
                 Err(error) => {

@@ -8,6 +8,7 @@ mod address;
 mod audit;
 mod authority;
 mod client;
+mod connector;
 mod convert;
 mod credentials;
 mod dashboard;
@@ -26,7 +27,7 @@ mod state;
 mod status;
 mod store;
 
-pub use address::{AddressError, MANAGER_PORT, ManagerAddress};
+pub use address::{AddressError, MANAGER_PORT, ManagerAddress, Managers};
 pub use authority::{Authority, AuthorityError, Subject};
 pub use client::{Attachment, ClientConfig, ClientError, ControlClient, Revocation};
 pub use convert::DecodeError;
@@ -37,7 +38,7 @@ pub use probe::Probe;
 pub use quota::{Quota, Quotas};
 pub use server::{ManagerServer, ServerConfig};
 pub use status::{Explanation, GroupName, GroupStatus, Holder, NodeStatus, OTHERS};
-pub use store::StoreError;
+pub use store::{StoreError, StorePlace, StorePlaceError};
 
 /// The messages as compiled from `proto/quincunx/control/v1/control.proto`.
 pub mod proto {

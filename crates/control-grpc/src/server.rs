@@ -9,20 +9,24 @@ use crate::records::Record;
 use crate::revoked::Revoked;
 use crate::service::Service;
 use crate::state::Shared;
-use crate::store::{Kept, Store};
-use crate::{Credentials, Quotas, proto};
+use crate::store::{self, Kept};
+use crate::{Credentials, ManagerAddress, Quotas, StorePlace, proto};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
-use nix::sys::socket::{Backlog, listen};
+use nix::sys::socket::sockopt::ReuseAddr;
+use nix::sys::socket::{
+    AddressFamily, Backlog, SockFlag, SockType, SockaddrStorage, bind, listen, setsockopt, socket,
+};
 use proto::control_server::ControlServer;
 use quincunx_control::{Manager, ManagerConfig};
 use quincunx_design::Catalog;
 use quincunx_units::Duration;
-use std::net::{SocketAddr, TcpListener};
+use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
+use std::os::fd::AsRawFd;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::task::Poll;
 use std::{io, thread};
-use tokio::sync::oneshot;
+use tokio::sync::{mpsc, oneshot};
 use tonic::transport::Server;
 
 /// What the operator sets.
@@ -37,7 +41,9 @@ pub struct ServerConfig {
     /// What tenants may have.
     pub quotas: Quotas,
     /// Where groups are kept that the next manager is to go on with; without, it knows nobody, and nodes forget what they had.
-    pub store: Option<PathBuf>,
+    pub store: Option<StorePlace>,
+    /// Waits for the manager that has the store to end, and goes on with its groups.
+    pub standby: bool,
     /// Where the audit log goes.
     pub audit: Option<PathBuf>,
     /// Where Prometheus finds its metrics; port 0 lets the system choose.
@@ -56,6 +62,7 @@ impl Default for ServerConfig {
             credentials: None,
             quotas: Quotas::default(),
             store: None,
+            standby: false,
             audit: None,
             metrics: None,
             dashboard: None,
@@ -99,7 +106,29 @@ pub struct ManagerServer {
 }
 
 impl ManagerServer {
-    /// Serves groups of these designs on `listener`.
+    /// Takes an address to serve at. Nobody is heard there before [`start`](Self::start): who stands by is not taken for who serves.
+    ///
+    /// # Errors
+    /// If there is no such address on this machine, or somebody has it.
+    pub fn bind(address: &ManagerAddress) -> io::Result<TcpListener> {
+        let mut last = io::Error::other("the name has no address");
+        for address in (address.host(), address.port()).to_socket_addrs()? {
+            let family = if address.is_ipv4() { AddressFamily::Inet } else { AddressFamily::Inet6 };
+            let bound = socket(family, SockType::Stream, SockFlag::SOCK_CLOEXEC, None).and_then(|socket| {
+                // A manager that starts again does not wait for connections of the one before to fade away.
+                setsockopt(&socket, ReuseAddr, &true)?;
+                bind(socket.as_raw_fd(), &SockaddrStorage::from(address))?;
+                Ok(TcpListener::from(socket))
+            });
+            match bound {
+                Ok(listener) => return Ok(listener),
+                Err(error) => last = error.into(),
+            }
+        }
+        Err(last)
+    }
+
+    /// Serves groups of these designs on `listener`. Who stands by waits here until the store is free.
     ///
     /// # Errors
     /// If the listener is not on loopback and there are no credentials; if these are no good; if the audit log or the address for metrics
@@ -112,8 +141,6 @@ impl ManagerServer {
             )));
         }
         listener.set_nonblocking(true)?;
-        // Longer than the standard library's: with that, a flood has those who have something to say wait for a second and more.
-        listen(&listener, Backlog::MAXALLOWABLE)?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let metrics = Arc::new(ManagerMetrics::default());
         let audit = config.audit.as_deref().map(|path| {
@@ -124,11 +151,17 @@ impl ManagerServer {
                 ))
             })
         });
-        let store = config.store.as_deref().map(Store::open).transpose().map_err(io::Error::other)?;
+        let audit = audit.transpose()?;
+        let (lost, mut store_lost) = mpsc::channel(1);
+        let open = |place| store::open(place, config.standby, &lost);
+        let store = config.store.as_ref().map(open).transpose().map_err(io::Error::other)?;
         let (store, Kept { numbers, groups, revoked }) = match store {
             Some((store, kept)) => (Some(store), kept),
-            None => (None, Kept { numbers: 1, ..Kept::default() }),
+            None => (None, Kept::default()),
         };
+        // Who stands by is not there for anybody until now. The queue is longer than the standard library's: with that, a flood has those who
+        // have something to say wait for a second and more.
+        listen(&listener, Backlog::MAXALLOWABLE)?;
         let names: Vec<_> = groups
             .iter()
             .map(|(record, name)| {
@@ -139,8 +172,6 @@ impl ManagerServer {
         let mut actions = Vec::new();
         let records = groups.into_iter().map(|(record, _)| record).collect();
         let manager = Manager::restore(catalog, config.manager, numbers, records, &mut actions);
-        let audit = audit.transpose()?;
-        let (lost, store_lost) = oneshot::channel();
         let shared = Arc::new(Shared::new(manager, config.quotas, Arc::clone(&metrics), audit, store, lost));
         {
             // Timers of groups that an earlier manager made.
@@ -219,9 +250,8 @@ impl ManagerServer {
                 // Dropping the server, rather than waiting for nodes to leave, ends their streams: they notice.
                 let mut serving = std::pin::pin!(serving);
                 let mut stopped = std::pin::pin!(stopped);
-                let mut store_lost = std::pin::pin!(store_lost);
                 std::future::poll_fn(|context| {
-                    if let Poll::Ready(Ok(error)) = store_lost.as_mut().poll(context) {
+                    if let Poll::Ready(Some(error)) = store_lost.poll_recv(context) {
                         return Poll::Ready(Err(io::Error::other(error)));
                     }
                     match serving.as_mut().poll(context) {

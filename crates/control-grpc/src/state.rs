@@ -46,9 +46,9 @@ pub(crate) struct State {
     pub(crate) revoked: Revoked,
     audit: Option<Audit>,
     /// What survives the manager; nothing does without.
-    store: Option<Store>,
+    store: Option<Box<dyn Store>>,
     /// Hears that it keeps nothing any more.
-    lost: Option<oneshot::Sender<StoreError>>,
+    lost: mpsc::Sender<StoreError>,
 }
 
 /// The way to a node.
@@ -74,8 +74,8 @@ impl Shared {
         quotas: Quotas,
         metrics: Arc<ManagerMetrics>,
         audit: Option<Audit>,
-        store: Option<Store>,
-        lost: oneshot::Sender<StoreError>,
+        store: Option<Box<dyn Store>>,
+        lost: mpsc::Sender<StoreError>,
     ) -> Self {
         Self(Mutex::new(State {
             manager,
@@ -93,7 +93,7 @@ impl Shared {
             revoked: Revoked::default(),
             audit,
             store,
-            lost: Some(lost),
+            lost,
         }))
     }
 
@@ -213,9 +213,8 @@ impl Shared {
                     if let Some(Err(error)) = state.store.as_ref().map(|store| store.keep(&change, name)) {
                         // What follows would be forgotten by the next manager, and handed out twice: the manager stops.
                         tracing::error!(%error, "what the manager decides cannot be kept");
-                        if let Some(lost) = state.lost.take() {
-                            let _ = lost.send(error);
-                        }
+                        // It fails when it has been told already.
+                        let _ = state.lost.try_send(error);
                         return;
                     }
                 }

@@ -1,21 +1,79 @@
-//! What survives a manager: which group numbers are given away, and the groups that are ready, in an SQLite file. Everything is on the disk
-//! before the manager does what follows from it.
+//! What survives a manager: which group numbers are given away, the groups that are ready, and whose certificates are not heard. Everything is
+//! kept before the manager does what follows from it; one manager at a time keeps anything.
 
-use crate::{convert, proto};
-use prost::Message;
-use quincunx_collective::GroupId;
+mod etcd;
+mod file;
+
+use crate::{Credentials, ManagerAddress};
 use quincunx_control::{Change, GroupRecord};
-use rusqlite::{Connection, OptionalExtension, params};
-use std::path::Path;
+use std::fmt;
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::Duration;
+use tokio::sync::mpsc;
 
-/// The form of the tables; another program's, or another version's, is refused.
-const VERSION: i64 = 1;
+/// The form of what is kept; another program's, or another version's, is refused.
+const VERSION: u32 = 1;
 
-const TABLES: &str = "
-    CREATE TABLE IF NOT EXISTS manager (key TEXT PRIMARY KEY, value INTEGER NOT NULL);
-    CREATE TABLE IF NOT EXISTS groups (number INTEGER PRIMARY KEY, record BLOB NOT NULL);
-    CREATE TABLE IF NOT EXISTS revoked (who TEXT PRIMARY KEY);
-";
+/// How often a manager that stands by looks whether the store is free.
+const POLL: Duration = Duration::from_millis(100);
+
+/// Where groups are kept.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum StorePlace {
+    /// In an SQLite file, which its manager has locked.
+    File(PathBuf),
+    /// In etcd, whose lease its manager holds.
+    Etcd {
+        /// Its members; one that answers is enough.
+        members: Vec<ManagerAddress>,
+        /// What all keys begin with: one for each fabric.
+        prefix: String,
+        /// What the manager shows to etcd, and whom it trusts; without, etcd is on loopback.
+        credentials: Option<Credentials>,
+    },
+}
+
+/// No place.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("expected a file, or etcd://HOST:PORT[,HOST:PORT]/PREFIX, found \"{found}\"; write it so")]
+pub struct StorePlaceError {
+    found: String,
+}
+
+/// The port of etcd that an address without one means.
+const ETCD_PORT: u16 = 2379;
+
+impl FromStr for StorePlace {
+    type Err = StorePlaceError;
+
+    fn from_str(text: &str) -> Result<Self, StorePlaceError> {
+        let wrong = || StorePlaceError { found: text.chars().take(80).collect() };
+        let Some(rest) = text.strip_prefix("etcd://") else {
+            return if text.is_empty() { Err(wrong()) } else { Ok(Self::File(text.into())) };
+        };
+        let (members, prefix) = rest.split_once('/').unwrap_or((rest, ""));
+        let member = |text| ManagerAddress::parse(text, ETCD_PORT).map_err(|_| wrong());
+        let members = members.split(',').map(member).collect::<Result<_, _>>()?;
+        let prefix = if prefix.is_empty() { "quincunx" } else { prefix };
+        if !prefix.chars().all(|letter| letter.is_ascii_graphic()) {
+            return Err(wrong());
+        }
+        Ok(Self::Etcd { members, prefix: prefix.trim_end_matches('/').into(), credentials: None })
+    }
+}
+
+impl fmt::Display for StorePlace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::File(path) => path.display().fmt(f),
+            Self::Etcd { members, prefix, .. } => {
+                let members: Vec<String> = members.iter().map(ToString::to_string).collect();
+                write!(f, "etcd://{}/{prefix}", members.join(","))
+            }
+        }
+    }
+}
 
 /// Why there is no store, or it does not take something. All on one line.
 #[derive(Debug, thiserror::Error)]
@@ -30,28 +88,52 @@ pub enum StoreError {
         /// What it said.
         reason: String,
     },
+    /// etcd.
+    #[error("expected to keep groups in {place}, found \"{reason}\"; see whether etcd runs there")]
+    Etcd {
+        /// Where.
+        place: String,
+        /// What it said, or what came instead.
+        reason: String,
+    },
+    /// etcd is not on loopback, and there are no credentials for it.
+    #[error(
+        "expected credentials for {place}, which is not on loopback, found none; name a certificate, its key and etcd's authority in one file with --store-identity"
+    )]
+    Bare {
+        /// Where.
+        place: String,
+    },
     /// Another manager has it.
     #[error(
-        "expected {path} for this manager alone, found another one that has it; stop that, or name another file"
+        "expected {place} for this manager alone, found another one that has it; stop that, name another one, or wait for it with --standby"
     )]
     Taken {
-        /// The file.
-        path: String,
+        /// Where.
+        place: String,
+    },
+    /// It was this manager's, and is not any more.
+    #[error(
+        "expected to hold {place}, found that the lease is over: another manager may have it; start this one again with --standby"
+    )]
+    Lost {
+        /// Where.
+        place: String,
     },
     /// What is there makes no sense.
     #[error(
-        "expected groups of version {VERSION} in {path}, found {found}; move the file away, and nodes forget what they had"
+        "expected groups of version {VERSION} in {place}, found {found}; move it away, and nodes forget what they had"
     )]
     Contents {
-        /// The file.
-        path: String,
+        /// Where.
+        place: String,
         /// What is there.
         found: String,
     },
 }
 
 /// What was kept.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Kept {
     /// Group numbers below this have been given away.
     pub(crate) numbers: u32,
@@ -61,135 +143,70 @@ pub(crate) struct Kept {
     pub(crate) revoked: Vec<String>,
 }
 
-/// The file. One manager has it at a time.
-#[derive(Debug)]
-pub(crate) struct Store {
-    path: String,
-    connection: Connection,
+impl Default for Kept {
+    fn default() -> Self {
+        Self { numbers: 1, groups: Vec::new(), revoked: Vec::new() }
+    }
 }
 
-impl Store {
-    /// Opens the file, which need not be there, and reads what was kept.
-    pub(crate) fn open(path: &Path) -> Result<(Self, Kept), StoreError> {
-        let name = path.display().to_string();
-        let sqlite = |error: rusqlite::Error| match error.sqlite_error_code() {
-            Some(rusqlite::ErrorCode::DatabaseBusy) => StoreError::Taken { path: name.clone() },
-            Some(rusqlite::ErrorCode::NotADatabase) => {
-                StoreError::Contents { path: name.clone(), found: "no SQLite file".to_owned() }
-            }
-            _ => StoreError::Sqlite { path: name.clone(), reason: error.to_string() },
-        };
-        let connection = Connection::open(path).map_err(sqlite)?;
-        // It is locked from the first word on, and nobody waits for it.
-        let settings = "PRAGMA locking_mode = EXCLUSIVE; PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; BEGIN EXCLUSIVE; COMMIT;";
-        connection.busy_timeout(std::time::Duration::ZERO).map_err(sqlite)?;
-        connection.execute_batch(settings).map_err(sqlite)?;
-        connection.execute_batch(TABLES).map_err(sqlite)?;
-        let read = |key: &str| -> Result<Option<i64>, StoreError> {
-            let query = "SELECT value FROM manager WHERE key = ?1";
-            connection.query_row(query, [key], |row| row.get(0)).optional().map_err(sqlite)
-        };
-        let contents = |found: String| StoreError::Contents { path: name.clone(), found };
-        match read("version")? {
-            None => {
-                let insert = "INSERT INTO manager VALUES ('version', ?1)";
-                connection.execute(insert, [VERSION]).map_err(sqlite)?;
-            }
-            Some(VERSION) => {}
-            Some(other) => return Err(contents(format!("version {other}"))),
-        }
-        let numbers = read("numbers")?.unwrap_or(1);
-        let numbers = u32::try_from(numbers).map_err(|_| contents(format!("group number {numbers}")))?;
-        let mut groups = Vec::new();
-        {
-            let mut query =
-                connection.prepare("SELECT record FROM groups ORDER BY number").map_err(sqlite)?;
-            let rows = query.query_map([], |row| row.get::<_, Vec<u8>>(0)).map_err(sqlite)?;
-            for row in rows {
-                let bytes = row.map_err(sqlite)?;
-                let record =
-                    proto::GroupRecord::decode(&bytes[..]).map_err(|error| contents(error.to_string()))?;
-                groups.push(convert::decode_record(record).map_err(|error| contents(error.to_string()))?);
-            }
-        }
-        let revoked = {
-            let mut query = connection.prepare("SELECT who FROM revoked").map_err(sqlite)?;
-            let rows = query.query_map([], |row| row.get::<_, String>(0)).map_err(sqlite)?;
-            rows.collect::<Result<Vec<_>, _>>().map_err(sqlite)?
-        };
-        Ok((Self { path: name, connection }, Kept { numbers, groups, revoked }))
-    }
+/// Where a manager keeps things, as long as it is the only one that does.
+pub(crate) trait Store: fmt::Debug + Send {
+    /// Keeps a change; `name` is what operators call its group.
+    fn keep(&self, change: &Change, name: &str) -> Result<(), StoreError>;
 
     /// Keeps that somebody's certificates are not heard, or are again.
-    pub(crate) fn keep_revoked(&self, who: &str, lift: bool) -> Result<(), StoreError> {
-        let change = match lift {
-            true => "DELETE FROM revoked WHERE who = ?1",
-            false => "INSERT OR REPLACE INTO revoked VALUES (?1)",
-        };
-        let done = self.connection.execute(change, [who]);
-        done.map(drop)
-            .map_err(|error| StoreError::Sqlite { path: self.path.clone(), reason: error.to_string() })
-    }
+    fn keep_revoked(&self, who: &str, lift: bool) -> Result<(), StoreError>;
+}
 
-    /// Keeps a change; `name` is what operators call its group.
-    pub(crate) fn keep(&self, change: &Change, name: &str) -> Result<(), StoreError> {
-        let done = match change {
-            Change::Numbers(numbers) => {
-                let upsert =
-                    "INSERT INTO manager VALUES ('numbers', ?1) ON CONFLICT(key) DO UPDATE SET value = ?1";
-                self.connection.execute(upsert, [i64::from(*numbers)])
+/// Opens a store, and reads what was kept. With `standby` it waits for the manager that has it to end, without end; `lost` hears when the
+/// store is not this manager's any more.
+pub(crate) fn open(
+    place: &StorePlace,
+    standby: bool,
+    lost: &mpsc::Sender<StoreError>,
+) -> Result<(Box<dyn Store>, Kept), StoreError> {
+    let mut told = false;
+    loop {
+        let opened: Result<(Box<dyn Store>, Kept), StoreError> = match place {
+            StorePlace::File(path) => {
+                file::FileStore::open(path).map(|(store, kept)| (Box::new(store) as _, kept))
             }
-            Change::Put(record) => {
-                let bytes = convert::encode_record(record, name).encode_to_vec();
-                let upsert = "INSERT OR REPLACE INTO groups VALUES (?1, ?2)";
-                self.connection.execute(upsert, params![i64::from(record.group.0), bytes])
-            }
-            Change::Remove(GroupId(group)) => {
-                self.connection.execute("DELETE FROM groups WHERE number = ?1", [i64::from(*group)])
+            StorePlace::Etcd { members, prefix, credentials } => {
+                let place = place.to_string();
+                etcd::EtcdStore::open(place, members, prefix, credentials.as_ref(), lost)
+                    .map(|(store, kept)| (Box::new(store) as _, kept))
             }
         };
-        done.map(drop)
-            .map_err(|error| StoreError::Sqlite { path: self.path.clone(), reason: error.to_string() })
+        match opened {
+            Err(StoreError::Taken { place }) if standby => {
+                if !told {
+                    tracing::info!(place, "stands by: another manager has the store");
+                    told = true;
+                }
+                std::thread::sleep(POLL);
+            }
+            // Of an etcd that is away for a while, too: who stands by has time.
+            Err(error @ StoreError::Etcd { .. }) if standby && told => {
+                tracing::warn!(%error, "stands by");
+                std::thread::sleep(POLL);
+            }
+            opened => return opened,
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    //! What is kept is there after all that a process may come to.
-
     use super::*;
+    use quincunx_collective::GroupId;
     use quincunx_control::memory::Region;
     use quincunx_control::{GroupFailure, GroupRequest, Remade};
     use quincunx_designs::CATALOG;
     use quincunx_units::{ByteCount, Duration};
     use quincunx_wire::QpNumber;
-    use std::path::PathBuf;
 
-    /// A file of its own for each test, gone at its end.
-    struct File(PathBuf);
-
-    impl File {
-        fn new(name: &str) -> Self {
-            let file =
-                Self(std::env::temp_dir().join(format!("quincunx-{name}-{}.sqlite", std::process::id())));
-            file.remove();
-            file
-        }
-
-        fn remove(&self) {
-            for end in ["", "-wal", "-shm"] {
-                let _ = std::fs::remove_file(format!("{}{end}", self.0.display()));
-            }
-        }
-    }
-
-    impl Drop for File {
-        fn drop(&mut self) {
-            self.remove();
-        }
-    }
-
-    fn record(group: u32) -> Box<GroupRecord> {
+    /// A group with all that one can have.
+    pub(super) fn record(group: u32) -> Box<GroupRecord> {
         let [offset, length] = [u64::from(group) * 8, 8].map(ByteCount::new);
         let design = CATALOG.named("epic-2").unwrap();
         let members = ["a", "b"].map(str::to_owned).to_vec();
@@ -222,47 +239,19 @@ mod tests {
     }
 
     #[test]
-    fn what_was_kept_is_there_when_the_file_is_opened_again() {
-        let file = File::new("kept");
-        let (store, kept) = Store::open(&file.0).unwrap();
-        assert_eq!((kept.numbers, kept.groups.len()), (1, 0));
-        store.keep(&Change::Numbers(65), "").unwrap();
-        store.keep(&Change::Put(record(3)), "train").unwrap();
-        store.keep(&Change::Put(record(4)), "").unwrap();
-        store.keep(&Change::Numbers(129), "").unwrap();
-        store.keep(&Change::Remove(GroupId(4)), "").unwrap();
-        drop(store);
-        let (_, kept) = Store::open(&file.0).unwrap();
-        assert_eq!((kept.numbers, kept.groups), (129, vec![(*record(3), "train".to_owned())]));
-    }
-
-    #[test]
-    fn two_managers_never_have_one_file() {
-        let file = File::new("taken");
-        let first = Store::open(&file.0).unwrap();
-        assert!(matches!(Store::open(&file.0), Err(StoreError::Taken { .. })));
-        drop(first);
-        Store::open(&file.0).unwrap();
-    }
-
-    #[test]
-    fn what_is_no_store_of_this_version_is_refused_in_a_line() {
-        let other = File::new("other");
-        std::fs::write(&other.0, "members = [\"a\"]\n".repeat(100)).unwrap();
-        let later = File::new("later");
-        let (store, _) = Store::open(&later.0).unwrap();
-        store.connection.execute("UPDATE manager SET value = 2 WHERE key = 'version'", []).unwrap();
-        drop(store);
-        let broken = File::new("broken");
-        let (store, _) = Store::open(&broken.0).unwrap();
-        store.connection.execute("INSERT INTO groups VALUES (1, x'ff')", []).unwrap();
-        drop(store);
-        for file in [&other, &later, &broken] {
-            let error = Store::open(&file.0).unwrap_err();
-            assert!(matches!(error, StoreError::Contents { .. }), "{error}");
-            assert_eq!(error.to_string().lines().count(), 1, "{error}");
+    fn places_are_files_and_members_of_etcd() {
+        for (text, expected) in [
+            ("groups.sqlite", "groups.sqlite"),
+            ("etcd://10.0.0.1", "etcd://10.0.0.1:2379/quincunx"),
+            ("etcd://a:1,[fd00::1]:2/fabrics/one/", "etcd://a:1,[fd00::1]:2/fabrics/one"),
+        ] {
+            let place: StorePlace = text.parse().unwrap();
+            assert_eq!(place.to_string(), expected);
+            assert_eq!(expected.parse(), Ok(place));
         }
-        let nowhere = Store::open(Path::new("/nonexistent/groups.sqlite")).unwrap_err();
-        assert!(matches!(nowhere, StoreError::Sqlite { .. }), "{nowhere}");
+        for text in ["", "etcd://", "etcd:///x", "etcd://a:b/x", "etcd://a/x y"] {
+            let error = text.parse::<StorePlace>().unwrap_err().to_string();
+            assert!(error.starts_with("expected a file, or etcd://"), "{text}: {error}");
+        }
     }
 }

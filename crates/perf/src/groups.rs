@@ -25,6 +25,8 @@ pub(crate) struct Joined {
     pub(crate) switch_buffer: u64,
     /// How it divides data over ways, if its links were measured for that.
     pub(crate) split: Option<Split>,
+    /// Why it runs among hosts and not what was asked for; the one that leads hears it.
+    pub(crate) fallback: Option<String>,
 }
 
 /// The groups of one rank of a run. Rank 0 leads: it asks the manager for them.
@@ -74,12 +76,12 @@ impl<'a> Groups<'a> {
             },
             ..GroupRequest::new(self.members.to_vec(), design, longest)
         };
-        let (group, switch_buffer) = self.make(rank, request)?;
+        let (group, switch_buffer, fallback) = self.make(rank, request)?;
         let split = match &shape {
             Shape::Tree(_) => None,
             Shape::Mesh(mesh) => split(design, &settings, *mesh, rates, longest)?,
         };
-        Ok(Joined { group, switch_buffer, split })
+        Ok(Joined { group, switch_buffer, split, fallback })
     }
 
     /// Leaves a group, when no peer misses an answer any more, and waits for its end.
@@ -114,23 +116,28 @@ impl<'a> Groups<'a> {
             mesh: Some(shape),
             ..GroupRequest::new(self.members.to_vec(), design, ByteCount::new(0))
         };
-        let (group, _) = self.make(rank, request)?;
+        let (group, ..) = self.make(rank, request)?;
         let rates = rank.measure(&group, piece, self.plan.setup.join)?;
         self.leave(rank, &group)?;
         Ok(*self.rates.insert(rates))
     }
 
-    fn make(&self, rank: &mut Rank, request: GroupRequest) -> Result<(JoinedGroup, u64), WorkerError> {
+    fn make(
+        &self,
+        rank: &mut Rank,
+        request: GroupRequest,
+    ) -> Result<(JoinedGroup, u64, Option<String>), WorkerError> {
         // The manager answers when all have installed, this rank among them: it must go on turning meanwhile.
         let mut asked = self.leads.then(|| {
             let client = rank.control().clone();
             thread::spawn(move || client.init_group(&request))
         });
-        let mut buffers = 0;
+        let (mut buffers, mut fallback) = (0, None);
         let mut take_answer = |asked: JoinHandle<Result<GroupSummary, ClientError>>| {
             // A refusal says more than the time-out that it leads to.
             let made = asked.join().expect("the control client does not panic")?;
             buffers = made.switches.iter().map(|held| held.memory.bytes()).max().unwrap_or(0);
+            fallback = made.fallback.map(|lack| lack.to_string());
             Ok::<_, WorkerError>(())
         };
         let end = Instant::now() + std::time::Duration::from(self.plan.setup.join);
@@ -145,7 +152,7 @@ impl<'a> Groups<'a> {
             }
         };
         asked.map(take_answer).transpose()?;
-        Ok((joined?, buffers))
+        Ok((joined?, buffers, fallback))
     }
 }
 

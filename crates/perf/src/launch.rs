@@ -6,7 +6,7 @@ use nix::errno::Errno;
 use nix::sys::prctl::set_pdeathsig;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::{Pid, getpid, getppid};
-use quincunx_control_grpc::{AuthorityError, ManagerAddress};
+use quincunx_control_grpc::{AuthorityError, Managers};
 use quincunx_driver_net::netns::{Layout, NetnsError, NetnsFabric, NetnsNode, Switching, Wiring};
 use quincunx_fabric::{Shape, TreeShape};
 use quincunx_runtime::Drops;
@@ -100,7 +100,7 @@ enum Ground {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RunningFabric {
     /// Where its manager serves.
-    pub manager: ManagerAddress,
+    pub manager: Managers,
     /// What the ranks' names begin with: no other node's does.
     pub prefix: String,
     /// The ranks' addresses, in rank order.
@@ -145,7 +145,7 @@ pub struct Processes {
     program: PathBuf,
     arguments: ChildArguments,
     captures: Option<PathBuf>,
-    manager: Option<ManagerAddress>,
+    manager: Option<Managers>,
     children: Vec<(String, Child)>,
     /// What the processes show each other in namespaces, where the manager is not on loopback.
     certificates: Option<Certificates>,
@@ -267,9 +267,8 @@ impl Processes {
         }
         self.children.push(("manager".into(), child));
         let address = line.trim().rsplit(' ').next().and_then(|word| word.parse::<SocketAddr>().ok());
-        self.manager = Some(
-            address.map(ManagerAddress::from).ok_or(LaunchError::Manager { found: line.trim().into() })?,
-        );
+        self.manager =
+            Some(address.map(Managers::from).ok_or(LaunchError::Manager { found: line.trim().into() })?);
         Ok(())
     }
 

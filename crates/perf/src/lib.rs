@@ -14,6 +14,6 @@ mod run;
 mod worker;
 
 pub use plan::{Case, GroupsSetup, Plan, RealLinks};
-pub use row::Row;
+pub use row::{FellBack, Row};
 pub use run::{PerfError, run, run_by_framing};
 pub use worker::{Measured, Split, Ways, WorkerError, work};

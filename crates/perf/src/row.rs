@@ -51,6 +51,9 @@ pub struct Row {
     /// On a mesh: how data was split over ways, by what its links carry.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub split: Option<Split>,
+    /// What was asked for, and why it is not what ran.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fell_back: Option<FellBack>,
     /// By which ways its collectives ran, if switches' memory was locked for each.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ways: Option<Ways>,
@@ -59,6 +62,15 @@ pub struct Row {
     /// Mean seconds a rank spent in system calls, parsing, the engine, emitting, waiting and else; with `--profile`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub profile_s: Option<[f64; 6]>,
+}
+
+/// A group that runs among its hosts, for switches have no room for what was asked for.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct FellBack {
+    /// The design that was asked for.
+    pub asked: String,
+    /// Why it was not to be had, in the manager's words.
+    pub reason: String,
 }
 
 impl Row {
@@ -110,6 +122,10 @@ impl Row {
                 },
             ),
             split: measured.first().and_then(|measured| measured.split),
+            fell_back: measured
+                .iter()
+                .find_map(|measured| measured.fallback.clone())
+                .map(|reason| FellBack { asked: case.design.clone(), reason }),
             ways: measured.first().and_then(|measured| measured.ways),
             iterations: case.iterations,
             profile_s: (profile.iter().sum::<f64>() > 0.0).then_some(profile),

@@ -51,6 +51,8 @@ pub struct Measured {
     pub switch_buffer_bytes: u64,
     /// What the group runs: the design asked for, or what it fell back to.
     pub design: String,
+    /// Why it fell back, if it did: what rank 0 has heard of the manager.
+    pub fallback: Option<String>,
     /// By which ways the case's collectives ran, warm-ups and barriers included, if switches' memory was locked for each.
     pub ways: Option<Ways>,
     /// Frames that it has dropped since the case before, by reason.
@@ -154,6 +156,7 @@ pub fn work(
             case: index,
             switch_buffer_bytes: joined.switch_buffer,
             split: joined.split,
+            fallback: joined.fallback.clone(),
             ..measure(&mut rank, &joined.group, case, plan, bytes_below(encapsulation(options.transport)))?
         };
         serde_json::to_writer(&mut *out, &measured).map_err(std::io::Error::from)?;
@@ -315,6 +318,7 @@ fn measure(
         sent_bytes: sent / repetitions,
         received_bytes: received / repetitions,
         split: None,
+        fallback: None,
         switch_buffer_bytes: 0,
         // Another one, if the group was made anew meanwhile.
         design: rank.group(group.id).unwrap_or(group).design.clone(),

@@ -2,7 +2,7 @@
 
 use quincunx_collective::{Collective, Numbers};
 use quincunx_control::{Encapsulation, NodeDescription, Role};
-use quincunx_control_grpc::{ClientConfig, ClientError, ControlClient, ManagerAddress};
+use quincunx_control_grpc::{ClientConfig, ClientError, ControlClient, Managers};
 use quincunx_design::{AnyDesign, Catalog, GroupContext, Peer, Refusal};
 use quincunx_driver_net::{
     AnyTransport, Node, NodeError, NodeOptions, OpenError, PacketKind, TransportOptions, UdpOptions,
@@ -115,7 +115,7 @@ pub struct ProcessOptions {
     /// whatever it says.
     pub description: NodeDescription,
     /// Where the manager serves.
-    pub manager: ManagerAddress,
+    pub manager: Managers,
     /// How it waits for the manager.
     pub control: ClientConfig,
     /// How its frames travel: groups of designs that want another framing are refused.

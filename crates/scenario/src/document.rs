@@ -54,16 +54,25 @@ impl FromStr for Override {
     }
 }
 
+/// What TOML says is wrong with a text, and where.
+pub fn syntax(text: &str, error: &toml::de::Error) -> String {
+    let what = error.message().trim().replace('\n', " ");
+    let Some(span) = error.span() else { return format!("\"{what}\"") };
+    let before = text.get(..span.start).unwrap_or(text);
+    let number = before.matches('\n').count();
+    let line: String = text.lines().nth(number).unwrap_or_default().trim().chars().take(60).collect();
+    format!("\"{what}\" in line {}, `{line}`", number + 1)
+}
+
 impl Document {
     /// Reads `text`.
     ///
     /// # Errors
     /// If it is no TOML.
     pub fn parse(place: &str, text: &str) -> Result<Self, ScenarioError> {
-        let table = text.parse::<Table>().map_err(|error| ScenarioError::Syntax {
-            place: place.into(),
-            error: error.message().replace('\n', " "),
-        })?;
+        let table = text
+            .parse::<Table>()
+            .map_err(|error| ScenarioError::Syntax { place: place.into(), error: syntax(text, &error) })?;
         Ok(Self { place: place.into(), table, changed: Vec::new() })
     }
 

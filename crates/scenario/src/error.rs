@@ -22,7 +22,7 @@ pub enum ScenarioError {
         error: String,
     },
     /// A text that is no TOML.
-    #[error("expected TOML in {place}, found {error}")]
+    #[error("expected TOML in {place}, found {error}; correct that")]
     Syntax {
         /// File or preset.
         place: String,

@@ -27,7 +27,7 @@ mod training;
 mod workload;
 
 pub use design::FabricDesign;
-pub use document::{Document, Override};
+pub use document::{Document, Override, syntax};
 pub use driver::{Driver, Part, Simulator};
 pub use error::ScenarioError;
 pub use experiment::{Bound, Experiment, FigureKind, Pick, Point, Quantity, Series, Tolerance};

@@ -1,6 +1,6 @@
 //! What users type, right or wrong, comes to an end: in time, by a known exit status, with one line where something is not right.
 
-use crate::simulations::{error, quincunx};
+use crate::simulations::{error, json, quincunx};
 use std::fs::OpenOptions;
 use std::io::Read;
 use std::process::{Command, Stdio};
@@ -58,6 +58,17 @@ fn a_file_without_an_end_is_refused() {
 }
 
 #[test]
+fn a_file_that_is_no_toml_is_refused_with_the_line_that_is_wrong() {
+    let path = std::env::temp_dir().join(format!("quincunx-syntax-{}.toml", std::process::id()));
+    let file = path.to_str().unwrap();
+    std::fs::write(&path, "kind = \"packet\"\ntopology = star-2\n").unwrap();
+    refused(&["sim", "all_reduce", "--fabric", file], "in line 2, `topology = star-2`");
+    std::fs::write(&path, "[default]\n\ngroups = \"many\"\n").unwrap();
+    refused(&["manager", "--listen", "127.0.0.1:0", "--tenants", file], "in line 3, `groups = \"many\"`");
+    std::fs::remove_file(&path).unwrap();
+}
+
+#[test]
 fn an_argument_that_nobody_knows_is_one_line() {
     refused(&["sim", "all_reduce", "--sise", "4KiB"], "--size");
     refused(&["perf"], "<COLLECTIVE>");
@@ -70,13 +81,15 @@ fn sizes_are_written_as_in_nccl_tests_and_by_either_name() {
     let one = quincunx(&["sim", "all_reduce", "--sizes", "4K:64K:16", "--json"]);
     let other = quincunx(&["sim", "all_reduce", "--size", "4KiB:64KiB:16", "--json"]);
     assert_eq!(one.status.code(), Some(0));
-    assert_eq!(one.stdout, other.stdout);
+    assert_eq!(json(&one)["rows"], json(&other)["rows"]);
 }
 
 #[test]
 fn loss_without_links_is_of_all_hosts_links() {
-    let time =
-        |loss: &str| quincunx(&["sim", "all_reduce", "--size", "256KiB", "--loss", loss, "--json"]).stdout;
+    let time = |loss: &str| {
+        let output = quincunx(&["sim", "all_reduce", "--size", "256KiB", "--loss", loss, "--json"]);
+        json(&output)["rows"].clone()
+    };
     assert_eq!(time("5%"), time("5%@8"));
     assert_ne!(time("5%"), time("5%@1"));
 }

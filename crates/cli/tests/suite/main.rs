@@ -7,5 +7,7 @@ mod inputs;
 mod layers;
 mod operate;
 mod processes;
+mod results;
 mod secured;
 mod simulations;
+mod standby;

@@ -6,7 +6,7 @@ use quincunx_collective::GroupId;
 use quincunx_control::{GroupState, Holding, Instruction, NodeDescription, Report};
 use quincunx_control_grpc::{
     Attachment, Authority, ClientConfig, ClientError, ControlClient, Credentials, GroupName, ManagerServer,
-    OTHERS, Quota, Quotas, ServerConfig, Subject, proto,
+    OTHERS, Quota, Quotas, ServerConfig, StorePlace, Subject, proto,
 };
 use quincunx_designs::{CATALOG, FALLBACK};
 use quincunx_units::{ByteCount, Duration};
@@ -466,9 +466,9 @@ fn who_is_revoked_is_so_for_the_next_manager() {
     let folder = std::env::temp_dir().join(format!("quincunx-revoked-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
     let store = folder.join("groups.sqlite");
-    let mut secured = Secured::start(|config| config.store = Some(store.clone()));
+    let mut secured = Secured::start(|config| config.store = Some(StorePlace::File(store.clone())));
     assert!(secured.operator().revoke("node/leaf", false).unwrap().kept);
-    let mut config = ServerConfig { store: Some(store), ..ServerConfig::default() };
+    let mut config = ServerConfig { store: Some(StorePlace::File(store)), ..ServerConfig::default() };
     config.credentials = Some(issue(&secured.authority, &Subject::Manager));
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let spare =
