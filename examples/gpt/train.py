@@ -113,7 +113,7 @@ def main() -> None:
     parser.add_argument("--context", type=int, default=64)
     parser.add_argument("--batch", type=int, default=2, help="sequences of each rank")
     parser.add_argument("--bucket-mb", type=float, default=4.0, help="MiB of gradients in a bucket of DDP")
-    parser.add_argument("--fixed-point", action="store_true", help="exchange gradients as INT32 (with quincunx)")
+    parser.add_argument("--hook", choices=("fixed_point", "inq"), help="exchange gradients by this hook of quincunx.torch.hooks")
     parser.add_argument("--in-rank-order", action="store_true", help="gather gradients and add them up in rank order, to compare bits with")
     options = parser.parse_args()
 
@@ -146,7 +146,7 @@ def main() -> None:
     def wrapped() -> DistributedDataParallel:
         return DistributedDataParallel(model, bucket_cap_mb=options.bucket_mb, gradient_as_bucket_view=True)
 
-    hook = in_rank_order if options.in_rank_order else quincunx.torch.hooks.fixed_point if options.fixed_point else None
+    hook = in_rank_order if options.in_rank_order else getattr(quincunx.torch.hooks, options.hook) if options.hook else None
     overlapped = wrapped()
     if hook:
         overlapped.register_comm_hook(None, hook)

@@ -1,16 +1,20 @@
 """Calls of the Python API with arguments that hypothesis draws, right and wrong ones: `quincunx run -n 2 -- python fuzz_on_ranks.py [CALLS]`.
 
-Rank 0 draws and sends each call to the others by a pipe of its own, so that all make the same. A call that is misuse must be an
-exception at all of them, one of those that the documentation names; every other one must do what it says. What hangs is found by the
-group's limit. It ends with the number of calls of each kind.
+Rank 0 draws and sends each call to the other by a socket of its own, so that both make the same. A call that is misuse must be an
+exception at both of them, one of those that the documentation names; every other one must do what it says. What hangs is found by the
+group's limit, or by each rank's watch, which says what it is at. Every half minute there is a line with the calls so far; it ends with
+the number of calls of each kind.
 """
 
 import array
+import faulthandler
 import os
 import pickle
 import socket
 import struct
 import sys
+import threading
+import time
 from collections import Counter
 from typing import Any
 
@@ -24,6 +28,11 @@ import quincunx
 REFUSALS = (TypeError, ValueError, BufferError, OverflowError)
 # What a call at once is over in, on a machine that is busy.
 LIMIT_SECONDS = 60.0
+# Above the limits of all waits that a call has: what takes longer has no end.
+STUCK_SECONDS = 4 * LIMIT_SECONDS
+PROGRESS_SECONDS = 30.0
+# How the outcome of a call begins that was neither done nor refused.
+FAILED = "failed: "
 
 NUMBERS = ["float32", "float16", "int32", "float64", "int64", "int8", "uint8", "int16", "uint32", "uint64", "bool"]
 OTHERS = ["complex64", "uint16", ">f4", ">i4", "datetime64[s]", "S3", "U2", "object", "f4,i4", "longdouble", "timedelta64[s]"]
@@ -214,6 +223,37 @@ def begun(group: quincunx.Group, name: str, values: Any, output: tuple, fits: fl
     return getattr(group, name)(values, to, wait=wait)
 
 
+class Watch:
+    """What this rank is at. A thread of it says so now and then, and ends the process if one call has no end."""
+
+    def __init__(self, rank: int) -> None:
+        self.rank = rank
+        self.number = 0
+        self.call: tuple | None = None
+        self.since = time.monotonic()
+        threading.Thread(target=self._look, daemon=True).start()
+
+    def begin(self, call: tuple | None) -> None:
+        """The next call, or that rank 0 is waited for."""
+        self.number += call is not None
+        self.call, self.since = call, time.monotonic()
+
+    def _look(self) -> None:
+        begun = said = time.monotonic()
+        while True:
+            time.sleep(0.5)
+            now = time.monotonic()
+            if now - self.since > STUCK_SECONDS:
+                print(f"rank {self.rank}: no end after {now - self.since:.0f} s of call {self.number}, {self.call}", flush=True)
+                faulthandler.dump_traceback()
+                # The other rank is to say the same before it is ended.
+                time.sleep(5.0)
+                os._exit(1)
+            if self.rank == 0 and now - said > PROGRESS_SECONDS:
+                said = now
+                print(f"{self.number} done after {now - begun:.0f} s", flush=True)
+
+
 class Line:
     """Calls from rank 0 to rank 1, and how each ended back, over a socket that is none of quincunx's."""
 
@@ -235,46 +275,74 @@ class Line:
         self.file.flush()
 
     def receive(self) -> Any:
-        (length,) = struct.unpack("<I", self.file.read(4))
+        """What the other has sent. Raises EOFError if it has ended."""
+        head = self.file.read(4)
+        if len(head) < 4:
+            raise EOFError("expected what the other rank sends, found its end; see what it has printed")
+        (length,) = struct.unpack("<I", head)
         return pickle.loads(self.file.read(length))
 
 
 def outcome(group: quincunx.Group, call: tuple) -> str:
+    """How a call ends; a panic of the module is no Exception."""
     try:
         run(group, call)
     except REFUSALS as refusal:
-        assert str(refusal), call
-        return type(refusal).__name__
+        return type(refusal).__name__ if str(refusal) else f"{FAILED}{type(refusal).__name__} without a word"
+    except BaseException as error:
+        return f"{FAILED}{type(error).__name__}: {error}"
     return "done"
+
+
+def received(line: Line) -> tuple | None:
+    try:
+        return line.receive()
+    except (EOFError, OSError) as error:
+        sys.exit(f"rank 1: {error}")
+
+
+def answer(group: quincunx.Group, line: Line, watch: Watch) -> None:
+    """Makes the calls that rank 0 sends; ends the process where rank 0 has ended before it had sent them all."""
+    while (call := received(line)) is not None:
+        watch.begin(call)
+        line.send(outcome(group, call))
+        watch.begin(None)
+
+
+def hold(group: quincunx.Group, line: Line, watch: Watch, call: tuple) -> str:
+    """One call at both ranks; how it ends at this one. What is neither done nor refused ends the process."""
+    watch.begin(call)
+    line.send(call)
+    mine = outcome(group, call)
+    try:
+        theirs = line.receive()
+    except (EOFError, OSError) as error:
+        theirs = f"{FAILED}{error}"
+    # What is wrong first may differ: where a part of an array begins depends on the rank.
+    if FAILED in mine + theirs or (mine == "done") != (theirs == "done"):
+        # The group may be of no use any more, so nothing can be made smaller.
+        found = f"rank 0 {mine}, rank 1 {theirs}"
+        print(f"expected call {watch.number}, {call}, to be done or refused alike, found {found}", flush=True)
+        os._exit(1)
+    return mine
 
 
 def main() -> None:
     calls = int(sys.argv[1]) if len(sys.argv) > 1 else 100_000
     group = quincunx.init(limit=LIMIT_SECONDS)
     assert group.size == 2, "expected two ranks; start with `quincunx run -n 2`"
-    line = Line(group)
+    line, watch = Line(group), Watch(group.rank)
     counted: Counter[str] = Counter()
     if group.rank == 1:
-        while (call := line.receive()) is not None:
-            line.send(outcome(group, call))
+        answer(group, line, watch)
     else:
 
         @hypothesis.settings(max_examples=calls, deadline=None, database=None, suppress_health_check=list(hypothesis.HealthCheck))
         @hypothesis.given(CALLS)
-        def hold(call: tuple) -> None:
-            line.send(call)
-            try:
-                mine = outcome(group, call)
-            except BaseException as error:
-                # The group is of no use any more, so nothing can be made smaller: say what it was, and end.
-                print(f"expected {call} to be done or refused, found {type(error).__name__}: {error}", flush=True)
-                os._exit(1)
-            theirs = line.receive()
-            # What is wrong first may differ: where a part of an array begins depends on the rank.
-            assert (mine == "done") == (theirs == "done"), (call, mine, theirs)
-            counted[f"{call[0]} {mine}"] += 1
+        def drawn(call: tuple) -> None:
+            counted[f"{call[0]} {hold(group, line, watch, call)}"] += 1
 
-        hypothesis.seed(int(os.environ.get("FUZZ_SEED", "0")))(hold)()
+        hypothesis.seed(int(os.environ.get("FUZZ_SEED", "0")))(drawn)()
         line.send(None)
         group.set_timeout(LIMIT_SECONDS)
     quincunx.shutdown()

@@ -1,9 +1,13 @@
 """The backend of torch.distributed, each test on three ranks of a fabric that `quincunx run` starts. `make test-torch` brings torch."""
 
+import os
+import subprocess
+import sys
+import tempfile
 import unittest
 
 import needs
-from package import OnRanks
+from package import HERE, LIMIT_SECONDS, PACKAGE, ROOT, OnRanks
 
 
 @needs.modules("torch", by="`make test-torch`")
@@ -28,7 +32,19 @@ class Torch(OnRanks):
     def test_gradients_in_fixed_point_are_those_of_floats(self) -> None:
         self.hold()
 
+    def test_blocks_are_quantised_as_in_rust(self) -> None:
+        self.hold()
+
+    def test_sums_of_quantised_vectors_are_those_of_rust(self) -> None:
+        self.hold()
+
+    def test_gradients_in_blocks_are_those_of_floats_but_for_their_codes(self) -> None:
+        self.hold()
+
     def test_messages_go_in_batches(self) -> None:
+        self.hold()
+
+    def test_messages_say_whether_they_have_come_and_from_whom(self) -> None:
         self.hold()
 
     def test_a_rank_that_dies_is_an_exception_at_the_others(self) -> None:
@@ -51,6 +67,38 @@ class Torch(OnRanks):
 
     def test_groups_of_a_mesh_work_side_by_side(self) -> None:
         self.hold(ranks=4)
+
+    def test_inference_by_parts_gives_the_tokens_of_the_whole_model(self) -> None:
+        program = ROOT / "examples" / "gpt" / "infer.py"
+        found = self.run_on_ranks(sys.executable, str(program), "--prompt", "20", "--rounds", "1", "--width", "64", ranks=2)
+        self.assertIn("TPOT", found)
+
+    def test_sharded_and_split_models_have_the_losses_of_gloo(self) -> None:
+        found = self.run_on_ranks(sys.executable, str(ROOT / "examples" / "gpt" / "shard.py"), "--steps", "1", "--width", "64", ranks=2)
+        self.assertIn("tensor parallel", found)
+
+    def test_a_job_that_torchrun_starts_again_goes_on(self) -> None:
+        # Ranks attach under new names as they start again, so the fabric is one that knows none: a manager and a switch.
+        program = str(self.target / "quincunx")
+        with tempfile.TemporaryDirectory() as folder:
+            manager = subprocess.Popen([program, "manager", "--listen", "127.0.0.1:0"], text=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+            self.addCleanup(ended, manager)
+            address = manager.stdout.readline().split()[-1]
+            own = f"127.{128 + os.getpid() // 250 % 60}.{os.getpid() % 250}.250"
+            leaf = [program, "switch", "--name", "leaf", "--address", own, "--manager", address]
+            self.addCleanup(ended, subprocess.Popen(leaf, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL))
+            path = os.pathsep.join([str(PACKAGE.parent), *filter(None, [os.environ.get("PYTHONPATH")])])
+            more = {"PYTHONPATH": path, "OMP_NUM_THREADS": "1", "QUINCUNX_MANAGER": address, "QUINCUNX_SWITCHES": "1", "KEPT": f"{folder}/kept"}
+            command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "3", "--max-restarts", "1", "--standalone"]
+            command += [str(HERE / self.programs), "a_job_that_torchrun_starts_again_goes_on"]
+            found = subprocess.run(command, env=dict(os.environ, **more), text=True, capture_output=True, timeout=LIMIT_SECONDS)
+        self.assertEqual(found.returncode, 0, found.stderr[-4000:])
+        self.assertIn("went on to the end", found.stdout)
+
+
+def ended(process: subprocess.Popen) -> None:
+    process.kill()
+    process.communicate()
 
 
 if __name__ == "__main__":

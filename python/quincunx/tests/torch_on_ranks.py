@@ -1,8 +1,10 @@
 """What every rank runs for the tests in test_torch.py: `torch_on_ranks.py FUNCTION`."""
 
+import json
 import os
 import sys
 import warnings
+from pathlib import Path
 
 import torch
 import torch.distributed as dist
@@ -13,7 +15,9 @@ from torch.distributed.tensor import DTensor, Partial, Replicate, Shard, distrib
 from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
 
 import quincunx.torch
-from quincunx.torch import hooks
+from quincunx.torch import _quantization, hooks
+
+VECTORS = json.loads((Path(__file__).resolve().parents[3] / "vectors" / "quantization.json").read_text())
 
 
 def collectives_give_what_gloo_gives(rank: int, size: int) -> None:
@@ -118,6 +122,48 @@ def gradients_in_fixed_point_are_those_of_floats(rank: int, size: int) -> None:
     assert all(parameter.grad.isnan().all() for parameter in fixed.parameters())
 
 
+def floats(bits: list[int]) -> torch.Tensor:
+    return torch.tensor(bits, dtype=torch.int64).to(torch.int32).view(torch.float32)
+
+
+def blocks_are_quantised_as_in_rust(rank: int, size: int) -> None:
+    cases = [case for case in VECTORS["quantize"] if case["code"] == "int8" and case["input"]]
+    assert len(cases) > 8
+    for case in cases:
+        values, block = floats(case["input"]), case["block"]
+        count, missing = values.numel(), -values.numel() % block
+        rows = _quantization.packed(torch.cat([values, torch.zeros(missing)]).view(-1, block))
+        assert rows[:, :block].flatten()[:count].tolist() == case["codes"], case["name"]
+        assert rows[:, block:].flatten().tolist() == case["scales"], case["name"]
+        found, expected = _quantization.restored(rows).flatten()[:count], floats(case["restored"])
+        assert torch.equal(found.isnan(), expected.isnan()), case["name"]
+        assert torch.equal(found.view(torch.int32)[~found.isnan()], expected.view(torch.int32)[~found.isnan()]), case["name"]
+
+
+def sums_of_quantised_vectors_are_those_of_rust(rank: int, size: int) -> None:
+    [case] = [case for case in VECTORS["all_reduce"] if case["code"] == "int8" and len(case["inputs"]) == size]
+    found = _quantization.sum_of_all(floats(case["inputs"][rank]), case["block"], None)
+    assert torch.equal(found.view(torch.int32), floats(case["inq"]).view(torch.int32)), (found, case["inq"])
+
+
+def gradients_in_blocks_are_those_of_floats_but_for_their_codes(rank: int, size: int) -> None:
+    plain, quantised = (torch.nn.parallel.DistributedDataParallel(model()) for _ in range(2))
+    quantised.register_comm_hook(None, hooks.inq)
+    inputs = torch.randn(8, 24, generator=torch.Generator().manual_seed(rank))
+    for one in (plain, quantised):
+        one(inputs).square().mean().backward()
+    largest = max(parameter.grad.abs().max() for parameter in plain.parameters())
+    for found, expected in zip(quantised.parameters(), plain.parameters()):
+        assert 0 < (found.grad - expected.grad).abs().max() < 2 * largest / 127
+    # Every rank has the same bits.
+    bits = torch.cat([parameter.grad.flatten() for parameter in quantised.parameters()])
+    of_all = [torch.empty_like(bits) for _ in range(size)]
+    dist.all_gather(of_all, bits)
+    assert all(torch.equal(one, bits) for one in of_all)
+    quantised(inputs * (float("nan") if rank == 1 else 1)).square().mean().backward()
+    assert all(parameter.grad.isnan().all() for parameter in quantised.parameters())
+
+
 def messages_go_in_batches(rank: int, size: int) -> None:
     found = torch.empty(1000)
     following, before = (rank + 1) % size, (rank - 1) % size
@@ -125,6 +171,23 @@ def messages_go_in_batches(rank: int, size: int) -> None:
     for work in dist.batch_isend_irecv(pair):
         work.wait()
     assert (found == before).all()
+
+
+def messages_say_whether_they_have_come_and_from_whom(rank: int, size: int) -> None:
+    if rank:
+        sent = dist.isend(torch.full((3,), float(rank)), 0)
+        sent.wait()
+        assert sent.is_completed() and sent.is_success()
+        dist.barrier()
+        return
+    found, senders = torch.empty(3), set()
+    for _ in range(size - 2):
+        senders.add(dist.recv(found))
+        assert (found == max(senders)).all() or len(senders) > 1, (found, senders)
+    last = dist.irecv(found)
+    last.wait()
+    assert last.is_completed() and last.source_rank() == found[0] and senders | {last.source_rank()} == set(range(1, size))
+    dist.barrier()
 
 
 def a_rank_that_dies_is_an_exception_at_the_others(rank: int, size: int) -> None:
@@ -146,6 +209,27 @@ def a_rank_that_dies_is_an_exception_at_the_others(rank: int, size: int) -> None
         sys.exit("expected a future with an error, found one with a value")
     dist.destroy_process_group()
     os._exit(0)
+
+
+def a_job_that_torchrun_starts_again_goes_on(rank: int, size: int) -> None:
+    assert quincunx.torch.designs() == ["epic-3"], quincunx.torch.designs()
+    kept = Path(os.environ["KEPT"])
+    is_first = os.environ["TORCHELASTIC_RESTART_COUNT"] == "0"
+    total = torch.tensor(json.loads(kept.read_text()) if kept.exists() else [0.0] * 1001)
+    done = int(total[0].item()) // size
+    assert done == (0 if is_first else 3)
+    for step in range(done, 6):
+        if is_first and rank == 1 and step == 3:
+            os._exit(9)
+        values = torch.ones(1001)
+        dist.all_reduce(values)
+        total += values
+        if rank == 0:
+            kept.write_text(json.dumps(total.tolist()))
+        dist.barrier()
+    assert (total == 6 * size).all()
+    if rank == 0:
+        print("went on to the end", flush=True)
 
 
 def model() -> torch.nn.Module:

@@ -384,7 +384,7 @@ mod tests {
 
         fn open(&self, prefix: &str) -> Result<(EtcdStore, Kept), StoreError> {
             let (lost, _) = mpsc::channel(1);
-            EtcdStore::open(prefix.into(), &[self.member.clone()], prefix, None, &lost)
+            EtcdStore::open(prefix.into(), std::slice::from_ref(&self.member), prefix, None, &lost)
         }
     }
 

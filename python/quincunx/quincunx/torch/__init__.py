@@ -18,6 +18,7 @@ import torch.distributed as dist
 
 from quincunx import _core
 from quincunx.torch._backend import QuincunxBackend
+from quincunx.torch._group import QuincunxGroup
 from quincunx.torch._stages import _counts
 
 __all__ = ["QuincunxBackend", "counts", "designs"]
@@ -49,6 +50,11 @@ def _root(store: Any) -> Any:
     return store
 
 
+def _key() -> str:
+    """Under which ranks find each other's words in a store: torchrun's outlives the processes that it starts again."""
+    return f"quincunx/{os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}/{_generation}"
+
+
 def _attach(options: Any) -> _core.Endpoint:
     """The process's endpoint; the first group makes it. All ranks take the name that the first of them has put into the store."""
     global _endpoint
@@ -59,16 +65,15 @@ def _attach(options: Any) -> _core.Endpoint:
             rank, world = options.group_rank, options.group_size
         # A fabric that knows its ranks by name says the job's itself.
         name = os.environ.get("QUINCUNX_JOB")
-        key = f"quincunx/{os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}/{_generation}"
         if not name:
-            name = _root(options.store).compare_set(key, "", f"job-{uuid.uuid4().hex[:8]}.")
+            name = _root(options.store).compare_set(_key(), "", f"job-{uuid.uuid4().hex[:8]}.")
             name = name.decode() if isinstance(name, bytes) else name
         limit = options.timeout.total_seconds()
         _endpoint = _core.Endpoint(job=name, rank=rank, world=world, join_limit=min(max(limit, 1.0), 300.0))
     return _endpoint
 
 
-def _create(options: Any, _pg_options: Any = None) -> QuincunxBackend:
+def _create(options: Any, _pg_options: Any = None) -> dist.ProcessGroup:
     """What torch.distributed calls for each new group that a rank is in."""
     endpoint = _attach(options)
     members = list(options.global_ranks_in_group) or list(range(options.group_size))
@@ -77,17 +82,18 @@ def _create(options: Any, _pg_options: Any = None) -> QuincunxBackend:
         try:
             numbers = endpoint.make_group(members)
         except Exception as error:
-            store.set("quincunx", f"error {error}")
+            store.set(_key(), f"error {error}")
             raise
-        store.set("quincunx", "{} {}".format(*numbers))
+        store.set(_key(), "{} {}".format(*numbers))
     else:
-        found = store.get("quincunx").decode()
+        found = store.get(_key()).decode()
         if found.startswith("error "):
             raise _core.GroupError(found.removeprefix("error "))
         numbers = [int(number) for number in found.split()]
     backend = QuincunxBackend(store, endpoint.join_group(members, numbers), options.timeout, _leave)
     _backends.append(backend)
-    return backend
+    # Of torch 2.11 the backend is a whole process group itself.
+    return backend if isinstance(backend, dist.ProcessGroup) else QuincunxGroup(store, backend)
 
 
 def _leave(backend: QuincunxBackend) -> None:
