@@ -237,11 +237,28 @@ impl ControlClient {
     }
 
     /// Ends a group, and waits until its nodes have forgotten it: what it held is free then. Of a failed group it removes the record.
-    /// Answers with the nodes that did not say so in time.
+    /// Answers with the nodes that did not say so in time. While the manager is gone, it is asked again for as long as the client has patience.
     pub fn destroy_group(&self, group: GroupId) -> Result<Vec<String>, ClientError> {
-        let mut stub = self.stub.clone();
-        let request = proto::DestroyGroupRequest { group: group.0 };
-        self.call("DestroyGroup", async move { stub.destroy_group(request).await }).map(|done| done.silent)
+        let end = Instant::now() + std::time::Duration::from(self.config.patience);
+        let mut was_lost = false;
+        loop {
+            let mut stub = self.stub.clone();
+            let request = proto::DestroyGroupRequest { group: group.0 };
+            match self.call("DestroyGroup", async move { stub.destroy_group(request).await }) {
+                Ok(done) => return Ok(done.silent),
+                Err(ClientError::Lost { .. }) if Instant::now() < end => {
+                    was_lost = true;
+                    std::thread::sleep(LONGEST_POLL);
+                }
+                // The manager that was lost may have done it, and only its answer be missing.
+                Err(ClientError::Refused(_)) if was_lost && !self.has_group(group)? => return Ok(Vec::new()),
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    fn has_group(&self, group: GroupId) -> Result<bool, ClientError> {
+        Ok(self.list_groups()?.iter().any(|listed| listed.summary.group == group))
     }
 
     /// Says that a group with a lease is still needed.
