@@ -22,7 +22,10 @@ def build() -> Path:
     subprocess.run(command, cwd=ROOT, check=True)
     found = subprocess.run(["cargo", "metadata", "--format-version", "1", "--no-deps"], cwd=ROOT, check=True, capture_output=True)
     target = Path(json.loads(found.stdout)["target_directory"]) / "debug"
-    shutil.copyfile(target / "lib_core.so", PACKAGE / "_core.abi3.so")
+    # Another file of the name, not other bytes in it: a process that has loaded it, as this one may have, goes on with the one that it knows.
+    fresh = PACKAGE / f"_core.abi3.so.{os.getpid()}"
+    shutil.copyfile(target / "lib_core.so", fresh)
+    fresh.replace(PACKAGE / "_core.abi3.so")
     return target
 
 
