@@ -132,9 +132,9 @@ impl Check {
         seconds: f64,
         finding: &Finding,
     ) -> Value {
-        let (fault, lines) = match finding {
-            Finding::Wrong(Counterexample { fault, lines, .. }) => (json!(fault.to_string()), json!(lines)),
-            _ => (Value::Null, Value::Null),
+        let found = match finding {
+            Finding::Wrong(found) => Some(found),
+            _ => None,
         };
         json!({
             "design": self.target.design,
@@ -155,8 +155,9 @@ impl Check {
             "diameter": statistics.diameter,
             "seconds": seconds,
             "verdict": word(finding),
-            "fault": fault,
-            "counterexample": lines,
+            "fault": found.map(|found| found.fault.to_string()),
+            "counterexample": found.map(|found| &found.lines),
+            "decided": found.map(|found| found.decided),
         })
     }
 }
