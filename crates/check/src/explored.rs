@@ -4,7 +4,7 @@ use std::fmt;
 use std::ops::ControlFlow;
 
 use crate::describe::Describe;
-use crate::print::Sequence;
+use crate::print::{Sequence, Told};
 use quincunx_driver_check::{Exploration, Fault, Statistics, Unfinished, Verdict, explore};
 
 /// A system with words for what is in it, of any type.
@@ -37,6 +37,10 @@ pub struct Counterexample {
     pub fault: Fault,
     /// Its steps, a line each.
     pub lines: Vec<String>,
+    /// The names of the nodes.
+    pub nodes: Vec<String>,
+    /// Its steps in parts, to be drawn.
+    pub told: Vec<Told>,
     /// After so many of them no run is right any more, if no more faults happen.
     pub decided: usize,
     /// The same as a trace that Perfetto opens.
@@ -72,7 +76,8 @@ impl<S: Describe> Explored for S {
             Verdict::Wrong { fault, path, decided } => {
                 let sequence = Sequence { network: self, path: &path };
                 let trace = sequence.write_trace(&fault, Vec::new()).expect("memory takes what is written");
-                Finding::Wrong(Counterexample { fault, lines: sequence.lines(), decided, trace })
+                let (lines, nodes, told) = (sequence.lines(), sequence.nodes(), sequence.told());
+                Finding::Wrong(Counterexample { fault, lines, nodes, told, decided, trace })
             }
         };
         (statistics, finding)

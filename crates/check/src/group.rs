@@ -254,7 +254,7 @@ impl Network<Designed> {
         let wiring = Wiring::of(&setup.scenario.fabric).expect("designs above queue pairs run among hosts");
         let gives_up = setup.design.transport(&settings)?.retry_count != UNLIMITED_RETRIES;
         // Where results are verified what is wrong may travel, as long as it is an error in the end.
-        let verifies = settings.value(VERIFY).is_some_and(|value| *value == Value::from(true));
+        let verifies = settings.value(VERIFY).and_then(Value::as_bool).unwrap_or_default();
         let adds_once = !setup.is_routed() && !verifies;
         let tasks: Vec<Tasks> = setup.tasks(&settings, &wiring)?.into_iter().map(Tasks::new).collect();
         let demand = if setup.is_routed() {

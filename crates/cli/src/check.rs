@@ -2,7 +2,7 @@
 
 use clap::Args;
 use clap::builder::RangedU64ValueParser;
-use quincunx_check::{Counterexample, Exploration, Finding, MOST, Statistics, Subject, Unfinished};
+use quincunx_check::{Counterexample, Exploration, Finding, MOST, Statistics, Subject, Told, Unfinished};
 use quincunx_design::Catalog;
 use quincunx_units::ByteCount;
 use serde_json::{Value, json};
@@ -158,8 +158,25 @@ impl Check {
             "fault": found.map(|found| found.fault.to_string()),
             "counterexample": found.map(|found| &found.lines),
             "decided": found.map(|found| found.decided),
+            "nodes": found.map(|found| &found.nodes),
+            "steps": found.map(|found| found.told.iter().map(step).collect::<Vec<_>>()),
         })
     }
+}
+
+/// A step of a counterexample in parts.
+fn step(told: &Told) -> Value {
+    let (from, frame) = told.frame.clone().unzip();
+    let sent: Vec<Value> = told.sent.iter().map(|(to, frame)| json!({"to": to, "frame": frame})).collect();
+    json!({
+        "node": told.node,
+        "what": told.what.name(),
+        "from": from,
+        "frame": frame,
+        "words": told.words,
+        "drops": told.drops,
+        "sent": sent,
+    })
 }
 
 /// What was found, in a word.
