@@ -91,7 +91,7 @@ impl Compare {
             for pair in &pairs {
                 let Pair { what, measure, first, second, error } = pair;
                 let error = error.map_or_else(String::new, |error| error.to_string());
-                say!("{what},{measure},{first},{second},{},{error}", pair.ratio());
+                say!("{},{measure},{first},{second},{},{error}", field(what), pair.ratio());
             }
         } else {
             print(&pairs);
@@ -163,6 +163,15 @@ fn row(pair: &Pair) -> Value {
         "ratio": pair.ratio(),
         "ratio_stderr": pair.error,
     })
+}
+
+/// A field of CSV (RFC 4180).
+fn field(text: &str) -> String {
+    if text.contains([',', '"', '\n']) {
+        format!("\"{}\"", text.replace('"', "\"\""))
+    } else {
+        text.to_owned()
+    }
 }
 
 fn print(pairs: &[Pair]) {

@@ -89,6 +89,33 @@ fn a_ratio_has_the_error_of_both_times() {
 }
 
 #[test]
+fn rows_that_say_the_same_of_themselves_belong_together_in_their_order() {
+    let rows = |times: [f64; 2]| {
+        let row = |time| format!(r#"{{"design":"a","root":-1,"verdict":"met","time_us":{time}}}"#);
+        format!(r#"{{"rows":[{}]}}"#, times.map(row).join(","))
+    };
+    // What came of them is not what was run.
+    let second = rows([2.0, 30.0]).replace("met", "missed");
+    let [first, second] = [("twice", rows([1.0, 10.0])), ("again", second)]
+        .map(|(name, text)| Kept::new(name, text.as_bytes()));
+    let result = json(&quincunx(&["compare", first.path(), second.path(), "--json"]));
+    let ratios: Vec<f64> =
+        result["rows"].as_array().unwrap().iter().map(|row| row["ratio"].as_f64().unwrap()).collect();
+    assert_eq!(ratios, [2.0, 3.0]);
+    // Minus one stands for no root.
+    assert_eq!(result["rows"][0]["what"], "a");
+}
+
+#[test]
+fn words_with_commas_are_one_field_of_csv() {
+    let text = r#"{"rows":[{"design":"a, or \"b\"","time_us":2}]}"#;
+    let kept = Kept::new("commas", text.as_bytes());
+    let output = quincunx(&["compare", kept.path(), kept.path(), "--csv"]);
+    let csv = String::from_utf8_lossy(&output.stdout);
+    assert!(csv.contains("\n\"a, or \"\"b\"\"\",time_us,2,2,1,"), "{csv}");
+}
+
+#[test]
 fn rows_without_another_are_counted_and_none_at_all_is_an_error() {
     let [both, one, none] = [
         ("both", r#"{"rows":[{"design":"a","time_us":1},{"design":"b","time_us":1}]}"#),
