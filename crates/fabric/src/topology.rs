@@ -144,6 +144,15 @@ impl Topology {
         Ok(NodeId((self.nodes.len() - 1) as u16))
     }
 
+    /// Adds `host-0`, `host-1`, ... in this order, each with a link to its switch.
+    pub(crate) fn add_hosts(&mut self, switches: impl IntoIterator<Item = NodeId>, link: LinkProperties) {
+        for (number, switch) in switches.into_iter().enumerate() {
+            let host = self.add_node(format!("host-{number}"), NodeKind::Host);
+            let host = host.expect("names of one numbering differ");
+            self.connect(host, switch, link).expect("a host links once, to its switch");
+        }
+    }
+
     /// Plugs a link into the next free port of either node.
     ///
     /// # Panics

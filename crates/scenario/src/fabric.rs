@@ -2,7 +2,7 @@
 
 use crate::text;
 use quincunx_design::FabricKind;
-use quincunx_fabric::{MeshShape, Shape, TreeShape};
+use quincunx_fabric::{MeshShape, Shape, SwitchedShape, TreeShape};
 use quincunx_units::{BitRate, ByteCount, Duration};
 use serde::Deserialize;
 use std::fmt;
@@ -43,6 +43,8 @@ pub enum TopologyName {
     Tree(TreeShape),
     /// `ring-8`: hosts alone, each linked to the next.
     Ring(u16),
+    /// `leaf-spine-8x4x8`, `fat-tree-4`: switches with several ways between two hosts.
+    Switched(SwitchedShape),
 }
 
 /// An Ethernet link, each way.
@@ -155,6 +157,9 @@ impl FromStr for TopologyName {
     type Err = quincunx_fabric::ShapeError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
+        if SwitchedShape::is_meant(text) {
+            return text.parse().map(Self::Switched);
+        }
         let ring = text.strip_prefix("ring-").and_then(|ranks| ranks.parse().ok()).filter(|&ranks| ranks > 1);
         match ring {
             Some(ranks) => Ok(Self::Ring(ranks)),
@@ -168,6 +173,7 @@ impl fmt::Display for TopologyName {
         match self {
             Self::Tree(shape) => shape.fmt(f),
             Self::Ring(hosts) => write!(f, "ring-{hosts}"),
+            Self::Switched(shape) => shape.fmt(f),
         }
     }
 }
@@ -179,8 +185,8 @@ impl Fabric {
     /// What kind of fabric designs see in it.
     pub const fn kind(&self) -> FabricKind {
         match self {
-            Self::Packet(PacketFabric { topology: TopologyName::Tree(_), .. }) => FabricKind::Tree,
-            Self::Packet(_) => FabricKind::Ring,
+            Self::Packet(PacketFabric { topology: TopologyName::Ring(_), .. }) => FabricKind::Ring,
+            Self::Packet(_) => FabricKind::Tree,
             Self::Memory(_) => FabricKind::Memory,
             Self::Mesh(_) => FabricKind::Mesh,
             Self::MemoryMesh(_) => FabricKind::MemoryMesh,
@@ -194,6 +200,7 @@ impl Fabric {
             Self::Packet(fabric) => match &fabric.topology {
                 TopologyName::Tree(shape) => shape.ranks(),
                 TopologyName::Ring(ranks) => *ranks,
+                TopologyName::Switched(shape) => shape.hosts(),
             },
             Self::Memory(fabric) => fabric.accelerators,
             Self::Mesh(fabric) => fabric.groups.saturating_mul(fabric.members),
