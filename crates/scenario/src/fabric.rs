@@ -1,8 +1,7 @@
 //! What a fabric is made of, as files and presets say it. Units are written out: `rate = "100Gbit/s"`, `latency = "1us"`.
 
-use crate::text;
 use quincunx_design::FabricKind;
-use quincunx_fabric::{MeshShape, Shape, SwitchedShape, TreeShape};
+use quincunx_fabric::{MeshShape, NodeKind, Shape, SwitchedShape, Topology, TreeShape};
 use quincunx_units::{BitRate, ByteCount, Duration};
 use serde::Deserialize;
 use std::fmt;
@@ -25,14 +24,13 @@ pub enum Fabric {
 
 /// Hosts and switches on Ethernet links.
 #[derive(Clone, PartialEq, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(try_from = "crate::listed::Keys")]
 pub struct PacketFabric {
     /// What it is, in a line.
     pub summary: Option<String>,
     /// How hosts and switches are joined.
-    #[serde(deserialize_with = "text::deserialize")]
     pub topology: TopologyName,
-    /// Every link.
+    /// Every link; that of the first host where each has its own.
     pub link: PacketLink,
 }
 
@@ -45,6 +43,8 @@ pub enum TopologyName {
     Ring(u16),
     /// `leaf-spine-8x4x8`, `fat-tree-4`: switches with several ways between two hosts.
     Switched(SwitchedShape),
+    /// `[[node]]` and `[[link]]` of a file.
+    Listed(Box<Topology>),
 }
 
 /// An Ethernet link, each way.
@@ -174,6 +174,7 @@ impl fmt::Display for TopologyName {
             Self::Tree(shape) => shape.fmt(f),
             Self::Ring(hosts) => write!(f, "ring-{hosts}"),
             Self::Switched(shape) => shape.fmt(f),
+            Self::Listed(topology) => write!(f, "{} nodes of a file", topology.nodes().len()),
         }
     }
 }
@@ -201,6 +202,9 @@ impl Fabric {
                 TopologyName::Tree(shape) => shape.ranks(),
                 TopologyName::Ring(ranks) => *ranks,
                 TopologyName::Switched(shape) => shape.hosts(),
+                TopologyName::Listed(topology) => {
+                    topology.nodes().iter().filter(|node| node.kind == NodeKind::Host).count() as u16
+                }
             },
             Self::Memory(fabric) => fabric.accelerators,
             Self::Mesh(fabric) => fabric.groups.saturating_mul(fabric.members),
