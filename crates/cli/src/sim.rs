@@ -60,7 +60,7 @@ enum Other {
   quincunx sim layer --model llama-7b --sublayer L2 --design cais,cais-base,sp-nvls,t3
   quincunx sim all_reduce --fabric my-cluster.toml --design epic-3 --size 64MiB --json --utilisation
 
-Fabrics are presets, shapes (star-N, tree-X-Y, leaf-spine-LxSxH, fat-tree-K, rail-VxAxS, ring-N, mesh-DxM, servers-SxM, memory-NxS) or TOML files; `quincunx sim --show epic-star8` prints one to start from,
+Fabrics are presets, shapes (star-N, tree-X-Y, leaf-spine-LxSxH, fat-tree-K, rail-VxAxS, dragonfly-AxPxG, ring-N, mesh-DxM, servers-SxM, memory-NxS) or TOML files; `quincunx sim --show epic-star8` prints one to start from,
 `quincunx sim --show epic-3` the parameters of a design.
 Vectors of up to 1 MiB hold numbers, and every result is checked; of longer ones only the lengths travel.
 --design auto lists every candidate: its time, the most bytes on a link from a rank (up) and to one (down), and the verdict."

@@ -3,7 +3,8 @@
 use quincunx_collective::Rank;
 use quincunx_design::{FabricKind, LinkRates};
 use quincunx_fabric::{IncTree, LinkProperties, NodeKind, Topology, TreeShape};
-use std::collections::{BTreeMap, VecDeque};
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
 
 /// A node, numbered from zero in the order in which they are added.
 pub type NodeIndex = usize;
@@ -35,6 +36,8 @@ pub struct WiringLink {
     pub ends: [WiringEnd; 2],
     /// What it can do, each way.
     pub properties: LinkProperties,
+    /// What ways over it cost.
+    cost: u16,
 }
 
 /// Nodes and links.
@@ -84,7 +87,8 @@ impl Wiring {
         }
         for link in topology.links() {
             let ends = link.ends.map(|end| WiringEnd { node: NodeIndex::from(end.node.0), port: end.port });
-            wiring.join(ends, link.properties);
+            let joined = wiring.join(ends, link.properties);
+            wiring.links[joined].cost = link.cost;
         }
         for (host, access) in wiring.hosts.iter().zip(&mut wiring.access) {
             *access = wiring.nodes[*host].links.values().copied().collect();
@@ -168,7 +172,7 @@ impl Wiring {
             let taken = self.nodes[end.node].links.insert(end.port, number);
             assert_eq!(taken, None, "port {} of {} is free", end.port, self.nodes[end.node].name);
         }
-        self.links.push(WiringLink { ends, properties });
+        self.links.push(WiringLink { ends, properties, cost: 1 });
         number
     }
 
@@ -276,25 +280,30 @@ impl Wiring {
         })
     }
 
-    /// By node: the ports that lead to `destination` by a way through as few switches as any, in order; none if there is no way. Hosts
-    /// are ends and not ways; nothing leads on from the destination.
+    /// By node: the ports that lead to `destination` by a way through switches that costs as little as any, in order; none if there is no
+    /// way. Hosts are ends and not ways; nothing leads on from the destination.
     ///
     /// # Panics
     /// If there is no such node.
     pub fn ways_to(&self, destination: NodeIndex) -> Vec<Vec<u16>> {
         let mut ways = vec![Vec::new(); self.nodes.len()];
-        let mut distances = vec![None; self.nodes.len()];
-        distances[destination] = Some(0_u32);
-        let mut queue = VecDeque::from([destination]);
-        while let Some(node) = queue.pop_front() {
+        let mut costs = vec![None; self.nodes.len()];
+        costs[destination] = Some(0_u32);
+        // The nearest first (Dijkstra).
+        let mut open = BinaryHeap::from([Reverse((0, destination))]);
+        while let Some(Reverse((cost, node))) = open.pop() {
             let forwards = node == destination || self.nodes[node].kind == NodeKind::Switch;
-            let next = distances[node].map(|distance| distance + 1);
-            for (_, far) in self.neighbours(node).filter(|_| forwards) {
-                if distances[far.node].is_none() {
-                    distances[far.node] = next;
-                    queue.push_back(far.node);
+            if !forwards || costs[node] != Some(cost) {
+                continue;
+            }
+            for (link, far) in self.neighbours_by_link(node) {
+                let next = cost + u32::from(self.links[link].cost);
+                if costs[far.node].is_none_or(|known| next < known) {
+                    costs[far.node] = Some(next);
+                    ways[far.node].clear();
+                    open.push(Reverse((next, far.node)));
                 }
-                if distances[far.node] == next {
+                if costs[far.node] == Some(next) {
                     ways[far.node].push(far.port);
                 }
             }

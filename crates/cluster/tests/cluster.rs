@@ -152,6 +152,22 @@ fn tiers_do_not_polarise_for_each_switch_has_a_seed_of_its_own() {
 }
 
 #[test]
+fn ways_of_a_dragonfly_are_minimal_over_one_link_between_groups() {
+    let cluster = open("dragonfly-4x2x9");
+    let mut longest = 0;
+    for to in [1_u16, 3, 9, 40, 71] {
+        for from in (0..72).filter(|from| *from != to) {
+            let way = passed(&cluster, [from, to], 7);
+            let groups: Vec<&str> = way.iter().map(|name| name.split('-').nth(1).unwrap()).collect();
+            let crossings = groups.windows(2).filter(|pair| pair[0] != pair[1]).count();
+            assert_eq!(crossings, usize::from(from / 8 != to / 8), "{way:?}");
+            longest = longest.max(way.len());
+        }
+    }
+    assert_eq!(longest, 4, "a switch at either end of the link between groups, and the hosts'");
+}
+
+#[test]
 fn another_seed_spreads_flows_another_way() {
     let mut cluster = open("leaf-spine-4x4x8");
     let ways = |cluster: &Cluster| (0..64).map(|qp| passed(cluster, [0, 31], qp)).collect::<Vec<_>>();

@@ -5,6 +5,7 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::str::FromStr;
 
+use crate::dragonfly::Dragonfly;
 use crate::fat_tree::FatTree;
 use crate::leaf_spine::LeafSpine;
 use crate::rail::Rail;
@@ -19,15 +20,17 @@ pub enum SwitchedShape {
     FatTree(FatTree),
     /// `rail-VxAxS`.
     Rail(Rail),
+    /// `dragonfly-AxPxG`.
+    Dragonfly(Dragonfly),
 }
 
 impl SwitchedShape {
     /// All notations, for messages.
-    pub const KNOWN: &str = "leaf-spine-LxSxH (leaves, spines, hosts a leaf; xN: links between two), fat-tree-K (K even), rail-VxAxS (servers, accelerators, spines)";
+    pub const KNOWN: &str = "leaf-spine-LxSxH (leaves, spines, hosts a leaf; xN: links between two), fat-tree-K (K even), rail-VxAxS (servers, accelerators, spines), dragonfly-AxPxG (switches a group, hosts a switch, groups)";
 
     /// Whether a name begins as one of these does.
     pub fn is_meant(name: &str) -> bool {
-        ["leaf-spine", "fat-tree", "rail"].iter().any(|start| name.starts_with(start))
+        ["leaf-spine", "fat-tree", "rail", "dragonfly"].iter().any(|start| name.starts_with(start))
     }
 
     /// How many hosts it has.
@@ -41,6 +44,7 @@ impl SwitchedShape {
             Self::LeafSpine(shape) => (shape.hosts(), shape.switches()),
             Self::FatTree(shape) => (shape.hosts(), shape.switches()),
             Self::Rail(shape) => (shape.hosts(), shape.switches()),
+            Self::Dragonfly(shape) => (shape.hosts(), shape.switches()),
         }
     }
 
@@ -50,6 +54,7 @@ impl SwitchedShape {
             Self::LeafSpine(shape) => shape.topology(link),
             Self::FatTree(shape) => shape.topology(link),
             Self::Rail(shape) => shape.topology(link),
+            Self::Dragonfly(shape) => shape.topology(link),
         }
     }
 }
@@ -66,6 +71,8 @@ impl FromStr for SwitchedShape {
             LeafSpine::of(&numbers).map(Self::LeafSpine)
         } else if let Some(numbers) = after("fat-tree-") {
             FatTree::of(&numbers).map(Self::FatTree)
+        } else if let Some(numbers) = after("dragonfly-") {
+            Dragonfly::of(&numbers).map(Self::Dragonfly)
         } else {
             after("rail-").and_then(|numbers| Rail::of(&numbers)).map(Self::Rail)
         };
@@ -84,6 +91,7 @@ impl fmt::Display for SwitchedShape {
             Self::LeafSpine(shape) => shape.fmt(f),
             Self::FatTree(shape) => shape.fmt(f),
             Self::Rail(shape) => shape.fmt(f),
+            Self::Dragonfly(shape) => shape.fmt(f),
         }
     }
 }

@@ -59,6 +59,8 @@ pub struct Link {
     pub ends: [PortRef; 2],
     /// What it can do.
     pub properties: LinkProperties,
+    /// What ways over it cost: of all the cheapest are taken. One, where nothing is said.
+    pub cost: u16,
 }
 
 /// Nodes and links, built piece by piece; always consistent.
@@ -163,6 +165,19 @@ impl Topology {
         b: NodeId,
         properties: LinkProperties,
     ) -> Result<LinkId, TopologyError> {
+        self.connect_at_cost([a, b], properties, 1)
+    }
+
+    /// The same for a link that costs more or less than others.
+    ///
+    /// # Panics
+    /// If a node is not of this topology.
+    pub(crate) fn connect_at_cost(
+        &mut self,
+        [a, b]: [NodeId; 2],
+        properties: LinkProperties,
+        cost: u16,
+    ) -> Result<LinkId, TopologyError> {
         if a == b {
             return Err(TopologyError::SelfLink { name: self.node(a).name.clone() });
         }
@@ -178,7 +193,7 @@ impl Topology {
             ports.push(link);
             PortRef { node, port: (ports.len() - 1) as u16 }
         });
-        self.links.push(Link { ends, properties });
+        self.links.push(Link { ends, properties, cost });
         Ok(link)
     }
 

@@ -250,6 +250,13 @@ impl JobSetup {
             let expected = format!("a `root` below {members}");
             return Err((expected, self.root.to_string(), "name a rank of the job".into()));
         }
+        if self.root != 0 && self.collective.root().is_none() {
+            let expected = "a `root` with reduce or broadcast, which have one".into();
+            return Err((expected, self.collective.name().into(), "leave it out".into()));
+        }
+        if self.size.bytes() > 0 && self.collective == Collective::Barrier {
+            return Err(("no `size` with barrier".into(), self.size.to_string(), "leave it out".into()));
+        }
         if self.times == 0 {
             return Err(("`times` of one or more".into(), "0".into(), "leave the job out".into()));
         }
@@ -369,7 +376,9 @@ mod tests {
             (format!("{JOB}{}", JOB.replace("0-3", "3")), "jobs.toml:6:", "`hosts`"),
             (JOB.replace("4KiB", "6B"), "jobs.toml:1:", "`size`"),
             (JOB.replace("all_reduce", "dispatch"), "jobs.toml:1:", "`collective`"),
-            (format!("{JOB}root = 4\n"), "jobs.toml:1:", "`root`"),
+            (format!("{JOB}root = 4\n"), "jobs.toml:1:", "`root` below 4"),
+            (format!("{JOB}root = 3\n"), "jobs.toml:1:", "found all_reduce"),
+            (JOB.replace("all_reduce", "barrier"), "jobs.toml:1:", "no `size` with barrier"),
             (format!("{JOB}times = 0\n"), "jobs.toml:1:", "`times`"),
             (format!("{JOB}name = \"a\"\n{JOB}name = \"a\"\n"), "jobs.toml:7:", "\"a\" twice"),
             (format!("{JOB}[[traffic]]\nload = 0.5\n"), "jobs.toml:6:", "`pattern`"),

@@ -58,6 +58,32 @@ fn an_accelerator_is_at_the_rail_of_its_place_in_its_server() {
 }
 
 #[test]
+fn any_two_groups_of_a_dragonfly_have_a_link_and_any_two_switches_of_a_group() {
+    for (name, group, groups) in
+        [("dragonfly-4x2x9", 4, 9), ("dragonfly-2x1x2", 2, 2), ("dragonfly-3x2x8", 3, 8)]
+    {
+        let fabric = topology(name);
+        let mut global = std::collections::BTreeSet::new();
+        for link in fabric.links() {
+            let ends = link.ends.map(|end| usize::from(end.node.0));
+            if ends.iter().any(|&end| end >= group * groups) {
+                continue;
+            }
+            let of = ends.map(|end| end / group);
+            assert_eq!(link.cost, if of[0] == of[1] { 1 } else { 3 });
+            assert!(of[0] == of[1] || global.insert(of), "one link between two groups: {of:?}");
+        }
+        assert_eq!(global.len(), groups * (groups - 1) / 2);
+        let most = (groups - 1).div_ceil(group);
+        for switch in &fabric.nodes()[..group * groups] {
+            let links = switch.ports.iter().map(|link| fabric.links()[link.0 as usize].cost);
+            let global = links.filter(|cost| *cost == 3).count();
+            assert!(global <= most && global + 1 >= (groups - 1) / group, "{}: {global}", switch.name);
+        }
+    }
+}
+
+#[test]
 fn a_wrong_name_shows_the_notations_on_one_line() {
     for name in [
         "leaf-spine",
@@ -69,11 +95,14 @@ fn a_wrong_name_shows_the_notations_on_one_line() {
         "fat-tree-0",
         "fat-tree-4x4",
         "rail-4x8",
+        "dragonfly-4x2",
+        "dragonfly-4x2x0",
         "rail-",
         "leaf-spine-8x4x",
     ] {
         let message = name.parse::<SwitchedShape>().unwrap_err().to_string();
-        let known = ["leaf-spine-LxSxH", "fat-tree-K", "rail-VxAxS", &format!("found \"{name}\"")];
+        let known =
+            ["leaf-spine-LxSxH", "fat-tree-K", "rail-VxAxS", "dragonfly-AxPxG", &format!("found \"{name}\"")];
         assert!(known.iter().all(|part| message.contains(part)) && !message.contains('\n'), "{message}");
     }
     for name in ["fat-tree-128", "leaf-spine-300x4x300"] {

@@ -165,6 +165,56 @@ fn traffic_takes_all_spines_about_alike() {
 }
 
 #[test]
+fn traffic_between_hosts_goes_from_these_to_those_as_much_as_was_said_from_its_time_on() {
+    let text = job("0-7", "ring", "times = 4")
+        + "[[traffic]]\nfrom = \"8-11\"\nto = \"11,16\"\nrate = \"10Gbit/s\"\n"
+        + "[[traffic]]\nfrom = \"8-11\"\nto = \"11,16\"\nrate = \"10Gbit/s\"\n"
+        + "[[traffic]]\nname = \"late\"\npattern = \"uniform\"\nload = 0.9\nat = \"1s\"\n";
+    let found = run("leaf-spine-4x2x8", &text);
+    let [first, second, late] = &found.traffic[..] else { panic!("three streams") };
+    assert_eq!((late.sent, late.rate, &late.name), (0, None, &"late".to_owned()));
+    assert_ne!(first.latencies, second.latencies, "each has its own chance");
+    let rate = first.rate.unwrap().bits_per_second() as f64;
+    assert!((0.85..1.15).contains(&(rate / 40e9)), "4 hosts, 10 Gbit/s each: {rate}");
+    let carries = |name: &str| {
+        let link = found.links.iter().find(|link| link.name == name).unwrap();
+        link.bytes.bytes() > 0
+    };
+    for host in 8..12 {
+        assert!(carries(&format!("host-{host} > leaf-1")), "host {host} sends");
+    }
+    assert!(carries("leaf-1 > host-11") && carries("leaf-2 > host-16"));
+    assert!(!carries("leaf-1 > host-8") && !carries("host-16 > leaf-2") && !carries("host-12 > leaf-1"));
+}
+
+#[test]
+fn long_vectors_travel_as_lengths_and_nobody_says_that_they_are_right() {
+    let text = job("0-3", "epic-3", "").replace("64KiB", "2MiB") + &job("4-7", "ring", "");
+    let found = run("leaf-spine-2x2x4", &text);
+    assert_eq!(found.jobs.iter().map(|job| job.wrong).collect::<Vec<_>>(), [None, None]);
+}
+
+#[test]
+fn every_collective_of_a_design_runs_as_a_job() {
+    let collectives = ["all_reduce", "reduce", "broadcast", "barrier", "reduce_scatter", "all_gather"];
+    let text: String = collectives
+        .iter()
+        .zip(0..)
+        .map(|(collective, number)| {
+            let job = job("0-7", "epic-2", &format!("at = \"{}us\"", 100 * number));
+            let rooted = if ["reduce", "broadcast"].contains(collective) { "root = 3\n" } else { "" };
+            let size = if *collective == "barrier" { "" } else { "size = \"64KiB\"" };
+            job.replace("all_reduce", collective).replace("size = \"64KiB\"", size) + rooted
+        })
+        .collect();
+    let found = run("leaf-spine-2x2x4", &("policy = \"spatial\"\n".to_owned() + &text));
+    for (job, (collective, number)) in found.jobs.iter().zip(collectives.iter().zip(0..)) {
+        assert_eq!((job.collective.name(), job.wrong, &job.fell_back), (*collective, Some(0), &None));
+        assert_eq!(job.begin(), Instant::ZERO + Duration::from_micros(100) * number);
+    }
+}
+
+#[test]
 fn no_flow_is_overtaken_by_itself() {
     let mut request =
         requests::request(&requests::scenario("leaf-spine-4x4x4", &[]), "ring", ALL_REDUCE, 1 << 18);
