@@ -6,6 +6,7 @@ use crate::jobs::jobs;
 use crate::layers::layers;
 use crate::plot::{Line, Styles, latency, numbered, throughput, utilisation};
 use crate::rows::{Curve, Link, Machine, Measured, Output, Reproduced, Traffic, read, rows};
+use crate::sequence::explored;
 use crate::training::trained;
 use minijinja::{AutoEscape, Environment, context};
 use serde::Serialize;
@@ -105,8 +106,8 @@ pub(crate) fn render(
     left_out: &mut Vec<ReportError>,
 ) -> Result<String, ReportError> {
     let styles = styles(outputs);
-    let (mut sweeps, mut loads, mut layered, mut trainings) =
-        (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    let (mut sweeps, mut loads, mut layered, mut trainings, mut explorations) =
+        (Vec::new(), Vec::new(), Vec::new(), Vec::new(), Vec::new());
     let mut shared = Vec::new();
     let (mut reproduced, mut drawn): (Vec<Reproduced>, Vec<_>) = (Vec::new(), Vec::new());
     let mut runs = Vec::new();
@@ -121,6 +122,7 @@ pub(crate) fn render(
                 "sim layer" => layered.push(layers(name, output, &styles)?),
                 "sim jobs" => shared.push(jobs(name, output, &styles)?),
                 "sim train" => trainings.push(trained(name, output, &styles)?),
+                "check" => explorations.push(explored(name, output)?),
                 "sim traffic" => loads.push(load(name, output)?),
                 "perf" | "sim" | "demo" => sweeps.extend(sweep(name, output, &styles)?),
                 other => {
@@ -152,7 +154,7 @@ pub(crate) fn render(
     environment.add_template("report", include_str!("../templates/report.html")).map_err(failed)?;
     let template = environment.get_template("report").map_err(failed)?;
     template
-        .render(context! { sweeps, loads, layered, trainings, shared, reproduced, drawn, runs, odd })
+        .render(context! { sweeps, loads, layered, trainings, shared, explorations, reproduced, drawn, runs, odd })
         .map_err(failed)
 }
 
@@ -295,7 +297,7 @@ pub(crate) mod tests {
     #[test]
     fn a_file_that_is_odd_is_named_and_the_others_are_shown() {
         for (text, found) in [
-            (r#"{"schema":1,"command":"check","rows":[]}"#, "of which a report shows nothing"),
+            (r#"{"schema":1,"command":"compare","rows":[]}"#, "of which a report shows nothing"),
             (r#"{"schema":1,"command":"sim","rows":[{"design":3}]}"#, "a row of sim that is not one"),
         ] {
             let mut outputs = output(SIM);
