@@ -76,7 +76,7 @@ impl JobsRequest {
             fallback: self.fallback,
         };
         let mut managed = ManagedCluster::new(wiring.clone(), &setup)?;
-        let mut jobs = Vec::new();
+        let (mut jobs, mut designs) = (Vec::new(), Vec::new());
         for (place, line, job) in self.chosen() {
             let refused = |error: String| self.jobs.refused_at(line, error);
             let numbers = job.hosts.numbers();
@@ -90,6 +90,7 @@ impl JobsRequest {
             let found = self.scenario.design(self.catalog, &job.design);
             let found = found.map_err(|error| refused(error.to_string()))?;
             let settings = self.scenario.settings(found)?;
+            designs.push(found);
             let design = found.above_queue_pairs().map_err(|error| refused(error.to_string()))?;
             if !found.offers(job.collective, FabricKind::Tree) {
                 let offered: Vec<&str> =
@@ -118,6 +119,10 @@ impl JobsRequest {
                 at: Instant::ZERO + job.at,
                 times: job.times,
             });
+        }
+        // A job by itself leaves the keys of the others' designs alone.
+        if self.only.is_none() {
+            self.scenario.refuse_unused(&designs)?;
         }
         let mut cluster = managed.into_cluster();
         cluster.set_hash_seed(self.seed);

@@ -302,6 +302,9 @@ fn what_a_line_asks_for_and_does_not_get_is_one_line_with_its_number() {
         let message = refused(fabric, &text);
         assert!(message.contains(named), "{message}");
     }
+    let unused =
+        measure_jobs(&request("star-4", &["hosts.window=2"], &job("0-3", "epic-3", "")), &mut unwatched);
+    assert!(unused.unwrap_err().to_string().contains("found `hosts.window`; leave it out"));
     let changes = ["measure.limit=10us"];
     let late = measure_jobs(&request("leaf-spine-2x2x2", &changes, &job("0-3", "ring", "")), &mut unwatched);
     assert!(late.unwrap_err().to_string().contains("1 of 1 still running after 10us"));
