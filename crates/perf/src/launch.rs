@@ -18,7 +18,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdout, Command, Stdio};
+use std::process::{Child, ChildStderr, ChildStdout, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle, sleep};
@@ -152,6 +152,9 @@ pub struct Processes {
     /// What each switch has said last that it has dropped, and who listens to it.
     drops: Arc<Mutex<BTreeMap<String, Drops>>>,
     listeners: Vec<JoinHandle<()>>,
+    /// Errors that ranks have told of, the first one first, and who listens to them.
+    said: Arc<Mutex<Vec<String>>>,
+    hearers: Vec<JoinHandle<()>>,
     switches: usize,
     /// The ranks' names, in rank order.
     members: Vec<String>,
@@ -199,6 +202,8 @@ impl Processes {
             certificates,
             drops: Arc::default(),
             listeners: Vec::new(),
+            said: Arc::default(),
+            hearers: Vec::new(),
             switches,
             members,
         };
@@ -231,6 +236,8 @@ impl Processes {
             certificates: None,
             drops: Arc::default(),
             listeners: Vec::new(),
+            said: Arc::default(),
+            hearers: Vec::new(),
             switches: shape.switches(),
             members: (0..shape.ranks()).map(|rank| format!("{prefix}{rank}")).collect(),
         }
@@ -301,8 +308,13 @@ impl Processes {
         let mut outputs = Vec::new();
         for (index, name) in self.members().into_iter().enumerate() {
             let mut command = self.node_command("rank", &name, NetnsNode::Host(index));
-            command.args(["--members", &members]).stdin(Stdio::piped()).stdout(Stdio::piped());
+            command.args(["--members", &members]).stdin(Stdio::piped());
+            command.stdout(Stdio::piped()).stderr(Stdio::piped());
             let mut child = spawn(&name, &mut command)?;
+            if let Some(stderr) = child.stderr.take() {
+                let said = Arc::clone(&self.said);
+                self.hearers.push(thread::spawn(move || hear(stderr, &said)));
+            }
             if let Some(mut stdin) = child.stdin.take() {
                 // A rank that has died already is noticed by its output.
                 let _ = writeln!(stdin, "{plan}");
@@ -435,6 +447,15 @@ impl Processes {
         failed
     }
 
+    /// The errors that ranks have told of, in that order: mostly the first is the cause, and the others follow from it. To be asked when
+    /// all have ended.
+    pub fn errors_of_ranks(&mut self) -> Vec<String> {
+        for hearer in self.hearers.drain(..) {
+            let _ = hearer.join();
+        }
+        std::mem::take(&mut *self.said.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
     /// Ends the switches in order; what each has dropped, by reason.
     pub fn end_switches(&mut self) -> BTreeMap<String, Drops> {
         let is_switch = |name: &str| name.starts_with("switch");
@@ -538,6 +559,16 @@ fn loopback_block() -> Ipv4Addr {
     // Far from the blocks of processes with the next numbers.
     let block = std::process::id().wrapping_add(serial.wrapping_mul(0x1333)) & 0x3fff;
     Ipv4Addr::new(127, 64 + (block >> 8) as u8, block as u8, 0)
+}
+
+/// Notes the errors that a rank tells of, until it ends; what else it says is for people.
+fn hear(stderr: ChildStderr, said: &Mutex<Vec<String>>) {
+    for line in BufReader::new(stderr).lines().map_while(Result::ok) {
+        match line.strip_prefix("error: ") {
+            Some(error) => said.lock().unwrap_or_else(PoisonError::into_inner).push(error.to_owned()),
+            None => eprintln!("{line}"),
+        }
+    }
 }
 
 /// Notes what a switch says of its drops, a line of JSON each time, until it ends.

@@ -26,11 +26,15 @@ pub enum PerfError {
     /// A case's design.
     #[error(transparent)]
     Design(#[from] Refusal),
-    /// Ranks ended early; each has said why on its standard error.
-    #[error("expected all ranks to finish, but {ranks} ended early; the first error above says why")]
+    /// Ranks ended early.
+    #[error("{cause} ({failed} of {ranks} ranks ended early)")]
     RanksFailed {
-        /// Who.
-        ranks: String,
+        /// What the first of them said that said anything.
+        cause: String,
+        /// How many.
+        failed: usize,
+        /// How many there are.
+        ranks: usize,
     },
     /// A rank said something else than a measurement.
     #[error("expected a measurement, found \"{found}\"; use the same build for all processes")]
@@ -144,5 +148,15 @@ pub fn run(fabric: &mut Processes, plan: &Plan, mut each: impl FnMut(Row)) -> Re
         let _ = reader.join();
     }
     let failed = fabric.wait_for_ranks();
-    if failed.is_empty() { Ok(wrong) } else { Err(PerfError::RanksFailed { ranks: failed.join(", ") }) }
+    let cause = fabric.errors_of_ranks().into_iter().next();
+    let silent = || {
+        format!(
+            "expected all ranks to finish, but {} said nothing; see whether it was killed",
+            failed.join(", ")
+        )
+    };
+    if failed.is_empty() {
+        return Ok(wrong);
+    }
+    Err(PerfError::RanksFailed { cause: cause.unwrap_or_else(silent), failed: failed.len(), ranks })
 }

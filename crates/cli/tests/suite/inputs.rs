@@ -323,49 +323,110 @@ impl Lines {
                 ],
             ),
         };
+        self.add_options(&mut line, options);
+        line
+    }
+
+    /// The same of what runs processes.
+    fn measuring_line(&mut self) -> Vec<String> {
+        let collectives =
+            ["all_reduce", "reduce", "broadcast", "barrier", "reduce_scatter", "all_gather", "dispatch", ""];
+        let mut line: Vec<String> = vec!["perf".into(), self.pick(&collectives).into()];
+        let usual =
+            [("--ranks", "2"), ("--sizes", "4KiB"), ("--iterations", "2"), ("--retry-timeout", "1ms")];
+        for (option, value) in usual {
+            // Each at most once, or all would be refused for that.
+            let value = if self.draw(5) == 0 { self.value() } else { value };
+            line.extend([option.to_owned(), value.to_owned()]);
+        }
+        let options = [
+            "--design",
+            "--tree",
+            "--dtype",
+            "--op",
+            "--root",
+            "--set",
+            "--seed",
+            "--loss",
+            "--reorder",
+            "--duplicate",
+            "--message",
+            "--window",
+            "--payload",
+            "--rate",
+            "--mtu",
+            "--link",
+            "--fabric",
+            "--join-timeout",
+            "--json",
+            "--reproducible",
+            "--addresses",
+            "-b",
+            "-e",
+            "-g",
+        ];
+        self.add_options(&mut line, &options);
+        line
+    }
+
+    fn add_options(&mut self, line: &mut Vec<String>, options: &[&'static str]) {
         for _ in 0..self.draw(4) {
             let option = self.pick(options);
             line.push(option.into());
-            if !matches!(option, "--json" | "--utilisation" | "--reorder") || self.draw(8) == 0 {
+            let is_flag = matches!(option, "--json" | "--utilisation" | "--reproducible")
+                || option == "--reorder" && line[0] == "check";
+            if !is_flag || self.draw(8) == 0 {
                 line.push(self.value().into());
             }
         }
-        line
     }
+}
+
+fn setting(name: &str, default: u64) -> u64 {
+    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
+}
+
+/// Runs a line, which ends in time by a known exit status, and with one line of error if that is not 0.
+fn ends_in_words(number: u64, line: &[String]) {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_quincunx"))
+        .args(line)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let begun = Instant::now();
+    let status = loop {
+        if let Some(status) = child.try_wait().unwrap() {
+            break status;
+        }
+        // Five seconds of a quiet machine, and what runs is told to end as by a user.
+        if begun.elapsed() > Duration::from_secs(20) {
+            child.kill().unwrap();
+            panic!("{number}: {line:?} did not end in 20 s");
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    };
+    let mut text = String::new();
+    child.stderr.take().unwrap().read_to_string(&mut text).unwrap();
+    let code = status.code();
+    assert!(matches!(code, Some(0..=2)), "{number}: {line:?}: {status}: {text}");
+    let expected = usize::from(code != Some(0));
+    assert_eq!(text.trim_end().lines().count(), expected, "{number}: {line:?}: {text}");
 }
 
 #[test]
 fn command_lines_typed_in_haste_end_in_time_and_in_words() {
-    let setting = |name: &str, default: u64| {
-        std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
-    };
     let mut lines = Lines(setting("QUINCUNX_INPUTS_SEED", 1));
     for number in 0..setting("QUINCUNX_INPUTS", 300) {
-        let line = lines.line();
-        let mut child = Command::new(env!("CARGO_BIN_EXE_quincunx"))
-            .args(&line)
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let begun = Instant::now();
-        let status = loop {
-            if let Some(status) = child.try_wait().unwrap() {
-                break status;
-            }
-            // Five seconds of a quiet machine, and what runs is told to end as by a user.
-            if begun.elapsed() > Duration::from_secs(20) {
-                child.kill().unwrap();
-                panic!("{number}: {line:?} did not end in 20 s");
-            }
-            std::thread::sleep(Duration::from_millis(2));
-        };
-        let mut text = String::new();
-        child.stderr.take().unwrap().read_to_string(&mut text).unwrap();
-        let code = status.code();
-        assert!(matches!(code, Some(0..=2)), "{number}: {line:?}: {status}: {text}");
-        let expected = usize::from(code != Some(0));
-        assert_eq!(text.trim_end().lines().count(), expected, "{number}: {line:?}: {text}");
+        ends_in_words(number, &lines.line());
+    }
+}
+
+#[test]
+fn measurements_typed_in_haste_end_in_time_and_in_words() {
+    let mut lines = Lines(setting("QUINCUNX_INPUTS_SEED", 1));
+    for number in 0..setting("QUINCUNX_INPUTS", 300) / 5 {
+        ends_in_words(number, &lines.measuring_line());
     }
 }
