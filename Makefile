@@ -62,6 +62,10 @@ experiment-scin-table1: ## SCIN's table 1 on a small language model: perplexity 
 docs: ## Documentation of every room, in target/doc
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps
 
+.PHONY: book
+book: ## The project's pages as an offline book, in target/book/html (builds mdBook at first)
+	$(PYTHON) tools/book.py
+
 .PHONY: fmt
 fmt: ## Format all sources
 	$(CARGO) fmt --all
