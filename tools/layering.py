@@ -42,8 +42,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "control": BASE | {"engine", "design", "designs"},
     "nodes": BASE | {"engine", "design"} | PROTOCOLS,
     "scenario": {"units", "collective", "fabric", "design", "designs"},
-    # Who stands where, and what each is told; the catalog is for tests.
-    "cluster": BASE | {"engine", "design", "designs", "memory", "nodes", "scenario"},
+    # Who stands where, and what each is told, by the manager's own policies; the catalog is for tests.
+    "cluster": BASE | {"engine", "design", "designs", "memory", "nodes", "control", "scenario"},
     # Who computes what on an accelerator, and the packets of it; the ways to run a layer, each a value.
     "accelerator": BASE | {"engine", "memory"},
     "schedules": {"units", "collective", "accelerator"},
@@ -117,6 +117,7 @@ MAY_NAME = {
     "crates/cli/src/compare.rs": "examples in the help",
     "crates/cli/src/demo.rs": "the presets that it shows",
     "crates/cli/src/group.rs": "examples in the help",
+    "crates/cli/src/jobs.rs": "the example in the help; `tree` is a column",
     "crates/cli/src/layer.rs": "examples in the help, the default fabric, and the default of --design",
     "crates/cli/src/explain.rs": "a command about one system: no other has a compiler step",
     "crates/cli/src/lib.rs": "examples in the help, and that command",

@@ -135,7 +135,7 @@ impl Network<MultiWrite> {
             let route = |rank| {
                 let port = PortId(rank);
                 let destination = endpoint(End { node: NodeId(rank), port }).ip;
-                StationCommand::Switch(SwitchCommand::Route { destination, port })
+                StationCommand::Switch(SwitchCommand::Route { destination, ports: vec![port] })
             };
             stations.push(station(StationKind::Switch, (0..RANKS).map(route))?);
         }

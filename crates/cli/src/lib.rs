@@ -14,6 +14,7 @@ mod explain;
 mod group;
 mod identity;
 mod interrupt;
+mod jobs;
 mod layer;
 mod logs;
 mod memory;
@@ -143,7 +144,7 @@ pub fn main(catalog: Catalog, fallback: Option<&'static str>) -> ExitCode {
         Ok(Command::Demo(demo)) => demo.run(catalog),
         Ok(Command::Perf(perf)) => perf.run(catalog),
         Ok(Command::Run(run)) => run.run(catalog),
-        Ok(Command::Sim(sim)) => sim.run(catalog),
+        Ok(Command::Sim(sim)) => sim.run(catalog, fallback),
         Ok(Command::Reproduce(reproduce)) => reproduce.run(catalog),
         Ok(Command::Check(check)) => check.run(catalog),
         Ok(Command::Cais(cais)) => cais.run(),

@@ -12,6 +12,7 @@ use std::fs::File;
 use std::io::BufWriter;
 use std::path::PathBuf;
 
+use crate::jobs::Jobs;
 use crate::layer::Layer;
 use crate::options::Asked;
 use crate::out::say;
@@ -29,6 +30,8 @@ const AUTO: &str = "auto";
 enum Other {
     /// Simulate synthetic traffic: what the fabric accepts, and how long packets take
     Traffic(Traffic),
+    /// Simulate several collectives at once, in groups of some of the hosts, with traffic beside them
+    Jobs(Jobs),
     /// Simulate an iteration of data-parallel training: what of its communication computation hides
     Train(Train),
     /// Simulate a layer of a tensor-parallel model: compute kernels whose loads and reductions cross the fabric
@@ -52,11 +55,12 @@ enum Other {
   quincunx sim dispatch --fabric two-servers --design multiwrite --set gate=layer3.jsonl
   quincunx sim all_gather --fabric mesh8 --design auto --size 256KiB:256MiB:4
   quincunx sim traffic --fabric star-16 --pattern uniform --load 0.5,0.9
+  quincunx sim jobs examples/jobs/leaf-spine-64.toml
   quincunx sim train --model resnet-50 --fabric ars-star8 --design netreduce,ring
   quincunx sim layer --model llama-7b --sublayer L2 --design cais,cais-base,sp-nvls,t3
   quincunx sim all_reduce --fabric my-cluster.toml --design epic-3 --size 64MiB --json --utilisation
 
-Fabrics are presets, shapes (star-N, tree-X-Y, ring-N, mesh-DxM, servers-SxM, memory-NxS) or TOML files; `quincunx sim --show epic-star8` prints one to start from,
+Fabrics are presets, shapes (star-N, tree-X-Y, leaf-spine-LxSxH, fat-tree-K, rail-VxAxS, dragonfly-AxPxG, ring-N, mesh-DxM, servers-SxM, memory-NxS) or TOML files; `quincunx sim --show epic-star8` prints one to start from,
 `quincunx sim --show epic-3` the parameters of a design.
 Vectors of up to 1 MiB hold numbers, and every result is checked; of longer ones only the lengths travel.
 --design auto lists every candidate: its time, the most bytes on a link from a rank (up) and to one (down), and the verdict."
@@ -119,8 +123,9 @@ pub(crate) struct Sim {
 }
 
 impl Sim {
-    pub(crate) fn run(self, catalog: Catalog) -> Result<(), Failure> {
+    pub(crate) fn run(self, catalog: Catalog, fallback: Option<&'static str>) -> Result<(), Failure> {
         match self.other {
+            Some(Other::Jobs(jobs)) => return jobs.run(catalog, fallback),
             Some(Other::Traffic(traffic)) => return traffic.run(catalog),
             Some(Other::Train(train)) => return train.run(catalog),
             Some(Other::Layer(layer)) => return layer.run(catalog),

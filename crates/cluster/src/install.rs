@@ -1,5 +1,6 @@
 //! What a driver does with a cluster: the commands that set up each node, or nodes with all of them carried out.
 
+use crate::cluster::Pin;
 use crate::{Cluster, NodeIndex};
 use quincunx_collective::Payload;
 use quincunx_design::{PayloadKind, Peer, Refusal};
@@ -44,7 +45,7 @@ impl Cluster {
         }
     }
 
-    /// The commands that set up a node: routes first, then its group. `mutation` names a rule to break, for the checker alone.
+    /// The commands that set up a node: routes first, then its groups. `mutation` names a rule to break, for the checker alone.
     ///
     /// # Errors
     /// If the design refuses the node's context.
@@ -57,24 +58,32 @@ impl Cluster {
         ports: Ports,
         mutation: Option<&str>,
     ) -> Result<Vec<StationCommand<P>>, Refusal> {
-        let port_to = |far| {
-            let port = self.port(node, far).expect("there is a way to every neighbour");
-            PortId(if ports == Ports::Links { port } else { 0 })
-        };
-        let route = |far| {
-            let route = SwitchCommand::Route { destination: self.address(far), port: port_to(far) };
-            StationCommand::Switch(route)
-        };
-        let mut commands: Vec<_> = self.routes(node).map(route).collect();
-        if let (Some(design), Some(context)) = (self.design(), self.context(node)) {
-            let port = |peer: &Peer| port_to(self.node_of(peer));
+        let on = |port| PortId(if ports == Ports::Links { port } else { 0 });
+        let command = StationCommand::Switch;
+        let mut commands = Vec::new();
+        if self.routes(node).any(|(_, ports)| ports.len() > 1) {
+            commands.push(command(SwitchCommand::HashSeed(self.hash_seed(node))));
+        }
+        for (far, ways) in self.routes(node) {
+            let mut ways: Vec<PortId> = ways.iter().copied().map(on).collect();
+            ways.dedup();
+            commands.push(command(SwitchCommand::Route { destination: self.address(far), ports: ways }));
+        }
+        for &Pin { destination, from, to } in self.pins(node) {
+            commands.push(command(SwitchCommand::Pin { destination, from: on(from), to: on(to) }));
+        }
+        for (group, context) in self.groups_of(node) {
+            let port = |peer: &Peer| {
+                let port = self.port_in(group, node, self.node_in(group, peer));
+                on(port.expect("there is a way to every neighbour"))
+            };
             commands.push(match self.kind(node) {
                 StationKind::Host => {
-                    let group = host_group(design, context, mutation, port)?;
+                    let group = host_group(group.design, context, mutation, port)?;
                     StationCommand::Host(HostCommand::Install(Box::new(group)))
                 }
                 StationKind::Switch => {
-                    let group = switch_group(design, context, mutation, port)?;
+                    let group = switch_group(group.design, context, mutation, port)?;
                     StationCommand::Switch(SwitchCommand::Install(Box::new(group)))
                 }
             });

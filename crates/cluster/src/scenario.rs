@@ -28,6 +28,8 @@ impl Wiring {
             Fabric::Packet(fabric) => match &fabric.topology {
                 TopologyName::Tree(shape) => Self::tree(shape, packets(&fabric.link)),
                 TopologyName::Ring(hosts) => Self::ring(*hosts, packets(&fabric.link)),
+                TopologyName::Switched(shape) => Self::switched(&shape.topology(packets(&fabric.link))),
+                TopologyName::Listed(topology) => Self::switched(topology),
             },
             Fabric::Mesh(fabric) => Self::mesh(fabric.groups, fabric.members, packets(&fabric.link), "host-"),
             Fabric::MemoryMesh(fabric) => {

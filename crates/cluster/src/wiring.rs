@@ -3,7 +3,8 @@
 use quincunx_collective::Rank;
 use quincunx_design::{FabricKind, LinkRates};
 use quincunx_fabric::{IncTree, LinkProperties, NodeKind, Topology, TreeShape};
-use std::collections::{BTreeMap, VecDeque};
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
 
 /// A node, numbered from zero in the order in which they are added.
 pub type NodeIndex = usize;
@@ -35,6 +36,8 @@ pub struct WiringLink {
     pub ends: [WiringEnd; 2],
     /// What it can do, each way.
     pub properties: LinkProperties,
+    /// What ways over it cost.
+    cost: u16,
 }
 
 /// Nodes and links.
@@ -72,15 +75,20 @@ impl Wiring {
     /// Hosts at the leaves of a tree of switches: `switch-0` (the root), `switch-1`, ..., `host-0`, `host-1`, ... Groups may use all of
     /// the tree; its nodes are numbered alike.
     pub fn tree(shape: &TreeShape, link: LinkProperties) -> Self {
-        let topology = Topology::from_shape(shape, link);
         let tree = Some(IncTree::from_shape(shape));
-        let mut wiring = Self { tree, kind: FabricKind::Tree, ..Self::default() };
+        Self { tree, ..Self::switched(&Topology::from_shape(shape, link)) }
+    }
+
+    /// Hosts at switches, numbered as there, with whatever ways between them. Which of the switches a group uses, a policy finds.
+    pub fn switched(topology: &Topology) -> Self {
+        let mut wiring = Self { kind: FabricKind::Tree, ..Self::default() };
         for node in topology.nodes() {
             wiring.add(&node.name, node.kind);
         }
         for link in topology.links() {
             let ends = link.ends.map(|end| WiringEnd { node: NodeIndex::from(end.node.0), port: end.port });
-            wiring.join(ends, link.properties);
+            let joined = wiring.join(ends, link.properties);
+            wiring.links[joined].cost = link.cost;
         }
         for (host, access) in wiring.hosts.iter().zip(&mut wiring.access) {
             *access = wiring.nodes[*host].links.values().copied().collect();
@@ -164,7 +172,7 @@ impl Wiring {
             let taken = self.nodes[end.node].links.insert(end.port, number);
             assert_eq!(taken, None, "port {} of {} is free", end.port, self.nodes[end.node].name);
         }
-        self.links.push(WiringLink { ends, properties });
+        self.links.push(WiringLink { ends, properties, cost: 1 });
         number
     }
 
@@ -261,30 +269,55 @@ impl Wiring {
 
     /// The other ends of a node's links, by port.
     pub fn neighbours(&self, node: NodeIndex) -> impl Iterator<Item = (u16, WiringEnd)> {
+        self.nodes[node].links.keys().copied().zip(self.neighbours_by_link(node).map(|(_, far)| far))
+    }
+
+    /// The links of a node, and their other ends.
+    pub(crate) fn neighbours_by_link(&self, node: NodeIndex) -> impl Iterator<Item = (usize, WiringEnd)> {
         self.nodes[node].links.iter().map(move |(&port, &link)| {
             let [a, b] = self.links[link].ends;
-            (port, if a == (WiringEnd { node, port }) { b } else { a })
+            (link, if a == (WiringEnd { node, port }) { b } else { a })
         })
     }
 
-    /// By node: the port that leads to `destination` by a shortest way through switches, the lowest of several. Hosts are ends and not
-    /// ways; nothing leads on from the destination.
+    /// By node: the ports that lead to `destination` by a way through switches that costs as little as any, in order; none if there is no
+    /// way. Hosts are ends and not ways; nothing leads on from the destination.
     ///
     /// # Panics
     /// If there is no such node.
-    pub fn ways_to(&self, destination: NodeIndex) -> Vec<Option<u16>> {
-        let mut ways = vec![None; self.nodes.len()];
-        let mut queue = VecDeque::from([destination]);
-        while let Some(node) = queue.pop_front() {
+    pub fn ways_to(&self, destination: NodeIndex) -> Vec<Vec<u16>> {
+        let mut ways = vec![Vec::new(); self.nodes.len()];
+        let mut costs = vec![None; self.nodes.len()];
+        costs[destination] = Some(0_u32);
+        // The nearest first (Dijkstra).
+        let mut open = BinaryHeap::from([Reverse((0, destination))]);
+        while let Some(Reverse((cost, node))) = open.pop() {
             let forwards = node == destination || self.nodes[node].kind == NodeKind::Switch;
-            for (_, far) in self.neighbours(node).filter(|_| forwards) {
-                if far.node != destination && ways[far.node].is_none() {
-                    ways[far.node] = Some(far.port);
-                    queue.push_back(far.node);
+            if !forwards || costs[node] != Some(cost) {
+                continue;
+            }
+            for (link, far) in self.neighbours_by_link(node) {
+                let next = cost + u32::from(self.links[link].cost);
+                if costs[far.node].is_none_or(|known| next < known) {
+                    costs[far.node] = Some(next);
+                    ways[far.node].clear();
+                    open.push(Reverse((next, far.node)));
+                }
+                if costs[far.node] == Some(next) {
+                    ways[far.node].push(far.port);
                 }
             }
         }
+        ways.iter_mut().for_each(|ports| ports.sort_unstable());
         ways
+    }
+
+    /// The links between two nodes, in order.
+    pub fn between(&self, [a, b]: [NodeIndex; 2]) -> impl Iterator<Item = usize> {
+        let [small, other] =
+            if self.nodes[a].links.len() <= self.nodes[b].links.len() { [a, b] } else { [b, a] };
+        let links = self.nodes[small].links.values().copied();
+        links.filter(move |&link| self.links[link].ends.iter().any(|end| end.node == other))
     }
 }
 
@@ -297,9 +330,15 @@ mod tests {
         LinkProperties { rate: BitRate::new(1_000_000_000).unwrap(), latency: Duration::from_micros(1) }
     }
 
-    fn port(wiring: &Wiring, from: &str, to: &str) -> Option<u16> {
+    fn ports(wiring: &Wiring, from: &str, to: &str) -> Vec<u16> {
         let [from, to] = [from, to].map(|name| wiring.find(name).unwrap());
-        wiring.ways_to(to)[from]
+        wiring.ways_to(to)[from].clone()
+    }
+
+    fn port(wiring: &Wiring, from: &str, to: &str) -> Option<u16> {
+        let ports = ports(wiring, from, to);
+        assert!(ports.len() < 2, "several ways from {from} to {to}");
+        ports.first().copied()
     }
 
     #[test]
@@ -310,6 +349,19 @@ mod tests {
         assert_eq!(port(&wiring, "switch-0", "host-3"), Some(1));
         assert_eq!(port(&wiring, "switch-1", "host-1"), Some(2));
         assert_eq!(port(&wiring, "switch-1", "host-2"), Some(0));
+    }
+
+    #[test]
+    fn a_leaf_has_a_way_of_equal_cost_by_each_spine_and_each_link_to_it() {
+        let shape: quincunx_fabric::SwitchedShape = "leaf-spine-2x2x2x2".parse().unwrap();
+        let wiring = Wiring::switched(&shape.topology(link()));
+        assert_eq!((wiring.ranks(), wiring.links().len(), wiring.access(Rank(3)).len()), (4, 12, 1));
+        assert_eq!(ports(&wiring, "leaf-0", "host-3"), [0, 1, 2, 3]);
+        assert_eq!(ports(&wiring, "leaf-0", "host-1"), [5]);
+        assert_eq!(ports(&wiring, "spine-1", "host-3"), [2, 3]);
+        assert_eq!(ports(&wiring, "spine-1", "leaf-0"), [0, 1]);
+        let [leaf, spine] = ["leaf-1", "spine-0"].map(|name| wiring.find(name).unwrap());
+        assert_eq!(wiring.between([leaf, spine]).count(), 2);
     }
 
     #[test]
@@ -326,7 +378,7 @@ mod tests {
     #[test]
     fn hosts_of_a_mesh_meet_the_others_in_rank_order() {
         let wiring = Wiring::mesh(2, 2, link(), "host-");
-        let ports = |from| [0, 1, 2, 3].map(|to| wiring.ways_to(to)[from]);
+        let ports = |from: usize| [0, 1, 2, 3].map(|to| wiring.ways_to(to)[from].first().copied());
         assert_eq!(ports(0), [None, Some(0), Some(1), Some(2)]);
         assert_eq!(ports(2), [Some(0), Some(1), None, Some(2)]);
         assert_eq!(wiring.access(Rank(1)).len(), 2);
@@ -335,7 +387,7 @@ mod tests {
     #[test]
     fn hosts_of_servers_reach_other_servers_over_the_network_behind_their_last_port() {
         let wiring = Wiring::servers(2, 3, link(), link());
-        let ports = |from| [0, 1, 2, 3, 4, 5].map(|to| wiring.ways_to(to)[from]);
+        let ports = |from: usize| [0, 1, 2, 3, 4, 5].map(|to| wiring.ways_to(to)[from].first().copied());
         assert_eq!(ports(1), [Some(0), None, Some(1), Some(2), Some(2), Some(2)]);
         assert_eq!(ports(6), [0, 1, 2, 3, 4, 5].map(Some));
     }

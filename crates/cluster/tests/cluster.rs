@@ -1,12 +1,14 @@
 //! Groups of several designs on several wirings: addresses, routes, and what is refused.
 
-use quincunx_cluster::{Cluster, GroupSpec, Ports, Wiring, address};
+use quincunx_cluster::{Cluster, GroupSpec, ManagedCluster, ManagedSetup, Ports, Wiring, address};
 use quincunx_collective::LengthOnly;
 use quincunx_design::{Demand, FabricKind};
-use quincunx_designs::CATALOG;
-use quincunx_fabric::LinkProperties;
-use quincunx_nodes::{StationCommand, SwitchCommand};
+use quincunx_designs::{CATALOG, FALLBACK};
+use quincunx_fabric::{LinkProperties, SwitchedShape};
+use quincunx_nodes::{StationCommand, SwitchCommand, way_of_flow};
 use quincunx_units::{BitRate, ByteCount, Duration};
+use quincunx_wire::{Endpoint, QpNumber};
+use std::collections::{BTreeMap, BTreeSet};
 
 fn link() -> LinkProperties {
     LinkProperties { rate: BitRate::new(100_000_000_000).unwrap(), latency: Duration::from_micros(1) }
@@ -73,6 +75,152 @@ fn a_design_that_needs_switches_is_refused_where_there_are_none() {
             refused,
             format!(
                 "expected a fabric with switches for {name}, found hosts that are joined directly; choose a tree such as star-8"
+            )
+        );
+    }
+}
+
+fn switched(shape: &str) -> Wiring {
+    Wiring::switched(&shape.parse::<SwitchedShape>().unwrap().topology(link()))
+}
+
+/// Everybody speaks to everybody on a fabric.
+fn open(shape: &str) -> Cluster {
+    let mut cluster = Cluster::bare(switched(shape), address);
+    cluster.forward_everything();
+    cluster
+}
+
+/// The names of what a flow passes between two hosts.
+fn passed(cluster: &Cluster, [from, to]: [u16; 2], qp: u32) -> Vec<String> {
+    let wiring = cluster.wiring();
+    let [from, to] = [from, to].map(|host| wiring.hosts()[usize::from(host)]);
+    let destination = Endpoint { ip: cluster.address(to), qp: QpNumber::new(qp) };
+    let path = cluster.path(from, destination).unwrap();
+    let inner = &path[1..path.len() - 1];
+    inner.iter().map(|&node| wiring.nodes()[node].name.clone()).collect()
+}
+
+#[test]
+fn flows_between_two_leaves_take_every_spine_and_one_flow_keeps_to_one() {
+    let cluster = open("leaf-spine-4x4x8");
+    let mut spines: BTreeMap<String, u32> = BTreeMap::new();
+    for qp in 0..2000 {
+        let way = passed(&cluster, [0, 31], qp);
+        assert_eq!(way, passed(&cluster, [0, 31], qp));
+        assert_eq!((way.len(), way[0].as_str(), way[2].as_str()), (3, "leaf-0", "leaf-3"));
+        *spines.entry(way[1].clone()).or_default() += 1;
+    }
+    // 500 each, with a deviation of 19.
+    assert!(spines.len() == 4 && spines.values().all(|flows| (420..580).contains(flows)), "{spines:?}");
+    assert_eq!(passed(&cluster, [0, 1], 7), ["leaf-0"]);
+}
+
+/// The cores that flows from one edge switch to other pods come to, where switches have these seeds.
+fn cores(wiring: &Wiring, seed: impl Fn(usize) -> u64) -> BTreeSet<usize> {
+    let from = wiring.hosts()[0];
+    let core = |number: u32| {
+        let to = wiring.hosts()[32 + number as usize % 96];
+        let ways = wiring.ways_to(to);
+        let destination = Endpoint { ip: address(to), qp: QpNumber::new(number) };
+        let mut at = from;
+        for _ in 0..3 {
+            let ports = &ways[at];
+            let port = ports[way_of_flow(seed(at), address(from), destination, ports.len())];
+            at = wiring.neighbours(at).find(|(near, _)| *near == port).unwrap().1.node;
+        }
+        at
+    };
+    (0..2000).map(core).collect()
+}
+
+#[test]
+fn tiers_do_not_polarise_for_each_switch_has_a_seed_of_its_own() {
+    let cluster = open("fat-tree-8");
+    let wiring = cluster.wiring();
+    // What polarised hashing looks like: the second tier has but flows that the first one's hash has sent there.
+    assert_eq!(cores(wiring, |_| 5).len(), 4, "one core for each aggregation switch");
+    let from = wiring.hosts()[0];
+    let reached: BTreeSet<_> = (0..2000)
+        .map(|number: u32| {
+            let to = wiring.hosts()[32 + number as usize % 96];
+            let destination = Endpoint { ip: cluster.address(to), qp: QpNumber::new(number) };
+            cluster.path(from, destination).unwrap()[3]
+        })
+        .collect();
+    assert_eq!(reached.len(), 16, "every core");
+}
+
+#[test]
+fn ways_of_a_dragonfly_are_minimal_over_one_link_between_groups() {
+    let cluster = open("dragonfly-4x2x9");
+    let mut longest = 0;
+    for to in [1_u16, 3, 9, 40, 71] {
+        for from in (0..72).filter(|from| *from != to) {
+            let way = passed(&cluster, [from, to], 7);
+            let groups: Vec<&str> = way.iter().map(|name| name.split('-').nth(1).unwrap()).collect();
+            let crossings = groups.windows(2).filter(|pair| pair[0] != pair[1]).count();
+            assert_eq!(crossings, usize::from(from / 8 != to / 8), "{way:?}");
+            longest = longest.max(way.len());
+        }
+    }
+    assert_eq!(longest, 4, "a switch at either end of the link between groups, and the hosts'");
+}
+
+#[test]
+fn another_seed_spreads_flows_another_way() {
+    let mut cluster = open("leaf-spine-4x4x8");
+    let ways = |cluster: &Cluster| (0..64).map(|qp| passed(cluster, [0, 31], qp)).collect::<Vec<_>>();
+    let first = ways(&cluster);
+    cluster.set_hash_seed(1);
+    let same = ways(&cluster).iter().zip(&first).filter(|(a, b)| a == b).count();
+    assert!((4..32).contains(&same), "16 of 64 by chance, found {same}");
+}
+
+#[test]
+fn every_frame_of_a_tree_keeps_to_the_trees_links_and_a_rings_to_none() {
+    let setup = ManagedSetup {
+        catalog: CATALOG,
+        policy: ManagedSetup::POLICY,
+        memory: ManagedSetup::MEMORY,
+        fallback: Some(FALLBACK),
+    };
+    let mut managed = ManagedCluster::new(switched("fat-tree-8"), &setup).unwrap();
+    let demand = Demand::Vectors { longest: ByteCount::new(1 << 16) };
+    // One host at each edge switch of some pods: these only forward.
+    for (hosts, name) in [(0..32, "epic-3"), (32..64, "ring"), (64..128, "epic-1")] {
+        let design = CATALOG.find(name, FabricKind::Tree).unwrap();
+        let hosts: Vec<u16> = hosts.step_by(4).collect();
+        let made = managed.add(&hosts, design, design.defaults(), demand).unwrap();
+        assert_eq!((made.design.name(), made.fell_back), (name, None));
+    }
+    let cluster = managed.into_cluster();
+    let wiring = cluster.wiring();
+    let links: Vec<&BTreeSet<usize>> = cluster.tree_links().collect();
+    assert!(links[1].is_empty() && links[0].is_disjoint(links[2]));
+    let mut crossed = [BTreeSet::new(), BTreeSet::new(), BTreeSet::new()];
+    for node in 0..wiring.nodes().len() {
+        for (number, crossed) in (1..).zip(&mut crossed) {
+            for connection in cluster.connections(node, quincunx_collective::GroupId(number)) {
+                let path = cluster.path(node, connection.remote).expect("who is connected has a way");
+                let pairs = path.windows(2).map(|pair| wiring.between([pair[0], pair[1]]).next().unwrap());
+                crossed.extend(pairs);
+            }
+        }
+    }
+    assert_eq!([&crossed[0], &crossed[2]], [links[0], links[2]], "each link of a tree, and no other");
+    assert!(crossed[1].len() > 3 * 8, "a ring takes ways between switches, too");
+}
+
+#[test]
+fn a_policy_that_there_is_not_or_whose_groups_lock_is_refused_with_those_that_there_are() {
+    for policy in ["contention", "best"] {
+        let setup = ManagedSetup { catalog: CATALOG, policy, memory: ManagedSetup::MEMORY, fallback: None };
+        let refused = ManagedCluster::new(switched("leaf-spine-2x2x2"), &setup).err().unwrap().to_string();
+        assert_eq!(
+            refused,
+            format!(
+                "expected one of the policies edge-disjoint, spatial, spatial-wide, temporal, found \"{policy}\"; name one of them"
             )
         );
     }

@@ -2,6 +2,8 @@
 //!
 //! - [`TreeShape`] names a uniform tree (`star-8`, `tree-3-2`, `tree-2x4`);
 //! - [`MeshShape`] names a full mesh of hosts in domains (`mesh-2x4`), [`Shape`] either;
+//! - [`SwitchedShape`] names a fabric with several ways between two hosts (`leaf-spine-8x4x8`, `fat-tree-4`, `rail-4x8x2`,
+//!   `dragonfly-4x2x9`);
 //! - [`Topology`] is the physical side: nodes, ports, links with a rate and a latency;
 //! - [`IncTree`] is the logical side (EPIC 3.1): ranks at the leaves, switches inside, any depth and fan-in.
 //!
@@ -9,13 +11,19 @@
 #![no_std]
 extern crate alloc;
 
+mod dragonfly;
+mod fat_tree;
 mod inc_tree;
+mod leaf_spine;
 mod mesh;
+mod rail;
 mod shape;
+mod switched;
 mod topology;
 
 pub use inc_tree::{IncTree, TreeEdge, TreeEdgeId, TreeEnd, TreeError, TreeNode, TreeNodeId, TreeRole};
 pub use mesh::{MeshShape, Shape};
 
 pub use shape::{ShapeError, TreeShape};
+pub use switched::SwitchedShape;
 pub use topology::{Link, LinkId, LinkProperties, Node, NodeId, NodeKind, PortRef, Topology, TopologyError};

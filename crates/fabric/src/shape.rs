@@ -56,6 +56,12 @@ pub enum ShapeError {
         /// Ranks it has.
         leaves: u16,
     },
+    /// Not one of the notations of fabrics with several ways.
+    #[error("expected one of {known}, found \"{found}\"", known = crate::SwitchedShape::KNOWN)]
+    UnknownSwitched {
+        /// The text as it was given.
+        found: String,
+    },
     /// Not the notation of meshes.
     #[error(
         "expected a mesh such as mesh-2x4: domains by ranks of each, two of them at least, found \"{found}\""

@@ -59,6 +59,8 @@ pub struct Link {
     pub ends: [PortRef; 2],
     /// What it can do.
     pub properties: LinkProperties,
+    /// What ways over it cost: of all the cheapest are taken. One, where nothing is said.
+    pub cost: u16,
 }
 
 /// Nodes and links, built piece by piece; always consistent.
@@ -144,6 +146,15 @@ impl Topology {
         Ok(NodeId((self.nodes.len() - 1) as u16))
     }
 
+    /// Adds `host-0`, `host-1`, ... in this order, each with a link to its switch.
+    pub(crate) fn add_hosts(&mut self, switches: impl IntoIterator<Item = NodeId>, link: LinkProperties) {
+        for (number, switch) in switches.into_iter().enumerate() {
+            let host = self.add_node(format!("host-{number}"), NodeKind::Host);
+            let host = host.expect("names of one numbering differ");
+            self.connect(host, switch, link).expect("a host links once, to its switch");
+        }
+    }
+
     /// Plugs a link into the next free port of either node.
     ///
     /// # Panics
@@ -153,6 +164,19 @@ impl Topology {
         a: NodeId,
         b: NodeId,
         properties: LinkProperties,
+    ) -> Result<LinkId, TopologyError> {
+        self.connect_at_cost([a, b], properties, 1)
+    }
+
+    /// The same for a link that costs more or less than others.
+    ///
+    /// # Panics
+    /// If a node is not of this topology.
+    pub(crate) fn connect_at_cost(
+        &mut self,
+        [a, b]: [NodeId; 2],
+        properties: LinkProperties,
+        cost: u16,
     ) -> Result<LinkId, TopologyError> {
         if a == b {
             return Err(TopologyError::SelfLink { name: self.node(a).name.clone() });
@@ -169,7 +193,7 @@ impl Topology {
             ports.push(link);
             PortRef { node, port: (ports.len() - 1) as u16 }
         });
-        self.links.push(Link { ends, properties });
+        self.links.push(Link { ends, properties, cost });
         Ok(link)
     }
 

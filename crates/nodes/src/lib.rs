@@ -12,6 +12,7 @@ extern crate alloc;
 
 mod contexts;
 pub mod fabric;
+mod forwarding;
 mod host;
 pub mod locks;
 mod mutation;
@@ -20,6 +21,7 @@ mod switch;
 mod transport;
 
 pub use contexts::{contended_host_group, host_group, switch_group};
+pub use forwarding::way_of_flow;
 pub use host::{Host, HostCommand, HostContention, HostEvent, HostGroup, HostRejected, HostTimer, Ways};
 pub use mutation::Mutation;
 pub use station::{Station, StationCommand, StationEvent, StationKind, StationRejected, StationTimer};

@@ -13,6 +13,7 @@ use quincunx_roce::{QueuePairConfig, QueuePairTimer};
 use quincunx_units::{ByteCount, Duration, Instant};
 use quincunx_wire::{Endpoint, QpNumber, RoceHeader};
 
+use crate::forwarding::{Forwarding, Way};
 use crate::locks::{LockEdge, LockEdges, LockSwitch, Recorder};
 use crate::mutation::Mutation;
 use crate::transport::{GroupSink, NodeDrop, QueuePairNode, Transport, TransportVerbs};
@@ -48,13 +49,25 @@ pub enum SwitchCommand<P: Payload> {
     Install(Box<SwitchGroup<P>>),
     /// Removes a group; its packets are foreign from now on.
     Remove(GroupId),
-    /// Sends on what is for `destination` and comes to this switch, from now on through `port`.
+    /// Sends on what is for `destination` and comes to this switch, from now on through `ports`. What comes from there is to come by them.
     Route {
         /// An address that is not the switch's own.
         destination: Ipv4Addr,
-        /// Where it goes.
-        port: PortId,
+        /// Where it goes: of several ports each flow has one.
+        ports: Vec<PortId>,
     },
+    /// Sends on what is for a queue pair of another node's by one way, whatever its address has: what comes by another port is dropped.
+    Pin {
+        /// The queue pair.
+        destination: Endpoint,
+        /// Where it comes from.
+        from: PortId,
+        /// Where it goes.
+        to: PortId,
+    },
+    /// What flows are spread over ports by. Switches behind each other need different ones: otherwise the second has but those flows that
+    /// the first one's hash has brought there, and sends all of them one way.
+    HashSeed(u64),
 }
 
 /// What a switch tells the control plane.
@@ -131,8 +144,7 @@ pub struct Switch<P: Payload> {
     lock_edges: BTreeMap<QpNumber, (GroupId, u16)>,
     /// Who has locked what of its memory.
     recorder: Recorder,
-    /// By address, as the number that it is: every frame that passes is looked up here.
-    routes: BTreeMap<u32, PortId>,
+    forwarding: Forwarding,
     /// A rule that it breaks, in the checker alone.
     mutation: Option<Mutation>,
 }
@@ -361,10 +373,10 @@ impl<P: Payload> Engine for Switch<P> {
     type DropReason = NodeDrop;
 
     fn new((): ()) -> Result<Self, Self::ConfigError> {
-        let (groups, lookup, routes) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+        let (groups, lookup, forwarding) = (BTreeMap::new(), BTreeMap::new(), Forwarding::default());
         let (passages, replies) = (BTreeMap::new(), BTreeMap::new());
         let (lock_edges, recorder) = (BTreeMap::new(), Recorder::default());
-        Ok(Self { groups, lookup, passages, replies, lock_edges, recorder, routes, mutation: None })
+        Ok(Self { groups, lookup, passages, replies, lock_edges, recorder, forwarding, mutation: None })
     }
 
     fn handle_frame(
@@ -377,8 +389,13 @@ impl<P: Payload> Engine for Switch<P> {
         let header = frame.header;
         let destination = Endpoint { ip: header.destination, qp: header.destination_qp };
         // What passes goes on by address alone: it must at least come from where its sender is.
-        if self.routes.get(&header.source.to_bits()).is_some_and(|&bound| bound != port) {
-            return out.drop_frame(port, NodeDrop::ForeignPort);
+        match self.forwarding.pinned(port, header) {
+            None if self.forwarding.is_foreign(port, header) => {
+                return out.drop_frame(port, NodeDrop::ForeignPort);
+            }
+            Some(Way::On(to)) => return out.transmit(to, frame),
+            Some(_) => return out.drop_frame(port, NodeDrop::ForeignPort),
+            None => {}
         }
         let (id, index) = if let Some(&passage) = self.passages.get(&destination) {
             passage
@@ -388,8 +405,8 @@ impl<P: Payload> Engine for Switch<P> {
             && edges[usize::from(index)].local.ip == header.source
         {
             return datapath.handle_reply(now, index, frame, &mut EdgeSink { group: id, edges, out });
-        } else if let Some(&port) = self.routes.get(&header.destination.to_bits()) {
-            return out.transmit(port, frame);
+        } else if let Way::On(to) = self.forwarding.routed(header) {
+            return out.transmit(to, frame);
         } else if let Some(own) = self.find(port, header.destination_qp) {
             own
         } else if let Some(&edge) = self.lock_edges.get(&header.destination_qp) {
@@ -450,8 +467,16 @@ impl<P: Payload> Engine for Switch<P> {
     ) -> Result<(), SwitchRejected> {
         match command {
             SwitchCommand::Install(group) => self.install(*group, now, out),
-            SwitchCommand::Route { destination, port } => {
-                self.routes.insert(destination.to_bits(), port);
+            SwitchCommand::Route { destination, ports } => {
+                self.forwarding.route(destination, ports);
+                Ok(())
+            }
+            SwitchCommand::Pin { destination, from, to } => {
+                self.forwarding.pin(destination, [from, to]);
+                Ok(())
+            }
+            SwitchCommand::HashSeed(seed) => {
+                self.forwarding.seed(seed);
                 Ok(())
             }
             SwitchCommand::Remove(id) => self.remove(id, out),

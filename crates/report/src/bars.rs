@@ -92,7 +92,7 @@ pub(crate) fn bars(title: &str, quantity: &str, groups: &[Group]) -> String {
     )
 }
 
-fn text(svg: &mut String, (x, y): (f64, f64), anchor: &str, more: &str, text: &str) {
+pub(crate) fn text(svg: &mut String, (x, y): (f64, f64), anchor: &str, more: &str, text: &str) {
     let _ = write!(svg, "<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"{anchor}\"{more}>{text}</text>");
 }
 
@@ -106,7 +106,7 @@ fn number(value: f64) -> String {
     }
 }
 
-fn escaped(text: &str) -> String {
+pub(crate) fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 

@@ -2,6 +2,7 @@
 
 use crate::ReportError;
 use crate::figures::{figures, key};
+use crate::jobs::jobs;
 use crate::layers::layers;
 use crate::plot::{Line, Styles, latency, numbered, throughput, utilisation};
 use crate::rows::{Curve, Link, Machine, Measured, Output, Reproduced, Traffic, read, rows};
@@ -107,6 +108,7 @@ pub(crate) fn render(
     let styles = styles(outputs);
     let (mut sweeps, mut loads, mut layered, mut trainings, mut explorations) =
         (Vec::new(), Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    let mut shared = Vec::new();
     let (mut reproduced, mut drawn): (Vec<Reproduced>, Vec<_>) = (Vec::new(), Vec::new());
     let mut runs = Vec::new();
     for file in outputs {
@@ -118,6 +120,7 @@ pub(crate) fn render(
                     drawn.extend(figures(&output.curves, &styles)?);
                 }
                 "sim layer" => layered.push(layers(name, output, &styles)?),
+                "sim jobs" => shared.push(jobs(name, output, &styles)?),
                 "sim train" => trainings.push(trained(name, output, &styles)?),
                 "check" => explorations.push(explored(name, output)?),
                 "sim traffic" => loads.push(load(name, output)?),
@@ -151,7 +154,7 @@ pub(crate) fn render(
     environment.add_template("report", include_str!("../templates/report.html")).map_err(failed)?;
     let template = environment.get_template("report").map_err(failed)?;
     template
-        .render(context! { sweeps, loads, layered, trainings, explorations, reproduced, drawn, runs, odd })
+        .render(context! { sweeps, loads, layered, trainings, shared, explorations, reproduced, drawn, runs, odd })
         .map_err(failed)
 }
 

@@ -143,6 +143,15 @@ pub(crate) fn over_time(title: &str, quantity: &str, lines: &[Line]) -> Result<S
     svg(&axes, lines, &[], first..last)
 }
 
+/// The share of time in which links were busy, the busiest first, over the share of the links. Nothing of fewer than two links.
+pub(crate) fn shares(title: &str, lines: &[Line]) -> Result<String, ReportError> {
+    let Some((first, last, _)) = bounds(lines) else { return Ok(String::new()) };
+    let label = |share: f64| format!("{:.0} %", share * 100.0);
+    let axes =
+        Axes { title, x: "links, the busiest first", y: "busy", top: 1.02, marks: Marks::Few, label: &label };
+    svg(&axes, lines, &[], first..last)
+}
+
 /// Ours as lines over an axis, and beside them what is published as hollow marks of the same colour; on a logarithmic axis where values
 /// grow by factors. Nothing of fewer than two values.
 pub(crate) fn curves(

@@ -14,6 +14,13 @@ pub(crate) struct Output {
     /// Of `reproduce`: lines of figures, whose points the rows judge.
     #[serde(default)]
     pub(crate) curves: Vec<Curve>,
+    /// Of `sim jobs`: where, what others sent meanwhile, and what links carried.
+    #[serde(default)]
+    pub(crate) fabric: String,
+    #[serde(default)]
+    pub(crate) traffic: Vec<serde_json::Value>,
+    #[serde(default)]
+    pub(crate) links: Vec<serde_json::Value>,
     /// By which version it was run, with which arguments, on which machine and when; older files do not say.
     #[serde(default)]
     pub(crate) version: String,
@@ -179,6 +186,61 @@ pub(crate) struct Training {
     pub(crate) speedup: Option<f64>,
 }
 
+/// A job of `sim jobs`.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[expect(non_snake_case, reason = "the keys have units as people write them")]
+pub(crate) struct Job {
+    pub(crate) job: String,
+    pub(crate) design: String,
+    pub(crate) collective: String,
+    pub(crate) size: u64,
+    pub(crate) ranks: u16,
+    pub(crate) begin_us: f64,
+    pub(crate) end_us: f64,
+    /// Of one collective, on average.
+    pub(crate) time_us: f64,
+    pub(crate) algbw_GBps: f64,
+    pub(crate) busbw_GBps: f64,
+    pub(crate) switches: Vec<String>,
+    pub(crate) marked: u64,
+    pub(crate) lost: u64,
+    pub(crate) wrong: Option<u64>,
+    pub(crate) runs_us: Vec<[f64; 2]>,
+    pub(crate) fell_back: Option<FellBack>,
+    pub(crate) slowdown: Option<f64>,
+}
+
+/// What was asked for, and why something else ran.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub(crate) struct FellBack {
+    pub(crate) asked: String,
+    pub(crate) reason: String,
+}
+
+/// Traffic beside jobs.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[expect(non_snake_case, reason = "the keys have units as people write them")]
+pub(crate) struct Stream {
+    pub(crate) traffic: String,
+    pub(crate) sent: u64,
+    pub(crate) arrived: u64,
+    pub(crate) rate_GBps: Option<f64>,
+    pub(crate) latency_mean_us: Option<f64>,
+    pub(crate) latency_p50_us: Option<f64>,
+    pub(crate) latency_p99_us: Option<f64>,
+}
+
+/// A direction of a link that jobs share.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub(crate) struct SharedLink {
+    pub(crate) name: String,
+    /// Whether it joins a host with its switch.
+    pub(crate) access: bool,
+    /// Jobs whose trees lead over it.
+    pub(crate) trees: Vec<String>,
+    pub(crate) utilisation: f64,
+}
+
 /// How busy a link was over the run.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub(crate) struct Link {
@@ -238,8 +300,17 @@ pub(crate) fn read(folder: &Path) -> Result<(Vec<Named>, Vec<ReportError>), Repo
 
 /// The rows of `output` as `T`.
 pub(crate) fn rows<T: for<'de> Deserialize<'de>>(name: &str, output: &Output) -> Result<Vec<T>, ReportError> {
-    let row = |value: &serde_json::Value| T::deserialize(value);
-    output.rows.iter().map(row).collect::<Result<_, _>>().map_err(|error| ReportError::Foreign {
+    parts(name, output, &output.rows)
+}
+
+/// Any part of `output` that is a list of `T`.
+pub(crate) fn parts<T: for<'de> Deserialize<'de>>(
+    name: &str,
+    output: &Output,
+    parts: &[serde_json::Value],
+) -> Result<Vec<T>, ReportError> {
+    let part = |value: &serde_json::Value| T::deserialize(value);
+    parts.iter().map(part).collect::<Result<_, _>>().map_err(|error| ReportError::Foreign {
         path: format!("{name}.json"),
         found: format!("a row of {} that is not one: {error}", output.command),
     })

@@ -193,7 +193,7 @@ fn install(
     let own = *node.local().ip();
     let ends = context.connections.iter().filter(|connection| connection.local.ip != own);
     for destination in ends.flat_map(|connection| [connection.local.ip, connection.remote.ip]) {
-        let route = SwitchCommand::Route { destination, port: bound.port_to(destination) };
+        let route = SwitchCommand::Route { destination, ports: vec![bound.port_to(destination)] };
         node.command(route).map_err(|rejected| Refusal::of(&rejected))?;
     }
     let installed = node.command(SwitchCommand::Install(Box::new(group)));

@@ -1,8 +1,7 @@
 //! What a fabric is made of, as files and presets say it. Units are written out: `rate = "100Gbit/s"`, `latency = "1us"`.
 
-use crate::text;
 use quincunx_design::FabricKind;
-use quincunx_fabric::{MeshShape, Shape, TreeShape};
+use quincunx_fabric::{MeshShape, NodeKind, Shape, SwitchedShape, Topology, TreeShape};
 use quincunx_units::{BitRate, ByteCount, Duration};
 use serde::Deserialize;
 use std::fmt;
@@ -25,14 +24,13 @@ pub enum Fabric {
 
 /// Hosts and switches on Ethernet links.
 #[derive(Clone, PartialEq, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(try_from = "crate::listed::Keys")]
 pub struct PacketFabric {
     /// What it is, in a line.
     pub summary: Option<String>,
     /// How hosts and switches are joined.
-    #[serde(deserialize_with = "text::deserialize")]
     pub topology: TopologyName,
-    /// Every link.
+    /// Every link; that of the first host where each has its own.
     pub link: PacketLink,
 }
 
@@ -43,6 +41,10 @@ pub enum TopologyName {
     Tree(TreeShape),
     /// `ring-8`: hosts alone, each linked to the next.
     Ring(u16),
+    /// `leaf-spine-8x4x8`, `fat-tree-4`: switches with several ways between two hosts.
+    Switched(SwitchedShape),
+    /// `[[node]]` and `[[link]]` of a file.
+    Listed(Box<Topology>),
 }
 
 /// An Ethernet link, each way.
@@ -155,6 +157,9 @@ impl FromStr for TopologyName {
     type Err = quincunx_fabric::ShapeError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
+        if SwitchedShape::is_meant(text) {
+            return text.parse().map(Self::Switched);
+        }
         let ring = text.strip_prefix("ring-").and_then(|ranks| ranks.parse().ok()).filter(|&ranks| ranks > 1);
         match ring {
             Some(ranks) => Ok(Self::Ring(ranks)),
@@ -168,6 +173,8 @@ impl fmt::Display for TopologyName {
         match self {
             Self::Tree(shape) => shape.fmt(f),
             Self::Ring(hosts) => write!(f, "ring-{hosts}"),
+            Self::Switched(shape) => shape.fmt(f),
+            Self::Listed(topology) => write!(f, "{} nodes of a file", topology.nodes().len()),
         }
     }
 }
@@ -179,8 +186,8 @@ impl Fabric {
     /// What kind of fabric designs see in it.
     pub const fn kind(&self) -> FabricKind {
         match self {
-            Self::Packet(PacketFabric { topology: TopologyName::Tree(_), .. }) => FabricKind::Tree,
-            Self::Packet(_) => FabricKind::Ring,
+            Self::Packet(PacketFabric { topology: TopologyName::Ring(_), .. }) => FabricKind::Ring,
+            Self::Packet(_) => FabricKind::Tree,
             Self::Memory(_) => FabricKind::Memory,
             Self::Mesh(_) => FabricKind::Mesh,
             Self::MemoryMesh(_) => FabricKind::MemoryMesh,
@@ -194,6 +201,10 @@ impl Fabric {
             Self::Packet(fabric) => match &fabric.topology {
                 TopologyName::Tree(shape) => shape.ranks(),
                 TopologyName::Ring(ranks) => *ranks,
+                TopologyName::Switched(shape) => shape.hosts(),
+                TopologyName::Listed(topology) => {
+                    topology.nodes().iter().filter(|node| node.kind == NodeKind::Host).count() as u16
+                }
             },
             Self::Memory(fabric) => fabric.accelerators,
             Self::Mesh(fabric) => fabric.groups.saturating_mul(fabric.members),

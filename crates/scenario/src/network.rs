@@ -4,7 +4,7 @@ use crate::TopologyName;
 use core::str::FromStr;
 use quincunx_fabric::{MeshShape, ShapeError};
 
-/// A network by its shape: `star-N`, `tree-X-Y`, `tree-AxB`, `ring-N`, `mesh-DxM` (domains by ranks of each), `servers-SxM`,
+/// A network by its shape: `star-N`, `tree-X-Y`, `tree-AxB`, `leaf-spine-LxSxH`, `fat-tree-K`, `rail-VxAxS`, `dragonfly-AxPxG`, `ring-N`, `mesh-DxM` (domains by ranks of each), `servers-SxM`,
 /// `memory-N` and `memory-NxS` (accelerators by switches).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum NetworkName {
@@ -25,7 +25,7 @@ pub enum NetworkName {
 
 impl NetworkName {
     /// All notations, for messages.
-    pub const KNOWN: &str = "star-N, tree-X-Y, tree-AxB, ring-N, mesh-DxM, servers-SxM, memory-N, memory-NxS";
+    pub const KNOWN: &str = "star-N, tree-X-Y, tree-AxB, leaf-spine-LxSxH, leaf-spine-LxSxHxN, fat-tree-K, rail-VxAxS, dragonfly-AxPxG, ring-N, mesh-DxM, servers-SxM, memory-N, memory-NxS";
 
     /// The kind of a scenario's fabric.
     pub(crate) const fn kind(&self) -> &'static str {

@@ -81,7 +81,7 @@ impl Schema {
     fn of(kind: &str) -> Option<Self> {
         let schema = |fabric, workload, faults, measure| Some(Self { fabric, workload, faults, measure });
         match kind {
-            "packet" => schema(&["summary", "topology", "link"], &[], FAULTS, PACKETS),
+            "packet" => schema(&["summary", "topology", "link", "node"], &[], FAULTS, PACKETS),
             "memory" => schema(
                 &["summary", "accelerators", "switches", "link", "accelerator"],
                 &[],

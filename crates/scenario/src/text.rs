@@ -12,3 +12,12 @@ where
 {
     String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
 }
+
+/// The same of a value that may not be there.
+pub(crate) fn deserialize_some<'de, T, D>(deserializer: D) -> Result<Option<T>, D::Error>
+where
+    T: FromStr<Err: Display>,
+    D: Deserializer<'de>,
+{
+    deserialize(deserializer).map(Some)
+}

@@ -3,11 +3,12 @@
 //! [`packet_fabric`] has hosts and Ethernet switches: designs in the network, and the collectives among hosts that they are compared with.
 //! [`memory_fabric`] has accelerators around switches, or joined each with each, that write to each other's memory.
 //! [`measure`] runs a [`Request`], which is a scenario, a design and a collective, on either, and [`choose`] says which design is the
-//! fastest; [`reproduce`](reproduce()) holds published figures against it. [`traffic`] has no collective, or goes on beside one;
+//! fastest; [`measure_jobs`] runs several at once; [`reproduce`](reproduce()) holds published figures against it. [`traffic`] has no collective, or goes on beside one;
 //! [`measure_training`] lays many collectives beside computation.
 
 mod choice;
 mod curves;
+mod jobs;
 pub mod layer;
 pub mod memory_fabric;
 mod outputs;
@@ -21,6 +22,9 @@ mod training;
 
 pub use choice::{Candidate, Choice, NoChoice, choose};
 pub use curves::{Curve, CurvePoint, Summary};
+pub use jobs::{
+    JobMeasurement, JobsError, JobsMeasurement, JobsRequest, SharedLink, StreamMeasurement, measure_jobs,
+};
 pub use outputs::{Out, Outputs};
 pub use progress::{Progress, Watch, unwatched};
 pub use reproduce::{ReproduceError, Reproduced, Verdict, reproduce, reproduce_curves, runs_of};

@@ -4,6 +4,7 @@ mod bound;
 mod check;
 mod explain;
 mod inputs;
+mod jobs;
 mod layers;
 mod operate;
 mod processes;

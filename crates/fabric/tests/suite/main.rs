@@ -3,4 +3,5 @@
 mod inc_tree;
 mod mesh;
 mod shape;
+mod switched;
 mod topology;

@@ -190,7 +190,7 @@ impl Net {
         };
         for host in 0..4 {
             let destination = Ipv4Addr::new(10, 0, 0, host + 1);
-            let route = SwitchCommand::Route { destination, port: PortId(host.into()) };
+            let route = SwitchCommand::Route { destination, ports: vec![PortId(host.into())] };
             net.command_switch(route);
         }
         for group in [1, 2] {

@@ -11,6 +11,7 @@ mod corpus;
 mod epic_collectives;
 mod fabric_peer;
 mod fabric_wild;
+mod forwarding;
 #[path = "../../../../fuzz/src/harness.rs"]
 mod harness;
 #[path = "../../../../fuzz/src/host.rs"]

@@ -124,7 +124,7 @@ fn what_passes_comes_from_where_its_sender_is() {
     let Ok(mut switch) = Switch::<Numbers>::new(());
     let end = |last| Endpoint { ip: Ipv4Addr::new(10, 0, 0, last), qp: QpNumber::new(17) };
     for port in [0, 1] {
-        let route = SwitchCommand::Route { destination: end(1 + port as u8).ip, port: PortId(port) };
+        let route = SwitchCommand::Route { destination: end(1 + port as u8).ip, ports: vec![PortId(port)] };
         switch.handle_command(Instant::ZERO, route, &mut Said::default()).unwrap();
     }
     let frame = header(end(1), end(2));

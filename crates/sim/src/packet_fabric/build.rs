@@ -1,16 +1,18 @@
 //! From a cluster to its nodes on links in virtual time, with loss, traffic of others, limits of queues and pauses.
 
 use super::data::Data;
-use super::{RoceMedium, SimulationError, Surroundings};
+use super::{LinkUse, RoceMedium, SimulationError, Surroundings};
 use quincunx_cluster::{Cluster, Ports};
 use quincunx_collective::Rank;
 use quincunx_driver_des::{
-    Direction, LinkConfig, LinkIndex, NodeIndex, Observer, PauseConfig, QueueConfig, Simulation,
+    Direction, DirectionStatistics, LinkConfig, LinkIndex, NodeIndex, Observer, PauseConfig, QueueConfig,
+    Simulation,
 };
 use quincunx_engine::{Engine, PortId};
 use quincunx_network::FaultPlan;
 use quincunx_nodes::{Station, StationKind};
 use quincunx_scenario::Scenario;
+use quincunx_units::Duration;
 
 /// Nodes on links, a group installed if the cluster has one.
 pub(crate) struct Built<P: Data, O> {
@@ -99,5 +101,29 @@ impl<P: Data, O: Observer<Station<P>>> Built<P, O> {
         let [first, second] =
             self.cluster.wiring().links()[direction.link.0 as usize].ends.map(|end| end.node);
         if direction.backward { [second, first] } else { [first, second] }
+    }
+
+    /// What these nodes are called.
+    pub(super) fn names(&self, direction: Direction) -> [&str; 2] {
+        let nodes = self.cluster.wiring().nodes();
+        self.ends(direction).map(|end| nodes[end].name.as_str())
+    }
+
+    /// Whether they are ranks.
+    pub(super) fn joins_ranks(&self, direction: Direction) -> [bool; 2] {
+        self.ends(direction).map(|end| self.cluster.kind(end) == StationKind::Host)
+    }
+
+    /// What links have carried, as shares of `time`.
+    pub(crate) fn links(&self, time: Duration) -> Vec<LinkUse> {
+        let share = |busy: Duration| {
+            if time == Duration::ZERO { 0.0 } else { busy.as_secs_f64() / time.as_secs_f64() }
+        };
+        let link_use = |(direction, statistics): (Direction, DirectionStatistics)| {
+            let joins_ranks = self.joins_ranks(direction);
+            let [from, to] = self.names(direction).map(str::to_owned);
+            LinkUse { from, to, joins_ranks, utilisation: share(statistics.busy), statistics }
+        };
+        self.simulation.statistics().map(link_use).collect()
     }
 }

@@ -3,9 +3,9 @@
 use quincunx_cluster::Cluster;
 use quincunx_collective::{Collective, GroupId, Rank, Reduction};
 use quincunx_design::FabricKind;
-use quincunx_driver_des::{Direction, DirectionStatistics, Limits, NodeIndex, Observer, Simulation, Stopped};
+use quincunx_driver_des::{Direction, Limits, NodeIndex, Observer, Simulation, Stopped};
 use quincunx_engine::verbs::Outcome;
-use quincunx_nodes::{HostCommand, HostEvent, Station, StationCommand, StationEvent, StationKind};
+use quincunx_nodes::{HostCommand, HostEvent, Station, StationCommand, StationEvent};
 use quincunx_units::{ByteCount, Duration, Instant};
 
 use super::build::{Built, index};
@@ -232,32 +232,17 @@ impl<P: Data, O: Observer<Station<P>>> SimulatedGroup<P, O> {
 
     /// What the nodes are called that a direction comes from and goes to.
     fn names(&self, direction: Direction) -> [&str; 2] {
-        let nodes = self.built.cluster.wiring().nodes();
-        self.built.ends(direction).map(|end| nodes[end].name.as_str())
+        self.built.names(direction)
     }
 
     /// What links have carried, as shares of `time`.
     pub fn links(&self, time: Duration) -> Vec<LinkUse> {
-        let share = |busy: Duration| {
-            if time == Duration::ZERO { 0.0 } else { busy.as_secs_f64() / time.as_secs_f64() }
-        };
-        let link_use = |(direction, statistics): (Direction, DirectionStatistics)| {
-            let joins_ranks = self.joins_ranks(direction);
-            let [from, to] = self.names(direction).map(str::to_owned);
-            LinkUse { from, to, joins_ranks, utilisation: share(statistics.busy), statistics }
-        };
-        self.simulation().statistics().map(link_use).collect()
-    }
-
-    /// Whether that which a direction comes from, and that which it goes to, is a rank.
-    fn joins_ranks(&self, direction: Direction) -> [bool; 2] {
-        let cluster = &self.built.cluster;
-        self.built.ends(direction).map(|end| cluster.kind(end) == StationKind::Host)
+        self.built.links(time)
     }
 
     /// Bytes on the busiest link of a rank, one way.
     pub fn busiest_bytes(&self) -> ByteCount {
-        let of_rank = |direction| self.joins_ranks(direction).contains(&true);
+        let of_rank = |direction| self.built.joins_ranks(direction).contains(&true);
         let bytes = self.simulation().statistics().filter(|(direction, _)| of_rank(*direction));
         bytes.map(|(_, statistics)| statistics.bytes).max().unwrap_or_default()
     }

@@ -42,6 +42,7 @@ mod watch;
 
 pub(crate) use build::Built;
 pub use data::Data;
+pub(crate) use data::lengths;
 pub use error::SimulationError;
 pub use group::{Finished, SimulatedGroup};
 pub use medium::{RoceMedium, Surroundings};
@@ -49,3 +50,4 @@ pub use recorder::Recorder;
 pub use row::{LinkUse, Row};
 pub use simulate::{simulate, simulate_watched};
 pub use tracer::Tracer;
+pub(crate) use traffic::stamp;

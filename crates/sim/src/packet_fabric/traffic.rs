@@ -19,20 +19,44 @@ const QUEUE_PAIR: QpNumber = QpNumber::new(0xf);
 /// Its only link.
 const PORT: PortId = PortId(0);
 
+/// When and in which stream a frame was made that has arrived at a node, if it is one of traffic for that node.
+pub(crate) fn stamp(node: NodeIndex, header: &RoceHeader) -> Option<(Instant, u32)> {
+    let RoceHeader { destination, destination_qp, operation, .. } = *header;
+    match operation {
+        Operation::WriteOnly(reth)
+            if destination_qp == QUEUE_PAIR && destination == address(node.0 as usize) =>
+        {
+            Some((Instant::from_picos(reth.virtual_address), reth.remote_key))
+        }
+        _ => None,
+    }
+}
+
 /// A frame of traffic. It is a write to an address that says when it was made, as generators of traffic put a time stamp
-/// into what they send.
-fn header([from, to]: [usize; 2], made: Instant, length: usize) -> RoceHeader {
-    let reth = Reth { virtual_address: made.as_picos(), remote_key: 0, dma_length: length as u32 };
+/// into what they send; its key is the number of the stream that it is of.
+fn header([from, to]: [usize; 2], made: Instant, stream: u32, length: usize) -> RoceHeader {
+    let reth = Reth { virtual_address: made.as_picos(), remote_key: stream, dma_length: length as u32 };
     RoceHeader::new(address(from), address(to), QUEUE_PAIR, Psn::new(0), Operation::WriteOnly(reth))
 }
 
 impl<P: Data, O: Observer<Station<P>>> Built<P, O> {
-    /// What a link can do; on a tree all are alike.
+    /// What the first host's link can do.
     ///
     /// # Panics
-    /// If there is none.
+    /// If it has none.
     pub(crate) fn link(&self) -> LinkProperties {
-        self.cluster.wiring().links().first().expect("a tree has links").properties
+        let wiring = self.cluster.wiring();
+        let link = *wiring.access(Rank(0)).first().expect("hosts have links");
+        wiring.links()[link].properties
+    }
+
+    /// Has a host send a packet of a stream to another, now.
+    pub(crate) fn send(&mut self, arrival: &Arrival, stream: u32) {
+        let ends = self.ends_of(arrival.from, arrival.to);
+        let length = self.filling.length();
+        let header = header(ends, arrival.at, stream, length);
+        let frame = Frame { header: &header, payload: self.filling.view(0..length) };
+        self.simulation.send(index(ends[0]), PORT, frame);
     }
 
     /// The hosts of two ranks.
@@ -47,7 +71,7 @@ impl<P: Data, O: Observer<Station<P>>> Built<P, O> {
             return Err(SimulationError::OneHost);
         }
         let length = self.filling.length();
-        let header = header(self.ends_of(0, 1), Instant::ZERO, length);
+        let header = header(self.ends_of(0, 1), Instant::ZERO, 0, length);
         let wire = Medium::<Station<P>>::wire_length(&self.medium, &header, length);
         Ok(Population { hosts, ways: 1, packet: self.link().rate.time_for(wire) })
     }
@@ -65,14 +89,7 @@ impl<P: Data, O: Observer<Station<P>>> Carrier for Built<P, O> {
     }
 
     fn inject(&mut self, arrival: &Arrival) {
-        let ends = self.ends_of(arrival.from, arrival.to);
-        let length = self.filling.length();
-        let header = header(ends, arrival.at, length);
-        self.simulation.send(
-            index(ends[0]),
-            PORT,
-            Frame { header: &header, payload: self.filling.view(0..length) },
-        );
+        self.send(arrival, 0);
     }
 
     fn progress(&self) -> Progress {
@@ -92,12 +109,8 @@ impl<P: Data> Observer<Station<P>> for Meter {
     }
 
     fn arrived(&mut self, at: Instant, node: NodeIndex, _: PortId, frame: Frame<'_, RoceHeader, P>) {
-        let RoceHeader { destination, destination_qp, operation, .. } = *frame.header;
-        if destination_qp == QUEUE_PAIR
-            && destination == address(node.0 as usize)
-            && let Operation::WriteOnly(reth) = operation
-        {
-            Meter::arrived(self, at, Instant::from_picos(reth.virtual_address));
+        if let Some((made, _)) = stamp(node, frame.header) {
+            Meter::arrived(self, at, made);
         }
     }
 }

@@ -7,11 +7,10 @@
 mod generator;
 mod measure;
 mod meter;
-mod offered;
 mod source;
 
-pub(crate) use generator::{Arrival, Population};
+pub(crate) use generator::{Arrival, Generator, Population};
 pub use measure::{TrafficError, TrafficMeasurement, TrafficRequest, measure_traffic};
 pub(crate) use meter::Meter;
-pub use offered::{Load, LoadError, Offered, OfferedError, Pattern, PatternError};
+pub use quincunx_scenario::{Load, LoadError, Offered, OfferedError, Pattern, PatternError};
 pub(crate) use source::{Carrier, Metered, Source};

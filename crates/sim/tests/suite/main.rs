@@ -7,6 +7,7 @@ mod epic_closed_forms;
 mod epic_tables;
 mod experts;
 mod hardware;
+mod jobs;
 mod layer_machine;
 mod layer_over_time;
 mod layers;

@@ -1,0 +1,97 @@
+//! Fabrics of switches with several ways between two hosts, by name.
+
+use alloc::string::ToString;
+use alloc::vec::Vec;
+use core::fmt;
+use core::str::FromStr;
+
+use crate::dragonfly::Dragonfly;
+use crate::fat_tree::FatTree;
+use crate::leaf_spine::LeafSpine;
+use crate::rail::Rail;
+use crate::{LinkProperties, ShapeError, Topology};
+
+/// A fabric by its shape.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum SwitchedShape {
+    /// `leaf-spine-LxSxH`, `leaf-spine-LxSxHxN`.
+    LeafSpine(LeafSpine),
+    /// `fat-tree-K`.
+    FatTree(FatTree),
+    /// `rail-VxAxS`.
+    Rail(Rail),
+    /// `dragonfly-AxPxG`.
+    Dragonfly(Dragonfly),
+}
+
+impl SwitchedShape {
+    /// All notations, for messages.
+    pub const KNOWN: &str = "leaf-spine-LxSxH (leaves, spines, hosts a leaf; xN: links between two), fat-tree-K (K even), rail-VxAxS (servers, accelerators, spines), dragonfly-AxPxG (switches a group, hosts a switch, groups)";
+
+    /// Whether a name begins as one of these does.
+    pub fn is_meant(name: &str) -> bool {
+        ["leaf-spine", "fat-tree", "rail", "dragonfly"].iter().any(|start| name.starts_with(start))
+    }
+
+    /// How many hosts it has.
+    pub fn hosts(&self) -> u16 {
+        self.size().0 as u16
+    }
+
+    /// Hosts and switches.
+    fn size(&self) -> (u64, u64) {
+        match self {
+            Self::LeafSpine(shape) => (shape.hosts(), shape.switches()),
+            Self::FatTree(shape) => (shape.hosts(), shape.switches()),
+            Self::Rail(shape) => (shape.hosts(), shape.switches()),
+            Self::Dragonfly(shape) => (shape.hosts(), shape.switches()),
+        }
+    }
+
+    /// Its nodes and links, all alike: switches first, then `host-0`, `host-1`, ...
+    pub fn topology(&self, link: LinkProperties) -> Topology {
+        match self {
+            Self::LeafSpine(shape) => shape.topology(link),
+            Self::FatTree(shape) => shape.topology(link),
+            Self::Rail(shape) => shape.topology(link),
+            Self::Dragonfly(shape) => shape.topology(link),
+        }
+    }
+}
+
+impl FromStr for SwitchedShape {
+    type Err = ShapeError;
+
+    fn from_str(text: &str) -> Result<Self, ShapeError> {
+        let numbers = |rest: &str| -> Option<Vec<u16>> {
+            rest.split('x').map(|digits| digits.parse().ok().filter(|&number| number > 0)).collect()
+        };
+        let after = |start: &str| text.strip_prefix(start).and_then(numbers);
+        let shape = if let Some(numbers) = after("leaf-spine-") {
+            LeafSpine::of(&numbers).map(Self::LeafSpine)
+        } else if let Some(numbers) = after("fat-tree-") {
+            FatTree::of(&numbers).map(Self::FatTree)
+        } else if let Some(numbers) = after("dragonfly-") {
+            Dragonfly::of(&numbers).map(Self::Dragonfly)
+        } else {
+            after("rail-").and_then(|numbers| Rail::of(&numbers)).map(Self::Rail)
+        };
+        let shape = shape.ok_or_else(|| ShapeError::UnknownSwitched { found: text.to_string() })?;
+        let (hosts, switches) = shape.size();
+        if hosts + switches > u64::from(u16::MAX) {
+            return Err(ShapeError::TooLarge { found: text.to_string() });
+        }
+        Ok(shape)
+    }
+}
+
+impl fmt::Display for SwitchedShape {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::LeafSpine(shape) => shape.fmt(f),
+            Self::FatTree(shape) => shape.fmt(f),
+            Self::Rail(shape) => shape.fmt(f),
+            Self::Dragonfly(shape) => shape.fmt(f),
+        }
+    }
+}

@@ -1,0 +1,220 @@
+//! A fabric whose file lists its nodes and links: `[[node]]` and `[[link]]`, in place of a topology's name and one `[link]` for all.
+
+use crate::{PacketFabric, PacketLink, TopologyName};
+use quincunx_fabric::{LinkProperties, NodeKind, Topology};
+use quincunx_units::{BitRate, Duration};
+use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
+use serde::de::{MapAccess, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer};
+use std::fmt;
+
+/// The keys of a packet fabric, as files have them.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Keys {
+    summary: Option<String>,
+    topology: Option<String>,
+    link: Links,
+    #[serde(default)]
+    node: Vec<ListedNode>,
+}
+
+/// `[link]` or `[[link]]`.
+enum Links {
+    Alike(PacketLink),
+    Listed(Vec<ListedLink>),
+}
+
+/// A node.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ListedNode {
+    name: String,
+    kind: ListedKind,
+}
+
+#[derive(Clone, Copy, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum ListedKind {
+    Host,
+    Switch,
+}
+
+/// Links side by side between two nodes.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ListedLink {
+    /// The nodes by name.
+    between: [String; 2],
+    /// Of each, each way.
+    rate: BitRate,
+    latency: Duration,
+    #[serde(default = "one")]
+    count: u16,
+}
+
+const fn one() -> u16 {
+    1
+}
+
+impl<'de> Deserialize<'de> for Links {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Either;
+
+        impl<'de> Visitor<'de> for Either {
+            type Value = Links;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a table [link], or tables [[link]]")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Links, A::Error> {
+                PacketLink::deserialize(MapAccessDeserializer::new(map)).map(Links::Alike)
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, seq: A) -> Result<Links, A::Error> {
+                Vec::deserialize(SeqAccessDeserializer::new(seq)).map(Links::Listed)
+            }
+        }
+
+        deserializer.deserialize_any(Either)
+    }
+}
+
+impl TryFrom<Keys> for PacketFabric {
+    type Error = String;
+
+    fn try_from(Keys { summary, topology, link, node }: Keys) -> Result<Self, String> {
+        match (topology, link) {
+            (Some(name), Links::Alike(link)) if node.is_empty() => {
+                let topology = name.parse().map_err(|error| format!("{error} in `topology`"))?;
+                Ok(Self { summary, topology, link })
+            }
+            (None, Links::Listed(links)) if !node.is_empty() => {
+                let (topology, link) = build(node, links)?;
+                Ok(Self { summary, topology: TopologyName::Listed(Box::new(topology)), link })
+            }
+            _ => Err("expected `topology` and one [link], or [[node]] and [[link]], found neither or some of both; \
+                      say one of the two"
+                .into()),
+        }
+    }
+}
+
+/// The fabric of these nodes and links, and the link of its first host, which stands for those of all where one is asked for.
+fn build(nodes: Vec<ListedNode>, links: Vec<ListedLink>) -> Result<(Topology, PacketLink), String> {
+    let mut topology = Topology::default();
+    if nodes.len() >= usize::from(u16::MAX) {
+        return Err(format!("expected fewer than {} nodes, found {}; leave some out", u16::MAX, nodes.len()));
+    }
+    for ListedNode { name, kind } in nodes {
+        let kind = match kind {
+            ListedKind::Host => NodeKind::Host,
+            ListedKind::Switch => NodeKind::Switch,
+        };
+        topology.add_node(name, kind).map_err(|error| format!("{error} in `node`"))?;
+    }
+    for (number, ListedLink { between, rate, latency, count }) in (1..).zip(links) {
+        let at = format!("in the {number}. [[link]]");
+        let mut ends = between.iter().map(|name| {
+            topology.find(name).ok_or_else(|| {
+                format!("expected a node of the file, found \"{name}\" {at}; add it, or name another")
+            })
+        });
+        let [Some(a), Some(b)] = [ends.next().transpose()?, ends.next().transpose()?] else {
+            unreachable!("a link has two ends")
+        };
+        if count == 0 {
+            return Err(format!("expected a `count` of one or more, found 0 {at}; leave the link out"));
+        }
+        for _ in 0..count {
+            let properties = LinkProperties { rate, latency };
+            topology.connect(a, b, properties).map_err(|error| format!("{error} {at}"))?;
+        }
+    }
+    topology.check_connected().map_err(|error| format!("{error} in `link`"))?;
+    let mut hosts = topology.nodes().iter().filter(|node| node.kind == NodeKind::Host);
+    let (first, more) = (hosts.next().and_then(|host| host.ports.first()), hosts.count());
+    let Some(&first) = first.filter(|_| more > 0) else {
+        return Err("expected two hosts at least, found fewer in `node`; add some".into());
+    };
+    let LinkProperties { rate, latency } = topology.links()[first.0 as usize].properties;
+    Ok((topology, PacketLink { rate, latency, framing: None }))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Document, Fabric, Scenario, ScenarioError};
+    use quincunx_design::FabricKind;
+    use quincunx_designs::CATALOG;
+
+    const FILE: &str = r#"
+        kind = "packet"
+        [[node]]
+        name = "left"
+        kind = "switch"
+        [[node]]
+        name = "right"
+        kind = "switch"
+        [[node]]
+        name = "a"
+        kind = "host"
+        [[node]]
+        name = "b"
+        kind = "host"
+        [[link]]
+        between = ["left", "right"]
+        rate = "10Gbit/s"
+        latency = "1us"
+        count = 2
+        [[link]]
+        between = ["a", "left"]
+        rate = "25Gbit/s"
+        latency = "2us"
+        [[link]]
+        between = ["b", "right"]
+        rate = "100Gbit/s"
+        latency = "1us"
+    "#;
+
+    fn read(text: &str) -> Result<Scenario, ScenarioError> {
+        Scenario::read(Document::parse("own.toml", text)?, CATALOG)
+    }
+
+    #[test]
+    fn nodes_and_links_of_a_file_are_a_fabric() {
+        let scenario = read(FILE).unwrap();
+        assert_eq!((scenario.ranks(), scenario.kind()), (2, FabricKind::Tree));
+        let Fabric::Packet(fabric) = &scenario.fabric else { panic!("a packet fabric") };
+        let crate::TopologyName::Listed(topology) = &fabric.topology else { panic!("a list") };
+        let rates: Vec<String> =
+            topology.links().iter().map(|link| link.properties.rate.to_string()).collect();
+        assert_eq!(rates, ["10Gbit/s", "10Gbit/s", "25Gbit/s", "100Gbit/s"]);
+        assert_eq!(fabric.link.rate.to_string(), "25Gbit/s", "the first host's");
+    }
+
+    #[test]
+    fn a_list_that_makes_no_fabric_is_refused_on_one_line() {
+        for (from, to, named) in [
+            ("[\"a\", \"left\"]", "[\"a\", \"up\"]", "found \"up\" in the 2. [[link]]"),
+            ("[\"a\", \"left\"]", "[\"a\", \"a\"]", "both ends at \"a\""),
+            ("[\"a\", \"left\"]", "[\"b\", \"left\"]", "one link at host \"b\""),
+            ("[\"left\", \"right\"]", "[\"left\", \"a\"]", "one link at host \"a\""),
+            ("name = \"b\"", "name = \"a\"", "\"a\" a second time"),
+            ("count = 2", "count = 0", "`count` of one or more"),
+            ("count = 2", "lanes = 2", "unknown field `lanes`"),
+            ("kind = \"switch\"", "kind = \"router\"", "unknown variant `router`"),
+            ("rate = \"25Gbit/s\"", "rate = \"fast\"", "found \"fast\""),
+            ("kind = \"packet\"", "kind = \"packet\"\ntopology = \"star-2\"", "`topology` and one [link]"),
+            ("\"b\"\n        kind = \"host\"", "\"b\"\n        kind = \"switch\"", "two hosts at least"),
+        ] {
+            let text = FILE.replacen(from, to, if named.contains("router") { 2 } else { 1 });
+            assert_ne!(text, FILE, "{from}");
+            let message = read(&text).unwrap_err().to_string();
+            assert!(message.contains(named) && !message.contains('\n'), "{from} as {to}: {message}");
+        }
+        let parts = FILE.replacen("between = [\"left\", \"right\"]", "between = [\"left\", \"other\"]", 1);
+        let parts = parts.replacen("[[node]]", "[[node]]\nname = \"other\"\nkind = \"switch\"\n[[node]]", 1);
+        assert!(read(&parts).unwrap_err().to_string().contains("expected a path from"));
+    }
+}

@@ -1,0 +1,112 @@
+//! What has become of jobs, and of what was beside them.
+
+use quincunx_collective::{Bandwidths, Collective, Reduction};
+use quincunx_units::{BitRate, ByteCount, Duration, Instant};
+
+/// A job.
+#[derive(Clone, PartialEq, Debug)]
+pub struct JobMeasurement {
+    /// What people call it.
+    pub name: String,
+    /// Its line in the file.
+    pub line: usize,
+    /// The design that was asked for.
+    pub asked: String,
+    /// The one that ran.
+    pub design: &'static str,
+    /// Why that is not what was asked for, if it is not, in the manager's words.
+    pub fell_back: Option<String>,
+    /// Which collective.
+    pub collective: Collective,
+    /// How elements were combined.
+    pub reduction: Reduction,
+    /// Bytes as nccl-tests count them.
+    pub size: ByteCount,
+    /// Ranks.
+    pub ranks: u16,
+    /// The switches of its tree by name, from the root down; none if it ran among its hosts.
+    pub switches: Vec<String>,
+    /// When each of its collectives began and ended at all ranks.
+    pub runs: Vec<[Instant; 2]>,
+    /// Rates over the mean time; what crossed its ranks' links is not told from what others sent there, so none of the network.
+    pub bandwidths: Bandwidths,
+    /// Wrong elements, over all ranks and runs; none if memory held no numbers.
+    pub wrong: Option<u64>,
+    /// Frames of its own that links marked for congestion.
+    pub marked: u64,
+    /// Frames of its own that found no room in a queue, or were lost.
+    pub lost: u64,
+}
+
+impl JobMeasurement {
+    /// When it began.
+    pub fn begin(&self) -> Instant {
+        self.runs.first().map_or(Instant::ZERO, |run| run[0])
+    }
+
+    /// When it had ended.
+    pub fn end(&self) -> Instant {
+        self.runs.last().map_or(Instant::ZERO, |run| run[1])
+    }
+
+    /// How long its collectives took.
+    pub fn times(&self) -> impl Iterator<Item = Duration> {
+        self.runs.iter().map(|[begin, end]| end.since(*begin))
+    }
+
+    /// The mean of that.
+    pub fn mean(&self) -> Duration {
+        self.times().sum::<Duration>() / (self.runs.len() as u64).max(1)
+    }
+}
+
+/// A stream of traffic, until the last job's end.
+#[derive(Clone, PartialEq, Debug)]
+pub struct StreamMeasurement {
+    /// What people call it.
+    pub name: String,
+    /// Its line in the file.
+    pub line: usize,
+    /// Packets that were sent.
+    pub sent: u64,
+    /// Packets that arrived, headers and all.
+    pub arrived: u64,
+    /// Their payload over the time from its beginning on; none if none arrived.
+    pub rate: Option<BitRate>,
+    /// How long packets took, on average, half of them, and all but one of a hundred, at the longest; none if none arrived.
+    pub latencies: Option<[Duration; 3]>,
+}
+
+/// A direction of a link.
+#[derive(Clone, PartialEq, Debug)]
+pub struct SharedLink {
+    /// Where it leads: `leaf-0 > spine-1`.
+    pub name: String,
+    /// Whether it joins a host with its switch.
+    pub is_access: bool,
+    /// The share of the time that it was busy.
+    pub utilisation: f64,
+    /// Bytes, headers among them.
+    pub bytes: ByteCount,
+    /// The most bytes that were in its queue at once.
+    pub peak_queue: ByteCount,
+    /// Jobs whose trees lead over it, by their place in the file.
+    pub trees: Vec<usize>,
+}
+
+/// All of it.
+#[derive(Clone, PartialEq, Debug)]
+pub struct JobsMeasurement {
+    /// In the order of the file.
+    pub jobs: Vec<JobMeasurement>,
+    /// The same.
+    pub traffic: Vec<StreamMeasurement>,
+    /// Both directions of every link.
+    pub links: Vec<SharedLink>,
+    /// Until the last job's end.
+    pub time: Duration,
+    /// Steps of the simulation.
+    pub steps: u64,
+    /// Frames on all links.
+    pub frames: u64,
+}

@@ -1,0 +1,168 @@
+//! From a file of jobs to groups on a fabric: who is in which, and what each is told.
+
+use super::JobsError;
+use super::streams::{Hosts, Stream};
+use crate::Contents;
+use crate::packet_fabric::{SimulationError, lengths};
+use quincunx_cluster::{Cluster, ManagedCluster, ManagedSetup, Wiring};
+use quincunx_collective::{Collective, GroupId, Rank, Reduction, SplitMix64};
+use quincunx_design::{Catalog, Demand, FabricKind};
+use quincunx_scenario::{Amount, Ends, HostList, JobSetup, Jobs, Load, Scenario};
+use quincunx_units::{BitRate, ByteCount, Duration, Instant};
+
+/// Jobs to run.
+#[derive(Clone, Debug)]
+pub struct JobsRequest {
+    /// Where, and under which circumstances.
+    pub scenario: Scenario,
+    /// What, and when.
+    pub jobs: Jobs,
+    /// The designs that there are.
+    pub catalog: Catalog,
+    /// What groups run for which there is no tree, by name.
+    pub fallback: Option<&'static str>,
+    /// Decides all that chance decides: which way flows take, and when traffic is sent.
+    pub seed: u64,
+    /// Of all jobs this one alone, by its place in the file, and no traffic: what the others cost it is what is missing then.
+    pub only: Option<usize>,
+}
+
+/// A job that is about to run.
+pub(super) struct Job {
+    /// Its place in the file.
+    pub(super) place: usize,
+    pub(super) line: usize,
+    pub(super) name: String,
+    pub(super) asked: String,
+    pub(super) group: GroupId,
+    pub(super) design: &'static str,
+    pub(super) fell_back: Option<String>,
+    pub(super) switches: Vec<String>,
+    pub(super) collective: Collective,
+    pub(super) reduction: Reduction,
+    pub(super) size: ByteCount,
+    /// Bytes of a rank's input and output.
+    pub(super) lengths: [usize; 2],
+    /// By rank.
+    pub(super) hosts: Vec<usize>,
+    pub(super) at: Instant,
+    pub(super) times: u32,
+}
+
+impl JobsRequest {
+    /// The jobs that run, each with its place and line in the file.
+    fn chosen(&self) -> impl Iterator<Item = (usize, usize, &JobSetup)> {
+        let all = self.jobs.jobs().enumerate().map(|(place, (line, job))| (place, line, job));
+        all.filter(|(place, ..)| self.only.is_none_or(|only| only == *place))
+    }
+
+    /// Numbers, and so checked results, if no job has a longer vector than runs of one collective check.
+    pub(super) fn contents(&self) -> Contents {
+        let longest = self.chosen().map(|(_, _, job)| job.size).max().unwrap_or_default();
+        Contents::on(&self.scenario, longest)
+    }
+
+    /// The fabric with all groups, and the jobs that they are for.
+    pub(super) fn groups(&self) -> Result<(Cluster, Vec<Job>), JobsError> {
+        let wiring = Wiring::of(&self.scenario.fabric).filter(|_| self.scenario.kind() == FabricKind::Tree);
+        let Some(wiring) = wiring else {
+            return Err(JobsError::Fabric { found: self.scenario.place().into() });
+        };
+        self.jobs.check_hosts(wiring.ranks())?;
+        let setup = ManagedSetup {
+            catalog: self.catalog,
+            policy: self.jobs.policy.as_deref().unwrap_or(ManagedSetup::POLICY),
+            memory: self.jobs.memory.unwrap_or(ManagedSetup::MEMORY),
+            fallback: self.fallback,
+        };
+        let mut managed = ManagedCluster::new(wiring.clone(), &setup)?;
+        let (mut jobs, mut designs) = (Vec::new(), Vec::new());
+        for (place, line, job) in self.chosen() {
+            let refused = |error: String| self.jobs.refused_at(line, error);
+            let numbers = job.hosts.numbers();
+            let bytes = job.collective.counted_size(job.size).as_usize();
+            let in_parts = matches!(job.collective, Collective::ReduceScatter | Collective::AllGather);
+            if in_parts && !bytes.is_multiple_of(numbers.len() * job.dtype.size()) {
+                let error = SimulationError::Parts { ranks: numbers.len() as u16, size: bytes as u64 };
+                return Err(refused(error.to_string()).into());
+            }
+            let lengths = lengths(job.collective, numbers.len(), bytes);
+            let found = self.scenario.design(self.catalog, &job.design);
+            let found = found.map_err(|error| refused(error.to_string()))?;
+            let settings = self.scenario.settings(found)?;
+            designs.push(found);
+            let design = found.above_queue_pairs().map_err(|error| refused(error.to_string()))?;
+            if !found.offers(job.collective, FabricKind::Tree) {
+                let offered: Vec<&str> =
+                    design.collectives(FabricKind::Tree).iter().map(|one| one.name()).collect();
+                let expected = format!("a collective of {} ({})", design.name(), offered.join(", "));
+                let remedy = "name one of them, or another design";
+                return Err(self.jobs.wrong_at(line, expected, job.collective.name(), remedy).into());
+            }
+            let demand = Demand::Vectors { longest: ByteCount::new(lengths[0] as u64) };
+            let made = managed.add(numbers, design, settings, demand);
+            let made = made.map_err(|error| refused(error.to_string()))?;
+            jobs.push(Job {
+                place,
+                line,
+                name: job.name(place + 1),
+                asked: design.name().to_owned(),
+                group: made.group,
+                design: made.design.name(),
+                fell_back: made.fell_back,
+                switches: made.switches,
+                collective: job.collective.with_root(Rank(job.root)),
+                reduction: Reduction { op: job.op, data_type: job.dtype },
+                size: job.size,
+                lengths,
+                hosts: numbers.iter().map(|&host| wiring.host(Rank(host))).collect(),
+                at: Instant::ZERO + job.at,
+                times: job.times,
+            });
+        }
+        // A job by itself leaves the keys of the others' designs alone.
+        if self.only.is_none() {
+            self.scenario.refuse_unused(&designs)?;
+        }
+        let mut cluster = managed.into_cluster();
+        cluster.set_hash_seed(self.seed);
+        if self.only.is_none() && self.jobs.traffic().next().is_some() {
+            cluster.forward_everything();
+        }
+        Ok((cluster, jobs))
+    }
+
+    /// The streams of traffic, each with its line and name, where a packet takes so long on a host's link of a rate.
+    pub(super) fn streams(
+        &self,
+        rate: BitRate,
+        packet: Duration,
+    ) -> Result<Vec<(usize, String, Stream)>, JobsError> {
+        let mut streams = Vec::new();
+        let all = self.jobs.traffic().filter(|_| self.only.is_none());
+        for ((line, traffic), number) in all.zip(0_u64..) {
+            let said = "the file has been checked";
+            let hosts = match traffic.ends().expect(said) {
+                Ends::Pattern(pattern, hosts) => {
+                    let hosts = hosts.unwrap_or_else(|| HostList::first(self.scenario.ranks()));
+                    Hosts::Pattern(pattern, hosts.numbers().to_vec())
+                }
+                Ends::Between(from, to) => Hosts::Between(from.numbers().to_vec(), to.numbers().to_vec()),
+            };
+            let load = match traffic.amount().expect(said) {
+                Amount::Load(load) => load,
+                Amount::Rate(asked) => Load::new(
+                    asked.bits_per_second() as f64 / rate.bits_per_second() as f64,
+                )
+                .map_err(|_| {
+                    let expected = format!("a `rate` of at most {rate}, which a host's link has");
+                    self.jobs.wrong_at(line, expected, asked, "lower it")
+                })?,
+            };
+            let seed = SplitMix64::new(self.seed ^ (number + 1).rotate_right(16)).draw();
+            let stream = Stream::new(hosts, load, packet, Instant::ZERO + traffic.at, seed);
+            streams.push((line, traffic.name(number as usize + 1), stream));
+        }
+        Ok(streams)
+    }
+}

@@ -1,0 +1,56 @@
+//! Watches a run of jobs: whose frames links mark and lose, and when packets of traffic arrive.
+
+use crate::packet_fabric::{Data, stamp};
+use crate::traffic::Meter;
+use quincunx_driver_des::{Departure, NodeIndex, Observer};
+use quincunx_engine::{Frame, PortId};
+use quincunx_nodes::Station;
+use quincunx_units::Instant;
+use quincunx_wire::{Endpoint, RoceHeader};
+use std::collections::BTreeMap;
+
+/// Frames of a job.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(super) struct Troubled {
+    pub(super) marked: u64,
+    pub(super) lost: u64,
+}
+
+/// The observer.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Watch {
+    /// Whether links mark or lose anything.
+    pub(super) sees_departures: bool,
+    /// By the queue pair that a frame is for: whose it is.
+    pub(super) owners: BTreeMap<Endpoint, usize>,
+    /// By job.
+    pub(super) troubled: Vec<Troubled>,
+    /// By stream.
+    pub(super) meters: Vec<Meter>,
+}
+
+impl<P: Data> Observer<Station<P>> for Watch {
+    fn sees_departures(&self) -> bool {
+        self.sees_departures
+    }
+
+    fn departed(&mut self, departure: &Departure, frame: Frame<'_, RoceHeader, P>) {
+        let arrives = departure.fate.is_some_and(|fate| fate.arrivals().next().is_some());
+        if arrives && !departure.marked {
+            return;
+        }
+        let destination = Endpoint { ip: frame.header.destination, qp: frame.header.destination_qp };
+        if let Some(&owner) = self.owners.get(&destination) {
+            self.troubled[owner].marked += u64::from(departure.marked);
+            self.troubled[owner].lost += u64::from(!arrives);
+        }
+    }
+
+    fn arrived(&mut self, at: Instant, node: NodeIndex, _: PortId, frame: Frame<'_, RoceHeader, P>) {
+        if let Some((made, stream)) = stamp(node, frame.header)
+            && let Some(meter) = self.meters.get_mut(stream as usize)
+        {
+            meter.arrived(at, made);
+        }
+    }
+}
