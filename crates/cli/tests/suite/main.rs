@@ -5,6 +5,7 @@ mod check;
 mod explain;
 mod inputs;
 mod layers;
+mod links;
 mod operate;
 mod processes;
 mod progress;

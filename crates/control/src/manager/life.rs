@@ -51,10 +51,11 @@ pub(super) enum State {
     },
     Ready,
     /// Its nodes forget it, and its ranks have told how far they have come: it is to be made anew; among hosts, if nobody knows what was at
-    /// fault.
+    /// fault. Its tree led over these links.
     Suspending {
         failure: GroupFailure,
         among_hosts: bool,
+        links: Vec<[String; 2]>,
         told: BTreeMap<String, Progress>,
     },
     Failed(GroupFailure),
