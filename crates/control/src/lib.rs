@@ -13,6 +13,7 @@ mod agent;
 mod engine;
 mod error;
 mod group;
+mod journal;
 mod manager;
 pub mod map;
 pub mod memory;
@@ -30,6 +31,7 @@ pub use engine::{
 };
 pub use error::{AttachError, Fallback, Holder, InitGroupError, ReportError, SwitchCount, UnknownGroup};
 pub use group::{GroupFailure, GroupRequest, GroupState, GroupSummary, Holding, Phase};
+pub use journal::Journal;
 pub use manager::{
     Action, Change, GroupRecord, HeldGroup, Instruction, LockUse, Manager, ManagerConfig, ManagerTimer,
     Remade, Report, RequestId, SharedMemory,
