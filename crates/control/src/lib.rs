@@ -26,8 +26,8 @@ pub mod tree;
 
 pub use agent::{Agent, AgentAction};
 pub use engine::{
-    AgentNode, ControlCommand, ControlConfig, ControlDrop, ControlEvent, ControlNode, ControlTimer,
-    ManagerNode, Message, Session,
+    AgentNode, ClientNode, ControlCommand, ControlConfig, ControlDrop, ControlEvent, ControlNode,
+    ControlTimer, ManagerNode, Message, Pair, Session, StoreNode,
 };
 pub use error::{AttachError, Fallback, Holder, InitGroupError, ReportError, SwitchCount, UnknownGroup};
 pub use group::{GroupFailure, GroupRequest, GroupState, GroupSummary, Holding, Phase};
