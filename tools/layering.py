@@ -131,6 +131,9 @@ MAY_NAME = {
     "crates/comm/src/options.rs": "the default of what groups run, which the environment may change",
     "crates/runtime/src/writes.rs": "`multi_write` is a call of this library: one write to several",
     "crates/runtime/src/measure.rs": "makes that call",
+    "crates/comm/src/group.rs": "offers that call",
+    "capi/src/lib.rs": "offers that call in C",
+    "python/quincunx/src/lib.rs": "offers that call in Python",
     "crates/sim/src/memory_fabric/tracer.rs": "the wire's name of a transaction",
 }
 

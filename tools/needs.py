@@ -32,18 +32,28 @@ def modules(*names: str, by: str | None = None):
     large for every run, and CI may lack them; all others tools/python_environment.py installs.
     """
     lacking = missing(*names)
+    why = f"expected {', '.join(lacking)}, found none; run {by or 'through tools/python_environment.py'}"
+    remedy = "nothing" if by else f"packages {' '.join(lacking)}"
+    if not by and (failure := os.environ.get(NO_ENVIRONMENT)):
+        remedy, _, found = failure.partition(": ")
+        why = f"expected to install {', '.join(lacking)}, found {found}; look at the network, or at Python"
+    return _unless(bool(lacking), remedy, why)
+
+
+def root():
+    """For a class of tests that make network namespaces: without root, each test of it is skipped."""
+    return _unless(os.geteuid() != 0, "root", "expected root, for network namespaces, found another user; run as root")
+
+
+def _unless(lacks: bool, remedy: str, why: str):
+    """For a class of tests: where something is lacking, each test of it is skipped."""
 
     def skip(self: unittest.TestCase) -> None:
-        why = f"expected {', '.join(lacking)}, found none; run {by or 'through tools/python_environment.py'}"
-        remedy = "nothing" if by else f"packages {' '.join(lacking)}"
-        if not by and (failure := os.environ.get(NO_ENVIRONMENT)):
-            remedy, _, found = failure.partition(": ")
-            why = f"expected to install {', '.join(lacking)}, found {found}; look at the network, or at Python"
         tell(self.id(), remedy, why)
         self.skipTest(why)
 
     def decorate(tests: type[unittest.TestCase]) -> type[unittest.TestCase]:
-        if lacking:
+        if lacks:
             tests.setUpClass = classmethod(lambda _: None)
             tests.setUp = skip
         return tests

@@ -20,6 +20,8 @@ from needs import NO_ENVIRONMENT
 ROOT = Path(__file__).resolve().parent.parent
 
 INSTALL_SECONDS = 600
+# How a file says what it takes, if that is much.
+GIBIBYTES = re.compile(r"^# Takes (\d+) GiB", re.M)
 # What pip says of a registry that it cannot reach, beside what else went wrong.
 OUT_OF_REACH = re.compile(r"Connection|Retrying|timed out|Temporary failure|Name or service not known", re.I)
 
@@ -35,7 +37,7 @@ class Lacking(Exception):
 def python_with(requirements: Path) -> Path:
     """The interpreter of the environment, which is made if it is not there.
 
-    Raises Lacking if Python has no environments, or the packages cannot be fetched. Whatever else goes wrong is a fault of the requirements, and ends the program.
+    Raises Lacking if Python has no environments, the packages cannot be fetched, or there is no room for twice what they take. Whatever else goes wrong is a fault of the requirements, and ends the program.
     """
     version = f"{sys.version_info.major}.{sys.version_info.minor}"
     digest = hashlib.sha256(version.encode() + requirements.read_bytes()).hexdigest()[:12]
@@ -43,6 +45,11 @@ def python_with(requirements: Path) -> Path:
     python = folder / "bin" / "python"
     if not (folder / "complete").exists():
         shutil.rmtree(folder, ignore_errors=True)
+        taken = GIBIBYTES.search(requirements.read_text(encoding="utf-8"))
+        free = shutil.disk_usage(ROOT).free >> 30
+        # pip unpacks what it has fetched beside it.
+        if taken and free < 2 * int(taken[1]):
+            raise Lacking("nothing", f"{free} GiB of disk, and they take {taken[1]} and as much to unpack")
         try:
             venv.create(folder, with_pip=True)
         except subprocess.CalledProcessError as error:

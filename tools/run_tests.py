@@ -208,6 +208,18 @@ RTL = [sys.executable, "tools/python_environment.py", "rtl/requirements.txt", "r
 # The Python package, built by the same compiler as the tests before it.
 PACKAGE = [sys.executable, "tools/python_environment.py", "python/quincunx/tests/requirements.txt"]
 
+# A slice of the tests of torch's backend. torch is large: only CI brings it with every run, `make test-torch` has all of them.
+WITH_TORCH = [sys.executable, "tools/python_environment.py", "python/quincunx/tests/with_torch/requirements.txt"]
+OF_TORCH = [
+    "collectives_give_what_gloo_gives",
+    "objects_and_subgroups_work",
+    "ddp_trains_as_one_process_does",
+    "fsdp2_trains_as_one_process_does",
+    "tensor_parallel_layers_train_as_whole_ones_do",
+    "a_rank_that_dies_is_an_exception_at_the_others",
+]
+NAMED = [word for name in OF_TORCH for word in ("-k", name)]
+
 # Every target, so that benchmarks are seen, too.
 BUILD = ["cargo", "test", "--no-run", "--all-targets"]
 TEST = ["cargo", "test", "--no-fail-fast"]
@@ -231,6 +243,10 @@ CHECKS = [
     Check("own design, format", read_check, ["cargo", "fmt", *OWN_DESIGN, "--", "--check", "--files-with-diff"]),
     Check("own design, build and lints", read_lints, [*BUILD, *OWN_BUILD], by_clippy=True),
     Check("own design, tests", read_cargo, [*TEST, *OWN_BUILD, "--", "--show-output"], by_clippy=True),
+]
+
+IN_CI = [
+    Check("torch", read_unittest, [*WITH_TORCH, "-m", "unittest", "discover", "-v", *NAMED, "-s", "python/quincunx/tests", "-p", "test_torch.py"], by_clippy=True),
 ]
 
 
@@ -284,7 +300,7 @@ def main() -> int:
         show("== packages")
         out_of_reach = packages.install()
     total = Tally()
-    for check in CHECKS:
+    for check in CHECKS if out_of_reach is None else CHECKS + IN_CI:
         total.add(run(check, out_of_reach))
     show("")
     for package, why in sorted((out_of_reach or {}).items()):

@@ -10,6 +10,7 @@ import unittest
 from pathlib import Path
 
 import needs
+import python_environment
 import run_tests
 from run_tests import Skip
 
@@ -51,6 +52,20 @@ class CountTest(unittest.TestCase):
     def test_what_a_passing_test_prints_is_no_result(self) -> None:
         found = tally(run_tests.read_cargo, f"running 1 test\nsuccesses:\nrunning 9 tests\nsuccesses:\n    a\n\n{result(1)}")
         self.assertEqual((found.passed, found.failed), (1, 0))
+
+
+class SliceTest(unittest.TestCase):
+    def test_each_test_of_the_slice_with_torch_is_there(self) -> None:
+        tests = (run_tests.ROOT / "python/quincunx/tests/test_torch.py").read_text(encoding="utf-8")
+        for name in run_tests.OF_TORCH:
+            self.assertIn(f"def test_{name}(", tests)
+
+    def test_an_environment_without_room_for_it_is_not_made(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            requirements = Path(folder, "requirements.txt")
+            requirements.write_text(f"# Takes {1 << 40} GiB of disk.\nquincunx-nothing==1\n", encoding="utf-8")
+            with self.assertRaisesRegex(python_environment.Lacking, "GiB of disk, and they take"):
+                python_environment.python_with(requirements)
 
 
 class LintTest(unittest.TestCase):

@@ -32,9 +32,20 @@ int main(void) {
   must(qxWait(first), "qxWait");
   must(qxWait(second), "qxWait");
 
+  /* One message to all others at once, which goes to each server once. */
+  int others[1024], news = rank, heard = 0;
+  for (int i = 1; i < ranks; i++) others[i - 1] = i;
+  if (rank == 0) {
+    news = 42;
+    must(qxMultiWrite(&news, 1, qxInt32, others, ranks - 1, comm, NULL), "qxMultiWrite");
+    heard = news;
+  } else {
+    must(qxRecv(&heard, 1, qxInt32, 0, comm, NULL), "qxRecv");
+  }
+
   float sum = (float)(ranks * (ranks + 1)) / 2;
   double factorial = 1;
-  int wrong = 0;
+  int wrong = heard != 42;
   for (int i = 0; i < COUNT; i++) wrong += values[i] != sum;
   for (int i = 0; i < ranks; i++) {
     wrong += numbers[i] != i;
@@ -46,6 +57,8 @@ int main(void) {
   wrong += qxAllReduce(values, values + 1, COUNT - 1, qxFloat32, qxSum, comm, NULL) != qxInvalidArgument;
   wrong += qxAllReduce(NULL, values, 1, qxFloat32, qxSum, comm, NULL) != qxInvalidArgument;
   wrong += qxAllReduce(values, values, 1, (qxDataType_t)77, qxSum, comm, NULL) != qxInvalidArgument;
+  wrong += qxMultiWrite(&news, 1, qxInt32, NULL, 0, comm, NULL) != qxInvalidArgument;
+  wrong += qxMultiWrite(&news, 1, qxInt32, &ranks, 1, comm, NULL) != qxInvalidArgument;
   wrong += qxBarrier(NULL, NULL) != qxInvalidArgument;
 
   must(qxCommDestroy(comm), "qxCommDestroy");

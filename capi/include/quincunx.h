@@ -94,6 +94,10 @@ qxResult_t qxBarrier(qxComm_t comm, qxRequest_t *request);
 
 /* Messages between ranks, and collectives of those. Counts are of one rank's part. */
 qxResult_t qxSend(const void *sendbuff, size_t count, qxDataType_t datatype, int peer, qxComm_t comm, qxRequest_t *request);
+/* One message to several ranks, each of which calls qxRecv. It goes to each server of LOCAL_WORLD_SIZE ranks once: the rank there with
+ * this one's place passes it on to the others. No group is made for it. */
+qxResult_t qxMultiWrite(const void *sendbuff, size_t count, qxDataType_t datatype, const int *peers, size_t npeers, qxComm_t comm,
+                        qxRequest_t *request);
 qxResult_t qxRecv(void *recvbuff, size_t count, qxDataType_t datatype, int peer, qxComm_t comm, qxRequest_t *request);
 qxResult_t qxAlltoAll(const void *sendbuff, void *recvbuff, size_t count, qxDataType_t datatype, qxComm_t comm, qxRequest_t *request);
 qxResult_t qxGather(const void *sendbuff, void *recvbuff, size_t count, qxDataType_t datatype, int root, qxComm_t comm,

@@ -147,7 +147,7 @@ unsafe fn start(
     (to, room): (*mut c_void, usize),
     request: *mut *mut qxRequest,
 ) -> Result<(), CommError> {
-    if (from.is_null() && given > 0) || (to.is_null() && room > 0) {
+    if to.is_null() && room > 0 {
         return Err(misuse("a buffer", "NULL"));
     }
     let (begin, end) = (from as usize, to as usize);
@@ -164,17 +164,30 @@ unsafe fn start(
             "some that overlap",
         ));
     }
-    let source: Box<dyn Source> = match given {
-        0 => Box::new(Nothing),
-        // SAFETY: the caller leaves the buffer as it is until the operation has ended.
-        _ => Box::new(unsafe { BorrowedSource::new(from.cast(), given) }),
-    };
+    // SAFETY: as above.
+    let source = unsafe { source((from, given)) }?;
     let sink: Box<dyn Sink> = match room {
         0 => Box::new(Nothing),
-        // SAFETY: as above, and does not read it.
+        // SAFETY: the caller leaves the buffer alone until the operation has ended.
         _ => Box::new(unsafe { BorrowedSink::new(to.cast(), room) }),
     };
     let handle = comm.group.start(operation, Buffers { source, sink })?;
+    // SAFETY: as above.
+    unsafe { finish(handle, request) }
+}
+
+/// What is read at (address, bytes).
+unsafe fn source((from, given): (*const c_void, usize)) -> Result<Box<dyn Source>, CommError> {
+    Ok(match given {
+        0 => Box::new(Nothing),
+        _ if from.is_null() => return Err(misuse("a buffer", "NULL")),
+        // SAFETY: the caller leaves the buffer as it is until the operation has ended.
+        _ => Box::new(unsafe { BorrowedSource::new(from.cast(), given) }),
+    })
+}
+
+/// Waits for the end, unless the caller takes the request.
+unsafe fn finish(handle: Handle, request: *mut *mut qxRequest) -> Result<(), CommError> {
     if request.is_null() {
         return handle.wait();
     }
@@ -472,6 +485,41 @@ pub unsafe extern "C" fn qxSend(
         let length = bytes(count, element(datatype)?, 1)?;
         // SAFETY: as the header says.
         unsafe { start(group(comm)?, Operation::Send(rank(peer)?, 0), (sendbuff, length), NOWHERE, request) }
+    })
+}
+
+/// `qxMultiWrite`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn qxMultiWrite(
+    sendbuff: *const c_void,
+    count: usize,
+    datatype: c_int,
+    peers: *const c_int,
+    npeers: usize,
+    comm: *mut qxComm,
+    request: *mut *mut qxRequest,
+) -> Status {
+    call(|| {
+        // SAFETY: as the header says.
+        let comm = unsafe { group(comm) }?;
+        let length = bytes(count, element(datatype)?, 1)?;
+        if npeers > comm.group.size().into() || (peers.is_null() && npeers > 0) {
+            return Err(misuse(
+                "ranks of the communicator, each once",
+                format_args!("{npeers} at {peers:p}"),
+            ));
+        }
+        let peers: Result<Vec<u16>, _> = match npeers {
+            0 => Ok(Vec::new()),
+            // SAFETY: the caller has so many there.
+            _ => {
+                unsafe { std::slice::from_raw_parts(peers, npeers) }.iter().map(|&peer| rank(peer)).collect()
+            }
+        };
+        // SAFETY: as the header says.
+        let handle = comm.group.multi_write(&peers?, 0, unsafe { source((sendbuff, length)) }?)?;
+        // SAFETY: as the header says.
+        unsafe { finish(handle, request) }
     })
 }
 

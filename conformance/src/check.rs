@@ -113,7 +113,7 @@ pub fn explore_every_run(trial: &Trial, most: u64) -> Result<Explored, RunError>
                 network.seen.into_inner().unwrap_or_else(PoisonError::into_inner);
             Ok(Explored { outcomes: outputs, statistics, requests: headers })
         }
-        Verdict::Wrong { fault, path } => {
+        Verdict::Wrong { fault, path, .. } => {
             Err(RunError::Wrong { fault: fault.to_string(), steps: path.0.len() })
         }
         Verdict::Unfinished(Unfinished::Stopped | Unfinished::Memory { .. }) => {

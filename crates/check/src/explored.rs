@@ -4,7 +4,7 @@ use std::fmt;
 use std::ops::ControlFlow;
 
 use crate::describe::Describe;
-use crate::print::Sequence;
+use crate::print::{Sequence, Told};
 use quincunx_driver_check::{Exploration, Fault, Statistics, Unfinished, Verdict, explore};
 
 /// A system with words for what is in it, of any type.
@@ -37,15 +37,26 @@ pub struct Counterexample {
     pub fault: Fault,
     /// Its steps, a line each.
     pub lines: Vec<String>,
+    /// The names of the nodes.
+    pub nodes: Vec<String>,
+    /// Its steps in parts, to be drawn.
+    pub told: Vec<Told>,
+    /// After so many of them no run is right any more, if no more faults happen.
+    pub decided: usize,
     /// The same as a trace that Perfetto opens.
     pub trace: Vec<u8>,
-    text: String,
 }
 
-/// Its steps, numbered.
+/// Its steps, numbered, with a line where it is decided.
 impl fmt::Display for Counterexample {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.text)
+        for (index, line) in self.lines.iter().enumerate() {
+            if index == self.decided {
+                writeln!(f, "      from here on no run is right, unless more faults happen")?;
+            }
+            writeln!(f, "{:>4}  {line}", index + 1)?;
+        }
+        Ok(())
     }
 }
 
@@ -62,11 +73,11 @@ impl<S: Describe> Explored for S {
                 Some(true) | None => Finding::Correct,
             },
             Verdict::Unfinished(why) => Finding::Unfinished(why),
-            Verdict::Wrong { fault, path } => {
+            Verdict::Wrong { fault, path, decided } => {
                 let sequence = Sequence { network: self, path: &path };
                 let trace = sequence.write_trace(&fault, Vec::new()).expect("memory takes what is written");
-                let (lines, text) = (sequence.lines(), sequence.to_string());
-                Finding::Wrong(Counterexample { fault, lines, trace, text })
+                let (lines, nodes, told) = (sequence.lines(), sequence.nodes(), sequence.told());
+                Finding::Wrong(Counterexample { fault, lines, nodes, told, decided, trace })
             }
         };
         (statistics, finding)

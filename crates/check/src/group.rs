@@ -216,6 +216,9 @@ impl GroupSetup {
     }
 }
 
+/// Has ranks compare their results.
+const VERIFY: &str = "group.verify";
+
 /// Names in a list.
 fn names<'a>(names: impl Iterator<Item = &'a str>) -> String {
     let names: Vec<&str> = names.collect();
@@ -231,6 +234,8 @@ pub struct Designed {
     model: Model,
     /// Senders give up.
     gives_up: bool,
+    /// No frame may carry what no right result has in it.
+    adds_once: bool,
     wiring: Wiring,
     collectives: Vec<Collective>,
     in_flight: u8,
@@ -248,6 +253,9 @@ impl Network<Designed> {
         let settings = setup.settings()?;
         let wiring = Wiring::of(&setup.scenario.fabric).expect("designs above queue pairs run among hosts");
         let gives_up = setup.design.transport(&settings)?.retry_count != UNLIMITED_RETRIES;
+        // Where results are verified what is wrong may travel, as long as it is an error in the end.
+        let verifies = settings.value(VERIFY).and_then(Value::as_bool).unwrap_or_default();
+        let adds_once = !setup.is_routed() && !verifies;
         let tasks: Vec<Tasks> = setup.tasks(&settings, &wiring)?.into_iter().map(Tasks::new).collect();
         let demand = if setup.is_routed() {
             Demand::Tokens { most: setup.packets, length: setup.design.transport(&settings)?.mtu }
@@ -298,7 +306,7 @@ impl Network<Designed> {
         let links = wiring.links().iter().map(|link| link.ends.map(end)).collect();
         let model = setup.design.model();
         let (collectives, in_flight) = (setup.collectives.clone(), setup.in_flight);
-        let designed = Designed { model, gives_up, wiring, collectives, in_flight, tasks };
+        let designed = Designed { model, gives_up, adds_once, wiring, collectives, in_flight, tasks };
         Ok(Self::on(links, stations, connections, designed).beside(plain))
     }
 }
@@ -383,6 +391,10 @@ impl Protocol for Designed {
 
     fn task_of(&self, group: usize, node: NodeId, number: usize) -> Task {
         self.tasks[group].of(self.rank(node).expect("only ranks run anything"))[number].clone()
+    }
+
+    fn adds_once(&self) -> bool {
+        self.adds_once
     }
 
     fn gives_up(&self) -> bool {

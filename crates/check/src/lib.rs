@@ -42,7 +42,7 @@ mod twin;
 pub use codec::{CodecFault, RoceProvenanceCodec, Wired};
 pub use describe::Describe;
 pub use flights::faults_of;
-pub use print::Sequence;
+pub use print::{Happening, Sequence, Told};
 pub use quincunx_driver_check::{
     Exploration, Fault, JUMP, MOST, Path, Statistics, Unfinished, Verdict, explore,
 };

@@ -113,6 +113,11 @@ pub trait Protocol: Sync {
         self.task(node, number)
     }
 
+    /// Whether every result has of each rank one element once, so that a frame with more is wrong, wherever it goes.
+    fn adds_once(&self) -> bool {
+        false
+    }
+
     /// Whether senders give up after so many retries. Then a collective may fail at a rank, and the control plane is part of what is
     /// explored: of the first failure that a node reports it tells every node, whose group ends then (EPIC 3.4: a group that fails is made anew).
     fn gives_up(&self) -> bool {
@@ -500,6 +505,14 @@ impl<P: Protocol> System for Network<P> {
             let name = self.name(node);
             let frame = self.frame(header, &Provenance::zeroed(0));
             return Err(format!("{name} sends {frame}, though its group has ended"));
+        }
+        Ok(())
+    }
+
+    fn check_carried(&self, node: NodeId, header: &RoceHeader, payload: &Provenance) -> Result<(), String> {
+        if self.protocol.adds_once() && !payload.may_be_part_of_a_sum() {
+            let (name, frame) = (self.name(node), self.frame(header, payload));
+            return Err(format!("{name} sends {frame}, which no right result has in it"));
         }
         Ok(())
     }

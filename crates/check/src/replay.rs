@@ -112,7 +112,10 @@ fn run<S: Describe>(
         if result.is_ok() {
             let sent = run.driver.take_sent();
             let check = |(_, header, _): &(_, _, _)| network.check_sent(node, &owner, header).err();
+            let carried =
+                |(_, header, payload): &(_, _, _)| network.check_carried(node, header, payload).err();
             let wrong = sent.iter().filter_map(check).min();
+            let wrong = wrong.or_else(|| sent.iter().filter_map(carried).min());
             result = wrong.map_or(Ok(()), |message| Err(Fault::Wrong { node, message }));
             // Where that is wrong the path ends, and with it what the node sends.
             if result.is_ok() {

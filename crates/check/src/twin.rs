@@ -273,6 +273,15 @@ impl<S: System<Engine: Comparable>> System for Twins<'_, S> {
         self.broken.check_sent(node, owner, header)
     }
 
+    fn check_carried(
+        &self,
+        node: NodeId,
+        header: &HeaderOf<S>,
+        payload: &PayloadOf<S>,
+    ) -> Result<(), String> {
+        self.broken.check_carried(node, header, payload)
+    }
+
     fn is_done(&self, node: NodeId, owner: &S::Owner) -> bool {
         self.broken.is_done(node, owner)
     }

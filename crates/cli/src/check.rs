@@ -2,7 +2,7 @@
 
 use clap::Args;
 use clap::builder::RangedU64ValueParser;
-use quincunx_check::{Counterexample, Exploration, Finding, MOST, Statistics, Subject, Unfinished};
+use quincunx_check::{Counterexample, Exploration, Finding, MOST, Statistics, Subject, Told, Unfinished};
 use quincunx_design::Catalog;
 use quincunx_units::ByteCount;
 use serde_json::{Value, json};
@@ -132,9 +132,9 @@ impl Check {
         seconds: f64,
         finding: &Finding,
     ) -> Value {
-        let (fault, lines) = match finding {
-            Finding::Wrong(Counterexample { fault, lines, .. }) => (json!(fault.to_string()), json!(lines)),
-            _ => (Value::Null, Value::Null),
+        let found = match finding {
+            Finding::Wrong(found) => Some(found),
+            _ => None,
         };
         json!({
             "design": self.target.design,
@@ -155,10 +155,28 @@ impl Check {
             "diameter": statistics.diameter,
             "seconds": seconds,
             "verdict": word(finding),
-            "fault": fault,
-            "counterexample": lines,
+            "fault": found.map(|found| found.fault.to_string()),
+            "counterexample": found.map(|found| &found.lines),
+            "decided": found.map(|found| found.decided),
+            "nodes": found.map(|found| &found.nodes),
+            "steps": found.map(|found| found.told.iter().map(step).collect::<Vec<_>>()),
         })
     }
+}
+
+/// A step of a counterexample in parts.
+fn step(told: &Told) -> Value {
+    let (from, frame) = told.frame.clone().unzip();
+    let sent: Vec<Value> = told.sent.iter().map(|(to, frame)| json!({"to": to, "frame": frame})).collect();
+    json!({
+        "node": told.node,
+        "what": told.what.name(),
+        "from": from,
+        "frame": frame,
+        "words": told.words,
+        "drops": told.drops,
+        "sent": sent,
+    })
 }
 
 /// What was found, in a word.

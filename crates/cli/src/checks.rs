@@ -83,7 +83,7 @@ impl Target {
 const EXAMPLES: &str = "Examples:
   quincunx check epic-3 all_reduce                       five packets, one loss
   quincunx check epic-2 broadcast --reorder --duplicate  and one frame may be late, and one may come twice
-  quincunx check epic-3 all_reduce --times 2 --packets 1 two in sequence on one group
+  quincunx check epic-3 all_reduce --times 2 --packets 1  two in sequence on one group
   quincunx check epic-2 all_gather --tree star-2 --packets 1 --times 2 --in-flight 2
                                                          two in sequence, and both under way at once
   quincunx check epic-2 all_reduce --tree star-2 --packets 1 --groups 2

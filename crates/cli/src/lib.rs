@@ -206,3 +206,6 @@ fn names(catalog: Catalog, fabrics: &[FabricKind]) -> String {
 fn indented(lines: &str) -> String {
     lines.lines().map(|line| format!("  {line}")).collect::<Vec<_>>().join("\n")
 }
+
+#[cfg(test)]
+mod documented;

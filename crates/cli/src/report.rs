@@ -14,7 +14,7 @@ use crate::out::say;
   quincunx reproduce cais --json > runs/cais.json
   quincunx report runs                           writes runs/report.html")]
 pub(crate) struct Report {
-    /// Folder with what perf, sim (traffic, train and layer too) and reproduce printed with --json, one file each
+    /// Folder with what perf, sim (traffic, train and layer too), reproduce and check printed with --json, one file each
     folder: PathBuf,
 }
 

@@ -255,6 +255,16 @@ impl Provenance {
         (element.count(rank.0) + strangers as u64).min(15) as u8
     }
 
+    /// Whether each element may be part of a sum to which each rank contributes its element of one number once: nothing is in it twice, and
+    /// no two numbers are. What is added to one that is not does not make it one.
+    pub fn may_be_part_of_a_sum(&self) -> bool {
+        const TWICE: u64 = 0xeeee_eeee_eeee_eeee;
+        self.elements.iter().all(|bytes| {
+            let element = Element::from_bytes(*bytes);
+            element.counts & TWICE == 0 && element.rest >> STRANGERS_SHIFT == 0
+        })
+    }
+
     /// The number of the elements that are in the one at byte `offset`; none if there are none, or of several numbers.
     ///
     /// # Panics

@@ -164,13 +164,12 @@ impl Endpoint {
             ..GroupRequest::new(names.clone(), design, ByteCount::new(1 << 20))
         };
         let tree = self.0.client.init_group(&request)?.group;
-        let ranks = members.len() as u16;
         let writes = self.0.catalog.on(FabricKind::Mesh).find(|design| design.offers_writes());
         let Some(writes) = writes else { return Ok([tree.0, tree.0]) };
         let request = GroupRequest {
             settings: self.settings(writes)?,
             demand: Demand::Writes { slots: SLOTS, length: ByteCount::new(SLOT as u64) },
-            mesh: MeshShape::new(1, ranks),
+            mesh: self.servers(members),
             ..GroupRequest::new(names, writes, ByteCount::new(0))
         };
         let mesh = self.0.client.init_group(&request)?.group;
@@ -195,7 +194,7 @@ impl Endpoint {
         let mut groups = self.0.groups.lock().unwrap_or_else(PoisonError::into_inner);
         groups.extend([(tree.id, place == 0), (mesh.id, place == 0)]);
         drop(groups);
-        Ok(Group::new(self.clone(), &tree, mesh.id, members.to_vec()))
+        Ok(Group::new(self.clone(), &tree, &mesh, members.to_vec()))
     }
 
     /// What has been done since the start.
@@ -270,6 +269,19 @@ impl Endpoint {
                 "let members alone ask",
             )),
         }
+    }
+
+    /// The servers that members are on; one for all where each has one member, some have more than others, or members lie mixed.
+    fn servers(&self, members: &[u16]) -> Option<MeshShape> {
+        let on = |rank: &u16| *rank / self.0.options.server.unwrap_or(u16::MAX);
+        let servers: Vec<&[u16]> = members.chunk_by(|a, b| on(a) == on(b)).collect();
+        let mut numbers: Vec<u16> = servers.iter().map(|ranks| on(&ranks[0])).collect();
+        numbers.sort_unstable();
+        numbers.dedup();
+        let each = servers[0].len();
+        let are_alike = each > 1 && servers.iter().all(|ranks| ranks.len() == each);
+        let count = if are_alike && numbers.len() == servers.len() { servers.len() } else { 1 };
+        MeshShape::new(count as u16, (members.len() / count) as u16)
     }
 
     /// A design's parameters: what serves well on such links, and above it what was said.

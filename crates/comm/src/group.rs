@@ -5,11 +5,12 @@ use crate::endpoint::{Endpoint, Numbers};
 use crate::handle::{Promise, pair};
 use crate::job::{Job, MOVED, Task, Wanted};
 use crate::options::deadline;
-use crate::peers::{Receive, Send};
+use crate::peers::{Path, Receive, Send};
 use crate::worker::Command;
 use crate::{CommError, Element, Handle, Numeric, Op};
 use quincunx_collective::{Collective, GroupId, Rank};
 use quincunx_runtime::JoinedGroup;
+use std::ops::Range;
 use std::sync::atomic::{AtomicU16, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -66,6 +67,9 @@ pub struct Buffers {
 /// Tags of what a collective sends lie above those of the application's.
 const OWN_TAGS: u64 = 1 << 32;
 
+/// The way to ranks of another server that leads over the one with this rank's place there.
+const RELAYED: usize = 1;
+
 /// A group of ranks. Clones are the same.
 #[derive(Clone)]
 pub struct Group(Arc<Inner>);
@@ -75,6 +79,8 @@ struct Inner {
     numbers: Option<[GroupId; 2]>,
     rank: u16,
     members: Vec<u16>,
+    /// Those of this rank's server.
+    near: Range<u16>,
     design: String,
     /// Collectives of messages so far: the same at all ranks, for all call the same.
     serial: AtomicU64,
@@ -91,13 +97,14 @@ impl std::fmt::Debug for Group {
 }
 
 impl Group {
-    pub(crate) fn new(endpoint: Endpoint, tree: &JoinedGroup, mesh: GroupId, members: Vec<u16>) -> Self {
+    pub(crate) fn new(endpoint: Endpoint, tree: &JoinedGroup, mesh: &JoinedGroup, members: Vec<u16>) -> Self {
         let limit = endpoint.options().limit.into();
         Self(Arc::new(Inner {
             endpoint,
-            numbers: Some([tree.id, mesh]),
+            numbers: Some([tree.id, mesh.id]),
             rank: tree.rank.0,
             members,
+            near: mesh.together(),
             design: tree.design.clone(),
             serial: AtomicU64::new(0),
             limit: Mutex::new(limit),
@@ -113,6 +120,7 @@ impl Group {
             numbers: None,
             rank: 0,
             members,
+            near: 0..1,
             design: "none".into(),
             serial: AtomicU64::new(0),
             limit: Mutex::new(limit),
@@ -165,7 +173,7 @@ impl Group {
         let Buffers { source, sink } = buffers;
         let (given, room) = (source.length(), sink.length());
         match operation {
-            Operation::Send(to, tag) => Ok(self.send(mesh, source, to, tag.into())),
+            Operation::Send(to, tag) => Ok(self.send(mesh, source, Path::direct(to), tag.into())),
             Operation::Receive(from, tag) => Ok(self.receive(mesh, sink, Some(from), tag.into()).0),
             Operation::AllToAll | Operation::Gather(_) | Operation::Scatter(_) => {
                 Ok(self.exchange(mesh, operation, source, sink))
@@ -235,6 +243,40 @@ impl Group {
             return Ok((self.start(Operation::Receive(0, tag), buffers)?, Arc::new(AtomicU16::new(0))));
         };
         Ok(self.receive(mesh, sink, None, tag.into()))
+    }
+
+    /// Begins one message to several ranks (MultiWrite 4.3.2), each of which receives it as any other. Where ranks of another server are
+    /// among them it goes there once, to the rank with this one's place there, which passes it on; no group is made for it.
+    ///
+    /// # Errors
+    /// If it is for nobody, for a rank twice, or for one that is not in the group.
+    pub fn multi_write(&self, to: &[u16], tag: u32, source: Box<dyn Source>) -> Result<Handle, CommError> {
+        let mut sorted = to.to_vec();
+        sorted.sort_unstable();
+        sorted.dedup();
+        if to.is_empty() || sorted.len() != to.len() || sorted.last().is_some_and(|last| *last >= self.size())
+        {
+            let expected = format!("ranks below {}, each once, and one at least", self.size());
+            return Err(CommError::misuse(expected, format!("{to:?}"), "correct the destinations"));
+        }
+        let Some([_, mesh]) = self.0.numbers else {
+            return self.start(Operation::Send(0, tag), Buffers { source, sink: Box::new(Nothing) });
+        };
+        let length = source.length();
+        let source = Arc::new(Mutex::new(source));
+        let me = self.rank();
+        let (own, others): (Vec<u16>, Vec<u16>) = sorted.into_iter().partition(|rank| *rank == me);
+        let (near, far) = others.into_iter().partition(|rank| self.0.near.contains(rank));
+        let paths = [(own, 0), (near, 0), (far, RELAYED)].map(|(to, way)| Path { to, way });
+        let paths = paths.into_iter().filter(|path| !path.to.is_empty());
+        let parts: Vec<Handle> = paths
+            .map(|path| {
+                let source = PartOfSource { whole: Arc::clone(&source), from: 0, length };
+                self.send(mesh, Box::new(source), path, tag.into())
+            })
+            .collect();
+        drop(source);
+        Ok(whole_of(&parts))
     }
 
     /// Groups of those ranks that name the same color, each in the order of this group. Every rank of this group calls it.
@@ -335,9 +377,9 @@ impl Group {
         deadline(*self.0.limit.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    fn send(&self, mesh: GroupId, source: Box<dyn Source>, to: u16, tag: u64) -> Handle {
+    fn send(&self, mesh: GroupId, source: Box<dyn Source>, path: Path, tag: u64) -> Handle {
         let (promise, handle) = pair();
-        let send = Send::new(source, promise, to, tag, self.deadline());
+        let send = Send::new(source, promise, path, tag, self.deadline());
         self.0.endpoint.command(Command::Send { group: mesh, send });
         handle
     }
@@ -376,8 +418,6 @@ impl Group {
         let part = |length: usize, among: &[u16]| length / among.len().max(1);
         let (given, room) = (part(source.length(), &to), part(sink.length(), &from));
         let (source, sink) = (Arc::new(Mutex::new(source)), Arc::new(Mutex::new(sink)));
-        let (promise, handle) = pair();
-        let whole = Arc::new(Whole { left: Mutex::new((to.len() + from.len(), Some(promise), Ok(()))) });
         let mut parts = Vec::new();
         for (place, peer) in from.iter().enumerate() {
             let sink = PartOfSink { whole: Arc::clone(&sink), from: place * room, length: room };
@@ -385,14 +425,10 @@ impl Group {
         }
         for (place, peer) in to.iter().enumerate() {
             let source = PartOfSource { whole: Arc::clone(&source), from: place * given, length: given };
-            parts.push(self.send(mesh, Box::new(source), *peer, tag));
+            parts.push(self.send(mesh, Box::new(source), Path::direct(*peer), tag));
         }
         drop((source, sink));
-        for part in parts {
-            let whole = Arc::clone(&whole);
-            part.then(move |outcome| whole.end_part(outcome));
-        }
-        handle
+        whole_of(&parts)
     }
 
     fn start_alone(&self, operation: Operation, mut buffers: Buffers) -> Result<Handle, CommError> {
@@ -482,6 +518,17 @@ impl Group {
             "see the table of lengths",
         ))
     }
+}
+
+/// What ends when all its parts have.
+fn whole_of(parts: &[Handle]) -> Handle {
+    let (promise, handle) = pair();
+    let whole = Arc::new(Whole { left: Mutex::new((parts.len(), Some(promise), Ok(()))) });
+    for part in parts {
+        let whole = Arc::clone(&whole);
+        part.then(move |outcome| whole.end_part(outcome));
+    }
+    handle
 }
 
 /// What is over when all its parts are.

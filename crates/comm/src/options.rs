@@ -17,6 +17,9 @@ pub struct Options {
     pub rank: u16,
     /// Processes of the job.
     pub world: u16,
+    /// Ranks of a server, which have numbers in a row; none: all are on one. What is for several of another server goes there once
+    /// ([`Group::multi_write`](crate::Group::multi_write)).
+    pub server: Option<u16>,
     /// The IPv4 address that frames come from and go to; none: the one that leads to the manager, or one of loopback for each rank.
     pub address: Option<Ipv4Addr>,
     /// What groups run, by name.
@@ -43,6 +46,7 @@ impl Options {
             job: job.into(),
             rank,
             world,
+            server: None,
             address: None,
             design: "epic-3".into(),
             settings: Vec::new(),
@@ -55,7 +59,7 @@ impl Options {
     }
 
     /// What the environment says: `QUINCUNX_MANAGER` (HOST:PORT, several with commas if others stand by), `QUINCUNX_JOB`, `QUINCUNX_ADDRESS`, `QUINCUNX_DESIGN`, `QUINCUNX_SET`
-    /// (`KEY=VALUE`, several with commas), `QUINCUNX_IDENTITY`, `QUINCUNX_SPIN`, `QUINCUNX_SWITCHES`, and `RANK` and `WORLD_SIZE` as `torchrun` sets them. What is not said is as in
+    /// (`KEY=VALUE`, several with commas), `QUINCUNX_IDENTITY`, `QUINCUNX_SPIN`, `QUINCUNX_SWITCHES`, and `RANK`, `WORLD_SIZE` and `LOCAL_WORLD_SIZE` as `torchrun` sets them. What is not said is as in
     /// [`new`](Self::new), and the manager is on this machine.
     ///
     /// # Errors
@@ -79,6 +83,10 @@ impl Options {
             format!("job-{port}-{times}.")
         });
         let mut options = Self::new(manager, job, number("RANK", 0)?, number("WORLD_SIZE", 1)?);
+        options.server = match number("LOCAL_WORLD_SIZE", u16::MAX)? {
+            u16::MAX => None,
+            server => Some(server),
+        };
         options.address = said("QUINCUNX_ADDRESS")
             .map(|value| read("QUINCUNX_ADDRESS", &value, "an IPv4 address"))
             .transpose()?;
@@ -111,6 +119,10 @@ impl Options {
     }
 
     pub(crate) fn check(&self) -> Result<(), CommError> {
+        if self.server == Some(0) {
+            let (expected, fix) = ("one rank at least on a server", "correct LOCAL_WORLD_SIZE");
+            return Err(CommError::misuse(expected, "none", fix));
+        }
         if self.rank >= self.world {
             return Err(CommError::misuse(
                 "a rank below the number of ranks",

@@ -1,4 +1,4 @@
-//! Messages between two ranks of a group, cut into pieces that are written to slots of the receiver's; it matches them by who sent
+//! Messages between ranks of a group, cut into pieces that are written to slots of the receivers'; they match them by who sent
 //! them and by tag, in the order in which they were sent.
 
 use crate::CommError;
@@ -19,11 +19,32 @@ pub(crate) const SLOT: usize = 32 << 10;
 const HEADER: usize = 24;
 const PIECE: usize = SLOT - HEADER;
 
-/// A message to another rank.
+/// Whom a message is for, and by which of the ways to them.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Path {
+    /// Several ranks share each write, as far as they share their next hop.
+    pub(crate) to: Vec<u16>,
+    /// 0 is the direct one.
+    pub(crate) way: usize,
+}
+
+impl Path {
+    /// Straight to one rank.
+    pub(crate) fn direct(to: u16) -> Self {
+        Self { to: vec![to], way: 0 }
+    }
+
+    /// Whether what goes by the other path after this one also comes after it, wherever both lead.
+    fn keeps_order(&self, after: &Self) -> bool {
+        self.way == 0 && after.way == 0 || self == after
+    }
+}
+
+/// A message to other ranks.
 pub(crate) struct Send {
     pub(crate) source: Box<dyn Source>,
     pub(crate) promise: Promise,
-    pub(crate) to: u16,
+    pub(crate) path: Path,
     pub(crate) tag: u64,
     pub(crate) deadline: Instant,
     next: usize,
@@ -47,11 +68,11 @@ impl Send {
     pub(crate) fn new(
         source: Box<dyn Source>,
         promise: Promise,
-        to: u16,
+        path: Path,
         tag: u64,
         deadline: Instant,
     ) -> Self {
-        Self { source, promise, to, tag, deadline, next: 0, is_begun: false, missing: 0 }
+        Self { source, promise, path, tag, deadline, next: 0, is_begun: false, missing: 0 }
     }
 
     fn is_written(&self) -> bool {
@@ -105,7 +126,7 @@ impl Peers {
     }
 
     pub(crate) fn send(&mut self, mut send: Send) {
-        if send.to == self.me {
+        if send.path.to == [self.me] {
             let mut data = vec![0; send.source.length()];
             send.source.read(0, &mut data);
             self.arrived.push_back((self.me, send.tag, data));
@@ -142,22 +163,35 @@ impl Peers {
         }
     }
 
+    /// The messages whose turn it may be, by their first rank: the oldest to each of theirs.
+    ///
+    /// A message follows the one before when all of that is written; by another path when all of that has come, for pieces that take
+    /// different ways do not wait for each other.
+    fn oldest(&self) -> BTreeMap<u16, u64> {
+        let mut oldest = BTreeMap::new();
+        let mut before: BTreeMap<u16, &Send> = BTreeMap::new();
+        for (&serial, send) in &self.sends {
+            let follows = |earlier: &&Send| earlier.is_written() && earlier.path.keeps_order(&send.path);
+            let is_next = send.path.to.iter().all(|to| before.get(to).is_none_or(follows));
+            if is_next && !send.is_written() {
+                oldest.insert(send.path.to[0], serial);
+            }
+            // The last one to a rank is what the next one waits for, and it has waited for those before.
+            before.extend(send.path.to.iter().map(|to| (*to, send)));
+        }
+        oldest
+    }
+
     /// Writes as many pieces as there are free slots: the oldest message to each rank, by turns.
     pub(crate) fn progress(&mut self, rank: &mut Rank) -> Result<(), CommError> {
         while let Some(slot) = self.free.pop() {
-            let mut oldest: BTreeMap<u16, u64> = BTreeMap::new();
-            for (serial, send) in &self.sends {
-                // A message follows the one before when all of that is written.
-                if !send.is_written() {
-                    oldest.entry(send.to).or_insert(*serial);
-                }
-            }
+            let oldest = self.oldest();
             let turn = oldest.range(self.served + 1..).next().or_else(|| oldest.iter().next());
-            let Some((&to, &serial)) = turn else {
+            let Some((&first, &serial)) = turn else {
                 self.free.push(slot);
                 return Ok(());
             };
-            self.served = to;
+            self.served = first;
             let send = self.sends.get_mut(&serial).expect("found above");
             let total = send.source.length();
             let length = PIECE.min(total - send.next);
@@ -169,8 +203,8 @@ impl Peers {
             send.next += length;
             send.is_begun = true;
             send.missing += 1;
-            let target = Target { rank: RankNumber(to), slot };
-            let id = rank.begin_write(self.id, vec![target], Numbers::from(piece))?;
+            let targets = send.path.to.iter().map(|to| Target { rank: RankNumber(*to), slot }).collect();
+            let id = rank.begin_write(self.id, send.path.way, targets, Numbers::from(piece))?;
             self.under_way.insert(id, (slot, serial));
         }
         Ok(())
@@ -249,5 +283,65 @@ impl Peers {
             drop(sink);
             promise.end(outcome);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::handle::pair;
+    use std::time::Duration;
+
+    /// Rank 0 with messages of `pieces` pieces each by these paths.
+    fn peers(paths: &[(&[u16], usize)], pieces: usize) -> Peers {
+        let mut peers = Peers::new(GroupId(1), 0);
+        for (to, way) in paths {
+            let path = Path { to: to.to_vec(), way: *way };
+            let deadline = Instant::now() + Duration::from_secs(60);
+            peers.send(Send::new(Box::new(vec![0; pieces * PIECE]), pair().0, path, 0, deadline));
+        }
+        peers
+    }
+
+    /// What may be written next, in the order of being asked for.
+    fn next(peers: &Peers) -> Vec<u64> {
+        let mut next: Vec<u64> = peers.oldest().into_values().collect();
+        next.sort_unstable();
+        next
+    }
+
+    /// All pieces of a message are on their way.
+    fn write_all(peers: &mut Peers, serial: u64) {
+        let send = peers.sends.get_mut(&serial).unwrap();
+        (send.is_begun, send.next) = (true, send.source.length());
+    }
+
+    #[test]
+    fn messages_to_several_ranks_take_turns_and_to_one_follow_each_other() {
+        let mut peers = peers(&[(&[1], 0), (&[1], 0), (&[2], 0), (&[2, 3], 0)], 1);
+        assert_eq!(next(&peers), [0, 2]);
+        write_all(&mut peers, 0);
+        assert_eq!(next(&peers), [1, 2]);
+        write_all(&mut peers, 2);
+        assert_eq!(next(&peers), [1, 3]);
+    }
+
+    #[test]
+    fn by_another_path_a_message_waits_until_the_one_before_has_come() {
+        let mut peers = peers(&[(&[2], 0), (&[2, 3], 1), (&[3], 1), (&[3], 0)], 1);
+        for serial in 0..3 {
+            assert_eq!(next(&peers), [serial]);
+            write_all(&mut peers, serial);
+            assert_eq!(next(&peers), Vec::<u64>::new());
+            peers.sends.remove(&serial);
+        }
+        assert_eq!(next(&peers), [3]);
+    }
+
+    #[test]
+    fn by_the_same_relay_messages_to_the_same_ranks_follow_each_other() {
+        let mut peers = peers(&[(&[2, 3], 1), (&[2, 3], 1)], 1);
+        write_all(&mut peers, 0);
+        assert_eq!(next(&peers), [1]);
     }
 }

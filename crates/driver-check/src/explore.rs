@@ -9,6 +9,7 @@ use std::sync::Mutex;
 use quincunx_units::ByteCount;
 
 use crate::choice::Choice;
+use crate::decided;
 use crate::exploration::{Exploration, Progress, Statistics, Unfinished};
 use crate::fault::Fault;
 use crate::independence::{Halt, Independence, Watch};
@@ -30,6 +31,8 @@ pub enum Verdict<S: System> {
         fault: Fault,
         /// A short way there.
         path: Path<S>,
+        /// After so many of its steps no run is right any more, if no more faults happen. All of them, where it is not known.
+        decided: usize,
     },
     /// Everything that was seen is right, but not everything was seen.
     Unfinished(Unfinished),
@@ -146,8 +149,9 @@ pub fn explore_in_turns<S: System>(
             break;
         }
         match found_out(rules, patience) {
-            Some((statistics, Verdict::Unfinished(why))) => return (statistics, Verdict::Unfinished(why)),
-            Some(_) => {}
+            Some((_, Verdict::Correct)) => {}
+            // What is wrong with few faults is wrong with more, and shows better so.
+            Some(found) => return found,
             None => break,
         }
     }
@@ -263,9 +267,10 @@ fn attempt<S: System>(
                     return Err(Restart::Dependence);
                 }
                 statistics.distinct = shards.iter().map(|shard| shard.len() as u64).sum();
-                let (path, found) = path::to(world, &mut views[0], &shards, root, state, Some(step));
-                let fault = found.unwrap_or(fault);
-                return Ok((statistics, Verdict::Wrong { fault, path }));
+                let way = path::to(world, &mut views[0], &shards, root, state, Some(step));
+                let decided = decided::after(&mut views[0], &way.states);
+                let fault = way.fault.unwrap_or(fault);
+                return Ok((statistics, Verdict::Wrong { fault, path: way.path, decided }));
             }
             take_in(&mut views, &mut round, &mut shards, &mut next);
             for piece in round {
@@ -317,8 +322,9 @@ fn attempt<S: System>(
     Ok(match graph.first_without_end(&shards) {
         None => (statistics, Verdict::Correct),
         Some(state) => {
-            let (path, _) = path::to(world, &mut views[0], &shards, root, state, None);
-            (statistics, Verdict::Wrong { fault: Fault::Livelock, path })
+            let way = path::to(world, &mut views[0], &shards, root, state, None);
+            let decided = decided::after(&mut views[0], &way.states);
+            (statistics, Verdict::Wrong { fault: Fault::Livelock, path: way.path, decided })
         }
     })
 }

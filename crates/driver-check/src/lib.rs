@@ -57,6 +57,7 @@
 
 mod causality;
 mod choice;
+mod decided;
 mod exploration;
 mod explore;
 mod fault;

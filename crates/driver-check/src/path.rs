@@ -119,6 +119,15 @@ pub(crate) fn code(step: Move) -> u64 {
     }
 }
 
+/// A way, and where it leads.
+pub(crate) struct Way<S: System> {
+    pub(crate) path: Path<S>,
+    /// The states that it passes, the first one before its first step. The step to a fault leads to none.
+    pub(crate) states: Vec<Vec<u32>>,
+    /// What its last step leads to, if that is a fault.
+    pub(crate) fault: Option<Fault>,
+}
+
 /// The way to `state`, and one step on: the one with the code `last`, and the fault that it leads to. The way may come to a state
 /// that is symmetric to the one that was expanded; then it is a step that is symmetric to that one.
 pub(crate) fn to<S: System>(
@@ -128,7 +137,7 @@ pub(crate) fn to<S: System>(
     root: StateId,
     state: StateId,
     last: Option<u64>,
-) -> (Path<S>, Option<Fault>) {
+) -> Way<S> {
     let way = ancestry(shards, root, state);
     let mut fingerprints: BTreeMap<StateId, u64> = way.iter().map(|&id| (id, 0)).collect();
     for (fingerprint, id) in shards.iter().flat_map(Shard::entries) {
@@ -138,6 +147,7 @@ pub(crate) fn to<S: System>(
     }
     let mut state = view.initial();
     let mut steps = Vec::new();
+    let mut states = vec![state.clone()];
     let way: Vec<u64> = way[1..].iter().map(|id| fingerprints[id]).collect();
     let mut legs = Vec::new();
     let is_found = follow(view, &state, &way, &mut legs);
@@ -145,6 +155,7 @@ pub(crate) fn to<S: System>(
     for leg in legs.into_iter().rev() {
         for (step, next) in leg {
             steps.push(describe(world, &state, step));
+            states.push(next.clone());
             state = next;
         }
     }
@@ -159,7 +170,7 @@ pub(crate) fn to<S: System>(
         steps.push(describe(world, &state, step));
         fault = Some(found);
     }
-    (Path(steps), fault)
+    Way { path: Path(steps), states, fault }
 }
 
 /// Steps from one state that is kept to the next, each with the state that follows.

@@ -204,6 +204,12 @@ impl<'w, 's, S: System> Stepping<'w, 's, S> {
                 self.fault.get_or_insert(Fault::Wrong { node: node_state.node, message });
             }
         }
+        let carried = |(_, header, payload): &(_, _, _)| {
+            setting.system.check_carried(node_state.node, header, payload).err()
+        };
+        if let Some(message) = said.frames[sent..].iter().filter_map(carried).min() {
+            self.fault.get_or_insert(Fault::Wrong { node: node_state.node, message });
+        }
         self.node_state.engine.assert_invariants();
         for (timer, armed) in self.said.timers.drain(..) {
             match armed {

@@ -108,6 +108,17 @@ pub trait System: Sync {
         Ok(())
     }
 
+    /// Whether what a frame that a node sends carries may be part of anything right; an error is a fault of the protocol, and shows where it
+    /// happens rather than where it is noticed.
+    fn check_carried(
+        &self,
+        _node: NodeId,
+        _header: &<Self::Engine as Engine>::Header,
+        _payload: &<Self::Engine as Engine>::Payload,
+    ) -> Result<(), String> {
+        Ok(())
+    }
+
     /// Whether the owner has all that it wanted.
     fn is_done(&self, node: NodeId, owner: &Self::Owner) -> bool;
 

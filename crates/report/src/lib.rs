@@ -1,5 +1,6 @@
-//! One HTML page, readable offline, from the JSON that `perf`, `sim`, `sim traffic`, `sim train`, `sim layer` and `reproduce` print: a plot
-//! and a table for each sweep, layers over time, and each published figure beside ours, as a number and in a plot. A design has the same
+//! One HTML page, readable offline, from the JSON that `perf`, `sim`, `sim traffic`, `sim train`, `sim layer`, `reproduce` and `check` print: a
+//! plot and a table for each sweep, layers over time, each published figure beside ours, as a number and in a plot, and runs that the
+//! checker has found wrong as sequence diagrams. A design has the same
 //! colour and mark in all plots. It computes no figure of its own, and knows no figure by its name.
 //!
 //! [`write`] reads every `*.json` of a folder and writes `report.html` there.
@@ -11,6 +12,7 @@ mod layers;
 mod page;
 mod plot;
 mod rows;
+mod sequence;
 mod training;
 
 pub use columns::Columns;

@@ -5,6 +5,7 @@ use crate::figures::{figures, key};
 use crate::layers::layers;
 use crate::plot::{Line, Styles, latency, numbered, throughput, utilisation};
 use crate::rows::{Curve, Link, Machine, Measured, Output, Reproduced, Traffic, read, rows};
+use crate::sequence::explored;
 use crate::training::trained;
 use minijinja::{AutoEscape, Environment, context};
 use serde::Serialize;
@@ -104,8 +105,8 @@ pub(crate) fn render(
     left_out: &mut Vec<ReportError>,
 ) -> Result<String, ReportError> {
     let styles = styles(outputs);
-    let (mut sweeps, mut loads, mut layered, mut trainings) =
-        (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    let (mut sweeps, mut loads, mut layered, mut trainings, mut explorations) =
+        (Vec::new(), Vec::new(), Vec::new(), Vec::new(), Vec::new());
     let (mut reproduced, mut drawn): (Vec<Reproduced>, Vec<_>) = (Vec::new(), Vec::new());
     let mut runs = Vec::new();
     for file in outputs {
@@ -118,6 +119,7 @@ pub(crate) fn render(
                 }
                 "sim layer" => layered.push(layers(name, output, &styles)?),
                 "sim train" => trainings.push(trained(name, output, &styles)?),
+                "check" => explorations.push(explored(name, output)?),
                 "sim traffic" => loads.push(load(name, output)?),
                 "perf" | "sim" | "demo" => sweeps.extend(sweep(name, output, &styles)?),
                 other => {
@@ -149,7 +151,7 @@ pub(crate) fn render(
     environment.add_template("report", include_str!("../templates/report.html")).map_err(failed)?;
     let template = environment.get_template("report").map_err(failed)?;
     template
-        .render(context! { sweeps, loads, layered, trainings, reproduced, drawn, runs, odd })
+        .render(context! { sweeps, loads, layered, trainings, explorations, reproduced, drawn, runs, odd })
         .map_err(failed)
 }
 
@@ -292,7 +294,7 @@ pub(crate) mod tests {
     #[test]
     fn a_file_that_is_odd_is_named_and_the_others_are_shown() {
         for (text, found) in [
-            (r#"{"schema":1,"command":"check","rows":[]}"#, "of which a report shows nothing"),
+            (r#"{"schema":1,"command":"compare","rows":[]}"#, "of which a report shows nothing"),
             (r#"{"schema":1,"command":"sim","rows":[{"design":3}]}"#, "a row of sim that is not one"),
         ] {
             let mut outputs = output(SIM);

@@ -93,7 +93,7 @@ impl Rank {
             _ => {}
         }
         if me > 0 {
-            self.post_write(id, 0, vec![word(0)], emit(rates))?;
+            self.begin_write(id, 0, vec![word(0)], emit(rates))?;
         }
         Ok(rates)
     }
@@ -132,7 +132,7 @@ impl Rank {
         let post = |rank: &mut Self, link: usize, slot: usize, links: &mut [Link]| {
             links[link].posted += 1;
             let target = Target { rank: RankNumber(peers[link]), slot };
-            rank.post_write(id, 0, vec![target], Numbers::zeroed(piece.as_usize()))
+            rank.begin_write(id, 0, vec![target], Numbers::zeroed(piece.as_usize()))
         };
         for link in 0..links.len() {
             for depth in 0..DEPTH as usize {

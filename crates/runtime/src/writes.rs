@@ -50,7 +50,7 @@ impl Rank {
         data: Numbers,
         limit: Duration,
     ) -> Result<(), RuntimeError> {
-        let id = self.post_write(group, way, targets.to_vec(), data)?;
+        let id = self.begin_write(group, way, targets.to_vec(), data)?;
         let what = format!("the end of a write to {} ranks", targets.len());
         self.wait(group, &what, limit, |rank| rank.written.remove(&(group, id)).map(|_| ()))
     }
@@ -65,8 +65,11 @@ impl Rank {
         })
     }
 
-    /// Begins a write whose end will be in `written`.
-    pub(crate) fn post_write(
+    /// Begins a write to slots of other ranks by their way number `way`. Its end is in `written`, or heard as [`Ended::Write`](crate::Ended).
+    ///
+    /// # Errors
+    /// If the group has failed, or the write makes no sense.
+    pub fn begin_write(
         &mut self,
         group: GroupId,
         way: usize,

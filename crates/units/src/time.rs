@@ -12,6 +12,12 @@ pub(crate) const PICOS_PER_SECOND: u64 = 1_000_000_000_000;
 const SCALES: [Scale; 5] =
     [("ps", 1), ("ns", 1_000), ("us", 1_000_000), ("ms", 1_000_000_000), ("s", PICOS_PER_SECOND)];
 
+/// Leases and the like are written so, too; they are printed in seconds.
+const READ: [Scale; 7] = {
+    let [picos, nanos, micros, millis, seconds] = SCALES;
+    [picos, nanos, micros, millis, seconds, ("m", 60 * PICOS_PER_SECOND), ("h", 3_600 * PICOS_PER_SECOND)]
+};
+
 /// A span of time in whole picoseconds.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct Duration(u64);
@@ -148,7 +154,7 @@ impl Sum for Duration {
 impl FromStr for Duration {
     type Err = ParseUnitError;
     fn from_str(text: &str) -> Result<Self, ParseUnitError> {
-        text::parse(text, &SCALES, "a duration in whole picoseconds such as 250ns, 1us, 2.5ms or 3s")
+        text::parse(text, &READ, "a duration in whole picoseconds such as 250ns, 1us, 2.5ms, 3s or 10m")
             .map(Self)
     }
 }

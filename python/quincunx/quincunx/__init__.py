@@ -17,6 +17,7 @@ with an exception, and nothing has happened then. `quincunx.torch` is the backen
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from quincunx import _core
@@ -151,6 +152,18 @@ class Group:
         """Sends `values` to a rank."""
         return self._moved(wait, "send", values, None, peer=to, tag=tag)
 
+    def multi_write(self, values: Any, to: Sequence[int], *, tag: int = 0, wait: bool = True) -> Pending | None:
+        """Sends `values` to several ranks as one message, which each of them receives as any other.
+
+        To each server (LOCAL_WORLD_SIZE ranks in a row) it goes once: the rank there with this one's place passes it on to the others. No
+        group is made for it. Raises ValueError for nobody, for a rank twice, and for one that is not in the group.
+        """
+        handle = self._core.multi_write(described(values)[0], list(to), tag=tag)
+        if not wait:
+            return Pending(handle)
+        handle.wait()
+        return None
+
     def receive(self, output: Any, source: int, *, tag: int = 0, wait: bool = True) -> Pending | None:
         """Puts the oldest message of rank `source` with that tag into `output`, which has its length."""
         return self._moved(wait, "receive", None, output, peer=source, tag=tag)
@@ -166,7 +179,8 @@ def _same(array: Any, element: str) -> Any:
 def init(**options: Any) -> Group:
     """Attaches this process and returns the group of all ranks. Every rank calls it once.
 
-    What is not said is as the environment says. `manager`: HOST:PORT; `job`: what the nodes' names begin with; `rank`, `world`; `address`:
+    What is not said is as the environment says. `manager`: HOST:PORT; `job`: what the nodes' names begin with; `rank`, `world`;
+    `server`: how many ranks in a row are on one (LOCAL_WORLD_SIZE); `address`:
     the IPv4 address of this rank's frames; `design`: what groups run; `settings`: pairs of keys and values; `join_limit`, `limit`: seconds
     that ranks wait for each other, and that an operation may take; `identity`: a file with a certificate.
     """

@@ -15,6 +15,7 @@ class Endpoint:
         job: str | None = None,
         rank: int | None = None,
         world: int | None = None,
+        server: int | None = None,
         address: str | None = None,
         design: str | None = None,
         settings: list[tuple[str, str]] | None = None,
@@ -46,6 +47,7 @@ class Group:
     def design(self) -> str: ...
     def set_limit(self, limit: float) -> None: ...
     def split(self, color: int) -> Group: ...
+    def multi_write(self, source: Any, to: list[int], *, tag: int = 0) -> Handle: ...
     def start(
         self,
         operation: str,

@@ -61,7 +61,7 @@ struct Endpoint(quincunx_comm::Endpoint);
 #[pymethods]
 impl Endpoint {
     #[new]
-    #[pyo3(signature = (*, manager=None, job=None, rank=None, world=None, address=None, design=None, settings=None, switches=None, join_limit=None, limit=None, identity=None))]
+    #[pyo3(signature = (*, manager=None, job=None, rank=None, world=None, server=None, address=None, design=None, settings=None, switches=None, join_limit=None, limit=None, identity=None))]
     #[expect(clippy::too_many_arguments, reason = "options by name, as Python has them")]
     fn new(
         py: Python<'_>,
@@ -69,6 +69,7 @@ impl Endpoint {
         job: Option<String>,
         rank: Option<u16>,
         world: Option<u16>,
+        server: Option<u16>,
         address: Option<&str>,
         design: Option<String>,
         settings: Option<Vec<(String, String)>>,
@@ -90,6 +91,7 @@ impl Endpoint {
         options.job = job.unwrap_or(options.job);
         options.rank = rank.unwrap_or(options.rank);
         options.world = world.unwrap_or(options.world);
+        options.server = server.or(options.server);
         options.design = design.unwrap_or(options.design);
         options.settings.extend(settings.unwrap_or_default());
         options.switches = switches.unwrap_or(options.switches);
@@ -177,6 +179,22 @@ impl Group {
 
     fn split(&self, py: Python<'_>, color: i32) -> PyResult<Self> {
         py.detach(|| self.0.split(color)).map(Self).map_err(raised)
+    }
+
+    /// Begins one message to several ranks, from memory as `start` takes it.
+    #[pyo3(signature = (source, to, *, tag=0))]
+    fn multi_write(
+        &self,
+        py: Python<'_>,
+        source: &Bound<'_, PyAny>,
+        to: Vec<u16>,
+        tag: u32,
+    ) -> PyResult<Handle> {
+        let source = Memory::of(source, false)?;
+        Pending::make_way(py, Some(&source), None, false)?;
+        let handle = self.0.multi_write(&to, tag, Box::new(source.source())).map_err(raised)?;
+        Pending::keep(py, &handle, Some(source), None);
+        Ok(Handle { handle, sender: None })
     }
 
     /// Begins an operation on memory that is given as objects with a buffer, or as (address, bytes, owner). With `queue`, memory that

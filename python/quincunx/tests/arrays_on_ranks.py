@@ -2,6 +2,7 @@
 
 import array
 import os
+import pathlib
 import sys
 from collections.abc import Callable
 
@@ -154,7 +155,55 @@ def a_time_without_end_is_a_time(group: quincunx.Group) -> None:
     expect(ValueError, lambda: group.set_timeout(float("inf")))
 
 
+def a_message_to_several_ranks_is_among_the_others_in_order(group: quincunx.Group) -> None:
+    rank, long = group.rank, 300_000
+    number = lambda index: numpy.full(long if index % 3 == 0 else 5, index)  # noqa: E731
+    # To one rank directly, to all of the other server over a relay, to everybody by both: order holds however they travel.
+    destinations = [[3], [2, 3], [0, 1, 2, 3], [3], [2], [3, 1]]
+    if rank == 0:
+        under_way = [group.multi_write(number(index), to, wait=False) for index, to in enumerate(destinations)]
+        for one in under_way:
+            one.wait()
+    for index, to in enumerate(destinations):
+        if rank in to:
+            found = numpy.empty_like(number(index))
+            group.receive(found, 0)
+            assert (found == index).all(), (rank, index, found)
+    for nobody in ([], [1, 1], [4]):
+        expect(ValueError, lambda nobody=nobody: group.multi_write(number(0), nobody))
+    # A part of one server and one of the other has two of one: no relay there, but all arrives.
+    part = group.split(int(rank in (0, 3)))
+    if rank == 0:
+        part.multi_write(number(7), [1])
+    if rank == 3:
+        part.receive(found := numpy.empty(5, int), 0)
+        assert (found == 7).all()
+
+
+def a_message_to_several_ranks_goes_to_another_server_once(group: quincunx.Group) -> None:
+    (link,) = (link for link in pathlib.Path("/sys/class/net").iterdir() if link.name != "lo")
+    values = numpy.full(1 << 20, group.rank, numpy.uint8)
+    group.barrier()
+    before = int((link / "statistics/tx_bytes").read_text())
+    if group.rank == 0:
+        group.multi_write(values, [1, 2, 3])
+    else:
+        group.receive(values, 0)
+        assert not values.any()
+    group.barrier()
+    sent = (int((link / "statistics/tx_bytes").read_text()) - before) / values.nbytes
+    # Rank 0 to its neighbour and to the other server, where rank 2 passes it on.
+    expected = {0: 2, 2: 1}.get(group.rank, 0)
+    assert expected <= sent < expected + 0.2, (group.rank, sent)
+
+
+ON_SERVERS_OF_TWO = (
+    a_message_to_several_ranks_is_among_the_others_in_order,
+    a_message_to_several_ranks_goes_to_another_server_once,
+)
+
 if __name__ == "__main__":
-    world = quincunx.init()
-    globals()[sys.argv[1]](world)
+    program = globals()[sys.argv[1]]
+    world = quincunx.init(**({"server": 2} if program in ON_SERVERS_OF_TWO else {}))
+    program(world)
     quincunx.shutdown()

@@ -65,6 +65,12 @@ OPS = mostly(
 )
 # Any rank that is none: at all ranks the same misuse.
 NO_RANKS = draw.one_of(draw.integers(2, 70_000), draw.integers(max_value=-1), draw.sampled_from([None, 0.5, "0", 1 << 80]))
+NOT_SEVERAL = draw.one_of(
+    NO_RANKS,
+    draw.lists(NO_RANKS, max_size=3),
+    draw.lists(draw.integers(0, 1), min_size=3, max_size=40),
+    draw.sampled_from([[0, 0], [1, 2], "10", b"1", {"0": 1}, [[0]], [0.0]]),
+)
 TIMES = mostly(
     draw.one_of(draw.none(), draw.floats(0, 1e-3)), draw.floats(), draw.integers(-5, 5), draw.sampled_from([1e18, 1e300, "1", 1 << 70])
 )
@@ -73,7 +79,7 @@ CALLS = draw.one_of(
     draw.tuples(draw.sampled_from(["all_gather", "all_to_all"]), ARRAYS, OUTPUTS, draw.none(), draw.booleans(), TIMES),
     # At the root alone more can be wrong, which the others could not know: what is wrong here is so everywhere.
     draw.tuples(
-        draw.sampled_from(["reduce", "broadcast", "gather", "scatter", "message"]),
+        draw.sampled_from(["reduce", "broadcast", "gather", "scatter", "message", "several"]),
         draw.tuples(draw.just("numpy"), draw.sampled_from(NUMBERS), COUNTS, draw.just("plain")),
         draw.sampled_from([("fits",)]),
         OPS,
@@ -81,6 +87,7 @@ CALLS = draw.one_of(
         draw.integers(0, 1),
     ),
     draw.tuples(draw.sampled_from(["reduce", "broadcast", "gather", "scatter", "send", "receive"]), ARRAYS, OUTPUTS, OPS, draw.booleans(), NO_RANKS),
+    draw.tuples(draw.just("multi_write"), ARRAYS, draw.none(), draw.none(), draw.booleans(), NOT_SEVERAL),
     draw.tuples(draw.sampled_from(["barrier", "set_timeout", "split"]), draw.none(), draw.none(), draw.none(), draw.booleans(), TIMES),
 )
 
@@ -205,6 +212,12 @@ def begun(group: quincunx.Group, name: str, values: Any, output: tuple, fits: fl
         if group.rank == more:
             return group.send(values, 1 - more, wait=wait)
         return group.receive(numpy.empty_like(values), more, wait=wait)
+    if name == "several":
+        if group.rank == more:
+            group.multi_write(values, [1, 0], wait=wait)
+        return group.receive(numpy.empty_like(values), more, wait=wait)
+    if name == "multi_write":
+        return group.multi_write(values, more, wait=wait)
     if name == "send":
         return group.send(values, more, wait=wait)
     if name == "receive":

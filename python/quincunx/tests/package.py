@@ -39,18 +39,19 @@ class OnRanks(unittest.TestCase):
     def setUpClass(cls) -> None:
         cls.target = build()
 
-    def run_on_ranks(self, *command: str, ranks: int = 3) -> str:
-        """Runs a command on ranks; what they printed. Fails if one of them does."""
+    def run_on_ranks(self, *command: str, ranks: int = 3, options: tuple[str, ...] = ()) -> str:
+        """Runs a command on ranks, with options of `quincunx run`; what they printed. Fails if one of them does."""
         path = os.pathsep.join([str(PACKAGE.parent), *filter(None, [os.environ.get("PYTHONPATH")])])
         environment = dict(os.environ, PYTHONPATH=path, OMP_NUM_THREADS="1", LD_LIBRARY_PATH=str(self.target))
-        started = [self.target / "quincunx", "run", "-n", str(ranks), "--", *command]
+        started = [self.target / "quincunx", "run", "-n", str(ranks), *options, "--", *command]
         ended = subprocess.run(started, env=environment, text=True, capture_output=True, timeout=LIMIT_SECONDS)
         self.assertEqual(ended.returncode, 0, ended.stderr[-4000:] + ended.stdout[-1000:])
         return ended.stdout
 
-    def hold(self, ranks: int = 3) -> None:
+    def hold(self, ranks: int = 3, options: tuple[str, ...] = ()) -> None:
         """Runs the function that is called as the test is."""
-        self.run_on_ranks(sys.executable, str(HERE / self.programs), self._testMethodName.removeprefix("test_"), ranks=ranks)
+        name = self._testMethodName.removeprefix("test_")
+        self.run_on_ranks(sys.executable, str(HERE / self.programs), name, ranks=ranks, options=options)
 
 
 class Analysed(unittest.TestCase):

@@ -225,7 +225,7 @@ class Pandas(Analysed):
         self.assertGreater(frame.links[0][0]["bytes"], 1024)
 
 
-@needs.modules("pyarrow", "polars", by="pip install polars")
+@needs.modules("pyarrow", "polars")
 class Polars(Analysed):
     def test_polars_reads_a_table(self) -> None:
         import polars

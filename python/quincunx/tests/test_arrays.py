@@ -42,6 +42,27 @@ class Arrays(OnRanks):
         self.hold()
 
 
+@needs.modules("numpy")
+class OnServers(OnRanks):
+    """Two servers of two ranks."""
+
+    programs = "arrays_on_ranks.py"
+
+    def test_a_message_to_several_ranks_is_among_the_others_in_order(self) -> None:
+        self.hold(ranks=4)
+
+
+@needs.modules("numpy")
+@needs.root()
+class OnLinks(OnRanks):
+    """The same, each rank with a link of its own."""
+
+    programs = "arrays_on_ranks.py"
+
+    def test_a_message_to_several_ranks_goes_to_another_server_once(self) -> None:
+        self.hold(ranks=4, options=("--link", "netns"))
+
+
 @needs.modules("numpy", "hypothesis")
 class Fuzzed(OnRanks):
     def test_whatever_the_arguments_a_call_is_done_or_refused(self) -> None:

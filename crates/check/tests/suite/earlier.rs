@@ -102,13 +102,11 @@ fn switchml_with_two_pools_is_right_if_links_keep_their_order() {
 #[test]
 fn switchml_with_two_pools_counts_a_late_contribution_to_the_chunk_after_the_next() {
     let setup = smallest("switchml", "two-pools");
-    for rules in [late(), copied()] {
+    // Of what takes one fault the run with several does not tell of more.
+    for rules in [late(), copied(), unreliable()] {
         let sum = wrong_sum(setup, rules);
         assert!(["[0:0,2:1]", "[0:1,2:0]"].contains(&sum.as_str()), "{sum}");
     }
-    // With a loss besides, one worker is counted twice to one chunk.
-    let sum = wrong_sum(setup, unreliable());
-    assert!(sum.contains("x2"), "{sum}");
 }
 
 #[test]

@@ -220,7 +220,7 @@ fn figure_6_is_a_wrong_sum_on_the_papers_tree() {
 #[test]
 fn what_a_switch_changes_is_a_wrong_result_and_an_error_where_results_are_verified() {
     for mode in MODES {
-        for (verify, said) in [(false, "and gets"), (true, "Corrupted")] {
+        for (verify, said) in [(false, "which no right result has in it"), (true, "Corrupted")] {
             let setup = group_setup(mode, &PRIMITIVES[..1], "star-2", 2, &[("group.verify", verify)]);
             let broken = GroupSetup { mutation: Some("changes-an-element".to_owned()), ..setup };
             let (_, found) = run(&broken, lossy());

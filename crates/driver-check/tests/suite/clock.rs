@@ -120,7 +120,7 @@ fn rules(jumps: u8) -> Exploration {
 fn run(forgets: bool, rules: Exploration) -> Option<(Fault, Path<Pair>)> {
     match explore(&Pair { forgets }, rules, &mut |_| ControlFlow::Continue(())).1 {
         Verdict::Correct => None,
-        Verdict::Wrong { fault, path } => Some((fault, path)),
+        Verdict::Wrong { fault, path, .. } => Some((fault, path)),
         Verdict::Unfinished(why) => panic!("{why:?}"),
     }
 }

@@ -208,7 +208,7 @@ fn run(star: &Star, rules: Exploration) -> (Statistics, Verdict<Star>) {
 #[track_caller]
 fn fault(star: &Star, rules: Exploration) -> (Fault, usize) {
     match run(star, rules) {
-        (_, Verdict::Wrong { fault, path }) => (fault, path.0.len()),
+        (_, Verdict::Wrong { fault, path, .. }) => (fault, path.0.len()),
         (statistics, verdict) => panic!("{star:?}: {verdict:?} after {statistics:?}"),
     }
 }

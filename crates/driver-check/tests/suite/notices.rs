@@ -211,7 +211,7 @@ fn rules(losses: u8, delays: u8) -> Exploration {
 fn run(flaw: Flaw, rules: Exploration) -> (Statistics, Option<(Fault, Path<Three>)>) {
     match explore(&Three(flaw), rules, &mut |_| ControlFlow::Continue(())) {
         (statistics, Verdict::Correct) => (statistics, None),
-        (statistics, Verdict::Wrong { fault, path }) => (statistics, Some((fault, path))),
+        (statistics, Verdict::Wrong { fault, path, .. }) => (statistics, Some((fault, path))),
         (_, Verdict::Unfinished(why)) => panic!("{why:?}"),
     }
 }

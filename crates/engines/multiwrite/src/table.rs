@@ -90,7 +90,8 @@ impl Table {
     }
 
     /// The table of node `rank` of a full mesh, whose queue pairs lead to the others in rank order. The usual way is the direct one;
-    /// within a domain there are also those by way of the ranks of the next domain, the partner first (3.1).
+    /// within a domain there are also those by way of the ranks of the next domain, the partner first (3.1), and to another domain the one
+    /// by way of the rank of the same index there.
     ///
     /// # Errors
     /// If the mesh has more ranks than bitmaps hold, or not this one.

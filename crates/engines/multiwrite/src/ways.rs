@@ -1,7 +1,7 @@
 //! Which connections lead from each rank to each other one, and who is connected with whom (MultiWrite 3.1, 3.2).
 //!
 //! - On a full mesh the usual way is the direct one; within a domain others lead over the ranks of the next domain, the partner
-//!   first.
+//!   first; to another domain there is one over the rank of the same index there.
 //! - For tokens between servers the usual way leads to the rank of the same index there, if ranks relay, and the second one is
 //!   direct ("same-index", 3.2). Each rank begins with another one in every server, so that not all send to the same rank first.
 //! - Under switches, what is for several hosts under another one goes there once, to the host in the sender's place, level by level from
@@ -60,12 +60,16 @@ fn peers(placement: &Placement, rank: u16, tokens: bool) -> Vec<u16> {
 }
 
 /// The ranks to which `rank` can send what is for `to`, on a full mesh of `domains` with `members` each: `to` itself, and within a domain
-/// the ranks of the next one, the partner first (3.1).
+/// the ranks of the next one, the partner first (3.1); for another domain the rank of the same index there, so that what is for several
+/// of its ranks goes there once (3.2).
 pub(crate) fn hops_on_mesh((domains, members): (u16, u16), rank: u16, to: u16) -> Vec<u16> {
-    let is_near = domains > 1 && rank / members == to / members;
+    let is_near = rank / members == to / members;
     let next = (rank / members + 1) % domains * members;
-    let relays = (0..members).map(|step| next + (rank % members + step) % members).filter(|_| is_near);
-    core::iter::once(to).chain(relays).collect()
+    let relays = (0..members).map(|step| next + (rank % members + step) % members);
+    let near = relays.filter(|_| is_near && domains > 1);
+    let partner = to / members * members + rank % members;
+    let far = Some(partner).filter(|partner| !is_near && *partner != to);
+    core::iter::once(to).chain(near).chain(far).collect()
 }
 
 fn between_servers(placement: &Placement, relays: bool, rank: u16, to: u16) -> Vec<u16> {
@@ -152,11 +156,20 @@ mod tests {
     fn within_a_domain_of_a_mesh_other_ways_lead_over_the_next_domain_the_partner_first() {
         assert_eq!(hops_on_mesh((2, 2), 0, 1), [1, 2, 3]);
         assert_eq!(hops_on_mesh((2, 2), 3, 2), [2, 1, 0]);
-        assert_eq!(hops_on_mesh((2, 2), 0, 3), [3]);
+        assert_eq!(hops_on_mesh((2, 2), 0, 2), [2]);
         assert_eq!(hops_on_mesh((2, 4), 1, 0), [0, 5, 6, 7, 4]);
         assert_eq!(hops_on_mesh((2, 4), 7, 4), [4, 3, 0, 1, 2]);
         assert_eq!(hops_on_mesh((3, 2), 5, 4), [4, 1, 0]);
         assert_eq!(hops_on_mesh((1, 4), 1, 0), [0]);
+    }
+
+    #[test]
+    fn to_another_domain_of_a_mesh_there_is_a_way_over_the_rank_of_the_same_index_there() {
+        assert_eq!(hops_on_mesh((2, 2), 0, 3), [3, 2]);
+        assert_eq!(
+            [4, 5, 6, 7].map(|to| hops_on_mesh((2, 4), 1, to)),
+            [Vec::from([4, 5]), Vec::from([5]), Vec::from([6, 5]), Vec::from([7, 5])]
+        );
     }
 
     #[test]

@@ -3,7 +3,6 @@
 use quincunx_collective::{Collective, GroupId, Numbers, Reduction};
 use quincunx_driver_net::Waker;
 use quincunx_engine::verbs::{Failure, Outcome, WorkId};
-use quincunx_engine::writes::Target;
 use quincunx_nodes::{HostCommand, HostEvent};
 use quincunx_units::Duration;
 
@@ -58,19 +57,6 @@ impl Rank {
         self.node.command(start)?;
         self.begun.entry(group).or_default().push_back(collective);
         Ok(())
-    }
-
-    /// Begins a write to slots of other ranks, by the direct way.
-    ///
-    /// # Errors
-    /// If the group has failed, or the write makes no sense.
-    pub fn begin_write(
-        &mut self,
-        group: GroupId,
-        targets: Vec<Target>,
-        data: Numbers,
-    ) -> Result<WorkId, RuntimeError> {
-        self.post_write(group, 0, targets, data)
     }
 
     /// The oldest piece that others have written here and nobody has taken.

@@ -21,6 +21,7 @@ fn durations_are_read_in_every_unit() {
     assert_eq!(duration("250ns"), Duration::from_nanos(250));
     assert_eq!(duration("1us"), Duration::from_micros(1));
     assert_eq!(duration("2.5ms"), Duration::from_micros(2_500));
+    assert_eq!([duration("10m"), duration("1.5h")], [600, 5_400].map(Duration::from_secs));
     assert_eq!(duration("3s"), Duration::from_secs(3));
 }
 

@@ -62,6 +62,21 @@ class QuincunxBackend(_base()):
     def name(self) -> str:
         return "quincunx"
 
+    # A whole process group has a name, too; a backend is not asked.
+    _name = _description = ""
+
+    def getGroupName(self) -> str:
+        return self._name
+
+    def setGroupName(self, name: str) -> None:
+        self._name = name
+
+    def getGroupDesc(self) -> str:
+        return self._description
+
+    def setGroupDesc(self, description: str) -> None:
+        self._description = description
+
     def set_timeout(self, timeout: timedelta) -> None:
         seconds = timeout.total_seconds()
         if seconds > 0:

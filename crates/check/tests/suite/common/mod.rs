@@ -77,7 +77,7 @@ pub(crate) fn run<S: Describe>(network: &S, rules: Exploration) -> (Statistics, 
     let (statistics, verdict) = explore(network, rules, &mut |_| ControlFlow::Continue(()));
     match verdict {
         Verdict::Correct => (statistics, None),
-        Verdict::Wrong { fault, path } => (statistics, Some((fault, path))),
+        Verdict::Wrong { fault, path, .. } => (statistics, Some((fault, path))),
         Verdict::Unfinished(why) => panic!("the network is not explored whole: {why:?}"),
     }
 }
