@@ -79,15 +79,11 @@ fn while_two_managers_overlap_nothing_is_handed_out_twice_and_no_group_that_was_
     assert_right(&standby(1, None), rules());
 }
 
+/// Two more take half a minute each, by command: with `quincunx check control standby --mutate asks-anew` a group is left behind, with
+/// `obeys-old-words` two are in one place.
 #[test]
 fn some_run_of_two_managers_is_wrong_with_each_rule_broken() {
-    for mutation in [
-        Mutation::KeepsForAnybody,
-        Mutation::SpeaksBeforeKept,
-        Mutation::ReadsBeforeItsLease,
-        Mutation::AsksAnew,
-        Mutation::ObeysOldWords,
-    ] {
+    for mutation in [Mutation::KeepsForAnybody, Mutation::SpeaksBeforeKept, Mutation::ReadsBeforeItsLease] {
         let broken = standby(1, Some(mutation));
         let (_, verdict) = explore(&broken, rules(), &mut |_| std::ops::ControlFlow::Continue(()));
         assert!(matches!(verdict, Verdict::Wrong { .. }), "{mutation}: {verdict:?}");
