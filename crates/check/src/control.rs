@@ -11,8 +11,8 @@ use std::collections::BTreeSet;
 
 use quincunx_collective::LengthOnly;
 use quincunx_control::{
-    ControlCommand, ControlConfig, ControlEvent, ControlNode, ControlTimer, GroupRequest, Instruction,
-    ManagerConfig, Message, Mutation, NodeDescription, Report, Role, Session, policy,
+    Change, ControlCommand, ControlConfig, ControlEvent, ControlNode, ControlTimer, GroupRequest,
+    Instruction, ManagerConfig, Message, Mutation, NodeDescription, Report, Role, Session, policy,
 };
 use quincunx_design::{Catalog, FabricKind, Refusal};
 use quincunx_driver_check::{End, Member, NodeId, Renaming, System};
@@ -20,6 +20,7 @@ use quincunx_engine::{Engine, PortId};
 use quincunx_units::{ByteCount, Duration};
 
 use crate::describe::Describe;
+use crate::standby::Standby;
 use crate::study::Study;
 use crate::subject::{Arguments, Subject};
 
@@ -83,15 +84,61 @@ const MANAGER: NodeId = NodeId(0);
 const SWITCH: NodeId = NodeId(1);
 const NODES: u16 = 4;
 
+/// What groups are asked for: of two hosts, in one switch.
+#[derive(Clone, Debug)]
+pub(crate) struct Asked {
+    pub(crate) wanted: GroupRequest,
+    /// What it takes of the switch.
+    pub(crate) memory: ByteCount,
+    /// What runs among hosts.
+    pub(crate) fallback: Option<&'static str>,
+}
+
+impl Asked {
+    /// The first design of a catalog that needs a switch.
+    pub(crate) fn find(catalog: Catalog) -> Result<Self, Refusal> {
+        let members: Vec<String> = ["r0", "r1"].map(String::from).into();
+        let tree = quincunx_fabric::IncTree::from_shape(&"star-2".parse().expect("a star of two"));
+        let placement = quincunx_design::Placement::new(2, Some(tree), ByteCount::new(4096));
+        let found = catalog.on(FabricKind::Tree).find_map(|design| {
+            let plan = design.plan(&design.defaults(), &placement).ok()?;
+            let switch = plan.switches.first().filter(|switch| switch.memory.bytes() > 0)?;
+            Some((design, switch.memory))
+        });
+        let Some((design, memory)) = found else {
+            return Err(Refusal::new("a design that runs in a switch", "none", "add one to the catalog"));
+        };
+        let among_hosts = catalog.on(FabricKind::Tree).find(|other| {
+            let plan = other.plan(&other.defaults(), &placement);
+            other.framing() == design.framing() && plan.is_ok_and(|plan| plan.switches.is_empty())
+        });
+        let wanted = GroupRequest::new(members, design, ByteCount::new(4096));
+        Ok(Self { wanted, memory, fallback: among_hosts.map(|design| design.name()) })
+    }
+
+    /// The same of the design that runs among hosts.
+    pub(crate) fn among_hosts(&self, catalog: Catalog) -> Result<GroupRequest, Refusal> {
+        let missing = || Refusal::new("a design that runs among hosts", "none", "add one to the catalog");
+        let design = catalog.named(self.fallback.ok_or_else(missing)?)?;
+        Ok(GroupRequest::new(self.wanted.members.clone(), design, ByteCount::new(4096)))
+    }
+
+    /// A node that is there for them.
+    pub(crate) fn node(&self, name: String, number: u8, is_switch: bool) -> NodeDescription {
+        let host = NodeDescription::host(name, Ipv4Addr::new(10, 0, 0, number), 4);
+        if !is_switch {
+            return host;
+        }
+        let designs = BTreeSet::from([self.wanted.design.clone()]);
+        NodeDescription { role: Role::Switch, designs, memory: self.memory, ..host }
+    }
+}
+
 /// A control plane to explore.
 #[derive(Clone, Debug)]
 pub struct ControlPlane {
     setup: ControlSetup,
-    wanted: GroupRequest,
-    /// Of a group at the switch.
-    memory: ByteCount,
-    /// What runs among hosts.
-    fallback: Option<&'static str>,
+    asked: Asked,
 }
 
 impl ControlPlane {
@@ -100,25 +147,10 @@ impl ControlPlane {
     /// # Errors
     /// If no design of the catalog runs in a switch.
     pub fn new(setup: ControlSetup) -> Result<Self, Refusal> {
-        let members: Vec<String> = ["r0", "r1"].map(String::from).into();
-        let tree = quincunx_fabric::IncTree::from_shape(&"star-2".parse().expect("a star of two"));
-        let placement = quincunx_design::Placement::new(2, Some(tree), ByteCount::new(4096));
-        let found = setup.catalog.on(FabricKind::Tree).find_map(|design| {
-            let plan = design.plan(&design.defaults(), &placement).ok()?;
-            let switch = plan.switches.first().filter(|switch| switch.memory.bytes() > 0)?;
-            Some((design, switch.memory))
-        });
-        let Some((design, memory)) = found else {
-            return Err(Refusal::new("a design that runs in a switch", "none", "add one to the catalog"));
-        };
-        let among_hosts = setup.catalog.on(FabricKind::Tree).find(|other| {
-            let plan = other.plan(&other.defaults(), &placement);
-            other.framing() == design.framing() && plan.is_ok_and(|plan| plan.switches.is_empty())
-        });
-        let fallback = among_hosts.map(|design| design.name());
+        let asked = Asked::find(setup.catalog)?;
         let lease = setup.leases.then_some(Duration::from_secs(60));
-        let wanted = GroupRequest { lease, ..GroupRequest::new(members, design, ByteCount::new(4096)) };
-        Ok(Self { setup, wanted, memory, fallback })
+        let asked = Asked { wanted: GroupRequest { lease, ..asked.wanted }, ..asked };
+        Ok(Self { setup, asked })
     }
 
     /// The first group as soon as all nodes are there; each other one when those before it end, while they still hold what it needs.
@@ -128,13 +160,7 @@ impl ControlPlane {
     }
 
     fn description(&self, node: NodeId) -> NodeDescription {
-        let address = Ipv4Addr::new(10, 0, 0, node.0 as u8);
-        let host = NodeDescription::host(self.name(node), address, 4);
-        if node != SWITCH {
-            return host;
-        }
-        let designs = BTreeSet::from([self.wanted.design.clone()]);
-        NodeDescription { role: Role::Switch, designs, memory: self.memory, ..host }
+        self.asked.node(self.name(node), node.0 as u8, node == SWITCH)
     }
 }
 
@@ -147,12 +173,12 @@ impl System for ControlPlane {
         let config = ManagerConfig {
             return_timeout: Duration::from_secs(if self.setup.kills { 0 } else { 1 }),
             policy: policy::ALL[1],
-            fallback: self.fallback.filter(|_| self.setup.kills),
+            fallback: self.asked.fallback.filter(|_| self.setup.kills),
             remakes: self.setup.kills,
             ..ManagerConfig::default()
         };
         let collectives = if self.setup.kills { COLLECTIVES } else { 0 };
-        let manager = ControlConfig::Manager { catalog: self.setup.catalog, config, mutation };
+        let manager = ControlConfig::Manager { catalog: self.setup.catalog, config, pair: None, mutation };
         let agents = (1..NODES).map(|node| ControlConfig::Agent {
             description: Box::new(self.description(NodeId(node))),
             collectives: if NodeId(node) == SWITCH { 0 } else { collectives },
@@ -195,7 +221,7 @@ impl System for ControlPlane {
         }
         owner.to_ask -= 1;
         owner.open += 1;
-        ControlCommand::Init(Box::new(self.wanted.clone()))
+        ControlCommand::Init(Box::new(self.asked.wanted.clone()))
     }
 
     fn observe(&self, node: NodeId, owner: &mut ControlOwner, event: ControlEvent) -> Result<(), String> {
@@ -230,6 +256,13 @@ impl System for ControlPlane {
                 return Err(format!("{} has run collectives, and its group has failed", self.name(node)));
             }
             ControlEvent::Failed => owner.is_refused = true,
+            ControlEvent::MayAsk
+            | ControlEvent::Turned
+            | ControlEvent::Serves(_)
+            | ControlEvent::Made(_)
+            | ControlEvent::Ended { .. } => {
+                return Err("a word of two managers, where there is one".to_owned());
+            }
             ControlEvent::Holds { groups, clash } => {
                 owner.held = (groups, 0);
                 if let Some(other) = clash {
@@ -321,62 +354,11 @@ impl Describe for ControlPlane {
     }
 
     fn frame(&self, header: &Message, _: &LengthOnly) -> String {
-        let of = |session: &Session| format!(" (connection {}.{})", session.epoch, session.number);
-        match header {
-            Message::Connect { attempt } => format!("connect, attempt {attempt}"),
-            Message::Welcome { attempt, session } => format!("welcome to attempt {attempt}{}", of(session)),
-            Message::Attach { session, held, .. } => {
-                let held: Vec<String> = held.iter().map(|held| held.group.to_string()).collect();
-                let held = if held.is_empty() {
-                    "no groups".to_owned()
-                } else {
-                    format!("groups {}", held.join(", "))
-                };
-                format!("attach with {held}{}", of(session))
-            }
-            Message::Attached { session } => format!("attached{}", of(session)),
-            Message::Instruct { session, instruction } => {
-                let words = match instruction {
-                    Instruction::Install(context) => {
-                        format!("install group {} at {}", context.group, context.memory_offset)
-                    }
-                    Instruction::Ready(group) => format!("group {group} is ready"),
-                    Instruction::Suspend { group, failure } => format!("suspend group {group}: {failure}"),
-                    Instruction::Resume { group, from, first } => {
-                        format!("group {group} takes the place of {from}, from collective {first} on")
-                    }
-                    Instruction::Remove(group) => format!("forget group {group}"),
-                    Instruction::Failed { group, failure } => format!("group {group} has failed: {failure}"),
-                };
-                words + &of(session)
-            }
-            Message::Gone { session } => format!("the end of the connection{}", of(session)),
-            Message::Data(token) => {
-                format!("token {} of group {}, of collective {}", token.index, token.group, token.number)
-            }
-            Message::Report { session, group, report } => {
-                let words = match report {
-                    Report::Installed => format!("group {group} is installed"),
-                    Report::Refused { reason } => format!("group {group} is refused: {reason}"),
-                    Report::DataPlaneFailed { reason } => format!("group {group} has failed: {reason}"),
-                    Report::Corrupted { reason } => format!("group {group} is corrupted: {reason}"),
-                    Report::Removed => format!("group {group} is forgotten"),
-                    Report::Locked(_) => format!("the locks of group {group} are counted"),
-                    Report::Suspended(progress) => format!(
-                        "group {group} is forgotten, and collective {} is complete",
-                        progress.complete
-                    ),
-                };
-                words + &of(session)
-            }
-        }
+        words(header)
     }
 
     fn timer(&self, _: NodeId, timer: ControlTimer) -> String {
-        match timer {
-            ControlTimer::Manager(timer) => format!("its timer {timer:?}"),
-            ControlTimer::Again => "its timer for another Attach".to_owned(),
-        }
+        words_of_timer(timer)
     }
 
     fn notice(&self, notice: u8) -> String {
@@ -389,6 +371,84 @@ impl Describe for ControlPlane {
             _ => "notices that the manager is another one, and connects again",
         }
         .to_owned()
+    }
+}
+
+pub(crate) fn words_of_timer(timer: ControlTimer) -> String {
+    match timer {
+        ControlTimer::Manager(timer) => format!("its timer {timer:?}"),
+        ControlTimer::Again => "its timer for another Attach".to_owned(),
+    }
+}
+
+/// A message in a few words.
+pub(crate) fn words(header: &Message) -> String {
+    let of = |session: &Session| format!(" (connection {}.{})", session.epoch, session.number);
+    match header {
+        Message::Connect { attempt } => format!("connect, attempt {attempt}"),
+        Message::Welcome { attempt, session } => format!("welcome to attempt {attempt}{}", of(session)),
+        Message::Attach { session, held, .. } => {
+            let held: Vec<String> = held.iter().map(|held| held.group.to_string()).collect();
+            let held =
+                if held.is_empty() { "no groups".to_owned() } else { format!("groups {}", held.join(", ")) };
+            format!("attach with {held}{}", of(session))
+        }
+        Message::Attached { session } => format!("attached{}", of(session)),
+        Message::Instruct { session, instruction } => {
+            let words = match instruction {
+                Instruction::Install(context) => {
+                    format!("install group {} at {}", context.group, context.memory_offset)
+                }
+                Instruction::Ready(group) => format!("group {group} is ready"),
+                Instruction::Suspend { group, failure } => format!("suspend group {group}: {failure}"),
+                Instruction::Resume { group, from, first } => {
+                    format!("group {group} takes the place of {from}, from collective {first} on")
+                }
+                Instruction::Remove(group) => format!("forget group {group}"),
+                Instruction::Failed { group, failure } => format!("group {group} has failed: {failure}"),
+            };
+            words + &of(session)
+        }
+        Message::Ask { wanted } => format!("asks for a group, request {}", wanted.key.unwrap_or_default()),
+        Message::Answer { key, group: Some(group) } => format!("request {key} has group {group}"),
+        Message::Answer { key, group: None } => format!("request {key} is refused"),
+        Message::End { group } => format!("wants group {group} to end"),
+        Message::Ended { group, was_known: true } => format!("group {group} has ended"),
+        Message::Ended { group, was_known: false } => format!("there is no group {group}"),
+        Message::Keep { term, change } => {
+            let what = match change {
+                Change::Numbers(numbers) => format!("that numbers below {numbers} are given away"),
+                Change::Put(record) => format!("that group {} is ready", record.group),
+                Change::Remove(group) => format!("that group {group} is over"),
+            };
+            format!("keep, by lease {term}, {what}")
+        }
+        Message::Kept { is_kept: true } => "it is kept".to_owned(),
+        Message::Kept { is_kept: false } => "it is not kept: the lease is another's".to_owned(),
+        Message::Serves => "is there for all".to_owned(),
+        Message::Take => "wants the lease".to_owned(),
+        Message::Over => "your lease is over".to_owned(),
+        Message::Lease { term, numbers, records } => {
+            format!("lease {term} is yours: numbers below {numbers} are given away, {} groups", records.len())
+        }
+        Message::Gone { session } => format!("the end of the connection{}", of(session)),
+        Message::Data(token) => {
+            format!("token {} of group {}, of collective {}", token.index, token.group, token.number)
+        }
+        Message::Report { session, group, report } => {
+            let words = match report {
+                Report::Installed => format!("group {group} is installed"),
+                Report::Refused { reason } => format!("group {group} is refused: {reason}"),
+                Report::DataPlaneFailed { reason } => format!("group {group} has failed: {reason}"),
+                Report::Corrupted { reason } => format!("group {group} is corrupted: {reason}"),
+                Report::Removed => format!("group {group} is forgotten"),
+                Report::Locked(_) => format!("the locks of group {group} are counted"),
+                Report::Suspended(progress) => {
+                    format!("group {group} is forgotten, and collective {} is complete", progress.complete)
+                }
+            };
+            words + &of(session)
+        }
     }
 }
 
@@ -414,7 +474,7 @@ impl Study for ControlStudy {
     }
 
     fn collectives(&self) -> &'static [&'static str] {
-        &["groups", "restart", "reconnect", "lease", "remake"]
+        &["groups", "restart", "reconnect", "lease", "remake", "standby"]
     }
 
     fn options(&self) -> &'static [(&'static str, &'static str)] {
@@ -432,13 +492,23 @@ impl Study for ControlStudy {
     }
 
     fn subject(&self, catalog: Catalog, history: &str, arguments: &Arguments) -> Result<Subject, Refusal> {
-        let (_, [restarts, reconnects, leases, kills]) =
-            *HISTORIES.iter().find(|(name, _)| *name == history).expect("it is asked whether it takes it");
         let mutation = arguments.mutate.as_deref().map(str::parse).transpose();
         let mutation = mutation.map_err(|error: quincunx_engine::UnknownMutation| Refusal::of(&error))?;
-        let setup =
-            ControlSetup { catalog, groups: arguments.groups, restarts, reconnects, leases, kills, mutation };
-        let network = Box::new(ControlPlane::new(setup)?);
-        Ok(Subject { network, tree: None, packets: 0, senders: None, is_lossless: true, is_single: false })
+        let groups = arguments.groups;
+        let subject = |network| Subject {
+            network,
+            tree: None,
+            packets: 0,
+            senders: None,
+            is_lossless: true,
+            is_single: false,
+        };
+        if history == "standby" {
+            return Ok(subject(Box::new(Standby::new(catalog, groups, mutation)?)));
+        }
+        let (_, [restarts, reconnects, leases, kills]) =
+            *HISTORIES.iter().find(|(name, _)| *name == history).expect("it is asked whether it takes it");
+        let setup = ControlSetup { catalog, groups, restarts, reconnects, leases, kills, mutation };
+        Ok(subject(Box::new(ControlPlane::new(setup)?)))
     }
 }

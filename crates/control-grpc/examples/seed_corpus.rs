@@ -61,6 +61,7 @@ fn wanted(design: &dyn AnyDesign, name: &str, mesh: &str) -> proto::InitGroupReq
         name: name.into(),
         lease_us: 1_000_000,
         phase: Some(proto::Phase { job: "gpt".into(), number: 1, duty_percent: 50 }),
+        idempotency_key: vec![7; 16],
     }
 }
 

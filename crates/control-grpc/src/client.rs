@@ -14,6 +14,7 @@ use quincunx_control::{
 };
 use quincunx_units::Duration;
 use std::future::Future;
+use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, Mutex, MutexGuard, mpsc};
 use std::time::Instant;
 use tokio::runtime::Runtime;
@@ -222,16 +223,21 @@ impl ControlClient {
     }
 
     /// Makes a group and waits until all its nodes have installed it. The summary says whether it fell back to a
-    /// host ring, and why.
+    /// host ring, and why. While the manager is gone, it is asked again for as long as the client has patience: with one key, so that one
+    /// group comes of it.
     pub fn init_group(&self, wanted: &GroupRequest) -> Result<GroupSummary, ClientError> {
         Ok(self.init_named_group("", wanted)?.summary)
     }
 
     /// The same for a group that operators call by a name of its own; empty is none.
     pub fn init_named_group(&self, name: &str, wanted: &GroupRequest) -> Result<GroupStatus, ClientError> {
-        let request = proto::InitGroupRequest { name: name.to_owned(), ..convert::encode_request(wanted) };
-        let mut stub = self.stub.clone();
-        let response = self.call("InitGroup", async move { stub.init_group(request).await })?;
+        let wanted = GroupRequest { key: Some(wanted.key.unwrap_or_else(new_key)), ..wanted.clone() };
+        let request = proto::InitGroupRequest { name: name.to_owned(), ..convert::encode_request(&wanted) };
+        let ask = |mut stub: Stub<Channel>| {
+            let request = request.clone();
+            async move { stub.init_group(request).await }
+        };
+        let response = self.call_again("InitGroup", ask).0?;
         let missing = DecodeError { expected: "a value", field: "group", found: "none".to_string() };
         Ok(convert::decode_status(response.group.ok_or(missing)?)?)
     }
@@ -239,21 +245,12 @@ impl ControlClient {
     /// Ends a group, and waits until its nodes have forgotten it: what it held is free then. Of a failed group it removes the record.
     /// Answers with the nodes that did not say so in time. While the manager is gone, it is asked again for as long as the client has patience.
     pub fn destroy_group(&self, group: GroupId) -> Result<Vec<String>, ClientError> {
-        let end = Instant::now() + std::time::Duration::from(self.config.patience);
-        let mut was_lost = false;
-        loop {
-            let mut stub = self.stub.clone();
-            let request = proto::DestroyGroupRequest { group: group.0 };
-            match self.call("DestroyGroup", async move { stub.destroy_group(request).await }) {
-                Ok(done) => return Ok(done.silent),
-                Err(ClientError::Lost { .. }) if Instant::now() < end => {
-                    was_lost = true;
-                    std::thread::sleep(LONGEST_POLL);
-                }
-                // The manager that was lost may have done it, and only its answer be missing.
-                Err(ClientError::Refused(_)) if was_lost && !self.has_group(group)? => return Ok(Vec::new()),
-                Err(error) => return Err(error),
-            }
+        let request = proto::DestroyGroupRequest { group: group.0 };
+        match self.call_again("DestroyGroup", |mut stub| async move { stub.destroy_group(request).await }) {
+            (Ok(done), _) => Ok(done.silent),
+            // The manager that was lost may have done it, and only its answer be missing.
+            (Err(ClientError::Refused(_)), true) if !self.has_group(group)? => Ok(Vec::new()),
+            (Err(error), _) => Err(error),
         }
     }
 
@@ -263,55 +260,63 @@ impl ControlClient {
 
     /// Says that a group with a lease is still needed.
     pub fn renew_group(&self, group: GroupId) -> Result<(), ClientError> {
-        let mut stub = self.stub.clone();
         let request = proto::RenewGroupRequest { group: group.0 };
-        self.call("RenewGroup", async move { stub.renew_group(request).await }).map(|_| ())
+        let ask = |mut stub: Stub<Channel>| async move { stub.renew_group(request).await };
+        self.call_again("RenewGroup", ask).0.map(|_| ())
     }
 
     /// Has new groups pass a switch by, or not any more. Answers with the groups that it has.
     pub fn drain_node(&self, node: &str, drains: bool) -> Result<Vec<GroupId>, ClientError> {
-        let mut stub = self.stub.clone();
         let request = proto::DrainNodeRequest { node: node.to_owned(), drains };
-        let response = self.call("DrainNode", async move { stub.drain_node(request).await })?;
+        let ask = |mut stub: Stub<Channel>| {
+            let request = request.clone();
+            async move { stub.drain_node(request).await }
+        };
+        let response = self.call_again("DrainNode", ask).0?;
         Ok(response.groups.into_iter().map(GroupId).collect())
     }
 
     /// Has certificates of a name (`tenant/blue`, `node/leaf1`, `operator/bob`), or one (`serial/HEX`), not be heard any more, or be heard
     /// again. An empty name changes nothing.
     pub fn revoke(&self, who: &str, lift: bool) -> Result<Revocation, ClientError> {
-        let mut stub = self.stub.clone();
         let request = proto::RevokeRequest { who: who.to_owned(), lift };
-        let answer = self.call("Revoke", async move { stub.revoke(request).await })?;
+        let ask = |mut stub: Stub<Channel>| {
+            let request = request.clone();
+            async move { stub.revoke(request).await }
+        };
+        let answer = self.call_again("Revoke", ask).0?;
         let proto::RevokeResponse { detached, revoked, kept } = answer;
         Ok(Revocation { detached, revoked, kept })
     }
 
     /// All groups, by number; of those that failed, the last ones.
     pub fn list_groups(&self) -> Result<Vec<GroupStatus>, ClientError> {
-        let mut stub = self.stub.clone();
-        let request = proto::ListGroupsRequest {};
-        let response = self.call("ListGroups", async move { stub.list_groups(request).await })?;
+        let ask =
+            |mut stub: Stub<Channel>| async move { stub.list_groups(proto::ListGroupsRequest {}).await };
+        let response = self.call_again("ListGroups", ask).0?;
         Ok(response.groups.into_iter().map(convert::decode_status).collect::<Result<_, _>>()?)
     }
 
     /// All attached nodes, by name.
     pub fn list_nodes(&self) -> Result<Vec<NodeStatus>, ClientError> {
-        let mut stub = self.stub.clone();
-        let request = proto::ListNodesRequest {};
-        let response = self.call("ListNodes", async move { stub.list_nodes(request).await })?;
+        let ask = |mut stub: Stub<Channel>| async move { stub.list_nodes(proto::ListNodesRequest {}).await };
+        let response = self.call_again("ListNodes", ask).0?;
         Ok(response.nodes.into_iter().map(convert::decode_node_status).collect::<Result<_, _>>()?)
     }
 
     /// Why a group does not use the network, or why there is none: by number, or by the name under which it was asked for last.
     pub fn explain_group(&self, group: &GroupName) -> Result<Explanation, ClientError> {
         use proto::explain_group_request::Group;
-        let mut stub = self.stub.clone();
         let group = match group {
             GroupName::Number(number) => Group::Number(number.0),
             GroupName::Name(name) => Group::Name(name.clone()),
         };
         let request = proto::ExplainGroupRequest { group: Some(group) };
-        let response = self.call("ExplainGroup", async move { stub.explain_group(request).await })?;
+        let ask = |mut stub: Stub<Channel>| {
+            let request = request.clone();
+            async move { stub.explain_group(request).await }
+        };
+        let response = self.call_again("ExplainGroup", ask).0?;
         Ok(convert::decode_explanation(response)?)
     }
 
@@ -370,6 +375,26 @@ impl ControlClient {
             // Nobody listens any more when the attachment is gone.
             let _ = notify.send(Err(error));
         });
+    }
+
+    /// A call that may be made twice, as its service says in `control.proto`: while no manager serves, it is made again for as long as the
+    /// client has patience. Its answer, and whether a manager was lost before.
+    fn call_again<T, F: Future<Output = Result<Response<T>, Status>>>(
+        &self,
+        call: &'static str,
+        ask: impl Fn(Stub<Channel>) -> F,
+    ) -> (Result<T, ClientError>, bool) {
+        let end = Instant::now() + std::time::Duration::from(self.config.patience);
+        let mut was_lost = false;
+        loop {
+            match self.call(call, ask(self.stub.clone())) {
+                Err(ClientError::Lost { .. }) if Instant::now() < end => {
+                    was_lost = true;
+                    std::thread::sleep(LONGEST_POLL);
+                }
+                answer => return (answer, was_lost),
+            }
+        }
     }
 
     fn call<T>(
@@ -447,6 +472,12 @@ impl Attachment {
     pub fn node(&self) -> &str {
         &self.node
     }
+}
+
+/// A key that no other request has, but by a chance that nobody meets: two words from what the standard library seeds its maps with.
+fn new_key() -> u128 {
+    let word = |salt: u8| u128::from(RandomState::new().hash_one((salt, std::process::id(), Instant::now())));
+    word(0) << 64 | word(1)
 }
 
 fn attach_request(description: &NodeDescription, held: &[HeldGroup]) -> proto::AttachRequest {

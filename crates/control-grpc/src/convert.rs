@@ -358,6 +358,7 @@ pub(crate) fn encode_request(wanted: &GroupRequest) -> proto::InitGroupRequest {
             duty_percent: phase.duty.into(),
         }),
         name: String::new(),
+        idempotency_key: wanted.key.map_or_else(Vec::new, |key| key.to_be_bytes().to_vec()),
     }
 }
 
@@ -393,6 +394,13 @@ pub(crate) fn decode_request(request: proto::InitGroupRequest) -> Decoded<GroupR
             Err(_) => return wrong("mesh", "a mesh such as mesh-2x4", start_of(name)),
         },
     };
+    let key = match &request.idempotency_key[..] {
+        [] => None,
+        key => match key.try_into() {
+            Ok(key) => Some(u128::from_be_bytes(key)),
+            Err(_) => return wrong("idempotency_key", "16 bytes, or none", format!("{} bytes", key.len())),
+        },
+    };
     let phase = |phase: proto::Phase| {
         let duty = match phase.duty_percent {
             duty @ 0..=100 => duty as u8,
@@ -418,6 +426,7 @@ pub(crate) fn decode_request(request: proto::InitGroupRequest) -> Decoded<GroupR
             lease => Some(from_micros("lease_us", lease)?),
         },
         phase: request.phase.map(phase).transpose()?,
+        key,
     })
 }
 

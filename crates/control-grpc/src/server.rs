@@ -178,6 +178,10 @@ impl ManagerServer {
             let _context = runtime.enter();
             let mut state = shared.lock();
             state.revoked = Revoked::new(revoked);
+            if numbers > Kept::default().numbers {
+                let limit = std::time::Duration::from(config.manager.restart_timeout);
+                state.settles_until = Some(std::time::Instant::now() + limit);
+            }
             names.into_iter().for_each(|(group, record)| state.records.restore(group, record));
             shared.perform(&mut state, actions);
         }
@@ -228,6 +232,7 @@ impl ManagerServer {
         };
         let dashboard = config.dashboard.map(serve_dashboard).transpose()?;
         let (stop, stopped) = oneshot::channel();
+        let stopping = Arc::clone(&shared);
         let service =
             ControlServer::new(Service { shared, has_tls }).max_decoding_message_size(LONGEST_MESSAGE);
         let serve = move || {
@@ -251,13 +256,17 @@ impl ManagerServer {
                 let mut serving = std::pin::pin!(serving);
                 let mut stopped = std::pin::pin!(stopped);
                 std::future::poll_fn(|context| {
-                    if let Poll::Ready(Some(error)) = store_lost.poll_recv(context) {
-                        return Poll::Ready(Err(io::Error::other(error)));
+                    let end = if let Poll::Ready(Some(error)) = store_lost.poll_recv(context) {
+                        Poll::Ready(Err(io::Error::other(error)))
+                    } else if let Poll::Ready(result) = serving.as_mut().poll(context) {
+                        Poll::Ready(result.map_err(io::Error::other))
+                    } else {
+                        stopped.as_mut().poll(context).map(|_| Ok(()))
+                    };
+                    if end.is_ready() {
+                        stopping.stop();
                     }
-                    match serving.as_mut().poll(context) {
-                        Poll::Ready(result) => Poll::Ready(result.map_err(io::Error::other)),
-                        Poll::Pending => stopped.as_mut().poll(context).map(|_| Ok(())),
-                    }
+                    end
                 })
                 .await
             })

@@ -127,7 +127,7 @@ impl Service {
             who: asker.who.clone(),
             serial: asker.serial.clone(),
         };
-        state.streams.insert(name.clone(), stream);
+        state.attached(name.clone(), stream);
         self.shared.perform(&mut state, actions);
         Ok(Response::new(Instructions { node: name, receiver, shared: self.shared.clone() }))
     }
@@ -173,6 +173,11 @@ impl Service {
         self.ask(asker, &mut state)?;
         let wanted = convert::decode_request(message).map_err(invalid)?;
         let tenant = asker.who.owner().to_owned();
+        let wanted = GroupRequest { owner: tenant.clone(), ..wanted };
+        if state.manager.made_for(&wanted).is_some() {
+            // It is asked again, and has been held to all of this before.
+            return Ok(self.ask_again(&mut state, &wanted));
+        }
         state.check_name(&name, &tenant).map_err(invalid)?;
         let record = Record { name, tenant: tenant.clone(), asked: wanted.design.clone(), lack: None };
         // Of hosts that are not its own a tenant hears as of such that are not there.
@@ -189,7 +194,6 @@ impl Service {
         }
         let request = state.request();
         state.records.ask(request, record.clone());
-        let wanted = GroupRequest { owner: tenant.clone(), ..wanted };
         let mut actions = Vec::new();
         state.manager.init_group(request, &wanted, &mut actions);
         let begun = actions.iter().find_map(|action| match action {
@@ -214,12 +218,28 @@ impl Service {
         Ok((Caller { request, shared: self.shared.clone() }, answer))
     }
 
+    /// Has the manager answer what it has been asked before.
+    fn ask_again(
+        &self,
+        state: &mut State,
+        wanted: &GroupRequest,
+    ) -> (Caller, oneshot::Receiver<Result<quincunx_control::GroupSummary, InitGroupError>>) {
+        let request = state.request();
+        let (sender, answer) = oneshot::channel();
+        state.callers.insert(request, sender);
+        let mut actions = Vec::new();
+        state.manager.init_group(request, wanted, &mut actions);
+        self.shared.perform(state, actions);
+        (Caller { request, shared: self.shared.clone() }, answer)
+    }
+
     async fn try_init_group(
         &self,
         asker: &mut Asker,
         message: proto::InitGroupRequest,
     ) -> Result<Response<proto::InitGroupResponse>, Status> {
         let name = message.name.clone();
+        self.shared.settle(&message.members).await;
         let (_caller, answer) = self.begin_group(asker, message)?;
         // The manager answers within the install timeout.
         let answer =

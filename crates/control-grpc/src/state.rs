@@ -12,8 +12,8 @@ use crate::store::{Store, StoreError};
 use crate::{Identity, convert, proto};
 use quincunx_collective::GroupId;
 use quincunx_control::{
-    Action, Change, GroupState, GroupSummary, Holding, InitGroupError, Instruction, Manager, ManagerTimer,
-    RequestId, Role,
+    Action, Change, GroupState, GroupSummary, Holding, InitGroupError, Instruction, Journal, Manager,
+    ManagerTimer, RequestId, Role,
 };
 use quincunx_units::{ByteCount, Instant};
 use std::collections::BTreeMap;
@@ -28,6 +28,8 @@ use tonic::Status;
 #[derive(Debug)]
 pub(crate) struct State {
     pub(crate) manager: Manager,
+    /// What the manager has decided, and is not yet done.
+    journal: Journal,
     /// What else is known of its groups.
     pub(crate) records: Records,
     /// By node name.
@@ -49,7 +51,13 @@ pub(crate) struct State {
     store: Option<Box<dyn Store>>,
     /// Hears that it keeps nothing any more.
     lost: mpsc::Sender<StoreError>,
+    /// Of a manager that goes on for another one: until when nodes may be on their way to it.
+    pub(crate) settles_until: Option<std::time::Instant>,
+    last_attach: std::time::Instant,
 }
+
+/// After so long without a node that attaches those of an earlier manager are taken to be there.
+const QUIET: std::time::Duration = std::time::Duration::from_millis(250);
 
 /// The way to a node.
 #[derive(Debug)]
@@ -79,6 +87,7 @@ impl Shared {
     ) -> Self {
         Self(Mutex::new(State {
             manager,
+            journal: Journal::default(),
             records: Records::default(),
             streams: BTreeMap::new(),
             callers: BTreeMap::new(),
@@ -94,6 +103,8 @@ impl Shared {
             audit,
             store,
             lost,
+            settles_until: None,
+            last_attach: std::time::Instant::now(),
         }))
     }
 
@@ -103,6 +114,23 @@ impl Shared {
         let now = Instant::ZERO + state.started.elapsed().into();
         state.manager.advance(now);
         state
+    }
+
+    /// Waits until the nodes of an earlier manager have come back, these and others, as far as they do in time: who decides before knows
+    /// neither members nor switches.
+    pub(crate) async fn settle(&self, members: &[String]) {
+        loop {
+            {
+                let state = self.lock();
+                let now = std::time::Instant::now();
+                let Some(until) = state.settles_until.filter(|until| now < *until) else { return };
+                let are_there = members.iter().all(|member| state.streams.contains_key(member));
+                if are_there && now.duration_since(state.last_attach) >= QUIET.min(until - now) {
+                    return;
+                }
+            }
+            tokio::time::sleep(QUIET / 10).await;
+        }
     }
 
     /// From now on somebody's certificates are not heard, or are again: nodes that were attached by one, and whether that is kept.
@@ -130,10 +158,16 @@ impl Shared {
         Ok((over, kept))
     }
 
+    /// The manager stops: the nodes that it loses thereby are not lost to the next one.
+    pub(crate) fn stop(&self) {
+        self.lock().journal.close();
+    }
+
     /// Carries out what a step of the manager asks for.
     pub(crate) fn perform(self: &Arc<Self>, state: &mut State, actions: Vec<Action>) {
         let mut failed = None;
-        for action in actions {
+        state.journal.add(actions);
+        while let Some(action) = state.journal.next() {
             match action {
                 Action::Instruct { node, instruction } => {
                     if let Instruction::Failed { group, failure } = &instruction
@@ -210,12 +244,13 @@ impl Shared {
                         }
                         Change::Numbers(_) | Change::Remove(_) => "",
                     };
-                    if let Some(Err(error)) = state.store.as_ref().map(|store| store.keep(&change, name)) {
+                    let kept = state.store.as_ref().map_or(Ok(()), |store| store.keep(&change, name));
+                    state.journal.kept(kept.is_ok());
+                    if let Err(error) = kept {
                         // What follows would be forgotten by the next manager, and handed out twice: the manager stops.
                         tracing::error!(%error, "what the manager decides cannot be kept");
                         // It fails when it has been told already.
                         let _ = state.lost.try_send(error);
-                        return;
                     }
                 }
             }
@@ -273,6 +308,12 @@ impl State {
     /// Whether a new group may be called that.
     pub(crate) fn check_name(&self, name: &str, tenant: &str) -> Result<(), NameError> {
         self.records.check_name(name, tenant, &self.manager)
+    }
+
+    /// A node has come.
+    pub(crate) fn attached(&mut self, node: String, stream: Stream) {
+        self.last_attach = std::time::Instant::now();
+        self.streams.insert(node, stream);
     }
 
     /// A number for a request.

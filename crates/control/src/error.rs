@@ -39,7 +39,7 @@ pub enum AttachError {
 }
 
 /// Why there is no group.
-#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug, thiserror::Error)]
 pub enum InitGroupError {
     /// Nobody.
     #[error("expected members, found none; name at least one host")]
@@ -272,7 +272,7 @@ pub enum ReportError {
 }
 
 /// A number of switches, for people.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct SwitchCount(pub usize);
 
 impl fmt::Display for SwitchCount {

@@ -34,6 +34,9 @@ pub struct GroupRequest {
     pub lease: Option<Duration>,
     /// When it communicates, if its job's other groups do so at other times: then they may have memory by turns (EPIC 6.2).
     pub phase: Option<Phase>,
+    /// What tells the request from any other of the owner's, chosen by who asks: asked again with it, also of another manager with the same
+    /// store, it is answered with the group that it has been given.
+    pub key: Option<u128>,
 }
 
 /// A part of a job's iteration in which one kind of groups communicates, and no other.
@@ -131,6 +134,7 @@ impl GroupRequest {
             demand: Demand::Vectors { longest },
             lease: None,
             phase: None,
+            key: None,
         }
     }
 

@@ -13,6 +13,7 @@ mod agent;
 mod engine;
 mod error;
 mod group;
+mod journal;
 mod manager;
 pub mod map;
 pub mod memory;
@@ -25,11 +26,12 @@ pub mod tree;
 
 pub use agent::{Agent, AgentAction};
 pub use engine::{
-    AgentNode, ControlCommand, ControlConfig, ControlDrop, ControlEvent, ControlNode, ControlTimer,
-    ManagerNode, Message, Session,
+    AgentNode, ClientNode, ControlCommand, ControlConfig, ControlDrop, ControlEvent, ControlNode,
+    ControlTimer, ManagerNode, Message, Pair, Session, StoreNode,
 };
 pub use error::{AttachError, Fallback, Holder, InitGroupError, ReportError, SwitchCount, UnknownGroup};
 pub use group::{GroupFailure, GroupRequest, GroupState, GroupSummary, Holding, Phase};
+pub use journal::Journal;
 pub use manager::{
     Action, Change, GroupRecord, HeldGroup, Instruction, LockUse, Manager, ManagerConfig, ManagerTimer,
     Remade, Report, RequestId, SharedMemory,

@@ -36,7 +36,7 @@ use life::{Ending, State};
 use nodes::{Nodes, Taken};
 use place::Planned;
 use quincunx_collective::{GroupId, Rank};
-use quincunx_design::{Catalog, GroupContext, Member, Naming};
+use quincunx_design::{Catalog, GroupContext, Member, Naming, Refusal};
 use quincunx_units::{Duration, Instant};
 use quincunx_wire::Psn;
 
@@ -77,7 +77,7 @@ pub struct RequestId(pub u64);
 
 /// What the driver is to do.
 #[expect(clippy::large_enum_variant, reason = "answers are few, and no action is kept")]
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum Action {
     /// Keep this where it survives the manager, before what follows is done.
     Keep(Change),
@@ -306,8 +306,9 @@ impl Manager {
         }
         self.end(group, &removed, |_| Instruction::Remove(group), out);
         self.tell_suspended(group, &removed, Instruction::Remove, out);
-        if let State::Installing { request: Some(request), .. } = removed.state {
-            out.push(Action::Answer { request, answer: Err(InitGroupError::Destroyed) });
+        if let State::Installing { requests, .. } = removed.state {
+            let gone = |request| Action::Answer { request, answer: Err(InitGroupError::Destroyed) };
+            out.extend(requests.into_iter().map(gone));
         }
         match self.endings.get_mut(&group) {
             Some(ending) => {
@@ -331,12 +332,17 @@ impl Manager {
     }
 
     /// A caller has gone away before the answer: of [`init_group`](Self::init_group) nobody would ever destroy its
-    /// group. Nothing happens if the answer is out.
+    /// group, unless somebody has asked for it again. Nothing happens if the answer is out.
     pub fn abandon(&mut self, request: RequestId, out: &mut Vec<Action>) {
         self.delayed.retain(|(delayed, _)| *delayed != request);
         self.endings.values_mut().for_each(|ending| ending.requests.retain(|waiting| *waiting != request));
-        let waits = |group: &ManagedGroup| matches!(group.state, State::Installing { request: r, .. } if r == Some(request));
-        let group = self.groups.iter().find(|(_, group)| waits(group)).map(|(&id, _)| id);
+        let left = |group: &mut ManagedGroup| {
+            let State::Installing { requests, .. } = &mut group.state else { return false };
+            let before = requests.len();
+            requests.retain(|waiting| *waiting != request);
+            requests.len() < before && requests.is_empty() && group.remade.is_none()
+        };
+        let group = self.groups.iter_mut().find_map(|(&id, group)| left(group).then_some(id));
         if let Some(group) = group {
             let removed = self.groups.remove(&group).expect("it has just been found");
             self.end(group, &removed, |_| Instruction::Remove(group), out);
@@ -453,6 +459,9 @@ impl Manager {
         wanted: &GroupRequest,
         out: &mut Vec<Action>,
     ) -> Result<(), Trial> {
+        if let Some(group) = self.made_for(wanted) {
+            return self.answer_again(request, group, wanted, out);
+        }
         let ranks = wanted.ranks()?;
         for name in &wanted.members {
             match self.nodes.get(name) {
@@ -472,6 +481,40 @@ impl Manager {
         self.check_hosts(wanted, &planned)?;
         // Nothing can be refused from here on.
         self.install(Some(request), wanted, planned, fallback, None, out);
+        Ok(())
+    }
+
+    /// The group that a request has been given that was asked before, with the same key.
+    pub fn made_for(&self, wanted: &GroupRequest) -> Option<GroupId> {
+        let key = wanted.key?;
+        let is_it =
+            |entry: &ManagedGroup| entry.request.key == Some(key) && entry.request.owner == wanted.owner;
+        self.groups.iter().find(|(_, entry)| is_it(entry)).map(|(&group, _)| group)
+    }
+
+    fn answer_again(
+        &mut self,
+        request: RequestId,
+        group: GroupId,
+        wanted: &GroupRequest,
+        out: &mut Vec<Action>,
+    ) -> Result<(), Trial> {
+        let entry = self.groups.get_mut(&group).expect("it has just been found");
+        if entry.request != *wanted {
+            let expected = alloc::format!("what was asked for as group {group} with this key");
+            return Err(
+                Refusal::new(expected, "another request", "give each request a key of its own").into()
+            );
+        }
+        let answer = match &mut entry.state {
+            State::Installing { requests, .. } => {
+                requests.push(request);
+                return Ok(());
+            }
+            State::Ready | State::Suspending { .. } => Ok(self.summary(group, &self.groups[&group])),
+            State::Failed(failure) => Err(InitGroupError::Failed(failure.clone())),
+        };
+        out.push(Action::Answer { request, answer });
         Ok(())
     }
 
@@ -564,7 +607,7 @@ impl Manager {
             request: wanted.clone(),
             design: naming.design,
             fallback,
-            state: State::Installing { request, waiting: nodes.clone() },
+            state: State::Installing { requests: request.into_iter().collect(), waiting: nodes.clone() },
             nodes,
             away: BTreeMap::new(),
             switches,

@@ -1,8 +1,8 @@
 //! A switch's memory (EPIC 6.1): groups' transient buffers, payload and degree, are blocks of it, which the groups' contexts point into.
+//! A block stays where it is for its group's life: free memory in pieces is said to be so in a refusal, and not moved together.
 //! What a group needs for good, its rows in tables and the states of its endpoints, is counted as queue pairs, apart from this.
 
 use alloc::collections::{BTreeMap, BTreeSet};
-use alloc::vec::Vec;
 use quincunx_collective::GroupId;
 use quincunx_units::ByteCount;
 
@@ -38,17 +38,6 @@ pub struct Shortage {
     pub free: ByteCount,
     /// The longest piece of it.
     pub longest: ByteCount,
-}
-
-/// Where a block goes, that room in one piece comes about.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Move {
-    /// Whose pointers change: none of these may use the block meanwhile.
-    pub groups: BTreeSet<GroupId>,
-    /// Where it was.
-    pub from: Region,
-    /// Where it is to be.
-    pub to: Region,
 }
 
 /// The memory of one switch.
@@ -158,31 +147,6 @@ impl SwitchMemory {
     /// The longest piece that nobody has.
     pub fn longest(&self) -> ByteCount {
         ByteCount::new(self.gaps().map(|(_, gap)| gap).max().unwrap_or(0) * self.unit)
-    }
-
-    /// What moves, in this order, to make all that is free one piece at the end: pointers change, tables do not (EPIC 6.1). Each block
-    /// goes down, to where nothing is any more by then.
-    pub fn compaction(&self) -> Vec<Move> {
-        let mut next = 0;
-        let mut moves = Vec::new();
-        for (&offset, block) in &self.blocks {
-            if offset != next {
-                let (from, to) = (self.region(offset, block.units), self.region(next, block.units));
-                moves.push(Move { groups: block.holders.clone(), from, to });
-            }
-            next += block.units;
-        }
-        moves
-    }
-
-    /// A block has moved.
-    ///
-    /// # Panics
-    /// If there is no such block, or something is where it goes.
-    pub fn carry_out(&mut self, step: &Move) {
-        let block = self.blocks.remove(&(step.from.offset.bytes() / self.unit)).expect("a block to move");
-        self.blocks.insert(step.to.offset.bytes() / self.unit, block);
-        self.assert_invariants();
     }
 
     fn region(&self, offset: u64, units: u64) -> Region {

@@ -25,4 +25,12 @@ quincunx_engine::mutations! {
     CountsWhatIsUnderWay = "counts-what-is-under-way",
     /// A group is made anew from where the fastest rank was.
     AgreesOnTheFastest = "agrees-on-the-fastest",
+    /// The store takes changes of a manager whose lease is over.
+    KeepsForAnybody = "keeps-for-anybody",
+    /// A manager does what follows from a change before that is kept.
+    SpeaksBeforeKept = "speaks-before-kept",
+    /// A manager that stands by goes on from what was kept before it had the lease.
+    ReadsBeforeItsLease = "reads-before-its-lease",
+    /// Whoever has lost his manager asks the next one with a key of its own.
+    AsksAnew = "asks-anew",
 }

@@ -30,11 +30,17 @@ impl Links {
 
     /// Asks the kernel, now and then, and tells the manager what has changed.
     pub(crate) fn look(&mut self, attachment: &Attachment) {
-        let now = Instant::now();
-        if self.interfaces.is_empty() || now < self.next {
+        if Instant::now() >= self.next {
+            self.look_now(attachment);
+        }
+    }
+
+    /// The same at once: what is reported next may follow from it, and the manager is to know both.
+    pub(crate) fn look_now(&mut self, attachment: &Attachment) {
+        if self.interfaces.is_empty() {
             return;
         }
-        self.next = now + LOOK;
+        self.next = Instant::now() + LOOK;
         let running = match running_interfaces() {
             Ok(running) => running,
             Err(error) => return tracing::warn!(%error, "the interfaces cannot be listed"),

@@ -88,6 +88,7 @@ fn serve(
                 None => format!("the neighbour on edge {edge} does not answer"),
             };
             tracing::warn!(%group, reason, "neighbour lost");
+            links.look_now(attachment);
             attachment.report(group, Report::DataPlaneFailed { reason });
         }
         loop {
@@ -131,6 +132,7 @@ fn serve(
                     }
                     // A group that was refused here is not installed: nothing to remove.
                     let _ = node.command(SwitchCommand::Remove(group));
+                    links.look_now(attachment);
                     attachment.report(group, Report::Removed);
                 }
                 // Ranks alone are suspended.

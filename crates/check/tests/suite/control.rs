@@ -3,7 +3,7 @@
 //! and some run is wrong if a rule is broken.
 
 use crate::common::{assert_right, lossy};
-use quincunx_check::{ControlPlane, ControlSetup, Exploration, Verdict, explore};
+use quincunx_check::{ControlPlane, ControlSetup, Exploration, Standby, Verdict, explore};
 use quincunx_control::Mutation;
 use quincunx_designs::CATALOG;
 
@@ -70,6 +70,26 @@ fn a_group_whose_switch_is_killed_at_any_time_is_made_anew_and_runs_each_collect
     assert_right(&plane(ControlSetup { kills: true, groups: 1, ..setup() }), rules());
 }
 
+fn standby(groups: u8, mutation: Option<Mutation>) -> Standby {
+    Standby::new(CATALOG, groups, mutation).unwrap()
+}
+
+#[test]
+fn while_two_managers_overlap_nothing_is_handed_out_twice_and_no_group_that_was_made_is_lost() {
+    assert_right(&standby(1, None), rules());
+}
+
+/// Two more take half a minute each, by command: with `quincunx check control standby --mutate asks-anew` a group is left behind, with
+/// `obeys-old-words` two are in one place.
+#[test]
+fn some_run_of_two_managers_is_wrong_with_each_rule_broken() {
+    for mutation in [Mutation::KeepsForAnybody, Mutation::SpeaksBeforeKept, Mutation::ReadsBeforeItsLease] {
+        let broken = standby(1, Some(mutation));
+        let (_, verdict) = explore(&broken, rules(), &mut |_| std::ops::ControlFlow::Continue(()));
+        assert!(matches!(verdict, Verdict::Wrong { .. }), "{mutation}: {verdict:?}");
+    }
+}
+
 #[test]
 fn some_run_is_wrong_with_each_rule_broken() {
     for mutation in Mutation::all() {
@@ -86,6 +106,11 @@ fn some_run_is_wrong_with_each_rule_broken() {
             Mutation::GoesOnFromItsOwn | Mutation::CountsWhatIsUnderWay | Mutation::AgreesOnTheFastest => {
                 (ControlSetup { kills: true, groups: 1, ..broken }, rules())
             }
+            // Of two managers.
+            Mutation::KeepsForAnybody
+            | Mutation::SpeaksBeforeKept
+            | Mutation::ReadsBeforeItsLease
+            | Mutation::AsksAnew => continue,
             Mutation::ExpiresInSilence => {
                 (ControlSetup { leases: true, ..broken }, Exploration { jumps: 1, ..rules() })
             }

@@ -105,6 +105,7 @@ prop_compose! {
         (direct, cross) in (1u64.., 1u64..),
         demand in any_demand(),
         (lease, phase) in (prop::option::of(1u64..1_000_000_000_000), any_phase()),
+        key in prop::option::of(any::<u128>()),
     ) -> GroupRequest {
         let rate = |bits| BitRate::new(bits).unwrap();
         GroupRequest {
@@ -118,6 +119,7 @@ prop_compose! {
             demand,
             lease: lease.map(Duration::from_micros),
             phase,
+            key,
         }
     }
 }

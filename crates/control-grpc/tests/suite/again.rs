@@ -1,16 +1,19 @@
 //! Calls while no manager serves: made again when the next one does, by those that have patience.
 
-use quincunx_control::{Instruction, Report};
+use quincunx_control::{GroupState, Instruction, Report};
 use quincunx_control_grpc::{
-    Attachment, ClientConfig, ClientError, ControlClient, ManagerAddress, ManagerServer, ServerConfig,
-    StorePlace,
+    Attachment, ClientConfig, ClientError, ControlClient, ManagerAddress, ManagerServer, Managers,
+    ServerConfig, StorePlace,
 };
 use quincunx_designs::CATALOG;
 use quincunx_units::Duration;
+use std::io::{Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
 
-use crate::cluster::{host, request};
+use crate::cluster::{WAIT, host, request, switch};
 
 /// A manager that can be stopped and started again at its address, with what it kept.
 struct Restartable {
@@ -101,4 +104,114 @@ fn a_group_that_is_ended_while_no_manager_serves_is_ended_by_the_next_one() {
         // One that has never been is no group that is ended already.
         assert!(matches!(client.destroy_group(group), Err(ClientError::Refused(_))));
     });
+}
+
+/// Stands before a manager, and once it is told to keeps back what that says: the caller's words arrive, and no answer comes.
+struct Muffle {
+    address: SocketAddr,
+    is_silent: AtomicBool,
+}
+
+impl Muffle {
+    /// Hands on the bytes of one connection; its end is the other's.
+    fn carry(&self, caller: &TcpStream, manager: &TcpStream) {
+        std::thread::scope(|scope| {
+            scope.spawn(|| copy(caller, manager, || false));
+            copy(manager, caller, || self.is_silent.load(Ordering::Relaxed));
+        });
+    }
+}
+
+fn copy(mut from: &TcpStream, mut to: &TcpStream, is_dropped: impl Fn() -> bool) {
+    let mut bytes = [0; 4096];
+    while let Ok(count @ 1..) = from.read(&mut bytes) {
+        if !is_dropped() && to.write_all(&bytes[..count]).is_err() {
+            break;
+        }
+    }
+    // It fails where the other end is gone already.
+    let _ = to.shutdown(Shutdown::Both);
+}
+
+#[test]
+fn a_group_whose_manager_ends_between_its_store_and_its_answer_is_the_next_managers_answer_and_the_only_one()
+{
+    let mut first = Restartable::start("gap");
+    let second: ManagerAddress = format!("127.0.0.1:{}", free_port()).parse().unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let muffle = Muffle { address: listener.local_addr().unwrap(), is_silent: AtomicBool::new(false) };
+    let patient = ClientConfig { patience: Duration::from_secs(20), ..ClientConfig::default() };
+    let managers = |first: &str| format!("{first},{second}").parse::<Managers>().unwrap();
+    let direct = managers(&first.address.to_string());
+    let nodes = [host(0), host(1), switch(0)]
+        .map(|node| ControlClient::connect(direct.clone(), patient.clone()).unwrap().attach(&node).unwrap());
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for node in nodes {
+            let stop = &stop;
+            scope.spawn(move || answer(&node, stop));
+        }
+        let _end = End(&stop);
+        let manager = TcpStream::connect(first.address.to_string()).unwrap();
+        let (muffle, through) = (&muffle, managers(&muffle.address.to_string()));
+        scope.spawn(move || {
+            let (caller, _) = listener.accept().unwrap();
+            // Nobody else comes: who tries again goes to the next manager.
+            drop(listener);
+            muffle.carry(&caller, &manager);
+        });
+        let asking = ControlClient::connect(through, patient.clone()).unwrap();
+        muffle.is_silent.store(true, Ordering::Relaxed);
+        let asked = scope.spawn(move || asking.init_group(&request(2, "epic-3")));
+        let watching = first.client(Duration::ZERO);
+        let limit = Instant::now() + WAIT;
+        let made = loop {
+            if let [made] = &watching.list_groups().unwrap()[..]
+                && made.summary.state == GroupState::Ready
+            {
+                break made.summary.clone();
+            }
+            assert!(Instant::now() < limit, "no group");
+        };
+        assert!(!asked.is_finished(), "nobody has been answered");
+        drop(watching);
+        first.server = None;
+        first.address = second.clone();
+        first.serve();
+        let answered = asked.join().unwrap().unwrap();
+        assert_eq!((answered.group, &answered.switches), (made.group, &made.switches));
+        let watching = first.client(Duration::ZERO);
+        let all: Vec<_> = watching.list_groups().unwrap().iter().map(|group| group.summary.group).collect();
+        assert_eq!(all, [made.group]);
+        assert_eq!(watching.destroy_group(made.group), Ok(Vec::new()));
+    });
+}
+
+#[test]
+fn who_asks_a_manager_that_has_just_taken_over_gets_a_tree_though_nodes_are_still_on_their_way() {
+    let mut manager = Restartable::start("soon");
+    let patience = Duration::from_secs(20);
+    let client = manager.client(patience);
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let start = |node: quincunx_control::NodeDescription| {
+            let (node, stop) = (client.attach(&node).unwrap(), &stop);
+            scope.spawn(move || answer(&node, stop));
+        };
+        let _end = End(&stop);
+        [host(0), host(1), switch(0)].into_iter().for_each(start);
+        let group = client.init_group(&request(2, "epic-3")).unwrap().group;
+        client.destroy_group(group).unwrap();
+        manager.server = None;
+        let asking = client.clone();
+        let asked = scope.spawn(move || asking.init_group(&request(2, "epic-3")));
+        manager.serve();
+        let made = asked.join().unwrap().unwrap();
+        assert_eq!((made.design.as_str(), made.fallback), ("epic-3", None));
+        client.destroy_group(made.group).unwrap();
+    });
+}
+
+fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }

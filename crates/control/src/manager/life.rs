@@ -44,17 +44,18 @@ pub struct HeldGroup {
 /// Where a group stands.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(super) enum State {
-    /// Who asked for it; nobody: it is made anew.
+    /// Who has asked for it; nobody: it is made anew.
     Installing {
-        request: Option<RequestId>,
+        requests: Vec<RequestId>,
         waiting: BTreeSet<String>,
     },
     Ready,
     /// Its nodes forget it, and its ranks have told how far they have come: it is to be made anew; among hosts, if nobody knows what was at
-    /// fault.
+    /// fault. Its tree led over these links.
     Suspending {
         failure: GroupFailure,
         among_hosts: bool,
+        links: Vec<[String; 2]>,
         told: BTreeMap<String, Progress>,
     },
     Failed(GroupFailure),
@@ -343,7 +344,7 @@ impl Manager {
 
     pub(super) fn make_ready(&mut self, group: GroupId, out: &mut Vec<Action>) {
         let entry = self.groups.get_mut(&group).expect("the caller has looked it up");
-        let State::Installing { request, .. } = core::mem::replace(&mut entry.state, State::Ready) else {
+        let State::Installing { requests, .. } = core::mem::replace(&mut entry.state, State::Ready) else {
             unreachable!("only a group that installs becomes ready");
         };
         out.push(Action::CancelTimer { timer: ManagerTimer::Install(group) });
@@ -354,7 +355,7 @@ impl Manager {
             out.push(Action::Instruct { node: node.clone(), instruction: self.readiness(group, node) });
         }
         self.renew(group, out).expect("it has just become ready");
-        if let Some(request) = request {
+        for request in requests {
             let answer = Ok(self.summary(group, &self.groups[&group]));
             out.push(Action::Answer { request, answer });
         }
@@ -378,8 +379,10 @@ impl Manager {
         entry.away.clear();
         entry.lease = None;
         self.groups.insert(group, entry);
-        if let State::Installing { request: Some(request), .. } = state {
-            out.push(Action::Answer { request, answer: Err(InitGroupError::Failed(failure)) });
+        if let State::Installing { requests, .. } = state {
+            let failed =
+                |request| Action::Answer { request, answer: Err(InitGroupError::Failed(failure.clone())) };
+            out.extend(requests.into_iter().map(failed));
         }
         let mut failed = self.groups.iter().filter(|(_, group)| group.is_over());
         if let (Some((&oldest, _)), true) = (failed.next(), failed.count() >= KEPT_FAILURES) {

@@ -95,10 +95,10 @@ impl Manager {
             false => Instruction::Remove(group),
         };
         self.end(group, &entry, say, out);
-        entry.state = State::Suspending { failure, among_hosts, told: BTreeMap::new() };
+        let links = core::mem::take(&mut entry.links);
+        entry.state = State::Suspending { failure, among_hosts, links, told: BTreeMap::new() };
         entry.nodes.clear();
         entry.away.clear();
-        entry.links.clear();
         (entry.lease, entry.conflicts) = (None, 0);
         self.groups.insert(group, entry);
         let (timer, after) = (ManagerTimer::Install(group), self.config.install_timeout);
@@ -117,10 +117,13 @@ impl Manager {
     /// The nodes of a group that is suspended have forgotten it: it is made anew, or is over.
     pub(super) fn remake(&mut self, group: GroupId, out: &mut Vec<Action>) {
         let entry = &self.groups[&group];
-        let State::Suspending { failure, among_hosts, told } = &entry.state else { return };
+        let State::Suspending { failure, among_hosts, links, told } = &entry.state else { return };
         let (failure, wanted) = (failure.clone(), entry.request.clone());
+        // A way that failed is avoided as a whole, unless it is known by now which part of it is gone.
+        let is_there = |[a, b]: &[String; 2]| self.map.link(a, b).is_some();
+        let among_hosts = *among_hosts && links.iter().all(is_there);
         let planned = agree(&wanted, told, self.mutation).and_then(|first| {
-            let planned = self.choose_anew(&wanted, *among_hosts).map_err(|error| error.to_string())?;
+            let planned = self.choose_anew(&wanted, among_hosts).map_err(|error| error.to_string())?;
             Ok((first, planned))
         });
         match planned {

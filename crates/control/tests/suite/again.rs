@@ -3,8 +3,8 @@
 use crate::site::{Site, config, host, request, switch, told};
 use quincunx_collective::GroupId;
 use quincunx_control::{
-    Action, Change, GroupRecord, GroupRequest, GroupState, HeldGroup, Instruction, Manager, ManagerConfig,
-    ManagerTimer, Report, RequestId,
+    Action, Change, GroupRecord, GroupRequest, GroupState, HeldGroup, InitGroupError, Instruction, Manager,
+    ManagerConfig, ManagerTimer, Report, RequestId,
 };
 use quincunx_designs::CATALOG;
 use quincunx_units::{Duration, Instant};
@@ -26,7 +26,11 @@ fn held(record: &GroupRecord, node: &str) -> HeldGroup {
 
 /// A group that is ready, and what was kept of it.
 fn group(site: &mut Site) -> (GroupId, GroupRecord) {
-    let installs = site.begin(&request(2, "epic-2")).unwrap();
+    group_of(site, &request(2, "epic-2"))
+}
+
+fn group_of(site: &mut Site, wanted: &GroupRequest) -> (GroupId, GroupRecord) {
+    let installs = site.begin(wanted).unwrap();
     let group = site.manager.groups().last().unwrap().group;
     let mut kept = None;
     for (node, _) in installs {
@@ -184,4 +188,71 @@ fn no_group_has_a_number_that_is_not_kept_as_given_away() {
         }
     }
     assert_eq!(begun, 200);
+}
+
+fn keyed(key: u128) -> GroupRequest {
+    GroupRequest { key: Some(key), ..request(2, "epic-2") }
+}
+
+fn answers(actions: &[Action]) -> Vec<Result<GroupId, InitGroupError>> {
+    let answer = |action: &Action| match action {
+        Action::Answer { answer, .. } => Some(answer.clone().map(|group| group.group)),
+        _ => None,
+    };
+    actions.iter().filter_map(answer).collect()
+}
+
+#[test]
+fn a_request_that_is_asked_again_is_answered_with_its_group_and_another_key_is_another_group() {
+    let mut site = site();
+    let group = site.init(&keyed(1));
+    assert_eq!(answers(&site.ask(&keyed(1))), [Ok(group)]);
+    let other = site.init(&keyed(2));
+    assert_ne!(other, group);
+    let plain = [site.init(&request(2, "epic-2")), site.init(&request(2, "epic-2"))];
+    assert_ne!(plain[0], plain[1], "without a key each request is its own");
+    let theirs = GroupRequest { owner: "red".to_string(), ..keyed(1) };
+    assert_ne!(site.init(&theirs), group, "keys are their owners'");
+}
+
+#[test]
+fn a_request_that_is_asked_again_while_it_is_carried_out_is_answered_with_the_first() {
+    let mut site = site();
+    let begun = site.ask(&keyed(1));
+    let Some(Action::Begin { group, request }) =
+        begun.iter().find(|action| matches!(action, Action::Begin { .. })).cloned()
+    else {
+        panic!("{begun:?}")
+    };
+    assert_eq!(site.ask(&keyed(1)), [], "nobody is told to install it twice");
+    // Who asked first is gone: it is still wanted.
+    let mut actions = Vec::new();
+    site.manager.abandon(request, &mut actions);
+    assert_eq!(actions, []);
+    for node in ["r0", "r1"] {
+        site.report(node, group, Report::Installed);
+    }
+    assert_eq!(answers(&site.report("s0", group, Report::Installed)), [Ok(group)]);
+}
+
+#[test]
+fn a_key_with_another_request_is_refused() {
+    let mut site = site();
+    site.init(&keyed(1));
+    let other = GroupRequest { key: Some(1), ..request(2, "ring") };
+    let [Err(refused)] = &answers(&site.ask(&other))[..] else { panic!("it is not refused") };
+    assert_eq!(
+        refused.to_string(),
+        "expected what was asked for as group 1 with this key, found another request; give each request a key of its own"
+    );
+}
+
+#[test]
+fn the_next_manager_knows_what_was_asked_before() {
+    let mut before = site();
+    let (group, record) = group_of(&mut before, &keyed(1));
+    let mut after = Site::of(patient(), []);
+    after.manager = Manager::restore(CATALOG, patient(), 65, vec![record], &mut Vec::new());
+    assert_eq!(answers(&after.ask(&keyed(1))), [Ok(group)], "though its nodes are still on their way");
+    assert_eq!(after.manager.groups().count(), 1);
 }

@@ -1,4 +1,4 @@
-//! A switch's memory: blocks, pieces, and pointers that move.
+//! A switch's memory: blocks, and pieces of what is free.
 
 use proptest::prelude::*;
 use quincunx_collective::GroupId;
@@ -40,22 +40,6 @@ fn what_is_free_but_in_pieces_is_said_so() {
 }
 
 #[test]
-fn moving_pointers_makes_the_pieces_one() {
-    let mut memory = SwitchMemory::new(bytes(40), bytes(10));
-    for group in 1..=4 {
-        memory.take(GroupId(group), bytes(10)).unwrap();
-    }
-    memory.release(GroupId(1));
-    memory.release(GroupId(3));
-    for step in memory.compaction() {
-        memory.carry_out(&step);
-    }
-    assert_eq!(memory.region_of(GroupId(2)), Some(region(0, 10)));
-    assert_eq!(memory.region_of(GroupId(4)), Some(region(10, 10)));
-    assert_eq!(memory.take(GroupId(5), bytes(20)), Ok(region(20, 20)));
-}
-
-#[test]
 fn a_block_that_groups_have_by_turns_is_free_when_the_last_has_left_it() {
     let mut memory = SwitchMemory::new(bytes(20), bytes(1));
     let block = memory.take(GroupId(1), bytes(15)).unwrap();
@@ -84,7 +68,6 @@ enum Step {
     Take(u32, u64),
     Share(u32, u64),
     Release(u32),
-    Compact,
 }
 
 proptest! {
@@ -96,7 +79,6 @@ proptest! {
             4 => (1u32..20, 0u64..30).prop_map(|(group, length)| Step::Take(group, length)),
             1 => (1u32..20, 1u64..30).prop_map(|(group, length)| Step::Share(group, length)),
             3 => (1u32..20).prop_map(Step::Release),
-            1 => Just(Step::Compact),
         ], 0..60),
     ) {
         const ALL: u64 = 60;
@@ -123,13 +105,6 @@ proptest! {
                 Step::Release(group) => {
                     held.remove(&group);
                     memory.release(GroupId(group));
-                }
-                Step::Compact => {
-                    let free = memory.free();
-                    for step in memory.compaction() {
-                        memory.carry_out(&step);
-                    }
-                    prop_assert_eq!(memory.longest(), free);
                 }
             }
             memory.assert_invariants();

@@ -3,7 +3,8 @@
 use crate::site::{Site, config, host, request, switch, told, tree};
 use quincunx_collective::GroupId;
 use quincunx_control::{
-    Action, GroupState, Instruction, ManagerConfig, ManagerTimer, NodeDescription, Progress, Report, Sequence,
+    Action, GroupState, Instruction, LinkReport, ManagerConfig, ManagerTimer, NodeDescription, Progress,
+    Report, Sequence,
 };
 
 fn remaking() -> ManagerConfig {
@@ -157,6 +158,29 @@ fn a_link_that_goes_down_has_the_groups_made_anew_whose_trees_led_over_it() {
     let GroupState::Suspended(failure) = site.state(cut) else { panic!("{:?}", site.state(cut)) };
     assert_eq!(failure.to_string(), "node \"s0\": its link between s0 and s2 is down");
     assert_eq!(site.state(own), GroupState::Ready, "its tree does not lead over that link");
+}
+
+#[test]
+fn a_way_that_fails_is_left_for_another_tree_if_it_is_known_by_then_which_link_is_down() {
+    let link = |name: &str, lanes| LinkReport { neighbour: name.to_string(), lanes, rate: None };
+    let at = |number, lanes| {
+        let links = vec![link("r0", lanes), link("r1", 1)];
+        NodeDescription { links, ..switch(number) }
+    };
+    let mut site = Site::of(remaking(), [at(0, 1), at(1, 1), host(0), host(1)]);
+    let group = site.init(&request(2, "epic-2"));
+    let used = site.summary(group).switches[0].node.clone();
+    assert_eq!(used, "s0");
+    // A rank finds it out before the switch does.
+    let failed = site.report("r0", group, Report::DataPlaneFailed { reason: "test".to_string() });
+    assert_eq!(suspended(&failed), ["r0", "r1"]);
+    let mut actions = Vec::new();
+    site.manager.update_links("s0", at(0, 0).links, &mut actions).unwrap();
+    assert_eq!(actions, [], "the group is suspended already");
+    site.report("s0", group, Report::Removed);
+    stop(&mut site, group, [2, 2]);
+    let summary = site.manager.group(group).unwrap();
+    assert_eq!((summary.design.as_str(), summary.switches[0].node.as_str()), ("epic-2", "s1"));
 }
 
 #[test]

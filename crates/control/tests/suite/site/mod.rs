@@ -134,13 +134,19 @@ impl Site {
         &mut self,
         wanted: &GroupRequest,
     ) -> Result<Vec<(String, Instruction)>, InitGroupError> {
-        self.requests += 1;
-        let mut actions = Vec::new();
-        self.manager.init_group(RequestId(self.requests), wanted, &mut actions);
+        let actions = self.ask(wanted);
         if let Some(Action::Answer { answer, .. }) = actions.last() {
             return Err(answer.clone().unwrap_err());
         }
         Ok(told(&actions))
+    }
+
+    /// Asks for a group; what follows from that.
+    pub(crate) fn ask(&mut self, wanted: &GroupRequest) -> Vec<Action> {
+        self.requests += 1;
+        let mut actions = Vec::new();
+        self.manager.init_group(RequestId(self.requests), wanted, &mut actions);
+        actions
     }
 
     pub(crate) fn begin_id(&mut self, wanted: &GroupRequest) -> GroupId {
