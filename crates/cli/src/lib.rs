@@ -6,6 +6,7 @@
 // What is printed goes through `out`, which survives a reader that has gone.
 #![deny(clippy::print_stdout)]
 
+mod agent;
 mod check;
 mod checks;
 mod compare;
@@ -90,6 +91,8 @@ enum Command {
     Manager(nodes::Manager),
     /// Be a switch: aggregate and replicate for the groups that the manager installs
     Switch(nodes::Switch),
+    /// Be a machine's agent: its nodes speak with the manager by way of it
+    Agent(agent::Agent),
     /// Make, list, show and destroy groups, and ask why one does not use the network
     Group(group::Group),
     /// List the nodes that are attached to a manager, and what groups hold of them
@@ -152,6 +155,7 @@ pub fn main(catalog: Catalog, fallback: Option<&'static str>) -> ExitCode {
         Ok(Command::Report(report)) => report.run(),
         Ok(Command::Manager(manager)) => manager.run(catalog, fallback),
         Ok(Command::Switch(switch)) => switch.run(catalog),
+        Ok(Command::Agent(agent)) => agent.run(),
         Ok(Command::Group(group)) => group.run(catalog),
         Ok(Command::Nodes(nodes)) => nodes.run(),
         Ok(Command::Top(top)) => top.run(),

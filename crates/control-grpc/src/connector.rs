@@ -31,7 +31,7 @@ impl Connector {
         Self { managers, next: Arc::default() }
     }
 
-    async fn connect(self) -> io::Result<TokioIo<TcpStream>> {
+    pub(crate) async fn connect(self) -> io::Result<TokioIo<TcpStream>> {
         let all = self.managers.all();
         let first = self.next.load(Ordering::Relaxed);
         let mut last = io::Error::other("no manager is named");

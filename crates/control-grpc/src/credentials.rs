@@ -1,7 +1,12 @@
 //! A certificate, its key and the authority that is trusted, in one PEM file: what a manager, a node, a tenant or an operator shows.
 
 use std::fmt;
+use std::io;
 use std::path::Path;
+use std::sync::Arc;
+use tokio_rustls::rustls::pki_types::pem::PemObject;
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 use tonic::transport::{Certificate, ClientTlsConfig, Identity as TlsIdentity, ServerTlsConfig};
 
 /// The name that a manager's certificate has, wherever it runs: nodes trust an authority, not a host.
@@ -88,6 +93,35 @@ impl Credentials {
             .identity(TlsIdentity::from_pem(&self.chain, &self.key))
             .ca_certificate(Certificate::from_pem(&self.authority))
             .domain_name(MANAGER_NAME)
+    }
+
+    /// The same for a connection that speaks no gRPC of its own.
+    ///
+    /// # Errors
+    /// If certificate and key do not fit, or are of no kind that is known.
+    pub(crate) fn raw_client(&self) -> io::Result<Arc<ClientConfig>> {
+        let wrong = |error: &dyn fmt::Display| {
+            io::Error::other(format!(
+                "expected credentials that are good, found \"{error}\"; make new ones with `quincunx manager init`"
+            ))
+        };
+        let certificates = |text: &str| {
+            let all = CertificateDer::pem_slice_iter(text.as_bytes()).collect::<Result<Vec<_>, _>>();
+            all.map_err(|error| wrong(&error))
+        };
+        let mut authorities = RootCertStore::empty();
+        for authority in certificates(&self.authority)? {
+            authorities.add(authority).map_err(|error| wrong(&error))?;
+        }
+        let key = PrivateKeyDer::from_pem_slice(self.key.as_bytes()).map_err(|error| wrong(&error))?;
+        let provider = Arc::new(tokio_rustls::rustls::crypto::ring::default_provider());
+        let config = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
+        let config = config.map_err(|error| wrong(&error))?.with_root_certificates(authorities);
+        let mut config =
+            config.with_client_auth_cert(certificates(&self.chain)?, key).map_err(|error| wrong(&error))?;
+        // gRPC is HTTP/2.
+        config.alpn_protocols = vec![b"h2".to_vec()];
+        Ok(Arc::new(config))
     }
 
     /// The serial number of the certificate that is shown, in hexadecimal digits: what [`ControlClient::revoke`](crate::ControlClient::revoke)

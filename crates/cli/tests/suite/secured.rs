@@ -106,6 +106,50 @@ fn perf_runs_as_a_tenant_over_tls_and_a_stranger_is_not_heard() {
 }
 
 #[test]
+fn a_machine_speaks_by_way_of_its_agent_and_goes_on_when_that_is_killed_and_started_again() {
+    let (_folder, path) = certificates("agent");
+    let manager = format!("manager --listen 127.0.0.1:0 --identity {path}/manager.pem --log-level off");
+    let mut manager = start(&manager, None);
+    let at = listens_at(&mut manager);
+    let agent = |listen: &str, who: &str| {
+        let identity = format!("--identity {path}/{who}.pem --log-level off");
+        start(&format!("agent --listen {listen} --manager {at} {identity}"), None)
+    };
+    let mut of_switch = agent("127.0.0.1:0", "node-leaf");
+    let by = listens_at(&mut of_switch);
+    let leaf = address(3, 250);
+    let _switch = start(&format!("switch --name leaf --address {leaf} --manager {by} --log-level off"), None);
+    let mut of_tenant = agent("127.0.0.1:0", "tenant-blue");
+    let tenant = listens_at(&mut of_tenant);
+    let nodes = || {
+        let asked = quincunx(&format!("nodes --manager {at} --identity {path}/operator-admin.pem --json"));
+        let found: Value = serde_json::from_slice(&asked.stdout).unwrap();
+        found["nodes"].as_array().unwrap().len()
+    };
+    eventually("the switch", || nodes() == 1);
+    let perf = format!(
+        "perf all_reduce --ranks 2 --design epic-3 --sizes 64KiB --iterations 2 --json --manager {at} --identity {path}/tenant-blue.pem --addresses {},{}",
+        address(3, 1),
+        address(3, 2)
+    );
+    for _ in 0..2 {
+        let rows = rows(&quincunx(&perf));
+        assert_eq!((rows[0]["wrong"].as_u64(), rows[0]["design"].as_str()), (Some(0), Some("epic-3")));
+        drop(of_switch);
+        eventually("nobody", || nodes() == 0);
+        of_switch = agent(&by, "node-leaf");
+        assert_eq!(listens_at(&mut of_switch), by);
+        eventually("the switch again", || nodes() == 1);
+    }
+    // A tool is heard as the tenant that the other agent's certificate names.
+    let listed = quincunx(&format!("group list --manager {tenant} --json"));
+    assert!(listed.status.success(), "{}", String::from_utf8_lossy(&listed.stderr));
+    assert!(error(&quincunx(&format!("nodes drain leaf --manager {tenant}"))).contains("tenant blue"));
+    let refused = quincunx(&format!("agent --listen 0.0.0.0:0 --manager {at} --log-level off"));
+    assert!(error(&refused).contains("expected an agent to listen on loopback"));
+}
+
+#[test]
 fn a_manager_elsewhere_than_on_loopback_without_certificates_does_not_start() {
     let error = error(&quincunx("manager --listen 0.0.0.0:0 --log-level off"));
     assert!(

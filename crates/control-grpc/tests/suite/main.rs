@@ -3,6 +3,7 @@
 #![allow(unreachable_pub, reason = "the checks are shared with the crate of the fuzz targets")]
 
 mod again;
+mod agent;
 mod cluster;
 #[path = "../../../../fuzz/src/control_rpc.rs"]
 mod control_rpc;

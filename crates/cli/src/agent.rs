@@ -1,0 +1,53 @@
+//! `quincunx agent`: the machine's agent, by way of which its nodes speak with the manager.
+
+use clap::Args;
+use quincunx_control_grpc::{AgentServer, ManagerAddress, ManagerServer, Managers};
+
+use crate::Failure;
+use crate::identity::Shown;
+use crate::logs::Logs;
+use crate::out::say;
+
+/// `quincunx agent`.
+#[derive(Args)]
+#[command(after_help = "Examples:
+  quincunx agent --manager 10.0.0.9:4790,10.0.0.8:4790 --identity certs/node-leaf1.pem
+  quincunx switch --name leaf1 --address 10.0.0.1 --memory 16MiB
+  quincunx agent --listen 127.0.0.1:4792 --manager 10.0.0.9:4790 --identity certs/tenant-blue.pem
+  quincunx group list --manager 127.0.0.1:4792
+
+Nodes and tools of this machine speak with the agent as with a manager, over loopback and without certificates; the manager hears them as
+whom the agent's certificate names, and lets them do what that one may: by a tenant's, ranks of a program attach whose job's name
+(QUINCUNX_JOB) begins with the tenant's and a slash. Whoever can connect to loopback here can do so: where several
+people share a machine, give each node its own certificate instead. The agent keeps nothing: end it and start it again while groups run,
+within the nodes' patience.")]
+pub(crate) struct Agent {
+    /// Where to serve, on loopback; port 0 lets the system choose, and the choice is printed
+    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:4790")]
+    listen: ManagerAddress,
+    /// Where the manager serves, and who stands by for it
+    #[arg(long, value_name = "HOST:PORT")]
+    manager: Managers,
+    #[command(flatten)]
+    shown: Shown,
+    #[command(flatten)]
+    logs: Logs,
+}
+
+impl Agent {
+    /// Serves until it is ended.
+    pub(crate) fn run(self) -> Result<(), Failure> {
+        self.logs.start();
+        let listener = ManagerServer::bind(&self.listen).map_err(|error| {
+            Failure::Input(format!(
+                "expected to listen at {}, found \"{error}\"; choose another --listen address",
+                self.listen
+            ))
+        })?;
+        let credentials = self.shown.credentials()?;
+        let server =
+            AgentServer::start(listener, self.manager, credentials.as_ref()).map_err(Failure::input)?;
+        say!("agent listens at {}", server.address());
+        server.join().map_err(Failure::input)
+    }
+}
