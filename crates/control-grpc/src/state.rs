@@ -196,6 +196,15 @@ impl Shared {
                     let (design, remade) = made.map(|made| (made.design, made.remade)).unwrap_or_default();
                     let reason = remade.map(|remade| remade.failure.to_string());
                     tracing::warn!(%from, %group, design, reason, "group made anew");
+                    // On what is left it may take more than before.
+                    let tenant =
+                        state.records.get(group).map(|record| record.tenant.clone()).unwrap_or_default();
+                    if let Err(over) = state.check_memory_quota(&tenant, None) {
+                        let reason = format!("it was made anew where it takes more: {over}");
+                        let mut actions = Vec::new();
+                        state.manager.give_up(group, reason, &mut actions);
+                        state.journal.add(actions);
+                    }
                 }
                 Action::Begin { request, group } => state.records.begin(request, group, &state.manager),
                 Action::Answer { request, answer } => {

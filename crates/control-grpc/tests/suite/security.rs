@@ -1,9 +1,9 @@
 //! What a stranger, another tenant or a node may not do: with certificates over TLS, and without them on loopback.
 
 use crate::cluster;
-use crate::cluster::{Cluster, WAIT, host, request, switch};
+use crate::cluster::{Cluster, WAIT, group_of, host, request, switch};
 use quincunx_collective::GroupId;
-use quincunx_control::{GroupState, Holding, Instruction, NodeDescription, Report};
+use quincunx_control::{GroupState, Holding, Instruction, LinkReport, NodeDescription, Progress, Report};
 use quincunx_control_grpc::{
     Attachment, Authority, ClientConfig, ClientError, ControlClient, Credentials, GroupName, ManagerServer,
     OTHERS, Quota, Quotas, ServerConfig, StorePlace, Subject, proto,
@@ -295,6 +295,72 @@ fn who_holds_a_switch_is_told_of_ones_own_groups_and_of_others_in_sum() {
     // What others have together begins nowhere.
     let theirs = Holding { offset: ByteCount::new(0), ..theirs.switches[0].clone() };
     assert_eq!(uses, [(own.group, own.switches[0].clone()), (OTHERS, theirs)]);
+}
+
+/// A group of a tenant's four hosts under one switch, which also have a way to each other over two; the tenant may have so much memory. What the group took, and what the hosts hear when the one switch goes.
+fn made_anew_with(limit: Option<ByteCount>) -> (ByteCount, Instruction) {
+    let secured = Secured::start(|config| {
+        config.manager.remakes = true;
+        config.quotas.default = Quota { switch_memory: limit, ..Quota::default() };
+    });
+    let linked = |node: NodeDescription, neighbours: &[&str]| {
+        let link = |name: &&str| LinkReport { neighbour: (*name).into(), lanes: 1, rate: None };
+        NodeDescription { links: neighbours.iter().map(link).collect(), ..node }
+    };
+    let leaf = |number: u8, neighbours: &[&str]| {
+        let client = secured.connect(&Subject::Node(format!("switch-{number}")));
+        client.attach(&linked(switch(number), neighbours)).unwrap()
+    };
+    let one = leaf(0, &["red/1", "red/2", "red/3", "red/4"]);
+    let two = [leaf(1, &["red/1", "red/2", "switch-2"]), leaf(2, &["red/3", "red/4", "switch-1"])];
+    let hosts = [1, 2, 3, 4].map(|number| secured.host("red", number));
+    let mut wanted = request(4, "epic-3");
+    wanted.members = hosts.iter().map(|(_, node)| node.node().to_owned()).collect();
+    let client = hosts[0].0.clone();
+    let asked = std::thread::spawn(move || client.init_group(&wanted).unwrap());
+    let answer = |node: &Attachment| {
+        let instruction = node.instructions().try_recv().ok()?.unwrap();
+        let report = match &instruction {
+            Instruction::Install(_) => Report::Installed,
+            Instruction::Suspend { .. } => Report::Suspended(Progress { complete: 0, repeats_from: 1 }),
+            Instruction::Remove(_) => Report::Removed,
+            _ => return Some(instruction),
+        };
+        node.report(group_of(&instruction), report);
+        Some(instruction)
+    };
+    while !asked.is_finished() {
+        for node in two.iter().chain([&one]).chain(hosts.iter().map(|(_, node)| node)) {
+            answer(node);
+        }
+    }
+    let made = asked.join().unwrap();
+    assert_eq!(made.switches.len(), 1, "the lower tree");
+    drop(one);
+    let until = std::time::Instant::now() + WAIT;
+    loop {
+        assert!(std::time::Instant::now() < until, "the hosts hear nothing");
+        two.iter().for_each(|node| drop(answer(node)));
+        let heard: Vec<_> = hosts.iter().filter_map(|(_, node)| answer(node)).collect();
+        let end =
+            |heard: &Instruction| matches!(heard, Instruction::Resume { .. } | Instruction::Failed { .. });
+        if let Some(end) = heard.into_iter().find(end) {
+            return (made.switches[0].memory, end);
+        }
+    }
+}
+
+#[test]
+fn a_group_that_is_made_anew_where_it_takes_more_than_its_tenant_may_have_ends_with_the_reason() {
+    let (taken, end) = made_anew_with(None);
+    assert!(matches!(end, Instruction::Resume { .. }), "{end:?}");
+    let (_, end) = made_anew_with(Some(taken));
+    let Instruction::Failed { failure, .. } = end else { panic!("{end:?}") };
+    let reason = failure.to_string();
+    assert!(
+        reason.contains(&format!("expected tenant red to hold at most {taken} of switch memory")),
+        "{reason}"
+    );
 }
 
 #[test]

@@ -391,6 +391,14 @@ impl Manager {
         }
     }
 
+    /// Ends a group for a reason of the caller's, who keeps to limits that the manager knows nothing of. Its nodes hear of it as of any failure;
+    /// one that is over already stays as it is.
+    pub fn give_up(&mut self, group: GroupId, reason: String, out: &mut Vec<Action>) {
+        let Some(entry) = self.groups.get(&group).filter(|entry| !entry.is_over()) else { return };
+        let owner = entry.request.members.first().cloned().unwrap_or_default();
+        self.fail(group, GroupFailure { node: owner, reason }, out);
+    }
+
     /// Has the nodes of a group that is over forget it.
     pub(super) fn end(
         &mut self,
