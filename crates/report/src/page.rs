@@ -19,6 +19,8 @@ struct Sweep {
     title: String,
     svg: String,
     rows: Vec<Measured>,
+    /// Some row was chosen among several.
+    has_candidates: bool,
     links: Vec<Links>,
 }
 
@@ -163,12 +165,20 @@ fn styles(outputs: &[(String, Output)]) -> Styles {
     let mut styles = Styles::default();
     for (_, output) in outputs {
         styles.know(output.rows.iter().filter_map(|row| row["design"].as_str()));
+        let candidates = output.rows.iter().filter_map(|row| row["candidates"].as_array()).flatten();
+        styles.know(candidates.filter_map(|candidate| candidate["design"].as_str()));
         for experiment in output.curves.chunk_by(|a, b| (&a.paper, &a.id) == (&b.paper, &b.id)) {
             let all: Vec<&Curve> = experiment.iter().collect();
             styles.know(experiment.iter().map(|curve| key(curve, &all)));
         }
     }
     styles
+}
+
+/// The fabric or tree that was asked for, if one was.
+fn place(output: &Output) -> String {
+    let asked = output.arguments.windows(2).find(|pair| matches!(pair[0].as_str(), "--fabric" | "--tree"));
+    asked.map_or_else(String::new, |pair| format!(" on {}", pair[1]))
 }
 
 /// The sweeps of a file, one a collective.
@@ -179,20 +189,29 @@ fn sweep(name: &str, output: &Output, styles: &Styles) -> Result<Vec<Sweep>, Rep
     }
     let one = |(collective, rows): (String, Vec<Measured>)| {
         let mut lines: Vec<Line> = Vec::new();
-        for row in &rows {
-            let index = lines.iter().position(|line| line.name == row.design).unwrap_or_else(|| {
-                let (name, style) = (row.design.clone(), styles.of(&row.design));
+        let mut add = |design: &str, size: u64, rate: f64, error: f64| {
+            let index = lines.iter().position(|line| line.name == design).unwrap_or_else(|| {
+                let (name, style) = (design.to_owned(), styles.of(design));
                 lines.push(Line { name, style, ..Line::default() });
                 lines.len() - 1
             });
-            lines[index].points.push((row.size as f64, row.algbw_GBps));
+            lines[index].points.push((size as f64, rate));
+            lines[index].errors.push(error);
+        };
+        for row in &rows {
             // Of a rate it is the same share as of the time.
             let share = row.time_stderr_us.unwrap_or_default() / row.time_us.max(f64::MIN_POSITIVE);
-            lines[index].errors.push(row.algbw_GBps * share);
+            add(&row.design, row.size, row.algbw_GBps, row.algbw_GBps * share);
+            for other in row.candidates.iter().filter(|other| other.design != row.design) {
+                if let Some(time) = other.time_us {
+                    add(&other.design, row.size, row.algbw_GBps * row.time_us / time, 0.0);
+                }
+            }
         }
-        let title = format!("{collective} ({}, {name}.json)", output.command);
+        let title = format!("{collective}{} ({}, {name}.json)", place(output), output.command);
         let links = rows.iter().filter(|row| !row.links.is_empty()).map(busiest).collect::<Result<_, _>>()?;
-        Ok(Sweep { svg: throughput(&title, &lines)?, title, rows, links })
+        let has_candidates = rows.iter().any(|row| !row.candidates.is_empty());
+        Ok(Sweep { svg: throughput(&title, &lines)?, title, rows, has_candidates, links })
     };
     by_collective.into_iter().map(one).collect()
 }
@@ -254,6 +273,19 @@ pub(crate) mod tests {
         let html = page(&output(SIM));
         assert!(html.contains("<svg") && html.contains("epic-3") && html.contains("rank0 &gt; switch0"));
         assert!(!html.contains("http"), "nothing is fetched from anywhere");
+    }
+
+    #[test]
+    fn what_was_not_chosen_is_drawn_and_says_why() {
+        let auto = SIM.replace(
+            "\"wrong\":0",
+            r#""wrong":0,"candidates":[{"design":"epic-3","time_us":3.0,"verdict":"chosen"},
+               {"design":"tree","time_us":6.0,"verdict":"slower by a factor of 2.0"},{"design":"scin","verdict":"refuses"}]"#,
+        );
+        let html = page(&output(&auto));
+        assert!(html.contains("slower by a factor of 2.0") && html.contains("refuses"), "{html}");
+        // In the names of lines beside the plot.
+        assert!(html.contains("\ntree\n"), "{html}");
     }
 
     #[test]
@@ -329,12 +361,17 @@ pub(crate) mod tests {
     fn the_page_says_what_was_run_on_which_machine_and_when() {
         let described = SIM.replace(
             "\"schema\":1",
-            r#""schema":1,"version":"0.1.0","arguments":["sim","all_reduce","--seed","7"],"time":"2026-01-02T03:04:05Z",
+            r#""schema":1,"version":"0.1.0","arguments":["sim","all_reduce","--fabric","star-4","--seed","7"],"time":"2026-01-02T03:04:05Z",
                "machine":{"processor":"Some CPU","cores":2}"#,
         );
         let html = page(&output(&described));
-        for part in ["quincunx sim all_reduce --seed 7", "0.1.0", "Some CPU, 2 cores", "2026-01-02T03:04:05Z"]
-        {
+        for part in [
+            "quincunx sim all_reduce --fabric star-4 --seed 7",
+            "all_reduce on star-4 (sim, run.json)",
+            "0.1.0",
+            "Some CPU, 2 cores",
+            "2026-01-02T03:04:05Z",
+        ] {
             assert!(html.contains(part), "{part}: {html}");
         }
     }

@@ -102,6 +102,19 @@ pub(crate) struct Measured {
     /// The width of the bins of links, if they have any.
     #[serde(default)]
     pub(crate) bin_us: f64,
+    /// Where the fastest of several was asked for: all of them, the chosen one first.
+    #[serde(default)]
+    pub(crate) candidates: Vec<Candidate>,
+}
+
+/// A design that was tried.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub(crate) struct Candidate {
+    pub(crate) design: String,
+    /// None where it refuses.
+    #[serde(default)]
+    pub(crate) time_us: Option<f64>,
+    pub(crate) verdict: String,
 }
 
 /// A row of `sim traffic`.
