@@ -1,6 +1,6 @@
 //! The agent of a machine: nodes of the machine speak with it over loopback, as with a manager, and it speaks with the manager in their place,
 //! with the machine's certificate. So the processes that parse frames of strangers have no keys, and nodes know nothing of managers that
-//! stand by. It passes bytes on and keeps nothing: started again, it has nodes attach again, as after a manager's end.
+//! stand by. It passes bytes on and keeps nothing: started again, it has nodes attach again. To the manager they were gone meanwhile.
 
 use crate::Managers;
 use crate::connector::Connector;

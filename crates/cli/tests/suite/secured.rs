@@ -106,7 +106,7 @@ fn perf_runs_as_a_tenant_over_tls_and_a_stranger_is_not_heard() {
 }
 
 #[test]
-fn a_machine_speaks_by_way_of_its_agent_and_goes_on_when_that_is_killed_and_started_again() {
+fn a_machine_speaks_by_way_of_its_agent_and_is_back_when_that_is_started_again() {
     let (_folder, path) = certificates("agent");
     let manager = format!("manager --listen 127.0.0.1:0 --identity {path}/manager.pem --log-level off");
     let mut manager = start(&manager, None);

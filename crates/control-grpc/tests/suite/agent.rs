@@ -1,4 +1,4 @@
-//! The agent of a machine: nodes without certificates are whom its certificate names, and hear nothing of its end.
+//! The agent of a machine: nodes without certificates are whom its certificate names, and attach again after its end.
 
 use quincunx_control_grpc::{
     AgentServer, Authority, ClientConfig, ControlClient, Credentials, ManagerServer, ServerConfig, Subject,
@@ -74,7 +74,7 @@ fn a_certificate_that_the_manager_does_not_know_leads_nowhere() {
 }
 
 #[test]
-fn nodes_go_on_when_their_agent_is_started_again() {
+fn nodes_attach_again_when_their_agent_is_started_again() {
     let authority = Authority::new().unwrap();
     let manager = secured(&authority);
     let credentials = issue(&authority, &Subject::Node("switch-0".into()));
