@@ -4,7 +4,7 @@ use quincunx_cluster::{Cluster, GroupSpec, ManagedCluster, ManagedSetup, Ports, 
 use quincunx_collective::LengthOnly;
 use quincunx_design::{Demand, FabricKind};
 use quincunx_designs::{CATALOG, FALLBACK};
-use quincunx_fabric::{LinkProperties, SwitchedShape};
+use quincunx_fabric::{LinkProperties, NodeKind, SwitchedShape, Topology};
 use quincunx_nodes::{StationCommand, SwitchCommand, way_of_flow};
 use quincunx_units::{BitRate, ByteCount, Duration};
 use quincunx_wire::{Endpoint, QpNumber};
@@ -224,4 +224,36 @@ fn a_policy_that_there_is_not_or_whose_groups_lock_is_refused_with_those_that_th
             )
         );
     }
+}
+
+/// Two hosts, each at both of two switches, by links of these costs.
+fn two_homed(costs: [u16; 2]) -> Wiring {
+    let mut topology = Topology::default();
+    let [a, b, left, right] = [
+        ("a", NodeKind::Host),
+        ("b", NodeKind::Host),
+        ("left", NodeKind::Switch),
+        ("right", NodeKind::Switch),
+    ]
+    .map(|(name, kind)| topology.add_node(name.into(), kind).unwrap());
+    for (switch, cost) in [(left, costs[0]), (right, costs[1])] {
+        for host in [a, b] {
+            topology.connect_at_cost([host, switch], link(), cost).unwrap();
+        }
+    }
+    Wiring::switched(&topology)
+}
+
+#[test]
+fn a_host_of_several_links_takes_the_one_that_costs_least_and_is_refused_where_two_do() {
+    let group = vectors("ring", FabricKind::Tree);
+    for (costs, port) in [([1, 2], 0), ([2, 1], 1)] {
+        let cluster = Cluster::new(two_homed(costs), address, &group).unwrap();
+        assert_eq!([cluster.port(0, 1), cluster.port(1, 0)], [Some(port), Some(port)]);
+    }
+    let refused = Cluster::new(two_homed([1, 1]), address, &group).unwrap_err().to_string();
+    assert_eq!(
+        refused,
+        "expected one way that costs least from host a to b, found one by its port 0 and one by its port 1; give a link another `cost`, or put a switch between"
+    );
 }
