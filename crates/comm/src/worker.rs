@@ -3,7 +3,7 @@
 use crate::CommError;
 use crate::counts::Counters;
 use crate::handle::Promise;
-use crate::job::{Chunk, Job, Spare, Task};
+use crate::job::{Chunk, Job, Spare};
 use crate::peers::{Peers, Receive, Send};
 use quincunx_collective::{GroupId, Rank as RankNumber};
 use quincunx_design::FabricKind;
@@ -215,7 +215,7 @@ impl Worker {
         let copying = Instant::now();
         let buffers = job.fill(chunk, place, &mut self.spare);
         Counters::add(&self.counters.copying, copying.elapsed().as_nanos() as u64);
-        let (collective, reduction) = job.collective();
+        let (collective, reduction) = (job.collective, job.reduction);
         match self.rank.begin(group, collective, reduction, buffers) {
             Ok(()) => {
                 Counters::add(&self.counters.copied_bytes, job.copied(chunk, lane.ranks));
@@ -259,9 +259,6 @@ impl Worker {
         if job.under_way == 0 && job.is_begun() {
             let job = lane.jobs.pop_front().expect("the front");
             Counters::add(&self.counters.ended, 1);
-            if let Task::Gathered { .. } = job.task {
-                Counters::add(&self.counters.fallbacks, 1);
-            }
             end(job, Ok(()));
         }
     }

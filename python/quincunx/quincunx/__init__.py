@@ -59,8 +59,8 @@ class Pending:
 class Group:
     """Ranks that do things together. All of them call the same collectives in the same order.
 
-    Each method takes `wait=False` to return a `Pending` at once. Operations: "sum", "min", "max", "product", "band", "bor", "bxor". The
-    network adds up float32, float16, bfloat16 and int32 by the first three; else ranks gather all vectors and combine them.
+    Each method takes `wait=False` to return a `Pending` at once. Operations: "sum", "min", "max", "prod" (or "product"), "band", "bor",
+    "bxor", the last three of integers alone, and "avg", for which every rank divides the sum, integers towards zero.
     """
 
     def __init__(self, core: _core.Group) -> None:
@@ -203,7 +203,7 @@ def shutdown() -> None:
 
 
 def counts() -> dict[str, float]:
-    """Of this process: operations, bytes copied between its arrays and registered memory, the seconds of that, seconds with something
-    under way, and reductions that ranks have done themselves."""
-    names = ("operations", "copied_bytes", "copy_s", "busy_s", "fallbacks")
+    """Of this process: operations, bytes copied between its arrays and registered memory, the seconds of that, and seconds with something
+    under way."""
+    names = ("operations", "copied_bytes", "copy_s", "busy_s")
     return dict(zip(names, _endpoint.counts())) if _endpoint is not None else dict.fromkeys(names, 0)
