@@ -113,8 +113,8 @@ impl DataType {
         ("i16", Self::I16),
         ("i8", Self::I8),
         ("u8", Self::U8),
-        ("f8e4m3", Self::F8E4M3),
-        ("f8e5m2", Self::F8E5M2),
+        ("e4m3", Self::F8E4M3),
+        ("e5m2", Self::F8E5M2),
     ];
 
     /// Bytes of an element.
@@ -212,7 +212,7 @@ impl fmt::Display for ReduceOp {
 impl FromStr for DataType {
     type Err = ParseNameError;
     fn from_str(text: &str) -> Result<Self, ParseNameError> {
-        find(&Self::NAMES, "f32, f16, bf16, i32, f64, i64, u64, u32, i16, i8, u8, f8e4m3, f8e5m2", text)
+        find(&Self::NAMES, "f32, f16, bf16, i32, f64, i64, u64, u32, i16, i8, u8, e4m3, e5m2", text)
     }
 }
 

@@ -16,9 +16,9 @@ pub fn pattern(rank: Rank, length: usize, data_type: DataType) -> Numbers {
     let mut place = 0;
     fill(length, data_type, || {
         let whole = i64::from(small.draw()) - 3;
-        place += 1;
+        place = (place + 1) % TURNS;
         match data_type {
-            DataType::F8E4M3 | DataType::F8E5M2 if place % TURNS != rank.0 % TURNS => 0,
+            DataType::F8E4M3 | DataType::F8E5M2 if place != rank.0 % TURNS => 0,
             DataType::F8E4M3 | DataType::F8E5M2 => bits(whole.signum(), data_type),
             _ => bits(whole, data_type),
         }
@@ -43,8 +43,8 @@ fn factors(rank: Rank, length: usize, data_type: DataType) -> Numbers {
     let mut small = Small::new(rank);
     let mut place = 0;
     fill(length, data_type, || {
-        place += 1;
-        let factor = if place % TURNS == rank.0 % TURNS { 2 } else { 1 };
+        place = (place + 1) % TURNS;
+        let factor = if place == rank.0 % TURNS { 2 } else { 1 };
         bits(if small.draw() & 1 == 0 { factor } else { -factor }, data_type)
     })
 }

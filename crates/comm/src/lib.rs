@@ -32,7 +32,7 @@ mod worker;
 pub use buffers::{BorrowedSink, BorrowedSource, Nothing, Sink, Source};
 pub use counts::Counts;
 pub use element::Numeric;
-pub use endpoint::Endpoint;
+pub use endpoint::{Endpoint, EndpointTraffic};
 pub use error::CommError;
 pub use group::{Buffers, Group, Operation};
 pub use handle::Handle;

@@ -2,6 +2,7 @@
 
 use crate::CommError;
 use crate::counts::Counters;
+use crate::endpoint::EndpointTraffic;
 use crate::handle::Promise;
 use crate::job::{Chunk, Job, Spare};
 use crate::peers::{Peers, Receive, Send};
@@ -36,6 +37,8 @@ pub(crate) enum Command {
     Send { group: GroupId, send: Send },
     /// A message that is waited for.
     Receive { group: GroupId, receive: Receive },
+    /// What the node has counted.
+    Count { answer: Sender<EndpointTraffic> },
     /// To answer peers for a while longer, until these groups are gone, and to end.
     Close { groups: Vec<GroupId>, deadline: Instant },
 }
@@ -180,6 +183,11 @@ impl Worker {
                         promise.end(Err(error.cloned().unwrap_or_else(|| unknown(group))));
                     }
                 }
+            }
+            Command::Count { answer } => {
+                let count = EndpointTraffic { statistics: *self.rank.statistics(), drops: self.rank.drops() };
+                // Who asks may have gone.
+                let _ = answer.send(count);
             }
             Command::Close { groups, deadline } => {
                 let linger = Instant::now() + std::time::Duration::from(LINGER);
@@ -390,6 +398,8 @@ fn refuse(command: Command, error: &CommError) -> bool {
             drop(sink);
             Promise::end(promise, Err(error.clone()));
         }
+        // Whoever waits for the count hears that there is none.
+        Command::Count { answer } => drop(answer),
         Command::Close { .. } => return true,
     }
     false

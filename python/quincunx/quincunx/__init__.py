@@ -11,7 +11,7 @@ Arrays are whatever has a buffer (numpy.ndarray, array.array, bytearray, memoryv
 and others); none is copied before the network's own thread does so. What is strided, read-only, overlapping or of another type is refused
 with an exception, and nothing has happened then. `quincunx.torch` is the backend of torch.distributed.
 
-`sim`, `check`, `reproduce` and `sweep` run simulations, model checks and published figures and return tables (`quincunx.analysis`), which
+`sim`, `jobs`, `check`, `reproduce` and `sweep` run simulations, model checks and published figures and return tables (`quincunx.analysis`), which
 `quincunx.plots` draws. They need no fabric, but the `quincunx` command.
 """
 
@@ -24,10 +24,10 @@ from quincunx import _core
 from quincunx._arrays import described
 from quincunx._command import InputError
 from quincunx._core import EndpointError, GroupError, __version__
-from quincunx.analysis import check, curves, reproduce, sim, sweep
+from quincunx.analysis import check, curves, jobs, reproduce, sim, sweep
 
-__all__ = ["EndpointError", "Group", "GroupError", "InputError", "Pending", "__version__", "check", "counts", "curves", "init", "reproduce"]
-__all__ += ["shutdown", "sim", "sweep"]
+__all__ = ["EndpointError", "Group", "GroupError", "InputError", "Pending", "__version__", "check", "counts", "curves", "init", "jobs"]
+__all__ += ["reproduce", "shutdown", "sim", "sweep"]
 
 _world: Group | None = None
 _endpoint: _core.Endpoint | None = None

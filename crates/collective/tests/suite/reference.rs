@@ -115,6 +115,16 @@ proptest! {
 }
 
 #[test]
+fn a_sample_may_be_longer_than_any_counter_of_16_bits() {
+    for op in [ReduceOp::Sum, ReduceOp::Product] {
+        let reduction = Reduction { op, data_type: DataType::U8 };
+        let longest = exact(Rank(0), 100_000, reduction);
+        assert_eq!(longest.view(0..1000), exact(Rank(0), 1000, reduction).bytes());
+        assert_ne!(longest.view(65_536..66_536), longest.view(0..1000));
+    }
+}
+
+#[test]
 fn every_sum_and_product_of_samples_shows_who_is_missing() {
     for reduction in Reduction::all().filter(|one| matches!(one.op, ReduceOp::Sum | ReduceOp::Product)) {
         let inputs: Vec<_> = (0..9).map(|rank| exact(Rank(rank), 200, reduction)).collect();

@@ -19,7 +19,7 @@ _ELEMENTS = {
     torch.uint8: "u8",
     torch.bool: "u8",
 }
-_NEWER = (("uint32", "u32"), ("uint64", "u64"), ("float8_e4m3fn", "f8e4m3"), ("float8_e5m2", "f8e5m2"))
+_NEWER = (("uint32", "u32"), ("uint64", "u64"), ("float8_e4m3fn", "e4m3"), ("float8_e5m2", "e5m2"))
 _ELEMENTS.update({getattr(torch, name): code for name, code in _NEWER if hasattr(torch, name)})
 
 _OPS = {
