@@ -86,6 +86,7 @@ impl Demo {
         Case {
             design: design.into(),
             collective: collective.name().into(),
+            in_place: false,
             root: 0,
             bytes: self.size.bytes(),
             data_type: "f32".into(),

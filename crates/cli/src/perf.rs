@@ -1,14 +1,15 @@
 //! `quincunx perf`.
 
 use clap::{Args, ValueEnum};
-use quincunx_collective::{Collective, DataType, ReduceOp};
+use quincunx_collective::{Collective, DataType, Op, ReduceOp};
 use quincunx_control_grpc::Managers;
 use quincunx_design::{AnyDesign, Catalog, FabricKind};
 use quincunx_fabric::Shape;
 use quincunx_perf::launch::{ChildArguments, LinkKind, Processes};
-use quincunx_perf::{Case, GroupsSetup, Plan, RealLinks};
+use quincunx_perf::{Case, GroupsSetup, Plan, RealLinks, Task};
 use quincunx_scenario::{Override, Scenario};
 use quincunx_units::{BitRate, ByteCount, Duration, SizeRange};
+use quincunx_wire::Framing;
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
@@ -19,10 +20,17 @@ use crate::identity::Shown;
 use crate::memory;
 use crate::nodes::{Transport, Tuning};
 use crate::options::{Asked, Sweep, data_type};
-use crate::out::say;
 use crate::progress::run_with_bar;
-use crate::results::described;
+use crate::results::{Printed, described};
 use crate::running::Running;
+
+/// What runs if nothing else is said.
+const DEFAULT: &str = "epic-3";
+
+/// What messages between ranks travel by.
+fn offering_writes(catalog: Catalog) -> Option<&'static dyn AnyDesign> {
+    catalog.on(FabricKind::Mesh).find(|design| design.offers_writes())
+}
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Link {
@@ -39,6 +47,8 @@ enum Link {
   quincunx perf all_reduce --design epic-1,epic-2,epic-3,ring --tree tree-2x4 --sizes 4KiB:16MiB:4
   quincunx perf all_gather --tree mesh-2x4 --design multiwrite,unicast-multipath,direct --link netns --rate 50Mbit/s --sizes 64MiB
   quincunx perf all_reduce -b 4K -e 16M -f 4 -g 8                as nccl-tests take it
+  quincunx perf all_reduce --dtype double --op avg --in-place    a program's memory, and what its copies cost
+  quincunx perf all_to_all --ranks 4 --sizes 1MiB                messages: also send_receive, gather and scatter
   quincunx perf broadcast --root 3 --link netns --rate 500Mbit/s --mtu 9000
   quincunx perf all_reduce --design netreduce,ring --link netns --rate 500Mbit/s --mtu 1500 --set group.mtu=1024 --sizes 4MiB
   quincunx perf all_reduce --loss 5% --reorder 5% --duplicate 2% --seed 7 --retry-timeout 1ms
@@ -56,16 +66,18 @@ cannot honour, such as congestion, is refused.
 Columns: as nccl-tests has them, and netbw: the bytes that really crossed the busiest link of a rank over the time,
 because busbw counts what a host algorithm would move. Below the table: frames that were dropped, by reason; in JSON `drops`, of ranks in\neach row, of switches beside the rows.")]
 pub(crate) struct Perf {
-    /// all_reduce, reduce, broadcast, barrier, reduce_scatter or all_gather
-    collective: Collective,
+    /// all_reduce, reduce, broadcast, barrier, reduce_scatter or all_gather; by messages between ranks: all_to_all, send_receive, gather
+    /// or scatter
+    #[arg(value_name = "COLLECTIVE")]
+    task: Task,
     /// A preset, a shape or a file, in place of --ranks and --tree
     #[arg(long, conflicts_with_all = ["ranks", "tree"])]
     fabric: Option<String>,
     /// Ranks
     #[arg(short = 'g', long, default_value_t = 8)]
     ranks: u16,
-    /// Designs, several with commas
-    #[arg(long, value_delimiter = ',', default_value = "epic-3")]
+    /// Designs, several with commas [default: epic-3, and for messages the one that offers writes]
+    #[arg(long, value_delimiter = ',')]
     design: Vec<String>,
     /// star, tree-3-2 (levels-branches) or tree-2x4 (branches by level); mesh-2x4 (domains by ranks of each, no switches)
     #[arg(long, default_value = "star")]
@@ -82,13 +94,17 @@ pub(crate) struct Perf {
     sizes: Option<SizeRange>,
     #[command(flatten)]
     sweep: Sweep,
-    /// f32, f16, bf16 or i32, or as nccl-tests say: float, half, bfloat16, int32
+    /// f32, f16, bf16, i32, f64, i64, u64, u32, i16, i8, u8, e4m3 or e5m2 (8-bit floats), or as nccl-tests say: float, half, int8, fp8_e4m3
+    /// and so on
     #[arg(short = 'd', long, visible_alias = "datatype", default_value = "f32", value_parser = data_type)]
     dtype: DataType,
-    /// sum, min or max [default: sum]
+    /// sum, min, max, prod or avg; band, bor or bxor of integers [default: sum]
     #[arg(short = 'o', long)]
-    op: Option<ReduceOp>,
-    /// The root of reduce and broadcast [default: 0]
+    op: Option<Op>,
+    /// Input and output are one memory, an application's: through the library that programs use, so that copies are in the times
+    #[arg(long)]
+    in_place: bool,
+    /// The root of what has one: reduce, broadcast, gather, scatter [default: 0]
     #[arg(short = 'r', long)]
     root: Option<u16>,
     /// Where the processes run
@@ -136,9 +152,8 @@ pub(crate) struct Perf {
     /// How long ranks wait for each other to form a group; then the run ends, and says who is missing
     #[arg(long, value_name = "DURATION", default_value = "10s")]
     join_timeout: Duration,
-    /// Print one JSON object instead of a table
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    printed: Printed,
 }
 
 impl Perf {
@@ -173,12 +188,13 @@ impl Perf {
                 scenario.place()
             ))
         })?;
+        self.check_library(&shape)?;
         let designs = self.designs(catalog, &shape)?;
         let sizes = self.sizes.or(self.sweep.sizes()?);
         let asked = Asked { root: self.root, op: self.op, sizes, data_type: self.dtype };
-        asked.collective(self.collective, shape.ranks())?;
-        let sizes: Vec<u64> = match self.collective {
-            Collective::Barrier => vec![0],
+        asked.task(self.task, shape.ranks())?;
+        let sizes: Vec<u64> = match self.task {
+            Task::Collective(Collective::Barrier) => vec![0],
             _ => asked.sizes("4KiB:16MiB:4")?.into_iter().map(ByteCount::bytes).collect(),
         };
         memory::refuse_more(sizes.iter().copied().max().unwrap_or_default(), shape.ranks())?;
@@ -188,7 +204,7 @@ impl Perf {
             )));
         }
         let setup = GroupsSetup::new(catalog, &designs, &scenario).map_err(Failure::input)?;
-        let mut plan = self.plan(GroupsSetup { join: self.join_timeout, ..setup }, &sizes);
+        let mut plan = self.plan(&designs, GroupsSetup { join: self.join_timeout, ..setup }, &sizes);
         if self.manager.is_some() {
             // They run already, or the manager says which are missing.
             plan.setup.switches = 0;
@@ -244,15 +260,21 @@ impl Perf {
         };
         let mut rows = Vec::new();
         let mut drops = BTreeMap::new();
-        let done = run_with_bar(catalog, &plan, start, self.json.then_some(&mut rows), &mut drops);
+        let done = run_with_bar(
+            catalog,
+            &plan,
+            start,
+            self.printed.is_for_programs().then_some(&mut rows),
+            &mut drops,
+        );
         if let Some(running) = &running {
             running.tidy();
         }
-        if self.json {
+        if self.printed.is_for_programs() {
             let mut object = described("perf");
             object["rows"] = json!(rows);
             object["drops"] = json!(drops);
-            say!("{object}");
+            self.printed.print(&object);
         }
         let wrong = done.map_err(Failure::input)?;
         if wrong > 0 {
@@ -264,6 +286,31 @@ impl Perf {
         Ok(())
     }
 
+    /// Refuses what the library that programs use does not do, if it is asked for.
+    fn check_library(&self, shape: &Shape) -> Result<(), Failure> {
+        let what = match self.task {
+            Task::Exchange(exchange) if self.in_place => {
+                return Err(Failure::Input(format!(
+                    "expected --in-place with a collective of the network, found it with {}; leave it out",
+                    exchange.name()
+                )));
+            }
+            Task::Exchange(exchange) => exchange.name(),
+            Task::Collective(_) if self.in_place => "--in-place",
+            Task::Collective(_) => return Ok(()),
+        };
+        let refuse = |expected: &str, found: &str, remedy: &str| {
+            Err(Failure::Input(format!("expected {expected} with {what}, found {found}; {remedy}")))
+        };
+        if matches!(shape, Shape::Mesh(_)) {
+            return refuse("a tree of switches", &shape.to_string(), "name another --tree");
+        }
+        if self.tuning.transport == Transport::Packet {
+            return refuse("--transport udp", "packet", "leave it out");
+        }
+        Ok(())
+    }
+
     /// The designs, each of which must run on the shape and offer the collective there.
     fn designs(&self, catalog: Catalog, shape: &Shape) -> Result<Vec<&'static dyn AnyDesign>, Failure> {
         let fabric = match shape {
@@ -271,7 +318,20 @@ impl Perf {
             Shape::Mesh(_) => FabricKind::Mesh,
         };
         let mut designs = Vec::new();
-        for name in &self.design {
+        if let Task::Exchange(exchange) = self.task {
+            return match (offering_writes(catalog), self.design.as_slice()) {
+                (Some(design), []) => Ok(vec![design]),
+                (Some(design), [name]) if name == design.name() => Ok(vec![design]),
+                (design, _) => Err(Failure::Input(format!(
+                    "expected {} with {}, found {}; leave --design out",
+                    design.map_or("a design that offers writes", |design| design.name()),
+                    exchange.name(),
+                    self.design.join(",")
+                ))),
+            };
+        }
+        let default = [DEFAULT.to_owned()];
+        for name in if self.design.is_empty() { &default[..] } else { &self.design } {
             let design = catalog.find(name, fabric).map_err(|refusal| {
                 Failure::Input(match catalog.named(name) {
                     Ok(_) => format!(
@@ -281,13 +341,20 @@ impl Perf {
                     Err(_) => refusal.to_string(),
                 })
             })?;
+            if self.in_place && design.framing() != Framing::RoceV2 {
+                return Err(Failure::Input(format!(
+                    "expected a design whose frames are {} with --in-place, found {name}, whose frames are {}; leave it out",
+                    Framing::RoceV2,
+                    design.framing()
+                )));
+            }
             let offered = design.collectives(fabric);
-            if !offered.iter().any(|collective| collective.name() == self.collective.name()) {
+            if !offered.iter().any(|collective| collective.name() == self.task.name()) {
                 let offered: Vec<&str> = offered.iter().map(|collective| collective.name()).collect();
                 return Err(Failure::Input(format!(
                     "expected a collective that {name} offers on {shape} ({}), found {}; choose another of the two, or simulate it",
                     offered.join(", "),
-                    self.collective.name()
+                    self.task
                 )));
             }
             designs.push(design);
@@ -325,21 +392,23 @@ impl Perf {
         self.mtu.unwrap_or(9000)
     }
 
-    fn plan(&self, setup: GroupsSetup, sizes: &[u64]) -> Plan {
+    fn plan(&self, designs: &[&'static dyn AnyDesign], setup: GroupsSetup, sizes: &[u64]) -> Plan {
         let case = |design: &str, bytes: u64| {
             let iterations = self.iterations.unwrap_or(Case::iterations_for(bytes));
             Case {
                 design: design.into(),
-                collective: self.collective.name().into(),
+                collective: self.task.name().into(),
+                in_place: self.in_place,
                 root: self.root.unwrap_or_default(),
                 bytes,
                 data_type: self.dtype.to_string(),
-                op: self.op.unwrap_or(ReduceOp::Sum).to_string(),
+                op: self.op.unwrap_or(ReduceOp::Sum.into()).to_string(),
                 iterations,
                 warm_up: (iterations / 10).max(2),
             }
         };
-        let cases = self.design.iter().flat_map(|design| sizes.iter().map(move |&bytes| case(design, bytes)));
+        let cases =
+            designs.iter().flat_map(|design| sizes.iter().map(move |&bytes| case(design.name(), bytes)));
         Plan { setup, cases: cases.collect() }
     }
 }

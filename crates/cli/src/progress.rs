@@ -30,6 +30,11 @@ pub(crate) fn run_with_bar(
     let bar = bar(plan.cases.len());
     let width = Columns::width(plan.cases.iter().map(|case| &*case.design));
     if instead.is_none() {
+        if plan.cases.iter().any(Case::is_for_the_library) {
+            bar.suspend(|| {
+                say!("# through the library that programs use: copies of their memory are in the times")
+            });
+        }
         bar.suspend(|| say!("{}", Columns::header(width)));
     }
     let mut told = None;

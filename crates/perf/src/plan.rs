@@ -10,6 +10,8 @@ use quincunx_wire::Framing;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
+use crate::task::Task;
+
 /// How long ranks wait for each other unless somebody says otherwise: processes that start together are there within a second.
 const JOIN_LIMIT: Duration = Duration::from_secs(10);
 
@@ -37,8 +39,10 @@ pub struct GroupsSetup {
 pub struct Case {
     /// Design by name. Consecutive cases of one design share a group.
     pub design: String,
-    /// Collective by name.
+    /// What is done, by name.
     pub collective: String,
+    /// Whether a collective's input and output are one memory.
+    pub in_place: bool,
     /// The root, where there is one.
     pub root: u16,
     /// Bytes: of a rank's vector; for ReduceScatter and AllGather of the whole, over all ranks (as nccl-tests count).
@@ -220,6 +224,11 @@ impl GroupsSetup {
 }
 
 impl Case {
+    /// Whether it runs through the library that programs use: messages, and what is in place.
+    pub fn is_for_the_library(&self) -> bool {
+        self.in_place || matches!(self.collective.parse(), Ok(Task::Exchange(_)))
+    }
+
     /// Repetitions that take about as long at every size.
     pub fn iterations_for(bytes: u64) -> u32 {
         ((128 << 20) / bytes.max(1)).clamp(5, 400) as u32

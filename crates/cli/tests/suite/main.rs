@@ -7,6 +7,7 @@ mod imports;
 mod inputs;
 mod jobs;
 mod layers;
+mod library;
 mod links;
 mod operate;
 mod processes;

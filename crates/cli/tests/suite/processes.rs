@@ -133,6 +133,7 @@ fn forwards_while_adding_up(packet_sockets: bool) {
     let case = Case {
         design: "netreduce".into(),
         collective: "all_reduce".into(),
+        in_place: false,
         root: 0,
         bytes: 100_000,
         data_type: "f32".into(),
@@ -496,6 +497,7 @@ fn plan_of(tree: &str, ranks: u16, design: &str, collective: &str) -> (&'static 
     let case = Case {
         design: design.into(),
         collective: collective.into(),
+        in_place: false,
         root: 0,
         bytes: 1 << 20,
         data_type: "f32".into(),
