@@ -131,7 +131,12 @@ impl Driver for RealLinks {
         match part {
             Part::Rate => self.is_limited,
             Part::Loss | Part::Limit => true,
-            Part::Links | Part::Congestion | Part::Tokens | Part::Training | Part::Moments => false,
+            Part::Placement
+            | Part::Links
+            | Part::Congestion
+            | Part::Tokens
+            | Part::Training
+            | Part::Moments => false,
         }
     }
 }

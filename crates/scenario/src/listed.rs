@@ -1,6 +1,6 @@
 //! A fabric whose file lists its nodes and links: `[[node]]` and `[[link]]`, in place of a topology's name and one `[link]` for all.
 
-use crate::{PacketFabric, PacketLink, TopologyName};
+use crate::{PacketFabric, PacketLink, RankPlacement, TopologyName, text};
 use quincunx_fabric::{LinkProperties, NodeKind, Topology};
 use quincunx_units::{BitRate, Duration};
 use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
@@ -17,6 +17,8 @@ pub(crate) struct Keys {
     link: Links,
     #[serde(default)]
     node: Vec<ListedNode>,
+    #[serde(default, deserialize_with = "text::deserialize")]
+    placement: RankPlacement,
 }
 
 /// `[link]` or `[[link]]`.
@@ -87,15 +89,15 @@ impl<'de> Deserialize<'de> for Links {
 impl TryFrom<Keys> for PacketFabric {
     type Error = String;
 
-    fn try_from(Keys { summary, topology, link, node }: Keys) -> Result<Self, String> {
+    fn try_from(Keys { summary, topology, link, node, placement }: Keys) -> Result<Self, String> {
         match (topology, link) {
             (Some(name), Links::Alike(link)) if node.is_empty() => {
                 let topology = name.parse().map_err(|error| format!("{error} in `topology`"))?;
-                Ok(Self { summary, topology, link })
+                Ok(Self { summary, topology, link, placement })
             }
             (None, Links::Listed(links)) if !node.is_empty() => {
                 let (topology, link) = build(node, links)?;
-                Ok(Self { summary, topology: TopologyName::Listed(Box::new(topology)), link })
+                Ok(Self { summary, topology: TopologyName::Listed(Box::new(topology)), link, placement })
             }
             _ => Err("expected `topology` and one [link], or [[node]] and [[link]], found neither or some of both; \
                       say one of the two"
