@@ -236,11 +236,14 @@ impl Fabric {
         }
     }
 
-    /// Its shape as a real network has it, if processes can be started for it: a tree of switches or a mesh.
+    /// Its shape as a real network has it, if processes can be started for it: of switches or a mesh.
     pub fn shape(&self) -> Option<Shape> {
         match self {
             Self::Packet(PacketFabric { topology: TopologyName::Tree(shape), .. }) => {
                 Some(Shape::Tree(shape.clone()))
+            }
+            Self::Packet(PacketFabric { topology: TopologyName::Switched(shape), .. }) => {
+                Some(Shape::Switched(*shape))
             }
             Self::Mesh(MeshFabric { groups, members, .. }) => {
                 MeshShape::new(*groups, *members).map(Shape::Mesh)
