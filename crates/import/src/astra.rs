@@ -186,7 +186,10 @@ fn build(dimensions: &[Dimension], notes: &mut Notes) -> Result<Body, ImportErro
         ));
     }
     let hosts = dimensions.iter().fold(1_u64, |product, dimension| product.saturating_mul(dimension.size));
-    let within = first.size.saturating_mul(if first.block == Block::Switch { 2 } else { first.size }) / 2;
+    let within = match first.block {
+        Block::Switch => first.size,
+        _ => first.size.saturating_mul(first.size - 1) / 2,
+    };
     refuse_more(
         hosts,
         (hosts / first.size).saturating_mul(within).saturating_add(hosts.saturating_mul(outer.len() as u64)),

@@ -32,17 +32,17 @@ pub struct Imported {
 const MOST_NODES: u64 = 65_534;
 
 /// The most links that are written down: each is a paragraph of the result.
-const MOST_LINKS: u64 = 1 << 20;
+const MOST_LINKS: u64 = 1 << 18;
 
 /// Makes a fabric of `text`, which came from `place`: a file's name, for messages.
 ///
 /// # Errors
 /// If it is none of the formats, or makes no fabric.
 pub fn import(place: &str, text: &str) -> Result<Imported, ImportError> {
-    let mut notes = Notes::new(place);
-    let first = text.trim_start_matches('\u{feff}').trim_start();
-    let body = match first.chars().next() {
-        Some('<') => nccl::import(text.trim_start_matches('\u{feff}'), &mut notes)?,
+    let text = text.trim_start_matches('\u{feff}');
+    let mut notes = Notes::new(place, text);
+    let body = match text.trim_start().chars().next() {
+        Some('<') => nccl::import(text, &mut notes)?,
         Some(digit) if digit.is_ascii_digit() => lines::import(text, &mut notes)?,
         Some(_) => astra::import(text, &mut notes)?,
         None => {

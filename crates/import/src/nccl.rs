@@ -15,7 +15,20 @@ use server::{Gpu, Target, server};
 /// The most elements of a file.
 const MOST_ELEMENTS: u32 = 200_000;
 
+/// The longest file, and the most attributes of an element, each of which the parser compares with all others.
+const LONGEST: usize = 16 << 20;
+const MOST_ATTRIBUTES: usize = 4096;
+
 pub(crate) fn import(text: &str, notes: &mut Notes) -> Result<Body, ImportError> {
+    let attributes = text.split('<').map(|element| element.matches('=').count()).max().unwrap_or(0);
+    if text.len() > LONGEST || attributes > MOST_ATTRIBUTES {
+        return Err(notes.wrong(
+            None,
+            format!("at most {} MiB, and {MOST_ATTRIBUTES} attributes of an element", LONGEST >> 20),
+            format!("{} bytes, and {attributes}", text.len()),
+            "name a file that NCCL_TOPO_DUMP_FILE has made",
+        ));
+    }
     let options = roxmltree::ParsingOptions { nodes_limit: MOST_ELEMENTS, ..Default::default() };
     let document = roxmltree::Document::parse_with_options(text, options).map_err(|error| {
         let found = match error {
@@ -44,7 +57,7 @@ fn around_switches(gpus: &[Gpu], notes: &mut Notes) -> Result<Body, ImportError>
     for gpu in gpus {
         if of(gpu) != of(&gpus[0]) || gpu.sm != gpus[0].sm {
             return Err(notes.wrong(
-                Some(gpu.line),
+                gpu.line,
                 format!(
                     "{} NVLinks to switches at each GPU, as the first one of sm {} has",
                     of(&gpus[0]),
@@ -58,7 +71,7 @@ fn around_switches(gpus: &[Gpu], notes: &mut Notes) -> Result<Body, ImportError>
             match target {
                 Target::Switch(name) if !switches.contains(&name.as_str()) => switches.push(name),
                 Target::Gpu(_) => notes.add(
-                    Some(gpu.line),
+                    gpu.line,
                     format!("{count} NVLinks to another GPU"),
                     "links to NVSwitches alone are in a memory fabric",
                 ),
@@ -83,7 +96,7 @@ fn around_switches(gpus: &[Gpu], notes: &mut Notes) -> Result<Body, ImportError>
     if let Some((line, count)) = uneven {
         let what = format!("{count} and {} NVLinks from a GPU to a switch", gpus[0].links[0].1);
         notes.add(
-            Some(line),
+            line,
             what,
             "links to all switches are alike in a memory fabric: each has its share of all",
         );

@@ -30,14 +30,23 @@ impl fmt::Display for Note {
 /// The notes on a file as it is read.
 pub(crate) struct Notes {
     place: String,
+    /// Where lines begin, from the second on.
+    starts: Vec<usize>,
     notes: Vec<Note>,
     /// By what and why.
     known: BTreeMap<(String, String), usize>,
 }
 
 impl Notes {
-    pub(crate) fn new(place: &str) -> Self {
-        Self { place: on_one_line(place), notes: Vec::new(), known: BTreeMap::new() }
+    /// On `text`, which came from `place`.
+    pub(crate) fn new(place: &str, text: &str) -> Self {
+        let starts = text.match_indices('\n').map(|(at, _)| at + 1).collect();
+        Self { place: on_one_line(place), starts, notes: Vec::new(), known: BTreeMap::new() }
+    }
+
+    /// The line of a place in the text, counted from one.
+    pub(crate) fn line_at(&self, at: usize) -> Option<usize> {
+        Some(1 + self.starts.partition_point(|start| *start <= at))
     }
 
     /// Something at a line, counted from one, is not in the fabric.

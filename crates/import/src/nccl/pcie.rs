@@ -1,6 +1,6 @@
 //! GPUs at the PCIe switches and processors that they have, and the NVLinks between some of them.
 
-use super::server::{Gpu, Target, line, processor};
+use super::server::{Gpu, Target, processor};
 use crate::links::{Link, Listed};
 use crate::notes::{Notes, piece};
 use crate::{Body, ImportError, shape};
@@ -18,6 +18,9 @@ const LANES_OF_OTHERS: u64 = 16;
 /// Where nothing is said of processors: as fast as what is in one place.
 const LOCAL: u64 = 5000;
 
+/// The most processors: each is joined with each.
+const MOST_PROCESSORS: usize = 256;
+
 /// The most switches between a GPU and its processor.
 const DEEPEST: usize = 64;
 
@@ -30,7 +33,11 @@ fn rate(pci: Node<'_, '_>, notes: &mut Notes) -> BitRate {
     let width = pci.attribute("link_width").and_then(|width| width.parse().ok()).unwrap_or(0_u64);
     if lane.is_none() || !(1..=64).contains(&width) {
         let what = format!("link_speed=\"{}\" and link_width={width} of <pci>", piece(speed));
-        notes.add(Some(line(pci)), what, "what is not known is 8 GT/s and 16 lanes, as NCCL takes it");
+        notes.add(
+            notes.line_at(pci.range().start),
+            what,
+            "what is not known is 8 GT/s and 16 lanes, as NCCL takes it",
+        );
     }
     let width = if (1..=64).contains(&width) { width } else { LANES_OF_OTHERS };
     BitRate::new(lane.unwrap_or(LANE_OF_OTHERS) * width * 100_000_000).expect("above zero")
@@ -59,7 +66,7 @@ fn between_processors(cpu: Node<'_, '_>, notes: &mut Notes) -> BitRate {
     };
     if known.is_none() {
         notes.add(
-            Some(line(cpu)),
+            notes.line_at(cpu.range().start),
             "a processor of unknown kind",
             "what joins it with others is no bottleneck then, as with NCCL",
         );
@@ -100,7 +107,7 @@ impl<'a> Devices<'a, '_> {
                 at.parent_element().filter(|above| above.has_tag_name("pci") || above.has_tag_name("cpu"));
             let Some(above) = above else {
                 return Err(self.notes.wrong(
-                    Some(line(at)),
+                    self.notes.line_at(at.range().start),
                     "<pci> below a <cpu>",
                     "one that is not",
                     "correct the file",
@@ -116,7 +123,7 @@ impl<'a> Devices<'a, '_> {
             (at, below) = (above, name);
         }
         let expected = format!("at most {DEEPEST} devices above a GPU");
-        Err(self.notes.wrong(Some(line(pci)), expected, "more", "correct the file"))
+        Err(self.notes.wrong(self.notes.line_at(pci.range().start), expected, "more", "correct the file"))
     }
 }
 
@@ -133,7 +140,7 @@ pub(super) fn import<'a>(
         let pci = document.get_node(gpu.pci).expect("a node of the document");
         if processor(pci).is_none() {
             return Err(devices.notes.wrong(
-                Some(gpu.line),
+                gpu.line,
                 "a GPU below a <cpu>",
                 "one that is not",
                 "correct the file",
@@ -143,6 +150,10 @@ pub(super) fn import<'a>(
         devices.join(pci, name(number))?;
     }
     let Devices { mut listed, names, processors, notes, .. } = devices;
+    if processors.len() > MOST_PROCESSORS {
+        let expected = format!("at most {MOST_PROCESSORS} processors with GPUs");
+        return Err(notes.wrong(None, expected, processors.len().to_string(), "take a part of it"));
+    }
     for (at, first) in processors.iter().enumerate() {
         for other in processors[at + 1..]
             .iter()

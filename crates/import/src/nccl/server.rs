@@ -6,8 +6,8 @@ use quincunx_units::BitRate;
 use roxmltree::{Document, Node, NodeId};
 use std::collections::BTreeMap;
 
-/// The most GPUs: a GPU's number has two bytes in fabrics around switches.
-const MOST_GPUS: usize = 65_534;
+/// The most GPUs: a file has those that NVLink joins, 72 today.
+const MOST_GPUS: usize = 4096;
 
 /// The most NVLinks from one place to another.
 const MOST_NVLINKS: u32 = 1024;
@@ -61,7 +61,7 @@ pub(super) enum Target {
 
 /// A GPU.
 pub(super) struct Gpu {
-    pub(super) line: usize,
+    pub(super) line: Option<usize>,
     /// The `<pci>` that it is.
     pub(super) pci: NodeId,
     /// Compute capability, times ten.
@@ -84,11 +84,6 @@ impl Gpu {
     }
 }
 
-/// The line of an element, counted from one.
-pub(super) fn line(node: Node<'_, '_>) -> usize {
-    node.document().text_pos_at(node.range().start).row as usize
-}
-
 /// The `<cpu>` above an element: the host of several in a file, and its NUMA node.
 pub(super) fn processor<'a, 'input>(node: Node<'a, 'input>) -> Option<Node<'a, 'input>> {
     node.ancestors().find(|above| above.has_tag_name("cpu"))
@@ -107,14 +102,18 @@ pub(super) fn server(document: &Document<'_>, notes: &mut Notes) -> Result<Vec<G
             other => format!("<{}>", piece(other)),
         };
         return Err(notes.wrong(
-            Some(line(root)),
+            notes.line_at(root.range().start),
             "<system> as the first element",
             found,
             "name a file that NCCL_TOPO_DUMP_FILE has made",
         ));
     }
     if let Some(version) = root.attribute("version").filter(|version| *version != "1") {
-        notes.add(Some(line(root)), format!("version \"{}\"", piece(version)), "it is read as version 1");
+        notes.add(
+            notes.line_at(root.range().start),
+            format!("version \"{}\"", piece(version)),
+            "it is read as version 1",
+        );
     }
     note_others(document, notes);
     let mut found = gpus(document, notes)?;
@@ -129,12 +128,7 @@ pub(super) fn server(document: &Document<'_>, notes: &mut Notes) -> Result<Vec<G
         let before = found[..at].last().and_then(|(before, _)| *before);
         if let Some(what) = twice.or((rank.is_some() && before == *rank).then_some("its rank")) {
             let expected = "each GPU with an address and a rank of its own";
-            return Err(notes.wrong(
-                Some(gpu.line),
-                expected,
-                format!("{what} a second time"),
-                "correct the file",
-            ));
+            return Err(notes.wrong(gpu.line, expected, format!("{what} a second time"), "correct the file"));
         }
     }
     let mut gpus: Vec<Gpu> = found.into_iter().map(|(_, gpu)| gpu).collect();
@@ -150,7 +144,7 @@ fn note_others(document: &Document<'_>, notes: &mut Notes) {
     for node in document.root_element().descendants().filter(Node::is_element) {
         let tag = node.tag_name().name();
         let Some((_, _, without)) = KNOWN.iter().find(|(known, ..)| *known == tag) else {
-            notes.add(Some(line(node)), format!("<{}>", piece(tag)), "not understood");
+            notes.add(notes.line_at(node.range().start), format!("<{}>", piece(tag)), "not understood");
             continue;
         };
         match tag {
@@ -159,13 +153,13 @@ fn note_others(document: &Document<'_>, notes: &mut Notes) {
                 let rate = speed.and_then(|speed| BitRate::new(speed.saturating_mul(1_000_000)));
                 let rate = rate.map_or("an unknown rate".to_owned(), |rate| rate.to_string());
                 notes.add(
-                    Some(line(node)),
+                    notes.line_at(node.range().start),
                     format!("<net> of {rate}"),
                     "the file does not say what is at its other end; join servers by [[node]] and [[link]]",
                 );
             }
             "c2c" => notes.add(
-                Some(line(node)),
+                notes.line_at(node.range().start),
                 "<c2c>",
                 "what joins a GPU with its processor is no way between GPUs here",
             ),
@@ -181,7 +175,11 @@ fn note_others(document: &Document<'_>, notes: &mut Notes) {
             } else if tag != "c2c"
                 && !KNOWN.iter().any(|(known, read, _)| *known == tag && read.contains(&name))
             {
-                notes.add(Some(line(node)), format!("{} of <{tag}>", piece(name)), "not understood");
+                notes.add(
+                    notes.line_at(node.range().start),
+                    format!("{} of <{tag}>", piece(name)),
+                    "not understood",
+                );
             }
         }
     }
@@ -195,7 +193,12 @@ fn gpus(document: &Document<'_>, notes: &mut Notes) -> Result<Vec<(Option<u64>, 
     let mut found = Vec::new();
     for node in document.descendants().filter(|node| node.has_tag_name("gpu")) {
         let wrong = |expected: &str, found: String| {
-            notes.wrong(Some(line(node)), expected, found, "correct the file, or dump it again")
+            notes.wrong(
+                notes.line_at(node.range().start),
+                expected,
+                found,
+                "correct the file, or dump it again",
+            )
         };
         let parent = node
             .parent_element()
@@ -209,7 +212,10 @@ fn gpus(document: &Document<'_>, notes: &mut Notes) -> Result<Vec<(Option<u64>, 
             wrong("a GPU's compute capability such as sm=\"90\"", format!("\"{}\"", piece(sm)))
         })?;
         let rank = node.attribute("rank").and_then(|rank| rank.parse().ok());
-        found.push((rank, Gpu { line: line(node), pci: pci.id(), sm, links: Vec::new() }));
+        found.push((
+            rank,
+            Gpu { line: notes.line_at(node.range().start), pci: pci.id(), sm, links: Vec::new() },
+        ));
     }
     if !(2..=MOST_GPUS).contains(&found.len()) {
         let expected = format!("two <gpu> at least, and {MOST_GPUS} at most");
@@ -234,7 +240,12 @@ fn nvlinks(
         let count =
             said.parse().ok().filter(|count| (1..=MOST_NVLINKS).contains(count)).ok_or_else(|| {
                 let expected = format!("a number of NVLinks from 1 to {MOST_NVLINKS}");
-                notes.wrong(Some(line(node)), expected, format!("\"{}\"", piece(said)), "correct the file")
+                notes.wrong(
+                    notes.line_at(node.range().start),
+                    expected,
+                    format!("\"{}\"", piece(said)),
+                    "correct the file",
+                )
             })?;
         let to = node.attribute("target").unwrap_or_default().to_lowercase();
         let class = node.attribute("tclass").unwrap_or_default();
@@ -242,12 +253,16 @@ fn nvlinks(
         let target = match (other, class) {
             (Some(other), _) => Target::Gpu(other),
             (None, BRIDGE_TO_A_CPU) => {
-                notes.add(Some(line(node)), "NVLinks to a processor", "no way between GPUs here");
+                notes.add(
+                    notes.line_at(node.range().start),
+                    "NVLinks to a processor",
+                    "no way between GPUs here",
+                );
                 continue;
             }
             (None, class) if class.starts_with(DISPLAY) => {
                 notes.add(
-                    Some(line(node)),
+                    notes.line_at(node.range().start),
                     "NVLinks to a GPU that is not in the file",
                     "nobody is at their other end",
                 );
@@ -256,7 +271,7 @@ fn nvlinks(
             (None, class) => {
                 if class != NVSWITCH {
                     let what = format!("NVLinks to a device of class \"{}\"", piece(class));
-                    notes.add(Some(line(node)), what, "taken for an NVSwitch");
+                    notes.add(notes.line_at(node.range().start), what, "taken for an NVSwitch");
                 }
                 // NVSwitches of several hosts may have one address; a fabric of NVSwitches has one for all hosts.
                 let whole = to.starts_with("fffffff");

@@ -92,6 +92,17 @@ fn a_nic_with_two_links_is_a_node_and_nvswitches_of_a_server_are_one() {
 }
 
 #[test]
+fn a_link_that_stands_there_twice_is_two_whichever_end_comes_first() {
+    let imported = import("f", "3 1 3\n2\n0 2 1Gbps 1us 0\n2 0 1Gbps 1us 0\n1 2 1Gbps 1us 0\n").unwrap();
+    assert_eq!(imported.text.matches("count = 2").count(), 1, "{}", imported.text);
+    assert!(
+        imported.text.contains("between = [\"host-0\", \"nic-0\"]\nrate = \"2Gbit/s\""),
+        "{}",
+        imported.text
+    );
+}
+
+#[test]
 fn dimensions_of_astra_sim_are_switches_that_cost_more_the_further_out_they_are() {
     let servers = topology("astra-hgx-h100.yml");
     let expected = [("switch-1-1", "3.4359738368Tbit/s", 1), ("switch-2-0", "429.4967296Gbit/s", 2)];

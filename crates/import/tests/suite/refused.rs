@@ -53,7 +53,9 @@ fn a_topology_of_nccl_that_makes_no_fabric() {
         ],
     );
     let alone = sample("hgx-h100.xml").replacen("<gpu ", "<npu ", 1).replacen("</gpu>", "</npu>", 1);
-    assert!(refusal(&alone).contains("two <gpu> at least, and 65534 at most, found 1"));
+    assert!(refusal(&alone).contains("two <gpu> at least, and 4096 at most, found 1"));
+    let crowded = sample("hgx-h100.xml").replacen("<cpu ", &format!("<cpu {}", "a=\"\" ".repeat(4096)), 1);
+    assert!(refusal(&crowded).contains("4096 attributes of an element"), "an element with many attributes");
     let mut cold = sample("hgx-h100.xml");
     let from = cold.find("<nvlink").unwrap();
     cold.replace_range(from..cold.find("</gpu>").unwrap(), "");
@@ -97,6 +99,11 @@ fn a_network_of_astra_sim_that_makes_no_fabric() {
             ("Switch, Switch", "Switch, Torus", "Ring, FullyConnected or Switch in `topology`"),
             ("npus_count: [ 4, 2 ]", "npus_count: [ 4, 0 ]", "a number of NPUs in `npus_count`"),
             ("npus_count: [ 4, 2 ]", "npus_count: [ 4000000000, 4000000000 ]", "at most 65534 nodes"),
+            (
+                "[ Switch, Switch ]\nnpus_count: [ 4, 2 ]",
+                "[ FullyConnected, Switch ]\nnpus_count: [ 800, 1 ]",
+                "319600 links",
+            ),
             ("npus_count: [ 4, 2 ]", "npus_count: [ 4 ]", "as many values of `npus_count` as of `topology`"),
             ("npus_count: [ 4, 2 ]", "npus_count: {}", "a list in `npus_count`"),
             ("npus_count", "npus", "expected `npus_count`, found no such key"),
