@@ -156,7 +156,7 @@ fn simulate_designs(catalog: Catalog, largest: ByteCount) -> Result<(), Failure>
         saved.map_err(Failure::input)?;
         simulated.check(rows)?;
     }
-    let page = quincunx_report::write(folder).map_err(Failure::input)?;
+    let page = quincunx_report::write(folder, None).map_err(Failure::input)?;
     say!("\nPlots: {}", page.path.display());
     Ok(())
 }
