@@ -459,7 +459,7 @@ fn bad_arguments_end_with_status_2_and_one_line_that_says_what_to_do() {
         ("perf all_reduce --transport packet", "expected --link netns"),
         ("perf all_reduce --ranks 8 --tree tree-3-2", "choose another tree or number of ranks"),
         ("perf reduce --ranks 2 --root 2", "name a rank with --root"),
-        ("perf all_reduce --rate 500Mbit/s", "--link netns"),
+        ("perf all_reduce --rate 500Mbit/s", "--link paced or netns"),
         ("perf all_reduce --sizes 16MiB:4KiB", "such as 1MiB"),
         ("perf all_reduce --design epic-4", "expected a design"),
         ("perf all_gather --design unicast-multipath", "found unicast-multipath; change one of the two"),
