@@ -42,6 +42,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "control": BASE | {"engine", "design", "designs"},
     "nodes": BASE | {"engine", "design"} | PROTOCOLS,
     "scenario": {"units", "collective", "fabric", "design", "designs"},
+    # Other tools' files become files of a scenario's fabric, which tests read.
+    "import": {"units", "scenario", "fabric", "design", "designs"},
     # Who stands where, and what each is told, by the manager's own policies; the catalog is for tests.
     "cluster": BASE | {"engine", "design", "designs", "memory", "nodes", "control", "scenario"},
     # Who computes what on an accelerator, and the packets of it; the ways to run a layer, each a value.
@@ -77,7 +79,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     # Stands above all drivers: it alone may have them side by side.
     "conformance": MANAGED
     | {"runtime", "design", "designs", "scenario", "cluster", "driver-des", "driver-check"},
-    "cli": MANAGED | {"runtime", "perf", "design", "designs", "scenario", "schedules", "report", "sim", "check"},
+    "cli": MANAGED | {"runtime", "perf", "design", "designs", "scenario", "import", "schedules", "report", "sim", "check"},
 }
 
 # Rooms of pure state machines and data: `no_std`, so that a driver, a simulator and a checker can run the same code.
@@ -121,6 +123,7 @@ MAY_NAME = {
     "crates/cli/src/layer.rs": "examples in the help, the default fabric, and the default of --design",
     "crates/cli/src/explain.rs": "a command about one system: no other has a compiler step",
     "crates/cli/src/lib.rs": "examples in the help, and that command",
+    "crates/import/src/astra.rs": "a kind of dimension by ASTRA-sim's name for it",
     "crates/workload/src/profile.rs": "phases of profiles, which the file calls by the paper whose models they are of",
     "crates/cli/src/perf.rs": "examples in the help, and the default of --design",
     "crates/cli/src/report.rs": "an example in the help",

@@ -2,7 +2,7 @@
 
 use clap::Args;
 use quincunx_design::Catalog;
-use quincunx_scenario::{Jobs as JobsFile, Override, Scenario};
+use quincunx_scenario::{Jobs as JobsFile, Override, RankPlacement, Scenario};
 use quincunx_sim::{
     JobMeasurement, JobsError, JobsMeasurement, JobsRequest, StreamMeasurement, measure_jobs, sweep,
 };
@@ -15,6 +15,7 @@ use crate::interrupt::{self, is_set};
 use crate::out::say;
 use crate::progress::bar;
 use crate::results::{Printed, described};
+use crate::sim::placed;
 use crate::simulations::position;
 use crate::table::{Align, or_dash, table};
 
@@ -23,11 +24,13 @@ use crate::table::{Align, or_dash, table};
 #[command(after_help = "Examples:
   quincunx sim jobs examples/jobs/leaf-spine-64.toml
   quincunx sim jobs examples/jobs/leaf-spine-64.toml --fabric fat-tree-8 --alone --json > runs/jobs.json
+  quincunx sim jobs examples/jobs/leaf-spine-64.toml --placement spread
 
 A file of jobs is TOML. Each [[job]] is a group of its own, made before anything runs, in the order of the file, as the manager makes it:
 by `policy` (edge-disjoint if not said: a tree that shares no link with another) and out of the `memory` (64MiB) of each switch. A group for
 which there is no tree runs among its hosts, and the reason stands below the table. Frames of a tree keep to its links; all others take the
-ways of equal cost, each flow one by a hash.
+ways of equal cost, each flow one by a hash. With --placement the numbers of hosts are places in that order: the same file with its jobs
+packed, spread or at random.
 
   fabric = \"leaf-spine-8x4x8\"             # --fabric comes before it
   [[job]]
@@ -51,6 +54,9 @@ pub(crate) struct Jobs {
     /// Set a key of the scenario, or a parameter of the designs: link.rate=200Gbit/s, group.window=16
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<Override>,
+    /// In which order hosts count: packed, spread over switches, random:SEED, or hosts such as 0-56:8,1-57:8; short for --set placement
+    #[arg(long)]
+    placement: Option<RankPlacement>,
     /// Run each job by itself, too, and say how much longer it takes beside the others
     #[arg(long)]
     alone: bool,
@@ -70,7 +76,9 @@ impl Jobs {
                 self.file
             )));
         };
-        let scenario = Scenario::find(&fabric, &self.set, catalog).map_err(Failure::input)?;
+        let mut changes = self.set.clone();
+        changes.extend(self.placement.as_ref().map(placed));
+        let scenario = Scenario::find(&fabric, &changes, catalog).map_err(Failure::input)?;
         scenario.refuse_training().map_err(Failure::input)?;
         let all = JobsRequest { scenario, jobs, catalog, fallback, seed: self.seed, only: None };
         let count = all.jobs.jobs().count();

@@ -14,6 +14,7 @@ mod demo;
 mod explain;
 mod group;
 mod identity;
+mod import;
 mod interrupt;
 mod jobs;
 mod layer;
@@ -57,6 +58,7 @@ const EXAMPLES: &str = "Examples:
   quincunx perf all_reduce --link netns --rate 500Mbit/s --design epic-3    (as root)
   quincunx run -n 8 --link netns --rate 500Mbit/s -- python train.py    your program on 8 ranks, with all around it
   quincunx sim all_reduce --fabric epic-star8 --design epic-3,ring --size 4KiB:16MiB:4
+  quincunx import topo.xml > my-server.toml      a fabric of NCCL's topology, or of SimAI's or ASTRA-sim's network
   quincunx reproduce epic/table25                published figures and ours
   quincunx compare before.json after.json        two results of --json, row by row
   quincunx check epic-3 all_reduce --losses 1    every order, loss and time-out
@@ -77,6 +79,8 @@ enum Command {
     Run(Box<run::Run>),
     /// Simulate a collective on a fabric, with the engines that run on real sockets
     Sim(Box<sim::Sim>),
+    /// Make a fabric of NCCL's topology XML, or of a network of SimAI, ns-3 or ASTRA-sim
+    Import(import::Import),
     /// Hold the papers' published figures against ours
     Reproduce(reproduce::Reproduce),
     /// Explore every run of a small group of the engines, and say that all are right or show the shortest that is not
@@ -148,6 +152,7 @@ pub fn main(catalog: Catalog, fallback: Option<&'static str>) -> ExitCode {
         Ok(Command::Perf(perf)) => perf.run(catalog),
         Ok(Command::Run(run)) => run.run(catalog),
         Ok(Command::Sim(sim)) => sim.run(catalog, fallback),
+        Ok(Command::Import(import)) => import.run(catalog),
         Ok(Command::Reproduce(reproduce)) => reproduce.run(catalog),
         Ok(Command::Check(check)) => check.run(catalog),
         Ok(Command::Cais(cais)) => cais.run(),

@@ -82,7 +82,8 @@ pub(crate) struct Perf {
     /// Designs, several with commas [default: epic-3, and for messages the one that offers writes]
     #[arg(long, value_delimiter = ',')]
     design: Vec<String>,
-    /// star, tree-3-2 (levels-branches) or tree-2x4 (branches by level); mesh-2x4 (domains by ranks of each, no switches)
+    /// star, tree-3-2 (levels-branches) or tree-2x4 (branches by level); mesh-2x4 (domains by ranks of each, no switches);
+    /// leaf-spine-2x2x4 (leaves, spines, hosts a leaf), fat-tree-K or rail-VxAxS
     #[arg(long, default_value = "star")]
     tree: String,
     /// Set a key of the scenario, or a parameter of the designs: loss.probability=5%, group.selective=true; `quincunx sim --show DESIGN`
@@ -199,7 +200,7 @@ impl Perf {
         let scenario = self.scenario(catalog, links)?;
         let shape = scenario.fabric.shape().ok_or_else(|| {
             Failure::Input(format!(
-                "expected a tree of switches or a mesh of hosts, found {}; name another fabric, or simulate it",
+                "expected a tree of switches, a mesh of hosts, or a shape such as leaf-spine-2x2x4, found {}; name another fabric, or simulate it",
                 scenario.place()
             ))
         })?;
@@ -213,7 +214,7 @@ impl Perf {
             _ => asked.sizes("4KiB:16MiB:4")?.into_iter().map(ByteCount::bytes).collect(),
         };
         memory::refuse_more(sizes.iter().copied().max().unwrap_or_default(), shape.ranks())?;
-        if self.tuning.transport == Transport::Packet && matches!(shape, Shape::Mesh(_)) {
+        if self.tuning.transport == Transport::Packet && !matches!(shape, Shape::Tree(_)) {
             return Err(Failure::Input(format!(
                 "expected --transport udp on {shape}, found packet, which serves one link; leave it out"
             )));
@@ -332,7 +333,7 @@ impl Perf {
     /// The designs, each of which must run on the shape and offer the collective there.
     fn designs(&self, catalog: Catalog, shape: &Shape) -> Result<Vec<&'static dyn AnyDesign>, Failure> {
         let fabric = match shape {
-            Shape::Tree(_) => FabricKind::Tree,
+            Shape::Tree(_) | Shape::Switched(_) => FabricKind::Tree,
             Shape::Mesh(_) => FabricKind::Mesh,
         };
         let mut designs = Vec::new();
@@ -373,6 +374,11 @@ impl Perf {
                     "expected a collective that {name} offers on {shape} ({}), found {}; choose another of the two, or simulate it",
                     offered.join(", "),
                     self.task
+                )));
+            }
+            if let (Shape::Switched(_), Framing::RoceV1) = (shape, design.framing()) {
+                return Err(Failure::Input(format!(
+                    "expected a tree of switches for {name}, whose frames each switch passes on by itself, found {shape}; name a --tree, or simulate it"
                 )));
             }
             designs.push(design);

@@ -4,7 +4,7 @@ use clap::{Args, Subcommand};
 use quincunx_collective::{Collective, DataType, ReduceOp, Reduction};
 use quincunx_design::{Catalog, FabricKind, Parameter};
 use quincunx_report::Columns;
-use quincunx_scenario::{FabricDesign, Override, Scenario};
+use quincunx_scenario::{FabricDesign, Override, RankPlacement, Scenario};
 use quincunx_sim::traffic::Offered;
 use quincunx_sim::{Contents, Out, Outputs, Request};
 use quincunx_units::{ByteCount, SizeRange};
@@ -54,6 +54,7 @@ enum Other {
   quincunx sim combine --fabric two-servers --design multiwrite --set tokens=2048 --set gate=skewed
   quincunx sim dispatch --fabric two-servers --design multiwrite --set gate=layer3.jsonl
   quincunx sim all_gather --fabric mesh8 --design auto --size 256KiB:256MiB:4
+  quincunx sim all_reduce --fabric leaf-spine-8x4x8 --design ring --size 16MiB --placement spread
   quincunx sim traffic --fabric star-16 --pattern uniform --load 0.5,0.9
   quincunx sim jobs examples/jobs/leaf-spine-64.toml
   quincunx sim train --model resnet-50 --fabric ars-star8 --design netreduce,ring
@@ -92,6 +93,9 @@ pub(crate) struct Sim {
     /// Set a key of the scenario, or a parameter of the designs: link.rate=200Gbit/s, group.selective=true
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<Override>,
+    /// Which host each rank is on: packed, spread over switches, random:SEED, or hosts such as 0-56:8,1-57:8; short for --set placement
+    #[arg(long)]
+    placement: Option<RankPlacement>,
     /// Lose frames on the links of all hosts: 5%, or 5%@3 for the first three
     #[arg(long, value_name = "RATE[@LINKS]")]
     loss: Option<String>,
@@ -233,6 +237,7 @@ impl Sim {
     /// What is to be set: `--loss` is short for two keys.
     fn changes(&self, catalog: Catalog) -> Result<Vec<Override>, Failure> {
         let mut changes = self.set.clone();
+        changes.extend(self.placement.as_ref().map(placed));
         if let Some(loss) = &self.loss {
             let all;
             let (rate, links) = match loss.split_once('@') {
@@ -249,6 +254,11 @@ impl Sim {
         }
         Ok(changes)
     }
+}
+
+/// The key that `--placement` is short for.
+pub(crate) fn placed(placement: &RankPlacement) -> Override {
+    Override { key: "placement".into(), value: placement.to_string().into() }
 }
 
 /// What `auto` chooses from: the designs of the fabric's kind that leave what a collective is to leave.

@@ -224,6 +224,15 @@ impl Cluster {
         if from != to && ways[from].is_empty() {
             return Err(no_way(design));
         }
+        if let (NodeKind::Host, [first, second, ..]) = (self.wiring.nodes()[from].kind, &ways[from][..]) {
+            // A queue pair has one port, and drops what comes by another.
+            let name = |node: NodeIndex| &self.wiring.nodes()[node].name;
+            return Err(Refusal::new(
+                format!("one way that costs least from host {} to {}", name(from), name(to)),
+                format!("one by its port {first} and one by its port {second}"),
+                "give a link another `cost`, or put a switch between",
+            ));
+        }
         let mut open = vec![from];
         while let Some(at) = open.pop() {
             for (port, far) in self.wiring.neighbours(at) {

@@ -15,6 +15,7 @@ mod install;
 mod laid;
 mod managed;
 mod memory;
+mod placed;
 mod scenario;
 mod wiring;
 

@@ -25,12 +25,15 @@ impl Wiring {
         let packets =
             |link: &quincunx_scenario::PacketLink| LinkProperties { rate: link.rate, latency: link.latency };
         Some(match fabric {
-            Fabric::Packet(fabric) => match &fabric.topology {
-                TopologyName::Tree(shape) => Self::tree(shape, packets(&fabric.link)),
-                TopologyName::Ring(hosts) => Self::ring(*hosts, packets(&fabric.link)),
-                TopologyName::Switched(shape) => Self::switched(&shape.topology(packets(&fabric.link))),
-                TopologyName::Listed(topology) => Self::switched(topology),
-            },
+            Fabric::Packet(fabric) => {
+                let wiring = match &fabric.topology {
+                    TopologyName::Tree(shape) => Self::tree(shape, packets(&fabric.link)),
+                    TopologyName::Ring(hosts) => Self::ring(*hosts, packets(&fabric.link)),
+                    TopologyName::Switched(shape) => Self::switched(&shape.topology(packets(&fabric.link))),
+                    TopologyName::Listed(topology) => Self::switched(topology),
+                };
+                wiring.placed(&fabric.placement)
+            }
             Fabric::Mesh(fabric) => Self::mesh(fabric.groups, fabric.members, packets(&fabric.link), "host-"),
             Fabric::MemoryMesh(fabric) => {
                 let link = LinkProperties { rate: fabric.link.rate, latency: fabric.link.latency };

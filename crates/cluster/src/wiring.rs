@@ -215,6 +215,19 @@ impl Wiring {
         &self.links
     }
 
+    /// The same with ranks on these of its hosts, in this order. A tree of switches has its ranks in the order of hosts, so that another one
+    /// is to be found.
+    pub(crate) fn with_hosts(self, order: &[usize]) -> Self {
+        let hosts = order.iter().map(|&host| self.hosts[host]).collect();
+        let access = order.iter().map(|&host| self.access[host].clone()).collect();
+        Self { hosts, access, tree: None, ..self }
+    }
+
+    /// What ways over a link cost.
+    pub(crate) fn cost(&self, link: usize) -> u16 {
+        self.links[link].cost
+    }
+
     /// The hosts by rank.
     pub fn hosts(&self) -> &[NodeIndex] {
         &self.hosts

@@ -1,11 +1,12 @@
 //! Groups of several designs on several wirings: addresses, routes, and what is refused.
 
 use quincunx_cluster::{Cluster, GroupSpec, ManagedCluster, ManagedSetup, Ports, Wiring, address};
-use quincunx_collective::LengthOnly;
+use quincunx_collective::{LengthOnly, Rank};
 use quincunx_design::{Demand, FabricKind};
 use quincunx_designs::{CATALOG, FALLBACK};
-use quincunx_fabric::{LinkProperties, SwitchedShape};
+use quincunx_fabric::{LinkProperties, NodeKind, SwitchedShape, Topology};
 use quincunx_nodes::{StationCommand, SwitchCommand, way_of_flow};
+use quincunx_scenario::{RankPlacement, Scenario};
 use quincunx_units::{BitRate, ByteCount, Duration};
 use quincunx_wire::{Endpoint, QpNumber};
 use std::collections::{BTreeMap, BTreeSet};
@@ -224,4 +225,95 @@ fn a_policy_that_there_is_not_or_whose_groups_lock_is_refused_with_those_that_th
             )
         );
     }
+}
+
+/// Two hosts, each at both of two switches, by links of these costs.
+fn two_homed(costs: [u16; 2]) -> Wiring {
+    let mut topology = Topology::default();
+    let [a, b, left, right] = [
+        ("a", NodeKind::Host),
+        ("b", NodeKind::Host),
+        ("left", NodeKind::Switch),
+        ("right", NodeKind::Switch),
+    ]
+    .map(|(name, kind)| topology.add_node(name.into(), kind).unwrap());
+    for (switch, cost) in [(left, costs[0]), (right, costs[1])] {
+        for host in [a, b] {
+            topology.connect_at_cost([host, switch], link(), cost).unwrap();
+        }
+    }
+    Wiring::switched(&topology)
+}
+
+#[test]
+fn a_host_of_several_links_takes_the_one_that_costs_least_and_is_refused_where_two_do() {
+    let group = vectors("ring", FabricKind::Tree);
+    for (costs, port) in [([1, 2], 0), ([2, 1], 1)] {
+        let cluster = Cluster::new(two_homed(costs), address, &group).unwrap();
+        assert_eq!([cluster.port(0, 1), cluster.port(1, 0)], [Some(port), Some(port)]);
+    }
+    let refused = Cluster::new(two_homed([1, 1]), address, &group).unwrap_err().to_string();
+    assert_eq!(
+        refused,
+        "expected one way that costs least from host a to b, found one by its port 0 and one by its port 1; give a link another `cost`, or put a switch between"
+    );
+}
+
+/// The hosts of a fabric by rank, as `placement` has them.
+fn placed(fabric: &str, placement: &str) -> Vec<String> {
+    let change = format!("placement={placement}").parse().unwrap();
+    let scenario = Scenario::find(fabric, &[change], CATALOG).unwrap();
+    let wiring = Wiring::of(&scenario.fabric).unwrap();
+    assert_eq!(wiring.ranks(), scenario.ranks(), "{fabric} {placement}");
+    let name = |rank| wiring.nodes()[wiring.host(Rank(rank))].name.clone();
+    (0..wiring.ranks()).map(name).collect()
+}
+
+#[test]
+fn ranks_are_packed_spread_shuffled_or_where_a_list_has_them() {
+    let hosts = |numbers: &[u16]| numbers.iter().map(|number| format!("host-{number}")).collect::<Vec<_>>();
+    for (fabric, placement, order) in [
+        ("leaf-spine-2x2x3", "packed", &[0, 1, 2, 3, 4, 5][..]),
+        ("leaf-spine-2x2x3", "spread", &[0, 3, 1, 4, 2, 5]),
+        ("tree-2x2x2", "spread", &[0, 2, 4, 6, 1, 3, 5, 7]),
+        ("star-4", "spread", &[0, 1, 2, 3]),
+        ("leaf-spine-2x2x3", "5,0-1", &[5, 0, 1]),
+    ] {
+        assert_eq!(placed(fabric, placement), hosts(order), "{fabric} {placement}");
+    }
+    let [first, again, other] = ["7", "7", "8"].map(|seed| placed("fat-tree-4", &format!("random:{seed}")));
+    assert_eq!(first, again, "a seed decides");
+    assert!(first != other && first != placed("fat-tree-4", "packed"));
+    let sorted = |mut names: Vec<String>| {
+        names.sort();
+        names
+    };
+    assert_eq!(sorted(first), sorted(placed("fat-tree-4", "packed")), "each host once");
+}
+
+#[test]
+fn hosts_with_several_links_are_spread_over_the_switches_that_cost_least() {
+    let mut topology = Topology::default();
+    let mut add = |name: &str, kind| topology.add_node(name.into(), kind).unwrap();
+    let network = add("network", NodeKind::Switch);
+    let servers = ["one", "other"].map(|name| add(name, NodeKind::Switch));
+    let hosts = ["a", "b", "c", "d"].map(|name| add(name, NodeKind::Host));
+    for (place, host) in hosts.into_iter().enumerate() {
+        topology.connect_at_cost([host, network], link(), 8).unwrap();
+        topology.connect(host, servers[place / 2], link()).unwrap();
+    }
+    let wiring = Wiring::switched(&topology).placed(&RankPlacement::Spread);
+    let names = wiring.hosts().iter().map(|&host| wiring.nodes()[host].name.as_str());
+    assert_eq!(names.collect::<Vec<_>>(), ["a", "c", "b", "d"]);
+}
+
+#[test]
+fn a_tree_over_placed_ranks_reaches_each_on_its_host() {
+    let scenario = Scenario::find("tree-2x2x2", &["placement=spread".parse().unwrap()], CATALOG).unwrap();
+    let group = vectors("epic-3", FabricKind::Tree);
+    let cluster = Cluster::with_settings(&scenario, &group).unwrap();
+    // Rank 1 is on host 2, below the second leaf.
+    let [host, leaf] = ["host-2", "switch-4"].map(|name| cluster.wiring().find(name).unwrap());
+    let context = cluster.context(host).unwrap();
+    assert_eq!(cluster.node_at(context.connections[0].remote.ip), Some(leaf));
 }

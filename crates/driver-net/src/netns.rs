@@ -1,6 +1,6 @@
 //! Test fabrics of Linux network namespaces: hosts and switches joined by veth links of a given rate and MTU.
 //!
-//! What is joined how, a [`Layout`] says: a tree of switches with hosts at them, or hosts alone in full mesh. All addresses are in
+//! What is joined how, a [`Layout`] says: switches with hosts at them, in a tree or with several ways, or hosts alone in full mesh. All addresses are in
 //! 10.77.0.0/24: hosts count up from .1, switches up from .192. Needs root and iproute2.
 //!
 //! A fabric goes with its maker, even one that is killed: a process that waits for the maker's end removes it. Names begin with
@@ -197,11 +197,12 @@ impl NetnsFabric {
         })
     }
 
-    /// Has the switch send on what is for others, if it came by the port behind which its sender is. A redirect would tell hosts of a
+    /// Has the switch send on what is for others, if it came by the port behind which its sender is; of several next hops a flow takes one by
+    /// its addresses and UDP ports. A redirect would tell hosts of a
     /// shorter way, which they do not have.
     fn forward(&self, node: NetnsNode) -> Result<(), NetnsError> {
         let script = "cd /proc/sys/net/ipv4 && for each in conf/*; do echo 1 > $each/rp_filter && echo 0 > $each/send_redirects; done \
-                      && echo 1 > ip_forward";
+                      && echo 1 > fib_multipath_hash_policy && echo 1 > ip_forward";
         let failed = |found| NetnsError::Command { command: format!("sysctl at {node:?}"), found };
         let done = self.command(node, "sh").args(["-ec", script]).output();
         let done = done.map_err(|error| failed(error.to_string()))?;

@@ -1,11 +1,11 @@
-//! Full meshes of hosts in domains of equal size, by name (MultiWrite 3.1), and what `--tree` may name: those or trees.
+//! Full meshes of hosts in domains of equal size, by name (MultiWrite 3.1), and what `--tree` may name: those, trees, or fabrics with several ways.
 
 use alloc::string::ToString;
 use core::fmt;
 use core::ops::Range;
 use core::str::FromStr;
 
-use crate::{ShapeError, TreeShape};
+use crate::{ShapeError, SwitchedShape, TreeShape};
 
 /// Hosts linked each with each, without switches, in domains that gather each for themselves. Written as `mesh-DxM`: D domains of M
 /// ranks each; the first M ranks are the first domain, and so on.
@@ -15,13 +15,15 @@ pub struct MeshShape {
     members: u16,
 }
 
-/// A tree of switches or a mesh without any.
+/// A tree of switches, a mesh without any, or switches with several ways between them.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum Shape {
     /// Hosts at the leaves.
     Tree(TreeShape),
     /// Hosts alone.
     Mesh(MeshShape),
+    /// Hosts at switches that have several ways to each other.
+    Switched(SwitchedShape),
 }
 
 impl MeshShape {
@@ -59,8 +61,15 @@ impl Shape {
     /// Reads a name for a group of `ranks`, which must agree with it; `star` alone takes its size from there.
     ///
     /// # Errors
-    /// If there is no such tree or mesh, or it has another number of ranks.
+    /// If there is no such shape, or it has another number of ranks.
     pub fn for_ranks(name: &str, ranks: u16) -> Result<Self, ShapeError> {
+        if SwitchedShape::is_meant(name) {
+            let shape: SwitchedShape = name.parse()?;
+            return match shape.hosts() {
+                hosts if hosts == ranks => Ok(Self::Switched(shape)),
+                _ => Err(ShapeError::SwitchedRanks { ranks, shape }),
+            };
+        }
         if !name.starts_with("mesh-") {
             return TreeShape::for_ranks(name, ranks).map(Self::Tree);
         }
@@ -77,6 +86,7 @@ impl Shape {
         match self {
             Self::Tree(tree) => tree.ranks(),
             Self::Mesh(mesh) => mesh.ranks(),
+            Self::Switched(shape) => shape.hosts(),
         }
     }
 
@@ -85,6 +95,7 @@ impl Shape {
         match self {
             Self::Tree(tree) => tree.switches(),
             Self::Mesh(_) => 0,
+            Self::Switched(shape) => shape.switches().into(),
         }
     }
 }
@@ -112,6 +123,7 @@ impl fmt::Display for Shape {
         match self {
             Self::Tree(tree) => tree.fmt(f),
             Self::Mesh(mesh) => mesh.fmt(f),
+            Self::Switched(shape) => shape.fmt(f),
         }
     }
 }

@@ -62,6 +62,14 @@ pub enum ShapeError {
         /// The text as it was given.
         found: String,
     },
+    /// It does not have as many hosts as there are ranks.
+    #[error("expected {ranks} ranks, found the fabric {shape} with {}; choose another fabric or number of ranks", shape.hosts())]
+    SwitchedRanks {
+        /// Ranks asked for.
+        ranks: u16,
+        /// The fabric.
+        shape: crate::SwitchedShape,
+    },
     /// Not the notation of meshes.
     #[error(
         "expected a mesh such as mesh-2x4: domains by ranks of each, two of them at least, found \"{found}\""

@@ -38,6 +38,11 @@ impl SwitchedShape {
         self.size().0 as u16
     }
 
+    /// How many switches it has.
+    pub fn switches(&self) -> u16 {
+        self.size().1 as u16
+    }
+
     /// Hosts and switches.
     fn size(&self) -> (u64, u64) {
         match self {

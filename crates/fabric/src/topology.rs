@@ -1,6 +1,7 @@
 //! The physical side: hosts and switches, their ports, and full-duplex links with a rate and a latency.
 
 use crate::TreeShape;
+use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
@@ -17,7 +18,7 @@ pub struct LinkId(pub u32);
 /// What a node is.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum NodeKind {
-    /// Runs a rank; forwards nothing.
+    /// Runs a rank; forwards nothing, however many links it has.
     Host,
     /// Forwards, and computes for groups.
     Switch,
@@ -68,6 +69,8 @@ pub struct Link {
 pub struct Topology {
     nodes: Vec<Node>,
     links: Vec<Link>,
+    /// By name: fabrics of some thousand hosts are read from files.
+    numbers: BTreeMap<String, NodeId>,
 }
 
 /// Why a node or link is refused. All on one line; nothing has changed.
@@ -85,14 +88,10 @@ pub enum TopologyError {
         /// The node.
         name: String,
     },
-    /// A host is an end, not a way.
-    #[error("expected one link at host \"{name}\", found a second; put a switch between")]
-    HostLinks {
-        /// The host.
-        name: String,
-    },
-    /// Not everything can reach everything.
-    #[error("expected a path from \"{from}\" to \"{to}\", found none; add a link")]
+    /// Not everything can reach everything, or a host another without a way through a host.
+    #[error(
+        "expected a path from \"{from}\" to \"{to}\", found none that leads through switches alone; add a link"
+    )]
     Unconnected {
         /// A node.
         from: String,
@@ -124,7 +123,7 @@ impl Topology {
                     };
                     let child = topology.add_node(format!("{what}-{count}"), kind).expect(names);
                     *count += 1;
-                    topology.connect(child, parent, properties).expect("a child links once, to its parent");
+                    topology.connect(child, parent, properties).expect("two nodes");
                     next.push(child);
                 }
             }
@@ -142,8 +141,10 @@ impl Topology {
         if self.find(&name).is_some() {
             return Err(TopologyError::DuplicateName { name });
         }
+        let number = NodeId(self.nodes.len() as u16);
+        self.numbers.insert(name.clone(), number);
         self.nodes.push(Node { name, kind, ports: Vec::new() });
-        Ok(NodeId((self.nodes.len() - 1) as u16))
+        Ok(number)
     }
 
     /// Adds `host-0`, `host-1`, ... in this order, each with a link to its switch.
@@ -151,7 +152,7 @@ impl Topology {
         for (number, switch) in switches.into_iter().enumerate() {
             let host = self.add_node(format!("host-{number}"), NodeKind::Host);
             let host = host.expect("names of one numbering differ");
-            self.connect(host, switch, link).expect("a host links once, to its switch");
+            self.connect(host, switch, link).expect("a host and its switch");
         }
     }
 
@@ -168,11 +169,11 @@ impl Topology {
         self.connect_at_cost([a, b], properties, 1)
     }
 
-    /// The same for a link that costs more or less than others.
+    /// The same for a link that costs more than others.
     ///
     /// # Panics
     /// If a node is not of this topology.
-    pub(crate) fn connect_at_cost(
+    pub fn connect_at_cost(
         &mut self,
         [a, b]: [NodeId; 2],
         properties: LinkProperties,
@@ -180,12 +181,6 @@ impl Topology {
     ) -> Result<LinkId, TopologyError> {
         if a == b {
             return Err(TopologyError::SelfLink { name: self.node(a).name.clone() });
-        }
-        for end in [a, b] {
-            let node = self.node(end);
-            if node.kind == NodeKind::Host && !node.ports.is_empty() {
-                return Err(TopologyError::HostLinks { name: node.name.clone() });
-            }
         }
         let link = LinkId(self.links.len() as u32);
         let ends = [a, b].map(|node| {
@@ -197,27 +192,41 @@ impl Topology {
         Ok(link)
     }
 
-    /// Whether every node reaches every other: to be asked when all is plugged in.
+    /// Whether everything hangs together, and the first host reaches every other host through switches, for hosts forward nothing: to be
+    /// asked when all is plugged in.
     pub fn check_connected(&self) -> Result<(), TopologyError> {
-        let first = self.nodes.first().ok_or(TopologyError::Empty)?;
+        if self.nodes.is_empty() {
+            return Err(TopologyError::Empty);
+        }
+        let lost = |from: usize, seen: &[bool], is_meant: &dyn Fn(&Node) -> bool| {
+            let lost = self.nodes.iter().zip(seen).find(|(node, seen)| is_meant(node) && !**seen);
+            let names = |(lost, _): (&Node, _)| (self.nodes[from].name.clone(), lost.name.clone());
+            lost.map(names).map_or(Ok(()), |(from, to)| Err(TopologyError::Unconnected { from, to }))
+        };
+        lost(0, &self.reached(0, &|_| true), &|_| true)?;
+        let is_host = |node: &Node| node.kind == NodeKind::Host;
+        match self.nodes.iter().position(is_host) {
+            Some(host) => lost(host, &self.reached(host, &|node| !is_host(node)), &is_host),
+            None => Ok(()),
+        }
+    }
+
+    /// By node: whether there is a way to it through nodes that forward.
+    fn reached(&self, from: usize, forwards: &dyn Fn(&Node) -> bool) -> Vec<bool> {
         let mut seen = alloc::vec![false; self.nodes.len()];
-        seen[0] = true;
-        let mut queue = alloc::vec![NodeId(0)];
+        seen[from] = true;
+        let mut queue = alloc::vec![NodeId(from as u16)];
         while let Some(node) = queue.pop() {
             for port in 0..self.node(node).ports.len() {
                 let neighbour = self.across(PortRef { node, port: port as u16 }).node;
-                if !core::mem::replace(&mut seen[usize::from(neighbour.0)], true) {
+                if !core::mem::replace(&mut seen[usize::from(neighbour.0)], true)
+                    && forwards(self.node(neighbour))
+                {
                     queue.push(neighbour);
                 }
             }
         }
-        match seen.iter().position(|seen| !seen) {
-            Some(lost) => Err(TopologyError::Unconnected {
-                from: first.name.clone(),
-                to: self.nodes[lost].name.clone(),
-            }),
-            None => Ok(()),
-        }
+        seen
     }
 
     /// All nodes, in the order of their numbers.
@@ -240,7 +249,7 @@ impl Topology {
 
     /// A node by name.
     pub fn find(&self, name: &str) -> Option<NodeId> {
-        self.nodes.iter().position(|node| node.name == name).map(|number| NodeId(number as u16))
+        self.numbers.get(name).copied()
     }
 
     /// The port at the other end of the link that is plugged in at `port`.

@@ -49,13 +49,13 @@ impl<'a> Groups<'a> {
         let setup = &self.plan.setup;
         let shape = setup.shape().map_err(|error| WorkerError::plan(&error))?;
         let fabric = match &shape {
-            Shape::Tree(_) => FabricKind::Tree,
+            Shape::Tree(_) | Shape::Switched(_) => FabricKind::Tree,
             Shape::Mesh(_) => FabricKind::Mesh,
         };
         let design = self.catalog.find(name, fabric).map_err(|error| WorkerError::plan(&error))?;
         let settings = setup.settings(name).map_err(|error| WorkerError::plan(&error))?;
         let together = match &shape {
-            Shape::Tree(_) => 0..setup.ranks,
+            Shape::Tree(_) | Shape::Switched(_) => 0..setup.ranks,
             Shape::Mesh(mesh) => 0..mesh.members(),
         };
         let mut longest = 0;
@@ -64,21 +64,21 @@ impl<'a> Groups<'a> {
         }
         let longest = ByteCount::new(longest as u64);
         let rates = match &shape {
-            Shape::Tree(_) => LinkRates::ALIKE,
+            Shape::Tree(_) | Shape::Switched(_) => LinkRates::ALIKE,
             Shape::Mesh(mesh) => self.measured(rank, *mesh)?,
         };
         let request = GroupRequest {
             settings: settings.clone(),
             rates,
             mesh: match shape {
-                Shape::Tree(_) => None,
+                Shape::Tree(_) | Shape::Switched(_) => None,
                 Shape::Mesh(mesh) => Some(mesh),
             },
             ..GroupRequest::new(self.members.to_vec(), design, longest)
         };
         let (group, switch_buffer, fallback) = self.make(rank, request)?;
         let split = match &shape {
-            Shape::Tree(_) => None,
+            Shape::Tree(_) | Shape::Switched(_) => None,
             Shape::Mesh(mesh) => split(design, &settings, *mesh, rates, longest)?,
         };
         Ok(Joined { group, switch_buffer, split, fallback })

@@ -293,7 +293,8 @@ impl Processes {
             let name = format!("switch{index}");
             let place = NetnsNode::Switch(index);
             let mut command = self.node_command("switch", &name, place);
-            let neighbours = neighbours(&self.wiring, index);
+            let is_watched = matches!(self.ground, Ground::Namespaces(_));
+            let neighbours = neighbours(&self.wiring, index, is_watched);
             if !neighbours.is_empty() {
                 command.args(["--neighbours", &neighbours.join(",")]);
             }
@@ -613,19 +614,20 @@ fn wiring(shape: &Shape) -> Wiring {
     match shape {
         Shape::Tree(tree) => tree_wiring(tree),
         Shape::Mesh(mesh) => Wiring::Mesh { hosts: mesh.ranks().into() },
+        Shape::Switched(shape) => crate::switched::wiring(*shape).expect("a plan for another was refused"),
     }
 }
 
-/// Whom a switch is joined with, by name.
-fn neighbours(wiring: &Wiring, switch: usize) -> Vec<String> {
-    let Wiring::Tree { parents, hosts } = wiring else { return Vec::new() };
-    let above = parents[switch].into_iter();
-    let below =
-        parents.iter().enumerate().filter(|(_, parent)| **parent == Some(switch)).map(|(below, _)| below);
-    let switches = above.chain(below).map(|switch| format!("switch{switch}"));
-    let hosts =
-        hosts.iter().enumerate().filter(|(_, at)| **at == switch).map(|(host, _)| format!("rank{host}"));
-    switches.chain(hosts).collect()
+/// Whom a switch is joined with, by name; in namespaces with the interface of each link, which the switch watches then.
+fn neighbours(wiring: &Wiring, switch: usize, is_watched: bool) -> Vec<String> {
+    let named = |(node, port): (NetnsNode, String)| {
+        let name = match node {
+            NetnsNode::Switch(other) => format!("switch{other}"),
+            NetnsNode::Host(host) => format!("rank{host}"),
+        };
+        if is_watched { format!("{name}@{port}") } else { name }
+    };
+    wiring.ports(switch).into_iter().map(named).collect()
 }
 
 /// Switches level by level, so that parents come first.
@@ -674,6 +676,19 @@ fn end(child: &mut Child) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_switch_is_told_its_neighbours_and_in_namespaces_the_interface_to_each() {
+        let told = |shape: &str, switch, is_watched| {
+            let shape = Shape::for_ranks(shape, 4).expect("a shape");
+            neighbours(&wiring(&shape), switch, is_watched).join(",")
+        };
+        assert_eq!(told("tree-2x2", 1, false), "switch0,rank0,rank1");
+        assert_eq!(told("tree-2x2", 1, true), "switch0@above,rank0@h0,rank1@h1");
+        assert_eq!(told("tree-2x2", 0, true), "switch1@s1,switch2@s2");
+        assert_eq!(told("leaf-spine-2x2x2", 3, true), "switch0@s0,switch1@s1,rank2@h2,rank3@h3");
+        assert_eq!(told("mesh-2x2", 0, true), "");
+    }
 
     #[test]
     fn links_of_the_first_hosts_lose_frames_both_ways_and_no_others() {

@@ -12,6 +12,7 @@ mod library;
 mod plan;
 mod row;
 mod run;
+mod switched;
 mod task;
 mod worker;
 

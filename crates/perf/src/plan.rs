@@ -3,7 +3,7 @@
 use quincunx_design::{
     AnyDesign, Assignment, Catalog, FabricKind, Placement, Refusal, Settings, Transport, Value,
 };
-use quincunx_fabric::{IncTree, Shape, ShapeError};
+use quincunx_fabric::{IncTree, Shape, ShapeError, TreeShape};
 use quincunx_scenario::{Driver, Fabric, FabricDesign, Part, Scenario, ScenarioError};
 use quincunx_units::{BitRate, ByteCount, Duration};
 use quincunx_wire::Framing;
@@ -139,7 +139,12 @@ impl Driver for RealLinks {
         match part {
             Part::Rate => self.is_limited,
             Part::Loss | Part::Limit => true,
-            Part::Links | Part::Congestion | Part::Tokens | Part::Training | Part::Moments => false,
+            Part::Placement
+            | Part::Links
+            | Part::Congestion
+            | Part::Tokens
+            | Part::Training
+            | Part::Moments => false,
         }
     }
 }
@@ -179,14 +184,19 @@ impl GroupsSetup {
     ) -> Result<Self, Refusal> {
         let shape = scenario.fabric.shape().ok_or_else(|| {
             Refusal::new(
-                "a tree of switches or a mesh of hosts",
-                format!("{}, which is neither", scenario.place()),
+                "a tree of switches, a mesh of hosts, or a shape such as leaf-spine-2x2x4",
+                format!("{}, which is none of them", scenario.place()),
                 "name another fabric, or simulate it",
             )
         })?;
         let (domains, tree) = match &shape {
             Shape::Tree(tree) => (1, Some(IncTree::from_shape(tree))),
             Shape::Mesh(mesh) => (mesh.domains(), None),
+            // Which tree it is, the manager says; here a design refuses what it suits on none.
+            Shape::Switched(shape) => {
+                crate::switched::wiring(*shape)?;
+                (1, TreeShape::star(shape.hosts()).map(|star| IncTree::from_shape(&star)))
+            }
         };
         let placement = Placement { domains, ..Placement::new(shape.ranks(), tree, ByteCount::new(1)) };
         let refusal = |error: ScenarioError| Refusal::from(error.to_string());

@@ -1,7 +1,9 @@
 //! Who carries a scenario out. Scenarios mean the same to all; drivers differ in what they set where nobody says otherwise, and in what
 //! they can honour. What one cannot is refused by name.
 
-use crate::{CongestionSetup, Fabric, FabricDesign, Measure, Scenario, ScenarioError};
+use crate::{
+    CongestionSetup, Fabric, FabricDesign, Measure, PacketFabric, RankPlacement, Scenario, ScenarioError,
+};
 use core::fmt::Debug;
 use quincunx_design::{Assignment, Value};
 
@@ -18,6 +20,8 @@ pub enum Part {
     Rate,
     /// What else there is of links: `link.*`, `network.*`.
     Links,
+    /// `placement`.
+    Placement,
     /// `loss.*`.
     Loss,
     /// `congestion.*`.
@@ -90,7 +94,12 @@ impl Scenario {
         let rate = self.changed().any(|key| key == RATE);
         let link = self.changed().filter(is_link).find(|key| *key != RATE);
         let trained = self.changed().find(|key| TRAINING.iter().any(|table| key.starts_with(table)));
+        let is_packed = match &self.fabric {
+            Fabric::Packet(PacketFabric { placement, .. }) => *placement == RankPlacement::Packed,
+            _ => true,
+        };
         let said = [
+            (Part::Placement, "placement", !is_packed),
             (Part::Rate, RATE, rate),
             (Part::Links, link.unwrap_or_default(), link.is_some()),
             (
@@ -187,6 +196,7 @@ mod tests {
     #[test]
     fn each_part_that_a_driver_cannot_honour_is_refused_by_its_key() {
         for (fabric, change, key) in [
+            ("star-2", "placement=spread", "`placement`"),
             ("star-2", "loss.probability=1%", "`loss`"),
             ("star-2", "congestion.queue=64KiB", "`congestion`"),
             ("star-2", "link.rate=1Gbit/s", "`link.rate`"),
@@ -206,6 +216,7 @@ mod tests {
         }
         // What changes nothing is not refused, and neither are the links that every fabric has.
         for (fabric, change) in [
+            ("star-2", "placement=packed"),
             ("star-2", "loss.probability=0%"),
             ("star-2", "measure.stepwise=false"),
             ("servers-2x2", "group.window=2"),

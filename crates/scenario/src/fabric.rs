@@ -1,5 +1,6 @@
 //! What a fabric is made of, as files and presets say it. Units are written out: `rate = "100Gbit/s"`, `latency = "1us"`.
 
+use crate::{HostList, RankPlacement};
 use quincunx_design::FabricKind;
 use quincunx_fabric::{MeshShape, NodeKind, Shape, SwitchedShape, Topology, TreeShape};
 use quincunx_units::{BitRate, ByteCount, Duration};
@@ -32,6 +33,8 @@ pub struct PacketFabric {
     pub topology: TopologyName,
     /// Every link; that of the first host where each has its own.
     pub link: PacketLink,
+    /// Which host each rank is on.
+    pub placement: RankPlacement,
 }
 
 /// How nodes are joined.
@@ -168,6 +171,20 @@ impl FromStr for TopologyName {
     }
 }
 
+impl TopologyName {
+    /// Hosts on it.
+    fn hosts(&self) -> u16 {
+        match self {
+            Self::Tree(shape) => shape.ranks(),
+            Self::Ring(hosts) => *hosts,
+            Self::Switched(shape) => shape.hosts(),
+            Self::Listed(topology) => {
+                topology.nodes().iter().filter(|node| node.kind == NodeKind::Host).count() as u16
+            }
+        }
+    }
+}
+
 impl fmt::Display for TopologyName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -198,14 +215,10 @@ impl Fabric {
     /// Ranks on it.
     pub fn ranks(&self) -> u16 {
         match self {
-            Self::Packet(fabric) => match &fabric.topology {
-                TopologyName::Tree(shape) => shape.ranks(),
-                TopologyName::Ring(ranks) => *ranks,
-                TopologyName::Switched(shape) => shape.hosts(),
-                TopologyName::Listed(topology) => {
-                    topology.nodes().iter().filter(|node| node.kind == NodeKind::Host).count() as u16
-                }
-            },
+            Self::Packet(PacketFabric { placement: RankPlacement::Listed(hosts), .. }) => {
+                hosts.numbers().len() as u16
+            }
+            Self::Packet(fabric) => fabric.topology.hosts(),
             Self::Memory(fabric) => fabric.accelerators,
             Self::Mesh(fabric) => fabric.groups.saturating_mul(fabric.members),
             Self::MemoryMesh(fabric) => fabric.groups.saturating_mul(fabric.members),
@@ -223,11 +236,14 @@ impl Fabric {
         }
     }
 
-    /// Its shape as a real network has it, if processes can be started for it: a tree of switches or a mesh.
+    /// Its shape as a real network has it, if processes can be started for it: of switches or a mesh.
     pub fn shape(&self) -> Option<Shape> {
         match self {
             Self::Packet(PacketFabric { topology: TopologyName::Tree(shape), .. }) => {
                 Some(Shape::Tree(shape.clone()))
+            }
+            Self::Packet(PacketFabric { topology: TopologyName::Switched(shape), .. }) => {
+                Some(Shape::Switched(*shape))
             }
             Self::Mesh(MeshFabric { groups, members, .. }) => {
                 MeshShape::new(*groups, *members).map(Shape::Mesh)
@@ -265,7 +281,10 @@ impl Fabric {
     /// Refuses what no run could make sense of, and what needs no engine to see.
     pub(crate) fn check(&self) -> Result<(), Contradiction> {
         match self {
-            Self::Packet(_) => Ok(()),
+            Self::Packet(fabric) => match (&fabric.placement, fabric.topology.hosts()) {
+                (RankPlacement::Listed(hosts), all) => check_placement(hosts, all),
+                _ => Ok(()),
+            },
             Self::Memory(fabric) => {
                 if fabric.accelerators < 2 || fabric.switches == 0 {
                     return Err((
@@ -294,6 +313,21 @@ impl Fabric {
             }
         }
     }
+}
+
+fn check_placement(hosts: &HostList, all: u16) -> Result<(), Contradiction> {
+    if let Some(beyond) = hosts.numbers().iter().find(|&&host| host >= all) {
+        let found = format!("host {beyond} of {all}");
+        return Err((
+            "hosts of the fabric in `placement`, counted from 0",
+            found,
+            "name others, or a larger fabric",
+        ));
+    }
+    if hosts.numbers().len() < 2 {
+        return Err(("two hosts at least in `placement`", "one".into(), "nobody exchanges anything alone"));
+    }
+    Ok(())
 }
 
 fn check_mesh(groups: u16, members: u16) -> Result<(), Contradiction> {

@@ -1,5 +1,6 @@
 //! Some of a fabric's hosts, as files write them: `0-15`, `0-7,16,20-23`, `0-56:8` (every eighth), in the order of ranks.
 
+use std::fmt;
 use std::str::FromStr;
 
 /// Hosts by number, each once.
@@ -31,6 +32,14 @@ impl HostList {
     /// Their numbers, in the order of ranks.
     pub fn numbers(&self) -> &[u16] {
         &self.0
+    }
+}
+
+/// Each number by itself.
+impl fmt::Display for HostList {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let numbers: Vec<String> = self.0.iter().map(u16::to_string).collect();
+        f.write_str(&numbers.join(","))
     }
 }
 

@@ -1,6 +1,6 @@
 //! A fabric whose file lists its nodes and links: `[[node]]` and `[[link]]`, in place of a topology's name and one `[link]` for all.
 
-use crate::{PacketFabric, PacketLink, TopologyName};
+use crate::{PacketFabric, PacketLink, RankPlacement, TopologyName, text};
 use quincunx_fabric::{LinkProperties, NodeKind, Topology};
 use quincunx_units::{BitRate, Duration};
 use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
@@ -17,6 +17,8 @@ pub(crate) struct Keys {
     link: Links,
     #[serde(default)]
     node: Vec<ListedNode>,
+    #[serde(default, deserialize_with = "text::deserialize")]
+    placement: RankPlacement,
 }
 
 /// `[link]` or `[[link]]`.
@@ -51,6 +53,9 @@ struct ListedLink {
     latency: Duration,
     #[serde(default = "one")]
     count: u16,
+    /// What ways over it cost: of all the cheapest are taken.
+    #[serde(default = "one")]
+    cost: u16,
 }
 
 const fn one() -> u16 {
@@ -84,15 +89,15 @@ impl<'de> Deserialize<'de> for Links {
 impl TryFrom<Keys> for PacketFabric {
     type Error = String;
 
-    fn try_from(Keys { summary, topology, link, node }: Keys) -> Result<Self, String> {
+    fn try_from(Keys { summary, topology, link, node, placement }: Keys) -> Result<Self, String> {
         match (topology, link) {
             (Some(name), Links::Alike(link)) if node.is_empty() => {
                 let topology = name.parse().map_err(|error| format!("{error} in `topology`"))?;
-                Ok(Self { summary, topology, link })
+                Ok(Self { summary, topology, link, placement })
             }
             (None, Links::Listed(links)) if !node.is_empty() => {
                 let (topology, link) = build(node, links)?;
-                Ok(Self { summary, topology: TopologyName::Listed(Box::new(topology)), link })
+                Ok(Self { summary, topology: TopologyName::Listed(Box::new(topology)), link, placement })
             }
             _ => Err("expected `topology` and one [link], or [[node]] and [[link]], found neither or some of both; \
                       say one of the two"
@@ -114,7 +119,7 @@ fn build(nodes: Vec<ListedNode>, links: Vec<ListedLink>) -> Result<(Topology, Pa
         };
         topology.add_node(name, kind).map_err(|error| format!("{error} in `node`"))?;
     }
-    for (number, ListedLink { between, rate, latency, count }) in (1..).zip(links) {
+    for (number, ListedLink { between, rate, latency, count, cost }) in (1..).zip(links) {
         let at = format!("in the {number}. [[link]]");
         let mut ends = between.iter().map(|name| {
             topology.find(name).ok_or_else(|| {
@@ -127,9 +132,12 @@ fn build(nodes: Vec<ListedNode>, links: Vec<ListedLink>) -> Result<(Topology, Pa
         if count == 0 {
             return Err(format!("expected a `count` of one or more, found 0 {at}; leave the link out"));
         }
+        if cost == 0 {
+            return Err(format!("expected a `cost` of one or more, found 0 {at}; one is what others cost"));
+        }
         for _ in 0..count {
             let properties = LinkProperties { rate, latency };
-            topology.connect(a, b, properties).map_err(|error| format!("{error} {at}"))?;
+            topology.connect_at_cost([a, b], properties, cost).map_err(|error| format!("{error} {at}"))?;
         }
     }
     topology.check_connected().map_err(|error| format!("{error} in `link`"))?;
@@ -198,10 +206,9 @@ mod tests {
         for (from, to, named) in [
             ("[\"a\", \"left\"]", "[\"a\", \"up\"]", "found \"up\" in the 2. [[link]]"),
             ("[\"a\", \"left\"]", "[\"a\", \"a\"]", "both ends at \"a\""),
-            ("[\"a\", \"left\"]", "[\"b\", \"left\"]", "one link at host \"b\""),
-            ("[\"left\", \"right\"]", "[\"left\", \"a\"]", "one link at host \"a\""),
             ("name = \"b\"", "name = \"a\"", "\"a\" a second time"),
             ("count = 2", "count = 0", "`count` of one or more"),
+            ("count = 2", "cost = 0", "`cost` of one or more"),
             ("count = 2", "lanes = 2", "unknown field `lanes`"),
             ("kind = \"switch\"", "kind = \"router\"", "unknown variant `router`"),
             ("rate = \"25Gbit/s\"", "rate = \"fast\"", "found \"fast\""),

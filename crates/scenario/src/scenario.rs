@@ -81,7 +81,7 @@ impl Schema {
     fn of(kind: &str) -> Option<Self> {
         let schema = |fabric, workload, faults, measure| Some(Self { fabric, workload, faults, measure });
         match kind {
-            "packet" => schema(&["summary", "topology", "link", "node"], &[], FAULTS, PACKETS),
+            "packet" => schema(&["summary", "topology", "link", "node", "placement"], &[], FAULTS, PACKETS),
             "memory" => schema(
                 &["summary", "accelerators", "switches", "link", "accelerator"],
                 &[],
@@ -533,6 +533,10 @@ mod tests {
             ("epic-star8", "link.rate=-1Gbit/s", "link.rate"),
             ("epic-star8", "link.speed=1Gbit/s", "speed"),
             ("epic-star8", "topology=star-0", "topology"),
+            ("epic-star8", "placement=around", "found \"around\" in `placement`"),
+            ("epic-star8", "placement=0,8", "found host 8 of 8"),
+            ("epic-star8", "placement=0-0", "two hosts at least in `placement`"),
+            ("scin-dgx8", "placement=spread", "placement"),
             ("epic-star8", "loss.links=9", "loss.links"),
             ("epic-star8", "group.window=0", "group.window"),
             ("epic-star8", "kind=both", "kind"),

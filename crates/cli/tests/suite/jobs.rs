@@ -35,6 +35,43 @@ load = 0.1
 "#;
 
 #[test]
+fn where_ranks_are_decides_how_long_a_ring_takes_and_a_tree_does_not_mind() {
+    let times = |placement: &str| {
+        let run = [
+            "sim",
+            "all_reduce",
+            "--fabric",
+            "leaf-spine-2x2x4",
+            "--design",
+            "ring,epic-3",
+            "--size",
+            "256KiB",
+            "--json",
+        ];
+        let printed = json(&quincunx(&[&run[..], &["--placement", placement]].concat()));
+        let rows = printed["rows"].as_array().unwrap();
+        assert!(rows.iter().all(|row| row["wrong"] == 0), "{printed}");
+        [0, 1].map(|row: usize| rows[row]["time_us"].as_f64().unwrap())
+    };
+    let ([packed, tree], [spread, other]) = (times("packed"), times("spread"));
+    assert!(spread > 1.1 * packed && other < 1.01 * tree, "{packed} {spread}, {tree} {other}");
+    // Hosts of a file's jobs count in that order: the first two hosts are at two leaves then.
+    let job = "[[job]]\nhosts = \"0-1\"\ncollective = \"all_reduce\"\nsize = \"64KiB\"\ndesign = \"ring\"\n";
+    let (folder, path) = file("placed", &format!("fabric = \"leaf-spine-2x2x4\"\n{job}"));
+    let between = |placement: &str| {
+        let printed = json(&quincunx(&["sim", "jobs", &path, "--placement", placement, "--json"]));
+        let links = printed["links"].as_array().unwrap().clone();
+        links
+            .iter()
+            .filter(|link| link["access"] == false)
+            .filter_map(|link| link["bytes"].as_u64())
+            .sum::<u64>()
+    };
+    assert!(between("packed") == 0 && between("spread") > 64 << 10);
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+#[test]
 fn jobs_say_when_they_ran_on_which_tree_and_why_one_had_none_in_table_and_json() {
     let (folder, path) = file("rows", TWO);
     let printed = json(&quincunx(&["sim", "jobs", &path, "--alone", "--json"]));

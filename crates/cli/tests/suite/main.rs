@@ -3,6 +3,7 @@
 mod bound;
 mod check;
 mod explain;
+mod imports;
 mod inputs;
 mod jobs;
 mod layers;

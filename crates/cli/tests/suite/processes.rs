@@ -423,6 +423,9 @@ fn what_real_hosts_and_switches_cannot_honour_is_refused_by_name() {
         ("--ranks 2 --set link.latency=2us".into(), "found `link.latency`"),
         ("--ranks 2 --set link.rate=1Gbit/s".into(), "found `link.rate`"),
         ("--ranks 2 --set relay.relays=full".into(), "found `relay.relays`"),
+        ("--ranks 2 --set placement=spread".into(), "found `placement`"),
+        ("--ranks 8 --tree dragonfly-2x2x2".into(), "which has links that cost more than others"),
+        ("--fabric leaf-spine-2x2x2x2".into(), "which has several links between two switches"),
         ("--fabric scin-dgx8".into(), "found scin-dgx8"),
         ("--fabric star-2 --loss 1% --set loss.probability=1%".into(), "found both"),
     ] {
@@ -650,6 +653,27 @@ fn frames_that_are_added_up_as_they_pass_are_right_over_limited_links_in_datagra
         assert_eq!(rows.len(), 2, "{transport}");
         assert!(rows.iter().all(|row| row["wrong"] == 0), "{transport}: {rows:?}");
     }
+}
+
+/// A tree of the manager's and a ring on two spines, two leaves and four hosts.
+fn over_several_ways(links: &str) {
+    let run =
+        "perf all_reduce --fabric leaf-spine-2x2x2 --design epic-3,ring --size 64KiB --iterations 3 --json";
+    let rows = rows(&quincunx(&format!("{run} {links}")));
+    let designs: Vec<_> = rows.iter().map(|row| (row["design"].as_str(), row["wrong"].as_u64())).collect();
+    assert_eq!(designs, [(Some("epic-3"), Some(0)), (Some("ring"), Some(0))], "{rows:?}");
+    assert!(rows[0]["switch_buffer_bytes"].as_u64() > Some(0), "no group has fallen back");
+}
+
+#[test]
+fn a_group_has_a_tree_where_switches_have_several_ways() {
+    over_several_ways("");
+}
+
+#[test]
+fn a_group_has_a_tree_where_switches_have_several_links_of_their_own() {
+    need!(namespaces());
+    over_several_ways("--link netns --rate 200Mbit/s");
 }
 
 #[test]

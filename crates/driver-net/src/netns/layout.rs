@@ -5,7 +5,8 @@
 //! comes by another one than what would leave for its sender (reverse path filtering). Bridged, a bridge `br0` joins the ports, holds the
 //! switch's address and learns from frames who else is where; of the fabric's nodes that is written down. In a mesh each host has an interface for each
 //! other one, `l3` to host 3, and its address on none of them but on `lo`, with a route for each peer: one socket serves
-//! all links.
+//! all links. Switches with several ways between them are routed as those of a tree; `s2` is the port to switch 2. Of several next hops that are
+//! as near the kernel takes one for each flow, by a hash of addresses and UDP ports (ECMP).
 
 use quincunx_units::BitRate;
 use std::fmt::Write as _;
@@ -57,11 +58,50 @@ pub enum Wiring {
         /// For each host its switch.
         hosts: Vec<usize>,
     },
+    /// Hosts at switches that may have several ways to each other.
+    Switched {
+        /// How many switches.
+        switches: usize,
+        /// Pairs of switches, the lower number first, each once.
+        links: Vec<[usize; 2]>,
+        /// For each host its switch.
+        hosts: Vec<usize>,
+    },
     /// Hosts alone, each joined with each.
     Mesh {
         /// How many.
         hosts: usize,
     },
+}
+
+impl Wiring {
+    /// Links between switches: who puts it up, who is at its other end, and what the port is called there.
+    fn cables(&self) -> Vec<(usize, usize, String)> {
+        match self {
+            Self::Tree { parents, .. } => {
+                let below = parents.iter().enumerate();
+                below.filter_map(|(switch, parent)| Some(((*parent)?, switch, "above".to_owned()))).collect()
+            }
+            Self::Switched { links, .. } => links.iter().map(|&[a, b]| (a, b, format!("s{a}"))).collect(),
+            Self::Mesh { .. } => Vec::new(),
+        }
+    }
+
+    /// The links of a switch: who is at the other end of each, and the interface that leads there.
+    pub fn ports(&self, switch: usize) -> Vec<(NetnsNode, String)> {
+        let mut ports = Vec::new();
+        for (near, far, peer) in self.cables() {
+            if far == switch {
+                ports.push((NetnsNode::Switch(near), peer));
+            } else if near == switch {
+                ports.push((NetnsNode::Switch(far), format!("s{far}")));
+            }
+        }
+        let (Self::Tree { hosts, .. } | Self::Switched { hosts, .. }) = self else { return ports };
+        let own = hosts.iter().enumerate().filter(|(_, at)| **at == switch);
+        ports.extend(own.map(|(host, _)| (NetnsNode::Host(host), format!("h{host}"))));
+        ports
+    }
 }
 
 /// How switches send on what is not for them.
@@ -83,7 +123,7 @@ pub struct Layout {
     pub mtu: u16,
     /// Rate of every link, each way; none: as fast as the machine.
     pub rate: Option<BitRate>,
-    /// What the switches of a tree do.
+    /// What switches do.
     pub switching: Switching,
 }
 
@@ -148,6 +188,22 @@ impl Layout {
                 return wrong("every host at a switch", format!("host {host} at switch {}", hosts[host]));
             }
         }
+        if let Wiring::Switched { switches, links, hosts } = &self.wiring {
+            let right = |link: &[usize; 2]| link[0] < link[1] && link[1] < *switches;
+            if let Some(link) = links.iter().find(|link| !right(link)) {
+                return wrong("links between two switches, the lower number first", format!("{link:?}"));
+            }
+            if let Some(host) = hosts.iter().position(|switch| switch >= switches) {
+                return wrong("every host at a switch", format!("host {host} at switch {}", hosts[host]));
+            }
+            let apart = distances(*switches, links, 0).iter().position(|distance| *distance == usize::MAX);
+            if let Some(apart) = apart {
+                return wrong("ways between all switches", format!("none from 0 to {apart}"));
+            }
+            if self.switching == Switching::Bridged {
+                return wrong("routed switches where there are several ways", "bridges".into());
+            }
+        }
         if hosts > MAX_HOSTS || switches > MAX_SWITCHES {
             return wrong(
                 "at most 191 hosts and 63 switches",
@@ -160,6 +216,7 @@ impl Layout {
     fn counts(&self) -> (usize, usize) {
         match &self.wiring {
             Wiring::Tree { parents, hosts } => (hosts.len(), parents.len()),
+            Wiring::Switched { switches, hosts, .. } => (hosts.len(), *switches),
             Wiring::Mesh { hosts } => (*hosts, 0),
         }
     }
@@ -173,16 +230,24 @@ impl Layout {
     /// What to tell whom, in this order; `namespace` has the name of each node.
     pub(super) fn orders(&self, namespace: impl Fn(NetnsNode) -> String) -> Vec<Orders> {
         match &self.wiring {
-            Wiring::Tree { parents, hosts } => self.tree(parents, hosts, namespace),
+            Wiring::Tree { parents, hosts } => {
+                let hops = |from, to| vec![next_hop(parents, hosts, from, to)];
+                self.switches(hosts, hops, namespace)
+            }
+            Wiring::Switched { switches, links, hosts } => {
+                let ways: Vec<_> = (0..*switches).map(|to| distances(*switches, links, to)).collect();
+                self.switches(hosts, |from, to| next_hops(&ways, links, hosts, from, to), namespace)
+            }
             Wiring::Mesh { hosts } => self.mesh_of(*hosts, namespace),
         }
     }
 
-    /// Switches and their ends of links first (parents before children), then what was put at the other ends.
-    fn tree(
+    /// Switches and their ends of links first (parents before children, lower numbers before higher), then what was put at the other ends.
+    /// `hops` has the interfaces of a node that lead to another, and who is behind each.
+    fn switches(
         &self,
-        parents: &[Option<usize>],
         hosts: &[usize],
+        hops: impl Fn(NetnsNode, NetnsNode) -> Vec<(String, NetnsNode)>,
         namespace: impl Fn(NetnsNode) -> String,
     ) -> Vec<Orders> {
         let mtu = self.mtu;
@@ -209,6 +274,8 @@ impl Layout {
             Switching::Bridged => format!("link set {port} master br0 up\n"),
             Switching::Routed => format!("link set {port} address {} up\n", node.mac()),
         };
+        // By switch: the ends that others put there.
+        let mut put: Vec<Vec<String>> = vec![Vec::new(); all.len() - switch_base];
         let mut join = |switch: usize, port: String, other: usize, peer: &str| {
             let there = namespace(all[other].node);
             let enabled = enable(all[switch_base + switch].node, &port);
@@ -224,10 +291,9 @@ impl Layout {
         for (host, &switch) in hosts.iter().enumerate() {
             join(switch, format!("h{host}"), host, "eth0");
         }
-        for (switch, parent) in parents.iter().enumerate() {
-            if let Some(parent) = *parent {
-                join(parent, format!("s{switch}"), switch_base + switch, "above");
-            }
+        for (near, far, peer) in self.wiring.cables() {
+            join(near, format!("s{far}"), switch_base + far, &peer);
+            put[far].push(peer);
         }
         for orders in &mut all {
             let (node, text) = (orders.node, &mut orders.ip);
@@ -236,31 +302,45 @@ impl Layout {
                     let _ = writeln!(text, "link set eth0 address {} up", node.mac());
                     let _ = writeln!(text, "addr add {}/24 dev eth0", node.address());
                 }
-                NetnsNode::Switch(switch) if parents[switch].is_some() => {
-                    text.push_str(&enable(node, "above"));
+                NetnsNode::Switch(switch) => {
+                    put[switch].iter().for_each(|port| text.push_str(&enable(node, port)));
                 }
-                NetnsNode::Switch(_) => {}
             }
             // Whom to ask is known from the start: frames sent while a neighbour is being found may overtake each other.
             for other in self.nodes().filter(|other| *other != node) {
-                let (device, next) = match (self.switching, node) {
-                    (Switching::Routed, _) => next_hop(parents, hosts, node, other),
-                    (Switching::Bridged, NetnsNode::Host(_)) => ("eth0".to_owned(), other),
-                    (Switching::Bridged, NetnsNode::Switch(_)) => ("br0".to_owned(), other),
+                let next = match (self.switching, node) {
+                    (Switching::Routed, _) => hops(node, other),
+                    (Switching::Bridged, NetnsNode::Host(_)) => vec![("eth0".to_owned(), other)],
+                    (Switching::Bridged, NetnsNode::Switch(_)) => vec![("br0".to_owned(), other)],
                 };
                 let address = other.address();
                 match (self.switching, node) {
                     (Switching::Routed, NetnsNode::Switch(_)) => {
-                        let _ = writeln!(text, "route add {address}/32 dev {device} src {}", node.address());
+                        let _ = write!(text, "route add {address}/32 src {}", node.address());
+                        match &next[..] {
+                            [(device, _)] => _ = writeln!(text, " dev {device}"),
+                            several => {
+                                several
+                                    .iter()
+                                    .for_each(|(device, _)| _ = write!(text, " nexthop dev {device}"));
+                                text.push('\n');
+                            }
+                        }
                     }
                     (Switching::Bridged, NetnsNode::Switch(_)) => {
-                        let (port, _) = next_hop(parents, hosts, node, other);
-                        let _ =
-                            writeln!(orders.bridge, "fdb replace {} dev {port} master static", other.mac());
+                        for (port, _) in hops(node, other) {
+                            let _ = writeln!(
+                                orders.bridge,
+                                "fdb replace {} dev {port} master static",
+                                other.mac()
+                            );
+                        }
                     }
                     _ => {}
                 }
-                let _ = writeln!(text, "neigh add {address} lladdr {} dev {device}", next.mac());
+                for (device, behind) in next {
+                    let _ = writeln!(text, "neigh add {address} lladdr {} dev {device}", behind.mac());
+                }
             }
         }
         all.rotate_left(switch_base);
@@ -296,6 +376,49 @@ impl Layout {
         };
         (0..hosts).map(orders).collect()
     }
+}
+
+/// By switch: links to one of them.
+fn distances(switches: usize, links: &[[usize; 2]], to: usize) -> Vec<usize> {
+    let mut found = vec![usize::MAX; switches];
+    found[to] = 0;
+    let mut queue = std::collections::VecDeque::from([to]);
+    while let Some(at) = queue.pop_front() {
+        for &[a, b] in links {
+            for (near, far) in [(a, b), (b, a)] {
+                if near == at && found[far] == usize::MAX {
+                    found[far] = found[at] + 1;
+                    queue.push_back(far);
+                }
+            }
+        }
+    }
+    found
+}
+
+/// The interfaces of `from` on the shortest ways to `to`, and who is behind each. `ways` has the distances to each switch.
+fn next_hops(
+    ways: &[Vec<usize>],
+    links: &[[usize; 2]],
+    hosts: &[usize],
+    from: NetnsNode,
+    to: NetnsNode,
+) -> Vec<(String, NetnsNode)> {
+    let (here, there) = match (from, to) {
+        (NetnsNode::Host(host), _) => return vec![("eth0".to_owned(), NetnsNode::Switch(hosts[host]))],
+        (NetnsNode::Switch(here), NetnsNode::Host(host)) if hosts[host] == here => {
+            return vec![(format!("h{host}"), to)];
+        }
+        (NetnsNode::Switch(here), NetnsNode::Host(host)) => (here, hosts[host]),
+        (NetnsNode::Switch(here), NetnsNode::Switch(there)) => (here, there),
+    };
+    let neighbours = links.iter().filter_map(|&[a, b]| match here {
+        here if here == a => Some(b),
+        here if here == b => Some(a),
+        _ => None,
+    });
+    let nearer = neighbours.filter(|&next| ways[there][next] < ways[there][here]);
+    nearer.map(|next| (format!("s{next}"), NetnsNode::Switch(next))).collect()
 }
 
 /// The interface of `from` that leads to `to`, and who is behind it.
@@ -357,6 +480,42 @@ mod tests {
         assert_eq!(way(host(2), host(0)), ("eth0".to_owned(), switch(2)));
     }
 
+    /// Two spines, two leaves, two hosts at each.
+    fn leaf_spine() -> Wiring {
+        let links = vec![[0, 2], [0, 3], [1, 2], [1, 3]];
+        Wiring::Switched { switches: 4, links, hosts: vec![2, 2, 3, 3] }
+    }
+
+    #[test]
+    fn a_leaf_has_a_next_hop_at_each_spine_and_a_spine_one_to_each_host() {
+        let orders = Layout::new(leaf_spine(), 1500, None).orders(|node| format!("{node:?}"));
+        let of = |wanted: NetnsNode| orders.iter().find(|orders| orders.node == wanted).unwrap();
+        let leaf = &of(NetnsNode::Switch(2)).ip;
+        assert!(
+            leaf.contains("route add 10.77.0.3/32 src 10.77.0.194 nexthop dev s0 nexthop dev s1\n"),
+            "{leaf}"
+        );
+        assert!(leaf.contains("neigh add 10.77.0.3 lladdr 02:00:0a:4d:00:c1 dev s1\n"), "{leaf}");
+        assert!(leaf.contains("route add 10.77.0.1/32 src 10.77.0.194 dev h0\n"), "{leaf}");
+        let spine = &of(NetnsNode::Switch(1)).ip;
+        assert!(spine.contains("route add 10.77.0.4/32 src 10.77.0.193 dev s3\n"), "{spine}");
+        assert_eq!(of(NetnsNode::Switch(3)).devices, ["h2", "h3", "s0", "s1"]);
+    }
+
+    #[test]
+    fn the_links_of_a_switch_have_their_interfaces() {
+        let [host, switch] = [NetnsNode::Host, NetnsNode::Switch];
+        let named = |ports: &[(NetnsNode, &str)]| {
+            ports.iter().map(|(node, port)| (*node, (*port).to_owned())).collect::<Vec<_>>()
+        };
+        let tree = Layout::two_level(2, 1, 1500, None).wiring;
+        assert_eq!(tree.ports(1), named(&[(switch(0), "above"), (host(0), "h0")]));
+        assert_eq!(tree.ports(0), named(&[(switch(1), "s1"), (switch(2), "s2")]));
+        let spines = [(switch(0), "s0"), (switch(1), "s1"), (host(2), "h2"), (host(3), "h3")];
+        assert_eq!(leaf_spine().ports(3), named(&spines));
+        assert_eq!(Layout::mesh(3, 1500, None).wiring.ports(0), []);
+    }
+
     #[test]
     fn every_two_hosts_of_a_mesh_have_a_link() {
         let orders = Layout::mesh(4, 1500, None).orders(|node| format!("{node:?}"));
@@ -373,6 +532,12 @@ mod tests {
             error.to_string(),
             "expected every host at a switch, found host 1 at switch 5; change the layout"
         );
+        let several = |links: Vec<[usize; 2]>| {
+            Layout::new(Wiring::Switched { switches: 3, links, hosts: vec![0] }, 1500, None)
+        };
+        for wrong in [several(vec![[1, 0]]), several(vec![[0, 1]]), several(vec![[0, 1], [1, 2]]).bridged()] {
+            assert!(matches!(NetnsFabric::new(wrong), Err(NetnsError::Layout { .. })));
+        }
         let cycle = tree(vec![Some(0)], vec![]);
         assert!(matches!(NetnsFabric::new(cycle), Err(NetnsError::Layout { .. })));
         for layout in [Layout::star(254, 1500, None), Layout::mesh(200, 1500, None)] {

@@ -2,7 +2,7 @@
 
 use crate::support;
 use crate::support::{Command, Config, Event, ToyCodec, Transfer};
-use quincunx_driver_net::netns::{Layout, NetnsFabric, NetnsNode, sweep};
+use quincunx_driver_net::netns::{Layout, NetnsFabric, NetnsNode, Wiring, sweep};
 use quincunx_driver_net::{
     Node, NodeOptions, PacketKind, PacketOptions, PacketTransport, Statistics, Transport, UdpOptions,
     UdpTransport,
@@ -223,6 +223,41 @@ fn a_fabric_leaves_nothing_behind_and_the_dead_are_swept() {
     assert!(Process::new("ip").args(["netns", "add", &orphan]).status().expect("ip runs").success());
     sweep().expect("ip works");
     assert!(!listed(&orphan));
+}
+
+#[test]
+fn flows_between_two_leaves_take_each_spine() {
+    let _leave = need!(leave());
+    let links = vec![[0, 2], [0, 3], [1, 2], [1, 3]];
+    let wiring = Wiring::Switched { switches: 4, links, hosts: vec![2, 3] };
+    let fabric = NetnsFabric::new(Layout::new(wiring, 1500, None)).expect("a fabric");
+    let [from, to] = [0, 1].map(NetnsNode::Host);
+    const FLOWS: u32 = 64;
+    let open = |node: NetnsNode, port| {
+        fabric.enter(node).expect("its namespace");
+        UdpSocket::bind(SocketAddrV4::new(node.address(), port)).expect("a port")
+    };
+    let open = &open;
+    std::thread::scope(|scope| {
+        let receiver = scope.spawn(move || open(to, support::PORT)).join().expect("it ends");
+        receiver.set_read_timeout(Some(std::time::Duration::from_secs(5))).expect("a time-out");
+        let sent = scope.spawn(move || {
+            // Each of a port of its own, which the system chooses.
+            (0..FLOWS).for_each(|_| _ = open(from, 0).send_to(&[7; 100], at(to)).expect("it leaves"));
+        });
+        sent.join().expect("it ends");
+        (0..FLOWS).for_each(|_| _ = receiver.recv(&mut [0; 200]).expect("every flow arrives"));
+    });
+    let passed = [0, 1].map(|spine| {
+        let read = fabric
+            .command(NetnsNode::Switch(spine), "cat")
+            .arg("/sys/class/net/s2/statistics/rx_packets")
+            .output();
+        let text = String::from_utf8(read.expect("it runs").stdout).expect("a number");
+        text.trim().parse::<u32>().expect("a number")
+    });
+    // That all of 64 take one of two has a chance of 2^-63.
+    assert!(passed.iter().all(|&packets| packets > 0) && passed.iter().sum::<u32>() >= FLOWS, "{passed:?}");
 }
 
 #[test]

@@ -38,6 +38,10 @@ fn what_is_no_mesh_is_refused_in_one_line() {
             "expected 8 ranks, found the mesh mesh-3x2 with 6; choose another mesh or number of ranks",
         ),
         (
+            "leaf-spine-2x2x2",
+            "expected 8 ranks, found the fabric leaf-spine-2x2x2 with 4; choose another fabric or number of ranks",
+        ),
+        (
             "tree-3-2",
             "expected 8 ranks, found the tree tree-2x2 with 4; choose another tree or number of ranks",
         ),
@@ -47,7 +51,9 @@ fn what_is_no_mesh_is_refused_in_one_line() {
 }
 
 #[test]
-fn a_shape_is_a_tree_or_a_mesh() {
+fn a_shape_is_a_tree_a_mesh_or_has_several_ways() {
+    let shape = Shape::for_ranks("leaf-spine-2x3x4", 8).unwrap();
+    assert_eq!((shape.ranks(), shape.switches(), shape.to_string()), (8, 5, "leaf-spine-2x3x4".into()));
     let shape = Shape::for_ranks("mesh-2x4", 8).unwrap();
     assert_eq!((shape.ranks(), shape.switches(), shape.to_string()), (8, 0, "mesh-2x4".into()));
     let shape = Shape::for_ranks("star", 8).unwrap();

@@ -51,17 +51,38 @@ fn a_link_joins_two_nodes() {
 }
 
 #[test]
-fn a_host_has_one_link() {
+fn a_host_may_have_several_links_and_is_no_way_for_others() {
     let (mut topology, host, switch) = pair();
     topology.connect(host, switch, link()).unwrap();
-    assert_eq!(topology.connect(host, switch, link()), Err(TopologyError::HostLinks { name: "h".into() }));
-    assert_eq!(topology.links().len(), 1, "a refused link leaves nothing behind");
+    let other = topology.add_node("t".into(), NodeKind::Switch).unwrap();
+    topology.connect_at_cost([host, other], link(), 2).unwrap();
+    assert_eq!((topology.node(host).ports.len(), topology.links()[1].cost), (2, 2));
+    assert_eq!(topology.check_connected(), Ok(()));
+    let ends = [("a", switch), ("b", other)].map(|(name, at)| {
+        let end = topology.add_node(name.into(), NodeKind::Host).unwrap();
+        topology.connect(end, at, link()).unwrap();
+    });
+    assert_eq!((ends.len(), topology.check_connected()), (2, Ok(())), "h reaches both");
+    // Without h, a and b would be apart; in front of it they are.
+    let mut apart = Topology::default();
+    let [a, left, h, right, b] = ["a", "left", "h", "right", "b"].map(|name| {
+        let kind = if name.len() == 1 { NodeKind::Host } else { NodeKind::Switch };
+        apart.add_node(name.into(), kind).unwrap()
+    });
+    for ends in [[a, left], [left, h], [h, right], [right, b]] {
+        apart.connect(ends[0], ends[1], link()).unwrap();
+    }
+    let error = apart.check_connected().unwrap_err();
+    assert_eq!(error, TopologyError::Unconnected { from: "a".into(), to: "b".into() });
 }
 
 #[test]
 fn a_fabric_in_two_pieces_is_found() {
     let (topology, ..) = pair();
     let error = topology.check_connected().unwrap_err();
-    assert_eq!(error.to_string(), "expected a path from \"h\" to \"s\", found none; add a link");
+    assert_eq!(
+        error.to_string(),
+        "expected a path from \"h\" to \"s\", found none that leads through switches alone; add a link"
+    );
     assert_eq!(Topology::default().check_connected(), Err(TopologyError::Empty));
 }
