@@ -36,6 +36,8 @@ fn offering_writes(catalog: Catalog) -> Option<&'static dyn AnyDesign> {
 enum Link {
     /// Loopback addresses: no privilege, as fast as the machine
     Udp,
+    /// Loopback addresses, where the processes hold themselves to links of --rate: no privilege
+    Paced,
     /// Network namespaces with a link each; needs root
     Netns,
 }
@@ -50,6 +52,7 @@ enum Link {
   quincunx perf all_reduce --dtype double --op avg --in-place    a program's memory, and what its copies cost
   quincunx perf all_to_all --ranks 4 --sizes 1MiB                messages: also send_receive, gather and scatter
   quincunx perf broadcast --root 3 --link netns --rate 500Mbit/s --mtu 9000
+  quincunx perf all_reduce --design epic-3,ring --link paced --rate 200Mbit/s       limited links without root
   quincunx perf all_reduce --design netreduce,ring --link netns --rate 500Mbit/s --mtu 1500 --set group.mtu=1024 --sizes 4MiB
   quincunx perf all_reduce --loss 5% --reorder 5% --duplicate 2% --seed 7 --retry-timeout 1ms
   quincunx perf all_reduce --fabric my-cluster.toml --design epic-3 --link netns
@@ -60,7 +63,7 @@ Ranks have names of their own (perf-1f0c9a3b-0 and so on) and the addresses that
 switches are there, too.
 
 --fabric takes the files that `quincunx sim` takes. Links are those of this machine: of what a file says of them link.rate alone is
-kept, with --link netns: it counts Ethernet frames as they are, headers included, without FCS and gaps. What real hosts and switches
+kept, with --link paced or netns: it counts Ethernet frames as they are, headers included, without FCS and gaps. What real hosts and switches
 cannot honour, such as congestion, is refused.
 
 Columns: as nccl-tests has them, and netbw: the bytes that really crossed the busiest link of a rank over the time,
@@ -119,7 +122,7 @@ pub(crate) struct Perf {
     /// IPv4 addresses of this machine for the ranks, in rank order [default: of loopback]
     #[arg(long, value_delimiter = ',', requires = "manager")]
     addresses: Vec<Ipv4Addr>,
-    /// Rate of every link, each way, with --link netns, of all that is in an Ethernet frame; short for --set link.rate
+    /// Rate of every link, each way, with --link paced or netns, of all that is in an Ethernet frame; short for --set link.rate
     #[arg(long)]
     rate: Option<BitRate>,
     /// MTU of every link in bytes, with --link netns [default: 9000]
@@ -161,22 +164,34 @@ impl Perf {
     pub(crate) fn run(self, catalog: Catalog) -> Result<(), Failure> {
         if self.rate.is_some() && self.link == Link::Udp {
             return Err(Failure::Input(
-                "expected --link netns with --rate, found --link udp; loopback cannot be limited".into(),
-            ));
-        }
-        if self.mtu.is_some() && self.link == Link::Udp {
-            return Err(Failure::Input(
-                "expected --link netns with --mtu, found --link udp; loopback has an MTU of its own".into(),
-            ));
-        }
-        if self.tuning.transport == Transport::Packet && self.link == Link::Udp {
-            return Err(Failure::Input(
-                "expected --link netns with --transport packet, found --link udp; loopback is no Ethernet"
+                "expected --link paced or netns with --rate, found --link udp, which is as fast as the machine; name one"
                     .into(),
             ));
         }
+        if self.link == Link::Paced && self.rate.is_none() && self.fabric.is_none() {
+            return Err(Failure::Input(
+                "expected --rate with --link paced, found none; say what a link carries, such as --rate 200Mbit/s"
+                    .into(),
+            ));
+        }
+        let loopback = match self.link {
+            Link::Udp => Some("udp"),
+            Link::Paced => Some("paced"),
+            Link::Netns => None,
+        };
+        if let Some(link) = loopback.filter(|_| self.mtu.is_some()) {
+            return Err(Failure::Input(format!(
+                "expected --link netns with --mtu, found --link {link}; loopback has an MTU of its own"
+            )));
+        }
+        if let Some(link) = loopback.filter(|_| self.tuning.transport == Transport::Packet) {
+            return Err(Failure::Input(format!(
+                "expected --link netns with --transport packet, found --link {link}; loopback is no Ethernet"
+            )));
+        }
         let links = match self.link {
             Link::Udp => RealLinks::LOOPBACK,
+            Link::Paced => RealLinks::PACED,
             // A scenario's links have a rate; those that nobody says anything of are as fast as the machine.
             Link::Netns => {
                 RealLinks { mtu: self.mtu(), is_limited: self.rate.is_some() || self.fabric.is_some() }
@@ -212,6 +227,14 @@ impl Perf {
         }
         let kind = match self.link {
             Link::Udp => LinkKind::Udp,
+            Link::Paced => LinkKind::Paced {
+                rate: links.rate(&scenario.fabric).ok_or_else(|| {
+                    Failure::Input(format!(
+                        "expected a fabric of packets with --link paced, found {}; name another",
+                        scenario.place()
+                    ))
+                })?,
+            },
             Link::Netns => LinkKind::Netns { rate: links.rate(&scenario.fabric), mtu: self.mtu() },
         };
         let lossy = scenario.faults.loss.clone().filter(|loss| loss.probability.value() > 0.0);
@@ -261,13 +284,8 @@ impl Perf {
         };
         let mut rows = Vec::new();
         let mut drops = BTreeMap::new();
-        let done = run_with_bar(
-            catalog,
-            &plan,
-            start,
-            self.printed.is_for_programs().then_some(&mut rows),
-            &mut drops,
-        );
+        let done =
+            run_with_bar(catalog, &plan, start, !self.printed.is_for_programs(), &mut rows, &mut drops);
         if let Some(running) = &running {
             running.tidy();
         }

@@ -302,3 +302,71 @@ fn measure(endpoint: &Endpoint, world: &Group, case: &Case, below: u64) -> Resul
         profile_s: [0.0; 6],
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn case(collective: &str) -> Case {
+        Case {
+            design: "writes".into(),
+            collective: collective.into(),
+            in_place: false,
+            root: 1,
+            bytes: 36,
+            data_type: "f32".into(),
+            op: "sum".into(),
+            iterations: 1,
+            warm_up: 1,
+        }
+    }
+
+    /// What a network does with the messages of all ranks, as the table of operations says.
+    fn exchange(benches: &[Bench]) {
+        let ranks = benches.len();
+        for (me, bench) in benches.iter().enumerate() {
+            for (operation, _, sink) in &bench.operations {
+                let Some(sink) = sink else { continue };
+                let part = |of: &Shared, place: usize| {
+                    let length = of.length / ranks;
+                    of.copy()[place * length..][..length].to_vec()
+                };
+                let source = |rank: usize| {
+                    let sources = benches[rank].operations.iter().find_map(|(_, source, _)| source.as_ref());
+                    sources.expect("it sends")
+                };
+                match *operation {
+                    Operation::AllToAll => {
+                        sink.fill(&(0..ranks).flat_map(|rank| part(source(rank), me)).collect::<Vec<_>>());
+                    }
+                    Operation::Gather(_) => {
+                        sink.fill(&(0..ranks).flat_map(|rank| source(rank).copy()).collect::<Vec<_>>());
+                    }
+                    Operation::Scatter(root) => sink.fill(&part(source(root.into()), me)),
+                    Operation::Receive(from, _) => sink.fill(&source(from.into()).copy()),
+                    other => panic!("{other:?} is no message"),
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_expected_is_what_messages_bring_and_one_wrong_byte_is_seen() {
+        for (collective, compared) in
+            [("all_to_all", [9; 3]), ("send_receive", [9; 3]), ("gather", [0, 9, 0]), ("scatter", [3; 3])]
+        {
+            let benches: Vec<Bench> =
+                (0..3).map(|me| bench(&case(collective), me, 3).expect("a case")).collect();
+            let before: u64 = benches.iter().map(|bench| bench.check(DataType::F32)[0]).sum();
+            assert!(before > 0, "{collective}: nothing has come yet");
+            exchange(&benches);
+            let found: Vec<[u64; 2]> = benches.iter().map(|bench| bench.check(DataType::F32)).collect();
+            assert_eq!(found, compared.map(|compared| [0, compared]), "{collective}");
+            let (memory, _) = benches[1].result.as_ref().expect("rank 1 gets something in all of them");
+            let mut bytes = memory.copy();
+            bytes[5] ^= 1;
+            memory.fill(&bytes);
+            assert_eq!(benches[1].check(DataType::F32)[0], 1, "{collective}");
+        }
+    }
+}

@@ -80,6 +80,14 @@ impl RealLinks {
     /// Loopback: datagrams of any size, as fast as the machine.
     pub const LOOPBACK: Self = Self { mtu: u16::MAX, is_limited: false };
 
+    /// The same, held to a rate by the processes themselves.
+    pub const PACED: Self = Self { is_limited: true, ..Self::LOOPBACK };
+
+    /// Messages in flight that serve well: more where a process that comes late is what a link waits for.
+    fn window(self) -> u64 {
+        if self == Self::PACED { 2 * WINDOW } else { WINDOW }
+    }
+
     /// What one carries in a second, if that is limited.
     pub fn rate(self, fabric: &Fabric) -> Option<BitRate> {
         fabric.packet_link().filter(|_| self.is_limited).map(|link| link.rate)
@@ -100,7 +108,7 @@ impl Driver for RealLinks {
         let mtu = said("group.mtu").and_then(|value| text(value).parse::<ByteCount>().ok());
         let mtu = mtu.unwrap_or(ByteCount::new(payload_for(self.mtu)));
         let message = number("group.message", message_for(mtu.bytes()).into());
-        let window = number("group.window", WINDOW.into());
+        let window = number("group.window", self.window());
         // Slow links hold a window for long, and the acknowledges behind one of the other direction.
         let bytes = mtu.bytes().saturating_mul(message).saturating_mul(window).saturating_mul(4);
         let windows = self.rate(fabric).map_or(Duration::ZERO, |rate| rate.time_for(ByteCount::new(bytes)));
@@ -142,7 +150,7 @@ impl Driver for RealLinks {
 }
 
 /// Messages in flight that serve well: W.
-const WINDOW: u32 = 4;
+const WINDOW: u64 = 4;
 
 /// Time without an acknowledge that serves well where ranks are in step.
 const IN_STEP: Duration = Duration::from_millis(500);

@@ -78,11 +78,11 @@ def jobs(jobs: str | PathLike[str] | Mapping[str, Any], **options: Option) -> py
     Raises what `sim` raises, and TypeError for a value that TOML has no form for.
     """
     if not isinstance(jobs, Mapping):
-        return _table("sim", "jobs", _command.text(jobs), **options)
+        return _table("sim", "jobs", _command.text(jobs), wrong_is_error=True, **options)
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "jobs.toml"
         file.write_text(_toml(jobs), encoding="utf-8")
-        return _table("sim", "jobs", str(file), **options)
+        return _table("sim", "jobs", str(file), wrong_is_error=True, **options)
 
 
 def check(design: str, collective: str, **options: Option) -> pyarrow.Table:

@@ -20,8 +20,13 @@ fn messages_arrive_where_they_belong() {
 
 #[test]
 fn a_collective_on_one_memory_has_the_result_of_one_on_two() {
-    for collective in ["all_reduce", "reduce --root 1", "broadcast --root 2", "reduce_scatter", "all_gather"]
-    {
+    for collective in [
+        "all_reduce --op avg",
+        "reduce --root 1",
+        "broadcast --root 2",
+        "reduce_scatter --op avg",
+        "all_gather",
+    ] {
         let output = quincunx(&format!(
             "perf {collective} --in-place --ranks 3 --design epic-3,ring --dtype f64 --size 3MiB --iterations 3 --json"
         ));

@@ -47,6 +47,22 @@ fn perf_prints_the_columns_of_the_contract_as_json() {
 }
 
 #[test]
+fn processes_hold_themselves_to_links_of_a_rate() {
+    let run = "--link paced --rate 50Mbit/s --ranks 4 --sizes 256KiB --iterations 3 --json";
+    // The root of a direct Reduce gets from all at once.
+    let collectives =
+        [("all_reduce", "epic-1,epic-2,epic-3,ring"), ("all_reduce", "netreduce"), ("reduce", "direct")];
+    for (collective, design) in collectives {
+        for row in rows(&quincunx(&format!("perf {collective} --design {design} {run}"))) {
+            let network = row["netbw_GBps"].as_f64().unwrap();
+            assert_eq!(row["wrong"], 0, "{row}");
+            // 6.25 MB/s, and no more than what the queues held before the clock was read.
+            assert!(network > 0.0 && network < 0.0075, "{row}");
+        }
+    }
+}
+
+#[test]
 fn every_primitive_is_right_in_every_mode_over_real_frames_that_are_lost_doubled_and_reordered() {
     let primitives = [
         "all_reduce --size 40KiB",
@@ -446,7 +462,7 @@ fn bad_arguments_end_with_status_2_and_one_line_that_says_what_to_do() {
         ("perf all_reduce --transport packet", "expected --link netns"),
         ("perf all_reduce --ranks 8 --tree tree-3-2", "choose another tree or number of ranks"),
         ("perf reduce --ranks 2 --root 2", "name a rank with --root"),
-        ("perf all_reduce --rate 500Mbit/s", "--link netns"),
+        ("perf all_reduce --rate 500Mbit/s", "--link paced or netns"),
         ("perf all_reduce --sizes 16MiB:4KiB", "such as 1MiB"),
         ("perf all_reduce --design epic-4", "expected a design"),
         ("perf all_gather --design unicast-multipath", "found unicast-multipath; change one of the two"),
