@@ -16,9 +16,11 @@ TYPES = {
 ELEMENTS = {
     "qxInt8": "I8", "qxUint8": "U8", "qxInt16": "I16", "qxInt32": "I32", "qxUint32": "U32", "qxInt64": "I64", "qxUint64": "U64",
     "qxFloat16": "F16", "qxFloat32": "F32", "qxFloat64": "F64", "qxBfloat16": "Bf16",
+    "qxFloat8e4m3": "F8E4M3", "qxFloat8e5m2": "F8E5M2",
 }
 OPERATIONS = {
     "qxSum": "Sum", "qxProd": "Product", "qxMax": "Max", "qxMin": "Min", "qxBitAnd": "BitAnd", "qxBitOr": "BitOr", "qxBitXor": "BitXor",
+    "qxAvg": "Average",
 }
 RESULTS = {
     "qxSuccess": "SUCCESS", "qxSystemError": "SYSTEM_ERROR", "qxInternalError": "INTERNAL_ERROR", "qxInvalidArgument": "INVALID_ARGUMENT",
@@ -64,11 +66,11 @@ class Header(unittest.TestCase):
         self.assertEqual(declared(self.header), calls)
 
     def test_types_have_the_numbers_that_the_library_reads(self) -> None:
-        read = {name: int(number) for number, name in re.findall(r"(\d+) => Element::(\w+)", self.library)}
+        read = {name: int(number) for number, name in re.findall(r"(\d+) => DataType::(\w+)", self.library)}
         self.assertEqual({ELEMENTS[name]: number for name, number in numbers(self.header, "qxDataType_t").items()}, read)
 
     def test_operations_have_the_numbers_that_the_library_reads(self) -> None:
-        read = {name: int(number) for number, name in re.findall(r"(\d+) => Op::(\w+)", self.library)}
+        read = {name: int(number) for number, name in re.findall(r"(\d+) => (?:ReduceOp|Op)::(\w+)", self.library)}
         self.assertEqual({OPERATIONS[name]: number for name, number in numbers(self.header, "qxRedOp_t").items()}, read)
 
     def test_results_have_the_numbers_that_the_library_returns(self) -> None:
