@@ -35,7 +35,7 @@ pub(crate) struct Demo {
     #[arg(long, default_value_t = 5)]
     iterations: u32,
     /// What each link between real processes carries in a second, each way
-    #[arg(long, default_value = "200Mbit/s")]
+    #[arg(long, default_value = "100Mbit/s")]
     rate: BitRate,
 }
 
@@ -101,7 +101,7 @@ impl Demo {
             data_type: "f32".into(),
             op: "sum".into(),
             iterations: self.iterations,
-            warm_up: self.iterations.min(3),
+            warm_up: 1,
         }
     }
 }
