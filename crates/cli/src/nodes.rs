@@ -366,6 +366,7 @@ impl Node {
             transport,
             any_interface: self.any_interface,
             node: NodeOptions {
+                queue_pairs: Vec::new(),
                 spin,
                 profile,
                 faults: FaultRates {

@@ -81,6 +81,7 @@ impl Endpoint {
                 encapsulation: encapsulation(transport),
                 designs: designs.map(|design| design.name().to_owned()).collect(),
                 max_endpoints: 4096,
+                queue_pairs: Vec::new(),
                 memory: ByteCount::new(0),
                 memory_unit: ByteCount::new(1),
                 one_group_a_port: false,

@@ -10,6 +10,7 @@ use quincunx_design::{Demand, FabricKind, GroupContext, Node, Placement, Setting
 use quincunx_designs::CATALOG;
 use quincunx_fabric::IncTree;
 use quincunx_units::ByteCount;
+use quincunx_wire::QpNumber;
 
 fn installed(instruction: &Instruction) -> &GroupContext {
     match instruction {
@@ -325,6 +326,36 @@ fn a_host_without_queue_pairs_is_an_error() {
     let mut small = host(2);
     small.max_endpoints = 1;
     site.attach(small);
+    let error = site.begin(&request(3, "ring")).unwrap_err();
+    assert_eq!(error, InitGroupError::HostEndpoints { name: "r2".to_string(), needed: 2, free: 1 });
+}
+
+#[test]
+fn a_host_whose_hardware_numbers_its_queue_pairs_gets_those_by_turns() {
+    let mut site = Site::new(1, 1);
+    let own = [41, 17, 29, 17].map(QpNumber::new);
+    site.attach(NodeDescription { queue_pairs: own.into(), ..host(1) });
+    let mut given = Vec::new();
+    for _ in 0..4 {
+        let all = site.begin(&request(2, "epic-1")).unwrap();
+        let group = site.manager.groups().map(|group| group.group).max().unwrap();
+        for (node, instruction) in all {
+            if let (Instruction::Install(context), "r1") = (instruction, node.as_str()) {
+                given.push(context.connections[0].local.qp.value());
+            }
+            site.report(&node, group, Report::Installed);
+        }
+        site.remove(group);
+    }
+    given.sort_unstable();
+    assert_eq!(given.len(), 4);
+    assert!([17, 29, 41].iter().all(|number| given.contains(number)), "{given:?}");
+}
+
+#[test]
+fn a_host_has_no_more_queue_pairs_than_its_hardware() {
+    let mut site = Site::new(0, 2);
+    site.attach(NodeDescription { queue_pairs: vec![QpNumber::new(17); 3], ..host(2) });
     let error = site.begin(&request(3, "ring")).unwrap_err();
     assert_eq!(error, InitGroupError::HostEndpoints { name: "r2".to_string(), needed: 2, free: 1 });
 }
