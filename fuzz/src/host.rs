@@ -104,7 +104,7 @@ fn group(input: &mut Input<'_>) -> (HostGroup<Numbers>, u16) {
         mutation: None,
     };
     let queue_pairs = (0..count).map(|index| (PORT, queue_pair(index))).collect();
-    (HostGroup { group: GROUP, queue_pairs, program, contention: None }, ranks)
+    (HostGroup { group: GROUP, queue_pairs, are_offloaded: false, program, contention: None }, ranks)
 }
 
 impl Bench {
