@@ -24,6 +24,9 @@ use crate::progress::run_with_bar;
 use crate::results::described;
 use crate::running::Running;
 
+/// The parameter that says that ranks' queue pairs cannot skip PSNs.
+const STANDARD_VERBS: &str = "group.standard_verbs";
+
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Link {
     /// Loopback addresses: no privilege, as fast as the machine
@@ -128,6 +131,10 @@ pub(crate) struct Perf {
     /// link takes for four windows]
     #[arg(long)]
     retry_timeout: Option<Duration>,
+    /// A program that starts each rank where it is, with the rank's command line as its arguments: tools/rxe-guest/rank.sh boots a guest
+    /// with a kernel of its own
+    #[arg(long, value_name = "PROGRAM", conflicts_with = "manager")]
+    rank_launcher: Option<PathBuf>,
     #[command(flatten)]
     tuning: Tuning,
     /// Write every node's frames to a file in this folder (pcapng, for Wireshark)
@@ -153,9 +160,15 @@ impl Perf {
                 "expected --link netns with --mtu, found --link udp; loopback has an MTU of its own".into(),
             ));
         }
-        if self.tuning.transport == Transport::Packet && self.link == Link::Udp {
+        if self.tuning.transport != Transport::Udp && self.link == Link::Udp && self.manager.is_none() {
             return Err(Failure::Input(
-                "expected --link netns with --transport packet, found --link udp; loopback is no Ethernet"
+                "expected --link netns with --transport packet or verbs, found --link udp; loopback is no Ethernet"
+                    .into(),
+            ));
+        }
+        if self.tuning.transport == Transport::Verbs && self.manager.is_some() && self.tuning.has_faults() {
+            return Err(Failure::Input(
+                "expected no faults with --transport verbs and --manager, found some: frames are the devices', and the switches run already"
                     .into(),
             ));
         }
@@ -182,9 +195,9 @@ impl Perf {
             _ => asked.sizes("4KiB:16MiB:4")?.into_iter().map(ByteCount::bytes).collect(),
         };
         memory::refuse_more(sizes.iter().copied().max().unwrap_or_default(), shape.ranks())?;
-        if self.tuning.transport == Transport::Packet && matches!(shape, Shape::Mesh(_)) {
+        if self.tuning.transport != Transport::Udp && matches!(shape, Shape::Mesh(_)) {
             return Err(Failure::Input(format!(
-                "expected --transport udp on {shape}, found packet, which serves one link; leave it out"
+                "expected --transport udp on {shape}, found another, which serves one link; leave it out"
             )));
         }
         let setup = GroupsSetup::new(catalog, &designs, &scenario).map_err(Failure::input)?;
@@ -232,8 +245,15 @@ impl Perf {
         };
         let start = |framing| {
             let (nodes, lossy) = (nodes.clone(), lossy.clone());
-            let packet_sockets = self.tuning.transport == Transport::Packet;
-            let arguments = ChildArguments { manager: Vec::new(), nodes, lossy, framing, packet_sockets };
+            let arguments = ChildArguments {
+                manager: Vec::new(),
+                nodes,
+                lossy,
+                framing,
+                packet_sockets: self.tuning.transport != Transport::Udp,
+                verbs: self.tuning.transport == Transport::Verbs,
+                rank_launcher: self.rank_launcher.clone(),
+            };
             match &running {
                 Some(running) => {
                     let fabric = running.fabric(catalog, framing);
@@ -313,8 +333,17 @@ impl Perf {
             ("group.retry_timeout", value(self.retry_timeout.as_ref())),
             ("relay.relays", self.relays.clone()),
         ];
+        // Designs whose ranks skip PSNs can do without, where they must.
+        let can_be_standard = |name: &String| {
+            let design = catalog.named(name).ok()?;
+            design.defaults().value(STANDARD_VERBS).map(|_| true)
+        };
+        let is_standard = self.tuning.transport == Transport::Verbs
+            && self.design.iter().any(|name| can_be_standard(name).unwrap_or(false));
+        let standard = is_standard.then(|| (STANDARD_VERBS, Some("true".to_owned())));
         let mut changes = Vec::new();
-        for (key, value) in short.into_iter().filter_map(|(key, value)| Some((key, value?))) {
+        let short = short.into_iter().chain(standard);
+        for (key, value) in short.filter_map(|(key, value)| Some((key, value?))) {
             changes.push(format!("{key}={value}").parse::<Override>().map_err(Failure::input)?);
         }
         changes.extend(self.set.iter().cloned());

@@ -99,6 +99,8 @@ impl Endpoint {
             framing: Framing::RoceV2,
             transport,
             any_interface: false,
+            offload: false,
+            lose_sent: false,
             node: NodeOptions {
                 spin: options.spin.unwrap_or(NodeOptions::default().spin),
                 ..NodeOptions::default()
