@@ -76,7 +76,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "comm": MANAGED | {"runtime"},
     "capi": MANAGED | {"runtime", "comm"},
     "python": MANAGED | {"runtime", "comm"},
-    "perf": MANAGED | {"scenario", "runtime", "report"},
+    "perf": MANAGED | {"scenario", "runtime", "comm", "report"},
     # Stands above all drivers: it alone may have them side by side.
     "conformance": MANAGED
     | {"runtime", "design", "designs", "scenario", "cluster", "driver-des", "driver-check"},

@@ -40,8 +40,7 @@ typedef enum {
   qxInProgress = 7
 } qxResult_t;
 
-/* As in nccl.h, with the same numbers as far as it has them. The network itself adds up qxInt32, qxUint32, qxFloat16, qxFloat32 and
- * qxBfloat16; other types are gathered, and combined by the ranks. */
+/* As in nccl.h, with the same numbers as far as it has them. */
 typedef enum {
   qxInt8 = 0,
   qxUint8 = 1,
@@ -53,11 +52,13 @@ typedef enum {
   qxFloat32 = 7,
   qxFloat64 = 8,
   qxBfloat16 = 9,
+  qxFloat8e4m3 = 10,
+  qxFloat8e5m2 = 11,
   qxInt16 = 32
 } qxDataType_t;
 
-/* As in nccl.h; the bitwise ones are ours. There is no average: divide the sum. */
-typedef enum { qxSum = 0, qxProd = 1, qxMax = 2, qxMin = 3, qxBitAnd = 32, qxBitOr = 33, qxBitXor = 34 } qxRedOp_t;
+/* As in nccl.h; the bitwise ones are ours, for integers. Of an average every rank divides the sum, integers towards zero. */
+typedef enum { qxSum = 0, qxProd = 1, qxMax = 2, qxMin = 3, qxAvg = 4, qxBitAnd = 32, qxBitOr = 33, qxBitXor = 34 } qxRedOp_t;
 
 qxResult_t qxGetVersion(int *version);
 const char *qxGetErrorString(qxResult_t result);

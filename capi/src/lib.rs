@@ -4,8 +4,8 @@
 #![allow(clippy::missing_safety_doc, reason = "the header says what callers promise")]
 
 use quincunx_comm::{
-    BorrowedSink, BorrowedSource, Buffers, CommError, Element, Endpoint, Group, Handle, Nothing, Op,
-    Operation, Options, Sink, Source,
+    BorrowedSink, BorrowedSource, Buffers, CommError, DataType, Endpoint, Group, Handle, Nothing, Op,
+    Operation, Options, ReduceOp, Sink, Source,
 };
 use std::cell::RefCell;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
@@ -83,32 +83,35 @@ fn call(work: impl FnOnce() -> Result<(), CommError>) -> Status {
     }
 }
 
-fn element(data_type: c_int) -> Result<Element, CommError> {
+fn element(data_type: c_int) -> Result<DataType, CommError> {
     Ok(match data_type {
-        0 => Element::I8,
-        1 => Element::U8,
-        2 => Element::I32,
-        3 => Element::U32,
-        4 => Element::I64,
-        5 => Element::U64,
-        6 => Element::F16,
-        7 => Element::F32,
-        8 => Element::F64,
-        9 => Element::Bf16,
-        32 => Element::I16,
+        0 => DataType::I8,
+        1 => DataType::U8,
+        2 => DataType::I32,
+        3 => DataType::U32,
+        4 => DataType::I64,
+        5 => DataType::U64,
+        6 => DataType::F16,
+        7 => DataType::F32,
+        8 => DataType::F64,
+        9 => DataType::Bf16,
+        10 => DataType::F8E4M3,
+        11 => DataType::F8E5M2,
+        32 => DataType::I16,
         other => return Err(misuse("a qxDataType_t", other)),
     })
 }
 
 fn operation(op: c_int) -> Result<Op, CommError> {
     Ok(match op {
-        0 => Op::Sum,
-        1 => Op::Product,
-        2 => Op::Max,
-        3 => Op::Min,
-        32 => Op::BitAnd,
-        33 => Op::BitOr,
-        34 => Op::BitXor,
+        0 => ReduceOp::Sum.into(),
+        1 => ReduceOp::Product.into(),
+        2 => ReduceOp::Max.into(),
+        3 => ReduceOp::Min.into(),
+        4 => Op::Average,
+        32 => ReduceOp::BitAnd.into(),
+        33 => ReduceOp::BitOr.into(),
+        34 => ReduceOp::BitXor.into(),
         other => return Err(misuse("a qxRedOp_t", other)),
     })
 }
@@ -132,7 +135,7 @@ unsafe fn put<T>(place: *mut T, value: T, what: &str) -> Result<(), CommError> {
 }
 
 /// So many elements of a rank's part, in each of `parts`.
-fn bytes(count: usize, element: Element, parts: usize) -> Result<usize, CommError> {
+fn bytes(count: usize, element: DataType, parts: usize) -> Result<usize, CommError> {
     let whole = count.checked_mul(element.size()).and_then(|part| part.checked_mul(parts));
     whole
         .filter(|bytes| isize::try_from(*bytes).is_ok())

@@ -6,7 +6,7 @@
 
 #![allow(dead_code, reason = "each check uses a part")]
 
-use quincunx_collective::{Collective, DataType, Payload, Rank, ReduceOp, Reduction};
+use quincunx_collective::{Collective, Payload, Rank, Reduction};
 use quincunx_engine::{Engine, Frame, PortId, Sink};
 use quincunx_units::{Duration, Instant};
 use quincunx_wire::{
@@ -71,11 +71,8 @@ impl Input<'_> {
 
     /// What elements are and how they combine.
     pub fn reduction(&mut self) -> Reduction {
-        let byte = self.byte();
-        Reduction {
-            op: [ReduceOp::Sum, ReduceOp::Min, ReduceOp::Max][usize::from(byte % 3)],
-            data_type: DataType::ALL[usize::from(byte / 3) % DataType::ALL.len()],
-        }
+        let all: Vec<Reduction> = Reduction::all().collect();
+        all[usize::from(self.byte()) % all.len()]
     }
 
     /// A collective; its root may be one too many.

@@ -40,6 +40,8 @@ job() {
     previous=$word
   done
   printf "cat > /tmp/input << 'END'\n%s\nEND\n" "$input"
+  # The console is no place for colours.
+  echo "export NO_COLOR=1"
   echo "stty -F /dev/console -onlcr"
   echo "stty -F /dev/ttyS1 raw"
   echo "run() { $program ${words[*]} < /tmp/input > /dev/ttyS1; }"

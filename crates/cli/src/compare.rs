@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use crate::Failure;
 use crate::out::say;
-use crate::results::envelope;
+use crate::results::{Printed, envelope};
 
 /// What rows are compared by: the first of these that both have.
 const MEASURES: [&str; 5] = ["time_us", "ours", "latency_mean_us", "iteration_us", "seconds"];
@@ -43,12 +43,8 @@ pub(crate) struct Compare {
     first: PathBuf,
     /// What it has printed another time
     second: PathBuf,
-    /// Print one JSON object instead of a table
-    #[arg(long, conflicts_with = "csv")]
-    json: bool,
-    /// Print comma-separated values instead of a table
-    #[arg(long)]
-    csv: bool,
+    #[command(flatten)]
+    printed: Printed,
 }
 
 /// A row, and what it says of what was run.
@@ -81,18 +77,11 @@ impl Compare {
                 self.second.display()
             )));
         }
-        if self.json {
+        if self.printed.is_for_programs() {
             let rows: Vec<Value> = pairs.iter().map(row).collect();
             let mut object = envelope("compare", &rows);
             object["alone"] = alone.into();
-            say!("{object}");
-        } else if self.csv {
-            say!("what,measure,first,second,ratio,error");
-            for pair in &pairs {
-                let Pair { what, measure, first, second, error } = pair;
-                let error = error.map_or_else(String::new, |error| error.to_string());
-                say!("{},{measure},{first},{second},{},{error}", field(what), pair.ratio());
-            }
+            self.printed.print(&object);
         } else {
             print(&pairs);
             if alone > 0 {
@@ -163,15 +152,6 @@ fn row(pair: &Pair) -> Value {
         "ratio": pair.ratio(),
         "ratio_stderr": pair.error,
     })
-}
-
-/// A field of CSV (RFC 4180).
-fn field(text: &str) -> String {
-    if text.contains([',', '"', '\n']) {
-        format!("\"{}\"", text.replace('"', "\"\""))
-    } else {
-        text.to_owned()
-    }
 }
 
 fn print(pairs: &[Pair]) {

@@ -14,7 +14,7 @@ use crate::Failure;
 use crate::interrupt::{self, is_set};
 use crate::out::say;
 use crate::progress::bar;
-use crate::results::described;
+use crate::results::{Printed, described};
 use crate::simulations::position;
 use crate::table::{Align, or_dash, table};
 
@@ -57,9 +57,8 @@ pub(crate) struct Jobs {
     /// Decides all that chance decides: which way flows take, and when traffic is sent
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Print one JSON object instead of tables
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    printed: Printed,
 }
 
 impl Jobs {
@@ -112,7 +111,7 @@ impl Jobs {
         let mut measured = measured.into_iter();
         let together = measured.next().expect("all jobs together are the first run");
         let alone: Vec<Duration> = measured.map(|found| found.jobs[0].mean()).collect();
-        if self.json {
+        if self.printed.is_for_programs() {
             say!("{}", object(&fabric, &all, &together, &alone));
         } else {
             show(&together, &alone);

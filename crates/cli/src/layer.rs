@@ -23,7 +23,7 @@ use crate::Failure;
 use crate::interrupt::{self, is_set};
 use crate::out::say;
 use crate::progress::{bar, estimate};
-use crate::results::envelope;
+use crate::results::{Printed, envelope};
 
 /// `quincunx sim layer`.
 #[derive(Args)]
@@ -66,9 +66,8 @@ pub(crate) struct Layer {
     /// Write when kernels ran, and over time the SMs of each, links and merging tables, to this file for ui.perfetto.dev; one design
     #[arg(long, value_name = "FILE.pftrace")]
     trace: Option<PathBuf>,
-    /// Print one JSON object instead of a table; `quincunx report` draws it
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    printed: Printed,
 }
 
 /// Intervals from which what is printed is put together: some for each bin.
@@ -122,12 +121,12 @@ impl Layer {
         let is_complete = measured.len() == schedules.len();
         let baseline = measured.last().filter(|_| is_complete).map(|(name, last)| (*name, last));
         let part = scenario.layer.part.as_str();
-        if self.json {
+        if self.printed.is_for_programs() {
             let rows: Vec<Value> = measured
                 .iter()
                 .map(|(name, found)| row((part, &self.fabric), name, found, baseline))
                 .collect();
-            say!("{}", envelope("sim layer", &rows));
+            self.printed.print(&envelope("sim layer", &rows));
         } else {
             say!("{}", header());
             measured.iter().for_each(|(name, found)| say!("{}", line(name, found, baseline)));

@@ -8,15 +8,16 @@ use quincunx_control_grpc::{
     StorePlace,
 };
 use quincunx_design::Catalog;
-use quincunx_driver_net::{NodeOptions, PacketKind, TransportOptions, UdpOptions};
+use quincunx_driver_net::{NodeOptions, Pace, PacketKind, TransportOptions, UdpOptions};
 use quincunx_network::FaultRates;
 use quincunx_perf::{Plan, work};
 use quincunx_runtime::{ProcessOptions, ROCE_PORT, SwitchWatch, encapsulation, serve_linked_switch};
-use quincunx_units::{ByteCount, Duration, Probability};
+use quincunx_units::{BitRate, ByteCount, Duration, Probability};
 use quincunx_wire::Framing;
 use serde_json::json;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use std::collections::BTreeMap;
+use std::fmt;
 use std::io::Write;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::path::PathBuf;
@@ -234,6 +235,10 @@ pub(crate) struct Node {
     neighbours: Vec<Neighbour>,
     #[command(flatten)]
     tuning: Tuning,
+    /// Hold links to this rate, as if they carried no more: a switch what it sends to each neighbour, a host all that it sends and all that
+    /// it gets
+    #[arg(long, value_name = "RATE")]
+    pace: Option<BitRate>,
     /// Whose frames meet faults, by address, several with commas [default: everybody's]
     #[arg(long, value_name = "ADDRESSES", value_delimiter = ',')]
     faulty_peers: Vec<Ipv4Addr>,
@@ -258,6 +263,16 @@ pub(crate) enum Transport {
     /// A rank's frames are those of the RDMA device that has its address, hardware's or the kernel's software RoCE, by libibverbs.
     /// Switches have packet sockets
     Verbs,
+}
+
+impl fmt::Display for Transport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Udp => "udp",
+            Self::Packet => "packet",
+            Self::Verbs => "verbs",
+        })
+    }
 }
 
 /// How a node's loop runs.
@@ -404,6 +419,7 @@ impl Node {
                     ..FaultRates::default()
                 },
                 faulty_peers: self.faulty_peers,
+                pace: self.pace.map(|rate| Pace { rate, is_switch: role == Role::Switch }),
                 seed,
             },
             capture: self.pcap,

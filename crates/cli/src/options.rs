@@ -2,7 +2,8 @@
 
 use clap::Args;
 use clap::error::ErrorKind;
-use quincunx_collective::{Collective, DataType, Rank, ReduceOp};
+use quincunx_collective::{Collective, DataType, Op, Rank, ReduceOp, Reduction};
+use quincunx_perf::Task;
 use quincunx_units::{ByteCount, SizeRange};
 use std::io::{IsTerminal, stdout};
 
@@ -76,8 +77,16 @@ pub(crate) fn data_type(text: &str) -> Result<DataType, String> {
     let name = match text {
         "float" => "f32",
         "half" => "f16",
+        "double" => "f64",
         "bfloat16" => "bf16",
+        "int8" => "i8",
+        "uint8" => "u8",
         "int32" => "i32",
+        "uint32" => "u32",
+        "int64" => "i64",
+        "uint64" => "u64",
+        "f8e4m3" | "fp8_e4m3" => "e4m3",
+        "f8e5m2" | "fp8_e5m2" => "e5m2",
         own => own,
     };
     name.parse().map_err(|error: quincunx_collective::ParseNameError| error.to_string())
@@ -86,7 +95,7 @@ pub(crate) fn data_type(text: &str) -> Result<DataType, String> {
 /// What a collective is asked to do, as far as it was said.
 pub(crate) struct Asked {
     pub(crate) root: Option<u16>,
-    pub(crate) op: Option<ReduceOp>,
+    pub(crate) op: Option<Op>,
     pub(crate) sizes: Option<SizeRange>,
     pub(crate) data_type: DataType,
 }
@@ -95,26 +104,38 @@ impl Asked {
     /// The collective with its root.
     ///
     /// # Errors
-    /// If there is no such rank, or something was asked that the collective does not have. What is there without asking may be named: scripts
-    /// that go through all collectives do.
+    /// As [`task`](Self::task).
     pub(crate) fn collective(&self, collective: Collective, ranks: u16) -> Result<Collective, Failure> {
-        let name = collective.name();
+        self.task(Task::Collective(collective), ranks)?;
+        Ok(collective.with_root(Rank(self.root.unwrap_or_default())))
+    }
+
+    /// What is done, with its root.
+    ///
+    /// # Errors
+    /// If there is no such rank, the operation is not defined for the type, or something was asked that this does not have. What is there
+    /// without asking may be named: scripts that go through all collectives do.
+    pub(crate) fn task(&self, task: Task, ranks: u16) -> Result<Task, Failure> {
         let refuse = |option: &str, which: &str| {
             Err(Failure::Input(format!(
-                "expected --{option} with {which}, found it with {name}, where it means nothing; leave it out"
+                "expected --{option} with {which}, found it with {task}, where it means nothing; leave it out"
             )))
         };
-        if self.root.is_some_and(|root| root != 0) && collective.root().is_none() {
-            return refuse("root", "reduce or broadcast, which have a root");
+        if self.root.is_some_and(|root| root != 0) && task.root().is_none() {
+            return refuse("root", "what has a root: reduce, broadcast, gather or scatter");
         }
-        let reduces = !matches!(
-            collective,
-            Collective::Broadcast { .. } | Collective::Barrier | Collective::AllGather | Collective::Dispatch
-        );
-        if self.op.is_some_and(|op| op != ReduceOp::Sum) && !reduces {
+        let op = self.op.unwrap_or(Op::Reduce(ReduceOp::Sum));
+        if op != Op::Reduce(ReduceOp::Sum) && !task.reduces() {
             return refuse("op", "a collective that reduces");
         }
-        if self.sizes.is_some() && collective == Collective::Barrier {
+        let reduction = Reduction { op: op.on_the_way(), data_type: self.data_type };
+        if task.reduces() && !reduction.is_defined() {
+            return Err(Failure::Input(format!(
+                "expected sum, min, max, prod or avg of floating-point numbers, found {op} of {}; change --op or --dtype",
+                self.data_type
+            )));
+        }
+        if self.sizes.is_some() && task == Task::Collective(Collective::Barrier) {
             return refuse("size", "a collective that moves something");
         }
         let root = self.root.unwrap_or_default();
@@ -123,7 +144,7 @@ impl Asked {
                 "expected a root below {ranks}, found {root}; name a rank with --root"
             )));
         }
-        Ok(collective.with_root(Rank(root)))
+        Ok(task.with_root(Rank(root)))
     }
 
     /// The sizes that are measured.

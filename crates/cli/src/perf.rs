@@ -1,14 +1,15 @@
 //! `quincunx perf`.
 
 use clap::{Args, ValueEnum};
-use quincunx_collective::{Collective, DataType, ReduceOp};
+use quincunx_collective::{Collective, DataType, Op, ReduceOp};
 use quincunx_control_grpc::Managers;
 use quincunx_design::{AnyDesign, Catalog, FabricKind};
 use quincunx_fabric::Shape;
 use quincunx_perf::launch::{ChildArguments, LinkKind, Processes};
-use quincunx_perf::{Case, GroupsSetup, Plan, RealLinks};
+use quincunx_perf::{Case, GroupsSetup, Plan, RealLinks, Task};
 use quincunx_scenario::{Override, Scenario};
 use quincunx_units::{BitRate, ByteCount, Duration, SizeRange};
+use quincunx_wire::Framing;
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
@@ -19,18 +20,30 @@ use crate::identity::Shown;
 use crate::memory;
 use crate::nodes::{Transport, Tuning};
 use crate::options::{Asked, Sweep, data_type};
-use crate::out::say;
 use crate::progress::run_with_bar;
-use crate::results::described;
+use crate::results::{Printed, described};
 use crate::running::Running;
+
+/// How long the manager waits for a word of ranks that another program has started.
+const SILENCE: [&str; 2] = ["--keep-alive", "60s"];
 
 /// The parameter that says that ranks' queue pairs cannot skip PSNs.
 const STANDARD_VERBS: &str = "group.standard_verbs";
+
+/// What runs if nothing else is said.
+const DEFAULT: &str = "epic-3";
+
+/// What messages between ranks travel by.
+fn offering_writes(catalog: Catalog) -> Option<&'static dyn AnyDesign> {
+    catalog.on(FabricKind::Mesh).find(|design| design.offers_writes())
+}
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Link {
     /// Loopback addresses: no privilege, as fast as the machine
     Udp,
+    /// Loopback addresses, where the processes hold themselves to links of --rate: no privilege
+    Paced,
     /// Network namespaces with a link each; needs root
     Netns,
 }
@@ -42,7 +55,10 @@ enum Link {
   quincunx perf all_reduce --design epic-1,epic-2,epic-3,ring --tree tree-2x4 --sizes 4KiB:16MiB:4
   quincunx perf all_gather --tree mesh-2x4 --design multiwrite,unicast-multipath,direct --link netns --rate 50Mbit/s --sizes 64MiB
   quincunx perf all_reduce -b 4K -e 16M -f 4 -g 8                as nccl-tests take it
+  quincunx perf all_reduce --dtype double --op avg --in-place    a program's memory, and what its copies cost
+  quincunx perf all_to_all --ranks 4 --sizes 1MiB                messages: also send_receive, gather and scatter
   quincunx perf broadcast --root 3 --link netns --rate 500Mbit/s --mtu 9000
+  quincunx perf all_reduce --design epic-3,ring --link paced --rate 200Mbit/s       limited links without root
   quincunx perf all_reduce --design netreduce,ring --link netns --rate 500Mbit/s --mtu 1500 --set group.mtu=1024 --sizes 4MiB
   quincunx perf all_reduce --loss 5% --reorder 5% --duplicate 2% --seed 7 --retry-timeout 1ms
   quincunx perf all_reduce --fabric my-cluster.toml --design epic-3 --link netns
@@ -53,22 +69,24 @@ Ranks have names of their own (perf-1f0c9a3b-0 and so on) and the addresses that
 switches are there, too.
 
 --fabric takes the files that `quincunx sim` takes. Links are those of this machine: of what a file says of them link.rate alone is
-kept, with --link netns: it counts Ethernet frames as they are, headers included, without FCS and gaps. What real hosts and switches
+kept, with --link paced or netns: it counts Ethernet frames as they are, headers included, without FCS and gaps. What real hosts and switches
 cannot honour, such as congestion, is refused.
 
 Columns: as nccl-tests has them, and netbw: the bytes that really crossed the busiest link of a rank over the time,
 because busbw counts what a host algorithm would move. Below the table: frames that were dropped, by reason; in JSON `drops`, of ranks in\neach row, of switches beside the rows.")]
 pub(crate) struct Perf {
-    /// all_reduce, reduce, broadcast, barrier, reduce_scatter or all_gather
-    collective: Collective,
+    /// all_reduce, reduce, broadcast, barrier, reduce_scatter or all_gather; by messages between ranks: all_to_all, send_receive, gather
+    /// or scatter
+    #[arg(value_name = "COLLECTIVE")]
+    task: Task,
     /// A preset, a shape or a file, in place of --ranks and --tree
     #[arg(long, conflicts_with_all = ["ranks", "tree"])]
     fabric: Option<String>,
     /// Ranks
     #[arg(short = 'g', long, default_value_t = 8)]
     ranks: u16,
-    /// Designs, several with commas
-    #[arg(long, value_delimiter = ',', default_value = "epic-3")]
+    /// Designs, several with commas [default: epic-3, and for messages the one that offers writes]
+    #[arg(long, value_delimiter = ',')]
     design: Vec<String>,
     /// star, tree-3-2 (levels-branches) or tree-2x4 (branches by level); mesh-2x4 (domains by ranks of each, no switches)
     #[arg(long, default_value = "star")]
@@ -85,13 +103,17 @@ pub(crate) struct Perf {
     sizes: Option<SizeRange>,
     #[command(flatten)]
     sweep: Sweep,
-    /// f32, f16, bf16 or i32, or as nccl-tests say: float, half, bfloat16, int32
+    /// f32, f16, bf16, i32, f64, i64, u64, u32, i16, i8, u8, e4m3 or e5m2 (8-bit floats), or as nccl-tests say: float, half, int8, fp8_e4m3
+    /// and so on
     #[arg(short = 'd', long, visible_alias = "datatype", default_value = "f32", value_parser = data_type)]
     dtype: DataType,
-    /// sum, min or max [default: sum]
+    /// sum, min, max, prod or avg; band, bor or bxor of integers [default: sum]
     #[arg(short = 'o', long)]
-    op: Option<ReduceOp>,
-    /// The root of reduce and broadcast [default: 0]
+    op: Option<Op>,
+    /// Input and output are one memory, an application's: through the library that programs use, so that copies are in the times
+    #[arg(long)]
+    in_place: bool,
+    /// The root of what has one: reduce, broadcast, gather, scatter [default: 0]
     #[arg(short = 'r', long)]
     root: Option<u16>,
     /// Where the processes run
@@ -105,7 +127,7 @@ pub(crate) struct Perf {
     /// IPv4 addresses of this machine for the ranks, in rank order [default: of loopback]
     #[arg(long, value_delimiter = ',', requires = "manager")]
     addresses: Vec<Ipv4Addr>,
-    /// Rate of every link, each way, with --link netns, of all that is in an Ethernet frame; short for --set link.rate
+    /// Rate of every link, each way, with --link paced or netns, of all that is in an Ethernet frame; short for --set link.rate
     #[arg(long)]
     rate: Option<BitRate>,
     /// MTU of every link in bytes, with --link netns [default: 9000]
@@ -143,28 +165,45 @@ pub(crate) struct Perf {
     /// How long ranks wait for each other to form a group; then the run ends, and says who is missing
     #[arg(long, value_name = "DURATION", default_value = "10s")]
     join_timeout: Duration,
-    /// Print one JSON object instead of a table
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    printed: Printed,
 }
 
 impl Perf {
     pub(crate) fn run(self, catalog: Catalog) -> Result<(), Failure> {
         if self.rate.is_some() && self.link == Link::Udp {
             return Err(Failure::Input(
-                "expected --link netns with --rate, found --link udp; loopback cannot be limited".into(),
-            ));
-        }
-        if self.mtu.is_some() && self.link == Link::Udp {
-            return Err(Failure::Input(
-                "expected --link netns with --mtu, found --link udp; loopback has an MTU of its own".into(),
-            ));
-        }
-        if self.tuning.transport != Transport::Udp && self.link == Link::Udp && self.manager.is_none() {
-            return Err(Failure::Input(
-                "expected --link netns with --transport packet or verbs, found --link udp; loopback is no Ethernet"
+                "expected --link paced or netns with --rate, found --link udp, which is as fast as the machine; name one"
                     .into(),
             ));
+        }
+        if self.link == Link::Paced && self.rate.is_none() && self.fabric.is_none() {
+            return Err(Failure::Input(
+                "expected --rate with --link paced, found none; say what a link carries, such as --rate 200Mbit/s"
+                    .into(),
+            ));
+        }
+        let loopback = match self.link {
+            Link::Udp => Some("udp"),
+            Link::Paced => Some("paced"),
+            Link::Netns => None,
+        };
+        if let Some(link) = loopback.filter(|_| self.mtu.is_some()) {
+            return Err(Failure::Input(format!(
+                "expected --link netns with --mtu, found --link {link}; loopback has an MTU of its own"
+            )));
+        }
+        // A fabric that runs already has links of its own.
+        let transport = self.tuning.transport;
+        let needs_ethernet = match transport {
+            Transport::Udp => false,
+            Transport::Packet => true,
+            Transport::Verbs => self.manager.is_none(),
+        };
+        if let Some(link) = loopback.filter(|_| needs_ethernet) {
+            return Err(Failure::Input(format!(
+                "expected --link netns with --transport {transport}, found --link {link}; loopback is no Ethernet"
+            )));
         }
         if self.tuning.transport == Transport::Verbs && self.manager.is_some() && self.tuning.has_faults() {
             return Err(Failure::Input(
@@ -174,6 +213,7 @@ impl Perf {
         }
         let links = match self.link {
             Link::Udp => RealLinks::LOOPBACK,
+            Link::Paced => RealLinks::PACED,
             // A scenario's links have a rate; those that nobody says anything of are as fast as the machine.
             Link::Netns => {
                 RealLinks { mtu: self.mtu(), is_limited: self.rate.is_some() || self.fabric.is_some() }
@@ -186,28 +226,37 @@ impl Perf {
                 scenario.place()
             ))
         })?;
+        self.check_library(&shape)?;
         let designs = self.designs(catalog, &shape)?;
         let sizes = self.sizes.or(self.sweep.sizes()?);
         let asked = Asked { root: self.root, op: self.op, sizes, data_type: self.dtype };
-        asked.collective(self.collective, shape.ranks())?;
-        let sizes: Vec<u64> = match self.collective {
-            Collective::Barrier => vec![0],
+        asked.task(self.task, shape.ranks())?;
+        let sizes: Vec<u64> = match self.task {
+            Task::Collective(Collective::Barrier) => vec![0],
             _ => asked.sizes("4KiB:16MiB:4")?.into_iter().map(ByteCount::bytes).collect(),
         };
         memory::refuse_more(sizes.iter().copied().max().unwrap_or_default(), shape.ranks())?;
         if self.tuning.transport != Transport::Udp && matches!(shape, Shape::Mesh(_)) {
             return Err(Failure::Input(format!(
-                "expected --transport udp on {shape}, found another, which serves one link; leave it out"
+                "expected --transport udp on {shape}, found {transport}, which serves one link; leave it out"
             )));
         }
         let setup = GroupsSetup::new(catalog, &designs, &scenario).map_err(Failure::input)?;
-        let mut plan = self.plan(GroupsSetup { join: self.join_timeout, ..setup }, &sizes);
+        let mut plan = self.plan(&designs, GroupsSetup { join: self.join_timeout, ..setup }, &sizes);
         if self.manager.is_some() {
             // They run already, or the manager says which are missing.
             plan.setup.switches = 0;
         }
         let kind = match self.link {
             Link::Udp => LinkKind::Udp,
+            Link::Paced => LinkKind::Paced {
+                rate: links.rate(&scenario.fabric).ok_or_else(|| {
+                    Failure::Input(format!(
+                        "expected a fabric of packets with --link paced, found {}; name another",
+                        scenario.place()
+                    ))
+                })?,
+            },
             Link::Netns => LinkKind::Netns { rate: links.rate(&scenario.fabric), mtu: self.mtu() },
         };
         let lossy = scenario.faults.loss.clone().filter(|loss| loss.probability.value() > 0.0);
@@ -246,7 +295,8 @@ impl Perf {
         let start = |framing| {
             let (nodes, lossy) = (nodes.clone(), lossy.clone());
             let arguments = ChildArguments {
-                manager: Vec::new(),
+                // What starts ranks elsewhere may be slow to answer.
+                manager: self.rank_launcher.iter().flat_map(|_| SILENCE).map(str::to_owned).collect(),
                 nodes,
                 lossy,
                 framing,
@@ -264,15 +314,16 @@ impl Perf {
         };
         let mut rows = Vec::new();
         let mut drops = BTreeMap::new();
-        let done = run_with_bar(catalog, &plan, start, self.json.then_some(&mut rows), &mut drops);
+        let done =
+            run_with_bar(catalog, &plan, start, !self.printed.is_for_programs(), &mut rows, &mut drops);
         if let Some(running) = &running {
             running.tidy();
         }
-        if self.json {
+        if self.printed.is_for_programs() {
             let mut object = described("perf");
             object["rows"] = json!(rows);
             object["drops"] = json!(drops);
-            say!("{object}");
+            self.printed.print(&object);
         }
         let wrong = done.map_err(Failure::input)?;
         if wrong > 0 {
@@ -284,6 +335,32 @@ impl Perf {
         Ok(())
     }
 
+    /// Refuses what the library that programs use does not do, if it is asked for.
+    fn check_library(&self, shape: &Shape) -> Result<(), Failure> {
+        let what = match self.task {
+            Task::Exchange(exchange) if self.in_place => {
+                return Err(Failure::Input(format!(
+                    "expected --in-place with a collective of the network, found it with {}; leave it out",
+                    exchange.name()
+                )));
+            }
+            Task::Exchange(exchange) => exchange.name(),
+            Task::Collective(_) if self.in_place => "--in-place",
+            Task::Collective(_) => return Ok(()),
+        };
+        let refuse = |expected: &str, found: &str, remedy: &str| {
+            Err(Failure::Input(format!("expected {expected} with {what}, found {found}; {remedy}")))
+        };
+        if matches!(shape, Shape::Mesh(_)) {
+            return refuse("a tree of switches", &shape.to_string(), "name another --tree");
+        }
+        let transport = self.tuning.transport;
+        if transport != Transport::Udp {
+            return refuse("--transport udp", &transport.to_string(), "leave it out");
+        }
+        Ok(())
+    }
+
     /// The designs, each of which must run on the shape and offer the collective there.
     fn designs(&self, catalog: Catalog, shape: &Shape) -> Result<Vec<&'static dyn AnyDesign>, Failure> {
         let fabric = match shape {
@@ -291,7 +368,20 @@ impl Perf {
             Shape::Mesh(_) => FabricKind::Mesh,
         };
         let mut designs = Vec::new();
-        for name in &self.design {
+        if let Task::Exchange(exchange) = self.task {
+            return match (offering_writes(catalog), self.design.as_slice()) {
+                (Some(design), []) => Ok(vec![design]),
+                (Some(design), [name]) if name == design.name() => Ok(vec![design]),
+                (design, _) => Err(Failure::Input(format!(
+                    "expected {} with {}, found {}; leave --design out",
+                    design.map_or("a design that offers writes", |design| design.name()),
+                    exchange.name(),
+                    self.design.join(",")
+                ))),
+            };
+        }
+        let default = [DEFAULT.to_owned()];
+        for name in if self.design.is_empty() { &default[..] } else { &self.design } {
             let design = catalog.find(name, fabric).map_err(|refusal| {
                 Failure::Input(match catalog.named(name) {
                     Ok(_) => format!(
@@ -301,13 +391,20 @@ impl Perf {
                     Err(_) => refusal.to_string(),
                 })
             })?;
+            if self.in_place && design.framing() != Framing::RoceV2 {
+                return Err(Failure::Input(format!(
+                    "expected a design whose frames are {} with --in-place, found {name}, whose frames are {}; leave it out",
+                    Framing::RoceV2,
+                    design.framing()
+                )));
+            }
             let offered = design.collectives(fabric);
-            if !offered.iter().any(|collective| collective.name() == self.collective.name()) {
+            if !offered.iter().any(|collective| collective.name() == self.task.name()) {
                 let offered: Vec<&str> = offered.iter().map(|collective| collective.name()).collect();
                 return Err(Failure::Input(format!(
                     "expected a collective that {name} offers on {shape} ({}), found {}; choose another of the two, or simulate it",
                     offered.join(", "),
-                    self.collective.name()
+                    self.task
                 )));
             }
             designs.push(design);
@@ -354,21 +451,23 @@ impl Perf {
         self.mtu.unwrap_or(9000)
     }
 
-    fn plan(&self, setup: GroupsSetup, sizes: &[u64]) -> Plan {
+    fn plan(&self, designs: &[&'static dyn AnyDesign], setup: GroupsSetup, sizes: &[u64]) -> Plan {
         let case = |design: &str, bytes: u64| {
             let iterations = self.iterations.unwrap_or(Case::iterations_for(bytes));
             Case {
                 design: design.into(),
-                collective: self.collective.name().into(),
+                collective: self.task.name().into(),
+                in_place: self.in_place,
                 root: self.root.unwrap_or_default(),
                 bytes,
                 data_type: self.dtype.to_string(),
-                op: self.op.unwrap_or(ReduceOp::Sum).to_string(),
+                op: self.op.unwrap_or(ReduceOp::Sum.into()).to_string(),
                 iterations,
                 warm_up: (iterations / 10).max(2),
             }
         };
-        let cases = self.design.iter().flat_map(|design| sizes.iter().map(move |&bytes| case(design, bytes)));
+        let cases =
+            designs.iter().flat_map(|design| sizes.iter().map(move |&bytes| case(design.name(), bytes)));
         Plan { setup, cases: cases.collect() }
     }
 }

@@ -18,33 +18,37 @@ use crate::interrupt;
 use crate::out::say;
 use crate::simulations::position;
 
-/// Runs a plan, on processes that `start` starts for each framing, with a bar over its cases, and prints a table row by row as its results come, or hands the rows to `instead`.
-/// Below the table it says what ranks and switches have dropped; `drops` gets what switches have. Returns how many elements were wrong.
+/// Runs a plan, on processes that `start` starts for each framing, with a bar over its cases, and with `is_table` prints a table row by row as its results come. `rows` gets
+/// them. Below the table it says what ranks and switches have dropped; `drops` gets what switches have. Returns how many elements were wrong.
 pub(crate) fn run_with_bar(
     catalog: Catalog,
     plan: &Plan,
     start: impl FnMut(Framing) -> Result<Processes, LaunchError>,
-    mut instead: Option<&mut Vec<Row>>,
+    is_table: bool,
+    rows: &mut Vec<Row>,
     drops: &mut BTreeMap<String, Drops>,
 ) -> Result<u64, PerfError> {
     let bar = bar(plan.cases.len());
     let width = Columns::width(plan.cases.iter().map(|case| &*case.design));
-    if instead.is_none() {
+    if is_table {
+        if plan.cases.iter().any(Case::is_for_the_library) {
+            bar.suspend(|| {
+                say!("# through the library that programs use: copies of their memory are in the times")
+            });
+        }
         bar.suspend(|| say!("{}", Columns::header(width)));
     }
     let mut told = None;
     let (mut count, mut bandwidths) = (0_u32, 0.0);
     let mut of_ranks = Drops::new();
-    let is_table = instead.is_none();
     let mut cases = plan.cases.iter().skip(1);
     let each = |row: Row| {
         for (reason, frames) in &row.drops {
             *of_ranks.entry(reason.clone()).or_default() += frames;
         }
         (count, bandwidths) = (count + 1, bandwidths + row.busbw_GBps);
-        match &mut instead {
-            Some(rows) => rows.push(row),
-            None => bar.suspend(|| {
+        if is_table {
+            bar.suspend(|| {
                 if let Some(split) = row.split.filter(|_| told.as_ref() != Some(&row.design)) {
                     say!("# {}: {split}", row.design);
                     told = Some(row.design.clone());
@@ -59,8 +63,9 @@ pub(crate) fn run_with_bar(
                 if let Some(ways) = row.ways {
                     say!("# {}: {ways}", row.design);
                 }
-            }),
+            });
         }
+        rows.push(row);
         let next = cases.next().map(|case| format!("{} {} {} B", case.design, case.collective, case.bytes));
         bar.set_message(next.unwrap_or_default());
         bar.inc(1);

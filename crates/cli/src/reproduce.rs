@@ -11,7 +11,7 @@ use crate::Failure;
 use crate::interrupt::{self, is_set};
 use crate::out::say;
 use crate::progress::bar;
-use crate::results::envelope;
+use crate::results::{Printed, envelope};
 
 /// `quincunx reproduce`.
 #[derive(Args)]
@@ -31,9 +31,8 @@ pub(crate) struct Reproduce {
     /// PAPER or PAPER/ID; all if there is nothing
     #[arg(default_value = "")]
     experiment: String,
-    /// Print one JSON object instead of a table
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    printed: Printed,
 }
 
 impl Reproduce {
@@ -55,7 +54,7 @@ impl Reproduce {
                 Failure::input(error)
             })?;
             curves.extend(lines.iter().map(|line| curve(experiment, line)));
-            if !self.json {
+            if !self.printed.is_for_programs() {
                 progress.suspend(|| print_table(experiment, &figures));
             }
             rows.extend(figures);
@@ -65,7 +64,7 @@ impl Reproduce {
             }
         }
         progress.finish_and_clear();
-        if self.json {
+        if self.printed.is_for_programs() {
             let printed: Vec<_> = rows
                 .iter()
                 .map(|row| {
@@ -84,7 +83,7 @@ impl Reproduce {
             let mut object = envelope("reproduce", &printed);
             object["totals"] = totals(&rows);
             object["curves"] = curves.into();
-            say!("{object}");
+            self.printed.print(&object);
         } else {
             print_totals(&rows);
         }

@@ -16,7 +16,7 @@ use crate::jobs::Jobs;
 use crate::layer::Layer;
 use crate::options::Asked;
 use crate::out::say;
-use crate::results::envelope;
+use crate::results::{Printed, envelope};
 use crate::simulations::{Case, candidates_header, simulate};
 use crate::traffic::Traffic;
 use crate::train::Train;
@@ -114,9 +114,8 @@ pub(crate) struct Sim {
     /// Say in the JSON how busy each link was over time, too, in up to 64 bins; `quincunx report` draws it
     #[arg(long, requires = "json", conflicts_with = "seeds")]
     utilisation: bool,
-    /// Print one JSON object instead of a table
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    printed: Printed,
     /// Print the keys of a preset as TOML, or the parameters of a design, and simulate nothing
     #[arg(long, value_name = "PRESET|DESIGN")]
     show: Option<String>,
@@ -141,7 +140,8 @@ impl Sim {
         };
         let scenario =
             Scenario::find(&self.fabric, &self.changes(catalog)?, catalog).map_err(Failure::input)?;
-        let asked = Asked { root: self.root, op: self.op, sizes: self.size, data_type: self.dtype };
+        let asked =
+            Asked { root: self.root, op: self.op.map(Into::into), sizes: self.size, data_type: self.dtype };
         let collective = asked.collective(collective, scenario.ranks())?;
         if self.size.is_some() && scenario.workload.is_some() {
             return Err(Failure::Input(format!(
@@ -199,19 +199,19 @@ impl Sim {
         }
         let (stop, rows) = (interrupt::flag()?, cases.len());
         let width = Columns::width(cases.iter().flat_map(Case::names));
-        if !self.json {
+        if !self.printed.is_for_programs() {
             say!("{}", Columns::header(width));
             if is_choice {
                 say!("{}", candidates_header());
             }
         }
         let simulated = simulate(cases, width, &stop, |line| {
-            if !self.json {
+            if !self.printed.is_for_programs() {
                 say!("{line}");
             }
         })?;
-        if self.json {
-            say!("{}", envelope("sim", &simulated.rows));
+        if self.printed.is_for_programs() {
+            self.printed.print(&envelope("sim", &simulated.rows));
         }
         simulated.check(rows)
     }

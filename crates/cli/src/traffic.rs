@@ -14,7 +14,7 @@ use crate::Failure;
 use crate::interrupt::{self, is_set};
 use crate::out::say;
 use crate::progress::bar;
-use crate::results::envelope;
+use crate::results::{Printed, envelope};
 use crate::simulations::position;
 
 /// `quincunx sim traffic`.
@@ -45,9 +45,8 @@ pub(crate) struct Traffic {
     /// Decides all that chance decides: the same seed, the same run
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Print one JSON object instead of a table
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    printed: Printed,
 }
 
 impl Traffic {
@@ -61,7 +60,7 @@ impl Traffic {
         let offers: Vec<Offered> = offers.collect();
         let stop = interrupt::flag()?;
         let progress = bar(offers.len());
-        if !self.json {
+        if !self.printed.is_for_programs() {
             progress.suspend(|| say!("{}", header()));
         }
         let run = |offered: Offered| {
@@ -79,7 +78,7 @@ impl Traffic {
             let offered = offers[place];
             match result {
                 Ok(measured) => {
-                    if !self.json {
+                    if !self.printed.is_for_programs() {
                         progress.suspend(|| say!("{}", line(offered, &measured)));
                     }
                     rows.push(row(offered, &measured));
@@ -96,8 +95,8 @@ impl Traffic {
         if let Some(error) = failed {
             return Err(Failure::input(error));
         }
-        if self.json {
-            say!("{}", envelope("sim traffic", &rows));
+        if self.printed.is_for_programs() {
+            self.printed.print(&envelope("sim traffic", &rows));
         }
         Failure::unless_all(offers.len(), rows.len(), &interrupted)
     }

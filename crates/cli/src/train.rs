@@ -15,7 +15,7 @@ use crate::Failure;
 use crate::interrupt::{self, is_set};
 use crate::out::say;
 use crate::progress::bar;
-use crate::results::envelope;
+use crate::results::{Printed, envelope};
 use crate::simulations::position;
 
 /// `quincunx sim train`.
@@ -54,9 +54,8 @@ pub(crate) struct Train {
     /// Decides all that chance decides: the same seed, the same run
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Print one JSON object instead of a table
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    printed: Printed,
 }
 
 impl Train {
@@ -109,9 +108,9 @@ impl Train {
         let is_complete = measured.len() == designs.len();
         let baseline =
             measured.last().filter(|_| is_complete).map(|(name, last)| (*name, last.iteration.time));
-        if self.json {
+        if self.printed.is_for_programs() {
             let rows: Vec<Value> = measured.iter().map(|(name, found)| row(name, found, baseline)).collect();
-            say!("{}", envelope("sim train", &rows));
+            self.printed.print(&envelope("sim train", &rows));
         } else {
             say!("{}", header());
             measured.iter().for_each(|(name, found)| say!("{}", line(name, found, baseline)));

@@ -1,6 +1,6 @@
 //! A payload of real numbers, as they lie in memory and on the wire.
 
-use crate::{BlockQuantization, Payload, Quantized, Reduction, checksum, simd};
+use crate::{BlockQuantization, DataType, Payload, Quantized, Reduction, checksum, simd};
 use alloc::vec;
 use alloc::vec::Vec;
 use core::ops::Range;
@@ -21,6 +21,15 @@ impl Numbers {
     /// The bytes, to be written.
     pub fn bytes_mut(&mut self) -> &mut [u8] {
         &mut self.0
+    }
+
+    /// Divides every element, as an average does a sum: integers lose what is behind the point, floating-point numbers are divided in
+    /// binary32, or binary64 as they are.
+    ///
+    /// # Panics
+    /// If these are not whole elements, or `by` is zero.
+    pub fn divide(&mut self, by: u16, data_type: DataType) {
+        simd::divide(&mut self.0, by, data_type);
     }
 
     /// The bytes, given away.

@@ -1,31 +1,98 @@
 //! Data for tests and measurements, the same for the same arguments everywhere.
 
+use crate::quarter::{E4M3, E5M2, Quarter};
 use crate::simd::{bf16_from_f32, f16_from_f32};
-use crate::{DataType, Numbers, Rank};
+use crate::{DataType, Numbers, Rank, ReduceOp, Reduction};
 use alloc::vec::Vec;
 
-/// A rank's vector of small whole numbers (-3 to 4), other ones for every rank: sums over up to 64 ranks are exact in
-/// every type and so the same in every order. `length` is in bytes.
+/// A rank's vector of small whole numbers (-3 to 4), other ones for every rank: sums over up to 64 ranks are exact in every type and so
+/// the same in every order. Types of 8 bits count no further than 8, so that of these at most eight of 64 ranks have another number
+/// than zero at a place: one or minus one. `length` is in bytes.
 ///
 /// # Panics
 /// If `length` is not whole elements.
 pub fn pattern(rank: Rank, length: usize, data_type: DataType) -> Numbers {
-    // Sixteen small numbers come out of one step of the generator: this also fills gigabytes.
-    let mut state = SplitMix64::new(0x9e1e_c7ed ^ u64::from(rank.0) << 32);
-    let (mut bits, mut left) = (0, 0);
+    let mut small = Small::new(rank);
+    let mut place = 0;
     fill(length, data_type, || {
-        if left == 0 {
-            (bits, left) = (state.draw(), 16);
-        }
-        let whole = (bits & 7) as i32 - 3;
-        (bits, left) = (bits >> 4, left - 1);
+        let whole = i64::from(small.draw()) - 3;
+        place = (place + 1) % TURNS;
         match data_type {
-            DataType::F32 => (whole as f32).to_bits(),
-            DataType::F16 => u32::from(f16_from_f32(whole as f32)),
-            DataType::Bf16 => u32::from(bf16_from_f32(whole as f32)),
-            DataType::I32 => whole as u32,
+            DataType::F8E4M3 | DataType::F8E5M2 if place != rank.0 % TURNS => 0,
+            DataType::F8E4M3 | DataType::F8E5M2 => bits(whole.signum(), data_type),
+            _ => bits(whole, data_type),
         }
     })
+}
+
+/// A rank's vector for a reduction whose result over up to 64 ranks is exact, and so the same in every order: a [`pattern`], or what can be
+/// multiplied without growing too large.
+///
+/// # Panics
+/// If `length` is not whole elements.
+pub fn exact(rank: Rank, length: usize, reduction: Reduction) -> Numbers {
+    match reduction.op {
+        ReduceOp::Product => factors(rank, length, reduction.data_type),
+        _ => pattern(rank, length, reduction.data_type),
+    }
+}
+
+/// A rank's vector to be multiplied with those of others: ones and minus ones, and at every eighth place, another one for its neighbours, a
+/// two. So at most eight of 64 ranks have a two at a place.
+fn factors(rank: Rank, length: usize, data_type: DataType) -> Numbers {
+    let mut small = Small::new(rank);
+    let mut place = 0;
+    fill(length, data_type, || {
+        place = (place + 1) % TURNS;
+        let factor = if place == rank.0 % TURNS { 2 } else { 1 };
+        bits(if small.draw() & 1 == 0 { factor } else { -factor }, data_type)
+    })
+}
+
+/// Ranks take turns in having something at a place.
+const TURNS: u16 = 8;
+
+/// Numbers below eight.
+struct Small {
+    state: SplitMix64,
+    bits: u64,
+    left: u8,
+}
+
+impl Small {
+    const fn new(rank: Rank) -> Self {
+        Self { state: SplitMix64::new(0x9e1e_c7ed ^ (rank.0 as u64) << 32), bits: 0, left: 0 }
+    }
+
+    /// Sixteen small numbers come out of one step of the generator: this also fills gigabytes.
+    fn draw(&mut self) -> u8 {
+        if self.left == 0 {
+            (self.bits, self.left) = (self.state.draw(), 16);
+        }
+        let small = self.bits as u8 & 7;
+        (self.bits, self.left) = (self.bits >> 4, self.left - 1);
+        small
+    }
+}
+
+/// A small whole number as an element.
+fn bits(whole: i64, data_type: DataType) -> u64 {
+    match data_type {
+        DataType::F64 => (whole as f64).to_bits(),
+        _ if data_type.is_float() => float_bits(whole as f32, data_type),
+        _ => whole as u64,
+    }
+}
+
+/// A number as an element of a floating-point type, rounded to it.
+fn float_bits(float: f32, data_type: DataType) -> u64 {
+    match data_type {
+        DataType::F16 => f16_from_f32(float).into(),
+        DataType::Bf16 => bf16_from_f32(float).into(),
+        DataType::F8E4M3 => E4M3::narrow(float).into(),
+        DataType::F8E5M2 => E5M2::narrow(float).into(),
+        _ => float.to_bits().into(),
+    }
 }
 
 /// Arbitrary numbers, whose sums depend on the order: any integer, or floating-point numbers of both signs between
@@ -40,15 +107,17 @@ pub fn noise(seed: u64, length: usize, data_type: DataType) -> Numbers {
         let exponent = 127 - 8 + ((bits >> 32) as u32 & 15);
         let float = f32::from_bits(bits as u32 & 0x807f_ffff | exponent << 23);
         match data_type {
-            DataType::F32 => float.to_bits(),
-            DataType::F16 => u32::from(f16_from_f32(float)),
-            DataType::Bf16 => u32::from(bf16_from_f32(float)),
-            DataType::I32 => bits as u32,
+            DataType::F64 => {
+                let exponent = 1023 - 8 + (bits >> 52 & 15);
+                bits & 0x800f_ffff_ffff_ffff | exponent << 52
+            }
+            _ if data_type.is_float() => float_bits(float, data_type),
+            _ => bits,
         }
     })
 }
 
-fn fill(length: usize, data_type: DataType, mut element: impl FnMut() -> u32) -> Numbers {
+fn fill(length: usize, data_type: DataType, mut element: impl FnMut() -> u64) -> Numbers {
     let size = data_type.size();
     assert!(length.is_multiple_of(size), "{length} bytes are not whole elements of {size}");
     let mut bytes = Vec::with_capacity(length);

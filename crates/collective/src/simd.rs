@@ -5,9 +5,31 @@
 //! widened and narrowed by the processor's own instructions or by integer arithmetic rather than by `half`, whose
 //! conversions the compiler cannot vectorise across elements; the tests compare with it over every bit pattern.
 
+use crate::quarter::{E4M3, E5M2, Quarter};
 use crate::{DataType, ReduceOp, Reduction};
 use multiversion::multiversion;
 use multiversion::target::match_target;
+
+/// Combines integers of a type.
+macro_rules! integers {
+    ($type:ty, $op:expr, $target:expr, $source:expr) => {{
+        const SIZE: usize = size_of::<$type>();
+        let read = <$type>::from_le_bytes;
+        match $op {
+            ReduceOp::Sum => {
+                zip::<SIZE>($target, $source, |a, b| read(a).wrapping_add(read(b)).to_le_bytes())
+            }
+            ReduceOp::Product => {
+                zip::<SIZE>($target, $source, |a, b| read(a).wrapping_mul(read(b)).to_le_bytes())
+            }
+            ReduceOp::Min => zip::<SIZE>($target, $source, |a, b| read(a).min(read(b)).to_le_bytes()),
+            ReduceOp::Max => zip::<SIZE>($target, $source, |a, b| read(a).max(read(b)).to_le_bytes()),
+            ReduceOp::BitAnd => zip::<SIZE>($target, $source, |a, b| (read(a) & read(b)).to_le_bytes()),
+            ReduceOp::BitOr => zip::<SIZE>($target, $source, |a, b| (read(a) | read(b)).to_le_bytes()),
+            ReduceOp::BitXor => zip::<SIZE>($target, $source, |a, b| (read(a) ^ read(b)).to_le_bytes()),
+        }
+    }};
+}
 
 /// Combines `source` into `target`, element by element. `multiversion` takes the wider of the two only on processors
 /// that do not slow down for it.
@@ -20,39 +42,145 @@ pub(crate) fn reduce(target: &mut [u8], source: &[u8], reduction: Reduction) {
     assert_eq!(target.len(), source.len(), "combining blocks of different lengths");
     assert!(target.len().is_multiple_of(size), "{} bytes are not whole elements of {size}", target.len());
     match (reduction.data_type, reduction.op) {
-        (DataType::F32, ReduceOp::Sum) => zip4(target, source, |a, b| {
-            let sum = f32::from_bits(a) + f32::from_bits(b);
-            if sum.is_nan() { F32_NAN } else { sum.to_bits() }
-        }),
-        (DataType::F32, ReduceOp::Min) => zip4(target, source, |a, b| {
+        (DataType::F16, ReduceOp::Sum) => add_f16(target, source),
+        (DataType::Bf16, ReduceOp::Sum) => add_bf16(target, source),
+        (DataType::F32, op) => binary32(op, target, source),
+        (DataType::F64, op) => binary64(op, target, source),
+        (DataType::F16, op) => halves(op, target, source, F16_INFINITY, f16_to_f32, f16_from_f32),
+        (DataType::Bf16, op) => halves(op, target, source, BF16_INFINITY, bf16_to_f32, bf16_from_f32),
+        (DataType::F8E4M3, op) => quarters::<E4M3>(op, target, source),
+        (DataType::F8E5M2, op) => quarters::<E5M2>(op, target, source),
+        (DataType::I64, op) => integers!(i64, op, target, source),
+        (DataType::U64, op) => integers!(u64, op, target, source),
+        (DataType::I32, op) => integers!(i32, op, target, source),
+        (DataType::U32, op) => integers!(u32, op, target, source),
+        (DataType::I16, op) => integers!(i16, op, target, source),
+        (DataType::I8, op) => integers!(i8, op, target, source),
+        (DataType::U8, op) => integers!(u8, op, target, source),
+    }
+}
+
+/// Divides every element: integers towards zero, floating-point numbers in binary32, or binary64 as they are.
+///
+/// # Panics
+/// If these are not whole elements, or `by` is zero.
+pub(crate) fn divide(target: &mut [u8], by: u16, data_type: DataType) {
+    let size = data_type.size();
+    assert!(by > 0, "division by zero");
+    assert!(target.len().is_multiple_of(size), "{} bytes are not whole elements of {size}", target.len());
+    macro_rules! divide {
+        ($type:ty, $quotient:expr) => {
+            for bytes in target.as_chunks_mut::<{ size_of::<$type>() }>().0 {
+                let quotient: fn($type, u16) -> $type = $quotient;
+                *bytes = quotient(<$type>::from_le_bytes(*bytes), by).to_le_bytes();
+            }
+        };
+    }
+    match data_type {
+        DataType::F64 => divide!(f64, |a, by| a / f64::from(by)),
+        DataType::F32 => divide!(f32, |a, by| a / f32::from(by)),
+        DataType::F16 => divide!(u16, |a, by| f16_from_f32(f16_to_f32(a) / f32::from(by))),
+        DataType::Bf16 => divide!(u16, |a, by| bf16_from_f32(bf16_to_f32(a) / f32::from(by))),
+        DataType::F8E4M3 => divide!(u8, |a, by| E4M3::narrow(E4M3::widen(a) / f32::from(by))),
+        DataType::F8E5M2 => divide!(u8, |a, by| E5M2::narrow(E5M2::widen(a) / f32::from(by))),
+        DataType::I64 => divide!(i64, |a, by| a / i64::from(by)),
+        DataType::U64 => divide!(u64, |a, by| a / u64::from(by)),
+        DataType::I32 => divide!(i32, |a, by| a / i32::from(by)),
+        DataType::U32 => divide!(u32, |a, by| a / u32::from(by)),
+        // A divisor may be more than the type holds.
+        DataType::I16 => divide!(i16, |a, by| (i32::from(a) / i32::from(by)) as i16),
+        DataType::I8 => divide!(i8, |a, by| (i32::from(a) / i32::from(by)) as i8),
+        DataType::U8 => divide!(u8, |a, by| (u16::from(a) / by) as u8),
+    }
+}
+
+/// Bits of floating-point numbers, which no door lets in.
+#[cold]
+fn undefined(op: ReduceOp) -> ! {
+    panic!("{op} of floating-point numbers")
+}
+
+#[inline(always)]
+fn binary32(op: ReduceOp, target: &mut [u8], source: &[u8]) {
+    let result = |value: f32| if value.is_nan() { F32_NAN } else { value.to_bits() };
+    match op {
+        ReduceOp::Sum => zip4(target, source, |a, b| result(f32::from_bits(a) + f32::from_bits(b))),
+        ReduceOp::Product => zip4(target, source, |a, b| result(f32::from_bits(a) * f32::from_bits(b))),
+        ReduceOp::Min => zip4(target, source, |a, b| {
             // Equal numbers have equal bits but for zeros, of which either sign makes the minimum negative.
             let (x, y) = (f32::from_bits(a), f32::from_bits(b));
             let min = if x < y { a } else { b } | if y < x { b } else { a };
             if x.is_nan() | y.is_nan() { F32_NAN } else { min }
         }),
-        (DataType::F32, ReduceOp::Max) => zip4(target, source, |a, b| {
+        ReduceOp::Max => zip4(target, source, |a, b| {
             let (x, y) = (f32::from_bits(a), f32::from_bits(b));
             let max = if x > y { a } else { b } & if y > x { b } else { a };
             if x.is_nan() | y.is_nan() { F32_NAN } else { max }
         }),
-        (DataType::I32, ReduceOp::Sum) => zip4(target, source, u32::wrapping_add),
-        (DataType::I32, ReduceOp::Min) => zip4(target, source, |a, b| (a as i32).min(b as i32) as u32),
-        (DataType::I32, ReduceOp::Max) => zip4(target, source, |a, b| (a as i32).max(b as i32) as u32),
-        (DataType::F16, ReduceOp::Sum) => add_f16(target, source),
-        (DataType::Bf16, ReduceOp::Sum) => add_bf16(target, source),
-        // Widening keeps order, so the smaller and the larger need no conversion.
-        (DataType::F16, ReduceOp::Min) => {
-            zip2(target, source, |a, b| pick16(a, b, key16(a) < key16(b), F16_INFINITY))
+        _ => undefined(op),
+    }
+}
+
+/// As [`binary32`], twice as wide.
+#[inline(always)]
+fn binary64(op: ReduceOp, target: &mut [u8], source: &[u8]) {
+    let result = |value: f64| if value.is_nan() { F64_NAN } else { value.to_bits() };
+    match op {
+        ReduceOp::Sum => zip8(target, source, |a, b| result(f64::from_bits(a) + f64::from_bits(b))),
+        ReduceOp::Product => zip8(target, source, |a, b| result(f64::from_bits(a) * f64::from_bits(b))),
+        ReduceOp::Min => zip8(target, source, |a, b| {
+            let (x, y) = (f64::from_bits(a), f64::from_bits(b));
+            let min = if x < y { a } else { b } | if y < x { b } else { a };
+            if x.is_nan() | y.is_nan() { F64_NAN } else { min }
+        }),
+        ReduceOp::Max => zip8(target, source, |a, b| {
+            let (x, y) = (f64::from_bits(a), f64::from_bits(b));
+            let max = if x > y { a } else { b } & if y > x { b } else { a };
+            if x.is_nan() | y.is_nan() { F64_NAN } else { max }
+        }),
+        _ => undefined(op),
+    }
+}
+
+/// 16-bit floating-point numbers, of which one kind of infinity says which. Widening keeps order, so the smaller and the larger need no
+/// conversion.
+#[inline(always)]
+fn halves(
+    op: ReduceOp,
+    target: &mut [u8],
+    source: &[u8],
+    infinity: u16,
+    widen: impl Fn(u16) -> f32,
+    narrow: impl Fn(f32) -> u16,
+) {
+    match op {
+        ReduceOp::Sum => zip2(target, source, |a, b| narrow(widen(a) + widen(b))),
+        ReduceOp::Product => zip2(target, source, |a, b| narrow(widen(a) * widen(b))),
+        ReduceOp::Min => zip2(target, source, |a, b| pick16(a, b, key16(a) < key16(b), infinity)),
+        ReduceOp::Max => zip2(target, source, |a, b| pick16(a, b, key16(a) > key16(b), infinity)),
+        _ => undefined(op),
+    }
+}
+
+/// 8-bit floating-point numbers.
+#[inline(always)]
+fn quarters<F: Quarter>(op: ReduceOp, target: &mut [u8], source: &[u8]) {
+    let pick = |a: u8, b: u8, first: bool| {
+        if F::is_nan(a) | F::is_nan(b) {
+            F::NAN
+        } else if first {
+            a
+        } else {
+            b
         }
-        (DataType::F16, ReduceOp::Max) => {
-            zip2(target, source, |a, b| pick16(a, b, key16(a) > key16(b), F16_INFINITY))
-        }
-        (DataType::Bf16, ReduceOp::Min) => {
-            zip2(target, source, |a, b| pick16(a, b, key16(a) < key16(b), BF16_INFINITY))
-        }
-        (DataType::Bf16, ReduceOp::Max) => {
-            zip2(target, source, |a, b| pick16(a, b, key16(a) > key16(b), BF16_INFINITY))
-        }
+    };
+    let key = |bits: u8| (bits ^ (((bits as i8 >> 7) as u8) >> 1)) as i8;
+    match op {
+        ReduceOp::Sum => zip1(target, source, |a, b| F::narrow(F::widen(a) + F::widen(b))),
+        ReduceOp::Product => zip1(target, source, |a, b| F::narrow(F::widen(a) * F::widen(b))),
+        ReduceOp::Min => zip1(target, source, |a, b| pick(a, b, key(a) < key(b))),
+        ReduceOp::Max => zip1(target, source, |a, b| pick(a, b, key(a) > key(b))),
+        _ => undefined(op),
     }
 }
 
@@ -197,6 +325,7 @@ fn add_bf16_in_pairs(target: &mut [u8], source: &[u8]) {
     zip2(&mut target[whole..], &source[whole..], |a, b| bf16_from_f32(bf16_to_f32(a) + bf16_to_f32(b)));
 }
 
+const F64_NAN: u64 = 0x7ff8_0000_0000_0000;
 const F32_NAN: u32 = 0x7fc0_0000;
 const F16_NAN: u16 = 0x7e00;
 const BF16_NAN: u16 = 0x7fc0;
@@ -205,17 +334,34 @@ const F16_INFINITY: u16 = 0x7c00;
 const BF16_INFINITY: u16 = 0x7f80;
 
 #[inline(always)]
-fn zip4(target: &mut [u8], source: &[u8], combine: impl Fn(u32, u32) -> u32) {
-    for (a, b) in target.as_chunks_mut::<4>().0.iter_mut().zip(source.as_chunks::<4>().0) {
-        *a = combine(u32::from_le_bytes(*a), u32::from_le_bytes(*b)).to_le_bytes();
+fn zip<const SIZE: usize>(
+    target: &mut [u8],
+    source: &[u8],
+    combine: impl Fn([u8; SIZE], [u8; SIZE]) -> [u8; SIZE],
+) {
+    for (a, b) in target.as_chunks_mut::<SIZE>().0.iter_mut().zip(source.as_chunks::<SIZE>().0) {
+        *a = combine(*a, *b);
     }
 }
 
 #[inline(always)]
+fn zip8(target: &mut [u8], source: &[u8], combine: impl Fn(u64, u64) -> u64) {
+    zip(target, source, |a, b| combine(u64::from_le_bytes(a), u64::from_le_bytes(b)).to_le_bytes());
+}
+
+#[inline(always)]
+fn zip4(target: &mut [u8], source: &[u8], combine: impl Fn(u32, u32) -> u32) {
+    zip(target, source, |a, b| combine(u32::from_le_bytes(a), u32::from_le_bytes(b)).to_le_bytes());
+}
+
+#[inline(always)]
 fn zip2(target: &mut [u8], source: &[u8], combine: impl Fn(u16, u16) -> u16) {
-    for (a, b) in target.as_chunks_mut::<2>().0.iter_mut().zip(source.as_chunks::<2>().0) {
-        *a = combine(u16::from_le_bytes(*a), u16::from_le_bytes(*b)).to_le_bytes();
-    }
+    zip(target, source, |a, b| combine(u16::from_le_bytes(a), u16::from_le_bytes(b)).to_le_bytes());
+}
+
+#[inline(always)]
+fn zip1(target: &mut [u8], source: &[u8], combine: impl Fn(u8, u8) -> u8) {
+    zip(target, source, |[a], [b]| [combine(a, b)]);
 }
 
 /// An integer that orders floating-point bit patterns, minus zero below plus zero: the magnitude of a negative

@@ -14,8 +14,6 @@ pub struct Counts {
     pub copying: Duration,
     /// Time during which something was under way.
     pub busy: Duration,
-    /// Reductions that ranks have done themselves, because the network does not.
-    pub fallbacks: u64,
 }
 
 #[derive(Default, Debug)]
@@ -24,7 +22,6 @@ pub(crate) struct Counters {
     pub(crate) copied_bytes: AtomicU64,
     pub(crate) copying: AtomicU64,
     pub(crate) busy: AtomicU64,
-    pub(crate) fallbacks: AtomicU64,
 }
 
 impl Counters {
@@ -35,7 +32,6 @@ impl Counters {
             copied_bytes: read(&self.copied_bytes),
             copying: Duration::from_nanos(read(&self.copying)),
             busy: Duration::from_nanos(read(&self.busy)),
-            fallbacks: read(&self.fallbacks),
         }
     }
 

@@ -10,9 +10,9 @@ use quincunx_collective::GroupId;
 use quincunx_control::{Encapsulation, GroupRequest, NodeDescription, Role};
 use quincunx_control_grpc::{ClientConfig, ControlClient};
 use quincunx_design::{AnyDesign, Catalog, Demand, FabricKind, Settings, Value};
-use quincunx_driver_net::{NodeOptions, TransportOptions, UdpOptions, Waker};
+use quincunx_driver_net::{NodeOptions, Statistics, TransportOptions, UdpOptions, Waker};
 use quincunx_fabric::MeshShape;
-use quincunx_runtime::{JoinedGroup, ProcessOptions, Rank, encapsulation};
+use quincunx_runtime::{Drops, JoinedGroup, ProcessOptions, Rank, encapsulation};
 use quincunx_units::ByteCount;
 use quincunx_wire::Framing;
 use std::net::Ipv4Addr;
@@ -42,8 +42,19 @@ pub(crate) struct Inner {
     thread: Mutex<Option<JoinHandle<()>>>,
     /// Groups that end with the endpoint, and whether this rank is the one that ends them.
     groups: Mutex<Vec<(GroupId, bool)>>,
+    /// Why the last group that this process asked for runs among its hosts.
+    fallback: Mutex<Option<String>>,
     is_closed: AtomicBool,
     address: Ipv4Addr,
+}
+
+/// What an endpoint's node has counted since it was attached.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct EndpointTraffic {
+    /// Traffic and time.
+    pub statistics: Statistics,
+    /// Frames that it has dropped, by reason.
+    pub drops: Drops,
 }
 
 /// The numbers of a group: one for collectives, one for messages between two ranks. A group of one has none.
@@ -108,7 +119,21 @@ impl Endpoint {
             capture: None,
         };
         debug_assert_eq!(process.description.encapsulation, Encapsulation::Udp);
-        let rank = Rank::attach(catalog, &process)?;
+        Self::attach_as(catalog, options, &process)
+    }
+
+    /// The same, as a process of which everything is said already: of the options, what the node is and where its manager serves is not
+    /// looked at.
+    ///
+    /// # Errors
+    /// If socket or manager cannot be had.
+    pub fn attach_as(
+        catalog: Catalog,
+        options: Options,
+        process: &ProcessOptions,
+    ) -> Result<Self, CommError> {
+        let address = process.description.address;
+        let rank = Rank::attach(catalog, process)?;
         let (client, waker) = (rank.control().clone(), rank.waker());
         let counters = Arc::new(Counters::default());
         let (commands, received) = channel();
@@ -128,6 +153,7 @@ impl Endpoint {
             counters,
             thread: Mutex::new(Some(thread)),
             groups: Mutex::new(Vec::new()),
+            fallback: Mutex::new(None),
             is_closed: AtomicBool::new(false),
             address,
         })))
@@ -166,7 +192,10 @@ impl Endpoint {
             settings: self.settings(design)?,
             ..GroupRequest::new(names.clone(), design, ByteCount::new(1 << 20))
         };
-        let tree = self.0.client.init_group(&request)?.group;
+        let made = self.0.client.init_group(&request)?;
+        let fallback = made.fallback.map(|lack| lack.to_string());
+        *self.0.fallback.lock().unwrap_or_else(PoisonError::into_inner) = fallback;
+        let tree = made.group;
         let writes = self.0.catalog.on(FabricKind::Mesh).find(|design| design.offers_writes());
         let Some(writes) = writes else { return Ok([tree.0, tree.0]) };
         let request = GroupRequest {
@@ -203,6 +232,22 @@ impl Endpoint {
     /// What has been done since the start.
     pub fn counts(&self) -> Counts {
         self.0.counters.read()
+    }
+
+    /// Why the last group that this process has asked the manager for runs among its hosts and not what was asked for, if it does. Others
+    /// see what it runs by [`Group::design`].
+    pub fn fallback(&self) -> Option<String> {
+        self.0.fallback.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// What its node has counted.
+    ///
+    /// # Errors
+    /// If it is closed.
+    pub fn traffic(&self) -> Result<EndpointTraffic, CommError> {
+        let (answer, answered) = channel();
+        self.command(Command::Count { answer });
+        answered.recv().map_err(|_| CommError::closed())
     }
 
     /// How it was attached.
@@ -246,9 +291,7 @@ impl Endpoint {
         let (answer, answered) = channel();
         let limit = std::time::Duration::from(self.0.options.join_limit);
         self.command(Command::Await { wanted, deadline: deadline(limit), answer });
-        answered.recv().unwrap_or_else(|_| {
-            Err(CommError::Endpoint("expected an endpoint that runs, found it closed; attach again".into()))
-        })
+        answered.recv().unwrap_or_else(|_| Err(CommError::closed()))
     }
 
     /// This rank's place among the members, who are each other and ranks of the job.

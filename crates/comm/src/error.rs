@@ -26,6 +26,11 @@ impl CommError {
     pub(crate) fn misuse(expected: impl AsRef<str>, found: impl AsRef<str>, remedy: &str) -> Self {
         Self::Misuse(format!("expected {}, found {}; {remedy}", expected.as_ref(), found.as_ref()))
     }
+
+    /// Nothing can be asked of an endpoint that has ended.
+    pub(crate) fn closed() -> Self {
+        Self::Endpoint("expected an endpoint that runs, found it closed; attach again".into())
+    }
 }
 
 impl From<RuntimeError> for CommError {

@@ -3,12 +3,12 @@
 use crate::buffers::{BorrowedSink, BorrowedSource, Nothing, Sink, Source};
 use crate::endpoint::{Endpoint, Numbers};
 use crate::handle::{Promise, pair};
-use crate::job::{Job, MOVED, Task, Wanted};
+use crate::job::{Job, MOVED};
 use crate::options::deadline;
 use crate::peers::{Path, Receive, Send};
 use crate::worker::Command;
-use crate::{CommError, Element, Handle, Numeric, Op};
-use quincunx_collective::{Collective, GroupId, Rank};
+use crate::{CommError, Handle, Numeric};
+use quincunx_collective::{Collective, DataType, GroupId, Op, Rank, Reduction};
 use quincunx_runtime::JoinedGroup;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU16, AtomicU64, Ordering};
@@ -33,15 +33,15 @@ use std::time::{Duration, Instant};
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Operation {
     /// Every rank gets the reduction of all vectors.
-    AllReduce(Element, Op),
+    AllReduce(DataType, Op),
     /// The root gets it.
-    Reduce(Element, Op, u16),
+    Reduce(DataType, Op, u16),
     /// Every rank gets the root's vector.
     Broadcast(u16),
     /// No rank passes before every rank has come.
     Barrier,
     /// Rank r gets part r of the reduction.
-    ReduceScatter(Element, Op),
+    ReduceScatter(DataType, Op),
     /// Every rank gets all vectors in rank order.
     AllGather,
     /// Rank r gets part r of every vector, in rank order.
@@ -54,6 +54,18 @@ pub enum Operation {
     Send(u16, u32),
     /// The oldest message from a rank with that tag.
     Receive(u16, u32),
+}
+
+impl Operation {
+    /// What switches and ranks on the way do with elements, and what was asked for.
+    fn reduction(self) -> Option<(Reduction, Op)> {
+        match self {
+            Self::AllReduce(data_type, op)
+            | Self::Reduce(data_type, op, _)
+            | Self::ReduceScatter(data_type, op) => Some((Reduction { op: op.on_the_way(), data_type }, op)),
+            _ => None,
+        }
+    }
 }
 
 /// What an operation reads and writes.
@@ -158,11 +170,6 @@ impl Group {
         *self.0.limit.lock().unwrap_or_else(PoisonError::into_inner) = limit;
     }
 
-    /// Whether the network does a reduction itself. If not, all vectors are gathered, and ranks combine them.
-    pub fn is_on_the_network(element: Element, op: Op) -> bool {
-        op.on_the_network(element).is_some()
-    }
-
     /// Begins an operation. All ranks begin the same collectives in the same order.
     ///
     /// # Errors
@@ -179,32 +186,17 @@ impl Group {
                 Ok(self.exchange(mesh, operation, source, sink))
             }
             _ => {
-                let network = |collective| Task::Network(collective, MOVED);
-                let reduce = |collective, element, op: Op, wanted| match op.on_the_network(element) {
-                    Some(reduction) => Task::Network(collective, reduction),
-                    None => Task::Gathered { op, element, wanted },
-                };
-                let root_wants = |root| if root == self.rank() { Wanted::All } else { Wanted::Nothing };
-                let part = Wanted::Part { from: usize::from(self.rank()) * room, length: room };
-                let (task, length) = match operation {
-                    Operation::AllReduce(element, op) => {
-                        (reduce(Collective::AllReduce, element, op, Wanted::All), given)
-                    }
-                    Operation::Reduce(element, op, root) => (
-                        reduce(Collective::Reduce { root: Rank(root) }, element, op, root_wants(root)),
-                        given,
-                    ),
-                    Operation::ReduceScatter(element, op) => {
-                        let task = reduce(Collective::ReduceScatter, element, op, part);
-                        let length = if let Task::Network(..) = task { room } else { given };
-                        (task, length)
-                    }
+                let (collective, length) = match operation {
+                    Operation::AllReduce(..) => (Collective::AllReduce, given),
+                    Operation::Reduce(_, _, root) => (Collective::Reduce { root: Rank(root) }, given),
+                    Operation::ReduceScatter(..) => (Collective::ReduceScatter, room),
                     Operation::Broadcast(root) => {
-                        (network(Collective::Broadcast { root: Rank(root) }), given.max(room))
+                        (Collective::Broadcast { root: Rank(root) }, given.max(room))
                     }
-                    Operation::AllGather => (network(Collective::AllGather), given),
-                    _ => (network(Collective::Barrier), 0),
+                    Operation::AllGather => (Collective::AllGather, given),
+                    _ => (Collective::Barrier, 0),
                 };
+                let reduction = operation.reduction();
                 let (promise, handle) = pair();
                 if length == 0 && operation != Operation::Barrier {
                     drop((source, sink));
@@ -213,7 +205,9 @@ impl Group {
                 }
                 let deadline = self.deadline();
                 let job = Job {
-                    task,
+                    collective,
+                    reduction: reduction.map_or(MOVED, |(reduction, _)| reduction),
+                    averages: reduction.is_some_and(|(_, op)| op == Op::Average),
                     source,
                     sink,
                     promise,
@@ -315,8 +309,8 @@ impl Group {
     ///
     /// # Errors
     /// If lengths do not fit, the group fails, or time is up.
-    pub fn all_reduce<T: Numeric>(&self, values: &mut [T], op: Op) -> Result<(), CommError> {
-        let operation = Operation::AllReduce(T::ELEMENT, op);
+    pub fn all_reduce<T: Numeric>(&self, values: &mut [T], op: impl Into<Op>) -> Result<(), CommError> {
+        let operation = Operation::AllReduce(T::DATA_TYPE, op.into());
         self.run(operation, values.as_ptr(), values.len(), values.as_mut_ptr(), values.len())
     }
 
@@ -332,8 +326,13 @@ impl Group {
     ///
     /// # Errors
     /// As [`all_reduce`](Self::all_reduce).
-    pub fn reduce_scatter<T: Numeric>(&self, all: &[T], mine: &mut [T], op: Op) -> Result<(), CommError> {
-        let operation = Operation::ReduceScatter(T::ELEMENT, op);
+    pub fn reduce_scatter<T: Numeric>(
+        &self,
+        all: &[T],
+        mine: &mut [T],
+        op: impl Into<Op>,
+    ) -> Result<(), CommError> {
+        let operation = Operation::ReduceScatter(T::DATA_TYPE, op.into());
         self.run(operation, all.as_ptr(), all.len(), mine.as_mut_ptr(), mine.len())
     }
 
@@ -479,13 +478,17 @@ impl Group {
             let expected = format!("a rank below {ranks}");
             return Err(CommError::misuse(expected, root.to_string(), "name a rank of the group"));
         }
-        if let Operation::AllReduce(element, op)
-        | Operation::Reduce(element, op, _)
-        | Operation::ReduceScatter(element, op) = operation
-        {
-            op.check(element)?;
-            if !given.is_multiple_of(element.size()) {
-                let expected = format!("whole elements of {} bytes", element.size());
+        if let Some((reduction, _)) = operation.reduction() {
+            let Reduction { op, data_type } = reduction;
+            if !reduction.is_defined() {
+                return Err(CommError::misuse(
+                    "sum, min, max, prod or avg of floating-point numbers",
+                    format!("{op} of {data_type}"),
+                    "take another operation, or view the data as integers",
+                ));
+            }
+            if !given.is_multiple_of(data_type.size()) {
+                let expected = format!("whole elements of {} bytes", data_type.size());
                 return Err(CommError::misuse(expected, format!("{given} bytes"), "correct the length"));
             }
         }

@@ -2,7 +2,6 @@
 
 use crate::buffers::{Sink, Source};
 use crate::handle::Promise;
-use crate::{Element, Op};
 use quincunx_collective::{Collective, DataType, Numbers, Payload, Rank, ReduceOp, Reduction};
 use quincunx_runtime::Finished;
 use std::time::Instant;
@@ -10,30 +9,12 @@ use std::time::Instant;
 /// Bytes of the longest vector, all ranks' parts together, that is exchanged at once.
 const CHUNK: usize = 1 << 20;
 
-/// What a group is asked to do together.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Task {
-    /// By the network, or whatever the group's design does.
-    Network(Collective, Reduction),
-    /// Everybody's vectors gathered, and combined here: of the result this rank wants a part.
-    Gathered { op: Op, element: Element, wanted: Wanted },
-}
-
-/// Which part of a reduction a rank wants.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Wanted {
-    All,
-    Nothing,
-    /// So many bytes from there on.
-    Part {
-        from: usize,
-        length: usize,
-    },
-}
-
 /// A job of a group's queue. The buffers come first: they are given back before anybody hears of the end.
 pub(crate) struct Job {
-    pub(crate) task: Task,
+    pub(crate) collective: Collective,
+    pub(crate) reduction: Reduction,
+    /// Whether the result is divided by the number of ranks.
+    pub(crate) averages: bool,
     pub(crate) source: Box<dyn Source>,
     pub(crate) sink: Box<dyn Sink>,
     pub(crate) promise: Promise,
@@ -57,18 +38,10 @@ pub(crate) struct Chunk {
 /// Bytes moved, whatever they mean.
 pub(crate) const MOVED: Reduction = Reduction { op: ReduceOp::Sum, data_type: DataType::I32 };
 
-/// Elements of any type of the network's lie in multiples of this.
-const GRAIN: usize = 4;
+/// Elements of any type lie in multiples of this, and packets are multiples of four bytes.
+const GRAIN: usize = DataType::LONGEST;
 
 impl Job {
-    /// What the network is asked for, chunk by chunk.
-    pub(crate) fn collective(&self) -> (Collective, Reduction) {
-        match self.task {
-            Task::Network(collective, reduction) => (collective, reduction),
-            Task::Gathered { .. } => (Collective::AllGather, MOVED),
-        }
-    }
-
     /// Whether all chunks have begun.
     pub(crate) fn is_begun(&self) -> bool {
         self.begun && self.next >= self.length
@@ -76,7 +49,7 @@ impl Job {
 
     /// The next chunk.
     pub(crate) fn take_chunk(&mut self, ranks: usize) -> Chunk {
-        let parts = match self.collective().0 {
+        let parts = match self.collective {
             Collective::ReduceScatter | Collective::AllGather => ranks,
             _ => 1,
         };
@@ -91,9 +64,8 @@ impl Job {
     /// Buffers for a chunk, with what this rank brings in. `spare` are some that may be used again.
     pub(crate) fn fill(&mut self, chunk: Chunk, (me, ranks): (Rank, usize), spare: &mut Spare) -> Finished {
         let Chunk { from, length } = chunk;
-        let (collective, _) = self.collective();
         let padded = length.next_multiple_of(GRAIN);
-        let (input, output) = match collective {
+        let (input, output) = match self.collective {
             Collective::Barrier => (0, 0),
             // Whole elements, mostly without padding; zeros at the end change nothing that is written.
             Collective::ReduceScatter => (padded * ranks, padded),
@@ -103,7 +75,7 @@ impl Job {
         let mut input = spare.take(input);
         let output = spare.take(output);
         let bytes = input.bytes_mut();
-        match collective {
+        match self.collective {
             Collective::Barrier => {}
             Collective::Broadcast { root } if root != me => {}
             Collective::ReduceScatter => {
@@ -125,42 +97,26 @@ impl Job {
         let Chunk { from, length } = chunk;
         let padded = length.next_multiple_of(GRAIN);
         let output = &mut buffers.output;
-        match self.task {
-            Task::Network(Collective::Barrier, _) => {}
-            Task::Network(Collective::Reduce { root }, _) if root != me => {}
+        if self.averages {
+            output.divide(ranks as u16, self.reduction.data_type);
+        }
+        match self.collective {
+            Collective::Barrier => {}
+            Collective::Reduce { root } if root != me => {}
             // The root has what it sends, and may have no other place for it.
-            Task::Network(Collective::Broadcast { root }, _) if root == me && self.sink.length() == 0 => {}
-            Task::Network(Collective::AllGather, _) => {
+            Collective::Broadcast { root } if root == me && self.sink.length() == 0 => {}
+            Collective::AllGather => {
                 for (rank, part) in output.bytes().chunks_exact(padded).enumerate() {
                     self.sink.write(rank * self.length + from, &part[..length]);
                 }
             }
-            Task::Network(..) => self.sink.write(from, &output.bytes()[..length]),
-            Task::Gathered { wanted: Wanted::Nothing, .. } => {}
-            Task::Gathered { op, element, wanted } => {
-                let (first, others) = output.bytes_mut().split_at_mut(padded);
-                for other in others.chunks_exact(padded).take(ranks - 1) {
-                    op.fold(element, &mut first[..length], &other[..length]);
-                }
-                let (begin, end) = match wanted {
-                    Wanted::Part { from: begin, length } => (begin, begin + length),
-                    Wanted::All | Wanted::Nothing => (0, usize::MAX),
-                };
-                let (begin, end) = (begin.max(from), end.min(from + length));
-                if begin < end {
-                    let to = match wanted {
-                        Wanted::Part { from, .. } => begin - from,
-                        Wanted::All | Wanted::Nothing => begin,
-                    };
-                    self.sink.write(to, &first[begin - from..end - from]);
-                }
-            }
+            _ => self.sink.write(from, &output.bytes()[..length]),
         }
     }
 
     /// Bytes that a chunk copies, both ways.
     pub(crate) fn copied(&self, chunk: Chunk, ranks: usize) -> u64 {
-        let parts = match self.collective().0 {
+        let parts = match self.collective {
             Collective::ReduceScatter | Collective::AllGather => ranks + 1,
             _ => 2,
         };

@@ -2,20 +2,17 @@
 //! while the program computes; [`Group`]s of ranks run collectives and send each other messages, several under way at once, each
 //! with a [`Handle`] to wait for.
 //!
-//! What the network does not add up ([`Element`], [`Op`]) is gathered and added up at every rank: that follows from the type and the
-//! operation alone, so that all ranks decide alike.
-//!
 //! Data lies in buffers that the node keeps, and is copied between those and the application's in chunks: the next one while the one
 //! before is exchanged (EPIC I.1). [`Counts`] says what share of the time that takes.
 //!
 //! ```no_run
-//! use quincunx_comm::{CommError, Endpoint, Op, Options};
+//! use quincunx_comm::{CommError, Endpoint, Options, ReduceOp};
 //! use quincunx_design::Catalog;
 //!
 //! fn sum_of_all(catalog: Catalog, values: &mut [f32]) -> Result<(), CommError> {
 //!     let endpoint = Endpoint::attach(catalog, Options::from_environment()?)?;
 //!     let world = endpoint.world()?;
-//!     world.all_reduce(values, Op::Sum)?;
+//!     world.all_reduce(values, ReduceOp::Sum)?;
 //!     endpoint.close()
 //! }
 //! ```
@@ -34,9 +31,10 @@ mod worker;
 
 pub use buffers::{BorrowedSink, BorrowedSource, Nothing, Sink, Source};
 pub use counts::Counts;
-pub use element::{Element, Numeric, Op};
-pub use endpoint::Endpoint;
+pub use element::Numeric;
+pub use endpoint::{Endpoint, EndpointTraffic};
 pub use error::CommError;
 pub use group::{Buffers, Group, Operation};
 pub use handle::Handle;
 pub use options::{Options, deadline, duration};
+pub use quincunx_collective::{DataType, Op, ParseNameError, ReduceOp};

@@ -2,8 +2,9 @@
 
 use crate::CommError;
 use crate::counts::Counters;
+use crate::endpoint::EndpointTraffic;
 use crate::handle::Promise;
-use crate::job::{Chunk, Job, Spare, Task};
+use crate::job::{Chunk, Job, Spare};
 use crate::peers::{Peers, Receive, Send};
 use quincunx_collective::{GroupId, Rank as RankNumber};
 use quincunx_design::FabricKind;
@@ -36,6 +37,8 @@ pub(crate) enum Command {
     Send { group: GroupId, send: Send },
     /// A message that is waited for.
     Receive { group: GroupId, receive: Receive },
+    /// What the node has counted.
+    Count { answer: Sender<EndpointTraffic> },
     /// To answer peers for a while longer, until these groups are gone, and to end.
     Close { groups: Vec<GroupId>, deadline: Instant },
 }
@@ -181,6 +184,11 @@ impl Worker {
                     }
                 }
             }
+            Command::Count { answer } => {
+                let count = EndpointTraffic { statistics: *self.rank.statistics(), drops: self.rank.drops() };
+                // Who asks may have gone.
+                let _ = answer.send(count);
+            }
             Command::Close { groups, deadline } => {
                 let linger = Instant::now() + std::time::Duration::from(LINGER);
                 self.closing = Some((groups, deadline.max(linger)));
@@ -215,7 +223,7 @@ impl Worker {
         let copying = Instant::now();
         let buffers = job.fill(chunk, place, &mut self.spare);
         Counters::add(&self.counters.copying, copying.elapsed().as_nanos() as u64);
-        let (collective, reduction) = job.collective();
+        let (collective, reduction) = (job.collective, job.reduction);
         match self.rank.begin(group, collective, reduction, buffers) {
             Ok(()) => {
                 Counters::add(&self.counters.copied_bytes, job.copied(chunk, lane.ranks));
@@ -259,9 +267,6 @@ impl Worker {
         if job.under_way == 0 && job.is_begun() {
             let job = lane.jobs.pop_front().expect("the front");
             Counters::add(&self.counters.ended, 1);
-            if let Task::Gathered { .. } = job.task {
-                Counters::add(&self.counters.fallbacks, 1);
-            }
             end(job, Ok(()));
         }
     }
@@ -393,6 +398,8 @@ fn refuse(command: Command, error: &CommError) -> bool {
             drop(sink);
             Promise::end(promise, Err(error.clone()));
         }
+        // Whoever waits for the count hears that there is none.
+        Command::Count { answer } => drop(answer),
         Command::Close { .. } => return true,
     }
     false

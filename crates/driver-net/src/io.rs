@@ -6,6 +6,7 @@ use crate::faults::SendFaults;
 use crate::inbox::{Datagram, Inbox};
 use crate::node::NodeError;
 use crate::outbox::Outbox;
+use crate::pace::Departures;
 use crate::statistics::{Dropped, Phase, Statistics, Stopwatch, Traffic};
 use crate::timers::Timers;
 use crate::transport::Transport;
@@ -62,6 +63,8 @@ pub(crate) struct Io<E: Engine, C: Codec<E>, T> {
     pub(crate) events: VecDeque<E::Event>,
     pub(crate) dropped: BTreeMap<Dropped<E::DropReason, C::Fault>, u64>,
     pub(crate) observer: Option<Box<dyn Observer>>,
+    /// What waits for links of a set rate, if they have one.
+    pub(crate) departures: Option<Departures>,
     /// What happens to frames on the way to peers.
     pub(crate) send_faults: SendFaults,
     pub(crate) statistics: Statistics,
@@ -152,6 +155,10 @@ impl<E: Engine, C: Codec<E>, T: Transport> Io<E, C, T> {
 
     /// Sends what is in the outbox as far as the kernel takes it.
     pub(crate) fn flush(&mut self) {
+        if self.departures.is_some() {
+            self.flush_to_links();
+            return;
+        }
         if self.pause.is_some() || self.outbox.is_empty() {
             return;
         }
@@ -175,6 +182,57 @@ impl<E: Engine, C: Codec<E>, T: Transport> Io<E, C, T> {
             }
         }
         self.lap(Phase::SystemCalls);
+    }
+
+    /// Hands what is in the outbox to the links' queues, and to the kernel what has left them.
+    fn flush_to_links(&mut self) {
+        let now = self.clock.now();
+        let Some(departures) = &mut self.departures else { return };
+        if self.pause.is_none() && !self.outbox.is_empty() {
+            self.outbox.gather();
+            let (arena, batches) = self.outbox.unsent();
+            let taken = batches.iter().take_while(|batch| departures.take(now, arena, batch)).count();
+            for batch in &batches[..taken] {
+                let to = self.sent_to.entry(batch.destination()).or_default();
+                for traffic in [&mut self.statistics.sent, to] {
+                    traffic.datagrams += 1;
+                    traffic.frames += batch.frames() as u64;
+                    traffic.bytes += batch.length() as u64;
+                }
+            }
+            self.outbox.remove(taken);
+            if !self.outbox.is_empty() {
+                self.statistics.send_blocked += 1;
+                self.pause = Some(Pause::Until(now + CONGESTION_PAUSE));
+            }
+        }
+        departures.release(now);
+        let mut unreachable = 0;
+        while !departures.ready.is_empty() {
+            self.statistics.sent.system_calls += 1;
+            match self.transport.send(&departures.ready) {
+                Ok(count) => departures.ready.remove(count),
+                Err(error) => match Errno::from_raw(error.raw_os_error().unwrap_or(0)) {
+                    Errno::EINTR => {}
+                    // They are asked again with the next turn.
+                    Errno::EAGAIN | Errno::ENOBUFS | Errno::ENOMEM => break,
+                    _ => {
+                        unreachable += departures.ready.unsent().1[0].frames() as u64;
+                        departures.ready.remove(1);
+                    }
+                },
+            }
+        }
+        if unreachable > 0 {
+            self.count(Dropped::Unreachable, unreachable);
+        }
+    }
+
+    /// When a link has carried the next frame, or the kernel is to be asked again.
+    pub(crate) fn next_departure(&self) -> Option<Instant> {
+        let departures = self.departures.as_ref()?;
+        let again = (!departures.ready.is_empty()).then(|| self.now + CONGESTION_PAUSE);
+        departures.next().into_iter().chain(again).min()
     }
 
     fn handle_send_error(&mut self, error: std::io::Error) {

@@ -10,6 +10,7 @@ use crate::faults::{ArrivalFaults, SendFaults};
 use crate::inbox::{Datagram, Inbox};
 use crate::io::{Clock, Io, Pause};
 use crate::outbox::Outbox;
+use crate::pace::{Arrivals, Departures, Pace};
 use crate::statistics::{Dropped, Phase, Statistics, Stopwatch, Traffic};
 use crate::sys;
 use crate::timers::Timers;
@@ -49,6 +50,8 @@ pub struct NodeOptions {
     pub faults: FaultRates,
     /// Whose frames meet them; everybody's if nobody is named.
     pub faulty_peers: Vec<Ipv4Addr>,
+    /// The rate that its links are held to; none: as fast as they are.
+    pub pace: Option<Pace>,
     /// With a frame's number it decides what becomes of that.
     pub seed: u64,
 }
@@ -61,6 +64,7 @@ impl Default for NodeOptions {
             profile: false,
             faults: FaultRates::default(),
             faulty_peers: Vec::new(),
+            pace: None,
             seed: 0,
         }
     }
@@ -154,6 +158,7 @@ pub struct Node<E: Engine, C: Codec<E>, T> {
     skipped: bool,
     ports: u16,
     next_port: u16,
+    arrival_link: Option<Arrivals>,
     arrival_faults: Option<ArrivalFaults>,
     spin: Duration,
     waker: Waker,
@@ -183,6 +188,7 @@ impl<E: Engine, C: Codec<E>, T: Transport> Node<E, C, T> {
                 events: VecDeque::new(),
                 dropped: BTreeMap::new(),
                 observer: None,
+                departures: options.pace.map(|pace| Departures::new(pace, max_frames)),
                 send_faults: SendFaults::default(),
                 sent_to: BTreeMap::new(),
                 statistics: Statistics { merging: max_frames > 1, ..Statistics::default() },
@@ -197,6 +203,7 @@ impl<E: Engine, C: Codec<E>, T: Transport> Node<E, C, T> {
             skipped: false,
             ports,
             next_port: 0,
+            arrival_link: options.pace.and_then(Arrivals::new),
             arrival_faults: options
                 .faults
                 .is_active()
@@ -390,6 +397,8 @@ impl<E: Engine, C: Codec<E>, T: Transport> Node<E, C, T> {
         let deadlines = [
             self.io.timers.next_check(start + BLOCKING_MARGIN),
             self.arrival_faults.as_ref().and_then(ArrivalFaults::next_release),
+            self.arrival_link.as_ref().and_then(Arrivals::next),
+            self.io.next_departure(),
             match self.io.pause {
                 Some(Pause::Until(end)) => Some(end),
                 _ => None,
@@ -523,14 +532,25 @@ impl<E: Engine, C: Codec<E>, T: Transport> Node<E, C, T> {
                     return;
                 }
             }
-            let Some((datagram, bytes)) = self.inbox.next_frame() else { return };
-            self.io.statistics.received.frames += 1;
-            self.io.statistics.received.bytes += bytes.len() as u64;
-            handled += 1;
-            if handled == FRAMES_PER_CLOCK_READ {
-                handled = 0;
-                self.io.now = self.io.clock.now();
-            }
+            let carried = self.arrival_link.as_mut().and_then(|link| link.release(self.io.now));
+            let (datagram, bytes) = match &carried {
+                Some((datagram, bytes)) => (*datagram, &bytes[..]),
+                None => {
+                    let Some((datagram, bytes)) = self.inbox.next_frame() else { return };
+                    self.io.statistics.received.frames += 1;
+                    self.io.statistics.received.bytes += bytes.len() as u64;
+                    handled += 1;
+                    if handled == FRAMES_PER_CLOCK_READ {
+                        handled = 0;
+                        self.io.now = self.io.clock.now();
+                    }
+                    if let Some(link) = &mut self.arrival_link {
+                        link.take(self.io.now, datagram, bytes);
+                        continue;
+                    }
+                    (datagram, bytes)
+                }
+            };
             self.io.observe(Direction::Received, &datagram, bytes);
             let source = *datagram.source.ip();
             let fate = self.arrival_faults.as_mut().map_or(Fate::Delivered, |faults| faults.arrive(source));

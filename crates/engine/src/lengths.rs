@@ -7,7 +7,7 @@ impl CollectiveRequest {
     /// The length of the whole vector (all ranks' parts together) in bytes, if `rank` of `ranks` may ask for this with its buffers in `memory`.
     ///
     /// # Errors
-    /// If the root is no rank; if a buffer that matters is not as long as the table says, not in registered memory or not of whole elements;
+    /// If the root is no rank, or the operation is not defined for the type; if a buffer that matters is not as long as the table says, not in registered memory or not of whole elements;
     /// if input and output share a region; or if tokens are to be routed, whose lengths follow from more than this.
     pub fn check<P: Payload>(
         &self,
@@ -20,6 +20,9 @@ impl CollectiveRequest {
             && root.0 >= ranks
         {
             return Err(RequestError::NoSuchRoot { ranks, found: root.0 });
+        }
+        if self.collective.reduces() && !self.reduction.is_defined() {
+            return Err(RequestError::Undefined { found: self.reduction });
         }
         let group = usize::from(ranks);
         // What the input and the output must be, where it matters.
@@ -64,6 +67,18 @@ impl CollectiveRequest {
             return Err(RequestError::SameRegion { region: input.region });
         }
         Ok(length)
+    }
+
+    /// Whether pieces of so many bytes, as `key` says, can be combined one by one.
+    ///
+    /// # Errors
+    /// If elements would lie across them.
+    pub fn check_pieces(&self, key: &'static str, bytes: usize) -> Result<(), RequestError> {
+        let element = self.reduction.data_type.size();
+        match self.collective.reduces() && !bytes.is_multiple_of(element) {
+            true => Err(RequestError::Piece { element, key, found: bytes }),
+            false => Ok(()),
+        }
     }
 }
 

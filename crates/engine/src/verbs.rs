@@ -342,6 +342,27 @@ pub enum RequestError {
         /// As given.
         found: Reduction,
     },
+    /// Bits of floating-point numbers.
+    #[error(
+        "expected sum, min, max or prod of floating-point numbers, found {} of {}; take one of these, or a type of integers",
+        found.op, found.data_type
+    )]
+    Undefined {
+        /// As given.
+        found: Reduction,
+    },
+    /// Elements that would lie across pieces, which are combined one by one.
+    #[error(
+        "expected pieces of whole elements of {element} bytes, found {key} of {found} bytes; set it to a multiple"
+    )]
+    Piece {
+        /// Bytes of an element.
+        element: usize,
+        /// What says how long pieces are.
+        key: &'static str,
+        /// Bytes of a piece.
+        found: usize,
+    },
     /// A collective that the group's program does not know.
     #[error("expected a collective that the group offers, found {found}; make a group for it")]
     NotOffered {

@@ -40,6 +40,11 @@ const GRACE: Duration = Duration::from_secs(1);
 pub enum LinkKind {
     /// Loopback addresses: no privilege needed, links as fast as the machine.
     Udp,
+    /// The same, with every link held to a rate by the processes themselves.
+    Paced {
+        /// Rate of every link, each way.
+        rate: BitRate,
+    },
     /// Network namespaces with a link each; needs root.
     Netns {
         /// Rate of every link, each way; none: as fast as the machine.
@@ -181,7 +186,7 @@ impl Processes {
         let members: Vec<String> = (0..shape.ranks()).map(|rank| format!("rank{rank}")).collect();
         let wiring = wiring(shape);
         let ground = match kind {
-            LinkKind::Udp => Ground::Loopback { hosts: loopback_block() },
+            LinkKind::Udp | LinkKind::Paced { .. } => Ground::Loopback { hosts: loopback_block() },
             LinkKind::Netns { rate, mtu } => {
                 // Frames that are none of IP no switch can send on by address.
                 let is_ethernet = arguments.packet_sockets && arguments.framing == Framing::RoceV1;
@@ -191,6 +196,10 @@ impl Processes {
             }
         };
         let program = program.to_path_buf();
+        let mut arguments = arguments;
+        if let LinkKind::Paced { rate } = kind {
+            arguments.nodes.extend(["--pace".to_owned(), rate.to_string()]);
+        }
         let certificates = match ground {
             Ground::Namespaces(_) => Some(Certificates::issue(switches, &members)?),
             Ground::Loopback { .. } | Ground::Running { .. } => None,

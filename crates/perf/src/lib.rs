@@ -8,12 +8,15 @@
 mod certificates;
 mod groups;
 pub mod launch;
+mod library;
 mod plan;
 mod row;
 mod run;
+mod task;
 mod worker;
 
 pub use plan::{Case, GroupsSetup, Plan, RealLinks};
 pub use row::{FellBack, Row};
 pub use run::{PerfError, run, run_by_framing};
+pub use task::{Exchange, Task};
 pub use worker::{Measured, Split, Ways, WorkerError, work};

@@ -10,6 +10,8 @@ use quincunx_wire::Framing;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
+use crate::task::Task;
+
 /// How long ranks wait for each other unless somebody says otherwise: processes that start together are there within a second.
 const JOIN_LIMIT: Duration = Duration::from_secs(10);
 
@@ -37,8 +39,10 @@ pub struct GroupsSetup {
 pub struct Case {
     /// Design by name. Consecutive cases of one design share a group.
     pub design: String,
-    /// Collective by name.
+    /// What is done, by name.
     pub collective: String,
+    /// Whether a collective's input and output are one memory.
+    pub in_place: bool,
     /// The root, where there is one.
     pub root: u16,
     /// Bytes: of a rank's vector; for ReduceScatter and AllGather of the whole, over all ranks (as nccl-tests count).
@@ -76,6 +80,14 @@ impl RealLinks {
     /// Loopback: datagrams of any size, as fast as the machine.
     pub const LOOPBACK: Self = Self { mtu: u16::MAX, is_limited: false };
 
+    /// The same, held to a rate by the processes themselves.
+    pub const PACED: Self = Self { is_limited: true, ..Self::LOOPBACK };
+
+    /// Messages in flight that serve well: more where a process that comes late is what a link waits for.
+    fn window(self) -> u64 {
+        if self == Self::PACED { 2 * WINDOW } else { WINDOW }
+    }
+
     /// What one carries in a second, if that is limited.
     pub fn rate(self, fabric: &Fabric) -> Option<BitRate> {
         fabric.packet_link().filter(|_| self.is_limited).map(|link| link.rate)
@@ -96,7 +108,7 @@ impl Driver for RealLinks {
         let mtu = said("group.mtu").and_then(|value| text(value).parse::<ByteCount>().ok());
         let mtu = mtu.unwrap_or(ByteCount::new(payload_for(self.mtu)));
         let message = number("group.message", message_for(mtu.bytes()).into());
-        let window = number("group.window", WINDOW.into());
+        let window = number("group.window", self.window());
         // Slow links hold a window for long, and the acknowledges behind one of the other direction.
         let bytes = mtu.bytes().saturating_mul(message).saturating_mul(window).saturating_mul(4);
         let windows = self.rate(fabric).map_or(Duration::ZERO, |rate| rate.time_for(ByteCount::new(bytes)));
@@ -133,7 +145,7 @@ impl Driver for RealLinks {
 }
 
 /// Messages in flight that serve well: W.
-const WINDOW: u32 = 4;
+const WINDOW: u64 = 4;
 
 /// Time without an acknowledge that serves well where ranks are in step.
 const IN_STEP: Duration = Duration::from_millis(500);
@@ -220,6 +232,11 @@ impl GroupsSetup {
 }
 
 impl Case {
+    /// Whether it runs through the library that programs use: messages, and what is in place.
+    pub fn is_for_the_library(&self) -> bool {
+        self.in_place || matches!(self.collective.parse(), Ok(Task::Exchange(_)))
+    }
+
     /// Repetitions that take about as long at every size.
     pub fn iterations_for(bytes: u64) -> u32 {
         ((128 << 20) / bytes.max(1)).clamp(5, 400) as u32

@@ -1,6 +1,6 @@
 //! A line of the result, in the columns of nccl-tests, and `netbw`: what really crossed the busiest link of a rank.
 
-use quincunx_collective::{Bandwidths, Collective, DataType};
+use quincunx_collective::{Bandwidths, DataType};
 use quincunx_report::Columns;
 use quincunx_runtime::Drops;
 use quincunx_units::{ByteCount, Duration};
@@ -8,6 +8,7 @@ use serde::Serialize;
 use std::fmt;
 
 use crate::plan::Case;
+use crate::task::Task;
 use crate::worker::{Measured, Split, Ways};
 
 /// One case over all ranks. Times are in microseconds, rates in 10^9 bytes a second.
@@ -29,6 +30,9 @@ pub struct Row {
     pub redop: String,
     /// Root, or -1.
     pub root: i32,
+    /// Whether input and output are one memory, an application's.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub in_place: bool,
     /// Mean time of the slowest rank.
     pub time_us: f64,
     /// Median time of rank 0.
@@ -80,16 +84,16 @@ impl Row {
         let most = |value: &dyn Fn(&Measured) -> f64| measured.iter().map(value).fold(0.0, f64::max);
         let time_us = most(&|measured| measured.mean_us);
         let busiest = most(&|measured| measured.sent_bytes.max(measured.received_bytes));
-        let collective: Option<Collective> = case.collective.parse().ok();
+        let task: Option<Task> = case.collective.parse().ok();
         let element = case.data_type.parse::<DataType>().map_or(1, DataType::size) as u64;
-        let counted = collective.map(|collective| collective.counted_size(ByteCount::new(case.bytes)));
+        let counted = task.map(|task| task.counted_size(ByteCount::new(case.bytes)));
         let size = counted.map_or(case.bytes, ByteCount::bytes);
         let time = Duration::from_picos((time_us * 1e6) as u64);
         let busiest = ByteCount::new(busiest as u64);
-        let bandwidths = collective.map_or_else(Bandwidths::default, |collective| {
-            collective.bandwidths(ranks, ByteCount::new(case.bytes), busiest, time)
+        let bandwidths = task.map_or_else(Bandwidths::default, |task| {
+            task.bandwidths(ranks, ByteCount::new(case.bytes), busiest, time)
         });
-        let rooted = collective.is_some_and(|collective| collective.root().is_some());
+        let rooted = task.is_some_and(|task| task.root().is_some());
         let profile = [0, 1, 2, 3, 4, 5].map(|phase| {
             measured.iter().map(|measured| measured.profile_s[phase]).sum::<f64>()
                 / measured.len().max(1) as f64
@@ -100,7 +104,8 @@ impl Row {
             size,
             count: size / element,
             data_type: case.data_type.clone(),
-            redop: if collective.is_some_and(Collective::reduces) { case.op.clone() } else { "none".into() },
+            redop: if task.is_some_and(Task::reduces) { case.op.clone() } else { "none".into() },
+            in_place: case.in_place,
             root: if rooted { i32::from(case.root) } else { -1 },
             time_us,
             median_us: measured.first().map_or(0.0, |measured| measured.median_us),

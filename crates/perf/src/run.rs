@@ -58,7 +58,11 @@ pub fn run_by_framing(
 ) -> Result<u64, PerfError> {
     let framing = |case: &Case| catalog.named(&case.design).map(AnyDesign::framing);
     let mut wrong = 0;
-    for cases in plan.cases.chunk_by(|one, next| framing(one).ok() == framing(next).ok()) {
+    // The library attaches for one design.
+    let shares = |one: &Case, next: &Case| {
+        framing(one).ok() == framing(next).ok() && (!one.is_for_the_library() || one.design == next.design)
+    };
+    for cases in plan.cases.chunk_by(shares) {
         let framing = framing(&cases[0])?;
         let part = Plan { setup: plan.setup.clone(), cases: cases.to_vec() };
         let mut fabric = start(framing)?;

@@ -1,7 +1,8 @@
 //! A rank process: joins a group for each design, runs its cases, and says what it measured, a line of JSON a case.
 
-use quincunx_collective::{Collective, DataType, Numbers, Payload, Rank as RankNumber, ReduceOp, Reduction};
-use quincunx_collective::{pattern, wrong_elements};
+use quincunx_collective::{Collective, DataType, Numbers, Op, Payload, Rank as RankNumber, Reduction};
+use quincunx_collective::{exact, pattern, wrong_elements};
+use quincunx_comm::CommError;
 use quincunx_control::Encapsulation;
 use quincunx_control_grpc::ClientError;
 use quincunx_design::{Catalog, FabricKind};
@@ -14,10 +15,11 @@ use std::ops::Range;
 use std::time::Instant;
 
 use crate::groups::{Groups, Joined};
+use crate::library;
 use crate::plan::{Case, Plan};
 
 /// Bytes around what a node counts of a frame on an Ethernet link: Ethernet 14, and in a UDP datagram IPv4 20 and UDP 8.
-const fn bytes_below(encapsulation: Encapsulation) -> u64 {
+pub(crate) const fn bytes_below(encapsulation: Encapsulation) -> u64 {
     match encapsulation {
         Encapsulation::Udp => 42,
         Encapsulation::Ethernet => 14,
@@ -109,6 +111,9 @@ pub enum WorkerError {
     /// Its node, its group or the manager.
     #[error(transparent)]
     Runtime(#[from] RuntimeError),
+    /// The library that programs use.
+    #[error(transparent)]
+    Library(#[from] CommError),
     /// The manager.
     #[error(transparent)]
     Control(#[from] ClientError),
@@ -137,6 +142,9 @@ pub fn work(
     members: &[String],
     out: &mut impl Write,
 ) -> Result<(), WorkerError> {
+    if plan.cases.iter().any(Case::is_for_the_library) {
+        return library::work(catalog, plan, options, members, out);
+    }
     let mut rank = Rank::attach(catalog, options)?;
     let leads = members.first() == Some(&options.description.name);
     if leads {
@@ -159,9 +167,7 @@ pub fn work(
             fallback: joined.fallback.clone(),
             ..measure(&mut rank, &joined.group, case, plan, bytes_below(encapsulation(options.transport)))?
         };
-        serde_json::to_writer(&mut *out, &measured).map_err(std::io::Error::from)?;
-        out.write_all(b"\n")?;
-        out.flush()?;
+        say(&measured, out)?;
     }
     if let Some((_, old)) = group.take() {
         groups.leave(&mut rank, &old.group)?;
@@ -169,14 +175,25 @@ pub fn work(
     Ok(())
 }
 
+/// Says what was measured, on a line.
+pub(crate) fn say(measured: &Measured, out: &mut impl Write) -> Result<(), WorkerError> {
+    serde_json::to_writer(&mut *out, measured).map_err(std::io::Error::from)?;
+    out.write_all(b"\n")?;
+    out.flush()?;
+    Ok(())
+}
+
 /// A case with its names understood.
 pub(crate) struct Job {
     collective: Collective,
-    reduction: Reduction,
+    /// What was asked for ...
+    pub(crate) op: Op,
+    /// ... and what is done on the way to it.
+    pub(crate) reduction: Reduction,
     /// Whose vectors it puts together.
     ranks: Range<u16>,
     pub(crate) input: usize,
-    output: usize,
+    pub(crate) output: usize,
 }
 
 impl Job {
@@ -184,8 +201,9 @@ impl Job {
         let wrong = |error: &dyn fmt::Display| WorkerError::plan(error);
         let collective: Collective = case.collective.parse().map_err(|error| wrong(&error))?;
         let collective = collective.with_root(RankNumber(case.root));
+        let op = case.op.parse::<Op>().map_err(|error| wrong(&error))?;
         let reduction = Reduction {
-            op: case.op.parse::<ReduceOp>().map_err(|error| wrong(&error))?,
+            op: op.on_the_way(),
             data_type: case.data_type.parse::<DataType>().map_err(|error| wrong(&error))?,
         };
         let element = reduction.data_type.size();
@@ -197,16 +215,31 @@ impl Job {
             Collective::AllGather => (part, part * ranks.len()),
             _ => (whole, whole),
         };
-        Ok(Self { collective, reduction, ranks, input, output })
+        Ok(Self { collective, op, reduction, ranks, input, output })
+    }
+
+    /// What a rank brings in.
+    pub(crate) fn vector(&self, rank: RankNumber) -> Numbers {
+        if self.collective.reduces() {
+            exact(rank, self.input, self.reduction)
+        } else {
+            pattern(rank, self.input, self.reduction.data_type)
+        }
+    }
+
+    /// What is left to do with a result: ranks divide an average.
+    fn finish(&self, output: &mut Numbers) {
+        if self.op == Op::Average && self.collective.reduces() {
+            output.divide(self.ranks.len() as u16, self.reduction.data_type);
+        }
     }
 
     /// What this rank must get; computed vector by vector, so that memory stays at a few vectors. `None`: nothing.
-    fn expected(&self, me: RankNumber) -> Option<Numbers> {
-        let data_type = self.reduction.data_type;
+    pub(crate) fn expected(&self, me: RankNumber) -> Option<Numbers> {
         let sum = |from: usize, length: usize| {
             let mut sum = Numbers::zeroed(length);
             for rank in self.ranks.clone() {
-                let vector = pattern(RankNumber(rank), self.input, data_type);
+                let vector = self.vector(RankNumber(rank));
                 let piece = vector.view(from..from + length);
                 if rank == self.ranks.start {
                     sum.write(0, piece);
@@ -214,18 +247,19 @@ impl Job {
                     sum.reduce(0, piece, self.reduction);
                 }
             }
+            self.finish(&mut sum);
             sum
         };
         match self.collective {
             Collective::AllReduce => Some(sum(0, self.input)),
             Collective::Reduce { root } => (root == me).then(|| sum(0, self.input)),
-            Collective::Broadcast { root } => Some(pattern(root, self.input, data_type)),
+            Collective::Broadcast { root } => Some(self.vector(root)),
             Collective::Barrier | Collective::Dispatch | Collective::Combine => None,
             Collective::ReduceScatter => Some(sum(me.index() * self.output, self.output)),
             Collective::AllGather => {
                 let mut all = Numbers::zeroed(self.output);
                 for (place, rank) in self.ranks.clone().enumerate() {
-                    let vector = pattern(RankNumber(rank), self.input, data_type);
+                    let vector = self.vector(RankNumber(rank));
                     all.write(place * self.input, vector.view(0..self.input));
                 }
                 Some(all)
@@ -248,8 +282,7 @@ fn measure(
     let limit = plan.setup.limit;
     let expected = job.expected(group.rank);
     let data_type = job.reduction.data_type;
-    let mut buffers =
-        Finished { input: pattern(group.rank, job.input, data_type), output: Numbers::zeroed(job.output) };
+    let mut buffers = Finished { input: job.vector(group.rank), output: Numbers::zeroed(job.output) };
     let (mut wrong, mut compared) = (0, 0);
     let mut check = |output: &Numbers| {
         if let Some(expected) = &expected {
@@ -261,6 +294,7 @@ fn measure(
         let Finished { input, output } =
             std::mem::replace(buffers, Finished { input: Numbers::zeroed(0), output: Numbers::zeroed(0) });
         *buffers = rank.run(group.id, job.collective, job.reduction, input, output, limit)?;
+        job.finish(&mut buffers.output);
         let remakes = rank.take_remakes();
         if group.rank == RankNumber(0) {
             // Results go to the standard output: this is for people.
@@ -303,15 +337,12 @@ fn measure(
     } else {
         [link_bytes(&before.sent, &after.sent), link_bytes(&before.received, &after.received)]
     };
-    times.sort_unstable_by(f64::total_cmp);
-    let at = |share: f64| {
-        times.get((times.len() as f64 * share) as usize).or(times.last()).copied().unwrap_or(0.0)
-    };
+    let [median_us, p99_us] = times_of(&mut times);
     Ok(Measured {
         case: 0,
         mean_us,
-        median_us: at(0.5),
-        p99_us: at(0.99),
+        median_us,
+        p99_us,
         wrong,
         compared,
         ranks: group.together().len() as u16,
@@ -334,8 +365,16 @@ fn measure(
     })
 }
 
+/// The median and the 99th percentile.
+pub(crate) fn times_of(times: &mut [f64]) -> [f64; 2] {
+    times.sort_unstable_by(f64::total_cmp);
+    [0.5, 0.99].map(|share| {
+        times.get((times.len() as f64 * share) as usize).or(times.last()).copied().unwrap_or(0.0)
+    })
+}
+
 /// What was dropped after `before`.
-fn since(before: &Drops, mut after: Drops) -> Drops {
+pub(crate) fn since(before: &Drops, mut after: Drops) -> Drops {
     for (reason, frames) in &mut after {
         *frames -= before.get(reason).unwrap_or(&0);
     }
@@ -343,7 +382,7 @@ fn since(before: &Drops, mut after: Drops) -> Drops {
     after
 }
 
-fn link_bytes(before: &Traffic, after: &Traffic, below: u64) -> f64 {
+pub(crate) fn link_bytes(before: &Traffic, after: &Traffic, below: u64) -> f64 {
     let frames = after.frames - before.frames;
     (after.bytes - before.bytes + frames * below) as f64
 }

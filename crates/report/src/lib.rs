@@ -12,6 +12,7 @@ mod gantt;
 mod jobs;
 mod layers;
 mod page;
+mod pictures;
 mod plot;
 mod rows;
 mod sequence;

@@ -4,6 +4,7 @@ use crate::ReportError;
 use crate::figures::{figures, key};
 use crate::jobs::jobs;
 use crate::layers::layers;
+use crate::pictures;
 use crate::plot::{Line, Styles, latency, numbered, throughput, utilisation};
 use crate::rows::{Curve, Link, Machine, Measured, Output, Reproduced, Traffic, read, rows};
 use crate::sequence::explored;
@@ -62,15 +63,17 @@ struct Run {
 pub struct Page {
     /// Where it is.
     pub path: PathBuf,
+    /// Its plots as files of their own, if they were asked for.
+    pub pictures: Vec<PathBuf>,
     /// Why files of the folder are not in it, a line each; the page says so, too.
     pub left_out: Vec<ReportError>,
 }
 
-/// Reads the `*.json` files of `folder` and writes `report.html` beside them.
+/// Reads the `*.json` files of `folder` and writes `report.html` beside them, and its plots as SVG into `pictures`, if that is a folder.
 ///
 /// # Errors
-/// If there are none, if none was printed by a command, or if the page cannot be written.
-pub fn write(folder: &Path) -> Result<Page, ReportError> {
+/// If there are none, if none was printed by a command, or if the page or a plot cannot be written.
+pub fn write(folder: &Path, pictures: Option<&Path>) -> Result<Page, ReportError> {
     let (outputs, mut left_out) = read(folder)?;
     let all = outputs.len() + left_out.len();
     let html = render(&outputs, &mut left_out)?;
@@ -78,12 +81,13 @@ pub fn write(folder: &Path) -> Result<Page, ReportError> {
         return Err(left_out.swap_remove(0));
     }
     let path = folder.join("report.html");
-    std::fs::write(&path, html).map_err(|error| ReportError::File {
+    std::fs::write(&path, &html).map_err(|error| ReportError::File {
         what: "write",
         path: path.display().to_string(),
         error,
     })?;
-    Ok(Page { path, left_out })
+    let pictures = pictures.map_or(Ok(Vec::new()), |folder| pictures::write(&html, folder))?;
+    Ok(Page { path, pictures, left_out })
 }
 
 /// What a file's run was.
@@ -348,9 +352,9 @@ pub(crate) mod tests {
         let folder = std::env::temp_dir().join(format!("quincunx-report-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
         std::fs::write(folder.join("odd.json"), "nonsense").unwrap();
-        let alone = write(&folder).unwrap_err().to_string();
+        let alone = write(&folder, None).unwrap_err().to_string();
         std::fs::write(folder.join("sim.json"), SIM).unwrap();
-        let page = write(&folder).unwrap();
+        let page = write(&folder, None).unwrap();
         assert!(page.path.is_file());
         std::fs::remove_dir_all(&folder).unwrap();
         assert!(alone.starts_with("odd.json: expected an object"), "{alone}");

@@ -1,7 +1,7 @@
 //! Several collectives on one fabric, and traffic beside them, as a file says them: who runs what, when, how often and how.
 
 use crate::{HostList, Load, Pattern, ScenarioError, syntax, text};
-use quincunx_collective::{Collective, DataType, ReduceOp};
+use quincunx_collective::{Collective, DataType, ReduceOp, Reduction};
 use quincunx_units::{BitRate, ByteCount, Duration};
 use serde::Deserialize;
 use toml::Spanned;
@@ -265,6 +265,11 @@ impl JobSetup {
             let expected = "a collective of vectors as `collective`".into();
             return Err((expected, self.collective.name().into(), "run it by itself: quincunx sim".into()));
         }
+        let reduction = Reduction { op: self.op, data_type: self.dtype };
+        if self.collective.reduces() && !reduction.is_defined() {
+            let expected = "an `op` of floating-point numbers: sum, min, max or prod".to_owned();
+            return Err((expected, self.op.to_string(), "say another, or a `dtype` of integers".into()));
+        }
         let element = self.dtype.size() as u64;
         let is_empty = self.size.bytes() == 0 && self.collective != Collective::Barrier;
         if is_empty || !self.size.bytes().is_multiple_of(element) {
@@ -380,6 +385,7 @@ mod tests {
             (format!("{JOB}root = 3\n"), "jobs.toml:1:", "found all_reduce"),
             (JOB.replace("all_reduce", "barrier"), "jobs.toml:1:", "no `size` with barrier"),
             (format!("{JOB}times = 0\n"), "jobs.toml:1:", "`times`"),
+            (format!("{JOB}op = \"bxor\"\n"), "jobs.toml:1:", "`op` of floating-point numbers"),
             (format!("{JOB}name = \"a\"\n{JOB}name = \"a\"\n"), "jobs.toml:7:", "\"a\" twice"),
             (format!("{JOB}[[traffic]]\nload = 0.5\n"), "jobs.toml:6:", "`pattern`"),
             (format!("{JOB}[[traffic]]\npattern = \"uniform\"\n"), "jobs.toml:6:", "neither"),

@@ -33,19 +33,12 @@ struct Running {
 
 /// How elements are combined, as messages say it.
 pub(crate) fn encode(reduction: Reduction) -> u32 {
-    let op = [ReduceOp::Sum, ReduceOp::Min, ReduceOp::Max].iter().position(|op| *op == reduction.op);
-    let types = [DataType::F32, DataType::F16, DataType::Bf16, DataType::I32];
-    let data_type = types.iter().position(|data_type| *data_type == reduction.data_type);
-    (op.unwrap_or(0) * types.len() + data_type.unwrap_or(0)) as u32
+    Reduction::all().position(|one| one == reduction).unwrap_or(0) as u32
 }
 
 /// The same, read back; nothing if it makes no sense.
 pub(crate) fn decode(immediate: u32) -> Option<Reduction> {
-    let all = [ReduceOp::Sum, ReduceOp::Min, ReduceOp::Max].into_iter().flat_map(|op| {
-        let types = [DataType::F32, DataType::F16, DataType::Bf16, DataType::I32];
-        types.into_iter().map(move |data_type| Reduction { op, data_type })
-    });
-    all.into_iter().nth(immediate as usize)
+    Reduction::all().nth(immediate as usize)
 }
 
 impl Worker {

@@ -11,7 +11,7 @@ Arrays are whatever has a buffer (numpy.ndarray, array.array, bytearray, memoryv
 and others); none is copied before the network's own thread does so. What is strided, read-only, overlapping or of another type is refused
 with an exception, and nothing has happened then. `quincunx.torch` is the backend of torch.distributed.
 
-`sim`, `check`, `reproduce` and `sweep` run simulations, model checks and published figures and return tables (`quincunx.analysis`), which
+`sim`, `jobs`, `check`, `reproduce` and `sweep` run simulations, model checks and published figures and return tables (`quincunx.analysis`), which
 `quincunx.plots` draws. They need no fabric, but the `quincunx` command.
 """
 
@@ -24,10 +24,10 @@ from quincunx import _core
 from quincunx._arrays import described
 from quincunx._command import InputError
 from quincunx._core import EndpointError, GroupError, __version__
-from quincunx.analysis import check, curves, reproduce, sim, sweep
+from quincunx.analysis import check, curves, jobs, reproduce, sim, sweep
 
-__all__ = ["EndpointError", "Group", "GroupError", "InputError", "Pending", "__version__", "check", "counts", "curves", "init", "reproduce"]
-__all__ += ["shutdown", "sim", "sweep"]
+__all__ = ["EndpointError", "Group", "GroupError", "InputError", "Pending", "__version__", "check", "counts", "curves", "init", "jobs"]
+__all__ += ["reproduce", "shutdown", "sim", "sweep"]
 
 _world: Group | None = None
 _endpoint: _core.Endpoint | None = None
@@ -59,8 +59,8 @@ class Pending:
 class Group:
     """Ranks that do things together. All of them call the same collectives in the same order.
 
-    Each method takes `wait=False` to return a `Pending` at once. Operations: "sum", "min", "max", "product", "band", "bor", "bxor". The
-    network adds up float32, float16, bfloat16 and int32 by the first three; else ranks gather all vectors and combine them.
+    Each method takes `wait=False` to return a `Pending` at once. Operations: "sum", "min", "max", "prod" (or "product"), "band", "bor",
+    "bxor", the last three of integers alone, and "avg", for which every rank divides the sum, integers towards zero.
     """
 
     def __init__(self, core: _core.Group) -> None:
@@ -203,7 +203,7 @@ def shutdown() -> None:
 
 
 def counts() -> dict[str, float]:
-    """Of this process: operations, bytes copied between its arrays and registered memory, the seconds of that, seconds with something
-    under way, and reductions that ranks have done themselves."""
-    names = ("operations", "copied_bytes", "copy_s", "busy_s", "fallbacks")
+    """Of this process: operations, bytes copied between its arrays and registered memory, the seconds of that, and seconds with something
+    under way."""
+    names = ("operations", "copied_bytes", "copy_s", "busy_s")
     return dict(zip(names, _endpoint.counts())) if _endpoint is not None else dict.fromkeys(names, 0)

@@ -11,7 +11,7 @@ _LETTERS.update({"q": "i64", "Q": "u64", "l": f"i{8 * ctypes.sizeof(ctypes.c_lon
 
 # By DLPack's code and bits.
 _CODES = {(0, 8): "i8", (0, 16): "i16", (0, 32): "i32", (0, 64): "i64", (1, 8): "u8", (1, 32): "u32", (1, 64): "u64"}
-_CODES.update({(2, 16): "f16", (2, 32): "f32", (2, 64): "f64", (4, 16): "bf16", (6, 8): "u8"})
+_CODES.update({(2, 16): "f16", (2, 32): "f32", (2, 64): "f64", (4, 16): "bf16", (6, 8): "u8", (10, 8): "e4m3", (12, 8): "e5m2"})
 
 _HOST = (1, 3)  # kDLCPU, kDLCUDAHost
 

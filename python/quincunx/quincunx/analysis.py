@@ -21,10 +21,13 @@ from __future__ import annotations
 import functools
 import itertools
 import json
+import math
+import tempfile
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor, as_completed
 from os import PathLike
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from quincunx import _command
@@ -32,7 +35,7 @@ from quincunx import _command
 if TYPE_CHECKING:
     import pyarrow
 
-__all__ = ["check", "curves", "reproduce", "sim", "sweep"]
+__all__ = ["check", "curves", "jobs", "reproduce", "sim", "sweep"]
 
 Value = str | int | float | bool | PathLike[str] | None
 Option = Value | Sequence[Value] | Mapping[str, Value | Sequence[Value]]
@@ -58,6 +61,28 @@ def sim(collective: str, **options: Option) -> pyarrow.Table:
     ImportError without pyarrow, and KeyboardInterrupt.
     """
     return _table("sim", collective, wrong_is_error=True, **options)
+
+
+def jobs(jobs: str | PathLike[str] | Mapping[str, Any], **options: Option) -> pyarrow.Table:
+    """Simulates several collectives and other traffic on one fabric: a row for each job. `jobs` is a file as `quincunx sim jobs` takes it, or
+    what is in one:
+
+        quincunx.jobs("examples/jobs/leaf-spine-64.toml", alone=True)
+        ring = {"hosts": "0-7", "collective": "all_reduce", "size": "1MiB", "design": "ring"}
+        traffic = {"pattern": "uniform", "hosts": "8-63", "load": 0.3}
+        quincunx.jobs({"fabric": "leaf-spine-8x4x8", "job": [ring, ring | {"hosts": "8-15", "at": "20us"}], "traffic": [traffic]})
+
+    Of a job: what it is, its `design` or what it fell back to, `time_us` in microseconds (a mean over its `times`), with `alone` also how
+    much longer that is than by itself, and `wrong` elements. Traffic and links are in the table's metadata.
+
+    Raises what `sim` raises, and TypeError for a value that TOML has no form for.
+    """
+    if not isinstance(jobs, Mapping):
+        return _table("sim", "jobs", _command.text(jobs), wrong_is_error=True, **options)
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "jobs.toml"
+        file.write_text(_toml(jobs), encoding="utf-8")
+        return _table("sim", "jobs", str(file), wrong_is_error=True, **options)
 
 
 def check(design: str, collective: str, **options: Option) -> pyarrow.Table:
@@ -167,6 +192,28 @@ def _table(*words: str, **options: Any) -> pyarrow.Table:
     _arrow()
     printed = _command.run(*words, **options)
     return table(printed.pop("rows"), **printed)
+
+
+def _toml(jobs: Mapping[str, Any]) -> str:
+    """A file of jobs: words above, tables of them below."""
+
+    def lines(of: Mapping[str, Any]) -> list[str]:
+        return [f"{json.dumps(key)} = {value(key, each)}" for key, each in of.items()]
+
+    def value(key: str, each: Any) -> str:
+        # Texts, numbers and truth are written alike in both, but for what is no number.
+        if isinstance(each, (str, bool, int)) or (isinstance(each, float) and math.isfinite(each)):
+            return json.dumps(each)
+        raise TypeError(f"expected a text, a number or True or False for {key}, found {each!r}; convert it")
+
+    above = {key: each for key, each in jobs.items() if not isinstance(each, (list, tuple))}
+    tables = [(key, table) for key, each in jobs.items() if key not in above for table in each]
+    text = lines(above)
+    for key, of in tables:
+        if not isinstance(of, Mapping):
+            raise TypeError(f"expected a dict for each {key}, found {of!r}; give one")
+        text += [f"[[{json.dumps(key)}]]", *lines(of)]
+    return "\n".join(text) + "\n"
 
 
 def _metadata(of: pyarrow.Table) -> dict[str, Any]:

@@ -6,7 +6,10 @@ mod memory;
 use memory::{Memory, Pending};
 use pyo3::exceptions::{PyTimeoutError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use quincunx_comm::{Buffers, CommError, Element, Nothing, Op, Operation, Options, Sink, Source};
+use quincunx_comm::{
+    Buffers, CommError, DataType, Nothing, Op, Operation, Options, ParseNameError, Sink, Source,
+};
+use std::str::FromStr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::Duration;
@@ -34,13 +37,12 @@ fn raised(error: CommError) -> PyErr {
     }
 }
 
-/// One of a list by its name.
-fn named<T: Copy>(all: &[T], name: impl Fn(T) -> &'static str, found: &str, what: &str) -> PyResult<T> {
-    all.iter().copied().find(|one| name(*one) == found).ok_or_else(|| {
-        let names: Vec<&str> = all.iter().map(|one| name(*one)).collect();
+/// A type or an operation by its name.
+fn named<T: FromStr<Err = ParseNameError>>(found: &str, what: &str) -> PyResult<T> {
+    found.parse().map_err(|error: ParseNameError| {
         PyTypeError::new_err(format!(
             "expected {what}, one of {}, found \"{found}\"; convert the data, or name another",
-            names.join(", ")
+            error.expected
         ))
     })
 }
@@ -139,10 +141,10 @@ impl Endpoint {
     }
 
     /// Ended operations, copied bytes, seconds of copying, seconds with something under way, reductions done by ranks.
-    fn counts(&self) -> (u64, u64, f64, f64, u64) {
+    fn counts(&self) -> (u64, u64, f64, f64) {
         let counts = self.0.counts();
         let [copying, busy] = [counts.copying, counts.busy].map(|time| time.as_secs_f64());
-        (counts.ended, counts.copied_bytes, copying, busy, counts.fallbacks)
+        (counts.ended, counts.copied_bytes, copying, busy)
     }
 }
 
@@ -219,8 +221,7 @@ impl Group {
             let (Some(element), Some(op)) = (element, op) else {
                 return Err(PyTypeError::new_err("expected a type and an operation, found none; name both"));
             };
-            let element = named(&Element::ALL, Element::name, element, "a type of elements")?;
-            Ok((element, named(&Op::ALL, Op::name, op, "an operation")?))
+            Ok((named::<DataType>(element, "a type of elements")?, named::<Op>(op, "an operation")?))
         };
         let one = || peer.ok_or_else(|| PyTypeError::new_err("expected a rank, found none; name one"));
         let mut sender = None;
@@ -314,19 +315,11 @@ impl Handle {
     }
 }
 
-/// Whether the network does a reduction itself; if not, vectors are gathered and ranks combine them.
-#[pyfunction]
-fn is_on_the_network(element: &str, op: &str) -> PyResult<bool> {
-    let element = named(&Element::ALL, Element::name, element, "a type of elements")?;
-    Ok(quincunx_comm::Group::is_on_the_network(element, named(&Op::ALL, Op::name, op, "an operation")?))
-}
-
 #[pymodule]
 fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<Endpoint>()?;
     module.add_class::<Group>()?;
     module.add_class::<Handle>()?;
-    module.add_function(wrap_pyfunction!(is_on_the_network, module)?)?;
     module.add("GroupError", module.py().get_type::<GroupError>())?;
     module.add("EndpointError", module.py().get_type::<EndpointError>())?;
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;

@@ -69,15 +69,19 @@ def messages_come_whole_and_in_order(group: quincunx.Group) -> None:
     assert mine[0] == 10 * rank
 
 
-def what_the_network_does_not_add_up_ranks_combine(group: quincunx.Group) -> None:
+def every_type_and_operation_is_reduced(group: quincunx.Group) -> None:
     for kind in ("int64", "uint8", "int16", "float64", "float32"):
         values = numpy.array([2, 1, 3], kind)
-        group.all_reduce(values, op="product")
+        group.all_reduce(values, op="prod")
         assert (values == numpy.array([2, 1, 3], kind) ** group.size).all(), kind
     bits = numpy.array([1 << group.rank], numpy.int32)
     group.all_reduce(bits, op="bor")
     assert bits[0] == (1 << group.size) - 1
-    assert quincunx.counts()["fallbacks"] > 0
+    for kind in ("int64", "uint8", "float64", "float16"):
+        values = numpy.array([2, 1, 3], kind) * (group.rank + 1)
+        group.all_reduce(values, op="avg")
+        mean = numpy.array([2, 1, 3], "float64") * (group.size + 1) / 2
+        assert (values == (mean if "float" in kind else numpy.trunc(mean)).astype(kind)).all(), kind
 
 
 def many_are_under_way_at_once(group: quincunx.Group) -> None:

@@ -37,6 +37,30 @@ def python(script: str, **more: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, "-c", script], env=environment, text=True, capture_output=True, timeout=LIMIT_SECONDS)
 
 
+class Jobs(Analysed):
+    RING = {"hosts": "0-3", "collective": "all_reduce", "size": "64KiB", "design": "ring"}
+
+    def test_a_dict_is_a_file_of_jobs(self) -> None:
+        import quincunx
+
+        file = {"fabric": "leaf-spine-2x2x4", "job": [self.RING | {"name": 'a "b"'}, self.RING | {"hosts": "4-7", "at": "1us", "times": 2}]}
+        file["traffic"] = [{"pattern": "uniform", "load": 0.1}]
+        table = quincunx.jobs(file, alone=True)
+        self.assertEqual(table.column("job").to_pylist(), ['a "b"', "job-2"])
+        self.assertEqual(table.column("wrong").to_pylist(), [0, 0])
+        self.assertTrue(all(time > 0 for time in table.column("time_us").to_pylist()))
+        self.assertEqual(len(quincunx.analysis._metadata(table)["traffic"]), 1)
+
+    def test_what_a_file_may_not_say_is_refused_as_the_command_refuses_it(self) -> None:
+        import quincunx
+
+        with self.assertRaisesRegex(quincunx.InputError, "jobs.toml:2: expected a `size` of whole elements"):
+            quincunx.jobs({"fabric": "star-4", "job": [self.RING | {"size": "6B"}]})
+        for wrong in ({"job": [self.RING | {"hosts": [0, 1]}]}, {"job": ["all_reduce"]}, {"job": [self.RING | {"times": float("nan")}]}):
+            with self.assertRaisesRegex(TypeError, "expected"):
+                quincunx.jobs(wrong, fabric="star-4")
+
+
 class Arguments(Analysed):
     def test_keywords_are_the_commands_options(self) -> None:
         from quincunx import _command

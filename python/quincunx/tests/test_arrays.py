@@ -20,7 +20,7 @@ class Arrays(OnRanks):
     def test_messages_come_whole_and_in_order(self) -> None:
         self.hold()
 
-    def test_what_the_network_does_not_add_up_ranks_combine(self) -> None:
+    def test_every_type_and_operation_is_reduced(self) -> None:
         self.hold()
 
     def test_many_are_under_way_at_once(self) -> None:

@@ -17,7 +17,7 @@ class Torch(OnRanks):
     def test_collectives_give_what_gloo_gives(self) -> None:
         self.hold()
 
-    def test_fallbacks_warn_once(self) -> None:
+    def test_every_type_is_reduced_and_averaged(self) -> None:
         self.hold()
 
     def test_objects_and_subgroups_work(self) -> None:

@@ -3,7 +3,6 @@
 import json
 import os
 import sys
-import warnings
 from pathlib import Path
 
 import torch
@@ -63,14 +62,17 @@ def collectives_give_what_gloo_gives(rank: int, size: int) -> None:
         both(call)
 
 
-def fallbacks_warn_once(rank: int, size: int) -> None:
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        for _ in range(3):
-            dist.all_reduce(torch.ones(3, dtype=torch.int64))
-            dist.all_reduce(torch.ones(3))
-    found = [str(one.message) for one in caught if "quincunx" in str(one.message)]
-    assert len(found) == 1 and "i64" in found[0], found
+def every_type_is_reduced_and_averaged(rank: int, size: int) -> None:
+    integers = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
+    for kind in (torch.float64, torch.float16, torch.bfloat16, torch.float8_e4m3fn, torch.float8_e5m2, *integers):
+        ones = torch.ones(3).to(kind)
+        dist.all_reduce(ones)
+        assert (ones.double() == size).all(), kind
+        ranks = torch.full((3,), float(rank)).to(kind)
+        dist.all_reduce(ranks, op=dist.ReduceOp.AVG)
+        mean = torch.tensor((size - 1) / 2)
+        mean = mean.trunc() if kind in integers else mean.to(kind)
+        assert (ranks.double() == mean.double()).all(), kind
 
 
 def objects_and_subgroups_work(rank: int, size: int) -> None:

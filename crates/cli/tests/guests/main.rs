@@ -43,6 +43,10 @@ const BYTES: u64 = 200_000;
 /// How long guests may take to boot and join.
 const JOIN_LIMIT: Duration = Duration::from_secs(150);
 
+/// How long a collective may take, and for how long a guest may be silent, on a machine that has much else to do.
+const LIMIT: Duration = Duration::from_secs(300);
+const SILENCE: &str = "60s";
+
 /// The exit status of `build.sh` where packages are missing, and where no guest can be built whatever is installed.
 const LACKS_PACKAGES: i32 = 77;
 const CANNOT: i32 = 78;
@@ -91,6 +95,7 @@ fn cases() -> Vec<Case> {
     let case = |design: &str, collective: &str, root: u16| Case {
         design: design.into(),
         collective: collective.into(),
+        in_place: false,
         root,
         bytes: if collective == "barrier" { 0 } else { BYTES },
         data_type: "f32".into(),
@@ -106,7 +111,7 @@ fn cases() -> Vec<Case> {
 }
 
 /// Runs all cases among four guests; a switch loses what `faults` say, there and back.
-fn play(launcher: &Path, faults: &[&str]) -> Vec<Row> {
+fn play(launcher: &Path, faults: &[&str]) -> Result<Vec<Row>, String> {
     let shape = Shape::for_ranks(TREE, 4).expect("a tree");
     let links = RealLinks { mtu: 1500, is_limited: false };
     // Guests are slow: what is late is not lost.
@@ -115,8 +120,9 @@ fn play(launcher: &Path, faults: &[&str]) -> Vec<Row> {
     let scenario = Scenario::find_for(&links, &shape.to_string(), &changes, CATALOG).expect("a scenario");
     let designs = DESIGNS.map(|name| CATALOG.named(name).expect("a design"));
     let setup = GroupsSetup::new(CATALOG, &designs, &scenario).expect("they fit");
-    let plan = Plan { setup: GroupsSetup { join: JOIN_LIMIT, ..setup }, cases: cases() };
+    let plan = Plan { setup: GroupsSetup { join: JOIN_LIMIT, limit: LIMIT, ..setup }, cases: cases() };
     let arguments = ChildArguments {
+        manager: ["--keep-alive", SILENCE].map(str::to_owned).into(),
         nodes: faults.iter().map(|word| (*word).to_owned()).collect(),
         packet_sockets: true,
         verbs: true,
@@ -134,21 +140,23 @@ fn play(launcher: &Path, faults: &[&str]) -> Vec<Row> {
     for (switch, drops) in fabric.end_switches() {
         println!("{switch}: {drops:?}");
     }
-    let wrong =
-        done.unwrap_or_else(|error| panic!("after {} of {} cases: {error}", rows.len(), plan.cases.len()));
-    assert_eq!(wrong, 0, "wrong elements");
-    rows
+    match done {
+        Ok(0) => Ok(rows),
+        Ok(wrong) => Err(format!("{wrong} wrong elements")),
+        Err(error) => Err(format!("after {} of {} cases: {error}", rows.len(), plan.cases.len())),
+    }
 }
 
 /// The rows without losses, and those with: whichever test comes first plays for all.
 fn rows(with_loss: bool) -> Result<&'static [Row], Missing> {
-    static ROWS: [OnceLock<Result<Vec<Row>, Missing>>; 2] = [OnceLock::new(), OnceLock::new()];
+    static ROWS: [OnceLock<Result<Result<Vec<Row>, String>, Missing>>; 2] = [const { OnceLock::new() }; 2];
     /// Four guests at a time are enough for any machine.
     static TURN: Mutex<()> = Mutex::new(());
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     let faults: &[&str] = if with_loss { &["--loss", "1%", "--seed", "7"] } else { &[] };
     let played = ROWS[usize::from(with_loss)].get_or_init(|| Ok(play(&launcher()?, faults)));
-    played.as_ref().map(Vec::as_slice).map_err(Missing::clone)
+    let rows = played.as_ref().map_err(Missing::clone)?;
+    Ok(rows.as_ref().unwrap_or_else(|failure| panic!("{failure}")))
 }
 
 /// Every case of a design ran there, on its switches, and was right at every rank.

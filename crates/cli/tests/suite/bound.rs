@@ -60,6 +60,7 @@ fn attacked(packet_sockets: bool, any_interface: bool, reverse_path_filter: bool
     let case = Case {
         design: "epic-2".into(),
         collective: "all_reduce".into(),
+        in_place: false,
         root: 0,
         bytes: 256 << 10,
         data_type: "f32".into(),

@@ -37,7 +37,21 @@ fn an_option_that_means_nothing_with_the_collective_is_refused_by_name() {
         refused(&[command, "broadcast", "--op", "min"], "--op");
         refused(&[command, "barrier", "--size", "4KiB"], "--size");
     }
+    for command in ["sim", "perf"] {
+        refused(&[command, "all_reduce", "--op", "bor"], "floating-point numbers, found bor of f32");
+    }
     refused(&["perf", "all_reduce", "--mtu", "9000"], "--mtu");
+    refused(&["perf", "all_reduce", "--rate", "1Gbit/s"], "--link paced or netns");
+    refused(&["perf", "all_reduce", "--link", "paced"], "expected --rate");
+    refused(&["perf", "all_reduce", "--link", "paced", "--rate", "1Gbit/s", "--mtu", "1500"], "--mtu");
+    refused(&["perf", "all_to_all", "--root", "1"], "--root");
+    refused(&["perf", "gather", "--op", "max"], "--op");
+    refused(&["perf", "gather", "--root", "8"], "a root below 8");
+    refused(&["perf", "gather", "--in-place"], "--in-place");
+    refused(&["perf", "scatter", "--design", "epic-1"], "found epic-1");
+    refused(&["perf", "send_receive", "--tree", "mesh-2x4"], "mesh-2x4");
+    refused(&["perf", "all_reduce", "--in-place", "--design", "netreduce"], "found netreduce");
+    refused(&["perf", "all_reduce", "--dtype", "f64", "--payload", "1004"], "found group.mtu of 1004 bytes");
     refused(&["perf", "all_reduce", "--iterations", "0"], "--iterations");
     refused(&["perf", "all_reduce", "--pcap", "/nonexistent/folder"], "/nonexistent/folder");
     refused(&["sim", "all_reduce", "--loss", "5%@0"], "loss.links");
@@ -102,7 +116,7 @@ fn options_of_nccl_tests_mean_what_they_mean_there() {
     refused(&["perf", "all_reduce", "-b", "4K", "--sizes", "4K"], "--sizes");
     refused(&["perf", "all_reduce", "-b", "64K", "-e", "4K"], "-b 64K -e 4K -f 2");
     refused(&["perf", "all_reduce", "-e", "4K"], "--minbytes");
-    refused(&["perf", "all_reduce", "-d", "double"], "f32, f16, bf16, i32");
+    refused(&["perf", "all_reduce", "-d", "quad"], "f32, f16, bf16, i32");
 }
 
 #[test]

@@ -209,6 +209,7 @@ fn plan(design: &str, switches: usize) -> String {
     let case = Case {
         design: design.into(),
         collective: "all_reduce".into(),
+        in_place: false,
         root: 0,
         bytes: 4 << 10,
         data_type: "i32".into(),

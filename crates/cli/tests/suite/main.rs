@@ -6,6 +6,7 @@ mod explain;
 mod inputs;
 mod jobs;
 mod layers;
+mod library;
 mod links;
 mod operate;
 mod processes;

@@ -47,6 +47,22 @@ fn perf_prints_the_columns_of_the_contract_as_json() {
 }
 
 #[test]
+fn processes_hold_themselves_to_links_of_a_rate() {
+    let run = "--link paced --rate 50Mbit/s --ranks 4 --sizes 256KiB --iterations 3 --json";
+    // The root of a direct Reduce gets from all at once.
+    let collectives =
+        [("all_reduce", "epic-1,epic-2,epic-3,ring"), ("all_reduce", "netreduce"), ("reduce", "direct")];
+    for (collective, design) in collectives {
+        for row in rows(&quincunx(&format!("perf {collective} --design {design} {run}"))) {
+            let network = row["netbw_GBps"].as_f64().unwrap();
+            assert_eq!(row["wrong"], 0, "{row}");
+            // 6.25 MB/s, and no more than what the queues held before the clock was read.
+            assert!(network > 0.0 && network < 0.0075, "{row}");
+        }
+    }
+}
+
+#[test]
 fn every_primitive_is_right_in_every_mode_over_real_frames_that_are_lost_doubled_and_reordered() {
     let primitives = [
         "all_reduce --size 40KiB",
@@ -133,6 +149,7 @@ fn forwards_while_adding_up(packet_sockets: bool) {
     let case = Case {
         design: "netreduce".into(),
         collective: "all_reduce".into(),
+        in_place: false,
         root: 0,
         bytes: 100_000,
         data_type: "f32".into(),
@@ -527,6 +544,7 @@ fn plan_of(tree: &str, ranks: u16, design: &str, collective: &str) -> (&'static 
     let case = Case {
         design: design.into(),
         collective: collective.into(),
+        in_place: false,
         root: 0,
         bytes: 1 << 20,
         data_type: "f32".into(),

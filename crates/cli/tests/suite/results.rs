@@ -84,8 +84,8 @@ fn a_ratio_has_the_error_of_both_times() {
     assert!((result["rows"][0]["ratio_stderr"].as_f64().unwrap() - 0.1).abs() < 1e-12, "{result}");
     let output = quincunx(&["compare", first.path(), second.path(), "--csv"]);
     let csv = String::from_utf8_lossy(&output.stdout);
-    assert_eq!(csv.lines().next(), Some("what,measure,first,second,ratio,error"));
-    assert!(csv.contains("\na size=4,time_us,10,20,2,0.1"), "{csv}");
+    assert_eq!(csv.lines().next(), Some("what,measure,first,ratio,ratio_stderr,second"));
+    assert!(csv.contains("\na size=4,time_us,10.0,2.0,0.1"), "{csv}");
 }
 
 #[test]
@@ -107,12 +107,33 @@ fn rows_that_say_the_same_of_themselves_belong_together_in_their_order() {
 }
 
 #[test]
+fn simulated_rows_are_values_separated_by_commas_if_asked_for() {
+    let output = quincunx(&[
+        "sim",
+        "all_reduce",
+        "--fabric",
+        "star-4",
+        "--design",
+        "epic-3,ring",
+        "--size",
+        "4K:8K:2",
+        "--csv",
+    ]);
+    let csv = String::from_utf8_lossy(&output.stdout);
+    let lines: Vec<&str> = csv.lines().collect();
+    assert!(lines[0].starts_with("design,collective,size,count,type,redop,root,time_us,"), "{csv}");
+    assert!(lines.len() == 5 && lines[1].starts_with("epic-3,all_reduce,4096,"), "{csv}");
+    assert!(lines.iter().all(|line| line.split(',').count() == lines[0].split(',').count()), "{csv}");
+    assert!(output.status.success() && output.stderr.is_empty());
+}
+
+#[test]
 fn words_with_commas_are_one_field_of_csv() {
     let text = r#"{"rows":[{"design":"a, or \"b\"","time_us":2}]}"#;
     let kept = Kept::new("commas", text.as_bytes());
     let output = quincunx(&["compare", kept.path(), kept.path(), "--csv"]);
     let csv = String::from_utf8_lossy(&output.stdout);
-    assert!(csv.contains("\n\"a, or \"\"b\"\"\",time_us,2,2,1,"), "{csv}");
+    assert!(csv.contains("\n\"a, or \"\"b\"\"\",time_us,2.0,1.0,,2.0"), "{csv}");
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use quincunx_collective::{
     BlockQuantization, CodeType, DataType, LengthOnly, Numbers, Payload, Provenance, Quantized, Rank,
-    ReduceOp, Reduction, noise, pattern,
+    ReduceOp, Reduction, exact, noise, pattern,
 };
 
 const SUM: Reduction = Reduction { op: ReduceOp::Sum, data_type: DataType::F32 };
@@ -12,8 +12,8 @@ fn data_type() -> impl Strategy<Value = DataType> {
     proptest::sample::select(&DataType::ALL[..])
 }
 
-fn op() -> impl Strategy<Value = ReduceOp> {
-    proptest::sample::select(&ReduceOp::ALL[..])
+fn reduction() -> impl Strategy<Value = Reduction> {
+    proptest::sample::select(Reduction::all().collect::<Vec<_>>())
 }
 
 fn combined(a: &Numbers, b: &Numbers, reduction: Reduction) -> Numbers {
@@ -61,10 +61,9 @@ proptest! {
 
     #[test]
     fn reduction_of_whole_numbers_is_associative_and_commutative(
-        op in op(), data_type in data_type(), ranks in proptest::array::uniform3(0u16..64), elements in 0usize..70,
+        reduction in reduction(), ranks in proptest::array::uniform3(0u16..64), elements in 0usize..70,
     ) {
-        let reduction = Reduction { op, data_type };
-        let [a, b, c] = ranks.map(|rank| pattern(Rank(rank), elements * data_type.size(), data_type));
+        let [a, b, c] = ranks.map(|rank| exact(Rank(rank), elements * reduction.data_type.size(), reduction));
         let left = combined(&combined(&a, &b, reduction), &c, reduction);
         let right = combined(&a, &combined(&c, &b, reduction), reduction);
         prop_assert_eq!(left, right);
@@ -82,8 +81,7 @@ proptest! {
     }
 
     #[test]
-    fn a_sum_of_any_bits_is_commutative(data_type in data_type(), bytes in proptest::array::uniform2(any::<[u8; 64]>())) {
-        let reduction = Reduction { op: ReduceOp::Sum, data_type };
+    fn a_reduction_of_any_bits_is_commutative(reduction in reduction(), bytes in proptest::array::uniform2(any::<[u8; 64]>())) {
         let [a, b] = bytes.map(|bytes| Numbers::from(bytes.to_vec()));
         prop_assert_eq!(combined(&a, &b, reduction), combined(&b, &a, reduction));
     }
@@ -103,6 +101,55 @@ proptest! {
     }
 
     #[test]
+    fn f64_is_combined_as_the_machine_does(a in any::<[f64; 5]>(), b in any::<[f64; 5]>()) {
+        let vector = |values: &[f64; 5]| Numbers::from(values.iter().flat_map(|value| value.to_le_bytes()).collect::<Vec<_>>());
+        for (op, expected) in [
+            (ReduceOp::Sum, std::array::from_fn(|i| a[i] + b[i])),
+            (ReduceOp::Product, std::array::from_fn(|i| a[i] * b[i])),
+            (ReduceOp::Min, std::array::from_fn(|i| if a[i].total_cmp(&b[i]).is_lt() { a[i] } else { b[i] })),
+            (ReduceOp::Max, std::array::from_fn(|i| if a[i].total_cmp(&b[i]).is_gt() { a[i] } else { b[i] })),
+        ] {
+            let expected: [f64; 5] = expected;
+            let nan = a.iter().zip(&b).map(|(a, b)| a.is_nan() || b.is_nan());
+            let expected: Vec<f64> = expected.into_iter().zip(nan).map(|(value, nan)| if nan || value.is_nan() { f64::NAN } else { value }).collect();
+            let reduction = Reduction { op, data_type: DataType::F64 };
+            prop_assert_eq!(combined(&vector(&a), &vector(&b), reduction), vector(&expected.try_into().unwrap()));
+        }
+    }
+
+    #[test]
+    fn integers_wrap_and_order_as_the_machine_has_them(a in any::<u64>(), b in any::<u64>()) {
+        use ReduceOp::{BitAnd, BitOr, BitXor, Max, Min, Product, Sum};
+        let both = |reduction| {
+            let [a, b] = [a, b].map(|word| Numbers::from(word.to_le_bytes().to_vec()));
+            u64::from_le_bytes(combined(&a, &b, reduction).bytes().try_into().unwrap())
+        };
+        macro_rules! hold {
+            ($($data_type:ident $type:ty),*) => {$(
+                const SIZE: usize = size_of::<$type>();
+                let elements = |word: u64| {
+                    word.to_le_bytes().as_chunks::<SIZE>().0.iter().map(|bytes| <$type>::from_le_bytes(*bytes)).collect::<Vec<_>>()
+                };
+                for (op, one) in [
+                    (Sum, <$type>::wrapping_add as fn($type, $type) -> $type), (Product, <$type>::wrapping_mul), (Min, <$type>::min),
+                    (Max, <$type>::max), (BitAnd, |a, b| a & b), (BitOr, |a, b| a | b), (BitXor, |a, b| a ^ b),
+                ] {
+                    let expected: Vec<$type> = elements(a).into_iter().zip(elements(b)).map(|(a, b)| one(a, b)).collect();
+                    let reduction = Reduction { op, data_type: DataType::$data_type };
+                    prop_assert_eq!(elements(both(reduction)), expected, "{} of {}", op, stringify!($type));
+                }
+            )*};
+        }
+        {hold!(I64 i64);}
+        {hold!(U64 u64);}
+        {hold!(I32 i32);}
+        {hold!(U32 u32);}
+        {hold!(I16 i16);}
+        {hold!(I8 i8);}
+        {hold!(U8 u8);}
+    }
+
+    #[test]
     fn half_precision_is_combined_in_f32_and_rounded_back(a in any::<[u16; 9]>(), b in any::<[u16; 9]>()) {
         use half::{bf16, f16};
         let f16_sum = std::array::from_fn::<u16, 9, _>(|i| {
@@ -118,6 +165,14 @@ proptest! {
             let max = if a.total_cmp(&b).is_gt() { a } else { b };
             if a.is_nan() || b.is_nan() { 0x7e00 } else { max.to_bits() }
         });
+        let f16_product = std::array::from_fn::<u16, 9, _>(|i| {
+            let product = f16::from_f32(f16::from_bits(a[i]).to_f32() * f16::from_bits(b[i]).to_f32());
+            if product.is_nan() { 0x7e00 } else { product.to_bits() }
+        });
+        let bf16_product = std::array::from_fn::<u16, 9, _>(|i| {
+            let product = bf16::from_f32(bf16::from_bits(a[i]).to_f32() * bf16::from_bits(b[i]).to_f32());
+            if product.is_nan() { 0x7fc0 } else { product.to_bits() }
+        });
         let bf16_min = std::array::from_fn::<u16, 9, _>(|i| {
             let (a, b) = (bf16::from_bits(a[i]), bf16::from_bits(b[i]));
             let min = if a.total_cmp(&b).is_lt() { a } else { b };
@@ -126,6 +181,8 @@ proptest! {
         for (op, data_type, expected) in [
             (ReduceOp::Sum, DataType::F16, f16_sum),
             (ReduceOp::Sum, DataType::Bf16, bf16_sum),
+            (ReduceOp::Product, DataType::F16, f16_product),
+            (ReduceOp::Product, DataType::Bf16, bf16_product),
             (ReduceOp::Max, DataType::F16, f16_max),
             (ReduceOp::Min, DataType::Bf16, bf16_min),
         ] {
@@ -290,4 +347,48 @@ proptest! {
         let counts = Provenance::of_rank(Rank(1), 4 * values);
         prop_assert_eq!(there_and_back(quantization, &counts), (counts.clone(), codes, scales));
     }
+}
+
+/// Elements of an 8-bit type.
+fn quarters(bits: &[u8]) -> Numbers {
+    Numbers::from(bits.to_vec())
+}
+
+#[test]
+fn eight_bits_of_floating_point_are_combined_in_f32_and_rounded_back() {
+    // 448 is the largest of E4M3, 57344 of E5M2; 0x38 and 0x3c are one.
+    for (data_type, op, a, b, expected) in [
+        (DataType::F8E4M3, ReduceOp::Sum, 0x38, 0x38, 0x40),
+        (DataType::F8E4M3, ReduceOp::Sum, 0x7e, 0x58, 0x7e),
+        (DataType::F8E4M3, ReduceOp::Sum, 0x7e, 0x7e, 0x7f),
+        (DataType::F8E4M3, ReduceOp::Product, 0x40, 0xc4, 0xcc),
+        (DataType::F8E4M3, ReduceOp::Min, 0x00, 0x80, 0x80),
+        (DataType::F8E4M3, ReduceOp::Max, 0xff, 0x7e, 0x7f),
+        (DataType::F8E5M2, ReduceOp::Sum, 0x3c, 0x3c, 0x40),
+        (DataType::F8E5M2, ReduceOp::Sum, 0x7b, 0x7b, 0x7c),
+        (DataType::F8E5M2, ReduceOp::Sum, 0x7c, 0xfc, 0x7e),
+        (DataType::F8E5M2, ReduceOp::Max, 0x80, 0x00, 0x00),
+        (DataType::F8E5M2, ReduceOp::Min, 0xfc, 0x01, 0xfc),
+    ] {
+        let found = combined(&quarters(&[a]), &quarters(&[b]), Reduction { op, data_type });
+        assert_eq!(found, quarters(&[expected]), "{op} of {data_type}: {a:#04x}, {b:#04x}");
+    }
+}
+
+#[test]
+fn an_average_divides_a_sum_towards_zero_or_as_the_type_rounds() {
+    let divided = |bytes: &[u8], by, data_type| {
+        let mut numbers = Numbers::from(bytes.to_vec());
+        numbers.divide(by, data_type);
+        numbers.into_bytes()
+    };
+    assert_eq!(divided(&7_i32.to_le_bytes(), 2, DataType::I32), 3_i32.to_le_bytes());
+    assert_eq!(divided(&(-7_i64).to_le_bytes(), 2, DataType::I64), (-3_i64).to_le_bytes());
+    assert_eq!(divided(&[0x80, 7], 300, DataType::I8), [0, 0]);
+    assert_eq!(divided(&[255, 7], 300, DataType::U8), [0, 0]);
+    assert_eq!(divided(&1_f32.to_le_bytes(), 3, DataType::F32), (1_f32 / 3.0).to_le_bytes());
+    assert_eq!(divided(&1_f64.to_le_bytes(), 3, DataType::F64), (1_f64 / 3.0).to_le_bytes());
+    let third = half::f16::from_f32(1.0 / 3.0).to_le_bytes();
+    assert_eq!(divided(&half::f16::ONE.to_le_bytes(), 3, DataType::F16), third);
+    assert_eq!(divided(&[0x44], 2, DataType::F8E4M3), [0x3c]);
 }

@@ -2,8 +2,8 @@
 
 use proptest::prelude::*;
 use quincunx_collective::{
-    Collective, DataType, Fold, Numbers, Payload, Provenance, Rank, ReduceOp, Reduction, noise, pattern,
-    reduce_in_order, reduce_in_tree, reference, wrong_elements,
+    Collective, DataType, Fold, Numbers, Op, Payload, Provenance, Rank, ReduceOp, Reduction, exact, noise,
+    pattern, reduce_in_order, reduce_in_tree, reference, wrong_elements,
 };
 
 const I32_SUM: Reduction = Reduction { op: ReduceOp::Sum, data_type: DataType::I32 };
@@ -105,13 +105,37 @@ fn wrong_elements_are_counted_to_the_bit() {
 
 proptest! {
     #[test]
-    fn patterns_of_64_ranks_sum_to_the_same_in_every_order(
-        order in Just((0..64).map(Rank).collect::<Vec<_>>()).prop_shuffle(), half in any::<bool>(),
+    fn samples_of_64_ranks_combine_to_the_same_in_every_order(
+        order in Just((0..64).map(Rank).collect::<Vec<_>>()).prop_shuffle(),
+        reduction in proptest::sample::select(Reduction::all().collect::<Vec<_>>()),
     ) {
-        let data_type = if half { DataType::F16 } else { DataType::Bf16 };
-        let reduction = Reduction { op: ReduceOp::Sum, data_type };
-        let inputs: Vec<_> = (0..64).map(|rank| pattern(Rank(rank), 200, data_type)).collect();
+        let inputs: Vec<_> = (0..64).map(|rank| exact(Rank(rank), 200, reduction)).collect();
         prop_assert_eq!(&reduce_in_order(&order, reduction, &inputs), &reference(Collective::AllReduce, reduction, &inputs)[0]);
+    }
+}
+
+#[test]
+fn a_sample_may_be_longer_than_any_counter_of_16_bits() {
+    for op in [ReduceOp::Sum, ReduceOp::Product] {
+        let reduction = Reduction { op, data_type: DataType::U8 };
+        let longest = exact(Rank(0), 100_000, reduction);
+        assert_eq!(longest.view(0..1000), exact(Rank(0), 1000, reduction).bytes());
+        assert_ne!(longest.view(65_536..66_536), longest.view(0..1000));
+    }
+}
+
+#[test]
+fn every_sum_and_product_of_samples_shows_who_is_missing() {
+    for reduction in Reduction::all().filter(|one| matches!(one.op, ReduceOp::Sum | ReduceOp::Product)) {
+        let inputs: Vec<_> = (0..9).map(|rank| exact(Rank(rank), 200, reduction)).collect();
+        let order: Vec<Rank> = (0..9).map(Rank).collect();
+        let whole = reduce_in_order(&order, reduction, &inputs);
+        for missing in 0..9 {
+            let others: Vec<Rank> = order.iter().copied().filter(|rank| rank.0 != missing).collect();
+            let wrong =
+                wrong_elements(&whole, &reduce_in_order(&others, reduction, &inputs), reduction.data_type);
+            assert!(wrong > 0, "{} of {} without rank {missing}", reduction.op, reduction.data_type);
+        }
     }
 }
 
@@ -155,8 +179,9 @@ fn names_read_back_as_what_they_name() {
 
 #[test]
 fn an_unknown_name_is_refused_with_the_known_ones() {
-    let error = "prod".parse::<ReduceOp>().unwrap_err();
-    assert_eq!(error.to_string(), "expected one of sum, min, max, found \"prod\"");
+    let error = "mean".parse::<ReduceOp>().unwrap_err();
+    assert_eq!(error.to_string(), "expected one of sum, min, max, prod, band, bor, bxor, found \"mean\"");
+    assert_eq!("avg".parse(), Ok(Op::Average));
 }
 
 #[test]

@@ -450,6 +450,7 @@ impl<P: Payload> Program<P> for CommLib {
             return Err(RequestError::Busy);
         }
         request.check(self.config.rank, self.config.ranks, verbs.memory())?;
+        request.check_pieces("group.mtu", self.config.mtu)?;
         let step = self.step(&request, 0).expect("a collective that is offered has a step");
         self.pending.push_back(Pending { request, step, index: 0 });
         self.go_on(verbs);

@@ -2,8 +2,8 @@
 //! (EPIC 3.3.2, "Control Signaling": collective type, root, data size).
 //!
 //! ```text
-//!  31 30 | 29 28 | 27 26 | 25 .. 16 | 15 .. 0
-//! pattern|  op   | type  |   root   | data packets
+//!  31 30 | 29 .. 27 | 26 .. 23 | 22 .. 13 | 12 .. 0
+//! pattern|    op    |   type   |   root   | data packets
 //! ```
 
 use quincunx_collective::{DataType, Rank, ReduceOp, Reduction};
@@ -12,7 +12,7 @@ use quincunx_collective::{DataType, Rank, ReduceOp, Reduction};
 pub const MAX_RANKS: u16 = 1 << 10;
 
 /// The largest number of data packets that one control message announces; CommLib splits what is longer.
-pub const MAX_DATA_PACKETS: u16 = u16::MAX;
+pub const MAX_DATA_PACKETS: u16 = (1 << 13) - 1;
 
 /// How data flows over the IncTree; everything else is made of these three (EPIC 3.1, appendix A).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -50,46 +50,37 @@ impl ControlMessage {
             Pattern::Reduce { root } => (1, root),
             Pattern::Broadcast { root } => (2, root),
         };
-        let op = match self.reduction.op {
-            ReduceOp::Sum => 0,
-            ReduceOp::Min => 1,
-            ReduceOp::Max => 2,
-        };
-        let data_type = match self.reduction.data_type {
-            DataType::F32 => 0,
-            DataType::F16 => 1,
-            DataType::Bf16 => 2,
-            DataType::I32 => 3,
-        };
-        debug_assert!(root.0 < MAX_RANKS);
+        debug_assert!(root.0 < MAX_RANKS && self.data_packets <= MAX_DATA_PACKETS);
+        // The numbers of operations and types are those of their lists.
         pattern << 30
-            | op << 28
-            | data_type << 26
-            | u32::from(root.0 & (MAX_RANKS - 1)) << 16
-            | u32::from(self.data_packets)
+            | (self.reduction.op as u32) << 27
+            | (self.reduction.data_type as u32) << 23
+            | u32::from(root.0 & (MAX_RANKS - 1)) << 13
+            | u32::from(self.data_packets & MAX_DATA_PACKETS)
     }
 
-    /// What the 32 bits say; `None` for a pattern or an operation that does not exist.
+    /// What the 32 bits say; `None` for a pattern, an operation or a type that does not exist, or an operation that is not defined for
+    /// the type.
     pub fn decode(immediate: u32) -> Option<Self> {
-        let root = Rank((immediate >> 16) as u16 & (MAX_RANKS - 1));
+        let root = Rank((immediate >> 13) as u16 & (MAX_RANKS - 1));
         let pattern = match immediate >> 30 {
             0 if root.0 == 0 => Pattern::AllReduce,
             1 => Pattern::Reduce { root },
             2 => Pattern::Broadcast { root },
             _ => return None,
         };
-        let op = match immediate >> 28 & 3 {
-            0 => ReduceOp::Sum,
-            1 => ReduceOp::Min,
-            2 => ReduceOp::Max,
-            _ => return None,
-        };
-        let data_type = match immediate >> 26 & 3 {
-            0 => DataType::F32,
-            1 => DataType::F16,
-            2 => DataType::Bf16,
-            _ => DataType::I32,
-        };
-        Some(Self { pattern, reduction: Reduction { op, data_type }, data_packets: immediate as u16 })
+        let op = *ReduceOp::ALL.get((immediate >> 27 & 7) as usize)?;
+        let data_type = *DataType::ALL.get((immediate >> 23 & 15) as usize)?;
+        let reduction = Reduction { op, data_type };
+        let data_packets = immediate as u16 & MAX_DATA_PACKETS;
+        reduction.is_defined().then_some(Self { pattern, reduction, data_packets })
+    }
+
+    /// Bytes that each packet has a multiple of: elements are added up packet by packet.
+    pub const fn grain(&self) -> usize {
+        match self.pattern {
+            Pattern::AllReduce | Pattern::Reduce { .. } => self.reduction.data_type.size(),
+            Pattern::Broadcast { .. } => 1,
+        }
     }
 }

@@ -244,7 +244,8 @@ impl<T: Copy> InvocationTable<T> {
         }
         let invocation = *self.find(sequence).ok_or(DropReason::NoCollective)?;
         let expected = (sequence == invocation.first).then_some(invocation.message);
-        if control != expected || length > mtu || (control.is_some() && length != 0) {
+        let is_whole = length.is_multiple_of(invocation.message.grain());
+        if control != expected || length > mtu || !is_whole || (control.is_some() && length != 0) {
             return Err(DropReason::Malformed);
         }
         Ok(Admitted { invocation, is_new })

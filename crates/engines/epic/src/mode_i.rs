@@ -235,7 +235,8 @@ impl ModeI {
                 None => {}
             }
         };
-        if immediate.is_some() != (number == invocation.first) {
+        let is_whole = length.is_multiple_of(invocation.message.grain());
+        if immediate.is_some() != (number == invocation.first) || !is_whole {
             return self.fail(edge).map(|()| false);
         }
         let peer = &mut self.peers[edge];

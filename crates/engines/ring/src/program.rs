@@ -331,6 +331,7 @@ impl<P: Payload> Program<P> for HostProgram {
             State::Failed => return Err(RequestError::GroupFailed),
         }
         let length = request.check(self.plan.rank, self.plan.ranks, verbs.memory())?;
+        request.check_pieces("hosts.chunk", self.chunk)?;
         if self.plan.ranks == 1 {
             verbs.memory().copy(request.output, request.input);
             return Ok(Some(Outcome::Done));

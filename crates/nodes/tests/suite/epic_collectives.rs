@@ -2,9 +2,7 @@
 
 use crate::common::{Faults, Network, SUM, Setup, Shape, star, tree};
 use proptest::prelude::*;
-use quincunx_collective::{
-    Collective, DataType, Numbers, Payload, Rank, ReduceOp, Reduction, SplitMix64, pattern, reference,
-};
+use quincunx_collective::{Collective, Numbers, Payload, Rank, Reduction, SplitMix64, exact, reference};
 use quincunx_engine::verbs::Outcome;
 use quincunx_epic::Mode;
 use quincunx_units::{Duration, Instant};
@@ -28,7 +26,7 @@ fn buffers(
     ranks: usize,
     length: usize,
     salt: u16,
-    data_type: DataType,
+    reduction: Reduction,
 ) -> (Vec<Numbers>, usize) {
     let (input, output) = match collective {
         Collective::Barrier => (0, 0),
@@ -36,7 +34,7 @@ fn buffers(
         Collective::AllGather => (length, length * ranks),
         _ => (length, length),
     };
-    let inputs = (0..ranks).map(|rank| pattern(Rank(rank as u16 + salt), input, data_type)).collect();
+    let inputs = (0..ranks).map(|rank| exact(Rank(rank as u16 + salt), input, reduction)).collect();
     (inputs, output)
 }
 
@@ -58,7 +56,7 @@ fn run_overlapping(
         .iter()
         .enumerate()
         .map(|(index, &(collective, length))| {
-            let (inputs, output) = buffers(collective, ranks, length, 7 * index as u16, reduction.data_type);
+            let (inputs, output) = buffers(collective, ranks, length, 7 * index as u16, reduction);
             let expected = reference(collective, reduction, &inputs);
             (collective, inputs, output, expected)
         })
@@ -137,7 +135,7 @@ fn every_primitive_is_right_in_every_mode_on_trees_of_any_depth() {
 /// One of four ranks after the other begins, 10 us apart; what each has sent before the others are ready is turned away there.
 fn begun_in_turn(order: [usize; 4], collective: Collective, shape: &Shape, setup: Setup) -> Network {
     let mut network = Network::new(shape, setup, Faults::default(), 1);
-    let (inputs, output) = buffers(collective, 4, 16, 0, SUM.data_type);
+    let (inputs, output) = buffers(collective, 4, 16, 0, SUM);
     for rank in order {
         network.start(rank, collective, SUM, inputs[rank].clone(), Numbers::zeroed(output));
         network.run_for(Duration::from_micros(10));
@@ -244,14 +242,12 @@ fn seeded(seed: u64) {
         ..Setup::tiny(mode)
     };
     let network = Network::new(&shape, setup, Faults { loss: 5, duplication: 2, reordering: 5 }, seed);
-    let reduction = Reduction {
-        op: [ReduceOp::Sum, ReduceOp::Min, ReduceOp::Max][pick(3) as usize],
-        data_type: DataType::ALL[pick(4) as usize],
-    };
+    let all: Vec<Reduction> = Reduction::all().collect();
+    let reduction = all[pick(all.len() as u64) as usize];
     let collectives: Vec<_> = (0..2 + pick(5))
         .map(|_| {
             let root = Rank(pick(network.ranks as u64) as u16);
-            (all_collectives(root)[pick(6) as usize], 4 * pick(30) as usize)
+            (all_collectives(root)[pick(6) as usize], 8 * pick(15) as usize)
         })
         .collect();
     let depth = 1 + pick(u64::from(setup.window).min(3)) as usize;

@@ -219,6 +219,7 @@ impl Arguments {
             Case {
                 design: design.name().into(),
                 collective: if size.bytes() == 0 { "barrier" } else { "all_reduce" }.into(),
+                in_place: false,
                 root: 0,
                 bytes: size.bytes(),
                 data_type: "f32".into(),

@@ -5,8 +5,8 @@
 
 use crate::common;
 use crate::common::{Group, HostNode, SwitchNode, UdpNode, address};
-use quincunx_collective::{Collective, DataType, GroupId, Numbers, Payload, Rank, ReduceOp, Reduction};
-use quincunx_collective::{SplitMix64, pattern, reference, wrong_elements};
+use quincunx_collective::{Collective, GroupId, Numbers, Payload, Rank, Reduction};
+use quincunx_collective::{SplitMix64, exact, reference, wrong_elements};
 use quincunx_design::Value;
 use quincunx_driver_net::NodeOptions;
 use quincunx_engine::Engine;
@@ -64,8 +64,7 @@ impl Scene {
         let mut random = Random(SplitMix64::new(seed));
         let shape = random.one_of(&["star-2", "star-3", "star-4", "tree-2x2"]);
         let tree = IncTree::from_shape(&shape.parse().unwrap());
-        let reduction =
-            Reduction { op: random.one_of(&ReduceOp::ALL), data_type: random.one_of(&DataType::ALL) };
+        let reduction = random.one_of(&Reduction::all().collect::<Vec<_>>());
         let (mut groups, mut jobs) = (Vec::new(), Vec::new());
         for design in DESIGNS {
             let group = GroupId(groups.len() as u32);
@@ -81,7 +80,7 @@ impl Scene {
             groups.push(Group::on_tree(group.0, &tree, design, &parameters, Psn::new(0xff_fff0)));
             let root = Rank(random.below(u64::from(tree.ranks())) as u16);
             for collective in Collective::PRIMITIVES.map(|collective| collective.with_root(root)) {
-                let length = 4 * random.below(1 + 10 * mtu) as usize;
+                let length = 8 * random.below(1 + 5 * mtu) as usize;
                 let all = length * usize::from(tree.ranks());
                 let (input, output) = match collective {
                     Collective::Barrier => (0, 0),
@@ -90,9 +89,8 @@ impl Scene {
                     _ => (length, length),
                 };
                 let salt = jobs.len() as u16 * tree.ranks();
-                let inputs: Vec<_> = (0..tree.ranks())
-                    .map(|rank| pattern(Rank(salt + rank), input, reduction.data_type))
-                    .collect();
+                let inputs: Vec<_> =
+                    (0..tree.ranks()).map(|rank| exact(Rank(salt + rank), input, reduction)).collect();
                 let expected = reference(collective, reduction, &inputs);
                 jobs.push(Job { group, design, collective, inputs, output, expected });
             }

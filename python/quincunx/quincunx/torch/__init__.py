@@ -1,8 +1,7 @@
 """The backend "quincunx" of torch.distributed: import this module, then `init_process_group("quincunx")`.
 
-Reductions of FP32, FP16, BF16 and INT32 by sum, minimum and maximum are done by the network; other ones are gathered and combined by
-every rank, with one warning for each. Which it is follows from type and operation alone, so that all ranks decide alike. CUDA tensors
-go through pinned memory in chunks: one is copied while the one before is exchanged.
+Every type and operation is reduced in the network; of an average ranks divide the sum. CUDA tensors go through pinned memory in
+chunks: one is copied while the one before is exchanged.
 
 Needs torch 2.11 or newer, which is an extra: `pip install quincunx[torch]`.
 """
@@ -34,7 +33,7 @@ def counts() -> dict[str, float]:
     node: operations, bytes copied to and from registered memory, the seconds of that, and seconds with something under way."""
     found = dict(_counts)
     if _endpoint is not None:
-        names = ("operations", "copied_bytes", "host_copy_s", "busy_s", "fallbacks")
+        names = ("operations", "copied_bytes", "host_copy_s", "busy_s")
         found.update(zip(names, _endpoint.counts()))
     return found
 

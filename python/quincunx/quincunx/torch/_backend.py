@@ -155,15 +155,6 @@ class QuincunxBackend(_base()):
 
         return self._run(tensors, job)
 
-    def _reduced(self, op: Any, tensor: torch.Tensor) -> Callable[[], None] | None:
-        """What is left of an average when there is a sum."""
-        if op != dist.ReduceOp.AVG:
-            return None
-        size = self.group.size
-        if tensor.is_floating_point() or tensor.is_complex():
-            return lambda: tensor.div_(size)
-        return lambda: tensor.div_(size, rounding_mode="trunc")
-
     # Collectives.
     def allreduce(self, tensors: list[torch.Tensor], opts: Any = None) -> Work:
         return self.allreduce_coalesced(tensors, opts) if len(tensors) > 1 else self._allreduce_one(tensors[0], _op(opts))
@@ -172,7 +163,6 @@ class QuincunxBackend(_base()):
         real = torch.view_as_real(tensor) if tensor.is_complex() else tensor
         flat, after = _dense(real)
         element, name = _reduction(flat, op)
-        after = _both(self._reduced(op, flat), after)
         return self._whole("all_reduce", [tensor], flat, flat, after, element=element, op=name)
 
     def allreduce_coalesced(self, tensors: list[torch.Tensor], opts: Any = None) -> Work:
@@ -194,8 +184,8 @@ class QuincunxBackend(_base()):
         flat, after = _dense(tensor)
         element, name = _reduction(flat, opts.reduceOp)
         is_root = opts.rootRank == self.group.rank
-        after = _both(self._reduced(opts.reduceOp, flat), after) if is_root else None
         sink = flat if is_root else None
+        after = after if is_root else None
         return self._whole("reduce", [tensor], flat, sink, after, element=element, op=name, peer=opts.rootRank)
 
     def barrier(self, opts: Any = None) -> Work:
@@ -230,7 +220,6 @@ class QuincunxBackend(_base()):
         sink, after = _dense(output, is_read=False)
         op = _op(opts)
         element, name = _reduction(source, op)
-        after = _both(self._reduced(op, sink), after)
         return self._whole(
             "reduce_scatter", [output], source, sink, after, parts=(self.group.size, 1), element=element, op=name
         )

@@ -1,14 +1,11 @@
-"""Types and operations of torch in the words of quincunx, and which of them the network does not do."""
+"""Types and operations of torch in the words of quincunx."""
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import torch
 import torch.distributed as dist
-
-from quincunx import _core
 
 _ELEMENTS = {
     torch.float32: "f32",
@@ -22,22 +19,21 @@ _ELEMENTS = {
     torch.uint8: "u8",
     torch.bool: "u8",
 }
-_ELEMENTS.update({getattr(torch, name): code for name, code in (("uint32", "u32"), ("uint64", "u64")) if hasattr(torch, name)})
+_NEWER = (("uint32", "u32"), ("uint64", "u64"), ("float8_e4m3fn", "e4m3"), ("float8_e5m2", "e5m2"))
+_ELEMENTS.update({getattr(torch, name): code for name, code in _NEWER if hasattr(torch, name)})
 
 _OPS = {
     dist.ReduceOp.SUM: "sum",
-    dist.ReduceOp.AVG: "sum",
+    dist.ReduceOp.AVG: "avg",
     dist.ReduceOp.MIN: "min",
     dist.ReduceOp.MAX: "max",
-    dist.ReduceOp.PRODUCT: "product",
+    dist.ReduceOp.PRODUCT: "prod",
     dist.ReduceOp.BAND: "band",
     dist.ReduceOp.BOR: "bor",
     dist.ReduceOp.BXOR: "bxor",
 }
 # Truth values are bytes of 0 and 1.
-_OF_TRUTH = {"sum": "max", "product": "min", "band": "min", "bor": "max"}
-
-_warned: set[tuple[str, str]] = set()
+_OF_TRUTH = {"sum": "max", "prod": "min", "band": "min", "bor": "max"}
 
 
 def _element(tensor: torch.Tensor) -> str:
@@ -48,16 +44,13 @@ def _element(tensor: torch.Tensor) -> str:
 
 
 def _reduction(tensor: torch.Tensor, op: Any) -> tuple[str, str]:
-    """Type and operation in our words; warns once if ranks combine themselves."""
+    """Type and operation in our words."""
     element = _element(tensor)
     name = next((name for known, name in _OPS.items() if op == known), None)
     if name is None:
-        raise TypeError(f"expected one of {', '.join(sorted(set(_OPS.values())))} or avg, found {op}; scale before or after the sum")
+        raise TypeError(f"expected one of {', '.join(sorted(set(_OPS.values())))}, found {op}; scale before or after the sum")
     if tensor.dtype == torch.bool:
         name = _OF_TRUTH.get(name, name)
-    if not _core.is_on_the_network(element, name) and (element, name) not in _warned:
-        _warned.add((element, name))
-        warnings.warn(f"quincunx: the network has no {name} of {element}: ranks gather all vectors and combine them", stacklevel=4)
     return element, name
 
 

@@ -81,7 +81,7 @@ impl Bench {
 
 #[test]
 fn a_control_message_announces_whole_messages_as_far_as_it_can() {
-    for (message, announced) in [(1, 65535), (2, 65534), (4, 65532), (100_000, 65535)] {
+    for (message, announced) in [(1, 8191), (2, 8190), (4, 8188), (100_000, 8191)] {
         let mut bench = Bench::new(CommLibConfig { message, ..config() });
         let length = usize::from(MAX_DATA_PACKETS) * MTU + MTU;
         bench.start(Collective::AllReduce, length, length).unwrap();
@@ -185,16 +185,16 @@ fn parts_of_a_reduce_scatter_come_from_behind_each_other() {
 
 #[test]
 fn parts_longer_than_a_control_message_announces_are_cut_each_by_itself() {
-    // A part is a whole step and a packet; a step has 32767 messages and a control message.
-    let part = 65534 * MTU + MTU;
+    // A part is a whole step and a packet; a step has 4095 messages and a control message.
+    let part = 8190 * MTU + MTU;
     let mut bench = Bench::new(CommLibConfig { window: 200_000, ..config() });
     bench.start(Collective::AllGather, part, 3 * part).unwrap();
     let announced: Vec<u16> = bench.announced().iter().map(|message| message.data_packets).collect();
-    assert_eq!(announced, [65534, 1]);
+    assert_eq!(announced, [8190, 1]);
     let lands = |message: usize| bench.posted.receives[message].1.offset;
     // The first data of each step: two steps from rank 0, and two from rank 2.
-    let starts = [1, 32769, 32771, 65539].map(lands);
-    assert_eq!(starts, [0, 65534 * MTU, 2 * part, 2 * part + 65534 * MTU]);
+    let starts = [1, 4097, 4099, 8195].map(lands);
+    assert_eq!(starts, [0, 8190 * MTU, 2 * part, 2 * part + 8190 * MTU]);
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use quincunx_collective::{DataType, Rank, ReduceOp, Reduction};
-use quincunx_epic::{ControlMessage, MAX_RANKS, Pattern};
+use quincunx_epic::{ControlMessage, MAX_DATA_PACKETS, MAX_RANKS, Pattern};
 
 fn any_message() -> impl Strategy<Value = ControlMessage> {
     let root = (0..MAX_RANKS).prop_map(Rank);
@@ -11,11 +11,10 @@ fn any_message() -> impl Strategy<Value = ControlMessage> {
         root.clone().prop_map(|root| Pattern::Reduce { root }),
         root.prop_map(|root| Pattern::Broadcast { root }),
     ];
-    let op = prop::sample::select(vec![ReduceOp::Sum, ReduceOp::Min, ReduceOp::Max]);
-    let data_type = prop::sample::select(vec![DataType::F32, DataType::F16, DataType::Bf16, DataType::I32]);
-    (pattern, op, data_type, any::<u16>()).prop_map(|(pattern, op, data_type, data_packets)| ControlMessage {
+    let reduction = prop::sample::select(Reduction::all().collect::<Vec<_>>());
+    (pattern, reduction, 0..=MAX_DATA_PACKETS).prop_map(|(pattern, reduction, data_packets)| ControlMessage {
         pattern,
-        reduction: Reduction { op, data_type },
+        reduction,
         data_packets,
     })
 }
@@ -39,15 +38,17 @@ fn pattern_operation_type_root_and_packets_follow_each_other_from_the_top() {
     let reduction = Reduction { op: ReduceOp::Max, data_type: DataType::I32 };
     let message =
         ControlMessage { pattern: Pattern::Broadcast { root: Rank(0x3a5) }, reduction, data_packets: 0x1234 };
-    assert_eq!(message.encode(), 2 << 30 | 2 << 28 | 3 << 26 | 0x3a5 << 16 | 0x1234);
+    assert_eq!(message.encode(), 2 << 30 | 2 << 27 | 3 << 23 | 0x3a5 << 13 | 0x1234);
 }
 
 #[test]
-fn an_all_reduce_with_a_root_and_patterns_and_operations_that_do_not_exist_are_not_understood() {
-    let all_reduce_with_root = 1 << 16;
+fn an_all_reduce_with_a_root_and_what_does_not_exist_or_is_not_defined_are_not_understood() {
+    let all_reduce_with_root = 1 << 13;
     let fourth_pattern = 3 << 30;
-    let fourth_operation = 3 << 28;
-    for bits in [all_reduce_with_root, fourth_pattern, fourth_operation] {
+    let eighth_operation = 7 << 27;
+    let fourteenth_type = 13 << 23;
+    let bits_of_binary32 = 4 << 27;
+    for bits in [all_reduce_with_root, fourth_pattern, eighth_operation, fourteenth_type, bits_of_binary32] {
         assert_eq!(ControlMessage::decode(bits), None, "{bits:#x}");
     }
 }

@@ -168,6 +168,10 @@ fn messages_that_make_no_sense_end_the_group() {
     let mut bench = Bench::new();
     bench.received(0, 0, immediate(all_reduce(3)));
     assert_eq!(bench.received(1, 0, immediate(all_reduce(4))), failed(1, REFUSED));
+    // Half an element.
+    let mut bench = Bench::new();
+    bench.received(0, 0, immediate(all_reduce(3)));
+    assert_eq!(bench.received(0, 6, None), failed(0, REFUSED));
     let mut bench = Bench::new();
     for rank in 0..2 {
         bench.received(rank, 0, immediate(all_reduce(3)));

@@ -238,6 +238,8 @@ fn control_messages_and_packets_that_make_no_sense_are_dropped() {
     assert_eq!(hear(&mut switch, 1, 0, all_reduce(0), 0).dropped, malformed);
     assert_eq!(hear(&mut switch, 1, 1, DATA, 12).dropped, malformed);
     assert_eq!(hear(&mut switch, 1, 1, all_reduce(1), 0).dropped, malformed);
+    // Half an element.
+    assert_eq!(hear(&mut switch, 1, 1, DATA, 6).dropped, malformed);
     assert_eq!(hear(&mut switch, 1, 0, Operation::Send(Position::Only), 0).dropped, malformed);
 }
 

@@ -3,8 +3,8 @@
 use crate::common::{ProgramGroup, lengths};
 use proptest::prelude::*;
 use quincunx_collective::{
-    Collective, DataType, Fold, LengthOnly, Numbers, Payload, Provenance, Rank, ReduceOp, Reduction, noise,
-    pattern, reduce_in_order, reduce_in_tree, reference,
+    Collective, DataType, Fold, LengthOnly, Numbers, Payload, Provenance, Rank, ReduceOp, Reduction, exact,
+    noise, reduce_in_order, reduce_in_tree, reference,
 };
 use quincunx_engine::verbs::CollectiveRequest;
 use quincunx_ring::{Algorithm, Pace, tree_neighbours};
@@ -124,18 +124,17 @@ proptest! {
     fn collectives_in_sequence_give_the_reference_results(
         algorithm in algorithm(), (ranks, collectives) in setting(), seed in any::<u64>(),
         chunk in 1u64..6, window in 2u16..6, pace in pace(),
-        op in proptest::sample::select(&ReduceOp::ALL[..]),
-        data_type in proptest::sample::select(&DataType::ALL[..]),
+        reduction in proptest::sample::select(Reduction::all().collect::<Vec<_>>()),
     ) {
-        let reduction = Reduction { op, data_type };
+        let data_type = reduction.data_type;
         let cases: Vec<_> = collectives
             .iter()
             .map(|(collective, elements)| {
                 let bytes = elements * data_type.size();
-                case(*collective, reduction, ranks, bytes, |rank, length| pattern(rank, length, data_type))
+                case(*collective, reduction, ranks, bytes, |rank, length| exact(rank, length, reduction))
             })
             .collect();
-        run(&mut ProgramGroup::paced(pace, algorithm, ranks, 4 * chunk, window, seed), &cases);
+        run(&mut ProgramGroup::paced(pace, algorithm, ranks, chunk * data_type.size().max(4) as u64, window, seed), &cases);
     }
 
     #[test]

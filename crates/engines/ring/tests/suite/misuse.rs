@@ -90,6 +90,23 @@ fn a_vector_must_be_whole_elements() {
 }
 
 #[test]
+fn bits_of_floating_point_numbers_are_refused() {
+    let mut group = group();
+    let found = Reduction { op: ReduceOp::BitOr, data_type: DataType::F32 };
+    let request = CollectiveRequest { reduction: found, ..request(&mut group, Collective::AllReduce, 8, 8) };
+    assert_eq!(group.start(0, request), Err(RequestError::Undefined { found }));
+}
+
+#[test]
+fn elements_may_not_lie_across_messages() {
+    let mut group: ProgramGroup<LengthOnly> = ProgramGroup::new(Algorithm::Ring, 3, 12, 4, 1);
+    let reduction = Reduction { op: ReduceOp::Sum, data_type: DataType::F64 };
+    let request = CollectiveRequest { reduction, ..request(&mut group, Collective::AllReduce, 48, 48) };
+    let refusal = RequestError::Piece { element: 8, key: "hosts.chunk", found: 12 };
+    assert_eq!(group.start(0, request), Err(refusal));
+}
+
+#[test]
 fn a_root_must_be_a_rank() {
     let mut group = group();
     let request = request(&mut group, Collective::Broadcast { root: Rank(3) }, 8, 8);
