@@ -18,6 +18,7 @@ PROTOCOLS = {"roce", "epic", "netreduce", "ring", "memory", "scin", "nvls", "cai
 MANAGED = (
     BASE
     | {"engine", "design", "designs", "network", "nodes", "control", "control-grpc", "driver-net"}
+    | {"driver-verbs"}
     | PROTOCOLS
 )
 
@@ -55,6 +56,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "report": set(),
     # Drivers know no protocol: what a frame is, their owner says.
     "driver-net": {"units", "collective", "engine", "network"},
+    # No engine: queue pairs that somebody else executes.
+    "driver-verbs": {"units", "engine"},
     "driver-des": {"units", "collective", "engine", "network"},
     "driver-check": {"units", "collective", "engine", "network"},
     # No design by name. The catalog is for its tests, and so are two protocols: one test has programs of its own above them.

@@ -69,6 +69,7 @@ fn group(input: &mut Input<'_>) -> (HostGroup<Numbers>, u16) {
         run_ahead: false,
         overlap: window > 1,
         synchronize_psn: kind == 0,
+        window_in_packets: kind == 0,
     };
     let (program, count): (Box<dyn AnyProgram<Numbers>>, _) = match kind {
         0 | 1 => (Box::new(CommLib::new(epic).expect("a valid set-up")), 1),
@@ -103,7 +104,7 @@ fn group(input: &mut Input<'_>) -> (HostGroup<Numbers>, u16) {
         mutation: None,
     };
     let queue_pairs = (0..count).map(|index| (PORT, queue_pair(index))).collect();
-    (HostGroup { group: GROUP, queue_pairs, program, contention: None }, ranks)
+    (HostGroup { group: GROUP, queue_pairs, are_offloaded: false, program, contention: None }, ranks)
 }
 
 impl Bench {

@@ -1,7 +1,8 @@
 #!/bin/bash
 # Fills DIRECTORY with what the guest boots from: `vmlinuz`, Debian's stock kernel (the one for clouds lacks software
 # RoCE), and `initramfs`, with that kernel's modules and this machine's verbs programs. Does again only what is out of date.
-# usage: build.sh DIRECTORY
+# usage: build.sh DIRECTORY [PROGRAM]
+#   PROGRAM: one of this machine's that the guest is to have, too, in an image of its own, `initramfs.PROGRAM`.
 # After one line that says why, exit status 77: packages are missing; 78: it cannot be done on this machine, whatever is
 # installed. No wait for the network is without end.
 set -euo pipefail
@@ -10,7 +11,8 @@ trap 'rm -rf "${scratch[@]}"' EXIT
 missing() { echo "expected $1; $2" >&2; exit 77; }
 cannot() { echo "expected $1; $2" >&2; exit 78; }
 
-[ $# = 1 ] || { echo "usage: build.sh DIRECTORY" >&2; exit 2; }
+[ $# = 1 ] || [ $# = 2 ] || { echo "usage: build.sh DIRECTORY [PROGRAM]" >&2; exit 2; }
+extra=${2:-}
 here=$(cd "$(dirname "$0")" && pwd)
 mkdir -p "$1"
 directory=$(cd "$1" && pwd)
@@ -42,10 +44,12 @@ if [ ! -e "$directory/vmlinuz" ]; then
   cp "$directory"/kernel/boot/vmlinuz-* "$directory/vmlinuz"
 fi
 
-image=$directory/initramfs
-if [ "$image" -nt "$directory/vmlinuz" ] && [ "$image" -nt "$here/init" ] && [ "$image" -nt "$here/build.sh" ]; then
-  exit 0
-fi
+image=$directory/initramfs${extra:+.$(basename "$extra")}
+is_new=yes
+for source in "$directory/vmlinuz" "$here/init" "$here/build.sh" $extra; do
+  [ "$image" -nt "$source" ] || is_new=no
+done
+[ $is_new = no ] || exit 0
 
 root=$(mktemp -d "$directory/root.XXXXXX")
 scratch+=("$root")
@@ -62,6 +66,14 @@ for program in ip rdma ibv_rc_pingpong ib_write_bw; do
   add "$(command -v "$program")"
 done
 add "$provider"
+if [ -n "$extra" ]; then
+  # libibverbs is loaded when it is wanted, so no list of the program's libraries names it.
+  while read -r library; do
+    add "$library"
+  done < <(ldd "$extra" | grep -o '/[^ ]*')
+  install "$extra" "$root/bin/"
+  command -v strip > /dev/null && strip "$root/bin/$(basename "$extra")"
+fi
 install -D /etc/libibverbs.d/rxe.driver "$root/etc/libibverbs.d/rxe.driver"
 install "$(command -v busybox)" "$root/bin/busybox"
 ln -s busybox "$root/bin/sh"

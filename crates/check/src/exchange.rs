@@ -102,8 +102,13 @@ impl Network<Pair> {
         let host = |local, remote| {
             let queue_pair = queue_pair(&setup, end(local), end(remote));
             let program = Box::new(Messages { setup, sends: local == SENDER, ended: 0, request: None });
-            let group =
-                HostGroup { group: GROUP, queue_pairs: vec![(PORT, queue_pair)], program, contention: None };
+            let group = HostGroup {
+                group: GROUP,
+                queue_pairs: vec![(PORT, queue_pair)],
+                are_offloaded: false,
+                program,
+                contention: None,
+            };
             station(StationKind::Host, [StationCommand::Host(HostCommand::Install(Box::new(group)))])
         };
         let plain = ExchangeSetup { mutation: None, ..setup };

@@ -125,6 +125,7 @@ impl Network<MultiWrite> {
             let group = HostGroup {
                 group: GROUP,
                 queue_pairs: setup.queue_pairs(rank),
+                are_offloaded: false,
                 program: setup.program(rank),
                 contention: None,
             };

@@ -17,6 +17,7 @@ use quincunx_wire::Framing;
 use serde_json::json;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use std::collections::BTreeMap;
+use std::fmt;
 use std::io::Write;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::path::PathBuf;
@@ -241,6 +242,9 @@ pub(crate) struct Node {
     /// Whose frames meet faults, by address, several with commas [default: everybody's]
     #[arg(long, value_name = "ADDRESSES", value_delimiter = ',')]
     faulty_peers: Vec<Ipv4Addr>,
+    /// Frames that a switch sends to ranks meet --loss and --duplicate, too: for ranks whose frames a device takes in
+    #[arg(long)]
+    lose_sent: bool,
     /// Take a neighbour's frames by whatever interface they come: needed where ways there and back differ. Else only by the one that `ip route
     /// get` names, so that nobody behind another can send as that neighbour
     #[arg(long)]
@@ -256,6 +260,19 @@ pub(crate) enum Transport {
     Udp,
     /// Whole Ethernet frames on the interface that has the node's address, one by one: needs root, and what other RoCE peers need
     Packet,
+    /// A rank's frames are those of the RDMA device that has its address, hardware's or the kernel's software RoCE, by libibverbs.
+    /// Switches have packet sockets
+    Verbs,
+}
+
+impl fmt::Display for Transport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Udp => "udp",
+            Self::Packet => "packet",
+            Self::Verbs => "verbs",
+        })
+    }
 }
 
 /// How a node's loop runs.
@@ -285,6 +302,11 @@ pub(crate) struct Tuning {
 }
 
 impl Tuning {
+    /// Whether frames meet any fault.
+    pub(crate) fn has_faults(&self) -> bool {
+        [self.loss, self.duplicate, self.reorder].iter().any(|rate| rate.value() > 0.0)
+    }
+
     /// The same options for a child process, but for the transport; `with_loss` says whether every link loses frames alike.
     pub(crate) fn arguments(&self, with_loss: bool) -> Vec<String> {
         let mut arguments: Vec<String> = [
@@ -330,6 +352,12 @@ fn link(neighbour: &Neighbour) -> LinkReport {
 impl Node {
     fn options(self, catalog: Catalog, role: Role, memory: ByteCount) -> Result<ProcessOptions, Failure> {
         let Tuning { transport, spin, profile, loss, duplicate, reorder, seed } = self.tuning;
+        if transport == Transport::Verbs && (self.tuning.has_faults() || self.pcap.is_some()) {
+            return Err(Failure::Input(
+                "expected no faults and no --pcap with --transport verbs, found some: frames are the device's; say it of the switches"
+                    .into(),
+            ));
+        }
         // Each node has its own fates.
         let seed = seed ^ u64::from(self.address.to_bits()) << 32;
         // Those whose frames it would understand.
@@ -339,7 +367,16 @@ impl Node {
                 let via = self.via.map(|switch| SocketAddrV4::new(switch, ROCE_PORT));
                 TransportOptions::Udp(UdpOptions { via, ..UdpOptions::default() })
             }
-            (Transport::Packet, Framing::RoceV2, _) => TransportOptions::Packet(PacketKind::Udp),
+            (Transport::Verbs, Framing::RoceV1, _) | (Transport::Verbs, _, Role::Switch) => {
+                return Err(Failure::Input(
+                    "expected --transport verbs of a rank whose frames are roce-v2, found another; a switch beside such ranks takes \
+                     --transport packet"
+                        .into(),
+                ));
+            }
+            (Transport::Packet | Transport::Verbs, Framing::RoceV2, _) => {
+                TransportOptions::Packet(PacketKind::Udp)
+            }
             (Transport::Packet, Framing::RoceV1, Role::Host) => {
                 TransportOptions::Packet(PacketKind::GlobalRoute)
             }
@@ -355,6 +392,7 @@ impl Node {
                 encapsulation: encapsulation(transport),
                 designs: designs.map(|design| design.name().to_owned()).collect(),
                 max_endpoints: 4096,
+                queue_pairs: Vec::new(),
                 memory,
                 memory_unit: ByteCount::new(1),
                 one_group_a_port: false,
@@ -369,6 +407,8 @@ impl Node {
             framing: self.framing,
             transport,
             any_interface: self.any_interface,
+            offload: self.tuning.transport == Transport::Verbs,
+            lose_sent: self.lose_sent,
             node: NodeOptions {
                 spin,
                 profile,

@@ -24,6 +24,12 @@ use crate::progress::run_with_bar;
 use crate::results::{Printed, described};
 use crate::running::Running;
 
+/// How long the manager waits for a word of ranks that another program has started.
+const SILENCE: [&str; 2] = ["--keep-alive", "60s"];
+
+/// The parameter that says that ranks' queue pairs cannot skip PSNs.
+const STANDARD_VERBS: &str = "group.standard_verbs";
+
 /// What runs if nothing else is said.
 const DEFAULT: &str = "epic-3";
 
@@ -148,6 +154,10 @@ pub(crate) struct Perf {
     /// link takes for four windows]
     #[arg(long)]
     retry_timeout: Option<Duration>,
+    /// A program that starts each rank where it is, with the rank's command line as its arguments: tools/rxe-guest/rank.sh boots a guest
+    /// with a kernel of its own
+    #[arg(long, value_name = "PROGRAM", conflicts_with = "manager")]
+    rank_launcher: Option<PathBuf>,
     #[command(flatten)]
     tuning: Tuning,
     /// Write every node's frames to a file in this folder (pcapng, for Wireshark)
@@ -184,10 +194,23 @@ impl Perf {
                 "expected --link netns with --mtu, found --link {link}; loopback has an MTU of its own"
             )));
         }
-        if let Some(link) = loopback.filter(|_| self.tuning.transport == Transport::Packet) {
+        // A fabric that runs already has links of its own.
+        let transport = self.tuning.transport;
+        let needs_ethernet = match transport {
+            Transport::Udp => false,
+            Transport::Packet => true,
+            Transport::Verbs => self.manager.is_none(),
+        };
+        if let Some(link) = loopback.filter(|_| needs_ethernet) {
             return Err(Failure::Input(format!(
-                "expected --link netns with --transport packet, found --link {link}; loopback is no Ethernet"
+                "expected --link netns with --transport {transport}, found --link {link}; loopback is no Ethernet"
             )));
+        }
+        if self.tuning.transport == Transport::Verbs && self.manager.is_some() && self.tuning.has_faults() {
+            return Err(Failure::Input(
+                "expected no faults with --transport verbs and --manager, found some: frames are the devices', and the switches run already"
+                    .into(),
+            ));
         }
         let links = match self.link {
             Link::Udp => RealLinks::LOOPBACK,
@@ -214,9 +237,9 @@ impl Perf {
             _ => asked.sizes("4KiB:16MiB:4")?.into_iter().map(ByteCount::bytes).collect(),
         };
         memory::refuse_more(sizes.iter().copied().max().unwrap_or_default(), shape.ranks())?;
-        if self.tuning.transport == Transport::Packet && !matches!(shape, Shape::Tree(_)) {
+        if self.tuning.transport != Transport::Udp && !matches!(shape, Shape::Tree(_)) {
             return Err(Failure::Input(format!(
-                "expected --transport udp on {shape}, found packet, which serves one link; leave it out"
+                "expected --transport udp on {shape}, found {transport}, which serves one link; leave it out"
             )));
         }
         let setup = GroupsSetup::new(catalog, &designs, &scenario).map_err(Failure::input)?;
@@ -272,8 +295,16 @@ impl Perf {
         };
         let start = |framing| {
             let (nodes, lossy) = (nodes.clone(), lossy.clone());
-            let packet_sockets = self.tuning.transport == Transport::Packet;
-            let arguments = ChildArguments { manager: Vec::new(), nodes, lossy, framing, packet_sockets };
+            let arguments = ChildArguments {
+                // What starts ranks elsewhere may be slow to answer.
+                manager: self.rank_launcher.iter().flat_map(|_| SILENCE).map(str::to_owned).collect(),
+                nodes,
+                lossy,
+                framing,
+                packet_sockets: self.tuning.transport != Transport::Udp,
+                verbs: self.tuning.transport == Transport::Verbs,
+                rank_launcher: self.rank_launcher.clone(),
+            };
             match &running {
                 Some(running) => {
                     let fabric = running.fabric(catalog, framing);
@@ -324,8 +355,9 @@ impl Perf {
         if matches!(shape, Shape::Mesh(_)) {
             return refuse("a tree of switches", &shape.to_string(), "name another --tree");
         }
-        if self.tuning.transport == Transport::Packet {
-            return refuse("--transport udp", "packet", "leave it out");
+        let transport = self.tuning.transport;
+        if transport != Transport::Udp {
+            return refuse("--transport udp", &transport.to_string(), "leave it out");
         }
         Ok(())
     }
@@ -404,8 +436,17 @@ impl Perf {
             ("group.retry_timeout", value(self.retry_timeout.as_ref())),
             ("relay.relays", self.relays.clone()),
         ];
+        // Designs whose ranks skip PSNs can do without, where they must.
+        let can_be_standard = |name: &String| {
+            let design = catalog.named(name).ok()?;
+            design.defaults().value(STANDARD_VERBS).map(|_| true)
+        };
+        let is_standard = self.tuning.transport == Transport::Verbs
+            && self.design.iter().any(|name| can_be_standard(name).unwrap_or(false));
+        let standard = is_standard.then(|| (STANDARD_VERBS, Some("true".to_owned())));
         let mut changes = Vec::new();
-        for (key, value) in short.into_iter().filter_map(|(key, value)| Some((key, value?))) {
+        let short = short.into_iter().chain(standard);
+        for (key, value) in short.filter_map(|(key, value)| Some((key, value?))) {
             changes.push(format!("{key}={value}").parse::<Override>().map_err(Failure::input)?);
         }
         changes.extend(self.set.iter().cloned());

@@ -92,6 +92,7 @@ impl Endpoint {
                 encapsulation: encapsulation(transport),
                 designs: designs.map(|design| design.name().to_owned()).collect(),
                 max_endpoints: 4096,
+                queue_pairs: Vec::new(),
                 memory: ByteCount::new(0),
                 memory_unit: ByteCount::new(1),
                 one_group_a_port: false,
@@ -109,6 +110,8 @@ impl Endpoint {
             framing: Framing::RoceV2,
             transport,
             any_interface: false,
+            offload: false,
+            lose_sent: false,
             node: NodeOptions {
                 spin: options.spin.unwrap_or(NodeOptions::default().spin),
                 ..NodeOptions::default()

@@ -45,6 +45,7 @@ impl From<RuntimeError> for CommError {
             RuntimeError::Open(_)
             | RuntimeError::Link { .. }
             | RuntimeError::Node(_)
+            | RuntimeError::Device(_)
             | RuntimeError::Control(_)
             | RuntimeError::Capture { .. } => Self::Endpoint(text),
         }

@@ -55,6 +55,13 @@ fn psn(field: &'static str, value: u32) -> Decoded<Psn> {
     if value > MAX_QPN { wrong(field, "24 bits", value) } else { Ok(Psn::new(value)) }
 }
 
+fn queue_pair(field: &'static str, number: u32) -> Decoded<QpNumber> {
+    match number {
+        0..=MAX_QPN => Ok(QpNumber::new(number)),
+        _ => wrong(field, "a queue pair number of 24 bits", number),
+    }
+}
+
 fn each<T, U>(values: Vec<T>, decode: impl Fn(T) -> Decoded<U>) -> Decoded<Vec<U>> {
     values.into_iter().map(decode).collect()
 }
@@ -77,6 +84,7 @@ pub(crate) fn encode_node(node: &NodeDescription) -> proto::NodeDescription {
         encapsulation: encapsulation.into(),
         designs: node.designs.iter().cloned().collect(),
         max_endpoints: node.max_endpoints,
+        queue_pairs: node.queue_pairs.iter().map(|qp| qp.value()).collect(),
         memory_bytes: node.memory.bytes(),
         memory_unit_bytes: node.memory_unit.bytes(),
         one_group_a_port: node.one_group_a_port,
@@ -120,15 +128,13 @@ pub(crate) fn encode_held(held: &HeldGroup) -> proto::HeldGroup {
 }
 
 pub(crate) fn decode_held(held: Vec<proto::HeldGroup>) -> Decoded<Vec<HeldGroup>> {
-    let queue_pair = |number| match number {
-        0..=MAX_QPN => Ok(QpNumber::new(number)),
-        _ => wrong("held.queue_pairs", "a queue pair number of 24 bits", number),
-    };
     each(held, |held| {
         Ok(HeldGroup {
             group: GroupId(held.group),
             region: held.region.map(decode_region),
-            endpoints: each(held.queue_pairs, queue_pair)?.into_iter().collect(),
+            endpoints: each(held.queue_pairs, |number| queue_pair("held.queue_pairs", number))?
+                .into_iter()
+                .collect(),
         })
     })
 }
@@ -155,6 +161,7 @@ pub(crate) fn decode_node(node: proto::NodeDescription) -> Decoded<NodeDescripti
         encapsulation,
         designs: node.designs.into_iter().collect(),
         max_endpoints: node.max_endpoints,
+        queue_pairs: each(node.queue_pairs, |number| queue_pair("queue_pairs", number))?,
         memory: ByteCount::new(node.memory_bytes),
         memory_unit: ByteCount::new(node.memory_unit_bytes.max(1)),
         one_group_a_port: node.one_group_a_port,

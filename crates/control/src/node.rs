@@ -6,6 +6,7 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::net::Ipv4Addr;
 use quincunx_units::{BitRate, ByteCount};
+use quincunx_wire::QpNumber;
 
 /// What a node does in a group.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -51,6 +52,8 @@ pub struct NodeDescription {
     pub designs: BTreeSet<String>,
     /// How many queue pairs it can have at once.
     pub max_endpoints: u32,
+    /// The queue pairs that it has, where a NIC or the kernel chooses their numbers; empty if it makes them with any number.
+    pub queue_pairs: Vec<QpNumber>,
     /// Memory that a switch has for payload and degree buffers; zero for a host.
     pub memory: ByteCount,
     /// Memory is given away in multiples of this.
@@ -73,6 +76,7 @@ impl NodeDescription {
             encapsulation: Encapsulation::Udp,
             designs: BTreeSet::new(),
             max_endpoints,
+            queue_pairs: Vec::new(),
             memory: ByteCount::new(0),
             memory_unit: ByteCount::new(1),
             one_group_a_port: false,

@@ -23,7 +23,7 @@ use quincunx_network::{Fate, FaultPlan, FaultRates};
 use quincunx_units::{ByteCount, Duration, Instant};
 use std::collections::{BTreeMap, VecDeque};
 use std::net::{Ipv4Addr, SocketAddrV4};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 
 /// Transmit slots offered in a turn, all ports together: the next receive is never further away than that.
@@ -119,6 +119,26 @@ pub enum NodeError {
 pub struct Waker(Arc<EventFd>);
 
 impl Waker {
+    /// One of a wait that is none of a [`Node`]'s: whoever waits looks at its [`file`](Self::file), and [clears](Self::clear) it.
+    ///
+    /// # Errors
+    /// If the process has no file descriptor left.
+    pub fn new() -> Result<Self, std::io::Error> {
+        let flags = EfdFlags::EFD_NONBLOCK | EfdFlags::EFD_CLOEXEC;
+        Ok(Self(Arc::new(EventFd::from_flags(flags)?)))
+    }
+
+    /// Readable once it was woken.
+    pub fn file(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+
+    /// Forgets that it was woken.
+    pub fn clear(&self) {
+        // It fails if nobody woke it.
+        let _ = self.0.read();
+    }
+
     /// Makes the node's current wait, or else its next one, end within some milliseconds: those of a receive call that
     /// may come first.
     pub fn wake(&self) {
@@ -156,8 +176,7 @@ impl<E: Engine, C: Codec<E>, T: Transport> Node<E, C, T> {
         transport: T,
         options: NodeOptions,
     ) -> Result<Self, NodeError> {
-        let waker = EventFd::from_flags(EfdFlags::EFD_NONBLOCK | EfdFlags::EFD_CLOEXEC)
-            .map_err(|error| NodeError::Wait { local: transport.local(), error: error.into() })?;
+        let waker = Waker::new().map_err(|error| NodeError::Wait { local: transport.local(), error })?;
         let (max_frames, batch) = (transport.max_frames(), transport.receive_batch());
         Ok(Self {
             engine,
@@ -190,7 +209,7 @@ impl<E: Engine, C: Codec<E>, T: Transport> Node<E, C, T> {
                 .is_active()
                 .then(|| ArrivalFaults::new(options.faults, options.faulty_peers, options.seed)),
             spin: options.spin,
-            waker: Waker(Arc::new(waker)),
+            waker,
         })
     }
 
@@ -432,7 +451,7 @@ impl<E: Engine, C: Codec<E>, T: Transport> Node<E, C, T> {
             self.drained = false;
         }
         if waker.contains(PollFlags::POLLIN) {
-            let _ = self.waker.0.read();
+            self.waker.clear();
         }
         Ok(())
     }

@@ -27,7 +27,7 @@ pub fn host_group<P: PayloadKind>(
 ) -> Result<HostGroup<P>, Refusal> {
     let program = P::parts(design).rank_part(context, mutation)?;
     let queue_pairs = queue_pairs(design, context, port)?;
-    Ok(HostGroup { group: context.group, queue_pairs, program, contention: None })
+    Ok(HostGroup { group: context.group, queue_pairs, are_offloaded: false, program, contention: None })
 }
 
 /// The same of a group whose switches' memory is locked for each invocation: `fallback` is the design that runs among the hosts then.

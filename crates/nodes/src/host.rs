@@ -5,7 +5,8 @@ use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 use quincunx_collective::{Collective, GroupId, Payload, Rank, Reduction, Routes};
 use quincunx_engine::verbs::{
-    Alarm, AnyProgram, CollectiveRequest, Failure, Outcome, QpIndex, RegionId, RequestError, Slice, WorkId,
+    Alarm, AnyProgram, CollectiveRequest, Completion, Failure, Memory, Outcome, QpIndex, RegionId,
+    RequestError, Slice, WorkId,
 };
 use quincunx_engine::writes::{Notice, OneSided, Target, WriteError};
 use quincunx_engine::{Engine, Frame, PortId, Sink};
@@ -13,6 +14,7 @@ use quincunx_roce::{ConfigError, QueuePairConfig, QueuePairTimer};
 use quincunx_units::Instant;
 use quincunx_wire::{QpNumber, RoceHeader};
 
+use crate::offload::PostedWork;
 use crate::transport::{GroupSink, NodeDrop, QueuePairNode, Transport, TransportVerbs};
 
 mod contended;
@@ -27,6 +29,8 @@ pub struct HostGroup<P: Payload> {
     pub group: GroupId,
     /// Its queue pairs, in the order of the program's indices, each with the port it speaks through.
     pub queue_pairs: Vec<(PortId, QueuePairConfig)>,
+    /// Somebody else executes their work, which [`Host::take_work`] hands out, and says by [`HostCommand::Complete`] what became of it.
+    pub are_offloaded: bool,
     /// The algorithm.
     pub program: Box<dyn AnyProgram<P>>,
     /// If switches' memory is locked for each of its collectives, and what it runs when it is not.
@@ -72,6 +76,15 @@ pub enum HostCommand<P: Payload> {
         way: usize,
         /// What.
         data: P,
+    },
+    /// A work request of an offloaded queue pair has ended. What has been received is in the group's [memory](Host::memory).
+    Complete {
+        /// The group.
+        group: GroupId,
+        /// Which of its queue pairs.
+        queue_pair: QpIndex,
+        /// How.
+        completion: Completion,
     },
 }
 
@@ -212,8 +225,18 @@ impl<P: Payload> QueuePairNode for Host<P> {
 }
 
 impl<P: Payload> Host<P> {
+    /// The oldest work request of an offloaded queue pair that nobody has taken. Its driver asks after every call, until there is none.
+    pub fn take_work(&mut self) -> Option<PostedWork> {
+        self.groups.iter_mut().find_map(|(&id, group)| group.transport.take_work(id))
+    }
+
+    /// The memory that a group's work requests name.
+    pub fn memory(&mut self, group: GroupId) -> Option<&mut Memory<P>> {
+        self.groups.get_mut(&group).map(|group| &mut group.transport.memory)
+    }
+
     fn install(&mut self, install: HostGroup<P>, out: &mut impl Sink<Self>) -> Result<(), HostRejected> {
-        let HostGroup { group, queue_pairs, mut program, contention } = install;
+        let HostGroup { group, queue_pairs, are_offloaded, mut program, contention } = install;
         if self.groups.contains_key(&group) {
             return Err(HostRejected::GroupExists(group));
         }
@@ -227,7 +250,7 @@ impl<P: Payload> Host<P> {
                 return Err(HostRejected::QpInUse(number));
             }
         }
-        let mut transport = Transport::new(queue_pairs)?;
+        let mut transport = Transport::new(queue_pairs, are_offloaded)?;
         for (index, config) in transport.configs().enumerate() {
             self.lookup.insert(config.local.qp, (group, QpIndex(index as u16)));
         }
@@ -473,6 +496,12 @@ impl<P: Payload> Engine for Host<P> {
             }
             HostCommand::Write { group, id, targets, way, data } => {
                 self.write(now, group, id, (&targets, way), &data, out)
+            }
+            HostCommand::Complete { group: id, queue_pair, completion } => {
+                let group = self.groups.get_mut(&id).ok_or(HostRejected::NoSuchGroup(id))?;
+                group.transport.complete(queue_pair, completion);
+                self.settle(now, id, None, &mut GroupSink::new(id, out));
+                Ok(())
             }
         }
     }

@@ -287,7 +287,7 @@ impl<P: Payload> Switch<P> {
         let edges: Vec<Edge> = configs.iter().map(edge).collect();
         let part = match part {
             SwitchPart::Program(mut program) => {
-                let mut transport = Transport::new(configs)?;
+                let mut transport = Transport::new(configs, false)?;
                 let mut sink = GroupSink::new(id, out);
                 program.initialise(&mut TransportVerbs { transport: &mut transport, sink: &mut sink });
                 Part::Terminated(transport, program)

@@ -9,9 +9,11 @@ use quincunx_engine::verbs::{
     Alarm, Completion, Failure, Memory, QpIndex, ReceiveRequest, SendRequest, Verbs, WorkId,
 };
 use quincunx_engine::{Engine, Frame, PortId, Sink};
-use quincunx_roce::{ConfigError, PostError, QueuePair, QueuePairConfig, QueuePairSink, QueuePairTimer};
+use quincunx_roce::{ConfigError, PostError, QueuePairConfig, QueuePairSink, QueuePairTimer};
 use quincunx_units::{Duration, Instant};
 use quincunx_wire::RoceHeader;
+
+use crate::offload::{Executor, PostedWork};
 
 /// Why a node dropped a frame.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -83,7 +85,7 @@ impl<P: Payload, N: QueuePairNode<Payload = P>, S: Sink<N>> QueuePairSink<P> for
 
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 struct Line<P> {
-    queue_pair: QueuePair<P>,
+    queue_pair: Executor<P>,
     port: PortId,
 }
 
@@ -102,10 +104,14 @@ pub(crate) struct Transport<P> {
 }
 
 impl<P: Payload> Transport<P> {
-    pub(crate) fn new(queue_pairs: Vec<(PortId, QueuePairConfig)>) -> Result<Self, ConfigError> {
+    /// Of queue pairs that this node executes, or somebody else.
+    pub(crate) fn new(
+        queue_pairs: Vec<(PortId, QueuePairConfig)>,
+        are_offloaded: bool,
+    ) -> Result<Self, ConfigError> {
         let lines = queue_pairs
             .into_iter()
-            .map(|(port, config)| Ok(Line { queue_pair: QueuePair::new(config)?, port }))
+            .map(|(port, config)| Ok(Line { queue_pair: Executor::new(config, are_offloaded)?, port }))
             .collect::<Result<Vec<_>, ConfigError>>()?;
         let wanting = vec![0; lines.len().div_ceil(64)];
         let ports = lines.iter().map(|line| usize::from(line.port.0) + 1).max().unwrap_or(0);
@@ -217,6 +223,19 @@ impl<P: Payload> Transport<P> {
         (index + 1..self.lines.len()).chain(0..index).find(is_there).unwrap_or(index)
     }
 
+    /// The oldest work request that is for somebody else and that nobody has taken, of the first queue pair that has any.
+    pub(crate) fn take_work(&mut self, group: GroupId) -> Option<PostedWork> {
+        self.lines.iter_mut().enumerate().find_map(|(index, line)| {
+            let work = line.queue_pair.take()?;
+            Some(PostedWork { group, queue_pair: QpIndex(index as u16), work })
+        })
+    }
+
+    /// Takes the end of a work request that somebody else has executed.
+    pub(crate) fn complete(&mut self, queue_pair: QpIndex, completion: Completion) {
+        self.completions.push_back((queue_pair, completion));
+    }
+
     /// The oldest completion that the program has not seen.
     pub(crate) fn next_completion(&mut self) -> Option<(QpIndex, Completion)> {
         self.completions.pop_front()
@@ -266,7 +285,7 @@ impl<P: Payload, N: QueuePairNode<Payload = P>, S: Sink<N>> TransportVerbs<'_, '
     fn skip_by(
         &mut self,
         qp: QpIndex,
-        skip: impl FnOnce(&mut QueuePair<P>, &mut LineSink<'_, '_, N, S>) -> Result<(), PostError>,
+        skip: impl FnOnce(&mut Executor<P>, &mut LineSink<'_, '_, N, S>) -> Result<(), PostError>,
     ) {
         let Some(line) = self.transport.lines.get_mut(usize::from(qp.0)) else { return };
         let completions = &mut self.transport.completions;

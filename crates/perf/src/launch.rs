@@ -141,6 +141,10 @@ pub struct ChildArguments {
     pub framing: Framing,
     /// Frames travel as Ethernet frames of packet sockets, not in UDP datagrams: needs namespaces.
     pub packet_sockets: bool,
+    /// Ranks' frames are those of RDMA devices, whose queue pairs are not ours. Faults are the switches' then, there and back.
+    pub verbs: bool,
+    /// What starts each rank, with the rank's command line as its arguments: a guest, for instance.
+    pub rank_launcher: Option<PathBuf>,
 }
 
 /// The processes of a run. They end with the thread that starts them, too: keep it.
@@ -269,7 +273,7 @@ impl Processes {
                 SocketAddrV4::new(self.address(place), MANAGER_PORT)
             }
         };
-        let mut command = self.command(place);
+        let mut command = self.command(place, &self.program);
         command.args(["manager", "--listen", &listen.to_string()]).args(QUIET).args(&self.arguments.manager);
         if let Some(certificates) = &self.certificates {
             command.args(certificates.arguments("manager"));
@@ -508,12 +512,29 @@ impl Processes {
     }
 
     fn node_command(&self, role: &str, name: &str, place: NetnsNode) -> Command {
-        let mut command = self.command(place);
+        let is_rank = role == "rank";
+        let mut command = match &self.arguments.rank_launcher {
+            Some(launcher) if is_rank => {
+                let mut command = self.command(place, launcher);
+                command.arg(&self.program);
+                command
+            }
+            _ => self.command(place, &self.program),
+        };
         let manager = self.manager.as_ref().expect("the manager is started first");
         command.args([role, "--name", name, "--address", &self.address(place).to_string()]);
-        command.args(["--manager", &manager.to_string()]).args(&self.arguments.nodes);
+        command.args(["--manager", &manager.to_string()]);
         if let Some(certificates) = &self.certificates {
             command.args(certificates.arguments(name));
+        }
+        if self.arguments.verbs && is_rank {
+            // What a device sends and gets is not ours to lose or to write down.
+            command.args(["--transport", "verbs"]);
+            return command;
+        }
+        command.args(&self.arguments.nodes);
+        if self.arguments.verbs {
+            command.arg("--lose-sent");
         }
         if self.arguments.packet_sockets {
             command.args(["--transport", "packet"]);
@@ -544,10 +565,10 @@ impl Processes {
         }
     }
 
-    fn command(&self, place: NetnsNode) -> Command {
+    fn command(&self, place: NetnsNode, program: &Path) -> Command {
         match &self.ground {
-            Ground::Loopback { .. } | Ground::Running { .. } => Command::new(&self.program),
-            Ground::Namespaces(fabric) => fabric.command(place, &self.program),
+            Ground::Loopback { .. } | Ground::Running { .. } => Command::new(program),
+            Ground::Namespaces(fabric) => fabric.command(place, program),
         }
     }
 }

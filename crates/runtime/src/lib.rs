@@ -24,9 +24,11 @@
 mod capture;
 mod codec;
 mod drops;
+mod host_node;
 mod life;
 mod links;
 mod measure;
+mod offloaded;
 mod process;
 mod rank;
 mod switch;

@@ -2,14 +2,15 @@
 
 use quincunx_collective::{Collective, Numbers};
 use quincunx_control::{Encapsulation, NodeDescription, Role};
-use quincunx_control_grpc::{ClientConfig, ClientError, ControlClient, Managers};
+use quincunx_control_grpc::{Attachment, ClientConfig, ClientError, ControlClient, Managers};
 use quincunx_design::{AnyDesign, Catalog, GroupContext, Peer, Refusal};
 use quincunx_driver_net::{
     AnyTransport, Node, NodeError, NodeOptions, OpenError, PacketKind, TransportOptions, UdpOptions,
 };
+use quincunx_driver_verbs::DeviceError;
 use quincunx_engine::{Engine, PortId};
 use quincunx_units::{ByteCount, Duration};
-use quincunx_wire::{Framing, RoceHeader};
+use quincunx_wire::{Framing, QpNumber, RoceHeader};
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::net::{Ipv4Addr, SocketAddrV4};
@@ -72,7 +73,7 @@ impl Bound {
         E: Engine<Header = RoceHeader, Payload = Numbers>,
     {
         if any_interface {
-            return Ok(Self { ports: BTreeMap::new(), peers: BTreeMap::new() });
+            return Ok(Self::anywhere());
         }
         let own = *node.local().ip();
         // Of what passes through a switch, neither end is here.
@@ -95,6 +96,11 @@ impl Bound {
         }
         let peers = context.all_connections().map(|each| (each.peer.clone(), each.remote.ip));
         Ok(Self { ports, peers: peers.collect() })
+    }
+
+    /// Binds nobody.
+    pub(crate) fn anywhere() -> Self {
+        Self { ports: BTreeMap::new(), peers: BTreeMap::new() }
     }
 
     /// Of a member of the group.
@@ -126,6 +132,11 @@ pub struct ProcessOptions {
     /// Take a neighbour's frames by whatever interface they come, and not only by the one through which this machine sends there. Needed
     /// where ways there and back differ; whoever reaches the machine can then send as anybody.
     pub any_interface: bool,
+    /// A rank's queue pairs are those of the RDMA device at its address, by libibverbs, and not its own on that socket, which is not
+    /// opened then. What they cannot do is refused group by group.
+    pub offload: bool,
+    /// A switch loses and doubles what it sends to ranks as it does what arrives.
+    pub lose_sent: bool,
     /// How its node runs.
     pub node: NodeOptions,
     /// A capture of all its frames, written here.
@@ -149,6 +160,9 @@ pub enum RuntimeError {
     /// The socket or the wait failed.
     #[error(transparent)]
     Node(#[from] NodeError),
+    /// The RDMA device.
+    #[error(transparent)]
+    Device(#[from] DeviceError),
     /// The manager.
     #[error(transparent)]
     Control(#[from] ClientError),
@@ -242,11 +256,8 @@ fn check(options: &ProcessOptions) -> Result<(), RuntimeError> {
     Err(RuntimeError::Link { expected: format!("a link for the {framing} frames of a {node}"), found })
 }
 
-/// Opens a node's socket and attaches the node to the manager.
-pub(crate) fn start<E>(
-    engine: E,
-    options: &ProcessOptions,
-) -> Result<(SocketNode<E>, quincunx_control_grpc::Attachment), RuntimeError>
+/// Opens a node's socket.
+pub(crate) fn open<E>(engine: E, options: &ProcessOptions) -> Result<SocketNode<E>, RuntimeError>
 where
     E: Engine<Header = RoceHeader, Payload = Numbers>,
 {
@@ -259,8 +270,16 @@ where
             .map_err(|error| RuntimeError::Capture { path: path.display().to_string(), error })?;
         node.set_observer(Some(Box::new(capture)));
     }
+    Ok(node)
+}
+
+/// Attaches a node to the manager; `queue_pairs` are those that it has, if it does not make them with any number.
+pub(crate) fn attach(
+    options: &ProcessOptions,
+    queue_pairs: Vec<QpNumber>,
+) -> Result<Attachment, RuntimeError> {
     let client = ControlClient::connect(options.manager.clone(), options.control.clone())?;
     let encapsulation = encapsulation(options.transport);
-    let attachment = client.attach(&NodeDescription { encapsulation, ..options.description.clone() })?;
-    Ok((node, attachment))
+    let description = NodeDescription { encapsulation, queue_pairs, ..options.description.clone() };
+    Ok(client.attach(&description)?)
 }

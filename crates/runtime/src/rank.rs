@@ -9,9 +9,8 @@ use quincunx_control::{Instruction, Report};
 use quincunx_control_grpc::{Attachment, ControlClient};
 use quincunx_design::{Catalog, FabricKind, GroupContext, Node, Peer, Refusal};
 use quincunx_driver_net::{Statistics, Traffic};
-use quincunx_engine::Engine;
 use quincunx_engine::verbs::{Failure, WorkId};
-use quincunx_nodes::{Host, HostCommand, HostEvent, Ways, contended_host_group, host_group};
+use quincunx_nodes::{HostCommand, HostEvent, Ways, contended_host_group, host_group};
 use quincunx_units::Duration;
 use quincunx_wire::Framing;
 use std::collections::{BTreeMap, VecDeque};
@@ -21,11 +20,10 @@ use std::sync::mpsc::TryRecvError;
 use std::time::Instant;
 
 use crate::Delivered;
-use crate::drops::{Drops, named};
+use crate::drops::Drops;
+use crate::host_node::HostNode;
 use crate::life::{Life, Remake};
-use crate::process::{
-    Bound, INSTRUCTION_POLL, ProcessOptions, RuntimeError, SocketNode, design_of, room, start, windows,
-};
+use crate::process::{INSTRUCTION_POLL, ProcessOptions, RuntimeError, attach, design_of, room, windows};
 
 /// A group that this rank has joined.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -73,7 +71,7 @@ pub struct Finished {
 /// A rank process's place in the world: its node and its connection to the manager. Frames are answered only while one of
 /// its methods runs: between collectives an application that computes for long calls [`serve`](Self::serve).
 pub struct Rank {
-    pub(crate) node: SocketNode<Host<Numbers>>,
+    pub(crate) node: HostNode,
     catalog: Catalog,
     framing: Framing,
     any_interface: bool,
@@ -108,8 +106,8 @@ impl Rank {
     /// # Errors
     /// If the socket or the manager cannot be had.
     pub fn attach(catalog: Catalog, options: &ProcessOptions) -> Result<Self, RuntimeError> {
-        let Ok(engine) = Host::<Numbers>::new(());
-        let (node, attachment) = start(engine, options)?;
+        let node = HostNode::open(options)?;
+        let attachment = attach(options, node.queue_pairs())?;
         Ok(Self {
             node,
             catalog,
@@ -145,7 +143,7 @@ impl Rank {
 
     /// What it has dropped, by reason.
     pub fn drops(&self) -> Drops {
-        named(self.node.dropped())
+        self.node.drops()
     }
 
     /// How often a group's collectives have run in its tree and among its hosts, if its switches' memory is locked for each.
@@ -365,7 +363,7 @@ impl Rank {
     /// Joins the node to a group; a refusal is the group's end, an error the node's.
     fn try_install(&mut self, context: &GroupContext) -> Result<Result<(), Refusal>, RuntimeError> {
         let prepared = design_of(self.catalog, self.framing, context).and_then(|design| {
-            let bound = Bound::new(&mut self.node, context, self.any_interface)?;
+            let bound = self.node.bind(context, self.any_interface)?;
             let of_tree = windows(design, context)?;
             let port = |peer: &Peer| bound.port(peer);
             let Some(among_hosts) = context.contention.as_ref().and_then(|with| with.fallback.as_ref())
@@ -386,8 +384,7 @@ impl Rank {
             // Each queue pair has a link of its own, on which it may have its window; as much again is the kernel's.
             self.node.grow_send_buffer(windows * 2)?;
         }
-        let installed = self.node.command(HostCommand::Install(Box::new(group)));
-        Ok(installed.map_err(|rejected| Refusal::of(&rejected)))
+        Ok(self.node.install(group))
     }
 
     /// Takes the group with that number at the manager off the node.

@@ -3,20 +3,24 @@
 use quincunx_collective::{GroupId, Numbers};
 use quincunx_control::{Instruction, LockUse, Report};
 use quincunx_control_grpc::Attachment;
-use quincunx_design::{Catalog, GroupContext, Refusal};
+use quincunx_design::{Catalog, GroupContext, Peer, Refusal};
+use quincunx_driver_net::NodeOptions;
 use quincunx_engine::Engine;
+use quincunx_network::FaultRates;
 use quincunx_nodes::locks::{LockCounts, Recorder};
 use quincunx_nodes::{Switch, SwitchCommand, SwitchEvent, switch_group};
-use quincunx_units::ByteCount;
+use quincunx_units::{ByteCount, Probability};
 use std::collections::BTreeMap;
+use std::net::SocketAddrV4;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::TryRecvError;
 use std::time::Instant;
 
+use crate::codec::ROCE_PORT;
 use crate::drops::{KernelDrops, named};
 use crate::links::Links;
 use crate::process::{
-    Bound, INSTRUCTION_POLL, ProcessOptions, RuntimeError, SocketNode, design_of, room, start, windows,
+    Bound, INSTRUCTION_POLL, ProcessOptions, RuntimeError, SocketNode, attach, design_of, open, room, windows,
 };
 use crate::watch::{SwitchWatch, Watching};
 
@@ -54,7 +58,8 @@ pub fn serve_linked_switch(
     watch: &SwitchWatch,
 ) -> Result<(), RuntimeError> {
     let Ok(engine) = Switch::<Numbers>::new(());
-    let (mut node, attachment) = start(engine, options)?;
+    let mut node = open(engine, options)?;
+    let attachment = attach(options, Vec::new())?;
     let description = &options.description;
     tracing::info!(node = description.name, address = %description.address, manager = %options.manager, memory = %description.memory, "attached");
     let kernel = KernelDrops::new();
@@ -198,7 +203,21 @@ fn install(
         let route = SwitchCommand::Route { destination, ports: vec![bound.port_to(destination)] };
         node.command(route).map_err(|rejected| Refusal::of(&rejected))?;
     }
+    if options.lose_sent {
+        lose_sent(&options.node, node, context);
+    }
     let installed = node.command(SwitchCommand::Install(Box::new(group)));
     installed.map_err(|rejected| Refusal::of(&rejected))?;
     windows(design, context)
+}
+
+/// Has frames to the ranks of a group meet the faults that arriving ones meet.
+fn lose_sent(options: &NodeOptions, node: &mut SocketNode<Switch<Numbers>>, context: &GroupContext) {
+    let ranks = context.connections.iter().filter(|connection| matches!(connection.peer, Peer::Rank(_)));
+    for address in ranks.map(|connection| connection.remote.ip) {
+        let rates = FaultRates { reordering: Probability::ZERO, ..options.faults };
+        // Each link has its own fates.
+        let seed = options.seed ^ u64::from(address.to_bits());
+        node.set_faults(SocketAddrV4::new(address, ROCE_PORT), rates.into(), seed);
+    }
 }

@@ -17,4 +17,5 @@ mod multiwrite;
 mod netreduce;
 mod overlap;
 mod routed;
+mod standard_verbs;
 mod twins;

@@ -223,6 +223,37 @@ fn a_host_whose_frames_would_pass_its_switch_by_does_not_start() {
     }
 }
 
+#[test]
+fn a_rank_whose_queue_pairs_are_to_be_a_devices_says_what_is_in_the_way() {
+    for (arguments, errors) in [
+        // Nobody has an RDMA device at a loopback address; libibverbs may be missing, too.
+        (
+            "--transport verbs",
+            ["expected an RDMA device with RoCEv2 at 127.0.0.7, ", "expected libibverbs.so.1, "],
+        ),
+        ("--transport verbs --loss 1%", ["expected no faults and no --pcap with --transport verbs, "; 2]),
+        (
+            "--transport verbs --framing roce-v1",
+            ["expected --transport verbs of a rank whose frames are roce-v2, "; 2],
+        ),
+    ] {
+        let (_, plan) = plan_of("star", 2, "epic-1", "all_reduce");
+        let line = format!("rank --name a --address 127.0.0.7 --manager 127.0.0.1:1 --members a {arguments}");
+        let mut rank = Command::new(PROGRAM)
+            .args(line.split(' '))
+            .stdin(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the program is there");
+        let json = serde_json::to_string(&plan).unwrap();
+        writeln!(rank.stdin.take().expect("asked for above"), "{json}").unwrap();
+        let output = rank.wait_with_output().expect("it ends");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(errors.iter().any(|error| said.contains(error)) && said.lines().count() == 1, "{said}");
+        assert_eq!(output.status.code(), Some(2));
+    }
+}
+
 /// A process that ends when this does.
 pub(crate) struct Ending(pub(crate) Child);
 

@@ -179,6 +179,7 @@ proptest! {
         designs in prop::collection::btree_set("\\PC{0,8}", 0..3),
         (memory_unit, one_group_a_port, max_fan_in) in (1u64.., any::<bool>(), any::<u16>()),
         links in prop::collection::vec(("\\PC{0,8}", 1u16.., any::<u64>()), 0..3),
+        queue_pairs in prop::collection::vec(0..1_u32 << 24, 0..3),
     ) {
         let role = if is_switch { Role::Switch } else { Role::Host };
         let (address, memory) = (Ipv4Addr::from_bits(ip), ByteCount::new(memory));
@@ -195,6 +196,7 @@ proptest! {
             one_group_a_port,
             max_fan_in: (max_fan_in > 0).then_some(max_fan_in),
             links: links.collect(),
+            queue_pairs: queue_pairs.into_iter().map(QpNumber::new).collect(),
             ..NodeDescription::host(name, address, max_endpoints)
         };
         prop_assert_eq!(decode_node(encode_node(&node)), Ok(node));

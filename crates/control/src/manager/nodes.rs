@@ -49,7 +49,10 @@ impl Taken {
 }
 
 impl Nodes {
-    pub(super) fn attach(&mut self, description: NodeDescription) -> Result<(), AttachError> {
+    pub(super) fn attach(&mut self, mut description: NodeDescription) -> Result<(), AttachError> {
+        // One that is told twice is one.
+        description.queue_pairs.sort_unstable();
+        description.queue_pairs.dedup();
         let NodeDescription { name, address, .. } = &description;
         if name.is_empty() {
             return Err(AttachError::NoName);
@@ -95,7 +98,11 @@ impl Nodes {
         let node = &self.nodes[name];
         let used: usize = node.taken.values().map(|taken| taken.endpoints.len()).sum();
         // A node that claims more than there are numbers has as many as there are numbers.
-        node.description.max_endpoints.min(MAX_QPN - FIRST_QP + 1).saturating_sub(used as u32)
+        let numbers = match node.description.queue_pairs.len() as u32 {
+            0 => MAX_QPN - FIRST_QP + 1,
+            own => own,
+        };
+        node.description.max_endpoints.min(numbers).saturating_sub(used as u32)
     }
 
     /// A queue pair for the group that the node does not use. The caller has asked how many are free.
@@ -104,8 +111,13 @@ impl Nodes {
         let node = self.nodes.get_mut(name).expect("an attached node");
         let ip = node.description.address;
         let next = self.next_qp.entry(ip).or_insert(FIRST_QP);
+        let own = &node.description.queue_pairs;
         let qp = loop {
-            let qp = QpNumber::new(*next);
+            // Those that it has come by turns: packets for the one before may still be under way.
+            let qp = match own.len() {
+                0 => QpNumber::new(*next),
+                count => own[*next as usize % count],
+            };
             *next = if *next == MAX_QPN { FIRST_QP } else { *next + 1 };
             if !node.taken.values().any(|taken| taken.endpoints.contains(&qp)) {
                 break qp;

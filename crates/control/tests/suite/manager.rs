@@ -10,6 +10,7 @@ use quincunx_design::{Demand, FabricKind, GroupContext, Node, Placement, Setting
 use quincunx_designs::CATALOG;
 use quincunx_fabric::IncTree;
 use quincunx_units::ByteCount;
+use quincunx_wire::QpNumber;
 
 fn installed(instruction: &Instruction) -> &GroupContext {
     match instruction {
@@ -46,7 +47,7 @@ fn contexts_carry_what_was_asked_for() {
     set(&mut wanted, "group.retry_timeout", "7ms");
     for (_, instruction) in site.begin(&wanted).unwrap() {
         let context = installed(&instruction);
-        assert_eq!((context.design.as_str(), context.version), ("epic-2", 2));
+        assert_eq!((context.design.as_str(), context.version), ("epic-2", 3));
         assert_eq!(context.settings, wanted.settings);
         assert_eq!((context.fabric, context.ranks, context.domains), (FabricKind::Tree, 2, 1));
     }
@@ -330,6 +331,36 @@ fn a_host_without_queue_pairs_is_an_error() {
 }
 
 #[test]
+fn a_host_whose_hardware_numbers_its_queue_pairs_gets_those_by_turns() {
+    let mut site = Site::new(1, 1);
+    let own = [41, 17, 29, 17].map(QpNumber::new);
+    site.attach(NodeDescription { queue_pairs: own.into(), ..host(1) });
+    let mut given = Vec::new();
+    for _ in 0..4 {
+        let all = site.begin(&request(2, "epic-1")).unwrap();
+        let group = site.manager.groups().map(|group| group.group).max().unwrap();
+        for (node, instruction) in all {
+            if let (Instruction::Install(context), "r1") = (instruction, node.as_str()) {
+                given.push(context.connections[0].local.qp.value());
+            }
+            site.report(&node, group, Report::Installed);
+        }
+        site.remove(group);
+    }
+    given.sort_unstable();
+    assert_eq!(given.len(), 4);
+    assert!([17, 29, 41].iter().all(|number| given.contains(number)), "{given:?}");
+}
+
+#[test]
+fn a_host_has_no_more_queue_pairs_than_its_hardware() {
+    let mut site = Site::new(0, 2);
+    site.attach(NodeDescription { queue_pairs: vec![QpNumber::new(17); 3], ..host(2) });
+    let error = site.begin(&request(3, "ring")).unwrap_err();
+    assert_eq!(error, InitGroupError::HostEndpoints { name: "r2".to_string(), needed: 2, free: 1 });
+}
+
+#[test]
 fn a_switch_that_cannot_run_the_design_has_no_part_in_it() {
     let mut nodes = tree("tree-2x2");
     nodes[1].designs = ["epic-2".to_string()].into();
@@ -406,7 +437,7 @@ fn senseless_requests_are_refused_and_leave_nothing_behind() {
             with(&|w| w.settings = Settings::parse("{\"group\":{\"window\":1099511627776}}").unwrap()),
             "expected u32, found integer `1099511627776` in `group.window`",
         ),
-        (with(&|w| w.version = 1), "expected version 2 of the parameters of epic-2, found version 1"),
+        (with(&|w| w.version = 1), "expected version 3 of the parameters of epic-2, found version 1"),
         (
             with(&|w| w.design = "epic-4".into()),
             "expected a design for this kind of fabric (epic-1, epic-2, ",

@@ -15,7 +15,7 @@
 //!
 //! Each invocation has its PSNs in both directions of each queue pair, at every rank the same ones (4.3, 4.4: group PSN
 //! synchronisation); a rank skips those that it does not send or receive. Mode-I ends connections at the switch and needs no
-//! common PSN. There a control message does not say what comes before it, so a rank sends none before its switch knows the
+//! common PSN, and where queue pairs cannot skip, the first hop translates. There a control message does not say what comes before it, so a rank sends none before its switch knows the
 //! invocations before it: it has sent something in them itself, or received their control messages.
 
 use alloc::collections::VecDeque;
@@ -49,8 +49,11 @@ pub struct CommLibConfig {
     pub run_ahead: bool,
     /// Invocations follow each other at once; otherwise each waits for the end of the one before.
     pub overlap: bool,
-    /// Modes II and III share one PSN among all ranks; Mode-I does not.
+    /// Modes II and III share one PSN among all ranks, which skip the numbers of what they do not send or receive. Those of Mode-I do
+    /// not, nor those whose queue pairs cannot.
     pub synchronize_psn: bool,
+    /// The window is as many packets as are in its messages; in Mode-I it is messages.
+    pub window_in_packets: bool,
 }
 
 /// Why a configuration is refused.
@@ -262,12 +265,12 @@ impl CommLib {
     /// The window, in what switches count their buffers in: packets, and messages in Mode-I.
     fn window(&self) -> u64 {
         let window = u64::from(self.config.window);
-        if self.config.synchronize_psn { window * u64::from(self.config.message) } else { window }
+        if self.config.window_in_packets { window * u64::from(self.config.message) } else { window }
     }
 
     /// The first so many messages of an invocation, in the unit of the window.
     fn units(&self, progress: &Progress, messages: u64) -> u64 {
-        if self.config.synchronize_psn {
+        if self.config.window_in_packets {
             progress.packets_in(messages, self.config.message)
         } else {
             messages

@@ -63,6 +63,9 @@ pub struct GroupConfig {
     pub toward: Vec<usize>,
     /// Combine in the order of the edges, not of arrival: equal bits every time, for a buffer per edge (footnote 4).
     pub reproducible: bool,
+    /// Ranks' queue pairs are standard ones, which number what they send and receive alone: their first hop translates. In Mode-I all
+    /// connections end at the switch anyway.
+    pub standard_verbs: bool,
     /// Send again what is missing and nothing else, as ranks whose queue pairs do; otherwise everything from there on.
     pub selective: bool,
     /// Mode-III: acknowledge a packet as soon as it is taken in, so that ranks that run ahead do so as far as the pipe reaches

@@ -79,6 +79,9 @@ pub struct GroupParams {
     pub modes: Option<Levels>,
     /// Run mixtures of modes, too, that were found wrong, to see how.
     pub unproved: bool,
+    /// Ranks' queue pairs are standard ones, a NIC's or the kernel's: they cannot skip PSNs, so first hops translate, and a rank waits until
+    /// its switch knows what comes before.
+    pub standard_verbs: bool,
     /// Check each result from end to end, by a second collective over checksums, which costs its time. Collectives follow each other then.
     pub verify: bool,
 }
@@ -89,6 +92,8 @@ pub struct GroupParams {
 pub struct EpicRank {
     /// Its first hop is no queue pair: it skips the numbers of what it does not send or receive.
     pub skips: bool,
+    /// Its first hop counts packets, not messages.
+    pub window_in_packets: bool,
 }
 
 /// What a switch is told beside its edges: they are the children in order, then the parent.
@@ -116,6 +121,7 @@ impl Default for GroupParams {
             overlap: true,
             modes: None,
             unproved: false,
+            standard_verbs: false,
             verify: false,
         }
     }
@@ -129,7 +135,7 @@ impl AsRef<Transport> for EpicParams {
 
 impl Params for EpicParams {
     fn help() -> Vec<Help> {
-        let own: [Help; 8] = [
+        let own: [Help; 9] = [
             ("group.reproducible", "combine in rank order, for equal bits every time"),
             ("group.slots", "Mode-III: packets in each of a switch's pipes; a window if not said"),
             ("group.run_ahead", "Mode-III: fast ranks run ahead of slow ones, as far as the pipes reach"),
@@ -142,6 +148,10 @@ impl Params for EpicParams {
             (
                 "group.unproved",
                 "epic-mixed: take modes that are wrong together, too, for the checker to show it",
+            ),
+            (
+                "group.standard_verbs",
+                "ranks' queue pairs cannot skip PSNs, as those of NICs and of the kernel: their first hops translate",
             ),
             (
                 "group.verify",
@@ -347,6 +357,7 @@ impl Epic {
             parent: role.parent.map(usize::from),
             toward: role.toward.iter().map(|&edge| usize::from(edge)).collect(),
             reproducible: params.group.reproducible,
+            standard_verbs: params.group.standard_verbs,
             selective: transport.selective,
             run_ahead: params.group.run_ahead,
             notification_interval: params.group.synchronize_rates.then_some(NOTIFICATION_INTERVAL),
@@ -393,9 +404,9 @@ impl Design for Epic {
         &Collective::PRIMITIVES
     }
 
-    /// Of switches: their mode, and their neighbours'. Of groups: checked results.
+    /// Of switches: their mode, and their neighbours'. Of groups: checked results, standard queue pairs.
     fn version(&self) -> u32 {
-        2
+        3
     }
 
     fn parts_of(&self) -> &'static [&'static str] {
@@ -443,7 +454,8 @@ impl Design for Epic {
         };
         let rank = |rank| {
             let first_hop = tree.across(tree.leaf(Rank(rank)), 0).node;
-            EpicRank { skips: modes[&first_hop] != Mode::I }
+            let window_in_packets = modes[&first_hop] != Mode::I;
+            EpicRank { skips: window_in_packets && !params.group.standard_verbs, window_in_packets }
         };
         Ok(Plan {
             ranks: (0..tree.ranks()).map(rank).collect(),
@@ -482,6 +494,7 @@ impl Design for Epic {
             run_ahead: params.group.run_ahead,
             overlap: params.group.overlap,
             synchronize_psn: role.skips,
+            window_in_packets: role.window_in_packets,
         };
         let mut library = CommLib::new(config).map_err(|error| Refusal::of(&error))?;
         if let Some(name) = mutation {

@@ -12,6 +12,7 @@ use quincunx_wire::RoceHeader;
 use crate::config::{ConfigError, GroupConfig};
 use crate::mode_ii::ModeII;
 use crate::mode_iii::ModeIII;
+use crate::numbering::{Numbering, Translated};
 
 /// The kind of timers that wait for the ACK of packets on an edge (Mode-III).
 pub(crate) const RESEND: u8 = 0;
@@ -81,7 +82,43 @@ enum Realisation<P> {
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct IncEngine<P> {
     realisation: Realisation<P>,
+    /// Translates the PSNs of ranks that cannot skip any.
+    numbering: Option<Numbering>,
     edges: u16,
+}
+
+impl<P: Payload> Realisation<P> {
+    fn handle_frame(
+        &mut self,
+        now: Instant,
+        edge: u16,
+        frame: Frame<'_, RoceHeader, P>,
+        out: &mut dyn DatapathSink<P>,
+    ) {
+        let handled = match self {
+            Self::II(mode) => mode.handle_frame(usize::from(edge), frame, out),
+            Self::III(mode) => mode.handle_frame(now, usize::from(edge), frame, out),
+        };
+        if let Err(reason) = handled {
+            out.drop_frame(edge, reason.name());
+        }
+    }
+
+    fn handle_timer(&mut self, timer: DatapathTimer, out: &mut dyn DatapathSink<P>) {
+        let Self::III(mode) = self else { return };
+        match timer.edge {
+            Some(edge) => mode.handle_resend_timer(usize::from(edge), out),
+            None => mode.handle_acknowledge_timer(out),
+        }
+    }
+
+    /// Everything before this number has been forgotten.
+    fn base(&self) -> u64 {
+        match self {
+            Self::II(mode) => mode.base(),
+            Self::III(mode) => mode.base(),
+        }
+    }
 }
 
 impl<P: Payload> IncEngine<P> {
@@ -94,12 +131,13 @@ impl<P: Payload> IncEngine<P> {
         // A count with the initial PSN in its low bits, and room below for a window.
         let first = (1 << 24) + u64::from(config.initial_psn.value());
         let edges = config.edges.len() as u16;
+        let numbering = Numbering::new(&config, first);
         let realisation = match config.mode {
             Mode::I => return Err(ConfigError::ModeI),
             Mode::II => Realisation::II(ModeII::new(config, first)),
             Mode::III => Realisation::III(ModeIII::new(config, first)),
         };
-        Ok(Self { realisation, edges })
+        Ok(Self { realisation, numbering, edges })
     }
 }
 
@@ -111,20 +149,19 @@ impl<P: Payload> Datapath<P> for IncEngine<P> {
         frame: Frame<'_, RoceHeader, P>,
         out: &mut dyn DatapathSink<P>,
     ) {
-        let handled = match &mut self.realisation {
-            Realisation::II(mode) => mode.handle_frame(usize::from(edge), frame, out),
-            Realisation::III(mode) => mode.handle_frame(now, usize::from(edge), frame, out),
+        let Some(numbering) = &mut self.numbering else {
+            return self.realisation.handle_frame(now, edge, frame, out);
         };
-        if let Err(reason) = handled {
-            out.drop_frame(edge, reason.name());
-        }
+        let header = numbering.incoming(usize::from(edge), frame.header);
+        let frame = Frame { header: &header, payload: P::reborrow(frame.payload) };
+        self.realisation.handle_frame(now, edge, frame, &mut Translated { numbering, out });
+        numbering.forget(self.realisation.base());
     }
 
     fn handle_timer(&mut self, _: Instant, timer: DatapathTimer, out: &mut dyn DatapathSink<P>) {
-        let Realisation::III(mode) = &mut self.realisation else { return };
-        match timer.edge {
-            Some(edge) => mode.handle_resend_timer(usize::from(edge), out),
-            None => mode.handle_acknowledge_timer(out),
+        match &self.numbering {
+            Some(numbering) => self.realisation.handle_timer(timer, &mut Translated { numbering, out }),
+            None => self.realisation.handle_timer(timer, out),
         }
     }
 
@@ -143,8 +180,12 @@ impl<P: Payload> Datapath<P> for IncEngine<P> {
     }
 
     fn handle_transmit_slot(&mut self, _: Instant, edge: u16, out: &mut dyn DatapathSink<P>) {
-        if let Realisation::III(mode) = &mut self.realisation {
-            mode.handle_transmit_slot(usize::from(edge), out);
+        let Realisation::III(mode) = &mut self.realisation else { return };
+        match &self.numbering {
+            Some(numbering) => {
+                mode.handle_transmit_slot(usize::from(edge), &mut Translated { numbering, out })
+            }
+            None => mode.handle_transmit_slot(usize::from(edge), out),
         }
     }
 
@@ -166,6 +207,9 @@ impl<P: Payload> Datapath<P> for IncEngine<P> {
     }
 
     fn assert_invariants(&self) {
+        if let Some(numbering) = &self.numbering {
+            numbering.assert_invariants();
+        }
         match &self.realisation {
             Realisation::II(mode) => mode.assert_invariants(),
             Realisation::III(mode) => mode.assert_invariants(),

@@ -12,6 +12,7 @@
 //! | LookupTable | `nodes/src/switch.rs` (endpoint), `invocation.rs` (collective, direction, fan-in, outs) |
 //! | TranslateHeader, ReplicateData, Forward | `forward.rs` |
 //! | CheckDuplicate, AggregateData, RecycleBuffer | `pipe.rs` |
+//! | PSNs of ranks that cannot skip any | `numbering.rs` |
 //! | ReceiveAck, SendAck, Retransmission | `hop.rs`, `mode_iii/{answers,sending}.rs` |
 //!
 //! ## Where we differ from the paper, and why
@@ -26,6 +27,9 @@
 //!   comes before: a hop there and back for each part, not each part's data.
 //! - **Trees of several modes** (the paper names none that are right): Mode-I beside the others skips the numbers of what does not come over an
 //!   edge, like ranks do; Mode-II takes a switch in another mode for a rank. Right are all where nothing but Mode-II is above Mode-II.
+//! - **Standard queue pairs need no sets of groups** (`GroupParams::standard_verbs`): they cannot skip PSNs, and 4.3 has 2N + 1 groups for
+//!   that, each for one pattern. Here their first hop translates PSNs, in each direction of the edge, in Mode-II as in Mode-III; between
+//!   switches nothing changes. As in Mode-I, a rank waits until its switch knows what comes before.
 //! - **Mode-II keeps a valid PSN range**, like Mode-III's: packets that the network kept for longer than the window are
 //!   dropped instead of being added to the slot's next user.
 //! - **Mode-II, Reduce: a slot is recycled by the receiver's ACK**, not by completion. The receiver contributes nothing,
@@ -66,6 +70,7 @@ pub mod mode_i;
 mod mode_ii;
 mod mode_iii;
 mod mutation;
+mod numbering;
 mod pipe;
 
 pub use comm_lib::{CommLib, CommLibConfig, CommLibConfigError};

@@ -99,6 +99,11 @@ impl<P: Payload> ModeII<P> {
         }
     }
 
+    /// Everything before this number has been forgotten.
+    pub(crate) fn base(&self) -> u64 {
+        self.table.base()
+    }
+
     pub(crate) fn buffer_bytes(&self) -> usize {
         self.pipe.buffer_bytes()
     }

@@ -80,6 +80,11 @@ impl<P: Payload> ModeIII<P> {
         }
     }
 
+    /// Everything before this number has been forgotten.
+    pub(crate) fn base(&self) -> u64 {
+        self.table.base()
+    }
+
     pub(crate) fn buffer_bytes(&self) -> usize {
         self.aggregation.buffer_bytes() + self.replication.buffer_bytes()
     }

@@ -21,6 +21,7 @@ mod inc_engine;
 mod locks;
 #[path = "../../../../fuzz/src/mode_i_switch.rs"]
 mod mode_i_switch;
+mod offload;
 mod ports;
 #[path = "../../../../fuzz/src/replay.rs"]
 mod replay;

@@ -212,7 +212,7 @@ proptest! {
             };
             let peers = neighbours[rank].iter().enumerate();
             let queue_pairs = peers.map(|(port, &peer)| (PortId(port as u16), queue_pair(rank, peer))).collect();
-            let group = HostGroup { group: GroupId(1), queue_pairs, program: Box::new(program), contention: None };
+            let group = HostGroup { group: GroupId(1), queue_pairs, are_offloaded: false, program: Box::new(program), contention: None };
             simulation.command(NodeIndex(rank as u32), HostCommand::Install(Box::new(group))).unwrap();
         }
         for (rank, input) in inputs.iter().enumerate() {

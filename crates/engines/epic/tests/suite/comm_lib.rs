@@ -23,6 +23,7 @@ fn config() -> CommLibConfig {
         run_ahead: false,
         overlap: true,
         synchronize_psn: true,
+        window_in_packets: true,
     }
 }
 
@@ -132,13 +133,15 @@ fn what_a_rank_neither_sends_nor_receives_is_skipped() {
 
 #[test]
 fn where_numbers_are_not_shared_none_are_skipped() {
-    let mut bench = Bench::new(CommLibConfig { synchronize_psn: false, ..config() });
+    let mut bench =
+        Bench::new(CommLibConfig { synchronize_psn: false, window_in_packets: false, ..config() });
     bench.start(Collective::Reduce { root: Rank(0) }, 40, 0).unwrap();
     bench.sent();
     bench.sent();
     bench.sent();
     assert_eq!((bench.sent(), bench.posted.skipped), (Some(Outcome::Done), vec![]));
-    let mut bench = Bench::new(CommLibConfig { synchronize_psn: false, ..config() });
+    let mut bench =
+        Bench::new(CommLibConfig { synchronize_psn: false, window_in_packets: false, ..config() });
     bench.start(Collective::Broadcast { root: Rank(0) }, 0, 40).unwrap();
     assert_eq!(bench.posted.skipped, []);
 }
@@ -148,7 +151,13 @@ fn places_for_two_windows_are_ready() {
     for (message, window, synchronize_psn, expected) in
         [(1, 5, true, 10), (1, 5, false, 10), (3, 5, false, 10)]
     {
-        let mut bench = Bench::new(CommLibConfig { message, window, synchronize_psn, ..config() });
+        let mut bench = Bench::new(CommLibConfig {
+            message,
+            window,
+            synchronize_psn,
+            window_in_packets: synchronize_psn,
+            ..config()
+        });
         bench.start(Collective::AllReduce, 800, 800).unwrap();
         assert_eq!(bench.posted.receives.len(), expected, "messages of {message}, {synchronize_psn}");
     }
@@ -193,7 +202,12 @@ fn where_numbers_are_not_shared_nothing_is_sent_before_the_switch_knows_of_what_
     let reduce = Pattern::Reduce { root: Rank(1) };
     let control = ControlMessage { pattern: reduce, reduction: REDUCTION, data_packets: 1 };
     for (synchronize_psn, at_once) in [(true, vec![0, 8]), (false, vec![])] {
-        let mut bench = Bench::new(CommLibConfig { window: 8, synchronize_psn, ..config() });
+        let mut bench = Bench::new(CommLibConfig {
+            window: 8,
+            synchronize_psn,
+            window_in_packets: synchronize_psn,
+            ..config()
+        });
         bench.start(Collective::Reduce { root: Rank(1) }, 8, 8).unwrap();
         bench.start(Collective::AllReduce, 8, 8).unwrap();
         assert_eq!(bench.sends(), at_once);

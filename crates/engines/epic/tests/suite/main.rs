@@ -10,4 +10,5 @@ mod mode_ii;
 mod mode_iii;
 mod plan;
 mod rate_synchronisation;
+mod standard_verbs;
 mod transmit_slot;

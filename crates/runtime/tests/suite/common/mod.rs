@@ -146,6 +146,8 @@ pub fn rank_process(manager: SocketAddr, number: u16) -> ProcessOptions {
         framing: Framing::RoceV2,
         transport: TransportOptions::Udp(UdpOptions::default()),
         any_interface: false,
+        offload: false,
+        lose_sent: false,
         node: NodeOptions::default(),
         capture: None,
     }

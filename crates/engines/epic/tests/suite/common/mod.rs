@@ -83,6 +83,7 @@ pub(crate) fn config() -> GroupConfig {
         parent: None,
         toward: vec![0, 1],
         reproducible: false,
+        standard_verbs: false,
         selective: false,
         run_ahead: false,
         notification_interval: None,

@@ -1,0 +1,203 @@
+//! EPIC with hosts that nobody here wrote: four Linux kernels, each in a guest of its own with its software RoCE, below our switches on
+//! the paper's tree (EPIC 7.2, J.1). CommLib runs in the guests, over libibverbs. Needs root, iproute2, QEMU, the verbs programs and,
+//! the first time, Debian's packages; one boot of four guests has all runs without losses, and another all with.
+
+use quincunx_designs::CATALOG;
+use quincunx_fabric::Shape;
+use quincunx_needs::{Missing, namespaces, need};
+use quincunx_perf::launch::{ChildArguments, LinkKind, Processes};
+use quincunx_perf::{Case, GroupsSetup, Plan, RealLinks, Row, run};
+use quincunx_scenario::{Override, Scenario};
+use quincunx_units::Duration;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::{Mutex, OnceLock, PoisonError};
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_quincunx");
+
+/// A spine, two leaves, four hosts.
+const TREE: &str = "tree-3-2";
+
+const DESIGNS: [&str; 3] = ["epic-1", "epic-2", "epic-3"];
+
+const PRIMITIVES: [&str; 6] =
+    ["all_reduce", "reduce", "broadcast", "barrier", "reduce_scatter", "all_gather"];
+
+/// What desynchronises the numbers of queue pairs that nobody synchronises: what flows one way only, from several roots, between what
+/// flows both ways.
+const MIXED: [(&str, u16); 8] = [
+    ("reduce", 2),
+    ("all_reduce", 0),
+    ("broadcast", 0),
+    ("broadcast", 1),
+    ("broadcast", 2),
+    ("broadcast", 3),
+    ("reduce", 3),
+    ("all_reduce", 0),
+];
+
+/// Several messages of several packets, the last of each shorter.
+const BYTES: u64 = 200_000;
+
+/// How long guests may take to boot and join.
+const JOIN_LIMIT: Duration = Duration::from_secs(150);
+
+/// How long a collective may take, and for how long a guest may be silent, on a machine that has much else to do.
+const LIMIT: Duration = Duration::from_secs(300);
+const SILENCE: &str = "60s";
+
+/// The exit status of `build.sh` where packages are missing, and where no guest can be built whatever is installed.
+const LACKS_PACKAGES: i32 = 77;
+const CANNOT: i32 = 78;
+
+/// The packages, as `tools/rxe-guest/README.md` names them, and the one that says which kernel to fetch.
+const PACKAGES: [&str; 9] = [
+    "qemu-system-x86",
+    "ibverbs-utils",
+    "ibverbs-providers",
+    "rdma-core",
+    "perftest",
+    "busybox-static",
+    "cpio",
+    "kmod",
+    "linux-image-amd64",
+];
+
+fn tool(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tools/rxe-guest").join(name)
+}
+
+/// What starts a rank in a guest.
+fn launcher() -> Result<PathBuf, Missing> {
+    namespaces()?;
+    let image = Path::new(env!("CARGO_TARGET_TMPDIR")).join("rxe-guest");
+    let build = Command::new(tool("build.sh")).arg(&image).arg(PROGRAM).stdin(Stdio::null()).output();
+    let built = build.expect("bash is there");
+    let said = String::from_utf8_lossy(&built.stderr).trim().to_owned();
+    match built.status.code() {
+        Some(0) => {}
+        Some(LACKS_PACKAGES) => return Err(Missing::packages(&PACKAGES, said)),
+        Some(CANNOT) => return Err(Missing::nothing(said)),
+        _ => panic!("build.sh: {}: {said}", built.status),
+    }
+    let launcher = image.join("rank");
+    let script =
+        format!("#!/bin/sh\nRXE_GUEST='{}' exec '{}' \"$@\"\n", image.display(), tool("rank.sh").display());
+    std::fs::write(&launcher, script).expect("the folder was built in");
+    let executable = std::fs::Permissions::from_mode(0o755);
+    std::fs::set_permissions(&launcher, executable).expect("the file is ours");
+    Ok(launcher)
+}
+
+/// All cases of all designs.
+fn cases() -> Vec<Case> {
+    let case = |design: &str, collective: &str, root: u16| Case {
+        design: design.into(),
+        collective: collective.into(),
+        in_place: false,
+        root,
+        bytes: if collective == "barrier" { 0 } else { BYTES },
+        data_type: "f32".into(),
+        op: "sum".into(),
+        iterations: 3,
+        warm_up: 1,
+    };
+    let of = |design: &'static str| {
+        let each = PRIMITIVES.iter().map(move |collective| (*collective, 1));
+        each.chain(MIXED).map(move |(collective, root)| case(design, collective, root))
+    };
+    DESIGNS.into_iter().flat_map(of).collect()
+}
+
+/// Runs all cases among four guests; a switch loses what `faults` say, there and back.
+fn play(launcher: &Path, faults: &[&str]) -> Result<Vec<Row>, String> {
+    let shape = Shape::for_ranks(TREE, 4).expect("a tree");
+    let links = RealLinks { mtu: 1500, is_limited: false };
+    // Guests are slow: what is late is not lost.
+    let changes = ["group.standard_verbs=true", "group.retry_timeout=200ms"];
+    let changes = changes.map(|text| text.parse::<Override>().expect("a key"));
+    let scenario = Scenario::find_for(&links, &shape.to_string(), &changes, CATALOG).expect("a scenario");
+    let designs = DESIGNS.map(|name| CATALOG.named(name).expect("a design"));
+    let setup = GroupsSetup::new(CATALOG, &designs, &scenario).expect("they fit");
+    let plan = Plan { setup: GroupsSetup { join: JOIN_LIMIT, limit: LIMIT, ..setup }, cases: cases() };
+    let arguments = ChildArguments {
+        manager: ["--keep-alive", SILENCE].map(str::to_owned).into(),
+        nodes: faults.iter().map(|word| (*word).to_owned()).collect(),
+        packet_sockets: true,
+        verbs: true,
+        rank_launcher: Some(launcher.to_owned()),
+        ..ChildArguments::default()
+    };
+    let kind = LinkKind::Netns { rate: None, mtu: 1500 };
+    let mut fabric =
+        Processes::start(&shape, kind, Path::new(PROGRAM), arguments, None).expect("there are namespaces");
+    let mut rows = Vec::new();
+    let done = run(&mut fabric, &plan, |row| {
+        println!("{row}");
+        rows.push(row);
+    });
+    for (switch, drops) in fabric.end_switches() {
+        println!("{switch}: {drops:?}");
+    }
+    match done {
+        Ok(0) => Ok(rows),
+        Ok(wrong) => Err(format!("{wrong} wrong elements")),
+        Err(error) => Err(format!("after {} of {} cases: {error}", rows.len(), plan.cases.len())),
+    }
+}
+
+/// The rows without losses, and those with: whichever test comes first plays for all.
+fn rows(with_loss: bool) -> Result<&'static [Row], Missing> {
+    static ROWS: [OnceLock<Result<Result<Vec<Row>, String>, Missing>>; 2] = [const { OnceLock::new() }; 2];
+    /// Four guests at a time are enough for any machine.
+    static TURN: Mutex<()> = Mutex::new(());
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    let faults: &[&str] = if with_loss { &["--loss", "1%", "--seed", "7"] } else { &[] };
+    let played = ROWS[usize::from(with_loss)].get_or_init(|| Ok(play(&launcher()?, faults)));
+    let rows = played.as_ref().map_err(Missing::clone)?;
+    Ok(rows.as_ref().unwrap_or_else(|failure| panic!("{failure}")))
+}
+
+/// Every case of a design ran there, on its switches, and was right at every rank.
+fn all_are_right(rows: &[Row], design: &str) {
+    let found: Vec<(&str, i32)> = rows
+        .iter()
+        .filter(|row| row.design == design)
+        .inspect(|row| assert_eq!((row.wrong, &row.fell_back), (0, &None), "{row}"))
+        .map(|row| (row.collective.as_str(), row.root))
+        .collect();
+    let cases = cases();
+    let expected: Vec<(&str, i32)> = cases
+        .iter()
+        .filter(|case| case.design == design)
+        .map(|case| {
+            let has_root = matches!(case.collective.as_str(), "reduce" | "broadcast");
+            (case.collective.as_str(), if has_root { i32::from(case.root) } else { -1 })
+        })
+        .collect();
+    assert_eq!(found, expected);
+}
+
+#[test]
+fn all_primitives_are_right_among_kernels_below_switches_that_end_connections() {
+    all_are_right(need!(rows(false)), "epic-1");
+}
+
+#[test]
+fn all_primitives_are_right_among_kernels_below_switches_that_translate_connections() {
+    all_are_right(need!(rows(false)), "epic-2");
+}
+
+#[test]
+fn all_primitives_are_right_among_kernels_below_switches_that_augment_connections() {
+    all_are_right(need!(rows(false)), "epic-3");
+}
+
+#[test]
+fn all_of_it_is_right_when_one_in_a_hundred_frames_is_lost_there_and_back() {
+    let rows = need!(rows(true));
+    for design in DESIGNS {
+        all_are_right(rows, design);
+    }
+}
