@@ -149,7 +149,8 @@ fn play(launcher: &Path, faults: &[&str]) -> Result<Vec<Row>, String> {
 
 /// The rows without losses, and those with: whichever test comes first plays for all.
 fn rows(with_loss: bool) -> Result<&'static [Row], Missing> {
-    static ROWS: [OnceLock<Result<Result<Vec<Row>, String>, Missing>>; 2] = [const { OnceLock::new() }; 2];
+    type Played = Result<Result<Vec<Row>, String>, Missing>;
+    static ROWS: [OnceLock<Played>; 2] = [const { OnceLock::new() }; 2];
     /// Four guests at a time are enough for any machine.
     static TURN: Mutex<()> = Mutex::new(());
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
