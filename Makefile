@@ -15,6 +15,11 @@ help: ## Say what there is
 demo: ## Eight ranks, three switches and a manager exchange real frames, every result checked
 	$(CARGO) run --release -p quincunx-cli -- demo
 
+.PHONY: demo-docs
+demo-docs: ## What the demo prints, into docs/demo.md and the README
+	$(CARGO) build --release -p quincunx-cli
+	$(PYTHON) tools/demo.py "$${CARGO_TARGET_DIR:-target}/release/quincunx"
+
 .PHONY: test
 test: ## Every check and every test; what needs root is skipped with a line that says so
 	@$(PYTHON) tools/run_tests.py

@@ -25,7 +25,7 @@ const fn setting(name: &'static str, values: &'static [(&'static str, Plain)]) -
 }
 
 /// All of them. A design is run in those of which it has all parameters; each parameter of a design is in one at least, or in [`FIXED`].
-pub(crate) const SETTINGS: [Setting; 22] = [
+pub(crate) const SETTINGS: [Setting; 23] = [
     setting("as it is", &[]),
     setting("selective", &[("group.selective", Yes)]),
     setting("messages", &[("group.message", Number(2))]),
@@ -38,6 +38,7 @@ pub(crate) const SETTINGS: [Setting; 22] = [
     setting("slots", &[("group.slots", Number(4))]),
     setting("silent", &[("group.synchronize_rates", No)]),
     setting("mixed", &[("group.modes", Text("II/I"))]),
+    setting("standard verbs", &[("group.standard_verbs", Yes)]),
     setting("checked", &[("group.verify", Yes)]),
     setting("in turn", &[("group.overlap", No)]),
     setting("chunk", &[("hosts.chunk", Text("4B")), ("hosts.window", Number(2))]),

@@ -116,7 +116,7 @@ fn gain(rows: &[Row]) -> Option<String> {
     };
     let (with, without) = (fastest(true)?, fastest(false)?);
     Some(format!(
-        "The fastest AllReduce in the switches ({}, {:.1} ms) takes {:.2} of the time of the fastest among the hosts alone\n         ({}, {:.1} ms): each rank sends its vector up once and gets the sum once, where hosts move nearly twice as much.",
+        "The fastest AllReduce in the switches ({}, {:.1} ms) takes {:.2} of the time of the fastest among the hosts alone\n({}, {:.1} ms): each rank sends its vector up once and gets the sum once, where hosts move nearly twice as much.",
         with.design,
         with.time_us / 1e3,
         with.time_us / without.time_us,

@@ -243,6 +243,7 @@ impl Perf {
             )));
         }
         let setup = GroupsSetup::new(catalog, &designs, &scenario).map_err(Failure::input)?;
+        self.check_pieces(&setup, &designs)?;
         let mut plan = self.plan(&designs, GroupsSetup { join: self.join_timeout, ..setup }, &sizes);
         if self.manager.is_some() {
             // They run already, or the manager says which are missing.
@@ -358,6 +359,24 @@ impl Perf {
         let transport = self.tuning.transport;
         if transport != Transport::Udp {
             return refuse("--transport udp", &transport.to_string(), "leave it out");
+        }
+        Ok(())
+    }
+
+    /// Refuses packets and messages that elements would lie across: they are combined one by one. Ranks would refuse it, too.
+    fn check_pieces(&self, setup: &GroupsSetup, designs: &[&'static dyn AnyDesign]) -> Result<(), Failure> {
+        let element = self.dtype.size() as u64;
+        for design in designs.iter().filter(|_| self.task.reduces()) {
+            let settings = setup.settings(design.name()).map_err(Failure::input)?;
+            for key in ["group.mtu", "hosts.chunk"] {
+                let bytes = settings.value(key).and_then(|value| value.as_str()?.parse::<ByteCount>().ok());
+                if let Some(bytes) = bytes.filter(|bytes| !bytes.bytes().is_multiple_of(element)) {
+                    return Err(Failure::Input(format!(
+                        "expected `{key}` of whole elements, {element} bytes each as {}, found {bytes}; set it to a multiple",
+                        self.dtype
+                    )));
+                }
+            }
         }
         Ok(())
     }

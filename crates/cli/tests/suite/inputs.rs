@@ -51,7 +51,10 @@ fn an_option_that_means_nothing_with_the_collective_is_refused_by_name() {
     refused(&["perf", "scatter", "--design", "epic-1"], "found epic-1");
     refused(&["perf", "send_receive", "--tree", "mesh-2x4"], "mesh-2x4");
     refused(&["perf", "all_reduce", "--in-place", "--design", "netreduce"], "found netreduce");
-    refused(&["perf", "all_reduce", "--dtype", "f64", "--payload", "1004"], "found group.mtu of 1004 bytes");
+    refused(
+        &["perf", "all_reduce", "--dtype", "f64", "--payload", "1004"],
+        "`group.mtu` of whole elements, 8 bytes each as f64, found 1004B",
+    );
     refused(&["perf", "all_reduce", "--iterations", "0"], "--iterations");
     refused(&["perf", "all_reduce", "--pcap", "/nonexistent/folder"], "/nonexistent/folder");
     refused(&["sim", "all_reduce", "--loss", "5%@0"], "loss.links");

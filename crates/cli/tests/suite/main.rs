@@ -2,6 +2,7 @@
 
 mod bound;
 mod check;
+mod demo;
 mod explain;
 mod imports;
 mod inputs;
