@@ -1,6 +1,6 @@
 //! What runs on a rank: it sends its vector in messages, at most a window of them before their sums, which it receives where they belong.
 
-use quincunx_collective::{Collective, DataType, Payload, Rank, ReduceOp, Reduction};
+use quincunx_collective::{Collective, Payload, Rank, Reduction};
 use quincunx_design::Transport;
 use quincunx_engine::verbs::{
     CollectiveRequest, Completion, Outcome, Program, QpIndex, ReceiveRequest, RequestError, SendRequest,
