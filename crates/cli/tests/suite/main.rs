@@ -7,6 +7,7 @@ mod explain;
 mod imports;
 mod inputs;
 mod jobs;
+mod keys;
 mod layers;
 mod library;
 mod links;
