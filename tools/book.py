@@ -28,7 +28,7 @@ PARTS = {
         "What would it buy on my links": "docs/architects.md",
         "Is it right": "docs/designers.md",
         "A manager and switches on your machines": "docs/operators.md",
-        "Keys of scenarios and designs": "docs/keys.md",
+        "Keys of designs": "docs/keys.md",
         "What the demo prints": "docs/demo.md",
     },
     "In depth": {

@@ -5,7 +5,7 @@ use crate::codec::{Codec, Direction, Emitted, Observer};
 use crate::faults::SendFaults;
 use crate::inbox::{Datagram, Inbox};
 use crate::node::NodeError;
-use crate::outbox::Outbox;
+use crate::outbox::{Batch, Outbox};
 use crate::pace::Departures;
 use crate::statistics::{Dropped, Phase, Statistics, Stopwatch, Traffic};
 use crate::timers::Timers;
@@ -168,14 +168,8 @@ impl<E: Engine, C: Codec<E>, T: Transport> Io<E, C, T> {
             self.statistics.sent.system_calls += 1;
             match self.transport.send(&self.outbox) {
                 Ok(count) => {
-                    for batch in &self.outbox.unsent().1[..count] {
-                        let to = self.sent_to.entry(batch.destination()).or_default();
-                        for traffic in [&mut self.statistics.sent, to] {
-                            traffic.datagrams += 1;
-                            traffic.frames += batch.frames() as u64;
-                            traffic.bytes += batch.length() as u64;
-                        }
-                    }
+                    let sent = &self.outbox.unsent().1[..count];
+                    count_sent(&mut self.statistics.sent, &mut self.sent_to, sent);
                     self.outbox.remove(count);
                 }
                 Err(error) => self.handle_send_error(error),
@@ -192,14 +186,7 @@ impl<E: Engine, C: Codec<E>, T: Transport> Io<E, C, T> {
             self.outbox.gather();
             let (arena, batches) = self.outbox.unsent();
             let taken = batches.iter().take_while(|batch| departures.take(now, arena, batch)).count();
-            for batch in &batches[..taken] {
-                let to = self.sent_to.entry(batch.destination()).or_default();
-                for traffic in [&mut self.statistics.sent, to] {
-                    traffic.datagrams += 1;
-                    traffic.frames += batch.frames() as u64;
-                    traffic.bytes += batch.length() as u64;
-                }
-            }
+            count_sent(&mut self.statistics.sent, &mut self.sent_to, &batches[..taken]);
             self.outbox.remove(taken);
             if !self.outbox.is_empty() {
                 self.statistics.send_blocked += 1;
@@ -267,6 +254,17 @@ impl<E: Engine, C: Codec<E>, T: Transport> Io<E, C, T> {
                 self.outbox.remove(1);
                 self.failure = Some(NodeError::Send { destination, length, error });
             }
+        }
+    }
+}
+
+/// Counts batches that have left the outbox, in all and by peer.
+fn count_sent(all: &mut Traffic, by_peer: &mut BTreeMap<SocketAddrV4, Traffic>, batches: &[Batch]) {
+    for batch in batches {
+        for traffic in [&mut *all, by_peer.entry(batch.destination()).or_default()] {
+            traffic.datagrams += 1;
+            traffic.frames += batch.frames() as u64;
+            traffic.bytes += batch.length() as u64;
         }
     }
 }

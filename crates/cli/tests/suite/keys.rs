@@ -1,10 +1,10 @@
-//! The reference of keys is made from the designs and presets themselves.
+//! The reference of keys is made from the designs themselves, and shows presets as examples.
 
 use crate::simulations::quincunx;
 use quincunx_designs::CATALOG;
 use std::fmt::Write as _;
 
-/// Presets that have between them all keys of fabrics, workloads and measurement.
+/// Examples: of packets, of memory, of a workload.
 const PRESETS: [&str; 3] = ["epic-star8", "scin-dgx8", "two-servers"];
 
 fn shown(name: &str) -> String {
@@ -15,8 +15,8 @@ fn shown(name: &str) -> String {
 
 fn page() -> String {
     let mut text = String::from(
-        "# Keys\nWhat a scenario can say, for files and `--set`: first of fabrics, as presets have it, then of designs, each with its default and\n\
-         what it means. Sizes are in bytes with `KiB`, `MiB` or `KB`, rates in bits a second (`100Gbit/s`), times have their unit (`20ms`, `1us`).\n\
+        "# Keys\nFor files and `--set`: every key of every design, with its default and what it means; before them three presets, as examples of what a\n\
+         file of a fabric says. Sizes are in bytes with `KiB`, `MiB` or `KB`, rates in bits a second (`100Gbit/s`), times have their unit (`20ms`, `1us`).\n\
          Made by `QUINCUNX_KEYS=write cargo test -p quincunx-cli --test suite keys`.\n",
     );
     for preset in PRESETS {
