@@ -41,7 +41,10 @@ pub(crate) trait Quarter {
         let sign = (bits >> 24) as u8 & 0x80;
         let cut = 23 - Self::FRACTION;
         let odd = (magnitude >> cut) & 1;
-        let normal = (magnitude.wrapping_sub((127 - Self::BIAS) << 23) + ((1 << (cut - 1)) - 1) + odd) >> cut;
+        // Below the least normal number this wraps, and is not looked at.
+        let normal =
+            magnitude.wrapping_sub((127 - Self::BIAS) << 23).wrapping_add(((1 << (cut - 1)) - 1) + odd)
+                >> cut;
         // The last place of a subnormal number lies at the end of the fraction of this one, so that adding it rounds.
         let anchor = f32::from_bits((127 + 23 + 1 - Self::BIAS - Self::FRACTION) << 23);
         let subnormal = (f32::from_bits(magnitude) + anchor).to_bits().wrapping_sub(anchor.to_bits());
@@ -116,6 +119,39 @@ mod tests {
             assert_eq!(F::narrow(middle.next_up()), high, "{middle}");
             assert_eq!(F::narrow(-middle.next_up()), high | 0x80, "{middle}");
         }
+    }
+
+    /// Of single precision, over its whole range: the first bits of each number with what is next to it.
+    fn every_single_goes_to_the_nearest<F: Quarter>() {
+        let finite: Vec<(u8, f64)> = (0..0x7f).filter_map(|bits| Some((bits, value::<F>(bits)?))).collect();
+        let (last, largest) = finite[finite.len() - 1];
+        let too_large = largest + (largest - finite[finite.len() - 2].1) / 2.0;
+        for bits in (0..f32::INFINITY.to_bits())
+            .step_by(1 << 14)
+            .flat_map(|bits| [bits, bits + 1, bits + (1 << 14) - 1])
+        {
+            let single = f64::from(f32::from_bits(bits));
+            let above = finite.partition_point(|(_, value)| *value < single);
+            let nearest = match above.checked_sub(1).map(|below| (finite[below], finite.get(above))) {
+                None => 0,
+                Some((_, None)) if single > too_large || (single == too_large && last % 2 == 1) => {
+                    F::TOO_LARGE
+                }
+                Some((below, None)) => below.0,
+                Some(((low, a), Some((high, b)))) => match (single - a).total_cmp(&(b - single)) {
+                    core::cmp::Ordering::Equal => low + low % 2,
+                    order if order.is_lt() => low,
+                    _ => *high,
+                },
+            };
+            assert_eq!(F::narrow(f32::from_bits(bits)), nearest, "{single:e}");
+        }
+    }
+
+    #[test]
+    fn every_single_goes_to_the_nearest_e4m3_and_e5m2() {
+        every_single_goes_to_the_nearest::<E4M3>();
+        every_single_goes_to_the_nearest::<E5M2>();
     }
 
     #[test]
