@@ -121,7 +121,7 @@ pub(crate) struct Sim {
     #[command(flatten)]
     printed: Printed,
     /// Print a preset as TOML, the keys of a kind of file or the parameters of a design, and simulate nothing
-    #[arg(long, value_name = "PRESET|KIND|DESIGN")]
+    #[arg(long, value_name = "PRESET|KIND|DESIGN", exclusive = true)]
     show: Option<String>,
 }
 
@@ -171,6 +171,20 @@ impl Sim {
             let find = |name: &String| Ok(vec![scenario.design(catalog, name).map_err(Failure::input)?]);
             self.design.iter().map(find).collect::<Result<_, Failure>>()?
         };
+        for design in rows.concat().into_iter().filter(|_| !is_choice) {
+            let offered = design.collectives(scenario.kind());
+            // One that does not run here at all says so itself.
+            if !offered.is_empty() && !design.offers(collective, scenario.kind()) {
+                let offered: Vec<_> = offered.iter().map(|one| one.name()).collect();
+                return Err(Failure::Input(format!(
+                    "expected a collective that {} offers on {} ({}), found {}; name one of them, or another design or fabric",
+                    design.name(),
+                    self.fabric,
+                    offered.join(", "),
+                    collective.name()
+                )));
+            }
+        }
         scenario.refuse_unused(&rows.concat()).map_err(Failure::input)?;
         scenario.refuse_training().map_err(Failure::input)?;
         let rows: Vec<_> =
