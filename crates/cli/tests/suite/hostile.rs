@@ -5,11 +5,11 @@
 //! QUINCUNX_HOSTILE=100000,60 cargo test --release -p quincunx-cli --test suite hostile -- --nocapture
 //! ```
 //!
-//! That is frames a second, and seconds of each design. A third of them come from the third party's own port, with all that a rank's next
-//! frame has, addresses, PSN and CRC; the others by the rank's own link, as of a peer gone wrong: frames that it has sent before, and these
-//! with some bits turned over, cut short, or nothing but noise.
+//! That is frames a second, and seconds of each design. A third of them come from the third party's own port, with all that one of a rank's
+//! next frames has, addresses, PSN and CRC; the others by the rank's own link, as of a peer gone wrong: frames that it has sent before, next
+//! ones with some bits turned over, cut ones, and nothing but noise.
 
-use crate::intruder::{Intruder, Tap, datagram, raw_sender, shell, watch};
+use crate::intruder::{Intruder, PAYLOAD, Tap, datagram, raw_sender, shell, watch};
 use nix::sys::socket::{MsgFlags, SockaddrIn, sendto};
 use quincunx_design::FabricKind;
 use quincunx_designs::CATALOG;
@@ -19,7 +19,7 @@ use quincunx_perf::launch::{ChildArguments, LinkKind, Processes};
 use quincunx_perf::{Case, GroupsSetup, Plan, RealLinks, run};
 use quincunx_scenario::Scenario;
 use quincunx_wire::{Psn, RoceHeader};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddrV4;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::Path;
@@ -36,11 +36,16 @@ const VECTOR: u64 = 256 << 10;
 /// Frames that were seen last, of which some come again.
 const REMEMBERED: usize = 512;
 
+/// How far ahead of what was seen last frames are forged.
+const AHEAD: usize = 16;
+
 /// How much of it there is.
 #[derive(Clone, Copy)]
 struct Attack {
     frames_a_second: u64,
-    /// Repetitions of the collective before, in and after the attack.
+    /// Cases before the attack, in it and after it. Results are compared in the first and the last repetition of each.
+    cases: usize,
+    /// Repetitions of the collective in a case.
     iterations: u32,
 }
 
@@ -97,7 +102,7 @@ fn attacked(design: &str, attack: Attack) -> Outcome {
         iterations: attack.iterations,
         warm_up: 1,
     };
-    let plan = Plan { setup, cases: vec![case; 3] };
+    let plan = Plan { setup, cases: vec![case; 3 * attack.cases] };
     let shape = scenario.fabric.shape().unwrap();
     let kind = LinkKind::Netns { rate: None, mtu: 1500 };
     let mut fabric =
@@ -111,25 +116,25 @@ fn attacked(design: &str, attack: Attack) -> Outcome {
     let switch = fabric.process("switch0").unwrap();
 
     let (stop, on, sent) = (AtomicBool::new(false), AtomicBool::new(false), AtomicU64::new(0));
-    let seen = Mutex::new(Vec::new());
+    let seen = Mutex::new(Seen::default());
     let (mut wrong, mut ended, mut phases) = (0, false, Vec::new());
     thread::scope(|scope| {
         let (halt, seen, on, count) = (&stop, &seen, &on, &sent);
         scope.spawn(move || remember(&tap, halt, seen));
         scope.spawn(move || send([&foreign, &own], attack, [halt, on], seen, count));
         let mut before = (Instant::now(), Used::of(switch), 0);
+        let mut times = Vec::new();
         let done = run(&mut fabric, &plan, |row| {
             wrong += row.wrong;
-            // What comes after the first case and before the second is between two phases.
+            times.push(row.time_us);
+            if times.len() < attack.cases {
+                return;
+            }
+            let microseconds = times.drain(..).sum::<f64>() / attack.cases as f64;
             on.store(phases.is_empty(), Ordering::Relaxed);
             let now = (Instant::now(), Used::of(switch), sent.load(Ordering::Relaxed));
             let used = Used { resident: now.1.resident, processor: now.1.processor - before.1.processor };
-            phases.push(Phase {
-                microseconds: row.time_us,
-                wall: now.0 - before.0,
-                used,
-                sent: now.2 - before.2,
-            });
+            phases.push(Phase { microseconds, wall: now.0 - before.0, used, sent: now.2 - before.2 });
             before = now;
         });
         ended = done.is_ok();
@@ -139,17 +144,24 @@ fn attacked(design: &str, attack: Attack) -> Outcome {
     Outcome { wrong, ended, phases, dropped }
 }
 
-/// Keeps the frames that the first rank has sent last, the first one of each batch.
-fn remember(tap: &Tap, stop: &AtomicBool, seen: &Mutex<Vec<(RoceHeader, Vec<u8>)>>) {
-    let mut next = 0;
+/// What the first rank has sent last, the first frame of each batch.
+#[derive(Default)]
+struct Seen {
+    frames: VecDeque<(RoceHeader, Vec<u8>)>,
+    /// The newest that has a full payload.
+    newest: Option<RoceHeader>,
+}
+
+fn remember(tap: &Tap, stop: &AtomicBool, seen: &Mutex<Seen>) {
     watch(tap, stop, |header, payload| {
         let mut seen = seen.lock().unwrap();
-        if seen.len() < REMEMBERED {
-            seen.push((header, payload.to_vec()));
-        } else {
-            seen[next % REMEMBERED] = (header, payload.to_vec());
+        seen.frames.push_back((header, payload.to_vec()));
+        if seen.frames.len() > REMEMBERED {
+            seen.frames.pop_front();
         }
-        next += 1;
+        if payload.len() == PAYLOAD {
+            seen.newest = Some(header);
+        }
     });
 }
 
@@ -170,18 +182,19 @@ fn send(
     [foreign, own]: [&OwnedFd; 2],
     attack: Attack,
     [stop, on]: [&AtomicBool; 2],
-    seen: &Mutex<Vec<(RoceHeader, Vec<u8>)>>,
+    seen: &Mutex<Seen>,
     sent: &AtomicU64,
 ) {
     let to = SockaddrIn::from(SocketAddrV4::new(NetnsNode::Switch(0).address(), 0));
     let mut chance = Chance(0x9e37_79b9_7f4a_7c15);
     let (mut begun, mut due) = (Instant::now(), 0);
     while !stop.load(Ordering::Relaxed) {
-        if !on.load(Ordering::Relaxed) || seen.lock().unwrap().is_empty() {
+        let newest = seen.lock().unwrap().newest;
+        let Some(newest) = newest.filter(|_| on.load(Ordering::Relaxed)) else {
             thread::sleep(Duration::from_millis(1));
             (begun, due) = (Instant::now(), 0);
             continue;
-        }
+        };
         // What the machine could not keep up with does not come later all at once.
         let asked = (begun.elapsed().as_nanos() * u128::from(attack.frames_a_second) / 1_000_000_000) as u64;
         due = due.max(asked.saturating_sub(attack.frames_a_second / 100));
@@ -191,18 +204,18 @@ fn send(
         }
         let (header, payload) = {
             let seen = seen.lock().unwrap();
-            seen[chance.below(seen.len())].clone()
+            seen.frames[chance.below(seen.frames.len())].clone()
+        };
+        let next = |chance: &mut Chance| {
+            let psn = Psn::new(newest.psn.value() + 1 + chance.below(AHEAD) as u32);
+            datagram(&RoceHeader { psn, ..newest }, &[0x42; PAYLOAD])
         };
         while due < asked {
             due += 1;
-            let (by, frame) = match chance.below(6) {
-                0 | 1 => {
-                    let ahead =
-                        RoceHeader { psn: Psn::new(header.psn.value() + chance.below(64) as u32), ..header };
-                    (foreign, datagram(&ahead, &vec![0x42; payload.len()]))
-                }
+            let (by, frame) = match due % 6 {
+                0 | 1 => (foreign, next(&mut chance)),
                 2 => (own, datagram(&header, &payload)),
-                3 => (own, mutated(datagram(&header, &payload), &mut chance)),
+                3 => (own, mutated(next(&mut chance), &mut chance)),
                 4 => (own, cut(datagram(&header, &payload), &mut chance)),
                 _ => (own, noise(datagram(&header, &payload), &mut chance)),
             };
@@ -251,7 +264,7 @@ fn noise(mut frame: Vec<u8>, chance: &mut Chance) -> Vec<u8> {
 }
 
 /// From the environment: frames a second, and seconds of each design.
-fn asked() -> Option<(u64, u32)> {
+fn asked() -> Option<(u64, usize)> {
     let said = std::env::var("QUINCUNX_HOSTILE").ok()?;
     let (rate, seconds) = said.split_once(',').expect("frames a second, and seconds: 100000,60");
     Some((rate.parse().expect("frames a second"), seconds.parse().expect("seconds")))
@@ -264,8 +277,10 @@ fn hostile_frames_change_no_result_and_take_no_memory() {
     for design in ["epic-1", "epic-2", "epic-3"] {
         let attack = match long {
             // An AllReduce takes some milliseconds, more of them meanwhile.
-            Some((frames_a_second, seconds)) => Attack { frames_a_second, iterations: 100 * seconds },
-            None => Attack { frames_a_second: 20_000, iterations: 15 },
+            Some((frames_a_second, seconds)) => {
+                Attack { frames_a_second, cases: 10 * seconds, iterations: 10 }
+            }
+            None => Attack { frames_a_second: 20_000, cases: 10, iterations: 2 },
         };
         let Outcome { wrong, ended, phases, dropped } = attacked(design, attack);
         assert!(ended && wrong == 0, "{design}: {wrong} wrong elements, {dropped:?}");
