@@ -12,7 +12,6 @@ use crate::io::{Clock, Io, Pause};
 use crate::outbox::Outbox;
 use crate::pace::{Arrivals, Departures, Pace};
 use crate::statistics::{Dropped, Phase, Statistics, Stopwatch, Traffic};
-use crate::sys;
 use crate::timers::Timers;
 use crate::transport::Transport;
 use nix::poll::{PollFd, PollFlags, ppoll};
@@ -218,6 +217,11 @@ impl<E: Engine, C: Codec<E>, T: Transport> Node<E, C, T> {
         self.io.transport.local()
     }
 
+    /// What its frames go through, which may count by itself.
+    pub fn transport_mut(&mut self) -> &mut T {
+        &mut self.io.transport
+    }
+
     /// The engine, to read results from.
     pub fn engine(&self) -> &E {
         &self.engine
@@ -282,8 +286,8 @@ impl<E: Engine, C: Codec<E>, T: Transport> Node<E, C, T> {
     /// # Errors
     /// If the socket fails.
     pub fn grow_receive_buffer(&mut self, bytes: ByteCount) -> Result<ByteCount, NodeError> {
-        sys::grow_receive_buffer(self.io.transport.socket(), bytes)
-            .map_err(|error| NodeError::Receive { local: self.local(), error })
+        let grown = self.io.transport.grow_receive_buffer(bytes);
+        grown.map_err(|error| NodeError::Receive { local: self.local(), error })
     }
 
     /// Lets `bytes` wait to be sent, counted with the kernel's overhead: a node with several links through its one socket is held up on all
@@ -292,8 +296,8 @@ impl<E: Engine, C: Codec<E>, T: Transport> Node<E, C, T> {
     /// # Errors
     /// If the socket fails.
     pub fn grow_send_buffer(&mut self, bytes: ByteCount) -> Result<ByteCount, NodeError> {
-        sys::grow_send_buffer(self.io.transport.socket(), bytes)
-            .map_err(|error| NodeError::Receive { local: self.local(), error })
+        let grown = self.io.transport.grow_send_buffer(bytes);
+        grown.map_err(|error| NodeError::Receive { local: self.local(), error })
     }
 
     /// Ends this node's waits from another thread.

@@ -5,6 +5,8 @@
 //! that call.
 #![allow(unsafe_code)]
 
+pub(crate) mod frames;
+
 use crate::inbox::Arrival;
 use crate::outbox::Batch;
 use nix::libc;

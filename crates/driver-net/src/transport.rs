@@ -2,6 +2,8 @@
 
 use crate::inbox::Inbox;
 use crate::outbox::Outbox;
+use crate::sys;
+use quincunx_units::ByteCount;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::os::fd::BorrowedFd;
@@ -51,6 +53,16 @@ pub(crate) mod sealed {
 
         /// To wait on.
         fn socket(&self) -> BorrowedFd<'_>;
+
+        /// Makes room for so much that is not received yet; returns what there is.
+        fn grow_receive_buffer(&self, size: ByteCount) -> io::Result<ByteCount> {
+            sys::grow_receive_buffer(self.socket(), size)
+        }
+
+        /// Makes room for so much that has not left yet; returns what there is.
+        fn grow_send_buffer(&self, size: ByteCount) -> io::Result<ByteCount> {
+            sys::grow_send_buffer(self.socket(), size)
+        }
 
         /// Fills `inbox`, without waiting, or with `wait` waiting for the first datagram for [`PATIENCE`]. Returns how many
         /// came: fewer than it can hold if that is all.

@@ -75,7 +75,13 @@ fn parse<'a>(
                 source_port: datagram.source.port(),
                 traffic_class: datagram.tos,
             };
-            parse_identified_datagram(&path, datagram.identification, bytes)
+            match parse_identified_datagram(&path, datagram.identification, bytes) {
+                // A link that splits a merged datagram numbers the pieces; their sender, a socket, wrote 0.
+                Err(ParseError::WrongIcrc) if datagram.identification > 0 => {
+                    parse_identified_datagram(&path, 0, bytes)
+                }
+                parsed => parsed,
+            }
         }
         // It says itself from whom it is, and for whom: who handed it on does not matter.
         Framing::RoceV1 => v1::parse_packet(bytes),
