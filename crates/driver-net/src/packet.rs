@@ -41,7 +41,7 @@ const ALL_PROTOCOLS: u16 = libc::ETH_P_ALL as u16;
 const RECEIVE_BATCH: usize = 64;
 
 /// How long a neighbour may take to say its address before frames for it are dropped.
-pub(crate) const RESOLUTION_LIMIT: Duration = Duration::from_secs(1);
+const RESOLUTION_LIMIT: Duration = Duration::from_secs(1);
 
 /// Asking the discard port makes the kernel look for the neighbour, and nothing more.
 pub(crate) const DISCARD_PORT: u16 = 9;

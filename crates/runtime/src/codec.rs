@@ -144,3 +144,31 @@ fn emitted(header: &RoceHeader, length: usize) -> Emitted {
         may_wait: matches!(header.operation, Operation::Acknowledge(Aeth { syndrome: Syndrome::Ack(_), .. })),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use quincunx_nodes::Switch;
+    use quincunx_wire::{Psn, QpNumber, datagram_length};
+    use std::net::Ipv4Addr;
+
+    #[test]
+    fn pieces_that_a_link_has_numbered_are_read_as_their_sender_wrote_them() {
+        let ends = [1, 2].map(|last| Ipv4Addr::new(10, 0, 0, last));
+        let operation = Operation::WriteMiddle;
+        let header = RoceHeader::new(ends[0], ends[1], QpNumber::new(17), Psn::new(5), operation);
+        let mut bytes = vec![0; datagram_length(&operation, 8)];
+        emit_datagram(&header, b"8 bytes.", &mut bytes);
+        let [source, destination] = ends.map(|ip| SocketAddrV4::new(ip, ROCE_PORT));
+        let mut codec = RoceCodec::default();
+        let mut read = |identification, bytes: &[u8]| {
+            let datagram = Datagram { source, destination, tos: 0, identification, interface: 0 };
+            Codec::<Switch<Numbers>>::parse(&mut codec, &datagram, bytes).map(|parsed| parsed.header)
+        };
+        for identification in [0, 3] {
+            assert_eq!(read(identification, &bytes), Ok(header));
+        }
+        bytes[20] ^= 1;
+        assert_eq!(read(3, &bytes), Err(ParseError::WrongIcrc));
+    }
+}

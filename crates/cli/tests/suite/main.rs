@@ -12,6 +12,7 @@ mod layers;
 mod library;
 mod links;
 mod operate;
+mod ports;
 mod processes;
 mod progress;
 mod results;

@@ -263,6 +263,7 @@ impl PortsTransport {
                     Some((datagram, payload)) => {
                         let segment = arrived.offload.merged_datagrams().unwrap_or(payload.len());
                         let start = arrived.bytes.start;
+                        self.neighbours.heard(*datagram.source.ip(), head.source);
                         inbox.add(datagram, start + payload.start..start + payload.end, segment);
                     }
                     None => self.ports[to].queue(arrived, on_wire),

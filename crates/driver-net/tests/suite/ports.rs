@@ -129,7 +129,10 @@ fn stream(fabric: &NetnsFabric, from: NetnsNode, to: NetnsNode, bytes: &[u8]) {
     let listener = there(fabric, to, || TcpListener::bind(target).expect("a port"));
     thread::scope(|scope| {
         let sent = scope.spawn(|| {
-            let connect = || TcpStream::connect_timeout(&target.into(), LIMIT).expect("somebody listens");
+            let connect = || {
+                TcpStream::connect_timeout(&target.into(), LIMIT)
+                    .unwrap_or_else(|error| panic!("{target}: {error}"))
+            };
             let mut stream = there(fabric, from, connect);
             stream.set_write_timeout(Some(LIMIT)).expect("a time-out");
             stream.write_all(bytes).expect("it takes all");
@@ -259,6 +262,7 @@ fn tags_stay_and_vlans_stay_apart() {
         for other in [&cables[1], &cables[2]] {
             assert_eq!(other.from(1).expect("it is flooded")[12..], rest(7));
         }
+        assert_eq!(cables[0].from(1), None, "back where it came from nothing goes");
         cables[1].send(&tagged(2, 1, 7));
         assert!(cables[0].from(2).is_some(), "station 1 is known there");
         assert_eq!(cables[2].from(2), None, "and sought nowhere else");
@@ -266,6 +270,28 @@ fn tags_stay_and_vlans_stay_apart() {
         assert!(cables[0].from(2).is_some() && cables[2].from(2).is_some(), "in VLAN 8 nobody has heard it");
     });
     assert_all_understood(&counts);
+}
+
+#[test]
+fn who_was_behind_a_link_that_goes_down_is_sought_everywhere() {
+    let _leave = need!(leave());
+    let fabric = star(3, 1500);
+    let cables = [0, 1, 2].map(|index| Cable::of(&fabric, host(index)));
+    while_forwarding(&fabric, || {
+        cables[1].send(&tagged(2, 1, 7));
+        assert!(cables[0].from(2).is_some());
+        cables[0].send(&tagged(1, 2, 7));
+        assert_eq!(cables[2].from(1), None, "station 2 is known elsewhere");
+        shell(&fabric, host(1), "ip link set eth0 down");
+        let start = std::time::Instant::now();
+        loop {
+            cables[0].send(&tagged(1, 2, 7));
+            if cables[2].from(1).is_some() {
+                break;
+            }
+            assert!(start.elapsed() < LIMIT, "station 2 is still known");
+        }
+    });
 }
 
 #[test]
@@ -281,8 +307,19 @@ fn frames_longer_than_a_port_takes_are_counted_there() {
         sockets[0].send_to(&[1; 1473], sockets[2].local_addr().expect("it is bound")).expect("a link");
         // What comes next shows that the one before has been there.
         exchange(&sockets[0], &sockets[2], b"short");
+        // The hosts agree on segments that fit their own links. The kernel merges them.
+        let target = SocketAddrV4::new(host(2).address(), 5000);
+        let listener = there(&fabric, host(2), || TcpListener::bind(target).expect("a port"));
+        let mut sender = there(&fabric, host(0), || {
+            TcpStream::connect(target).unwrap_or_else(|error| panic!("{target}: {error}"))
+        });
+        let (mut stream, _) = listener.accept().expect("somebody connects");
+        stream.set_read_timeout(Some(LIMIT / 40)).expect("a time-out");
+        sender.write_all(&[3; 60_000]).expect("the kernel takes it");
+        assert!(stream.read(&mut [0; 100]).is_err(), "nothing gets through");
     });
-    assert_eq!(dropped(&counts, "h2", PortDrop::TooLong), 1);
+    let lost = dropped(&counts, "h2", PortDrop::TooLong);
+    assert!(lost > 1, "a datagram, and segments that were merged: {lost}");
     assert_eq!(dropped(&counts, "h1", PortDrop::TooLong), 0);
 }
 
@@ -294,6 +331,8 @@ fn only_the_machines_own_interface_answers_for_its_address() {
         let socket = udp(&fabric, host(0), &format!("{}:7000", host(0).address()));
         let service = udp(&fabric, SWITCH, &format!("{}:7000", SWITCH.address()));
         exchange(&socket, &service, b"to the machine");
+        let shown = shell(&fabric, SWITCH, "ip -d -o link show h0");
+        assert!(shown.contains("promiscuity 1"), "whomever frames are for: {shown}");
         // The kernel sees frames of the ports, too, and would answer at each of them.
         let heard = shell(&fabric, host(0), &format!("ip neigh show {}", SWITCH.address()));
         assert!(heard.contains("lladdr 02:00:0a:4d:00:c0"), "{heard}");
