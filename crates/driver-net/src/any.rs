@@ -81,6 +81,10 @@ impl sealed::Transport for AnyTransport {
         self.inner().receive_batch()
     }
 
+    fn serves_others(&self) -> bool {
+        self.inner().serves_others()
+    }
+
     fn interface_to(&self, peer: Ipv4Addr) -> io::Result<u32> {
         self.inner().interface_to(peer)
     }

@@ -41,7 +41,7 @@ const FRAMES_PER_CLOCK_READ: usize = 64;
 #[derive(Clone, PartialEq, Debug)]
 pub struct NodeOptions {
     /// How long to look for datagrams, yielding the processor between looks, before waiting in the kernel. The next
-    /// datagram of a collective is mostly nearer than what going to sleep and waking up cost.
+    /// datagram of a collective is mostly nearer than what going to sleep and waking up cost. Not behind ports, where others wait, too.
     pub spin: Duration,
     /// Measure where the time goes.
     pub profile: bool,
@@ -177,6 +177,7 @@ impl<E: Engine, C: Codec<E>, T: Transport> Node<E, C, T> {
     ) -> Result<Self, NodeError> {
         let waker = Waker::new().map_err(|error| NodeError::Wait { local: transport.local(), error })?;
         let (max_frames, batch) = (transport.max_frames(), transport.receive_batch());
+        let spin = if transport.serves_others() { Duration::ZERO } else { options.spin };
         Ok(Self {
             engine,
             io: Io {
@@ -207,7 +208,7 @@ impl<E: Engine, C: Codec<E>, T: Transport> Node<E, C, T> {
                 .faults
                 .is_active()
                 .then(|| ArrivalFaults::new(options.faults, options.faulty_peers, options.seed)),
-            spin: options.spin,
+            spin,
             waker,
         })
     }

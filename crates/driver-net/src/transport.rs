@@ -51,6 +51,12 @@ pub(crate) mod sealed {
         /// Index of the interface by which frames of `peer` come in; 0 if the transport cannot tell.
         fn interface_to(&self, peer: Ipv4Addr) -> io::Result<u32>;
 
+        /// Whether frames of others pass, too, and wait while the node does. Such a node does not yield the processor between looks: Linux
+        /// puts whoever yields often behind all who compute, for seconds.
+        fn serves_others(&self) -> bool {
+            false
+        }
+
         /// To wait on.
         fn socket(&self) -> BorrowedFd<'_>;
 

@@ -300,6 +300,10 @@ impl sealed::Transport for PortsTransport {
         RECEIVE_BATCH
     }
 
+    fn serves_others(&self) -> bool {
+        true
+    }
+
     /// None: see [`for_node`]. Whoever asks is going to send there, so the neighbour is looked for.
     fn interface_to(&self, peer: Ipv4Addr) -> io::Result<u32> {
         self.neighbours.ask(peer);

@@ -96,7 +96,10 @@ fn while_forwarding(fabric: &NetnsFabric, test: impl FnOnce()) -> BTreeMap<Strin
         let tested = std::panic::catch_unwind(std::panic::AssertUnwindSafe(test));
         stop.store(true, Ordering::Relaxed);
         let counts = switch.join().expect("the switch ends");
-        tested.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        tested.unwrap_or_else(|panic| {
+            println!("the ports have counted {counts:#?}");
+            std::panic::resume_unwind(panic)
+        });
         counts
     })
 }
