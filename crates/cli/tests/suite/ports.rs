@@ -22,7 +22,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use crate::bound::in_namespace;
+use crate::intruder::in_namespace;
 use crate::processes::{eventually, quincunx, start_as};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_quincunx");
