@@ -88,13 +88,13 @@ pub fn serve_linked_switch(
     let mut watching = Watching::new(watch);
     let mut links = Links::new(&options.description.links, interfaces);
     let mut run = || {
-        let attach: fn(&_, &mut _, &_) -> _ = if is_bridge(options) {
-            attach_while_forwarding
-        } else {
-            |options, _, _| attach(options, Vec::new()).map(Some)
-        };
         loop {
-            let Some(attachment) = attach(options, &mut node, stop)? else { return Ok(()) };
+            let attachment = if is_bridge(options) {
+                attach_while_forwarding(options, &mut node, stop, (&mut watching, &kernel))?
+            } else {
+                Some(attach(options, Vec::new())?)
+            };
+            let Some(attachment) = attachment else { return Ok(()) };
             let NodeDescription { name, address, memory, .. } = &options.description;
             tracing::info!(node = name, %address, manager = %options.manager, %memory, "attached");
             let mut groups = BTreeMap::new();
@@ -136,6 +136,7 @@ fn attach_while_forwarding(
     options: &ProcessOptions,
     node: &mut SocketNode<Switch<Numbers>>,
     stop: &AtomicBool,
+    (watching, kernel): (&mut Watching<'_>, &KernelDrops),
 ) -> Result<Option<Attachment>, RuntimeError> {
     let (sender, attached) = std::sync::mpsc::channel();
     let options = options.clone();
@@ -152,6 +153,8 @@ fn attach_while_forwarding(
     });
     while !stop.load(Ordering::Relaxed) {
         node.turn(INSTRUCTION_POLL)?;
+        let statistics = *node.statistics();
+        watching.look(&statistics, || Counted::of(node, kernel));
         match attached.try_recv() {
             Ok(Ok(attachment)) => return Ok(Some(attachment)),
             Ok(Err(reason)) => tracing::warn!(%reason, "no manager; the switch forwards, without groups"),

@@ -145,7 +145,7 @@ fn a_switch_forwards_before_it_has_a_manager_and_after_and_attaches_to_the_next(
     let at = |node, arguments: &str| start_as(fabric.command(node, PROGRAM), arguments, None);
     let _switch = at(
         SWITCH,
-        "switch --name s0 --address 10.77.0.192/24 --port h0 --port h1 --patience 100ms --log-level off",
+        "switch --name s0 --address 10.77.0.192/24 --port h0 --port h1 --patience 100ms --log-level off --metrics 127.0.0.1:9791",
     );
     let socket = |host| {
         let address = SocketAddrV4::new(NetnsNode::Host(host).address(), 7000);
@@ -164,6 +164,17 @@ fn a_switch_forwards_before_it_has_a_manager_and_after_and_attaches_to_the_next(
         String::from_utf8_lossy(&listed.stdout).contains("s0")
     };
     eventually("frames that pass without a manager", passes);
+    let counts = || {
+        let page = in_namespace(&fabric.namespace(SWITCH), || {
+            let mut stream = TcpStream::connect("127.0.0.1:9791").unwrap();
+            stream.set_read_timeout(Some(LIMIT)).unwrap();
+            stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: s0\r\nConnection: close\r\n\r\n").unwrap();
+            let mut page = String::new();
+            stream.read_to_string(&mut page).map(|_| page)
+        });
+        page.is_ok_and(|page| page.contains("port_frames_total{switch=\"s0\",port=\"h1\",direction=\"out\"}"))
+    };
+    eventually("counts of each port", counts);
     for _ in 0..2 {
         let manager = at(SWITCH, "manager --log-level off");
         eventually("a switch at its manager", is_attached);
