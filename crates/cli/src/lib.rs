@@ -26,6 +26,7 @@ mod operate;
 mod options;
 mod out;
 mod perf;
+mod ports;
 mod progress;
 mod report;
 mod reproduce;

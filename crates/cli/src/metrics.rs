@@ -6,10 +6,13 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::{Registry, Unit};
 use quincunx_control::NodeDescription;
-use quincunx_runtime::SwitchCounts;
+use quincunx_runtime::{SwitchCounts, port_drop_name};
 
 /// A label with its value.
 type Label = [(&'static str, String); 1];
+
+/// A port, and what of it.
+type PortLabels = [(&'static str, String); 2];
 
 /// A switch's counts in the text format of OpenMetrics.
 pub(crate) fn of_switch(switch: &NodeDescription, counts: &SwitchCounts) -> String {
@@ -44,6 +47,9 @@ pub(crate) fn of_switch(switch: &NodeDescription, counts: &SwitchCounts) -> Stri
         "Invocations that got memory that groups share, those that another group was in the way of, and those where it made nothing of it",
         locks,
     );
+    if !counts.ports.is_empty() {
+        register_ports(&mut registry, counts);
+    }
     let mut gauge = |name: &str, help: &str, unit: Option<Unit>, value: u64| {
         let gauge = Gauge::<i64>::default();
         gauge.set(i64::try_from(value).unwrap_or(i64::MAX));
@@ -61,4 +67,27 @@ pub(crate) fn of_switch(switch: &NodeDescription, counts: &SwitchCounts) -> Stri
     let mut text = String::new();
     encode(&mut text, &registry).expect("a string takes everything");
     text
+}
+
+/// What passed the ports of a switch that has some.
+fn register_ports(registry: &mut Registry, counts: &SwitchCounts) {
+    let [frames, bytes, dropped] = [(); 3].map(|()| Family::<PortLabels, Counter>::default());
+    for (name, port) in &counts.ports {
+        let count = |family: &Family<PortLabels, Counter>, key, value: String, count| {
+            family.get_or_create(&[("port", name.clone()), (key, value)]).inc_by(count);
+        };
+        for (direction, traffic) in [("in", port.received), ("out", port.sent)] {
+            count(&frames, "direction", direction.to_owned(), traffic.frames);
+            count(&bytes, "direction", direction.to_owned(), traffic.bytes);
+        }
+        for (reason, frames) in &port.dropped {
+            count(&dropped, "reason", port_drop_name(*reason), *frames);
+        }
+    }
+    registry.register("port_frames", "Frames that passed a port", frames);
+    registry.register_with_unit("port_frame", "Bytes of frames that passed a port", Unit::Bytes, bytes);
+    registry.register("port_frames_dropped", "Frames that went no further than a port, by reason", dropped);
+    let addresses = Gauge::<i64>::default();
+    addresses.set(i64::try_from(counts.addresses).unwrap_or(i64::MAX));
+    registry.register("port_addresses", "Ethernet addresses that are known behind the ports", addresses);
 }

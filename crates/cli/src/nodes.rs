@@ -32,6 +32,7 @@ use crate::identity::{Init, Revoke, Shown};
 use crate::logs::Logs;
 use crate::metrics;
 use crate::out::say;
+use crate::ports::{NodeAddress, Ports};
 
 /// How often at most it is told what was dropped, and how soon a switch's end is seen.
 const DROPS_INTERVAL: std::time::Duration = std::time::Duration::from_secs(1);
@@ -214,7 +215,7 @@ pub(crate) struct Node {
     name: String,
     /// The IPv4 address that its frames come from and go to, UDP port 4791
     #[arg(long)]
-    address: Ipv4Addr,
+    address: NodeAddress,
     /// Where the manager serves: a host name, or an address of IPv4 or IPv6; several with commas if others stand by
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:4790")]
     manager: Managers,
@@ -359,7 +360,7 @@ impl Node {
             ));
         }
         // Each node has its own fates.
-        let seed = seed ^ u64::from(self.address.to_bits()) << 32;
+        let seed = seed ^ u64::from(self.address.ip.to_bits()) << 32;
         // Those whose frames it would understand.
         let designs = catalog.iter().filter(|design| design.framing() == self.framing);
         let transport = match (transport, self.framing, role) {
@@ -388,8 +389,8 @@ impl Node {
             description: NodeDescription {
                 name: self.name,
                 role,
-                address: self.address,
-                encapsulation: encapsulation(transport),
+                address: self.address.ip,
+                encapsulation: encapsulation(&transport),
                 designs: designs.map(|design| design.name().to_owned()).collect(),
                 max_endpoints: 4096,
                 queue_pairs: Vec::new(),
@@ -430,10 +431,13 @@ impl Node {
 /// `quincunx switch`.
 #[derive(Args)]
 #[command(after_help = "Examples:\n  quincunx switch --name leaf1 --address 127.0.0.2 --memory 16MiB
-  quincunx switch --name leaf1 --address 10.0.0.1 --manager 10.0.0.9:4790 --identity certs/node-leaf1.pem --metrics 127.0.0.1:9791")]
+  quincunx switch --name leaf1 --address 10.0.0.1 --manager 10.0.0.9:4790 --identity certs/node-leaf1.pem --metrics 127.0.0.1:9791
+  quincunx switch --name s0 --address 10.0.0.9/24 --port eth1 --port eth2 --port eth3 --port eth4")]
 pub(crate) struct Switch {
     #[command(flatten)]
     node: Node,
+    #[command(flatten)]
+    ports: Ports,
     /// Memory for payload and degree buffers; groups that need more run among their hosts
     #[arg(long, default_value = "64MiB")]
     memory: ByteCount,
@@ -471,7 +475,9 @@ impl Switch {
         let watch = Arc::new(SwitchWatch::default());
         let interface = |neighbour: &Neighbour| Some((neighbour.name.clone(), neighbour.interface.clone()?));
         let interfaces = self.node.neighbours.iter().filter_map(interface).collect();
+        let ports = self.ports.transport(self.node.address, self.node.framing)?;
         let mut options = self.node.options(catalog, Role::Switch, memory)?;
+        options.transport = ports.unwrap_or(options.transport);
         let NodeDescription { memory_unit, max_fan_in, one_group_a_port, designs, .. } =
             &mut options.description;
         if let Some(unknown) = self.offers.iter().find(|name| !designs.contains(*name)) {
@@ -553,6 +559,7 @@ impl Rank {
         std::io::stdin().read_line(&mut line).map_err(Failure::input)?;
         let plan: Plan = serde_json::from_str(&line).map_err(Failure::input)?;
         let name = self.node.name.clone();
+        self.node.address.plain()?;
         let options = self.node.options(catalog, Role::Host, ByteCount::new(0))?;
         work(catalog, &plan, &options, &self.members, &mut std::io::stdout().lock())
             .map_err(|error| Failure::Input(format!("{name}: {error}")))

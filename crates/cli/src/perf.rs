@@ -46,6 +46,8 @@ enum Link {
     Paced,
     /// Network namespaces with a link each; needs root
     Netns,
+    /// The same, where all frames between hosts go through the ports of our switches (`switch --port`); needs root
+    Ports,
 }
 
 /// `quincunx perf`.
@@ -187,7 +189,7 @@ impl Perf {
         let loopback = match self.link {
             Link::Udp => Some("udp"),
             Link::Paced => Some("paced"),
-            Link::Netns => None,
+            Link::Netns | Link::Ports => None,
         };
         if let Some(link) = loopback.filter(|_| self.mtu.is_some()) {
             return Err(Failure::Input(format!(
@@ -216,7 +218,7 @@ impl Perf {
             Link::Udp => RealLinks::LOOPBACK,
             Link::Paced => RealLinks::PACED,
             // A scenario's links have a rate; those that nobody says anything of are as fast as the machine.
-            Link::Netns => {
+            Link::Netns | Link::Ports => {
                 RealLinks { mtu: self.mtu(), is_limited: self.rate.is_some() || self.fabric.is_some() }
             }
         };
@@ -242,6 +244,14 @@ impl Perf {
                 "expected --transport udp on {shape}, found {transport}, which serves one link; leave it out"
             )));
         }
+        if let Some(design) = designs.iter().find(|design| design.framing() != Framing::RoceV2)
+            && self.link == Link::Ports
+        {
+            return Err(Failure::Input(format!(
+                "expected designs of roce-v2 frames with --link ports, found {}; run it with --link netns",
+                design.name()
+            )));
+        }
         let setup = GroupsSetup::new(catalog, &designs, &scenario).map_err(Failure::input)?;
         self.check_pieces(&setup, &designs)?;
         let mut plan = self.plan(&designs, GroupsSetup { join: self.join_timeout, ..setup }, &sizes);
@@ -260,6 +270,7 @@ impl Perf {
                 })?,
             },
             Link::Netns => LinkKind::Netns { rate: links.rate(&scenario.fabric), mtu: self.mtu() },
+            Link::Ports => LinkKind::Ports { rate: links.rate(&scenario.fabric), mtu: self.mtu() },
         };
         let lossy = scenario.faults.loss.clone().filter(|loss| loss.probability.value() > 0.0);
         if lossy.is_some() && self.tuning.loss.value() > 0.0 {

@@ -3,20 +3,24 @@
 use crate::inbox::Inbox;
 use crate::outbox::Outbox;
 use crate::packet::{PacketKind, PacketOptions, PacketTransport};
+use crate::ports::{PortsOptions, PortsTransport};
 use crate::transport::{OpenError, Transport, sealed};
 use crate::udp::{UdpOptions, UdpTransport};
+use quincunx_units::ByteCount;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::os::fd::BorrowedFd;
 
 /// Which transport, and how it is set up.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub enum TransportOptions {
     /// An ordinary UDP socket.
     Udp(UdpOptions),
     /// A packet socket on the interface that has the node's address. What RoCE peers that are not ours need, hardware or
     /// the kernel's: see [`UdpTransport`] for why.
     Packet(PacketKind),
+    /// Interfaces that an Ethernet switch is made of, in which the node is.
+    Ports(PortsOptions),
 }
 
 /// One of the transports.
@@ -25,6 +29,8 @@ pub enum AnyTransport {
     Udp(UdpTransport),
     /// A packet socket.
     Packet(PacketTransport),
+    /// The ports of an Ethernet switch.
+    Ports(PortsTransport),
 }
 
 impl AnyTransport {
@@ -32,9 +38,10 @@ impl AnyTransport {
     ///
     /// # Errors
     /// As the transport's own.
-    pub fn open(local: SocketAddrV4, options: TransportOptions) -> Result<Self, OpenError> {
-        Ok(match options {
+    pub fn open(local: SocketAddrV4, options: &TransportOptions) -> Result<Self, OpenError> {
+        Ok(match *options {
             TransportOptions::Udp(options) => Self::Udp(UdpTransport::open(local, options)?),
+            TransportOptions::Ports(ref options) => Self::Ports(PortsTransport::open(local, options)?),
             TransportOptions::Packet(kind) => {
                 let options = PacketOptions { kind, ..PacketOptions::for_address(*local.ip())? };
                 Self::Packet(PacketTransport::open(local, options)?)
@@ -46,6 +53,7 @@ impl AnyTransport {
         match self {
             Self::Udp(transport) => transport,
             Self::Packet(transport) => transport,
+            Self::Ports(transport) => transport,
         }
     }
 
@@ -53,6 +61,7 @@ impl AnyTransport {
         match self {
             Self::Udp(transport) => transport,
             Self::Packet(transport) => transport,
+            Self::Ports(transport) => transport,
         }
     }
 }
@@ -72,12 +81,24 @@ impl sealed::Transport for AnyTransport {
         self.inner().receive_batch()
     }
 
+    fn serves_others(&self) -> bool {
+        self.inner().serves_others()
+    }
+
     fn interface_to(&self, peer: Ipv4Addr) -> io::Result<u32> {
         self.inner().interface_to(peer)
     }
 
     fn socket(&self) -> BorrowedFd<'_> {
         self.inner().socket()
+    }
+
+    fn grow_receive_buffer(&self, size: ByteCount) -> io::Result<ByteCount> {
+        self.inner().grow_receive_buffer(size)
+    }
+
+    fn grow_send_buffer(&self, size: ByteCount) -> io::Result<ByteCount> {
+        self.inner().grow_send_buffer(size)
     }
 
     fn receive(&mut self, inbox: &mut Inbox, wait: bool) -> io::Result<usize> {

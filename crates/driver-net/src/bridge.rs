@@ -9,7 +9,6 @@
 use crate::netns::{NetnsError, batch};
 use crate::transport::OpenError;
 use nix::net::if_::if_nametoindex;
-use std::fmt::Write as _;
 use std::io;
 use std::process::Command;
 
@@ -32,12 +31,7 @@ pub(crate) fn take(bridge: &str, ethertype: u16) -> Result<Vec<u32>, OpenError> 
     })?;
     let mut text = String::new();
     for (port, _) in &ports {
-        let _ = writeln!(text, "qdisc replace dev {port} clsact");
-        // A program of one step: drop (TC_ACT_SHOT).
-        let _ = writeln!(
-            text,
-            "filter replace dev {port} ingress pref 1 handle 1 protocol {ethertype:#06x} bpf da bytecode \"1,6 0 0 2\""
-        );
+        text.push_str(&entrance_filter(port, &format!("{ethertype:#06x}")));
     }
     batch("tc", None, &text).map_err(|error| match error {
         NetnsError::Command { found, .. }
@@ -47,6 +41,14 @@ pub(crate) fn take(bridge: &str, ethertype: u16) -> Result<Vec<u32>, OpenError> 
         }
     })?;
     Ok(ports.into_iter().map(|(_, index)| index).collect())
+}
+
+/// What has `tc` drop frames of a protocol at a port's entrance, behind packet sockets.
+pub(crate) fn entrance_filter(port: &str, protocol: &str) -> String {
+    // A program of one step: drop (TC_ACT_SHOT).
+    format!(
+        "qdisc replace dev {port} clsact\nfilter replace dev {port} ingress pref 1 handle 1 protocol {protocol} bpf da bytecode \"1,6 0 0 2\"\n"
+    )
 }
 
 /// The ports of a bridge, by name and index.

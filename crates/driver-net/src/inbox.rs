@@ -4,8 +4,8 @@
 use std::net::SocketAddrV4;
 use std::ops::Range;
 
-/// The largest UDP datagram, merged or not, fits in a slot.
-pub(crate) const SLOT: usize = 1 << 16;
+/// The largest UDP datagram, merged or not, fits in a slot, and the largest Ethernet frame with its head and tags.
+pub(crate) const SLOT: usize = (1 << 16) + 64;
 
 /// One datagram as the kernel delivered it, possibly several frames merged.
 #[derive(Clone, Copy, Debug)]

@@ -2,7 +2,7 @@
 //!
 //! The driver knows no protocol. Its owner hands it an `Engine`, a [`Codec`] that turns bytes into frames and back, and
 //! a [`Transport`]: [`UdpTransport`] needs no privilege and works on loopback addresses (one a node) as on any network;
-//! [`PacketTransport`] sends and receives whole Ethernet frames; [`AnyTransport`] is whichever is chosen. The call loop of the owner:
+//! [`PacketTransport`] sends and receives whole Ethernet frames; [`PortsTransport`] makes an Ethernet switch of a machine's interfaces, with the node in it; [`AnyTransport`] is whichever is chosen. The call loop of the owner:
 //!
 //! ```text
 //! let mut node = Node::new(engine, ports, codec, UdpTransport::open(address, options)?, NodeOptions::default())?;
@@ -31,6 +31,7 @@ mod node;
 mod outbox;
 mod pace;
 mod packet;
+mod ports;
 mod route;
 mod statistics;
 mod sys;
@@ -45,6 +46,7 @@ pub use interposed::{Interposed, LinkEnd, SentFrame, end_address};
 pub use node::{Node, NodeError, NodeOptions, Waker};
 pub use pace::Pace;
 pub use packet::{MacAddress, PacketKind, PacketOptions, PacketTransport};
+pub use ports::{PortCounts, PortDrop, PortTraffic, PortsOptions, PortsTransport};
 pub use route::{reverse_path_drops, running_interfaces};
 pub use statistics::{Dropped, Phase, Profile, Statistics, Traffic};
 pub use transport::{OpenError, Transport};

@@ -191,6 +191,7 @@ impl NetnsFabric {
                 match self.layout.switching {
                     Switching::Bridged => self.skip_firewall(node),
                     Switching::Routed => self.forward(node)?,
+                    Switching::Ports => self.bind_early(node)?,
                 }
             }
             wait_for_links(&self.namespace(node))
@@ -203,6 +204,15 @@ impl NetnsFabric {
     fn forward(&self, node: NetnsNode) -> Result<(), NetnsError> {
         let script = "cd /proc/sys/net/ipv4 && for each in conf/*; do echo 1 > $each/rp_filter && echo 0 > $each/send_redirects; done \
                       && echo 1 > fib_multipath_hash_policy && echo 1 > ip_forward";
+        self.configure(node, script)
+    }
+
+    /// Lets a manager listen at the switch's address before the process has come that brings it.
+    fn bind_early(&self, node: NetnsNode) -> Result<(), NetnsError> {
+        self.configure(node, "echo 1 > /proc/sys/net/ipv4/ip_nonlocal_bind")
+    }
+
+    fn configure(&self, node: NetnsNode, script: &str) -> Result<(), NetnsError> {
         let failed = |found| NetnsError::Command { command: format!("sysctl at {node:?}"), found };
         let done = self.command(node, "sh").args(["-ec", script]).output();
         let done = done.map_err(|error| failed(error.to_string()))?;

@@ -12,7 +12,6 @@ use crate::io::{Clock, Io, Pause};
 use crate::outbox::Outbox;
 use crate::pace::{Arrivals, Departures, Pace};
 use crate::statistics::{Dropped, Phase, Statistics, Stopwatch, Traffic};
-use crate::sys;
 use crate::timers::Timers;
 use crate::transport::Transport;
 use nix::poll::{PollFd, PollFlags, ppoll};
@@ -45,7 +44,7 @@ const FRAMES_PER_CLOCK_READ: usize = 64;
 #[derive(Clone, PartialEq, Debug)]
 pub struct NodeOptions {
     /// How long to look for datagrams, yielding the processor between looks, before waiting in the kernel. The next
-    /// datagram of a collective is mostly nearer than what going to sleep and waking up cost.
+    /// datagram of a collective is mostly nearer than what going to sleep and waking up cost. Not behind ports, where others wait, too.
     pub spin: Duration,
     /// Measure where the time goes.
     pub profile: bool,
@@ -183,6 +182,7 @@ impl<E: Engine, C: Codec<E>, T: Transport> Node<E, C, T> {
     ) -> Result<Self, NodeError> {
         let waker = Waker::new().map_err(|error| NodeError::Wait { local: transport.local(), error })?;
         let (max_frames, batch) = (transport.max_frames(), transport.receive_batch());
+        let spin = if transport.serves_others() { Duration::ZERO } else { options.spin };
         Ok(Self {
             engine,
             io: Io {
@@ -214,7 +214,7 @@ impl<E: Engine, C: Codec<E>, T: Transport> Node<E, C, T> {
                 .faults
                 .is_active()
                 .then(|| ArrivalFaults::new(options.faults, options.faulty_peers, options.seed)),
-            spin: options.spin,
+            spin,
             waker,
         })
     }
@@ -222,6 +222,11 @@ impl<E: Engine, C: Codec<E>, T: Transport> Node<E, C, T> {
     /// The node's address.
     pub fn local(&self) -> SocketAddrV4 {
         self.io.transport.local()
+    }
+
+    /// What its frames go through, which may count by itself.
+    pub fn transport_mut(&mut self) -> &mut T {
+        &mut self.io.transport
     }
 
     /// The engine, to read results from.
@@ -288,8 +293,8 @@ impl<E: Engine, C: Codec<E>, T: Transport> Node<E, C, T> {
     /// # Errors
     /// If the socket fails.
     pub fn grow_receive_buffer(&mut self, bytes: ByteCount) -> Result<ByteCount, NodeError> {
-        sys::grow_receive_buffer(self.io.transport.socket(), bytes)
-            .map_err(|error| NodeError::Receive { local: self.local(), error })
+        let grown = self.io.transport.grow_receive_buffer(bytes);
+        grown.map_err(|error| NodeError::Receive { local: self.local(), error })
     }
 
     /// Lets `bytes` wait to be sent, counted with the kernel's overhead: a node with several links through its one socket is held up on all
@@ -298,8 +303,8 @@ impl<E: Engine, C: Codec<E>, T: Transport> Node<E, C, T> {
     /// # Errors
     /// If the socket fails.
     pub fn grow_send_buffer(&mut self, bytes: ByteCount) -> Result<ByteCount, NodeError> {
-        sys::grow_send_buffer(self.io.transport.socket(), bytes)
-            .map_err(|error| NodeError::Receive { local: self.local(), error })
+        let grown = self.io.transport.grow_send_buffer(bytes);
+        grown.map_err(|error| NodeError::Receive { local: self.local(), error })
     }
 
     /// Ends this node's waits from another thread.

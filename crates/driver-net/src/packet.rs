@@ -21,7 +21,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 /// Ethernet, IPv4 without options, UDP.
-const HEAD: usize = 14 + 20 + 8;
+pub(crate) const HEAD: usize = 14 + 20 + 8;
 
 const ETHERTYPE_IPV4: u16 = 0x0800;
 
@@ -44,7 +44,7 @@ const RECEIVE_BATCH: usize = 64;
 const RESOLUTION_LIMIT: Duration = Duration::from_secs(1);
 
 /// Asking the discard port makes the kernel look for the neighbour, and nothing more.
-const DISCARD_PORT: u16 = 9;
+pub(crate) const DISCARD_PORT: u16 = 9;
 
 /// An Ethernet address.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -365,6 +365,13 @@ fn permanent(table: &str, ip: Ipv4Addr) -> Option<MacAddress> {
     entry(table, ip, COMPLETE | PERMANENT)
 }
 
+/// The complete entry for `ip` at an interface, in the kernel's table of the calling thread's network namespace.
+pub(crate) fn neighbour_at(interface: &str, ip: Ipv4Addr) -> Option<MacAddress> {
+    let table = neighbours();
+    let is_there = |line: &&str| line.split_whitespace().last() == Some(interface);
+    table.lines().skip(1).filter(is_there).find_map(|line| neighbour(&format!("\n{line}"), ip))
+}
+
 /// The first entry for `ip` with all these flags.
 fn entry(table: &str, ip: Ipv4Addr, expected: u32) -> Option<MacAddress> {
     let has = |text: &str| {
@@ -387,7 +394,12 @@ fn entry(table: &str, ip: Ipv4Addr, expected: u32) -> Option<MacAddress> {
 
 /// The headers before a UDP payload of `length` bytes: don't fragment, no UDP checksum (the payload has a stronger one
 /// of its own).
-fn head(source: MacAddress, destination: MacAddress, datagram: &Datagram, length: usize) -> [u8; HEAD] {
+pub(crate) fn head(
+    source: MacAddress,
+    destination: MacAddress,
+    datagram: &Datagram,
+    length: usize,
+) -> [u8; HEAD] {
     let mut head = [0; HEAD];
     head[0..6].copy_from_slice(&destination.0);
     head[6..12].copy_from_slice(&source.0);
@@ -422,7 +434,7 @@ fn internet_checksum(bytes: &[u8]) -> u16 {
 }
 
 /// Takes the headers off an Ethernet frame with a whole UDP datagram that came in by `interface`: who sent it to whom, and where its payload lies.
-fn decapsulate(frame: &[u8], interface: u32) -> Option<(Datagram, std::ops::Range<usize>)> {
+pub(crate) fn decapsulate(frame: &[u8], interface: u32) -> Option<(Datagram, std::ops::Range<usize>)> {
     let ip = frame.get(14..)?;
     if frame[12..14] != ETHERTYPE_IPV4.to_be_bytes() || ip.first()? >> 4 != 4 {
         return None;

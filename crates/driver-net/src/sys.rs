@@ -1,9 +1,11 @@
 //! The system calls for which no safe wrapper does what is needed here: `recvmmsg` and `sendmmsg` with control messages
 //! that differ from datagram to datagram (segment size, type of service), and socket options by number.
 //!
-//! This is the crate's only `unsafe` code. Every pointer that a call is handed points into memory borrowed for exactly
+//! This and `sys/frames.rs`, for frames of a bridge, is the crate's only `unsafe` code. Every pointer that a call is handed points into memory borrowed for exactly
 //! that call.
 #![allow(unsafe_code)]
+
+pub(crate) mod frames;
 
 use crate::inbox::Arrival;
 use crate::outbox::Batch;

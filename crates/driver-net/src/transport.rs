@@ -2,6 +2,8 @@
 
 use crate::inbox::Inbox;
 use crate::outbox::Outbox;
+use crate::sys;
+use quincunx_units::ByteCount;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::os::fd::BorrowedFd;
@@ -49,8 +51,24 @@ pub(crate) mod sealed {
         /// Index of the interface by which frames of `peer` come in; 0 if the transport cannot tell.
         fn interface_to(&self, peer: Ipv4Addr) -> io::Result<u32>;
 
+        /// Whether frames of others pass, too, and wait while the node does. Such a node does not yield the processor between looks: Linux
+        /// puts whoever yields often behind all who compute, for seconds.
+        fn serves_others(&self) -> bool {
+            false
+        }
+
         /// To wait on.
         fn socket(&self) -> BorrowedFd<'_>;
+
+        /// Makes room for so much that is not received yet; returns what there is.
+        fn grow_receive_buffer(&self, size: ByteCount) -> io::Result<ByteCount> {
+            sys::grow_receive_buffer(self.socket(), size)
+        }
+
+        /// Makes room for so much that has not left yet; returns what there is.
+        fn grow_send_buffer(&self, size: ByteCount) -> io::Result<ByteCount> {
+            sys::grow_send_buffer(self.socket(), size)
+        }
 
         /// Fills `inbox`, without waiting, or with `wait` waiting for the first datagram for [`PATIENCE`]. Returns how many
         /// came: fewer than it can hold if that is all.

@@ -52,6 +52,13 @@ pub enum LinkKind {
         /// MTU of every link in bytes.
         mtu: u16,
     },
+    /// The same, with nothing but our switches between the hosts: all frames go through their ports.
+    Ports {
+        /// Rate of every link, each way; none: as fast as the machine.
+        rate: Option<BitRate>,
+        /// MTU of every link in bytes.
+        mtu: u16,
+    },
 }
 
 /// Why the processes cannot be started.
@@ -151,6 +158,8 @@ pub struct ChildArguments {
 pub struct Processes {
     ground: Ground,
     wiring: Wiring,
+    /// The ends of cables are the switches' own ports.
+    has_ports: bool,
     program: PathBuf,
     arguments: ChildArguments,
     captures: Option<PathBuf>,
@@ -187,6 +196,10 @@ impl Processes {
         let wiring = wiring(shape);
         let ground = match kind {
             LinkKind::Udp | LinkKind::Paced { .. } => Ground::Loopback { hosts: loopback_block() },
+            LinkKind::Ports { rate, mtu } => {
+                let layout = Layout { wiring: wiring.clone(), mtu, rate, switching: Switching::Ports };
+                Ground::Namespaces(NetnsFabric::new(layout)?)
+            }
             LinkKind::Netns { rate, mtu } => {
                 // Frames that are none of IP no switch can send on by address.
                 let is_ethernet = arguments.packet_sockets && arguments.framing == Framing::RoceV1;
@@ -207,6 +220,7 @@ impl Processes {
         let mut fabric = Self {
             ground,
             wiring,
+            has_ports: matches!(kind, LinkKind::Ports { .. }),
             program,
             arguments,
             captures,
@@ -241,6 +255,7 @@ impl Processes {
         Self {
             ground: Ground::Running { addresses, via },
             wiring: wiring(shape),
+            has_ports: false,
             program: program.to_path_buf(),
             arguments,
             captures,
@@ -527,7 +542,16 @@ impl Processes {
             _ => self.command(place, &self.program),
         };
         let manager = self.manager.as_ref().expect("the manager is started first");
-        command.args([role, "--name", name, "--address", &self.address(place).to_string()]);
+        command.args([role, "--name", name]);
+        let mut address = self.address(place).to_string();
+        if self.has_ports
+            && let NetnsNode::Switch(index) = place
+        {
+            address.push_str("/24");
+            let ports = self.wiring.ports(index);
+            command.args(ports.iter().flat_map(|(_, port)| ["--port", port]));
+        }
+        command.args(["--address", &address]);
         command.args(["--manager", &manager.to_string()]);
         if let Some(certificates) = &self.certificates {
             command.args(certificates.arguments(name));
@@ -541,7 +565,7 @@ impl Processes {
         if self.arguments.verbs {
             command.arg("--lose-sent");
         }
-        if self.arguments.packet_sockets {
+        if self.arguments.packet_sockets && (is_rank || !self.has_ports) {
             command.args(["--transport", "packet"]);
         }
         if self.arguments.framing == Framing::RoceV1 {

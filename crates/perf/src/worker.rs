@@ -165,7 +165,7 @@ pub fn work(
             switch_buffer_bytes: Some(joined.switch_buffer),
             split: joined.split,
             fallback: joined.fallback.clone(),
-            ..measure(&mut rank, &joined.group, case, plan, bytes_below(encapsulation(options.transport)))?
+            ..measure(&mut rank, &joined.group, case, plan, bytes_below(encapsulation(&options.transport)))?
         };
         say(&measured, out)?;
     }

@@ -75,7 +75,13 @@ fn parse<'a>(
                 source_port: datagram.source.port(),
                 traffic_class: datagram.tos,
             };
-            parse_identified_datagram(&path, datagram.identification, bytes)
+            match parse_identified_datagram(&path, datagram.identification, bytes) {
+                // A link that splits a merged datagram numbers the pieces; their sender, a socket, wrote 0.
+                Err(ParseError::WrongIcrc) if datagram.identification > 0 => {
+                    parse_identified_datagram(&path, 0, bytes)
+                }
+                parsed => parsed,
+            }
         }
         // It says itself from whom it is, and for whom: who handed it on does not matter.
         Framing::RoceV1 => v1::parse_packet(bytes),
@@ -136,5 +142,33 @@ fn emitted(header: &RoceHeader, length: usize) -> Emitted {
         tos: header.traffic_class,
         // Requests must stay in order, and a NAK wants to be early; an ACK only has to come.
         may_wait: matches!(header.operation, Operation::Acknowledge(Aeth { syndrome: Syndrome::Ack(_), .. })),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use quincunx_nodes::Switch;
+    use quincunx_wire::{Psn, QpNumber, datagram_length};
+    use std::net::Ipv4Addr;
+
+    #[test]
+    fn pieces_that_a_link_has_numbered_are_read_as_their_sender_wrote_them() {
+        let ends = [1, 2].map(|last| Ipv4Addr::new(10, 0, 0, last));
+        let operation = Operation::WriteMiddle;
+        let header = RoceHeader::new(ends[0], ends[1], QpNumber::new(17), Psn::new(5), operation);
+        let mut bytes = vec![0; datagram_length(&operation, 8)];
+        emit_datagram(&header, b"8 bytes.", &mut bytes);
+        let [source, destination] = ends.map(|ip| SocketAddrV4::new(ip, ROCE_PORT));
+        let mut codec = RoceCodec::default();
+        let mut read = |identification, bytes: &[u8]| {
+            let datagram = Datagram { source, destination, tos: 0, identification, interface: 0 };
+            Codec::<Switch<Numbers>>::parse(&mut codec, &datagram, bytes).map(|parsed| parsed.header)
+        };
+        for identification in [0, 3] {
+            assert_eq!(read(identification, &bytes), Ok(header));
+        }
+        bytes[20] ^= 1;
+        assert_eq!(read(3, &bytes), Err(ParseError::WrongIcrc));
     }
 }

@@ -1,6 +1,6 @@
 //! What a node has dropped, by reason in words: for who operates it.
 
-use quincunx_driver_net::{Dropped, reverse_path_drops};
+use quincunx_driver_net::{Dropped, PortCounts, PortDrop, reverse_path_drops};
 use quincunx_nodes::NodeDrop;
 use quincunx_wire::ParseError;
 use std::collections::BTreeMap;
@@ -26,6 +26,23 @@ pub(crate) fn named(dropped: &BTreeMap<Dropped<NodeDrop, ParseError>, u64>) -> D
         *drops.entry(name).or_default() += frames;
     }
     drops
+}
+
+/// `drops`, and with them what went no further than a port of the switch, added up over all ports. What every switch keeps to the link that it
+/// came by is left out.
+pub(crate) fn with_ports(mut drops: Drops, ports: &BTreeMap<String, PortCounts>) -> Drops {
+    let all = ports.values().flat_map(|port| &port.dropped);
+    for (reason, frames) in
+        all.filter(|(reason, _)| !matches!(reason, PortDrop::SamePort | PortDrop::LinkLocal))
+    {
+        *drops.entry(format!("port-{}", words(reason))).or_default() += frames;
+    }
+    drops
+}
+
+/// The name of a reason why a frame went no further than a port: `too-long`.
+pub fn port_drop_name(reason: PortDrop) -> String {
+    words(&reason)
 }
 
 /// The name of a variant with hyphens: `ForeignPort` is `foreign-port`.
@@ -77,5 +94,23 @@ mod tests {
         ]);
         let expected = [("foreign-port", 3), ("no-slot", 4), ("send-buffer-full", 6), ("truncated", 5)];
         assert_eq!(named(&dropped), expected.map(|(name, frames)| (name.to_owned(), frames)).into());
+    }
+
+    #[test]
+    fn drops_of_ports_are_added_up_but_for_those_of_every_switch() {
+        let port = |drops: &[(PortDrop, u64)]| PortCounts {
+            dropped: drops.iter().copied().collect(),
+            ..PortCounts::default()
+        };
+        let ports = BTreeMap::from([
+            ("eth1".to_owned(), port(&[(PortDrop::TooLong, 2), (PortDrop::SamePort, 9)])),
+            ("eth2".to_owned(), port(&[(PortDrop::TooLong, 3), (PortDrop::LinkLocal, 9)])),
+        ]);
+        let before = Drops::from([("duplicate".to_owned(), 1)]);
+        let expected = [("duplicate", 1), ("port-too-long", 5)];
+        assert_eq!(
+            with_ports(before, &ports),
+            expected.map(|(name, frames)| (name.to_owned(), frames)).into()
+        );
     }
 }

@@ -37,7 +37,7 @@ mod writes;
 
 pub use capture::Capture;
 pub use codec::{ROCE_PORT, RoceCodec};
-pub use drops::Drops;
+pub use drops::{Drops, port_drop_name};
 pub use life::Remake;
 pub use process::{ProcessOptions, RuntimeError, encapsulation};
 pub use rank::{Ended, Finished, JoinedGroup, Rank};

@@ -217,9 +217,11 @@ pub enum RuntimeError {
 }
 
 /// What frames travel in that leave such a socket.
-pub const fn encapsulation(transport: TransportOptions) -> Encapsulation {
+pub const fn encapsulation(transport: &TransportOptions) -> Encapsulation {
     match transport {
-        TransportOptions::Udp(_) | TransportOptions::Packet(PacketKind::Udp) => Encapsulation::Udp,
+        TransportOptions::Udp(_) | TransportOptions::Packet(PacketKind::Udp) | TransportOptions::Ports(_) => {
+            Encapsulation::Udp
+        }
         TransportOptions::Packet(PacketKind::GlobalRoute | PacketKind::BridgedGlobalRoute) => {
             Encapsulation::Ethernet
         }
@@ -229,12 +231,15 @@ pub const fn encapsulation(transport: TransportOptions) -> Encapsulation {
 /// Refuses a socket that frames would not come through, or would pass their switch by.
 fn check(options: &ProcessOptions) -> Result<(), RuntimeError> {
     let (framing, role) = (options.framing, options.description.role);
-    let (suits, found) = match options.transport {
+    let (suits, found) = match &options.transport {
         TransportOptions::Udp(UdpOptions { via: None, .. }) => {
             (framing == Framing::RoceV2 || role == Role::Switch, "a UDP socket that sends to their receivers")
         }
         TransportOptions::Udp(UdpOptions { via: Some(_), .. }) => {
             (framing == Framing::RoceV1 && role == Role::Host, "a UDP socket that sends all to one switch")
+        }
+        TransportOptions::Ports(_) => {
+            (framing == Framing::RoceV2 && role == Role::Switch, "the ports of a switch for UDP over IPv4")
         }
         TransportOptions::Packet(PacketKind::Udp) => {
             (framing == Framing::RoceV2, "a packet socket for UDP over IPv4")
@@ -263,7 +268,7 @@ where
 {
     check(options)?;
     let local = SocketAddrV4::new(options.description.address, ROCE_PORT);
-    let transport = AnyTransport::open(local, options.transport)?;
+    let transport = AnyTransport::open(local, &options.transport)?;
     let mut node = Node::new(engine, 1, RoceCodec::new(options.framing), transport, options.node.clone())?;
     if let Some(path) = &options.capture {
         let capture = Capture::create(path, &options.description.name, options.framing)
@@ -279,7 +284,7 @@ pub(crate) fn attach(
     queue_pairs: Vec<QpNumber>,
 ) -> Result<Attachment, RuntimeError> {
     let client = ControlClient::connect(options.manager.clone(), options.control.clone())?;
-    let encapsulation = encapsulation(options.transport);
+    let encapsulation = encapsulation(&options.transport);
     let description = NodeDescription { encapsulation, queue_pairs, ..options.description.clone() };
     Ok(client.attach(&description)?)
 }

@@ -1,10 +1,10 @@
 //! A switch process.
 
 use quincunx_collective::{GroupId, Numbers};
-use quincunx_control::{Instruction, LockUse, Report};
+use quincunx_control::{Instruction, LockUse, NodeDescription, Report};
 use quincunx_control_grpc::Attachment;
 use quincunx_design::{Catalog, GroupContext, Peer, Refusal};
-use quincunx_driver_net::NodeOptions;
+use quincunx_driver_net::{AnyTransport, NodeOptions, TransportOptions};
 use quincunx_engine::Engine;
 use quincunx_network::FaultRates;
 use quincunx_nodes::locks::{LockCounts, Recorder};
@@ -17,12 +17,12 @@ use std::sync::mpsc::TryRecvError;
 use std::time::Instant;
 
 use crate::codec::ROCE_PORT;
-use crate::drops::{KernelDrops, named};
+use crate::drops::{KernelDrops, named, with_ports};
 use crate::links::Links;
 use crate::process::{
     Bound, INSTRUCTION_POLL, ProcessOptions, RuntimeError, SocketNode, attach, design_of, open, room, windows,
 };
-use crate::watch::{SwitchWatch, Watching};
+use crate::watch::{Counted, SwitchCounts, SwitchWatch, Watching};
 
 /// A group that the switch is in.
 struct Installed {
@@ -31,8 +31,33 @@ struct Installed {
     windows: ByteCount,
 }
 
+impl Installed {
+    /// Counts that it is not any more.
+    fn removed(&self, counts: &mut SwitchCounts) {
+        counts.groups -= 1;
+        counts.removed += 1;
+        counts.memory_held -= self.context.memory.bytes();
+        counts.endpoints_held -= self.context.connections.len() as u64;
+    }
+}
+
+impl Counted {
+    /// What a switch and the kernel below it have counted until now.
+    fn of(node: &mut SocketNode<Switch<Numbers>>, kernel: &KernelDrops) -> Self {
+        let dropped = kernel.with(named(node.dropped()));
+        match node.transport_mut() {
+            AnyTransport::Ports(transport) => {
+                let (ports, addresses) = (transport.counts(), transport.addresses());
+                Self { dropped: with_ports(dropped, &ports), ports, addresses }
+            }
+            _ => Self { dropped, ..Self::default() },
+        }
+    }
+}
+
 /// Runs a switch: attaches it to the manager, installs what the manager says, and tells the manager of neighbours that do
-/// not answer. Others may read in `watch` what it counts. Returns when `stop` is set, or the manager has gone.
+/// not answer. Others may read in `watch` what it counts. Returns when `stop` is set, or the manager has gone; one with ports of its own goes on
+/// forwarding without a manager, and attaches to the next one.
 ///
 /// # Errors
 /// If the socket or the manager cannot be had, or the connection to the manager breaks.
@@ -59,31 +84,100 @@ pub fn serve_linked_switch(
 ) -> Result<(), RuntimeError> {
     let Ok(engine) = Switch::<Numbers>::new(());
     let mut node = open(engine, options)?;
-    let attachment = attach(options, Vec::new())?;
-    let description = &options.description;
-    tracing::info!(node = description.name, address = %description.address, manager = %options.manager, memory = %description.memory, "attached");
     let kernel = KernelDrops::new();
     let mut watching = Watching::new(watch);
-    let mut links = Links::new(&description.links, interfaces);
-    let served =
-        serve(catalog, options, (&mut node, &attachment), stop, (&mut watching, &mut links), &kernel);
-    watching.end(node.statistics(), kernel.with(named(node.dropped())));
+    let mut links = Links::new(&options.description.links, interfaces);
+    let mut run = || {
+        loop {
+            let attachment = if is_bridge(options) {
+                attach_while_forwarding(options, &mut node, stop, (&mut watching, &kernel))?
+            } else {
+                Some(attach(options, Vec::new())?)
+            };
+            let Some(attachment) = attachment else { return Ok(()) };
+            let NodeDescription { name, address, memory, .. } = &options.description;
+            tracing::info!(node = name, %address, manager = %options.manager, %memory, "attached");
+            let mut groups = BTreeMap::new();
+            let at = (&mut node, &attachment);
+            let served = serve(catalog, options, at, &mut groups, stop, (&mut watching, &mut links), &kernel);
+            if !is_bridge(options)
+                || stop.load(Ordering::Relaxed)
+                || matches!(served, Err(RuntimeError::Node(_)))
+            {
+                return served;
+            }
+            // Ordinary frames go on passing. Whoever manages from now on knows nothing of the groups.
+            tracing::warn!(
+                groups = groups.len(),
+                "the manager is gone; the switch goes on forwarding, without groups"
+            );
+            for (group, installed) in groups {
+                let _ = node.command(SwitchCommand::Remove(group));
+                watching.note(|counts| installed.removed(counts));
+            }
+        }
+    };
+    let served = run();
+    let counted = Counted::of(&mut node, &kernel);
+    watching.end(node.statistics(), counted);
     served
+}
+
+/// Whether ordinary frames pass the switch, too, which is not to end with its manager.
+fn is_bridge(options: &ProcessOptions) -> bool {
+    matches!(options.transport, TransportOptions::Ports(_))
+}
+
+/// How soon a manager that has refused the switch is asked again.
+const ATTACH_PAUSE: std::time::Duration = std::time::Duration::from_secs(1);
+
+/// Attaches to the manager, who may be behind the switch, and forwards meanwhile. None if it is to stop before.
+fn attach_while_forwarding(
+    options: &ProcessOptions,
+    node: &mut SocketNode<Switch<Numbers>>,
+    stop: &AtomicBool,
+    (watching, kernel): (&mut Watching<'_>, &KernelDrops),
+) -> Result<Option<Attachment>, RuntimeError> {
+    let (sender, attached) = std::sync::mpsc::channel();
+    let options = options.clone();
+    // A thread by itself: who is to stop does not wait for it. It ends when nobody listens.
+    std::thread::spawn(move || {
+        loop {
+            let attached = attach(&options, Vec::new());
+            let is_done = attached.is_ok();
+            if sender.send(attached).is_err() || is_done {
+                return;
+            }
+            std::thread::sleep(ATTACH_PAUSE);
+        }
+    });
+    while !stop.load(Ordering::Relaxed) {
+        node.turn(INSTRUCTION_POLL)?;
+        let statistics = *node.statistics();
+        watching.look(&statistics, || Counted::of(node, kernel));
+        match attached.try_recv() {
+            Ok(Ok(attachment)) => return Ok(Some(attachment)),
+            Ok(Err(reason)) => tracing::warn!(%reason, "no manager; the switch forwards, without groups"),
+            Err(_) => {}
+        }
+    }
+    Ok(None)
 }
 
 fn serve(
     catalog: Catalog,
     options: &ProcessOptions,
     (node, attachment): (&mut SocketNode<Switch<Numbers>>, &Attachment),
+    groups: &mut BTreeMap<GroupId, Installed>,
     stop: &AtomicBool,
     (watching, links): (&mut Watching<'_>, &mut Links),
     kernel: &KernelDrops,
 ) -> Result<(), RuntimeError> {
-    let mut groups: BTreeMap<GroupId, Installed> = BTreeMap::new();
     let mut locks = LockReports::default();
     while !stop.load(Ordering::Relaxed) {
         node.turn(INSTRUCTION_POLL)?;
-        watching.look(node.statistics(), || kernel.with(named(node.dropped())));
+        let statistics = *node.statistics();
+        watching.look(&statistics, || Counted::of(node, kernel));
         locks.tell(node.engine().recorder(), attachment, watching);
         links.look(attachment);
         while let Some(SwitchEvent::Unreachable { group, edge }) = node.next_event() {
@@ -126,14 +220,9 @@ fn serve(
                     if let Instruction::Failed { failure, .. } = ended {
                         tracing::warn!(%group, reason = %failure, "group failed");
                     }
-                    if let Some(Installed { context, .. }) = groups.remove(&group) {
+                    if let Some(installed) = groups.remove(&group) {
                         tracing::info!(%group, "group removed");
-                        watching.note(|counts| {
-                            counts.groups -= 1;
-                            counts.removed += 1;
-                            counts.memory_held -= context.memory.bytes();
-                            counts.endpoints_held -= context.connections.len() as u64;
-                        });
+                        watching.note(|counts| installed.removed(counts));
                     }
                     // A group that was refused here is not installed: nothing to remove.
                     let _ = node.command(SwitchCommand::Remove(group));

@@ -1,6 +1,7 @@
 //! What operators see of a switch: a snapshot of its counts that other threads may read, and log lines.
 
-use quincunx_driver_net::{Statistics, Traffic};
+use quincunx_driver_net::{PortCounts, Statistics, Traffic};
+use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -21,6 +22,10 @@ pub struct SwitchCounts {
     pub received: Traffic,
     /// Frames dropped.
     pub dropped: Drops,
+    /// What passed the ports of a switch that has some, by interface: frames of groups and all others.
+    pub ports: BTreeMap<String, PortCounts>,
+    /// Addresses that are known behind these ports.
+    pub addresses: usize,
     /// Groups that are installed.
     pub groups: u64,
     /// Payload and degree buffers that they hold, in bytes.
@@ -39,6 +44,14 @@ pub struct SwitchCounts {
     pub locks_refused: u64,
     /// Of those, times that the other group made nothing of it: another switch refused that one.
     pub locks_in_vain: u64,
+}
+
+/// What is counted below the groups.
+#[derive(Default)]
+pub(crate) struct Counted {
+    pub(crate) dropped: Drops,
+    pub(crate) ports: BTreeMap<String, PortCounts>,
+    pub(crate) addresses: usize,
 }
 
 /// The last snapshot of a switch, to be read from other threads.
@@ -78,21 +91,22 @@ impl<'a> Watching<'a> {
     }
 
     /// Takes a snapshot, if the last one is old.
-    pub(crate) fn look(&mut self, statistics: &Statistics, drops: impl Fn() -> Drops) {
+    pub(crate) fn look(&mut self, statistics: &Statistics, counted: impl FnOnce() -> Counted) {
         let now = Instant::now();
         if now < self.next_snapshot {
             return;
         }
         self.next_snapshot = now + SNAPSHOT;
-        self.take(statistics, drops(), now >= self.next_drops);
+        self.take(statistics, counted(), now >= self.next_drops);
     }
 
     /// Takes the last snapshot, whatever the time.
-    pub(crate) fn end(&mut self, statistics: &Statistics, drops: Drops) {
-        self.take(statistics, drops, true);
+    pub(crate) fn end(&mut self, statistics: &Statistics, counted: Counted) {
+        self.take(statistics, counted, true);
     }
 
-    fn take(&mut self, statistics: &Statistics, drops: Drops, is_told: bool) {
+    fn take(&mut self, statistics: &Statistics, counted: Counted, is_told: bool) {
+        let Counted { dropped: drops, ports, addresses } = counted;
         if is_told && drops != self.told {
             self.next_drops = Instant::now() + DROPS_INTERVAL;
             for (reason, frames, all) in more(&drops, &self.told) {
@@ -102,6 +116,7 @@ impl<'a> Watching<'a> {
         }
         let mut counts = self.watch.lock();
         (counts.sent, counts.received, counts.dropped) = (statistics.sent, statistics.received, drops);
+        (counts.ports, counts.addresses) = (ports, addresses);
     }
 }
 

@@ -92,7 +92,7 @@ pub(crate) fn shell(namespaces: &NetnsFabric, node: NetnsNode, script: &str) {
     assert!(done.status.success(), "{script}: {}", String::from_utf8_lossy(&done.stderr));
 }
 
-fn in_namespace<R: Send>(name: &str, act: impl FnOnce() -> R + Send) -> R {
+pub(crate) fn in_namespace<R: Send>(name: &str, act: impl FnOnce() -> R + Send) -> R {
     let enter = || {
         setns(File::open(format!("/run/netns/{name}")).unwrap(), CloneFlags::CLONE_NEWNET).unwrap();
         act()

@@ -14,6 +14,7 @@ mod layers;
 mod library;
 mod links;
 mod operate;
+mod ports;
 mod processes;
 mod progress;
 mod results;

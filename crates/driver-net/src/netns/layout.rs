@@ -3,7 +3,8 @@
 //! In a tree each host is a namespace with an interface `eth0`, and each switch one with a port for each link: `h0` to host 0, `s1` to
 //! switch 1 below it, `above`. Routed, the switch has its address on `lo`, knows for each node which port leads there, and drops what
 //! comes by another one than what would leave for its sender (reverse path filtering). Bridged, a bridge `br0` joins the ports, holds the
-//! switch's address and learns from frames who else is where; of the fabric's nodes that is written down. In a mesh each host has an interface for each
+//! switch's address and learns from frames who else is where; of the fabric's nodes that is written down. With ports for a process nobody has
+//! been told anything, and hosts ask for each other. In a mesh each host has an interface for each
 //! other one, `l3` to host 3, and its address on none of them but on `lo`, with a route for each peer: one socket serves
 //! all links. Switches with several ways between them are routed as those of a tree; `s2` is the port to switch 2. Of several next hops that are
 //! as near the kernel takes one for each flow, by a hash of addresses and UDP ports (ECMP).
@@ -112,6 +113,8 @@ pub enum Switching {
     Routed,
     /// By a bridge, which takes Ethernet frames of any kind.
     Bridged,
+    /// By a process whose ports the ends of the cables are: the kernel has no address there and sends nothing on.
+    Ports,
 }
 
 /// A fabric to be.
@@ -167,6 +170,12 @@ impl Layout {
         Self { switching: Switching::Bridged, ..self }
     }
 
+    /// The same with switches that are a process's affair.
+    #[must_use]
+    pub fn ports(self) -> Self {
+        Self { switching: Switching::Ports, ..self }
+    }
+
     pub(super) fn check(&self) -> Result<(), NetnsError> {
         let wrong = |expected, found: String| Err(NetnsError::Layout { expected, found });
         let (hosts, switches) = self.counts();
@@ -200,7 +209,7 @@ impl Layout {
             if let Some(apart) = apart {
                 return wrong("ways between all switches", format!("none from 0 to {apart}"));
             }
-            if self.switching == Switching::Bridged {
+            if self.switching != Switching::Routed {
                 return wrong("routed switches where there are several ways", "bridges".into());
             }
         }
@@ -262,6 +271,9 @@ impl Layout {
         let is_bridged = self.switching == Switching::Bridged;
         for orders in &mut all[switch_base..] {
             let (address, mac) = (orders.node.address(), orders.node.mac());
+            if self.switching == Switching::Ports {
+                continue;
+            }
             if is_bridged {
                 let _ =
                     writeln!(orders.ip, "link add br0 address {mac} type bridge\nlink set br0 mtu {mtu} up");
@@ -273,6 +285,7 @@ impl Layout {
         let enable = |node: NetnsNode, port: &str| match self.switching {
             Switching::Bridged => format!("link set {port} master br0 up\n"),
             Switching::Routed => format!("link set {port} address {} up\n", node.mac()),
+            Switching::Ports => format!("link set {port} up\n"),
         };
         // By switch: the ends that others put there.
         let mut put: Vec<Vec<String>> = vec![Vec::new(); all.len() - switch_base];
@@ -307,11 +320,17 @@ impl Layout {
                 }
             }
             // Whom to ask is known from the start: frames sent while a neighbour is being found may overtake each other.
-            for other in self.nodes().filter(|other| *other != node) {
+            // Behind a process's ports it is for the process to be found, and to let others be.
+            let others = self.nodes().filter(|other| *other != node && self.switching != Switching::Ports);
+            for other in others {
                 let next = match (self.switching, node) {
                     (Switching::Routed, _) => hops(node, other),
-                    (Switching::Bridged, NetnsNode::Host(_)) => vec![("eth0".to_owned(), other)],
-                    (Switching::Bridged, NetnsNode::Switch(_)) => vec![("br0".to_owned(), other)],
+                    (Switching::Bridged | Switching::Ports, NetnsNode::Host(_)) => {
+                        vec![("eth0".to_owned(), other)]
+                    }
+                    (Switching::Bridged | Switching::Ports, NetnsNode::Switch(_)) => {
+                        vec![("br0".to_owned(), other)]
+                    }
                 };
                 let address = other.address();
                 match (self.switching, node) {

@@ -3,5 +3,6 @@
 mod allocation;
 mod interposed;
 mod netns;
+mod ports;
 mod support;
 mod udp;

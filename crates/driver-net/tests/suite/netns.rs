@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Barrier, Mutex, MutexGuard};
 
 /// Leave to use namespaces, one test at a time: a fabric in the making sweeps what another test left on purpose.
-fn leave() -> Result<MutexGuard<'static, ()>, Missing> {
+pub(crate) fn leave() -> Result<MutexGuard<'static, ()>, Missing> {
     static ONE: Mutex<()> = Mutex::new(());
     namespaces().map(|()| ONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner))
 }

@@ -1,0 +1,83 @@
+//! The options of a switch that has interfaces for its ports.
+
+use clap::Args;
+use quincunx_driver_net::{PortsOptions, TransportOptions};
+use quincunx_wire::Framing;
+use std::net::Ipv4Addr;
+use std::str::FromStr;
+
+use crate::Failure;
+
+/// A node's address, with the length of its network's prefix where that is asked for.
+#[derive(Clone, Copy)]
+pub(crate) struct NodeAddress {
+    pub(crate) ip: Ipv4Addr,
+    prefix: Option<u8>,
+}
+
+impl FromStr for NodeAddress {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (ip, prefix) = match text.split_once('/') {
+            Some((ip, prefix)) => (ip, Some(prefix)),
+            None => (text, None),
+        };
+        let ip = ip.parse().map_err(|_| format!("expected an IPv4 address, found \"{ip}\""))?;
+        let prefix = prefix.map(|prefix| match prefix.parse() {
+            Ok(length @ 1..=32) => Ok(length),
+            _ => Err(format!(
+                "expected the length of a prefix from 1 to 32 behind the slash, found \"{prefix}\""
+            )),
+        });
+        Ok(Self { ip, prefix: prefix.transpose()? })
+    }
+}
+
+impl NodeAddress {
+    /// Refuses a prefix: the address is an interface's already.
+    pub(crate) fn plain(self) -> Result<Ipv4Addr, Failure> {
+        match self.prefix {
+            None => Ok(self.ip),
+            Some(prefix) => Err(Failure::Input(format!(
+                "expected --address of an interface, found {}/{prefix}; leave out the prefix, which `switch --port` alone takes",
+                self.ip
+            ))),
+        }
+    }
+}
+
+/// Which interfaces are a switch's ports.
+#[derive(Args)]
+pub(crate) struct Ports {
+    /// An interface without an address that is a port of this switch, once for each: ordinary frames pass between the ports as through any
+    /// Ethernet switch, and frames of groups are taken out. --address is then one that the machine gets, with its prefix (10.0.0.9/24), on an
+    /// interface of its own behind the ports, quincunx0. Needs root, and goes on forwarding without a manager
+    #[arg(long = "port", value_name = "INTERFACE", conflicts_with_all = ["transport", "via"])]
+    interfaces: Vec<String>,
+}
+
+impl Ports {
+    /// The switch's transport, if it has ports.
+    pub(crate) fn transport(
+        self,
+        address: NodeAddress,
+        framing: Framing,
+    ) -> Result<Option<TransportOptions>, Failure> {
+        if self.interfaces.is_empty() {
+            return address.plain().map(|_| None);
+        }
+        if framing != Framing::RoceV2 {
+            return Err(Failure::Input(format!(
+                "expected frames of roce-v2 at --port, found --framing {framing}; make a bridge of the interfaces, with --transport packet and its address"
+            )));
+        }
+        let Some(prefix) = address.prefix else {
+            return Err(Failure::Input(format!(
+                "expected --address with the length of its network's prefix beside --port, found {0}; write {0}/24",
+                address.ip
+            )));
+        };
+        Ok(Some(TransportOptions::Ports(PortsOptions::new(self.interfaces, prefix))))
+    }
+}
