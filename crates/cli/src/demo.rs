@@ -110,7 +110,8 @@ impl Demo {
 fn gain(rows: &[Row]) -> Option<String> {
     let fastest = |uses_switches: bool| {
         let is_meant = |row: &&Row| {
-            row.collective == Collective::AllReduce.name() && (row.switch_buffer_bytes > 0) == uses_switches
+            row.collective == Collective::AllReduce.name()
+                && (row.switch_buffer_bytes > Some(0)) == uses_switches
         };
         rows.iter().filter(is_meant).min_by(|a, b| a.time_us.total_cmp(&b.time_us))
     };

@@ -4,7 +4,7 @@ use clap::{Args, Subcommand};
 use quincunx_collective::{Collective, DataType, ReduceOp, Reduction};
 use quincunx_design::{Catalog, FabricKind, Parameter};
 use quincunx_report::Columns;
-use quincunx_scenario::{FabricDesign, Override, RankPlacement, Scenario};
+use quincunx_scenario::{FabricDesign, Key, Override, RankPlacement, Scenario};
 use quincunx_sim::traffic::Offered;
 use quincunx_sim::{Contents, Out, Outputs, Request};
 use quincunx_units::{ByteCount, SizeRange};
@@ -62,7 +62,7 @@ enum Other {
   quincunx sim all_reduce --fabric my-cluster.toml --design epic-3 --size 64MiB --json --utilisation
 
 Fabrics are presets, shapes (star-N, tree-X-Y, leaf-spine-LxSxH, fat-tree-K, rail-VxAxS, dragonfly-AxPxG, ring-N, mesh-DxM, servers-SxM, memory-NxS) or TOML files; `quincunx sim --show epic-star8` prints one to start from,
-`quincunx sim --show epic-3` the parameters of a design.
+`quincunx sim --show packet` the keys of a kind of file (packet, memory, mesh, memory-mesh, servers, jobs), `quincunx sim --show epic-3` the parameters of a design.
 Vectors of up to 1 MiB hold numbers, and every result is checked; of longer ones only the lengths travel.
 --design auto lists every candidate: its time, the most bytes on a link from a rank (up) and to one (down), and the verdict."
 )]
@@ -81,10 +81,10 @@ pub(crate) struct Sim {
     /// One size, or first:last:factor, 4K is 4KiB; a dispatch or combine has the fabric's `tokens` instead [default: 1MiB]
     #[arg(long, visible_alias = "sizes")]
     size: Option<SizeRange>,
-    /// f32, f16, bf16 or i32
+    /// f32, f16, bf16, i32, f64, i64, u64, u32, i16, i8, u8, e4m3 or e5m2 (8-bit floats)
     #[arg(long, default_value = "f32")]
     dtype: DataType,
-    /// sum, min or max [default: sum]
+    /// sum, min, max or prod; band, bor or bxor of integers [default: sum]
     #[arg(long)]
     op: Option<ReduceOp>,
     /// The root of reduce and broadcast [default: 0]
@@ -120,8 +120,8 @@ pub(crate) struct Sim {
     utilisation: bool,
     #[command(flatten)]
     printed: Printed,
-    /// Print the keys of a preset as TOML, or the parameters of a design, and simulate nothing
-    #[arg(long, value_name = "PRESET|DESIGN")]
+    /// Print a preset as TOML, the keys of a kind of file or the parameters of a design, and simulate nothing
+    #[arg(long, value_name = "PRESET|KIND|DESIGN", exclusive = true)]
     show: Option<String>,
 }
 
@@ -171,6 +171,20 @@ impl Sim {
             let find = |name: &String| Ok(vec![scenario.design(catalog, name).map_err(Failure::input)?]);
             self.design.iter().map(find).collect::<Result<_, Failure>>()?
         };
+        for design in rows.concat().into_iter().filter(|_| !is_choice) {
+            let offered = design.collectives(scenario.kind());
+            // One that does not run here at all says so itself.
+            if !offered.is_empty() && !design.offers(collective, scenario.kind()) {
+                let offered: Vec<_> = offered.iter().map(|one| one.name()).collect();
+                return Err(Failure::Input(format!(
+                    "expected a collective that {} offers on {} ({}), found {}; name one of them, or another design or fabric",
+                    design.name(),
+                    self.fabric,
+                    offered.join(", "),
+                    collective.name()
+                )));
+            }
+        }
         scenario.refuse_unused(&rows.concat()).map_err(Failure::input)?;
         scenario.refuse_training().map_err(Failure::input)?;
         let rows: Vec<_> =
@@ -289,10 +303,19 @@ pub(crate) fn designs(catalog: Catalog) -> String {
     )
 }
 
-/// Prints a preset, or the parameters of a design on each kind of fabric that it has them on.
+/// Prints a preset, the keys of a kind of file, or the parameters of a design on each kind of fabric that it has them on.
 fn show(catalog: Catalog, name: &str) -> Result<(), Failure> {
     if let Ok(text) = Scenario::preset(name) {
         crate::out::print(&text);
+        return Ok(());
+    }
+    if let Some(keys) = Key::of(name) {
+        let width = |of: fn(&Key) -> usize| keys.iter().map(of).max().unwrap_or_default();
+        let (paths, values) = (width(|one| one.key.len()), width(|one| one.value.len()));
+        let defaults = width(|one| one.default.len());
+        for Key { key, value, default, help } in &keys {
+            say!("{key:paths$}  {value:values$}  {default:defaults$}  {help}");
+        }
         return Ok(());
     }
     let mut tables: Vec<Vec<Parameter>> = Vec::new();
@@ -308,8 +331,9 @@ fn show(catalog: Catalog, name: &str) -> Result<(), Failure> {
         let others = catalog.memory().map(|design| design.name()).filter(|name| !names.contains(name));
         let names: Vec<&str> = names.iter().copied().chain(others).collect();
         return Err(Failure::Input(format!(
-            "expected a preset ({}) or a design ({}), found \"{name}\"; name one of them",
+            "expected a preset ({}), a kind of file ({}) or a design ({}), found \"{name}\"; name one of them",
             Scenario::presets().join(", "),
+            Key::files().join(", "),
             names.join(", ")
         )));
     }

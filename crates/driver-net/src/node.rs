@@ -35,6 +35,9 @@ const SEND_ARENA: usize = 1 << 20;
 /// A wait at least this long may begin with a blocking receive, which overstays its time-out by some ticks of the kernel.
 const BLOCKING_MARGIN: Duration = Duration::from_millis(8);
 
+/// So long a timer that is due may wait for what has arrived already.
+const TIMER_GRACE: Duration = Duration::from_millis(20);
+
 /// Frames handled between two readings of the clock.
 const FRAMES_PER_CLOCK_READ: usize = 64;
 
@@ -156,6 +159,8 @@ pub struct Node<E: Engine, C: Codec<E>, T> {
     drained: bool,
     /// A turn has passed since without looking.
     skipped: bool,
+    /// Since when a timer is due that has not fired: see [`TIMER_GRACE`].
+    due_since: Option<Instant>,
     ports: u16,
     next_port: u16,
     arrival_link: Option<Arrivals>,
@@ -201,6 +206,7 @@ impl<E: Engine, C: Codec<E>, T: Transport> Node<E, C, T> {
             inbox: Inbox::new(batch),
             drained: false,
             skipped: false,
+            due_since: None,
             ports,
             next_port: 0,
             arrival_link: options.pace.and_then(Arrivals::new),
@@ -464,7 +470,7 @@ impl<E: Engine, C: Codec<E>, T: Transport> Node<E, C, T> {
         }
         self.resume_sending();
         self.handle_frames();
-        self.fire_timers();
+        self.fire_timers()?;
         self.offer_slots();
         self.io.flush();
         self.io.lap(Phase::Other);
@@ -574,12 +580,29 @@ impl<E: Engine, C: Codec<E>, T: Transport> Node<E, C, T> {
         }
     }
 
-    fn fire_timers(&mut self) {
+    /// Fires what is due when all is handled that has arrived: a process that did not run for longer than a time-out has what it waits for
+    /// in its socket. Of one that is flooded they fire all the same, a little later.
+    fn fire_timers(&mut self) -> Result<(), NodeError> {
+        let now = self.io.now;
+        if self.io.timers.next_check(now).is_none_or(|next| next > now) {
+            self.due_since = None;
+            return Ok(());
+        }
+        let since = *self.due_since.get_or_insert(now);
+        if self.inbox.is_empty() {
+            self.receive(false)?;
+        }
+        let can_handle = !self.inbox.is_empty() && self.io.outbox.has_room();
+        if can_handle && now.since(since) < TIMER_GRACE {
+            return Ok(());
+        }
+        self.due_since = None;
         // No more than are armed now: one that re-arms itself for at once must not hold up the loop.
         for _ in 0..self.io.timers.len() {
-            let Some(timer) = self.io.timers.pop_due(self.io.now) else { return };
+            let Some(timer) = self.io.timers.pop_due(self.io.now) else { break };
             self.handle_timer(timer);
         }
+        Ok(())
     }
 
     fn handle_timer(&mut self, timer: E::Timer) {

@@ -364,7 +364,9 @@ pub enum RequestError {
         found: usize,
     },
     /// A collective that the group's program does not know.
-    #[error("expected a collective that the group offers, found {found}; make a group for it")]
+    #[error(
+        "expected a collective that the design offers, found {found}; name another, or a design that offers it"
+    )]
     NotOffered {
         /// The collective as given.
         found: Collective,

@@ -430,6 +430,11 @@ impl Processes {
         self.switches
     }
 
+    /// The process of that name: `manager`, `switch0`, `rank3`.
+    pub fn process(&self, name: &str) -> Option<u32> {
+        self.children.iter().find(|(of, _)| of == name).map(|(_, child)| child.id())
+    }
+
     /// Ends a process, as if it had crashed: `manager`, `switch0`, `rank3`. Whether there was such a one.
     pub fn kill(&mut self, name: &str) -> bool {
         let Some(index) = self.children.iter().position(|(of, _)| of == name) else { return false };

@@ -294,7 +294,7 @@ fn measure(endpoint: &Endpoint, world: &Group, case: &Case, below: u64) -> Resul
         sent_bytes: link_bytes(&before.sent, &after.sent, below) / rounds,
         received_bytes: link_bytes(&before.received, &after.received, below) / rounds,
         split: None,
-        switch_buffer_bytes: 0,
+        switch_buffer_bytes: None,
         design: if messages { case.design.clone() } else { world.design().to_owned() },
         fallback: endpoint.fallback().filter(|_| !messages),
         ways: None,

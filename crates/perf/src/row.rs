@@ -47,8 +47,9 @@ pub struct Row {
     pub netbw_GBps: f64,
     /// Wrong elements, over all ranks.
     pub wrong: u64,
-    /// Payload and degree buffers of the switch with most of them (EPIC F.3).
-    pub switch_buffer_bytes: u64,
+    /// Payload and degree buffers of the switch with most of them (EPIC F.3); not through the library, whose ranks do not learn it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub switch_buffer_bytes: Option<u64>,
     /// Frames that ranks have dropped in it, by reason; not what switches have.
     #[serde(skip_serializing_if = "Drops::is_empty")]
     pub drops: Drops,
@@ -114,11 +115,7 @@ impl Row {
             busbw_GBps: bandwidths.bus,
             netbw_GBps: bandwidths.network,
             wrong: measured.iter().map(|measured| measured.wrong).sum(),
-            switch_buffer_bytes: measured
-                .iter()
-                .map(|measured| measured.switch_buffer_bytes)
-                .max()
-                .unwrap_or(0),
+            switch_buffer_bytes: measured.iter().filter_map(|measured| measured.switch_buffer_bytes).max(),
             drops: measured.iter().flat_map(|measured| &measured.drops).fold(
                 Drops::new(),
                 |mut all, (reason, frames)| {

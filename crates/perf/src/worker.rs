@@ -49,8 +49,8 @@ pub struct Measured {
     pub received_bytes: f64,
     /// What data is split by, on a mesh.
     pub split: Option<Split>,
-    /// Payload and degree buffers of the switch that has most of them, in bytes (EPIC F.3); zero without a switch.
-    pub switch_buffer_bytes: u64,
+    /// Payload and degree buffers of the switch that has most of them, in bytes (EPIC F.3); zero without a switch, nothing where ranks do not learn it.
+    pub switch_buffer_bytes: Option<u64>,
     /// What the group runs: the design asked for, or what it fell back to.
     pub design: String,
     /// Why it fell back, if it did: what rank 0 has heard of the manager.
@@ -162,7 +162,7 @@ pub fn work(
         let Some((_, joined)) = &group else { unreachable!("joined above") };
         let measured = Measured {
             case: index,
-            switch_buffer_bytes: joined.switch_buffer,
+            switch_buffer_bytes: Some(joined.switch_buffer),
             split: joined.split,
             fallback: joined.fallback.clone(),
             ..measure(&mut rank, &joined.group, case, plan, bytes_below(encapsulation(options.transport)))?
@@ -350,7 +350,7 @@ fn measure(
         received_bytes: received / repetitions,
         split: None,
         fallback: None,
-        switch_buffer_bytes: 0,
+        switch_buffer_bytes: None,
         // Another one, if the group was made anew meanwhile.
         design: rank.group(group.id).unwrap_or(group).design.clone(),
         ways: rank.ways(group.id).zip(ways_before).map(|(after, before)| Ways {

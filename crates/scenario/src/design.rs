@@ -88,7 +88,8 @@ impl FabricDesign {
         FabricKind::ALL.iter().any(|&kind| !self.collectives(kind).is_empty())
     }
 
-    fn collectives(self, kind: FabricKind) -> &'static [Collective] {
+    /// The collectives that it offers on a kind of fabric; none where it does not run.
+    pub fn collectives(self, kind: FabricKind) -> &'static [Collective] {
         match self {
             Self::Packets(design) => design.collectives(kind),
             Self::Memory(design) => design.collectives(),

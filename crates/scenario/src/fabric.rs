@@ -4,6 +4,7 @@ use crate::{HostList, RankPlacement};
 use quincunx_design::FabricKind;
 use quincunx_fabric::{MeshShape, NodeKind, Shape, SwitchedShape, Topology, TreeShape};
 use quincunx_units::{BitRate, ByteCount, Duration};
+use schemars::JsonSchema;
 use serde::Deserialize;
 use std::fmt;
 use std::str::FromStr;
@@ -51,7 +52,7 @@ pub enum TopologyName {
 }
 
 /// An Ethernet link, each way.
-#[derive(Clone, PartialEq, Debug, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PacketLink {
     /// Bits a second.
@@ -63,7 +64,7 @@ pub struct PacketLink {
 }
 
 /// Accelerators around switches.
-#[derive(Clone, PartialEq, Debug, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct MemoryFabric {
     /// What it is, in a line.
@@ -79,7 +80,7 @@ pub struct MemoryFabric {
 }
 
 /// A link of the memory fabric, each way.
-#[derive(Clone, PartialEq, Debug, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct MemoryLink {
     /// Bits a second.
@@ -93,7 +94,7 @@ pub struct MemoryLink {
 }
 
 /// An accelerator.
-#[derive(Clone, PartialEq, Debug, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AcceleratorSetup {
     /// From a request's arrival to its response (SCIN equation 1: L_acc).
@@ -103,7 +104,7 @@ pub struct AcceleratorSetup {
 }
 
 /// Accelerators that are joined each with each, without switches, in domains that gather each for themselves (MultiWrite 3.1).
-#[derive(Clone, PartialEq, Debug, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct MeshFabric {
     /// What it is, in a line.
@@ -117,7 +118,7 @@ pub struct MeshFabric {
 }
 
 /// The same on links of a memory fabric: accelerators write to each other's memory.
-#[derive(Clone, PartialEq, Debug, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct MemoryMeshFabric {
     /// What it is, in a line.
@@ -131,7 +132,7 @@ pub struct MemoryMeshFabric {
 }
 
 /// Servers of accelerators that are joined in full within, and by a network between (MultiWrite 3.2).
-#[derive(Clone, PartialEq, Debug, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ServersFabric {
     /// What it is, in a line.
@@ -147,7 +148,7 @@ pub struct ServersFabric {
 }
 
 /// A link to the network, each way.
-#[derive(Clone, PartialEq, Debug, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NetworkLink {
     /// Bits a second.

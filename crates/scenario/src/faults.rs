@@ -3,10 +3,11 @@
 use crate::Fabric;
 use crate::fabric::Contradiction;
 use quincunx_units::{BitRate, ByteCount, Probability};
+use schemars::JsonSchema;
 use serde::Deserialize;
 
 /// What there is of it.
-#[derive(Clone, PartialEq, Debug, Default, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Faults {
     /// Loss on links of hosts.
@@ -17,13 +18,13 @@ pub struct Faults {
 
 /// Frames that are lost, on the links of the first hosts, both ways: those to their switch, to the next host of a ring, to the network of
 /// servers; on a mesh all links of these hosts.
-#[derive(Clone, PartialEq, Debug, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Loss {
-    /// Of a frame.
+    /// That a frame is lost.
     #[serde(default)]
     pub probability: Probability,
-    /// Of how many hosts.
+    /// The links of how many hosts lose frames; the first ones.
     #[serde(default = "one")]
     pub links: u16,
 }
@@ -33,12 +34,12 @@ fn one() -> u16 {
 }
 
 /// Congestion, and what links do about it.
-#[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct CongestionSetup {
     /// What traffic of others takes of a link's rate.
     pub background: Option<BitRate>,
-    /// On how many links: those of the first hosts, both ways.
+    /// On how many links `background` is: those of the first hosts, both ways.
     pub links: u16,
     /// Bytes that may wait for a link, what is being sent among them; a frame that finds no room is dropped.
     pub queue: Option<ByteCount>,
@@ -51,12 +52,12 @@ pub struct CongestionSetup {
 }
 
 /// When a switch has the sender of a link pause (PFC).
-#[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PauseSetup {
     /// More bytes than this from one link, in the switch's queues, pause it.
     pub xoff: ByteCount,
-    /// So few resume it.
+    /// So few bytes from it resume it.
     pub xon: ByteCount,
 }
 

@@ -1,10 +1,11 @@
 //! The GPUs that accelerators are modelled on, by name: what their data sheets say.
 
 use quincunx_units::{BitRate, ByteCount, FlopRate};
-use serde::Deserialize;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 /// A GPU, or one with half of its SMs.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum GpuModel {
     /// H100 SXM.

@@ -3,24 +3,27 @@
 use crate::{HostList, Load, Pattern, ScenarioError, syntax, text};
 use quincunx_collective::{Collective, DataType, ReduceOp, Reduction};
 use quincunx_units::{BitRate, ByteCount, Duration};
+use schemars::JsonSchema;
 use serde::Deserialize;
 use toml::Spanned;
 
 /// A file of jobs.
-#[derive(Clone, PartialEq, Debug, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Jobs {
     /// Where they run: a preset, a shape or a file.
     pub fabric: Option<String>,
-    /// Which trees groups get, by the name of the manager's policy.
+    /// Which trees groups get, by the name of the manager's policy: `edge-disjoint` if it is not said.
     pub policy: Option<String>,
-    /// What each switch has for buffers of groups.
+    /// What each switch has for buffers of groups: 64MiB if it is not said.
     pub memory: Option<ByteCount>,
     /// One group each, which is made before the first one begins, in the order of the file.
     #[serde(default)]
+    #[schemars(with = "Vec<JobSetup>")]
     job: Vec<Spanned<JobSetup>>,
     /// What others send meanwhile.
     #[serde(default)]
+    #[schemars(with = "Vec<TrafficSetup>")]
     traffic: Vec<Spanned<TrafficSetup>>,
     #[serde(skip)]
     place: Place,
@@ -35,7 +38,7 @@ struct Place {
 }
 
 /// Some hosts that run a collective together, once or several times in a row.
-#[derive(Clone, PartialEq, Debug, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct JobSetup {
     /// What people call it; `job-1`, `job-2`, ... in the order of the file if it is not said.
@@ -43,13 +46,15 @@ pub struct JobSetup {
     /// When it begins, at the earliest.
     #[serde(default)]
     pub at: Duration,
-    /// Who, in the order of ranks.
+    /// Who, in the order of ranks: `0-15`, `0,8,1,9`, `0-56:8`.
     #[serde(deserialize_with = "text::deserialize")]
+    #[schemars(with = "String")]
     pub hosts: HostList,
-    /// What.
+    /// What: `all_reduce`, `broadcast`.
     #[serde(deserialize_with = "text::deserialize")]
+    #[schemars(with = "String")]
     pub collective: Collective,
-    /// Of Reduce and Broadcast.
+    /// The root of Reduce and Broadcast.
     #[serde(default)]
     pub root: u16,
     /// How much, as nccl-tests count it.
@@ -57,11 +62,13 @@ pub struct JobSetup {
     pub size: ByteCount,
     /// What an element is: f32 if it is not said.
     #[serde(default = "f32", deserialize_with = "text::deserialize")]
+    #[schemars(with = "String")]
     pub dtype: DataType,
     /// How they combine: their sum if it is not said.
     #[serde(default = "sum", deserialize_with = "text::deserialize")]
+    #[schemars(with = "String")]
     pub op: ReduceOp,
-    /// How.
+    /// The design's name: `epic-3`.
     pub design: String,
     /// How often, one after the other.
     #[serde(default = "once")]
@@ -69,7 +76,7 @@ pub struct JobSetup {
 }
 
 /// Packets from hosts to hosts, at times that chance decides.
-#[derive(Clone, PartialEq, Debug, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TrafficSetup {
     /// What people call it; `traffic-1`, ... if it is not said.
@@ -79,19 +86,23 @@ pub struct TrafficSetup {
     pub at: Duration,
     /// Who sends to each other, for a pattern; everybody if it is not said.
     #[serde(default, deserialize_with = "text::deserialize_some")]
+    #[schemars(with = "Option<String>")]
     pub hosts: Option<HostList>,
-    /// Who sends to whom of `hosts`.
+    /// Who sends to whom of `hosts`: `uniform`, `neighbor` or `hotspot`.
     #[serde(default, deserialize_with = "text::deserialize_some")]
+    #[schemars(with = "Option<String>")]
     pub pattern: Option<Pattern>,
-    /// Who sends.
+    /// Who sends, without a pattern.
     #[serde(default, deserialize_with = "text::deserialize_some")]
+    #[schemars(with = "Option<String>")]
     pub from: Option<HostList>,
     /// To whom, each as likely.
     #[serde(default, deserialize_with = "text::deserialize_some")]
+    #[schemars(with = "Option<String>")]
     pub to: Option<HostList>,
-    /// How much each of them sends, as a share of its link.
+    /// How much each of them sends, as a share of its link: `0.3`.
     pub load: Option<f64>,
-    /// The same in bits a second, headers included.
+    /// How much each of them sends, in bits a second, headers included.
     pub rate: Option<BitRate>,
 }
 

@@ -1,10 +1,11 @@
 //! What of a tensor-parallel model is run: the keys below `layer`. Which models there are, `quincunx-workload` knows.
 
 use crate::fabric::Contradiction;
+use schemars::JsonSchema;
 use serde::Deserialize;
 
 /// A part of a layer of a language model, split over all accelerators.
-#[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct LayerWorkload {
     /// The model's name: `llama-7b`.

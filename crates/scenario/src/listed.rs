@@ -3,39 +3,48 @@
 use crate::{PacketFabric, PacketLink, RankPlacement, TopologyName, text};
 use quincunx_fabric::{LinkProperties, NodeKind, Topology};
 use quincunx_units::{BitRate, Duration};
+use schemars::JsonSchema;
 use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
 use serde::de::{MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use std::fmt;
 
 /// The keys of a packet fabric, as files have them.
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Keys {
+    /// What it is, in a line.
     summary: Option<String>,
+    /// A shape: `star-8`, `leaf-spine-8x4x8`; or `[[node]]` and `[[link]]` list everything.
     topology: Option<String>,
     link: Links,
     #[serde(default)]
     node: Vec<ListedNode>,
+    /// Which host each rank is on: `packed` (if it is not said), `spread`, `random:SEED` or `0,8,1,9`.
     #[serde(default, deserialize_with = "text::deserialize")]
+    #[schemars(with = "String")]
     placement: RankPlacement,
 }
 
 /// `[link]` or `[[link]]`.
+#[derive(JsonSchema)]
+#[schemars(untagged)]
 enum Links {
     Alike(PacketLink),
     Listed(Vec<ListedLink>),
 }
 
 /// A node.
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct ListedNode {
+    /// Its name, for links.
     name: String,
+    /// What it is: a host or a switch.
     kind: ListedKind,
 }
 
-#[derive(Clone, Copy, Deserialize)]
+#[derive(Clone, Copy, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 enum ListedKind {
     Host,
@@ -43,14 +52,16 @@ enum ListedKind {
 }
 
 /// Links side by side between two nodes.
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct ListedLink {
-    /// The nodes by name.
+    /// The two nodes, by name.
     between: [String; 2],
-    /// Of each, each way.
+    /// Bits a second of each, each way.
     rate: BitRate,
+    /// From the moment a bit is sent to the moment it arrives.
     latency: Duration,
+    /// How many there are side by side.
     #[serde(default = "one")]
     count: u16,
     /// What ways over it cost: of all the cheapest are taken.

@@ -3,22 +3,23 @@
 use crate::fabric::Contradiction;
 use crate::gpu::{DataSheet, GpuModel};
 use quincunx_units::{BitRate, ByteCount, Duration, FlopRate, Probability};
+use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer};
 use std::path::PathBuf;
 
 /// An accelerator at the granularity of thread blocks, and how kernels are cut for it.
-#[derive(Clone, PartialEq, Debug, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct MachineSetup {
-    /// What it is, where nothing else is said.
+    /// The GPU that it is, where nothing else is said.
     pub gpu: GpuModel,
-    /// Streaming multiprocessors.
+    /// Streaming multiprocessors; the GPU's if it is not said.
     pub sms: Option<u16>,
     /// Blocks that an SM holds at once.
     pub blocks_per_sm: u8,
-    /// What all SMs together reach in products of matrices.
+    /// What all SMs together reach in products of matrices; if it is not said, the data sheet's times `tensor_efficiency`.
     pub tensor: Option<FlopRate>,
-    /// By how much that is the data sheet's, where it is not said.
+    /// What products of matrices reach of the data sheet's figure, where `tensor` is not said.
     #[serde(deserialize_with = "number")]
     pub tensor_efficiency: f64,
     /// A file with measured times of kernels on the whole GPU. What products have reached there is what all SMs reach here, by their number, and
@@ -30,15 +31,15 @@ pub struct MachineSetup {
     /// What LayerNorm reaches of the memory's rate.
     #[serde(deserialize_with = "number")]
     pub norm_efficiency: f64,
-    /// The same of its gradient.
+    /// What the gradient of LayerNorm reaches of it.
     #[serde(deserialize_with = "number")]
     pub norm_backward_efficiency: f64,
-    /// The same of what is done to each value: activations, sums.
+    /// What is done to each value, activations and sums, reaches of it.
     #[serde(deserialize_with = "number")]
     pub element_efficiency: f64,
-    /// Traffic to the accelerator's own memory.
+    /// Traffic to the accelerator's own memory; the GPU's if it is not said.
     pub memory: Option<BitRate>,
-    /// What its L2 keeps of other accelerators' memory.
+    /// What its L2 keeps of other accelerators' memory; the GPU's if it is not said.
     pub l2: Option<ByteCount>,
     /// Bytes of an element, in memory and on links.
     pub element: u8,
@@ -48,13 +49,13 @@ pub struct MachineSetup {
     pub tile_columns: u32,
     /// Part of the inner dimension that a block loads at once.
     pub tile_inner: u32,
-    /// Such parts that are loaded ahead of the one that is computed.
+    /// Parts of the inner dimension that are loaded ahead of the one that is computed.
     pub prefetch: u16,
     /// Rows of a block of a normalisation.
     pub norm_rows: u32,
     /// From when a kernel may be launched to its first block.
     pub launch: Duration,
-    /// How much longer that may take on an accelerator.
+    /// How much longer than `launch` that may take on an accelerator.
     pub skew: Duration,
     /// By which share of itself a block may take longer or shorter.
     pub jitter: Probability,
@@ -72,9 +73,9 @@ pub struct MachineSetup {
     pub throttle: bool,
     /// Most bytes that an accelerator has asked for and not got.
     pub load_window: ByteCount,
-    /// Most bytes of a row block that it has asked for and not all others.
+    /// Most bytes of a row block that an accelerator has asked for and not all others.
     pub loads_ahead: ByteCount,
-    /// Most bytes that it has sent to be added at one home, or is sending, and not all others have sent.
+    /// Most bytes that an accelerator has sent to be added at one home, or is sending, and not all others have sent.
     pub sums_ahead: ByteCount,
     /// SMs of communication kernels.
     pub communication_sms: u16,

@@ -1,10 +1,11 @@
 //! How runs are measured.
 
 use quincunx_units::Duration;
+use schemars::JsonSchema;
 use serde::Deserialize;
 
 /// How runs are measured. A fabric takes those keys that its runs can honour.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Measure {
     /// Collectives that a design runs as several one after the other: each part is begun when all ranks have finished the one before, not by each

@@ -21,13 +21,16 @@ const RATE_CONTROL: &str = "group.dcqcn";
 const SHAPES: &str = "shapes";
 
 /// The table of what is trained.
-const TRAIN: &str = "train";
+pub(crate) const TRAIN: &str = "train";
 
 /// The table of what compute kernels run on.
-const MACHINE: &str = "machine";
+pub(crate) const MACHINE: &str = "machine";
 
 /// The table of what part of a model runs on it.
-const LAYER: &str = "layer";
+pub(crate) const LAYER: &str = "layer";
+
+/// The table of how runs are measured.
+pub(crate) const MEASURE: &str = "measure";
 
 /// What to run.
 #[derive(Clone, PartialEq, Debug)]
@@ -63,14 +66,16 @@ pub struct Scenario {
 }
 
 /// The keys of a kind of fabric's document: those that are no design's.
-struct Schema {
-    fabric: &'static [&'static str],
-    workload: &'static [&'static str],
-    faults: &'static [&'static str],
-    measure: &'static [&'static str],
+pub(crate) struct Schema {
+    pub(crate) fabric: &'static [&'static str],
+    pub(crate) workload: &'static [&'static str],
+    pub(crate) faults: &'static [&'static str],
+    pub(crate) measure: &'static [&'static str],
+    /// Compute kernels run on it: it has the tables of machine and layer.
+    pub(crate) has_kernels: bool,
 }
 
-const KINDS: [&str; 5] = ["packet", "memory", "mesh", "memory-mesh", "servers"];
+pub(crate) const KINDS: [&str; 5] = ["packet", "memory", "mesh", "memory-mesh", "servers"];
 
 const MESH: &[&str] = &["summary", "groups", "members", "link"];
 const TOKENS: &[&str] = &["tokens", "token", "experts", "top_k", "gate"];
@@ -78,8 +83,10 @@ const FAULTS: &[&str] = &["loss", "congestion"];
 const PACKETS: &[&str] = &["stepwise", "receivers_only", "limit"];
 
 impl Schema {
-    fn of(kind: &str) -> Option<Self> {
-        let schema = |fabric, workload, faults, measure| Some(Self { fabric, workload, faults, measure });
+    pub(crate) fn of(kind: &str) -> Option<Self> {
+        let schema = |fabric, workload, faults, measure| {
+            Some(Self { fabric, workload, faults, measure, has_kernels: kind == "memory" })
+        };
         match kind {
             "packet" => schema(&["summary", "topology", "link", "node", "placement"], &[], FAULTS, PACKETS),
             "memory" => schema(
@@ -99,7 +106,8 @@ impl Schema {
 
     /// All of them, for messages.
     fn names(&self) -> String {
-        [self.fabric, self.workload, &[TRAIN], self.faults, &["measure"]].concat().join(", ")
+        let kernels: &[&str] = if self.has_kernels { &[MACHINE, LAYER] } else { &[] };
+        [self.fabric, self.workload, &[TRAIN], kernels, self.faults, &[MEASURE]].concat().join(", ")
     }
 }
 
@@ -239,16 +247,13 @@ impl Scenario {
             if schema.workload.is_empty() || !is_asked { None } else { Some(workload.get()?) };
         let faults: Faults = document.split(schema.faults).get()?;
         let training = document.take_table(TRAIN)?.get_below(TRAIN)?;
-        let machine = match fabric {
-            Fabric::Memory(_) => document.take_table(MACHINE)?.get_below(MACHINE)?,
-            _ => MachineSetup::default(),
-        };
-        let layer = match fabric {
-            Fabric::Memory(_) => document.take_table(LAYER)?.get_below(LAYER)?,
-            _ => LayerWorkload::default(),
-        };
-        let measure = document.take_table("measure")?;
-        measure.refuse_others("measure", schema.measure)?;
+        let (mut machine, mut layer) = (MachineSetup::default(), LayerWorkload::default());
+        if schema.has_kernels {
+            machine = document.take_table(MACHINE)?.get_below(MACHINE)?;
+            layer = document.take_table(LAYER)?.get_below(LAYER)?;
+        }
+        let measure = document.take_table(MEASURE)?;
+        measure.refuse_others(MEASURE, schema.measure)?;
         let keys = document.values().into_iter().map(|change| (change.key, json(&change.value))).collect();
         let mut scenario = Self {
             place: document.place.clone(),
@@ -258,7 +263,7 @@ impl Scenario {
             machine,
             layer,
             faults,
-            measure: measure.get_below("measure")?,
+            measure: measure.get_below(MEASURE)?,
             packet: ByteCount::new(0),
             base: Vec::new(),
             bases: BTreeMap::new(),

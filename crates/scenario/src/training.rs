@@ -2,10 +2,11 @@
 
 use crate::fabric::Contradiction;
 use quincunx_units::{BitRate, ByteCount, Duration, FlopRate};
+use schemars::JsonSchema;
 use serde::Deserialize;
 
 /// Data-parallel training: every rank has the whole model and a batch of its own, and gradients are added up over all ranks.
-#[derive(Clone, PartialEq, Debug, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Training {
     /// The model's name: `resnet-50`.
@@ -26,12 +27,12 @@ pub struct Training {
 }
 
 /// What decides how long a layer takes: the longer of its arithmetic and its traffic to memory.
-#[derive(Clone, PartialEq, Debug, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Gpu {
     /// What convolutions and products of matrices reach, in operations of their own sums.
     pub rate: FlopRate,
-    /// To the accelerator's own memory.
+    /// Traffic to the accelerator's own memory.
     pub memory: BitRate,
     /// The side of the tiles of outputs that convolutions of stride one by kernels of side three and five are computed in, which saves
     /// multiplications (Winograd's algorithm: Lavin and Gray, arXiv:1509.09308); 1: none are saved.

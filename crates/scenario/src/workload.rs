@@ -4,22 +4,24 @@ use crate::fabric::Contradiction;
 use crate::gate::Shape;
 use crate::{GateSource, ScenarioError, text};
 use quincunx_units::ByteCount;
+use schemars::JsonSchema;
 use serde::Deserialize;
 
 /// Tokens, and how they choose their experts.
-#[derive(Clone, PartialEq, Debug, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TokenBatch {
     /// Tokens of each rank, or the most of them that are taken from a file.
     pub tokens: u32,
-    /// A token's values.
+    /// Bytes of a token's values.
     pub token: ByteCount,
     /// Experts, as many on each rank.
     pub experts: u16,
     /// Experts of a token.
     pub top_k: u16,
-    /// How a token's experts are chosen.
+    /// How a token's experts are chosen: `uniform`, `skewed`, `balanced`, or a file with a line for each token.
     #[serde(deserialize_with = "text::deserialize")]
+    #[schemars(with = "String")]
     pub gate: GateSource,
 }
 

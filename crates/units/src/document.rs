@@ -48,3 +48,26 @@ macro_rules! as_text {
 }
 
 as_text!(BitRate, ByteCount, Duration, FlopRate, Probability);
+
+/// What they are to a reader of the reference of keys.
+#[cfg(feature = "schema")]
+macro_rules! called {
+    ($($Unit:ty: $name:literal),+) => {$(
+        impl schemars::JsonSchema for $Unit {
+            fn inline_schema() -> bool {
+                true
+            }
+
+            fn schema_name() -> alloc::borrow::Cow<'static, str> {
+                $name.into()
+            }
+
+            fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+                schemars::json_schema!({ "type": ["string", "integer"], "format": $name })
+            }
+        }
+    )+};
+}
+
+#[cfg(feature = "schema")]
+called!(BitRate: "rate", ByteCount: "size", Duration: "time", FlopRate: "flop rate", Probability: "share");

@@ -1,44 +1,27 @@
 //! Nobody can send as somebody else: a third party at a port of its own, which has seen the frames of a rank, forges more of them, with right
 //! addresses, queue pair, PSN and CRC. Real processes in network namespaces.
 
-use nix::errno::Errno;
-use nix::sched::{CloneFlags, setns};
-use nix::sys::socket::{
-    AddressFamily, MsgFlags, SockFlag, SockProtocol, SockType, SockaddrIn, recv, sendto, setsockopt, socket,
-    sockopt::ReceiveTimeout,
-};
-use nix::sys::time::{TimeVal, TimeValLike};
+use crate::intruder::{Intruder, PAYLOAD, Tap, datagram, raw_sender, shell, watch};
+use nix::sys::socket::{MsgFlags, SockaddrIn, sendto};
 use quincunx_design::FabricKind;
 use quincunx_designs::CATALOG;
-use quincunx_driver_net::netns::{NetnsFabric, NetnsNode};
+use quincunx_driver_net::netns::NetnsNode;
 use quincunx_needs::{namespaces, need};
 use quincunx_perf::launch::{ChildArguments, LinkKind, Processes};
 use quincunx_perf::{Case, GroupsSetup, Plan, RealLinks, run};
-use quincunx_runtime::ROCE_PORT;
 use quincunx_scenario::Scenario;
-use quincunx_wire::{Psn, RoceHeader, UdpPath, emit_datagram, parse_datagram};
-use std::fs::File;
-use std::net::{Ipv4Addr, SocketAddrV4};
+use quincunx_wire::{Psn, RoceHeader};
+use std::net::SocketAddrV4;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::Path;
-use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::mpsc::{Receiver, sync_channel};
 use std::thread;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_quincunx");
 
-/// Bytes of payload in a frame.
-const PAYLOAD: usize = 1024;
-
 /// So many frames ahead of each that is seen are forged.
 const AHEAD: u32 = 8;
-
-/// Ethernet, IPv4, UDP.
-const HEAD: usize = 14 + 20 + 8;
-
-/// Where the third party is.
-const INTRUDER: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 180);
 
 /// What became of a run.
 struct Outcome {
@@ -76,81 +59,30 @@ fn attacked(packet_sockets: bool, any_interface: bool, reverse_path_filter: bool
     let mut fabric = Processes::start(&shape, kind, Path::new(PROGRAM), arguments, None).unwrap();
     let namespaces = fabric.namespaces().unwrap();
     let hub = NetnsNode::Switch(0);
-    let intruder = format!("{}9", namespaces.namespace(NetnsNode::Host(0)));
-    let made = Command::new("ip").args(["netns", "add", &intruder]).status();
-    assert!(made.is_ok_and(|status| status.success()));
-    let attach = format!(
-        "ip link add evil type veth peer name eth0 netns {intruder} && ip link set evil up \
-         && ip route add {INTRUDER}/32 dev evil && ip -n {intruder} link set eth0 up \
-         && ip -n {intruder} addr add {INTRUDER}/24 dev eth0 && ip -n {intruder} neigh add {} dev eth0 lladdr $(cat /sys/class/net/evil/address)",
-        hub.address(),
-    );
-    shell(namespaces, hub, &attach);
+    let intruder = Intruder::attach(namespaces);
     if !reverse_path_filter {
         shell(namespaces, hub, "for each in /proc/sys/net/ipv4/conf/*/rp_filter; do echo 0 > $each; done");
     }
-    let wire = in_namespace(&namespaces.namespace(hub), || {
-        socket(AddressFamily::Packet, SockType::Raw, SockFlag::empty(), SockProtocol::EthAll).unwrap()
-    });
-    let evil = in_namespace(&intruder, || {
-        socket(AddressFamily::Inet, SockType::Raw, SockFlag::empty(), SockProtocol::Raw).unwrap()
-    });
+    let (wire, evil) = (Tap::new(namespaces), raw_sender(intruder.namespace()));
     let (stop, forged) = (AtomicBool::new(false), AtomicU64::new(0));
     let (seen, tips) = sync_channel(1);
     let (mut wrong, mut ended) = (0, false);
     let (halt, count) = (&stop, &forged);
     thread::scope(|scope| {
-        scope.spawn(|| watch(&wire, &seen, halt));
+        scope.spawn(|| {
+            watch(&wire, halt, |header, payload| {
+                if payload.len() == PAYLOAD {
+                    let _ = seen.try_send(header);
+                }
+            });
+        });
         scope.spawn(move || forge(&evil, &tips, halt, count));
         let done = run(&mut fabric, &plan, |row| wrong += row.wrong);
         ended = done.is_ok();
         stop.store(true, Ordering::Relaxed);
     });
     let dropped = fabric.end_switches().remove("switch0").unwrap_or_default();
-    let gone = Command::new("ip").args(["netns", "del", &intruder]).status();
-    assert!(gone.is_ok_and(|status| status.success()));
     Outcome { wrong, forged: forged.into_inner(), dropped, ended }
-}
-
-fn shell(namespaces: &NetnsFabric, node: NetnsNode, script: &str) {
-    let done = namespaces.command(node, "sh").args(["-ec", script]).output().unwrap();
-    assert!(done.status.success(), "{script}: {}", String::from_utf8_lossy(&done.stderr));
-}
-
-fn in_namespace<R: Send>(name: &str, act: impl FnOnce() -> R + Send) -> R {
-    let enter = || {
-        setns(File::open(format!("/run/netns/{name}")).unwrap(), CloneFlags::CLONE_NEWNET).unwrap();
-        act()
-    };
-    thread::scope(|scope| scope.spawn(enter).join().unwrap())
-}
-
-/// Hands on the header of what rank 0 has just sent to the switch, as somebody with a tap on its link sees it.
-fn watch(wire: &OwnedFd, seen: &SyncSender<RoceHeader>, stop: &AtomicBool) {
-    setsockopt(wire, ReceiveTimeout, &TimeVal::milliseconds(50)).unwrap();
-    let (rank, switch) = (NetnsNode::Host(0).address(), NetnsNode::Switch(0).address());
-    let mut frame = vec![0; 1 << 16];
-    while !stop.load(Ordering::Relaxed) {
-        let length = match recv(wire.as_raw_fd(), &mut frame, MsgFlags::empty()) {
-            Ok(length) => length,
-            Err(Errno::EAGAIN | Errno::EINTR) => continue,
-            Err(error) => panic!("{error}"),
-        };
-        let Some(bytes) = frame[..length].get(HEAD..) else { continue };
-        if frame[26..30] != rank.octets() || frame[30..34] != switch.octets() || frame[23] != 17 {
-            continue;
-        }
-        let source_port = u16::from_be_bytes([frame[34], frame[35]]);
-        let path = UdpPath { source: rank, destination: switch, source_port, traffic_class: frame[15] };
-        // Several frames may be merged into what passes: the first of them, by the length that full ones have.
-        let full = [16, 20, 12].map(|above| above + PAYLOAD + 4);
-        let parsed = full.iter().find_map(|&length| parse_datagram(&path, bytes.get(..length)?).ok());
-        if let Some((header, payload)) = parsed
-            && payload.len() == PAYLOAD
-        {
-            let _ = seen.try_send(header);
-        }
-    }
 }
 
 /// Sends as rank 0, with the next PSNs and numbers of its own.
@@ -166,22 +98,6 @@ fn forge(evil: &OwnedFd, tips: &Receiver<RoceHeader>, stop: &AtomicBool, forged:
             }
         }
     }
-}
-
-/// A whole IPv4 datagram.
-fn datagram(header: &RoceHeader, payload: &[u8]) -> Vec<u8> {
-    let mut bytes = vec![0; 28 + 64 + payload.len()];
-    let length = emit_datagram(header, payload, &mut bytes[28..]);
-    bytes.truncate(28 + length);
-    let total = bytes.len() as u16;
-    bytes[..10].copy_from_slice(&[0x45, header.traffic_class, 0, 0, 0, 0, 0x40, 0, 64, 17]);
-    bytes[2..4].copy_from_slice(&total.to_be_bytes());
-    bytes[12..16].copy_from_slice(&header.source.octets());
-    bytes[16..20].copy_from_slice(&header.destination.octets());
-    bytes[20..22].copy_from_slice(&header.source_port.to_be_bytes());
-    bytes[22..24].copy_from_slice(&ROCE_PORT.to_be_bytes());
-    bytes[24..26].copy_from_slice(&(total - 20).to_be_bytes());
-    bytes
 }
 
 #[test]

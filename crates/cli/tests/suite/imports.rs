@@ -47,6 +47,24 @@ fn what_is_printed_is_a_fabric_that_runs_and_what_is_left_out_stands_on_standard
     assert!(carries("nvswitch-4") > 64 << 10 && carries("switch-6") > 64 << 10, "{links:?}");
 }
 
+/// The figures that docs/architects.md has.
+#[test]
+fn the_example_of_128_gpus_takes_as_long_as_its_page_says() {
+    let done =
+        quincunx(&["import", concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/fabrics/rail-128.topo")]);
+    assert!(done.status.success());
+    let path = std::env::temp_dir().join(format!("quincunx-rail-{}.toml", std::process::id()));
+    std::fs::write(&path, &done.stdout).unwrap();
+    let run = format!("sim all_reduce --fabric {} --design epic-3,ring --size 1MiB --json", path.display());
+    let printed = json(&quincunx(&run.split(' ').collect::<Vec<_>>()));
+    std::fs::remove_file(&path).unwrap();
+    let times: Vec<f64> =
+        printed["rows"].as_array().unwrap().iter().map(|row| row["time_us"].as_f64().unwrap()).collect();
+    let page = include_str!("../../../../docs/architects.md");
+    let said = format!("takes {:.1} us by `epic-3` and {:.0} us by `ring`", times[0], times[1]);
+    assert!(page.replace("1,092", "1092").contains(&said), "{said}");
+}
+
 #[test]
 fn what_cannot_be_imported_is_one_line_and_nothing_is_printed() {
     for (path, named) in [

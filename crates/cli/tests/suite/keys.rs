@@ -1,38 +1,56 @@
-//! The reference of keys is made from the designs themselves, and shows presets as examples.
+//! The reference of keys is made from the types that read files, and from the designs themselves.
 
 use crate::simulations::quincunx;
 use quincunx_designs::CATALOG;
+use quincunx_scenario::Key;
 use std::fmt::Write as _;
 
-/// Examples: of packets, of memory, of a workload.
-const PRESETS: [&str; 3] = ["epic-star8", "scin-dgx8", "two-servers"];
+/// A part of the page: what `sim --show` says of these names, which is the same.
+struct Shown {
+    names: Vec<String>,
+    text: String,
+}
 
 fn shown(name: &str) -> String {
     let output = quincunx(&["sim", "--show", name]);
     assert!(output.status.success(), "{name}");
-    String::from_utf8(output.stdout).expect("text")
+    String::from_utf8(output.stdout).expect("text").trim_end().to_owned()
+}
+
+fn write_all(page: &mut String, what: &str, names: &[&str]) {
+    let mut all: Vec<Shown> = Vec::new();
+    for &name in names {
+        let text = shown(name);
+        match all.iter_mut().find(|other| other.text == text) {
+            Some(other) => other.names.push(name.into()),
+            None => all.push(Shown { names: vec![name.into()], text }),
+        }
+    }
+    for Shown { names, text } in all {
+        write!(page, "\n## {what} {}\n```\n{text}\n```\n", names.join(", ")).expect("a string");
+    }
 }
 
 fn page() -> String {
-    let mut text = String::from(
-        "# Keys\nFor files and `--set`: every key of every design, with its default and what it means; before them three presets, as examples of what a\n\
-         file of a fabric says. Sizes are in bytes with `KiB`, `MiB` or `KB`, rates in bits a second (`100Gbit/s`), times have their unit (`20ms`, `1us`).\n\
+    let mut page = String::from(
+        "# Keys\nFor files, and for `--set KEY=VALUE`. `quincunx sim --show NAME` prints the same of one kind of file or one design.\n\n\
+         A row is a key, what its value is, what it is if it is not said, and what it means. *needed*: a file must say it; *with its table*: it must \
+         if anything of its table is said. Sizes are in bytes, or with `KiB`, `MiB`, `KB`; rates in bits a second or with a unit (`100Gbit/s`, `56GB/s`); \
+         times have theirs (`20ms`, `1us`); shares are `0.05` or `5%`. `[[job]]` is a table that may come several times. A file of a fabric also takes \
+         the keys of the designs that run on it, which come after; presets are files to start from (`quincunx sim --show epic-star8`).\n\n\
          Made by `QUINCUNX_KEYS=write cargo test -p quincunx-cli --test suite keys`.\n",
     );
-    for preset in PRESETS {
-        write!(text, "\n## The preset {preset}\n```\n{}\n```\n", shown(preset).trim_end()).expect("a string");
-    }
+    write_all(&mut page, "Files:", &Key::files());
     let mut names: Vec<&str> = CATALOG.iter().map(|design| design.name()).collect();
+    names.extend(CATALOG.memory().map(|design| design.name()));
     names.sort_unstable();
     names.dedup();
-    for name in names {
-        write!(text, "\n## The design {name}\n```\n{}\n```\n", shown(name).trim_end()).expect("a string");
-    }
-    text
+    write_all(&mut page, "Designs:", &names);
+    page
 }
 
 #[test]
-fn the_reference_has_each_key_of_each_design_as_it_is_today() {
+fn the_reference_has_each_key_of_files_and_designs_as_it_is_today() {
     let place = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/keys.md");
     if std::env::var("QUINCUNX_KEYS").is_ok_and(|word| word == "write") {
         std::fs::write(place, page()).expect("docs can be written");
@@ -40,6 +58,6 @@ fn the_reference_has_each_key_of_each_design_as_it_is_today() {
     let written = std::fs::read_to_string(place).unwrap_or_default();
     assert!(
         written == page(),
-        "expected docs/keys.md as designs have it; QUINCUNX_KEYS=write cargo test -p quincunx-cli --test suite keys"
+        "expected docs/keys.md as files and designs have it; QUINCUNX_KEYS=write cargo test -p quincunx-cli --test suite keys"
     );
 }

@@ -60,3 +60,24 @@ fn types_and_operations_beyond_those_of_chips_are_right() {
         );
     }
 }
+
+/// Fabrics where a group's tree is one of several, and ordinary messages go over all of them.
+const SWITCHED: [&str; 3] = ["leaf-spine-2x2x2", "rail-2x2x1", "fat-tree-4"];
+
+#[test]
+fn messages_and_one_memory_are_right_where_switches_have_several_ways() {
+    for fabric in SWITCHED {
+        for task in ["all_reduce --in-place", "all_gather --in-place", "all_to_all"] {
+            let design = if task == "all_to_all" { "" } else { "--design epic-3" };
+            let run = format!("perf {task} {design} --fabric {fabric} --size 64KiB --iterations 2 --json");
+            let rows = rows(&quincunx(&run));
+            assert!(rows.len() == 1 && rows[0]["wrong"] == 0, "{run}: {rows:?}");
+            // A ring of four ranks or more would take a link one and a half times at least.
+            let share = rows[0]["netbw_GBps"].as_f64().zip(rows[0]["algbw_GBps"].as_f64());
+            assert!(
+                task != "all_reduce --in-place" || share.is_some_and(|(net, all)| net < 1.2 * all),
+                "{run}: {rows:?}"
+            );
+        }
+    }
+}

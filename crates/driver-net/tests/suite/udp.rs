@@ -8,6 +8,7 @@ use quincunx_engine::{Engine, PortId};
 use quincunx_network::{Fate, FaultPlan, FaultRates};
 use quincunx_units::{ByteCount, Duration, Instant};
 use std::net::{SocketAddrV4, UdpSocket};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 const LIMIT: Duration = Duration::from_millis(20_000);
@@ -154,6 +155,45 @@ fn a_timer_fires_when_nothing_else_happens() {
     let event = node.run_until(LIMIT, Some).expect("the alarm comes");
     assert_eq!(event, Event::Alarm);
     assert_eq!(node.statistics().timers, 1);
+}
+
+#[test]
+fn what_has_arrived_counts_before_a_timer_that_is_due() {
+    let (a, b) = (address(20, 0), address(20, 1));
+    let mut sender = open(a, &[b], UdpOptions::default(), NodeOptions::default());
+    let mut receiver = patient(b, a, UdpOptions::default());
+    let stranger = UdpSocket::bind(address(20, 2)).expect("a third address");
+    sender.command(Command::Send { port: PortId(0), count: 2, length: 100 }).expect("port 0 exists");
+    sender.turn(Duration::ZERO).expect("the sender works");
+    // More than one look at the socket brings, and the acknowledge behind it.
+    for _ in 0..500 {
+        stranger.send_to(&[0; 40], a).expect("loopback");
+    }
+    receiver.run_until(LIMIT, Some).expect("the transfer arrives");
+    receiver.serve(Duration::from_millis(1)).expect("the receiver works");
+    // For longer than its time-out the sender does not run.
+    std::thread::sleep(std::time::Duration::from_millis(30));
+    assert_eq!(sender.run_until(LIMIT, Some).expect("the acknowledge"), Event::Sent(PortId(0)));
+    assert_eq!((sender.engine().retries, sender.statistics().timers), (0, 0));
+}
+
+#[test]
+fn a_node_that_is_flooded_fires_its_timers_all_the_same() {
+    let local = address(21, 0);
+    let mut node = open(local, &[address(21, 1)], UdpOptions::default(), NodeOptions::default());
+    let stranger = UdpSocket::bind(address(21, 2)).expect("a third address");
+    let over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !over.load(Ordering::Relaxed) {
+                let _ = stranger.send_to(&[0; 40], local);
+            }
+        });
+        node.command(Command::Alarm { after: Duration::from_millis(5) }).expect("an alarm");
+        let event = node.run_until(LIMIT, Some);
+        over.store(true, Ordering::Relaxed);
+        assert_eq!(event.expect("the alarm comes"), Event::Alarm);
+    });
 }
 
 #[test]

@@ -80,7 +80,7 @@ fn a_message_of_no_bytes_is_one_only_packet_and_needs_no_region() {
     bench.qp.post_send(send(1, slice(RegionId(9), 0, 0)), &bench.memory).unwrap();
     assert_eq!(bench.transmit_all(), psns([0]));
     assert_eq!(operations(&bench), [Operation::Send(Position::Only)]);
-    assert_eq!(payloads(&bench), [&[]]);
+    assert_eq!(payloads(&bench), [&[] as &[u8]]);
 }
 
 #[test]
