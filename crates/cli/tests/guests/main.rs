@@ -137,7 +137,7 @@ fn play(launcher: &Path, play: Play) -> Result<Vec<Row>, String> {
     }
 }
 
-/// Four guests at a time are enough for any machine.
+/// Four guests at a time are enough for any machine, and one builds their image.
 static TURN: Mutex<()> = Mutex::new(());
 
 /// The rows without losses, and those with: whichever test comes first plays for all.
@@ -217,8 +217,8 @@ fn notifications(capture: &Path) -> Vec<Ipv4Addr> {
 /// Ranks that run ahead of small pipes are told to slow down (EPIC 4.4). The kernel does not know what that means, and goes on.
 #[test]
 fn all_is_right_though_switches_send_kernels_congestion_notifications() {
-    let launcher = need!(launcher());
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    let launcher = need!(launcher());
     let captures = Path::new(env!("CARGO_TARGET_TMPDIR")).join("guests-captures");
     std::fs::create_dir_all(&captures).expect("the folder is ours");
     let rows = play(
