@@ -21,8 +21,8 @@ class WantedTest(unittest.TestCase):
             text = source.read_text(encoding="utf-8")
             if "quincunx_needs" in text:
                 asked.update(re.findall(r'\bprogram\("[^"]+", "([^"]+)"\)', text))
-                for names in re.findall(r"const PACKAGES: [^=]*= \[([^\]]*)\]", text):
-                    asked.update(re.findall(r'"([^"]+)"', names))
+            for names in re.findall(r"const PACKAGES: [^=]*= \[([^\]]*)\]", text):
+                asked.update(re.findall(r'"([^"]+)"', names))
         self.assertIn("tshark", asked)
         self.assertIn("qemu-system-x86", asked)
         self.assertEqual(asked - {*packages.WANTED, packages.KERNEL}, set())

@@ -9,6 +9,7 @@ use quincunx_runtime::Drops;
 use quincunx_sim::Progress;
 use quincunx_wire::Framing;
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::io::{IsTerminal, Write, stderr};
 use std::sync::atomic::Ordering;
 use std::thread;
@@ -169,15 +170,30 @@ fn spoken(seconds: f64) -> String {
 /// One line on standard error; nothing if nobody reads that any more.
 pub(crate) fn print_error(message: &str) {
     let mut output = stderr();
-    let label = if output.is_terminal() { "\x1b[31merror:\x1b[0m" } else { "error:" };
+    let label = error_label(output.is_terminal(), std::env::var_os("NO_COLOR").as_deref());
     // There is nowhere else to say it.
     let _ = writeln!(output, "{label} {message}");
+}
+
+/// What an error begins with: in colour on a terminal, unless NO_COLOR is set (no-color.org). A guest's console is a terminal, too, but
+/// what reads it looks for the plain word.
+fn error_label(is_terminal: bool, no_color: Option<&OsStr>) -> &'static str {
+    let has_colour = is_terminal && no_color.is_none_or(OsStr::is_empty);
+    if has_colour { "\x1b[31merror:\x1b[0m" } else { "error:" }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use quincunx_units::Instant;
+
+    #[test]
+    fn errors_have_colour_on_terminals_where_nobody_has_said_no() {
+        assert_eq!(error_label(true, None), "\x1b[31merror:\x1b[0m");
+        assert_eq!(error_label(true, Some(OsStr::new(""))), "\x1b[31merror:\x1b[0m");
+        assert_eq!(error_label(true, Some(OsStr::new("1"))), "error:");
+        assert_eq!(error_label(false, None), "error:");
+    }
 
     fn text(share: Option<f64>, seconds: u64) -> String {
         let at = Progress { now: Instant::from_picos(103_200_000), steps: 4_194_304, share };

@@ -7,6 +7,9 @@
 //!
 //! A room for tests alone: others name it among their `dev-dependencies`, and it knows none of them.
 
+mod guest;
+
+pub use guest::{guest_image, guest_tool};
 use std::borrow::Cow;
 use std::fmt;
 use std::fs::OpenOptions;

@@ -107,8 +107,13 @@ impl Driver for RealLinks {
         let text = |value: Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
         let mtu = said("group.mtu").and_then(|value| text(value).parse::<ByteCount>().ok());
         let mtu = mtu.unwrap_or(ByteCount::new(payload_for(self.mtu)));
-        let message = number("group.message", message_for(mtu.bytes()).into());
-        let window = number("group.window", self.window());
+        let is_standard = said("group.standard_verbs").is_some_and(|value| value == true);
+        let longest = u64::from(message_for(mtu.bytes()));
+        // The kernel's queue pairs may send a packet too many where they go back in a message of several that is acknowledged meanwhile.
+        let message = number("group.message", if is_standard { 1 } else { longest });
+        let window =
+            if is_standard { (self.window() * longest / message.max(1)).max(1) } else { self.window() };
+        let window = number("group.window", window);
         // Slow links hold a window for long, and the acknowledges behind one of the other direction.
         let bytes = mtu.bytes().saturating_mul(message).saturating_mul(window).saturating_mul(4);
         let windows = self.rate(fabric).map_or(Duration::ZERO, |rate| rate.time_for(ByteCount::new(bytes)));
@@ -291,6 +296,18 @@ mod tests {
         let slow = RealLinks { mtu: 1500, is_limited: true };
         assert_eq!(patience(slow, &["link.rate=1Mbit/s"]), own("16.777216s"));
         assert_eq!(patience(RealLinks::LOOPBACK, &["group.retry_timeout=5ms"]), own("5ms"));
+    }
+
+    #[test]
+    fn messages_of_standard_queue_pairs_are_packets_and_as_much_is_in_flight() {
+        let of = |changes: &[&str]| {
+            let setup = setup(RealLinks { mtu: 1500, is_limited: false }, changes);
+            ["group.message", "group.window"].map(|key| value(&setup, key))
+        };
+        assert_eq!(of(&[]), [62, 4]);
+        assert_eq!(of(&["group.standard_verbs=true"]), [1, 4 * 62]);
+        assert_eq!(of(&["group.standard_verbs=true", "group.message=31"]), [31, 8]);
+        assert_eq!(of(&["group.standard_verbs=true", "group.window=2"]), [1, 2]);
     }
 
     #[test]

@@ -1,17 +1,18 @@
 //! EPIC with hosts that nobody here wrote: four Linux kernels, each in a guest of its own with its software RoCE, below our switches on
 //! the paper's tree (EPIC 7.2, J.1). CommLib runs in the guests, over libibverbs. Needs root, iproute2, QEMU, the verbs programs and,
-//! the first time, Debian's packages; one boot of four guests has all runs without losses, and another all with.
+//! the first time, Debian's packages; one boot of four guests has all runs without losses, another all with, and a third those in which
+//! switches tell hosts to slow down.
 
 use quincunx_designs::CATALOG;
 use quincunx_fabric::Shape;
-use quincunx_needs::{Missing, namespaces, need};
+use quincunx_needs::{Missing, guest_image, guest_tool, need};
 use quincunx_perf::launch::{ChildArguments, LinkKind, Processes};
 use quincunx_perf::{Case, GroupsSetup, Plan, RealLinks, Row, run};
 use quincunx_scenario::{Override, Scenario};
 use quincunx_units::Duration;
+use std::net::Ipv4Addr;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_quincunx");
@@ -47,91 +48,80 @@ const JOIN_LIMIT: Duration = Duration::from_secs(150);
 const LIMIT: Duration = Duration::from_secs(300);
 const SILENCE: &str = "60s";
 
-/// The exit status of `build.sh` where packages are missing, and where no guest can be built whatever is installed.
-const LACKS_PACKAGES: i32 = 77;
-const CANNOT: i32 = 78;
-
-/// The packages, as `tools/rxe-guest/README.md` names them, and the one that says which kernel to fetch.
-const PACKAGES: [&str; 9] = [
-    "qemu-system-x86",
-    "ibverbs-utils",
-    "ibverbs-providers",
-    "rdma-core",
-    "perftest",
-    "busybox-static",
-    "cpio",
-    "kmod",
-    "linux-image-amd64",
-];
-
-fn tool(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tools/rxe-guest").join(name)
-}
-
 /// What starts a rank in a guest.
 fn launcher() -> Result<PathBuf, Missing> {
-    namespaces()?;
-    let image = Path::new(env!("CARGO_TARGET_TMPDIR")).join("rxe-guest");
-    let build = Command::new(tool("build.sh")).arg(&image).arg(PROGRAM).stdin(Stdio::null()).output();
-    let built = build.expect("bash is there");
-    let said = String::from_utf8_lossy(&built.stderr).trim().to_owned();
-    match built.status.code() {
-        Some(0) => {}
-        Some(LACKS_PACKAGES) => return Err(Missing::packages(&PACKAGES, said)),
-        Some(CANNOT) => return Err(Missing::nothing(said)),
-        _ => panic!("build.sh: {}: {said}", built.status),
-    }
+    let image = guest_image(Path::new(env!("CARGO_TARGET_TMPDIR")), Some(PROGRAM))?;
     let launcher = image.join("rank");
-    let script =
-        format!("#!/bin/sh\nRXE_GUEST='{}' exec '{}' \"$@\"\n", image.display(), tool("rank.sh").display());
+    let script = format!(
+        "#!/bin/sh\nRXE_GUEST='{}' exec '{}' \"$@\"\n",
+        image.display(),
+        guest_tool("rank.sh").display()
+    );
     std::fs::write(&launcher, script).expect("the folder was built in");
     let executable = std::fs::Permissions::from_mode(0o755);
     std::fs::set_permissions(&launcher, executable).expect("the file is ours");
     Ok(launcher)
 }
 
-/// All cases of all designs.
-fn cases() -> Vec<Case> {
-    let case = |design: &str, collective: &str, root: u16| Case {
+fn case(design: &str, collective: &str, root: u16, bytes: u64) -> Case {
+    Case {
         design: design.into(),
         collective: collective.into(),
         in_place: false,
         root,
-        bytes: if collective == "barrier" { 0 } else { BYTES },
+        bytes,
         data_type: "f32".into(),
         op: "sum".into(),
         iterations: 3,
         warm_up: 1,
-    };
+    }
+}
+
+/// All cases of all designs.
+fn cases() -> Vec<Case> {
+    let bytes = |collective| if collective == "barrier" { 0 } else { BYTES };
     let of = |design: &'static str| {
         let each = PRIMITIVES.iter().map(move |collective| (*collective, 1));
-        each.chain(MIXED).map(move |(collective, root)| case(design, collective, root))
+        each.chain(MIXED).map(move |(collective, root)| case(design, collective, root, bytes(collective)))
     };
     DESIGNS.into_iter().flat_map(of).collect()
 }
 
-/// Runs all cases among four guests; a switch loses what `faults` say, there and back.
-fn play(launcher: &Path, faults: &[&str]) -> Result<Vec<Row>, String> {
+/// What four guests run, and how.
+#[derive(Default)]
+struct Play {
+    /// What the switches do to frames, there and back.
+    faults: &'static [&'static str],
+    /// Keys of the groups.
+    changes: &'static [&'static str],
+    cases: Vec<Case>,
+    /// Where the switches write their frames.
+    captures: Option<PathBuf>,
+}
+
+/// Runs a play among four guests.
+fn play(launcher: &Path, play: Play) -> Result<Vec<Row>, String> {
     let shape = Shape::for_ranks(TREE, 4).expect("a tree");
     let links = RealLinks { mtu: 1500, is_limited: false };
     // Guests are slow: what is late is not lost.
-    let changes = ["group.standard_verbs=true", "group.retry_timeout=200ms"];
-    let changes = changes.map(|text| text.parse::<Override>().expect("a key"));
+    let changes = ["group.standard_verbs=true", "group.retry_timeout=200ms"].iter().chain(play.changes);
+    let changes: Vec<Override> = changes.map(|text| text.parse().expect("a key")).collect();
     let scenario = Scenario::find_for(&links, &shape.to_string(), &changes, CATALOG).expect("a scenario");
-    let designs = DESIGNS.map(|name| CATALOG.named(name).expect("a design"));
+    let played = DESIGNS.iter().filter(|name| play.cases.iter().any(|case| case.design == **name));
+    let designs: Vec<_> = played.map(|name| CATALOG.named(name).expect("a design")).collect();
     let setup = GroupsSetup::new(CATALOG, &designs, &scenario).expect("they fit");
-    let plan = Plan { setup: GroupsSetup { join: JOIN_LIMIT, limit: LIMIT, ..setup }, cases: cases() };
+    let plan = Plan { setup: GroupsSetup { join: JOIN_LIMIT, limit: LIMIT, ..setup }, cases: play.cases };
     let arguments = ChildArguments {
         manager: ["--keep-alive", SILENCE].map(str::to_owned).into(),
-        nodes: faults.iter().map(|word| (*word).to_owned()).collect(),
+        nodes: play.faults.iter().map(|word| (*word).to_owned()).collect(),
         packet_sockets: true,
         verbs: true,
         rank_launcher: Some(launcher.to_owned()),
         ..ChildArguments::default()
     };
     let kind = LinkKind::Netns { rate: None, mtu: 1500 };
-    let mut fabric =
-        Processes::start(&shape, kind, Path::new(PROGRAM), arguments, None).expect("there are namespaces");
+    let mut fabric = Processes::start(&shape, kind, Path::new(PROGRAM), arguments, play.captures)
+        .expect("there are namespaces");
     let mut rows = Vec::new();
     let done = run(&mut fabric, &plan, |row| {
         println!("{row}");
@@ -147,15 +137,17 @@ fn play(launcher: &Path, faults: &[&str]) -> Result<Vec<Row>, String> {
     }
 }
 
+/// Four guests at a time are enough for any machine, and one builds their image.
+static TURN: Mutex<()> = Mutex::new(());
+
 /// The rows without losses, and those with: whichever test comes first plays for all.
 fn rows(with_loss: bool) -> Result<&'static [Row], Missing> {
     type Played = Result<Result<Vec<Row>, String>, Missing>;
     static ROWS: [OnceLock<Played>; 2] = [const { OnceLock::new() }; 2];
-    /// Four guests at a time are enough for any machine.
-    static TURN: Mutex<()> = Mutex::new(());
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     let faults: &[&str] = if with_loss { &["--loss", "1%", "--seed", "7"] } else { &[] };
-    let played = ROWS[usize::from(with_loss)].get_or_init(|| Ok(play(&launcher()?, faults)));
+    let all = Play { faults, cases: cases(), ..Play::default() };
+    let played = ROWS[usize::from(with_loss)].get_or_init(|| Ok(play(&launcher()?, all)));
     let rows = played.as_ref().map_err(Missing::clone)?;
     Ok(rows.as_ref().unwrap_or_else(|failure| panic!("{failure}")))
 }
@@ -201,4 +193,47 @@ fn all_of_it_is_right_when_one_in_a_hundred_frames_is_lost_there_and_back() {
     for design in DESIGNS {
         all_are_right(rows, design);
     }
+}
+
+/// Congestion notifications (opcode 0x81, annex A17) in a capture of Ethernet frames, and to whom.
+fn notifications(capture: &Path) -> Vec<Ipv4Addr> {
+    let bytes = std::fs::read(capture).expect("the switch has written it");
+    let word = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes")) as usize;
+    let (mut at, mut found) = (0, Vec::new());
+    while at + 8 <= bytes.len() {
+        let (kind, length) = (word(at), word(at + 4));
+        // An enhanced packet block: 28 bytes, Ethernet 14, IPv4 20, UDP 8, and the BTH.
+        if let Some(frame) = bytes.get(at + 28..at + length)
+            && kind == 6
+            && frame.get(42) == Some(&0x81)
+        {
+            found.push(Ipv4Addr::new(frame[30], frame[31], frame[32], frame[33]));
+        }
+        at += length;
+    }
+    found
+}
+
+/// Ranks that run ahead of small pipes are told to slow down (EPIC 4.4). The kernel does not know what that means, and goes on.
+#[test]
+fn all_is_right_though_switches_send_kernels_congestion_notifications() {
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    let launcher = need!(launcher());
+    let captures = Path::new(env!("CARGO_TARGET_TMPDIR")).join("guests-captures");
+    std::fs::create_dir_all(&captures).expect("the folder is ours");
+    let rows = play(
+        &launcher,
+        Play {
+            changes: &["group.slots=62", "group.run_ahead=true"],
+            cases: vec![case("epic-3", "all_reduce", 0, 1 << 20), case("epic-3", "reduce", 2, 1 << 20)],
+            captures: Some(captures.clone()),
+            ..Play::default()
+        },
+    );
+    let leaves = ["switch1.pcapng", "switch2.pcapng"].map(|name| notifications(&captures.join(name)));
+    std::fs::remove_dir_all(&captures).expect("the folder is ours");
+    let rows = rows.unwrap_or_else(|failure| panic!("{failure}"));
+    println!("congestion notifications: {:?}", leaves.each_ref().map(Vec::len));
+    assert!(rows.iter().all(|row| row.wrong == 0) && rows.len() == 2, "{rows:?}");
+    assert!(leaves.iter().any(|sent| !sent.is_empty()), "none was sent");
 }

@@ -21,7 +21,7 @@ fn all_collectives(root: Rank) -> [Collective; 6] {
 }
 
 /// What each rank puts in, and how long its output is.
-fn buffers(
+pub fn buffers(
     collective: Collective,
     ranks: usize,
     length: usize,

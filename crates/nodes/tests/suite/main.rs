@@ -18,6 +18,7 @@ mod harness;
 mod host;
 #[path = "../../../../fuzz/src/inc_engine.rs"]
 mod inc_engine;
+mod kernel_hosts;
 mod locks;
 #[path = "../../../../fuzz/src/mode_i_switch.rs"]
 mod mode_i_switch;

@@ -3,11 +3,11 @@
 
 use quincunx_driver_net::MacAddress;
 use quincunx_driver_net::netns::{Layout, NetnsFabric, NetnsNode};
-use quincunx_needs::{Missing, namespaces};
+use quincunx_needs::{Missing, guest_image, guest_tool};
 use std::io::{BufRead, BufReader};
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
@@ -26,43 +26,9 @@ const TAP: &str = "tap0";
 /// How long the guest may take for anything. An idle machine boots it in a few seconds.
 const LIMIT: Duration = Duration::from_secs(90);
 
-/// The exit status of `build.sh` where packages are missing.
-const LACKS_PACKAGES: i32 = 77;
-
-/// Its exit status where no guest can be built whatever is installed.
-const CANNOT: i32 = 78;
-
-/// The packages, as `tools/rxe-guest/README.md` names them, and the one that says which kernel to fetch.
-const PACKAGES: [&str; 9] = [
-    "qemu-system-x86",
-    "ibverbs-utils",
-    "ibverbs-providers",
-    "rdma-core",
-    "perftest",
-    "busybox-static",
-    "cpio",
-    "kmod",
-    "linux-image-amd64",
-];
-
-/// The scripts.
-fn tool(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tools/rxe-guest").join(name)
-}
-
 /// What guests boot from.
 pub(crate) fn image() -> Result<PathBuf, Missing> {
-    namespaces()?;
-    let image = Path::new(env!("CARGO_TARGET_TMPDIR")).join("rxe-guest");
-    let built =
-        Command::new(tool("build.sh")).arg(&image).stdin(Stdio::null()).output().expect("bash is there");
-    let said = String::from_utf8_lossy(&built.stderr).trim().to_owned();
-    match built.status.code() {
-        Some(0) => Ok(image),
-        Some(LACKS_PACKAGES) => Err(Missing::packages(&PACKAGES, said)),
-        Some(CANNOT) => Err(Missing::nothing(said)),
-        _ => panic!("build.sh: {}: {said}", built.status),
-    }
+    guest_image(Path::new(env!("CARGO_TARGET_TMPDIR")), None)
 }
 
 /// A guest that runs a job. It is gone when this value is, and so is its network.
@@ -86,7 +52,7 @@ impl Guest {
         std::fs::write(&job, format!("port {GUEST}/24\n{tries}")).expect("the folder was built in");
         let mac = GUEST_MAC.0.map(|byte| format!("{byte:02x}")).join(":");
         let mut process = fabric
-            .command(NetnsNode::Switch(0), tool("boot.sh"))
+            .command(NetnsNode::Switch(0), guest_tool("boot.sh"))
             .args([image.as_os_str(), TAP.as_ref(), mac.as_ref(), job.as_os_str()])
             .stdin(Stdio::null())
             .stdout(Stdio::piped())

@@ -96,6 +96,18 @@ fn a_control_message_behind_a_lost_one_announces_nothing() {
 }
 
 #[test]
+fn an_empty_packet_takes_the_place_of_no_data() {
+    for mode in [Mode::II, Mode::III] {
+        let mut switch = standard(mode);
+        from(&mut switch, 0, 0, all_reduce(1), 0);
+        from(&mut switch, 1, 0, all_reduce(1), 0);
+        assert_eq!(from(&mut switch, 0, 1, DATA, 0).dropped, ["malformed"], "{mode:?}");
+        from(&mut switch, 1, 1, DATA, 8);
+        assert_eq!(data(&from(&mut switch, 0, 1, DATA, 8)), [(0, 1), (1, 1)], "{mode:?}");
+    }
+}
+
+#[test]
 fn what_is_announced_from_the_wrong_side_or_acknowledged_before_it_was_sent_is_dropped() {
     for mode in [Mode::II, Mode::III] {
         let mut switch = standard(mode);

@@ -2,6 +2,8 @@
 //! smallest driver there is, for tests of protocols alone. `QUINCUNX_TRACE=1` prints every frame that arrives.
 #![allow(unreachable_pub, dead_code, reason = "each test file uses its part of it")]
 
+pub mod kernel;
+
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 
@@ -11,7 +13,7 @@ use quincunx_collective::{
 use quincunx_design::{
     AnyDesign, FabricKind, GroupContext, Member, Naming, Placement, Settings, Transport, Value,
 };
-use quincunx_engine::verbs::Outcome;
+use quincunx_engine::verbs::{Outcome, QpIndex};
 use quincunx_engine::{Engine, Frame, PortId, Sink};
 use quincunx_epic::{EPIC_1, EPIC_2, EPIC_3, Epic, EpicParams, GroupParams, Mode};
 use quincunx_fabric::{IncTree, TreeNodeId, TreeRole};
@@ -21,6 +23,8 @@ use quincunx_nodes::{
 };
 use quincunx_units::{ByteCount, Duration, Instant};
 use quincunx_wire::{Endpoint, Psn, QpNumber, RoceHeader};
+
+use kernel::{KernelQueuePair, KernelTimer};
 
 pub const GROUP: GroupId = GroupId(1);
 const PORT: PortId = PortId(0);
@@ -91,6 +95,10 @@ pub struct Setup {
     pub selective: bool,
     pub run_ahead: bool,
     pub overlap: bool,
+    /// Time-out of ranks.
+    pub retry_timeout: Duration,
+    /// Ranks' queue pairs are the kernel's.
+    pub kernels: bool,
 }
 
 impl Setup {
@@ -105,6 +113,8 @@ impl Setup {
             selective: false,
             run_ahead: false,
             overlap: true,
+            retry_timeout: Duration::from_micros(300),
+            kernels: false,
         }
     }
 
@@ -122,7 +132,7 @@ impl Setup {
             mtu: ByteCount::new(self.mtu),
             message: self.message,
             window: self.window,
-            retry_timeout: Duration::from_micros(300),
+            retry_timeout: self.retry_timeout,
             retry_count: 60,
             selective: self.selective,
             ..Transport::default()
@@ -134,6 +144,7 @@ impl Setup {
                 reproducible,
                 run_ahead,
                 overlap: self.overlap,
+                standard_verbs: self.kernels,
                 ..Default::default()
             },
         })
@@ -181,6 +192,8 @@ impl Setup {
 #[derive(Clone)]
 enum Node {
     Host(Host<Numbers>),
+    /// A host and its queue pair.
+    Kernel(Host<Numbers>, KernelQueuePair),
     Switch(Switch<Numbers>),
 }
 
@@ -188,6 +201,7 @@ enum Node {
 enum Timer {
     Host(HostTimer),
     Switch(SwitchTimer),
+    Kernel(KernelTimer),
 }
 
 #[derive(Clone)]
@@ -276,6 +290,14 @@ pub struct Network {
     slow_until: [Instant; 2],
 }
 
+/// Gives a kernel's queue pair the work that its host has posted.
+fn hand_over(host: &mut Host<Numbers>, queue_pair: &mut KernelQueuePair) {
+    while let Some(posted) = host.take_work() {
+        let memory = host.memory(GROUP).expect("the group is installed");
+        queue_pair.post(posted.work, memory);
+    }
+}
+
 fn host_ip(rank: usize) -> Ipv4Addr {
     Ipv4Addr::new(10, 0, 0, rank as u8 + 1)
 }
@@ -315,10 +337,14 @@ impl Network {
         for (index, (member, context)) in contexts.iter().enumerate() {
             match member {
                 Member::Rank(rank) => {
-                    let group = host_group(&design, context, None, |_| PORT).unwrap();
+                    let mut group = host_group(&design, context, None, |_| PORT).unwrap();
                     let Ok(host) = Host::new(());
                     network.addresses.insert(host_ip(rank.index()), index);
-                    network.nodes.push(Node::Host(host));
+                    group.are_offloaded = setup.kernels;
+                    network.nodes.push(match setup.kernels {
+                        true => Node::Kernel(host, KernelQueuePair::new(group.queue_pairs[0].1)),
+                        false => Node::Host(host),
+                    });
                     network.host_command(index, HostCommand::Install(Box::new(group)));
                 }
                 Member::Switch(_) => {
@@ -347,10 +373,26 @@ impl Network {
 
     fn host_command(&mut self, rank: usize, command: HostCommand<Numbers>) {
         let mut answers = Answers::default();
-        let Node::Host(host) = &mut self.nodes[rank] else { unreachable!() };
+        let (Node::Host(host) | Node::Kernel(host, _)) = &mut self.nodes[rank] else { unreachable!() };
         host.handle_command(self.now, command, &mut answers).expect("the command makes sense");
         host.assert_invariants();
+        if let Node::Kernel(host, queue_pair) = &mut self.nodes[rank] {
+            hand_over(host, queue_pair);
+        }
         self.take(rank, answers);
+    }
+
+    /// Tells a host what its kernel's queue pair has ended.
+    fn take_ended(&mut self, rank: usize) {
+        while let Node::Kernel(host, queue_pair) = &mut self.nodes[rank]
+            && let Some((completion, received)) = queue_pair.take_ended()
+        {
+            if let (Some((sink, bytes)), Some(memory)) = (received, host.memory(GROUP)) {
+                memory.write(sink, &bytes);
+            }
+            let queue_pair = QpIndex(0);
+            self.host_command(rank, HostCommand::Complete { group: GROUP, queue_pair, completion });
+        }
     }
 
     /// Starts a collective on one rank.
@@ -431,12 +473,14 @@ impl Network {
     }
 
     fn slots(&mut self, node: usize) {
-        let wants = match &self.nodes[node] {
-            Node::Host(host) => host.wants_transmit(PORT),
-            Node::Switch(switch) => switch.wants_transmit(PORT),
+        let (wants, nanoseconds) = match &self.nodes[node] {
+            Node::Host(host) => (host.wants_transmit(PORT), 100),
+            // Answers come between its packets.
+            Node::Kernel(_, queue_pair) => (queue_pair.wants_transmit(), 1000),
+            Node::Switch(switch) => (switch.wants_transmit(PORT), 100),
         };
         if wants && self.has_no_slot(node) {
-            self.schedule(Duration::from_nanos(100), Due::Slots { node });
+            self.schedule(Duration::from_nanos(nanoseconds), Due::Slots { node });
         }
     }
 
@@ -477,6 +521,7 @@ impl Network {
                 let frame = Frame { header: &header, payload: payload.view(0..payload.length()) };
                 match &mut self.nodes[node] {
                     Node::Host(host) => host.handle_frame(at, PORT, frame, &mut answers),
+                    Node::Kernel(_, queue_pair) => queue_pair.handle_frame(&header, &payload, &mut answers),
                     Node::Switch(switch) => switch.handle_frame(at, PORT, frame, &mut answers),
                 }
                 node
@@ -488,6 +533,9 @@ impl Network {
                 self.timers.remove(&(node, timer));
                 match (&mut self.nodes[node], timer) {
                     (Node::Host(host), Timer::Host(timer)) => host.handle_timer(at, timer, &mut answers),
+                    (Node::Kernel(_, queue_pair), Timer::Kernel(timer)) => {
+                        queue_pair.handle_timer(timer, &mut answers)
+                    }
                     (Node::Switch(switch), Timer::Switch(timer)) => {
                         switch.handle_timer(at, timer, &mut answers)
                     }
@@ -501,16 +549,18 @@ impl Network {
                 }
                 match &mut self.nodes[node] {
                     Node::Host(host) => host.handle_transmit_slot(at, PORT, &mut answers),
+                    Node::Kernel(_, queue_pair) => queue_pair.transmit(&mut answers),
                     Node::Switch(switch) => switch.handle_transmit_slot(at, PORT, &mut answers),
                 }
                 node
             }
         };
         match &self.nodes[node] {
-            Node::Host(host) => host.assert_invariants(),
+            Node::Host(host) | Node::Kernel(host, _) => host.assert_invariants(),
             Node::Switch(switch) => switch.assert_invariants(),
         }
         self.take(node, answers);
+        self.take_ended(node);
         true
     }
 
