@@ -33,6 +33,7 @@ mod pace;
 mod packet;
 mod ports;
 mod route;
+mod spin;
 mod statistics;
 mod sys;
 mod timers;

@@ -11,6 +11,7 @@ use crate::inbox::{Datagram, Inbox};
 use crate::io::{Clock, Io, Pause};
 use crate::outbox::Outbox;
 use crate::pace::{Arrivals, Departures, Pace};
+use crate::spin::Spin;
 use crate::statistics::{Dropped, Phase, Statistics, Stopwatch, Traffic};
 use crate::timers::Timers;
 use crate::transport::Transport;
@@ -164,7 +165,7 @@ pub struct Node<E: Engine, C: Codec<E>, T> {
     next_port: u16,
     arrival_link: Option<Arrivals>,
     arrival_faults: Option<ArrivalFaults>,
-    spin: Duration,
+    spin: Spin,
     waker: Waker,
 }
 
@@ -214,7 +215,7 @@ impl<E: Engine, C: Codec<E>, T: Transport> Node<E, C, T> {
                 .faults
                 .is_active()
                 .then(|| ArrivalFaults::new(options.faults, options.faulty_peers, options.seed)),
-            spin,
+            spin: Spin::new(spin),
             waker,
         })
     }
@@ -417,14 +418,15 @@ impl<E: Engine, C: Codec<E>, T: Transport> Node<E, C, T> {
         ];
         let end = deadlines.into_iter().flatten().fold(start + max_wait, Instant::min);
         if self.inbox.is_empty() && self.io.pause.is_none() {
-            let end_of_spin = end.min(start + self.spin);
+            let end_of_spin = end.min(self.spin.end(start));
             while now < end_of_spin {
                 self.receive(false)?;
                 if !self.inbox.is_empty() {
                     return Ok(());
                 }
                 std::thread::yield_now();
-                now = self.io.clock.now();
+                let before = std::mem::replace(&mut now, self.io.clock.now());
+                self.spin.note_look(before, now);
             }
             // The quickest way to wait, if no deadline can be missed by it.
             if end.since(now) > BLOCKING_MARGIN {

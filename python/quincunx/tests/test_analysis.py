@@ -203,7 +203,7 @@ class Tables(Analysed):
         import quincunx
 
         with self.assertRaisesRegex(quincunx.InputError, "expected options with which the command prints rows"):
-            quincunx.sim("all_reduce", show="ring")
+            quincunx.sim("all_reduce", help=True)
 
     def test_a_long_run_says_how_far_it_is_and_an_interrupt_ends_it_and_its_process(self) -> None:
         # An hour of simulation.
