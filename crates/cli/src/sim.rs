@@ -4,7 +4,7 @@ use clap::{Args, Subcommand};
 use quincunx_collective::{Collective, DataType, ReduceOp, Reduction};
 use quincunx_design::{Catalog, FabricKind, Parameter};
 use quincunx_report::Columns;
-use quincunx_scenario::{FabricDesign, Key, Override, RankPlacement, Scenario};
+use quincunx_scenario::{FabricDesign, Key, Override, RankPlacement, Scenario, read_text};
 use quincunx_sim::traffic::Offered;
 use quincunx_sim::{Contents, Out, Outputs, Request};
 use quincunx_units::{ByteCount, SizeRange};
@@ -120,8 +120,8 @@ pub(crate) struct Sim {
     utilisation: bool,
     #[command(flatten)]
     printed: Printed,
-    /// Print a preset as TOML, the keys of a kind of file or the parameters of a design, and simulate nothing
-    #[arg(long, value_name = "PRESET|KIND|DESIGN", exclusive = true)]
+    /// Print a preset or a file of a fabric, the keys of a kind of file or the parameters of a design, and simulate nothing
+    #[arg(long, value_name = "PRESET|FILE|KIND|DESIGN", exclusive = true)]
     show: Option<String>,
 }
 
@@ -306,6 +306,17 @@ pub(crate) fn designs(catalog: Catalog) -> String {
 /// Prints a preset, the keys of a kind of file, or the parameters of a design on each kind of fabric that it has them on.
 fn show(catalog: Catalog, name: &str) -> Result<(), Failure> {
     if let Ok(text) = Scenario::preset(name) {
+        crate::out::print(&text);
+        return Ok(());
+    }
+    if name.contains(['/', '.']) {
+        // What is wrong with a file is said in its place.
+        Scenario::find(name, &[], catalog).map_err(Failure::input)?;
+        let text = read_text(name).map_err(|error| {
+            Failure::Input(format!(
+                "expected to read {name}, found \"{error}\"; look at the path and its permissions"
+            ))
+        })?;
         crate::out::print(&text);
         return Ok(());
     }

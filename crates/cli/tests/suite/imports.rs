@@ -31,6 +31,8 @@ fn what_is_printed_is_a_fabric_that_runs_and_what_is_left_out_stands_on_standard
         "--json",
     ];
     let printed = json(&quincunx(&run));
+    let shown = quincunx(&["sim", "--show", &fabric]);
+    assert_eq!(shown.stdout, done.stdout, "a file is shown as it is");
     std::fs::remove_file(&path).unwrap();
     for (row, design) in printed["rows"].as_array().unwrap().iter().zip(designs) {
         assert_eq!((row["design"].as_str(), row["wrong"].as_u64()), (Some(design), Some(0)));

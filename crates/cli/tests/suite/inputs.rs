@@ -61,6 +61,7 @@ fn an_option_that_means_nothing_with_the_collective_is_refused_by_name() {
     refused(&["sim", "dispatch"], "that epic-3 offers on epic-star8 (all_reduce, ");
     refused(&["sim", "reduce", "--design", "epic-3,netreduce"], "that netreduce offers on epic-star8");
     refused(&["sim", "--show", "packet", "--json"], "--show");
+    refused(&["sim", "--show", "nowhere.toml"], "nowhere.toml");
     let sizes = ["sim", "dispatch", "--fabric", "two-servers", "--design", "multiwrite", "--size", "1MiB"];
     refused(&sizes, "--size");
 }
