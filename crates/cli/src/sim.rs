@@ -303,7 +303,7 @@ pub(crate) fn designs(catalog: Catalog) -> String {
     )
 }
 
-/// Prints a preset, the keys of a kind of file, or the parameters of a design on each kind of fabric that it has them on.
+/// Prints a preset or a file of a fabric, the keys of a kind of file, or the parameters of a design on each kind of fabric that it has them on.
 fn show(catalog: Catalog, name: &str) -> Result<(), Failure> {
     if let Ok(text) = Scenario::preset(name) {
         crate::out::print(&text);

@@ -131,15 +131,7 @@ impl Sender {
         }
         // SAFETY: `messages` holds as many headers as is said; names, links, controls and pieces they point to live in `self`
         // and are not touched during the call; the pieces point into `arena` and the headers, which are borrowed for it.
-        let sent = unsafe {
-            libc::sendmmsg(
-                socket.as_raw_fd(),
-                self.messages.as_mut_ptr(),
-                self.messages.len() as _,
-                libc::MSG_DONTWAIT,
-            )
-        };
-        if sent < 0 { Err(io::Error::last_os_error()) } else { Ok(sent as usize) }
+        unsafe { send_messages(socket, &mut self.messages) }
     }
 }
 
@@ -180,21 +172,11 @@ impl Receiver {
             message.msg_hdr.msg_controllen = self.controls[index].0.len() as _;
             self.messages.push(message);
         }
+        let flags = if wait { libc::MSG_WAITFORONE } else { libc::MSG_DONTWAIT };
         // SAFETY: `messages` holds `slots` headers; names, controls and pieces they point to live in `self` and are not
         // touched during the call; the pieces cover disjoint parts of `buffer`, which is borrowed mutably for it.
-        let received = unsafe {
-            libc::recvmmsg(
-                socket.as_raw_fd(),
-                self.messages.as_mut_ptr(),
-                slots as _,
-                if wait { libc::MSG_WAITFORONE } else { libc::MSG_DONTWAIT },
-                std::ptr::null_mut(),
-            )
-        };
-        if received < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        for index in 0..received as usize {
+        let received = unsafe { receive_messages(socket, &mut self.messages, flags)? };
+        for index in 0..received {
             let message = &self.messages[index];
             let (source, interface) = read_name(&self.names[index], message.msg_hdr.msg_namelen as usize);
             let length = message.msg_len as usize;
@@ -211,6 +193,33 @@ impl Receiver {
         }
         Ok(())
     }
+}
+
+/// Sends what `messages` describe, without waiting; how many the kernel has taken.
+///
+/// # Safety
+/// All that they point to must be there, and nobody else's, during the call.
+unsafe fn send_messages(socket: BorrowedFd<'_>, messages: &mut [libc::mmsghdr]) -> io::Result<usize> {
+    let (first, count) = (messages.as_mut_ptr(), messages.len());
+    // SAFETY: `first` is the first of `count` headers; what these point to the caller vouches for.
+    let sent = unsafe { libc::sendmmsg(socket.as_raw_fd(), first, count as _, libc::MSG_DONTWAIT) };
+    if sent < 0 { Err(io::Error::last_os_error()) } else { Ok(sent as usize) }
+}
+
+/// Receives into what `messages` describe; how many have come.
+///
+/// # Safety
+/// As for [`send_messages`].
+unsafe fn receive_messages(
+    socket: BorrowedFd<'_>,
+    messages: &mut [libc::mmsghdr],
+    flags: libc::c_int,
+) -> io::Result<usize> {
+    let (first, count) = (messages.as_mut_ptr(), messages.len());
+    // SAFETY: as in `send_messages`.
+    let received =
+        unsafe { libc::recvmmsg(socket.as_raw_fd(), first, count as _, flags as _, std::ptr::null_mut()) };
+    if received < 0 { Err(io::Error::last_os_error()) } else { Ok(received as usize) }
 }
 
 /// Sets an integer socket option.

@@ -88,19 +88,8 @@ impl FrameReceiver {
         }
         // SAFETY: `messages` holds `slots` headers; controls, offloads and pieces they point to live in `self` and are not touched during
         // the call; the pieces cover disjoint parts of `offloads` and of `buffer`, which is borrowed mutably for it.
-        let received = unsafe {
-            libc::recvmmsg(
-                socket.as_raw_fd(),
-                self.messages.as_mut_ptr(),
-                slots as _,
-                libc::MSG_DONTWAIT,
-                std::ptr::null_mut(),
-            )
-        };
-        if received < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        for (message, &offload) in self.messages[..received as usize].iter().zip(&self.offloads) {
+        let received = unsafe { super::receive_messages(socket, &mut self.messages, libc::MSG_DONTWAIT)? };
+        for (message, &offload) in self.messages[..received].iter().zip(&self.offloads) {
             arrivals.push(FrameArrival {
                 length: (message.msg_len as usize).saturating_sub(offload::LENGTH),
                 truncated: message.msg_hdr.msg_flags & libc::MSG_TRUNC != 0,
@@ -131,15 +120,7 @@ impl FrameSender {
         }
         // SAFETY: `messages` holds as many headers as is said; the pieces they point to live in `self` and are not touched during the call;
         // what those point into is borrowed for `'a`, which outlives it.
-        let sent = unsafe {
-            libc::sendmmsg(
-                socket.as_raw_fd(),
-                self.messages.as_mut_ptr(),
-                self.messages.len() as _,
-                libc::MSG_DONTWAIT,
-            )
-        };
-        if sent < 0 { Err(io::Error::last_os_error()) } else { Ok(sent as usize) }
+        unsafe { super::send_messages(socket, &mut self.messages) }
     }
 }
 
