@@ -103,7 +103,9 @@ fn what_a_negative_acknowledge_repairs_is_sent_again_in_the_same_way() {
         ("ring", "ring-4", REDUCE, ["host-0", "host-1"], &[2, 6]),
     ];
     for (design, fabric, collective, [from, to], frames) in lossy {
-        let trial = stop_and_wait(design, fabric, collective).windowed(2, 1).losing(from, to, frames);
+        // In Mode-I a window is what a receiver has receive requests for: of one message, nothing that would show the gap comes behind it.
+        let window = if design == "epic-1" { 4 } else { 1 };
+        let trial = stop_and_wait(design, fabric, collective).windowed(2, window).losing(from, to, frames);
         let [expected, found] = run(&trial);
         assert_eq!(found.lost(&trial), expected.lost(&trial), "other frames are lost: {trial:?}");
         assert_eq!(expected.lost(&trial).len(), frames.len(), "all are lost: {trial:?}");
