@@ -201,11 +201,7 @@ impl<P: Payload> QueuePair<P> {
 
     /// Whether [`transmit`](Self::transmit) would send a packet. To be asked again after every call.
     pub fn wants_transmit(&self) -> bool {
-        self.owes_credits() || self.may_request()
-    }
-
-    fn owes_credits(&self) -> bool {
-        !self.has_failed && self.responder.owes_credits()
+        self.responder.owes_credits() || self.may_request()
     }
 
     fn may_request(&self) -> bool {
@@ -217,7 +213,7 @@ impl<P: Payload> QueuePair<P> {
     /// # Panics
     /// If the region of a posted send is no longer registered.
     pub fn transmit(&mut self, now: Instant, memory: &Memory<P>, out: &mut impl QueuePairSink<P>) {
-        if self.owes_credits() {
+        if self.responder.owes_credits() {
             return self.responder.tell_credits(&self.config, out);
         }
         if !self.may_request() {

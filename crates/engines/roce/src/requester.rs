@@ -142,7 +142,7 @@ impl Requester {
     /// finds out whether the peer has a receive request by now.
     fn may_go_on(&self) -> bool {
         let Some(work) = self.queue.get(self.cursor) else { return false };
-        self.has_credit(work) || self.asked <= self.acknowledged || self.asked < self.next
+        self.has_credit(work) || self.asked <= self.acknowledged
     }
 
     /// The packet to send next, behind numbers that are skipped.

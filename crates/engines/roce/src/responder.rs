@@ -102,7 +102,7 @@ impl<P: Payload> Responder<P> {
 
     /// Whether the peer, by what it has been told, may send no message, and may now.
     pub(crate) fn owes_credits(&self) -> bool {
-        self.told == Some(0) && self.is_between_messages() && !self.queue.is_empty()
+        self.told == Some(0) && !self.queue.is_empty()
     }
 
     /// Tells the peer of receive requests that have come since it was told of none, by an acknowledge that it did not ask for (9.7.7.2).
@@ -320,7 +320,6 @@ impl<P: Payload> Responder<P> {
         };
         if self.lacks_receive(&request) {
             self.nak_sent = true;
-            self.told = self.told.map(|_| 0);
             self.answer(config, Syndrome::ReceiverNotReady(config.rnr_timer), out);
             out.drop_frame(DropReason::ReceiverNotReady);
             return Ok(());

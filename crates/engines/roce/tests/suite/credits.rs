@@ -87,9 +87,10 @@ fn what_was_sent_before_anything_was_told_does_not_wait_for_a_time_out() {
 #[test]
 fn what_was_told_once_is_not_taken_back() {
     let (mut bench, region) = told(4);
+    // An older acknowledge, late.
+    tell(&mut bench, 0, 1, 0);
     post(&mut bench, region, &[1; 6]);
     assert_eq!(bench.transmit_all(), psns([1, 2, 3, 4]));
-    // An older acknowledge, late.
     tell(&mut bench, 1, 1, 0);
     tell(&mut bench, 4, 5, 0);
     assert_eq!(bench.transmit_all(), psns([5]), "one packet, to find out");
@@ -153,6 +154,42 @@ fn a_peer_that_was_told_of_none_is_told_of_the_next_without_asking() {
         assert_eq!(bench.answers(), told);
         assert!(!bench.qp.wants_transmit(), "it is told once");
     }
+}
+
+#[test]
+fn who_takes_messages_without_telling_knows_what_the_peer_thinks() {
+    let mut bench = Bench::new(QueuePairConfig { credits: true, ..alice() });
+    let region = bench.region(64);
+    let post = |bench: &mut Bench, id| {
+        let request = receive(id, slice(region, 0, MTU));
+        bench.qp.post_receive(request, &bench.memory).expect("it is registered");
+    };
+    post(&mut bench, 0);
+    post(&mut bench, 1);
+    // It is told of one more, which the second message uses up without asking.
+    bench.asking_frame(BOB_PSN, Operation::Send(Position::Only), &[1, 2, 3, 4]);
+    bench.frame(BOB_PSN.plus(1), Operation::Send(Position::Only), &[1, 2, 3, 4]);
+    post(&mut bench, 2);
+    assert!(bench.qp.wants_transmit());
+}
+
+#[test]
+fn while_a_message_arrives_its_own_acknowledge_tells() {
+    let mut bench = Bench::new(QueuePairConfig { credits: true, ..alice() });
+    let region = bench.region(64);
+    let post = |bench: &mut Bench, id| {
+        let request = receive(id, slice(region, 0, 2 * MTU));
+        bench.qp.post_receive(request, &bench.memory).expect("it is registered");
+    };
+    post(&mut bench, 0);
+    bench.asking_frame(BOB_PSN, Operation::Send(Position::Only), &[1, 2, 3, 4]);
+    post(&mut bench, 1);
+    bench.transmit_all();
+    bench.frame(BOB_PSN.plus(1), Operation::Send(Position::First), &[0; MTU]);
+    post(&mut bench, 2);
+    assert!(!bench.qp.wants_transmit());
+    bench.frame(BOB_PSN.plus(2), Operation::Send(Position::Last), &[0; MTU]);
+    assert!(bench.qp.wants_transmit());
 }
 
 #[test]
