@@ -400,6 +400,12 @@ impl Design for Epic {
         &[FabricKind::Tree]
     }
 
+    /// In Mode-I a switch takes messages as fast as they come, but holds no more of them than a window: a rank that is ahead of the others finds
+    /// none of its receive requests left. The kernel's queue pairs keep no count, and take an acknowledge that they did not ask for amiss.
+    fn has_credits(&self, params: &EpicParams) -> bool {
+        self.mode == Some(Mode::I) && !params.group.standard_verbs
+    }
+
     fn collectives(&self, _: FabricKind) -> &'static [Collective] {
         &Collective::PRIMITIVES
     }
