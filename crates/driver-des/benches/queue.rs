@@ -21,23 +21,15 @@ fn hold(criterion: &mut Criterion) {
             queue.push(Instant::from_picos(random.draw() >> 40), sequence, 0);
             sequence += 1;
         }
-        let mut step = |replace: bool| {
-            let (at, _, source) = queue.peek().expect("the queue never runs empty");
+        let mut step = || {
+            let (at, _, source) = queue.pop().expect("the queue never runs empty");
             let next = at + Duration::from_picos(random.draw() >> 40);
             sequence += 1;
-            if replace {
-                queue.replace_first(next, sequence, source);
-            } else {
-                queue.pop();
-                queue.push(next, sequence, source);
-            }
+            queue.push(next, sequence, source);
             black_box(at);
         };
         group.bench_function(format!("pop_push_{entries}"), |bencher| {
-            bencher.iter(|| (0..STEPS).for_each(|_| step(false)));
-        });
-        group.bench_function(format!("replace_{entries}"), |bencher| {
-            bencher.iter(|| (0..STEPS).for_each(|_| step(true)));
+            bencher.iter(|| (0..STEPS).for_each(|_| step()));
         });
     }
     group.finish();

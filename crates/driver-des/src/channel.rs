@@ -3,6 +3,7 @@
 use crate::busy::BusyBins;
 use crate::pausing::{InFlight, Pause, Pausing};
 use crate::{LinkConfig, QueueConfig};
+use quincunx_collective::Payload;
 use quincunx_engine::{Engine, PortId};
 use quincunx_network::{Delay, Fate, Injector};
 use quincunx_units::{BitRate, ByteCount, Duration, Instant};
@@ -47,9 +48,10 @@ pub(crate) struct Channel<E: Engine> {
     /// The logical port that gets the next transmit slot.
     pub(crate) turn: usize,
     pub(crate) config: LinkConfig,
-    pub(crate) background: Option<BitRate>,
     /// What background traffic leaves of the rate.
     pub(crate) rate: BitRate,
+    /// What frames of the last two lengths take at this rate: most links have hardly more of them.
+    times: [(ByteCount, Duration); 2],
     pub(crate) queue: QueueConfig,
     pub(crate) injector: Option<Injector>,
     /// When everything queued so far has been sent.
@@ -58,8 +60,8 @@ pub(crate) struct Channel<E: Engine> {
     pub(crate) place: usize,
     /// In order of arrival.
     pub(crate) in_flight: VecDeque<InFlight<E>>,
-    /// The frame that the event queue was told of last.
-    announced: Option<u64>,
+    /// The frame that the event queue was told of last; frames are numbered from one.
+    announced: u64,
     /// Frames queued so far: what faults count by.
     pub(crate) index: u64,
     pub(crate) statistics: DirectionStatistics,
@@ -78,20 +80,51 @@ impl<E: Engine> Channel<E> {
             ports,
             turn: 0,
             config,
-            background: None,
             rate: config.rate,
+            times: Default::default(),
             queue: QueueConfig::default(),
             injector: None,
             free_at: Instant::ZERO,
             place: 0,
             in_flight: VecDeque::new(),
-            announced: None,
+            announced: 0,
             index: 0,
             statistics: DirectionStatistics::default(),
             busy: BusyBins::new(Instant::ZERO),
             peak_wait: Duration::ZERO,
             pausing: None,
         }
+    }
+
+    /// Whether frames are delivered, each behind the one before, and nothing else can become of them.
+    #[inline]
+    pub(crate) fn is_plain(&self) -> bool {
+        let QueueConfig { limit, mark_above } = self.queue;
+        limit.is_none() && mark_above.is_none() && self.injector.is_none() && self.pausing.is_none()
+    }
+
+    /// How long a frame of `length` is on the wire.
+    #[inline]
+    pub(crate) fn time_for(&mut self, length: ByteCount) -> Duration {
+        match self.times {
+            [(known, time), _] | [_, (known, time)] if known == length => time,
+            [last, _] => {
+                let time = self.rate.time_for(length);
+                self.times = [(length, time), last];
+                time
+            }
+        }
+    }
+
+    /// Lets traffic of others have `rate`, and frames that are queued from now on the rest.
+    ///
+    /// # Panics
+    /// If that is nothing.
+    pub(crate) fn set_background(&mut self, rate: Option<BitRate>) {
+        let whole = self.config.rate.bits_per_second();
+        let left = whole.checked_sub(rate.map_or(0, BitRate::bits_per_second)).and_then(BitRate::new);
+        self.rate = left.expect("background traffic leaves some of the rate");
+        self.times = Default::default();
     }
 
     /// Bytes in the queue: what is sent until the port is free.
@@ -169,14 +202,28 @@ impl<E: Engine> Channel<E> {
     /// Puts a frame in the order of arrival.
     #[inline(always)]
     pub(crate) fn launch(&mut self, frame: InFlight<E>) {
-        let frames = self.unsent_mut(frame.urgent);
-        let is_before = |other: &InFlight<E>| (other.at, other.sequence) <= (frame.at, frame.sequence);
+        let (frames, key) = (self.unsent_mut(frame.urgent), (frame.at, frame.sequence));
+        let is_before = |other: &InFlight<E>| (other.at, other.sequence) <= key;
         if frames.back().is_none_or(is_before) {
             frames.push_back(frame);
         } else {
             let place = frames.partition_point(is_before);
             frames.insert(place, frame);
         }
+    }
+
+    /// Takes the first frame in flight: the port that it arrives at, and what it is. Copied piece by piece: as a whole, inside an `Option`,
+    /// it would be stored and loaded in pieces that do not fit, for which processors wait.
+    ///
+    /// # Panics
+    /// If there is none.
+    #[inline]
+    pub(crate) fn land(&mut self) -> (PortId, E::Header, E::Payload) {
+        let first = self.in_flight.front_mut().expect("a frame in flight");
+        let payload = std::mem::replace(&mut first.payload, E::Payload::zeroed(0));
+        let landed = (first.port, first.header.clone(), payload);
+        self.in_flight.pop_front();
+        landed
     }
 
     /// Puts a frame in the order of arrival as often, and as late, as its fate has it. Arrivals are numbered from the frame's number on;
@@ -206,15 +253,14 @@ impl<E: Engine> Channel<E> {
 
     /// The first frame to arrive may be another than the event queue was told of.
     pub(crate) fn forget_announced(&mut self) {
-        self.announced = None;
+        self.announced = 0;
     }
 
     /// The first frame to arrive, if the event queue has not been told of it: when, and its number. It is told now.
     pub(crate) fn announce(&mut self) -> Option<(Instant, u64)> {
         let first = self.in_flight.front()?;
-        let news = self.announced != Some(first.sequence);
-        self.announced = Some(first.sequence);
-        news.then_some((first.at, first.sequence))
+        let is_new = std::mem::replace(&mut self.announced, first.sequence) != first.sequence;
+        is_new.then_some((first.at, first.sequence))
     }
 }
 

@@ -10,13 +10,13 @@ pub trait Medium<E: Engine> {
     /// checksums.
     fn wire_length(&self, header: &E::Header, payload: usize) -> ByteCount;
 
-    /// Bytes of the frame, from its start, that must have arrived before the node is handed it. The whole frame by
-    /// default (store and forward); a cut-through fabric answers with what the node needs to decide. The engine is
+    /// Bytes of the frame, from its start, that must have arrived before the node is handed it: at most `whole`, its
+    /// [`wire_length`](Self::wire_length). The whole frame by default (store and forward); a cut-through fabric answers with what the node needs to decide. The engine is
     /// handed the whole frame then: the rest arrives while the node already sends, so links out of such a node must
     /// not be faster than links into it. The direction says who is handed it: a switch may cut through where an endpoint
     /// may not.
-    fn needed_length(&self, _direction: Direction, header: &E::Header, payload: usize) -> ByteCount {
-        self.wire_length(header, payload)
+    fn needed_length(&self, _direction: Direction, _header: &E::Header, whole: ByteCount) -> ByteCount {
+        whole
     }
 
     /// Whether a frame goes before all that wait in its queue, but for other urgent ones: what a switch keeps a queue of

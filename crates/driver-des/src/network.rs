@@ -60,6 +60,17 @@ impl Source {
     }
 }
 
+/// What comes of a transmit slot that is offered to a port.
+#[derive(PartialEq, Eq)]
+enum Answer {
+    /// It has nothing to send.
+    Declined,
+    /// It has, but it has to wait.
+    Waits,
+    /// It has sent a frame.
+    Sent,
+}
+
 /// A logical port: the channel that it sends on, and its place among the ports that share that.
 #[derive(Clone, Copy)]
 struct LogicalPort {
@@ -81,19 +92,15 @@ pub(crate) struct Attachment<D> {
 
 impl<D> Attachment<D> {
     /// Whether the channel at `place` is offered slots from now on.
+    #[inline]
     pub(crate) fn set_offered(&mut self, place: usize, offered: bool) {
-        let (word, bit) = (place / 64, 1 << (place % 64));
-        if self.offered.len() <= word {
-            self.offered.resize(word + 1, 0);
-        }
-        if offered {
-            self.offered[word] |= bit;
-        } else {
-            self.offered[word] &= !bit;
-        }
+        let bit = 1 << (place % 64);
+        let word = &mut self.offered[place / 64];
+        *word = if offered { *word | bit } else { *word & !bit };
     }
 
     /// The first channel at or after `place` that is offered slots, and the place after its own.
+    #[inline]
     pub(crate) fn next_offered(&self, place: usize) -> Option<(u32, usize)> {
         let mut word = place / 64;
         let mut left = self.offered.get(word)? & (u64::MAX << (place % 64));
@@ -150,6 +157,7 @@ impl<E: Engine, M: Medium<E>, O: Observer<E>> Network<E, M, O> {
         let node = &mut self.nodes[channel.from as usize];
         channel.place = node.channels.len();
         node.channels.push(number);
+        node.offered.resize(node.channels.len().div_ceil(64), 0);
         node.set_offered(channel.place, true);
         for (place, (port, _)) in channel.ports.iter().enumerate() {
             let index = usize::from(port.0);
@@ -162,40 +170,72 @@ impl<E: Engine, M: Medium<E>, O: Observer<E>> Network<E, M, O> {
         self.channels.push(channel);
     }
 
-    fn next_sequence(&mut self) -> u64 {
-        self.sequence += 1;
-        self.sequence
-    }
-
+    #[inline]
     pub(crate) fn schedule(&mut self, at: Instant, source: Source) {
-        let sequence = self.next_sequence();
-        self.queue.push(at, sequence, source.pack());
+        self.sequence += 1;
+        self.queue.push(at, self.sequence, source.pack());
     }
 
-    /// Takes the frame whose arrival has come up out of its channel, and moves the channel's entry, which is the first,
-    /// on to the next frame. `None` if the frame that the entry was made for has been put off, or another put before it.
-    pub(crate) fn take_arrival(&mut self, channel: u32, sequence: u64) -> Option<InFlight<E>> {
-        let source = Source::Arrival(channel).pack();
-        let channel = &mut self.channels[channel as usize];
-        match channel.in_flight.front() {
-            Some(frame) if frame.sequence == sequence && frame.at > self.now => {
-                self.queue.replace_first(frame.at, sequence, source);
-                return None;
-            }
-            Some(frame) if frame.sequence == sequence => {}
-            _ => {
-                self.queue.pop();
-                return None;
+    /// Offers a transmit slot to the ports of `node` on a channel in turn if it is free; sees to it that they are asked again when it is.
+    /// Whether one used it.
+    #[inline]
+    pub(crate) fn offer(&mut self, engine: &mut E, node: u32, number: u32) -> bool {
+        let channel = &self.channels[number as usize];
+        if let [(port, _)] = channel.ports[..] {
+            return self.offer_port(engine, node, number, port) == Answer::Sent;
+        }
+        let ports = channel.ports.len();
+        let mut place = channel.turn;
+        for _ in 0..ports {
+            let port = self.channels[number as usize].ports[place].0;
+            place = if place + 1 == ports { 0 } else { place + 1 };
+            match self.offer_port(engine, node, number, port) {
+                Answer::Declined => {}
+                Answer::Waits => return false,
+                Answer::Sent => {
+                    self.channels[number as usize].turn = place;
+                    return true;
+                }
             }
         }
-        let frame = channel.in_flight.pop_front();
-        match channel.announce() {
-            Some((at, sequence)) => self.queue.replace_first(at, sequence, source),
-            None => {
-                self.queue.pop();
-            }
+        false
+    }
+
+    /// Offers a transmit slot to a port. If the channel is not free, it is offered no more until it is; if it is paused, the end of that
+    /// offers it anew.
+    #[inline(always)]
+    fn offer_port(&mut self, engine: &mut E, node: u32, number: u32, port: PortId) -> Answer {
+        if !engine.wants_transmit(port) {
+            return Answer::Declined;
         }
-        frame
+        let channel = &self.channels[number as usize];
+        let is_paused = channel.is_paused();
+        if is_paused || channel.free_at > self.now {
+            let (place, free_at) = (channel.place, channel.free_at);
+            self.nodes[node as usize].set_offered(place, false);
+            if !is_paused {
+                self.schedule(free_at, Source::PortFree(number));
+            }
+            return Answer::Waits;
+        }
+        let before = channel.index;
+        engine.handle_transmit_slot(self.now, port, &mut Outlet { network: self, node });
+        if self.channels[number as usize].index > before { Answer::Sent } else { Answer::Declined }
+    }
+
+    /// Whether the frame whose arrival has come up is there. Otherwise it has been put off, and the queue is told when it arrives, or
+    /// another has been put before it, of which the queue has been told.
+    #[inline]
+    pub(crate) fn is_due(&mut self, number: u32, sequence: u64) -> bool {
+        let Some(first) = self.channels[number as usize].in_flight.front() else { return false };
+        if first.sequence != sequence {
+            return false;
+        }
+        let is_due = first.at <= self.now;
+        if !is_due {
+            self.queue.push(first.at, sequence, Source::Arrival(number).pack());
+        }
+        is_due
     }
 
     fn logical_port(&self, node: u32, port: PortId) -> LogicalPort {
@@ -210,22 +250,51 @@ impl<E: Engine, M: Medium<E>, O: Observer<E>> Network<E, M, O> {
     }
 
     /// Queues a frame on the channel that `port` of `node` is plugged into.
+    #[inline]
     pub(crate) fn send(&mut self, node: u32, port: PortId, frame: Frame<'_, E::Header, E::Payload>) {
-        let LogicalPort { channel, place } = self.logical_port(node, port);
-        let number = channel as usize;
-        let channel = &mut self.channels[number];
+        let LogicalPort { channel: number, place } = self.logical_port(node, port);
+        let channel = &mut self.channels[number as usize];
+        if !channel.is_plain() || self.medium.is_urgent(frame.header) || self.observer.sees_departures() {
+            return self.send_by_fate(number, place, frame);
+        }
         let payload = E::Payload::view_length(E::Payload::reborrow(frame.payload));
         let length = self.medium.wire_length(frame.header, payload);
-        let needed = self.medium.needed_length(Direction::from_number(number), frame.header, payload);
+        let direction = Direction::from_number(number as usize);
+        let needed = self.medium.needed_length(direction, frame.header, length);
+        let time = channel.time_for(length);
+        let on_the_wire = if needed == length { time } else { channel.time_for(needed) };
+        let start = channel.make_room(self.now, time, false);
+        channel.count(self.now, length, time, false, &Fate::Delivered);
+        self.sequence += 1;
+        channel.launch(InFlight {
+            start,
+            at: start + on_the_wire + channel.config.latency,
+            sequence: self.sequence,
+            urgent: false,
+            port: channel.ports[usize::from(place)].1,
+            header: frame.header.clone(),
+            payload: E::Payload::from_view(frame.payload),
+        });
+        self.announce(number);
+        self.hold(number, start, start + time, false);
+    }
 
-        let time = channel.rate.time_for(length);
+    /// The same for a frame that may find no room, be marked, overtake, be lost or held up, or that is to be described.
+    #[inline(never)]
+    fn send_by_fate(&mut self, number: u32, place: u16, frame: Frame<'_, E::Header, E::Payload>) {
+        let direction = Direction::from_number(number as usize);
+        let channel = &mut self.channels[number as usize];
+        let payload = E::Payload::view_length(E::Payload::reborrow(frame.payload));
+        let length = self.medium.wire_length(frame.header, payload);
+        let needed = self.medium.needed_length(direction, frame.header, length);
+        let time = channel.time_for(length);
         let mut is_long = false;
         if channel.queue != QueueConfig::default() {
             let queued = channel.queued_bytes(self.now);
             if channel.queue.limit.is_some_and(|limit| queued + length > limit) {
                 channel.statistics.refused += 1;
                 if self.observer.sees_departures() {
-                    let (start, direction) = (channel.free_at, Direction::from_number(number));
+                    let start = channel.free_at;
                     let (queued, end, fate, marked) = (self.now, start, None, false);
                     let departure = Departure { direction, queued, start, end, length, marked, fate };
                     self.observer.departed(&departure, frame);
@@ -242,7 +311,7 @@ impl<E: Engine, M: Medium<E>, O: Observer<E>> Network<E, M, O> {
         channel.count(self.now, length, time, marked, &fate);
         if self.observer.sees_departures() {
             let departure = Departure {
-                direction: Direction::from_number(number),
+                direction,
                 queued: self.now,
                 start,
                 end: start + time,
@@ -253,22 +322,27 @@ impl<E: Engine, M: Medium<E>, O: Observer<E>> Network<E, M, O> {
             self.observer.departed(&departure, frame);
         }
 
-        let on_the_wire = if needed == length { time } else { channel.rate.time_for(needed) };
+        let on_the_wire = if needed == length { time } else { channel.time_for(needed) };
         let at = start + on_the_wire + channel.config.latency;
         let port = channel.ports[usize::from(place)].1;
         let payload = E::Payload::from_view(frame.payload);
         self.sequence += 1;
         let frame = InFlight { start, at, sequence: self.sequence, urgent, port, header, payload };
-        // Nearly every frame is delivered, and put where it stays.
         if matches!(fate, Fate::Delivered) {
             channel.launch(frame);
         } else {
             self.sequence = channel.launch_by_fate(frame, fate);
         }
-        if let Some((at, sequence)) = channel.announce() {
-            self.queue.push(at, sequence, Source::Arrival(number as u32).pack());
+        self.announce(number);
+        self.hold(number, start, start + time, urgent);
+    }
+
+    /// Tells the queue of the first frame to arrive on a channel, if it has not been told.
+    #[inline]
+    pub(crate) fn announce(&mut self, number: u32) {
+        if let Some((at, sequence)) = self.channels[number as usize].announce() {
+            self.queue.push(at, sequence, Source::Arrival(number).pack());
         }
-        self.hold(number as u32, start, start + time, urgent);
     }
 }
 

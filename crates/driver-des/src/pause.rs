@@ -20,6 +20,7 @@ const ORDER: ByteCount = ByteCount::new(84);
 
 impl<E: Engine, M: Medium<E>, O: Observer<E>> Network<E, M, O> {
     /// A frame was queued on `channel`: if it was sent because of another, that one stays in its buffer until it has left.
+    #[inline]
     pub(crate) fn hold(&mut self, channel: u32, start: Instant, end: Instant, urgent: bool) {
         let Some((hold, new)) = self.holds.add() else { return };
         self.channels[channel as usize].pausing_mut().leave(Leaving { start, end, urgent, hold });
@@ -59,9 +60,7 @@ impl<E: Engine, M: Medium<E>, O: Observer<E>> Network<E, M, O> {
                 channel.resume(now);
             }
             resumed = !pause;
-            if let Some((at, sequence)) = channel.announce() {
-                self.queue.push(at, sequence, Source::Arrival(number).pack());
-            }
+            self.announce(number);
         }
         let pausing = self.channels[number as usize].pausing_mut();
         if pausing.watched.is_some_and(|watched| watched <= now) {

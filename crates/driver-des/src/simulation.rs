@@ -172,11 +172,7 @@ impl<E: Engine, M: Medium<E>, O: Observer<E>> Simulation<E, M, O> {
     /// # Panics
     /// If that leaves nothing.
     pub fn set_background(&mut self, direction: Direction, rate: Option<BitRate>) {
-        let channel = &mut self.network.channels[direction.number()];
-        let whole = channel.config.rate.bits_per_second();
-        let left = whole.checked_sub(rate.map_or(0, BitRate::bits_per_second)).and_then(BitRate::new);
-        channel.rate = left.expect("background traffic leaves some of the rate");
-        channel.background = rate;
+        self.network.channels[direction.number()].set_background(rate);
     }
 
     /// Hands an order to a node, now.
@@ -224,59 +220,70 @@ impl<E: Engine, M: Medium<E>, O: Observer<E>> Simulation<E, M, O> {
             if let Some(emitted) = self.network.emitted.pop_front() {
                 return Stopped::Event(emitted);
             }
-            let Some((at, sequence, source)) = self.network.queue.peek() else { return Stopped::Idle };
-            if at > limits.time {
-                self.network.now = self.network.now.max(limits.time);
-                return Stopped::TimeLimit;
-            }
             if self.steps >= limits.steps {
-                return Stopped::StepLimit;
+                return self.stop(limits.time);
             }
+            let Some((at, sequence, source)) = self.network.queue.pop_until(limits.time) else {
+                return self.stop(limits.time);
+            };
             self.steps += 1;
             self.network.now = at;
             match Source::unpack(source) {
                 Source::Arrival(channel) => self.arrive(channel, sequence),
-                Source::PortFree(channel) => {
-                    self.network.queue.pop();
-                    self.offer_anew(channel);
-                }
+                Source::PortFree(channel) => self.offer_anew(channel),
                 Source::Pausing(channel) => {
-                    self.network.queue.pop();
                     if self.network.settle_pausing(channel) {
                         self.offer_anew(channel);
                     }
                 }
-                Source::Timer(number) => {
-                    self.network.queue.pop();
-                    self.fire(number);
-                }
+                Source::Timer(number) => self.fire(number),
             }
         }
     }
 
-    /// Offers slots on a channel that may be free again.
-    fn offer_anew(&mut self, channel: u32) {
-        let Channel { from, place, .. } = self.network.channels[channel as usize];
-        self.network.nodes[from as usize].set_offered(place, true);
-        if self.offer(channel) {
-            self.settle(from);
+    /// Why nothing is done any more, if nothing later than `limit` is to be done.
+    #[cold]
+    fn stop(&mut self, limit: Instant) -> Stopped<E::Event> {
+        match self.network.queue.next_time() {
+            None => Stopped::Idle,
+            Some(at) if at > limit => {
+                self.network.now = self.network.now.max(limit);
+                Stopped::TimeLimit
+            }
+            Some(_) => Stopped::StepLimit,
         }
     }
 
+    /// Offers slots on a channel that may be free again.
+    #[inline]
+    fn offer_anew(&mut self, channel: u32) {
+        let Channel { from, place, .. } = self.network.channels[channel as usize];
+        self.network.nodes[from as usize].set_offered(place, true);
+        self.offer_all(from, Some(channel));
+        self.debug_assert_node(from);
+    }
+
+    #[inline]
     fn arrive(&mut self, number: u32, sequence: u64) {
-        let Some(arrival) = self.network.take_arrival(number, sequence) else { return };
-        let (now, node) = (self.network.now, self.network.channels[number as usize].to);
-        let payload = arrival.payload.view(0..arrival.payload.length());
-        let frame = Frame { header: &arrival.header, payload };
-        self.network.observer.arrived(now, NodeIndex(node), arrival.port, frame);
-        let pausing = &self.network.channels[number as usize].pausing;
-        if pausing.as_ref().is_some_and(|pausing| pausing.buffer.is_some()) {
-            let length = self.network.medium.wire_length(frame.header, arrival.payload.length());
+        if !self.network.is_due(number, sequence) {
+            return;
+        }
+        let (now, channel) = (self.network.now, &mut self.network.channels[number as usize]);
+        let node = channel.to;
+        let has_buffer = channel.pausing.as_ref().is_some_and(|pausing| pausing.buffer.is_some());
+        let (port, header, payload) = channel.land();
+        self.network.announce(number);
+        let frame = Frame { header: &header, payload: payload.view(0..payload.length()) };
+        self.network.observer.arrived(now, NodeIndex(node), port, frame);
+        if has_buffer {
+            let length = self.network.medium.wire_length(frame.header, payload.length());
             self.network.holds.begin(number, length);
         }
         let mut outlet = Outlet { network: &mut self.network, node };
-        self.engines[node as usize].handle_frame(now, arrival.port, frame, &mut outlet);
-        self.network.holds.end();
+        self.engines[node as usize].handle_frame(now, port, frame, &mut outlet);
+        if has_buffer {
+            self.network.holds.end();
+        }
         self.settle(node);
     }
 
@@ -295,30 +302,50 @@ impl<E: Engine, M: Medium<E>, O: Observer<E>> Simulation<E, M, O> {
     }
 
     /// Offers transmit slots on all free ports of a node, until nobody wants one: after every call to its engine.
+    #[inline]
     fn settle(&mut self, node: u32) {
-        if cfg!(debug_assertions) {
-            self.engines[node as usize].assert_invariants();
+        self.debug_assert_node(node);
+        // Where traffic is dense most ports are busy, and are asked when they are free.
+        if self.network.nodes[node as usize].next_offered(0).is_some() {
+            self.offer_all(node, None);
+            self.debug_assert_node(node);
         }
+    }
+
+    /// The same if there may be free ports. The channel that is named first is offered a slot before the others, and they only if it takes
+    /// that.
+    fn offer_all(&mut self, node: u32, mut first: Option<u32>) {
+        let Self { engines, network, .. } = self;
+        let engine = &mut engines[node as usize];
         // A node with one port is asked for that at once.
-        let has_one = self.network.nodes[node as usize].channels.len() == 1;
-        while has_one || self.engines[node as usize].may_want_transmit() {
-            let (mut used, mut place) = (false, 0);
-            while let Some((channel, next)) = self.network.nodes[node as usize].next_offered(place) {
-                used |= self.offer(channel);
-                place = next;
+        let has_one = network.nodes[node as usize].channels.len() == 1;
+        while first.is_some() || has_one || engine.may_want_transmit() {
+            let mut used = false;
+            if let Some(channel) = first.take() {
+                used = network.offer(engine, node, channel);
+            } else {
+                let mut place = 0;
+                while let Some((channel, next)) = network.nodes[node as usize].next_offered(place) {
+                    used |= network.offer(engine, node, channel);
+                    place = next;
+                }
             }
             if !used {
                 break;
             }
         }
-        if cfg!(debug_assertions) && !self.engines[node as usize].may_want_transmit() {
-            self.assert_nobody_wants(node);
-        }
     }
 
-    /// Panics if a port wants a slot of a node that says that none may.
-    fn assert_nobody_wants(&self, node: u32) {
+    /// In debug builds, panics if a node's state breaks a rule, or if a port wants a slot of a node that says that none may.
+    fn debug_assert_node(&self, node: u32) {
+        if !cfg!(debug_assertions) {
+            return;
+        }
         let engine = &self.engines[node as usize];
+        engine.assert_invariants();
+        if engine.may_want_transmit() {
+            return;
+        }
         for &number in &self.network.nodes[node as usize].channels {
             for &(port, _) in &self.network.channels[number as usize].ports {
                 assert!(
@@ -327,41 +354,6 @@ impl<E: Engine, M: Medium<E>, O: Observer<E>> Simulation<E, M, O> {
                 );
             }
         }
-    }
-
-    /// Offers a transmit slot to the ports on a channel in turn if it is free; sees to it that they are asked again
-    /// when it is. Whether one used it.
-    fn offer(&mut self, number: u32) -> bool {
-        let channel = &self.network.channels[number as usize];
-        let (now, node, ports) = (self.network.now, channel.from, channel.ports.len());
-        let mut place = channel.turn;
-        for _ in 0..ports {
-            let next = if place + 1 == ports { 0 } else { place + 1 };
-            let channel = &self.network.channels[number as usize];
-            let port = channel.ports[place].0;
-            let engine = &mut self.engines[node as usize];
-            if engine.wants_transmit(port) {
-                let is_paused = channel.is_paused();
-                if is_paused || channel.free_at > now {
-                    let (at, place) = (channel.free_at, channel.place);
-                    self.network.nodes[node as usize].set_offered(place, false);
-                    // The end of a pause offers slots anew.
-                    if !is_paused {
-                        self.network.schedule(at, Source::PortFree(number));
-                    }
-                    return false;
-                }
-                let before = channel.index;
-                engine.handle_transmit_slot(now, port, &mut Outlet { network: &mut self.network, node });
-                let channel = &mut self.network.channels[number as usize];
-                if channel.index > before {
-                    channel.turn = next;
-                    return true;
-                }
-            }
-            place = next;
-        }
-        false
     }
 
     /// The time it is.

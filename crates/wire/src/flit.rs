@@ -316,19 +316,11 @@ impl Transaction {
 
     /// Bytes after the header, for a payload of `payload` bytes.
     const fn body(self, payload: usize) -> usize {
-        match self {
-            Self::Credit
-            | Self::Read { .. }
-            | Self::WriteResponse
-            | Self::MultimemLoadReduce { .. }
-            | Self::Sync
-            | Self::Release => 0,
-            Self::ReadResponse | Self::Write | Self::MultimemStore | Self::Reduce | Self::MultimemReduce => {
-                payload
-            }
-            Self::Add { .. } | Self::Store { .. } | Self::MultimemAdd { .. } => WORD,
-            Self::MultiWrite { .. } => WORD + payload,
-        }
+        let has_word = matches!(
+            self,
+            Self::Add { .. } | Self::Store { .. } | Self::MultimemAdd { .. } | Self::MultiWrite { .. }
+        );
+        (if has_word { WORD } else { 0 }) + if self.carries_data() { payload } else { 0 }
     }
 
     const fn operand(self) -> Option<u64> {
@@ -536,7 +528,11 @@ impl FlitFormat {
     pub const fn flits(&self, transaction: Transaction, payload: usize) -> usize {
         match transaction {
             Transaction::Credit => 0,
-            _ => self.header_flits + transaction.body(payload).div_ceil(self.flit),
+            _ => match transaction.body(payload) {
+                // Half of all packets are a header alone, and need no division.
+                0 => self.header_flits,
+                body => self.header_flits + body.div_ceil(self.flit),
+            },
         }
     }
 

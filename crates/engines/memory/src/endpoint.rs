@@ -233,9 +233,11 @@ impl<P: Payload> Endpoint<P> {
     /// Lets responses that are ready by now take their place among what `link` sends. To be called before it is asked for a packet.
     pub fn advance(&mut self, now: Instant, link: PortId) {
         let link = &mut self.links[usize::from(link.0)];
-        while link.pending.front().is_some_and(|first| first.ready_at <= now) {
-            let first = link.pending.pop_front().expect("there is a first");
-            link.outbound.push(first.response);
+        while let Some(first) = link.pending.front()
+            && first.ready_at <= now
+        {
+            link.outbound.push(first.response.clone());
+            link.pending.pop_front();
         }
     }
 
@@ -345,14 +347,15 @@ impl<P: Payload> Endpoint<P> {
             // What takes no time needs no timer.
             return link.outbound.push(response);
         }
+        let pending = Pending { ready_at, response };
         // Without scatter this is the end of the queue.
-        let place = match link.pending.back() {
+        match link.pending.back() {
             Some(last) if last.ready_at > ready_at => {
-                link.pending.partition_point(|other| other.ready_at <= ready_at)
+                let place = link.pending.partition_point(|other| other.ready_at <= ready_at);
+                link.pending.insert(place, pending);
             }
-            _ => link.pending.len(),
-        };
-        link.pending.insert(place, Pending { ready_at, response });
+            _ => link.pending.push_back(pending),
+        }
     }
 
     fn settle_fence(&mut self) {

@@ -28,6 +28,7 @@ impl Outbound {
         self.ready
     }
 
+    #[inline]
     pub(crate) fn push(&mut self, job: Job) {
         let channel = job.header.channel().expect("credits alone are not queued");
         self.queues[channel.index()].push_back(job);

@@ -157,6 +157,11 @@ impl Plan {
         &self.connections[self.stages[stage].from.clone()]
     }
 
+    /// Whether a stage takes pieces from one connection and passes them on to none.
+    pub(crate) fn ends_where_it_arrives(&self, stage: usize) -> bool {
+        self.from(stage).len() == 1 && self.to(stage).is_empty()
+    }
+
     /// The connections a stage passes pieces on to.
     pub(crate) fn to(&self, stage: usize) -> &[usize] {
         &self.connections[self.stages[stage].to.clone()]

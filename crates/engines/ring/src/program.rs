@@ -28,6 +28,15 @@ enum State {
     Failed,
 }
 
+/// What has changed since all was done that could be done.
+#[derive(Clone, Copy)]
+enum Change {
+    /// Anything.
+    Any,
+    /// A message has come on a connection, or a send of it has completed, after which a slot of another one may be free.
+    Of { connection: usize, freed: Option<usize> },
+}
+
 /// A rank of a group whose hosts compute their collectives between them.
 ///
 /// The call loop: [`start`](Program::start), then every completion of the queue pairs into
@@ -75,6 +84,22 @@ impl HostProgram {
         })
     }
 
+    /// The connection of a queue pair.
+    ///
+    /// # Panics
+    /// If there is none.
+    fn connection_of(&self, qp: QpIndex) -> usize {
+        // Queue pairs are mostly numbered by rank, and connections begin with the rank after ours.
+        let (count, number) = (self.connections.len(), usize::from(qp.0));
+        let first = usize::from(self.connections[0].qp.0);
+        let guess = (number + count).saturating_sub(first) % count;
+        if self.connections[guess].qp == qp {
+            return guess;
+        }
+        let found = self.connections.iter().position(|connection| connection.qp == qp);
+        found.expect("completions come from queue pairs that were posted to")
+    }
+
     /// Registers the slots and posts them all, once.
     fn open<P: Payload>(&mut self, verbs: &mut dyn Verbs<P>) {
         for connection in 0..self.connections.len() {
@@ -101,14 +126,13 @@ impl HostProgram {
         self.post(id, verbs);
     }
 
-    /// Tells peers of free slots that should hear of them and get no piece that could say so.
-    fn tell<P: Payload>(&mut self, verbs: &mut dyn Verbs<P>) {
-        for connection in &mut self.connections {
-            if let Some(immediate) = connection.credit.tell() {
-                let (id, source) = (work::send(Sent::Telling), connection.slice(0, self.chunk, 0));
-                let send = SendRequest { id, verb: Verb::Send, source, immediate: Some(immediate) };
-                verbs.post_send(connection.qp, send);
-            }
+    /// Tells the peer of a connection of free slots if it should hear of them and gets no piece that could say so.
+    fn tell<P: Payload>(&mut self, connection: usize, verbs: &mut dyn Verbs<P>) {
+        let connection = &mut self.connections[connection];
+        if let Some(immediate) = connection.credit.tell() {
+            let (id, source) = (work::send(Sent::Telling), connection.slice(0, self.chunk, 0));
+            let send = SendRequest { id, verb: Verb::Send, source, immediate: Some(immediate) };
+            verbs.post_send(connection.qp, send);
         }
     }
 
@@ -160,12 +184,30 @@ impl HostProgram {
     fn progress<P: Payload>(
         &mut self,
         request: &CollectiveRequest,
+        change: Change,
         verbs: &mut dyn Verbs<P>,
     ) -> Result<usize, QpIndex> {
-        let mut done = 0;
+        let (mut done, mut start) = (0, 0);
+        if let Change::Of { connection, freed } = change {
+            // All was done that could be: now only this connection can go on, as long as what it brings concerns no other.
+            while let Some((stage, piece)) = self.complete_head(connection)
+                && self.plan.ends_where_it_arrives(stage)
+            {
+                self.run(stage, piece, request, verbs)?;
+                (done, start) = (done + 1, connection);
+            }
+            if self.complete_head(connection).is_none() {
+                while self.send_next(connection, request, verbs) {}
+                self.tell(connection, verbs);
+                if let Some(other) = freed {
+                    self.tell(other, verbs);
+                }
+                return Ok(done);
+            }
+        }
         loop {
             let mut ran = false;
-            for connection in 0..self.connections.len() {
+            for connection in core::mem::take(&mut start)..self.connections.len() {
                 while let Some((stage, piece)) = self.complete_head(connection) {
                     self.run(stage, piece, request, verbs)?;
                     (ran, done) = (true, done + 1);
@@ -176,18 +218,18 @@ impl HostProgram {
             }
         }
         self.pump(request, verbs);
-        self.tell(verbs);
+        (0..self.connections.len()).for_each(|connection| self.tell(connection, verbs));
         Ok(done)
     }
 
     /// The piece that a connection expects next, if it and what it is combined with have arrived on every connection.
     fn complete_head(&self, connection: usize) -> Option<(usize, usize)> {
-        let head = self.connections[connection].incoming.head()?;
         let here = |connection: &usize| {
             let connection = &self.connections[*connection];
-            connection.incoming.head() == Some(head) && !connection.arrived.is_empty()
+            connection.incoming.head().filter(|_| !connection.arrived.is_empty())
         };
-        self.plan.from(head.0).iter().all(here).then_some(head)
+        let head = here(&connection)?;
+        self.plan.from(head.0).iter().all(|connection| here(connection) == Some(head)).then_some(head)
     }
 
     /// Combines a piece that has arrived.
@@ -296,12 +338,17 @@ impl HostProgram {
     }
 
     /// Goes on with the collective that runs, if any, after `finished` sends have completed.
-    fn proceed<P: Payload>(&mut self, finished: usize, verbs: &mut dyn Verbs<P>) -> Option<Outcome> {
+    fn proceed<P: Payload>(
+        &mut self,
+        finished: usize,
+        change: Change,
+        verbs: &mut dyn Verbs<P>,
+    ) -> Option<Outcome> {
         let State::Running { request, remaining } = self.state else {
             assert_eq!(finished, 0, "a send completed while no collective runs");
             return None;
         };
-        let done = match self.progress(&request, verbs) {
+        let done = match self.progress(&request, change, verbs) {
             Ok(done) => done,
             Err(qp) => return self.fail(qp, Failure::Length),
         };
@@ -340,7 +387,7 @@ impl<P: Payload> Program<P> for HostProgram {
         let total = self.lay_out(&request, length);
         let remaining = total - self.run_sources(&request, verbs);
         self.state = State::Running { request, remaining };
-        Ok(self.proceed(0, verbs))
+        Ok(self.proceed(0, Change::Any, verbs))
     }
 
     fn handle_completion(
@@ -353,8 +400,7 @@ impl<P: Payload> Program<P> for HostProgram {
         if self.state == State::Failed {
             return None;
         }
-        let index = self.connections.iter().position(|connection| connection.qp == qp);
-        let index = index.expect("completions come from queue pairs that were posted to");
+        let index = self.connection_of(qp);
         let connection = &mut self.connections[index];
         match completion {
             Completion::Received { id, length, immediate } => {
@@ -368,21 +414,23 @@ impl<P: Payload> Program<P> for HostProgram {
                     }
                     Some(false) => self.post(SlotId { connection: index, slot }, verbs),
                 }
-                self.proceed(0, verbs)
+                self.proceed(0, Change::Of { connection: index, freed: None }, verbs)
             }
             Completion::Sent { id } => {
                 let after = work::sent(id);
                 if let Sent::Telling = after {
                     connection.credit.told();
-                    self.tell(verbs);
+                    self.tell(index, verbs);
                     return None;
                 }
                 assert!(connection.outstanding > 0, "a send completed that was not posted");
                 connection.outstanding -= 1;
+                let mut freed = None;
                 if let Sent::Held(id) = after {
                     self.free(id, verbs);
+                    freed = Some(id.connection);
                 }
-                self.proceed(1, verbs)
+                self.proceed(1, Change::Of { connection: index, freed }, verbs)
             }
             // Peers may not write to this memory.
             Completion::Written { .. } => self.fail(qp, Failure::InvalidRequest),

@@ -185,7 +185,7 @@ impl<P: Payload> Medium<Node<P>> for FlitMedium {
         Medium::<FabricNode<P>>::wire_length(self, header, payload)
     }
 
-    fn needed_length(&self, direction: Direction, header: &FlitHeader, payload: usize) -> ByteCount {
-        Medium::<FabricNode<P>>::needed_length(self, direction, header, payload)
+    fn needed_length(&self, direction: Direction, header: &FlitHeader, whole: ByteCount) -> ByteCount {
+        Medium::<FabricNode<P>>::needed_length(self, direction, header, whole)
     }
 }

@@ -22,11 +22,9 @@ impl<P: Payload> Medium<FabricNode<P>> for FlitMedium {
 
     /// A switch cuts through: it forwards a packet when its header is there. What it computes with must be there
     /// whole, and so must what an accelerator gets.
-    fn needed_length(&self, direction: Direction, header: &FlitHeader, payload: usize) -> ByteCount {
-        let whole = self.format.wire_bytes(header.transaction, payload);
+    fn needed_length(&self, direction: Direction, header: &FlitHeader, whole: ByteCount) -> ByteCount {
         let forwarded = !direction.backward && !header.inc && header.destination.0 < self.accelerators;
-        let needed = if forwarded { whole.min(self.format.header_bytes()) } else { whole };
-        ByteCount::new(needed as u64)
+        if forwarded { whole.min(ByteCount::new(self.format.header_bytes() as u64)) } else { whole }
     }
 }
 

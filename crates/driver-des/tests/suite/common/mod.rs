@@ -135,8 +135,8 @@ impl Medium<Toy> for Wire {
         ByteCount::new(payload as u64 + HEADER)
     }
 
-    fn needed_length(&self, _: Direction, header: &Header, payload: usize) -> ByteCount {
-        if self.cut_through { ByteCount::new(HEADER) } else { self.wire_length(header, payload) }
+    fn needed_length(&self, _: Direction, _: &Header, whole: ByteCount) -> ByteCount {
+        if self.cut_through { ByteCount::new(HEADER) } else { whole }
     }
 
     /// Every tenth frame.
