@@ -89,6 +89,7 @@ impl Endpoint {
                 name: options.node(options.rank),
                 role: Role::Host,
                 address,
+                cores: Vec::new(),
                 encapsulation: encapsulation(&transport),
                 designs: designs.map(|design| design.name().to_owned()).collect(),
                 max_endpoints: 4096,

@@ -157,6 +157,22 @@ pub enum RuntimeError {
         /// What was given.
         found: &'static str,
     },
+    /// A switch cannot have several cores.
+    #[error(
+        "expected one --address beside {found}, found several; a core takes what is for its address, so start one switch a core"
+    )]
+    Cores {
+        /// What frames it has.
+        found: &'static str,
+    },
+    /// A core of a switch has ended, and the switch with it.
+    #[error("expected the core at {address} to run, but it has ended ({reason}); start the switch again")]
+    CoreEnded {
+        /// Which.
+        address: Ipv4Addr,
+        /// Why.
+        reason: String,
+    },
     /// The socket or the wait failed.
     #[error(transparent)]
     Node(#[from] NodeError),
