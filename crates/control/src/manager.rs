@@ -33,7 +33,7 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use contend::name_of;
 use core::hash::{Hash, Hasher};
-use cores::Lanes;
+use cores::{Lanes, lanes_of};
 use life::{Ending, State};
 use nodes::{Nodes, Taken};
 use place::Planned;
@@ -546,10 +546,12 @@ impl Manager {
     ) {
         let sharers = self.sharers(&planned, wanted);
         let Planned { design, settings, plan, names, links, conflicts, contending } = planned;
+        // Switches tell a group's lanes apart by the numbers that follow its own.
+        let count = lanes_of(design, &settings);
         // What it falls back to has a number of its own, before the group's: that is the newest of which nodes are told.
         let among_hosts = GroupId(self.next_group);
         let group = GroupId(self.next_group + u32::from(contending.is_some()));
-        self.next_group = group.0 + 1;
+        self.next_group = group.0 + u32::from(count);
         if self.next_group > self.kept_numbers && self.mutation != Some(Mutation::NeverKeepsNumbers) {
             self.kept_numbers = self.next_group + NUMBERS;
             out.push(Action::Keep(Change::Numbers(self.kept_numbers)));
@@ -572,7 +574,7 @@ impl Manager {
         }
         let (members, nodes) = (&wanted.members, &mut self.nodes);
         let name_of = |member| name_of(member, members, &names);
-        let mut lanes = Lanes::new(plan.degrees(), 1);
+        let mut lanes = Lanes::new(plan.degrees(), count);
         // Groups that lock the same memory meet on the first core: who has it is said there.
         let contends = contending.is_some();
         let contexts = plan.contexts(

@@ -10,19 +10,19 @@ mod task;
 use quincunx_collective::GroupId;
 use quincunx_control::{Instruction, NodeDescription, Report};
 use quincunx_control_grpc::Attachment;
-use quincunx_design::{Catalog, GroupContext};
+use quincunx_design::{Catalog, GroupContext, Refusal};
 use quincunx_driver_net::TransportOptions;
 use quincunx_wire::Framing;
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::TryRecvError;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
 use self::core::{Core, Told};
 use crate::links::Links;
-use crate::process::{ProcessOptions, RuntimeError, attach};
+use crate::process::{ProcessOptions, RuntimeError, attach, design_of};
 use crate::watch::SwitchWatch;
 use further::Further;
 use task::{Order, Tally, Task};
@@ -71,7 +71,11 @@ pub fn serve_linked_switch(
             let NodeDescription { name, memory, .. } = description;
             let addresses = description.address_list();
             tracing::info!(node = name, %addresses, manager = %options.manager, %memory, "attached");
-            let served = serve(&mut cores, &attachment, &links, stop);
+            let lanes = |context: &GroupContext| {
+                let design = design_of(catalog, options.framing, context)?;
+                context.in_lanes(design.transport(&context.settings)?.lanes)
+            };
+            let served = serve(&mut cores, &attachment, &links, &lanes, stop);
             if !is_bridge(options)
                 || stop.load(Ordering::Relaxed)
                 || matches!(served, Err(RuntimeError::Node(_)))
@@ -143,6 +147,7 @@ fn serve(
     cores: &mut [Core<'_>],
     attachment: &Attachment,
     links: &Mutex<Links>,
+    lanes: &dyn Fn(&GroupContext) -> Result<Vec<GroupContext>, Refusal>,
     stop: &AtomicBool,
 ) -> Result<(), RuntimeError> {
     let told = Told { reporter: attachment.reporter(), links };
@@ -171,7 +176,28 @@ fn serve(
                         Err(TryRecvError::Empty) => break,
                         Err(TryRecvError::Disconnected) => return Ok(()),
                     };
-                    for (core, task) in tasks(instruction, &addresses, &mut placed) {
+                    let tasks = match instruction {
+                        Instruction::Install(context) => {
+                            let group = context.group;
+                            match lanes(&context) {
+                                Ok(lanes) => installs(group, lanes, &addresses, &mut placed),
+                                Err(refusal) => {
+                                    first.refuse(group, &refusal, told);
+                                    continue;
+                                }
+                            }
+                        }
+                        Instruction::Failed { group, failure } => {
+                            tracing::warn!(%group, reason = %failure, "group failed");
+                            removals(group, &mut placed)
+                        }
+                        Instruction::Remove(group) => removals(group, &mut placed),
+                        // Ranks alone are suspended.
+                        Instruction::Ready(_) | Instruction::Suspend { .. } | Instruction::Resume { .. } => {
+                            continue;
+                        }
+                    };
+                    for (core, task) in tasks {
                         match core.checked_sub(1) {
                             None => first.carry_out(task, told)?,
                             Some(other) => further[other].hand(task),
@@ -188,36 +214,37 @@ fn serve(
     })
 }
 
-/// What an instruction is to each core; `placed` says where groups are that are installed.
-fn tasks(
-    instruction: Instruction,
+/// Where groups are that are installed: each lane's core, and what it is called there.
+type Placed = BTreeMap<GroupId, Vec<(usize, GroupId)>>;
+
+/// What it is to each core that a group is installed, lane by lane.
+fn installs(
+    group: GroupId,
+    lanes: Vec<GroupContext>,
     addresses: &[Ipv4Addr],
-    placed: &mut BTreeMap<GroupId, usize>,
+    placed: &mut Placed,
 ) -> Vec<(usize, Task)> {
-    match instruction {
-        Instruction::Install(context) => {
-            let group = context.group;
-            let core = core_of(&context, addresses);
-            placed.insert(group, core);
-            let tally = Tally::new(group, 1, Report::Installed);
-            vec![(core, Task { group, order: Order::Install(context), tally })]
-        }
-        Instruction::Remove(group) | Instruction::Failed { group, .. } => {
-            if let Instruction::Failed { failure, .. } = &instruction {
-                tracing::warn!(%group, reason = %failure, "group failed");
-            }
-            // What was never here is forgotten as well.
-            let core = placed.remove(&group).unwrap_or(0);
-            let tally = Tally::new(group, 1, Report::Removed);
-            vec![(core, Task { group, order: Order::Remove, tally })]
-        }
-        // Ranks alone are suspended.
-        Instruction::Ready(_) | Instruction::Suspend { .. } | Instruction::Resume { .. } => Vec::new(),
-    }
+    let places = lanes.iter().map(|lane| (core_of(lane, addresses), lane.group)).collect();
+    placed.insert(group, places);
+    let tally = Tally::new(group, lanes.len(), Report::Installed);
+    let task = |lane: GroupContext| {
+        let (core, group, tally) = (core_of(&lane, addresses), lane.group, Arc::clone(&tally));
+        (core, Task { group, order: Order::Install(Box::new(lane)), tally })
+    };
+    lanes.into_iter().map(task).collect()
 }
 
-/// The core that has a group: the one at whose address its connections end. Of what passes the switch that is the first, the only one then.
-fn core_of(context: &GroupContext, addresses: &[Ipv4Addr]) -> usize {
+/// The same of a group's end.
+fn removals(group: GroupId, placed: &mut Placed) -> Vec<(usize, Task)> {
+    // What was never here is forgotten as well.
+    let lanes = placed.remove(&group).unwrap_or_else(|| vec![(0, group)]);
+    let tally = Tally::new(group, lanes.len(), Report::Removed);
+    let task = |(core, group)| (core, Task { group, order: Order::Remove, tally: Arc::clone(&tally) });
+    lanes.into_iter().map(task).collect()
+}
+
+/// The core that has a lane: the one at whose address its connections end. Of what passes the switch that is the first, the only one then.
+fn core_of(lane: &GroupContext, addresses: &[Ipv4Addr]) -> usize {
     let own = |ip| addresses.iter().position(|address| *address == ip);
-    context.all_connections().find_map(|connection| own(connection.local.ip)).unwrap_or(0)
+    lane.all_connections().find_map(|connection| own(connection.local.ip)).unwrap_or(0)
 }

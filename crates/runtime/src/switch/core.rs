@@ -190,12 +190,19 @@ impl<'a> Core<'a> {
         }
     }
 
+    /// Tells the manager that a group is none for this switch, before any core has it.
+    pub(super) fn refuse(&mut self, group: GroupId, refusal: &Refusal, told: Told<'_>) {
+        tracing::warn!(%group, reason = %refusal, "group refused");
+        self.watching.note(|counts| counts.refused += 1);
+        told.reporter.report(group, Report::Refused { reason: refusal.to_string() });
+    }
+
     /// Joins the node to a group: what all its neighbours there may have under way to here.
     fn install(&mut self, context: &GroupContext) -> Result<ByteCount, Refusal> {
         let (node, options) = (&mut self.node, &self.options);
         let design = design_of(self.catalog, options.framing, context)?;
         let bound = Bound::new(node, context, options.any_interface)?;
-        let group = switch_group(design, context, None, |peer| bound.port(peer))?;
+        let group = switch_group(design, context, None, |connection| bound.port(connection))?;
         // Between the ends of what passes, the switch hands on what is not for the group, such as acknowledges.
         let own = *node.local().ip();
         let ends = context.connections.iter().filter(|connection| connection.local.ip != own);

@@ -164,3 +164,31 @@ fn several_cores_are_refused_in_one_line_where_frames_are_for_others() {
         assert!(text.contains(of) && !text.contains('\n'), "{text}");
     }
 }
+
+#[test]
+fn the_lanes_of_one_group_run_on_as_many_cores() {
+    let all_done = Barrier::new(3);
+    let lanes = [("group.lanes", Value::from(2))];
+    let (cores, ended) = beside_two_cores(3, |mut rank, number| {
+        let group = join(&mut rank, number, &request(&lanes, 3));
+        for _ in 0..3 {
+            all_reduce(&mut rank, (number, 3), group);
+        }
+        rank.serve(Duration::from_millis(100)).unwrap();
+        if number == 0 {
+            rank.end_group(group).unwrap();
+        }
+        while rank.is_in(group) {
+            rank.serve(Duration::from_millis(5)).unwrap();
+        }
+        all_done.wait();
+    });
+    ended.unwrap();
+    for core in &cores {
+        assert_eq!((core.installed, core.removed, core.groups, core.memory_held), (1, 1, 0, 0), "{core:?}");
+        // Three times half a vector of 64 packets from each of three ranks, in each lane.
+        assert!(core.received.frames >= 3 * 32 * 3, "{core:?}");
+    }
+    let [a, b] = [0, 1].map(|core: usize| cores[core].received.frames);
+    assert!(a < 2 * b && b < 2 * a, "{a} and {b} frames");
+}
