@@ -28,6 +28,13 @@ static double seconds(void) {
   return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
+// Processor time of this process, the kernel's on its behalf included.
+static double processor_seconds(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+  return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
 static float *vector(size_t count) {
   // One element at least, so that a barrier needs no case of its own.
   float *made = calloc(count + 1, sizeof(float));
@@ -58,8 +65,8 @@ static void once(const Peer *peer, const float *input, float *output, size_t cou
   }
 }
 
-// Runs one case at this rank; rank 0 prints: the mean time of the slowest rank, its own median and 99th percentile, and
-// the wrong elements of all ranks.
+// Runs one case at this rank; rank 0 prints: the mean time of the slowest rank, its own median and 99th percentile,
+// the wrong elements of all ranks, and the processor time of a repetition, the mean of all ranks.
 static void measure(const Peer *peer, const char *text) {
   size_t bytes;
   int iterations, warm_up;
@@ -77,30 +84,34 @@ static void measure(const Peer *peer, const char *text) {
   for (int i = 1; i < warm_up; i++) once(peer, input, output, count);
 
   peer->barrier();
-  double start = seconds();
+  double start = seconds(), spent = processor_seconds();
   for (int i = 0; i < iterations; i++) {
     double begun = seconds();
     once(peer, input, output, count);
     times[i] = seconds() - begun;
   }
   double mean = (seconds() - start) / iterations;
+  double processor = (processor_seconds() - spent) / iterations;
   wrong += wrong_elements(peer, output, count);
   qsort(times, (size_t)iterations, sizeof(double), ascending);
 
   // Each rank fills places of its own, so that the sum is a list of all.
   size_t ranks = (size_t)peer->ranks, me = (size_t)peer->rank;
-  float *mine = vector(2 * ranks), *all = vector(2 * ranks);
+  float *mine = vector(3 * ranks), *all = vector(3 * ranks);
   mine[me] = (float)(mean * 1e6);
   mine[ranks + me] = (float)wrong;
-  peer->all_reduce(mine, all, 2 * ranks);
-  double slowest = 0, wrong_everywhere = 0;
+  mine[2 * ranks + me] = (float)(processor * 1e6);
+  peer->all_reduce(mine, all, 3 * ranks);
+  double slowest = 0, wrong_everywhere = 0, processors = 0;
   for (size_t rank = 0; rank < ranks; rank++) {
     if (all[rank] > slowest) slowest = all[rank];
     wrong_everywhere += all[ranks + rank];
+    processors += all[2 * ranks + rank];
   }
   if (peer->rank == 0) {
-    printf("{\"bytes\": %zu, \"mean_us\": %.3f, \"median_us\": %.3f, \"p99_us\": %.3f, \"wrong\": %.0f}\n", bytes, slowest,
-           times[iterations / 2] * 1e6, times[(int)(iterations * 0.99)] * 1e6, wrong_everywhere);
+    printf("{\"bytes\": %zu, \"mean_us\": %.3f, \"median_us\": %.3f, \"p99_us\": %.3f, \"wrong\": %.0f, "
+           "\"rank_processor_us\": %.3f}\n", bytes, slowest,
+           times[iterations / 2] * 1e6, times[(int)(iterations * 0.99)] * 1e6, wrong_everywhere, processors / peer->ranks);
     fflush(stdout);
   }
   free(input), free(output), free(times), free(mine), free(all);

@@ -94,9 +94,9 @@ fn on_a_ring_requests_and_answers_are_the_same_each_for_itself() {
 
 #[test]
 fn what_a_negative_acknowledge_repairs_is_sent_again_in_the_same_way() {
-    let lossy: [(_, _, _, _, &[u64]); 6] = [
-        ("epic-1", "star-4", Collective::AllReduce, ["host-0", "switch-0"], &[2]),
-        ("epic-1", "star-4", Collective::AllReduce, ["switch-0", "host-1"], &[3]),
+    // Not in Mode-I: what its senders have credits for depends on when acknowledges come, and of one message that they may send nothing comes
+    // behind a lost packet that would show the gap. What it loses time-outs repair, below.
+    let lossy: [(_, _, _, _, &[u64]); 4] = [
         ("epic-2", "star-4", Collective::AllReduce, ["switch-0", "host-1"], &[2]),
         ("epic-3", "star-4", BROADCAST, ["switch-0", "host-0"], &[1, 5]),
         ("ring", "ring-4", BROADCAST, ["host-1", "host-2"], &[0, 4]),

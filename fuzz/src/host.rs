@@ -97,6 +97,7 @@ fn group(input: &mut Input<'_>) -> (HostGroup<Numbers>, u16) {
         retry_count: 3,
         rnr_timer: 1,
         rnr_retry_count: 3,
+        credits: false,
         max_outstanding_packets: message * window,
         remote_write: false,
         reliability: Reliability::GoBackN,

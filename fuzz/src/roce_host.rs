@@ -60,6 +60,7 @@ pub fn check(bytes: &[u8]) {
         retry_count: input.below(3),
         rnr_timer: 1,
         rnr_retry_count: input.below(8),
+        credits: true,
         max_outstanding_packets: 1 + u32::from(input.below(6)),
         remote_write: true,
         reliability: Reliability::GoBackN,

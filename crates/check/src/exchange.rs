@@ -134,6 +134,7 @@ fn queue_pair(setup: &ExchangeSetup, local: End, remote: End) -> QueuePairConfig
         retry_count: UNLIMITED_RETRIES,
         rnr_timer: 1,
         rnr_retry_count: INFINITE_RNR_RETRIES,
+        credits: false,
         max_outstanding_packets: setup.window,
         remote_write: setup.kind == Kind::Write,
         reliability: setup.reliability,

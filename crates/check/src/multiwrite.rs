@@ -199,6 +199,7 @@ impl RelaySetup {
             retry_count: if self.topology.is_loop() { RETRIES } else { UNLIMITED_RETRIES },
             rnr_timer: 1,
             rnr_retry_count: INFINITE_RNR_RETRIES,
+            credits: false,
             max_outstanding_packets: self.window,
             remote_write: true,
             reliability: Reliability::GoBackN,

@@ -1,16 +1,18 @@
 //! A payload of real numbers, as they lie in memory and on the wire.
 
 use crate::{BlockQuantization, DataType, Payload, Quantized, Reduction, checksum, simd};
+use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
 use core::ops::Range;
 
-/// A region of bytes. What they mean is said by whoever reduces them.
+/// A region of bytes. What they mean is said by whoever reduces them. Clones share them until one is written to, so a copy that is kept of what
+/// nobody changes costs nothing.
 ///
 /// # Panics
 /// Reducing panics when the view is not whole elements: engines check lengths at their doors.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub struct Numbers(Vec<u8>);
+pub struct Numbers(Arc<Vec<u8>>);
 
 impl Numbers {
     /// The bytes.
@@ -20,7 +22,7 @@ impl Numbers {
 
     /// The bytes, to be written.
     pub fn bytes_mut(&mut self) -> &mut [u8] {
-        &mut self.0
+        Arc::make_mut(&mut self.0).as_mut_slice()
     }
 
     /// Divides every element, as an average does a sum: integers lose what is behind the point, floating-point numbers are divided in
@@ -29,18 +31,18 @@ impl Numbers {
     /// # Panics
     /// If these are not whole elements, or `by` is zero.
     pub fn divide(&mut self, by: u16, data_type: DataType) {
-        simd::divide(&mut self.0, by, data_type);
+        simd::divide(self.bytes_mut(), by, data_type);
     }
 
     /// The bytes, given away.
     pub fn into_bytes(self) -> Vec<u8> {
-        self.0
+        Arc::unwrap_or_clone(self.0)
     }
 }
 
 impl From<Vec<u8>> for Numbers {
     fn from(bytes: Vec<u8>) -> Self {
-        Self(bytes)
+        Self(Arc::new(bytes))
     }
 }
 
@@ -48,7 +50,7 @@ impl Payload for Numbers {
     type View<'a> = &'a [u8];
 
     fn zeroed(length: usize) -> Self {
-        Self(vec![0; length])
+        Self(Arc::new(vec![0; length]))
     }
 
     fn length(&self) -> usize {
@@ -76,11 +78,11 @@ impl Payload for Numbers {
     }
 
     fn from_view(view: &[u8]) -> Self {
-        Self(view.to_vec())
+        Self(Arc::new(view.to_vec()))
     }
 
     fn write(&mut self, offset: usize, view: &[u8]) {
-        self.0[offset..][..view.len()].copy_from_slice(view);
+        self.bytes_mut()[offset..][..view.len()].copy_from_slice(view);
     }
 
     fn inscribe(&mut self, offset: usize, bytes: &[u8]) {
@@ -92,11 +94,11 @@ impl Payload for Numbers {
     }
 
     fn reduce(&mut self, offset: usize, view: &[u8], reduction: Reduction) {
-        simd::reduce(&mut self.0[offset..][..view.len()], view, reduction);
+        simd::reduce(&mut self.bytes_mut()[offset..][..view.len()], view, reduction);
     }
 
     fn checksum(vector: &[u8]) -> Self {
-        Self(checksum::checksum(vector))
+        checksum::checksum(vector).into()
     }
 
     fn quantize(quantization: BlockQuantization, values: &[u8]) -> Quantized<Self> {
@@ -104,12 +106,12 @@ impl Payload for Numbers {
         assert!(rest.is_empty(), "whole values, found {} bytes more", rest.len());
         let values: Vec<f32> = values.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect();
         let Quantized { codes, scales } = quantization.quantize(&values);
-        Quantized { codes: Self(codes), scales: Self(scales) }
+        Quantized { codes: codes.into(), scales: scales.into() }
     }
 
     fn dequantize(quantization: BlockQuantization, values: usize, quantized: Quantized<&[u8]>) -> Self {
         let values = quantization.dequantize(&quantized, values);
-        Self(values.iter().flat_map(|value| value.to_le_bytes()).collect())
+        values.iter().flat_map(|value| value.to_le_bytes()).collect::<Vec<_>>().into()
     }
 
     fn sum_quantized(
@@ -118,6 +120,6 @@ impl Payload for Numbers {
         vectors: &[Quantized<&[u8]>],
     ) -> Quantized<Self> {
         let Quantized { codes, scales } = quantization.sum(vectors, values);
-        Quantized { codes: Self(codes), scales: Self(scales) }
+        Quantized { codes: codes.into(), scales: scales.into() }
     }
 }

@@ -81,11 +81,6 @@ impl<C> Sequence<C> {
         self.kept.clear();
     }
 
-    /// The oldest of what is kept, if as much is kept as may be: the next [`complete`](Self::complete) throws it away.
-    pub fn take_oldest(&mut self) -> Option<C> {
-        if self.keeps > 0 && self.kept.len() == self.keeps { self.kept.pop_front() } else { None }
-    }
-
     /// The group's queue pairs are gone: how far this rank has come. No collective ends from here on until the group goes on.
     pub fn suspend(&mut self) -> Progress {
         self.suspended = true;

@@ -74,6 +74,12 @@ pub trait Design: Debug + Send + Sync + 'static {
         Framing::RoceV2
     }
 
+    /// Whether both ends of its connections are queue pairs of nodes, which then tell each other of their receive requests
+    /// (InfiniBand Architecture 9.7.7.2), so that nobody sends what there is no room for. What passes through a switch to several does not.
+    fn has_credits(&self) -> bool {
+        false
+    }
+
     /// Who is connected with whom, what each node is to do, and what switches must have for it.
     ///
     /// # Errors
@@ -175,6 +181,8 @@ pub trait AnyDesign: Debug + Send + Sync + Parts<Numbers> + Parts<LengthOnly> + 
     fn keeps(&self) -> &'static [&'static str];
     /// [`Design::framing`].
     fn framing(&self) -> Framing;
+    /// [`Design::has_credits`].
+    fn has_credits(&self) -> bool;
     /// [`Design::runs_in_steps`].
     ///
     /// # Errors
@@ -283,6 +291,10 @@ impl<D: Design> AnyDesign for D {
 
     fn framing(&self) -> Framing {
         Design::framing(self)
+    }
+
+    fn has_credits(&self) -> bool {
+        Design::has_credits(self)
     }
 
     fn runs_in_steps(&self, settings: &Settings, collective: Collective) -> Result<bool, Refusal> {

@@ -120,13 +120,15 @@ fn queue_pairs(
     port: impl Fn(&ConnectionContext) -> PortId,
 ) -> Result<Vec<(PortId, QueuePairConfig)>, Refusal> {
     let transport = design.transport(&context.settings)?;
-    let each =
-        |connection: &ConnectionContext| (port(connection), queue_pair(&transport, context, connection));
+    let each = |connection: &ConnectionContext| {
+        (port(connection), queue_pair(&transport, design.has_credits(), context, connection))
+    };
     Ok(context.connections.iter().map(each).collect())
 }
 
 fn queue_pair(
     transport: &Transport,
+    credits: bool,
     context: &GroupContext,
     connection: &ConnectionContext,
 ) -> QueuePairConfig {
@@ -143,6 +145,7 @@ fn queue_pair(
         rnr_retry_count: INFINITE_RNR_RETRIES,
         max_outstanding_packets: transport.window_packets(),
         remote_write: context.remote_write,
+        credits,
         reliability: if transport.selective { Reliability::Selective } else { Reliability::GoBackN },
         rate: transport.dcqcn.map(RateConfig::dcqcn),
         mutation: None,

@@ -447,6 +447,13 @@ impl Processes {
         self.switches
     }
 
+    /// The switches' processes, if they run on the machine of the ranks.
+    pub fn switch_processes(&self) -> Vec<u32> {
+        let beside = self.arguments.rank_launcher.is_none();
+        let names = (0..self.switches).filter(|_| beside).map(|index| format!("switch{index}"));
+        names.filter_map(|name| self.process(&name)).collect()
+    }
+
     /// The process of that name: `manager`, `switch0`, `rank3`.
     pub fn process(&self, name: &str) -> Option<u32> {
         self.children.iter().find(|(of, _)| of == name).map(|(_, child)| child.id())

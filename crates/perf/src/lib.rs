@@ -10,6 +10,7 @@ mod groups;
 pub mod launch;
 mod library;
 mod plan;
+mod processor;
 mod row;
 mod run;
 mod switched;

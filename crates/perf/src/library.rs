@@ -14,6 +14,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use crate::plan::{Case, Plan};
+use crate::processor::Processors;
 use crate::task::{Exchange, Task};
 use crate::worker::{Job, Measured, WorkerError, bytes_below, link_bytes, say, since, times_of};
 
@@ -96,7 +97,7 @@ pub(crate) fn work(
     let world = endpoint.world()?;
     let below = bytes_below(encapsulation(&options.transport));
     for (index, case) in plan.cases.iter().enumerate() {
-        let measured = measure(&endpoint, &world, case, below)?;
+        let measured = measure(&endpoint, &world, case, (below, &plan.setup.switch_processes))?;
         say(&Measured { case: index, ..measured }, out)?;
     }
     endpoint.close()?;
@@ -252,7 +253,12 @@ impl Bench {
     }
 }
 
-fn measure(endpoint: &Endpoint, world: &Group, case: &Case, below: u64) -> Result<Measured, WorkerError> {
+fn measure(
+    endpoint: &Endpoint,
+    world: &Group,
+    case: &Case,
+    (below, switches): (u64, &[u32]),
+) -> Result<Measured, WorkerError> {
     let data_type: DataType = case.data_type.parse().map_err(|error| WorkerError::plan(&error))?;
     let bench = bench(case, world.rank(), world.size())?;
     let drops = endpoint.traffic()?.drops;
@@ -266,12 +272,17 @@ fn measure(endpoint: &Endpoint, world: &Group, case: &Case, below: u64) -> Resul
     world.barrier()?;
     let EndpointTraffic { statistics: before, .. } = endpoint.traffic()?;
     let mut times = Vec::with_capacity(case.iterations as usize);
+    let processors = Processors::new(switches);
+    let mut spent = [0.0; 2];
     for _ in 0..case.iterations {
         // What is put back is not timed: an application has other numbers each time.
         bench.reset();
+        let before = processors.now();
         let begun = Instant::now();
         bench.once(world)?;
         times.push(begun.elapsed().as_secs_f64() * 1e6);
+        let once = processors.now().since(before, 1.0);
+        spent = [spent[0] + once.own, spent[1] + once.switches.unwrap_or_default()];
     }
     let EndpointTraffic { statistics: after, .. } = endpoint.traffic()?;
     world.barrier()?;
@@ -299,6 +310,8 @@ fn measure(endpoint: &Endpoint, world: &Group, case: &Case, below: u64) -> Resul
         fallback: endpoint.fallback().filter(|_| !messages),
         ways: None,
         drops: since(&drops, Drops::clone(&endpoint.traffic()?.drops)),
+        rank_processor_us: spent[0] / rounds,
+        switch_processor_us: processors.now().switches.map(|_| spent[1] / rounds),
         profile_s: [0.0; 6],
     })
 }

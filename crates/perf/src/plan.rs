@@ -29,6 +29,9 @@ pub struct GroupsSetup {
     pub limit: Duration,
     /// How long ranks wait for each other to form a group.
     pub join: Duration,
+    /// Processes of the switches, where they run beside the ranks: their processor time is measured, too.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub switch_processes: Vec<u32>,
     /// By design: the values of its parameters, as a line of JSON.
     pub settings: BTreeMap<String, String>,
 }
@@ -225,6 +228,7 @@ impl GroupsSetup {
             tree: shape.to_string(),
             limit: scenario.measure.limit.unwrap_or(LIMIT),
             join: JOIN_LIMIT,
+            switch_processes: Vec::new(),
             settings,
         })
     }

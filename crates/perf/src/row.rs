@@ -64,6 +64,11 @@ pub struct Row {
     pub ways: Option<Ways>,
     /// Repetitions.
     pub iterations: u32,
+    /// Processor time of a rank for a repetition, the mean of all ranks, in microseconds.
+    pub rank_processor_us: f64,
+    /// Processor time of all switches together for a repetition, in microseconds, where they run beside the ranks.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub switch_processor_us: Option<f64>,
     /// Mean seconds a rank spent in system calls, parsing, the engine, emitting, waiting and else; with `--profile`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub profile_s: Option<[f64; 6]>,
@@ -95,10 +100,10 @@ impl Row {
             task.bandwidths(ranks, ByteCount::new(case.bytes), busiest, time)
         });
         let rooted = task.is_some_and(|task| task.root().is_some());
-        let profile = [0, 1, 2, 3, 4, 5].map(|phase| {
-            measured.iter().map(|measured| measured.profile_s[phase]).sum::<f64>()
-                / measured.len().max(1) as f64
-        });
+        let mean = |value: &dyn Fn(&Measured) -> f64| {
+            measured.iter().map(value).sum::<f64>() / measured.len().max(1) as f64
+        };
+        let profile = [0, 1, 2, 3, 4, 5].map(|phase| mean(&|measured| measured.profile_s[phase]));
         Self {
             design: measured.first().map_or_else(|| case.design.clone(), |measured| measured.design.clone()),
             collective: case.collective.clone(),
@@ -130,6 +135,8 @@ impl Row {
                 .map(|reason| FellBack { asked: case.design.clone(), reason }),
             ways: measured.first().and_then(|measured| measured.ways),
             iterations: case.iterations,
+            rank_processor_us: mean(&|measured| measured.rank_processor_us),
+            switch_processor_us: measured.first().and_then(|measured| measured.switch_processor_us),
             profile_s: (profile.iter().sum::<f64>() > 0.0).then_some(profile),
         }
     }

@@ -10,7 +10,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::launch::{LaunchError, Processes};
-use crate::plan::{Case, Plan};
+use crate::plan::{Case, GroupsSetup, Plan};
 use crate::row::Row;
 use crate::worker::Measured;
 
@@ -84,7 +84,9 @@ pub fn run_by_framing(
 /// # Errors
 /// If the ranks cannot be started or do not finish. Rows handed out before are good.
 pub fn run(fabric: &mut Processes, plan: &Plan, mut each: impl FnMut(Row)) -> Result<u64, PerfError> {
-    let json = serde_json::to_string(plan).expect("a plan is plain data");
+    let setup = GroupsSetup { switch_processes: fabric.switch_processes(), ..plan.setup.clone() };
+    let json =
+        serde_json::to_string(&Plan { setup, cases: plan.cases.clone() }).expect("a plan is plain data");
     let outputs = fabric.start_ranks(&json)?;
     let ranks = outputs.len();
     let (lines, all) = mpsc::channel();

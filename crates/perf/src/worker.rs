@@ -17,6 +17,7 @@ use std::time::Instant;
 use crate::groups::{Groups, Joined};
 use crate::library;
 use crate::plan::{Case, Plan};
+use crate::processor::Processors;
 
 /// Bytes around what a node counts of a frame on an Ethernet link: Ethernet 14, and in a UDP datagram IPv4 20 and UDP 8.
 pub(crate) const fn bytes_below(encapsulation: Encapsulation) -> u64 {
@@ -59,6 +60,10 @@ pub struct Measured {
     pub ways: Option<Ways>,
     /// Frames that it has dropped since the case before, by reason.
     pub drops: Drops,
+    /// Processor time a repetition, the kernel's on its behalf included, in microseconds.
+    pub rank_processor_us: f64,
+    /// The same of all switches together, where they run beside the ranks.
+    pub switch_processor_us: Option<f64>,
     /// Seconds by phase over the timed repetitions: system calls, parse, engine, emit, waiting, other. Zero unless asked.
     pub profile_s: [f64; 6],
 }
@@ -317,6 +322,8 @@ fn measure(
     barrier(rank)?;
     let (before, before_to) = (*rank.statistics(), rank.sent_to().clone());
     let mut times = Vec::with_capacity(case.iterations as usize);
+    let processors = Processors::new(&plan.setup.switch_processes);
+    let spent = processors.now();
     let start = Instant::now();
     for _ in 0..case.iterations {
         let begun = Instant::now();
@@ -325,6 +332,7 @@ fn measure(
     }
     let repetitions = f64::from(case.iterations.max(1));
     let mean_us = start.elapsed().as_secs_f64() * 1e6 / repetitions;
+    let spent = processors.now().since(spent, repetitions);
     let (after, after_to) = (*rank.statistics(), rank.sent_to().clone());
     // Nobody goes on to another group while somebody is not done: it may need this rank to answer, or to relay.
     barrier(rank)?;
@@ -359,6 +367,8 @@ fn measure(
             hosts: after.hosts.checked_sub(before.hosts).unwrap_or(after.hosts),
         }),
         drops: since(&drops_before, rank.drops()),
+        rank_processor_us: spent.own,
+        switch_processor_us: spent.switches,
         profile_s: Profile::PHASES.map(|phase| {
             after.profile.spent(phase).as_secs_f64() - before.profile.spent(phase).as_secs_f64()
         }),

@@ -100,15 +100,8 @@ impl Life {
         } else {
             let Own { collective, reduction, .. } = own;
             let output = finished.output.bytes().len();
-            let source = finished.input.bytes();
-            let input = match self.sequence.take_oldest() {
-                // No new buffer for what is as long as before.
-                Some(mut oldest) if oldest.input.bytes().len() == source.len() => {
-                    oldest.input.bytes_mut().copy_from_slice(source);
-                    oldest.input
-                }
-                _ => finished.input.clone(),
-            };
+            // Copied when the application writes to it, and not before.
+            let input = finished.input.clone();
             self.sequence.complete(Kept { collective, reduction, input, output });
         }
         self.done = Some(finished);

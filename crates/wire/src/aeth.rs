@@ -83,6 +83,31 @@ impl Aeth {
     }
 }
 
+/// The credit count that says that none is kept.
+pub const NO_CREDITS: u8 = 31;
+
+/// The receive requests that a credit count stands for; nothing where none is kept (InfiniBand Architecture 9.7.7.2.4, table "End-to-End
+/// Flow Control Credit Encoding"). Only the low 5 bits count.
+pub const fn credits(code: u8) -> Option<u32> {
+    match code & VALUE {
+        NO_CREDITS => None,
+        code @ 0..=1 => Some(code as u32),
+        code if code.is_multiple_of(2) => Some(1 << (code / 2)),
+        code => Some(3 << ((code - 3) / 2)),
+    }
+}
+
+/// The credit count for so many receive requests: that of the most that it can say and that there are.
+pub const fn credit_code(requests: usize) -> u8 {
+    let mut code = NO_CREDITS - 1;
+    while let Some(said) = credits(code)
+        && said as usize > requests
+    {
+        code -= 1;
+    }
+    code
+}
+
 /// How long a requester waits after a receiver-not-ready answer with `code`; only the low 5 bits count. The 32 codes come
 /// in pairs that grow by half and by a third (InfiniBand Architecture, table 45 "Encoding for RNR NAK Timer Field").
 pub const fn receiver_not_ready_delay(code: u8) -> Duration {
@@ -92,4 +117,28 @@ pub const fn receiver_not_ready_delay(code: u8) -> Duration {
         2_048, 3_072, 4_096, 6_144, 8_192, 12_288, 16_384, 24_576, 32_768, 49_152,
     ];
     Duration::from_micros(DELAYS[(code & VALUE) as usize] * 10)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_credit_count_says_what_the_architecture_has_it_say() {
+        const TABLE: [u32; 31] = [
+            0, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1_024, 1_536,
+            2_048, 3_072, 4_096, 6_144, 8_192, 12_288, 16_384, 24_576, 32_768,
+        ];
+        for (code, requests) in (0..).zip(TABLE) {
+            assert_eq!(credits(code), Some(requests));
+            assert_eq!(credit_code(requests as usize), code);
+        }
+        assert_eq!(credits(NO_CREDITS), None);
+    }
+
+    #[test]
+    fn a_count_that_cannot_be_said_is_told_as_less() {
+        assert_eq!(credits(credit_code(31)), Some(24));
+        assert_eq!(credits(credit_code(usize::MAX)), Some(32_768));
+    }
 }

@@ -400,6 +400,12 @@ impl Design for Epic {
         &[FabricKind::Tree]
     }
 
+    /// In Mode-I a switch takes messages as fast as they come, but holds no more of them than a window: a rank that is ahead of the others finds
+    /// none of its receive requests left.
+    fn has_credits(&self) -> bool {
+        self.mode == Some(Mode::I)
+    }
+
     fn collectives(&self, _: FabricKind) -> &'static [Collective] {
         &Collective::PRIMITIVES
     }

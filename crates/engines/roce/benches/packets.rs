@@ -80,6 +80,7 @@ fn end<P: Payload>(local: Endpoint, remote: Endpoint, mtu: usize) -> End<P> {
         retry_count: 7,
         rnr_timer: 12,
         rnr_retry_count: 7,
+        credits: false,
         max_outstanding_packets: 64,
         remote_write: true,
         reliability: Reliability::GoBackN,

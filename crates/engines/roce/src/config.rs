@@ -52,6 +52,9 @@ pub struct QueuePairConfig {
     pub rnr_retry_count: u8,
     /// Packets sent and not yet acknowledged, at most.
     pub max_outstanding_packets: u32,
+    /// Acknowledges tell the peer how many receive requests there are, and no more messages are sent that consume one than the peer has told
+    /// of (InfiniBand Architecture 9.7.7.2, end-to-end flow control). A peer that tells nothing is sent to as without.
+    pub credits: bool,
     /// Whether the peer may write to any registered region; if not, its Writes are refused.
     pub remote_write: bool,
     /// How lost packets are sent again.

@@ -154,7 +154,7 @@ impl<P: Payload> QueuePair<P> {
         self.notify(now, header, out);
         match header.operation {
             Operation::Acknowledge(aeth) => {
-                let done = self.requester.handle_acknowledge(&self.config, header.psn, aeth.syndrome, out);
+                let done = self.requester.handle_acknowledge(&self.config, header.psn, aeth, out);
                 if let Err(failure) = done {
                     self.fail(failure, Failure::Flushed, out);
                 }

@@ -13,10 +13,12 @@ use crate::{
 use alloc::collections::{BTreeSet, VecDeque};
 use quincunx_collective::Payload;
 use quincunx_engine::Frame;
-use quincunx_engine::verbs::{Completion, Failure, Memory, RegionId, SendRequest, Slice, UNLIMITED_RETRIES};
+use quincunx_engine::verbs::{
+    Completion, Failure, Memory, RegionId, SendRequest, Slice, UNLIMITED_RETRIES, Verb,
+};
 use quincunx_units::ByteCount;
-use quincunx_wire::aeth::receiver_not_ready_delay;
-use quincunx_wire::{NakCode, Psn, Syndrome};
+use quincunx_wire::aeth::{credits, receiver_not_ready_delay};
+use quincunx_wire::{Aeth, NakCode, Psn, Syndrome};
 
 /// A work request and the packets that it is cut into.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -28,6 +30,15 @@ struct Work {
     end: u64,
     /// It asks for an acknowledge by itself, whatever follows.
     is_final: bool,
+    /// How many messages came before it.
+    number: u64,
+}
+
+impl Work {
+    /// Whether the peer needs a receive request for it.
+    fn consumes_receive(&self) -> bool {
+        self.request.verb == Verb::Send || self.request.immediate.is_some()
+    }
 }
 
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -54,6 +65,11 @@ pub(crate) struct Requester {
     retry_armed: bool,
     /// The peer was not ready: nothing is sent until the timer fires.
     waiting: bool,
+    /// Messages posted so far.
+    messages: u64,
+    /// The peer has receive requests for the messages before this one, as far as it has said (9.7.7.2), by credits or by not being ready;
+    /// nothing if it has not, or keeps no count.
+    limit: Option<u64>,
 }
 
 impl Requester {
@@ -72,6 +88,8 @@ impl Requester {
             rnr_retries_left: config.rnr_retry_count,
             retry_armed: false,
             waiting: false,
+            messages: 0,
+            limit: None,
         }
     }
 
@@ -90,7 +108,9 @@ impl Requester {
     pub(crate) fn post(&mut self, config: &QueuePairConfig, request: SendRequest) {
         let first = self.posted;
         self.posted += request.source.length.div_ceil(config.mtu).max(1) as u64;
-        self.queue.push_back(Work { request, first, end: self.posted, is_final: false });
+        let number = self.messages;
+        self.messages += 1;
+        self.queue.push_back(Work { request, first, end: self.posted, is_final: false, number });
     }
 
     /// Numbers the next message posted `packets` further on. What was posted before asks for its acknowledge by itself: what
@@ -108,8 +128,21 @@ impl Requester {
 
     pub(crate) fn wants_transmit(&self, config: &QueuePairConfig) -> bool {
         let window = u64::from(config.max_outstanding_packets);
-        let has_new = || self.next_packet().is_some_and(|next| next - self.acknowledged < window);
+        let has_new =
+            || self.next_packet().is_some_and(|next| next - self.acknowledged < window) && self.may_go_on();
         !self.waiting && (!self.again.is_empty() || has_new())
+    }
+
+    /// Whether the peer has a receive request for a message; or has not told.
+    fn has_credit(&self, work: &Work) -> bool {
+        self.limit.is_none_or(|limit| work.number < limit) || !work.consumes_receive()
+    }
+
+    /// Whether the message at the cursor may be sent; or one packet of it, which asks for an acknowledge, where nothing else that is on its way
+    /// finds out whether the peer has a receive request by now.
+    fn may_go_on(&self) -> bool {
+        let Some(work) = self.queue.get(self.cursor) else { return false };
+        self.has_credit(work) || self.asked <= self.acknowledged || self.asked < self.next
     }
 
     /// The packet to send next, behind numbers that are skipped.
@@ -151,9 +184,10 @@ impl Requester {
         // A message that another one follows at once leaves the asking to that one, unless it is long enough itself: one
         // acknowledge answers for both.
         let every = u64::from(config.acknowledge_every);
-        let ends_burst = work.is_final || place + 1 == self.queue.len() || count + 1 >= self.asked + every;
-        header.acknowledge_request =
-            (is_last && ends_burst) || fills_window || (index + 1).is_multiple_of(every) || again.is_some();
+        let is_followed = self.queue.get(place + 1).is_some_and(|next| self.has_credit(next));
+        let ends_burst = work.is_final || !is_followed || count + 1 >= self.asked + every;
+        let asks = fills_window || (index + 1).is_multiple_of(every) || !self.has_credit(work);
+        header.acknowledge_request = (is_last && ends_burst) || asks || again.is_some();
         if header.acknowledge_request {
             self.asked = self.asked.max(count + 1);
         }
@@ -179,9 +213,14 @@ impl Requester {
         &mut self,
         config: &QueuePairConfig,
         psn: Psn,
-        syndrome: Syndrome,
+        Aeth { syndrome, message_sequence }: Aeth,
         out: &mut impl QueuePairSink<P>,
     ) -> Result<(), Failure> {
+        if let Syndrome::Ack(code) = syndrome
+            && config.credits
+        {
+            self.take_credits(code, message_sequence);
+        }
         let count = match config.mutation {
             Some(Mutation::PsnNoWrap) => self.acknowledged >> 24 << 24 | u64::from(psn.value()),
             _ => psn.to_count_near(self.acknowledged),
@@ -217,6 +256,10 @@ impl Requester {
             }
             Syndrome::ReceiverNotReady(code) if is_outstanding => {
                 self.advance(config, count, out);
+                if config.credits {
+                    // There is none for the message that it was not ready for.
+                    self.limit = self.queue.front().map(|work| work.number);
+                }
                 return self.wait(code, out);
             }
             Syndrome::Nak(code) if is_outstanding && code != NakCode::SequenceError => {
@@ -230,6 +273,14 @@ impl Requester {
             _ => out.drop_frame(DropReason::StaleAcknowledge),
         }
         Ok(())
+    }
+
+    /// The peer has completed so many messages, modulo 2^24, and has receive requests for so many more.
+    fn take_credits(&mut self, code: u8, message_sequence: u32) {
+        let oldest = self.queue.front().map_or(self.messages, |work| work.number);
+        let behind = (oldest as u32).wrapping_sub(message_sequence) << 8;
+        let completed = oldest.saturating_add_signed(-i64::from(behind as i32 >> 8));
+        self.limit = credits(code).map(|credits| self.limit.unwrap_or(0).max(completed + u64::from(credits)));
     }
 
     /// Whether `count` is a packet of some work, not a number that was skipped.

@@ -8,10 +8,8 @@ use quincunx_collective::Payload;
 use quincunx_engine::Frame;
 use quincunx_engine::verbs::{Completion, Failure, Memory, ReceiveRequest, RegionId, Slice};
 use quincunx_units::Instant;
+use quincunx_wire::aeth::{NO_CREDITS, credit_code};
 use quincunx_wire::{Aeth, NakCode, Operation, Psn, Reth, RoceHeader, Syndrome};
-
-/// The credit count that says that none is kept (9.7.7.2): receivers answer "not ready" instead.
-const NO_CREDITS: u8 = 31;
 
 /// The message that is arriving.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -177,7 +175,7 @@ impl<P: Payload> Responder<P> {
         let count = frame.header.psn.to_count_near(self.expected);
         if count < self.expected && config.mutation != Some(Mutation::NoDuplicateCheck) {
             // Executed before; the acknowledge was lost, or is on its way (9.7.5.1.4).
-            self.answer(config, Syndrome::Ack(NO_CREDITS), out);
+            self.answer(config, self.acknowledge(config), out);
             out.drop_frame(DropReason::Duplicate);
             return Ok(());
         }
@@ -188,7 +186,7 @@ impl<P: Payload> Responder<P> {
         }
         if count > self.expected && config.mutation != Some(Mutation::NoSequenceCheck) {
             if config.mutation == Some(Mutation::AckOutOfOrder) {
-                self.answer_at(config, frame.header.psn, Syndrome::Ack(NO_CREDITS), out);
+                self.answer_at(config, frame.header.psn, self.acknowledge(config), out);
             } else if !self.nak_sent {
                 self.nak_sent = true;
                 self.answer(config, Syndrome::Nak(NakCode::SequenceError), out);
@@ -271,7 +269,7 @@ impl<P: Payload> Responder<P> {
             if now.since(*asked) >= config.retry_timeout / 2 {
                 *asked = now;
                 if config.mutation == Some(Mutation::AsksAgainByAck) {
-                    self.answer_at(config, Psn::from_count(*count), Syndrome::Ack(NO_CREDITS), out);
+                    self.answer_at(config, Psn::from_count(*count), self.acknowledge(config), out);
                     continue;
                 }
                 self.ask_for(config, *count, out);
@@ -320,7 +318,7 @@ impl<P: Payload> Responder<P> {
         self.nak_sent = false;
         let ended = request.is_last.then(|| self.end_message(&request));
         if frame.header.acknowledge_request {
-            self.answer(config, Syndrome::Ack(NO_CREDITS), out);
+            self.answer(config, self.acknowledge(config), out);
         }
         if let Some(Some(completion)) = ended {
             out.complete(completion);
@@ -402,6 +400,12 @@ impl<P: Payload> Responder<P> {
             }
             _ => unreachable!("only Sends and Writes with an immediate consume receive requests"),
         })
+    }
+
+    /// A positive one, with the receive requests that are left (9.7.7.2). The one that a message is arriving into counts: that message is
+    /// not counted as complete.
+    fn acknowledge(&self, config: &QueuePairConfig) -> Syndrome {
+        Syndrome::Ack(if config.credits { credit_code(self.queue.len()) } else { NO_CREDITS })
     }
 
     /// Sends an acknowledge: positive with the PSN of the packet executed last, negative with the expected one.

@@ -58,6 +58,7 @@ fn host(synchronize_psn: bool) -> (Host<Numbers>, Said) {
         retry_count: 3,
         rnr_timer: 1,
         rnr_retry_count: 7,
+        credits: false,
         max_outstanding_packets: window,
         remote_write: false,
         reliability: Reliability::GoBackN,

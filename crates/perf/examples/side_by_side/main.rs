@@ -242,6 +242,8 @@ impl Arguments {
                 median_us: row.median_us,
                 p99_us: row.p99_us,
                 wrong: row.wrong,
+                rank_processor_us: row.rank_processor_us,
+                switch_processor_us: row.switch_processor_us,
             });
         });
         if done.is_err() {

@@ -38,6 +38,7 @@ struct Line {
     median_us: f64,
     p99_us: f64,
     wrong: u64,
+    rank_processor_us: f64,
 }
 
 impl Peers {
@@ -110,8 +111,18 @@ impl Peers {
             .into());
         }
         let sample = |line: Line| {
-            let Line { bytes, mean_us, median_us, p99_us, wrong } = line;
-            Sample { contender, bytes, mean_us, median_us, p99_us, wrong }
+            let Line { bytes, mean_us, median_us, p99_us, wrong, rank_processor_us } = line;
+            let switch_processor_us = None;
+            Sample {
+                contender,
+                bytes,
+                mean_us,
+                median_us,
+                p99_us,
+                wrong,
+                rank_processor_us,
+                switch_processor_us,
+            }
         };
         Ok(lines.into_iter().map(sample).collect())
     }

@@ -42,6 +42,10 @@ pub(crate) struct Sample {
     pub(crate) p99_us: f64,
     /// Wrong elements, over all ranks.
     pub(crate) wrong: u64,
+    /// Processor time of a rank for a repetition, the mean of all ranks.
+    pub(crate) rank_processor_us: f64,
+    /// Processor time of the switch for a repetition: it is a machine of its own elsewhere. Nothing without one.
+    pub(crate) switch_processor_us: Option<f64>,
 }
 
 /// A figure over all rounds.
@@ -88,6 +92,10 @@ pub(crate) struct Summary {
     share_of_link: Option<f64>,
     /// algbw over what a perfect ring would get of such links: N / (2 (N - 1)) of the rate.
     share_of_ring_bound: Option<f64>,
+    /// Processor time of a rank for a repetition.
+    rank_processor_us: Spread,
+    /// The same of the switch, where there is one.
+    switch_processor_us: Option<Spread>,
     wrong: u64,
 }
 
@@ -127,6 +135,8 @@ impl Summary {
             algbw_Mbps: algbw,
             share_of_link,
             share_of_ring_bound: share_of_link.map(|share| share * 2.0 * (ranks - 1.0) / ranks),
+            rank_processor_us: over(|one| one.rank_processor_us)?,
+            switch_processor_us: Spread::of(turns().filter_map(|one| one.switch_processor_us)),
             wrong: turns().map(|one| one.wrong).sum(),
         })
     }
@@ -134,18 +144,34 @@ impl Summary {
 
 /// The header of the table that summaries print as.
 pub(crate) fn table_header() -> String {
-    let line = |cells: [&str; 13]| {
-        let [contender, ranks, rate, mtu, size, median, p99, mean, min, max, algbw, link, ring] = cells;
+    let line = |cells: [&str; 15]| {
+        let [contender, ranks, rate, mtu, size, median, p99, mean, min, max, algbw, link, ring, rank, switch] =
+            cells;
         format!(
-            "{contender:<13} {ranks:>5} {rate:>9} {mtu:>5} {size:>8} {median:>10} {p99:>10} {mean:>10} {min:>10} {max:>10} {algbw:>9} {link:>7} {ring:>7}"
+            "{contender:<13} {ranks:>5} {rate:>9} {mtu:>5} {size:>8} {median:>10} {p99:>10} {mean:>10} {min:>10} {max:>10} {algbw:>9} {link:>7} {ring:>7} {rank:>10} {switch:>10}"
         )
     };
     let names = [
-        "", "ranks", "rate", "mtu", "size", "median", "p99", "mean", "min mean", "max mean", "algbw",
-        "of link", "of ring",
+        "",
+        "ranks",
+        "rate",
+        "mtu",
+        "size",
+        "median",
+        "p99",
+        "mean",
+        "min mean",
+        "max mean",
+        "algbw",
+        "of link",
+        "of ring",
+        "rank cpu",
+        "switch cpu",
     ];
-    let units =
-        ["", "", "(Mbit/s)", "(B)", "", "(us)", "(us)", "(us)", "(us)", "(us)", "(Mbit/s)", "rate", "bound"];
+    let units = [
+        "", "", "(Mbit/s)", "(B)", "", "(us)", "(us)", "(us)", "(us)", "(us)", "(Mbit/s)", "rate", "bound",
+        "(us)", "(us)",
+    ];
     format!("{}\n{}", line(names), line(units))
 }
 
@@ -157,9 +183,10 @@ impl fmt::Display for Summary {
         let size = if barrier { "barrier".into() } else { ByteCount::new(self.size).to_string() };
         let algbw = if barrier { "-".into() } else { format!("{:.1}", self.algbw_Mbps) };
         let Self { contender, ranks, mtu, mean_us, .. } = self;
+        let switch = self.switch_processor_us.map_or("-".into(), |time| format!("{:.1}", time.median));
         write!(
             f,
-            "{contender:<13} {ranks:>5} {rate:>9} {mtu:>5} {size:>8} {:>10.1} {:>10.1} {:>10.1} {:>10.1} {:>10.1} {algbw:>9} {:>7} {:>7}",
+            "{contender:<13} {ranks:>5} {rate:>9} {mtu:>5} {size:>8} {:>10.1} {:>10.1} {:>10.1} {:>10.1} {:>10.1} {algbw:>9} {:>7} {:>7} {:>10.1} {switch:>10}",
             self.median_us.median,
             self.p99_us.median,
             mean_us.median,
@@ -167,6 +194,7 @@ impl fmt::Display for Summary {
             mean_us.max,
             share(self.share_of_link),
             share(self.share_of_ring_bound),
+            self.rank_processor_us.median,
         )
     }
 }
@@ -178,7 +206,16 @@ mod tests {
     const LINK: Link = Link { ranks: 8, rate: BitRate::new(500_000_000), mtu: 1500 };
 
     fn sample(contender: Contender, bytes: u64, mean_us: f64) -> Sample {
-        Sample { contender, bytes, mean_us, median_us: mean_us / 2.0, p99_us: mean_us * 2.0, wrong: 1 }
+        Sample {
+            contender,
+            bytes,
+            mean_us,
+            median_us: mean_us / 2.0,
+            p99_us: mean_us * 2.0,
+            wrong: 1,
+            rank_processor_us: mean_us / 4.0,
+            switch_processor_us: None,
+        }
     }
 
     #[test]
@@ -187,6 +224,7 @@ mod tests {
         let [one] = &Summary::of(LINK, &turns)[..] else { panic!("one contender, one size") };
         assert_eq!(one.mean_us, Spread { median: 25.0, min: 10.0, max: 90.0 });
         assert_eq!(one.median_us.median, 12.5);
+        assert_eq!((one.rank_processor_us.max, one.switch_processor_us), (22.5, None));
         assert_eq!((one.rounds, one.wrong), (4, 4));
     }
 

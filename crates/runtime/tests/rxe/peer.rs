@@ -95,6 +95,7 @@ pub(crate) fn open(loss: bool, local: Endpoint, psn: Psn, remote: Endpoint, expe
         retry_count: 100,
         rnr_timer: 12,
         rnr_retry_count: INFINITE_RNR_RETRIES,
+        credits: false,
         max_outstanding_packets: 64,
         // What the transport sends from.
         remote_write: true,

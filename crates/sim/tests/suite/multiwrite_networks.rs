@@ -150,6 +150,7 @@ fn queue_pair(rank: usize, peer: usize) -> QueuePairConfig {
         retry_count: 200,
         rnr_timer: 1,
         rnr_retry_count: INFINITE_RNR_RETRIES,
+        credits: false,
         max_outstanding_packets: 2,
         remote_write: true,
         reliability: Reliability::GoBackN,

@@ -178,10 +178,11 @@ proptest! {
         reliability in proptest::sample::select(&[Reliability::GoBackN, Reliability::Selective][..]),
         trouble in troubles(),
         seed: u64,
+        credits: bool,
         late_micros in prop_oneof![Just(0), 1..300_u64],
         plans in [messages(), messages()],
     ) {
-        let config = QueuePairConfig { reliability, ..patient(window, acknowledge_every) };
+        let config = QueuePairConfig { reliability, credits, ..patient(window, acknowledge_every) };
         check_delivery(config, trouble, seed, Duration::from_micros(late_micros), &plans);
     }
 }

@@ -71,12 +71,13 @@ struct World {
 const LENGTHS: [usize; 2] = [7, 3];
 
 impl World {
-    fn new(window: u32, reliability: Reliability) -> Self {
+    fn new(window: u32, reliability: Reliability, credits: bool) -> Self {
         let config = QueuePairConfig {
             max_outstanding_packets: window,
             retry_count: u8::MAX,
             rnr_retry_count: INFINITE_RNR_RETRIES,
             reliability,
+            credits,
             ..alice()
         };
         let node = |config| Node {
@@ -198,8 +199,8 @@ impl World {
 ///
 /// # Panics
 /// If a world in which nothing more can happen is not right, or if from some world none of these can be reached.
-fn explore(window: u32, reliability: Reliability) -> usize {
-    let first = World::new(window, reliability);
+fn explore(window: u32, reliability: Reliability, credits: bool) -> usize {
+    let first = World::new(window, reliability, credits);
     let mut numbers = HashMap::from([(first.clone(), 0)]);
     let mut todo = vec![first];
     let mut predecessors: Vec<Vec<usize>> = vec![Vec::new()];
@@ -233,15 +234,21 @@ fn explore(window: u32, reliability: Reliability) -> usize {
 
 #[test]
 fn a_window_of_one_ends_right_in_every_order() {
-    assert!(explore(1, Reliability::GoBackN) > 1_000);
+    assert!(explore(1, Reliability::GoBackN, false) > 1_000);
 }
 
 #[test]
 fn a_window_of_two_ends_right_in_every_order() {
-    assert!(explore(2, Reliability::GoBackN) > 10_000);
+    assert!(explore(2, Reliability::GoBackN, false) > 10_000);
 }
 
 #[test]
 fn selective_reliability_ends_right_in_every_order() {
-    assert!(explore(2, Reliability::Selective) > 10_000);
+    assert!(explore(2, Reliability::Selective, false) > 10_000);
+}
+
+#[test]
+fn credits_end_right_in_every_order() {
+    assert!(explore(2, Reliability::GoBackN, true) > 10_000);
+    assert!(explore(1, Reliability::Selective, true) > 1_000);
 }

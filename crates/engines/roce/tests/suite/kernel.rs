@@ -63,6 +63,7 @@ fn play(
         retry_count: 7,
         rnr_timer: 12,
         rnr_retry_count: 7,
+        credits: false,
         max_outstanding_packets: 64,
         remote_write: true,
         reliability: Reliability::GoBackN,

@@ -4,6 +4,7 @@
 
 mod common;
 mod corpus;
+mod credits;
 mod delivery;
 mod exhaustive;
 #[path = "../../../../../fuzz/src/harness.rs"]

@@ -378,6 +378,7 @@ fn going_back_in_a_message_that_is_acknowledged_as_a_whole_sends_an_empty_packet
         retry_count: 7,
         rnr_timer: 1,
         rnr_retry_count: 7,
+        credits: false,
         max_outstanding_packets: 8,
         remote_write: false,
         reliability: quincunx_roce::Reliability::GoBackN,

@@ -97,6 +97,7 @@ pub(crate) fn alice() -> QueuePairConfig {
         retry_count: 2,
         rnr_timer: 1,
         rnr_retry_count: 2,
+        credits: false,
         max_outstanding_packets: 4,
         remote_write: true,
         reliability: Reliability::GoBackN,
