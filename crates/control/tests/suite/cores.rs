@@ -1,9 +1,10 @@
 //! A switch of several cores: which of them a group is on. All else is the switch's.
 
-use crate::site::{Site, config, host, request, switch};
+use crate::site::{Site, config, host, request, set, switch};
 use quincunx_collective::GroupId;
 use quincunx_control::{
-    Agent, AttachError, InitGroupError, Instruction, ManagerConfig, NodeDescription, Report, Role, policy,
+    Agent, AttachError, GroupRequest, InitGroupError, Instruction, ManagerConfig, NodeDescription, Report,
+    Role, policy,
 };
 use quincunx_design::GroupContext;
 use quincunx_units::ByteCount;
@@ -25,7 +26,11 @@ fn two_cores(config: ManagerConfig, memory: u64) -> Site {
 
 /// The ends of a new group's edges at the switch.
 fn edges(site: &mut Site, ranks: u16) -> (GroupId, Vec<Endpoint>) {
-    let told = site.begin(&request(ranks, "epic-3")).unwrap();
+    edges_of(site, &request(ranks, "epic-3"))
+}
+
+fn edges_of(site: &mut Site, wanted: &GroupRequest) -> (GroupId, Vec<Endpoint>) {
+    let told = site.begin(wanted).unwrap();
     let mut group = (GroupId(0), Vec::new());
     for (node, instruction) in &told {
         let Instruction::Install(context) = instruction else { panic!("{instruction:?}") };
@@ -111,6 +116,64 @@ fn groups_that_lock_the_same_memory_meet_on_the_first_core() {
     for _ in 0..3 {
         assert_eq!(place(&mut site, 2).1, core(0));
     }
+}
+
+/// A request of so many lanes.
+fn in_lanes(ranks: u16, lanes: u16) -> GroupRequest {
+    let mut wanted = request(ranks, "epic-3");
+    set(&mut wanted, "group.lanes", lanes);
+    wanted
+}
+
+/// Where each lane of a new group is, of which each has an edge for each rank.
+fn places(site: &mut Site, ranks: u16, lanes: u16) -> Vec<Ipv4Addr> {
+    let edges = edges_of(site, &in_lanes(ranks, lanes)).1;
+    assert_eq!(edges.len(), usize::from(ranks * lanes));
+    let lane = |edges: &[Endpoint]| {
+        assert!(edges.iter().all(|edge| edge.ip == edges[0].ip), "a lane is on one core: {edges:?}");
+        edges[0].ip
+    };
+    edges.chunks(usize::from(ranks)).map(lane).collect()
+}
+
+#[test]
+fn lanes_are_spread_over_the_cores() {
+    let mut site = two_cores(config(), 1 << 20);
+    assert_eq!(places(&mut site, 3, 2), [core(0), core(1)]);
+    place(&mut site, 2);
+    assert_eq!(places(&mut site, 2, 2), [core(1), core(0)], "the first core has a group more");
+}
+
+#[test]
+fn lanes_have_numbers_of_their_own_after_the_group_s() {
+    let mut site = two_cores(config(), 1 << 20);
+    let first = edges_of(&mut site, &in_lanes(2, 3)).0;
+    assert_eq!(place(&mut site, 2).0, GroupId(first.0 + 3));
+}
+
+#[test]
+fn each_lane_takes_as_much_memory_as_a_group_and_no_wider_switch() {
+    let mut site = Site::with(config(), 0, 3);
+    site.attach(NodeDescription { max_fan_in: Some(2), ..switch(0) });
+    let memory = |site: &mut Site, wanted: &GroupRequest| {
+        let group = site.init(wanted);
+        assert_eq!(site.summary(group).fallback, None);
+        site.summary(group).switches[0].memory
+    };
+    let alone = memory(&mut site, &in_lanes(2, 1));
+    assert_eq!(memory(&mut site, &in_lanes(2, 3)), alone * 3);
+    let group = site.init(&in_lanes(3, 2));
+    let fallback = site.summary(group).fallback.unwrap().to_string();
+    assert!(fallback.contains('3'), "three children a lane: {fallback}");
+}
+
+#[test]
+fn a_group_with_lanes_locks_no_memory_and_has_its_own() {
+    let policy = policy::find("contention").unwrap();
+    let mut site = two_cores(ManagerConfig { policy, ..config() }, 1 << 20);
+    let [locks, has_lanes] = [1, 2].map(|lanes| site.init(&in_lanes(2, lanes)));
+    assert!(site.summary(locks).shared.is_some());
+    assert_eq!(site.summary(has_lanes).shared, None);
 }
 
 #[test]

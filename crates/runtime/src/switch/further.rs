@@ -15,9 +15,21 @@ use quincunx_driver_net::Waker;
 pub(super) struct Further<'scope> {
     address: Ipv4Addr,
     tasks: Sender<Task>,
-    waker: Waker,
-    is_over: Arc<AtomicBool>,
+    life: Life,
     thread: ScopedJoinHandle<'scope, Result<(), RuntimeError>>,
+}
+
+/// Ends the core when it is dropped: also when the first core's thread panics, which then waits for all others.
+struct Life {
+    is_over: Arc<AtomicBool>,
+    waker: Waker,
+}
+
+impl Drop for Life {
+    fn drop(&mut self) {
+        self.is_over.store(true, Ordering::Relaxed);
+        self.waker.wake();
+    }
 }
 
 impl<'scope> Further<'scope> {
@@ -38,14 +50,14 @@ impl<'scope> Further<'scope> {
         let thread = named.spawn_scoped(scope, move || run(core, &received, &over, told));
         let thread =
             thread.map_err(|error| RuntimeError::CoreEnded { address, reason: error.to_string() })?;
-        Ok(Self { address, tasks, waker, is_over, thread })
+        Ok(Self { address, tasks, life: Life { is_over, waker }, thread })
     }
 
     /// Has the core do something.
     pub(super) fn hand(&self, task: Task) {
         // A core that has ended is found by the next turn, and the switch ends.
         let _ = self.tasks.send(task);
-        self.waker.wake();
+        self.life.waker.wake();
     }
 
     pub(super) fn has_ended(&self) -> bool {
@@ -57,9 +69,9 @@ impl<'scope> Further<'scope> {
     /// # Errors
     /// If it has ended by itself before.
     pub(super) fn end(self) -> Result<(), RuntimeError> {
-        self.is_over.store(true, Ordering::Relaxed);
-        self.waker.wake();
-        outcome(self.address, self.thread.join())
+        let Self { address, life, thread, .. } = self;
+        drop(life);
+        outcome(address, thread.join())
     }
 }
 
