@@ -61,6 +61,9 @@ pub(crate) fn run_with_bar(
                     told = Some(asked.clone());
                 }
                 say!("{row:width$}");
+                if let Some(spent) = row.spent() {
+                    say!("# {}: {spent}", row.design);
+                }
                 if let Some(ways) = row.ways {
                     say!("# {}: {ways}", row.design);
                 }

@@ -76,7 +76,7 @@ pub trait Design: Debug + Send + Sync + 'static {
 
     /// Whether both ends of its connections are queue pairs of nodes, which then tell each other of their receive requests
     /// (InfiniBand Architecture 9.7.7.2), so that nobody sends what there is no room for. What passes through a switch to several does not.
-    fn has_credits(&self) -> bool {
+    fn has_credits(&self, _params: &Self::Params) -> bool {
         false
     }
 
@@ -182,7 +182,10 @@ pub trait AnyDesign: Debug + Send + Sync + Parts<Numbers> + Parts<LengthOnly> + 
     /// [`Design::framing`].
     fn framing(&self) -> Framing;
     /// [`Design::has_credits`].
-    fn has_credits(&self) -> bool;
+    ///
+    /// # Errors
+    /// If the settings are not the design's.
+    fn has_credits(&self, settings: &Settings) -> Result<bool, Refusal>;
     /// [`Design::runs_in_steps`].
     ///
     /// # Errors
@@ -293,8 +296,8 @@ impl<D: Design> AnyDesign for D {
         Design::framing(self)
     }
 
-    fn has_credits(&self) -> bool {
-        Design::has_credits(self)
+    fn has_credits(&self, settings: &Settings) -> Result<bool, Refusal> {
+        Ok(Design::has_credits(self, &settings.get()?))
     }
 
     fn runs_in_steps(&self, settings: &Settings, collective: Collective) -> Result<bool, Refusal> {

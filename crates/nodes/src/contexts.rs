@@ -120,8 +120,9 @@ fn queue_pairs(
     port: impl Fn(&ConnectionContext) -> PortId,
 ) -> Result<Vec<(PortId, QueuePairConfig)>, Refusal> {
     let transport = design.transport(&context.settings)?;
+    let credits = design.has_credits(&context.settings)?;
     let each = |connection: &ConnectionContext| {
-        (port(connection), queue_pair(&transport, design.has_credits(), context, connection))
+        (port(connection), queue_pair(&transport, credits, context, connection))
     };
     Ok(context.connections.iter().map(each).collect())
 }

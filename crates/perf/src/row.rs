@@ -142,6 +142,29 @@ impl Row {
     }
 }
 
+impl Row {
+    /// `processor time of a repetition: 11540.2 us a rank, 84120.9 us the switches; a rank spent 41 % in system calls, ...`, if that was
+    /// asked for.
+    pub fn spent(&self) -> Option<String> {
+        const PHASES: [&str; 6] =
+            ["in system calls", "parsing", "in the engine", "emitting", "waiting", "on the rest"];
+        let profile = self.profile_s?;
+        let all = profile.iter().sum::<f64>();
+        let shares: Vec<String> = PHASES
+            .iter()
+            .zip(profile)
+            .map(|(phase, seconds)| format!("{:.0} % {phase}", 100.0 * seconds / all))
+            .collect();
+        let switches = self.switch_processor_us.map(|time| format!(", {time:.1} us the switches"));
+        Some(format!(
+            "processor time of a repetition: {:.1} us a rank{}; a rank spent {}",
+            self.rank_processor_us,
+            switches.unwrap_or_default(),
+            shares.join(", ")
+        ))
+    }
+}
+
 impl fmt::Display for Row {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let columns = Columns {

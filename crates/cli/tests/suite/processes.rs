@@ -47,6 +47,29 @@ fn perf_prints_the_columns_of_the_contract_as_json() {
 }
 
 #[test]
+fn processor_time_is_told_of_ranks_and_switches_apart() {
+    for through in ["", "--in-place"] {
+        let rows = rows(&quincunx(&format!(
+            "perf all_reduce {through} --ranks 4 --design epic-3,ring --sizes 1MiB --iterations 5 --json"
+        )));
+        let times = |column: &str| [0, 1].map(|row: usize| rows[row][column].as_f64().unwrap());
+        let [switch, forwarder] = times("switch_processor_us");
+        assert!(times("rank_processor_us").iter().all(|time| *time > 100.0), "{rows:?}");
+        assert!(switch > 100.0 && forwarder < switch, "a ring's frames pass by the switch: {rows:?}");
+    }
+}
+
+#[test]
+fn a_profile_is_told_below_its_row() {
+    let output = quincunx("perf all_reduce --ranks 2 --design epic-3 --sizes 64KiB --iterations 3 --profile");
+    let said = String::from_utf8_lossy(&output.stdout);
+    let line =
+        said.lines().find(|line| line.contains("processor time of a repetition")).expect("such a line");
+    assert!(line.contains("us a rank") && line.contains("us the switches"), "{line}");
+    assert!(line.contains("% in system calls") && line.ends_with("% on the rest"), "{line}");
+}
+
+#[test]
 fn processes_hold_themselves_to_links_of_a_rate() {
     let run = "--link paced --rate 50Mbit/s --ranks 4 --sizes 256KiB --iterations 3 --json";
     // The root of a direct Reduce gets from all at once.

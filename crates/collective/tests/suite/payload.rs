@@ -392,3 +392,14 @@ fn an_average_divides_a_sum_towards_zero_or_as_the_type_rounds() {
     assert_eq!(divided(&half::f16::ONE.to_le_bytes(), 3, DataType::F16), third);
     assert_eq!(divided(&[0x44], 2, DataType::F8E4M3), [0x3c]);
 }
+
+#[test]
+fn a_clone_stays_as_it_was_when_the_other_one_is_written_to() {
+    let kept = Numbers::from(vec![1, 2, 3, 4]);
+    let mut changed = kept.clone();
+    changed.write(1, &[9, 9]);
+    changed.bytes_mut()[3] = 7;
+    let mut summed = kept.clone();
+    summed.reduce(0, &[1, 0, 0, 0], Reduction { op: ReduceOp::Sum, data_type: DataType::I32 });
+    assert_eq!([kept, changed, summed].map(Numbers::into_bytes), [[1, 2, 3, 4], [1, 9, 9, 7], [2, 2, 3, 4]]);
+}

@@ -401,9 +401,9 @@ impl Design for Epic {
     }
 
     /// In Mode-I a switch takes messages as fast as they come, but holds no more of them than a window: a rank that is ahead of the others finds
-    /// none of its receive requests left.
-    fn has_credits(&self) -> bool {
-        self.mode == Some(Mode::I)
+    /// none of its receive requests left. The kernel's queue pairs keep no count, and take an acknowledge that they did not ask for amiss.
+    fn has_credits(&self, params: &EpicParams) -> bool {
+        self.mode == Some(Mode::I) && !params.group.standard_verbs
     }
 
     fn collectives(&self, _: FabricKind) -> &'static [Collective] {

@@ -16,8 +16,8 @@
 //!   back too far, learns where to go on, the better.
 //! - "Receiver not ready" silences "sequence error" until the packet comes again: the packets behind it are on the wire.
 //! - With [`QueuePairConfig::credits`] acknowledges tell of receive requests. Before the first one tells, messages are sent as without; a
-//!   "receiver not ready" tells, too. Where none is left, one packet that asks for an acknowledge finds out when there is one: a receiver
-//!   does not tell of new ones by itself.
+//!   "receiver not ready" tells, too. Where none is left, one packet that asks for an acknowledge finds out whether there is one by now; and a receiver that has told
+//!   of its last one tells of the next by itself, which may get lost.
 //! - A sequence-error NAK for packets that were acknowledged before makes the requester send all that is outstanding
 //!   again. A peer that was told to skip numbers ([`QueuePair::skip`]) may say such a thing.
 //! - Frames leave from UDP port 4791, the one that nodes are bound to: the invariant CRC covers the port, so a frame must

@@ -201,15 +201,26 @@ impl<P: Payload> QueuePair<P> {
 
     /// Whether [`transmit`](Self::transmit) would send a packet. To be asked again after every call.
     pub fn wants_transmit(&self) -> bool {
+        self.owes_credits() || self.may_request()
+    }
+
+    fn owes_credits(&self) -> bool {
+        !self.has_failed && self.responder.owes_credits()
+    }
+
+    fn may_request(&self) -> bool {
         self.requester.wants_transmit(&self.config) && !self.rate.as_ref().is_some_and(Rate::is_waiting)
     }
 
-    /// Sends at most one request packet. Acknowledges do not wait for it.
+    /// Sends at most one request packet, or tells of receive requests. Other acknowledges do not wait for it.
     ///
     /// # Panics
     /// If the region of a posted send is no longer registered.
     pub fn transmit(&mut self, now: Instant, memory: &Memory<P>, out: &mut impl QueuePairSink<P>) {
-        if !self.wants_transmit() {
+        if self.owes_credits() {
+            return self.responder.tell_credits(&self.config, out);
+        }
+        if !self.may_request() {
             return;
         }
         let length = self.requester.transmit(&self.config, memory, out);

@@ -216,11 +216,10 @@ impl Requester {
         Aeth { syndrome, message_sequence }: Aeth,
         out: &mut impl QueuePairSink<P>,
     ) -> Result<(), Failure> {
-        if let Syndrome::Ack(code) = syndrome
-            && config.credits
-        {
-            self.take_credits(code, message_sequence);
-        }
+        let more = match syndrome {
+            Syndrome::Ack(code) if config.credits => self.take_credits(code, message_sequence),
+            _ => false,
+        };
         let count = match config.mutation {
             Some(Mutation::PsnNoWrap) => self.acknowledged >> 24 << 24 | u64::from(psn.value()),
             _ => psn.to_count_near(self.acknowledged),
@@ -228,6 +227,8 @@ impl Requester {
         let is_outstanding = (self.acknowledged..self.sent).contains(&count);
         match syndrome {
             Syndrome::Ack(_) if is_outstanding => self.advance(config, count + 1, out),
+            // It acknowledges what was acknowledged, and tells of receive requests.
+            Syndrome::Ack(_) if more => {}
             Syndrome::Nak(NakCode::SequenceError)
                 if is_outstanding && config.mutation == Some(Mutation::NakAsAck) =>
             {
@@ -275,12 +276,15 @@ impl Requester {
         Ok(())
     }
 
-    /// The peer has completed so many messages, modulo 2^24, and has receive requests for so many more.
-    fn take_credits(&mut self, code: u8, message_sequence: u32) {
+    /// The peer has completed so many messages, modulo 2^24, and has receive requests for so many more. Whether there is room for more than it
+    /// had told of.
+    fn take_credits(&mut self, code: u8, message_sequence: u32) -> bool {
         let oldest = self.queue.front().map_or(self.messages, |work| work.number);
         let behind = (oldest as u32).wrapping_sub(message_sequence) << 8;
         let completed = oldest.saturating_add_signed(-i64::from(behind as i32 >> 8));
-        self.limit = credits(code).map(|credits| self.limit.unwrap_or(0).max(completed + u64::from(credits)));
+        let before = self.limit;
+        self.limit = credits(code).map(|credits| before.unwrap_or(0).max(completed + u64::from(credits)));
+        self.limit > before
     }
 
     /// Whether `count` is a packet of some work, not a number that was skipped.

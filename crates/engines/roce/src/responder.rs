@@ -8,7 +8,7 @@ use quincunx_collective::Payload;
 use quincunx_engine::Frame;
 use quincunx_engine::verbs::{Completion, Failure, Memory, ReceiveRequest, RegionId, Slice};
 use quincunx_units::Instant;
-use quincunx_wire::aeth::{NO_CREDITS, credit_code};
+use quincunx_wire::aeth::{NO_CREDITS, credit_code, credits};
 use quincunx_wire::{Aeth, NakCode, Operation, Psn, Reth, RoceHeader, Syndrome};
 
 /// The message that is arriving.
@@ -68,6 +68,8 @@ pub(crate) struct Responder<P> {
     missing: BTreeMap<u64, Instant>,
     /// Packets before it came too early to be kept, where reliability is selective: asked for when there is room for them.
     turned_away: u64,
+    /// Messages that the peer may still send by what it has been told of receive requests; nothing if it has not been told.
+    told: Option<u32>,
 }
 
 /// A packet that has arrived before one that comes before it.
@@ -90,11 +92,23 @@ impl<P: Payload> Responder<P> {
             reached: crate::first_count(config.expected_psn),
             missing: BTreeMap::new(),
             turned_away: 0,
+            told: None,
         }
     }
 
     pub(crate) fn is_between_messages(&self) -> bool {
         self.message == Message::None
+    }
+
+    /// Whether the peer, by what it has been told, may send no message, and may now.
+    pub(crate) fn owes_credits(&self) -> bool {
+        self.told == Some(0) && self.is_between_messages() && !self.queue.is_empty()
+    }
+
+    /// Tells the peer of receive requests that have come since it was told of none, by an acknowledge that it did not ask for (9.7.7.2).
+    pub(crate) fn tell_credits(&mut self, config: &QueuePairConfig, out: &mut impl QueuePairSink<P>) {
+        let syndrome = self.acknowledge(config);
+        self.answer(config, syndrome, out);
     }
 
     pub(crate) fn expected_psn(&self) -> Psn {
@@ -175,7 +189,7 @@ impl<P: Payload> Responder<P> {
         let count = frame.header.psn.to_count_near(self.expected);
         if count < self.expected && config.mutation != Some(Mutation::NoDuplicateCheck) {
             // Executed before; the acknowledge was lost, or is on its way (9.7.5.1.4).
-            self.answer(config, self.acknowledge(config), out);
+            self.tell_credits(config, out);
             out.drop_frame(DropReason::Duplicate);
             return Ok(());
         }
@@ -186,7 +200,8 @@ impl<P: Payload> Responder<P> {
         }
         if count > self.expected && config.mutation != Some(Mutation::NoSequenceCheck) {
             if config.mutation == Some(Mutation::AckOutOfOrder) {
-                self.answer_at(config, frame.header.psn, self.acknowledge(config), out);
+                let syndrome = self.acknowledge(config);
+                self.answer_at(config, frame.header.psn, syndrome, out);
             } else if !self.nak_sent {
                 self.nak_sent = true;
                 self.answer(config, Syndrome::Nak(NakCode::SequenceError), out);
@@ -269,7 +284,8 @@ impl<P: Payload> Responder<P> {
             if now.since(*asked) >= config.retry_timeout / 2 {
                 *asked = now;
                 if config.mutation == Some(Mutation::AsksAgainByAck) {
-                    self.answer_at(config, Psn::from_count(*count), self.acknowledge(config), out);
+                    let syndrome = Syndrome::Ack(NO_CREDITS);
+                    self.answer_at(config, Psn::from_count(*count), syndrome, out);
                     continue;
                 }
                 self.ask_for(config, *count, out);
@@ -304,6 +320,7 @@ impl<P: Payload> Responder<P> {
         };
         if self.lacks_receive(&request) {
             self.nak_sent = true;
+            self.told = self.told.map(|_| 0);
             self.answer(config, Syndrome::ReceiverNotReady(config.rnr_timer), out);
             out.drop_frame(DropReason::ReceiverNotReady);
             return Ok(());
@@ -318,7 +335,7 @@ impl<P: Payload> Responder<P> {
         self.nak_sent = false;
         let ended = request.is_last.then(|| self.end_message(&request));
         if frame.header.acknowledge_request {
-            self.answer(config, self.acknowledge(config), out);
+            self.tell_credits(config, out);
         }
         if let Some(Some(completion)) = ended {
             out.complete(completion);
@@ -382,6 +399,7 @@ impl<P: Payload> Responder<P> {
     fn end_message(&mut self, request: &Request) -> Option<Completion> {
         let message = core::mem::replace(&mut self.message, Message::None);
         self.message_sequence = (self.message_sequence + 1) & 0x00ff_ffff;
+        self.told = self.told.map(|left| left.saturating_sub(1));
         if !request.completes_receive() {
             return None;
         }
@@ -404,8 +422,10 @@ impl<P: Payload> Responder<P> {
 
     /// A positive one, with the receive requests that are left (9.7.7.2). The one that a message is arriving into counts: that message is
     /// not counted as complete.
-    fn acknowledge(&self, config: &QueuePairConfig) -> Syndrome {
-        Syndrome::Ack(if config.credits { credit_code(self.queue.len()) } else { NO_CREDITS })
+    fn acknowledge(&mut self, config: &QueuePairConfig) -> Syndrome {
+        let code = if config.credits { credit_code(self.queue.len()) } else { NO_CREDITS };
+        self.told = credits(code);
+        Syndrome::Ack(code)
     }
 
     /// Sends an acknowledge: positive with the PSN of the packet executed last, negative with the expected one.

@@ -133,6 +133,41 @@ fn acknowledges_tell_of_the_receive_requests_that_are_left() {
     }
 }
 
+#[test]
+fn a_peer_that_was_told_of_none_is_told_of_the_next_without_asking() {
+    for (credits, told) in [(true, vec![(BOB_PSN, Syndrome::Ack(2), 1)]), (false, vec![])] {
+        let mut bench = Bench::new(QueuePairConfig { credits, ..alice() });
+        let region = bench.region(64);
+        let post = |bench: &mut Bench, id| {
+            let request = receive(id, slice(region, 0, MTU));
+            bench.qp.post_receive(request, &bench.memory).expect("it is registered");
+        };
+        post(&mut bench, 0);
+        bench.asking_frame(BOB_PSN, Operation::Send(Position::Only), &[1, 2, 3, 4]);
+        assert_eq!(bench.answers().len(), 1);
+        bench.out.frames.clear();
+        assert!(!bench.qp.wants_transmit());
+        post(&mut bench, 1);
+        post(&mut bench, 2);
+        bench.transmit_all();
+        assert_eq!(bench.answers(), told);
+        assert!(!bench.qp.wants_transmit(), "it is told once");
+    }
+}
+
+#[test]
+fn news_of_receive_requests_is_no_stale_acknowledge_and_ends_the_wait_for_them() {
+    let (mut bench, region) = told(0);
+    post(&mut bench, region, &[1]);
+    assert_eq!(bench.transmit_all(), psns([1]), "one packet, to find out");
+    post(&mut bench, region, &[1; 3]);
+    tell(&mut bench, 0, 1, 3);
+    assert_eq!(bench.transmit_all(), psns([2, 3]));
+    assert_eq!(bench.out.drops, []);
+    tell(&mut bench, 0, 1, 3);
+    assert_eq!(bench.out.drops, [DropReason::StaleAcknowledge], "that was known");
+}
+
 /// Two hosts; the receiver has one receive request at a time, and posts the next one when a message has come.
 #[test]
 fn a_slow_receiver_is_sent_no_more_than_a_packet_that_it_cannot_take() {
