@@ -72,7 +72,7 @@ impl<P: PayloadKind> Bench<P> {
         let ranks = if parent.is_some() { count + 1 } else { count };
         let context = context(design, reproducible, (count, parent, ranks), (message, window));
         // Each edge has a port of its own.
-        let port = |peer: &quincunx_design::Peer| match peer {
+        let port = |connection: &quincunx_design::ConnectionContext| match &connection.peer {
             quincunx_design::Peer::Rank(rank) => PortId(rank.0),
             quincunx_design::Peer::Switch(_) => PortId(count - 1),
         };

@@ -32,7 +32,7 @@ const GAP: Gap = Gap {
 };
 
 /// The table. What the first row that has a cell says is why it is not run.
-pub(crate) static GAPS: [Gap; 19] = [
+pub(crate) static GAPS: [Gap; 21] = [
     Gap {
         fabrics: &["memory"],
         reason: "no driver on real links carries the packets of a memory fabric, and its nodes are of another kind than a cluster's; \
@@ -85,6 +85,21 @@ pub(crate) static GAPS: [Gap; 19] = [
         ],
         drivers: &[Net],
         reason: "where no modes are said all switches are in Mode-III, which is epic-3",
+        ..GAP
+    },
+    Gap {
+        designs: &["netreduce", "multiwrite", "unicast-multipath"],
+        settings: &["lanes"],
+        is_refused: true,
+        reason: "its ranks write to each other's memory, which does not tell lanes apart: the plan is refused",
+        ..GAP
+    },
+    Gap {
+        designs: &["direct"],
+        fabrics: &["mesh-2x2", "servers-2x2"],
+        settings: &["lanes"],
+        is_refused: true,
+        reason: "on a mesh it writes to other ranks' memory, which does not tell lanes apart: the plan is refused",
         ..GAP
     },
     Gap {

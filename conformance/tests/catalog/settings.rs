@@ -25,13 +25,14 @@ const fn setting(name: &'static str, values: &'static [(&'static str, Plain)]) -
 }
 
 /// All of them. A design is run in those of which it has all parameters; each parameter of a design is in one at least, or in [`FIXED`].
-pub(crate) const SETTINGS: [Setting; 23] = [
+pub(crate) const SETTINGS: [Setting; 24] = [
     setting("as it is", &[]),
     setting("selective", &[("group.selective", Yes)]),
     setting("messages", &[("group.message", Number(2))]),
     setting("window 1", &[("group.window", Number(1))]),
     setting("acknowledges", &[("group.message", Number(4)), ("group.acknowledge_every", Number(2))]),
     setting("rates", &[("group.dcqcn", Text("10Gbit/s"))]),
+    setting("lanes", &[("group.lanes", Number(2))]),
     setting("packets", &[("group.mtu", Text("4B"))]),
     setting("reproducible", &[("group.reproducible", Yes)]),
     setting("run ahead", &[("group.run_ahead", Yes)]),

@@ -3,7 +3,9 @@
 
 use quincunx_cluster::{Cluster, GroupSpec, Ports, Wiring, address};
 use quincunx_collective::{Collective, Provenance, Rank};
-use quincunx_design::{AnyDesign, Assignment, Demand, FabricKind, Model, Refusal, Settings, Value};
+use quincunx_design::{
+    AnyDesign, Assignment, Demand, FabricKind, Model, Refusal, Settings, Transport, Value,
+};
 use quincunx_driver_check::{End, NodeId, Renaming};
 use quincunx_engine::PortId;
 use quincunx_engine::verbs::UNLIMITED_RETRIES;
@@ -149,7 +151,11 @@ impl GroupSetup {
             return Err(Refusal::new(format!("1 to {MOST_GROUPS} groups"), self.groups, "explore fewer"));
         }
         let mut mutations = (design.model().mutations)();
-        let retry_count = design.transport(&self.settings()?)?.retry_count;
+        let Transport { lanes, retry_count, .. } = design.transport(&self.settings()?)?;
+        if lanes > 1 {
+            let remedy = "leave it out: each lane is explored as a group without lanes is, and shares nothing with others";
+            return Err(Refusal::new("`group.lanes` of 1 to explore", lanes, remedy));
+        }
         let matters = |mutation: &Mutation| match mutation {
             Mutation::FindsGroupsByPort => self.groups > 1,
             Mutation::StaysWhenRemoved => retry_count != UNLIMITED_RETRIES,

@@ -14,8 +14,8 @@ type Label = [(&'static str, String); 1];
 /// A port, and what of it.
 type PortLabels = [(&'static str, String); 2];
 
-/// A switch's counts in the text format of OpenMetrics.
-pub(crate) fn of_switch(switch: &NodeDescription, counts: &SwitchCounts) -> String {
+/// A switch's counts in the text format of OpenMetrics, over all its cores, and where there are several by core.
+pub(crate) fn of_switch(switch: &NodeDescription, counts: &SwitchCounts, cores: &[SwitchCounts]) -> String {
     let label = [("switch".into(), switch.name.clone().into())];
     let mut registry = Registry::with_prefix_and_labels("quincunx", label.into_iter());
     let family = |key: &'static str, values: &mut dyn Iterator<Item = (String, u64)>| {
@@ -47,6 +47,9 @@ pub(crate) fn of_switch(switch: &NodeDescription, counts: &SwitchCounts) -> Stri
         "Invocations that got memory that groups share, those that another group was in the way of, and those where it made nothing of it",
         locks,
     );
+    if cores.len() > 1 {
+        register_cores(&mut registry, switch, cores);
+    }
     if !counts.ports.is_empty() {
         register_ports(&mut registry, counts);
     }
@@ -67,6 +70,29 @@ pub(crate) fn of_switch(switch: &NodeDescription, counts: &SwitchCounts) -> Stri
     let mut text = String::new();
     encode(&mut text, &registry).expect("a string takes everything");
     text
+}
+
+/// What each core of a switch has done, by its address.
+fn register_cores(registry: &mut Registry, switch: &NodeDescription, cores: &[SwitchCounts]) {
+    let [frames, bytes] = [(); 2].map(|()| Family::<PortLabels, Counter>::default());
+    let [dropped, groups] = [(); 2].map(|()| Family::<Label, Gauge>::default());
+    for (address, counts) in switch.addresses().zip(cores) {
+        let address = address.to_string();
+        for (direction, traffic) in [("in", counts.received), ("out", counts.sent)] {
+            let labels = [("core", address.clone()), ("direction", direction.to_owned())];
+            frames.get_or_create(&labels).inc_by(traffic.frames);
+            bytes.get_or_create(&labels).inc_by(traffic.bytes);
+        }
+        let set = |family: &Family<Label, Gauge>, value: u64| {
+            family.get_or_create(&[("core", address.clone())]).set(i64::try_from(value).unwrap_or(i64::MAX));
+        };
+        set(&dropped, counts.dropped.values().sum());
+        set(&groups, counts.groups);
+    }
+    registry.register("core_frames", "Frames of the data plane by core", frames);
+    registry.register_with_unit("core_frame", "Bytes of frames by core", Unit::Bytes, bytes);
+    registry.register("core_frames_dropped", "Frames that went no further, by core", dropped);
+    registry.register("core_groups", "Groups, or lanes of one, that a core has", groups);
 }
 
 /// What passed the ports of a switch that has some.

@@ -213,9 +213,10 @@ pub(crate) struct Node {
     /// The node's name, unlike any other's
     #[arg(long)]
     name: String,
-    /// The IPv4 address that its frames come from and go to, UDP port 4791
-    #[arg(long)]
-    address: NodeAddress,
+    /// The IPv4 address that its frames come from and go to, UDP port 4791. Of a switch several, with commas: a core for each, with a thread
+    /// and groups of its own
+    #[arg(long, value_delimiter = ',', required = true, value_name = "ADDRESS")]
+    address: Vec<NodeAddress>,
     /// Where the manager serves: a host name, or an address of IPv4 or IPv6; several with commas if others stand by
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:4790")]
     manager: Managers,
@@ -359,8 +360,15 @@ impl Node {
                     .into(),
             ));
         }
+        let address = self.address[0].ip;
+        let cores: Vec<Ipv4Addr> = self.address[1..].iter().map(|core| core.ip).collect();
+        if self.pace.is_some() && !cores.is_empty() {
+            return Err(Failure::Input(
+                "expected one --address beside --pace, found several: a core holds back its own frames alone; limit the link itself".into(),
+            ));
+        }
         // Each node has its own fates.
-        let seed = seed ^ u64::from(self.address.ip.to_bits()) << 32;
+        let seed = seed ^ u64::from(address.to_bits()) << 32;
         // Those whose frames it would understand.
         let designs = catalog.iter().filter(|design| design.framing() == self.framing);
         let transport = match (transport, self.framing, role) {
@@ -389,7 +397,8 @@ impl Node {
             description: NodeDescription {
                 name: self.name,
                 role,
-                address: self.address.ip,
+                address,
+                cores,
                 encapsulation: encapsulation(&transport),
                 designs: designs.map(|design| design.name().to_owned()).collect(),
                 max_endpoints: 4096,
@@ -432,6 +441,7 @@ impl Node {
 #[derive(Args)]
 #[command(after_help = "Examples:\n  quincunx switch --name leaf1 --address 127.0.0.2 --memory 16MiB
   quincunx switch --name leaf1 --address 10.0.0.1 --manager 10.0.0.9:4790 --identity certs/node-leaf1.pem --metrics 127.0.0.1:9791
+  quincunx switch --name leaf1 --address 127.0.0.2,127.0.0.3         two cores
   quincunx switch --name s0 --address 10.0.0.9/24 --port eth1 --port eth2 --port eth3 --port eth4")]
 pub(crate) struct Switch {
     #[command(flatten)]
@@ -475,7 +485,7 @@ impl Switch {
         let watch = Arc::new(SwitchWatch::default());
         let interface = |neighbour: &Neighbour| Some((neighbour.name.clone(), neighbour.interface.clone()?));
         let interfaces = self.node.neighbours.iter().filter_map(interface).collect();
-        let ports = self.ports.transport(self.node.address, self.node.framing)?;
+        let ports = self.ports.transport(&self.node.address, self.node.framing)?;
         let mut options = self.node.options(catalog, Role::Switch, memory)?;
         options.transport = ports.unwrap_or(options.transport);
         let NodeDescription { memory_unit, max_fan_in, one_group_a_port, designs, .. } =
@@ -496,7 +506,7 @@ impl Switch {
         let metrics = match self.metrics {
             Some(address) => {
                 let (watch, description) = (Arc::clone(&watch), options.description.clone());
-                let page = move || metrics::of_switch(&description, &watch.counts());
+                let page = move || metrics::of_switch(&description, &watch.counts(), &watch.cores());
                 let served = MetricsServer::start(address, page).map_err(|error| {
                     Failure::Input(format!(
                         "expected to serve metrics at {address}, found \"{error}\"; choose another --metrics address"
@@ -559,7 +569,13 @@ impl Rank {
         std::io::stdin().read_line(&mut line).map_err(Failure::input)?;
         let plan: Plan = serde_json::from_str(&line).map_err(Failure::input)?;
         let name = self.node.name.clone();
-        self.node.address.plain()?;
+        let [address] = self.node.address[..] else {
+            return Err(Failure::Input(format!(
+                "expected one --address of a rank, found {}; a switch alone has several cores",
+                self.node.address.len()
+            )));
+        };
+        address.plain()?;
         let options = self.node.options(catalog, Role::Host, ByteCount::new(0))?;
         work(catalog, &plan, &options, &self.members, &mut std::io::stdout().lock())
             .map_err(|error| Failure::Input(format!("{name}: {error}")))

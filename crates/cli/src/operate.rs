@@ -136,7 +136,7 @@ fn nodes_table(nodes: &[NodeStatus], groups: &[GroupStatus]) -> String {
                 true => format!("{}, drains", description.role),
                 false => description.role.to_string(),
             },
-            description.address.to_string(),
+            description.address_list(),
             format!("{}/{}", endpoints_held(node), description.max_endpoints),
             match description.role {
                 Role::Switch => format!("{}/{}", memory_held(node), description.memory),
@@ -197,6 +197,7 @@ pub(crate) fn node_json(node: &NodeStatus, groups: &[GroupStatus]) -> Value {
         "name": description.name,
         "role": description.role.to_string(),
         "address": description.address.to_string(),
+        "addresses": description.addresses().map(|core| core.to_string()).collect::<Vec<_>>(),
         "encapsulation": description.encapsulation.to_string(),
         "designs": description.designs,
         "links": links.collect::<Vec<_>>(),

@@ -59,6 +59,7 @@ enum Link {
   quincunx perf all_reduce -b 4K -e 16M -f 4 -g 8                as nccl-tests take it
   quincunx perf all_reduce --dtype double --op avg --in-place    a program's memory, and what its copies cost
   quincunx perf all_to_all --ranks 4 --sizes 1MiB                messages: also send_receive, gather and scatter
+  quincunx perf all_reduce --ranks 4 --cores 2 --set group.lanes=2  a switch of two cores, half of each vector on each
   quincunx perf broadcast --root 3 --link netns --rate 500Mbit/s --mtu 9000
   quincunx perf all_reduce --design epic-3,ring --link paced --rate 200Mbit/s       limited links without root
   quincunx perf all_reduce --design netreduce,ring --link netns --rate 500Mbit/s --mtu 1500 --set group.mtu=1024 --sizes 4MiB
@@ -156,6 +157,9 @@ pub(crate) struct Perf {
     /// link takes for four windows]
     #[arg(long)]
     retry_timeout: Option<Duration>,
+    /// Cores of each switch, on loopback: groups are spread over them, and a group's lanes (--set group.lanes=2)
+    #[arg(long, default_value_t = 1, conflicts_with = "manager", value_parser = clap::value_parser!(u16).range(1..=16))]
+    cores: u16,
     /// A program that starts each rank where it is, with the rank's command line as its arguments: tools/rxe-guest/rank.sh boots a guest
     /// with a kernel of its own
     #[arg(long, value_name = "PROGRAM", conflicts_with = "manager")]
@@ -214,6 +218,11 @@ impl Perf {
                     .into(),
             ));
         }
+        if self.cores > 1 && self.link != Link::Udp {
+            return Err(Failure::Input(
+                "expected --link udp with --cores, found another; other links lead to one address of a switch".into(),
+            ));
+        }
         let links = match self.link {
             Link::Udp => RealLinks::LOOPBACK,
             Link::Paced => RealLinks::PACED,
@@ -229,6 +238,13 @@ impl Perf {
                 scenario.place()
             ))
         })?;
+        if shape.switches() * usize::from(self.cores - 1) > 254 {
+            return Err(Failure::Input(format!(
+                "expected at most 254 further cores, found {} for each of {} switches; name fewer --cores",
+                self.cores - 1,
+                shape.switches()
+            )));
+        }
         self.check_library(&shape)?;
         let designs = self.designs(catalog, &shape)?;
         let sizes = self.sizes.or(self.sweep.sizes()?);
@@ -249,6 +265,14 @@ impl Perf {
         {
             return Err(Failure::Input(format!(
                 "expected designs of roce-v2 frames with --link ports, found {}; run it with --link netns",
+                design.name()
+            )));
+        }
+        if let Some(design) = designs.iter().find(|design| design.framing() != Framing::RoceV2)
+            && self.cores > 1
+        {
+            return Err(Failure::Input(format!(
+                "expected designs of roce-v2 frames with --cores, found {}, whose frames pass the switch on their way to others; leave it out",
                 design.name()
             )));
         }
@@ -315,6 +339,7 @@ impl Perf {
                 framing,
                 packet_sockets: self.tuning.transport != Transport::Udp,
                 verbs: self.tuning.transport == Transport::Verbs,
+                cores: self.cores,
                 rank_launcher: self.rank_launcher.clone(),
             };
             match &running {

@@ -61,12 +61,18 @@ impl Ports {
     /// The switch's transport, if it has ports.
     pub(crate) fn transport(
         self,
-        address: NodeAddress,
+        addresses: &[NodeAddress],
         framing: Framing,
     ) -> Result<Option<TransportOptions>, Failure> {
         if self.interfaces.is_empty() {
-            return address.plain().map(|_| None);
+            return addresses.iter().try_for_each(|address| address.plain().map(drop)).map(|()| None);
         }
+        let [address] = *addresses else {
+            return Err(Failure::Input(format!(
+                "expected one --address beside --port, found {}: who forwards for others has one core; leave out the further ones",
+                addresses.len()
+            )));
+        };
         if framing != Framing::RoceV2 {
             return Err(Failure::Input(format!(
                 "expected frames of roce-v2 at --port, found --framing {framing}; make a bridge of the interfaces, with --transport packet and its address"

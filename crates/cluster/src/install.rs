@@ -3,12 +3,12 @@
 use crate::cluster::Pin;
 use crate::{Cluster, NodeIndex};
 use quincunx_collective::Payload;
-use quincunx_design::{PayloadKind, Peer, Refusal};
+use quincunx_design::{ConnectionContext, PayloadKind, Refusal};
 use quincunx_engine::{Engine, Frame, PortId, Sink};
 use quincunx_fabric::NodeKind;
 use quincunx_nodes::{
     HostCommand, NodeDrop, Station, StationCommand, StationEvent, StationKind, StationRejected, StationTimer,
-    SwitchCommand, host_group, switch_group,
+    SwitchCommand, host_group, switch_groups,
 };
 use quincunx_units::{Duration, Instant};
 use quincunx_wire::RoceHeader;
@@ -73,20 +73,21 @@ impl Cluster {
             commands.push(command(SwitchCommand::Pin { destination, from: on(from), to: on(to) }));
         }
         for (group, context) in self.groups_of(node) {
-            let port = |peer: &Peer| {
-                let port = self.port_in(group, node, self.node_in(group, peer));
+            let port = |connection: &ConnectionContext| {
+                let port = self.port_in(group, node, self.node_in(group, &connection.peer));
                 on(port.expect("there is a way to every neighbour"))
             };
-            commands.push(match self.kind(node) {
+            match self.kind(node) {
                 StationKind::Host => {
                     let group = host_group(group.design, context, mutation, port)?;
-                    StationCommand::Host(HostCommand::Install(Box::new(group)))
+                    commands.push(StationCommand::Host(HostCommand::Install(Box::new(group))));
                 }
                 StationKind::Switch => {
-                    let group = switch_group(group.design, context, mutation, port)?;
-                    StationCommand::Switch(SwitchCommand::Install(Box::new(group)))
+                    let lanes = switch_groups(group.design, context, mutation, port)?;
+                    let install = |lane| StationCommand::Switch(SwitchCommand::Install(Box::new(lane)));
+                    commands.extend(lanes.into_iter().map(install));
                 }
-            });
+            }
         }
         Ok(commands)
     }

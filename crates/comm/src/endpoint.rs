@@ -89,6 +89,7 @@ impl Endpoint {
                 name: options.node(options.rank),
                 role: Role::Host,
                 address,
+                cores: Vec::new(),
                 encapsulation: encapsulation(&transport),
                 designs: designs.map(|design| design.name().to_owned()).collect(),
                 max_endpoints: 4096,
@@ -199,7 +200,7 @@ impl Endpoint {
         let writes = self.0.catalog.on(FabricKind::Mesh).find(|design| design.offers_writes());
         let Some(writes) = writes else { return Ok([tree.0, tree.0]) };
         let request = GroupRequest {
-            settings: self.settings(writes)?,
+            settings: self.settings_of_messages(writes)?,
             demand: Demand::Writes { slots: SLOTS, length: ByteCount::new(SLOT as u64) },
             mesh: self.servers(members),
             ..GroupRequest::new(names, writes, ByteCount::new(0))
@@ -328,6 +329,13 @@ impl Endpoint {
         let are_alike = each > 1 && servers.iter().all(|ranks| ranks.len() == each);
         let count = if are_alike && numbers.len() == servers.len() { servers.len() } else { 1 };
         MeshShape::new(count as u16, (members.len() / count) as u16)
+    }
+
+    /// Parameters of the design of messages between two ranks, which have one lane whatever collectives have.
+    fn settings_of_messages(&self, design: &dyn AnyDesign) -> Result<Settings, CommError> {
+        let mut settings = self.settings(design)?;
+        design.set(&mut settings, "group.lanes", &1.into())?;
+        Ok(settings)
     }
 
     /// A design's parameters: what serves well on such links, and above it what was said.

@@ -44,6 +44,8 @@ impl From<RuntimeError> for CommError {
             RuntimeError::Rejected(_) => Self::Misuse(text),
             RuntimeError::Open(_)
             | RuntimeError::Link { .. }
+            | RuntimeError::Cores { .. }
+            | RuntimeError::CoreEnded { .. }
             | RuntimeError::Node(_)
             | RuntimeError::Device(_)
             | RuntimeError::Control(_)

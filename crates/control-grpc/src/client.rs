@@ -132,13 +132,19 @@ pub struct ControlClient {
 /// A node's place at the manager: lasts until it is dropped, or the connection breaks.
 #[derive(Debug)]
 pub struct Attachment {
+    reporter: Reporter,
+    instructions: mpsc::Receiver<Result<Instruction, ClientError>>,
+    pump: tokio::task::AbortHandle,
+}
+
+/// What tells the manager of a node's groups and links, from any of the node's threads. Clones are the same.
+#[derive(Clone, Debug)]
+pub struct Reporter {
     client: ControlClient,
     node: String,
     links: Arc<Mutex<Vec<LinkReport>>>,
     agent: Arc<Mutex<Agent>>,
-    instructions: mpsc::Receiver<Result<Instruction, ClientError>>,
     notify: mpsc::Sender<Result<Instruction, ClientError>>,
-    pump: tokio::task::AbortHandle,
 }
 
 /// What became of [`ControlClient::revoke`].
@@ -219,7 +225,7 @@ impl ControlClient {
         };
         let pump = self.background.runtime().spawn(pump.run(stream)).abort_handle();
         let (client, node) = (self.clone(), description.name.clone());
-        Ok(Attachment { client, node, links, agent, instructions, notify, pump })
+        Ok(Attachment { reporter: Reporter { client, node, links, agent, notify }, instructions, pump })
     }
 
     /// Makes a group and waits until all its nodes have installed it. The summary says whether it fell back to a
@@ -420,8 +426,30 @@ impl Attachment {
         &self.instructions
     }
 
+    /// [`Reporter::report`].
+    pub fn report(&self, group: GroupId, report: Report) {
+        self.reporter.report(group, report);
+    }
+
+    /// What tells the manager of the node's groups and links.
+    pub fn reporter(&self) -> &Reporter {
+        &self.reporter
+    }
+
+    /// The connection that it is attached through.
+    pub fn client(&self) -> &ControlClient {
+        &self.reporter.client
+    }
+
+    /// The node's name.
+    pub fn node(&self) -> &str {
+        &self.reporter.node
+    }
+}
+
+impl Reporter {
     /// Tells the manager of a group, without waiting: it is called from the data plane's loop. What goes wrong comes
-    /// through [`instructions`](Self::instructions).
+    /// through the attachment's [`instructions`](Attachment::instructions).
     pub fn report(&self, group: GroupId, report: Report) {
         let outcome = match &report {
             Report::Installed => Some(Ok(())),
@@ -461,16 +489,6 @@ impl Attachment {
                 let _ = notify.send(Err(error));
             }
         });
-    }
-
-    /// The connection that it is attached through.
-    pub fn client(&self) -> &ControlClient {
-        &self.client
-    }
-
-    /// The node's name.
-    pub fn node(&self) -> &str {
-        &self.node
     }
 }
 
@@ -538,7 +556,7 @@ impl Pump {
         }
     }
 
-    /// The agent decides; what it wants done the node does, which says so by [`Attachment::report`].
+    /// The agent decides; what it wants done the node does, which says so by [`Reporter::report`].
     fn take(
         &self,
         instruction: Instruction,

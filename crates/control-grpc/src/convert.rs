@@ -81,6 +81,7 @@ pub(crate) fn encode_node(node: &NodeDescription) -> proto::NodeDescription {
         name: node.name.clone(),
         role: role.into(),
         address: node.address.to_string(),
+        core_addresses: node.cores.iter().map(ToString::to_string).collect(),
         encapsulation: encapsulation.into(),
         designs: node.designs.iter().cloned().collect(),
         max_endpoints: node.max_endpoints,
@@ -152,12 +153,12 @@ pub(crate) fn decode_node(node: proto::NodeDescription) -> Decoded<NodeDescripti
             return wrong("encapsulation", "UDP or Ethernet", node.encapsulation);
         }
     };
-    let address =
-        node.address.parse().or_else(|_| wrong("address", "a dotted IPv4 address", &node.address))?;
+    let address = |field, text: &str| text.parse().or_else(|_| wrong(field, "a dotted IPv4 address", text));
     Ok(NodeDescription {
         name: node.name,
         role,
-        address,
+        address: address("address", &node.address)?,
+        cores: each(node.core_addresses, |core| address("core_addresses", &core))?,
         encapsulation,
         designs: node.designs.into_iter().collect(),
         max_endpoints: node.max_endpoints,

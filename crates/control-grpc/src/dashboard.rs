@@ -63,7 +63,7 @@ fn node_of(state: &State, node: &quincunx_control::NodeDescription) -> Value {
     json!({
         "name": node.name,
         "is_switch": node.role == Role::Switch,
-        "address": node.address.to_string(),
+        "address": node.address_list(),
         "memory": node.memory.bytes(),
         "queue_pairs": node.max_endpoints,
         "is_draining": state.manager.is_draining(&node.name),

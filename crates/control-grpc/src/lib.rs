@@ -30,7 +30,7 @@ mod store;
 
 pub use address::{AddressError, MANAGER_PORT, ManagerAddress, Managers};
 pub use authority::{Authority, AuthorityError, Subject};
-pub use client::{Attachment, ClientConfig, ClientError, ControlClient, Revocation};
+pub use client::{Attachment, ClientConfig, ClientError, ControlClient, Reporter, Revocation};
 pub use convert::DecodeError;
 pub use credentials::{Credentials, CredentialsError};
 pub use identity::Identity;

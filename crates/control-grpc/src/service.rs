@@ -107,7 +107,7 @@ impl Service {
         let mut state = self.shared.lock();
         asker.who.check_attaches(&node)?;
         self.take(asker, &mut state, true)?;
-        let (name, role, address) = (node.name.clone(), node.role, node.address);
+        let (name, role, address) = (node.name.clone(), node.role, node.address_list());
         let mut actions = Vec::new();
         state.manager.attach(node, &held, &mut actions).map_err(|error| {
             tracing::warn!(node = name, reason = %error, "node refused");

@@ -59,7 +59,7 @@ pub enum AgentAction {
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Agent {
     role: Role,
-    address: Ipv4Addr,
+    addresses: Vec<Ipv4Addr>,
     memory: ByteCount,
     held: BTreeMap<GroupId, HeldGroup>,
     /// The node has been told of this group, and of no newer one: what is not held of it and of older ones never will be.
@@ -72,7 +72,7 @@ impl Agent {
     pub fn new(description: &NodeDescription) -> Self {
         Self {
             role: description.role,
-            address: description.address,
+            addresses: description.addresses().collect(),
             memory: description.memory,
             held: BTreeMap::new(),
             newest: GroupId(0),
@@ -123,7 +123,7 @@ impl Agent {
         }
         // Others' queue pairs pass through a switch whose frames are added up on their way.
         let locals = context.all_connections().map(|connection| connection.local);
-        let own = locals.filter(|local| local.ip == self.address).map(|local| local.qp);
+        let own = locals.filter(|local| self.addresses.contains(&local.ip)).map(|local| local.qp);
         self.newest = self.newest.max(group);
         self.held.insert(group, HeldGroup { group, region, endpoints: own.collect() });
         out.push(AgentAction::Install(context));

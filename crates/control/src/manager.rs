@@ -7,6 +7,7 @@
 //! What a group holds of a node is free when the node has said that it has forgotten the group, and not before.
 
 mod contend;
+mod cores;
 mod life;
 mod nodes;
 mod place;
@@ -32,6 +33,7 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use contend::name_of;
 use core::hash::{Hash, Hasher};
+use cores::{Lanes, lanes_of};
 use life::{Ending, State};
 use nodes::{Nodes, Taken};
 use place::Planned;
@@ -544,10 +546,12 @@ impl Manager {
     ) {
         let sharers = self.sharers(&planned, wanted);
         let Planned { design, settings, plan, names, links, conflicts, contending } = planned;
+        // Switches tell a group's lanes apart by the numbers that follow its own.
+        let count = lanes_of(design, &settings);
         // What it falls back to has a number of its own, before the group's: that is the newest of which nodes are told.
         let among_hosts = GroupId(self.next_group);
         let group = GroupId(self.next_group + u32::from(contending.is_some()));
-        self.next_group = group.0 + 1;
+        self.next_group = group.0 + u32::from(count);
         if self.next_group > self.kept_numbers && self.mutation != Some(Mutation::NeverKeepsNumbers) {
             self.kept_numbers = self.next_group + NUMBERS;
             out.push(Action::Keep(Change::Numbers(self.kept_numbers)));
@@ -570,12 +574,17 @@ impl Manager {
         }
         let (members, nodes) = (&wanted.members, &mut self.nodes);
         let name_of = |member| name_of(member, members, &names);
+        let mut lanes = Lanes::new(plan.degrees(), count);
+        // Groups that lock the same memory meet on the first core: who has it is said there.
+        let contends = contending.is_some();
         let contexts = plan.contexts(
             &naming,
             |node| names[&node].clone(),
-            |member| nodes.take_endpoint(&name_of(member), group),
+            |member| match contends {
+                false => lanes.next(nodes, member, &name_of(member), group),
+                true => nodes.take_endpoint(&name_of(member), group, 0),
+            },
         );
-        let contends = contending.is_some();
         let mut contentions = contending.map_or_else(BTreeMap::new, |contending| {
             let naming = Naming {
                 group: among_hosts,
@@ -585,7 +594,7 @@ impl Manager {
                 initial_psn: initial_psn(among_hosts),
                 ..naming.clone()
             };
-            let endpoint = |member| nodes.take_endpoint(&name_of(member), group);
+            let endpoint = |member| nodes.take_endpoint(&name_of(member), group, 0);
             contending.contexts(&naming, &|node| names[&node].clone(), endpoint)
         });
         let (mut instructions, mut switches) = (Vec::new(), Vec::new());

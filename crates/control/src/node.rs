@@ -1,7 +1,7 @@
 //! What a node says of itself when it attaches (EPIC 3.3.1, bootup).
 
 use alloc::collections::BTreeSet;
-use alloc::string::String;
+use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::fmt;
 use core::net::Ipv4Addr;
@@ -46,6 +46,8 @@ pub struct NodeDescription {
     pub role: Role,
     /// Address of its data plane; unique among the attached nodes.
     pub address: Ipv4Addr,
+    /// The addresses of a switch's further cores, each with threads and groups of its own; empty: its first address has one core for all.
+    pub cores: Vec<Ipv4Addr>,
     /// What its frames travel in; the same at all nodes of a group.
     pub encapsulation: Encapsulation,
     /// The designs that a switch can run, by name; empty for a host.
@@ -73,6 +75,7 @@ impl NodeDescription {
             name,
             role: Role::Host,
             address,
+            cores: Vec::new(),
             encapsulation: Encapsulation::Udp,
             designs: BTreeSet::new(),
             max_endpoints,
@@ -83,6 +86,20 @@ impl NodeDescription {
             max_fan_in: None,
             links: Vec::new(),
         }
+    }
+
+    /// The addresses of its data plane, one a core.
+    pub fn addresses(&self) -> impl ExactSizeIterator<Item = Ipv4Addr> + Clone + '_ {
+        // Chained iterators do not know their length.
+        (0..1 + self.cores.len()).map(|core| match core {
+            0 => self.address,
+            further => self.cores[further - 1],
+        })
+    }
+
+    /// The same for people: `10.0.0.1,10.0.0.2`.
+    pub fn address_list(&self) -> String {
+        self.addresses().map(|address| address.to_string()).collect::<Vec<_>>().join(",")
     }
 }
 

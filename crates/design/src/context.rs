@@ -137,6 +137,34 @@ pub struct Contention {
 }
 
 impl GroupContext {
+    /// The contexts of a group's lanes: each with its part of connections and memory, and at a switch with a number of its own, the next ones
+    /// after the group's, which nobody else has.
+    ///
+    /// # Errors
+    /// If there are not as many connections in each lane.
+    pub fn in_lanes(&self, lanes: u16) -> Result<Vec<Self>, Refusal> {
+        if lanes == 1 {
+            return Ok(alloc::vec![self.clone()]);
+        }
+        let each = self.connections.len() / usize::from(lanes).max(1);
+        if each == 0 || each * usize::from(lanes) != self.connections.len() {
+            return Err(Refusal::new(
+                format!("as many connections in each of {lanes} lanes"),
+                format!("{} in all", self.connections.len()),
+                "run the same version at both ends",
+            ));
+        }
+        let memory = ByteCount::new(self.memory.bytes() / u64::from(lanes));
+        let lane = |(lane, connections): (u16, &[ConnectionContext])| Self {
+            group: GroupId(self.group.0.wrapping_add(lane.into())),
+            memory,
+            memory_offset: self.memory_offset + memory * u64::from(lane),
+            connections: connections.to_vec(),
+            ..self.clone()
+        };
+        Ok((0..).zip(self.connections.chunks_exact(each)).map(lane).collect())
+    }
+
     /// All that the node's queue pairs are connected with for the group.
     pub fn all_connections(&self) -> impl Iterator<Item = &ConnectionContext> {
         let contention = self.contention.iter();

@@ -338,8 +338,10 @@ impl<D: Design> AnyDesign for D {
     }
 
     fn plan(&self, settings: &Settings, placement: &Placement) -> Result<Plan, Refusal> {
-        let plan = Design::plan(self, &checked::<D>(settings)?, placement)?;
-        plan.map_roles(|role| Role::of(&role), |role| Role::of(&role))
+        let params = checked::<D>(settings)?;
+        let plan = Design::plan(self, &params, placement)?;
+        let plan = plan.map_roles(|role| Role::of(&role), |role| Role::of(&role))?;
+        plan.in_lanes(params.as_ref().lanes)
     }
 }
 

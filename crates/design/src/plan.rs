@@ -136,6 +136,36 @@ pub struct Naming {
 }
 
 impl Plan {
+    /// The same so many times side by side: a member's connections of the first lane come first.
+    ///
+    /// # Errors
+    /// If ranks write to each other's memory, or connections pass through switches: neither tells lanes apart.
+    pub(crate) fn in_lanes(mut self, lanes: u16) -> Result<Self, Refusal> {
+        if lanes == 1 {
+            return Ok(self);
+        }
+        if self.remote_write || self.switches.iter().any(|part| !part.passes.is_empty()) {
+            return Err(Refusal::new(
+                "`group.lanes` of 1 in a design whose ranks write to each other's memory",
+                lanes,
+                "leave it out, or choose a design that sends",
+            ));
+        }
+        let degrees = self.degrees();
+        for part in &mut self.switches {
+            part.memory = part.memory * u64::from(lanes);
+        }
+        let first = core::mem::take(&mut self.connections);
+        let moved = |end: ConnectionEnd, lane: u16| ConnectionEnd {
+            index: end.index + lane * degrees[&end.member] as u16,
+            ..end
+        };
+        let in_lane =
+            |lane| first.iter().map(move |all| Connection { ends: all.ends.map(|end| moved(end, lane)) });
+        self.connections = (0..lanes).flat_map(in_lane).collect();
+        Ok(self)
+    }
+
     /// What each member is told: `endpoint` is asked once for each end of each connection, and must answer with a queue pair that
     /// the member does not use; `name` calls the switches.
     ///

@@ -12,6 +12,7 @@ extern crate alloc;
 
 mod contract;
 mod erased;
+mod lanes;
 mod lengths;
 mod mutation;
 pub mod routing;
@@ -23,5 +24,6 @@ pub mod writes;
 #[doc(hidden)]
 pub use alloc::boxed::Box;
 pub use contract::{Engine, Frame, PortId, Sink};
+pub use lanes::{Lanes, MAX_LANES};
 pub use mutation::UnknownMutation;
 pub use verified::Verified;

@@ -2,10 +2,9 @@
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
-use quincunx_design::{
-    AnyDesign, ConnectionContext, GroupContext, Node, PayloadKind, Peer, Refusal, Transport,
-};
-use quincunx_engine::PortId;
+use quincunx_design::{AnyDesign, ConnectionContext, GroupContext, Node, PayloadKind, Refusal, Transport};
+use quincunx_engine::verbs::AnyProgram;
+use quincunx_engine::{Lanes, PortId};
 use quincunx_roce::{INFINITE_RNR_RETRIES, QueuePairConfig, RateConfig, Reliability};
 
 use crate::host::{HostContention, HostGroup};
@@ -23,11 +22,28 @@ pub fn host_group<P: PayloadKind>(
     design: &dyn AnyDesign,
     context: &GroupContext,
     mutation: Option<&str>,
-    port: impl Fn(&Peer) -> PortId,
+    port: impl Fn(&ConnectionContext) -> PortId,
 ) -> Result<HostGroup<P>, Refusal> {
-    let program = P::parts(design).rank_part(context, mutation)?;
+    let program = rank_program(design, context, mutation)?;
     let queue_pairs = queue_pairs(design, context, port)?;
     Ok(HostGroup { group: context.group, queue_pairs, are_offloaded: false, program, contention: None })
+}
+
+/// What runs on a rank, in all lanes.
+fn rank_program<P: PayloadKind>(
+    design: &dyn AnyDesign,
+    context: &GroupContext,
+    mutation: Option<&str>,
+) -> Result<Box<dyn AnyProgram<P>>, Refusal> {
+    let transport = design.transport(&context.settings)?;
+    if transport.lanes == 1 {
+        return P::parts(design).rank_part(context, mutation);
+    }
+    let lanes = context.in_lanes(transport.lanes)?;
+    let queue_pairs = lanes[0].connections.len() as u16;
+    let programs = lanes.iter().map(|lane| P::parts(design).rank_part(lane, mutation));
+    let message = (transport.mtu * u64::from(transport.message)).as_usize();
+    Ok(Box::new(Lanes::new(programs.collect::<Result<_, _>>()?, queue_pairs, message)))
 }
 
 /// The same of a group whose switches' memory is locked for each invocation: `fallback` is the design that runs among the hosts then.
@@ -38,7 +54,7 @@ pub fn contended_host_group<P: PayloadKind>(
     design: &dyn AnyDesign,
     fallback: &dyn AnyDesign,
     context: &GroupContext,
-    port: impl Fn(&Peer) -> PortId,
+    port: impl Fn(&ConnectionContext) -> PortId,
 ) -> Result<HostGroup<P>, Refusal> {
     const REMEDY: &str = "run the same version at both ends";
     let refuse = |found| Refusal::new("a rank's part in locks, with one edge and a fallback", found, REMEDY);
@@ -49,7 +65,7 @@ pub fn contended_host_group<P: PayloadKind>(
     let again = design.transport(&context.settings)?.retry_timeout;
     let contention = HostContention {
         fallback: host_group(fallback, among_hosts, None, &port)?,
-        edge: lock_edge(edge, port(&edge.peer)),
+        edge: lock_edge(edge, port(edge)),
         again,
         ranks: context.ranks,
         rank: match context.node {
@@ -64,19 +80,34 @@ fn lock_edge(edge: &ConnectionContext, port: PortId) -> LockEdge {
     LockEdge { port, local: edge.local, remote: edge.remote }
 }
 
-/// A switch's context as its node wants it; `port` and `mutation` as for [`host_group`].
+/// A switch's context as its node wants it, lane by lane: each is a group to the switch, and may be on a core of its own. `port` and `mutation` are
+/// as for [`host_group`].
 ///
 /// # Errors
 /// If the design refuses the context.
+pub fn switch_groups<P: PayloadKind>(
+    design: &dyn AnyDesign,
+    context: &GroupContext,
+    mutation: Option<&str>,
+    port: impl Fn(&ConnectionContext) -> PortId,
+) -> Result<Vec<SwitchGroup<P>>, Refusal> {
+    let lanes = context.in_lanes(design.transport(&context.settings)?.lanes)?;
+    lanes.iter().map(|lane| switch_group(design, lane, mutation, &port)).collect()
+}
+
+/// The same of a context that is one lane's, or has but one.
+///
+/// # Errors
+/// As [`switch_groups`].
 pub fn switch_group<P: PayloadKind>(
     design: &dyn AnyDesign,
     context: &GroupContext,
     mutation: Option<&str>,
-    port: impl Fn(&Peer) -> PortId,
+    port: impl Fn(&ConnectionContext) -> PortId,
 ) -> Result<SwitchGroup<P>, Refusal> {
     let part = P::parts(design).switch_part(context, mutation)?;
     let locks = context.contention.as_deref().map(|contention| SwitchLocks {
-        edges: contention.edges.iter().map(|edge| lock_edge(edge, port(&edge.peer))).collect(),
+        edges: contention.edges.iter().map(|edge| lock_edge(edge, port(edge))).collect(),
         has_parent: contention.has_parent,
         memory: (context.memory_offset, context.memory),
     });
@@ -86,12 +117,12 @@ pub fn switch_group<P: PayloadKind>(
 fn queue_pairs(
     design: &dyn AnyDesign,
     context: &GroupContext,
-    port: impl Fn(&Peer) -> PortId,
+    port: impl Fn(&ConnectionContext) -> PortId,
 ) -> Result<Vec<(PortId, QueuePairConfig)>, Refusal> {
     let transport = design.transport(&context.settings)?;
     let credits = design.has_credits(&context.settings)?;
     let each = |connection: &ConnectionContext| {
-        (port(&connection.peer), queue_pair(&transport, credits, context, connection))
+        (port(connection), queue_pair(&transport, credits, context, connection))
     };
     Ok(context.connections.iter().map(each).collect())
 }

@@ -21,7 +21,7 @@ mod station;
 mod switch;
 mod transport;
 
-pub use contexts::{contended_host_group, host_group, switch_group};
+pub use contexts::{contended_host_group, host_group, switch_group, switch_groups};
 pub use forwarding::way_of_flow;
 pub use host::{Host, HostCommand, HostContention, HostEvent, HostGroup, HostRejected, HostTimer, Ways};
 pub use mutation::Mutation;

@@ -150,6 +150,8 @@ pub struct ChildArguments {
     pub packet_sockets: bool,
     /// Ranks' frames are those of RDMA devices, whose queue pairs are not ours. Faults are the switches' then, there and back.
     pub verbs: bool,
+    /// Cores of each switch, on loopback alone; none is one.
+    pub cores: u16,
     /// What starts each rank, with the rank's command line as its arguments: a guest, for instance.
     pub rank_launcher: Option<PathBuf>,
 }
@@ -558,6 +560,10 @@ impl Processes {
             let ports = self.wiring.ports(index);
             command.args(ports.iter().flat_map(|(_, port)| ["--port", port]));
         }
+        if let (NetnsNode::Switch(index), Ground::Loopback { hosts }) = (place, &self.ground) {
+            further_cores(*hosts, index, self.arguments.cores)
+                .for_each(|core| address.push_str(&format!(",{core}")));
+        }
         command.args(["--address", &address]);
         command.args(["--manager", &manager.to_string()]);
         if let Some(certificates) = &self.certificates {
@@ -626,6 +632,14 @@ fn loopback_block() -> Ipv4Addr {
     // Far from the blocks of processes with the next numbers.
     let block = std::process::id().wrapping_add(serial.wrapping_mul(0x1333)) & 0x3fff;
     Ipv4Addr::new(127, 64 + (block >> 8) as u8, block as u8, 0)
+}
+
+/// Addresses of a switch's cores but for the first: in the half of loopback's addresses where no run has its block.
+fn further_cores(block: Ipv4Addr, switch: usize, cores: u16) -> impl Iterator<Item = Ipv4Addr> {
+    let [a, b, c, _] = block.octets();
+    let further = usize::from(cores.max(1)) - 1;
+    let numbers = switch * further..(switch + 1) * further;
+    numbers.map(move |number| Ipv4Addr::new(a, b | 0x80, c, 1 + number as u8))
 }
 
 /// Notes the errors that a rank tells of, until it ends; what else it says is for people.
@@ -745,6 +759,15 @@ mod tests {
         assert_eq!(told("tree-2x2", 0, true), "switch1@s1,switch2@s2");
         assert_eq!(told("leaf-spine-2x2x2", 3, true), "switch0@s0,switch1@s1,rank2@h2,rank3@h3");
         assert_eq!(told("mesh-2x2", 0, true), "");
+    }
+
+    #[test]
+    fn each_core_of_each_switch_has_an_address_of_its_own() {
+        let block = Ipv4Addr::new(127, 70, 1, 0);
+        let of = |switch| further_cores(block, switch, 3).map(|core| core.to_string()).collect::<Vec<_>>();
+        assert_eq!(of(0), ["127.198.1.1", "127.198.1.2"]);
+        assert_eq!(of(1), ["127.198.1.3", "127.198.1.4"]);
+        assert_eq!([0, 1].map(|cores| further_cores(block, 0, cores).count()), [0, 0]);
     }
 
     #[test]

@@ -4,7 +4,7 @@
 //! nobody has said which interface leads over them that is not known, and they are taken to be up.
 
 use quincunx_control::LinkReport;
-use quincunx_control_grpc::Attachment;
+use quincunx_control_grpc::Reporter;
 use quincunx_driver_net::running_interfaces;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -29,14 +29,14 @@ impl Links {
     }
 
     /// Asks the kernel, now and then, and tells the manager what has changed.
-    pub(crate) fn look(&mut self, attachment: &Attachment) {
+    pub(crate) fn look(&mut self, reporter: &Reporter) {
         if Instant::now() >= self.next {
-            self.look_now(attachment);
+            self.look_now(reporter);
         }
     }
 
     /// The same at once: what is reported next may follow from it, and the manager is to know both.
-    pub(crate) fn look_now(&mut self, attachment: &Attachment) {
+    pub(crate) fn look_now(&mut self, reporter: &Reporter) {
         if self.interfaces.is_empty() {
             return;
         }
@@ -47,7 +47,7 @@ impl Links {
         };
         if let Some(links) = self.change(&running) {
             tracing::warn!(down = ?self.down, "links changed");
-            attachment.update_links(&links);
+            reporter.update_links(&links);
         }
     }
 

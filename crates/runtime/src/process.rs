@@ -3,7 +3,7 @@
 use quincunx_collective::{Collective, Numbers};
 use quincunx_control::{Encapsulation, NodeDescription, Role};
 use quincunx_control_grpc::{Attachment, ClientConfig, ClientError, ControlClient, Managers};
-use quincunx_design::{AnyDesign, Catalog, GroupContext, Peer, Refusal};
+use quincunx_design::{AnyDesign, Catalog, ConnectionContext, GroupContext, Refusal};
 use quincunx_driver_net::{
     AnyTransport, Node, NodeError, NodeOptions, OpenError, PacketKind, TransportOptions, UdpOptions,
 };
@@ -58,7 +58,6 @@ pub(crate) fn design_of(
 /// Behind which of a node's ports each neighbour of a group is.
 pub(crate) struct Bound {
     ports: BTreeMap<Ipv4Addr, PortId>,
-    peers: BTreeMap<Peer, Ipv4Addr>,
 }
 
 impl Bound {
@@ -94,18 +93,17 @@ impl Bound {
                 place.insert(port);
             }
         }
-        let peers = context.all_connections().map(|each| (each.peer.clone(), each.remote.ip));
-        Ok(Self { ports, peers: peers.collect() })
+        Ok(Self { ports })
     }
 
     /// Binds nobody.
     pub(crate) fn anywhere() -> Self {
-        Self { ports: BTreeMap::new(), peers: BTreeMap::new() }
+        Self { ports: BTreeMap::new() }
     }
 
-    /// Of a member of the group.
-    pub(crate) fn port(&self, peer: &Peer) -> PortId {
-        self.peers.get(peer).map_or(PortId(0), |address| self.port_to(*address))
+    /// Of the other end of a connection.
+    pub(crate) fn port(&self, connection: &ConnectionContext) -> PortId {
+        self.port_to(connection.remote.ip)
     }
 
     /// Of an address in one of its connections.
@@ -156,6 +154,22 @@ pub enum RuntimeError {
         expected: String,
         /// What was given.
         found: &'static str,
+    },
+    /// A switch cannot have several cores.
+    #[error(
+        "expected one --address beside {found}, found several; a core takes what is for its address, so start one switch a core"
+    )]
+    Cores {
+        /// What frames it has.
+        found: &'static str,
+    },
+    /// A core of a switch has ended, and the switch with it.
+    #[error("expected the core at {address} to run, but it has ended ({reason}); start the switch again")]
+    CoreEnded {
+        /// Which.
+        address: Ipv4Addr,
+        /// Why.
+        reason: String,
     },
     /// The socket or the wait failed.
     #[error(transparent)]

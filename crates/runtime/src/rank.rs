@@ -7,7 +7,7 @@ pub use under_way::Ended;
 use quincunx_collective::{Collective, GroupId, Numbers, Rank as RankNumber, Reduction};
 use quincunx_control::{Instruction, Report};
 use quincunx_control_grpc::{Attachment, ControlClient};
-use quincunx_design::{Catalog, FabricKind, GroupContext, Node, Peer, Refusal};
+use quincunx_design::{Catalog, ConnectionContext, FabricKind, GroupContext, Node, Peer, Refusal};
 use quincunx_driver_net::{Statistics, Traffic};
 use quincunx_engine::verbs::{Failure, WorkId};
 use quincunx_nodes::{HostCommand, HostEvent, Ways, contended_host_group, host_group};
@@ -365,7 +365,7 @@ impl Rank {
         let prepared = design_of(self.catalog, self.framing, context).and_then(|design| {
             let bound = self.node.bind(context, self.any_interface)?;
             let of_tree = windows(design, context)?;
-            let port = |peer: &Peer| bound.port(peer);
+            let port = |connection: &ConnectionContext| bound.port(connection);
             let Some(among_hosts) = context.contention.as_ref().and_then(|with| with.fallback.as_ref())
             else {
                 return Ok((of_tree, host_group(design, context, None, port)?));

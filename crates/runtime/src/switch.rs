@@ -1,66 +1,38 @@
-//! A switch process.
+//! A switch process: a core, or several, each a thread with an address, a socket and groups of its own.
+//!
+//! The first core's thread hears the manager, and hands on what is for another core. No frame is ever handed on: neighbours send to the
+//! address of the core that has their group. Memory, queue pairs and ports are the switch's, whichever core uses them.
 
-use quincunx_collective::{GroupId, Numbers};
-use quincunx_control::{Instruction, LockUse, NodeDescription, Report};
+mod core;
+mod further;
+mod task;
+
+use quincunx_collective::GroupId;
+use quincunx_control::{Instruction, NodeDescription, Report};
 use quincunx_control_grpc::Attachment;
-use quincunx_design::{Catalog, GroupContext, Peer, Refusal};
-use quincunx_driver_net::{AnyTransport, NodeOptions, TransportOptions};
-use quincunx_engine::Engine;
-use quincunx_network::FaultRates;
-use quincunx_nodes::locks::{LockCounts, Recorder};
-use quincunx_nodes::{Switch, SwitchCommand, SwitchEvent, switch_group};
-use quincunx_units::{ByteCount, Probability};
+use quincunx_design::{Catalog, GroupContext, Refusal};
+use quincunx_driver_net::TransportOptions;
+use quincunx_wire::Framing;
 use std::collections::BTreeMap;
-use std::net::SocketAddrV4;
+use std::net::Ipv4Addr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::TryRecvError;
-use std::time::Instant;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
 
-use crate::codec::ROCE_PORT;
-use crate::drops::{KernelDrops, named, with_ports};
+use self::core::{Core, Told};
 use crate::links::Links;
-use crate::process::{
-    Bound, INSTRUCTION_POLL, ProcessOptions, RuntimeError, SocketNode, attach, design_of, open, room, windows,
-};
-use crate::watch::{Counted, SwitchCounts, SwitchWatch, Watching};
-
-/// A group that the switch is in.
-struct Installed {
-    context: Box<GroupContext>,
-    /// What all its neighbours may have under way to here.
-    windows: ByteCount,
-}
-
-impl Installed {
-    /// Counts that it is not any more.
-    fn removed(&self, counts: &mut SwitchCounts) {
-        counts.groups -= 1;
-        counts.removed += 1;
-        counts.memory_held -= self.context.memory.bytes();
-        counts.endpoints_held -= self.context.connections.len() as u64;
-    }
-}
-
-impl Counted {
-    /// What a switch and the kernel below it have counted until now.
-    fn of(node: &mut SocketNode<Switch<Numbers>>, kernel: &KernelDrops) -> Self {
-        let dropped = kernel.with(named(node.dropped()));
-        match node.transport_mut() {
-            AnyTransport::Ports(transport) => {
-                let (ports, addresses) = (transport.counts(), transport.addresses());
-                Self { dropped: with_ports(dropped, &ports), ports, addresses }
-            }
-            _ => Self { dropped, ..Self::default() },
-        }
-    }
-}
+use crate::process::{ProcessOptions, RuntimeError, attach, design_of};
+use crate::watch::SwitchWatch;
+use further::Further;
+use task::{Order, Tally, Task};
 
 /// Runs a switch: attaches it to the manager, installs what the manager says, and tells the manager of neighbours that do
 /// not answer. Others may read in `watch` what it counts. Returns when `stop` is set, or the manager has gone; one with ports of its own goes on
 /// forwarding without a manager, and attaches to the next one.
 ///
 /// # Errors
-/// If the socket or the manager cannot be had, or the connection to the manager breaks.
+/// If a socket or the manager cannot be had, a core ends, or the connection to the manager breaks.
 pub fn serve_switch(
     catalog: Catalog,
     options: &ProcessOptions,
@@ -82,24 +54,28 @@ pub fn serve_linked_switch(
     stop: &AtomicBool,
     watch: &SwitchWatch,
 ) -> Result<(), RuntimeError> {
-    let Ok(engine) = Switch::<Numbers>::new(());
-    let mut node = open(engine, options)?;
-    let kernel = KernelDrops::new();
-    let mut watching = Watching::new(watch);
-    let mut links = Links::new(&options.description.links, interfaces);
+    check_cores(options)?;
+    let description = &options.description;
+    let addresses = description.addresses().enumerate();
+    let cores = addresses.map(|place| Core::open(catalog, options, place, watch));
+    let mut cores: Vec<Core<'_>> = cores.collect::<Result<_, _>>()?;
+    let links = Mutex::new(Links::new(&description.links, interfaces));
     let mut run = || {
         loop {
             let attachment = if is_bridge(options) {
-                attach_while_forwarding(options, &mut node, stop, (&mut watching, &kernel))?
+                attach_while_forwarding(options, &mut cores[0], stop)?
             } else {
                 Some(attach(options, Vec::new())?)
             };
             let Some(attachment) = attachment else { return Ok(()) };
-            let NodeDescription { name, address, memory, .. } = &options.description;
-            tracing::info!(node = name, %address, manager = %options.manager, %memory, "attached");
-            let mut groups = BTreeMap::new();
-            let at = (&mut node, &attachment);
-            let served = serve(catalog, options, at, &mut groups, stop, (&mut watching, &mut links), &kernel);
+            let NodeDescription { name, memory, .. } = description;
+            let addresses = description.address_list();
+            tracing::info!(node = name, %addresses, manager = %options.manager, %memory, "attached");
+            let lanes = |context: &GroupContext| {
+                let design = design_of(catalog, options.framing, context)?;
+                context.in_lanes(design.transport(&context.settings)?.lanes)
+            };
+            let served = serve(&mut cores, &attachment, &links, &lanes, stop);
             if !is_bridge(options)
                 || stop.load(Ordering::Relaxed)
                 || matches!(served, Err(RuntimeError::Node(_)))
@@ -107,20 +83,25 @@ pub fn serve_linked_switch(
                 return served;
             }
             // Ordinary frames go on passing. Whoever manages from now on knows nothing of the groups.
-            tracing::warn!(
-                groups = groups.len(),
-                "the manager is gone; the switch goes on forwarding, without groups"
-            );
-            for (group, installed) in groups {
-                let _ = node.command(SwitchCommand::Remove(group));
-                watching.note(|counts| installed.removed(counts));
-            }
+            let groups: usize = cores.iter().map(Core::groups).sum();
+            tracing::warn!(groups, "the manager is gone; the switch goes on forwarding, without groups");
+            cores.iter_mut().for_each(Core::forget_all);
         }
     };
     let served = run();
-    let counted = Counted::of(&mut node, &kernel);
-    watching.end(node.statistics(), counted);
+    cores.iter_mut().for_each(Core::end);
     served
+}
+
+/// Refuses several cores where a frame's destination address is not the switch's: nobody could tell whose it is.
+fn check_cores(options: &ProcessOptions) -> Result<(), RuntimeError> {
+    let found = match options.transport {
+        _ if options.description.cores.is_empty() => return Ok(()),
+        TransportOptions::Ports(_) => "ports that frames for others pass",
+        _ if options.framing == Framing::RoceV1 => "frames of RoCE v1, which pass on their way to others",
+        _ => return Ok(()),
+    };
+    Err(RuntimeError::Cores { found })
 }
 
 /// Whether ordinary frames pass the switch, too, which is not to end with its manager.
@@ -134,27 +115,24 @@ const ATTACH_PAUSE: std::time::Duration = std::time::Duration::from_secs(1);
 /// Attaches to the manager, who may be behind the switch, and forwards meanwhile. None if it is to stop before.
 fn attach_while_forwarding(
     options: &ProcessOptions,
-    node: &mut SocketNode<Switch<Numbers>>,
+    core: &mut Core<'_>,
     stop: &AtomicBool,
-    (watching, kernel): (&mut Watching<'_>, &KernelDrops),
 ) -> Result<Option<Attachment>, RuntimeError> {
     let (sender, attached) = std::sync::mpsc::channel();
     let options = options.clone();
     // A thread by itself: who is to stop does not wait for it. It ends when nobody listens.
-    std::thread::spawn(move || {
+    thread::spawn(move || {
         loop {
             let attached = attach(&options, Vec::new());
             let is_done = attached.is_ok();
             if sender.send(attached).is_err() || is_done {
                 return;
             }
-            std::thread::sleep(ATTACH_PAUSE);
+            thread::sleep(ATTACH_PAUSE);
         }
     });
     while !stop.load(Ordering::Relaxed) {
-        node.turn(INSTRUCTION_POLL)?;
-        let statistics = *node.statistics();
-        watching.look(&statistics, || Counted::of(node, kernel));
+        core.forward()?;
         match attached.try_recv() {
             Ok(Ok(attachment)) => return Ok(Some(attachment)),
             Ok(Err(reason)) => tracing::warn!(%reason, "no manager; the switch forwards, without groups"),
@@ -164,149 +142,109 @@ fn attach_while_forwarding(
     Ok(None)
 }
 
+/// Runs all cores, the first on this thread, until the manager goes, one of them ends, or `stop` is set.
 fn serve(
-    catalog: Catalog,
-    options: &ProcessOptions,
-    (node, attachment): (&mut SocketNode<Switch<Numbers>>, &Attachment),
-    groups: &mut BTreeMap<GroupId, Installed>,
+    cores: &mut [Core<'_>],
+    attachment: &Attachment,
+    links: &Mutex<Links>,
+    lanes: &dyn Fn(&GroupContext) -> Result<Vec<GroupContext>, Refusal>,
     stop: &AtomicBool,
-    (watching, links): (&mut Watching<'_>, &mut Links),
-    kernel: &KernelDrops,
 ) -> Result<(), RuntimeError> {
-    let mut locks = LockReports::default();
-    while !stop.load(Ordering::Relaxed) {
-        node.turn(INSTRUCTION_POLL)?;
-        let statistics = *node.statistics();
-        watching.look(&statistics, || Counted::of(node, kernel));
-        locks.tell(node.engine().recorder(), attachment, watching);
-        links.look(attachment);
-        while let Some(SwitchEvent::Unreachable { group, edge }) = node.next_event() {
-            let connections = groups.get(&group).map(|group| &group.context.connections);
-            let reason = match connections.and_then(|connections| connections.get(usize::from(edge))) {
-                Some(edge) => format!("{} at {} does not answer", edge.peer, edge.remote.ip),
-                None => format!("the neighbour on edge {edge} does not answer"),
-            };
-            tracing::warn!(%group, reason, "neighbour lost");
-            links.look_now(attachment);
-            attachment.report(group, Report::DataPlaneFailed { reason });
+    let told = Told { reporter: attachment.reporter(), links };
+    let addresses: Vec<Ipv4Addr> = cores.iter().map(Core::address).collect();
+    let (first, others) = cores.split_first_mut().expect("a switch has a core");
+    thread::scope(|scope| {
+        let mut further: Vec<Further<'_>> = Vec::with_capacity(others.len());
+        for core in (1..).zip(others.iter_mut()) {
+            match Further::start(scope, core, told) {
+                Ok(started) => further.push(started),
+                Err(error) => {
+                    further.into_iter().try_for_each(Further::end)?;
+                    return Err(error);
+                }
+            }
         }
-        loop {
-            match attachment.instructions().try_recv() {
-                Ok(Ok(Instruction::Install(context))) => {
-                    let id = context.group;
-                    let report = match install(catalog, options, node, &context) {
-                        Ok(windows) => {
-                            let (memory, connections) = (context.memory.bytes(), context.connections.len());
-                            tracing::info!(group = %id, design = context.design, ranks = context.ranks, memory = %context.memory, connections, "group installed");
-                            watching.note(|counts| {
-                                counts.groups += 1;
-                                counts.installed += 1;
-                                counts.memory_held += memory;
-                                counts.endpoints_held += connections as u64;
-                            });
-                            groups.insert(id, Installed { context, windows });
-                            node.grow_receive_buffer(groups.values().map(|group| room(group.windows)).sum())?;
-                            Report::Installed
+        let mut placed = BTreeMap::new();
+        let mut run = || {
+            while !stop.load(Ordering::Relaxed) && !further.iter().any(Further::has_ended) {
+                first.turn(told)?;
+                links.lock().unwrap_or_else(PoisonError::into_inner).look(told.reporter);
+                loop {
+                    let instruction = match attachment.instructions().try_recv() {
+                        Ok(Ok(instruction)) => instruction,
+                        Ok(Err(lost)) => return Err(lost.into()),
+                        Err(TryRecvError::Empty) => break,
+                        Err(TryRecvError::Disconnected) => return Ok(()),
+                    };
+                    let tasks = match instruction {
+                        Instruction::Install(context) => {
+                            let group = context.group;
+                            match lanes(&context) {
+                                Ok(lanes) => installs(group, lanes, &addresses, &mut placed),
+                                Err(refusal) => {
+                                    first.refuse(group, &refusal, told);
+                                    continue;
+                                }
+                            }
                         }
-                        Err(refusal) => {
-                            tracing::warn!(group = %id, design = context.design, reason = %refusal, "group refused");
-                            watching.note(|counts| counts.refused += 1);
-                            Report::Refused { reason: refusal.to_string() }
+                        Instruction::Failed { group, failure } => {
+                            tracing::warn!(%group, reason = %failure, "group failed");
+                            removals(group, &mut placed)
+                        }
+                        Instruction::Remove(group) => removals(group, &mut placed),
+                        // Ranks alone are suspended.
+                        Instruction::Ready(_) | Instruction::Suspend { .. } | Instruction::Resume { .. } => {
+                            continue;
                         }
                     };
-                    attachment.report(id, report);
-                }
-                Ok(Ok(ref ended @ (Instruction::Remove(group) | Instruction::Failed { group, .. }))) => {
-                    if let Instruction::Failed { failure, .. } = ended {
-                        tracing::warn!(%group, reason = %failure, "group failed");
+                    for (core, task) in tasks {
+                        match core.checked_sub(1) {
+                            None => first.carry_out(task, told)?,
+                            Some(other) => further[other].hand(task),
+                        }
                     }
-                    if let Some(installed) = groups.remove(&group) {
-                        tracing::info!(%group, "group removed");
-                        watching.note(|counts| installed.removed(counts));
-                    }
-                    // A group that was refused here is not installed: nothing to remove.
-                    let _ = node.command(SwitchCommand::Remove(group));
-                    links.look_now(attachment);
-                    attachment.report(group, Report::Removed);
                 }
-                // Ranks alone are suspended.
-                Ok(Ok(Instruction::Ready(_) | Instruction::Suspend { .. } | Instruction::Resume { .. })) => {}
-                Ok(Err(lost)) => return Err(lost.into()),
-                Err(TryRecvError::Empty) => break,
-                Err(TryRecvError::Disconnected) => return Ok(()),
             }
-        }
-    }
-    Ok(())
+            Ok(())
+        };
+        let served = run();
+        // Why another core has ended says more than that this one has.
+        let ended: Result<Vec<()>, RuntimeError> = further.into_iter().map(Further::end).collect();
+        ended.and(served)
+    })
 }
 
-/// What the manager has been told of locks.
-#[derive(Default)]
-struct LockReports {
-    told: BTreeMap<GroupId, LockCounts>,
-    next: Option<Instant>,
+/// Where groups are that are installed: each lane's core, and what it is called there.
+type Placed = BTreeMap<GroupId, Vec<(usize, GroupId)>>;
+
+/// What it is to each core that a group is installed, lane by lane.
+fn installs(
+    group: GroupId,
+    lanes: Vec<GroupContext>,
+    addresses: &[Ipv4Addr],
+    placed: &mut Placed,
+) -> Vec<(usize, Task)> {
+    let places = lanes.iter().map(|lane| (core_of(lane, addresses), lane.group)).collect();
+    placed.insert(group, places);
+    let tally = Tally::new(group, lanes.len(), Report::Installed);
+    let task = |lane: GroupContext| {
+        let (core, group, tally) = (core_of(&lane, addresses), lane.group, Arc::clone(&tally));
+        (core, Task { group, order: Order::Install(Box::new(lane)), tally })
+    };
+    lanes.into_iter().map(task).collect()
 }
 
-/// How often at most the manager is told of a group's locks.
-const LOCKS_INTERVAL: std::time::Duration = std::time::Duration::from_millis(500);
-
-impl LockReports {
-    /// Tells the manager what has changed, now and then.
-    fn tell(&mut self, recorder: &Recorder, attachment: &Attachment, watching: &Watching<'_>) {
-        let now = Instant::now();
-        if recorder.counts().next().is_none() || self.next.is_some_and(|next| now < next) {
-            return;
-        }
-        self.next = Some(now + LOCKS_INTERVAL);
-        for (group, counts) in recorder.counts() {
-            let before = self.told.insert(group, counts).unwrap_or_default();
-            if before == counts {
-                continue;
-            }
-            let LockCounts { granted, refused, in_vain, held_by } = counts;
-            attachment.report(group, Report::Locked(LockUse { granted, refused, in_vain, held_by }));
-            watching.note(|all| {
-                all.locks_granted += granted - before.granted;
-                all.locks_refused += refused - before.refused;
-                all.locks_in_vain += in_vain - before.in_vain;
-            });
-        }
-        self.told.retain(|group, _| recorder.counts().any(|(known, _)| known == *group));
-    }
+/// The same of a group's end.
+fn removals(group: GroupId, placed: &mut Placed) -> Vec<(usize, Task)> {
+    // What was never here is forgotten as well.
+    let lanes = placed.remove(&group).unwrap_or_else(|| vec![(0, group)]);
+    let tally = Tally::new(group, lanes.len(), Report::Removed);
+    let task = |(core, group)| (core, Task { group, order: Order::Remove, tally: Arc::clone(&tally) });
+    lanes.into_iter().map(task).collect()
 }
 
-/// Joins the switch to a group: what all its neighbours there may have under way to here.
-fn install(
-    catalog: Catalog,
-    options: &ProcessOptions,
-    node: &mut SocketNode<Switch<Numbers>>,
-    context: &GroupContext,
-) -> Result<ByteCount, Refusal> {
-    let design = design_of(catalog, options.framing, context)?;
-    let bound = Bound::new(node, context, options.any_interface)?;
-    let group = switch_group(design, context, None, |peer| bound.port(peer))?;
-    // Between the ends of what passes, the switch hands on what is not for the group, such as acknowledges.
-    let own = *node.local().ip();
-    let ends = context.connections.iter().filter(|connection| connection.local.ip != own);
-    for destination in ends.flat_map(|connection| [connection.local.ip, connection.remote.ip]) {
-        let route = SwitchCommand::Route { destination, ports: vec![bound.port_to(destination)] };
-        node.command(route).map_err(|rejected| Refusal::of(&rejected))?;
-    }
-    if options.lose_sent {
-        lose_sent(&options.node, node, context);
-    }
-    let installed = node.command(SwitchCommand::Install(Box::new(group)));
-    installed.map_err(|rejected| Refusal::of(&rejected))?;
-    windows(design, context)
-}
-
-/// Has frames to the ranks of a group meet the faults that arriving ones meet.
-fn lose_sent(options: &NodeOptions, node: &mut SocketNode<Switch<Numbers>>, context: &GroupContext) {
-    let ranks = context.connections.iter().filter(|connection| matches!(connection.peer, Peer::Rank(_)));
-    for address in ranks.map(|connection| connection.remote.ip) {
-        let rates = FaultRates { reordering: Probability::ZERO, ..options.faults };
-        // Each link has its own fates.
-        let seed = options.seed ^ u64::from(address.to_bits());
-        node.set_faults(SocketAddrV4::new(address, ROCE_PORT), rates.into(), seed);
-    }
+/// The core that has a lane: the one at whose address its connections end. Of what passes the switch that is the first, the only one then.
+fn core_of(lane: &GroupContext, addresses: &[Ipv4Addr]) -> usize {
+    let own = |ip| addresses.iter().position(|address| *address == ip);
+    lane.all_connections().find_map(|connection| own(connection.local.ip)).unwrap_or(0)
 }

@@ -54,25 +54,61 @@ pub(crate) struct Counted {
     pub(crate) addresses: usize,
 }
 
+impl SwitchCounts {
+    /// Adds what another core of the same switch has counted.
+    fn add(&mut self, other: &Self) {
+        let add = |to: &mut Traffic, of: &Traffic| {
+            to.frames += of.frames;
+            to.bytes += of.bytes;
+            to.datagrams += of.datagrams;
+            to.system_calls += of.system_calls;
+        };
+        add(&mut self.sent, &other.sent);
+        add(&mut self.received, &other.received);
+        for (reason, frames) in &other.dropped {
+            *self.dropped.entry(reason.clone()).or_default() += frames;
+        }
+        self.ports.extend(other.ports.clone());
+        self.addresses += other.addresses;
+        self.groups += other.groups;
+        self.memory_held += other.memory_held;
+        self.endpoints_held += other.endpoints_held;
+        self.installed += other.installed;
+        self.removed += other.removed;
+        self.refused += other.refused;
+        self.locks_granted += other.locks_granted;
+        self.locks_refused += other.locks_refused;
+        self.locks_in_vain += other.locks_in_vain;
+    }
+}
+
 /// The last snapshot of a switch, to be read from other threads.
 #[derive(Debug, Default)]
-pub struct SwitchWatch(Mutex<SwitchCounts>);
+pub struct SwitchWatch(Mutex<Vec<SwitchCounts>>);
 
 impl SwitchWatch {
-    /// What the switch had counted a tenth of a second ago, at most.
+    /// What the switch had counted a tenth of a second ago, at most, over all its cores.
     pub fn counts(&self) -> SwitchCounts {
+        let mut all = SwitchCounts::default();
+        self.lock().iter().for_each(|core| all.add(core));
+        all
+    }
+
+    /// The same of each core. A group with lanes is one of each core that has some.
+    pub fn cores(&self) -> Vec<SwitchCounts> {
         self.lock().clone()
     }
 
-    fn lock(&self) -> MutexGuard<'_, SwitchCounts> {
+    fn lock(&self) -> MutexGuard<'_, Vec<SwitchCounts>> {
         // What is in it is whole after every assignment.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Keeps a [`SwitchWatch`] up to date, and logs what was dropped.
+/// Keeps a core's part of a [`SwitchWatch`] up to date, and logs what was dropped.
 pub(crate) struct Watching<'a> {
     watch: &'a SwitchWatch,
+    core: usize,
     next_snapshot: Instant,
     next_drops: Instant,
     /// What was logged.
@@ -80,14 +116,16 @@ pub(crate) struct Watching<'a> {
 }
 
 impl<'a> Watching<'a> {
-    pub(crate) fn new(watch: &'a SwitchWatch) -> Self {
+    /// Of a core of the switch, counted from zero; those before it are there already.
+    pub(crate) fn new(watch: &'a SwitchWatch, core: usize) -> Self {
         let now = Instant::now();
-        Self { watch, next_snapshot: now, next_drops: now, told: Drops::new() }
+        watch.lock().resize(core + 1, SwitchCounts::default());
+        Self { watch, core, next_snapshot: now, next_drops: now, told: Drops::new() }
     }
 
     /// Changes what is installed.
     pub(crate) fn note(&self, change: impl FnOnce(&mut SwitchCounts)) {
-        change(&mut self.watch.lock());
+        change(&mut self.watch.lock()[self.core]);
     }
 
     /// Takes a snapshot, if the last one is old.
@@ -114,7 +152,7 @@ impl<'a> Watching<'a> {
             }
             self.told.clone_from(&drops);
         }
-        let mut counts = self.watch.lock();
+        let counts = &mut self.watch.lock()[self.core];
         (counts.sent, counts.received, counts.dropped) = (statistics.sent, statistics.received, drops);
         (counts.ports, counts.addresses) = (ports, addresses);
     }

@@ -2,6 +2,7 @@
 
 mod bound;
 mod check;
+mod cores;
 mod demo;
 mod explain;
 mod hostile;

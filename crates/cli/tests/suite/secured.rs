@@ -178,13 +178,13 @@ fn what_is_wrong_with_files_is_said_in_a_line() {
 }
 
 /// The next line that a process says, behind what is before it.
-fn says(process: &mut BufReader<std::process::ChildStdout>, before: &str) -> String {
+pub(crate) fn says(process: &mut BufReader<std::process::ChildStdout>, before: &str) -> String {
     let mut line = String::new();
     process.read_line(&mut line).unwrap();
     line.trim().strip_prefix(before).unwrap_or_else(|| panic!("{before}: {line}")).to_owned()
 }
 
-fn scrape(url: &str) -> String {
+pub(crate) fn scrape(url: &str) -> String {
     let address = url.trim_start_matches("http://").trim_end_matches("/metrics");
     let mut connection = TcpStream::connect(address).unwrap();
     connection.write_all(b"GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();

@@ -176,6 +176,7 @@ proptest! {
         name in "\\PC{0,8}",
         (is_switch, is_ethernet) in any::<(bool, bool)>(),
         (ip, max_endpoints, memory) in any::<(u32, u32, u64)>(),
+        cores in prop::collection::vec(any::<u32>(), 0..3),
         designs in prop::collection::btree_set("\\PC{0,8}", 0..3),
         (memory_unit, one_group_a_port, max_fan_in) in (1u64.., any::<bool>(), any::<u16>()),
         links in prop::collection::vec(("\\PC{0,8}", 1u16.., any::<u64>()), 0..3),
@@ -189,6 +190,7 @@ proptest! {
         });
         let node = NodeDescription {
             role,
+            cores: cores.into_iter().map(Ipv4Addr::from_bits).collect(),
             encapsulation,
             designs,
             memory,

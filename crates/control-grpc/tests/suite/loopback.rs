@@ -341,7 +341,7 @@ fn a_switch_that_says_its_link_is_down_ends_the_group_on_it() {
     let leaf = nodes.iter().find(|node| node.description.name == "switch-1").unwrap();
     let mut links = leaf.description.links.clone();
     links.iter_mut().filter(|link| link.neighbour == "switch-0").for_each(|link| link.lanes = 0);
-    cluster.nodes["switch-1"].update_links(&links);
+    cluster.nodes["switch-1"].reporter().update_links(&links);
     let failure = cluster.expect_failure(group, "switch-1");
     assert!(failure.reason.contains("its link between") && failure.reason.contains("is down"), "{failure}");
     let now = cluster.client.list_nodes().unwrap();

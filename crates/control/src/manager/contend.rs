@@ -1,6 +1,7 @@
 //! Groups that contend for switches' memory (EPIC 6.2, "contention-and-fallback"): they have a block together, lock it for each invocation at
 //! the switches themselves, and run among their hosts when it is taken. What they fall back to is installed with them.
 
+use super::cores::lanes_of;
 use super::place::Planned;
 use super::{ManagedGroup, Manager};
 use crate::policy::Sharing;
@@ -120,7 +121,11 @@ impl Manager {
         tree: &IncTree,
     ) -> Option<Contending> {
         let is_for_vectors = matches!(wanted.demand, Demand::Vectors { .. });
-        if self.config.policy.sharing() != Sharing::Locks || !is_for_vectors {
+        // A lock is for one lane.
+        if self.config.policy.sharing() != Sharing::Locks
+            || !is_for_vectors
+            || lanes_of(asked, &wanted.settings) > 1
+        {
             return None;
         }
         // Every switch of the tree has a recorder in it.

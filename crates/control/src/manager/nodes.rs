@@ -1,5 +1,6 @@
 //! The attached nodes and what is taken of each: queue pairs and switch memory.
 
+use super::cores::core_of;
 use crate::memory::{Region, Shortage, SwitchMemory};
 use crate::{AttachError, Holding, NodeDescription};
 use alloc::collections::{BTreeMap, BTreeSet};
@@ -53,16 +54,20 @@ impl Nodes {
         // One that is told twice is one.
         description.queue_pairs.sort_unstable();
         description.queue_pairs.dedup();
-        let NodeDescription { name, address, .. } = &description;
+        let name = &description.name;
         if name.is_empty() {
             return Err(AttachError::NoName);
         }
         if self.nodes.contains_key(name) {
             return Err(AttachError::NameTaken { name: name.clone() });
         }
-        if let Some(holder) = self.iter().find(|node| node.address == *address) {
-            let (name, address, holder) = (name.clone(), *address, holder.name.clone());
-            return Err(AttachError::AddressTaken { name, address, holder });
+        for (core, address) in description.addresses().enumerate() {
+            let other = self.iter().find(|node| node.addresses().any(|other| other == address));
+            let twice = description.addresses().take(core).any(|other| other == address);
+            if let Some(holder) = other.or(twice.then_some(&description)) {
+                let (name, holder) = (name.clone(), holder.name.clone());
+                return Err(AttachError::AddressTaken { name, address, holder });
+            }
         }
         let memory = SwitchMemory::new(description.memory, description.memory_unit);
         self.nodes.insert(name.clone(), Node { description, taken: BTreeMap::new(), memory, drains: false });
@@ -99,18 +104,30 @@ impl Nodes {
         let used: usize = node.taken.values().map(|taken| taken.endpoints.len()).sum();
         // A node that claims more than there are numbers has as many as there are numbers.
         let numbers = match node.description.queue_pairs.len() as u32 {
-            0 => MAX_QPN - FIRST_QP + 1,
+            // One core may have to have all of them.
+            0 => (MAX_QPN - FIRST_QP + 1) / node.description.addresses().len() as u32,
             own => own,
         };
         node.description.max_endpoints.min(numbers).saturating_sub(used as u32)
     }
 
-    /// A queue pair for the group that the node does not use. The caller has asked how many are free.
-    pub(super) fn take_endpoint(&mut self, name: &str, group: GroupId) -> Endpoint {
+    /// The core of a node that has fewest queue pairs, the first of these.
+    pub(super) fn idlest_core(&self, name: &str) -> usize {
+        let node = &self.nodes[name];
+        let mut held = alloc::vec![0_u32; node.description.addresses().len()];
+        let taken = node.taken.values().flat_map(|taken| &taken.endpoints);
+        let cores = held.len();
+        taken.for_each(|qp| held[core_of(*qp, cores)] += 1);
+        (0..cores).min_by_key(|core| held[*core]).expect("a node has a core")
+    }
+
+    /// A queue pair of that core for the group that the node does not use. The caller has asked how many are free.
+    pub(super) fn take_endpoint(&mut self, name: &str, group: GroupId, core: usize) -> Endpoint {
         assert!(self.free_endpoints(name) > 0, "node {name} has no queue pair left");
         let node = self.nodes.get_mut(name).expect("an attached node");
-        let ip = node.description.address;
-        let next = self.next_qp.entry(ip).or_insert(FIRST_QP);
+        let cores = node.description.addresses().len();
+        let ip = node.description.addresses().nth(core).expect("a core of the node");
+        let next = self.next_qp.entry(node.description.address).or_insert(FIRST_QP);
         let own = &node.description.queue_pairs;
         let qp = loop {
             // Those that it has come by turns: packets for the one before may still be under way.
@@ -119,7 +136,7 @@ impl Nodes {
                 count => own[*next as usize % count],
             };
             *next = if *next == MAX_QPN { FIRST_QP } else { *next + 1 };
-            if !node.taken.values().any(|taken| taken.endpoints.contains(&qp)) {
+            if core_of(qp, cores) == core && !node.taken.values().any(|taken| taken.endpoints.contains(&qp)) {
                 break qp;
             }
         };

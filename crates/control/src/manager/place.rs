@@ -2,6 +2,7 @@
 
 use super::Manager;
 use super::contend::Contending;
+use super::cores::lanes_of;
 use crate::map::{MapLink, MapNode, between};
 use crate::policy::Sharing;
 use crate::tree::{Candidate, Ground};
@@ -190,8 +191,10 @@ impl Manager {
             let name = &planned.names[&part.node];
             let description = self.nodes.get(name).expect("a tree's switches are attached");
             let degree = degrees.get(&Member::Switch(part.node)).copied().unwrap_or_default();
-            if let Some(most) = description.max_fan_in.filter(|&most| degree > u32::from(most)) {
-                let needed = u16::try_from(degree).unwrap_or(u16::MAX);
+            // Each lane is added up by itself.
+            let children = degree / u32::from(lanes_of(planned.design, &planned.settings));
+            if let Some(most) = description.max_fan_in.filter(|&most| children > u32::from(most)) {
+                let needed = u16::try_from(children).unwrap_or(u16::MAX);
                 return Err(Fallback::FanIn { switch: name.clone(), needed, most });
             }
             let free = self.nodes.free_endpoints(name);

@@ -3,6 +3,7 @@
 mod again;
 mod agent;
 mod any_history;
+mod cores;
 mod journal;
 mod lifecycles;
 mod manager;

@@ -198,7 +198,7 @@ impl Net {
                 let first = (group as u16 - 1) * 2;
                 match member {
                     Member::Switch(_) => {
-                        let port = |peer: &Peer| match peer {
+                        let port = |connection: &ConnectionContext| match &connection.peer {
                             Peer::Rank(rank) => PortId(first + rank.0),
                             Peer::Switch(_) => unreachable!("it is alone"),
                         };

@@ -9,7 +9,7 @@ use quincunx_units::{Duration, Instant};
 
 const MODES: [Mode; 3] = [Mode::I, Mode::II, Mode::III];
 
-fn all_collectives(root: Rank) -> [Collective; 6] {
+pub fn all_collectives(root: Rank) -> [Collective; 6] {
     [
         Collective::AllReduce,
         Collective::Reduce { root },
@@ -40,12 +40,12 @@ pub fn buffers(
 
 /// Runs the collectives one after the other, each rank starting the next when it is done with the one before, and
 /// checks every output.
-fn run(network: Network, collectives: &[(Collective, usize)], reduction: Reduction) -> Network {
+pub fn run(network: Network, collectives: &[(Collective, usize)], reduction: Reduction) -> Network {
     run_overlapping(network, collectives, reduction, 1)
 }
 
 /// The same, each rank having up to `depth` collectives under way.
-fn run_overlapping(
+pub fn run_overlapping(
     mut network: Network,
     collectives: &[(Collective, usize)],
     reduction: Reduction,

@@ -19,6 +19,7 @@ mod host;
 #[path = "../../../../fuzz/src/inc_engine.rs"]
 mod inc_engine;
 mod kernel_hosts;
+mod lanes;
 mod locks;
 #[path = "../../../../fuzz/src/mode_i_switch.rs"]
 mod mode_i_switch;

@@ -1,7 +1,9 @@
 //! A frame counts by the port behind which its sender is, and by no other, whatever is written in it.
 
 use quincunx_collective::{GroupId, Numbers};
-use quincunx_design::{AnyDesign, FabricKind, GroupContext, Member, Naming, Peer, Placement, Value};
+use quincunx_design::{
+    AnyDesign, ConnectionContext, FabricKind, GroupContext, Member, Naming, Peer, Placement, Value,
+};
 use quincunx_engine::{Engine, Frame, PortId, Sink};
 use quincunx_epic::{EPIC_1, EPIC_2, EPIC_3};
 use quincunx_fabric::IncTree;
@@ -82,7 +84,7 @@ fn a_switch_drops_what_comes_by_another_port_than_its_neighbours() {
         let (_, context) =
             contexts(design).into_iter().find(|(who, _)| matches!(who, Member::Switch(_))).unwrap();
         let Ok(mut switch) = Switch::<Numbers>::new(());
-        let port = |peer: &Peer| match peer {
+        let port = |connection: &ConnectionContext| match &connection.peer {
             Peer::Rank(rank) => PortId(rank.0),
             Peer::Switch(_) => unreachable!("it is alone"),
         };
@@ -92,7 +94,7 @@ fn a_switch_drops_what_comes_by_another_port_than_its_neighbours() {
             .unwrap();
         let before = switch.clone();
         for connection in &context.connections {
-            let right = port(&connection.peer).0;
+            let right = port(connection).0;
             let frame = header(connection.remote, connection.local);
             for other in (0..4).filter(|port| *port != right) {
                 assert_eq!(hand(&mut switch, other, &frame).dropped, [NodeDrop::ForeignPort]);

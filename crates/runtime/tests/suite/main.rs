@@ -2,6 +2,7 @@
 
 mod allocation;
 mod common;
+mod cores;
 mod experts;
 mod groups;
 mod mesh;

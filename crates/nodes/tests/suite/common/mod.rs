@@ -19,7 +19,7 @@ use quincunx_epic::{EPIC_1, EPIC_2, EPIC_3, Epic, EpicParams, GroupParams, Mode}
 use quincunx_fabric::{IncTree, TreeNodeId, TreeRole};
 use quincunx_nodes::{
     Host, HostCommand, HostEvent, HostTimer, NodeDrop, Switch, SwitchCommand, SwitchEvent, SwitchTimer,
-    host_group, switch_group,
+    host_group, switch_groups,
 };
 use quincunx_units::{ByteCount, Duration, Instant};
 use quincunx_wire::{Endpoint, Psn, QpNumber, RoceHeader};
@@ -99,6 +99,7 @@ pub struct Setup {
     pub retry_timeout: Duration,
     /// Ranks' queue pairs are the kernel's.
     pub kernels: bool,
+    pub lanes: u16,
 }
 
 impl Setup {
@@ -115,6 +116,7 @@ impl Setup {
             overlap: true,
             retry_timeout: Duration::from_micros(300),
             kernels: false,
+            lanes: 1,
         }
     }
 
@@ -135,6 +137,7 @@ impl Setup {
             retry_timeout: self.retry_timeout,
             retry_count: 60,
             selective: self.selective,
+            lanes: self.lanes,
             ..Transport::default()
         };
         let (reproducible, run_ahead) = (self.reproducible, self.run_ahead && self.mode == Mode::III);
@@ -348,11 +351,12 @@ impl Network {
                     network.host_command(index, HostCommand::Install(Box::new(group)));
                 }
                 Member::Switch(_) => {
-                    let group = switch_group(&design, context, None, |_| PORT).unwrap();
                     let Ok(mut switch) = Switch::new(());
                     let mut answers = Answers::default();
-                    let install = SwitchCommand::Install(Box::new(group));
-                    switch.handle_command(Instant::ZERO, install, &mut answers).unwrap();
+                    for lane in switch_groups(&design, context, None, |_| PORT).unwrap() {
+                        let install = SwitchCommand::Install(Box::new(lane));
+                        switch.handle_command(Instant::ZERO, install, &mut answers).unwrap();
+                    }
                     network.addresses.insert(switch_ip(index - ranks), index);
                     network.nodes.push(Node::Switch(switch));
                     network.take(index, answers);

@@ -1,0 +1,46 @@
+//! Which core of a switch a group runs on. Memory, queue pairs and ports are the switch's, for all its cores; the processor alone is a core's.
+//!
+//! A group is on one core, each of its lanes on one of its own: on that with fewest queue pairs, for each is a neighbour's frames.
+
+use super::nodes::Nodes;
+use alloc::collections::BTreeMap;
+use quincunx_collective::GroupId;
+use quincunx_design::{AnyDesign, Member, Settings};
+use quincunx_wire::{Endpoint, QpNumber};
+
+/// Which of a node's cores has a queue pair: they go round by their numbers, so that whoever sees a number knows the core, a NIC that
+/// steers frames by their queue pair as well.
+pub(super) const fn core_of(qp: QpNumber, cores: usize) -> usize {
+    qp.value() as usize % cores
+}
+
+/// How many lanes a group has with these settings, which its design has planned with.
+pub(super) fn lanes_of(design: &dyn AnyDesign, settings: &Settings) -> u16 {
+    design.transport(settings).map_or(1, |transport| transport.lanes)
+}
+
+/// Hands out a group's queue pairs lane by lane.
+pub(super) struct Lanes {
+    /// Queue pairs of a lane.
+    each: BTreeMap<Member, u32>,
+    /// By member the core that it is at, and how many queue pairs of the lane are still to come there.
+    at: BTreeMap<Member, (usize, u32)>,
+}
+
+impl Lanes {
+    /// Of a group whose members need so many queue pairs in all its lanes together.
+    pub(super) fn new(degrees: BTreeMap<Member, u32>, lanes: u16) -> Self {
+        let each = degrees.into_iter().map(|(member, degree)| (member, degree / u32::from(lanes)));
+        Self { each: each.collect(), at: BTreeMap::new() }
+    }
+
+    /// The next queue pair of a member that is called so.
+    pub(super) fn next(&mut self, nodes: &mut Nodes, member: Member, name: &str, group: GroupId) -> Endpoint {
+        let (core, left) = self.at.entry(member).or_default();
+        if *left == 0 {
+            (*core, *left) = (nodes.idlest_core(name), self.each.get(&member).copied().unwrap_or(1).max(1));
+        }
+        *left -= 1;
+        nodes.take_endpoint(name, group, *core)
+    }
+}

@@ -1,0 +1,297 @@
+//! A core of a switch: a node with an engine, a socket and an address of its own, and the groups that it has. No frame and no state is
+//! another core's.
+
+use quincunx_collective::{GroupId, Numbers};
+use quincunx_control::{LockUse, Report};
+use quincunx_control_grpc::Reporter;
+use quincunx_design::{Catalog, GroupContext, Peer, Refusal};
+use quincunx_driver_net::{AnyTransport, NodeOptions, Waker};
+use quincunx_engine::Engine;
+use quincunx_network::FaultRates;
+use quincunx_nodes::locks::{LockCounts, Recorder};
+use quincunx_nodes::{Switch, SwitchCommand, SwitchEvent, switch_group};
+use quincunx_units::{ByteCount, Probability};
+use std::collections::BTreeMap;
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::sync::{Mutex, PoisonError};
+use std::time::Instant;
+
+use super::task::{Order, Task};
+use crate::codec::ROCE_PORT;
+use crate::drops::{KernelDrops, named, with_ports};
+use crate::links::Links;
+use crate::process::{
+    Bound, INSTRUCTION_POLL, ProcessOptions, RuntimeError, SocketNode, design_of, open, room, windows,
+};
+use crate::watch::{Counted, SwitchCounts, SwitchWatch, Watching};
+
+/// A group that the core is in.
+struct Installed {
+    /// As the manager calls it.
+    of: GroupId,
+    context: GroupContext,
+    /// What all its neighbours may have under way to here.
+    windows: ByteCount,
+}
+
+impl Installed {
+    /// Counts that it is.
+    fn added(&self, counts: &mut SwitchCounts) {
+        counts.groups += 1;
+        counts.installed += 1;
+        counts.memory_held += self.context.memory.bytes();
+        counts.endpoints_held += self.context.connections.len() as u64;
+    }
+
+    /// Counts that it is not any more.
+    fn removed(&self, counts: &mut SwitchCounts) {
+        counts.groups -= 1;
+        counts.removed += 1;
+        counts.memory_held -= self.context.memory.bytes();
+        counts.endpoints_held -= self.context.connections.len() as u64;
+    }
+}
+
+/// What a core tells the manager through.
+#[derive(Clone, Copy)]
+pub(super) struct Told<'a> {
+    pub(super) reporter: &'a Reporter,
+    pub(super) links: &'a Mutex<Links>,
+}
+
+impl Told<'_> {
+    /// Tells of links whose state has changed before what may follow from that.
+    fn links_now(self) {
+        self.links.lock().unwrap_or_else(PoisonError::into_inner).look_now(self.reporter);
+    }
+}
+
+/// One core.
+pub(super) struct Core<'a> {
+    catalog: Catalog,
+    options: ProcessOptions,
+    node: SocketNode<Switch<Numbers>>,
+    groups: BTreeMap<GroupId, Installed>,
+    locks: LockReports,
+    watching: Watching<'a>,
+    /// Counted for all cores by the first.
+    kernel: Option<KernelDrops>,
+}
+
+impl<'a> Core<'a> {
+    /// Opens core `number` of a switch, which has this address.
+    pub(super) fn open(
+        catalog: Catalog,
+        switch: &ProcessOptions,
+        (number, address): (usize, Ipv4Addr),
+        watch: &'a SwitchWatch,
+    ) -> Result<Self, RuntimeError> {
+        let mut options = switch.clone();
+        options.description.address = address;
+        options.node.seed = options.node.seed.wrapping_add(number as u64);
+        if let Some(capture) = &mut options.capture
+            && number > 0
+        {
+            capture.set_extension(format!("{number}.pcapng"));
+        }
+        let Ok(engine) = Switch::<Numbers>::new(());
+        Ok(Self {
+            catalog,
+            node: open(engine, &options)?,
+            options,
+            groups: BTreeMap::new(),
+            locks: LockReports::default(),
+            watching: Watching::new(watch, number),
+            kernel: (number == 0).then(KernelDrops::new),
+        })
+    }
+
+    pub(super) fn address(&self) -> Ipv4Addr {
+        *self.node.local().ip()
+    }
+
+    pub(super) fn waker(&self) -> Waker {
+        self.node.waker()
+    }
+
+    pub(super) fn groups(&self) -> usize {
+        self.groups.len()
+    }
+
+    /// Moves frames, and counts.
+    pub(super) fn forward(&mut self) -> Result<(), RuntimeError> {
+        self.node.turn(INSTRUCTION_POLL)?;
+        let statistics = *self.node.statistics();
+        let (node, kernel) = (&mut self.node, &self.kernel);
+        self.watching.look(&statistics, || counted(node, kernel.as_ref()));
+        Ok(())
+    }
+
+    /// The same, and tells the manager of what was met.
+    pub(super) fn turn(&mut self, told: Told<'_>) -> Result<(), RuntimeError> {
+        self.forward()?;
+        self.locks.tell(self.node.engine().recorder(), told.reporter, &self.watching);
+        while let Some(SwitchEvent::Unreachable { group, edge }) = self.node.next_event() {
+            let installed = self.groups.get(&group);
+            let connections = installed.map(|group| &group.context.connections);
+            let reason = match connections.and_then(|connections| connections.get(usize::from(edge))) {
+                Some(edge) => format!("{} at {} does not answer", edge.peer, edge.remote.ip),
+                None => format!("the neighbour on edge {edge} does not answer"),
+            };
+            let of = installed.map_or(group, |group| group.of);
+            tracing::warn!(group = %of, reason, "neighbour lost");
+            told.links_now();
+            told.reporter.report(of, Report::DataPlaneFailed { reason });
+        }
+        Ok(())
+    }
+
+    /// Does what the manager wants of this core.
+    pub(super) fn carry_out(&mut self, task: Task, told: Told<'_>) -> Result<(), RuntimeError> {
+        let Task { group, order, tally } = task;
+        let refused = match order {
+            Order::Install(context) => self.add(tally.of, *context)?.err(),
+            Order::Remove => {
+                if let Some(installed) = self.groups.remove(&group) {
+                    tracing::info!(%group, "group removed");
+                    self.watching.note(|counts| installed.removed(counts));
+                }
+                // A group that was refused here is not installed: nothing to remove.
+                let _ = self.node.command(SwitchCommand::Remove(group));
+                told.links_now();
+                None
+            }
+        };
+        if let Some(report) = tally.done(refused) {
+            told.reporter.report(tally.of, report);
+        }
+        Ok(())
+    }
+
+    /// Joins a group. A refusal is the group's end, an error the core's.
+    fn add(&mut self, of: GroupId, context: GroupContext) -> Result<Result<(), Refusal>, RuntimeError> {
+        let id = context.group;
+        match self.install(&context) {
+            Ok(windows) => {
+                let (memory, connections) = (context.memory, context.connections.len());
+                let at = self.address();
+                tracing::info!(group = %id, design = context.design, ranks = context.ranks, %memory, connections, %at, "group installed");
+                let installed = Installed { of, context, windows };
+                self.watching.note(|counts| installed.added(counts));
+                self.groups.insert(id, installed);
+                self.node.grow_receive_buffer(self.groups.values().map(|group| room(group.windows)).sum())?;
+                Ok(Ok(()))
+            }
+            Err(refusal) => {
+                tracing::warn!(group = %id, design = context.design, reason = %refusal, "group refused");
+                self.watching.note(|counts| counts.refused += 1);
+                Ok(Err(refusal))
+            }
+        }
+    }
+
+    /// Tells the manager that a group is none for this switch, before any core has it.
+    pub(super) fn refuse(&mut self, group: GroupId, refusal: &Refusal, told: Told<'_>) {
+        tracing::warn!(%group, reason = %refusal, "group refused");
+        self.watching.note(|counts| counts.refused += 1);
+        told.reporter.report(group, Report::Refused { reason: refusal.to_string() });
+    }
+
+    /// Joins the node to a group: what all its neighbours there may have under way to here.
+    fn install(&mut self, context: &GroupContext) -> Result<ByteCount, Refusal> {
+        let (node, options) = (&mut self.node, &self.options);
+        let design = design_of(self.catalog, options.framing, context)?;
+        let bound = Bound::new(node, context, options.any_interface)?;
+        let group = switch_group(design, context, None, |connection| bound.port(connection))?;
+        // Between the ends of what passes, the switch hands on what is not for the group, such as acknowledges.
+        let own = *node.local().ip();
+        let ends = context.connections.iter().filter(|connection| connection.local.ip != own);
+        for destination in ends.flat_map(|connection| [connection.local.ip, connection.remote.ip]) {
+            let route = SwitchCommand::Route { destination, ports: vec![bound.port_to(destination)] };
+            node.command(route).map_err(|rejected| Refusal::of(&rejected))?;
+        }
+        if options.lose_sent {
+            lose_sent(&options.node, node, context);
+        }
+        let installed = node.command(SwitchCommand::Install(Box::new(group)));
+        installed.map_err(|rejected| Refusal::of(&rejected))?;
+        windows(design, context)
+    }
+
+    /// Forgets all groups: whoever manages from now on knows nothing of them.
+    pub(super) fn forget_all(&mut self) {
+        for (group, installed) in std::mem::take(&mut self.groups) {
+            let _ = self.node.command(SwitchCommand::Remove(group));
+            self.watching.note(|counts| installed.removed(counts));
+        }
+        self.locks = LockReports::default();
+    }
+
+    /// Takes the last snapshot of what it has counted.
+    pub(super) fn end(&mut self) {
+        let counted = counted(&mut self.node, self.kernel.as_ref());
+        self.watching.end(self.node.statistics(), counted);
+    }
+}
+
+/// What a core has counted until now, and with the first the kernel below all of them.
+fn counted(node: &mut SocketNode<Switch<Numbers>>, kernel: Option<&KernelDrops>) -> Counted {
+    let dropped = named(node.dropped());
+    let dropped = match kernel {
+        Some(kernel) => kernel.with(dropped),
+        None => dropped,
+    };
+    match node.transport_mut() {
+        AnyTransport::Ports(transport) => {
+            let (ports, addresses) = (transport.counts(), transport.addresses());
+            Counted { dropped: with_ports(dropped, &ports), ports, addresses }
+        }
+        _ => Counted { dropped, ..Counted::default() },
+    }
+}
+
+/// What the manager has been told of locks.
+#[derive(Default)]
+struct LockReports {
+    told: BTreeMap<GroupId, LockCounts>,
+    next: Option<Instant>,
+}
+
+/// How often at most the manager is told of a group's locks.
+const LOCKS_INTERVAL: std::time::Duration = std::time::Duration::from_millis(500);
+
+impl LockReports {
+    /// Tells the manager what has changed, now and then.
+    fn tell(&mut self, recorder: &Recorder, reporter: &Reporter, watching: &Watching<'_>) {
+        let now = Instant::now();
+        if recorder.counts().next().is_none() || self.next.is_some_and(|next| now < next) {
+            return;
+        }
+        self.next = Some(now + LOCKS_INTERVAL);
+        for (group, counts) in recorder.counts() {
+            let before = self.told.insert(group, counts).unwrap_or_default();
+            if before == counts {
+                continue;
+            }
+            let LockCounts { granted, refused, in_vain, held_by } = counts;
+            reporter.report(group, Report::Locked(LockUse { granted, refused, in_vain, held_by }));
+            watching.note(|all| {
+                all.locks_granted += granted - before.granted;
+                all.locks_refused += refused - before.refused;
+                all.locks_in_vain += in_vain - before.in_vain;
+            });
+        }
+        self.told.retain(|group, _| recorder.counts().any(|(known, _)| known == *group));
+    }
+}
+
+/// Has frames to the ranks of a group meet the faults that arriving ones meet.
+fn lose_sent(options: &NodeOptions, node: &mut SocketNode<Switch<Numbers>>, context: &GroupContext) {
+    let ranks = context.connections.iter().filter(|connection| matches!(connection.peer, Peer::Rank(_)));
+    for address in ranks.map(|connection| connection.remote.ip) {
+        let rates = FaultRates { reordering: Probability::ZERO, ..options.faults };
+        // Each link has its own fates.
+        let seed = options.seed ^ u64::from(address.to_bits());
+        node.set_faults(SocketAddrV4::new(address, ROCE_PORT), rates.into(), seed);
+    }
+}
