@@ -187,8 +187,9 @@ def a_message_to_several_ranks_is_among_the_others_in_order(group: quincunx.Grou
 def a_message_to_several_ranks_goes_to_another_server_once(group: quincunx.Group) -> None:
     (link,) = (link for link in pathlib.Path("/sys/class/net").iterdir() if link.name != "lo")
     values = numpy.full(1 << 20, group.rank, numpy.uint8)
-    group.barrier()
+    # Read before the barrier: after it rank 0 may already send, and this rank pass on, before this line is run.
     before = int((link / "statistics/tx_bytes").read_text())
+    group.barrier()
     if group.rank == 0:
         group.multi_write(values, [1, 2, 3])
     else:
