@@ -114,6 +114,8 @@ pub struct PortTraffic {
 /// What a port has counted since its start.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct PortCounts {
+    /// What its frames come and go by, in words: with XDP sockets also where their program runs and whether frames are copied.
+    pub sockets: String,
     /// What came in.
     pub received: PortTraffic,
     /// What left.
@@ -184,7 +186,7 @@ impl PortsTransport {
         let epoll = set_up()
             .map_err(|error| at("a file descriptor for each port", error, "raise the limit (ulimit -n)"))?;
         for port in &ports[..own.port] {
-            tracing::info!(port = port.name, sockets = port.sockets(), mtu = port.mtu, "port");
+            tracing::info!(port = port.name, sockets = port.counts.sockets, mtu = port.mtu, "port");
         }
         tracing::info!(interface = interface.name, mtu, ports = options.interfaces.join(","), "forwarding");
         Ok(Self {

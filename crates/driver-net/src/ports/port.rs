@@ -96,7 +96,12 @@ impl Port {
     }
 
     fn new(name: &str, link: Link, mtu: usize) -> Self {
-        let (counts, queue) = (PortCounts::default(), Vec::new());
+        let sockets = match &link {
+            Link::Packet(_) => "packet socket".to_owned(),
+            Link::Xdp(link) => link.found.to_string(),
+            Link::Own(_) => "TAP".to_owned(),
+        };
+        let (counts, queue) = (PortCounts { sockets, ..PortCounts::default() }, Vec::new());
         Self { name: name.to_owned(), link, mtu, is_up: true, counts, queue }
     }
 
@@ -106,15 +111,6 @@ impl Port {
             Link::Packet(socket) => vec![socket.as_fd()],
             Link::Xdp(link) => link.files().collect(),
             Link::Own(file) => vec![file.as_fd()],
-        }
-    }
-
-    /// How its frames come and go.
-    pub(super) fn sockets(&self) -> String {
-        match &self.link {
-            Link::Packet(_) => "packet".into(),
-            Link::Xdp(link) => link.found.to_string(),
-            Link::Own(_) => "tap".into(),
         }
     }
 
@@ -204,7 +200,7 @@ impl Port {
     /// Shows the kernel again what it could not take before.
     pub(super) fn resume(&mut self) {
         if let Link::Xdp(link) = &mut self.link
-            && link.flush().is_err()
+            && link.resume().is_err()
         {
             self.is_up = false;
         }

@@ -31,6 +31,8 @@ pub(super) struct XdpLink {
     /// Goes first: no frame is taken any more.
     _program: OwnedFd,
     sockets: Vec<XdpSocket>,
+    /// The queue whose frames are taken first.
+    first: usize,
     /// Keeps the interface promiscuous, and is asked about it.
     control: OwnedFd,
     /// What it is called while its driver, which took tags off, leaves them.
@@ -50,9 +52,10 @@ pub(super) struct Found {
 
 impl fmt::Display for Found {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mode = if self.mode == Mode::Driver { "driver" } else { "generic" };
+        let place = if self.mode == Mode::Driver { "in the driver" } else { "behind the driver" };
         let copies = if self.zero_copy { "zero copy" } else { "copied" };
-        write!(f, "XDP, {mode}, {copies}, {} queues", self.queues)
+        let queues = if self.queues == 1 { "queue" } else { "queues" };
+        write!(f, "XDP sockets {place}, {copies}, {} {queues}", self.queues)
     }
 }
 
@@ -107,6 +110,7 @@ impl XdpLink {
         let mut port = Self {
             _program: link,
             sockets: Vec::new(),
+            first: 0,
             tags: None,
             unfinished_checksums: ethtool::driver(fd, name) == CABLE_WITHOUT_CARDS,
             found: Found { mode, zero_copy: true, scattered, queues },
@@ -152,7 +156,10 @@ impl XdpLink {
     /// As [`FrameReceiver::receive`](frames::FrameReceiver::receive).
     pub(super) fn receive(&mut self, buffer: &mut [u8], arrivals: &mut Vec<FrameArrival>) {
         arrivals.clear();
-        for socket in &mut self.sockets {
+        // Another queue comes first each time, so that one that is always full does not take all slots.
+        self.first = (self.first + 1) % self.sockets.len();
+        let (later, sooner) = self.sockets.split_at_mut(self.first);
+        for socket in sooner.iter_mut().chain(later) {
             let used = arrivals.len();
             socket.receive(&mut buffer[used * SLOT..], (SLOT, TAG), arrivals);
         }
@@ -174,6 +181,12 @@ impl XdpLink {
         self.sockets[0].flush()
     }
 
+    /// Shows the kernel again what it could not take before, or has not looked at.
+    pub(super) fn resume(&mut self) -> io::Result<()> {
+        self.sockets.iter().for_each(XdpSocket::wake_receiver);
+        self.flush()
+    }
+
     pub(super) fn take_drops(&mut self) -> u64 {
         self.sockets.iter_mut().map(XdpSocket::take_drops).sum()
     }
@@ -191,4 +204,40 @@ impl Drop for XdpLink {
 /// Whether somebody else has attached a program.
 fn in_use(error: &io::Error) -> bool {
     matches!(error.raw_os_error().map(Errno::from_raw), Some(Errno::EBUSY | Errno::EEXIST))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::netns::{Layout, NetnsFabric, NetnsNode};
+    use nix::net::if_::if_nametoindex;
+    use quincunx_needs::{namespaces, need, xdp_sockets};
+
+    #[test]
+    fn a_driver_leaves_tags_in_frames_while_a_port_is_open_and_takes_them_off_again_after_it() {
+        need!(namespaces());
+        need!(xdp_sockets());
+        let fabric = NetnsFabric::new(Layout::star(1, 1500, None).ports()).expect("a star");
+        let found = std::thread::scope(|scope| {
+            let there = scope.spawn(|| {
+                fabric.enter(NetnsNode::Switch(0)).expect("the namespace is there");
+                let buffers = [ByteCount::new(1 << 20); 2];
+                let index = if_nametoindex("h0").expect("it is there");
+                let control =
+                    socket(AddressFamily::Packet, SockType::Raw, SockFlag::empty(), None).expect("root");
+                // What was before each order, and no order changes anything.
+                let before = || {
+                    let before = ethtool::take_tags_off(control.as_fd(), "h0", true).expect("a veth can");
+                    ethtool::take_tags_off(control.as_fd(), "h0", before).map(|_| before).expect("a veth can")
+                };
+                let first = before();
+                let port = XdpLink::open(("h0", index), buffers).expect("a port");
+                let during = before();
+                drop(port);
+                [first, during, before()]
+            });
+            there.join().expect("it ends")
+        });
+        assert_eq!(found, [true, false, true]);
+    }
 }

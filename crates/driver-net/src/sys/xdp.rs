@@ -18,7 +18,7 @@ use std::io;
 use std::marker::PhantomData;
 use std::mem::{size_of, zeroed};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering, fence};
 
 /// Bytes of a chunk: a page of most machines, and the most that drivers take.
 const CHUNK: usize = 4096;
@@ -168,8 +168,14 @@ impl XdpSocket {
         }
         self.receive.publish(taken);
         self.fill.publish(taken);
-        // A driver that has run out of chunks, or one that sleeps, looks at them again.
-        if taken > 0 && self.fill.needs_wakeup() {
+        if taken > 0 {
+            self.wake_receiver();
+        }
+    }
+
+    /// Has a driver that has run out of chunks look for those that it has been given since.
+    pub(crate) fn wake_receiver(&self) {
+        if self.fill.needs_wakeup() {
             // SAFETY: nothing is received: no pointer, no length.
             unsafe {
                 let (fd, flags) = (self.socket.as_raw_fd(), libc::MSG_DONTWAIT);
@@ -449,8 +455,9 @@ impl<T: Copy> Ring<T> {
         }
     }
 
-    /// Whether the kernel has to be told of entries by a call.
+    /// Whether the kernel has to be told of entries by a call: it says so before it looks for them a last time.
     fn needs_wakeup(&self) -> bool {
-        self.word(self.flags).load(Ordering::SeqCst) & libc::XDP_RING_NEED_WAKEUP != 0
+        fence(Ordering::SeqCst);
+        self.word(self.flags).load(Ordering::Relaxed) & libc::XDP_RING_NEED_WAKEUP != 0
     }
 }

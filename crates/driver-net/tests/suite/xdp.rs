@@ -13,7 +13,7 @@ fn a_program_in_the_driver_takes_the_frames_for_as_long_as_the_port_is_open() {
     need!(xdp_sockets());
     let fabric = star(2, 1500);
     let shown = || shell(&fabric, SWITCH, "ip -d link show h0; ip -d link show h1");
-    while_forwarding(&fabric, PortSockets::Xdp, || {
+    let counts = while_forwarding(&fabric, PortSockets::Xdp, || {
         let shown = shown();
         // Behind the driver it would be "xdpgeneric".
         assert_eq!(shown.matches(" xdp ").count(), 2, "{shown}");
@@ -21,6 +21,8 @@ fn a_program_in_the_driver_takes_the_frames_for_as_long_as_the_port_is_open() {
         assert_eq!(shell(&fabric, SWITCH, "tc qdisc show dev h0"), "qdisc noqueue 0: root refcnt 2 \n");
     });
     assert!(!shown().contains("xdp"), "{}", shown());
+    // A veth has no memory of its own for frames to lie in.
+    assert_eq!(counts["h0"].sockets, "XDP sockets in the driver, copied, 1 queue");
 }
 
 #[test]
@@ -36,13 +38,14 @@ fn frames_of_all_queues_of_an_interface_pass() {
     shell(&fabric, SWITCH, &script);
     let address = host(0).address();
     shell(&fabric, host(0), &format!("ip link set eth0 up; ip addr add {address}/24 dev eth0"));
-    while_forwarding(&fabric, PortSockets::Xdp, || {
+    let counts = while_forwarding(&fabric, PortSockets::Xdp, || {
         let target = udp(&fabric, host(1), &format!("{}:7000", host(1).address()));
         // Flows are spread by their ports.
         for port in 7000..7032 {
             exchange(&udp(&fabric, host(0), &format!("{address}:{port}")), &target, b"flow");
         }
     });
+    assert_eq!(counts["h0"].sockets, "XDP sockets in the driver, copied, 2 queues");
 }
 
 #[test]
