@@ -184,7 +184,9 @@ fn main() {
             }
         }
         for (Measured { forwarded, switch, sender }, (name, _)) in best.iter().zip(KINDS) {
-            println!("{length:>6} {name:<16} {forwarded:>10.0} {switch:>18.0} {sender:>18.0}");
+            // A bridge has no thread.
+            let switch = if *switch > 0.0 { format!("{switch:.0}") } else { "-".to_owned() };
+            println!("{length:>6} {name:<16} {forwarded:>10.0} {switch:>18} {sender:>18.0}");
         }
     }
 }

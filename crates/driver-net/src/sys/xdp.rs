@@ -29,6 +29,9 @@ const HEADROOM: usize = 256;
 /// The longest frame that comes in one chunk.
 pub(crate) const FRAME_OF_A_CHUNK: usize = CHUNK - HEADROOM;
 
+/// A chunk for so many bytes of a buffer: each frame takes one, however short it is.
+const FRAME: usize = 1024;
+
 /// Drivers want to be handed as many chunks as their own queue holds.
 const LEAST_TO_RECEIVE: usize = 1024;
 const LEAST_TO_SEND: usize = 64;
@@ -40,9 +43,9 @@ pub(crate) struct XdpOptions {
     pub(crate) interface: u32,
     /// Its queue.
     pub(crate) queue: u32,
-    /// Bytes of chunks that frames may come in.
+    /// Bytes of frames that may wait to be received, most of which are about a KiB long.
     pub(crate) receive: usize,
-    /// Bytes of chunks that frames may leave in.
+    /// The same to leave.
     pub(crate) send: usize,
     /// Frames may lie in several chunks.
     pub(crate) scattered: bool,
@@ -68,7 +71,7 @@ pub(crate) struct XdpSocket {
 impl XdpSocket {
     /// Opens a socket at one queue of an interface.
     pub(crate) fn open(options: &XdpOptions) -> io::Result<Self> {
-        let chunks = |bytes: usize, least: usize| (bytes / CHUNK).next_power_of_two().max(least);
+        let chunks = |bytes: usize, least: usize| (bytes / FRAME).next_power_of_two().max(least);
         let to_receive = chunks(options.receive, LEAST_TO_RECEIVE);
         let to_send = chunks(options.send, LEAST_TO_SEND);
         // SAFETY: no pointers; the answer is a file of ours alone.
