@@ -53,7 +53,7 @@ pub(crate) enum Sockets {
     /// Packet sockets (AF_PACKET): with any interface
     #[default]
     Packet,
-    /// XDP sockets (AF_XDP), past the kernel's network stack: less processor time for each frame
+    /// XDP sockets (AF_XDP), past the kernel's network stack
     Xdp,
 }
 
