@@ -183,7 +183,7 @@ fn accept(listener: &TcpListener) -> TcpStream {
 }
 
 /// Sends `bytes` over TCP, which the kernel hands to a cable in pieces longer than its MTU, without their checksums.
-fn stream(fabric: &NetnsFabric, from: NetnsNode, to: NetnsNode, bytes: &[u8]) {
+pub(crate) fn stream(fabric: &NetnsFabric, from: NetnsNode, to: NetnsNode, bytes: &[u8]) {
     let target = SocketAddrV4::new(to.address(), 5000);
     let listener = there(fabric, to, || TcpListener::bind(target).expect("a port"));
     thread::scope(|scope| {

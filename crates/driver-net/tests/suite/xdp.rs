@@ -1,7 +1,7 @@
 //! What holds of ports by XDP sockets alone: a program at the interface, a socket for each of its queues. What holds of all ports is in `ports`.
 
 use crate::netns::leave;
-use crate::ports::{SWITCH, at, exchange, host, open, shell, star, there, udp, while_forwarding};
+use crate::ports::{SWITCH, at, exchange, host, open, shell, star, stream, there, udp, while_forwarding};
 use crate::support;
 use quincunx_driver_net::{PortSockets, PortsOptions, PortsTransport};
 use quincunx_needs::{need, xdp_sockets};
@@ -66,4 +66,33 @@ fn an_interface_with_a_program_already_is_refused_in_one_line() {
         drop(first);
         PortsTransport::open(at(SWITCH), &options).map(drop).expect("it is free again");
     });
+}
+
+#[test]
+fn with_a_driver_that_has_no_place_for_a_program_it_runs_behind_that() {
+    let _leave = need!(leave());
+    need!(xdp_sockets());
+    let fabric = star(2, 1500);
+    // Like a veth's end, but that its driver knows no XDP.
+    shell(&fabric, SWITCH, "ip link add m0 link h0 type macvlan mode passthru; ip link set m0 up");
+    there(&fabric, SWITCH, || {
+        let options = PortsOptions {
+            sockets: PortSockets::Xdp,
+            ..PortsOptions::new(vec!["m0".into(), "h1".into()], 24)
+        };
+        let mut transport = PortsTransport::open(at(SWITCH), &options).expect("ports");
+        assert_eq!(transport.counts()["m0"].sockets, "XDP sockets behind the driver, copied, 1 queue");
+    });
+}
+
+#[test]
+fn more_frames_leave_than_a_port_has_chunks() {
+    let _leave = need!(leave());
+    need!(xdp_sockets());
+    let fabric = star(2, 1500);
+    let counts = while_forwarding(&fabric, PortSockets::Xdp, || {
+        stream(&fabric, host(0), host(1), &vec![5; 10_000_000]);
+    });
+    // 2,048 chunks to send in, three times over.
+    assert!(counts["h1"].sent.frames > 6000, "{counts:?}");
 }
