@@ -98,6 +98,7 @@ fn register_cores(registry: &mut Registry, switch: &NodeDescription, cores: &[Sw
 /// What passed the ports of a switch that has some.
 fn register_ports(registry: &mut Registry, counts: &SwitchCounts) {
     let [frames, bytes, dropped] = [(); 3].map(|()| Family::<PortLabels, Counter>::default());
+    let sockets = Family::<PortLabels, Gauge>::default();
     for (name, port) in &counts.ports {
         let count = |family: &Family<PortLabels, Counter>, key, value: String, count| {
             family.get_or_create(&[("port", name.clone()), (key, value)]).inc_by(count);
@@ -106,10 +107,12 @@ fn register_ports(registry: &mut Registry, counts: &SwitchCounts) {
             count(&frames, "direction", direction.to_owned(), traffic.frames);
             count(&bytes, "direction", direction.to_owned(), traffic.bytes);
         }
+        sockets.get_or_create(&[("port", name.clone()), ("sockets", port.sockets.clone())]).set(1);
         for (reason, frames) in &port.dropped {
             count(&dropped, "reason", port_drop_name(*reason), *frames);
         }
     }
+    registry.register("port_sockets", "What a port's frames come and go by", sockets);
     registry.register("port_frames", "Frames that passed a port", frames);
     registry.register_with_unit("port_frame", "Bytes of frames that passed a port", Unit::Bytes, bytes);
     registry.register("port_frames_dropped", "Frames that went no further than a port, by reason", dropped);

@@ -442,7 +442,8 @@ impl Node {
 #[command(after_help = "Examples:\n  quincunx switch --name leaf1 --address 127.0.0.2 --memory 16MiB
   quincunx switch --name leaf1 --address 10.0.0.1 --manager 10.0.0.9:4790 --identity certs/node-leaf1.pem --metrics 127.0.0.1:9791
   quincunx switch --name leaf1 --address 127.0.0.2,127.0.0.3         two cores
-  quincunx switch --name s0 --address 10.0.0.9/24 --port eth1 --port eth2 --port eth3 --port eth4")]
+  quincunx switch --name s0 --address 10.0.0.9/24 --port eth1 --port eth2 --port eth3 --port eth4
+  quincunx switch --name s0 --address 10.0.0.9/24 --port eth1 --port eth2 --sockets xdp")]
 pub(crate) struct Switch {
     #[command(flatten)]
     node: Node,

@@ -20,8 +20,10 @@ use crate::identity::Shown;
 use crate::memory;
 use crate::nodes::{Transport, Tuning};
 use crate::options::{Asked, Sweep, data_type};
+use crate::ports::Sockets;
 use crate::progress::run_with_bar;
 use crate::results::{Printed, described};
+
 use crate::running::Running;
 
 /// How long the manager waits for a word of ranks that another program has started.
@@ -64,6 +66,7 @@ enum Link {
   quincunx perf all_reduce --design epic-3,ring --link paced --rate 200Mbit/s       limited links without root
   quincunx perf all_reduce --design netreduce,ring --link netns --rate 500Mbit/s --mtu 1500 --set group.mtu=1024 --sizes 4MiB
   quincunx perf all_reduce --loss 5% --reorder 5% --duplicate 2% --seed 7 --retry-timeout 1ms
+  quincunx perf all_reduce --ranks 4 --link ports --sockets xdp      between switches' own ports, by XDP sockets
   quincunx perf all_reduce --fabric my-cluster.toml --design epic-3 --link netns
   quincunx perf all_reduce --manager manager.example:4790 --identity certs/tenant-blue.pem --addresses 10.0.0.11,10.0.0.12 --ranks 2
 
@@ -123,6 +126,9 @@ pub(crate) struct Perf {
     /// Where the processes run
     #[arg(long, value_enum, default_value_t = Link::Udp)]
     link: Link,
+    /// What frames come and go by at the ports of --link ports: links that XDP sockets send by have no --rate
+    #[arg(long, value_enum, default_value_t)]
+    sockets: Sockets,
     /// Use the fabric of this manager, which runs already, and start ranks alone
     #[arg(long, value_name = "HOST:PORT", conflicts_with_all = ["link", "rate", "mtu"])]
     manager: Option<Managers>,
@@ -187,6 +193,14 @@ impl Perf {
         if self.link == Link::Paced && self.rate.is_none() && self.fabric.is_none() {
             return Err(Failure::Input(
                 "expected --rate with --link paced, found none; say what a link carries, such as --rate 200Mbit/s"
+                    .into(),
+            ));
+        }
+        if self.sockets == Sockets::Xdp
+            && (self.link != Link::Ports || self.rate.is_some() || self.fabric.is_some())
+        {
+            return Err(Failure::Input(
+                "expected --link ports without --rate or --fabric with --sockets xdp, found another: the queue that limits a link is passed by; leave it out"
                     .into(),
             ));
         }
@@ -294,7 +308,11 @@ impl Perf {
                 })?,
             },
             Link::Netns => LinkKind::Netns { rate: links.rate(&scenario.fabric), mtu: self.mtu() },
-            Link::Ports => LinkKind::Ports { rate: links.rate(&scenario.fabric), mtu: self.mtu() },
+            Link::Ports => LinkKind::Ports {
+                rate: links.rate(&scenario.fabric),
+                mtu: self.mtu(),
+                sockets: self.sockets.into(),
+            },
         };
         let lossy = scenario.faults.loss.clone().filter(|loss| loss.probability.value() > 0.0);
         if lossy.is_some() && self.tuning.loss.value() > 0.0 {

@@ -1,7 +1,7 @@
 //! The options of a switch that has interfaces for its ports.
 
-use clap::Args;
-use quincunx_driver_net::{PortsOptions, TransportOptions};
+use clap::{Args, ValueEnum};
+use quincunx_driver_net::{PortSockets, PortsOptions, TransportOptions};
 use quincunx_wire::Framing;
 use std::net::Ipv4Addr;
 use std::str::FromStr;
@@ -47,6 +47,25 @@ impl NodeAddress {
     }
 }
 
+/// What frames come and go by at a port.
+#[derive(Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub(crate) enum Sockets {
+    /// Packet sockets (AF_PACKET): with any interface
+    #[default]
+    Packet,
+    /// XDP sockets (AF_XDP), past the kernel's network stack
+    Xdp,
+}
+
+impl From<Sockets> for PortSockets {
+    fn from(sockets: Sockets) -> Self {
+        match sockets {
+            Sockets::Packet => Self::Packet,
+            Sockets::Xdp => Self::Xdp,
+        }
+    }
+}
+
 /// Which interfaces are a switch's ports.
 #[derive(Args)]
 pub(crate) struct Ports {
@@ -55,6 +74,10 @@ pub(crate) struct Ports {
     /// interface of its own behind the ports, quincunx0. Needs root, and goes on forwarding without a manager
     #[arg(long = "port", value_name = "INTERFACE", conflicts_with_all = ["transport", "via"])]
     interfaces: Vec<String>,
+    /// What frames come and go by at the ports. With xdp a program at each interface takes all of its frames, in the driver if that can, and
+    /// without a copy if that can; what is in use is logged at the start. Needs Linux 5.9, for an MTU above 3000 Linux 6.6
+    #[arg(long, value_enum, default_value_t, requires = "interfaces")]
+    sockets: Sockets,
 }
 
 impl Ports {
@@ -84,6 +107,10 @@ impl Ports {
                 address.ip
             )));
         };
-        Ok(Some(TransportOptions::Ports(PortsOptions::new(self.interfaces, prefix))))
+        let sockets = self.sockets.into();
+        Ok(Some(TransportOptions::Ports(PortsOptions {
+            sockets,
+            ..PortsOptions::new(self.interfaces, prefix)
+        })))
     }
 }

@@ -47,7 +47,7 @@ pub use interposed::{Interposed, LinkEnd, SentFrame, end_address};
 pub use node::{Node, NodeError, NodeOptions, Waker};
 pub use pace::Pace;
 pub use packet::{MacAddress, PacketKind, PacketOptions, PacketTransport};
-pub use ports::{PortCounts, PortDrop, PortTraffic, PortsOptions, PortsTransport};
+pub use ports::{PortCounts, PortDrop, PortSockets, PortTraffic, PortsOptions, PortsTransport};
 pub use route::{reverse_path_drops, running_interfaces};
 pub use statistics::{Dropped, Phase, Profile, Statistics, Traffic};
 pub use transport::{OpenError, Transport};

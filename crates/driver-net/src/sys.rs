@@ -1,11 +1,14 @@
 //! The system calls for which no safe wrapper does what is needed here: `recvmmsg` and `sendmmsg` with control messages
 //! that differ from datagram to datagram (segment size, type of service), and socket options by number.
 //!
-//! This and `sys/frames.rs`, for frames of a bridge, is the crate's only `unsafe` code. Every pointer that a call is handed points into memory borrowed for exactly
-//! that call.
+//! This and what is in `sys/`, for the frames of a bridge, is the crate's only `unsafe` code. Every pointer that a call is handed points into
+//! memory borrowed for exactly that call, but for what `sys/xdp.rs` shares with the kernel for as long as a socket is open.
 #![allow(unsafe_code)]
 
+pub(crate) mod bpf;
+pub(crate) mod ethtool;
 pub(crate) mod frames;
+pub(crate) mod xdp;
 
 use crate::inbox::Arrival;
 use crate::outbox::Batch;

@@ -133,6 +133,20 @@ pub fn namespaces() -> Result<(), Missing> {
     Ok(())
 }
 
+/// XDP sockets (AF_XDP).
+///
+/// # Errors
+/// If the kernel has none.
+pub fn xdp_sockets() -> Result<(), Missing> {
+    let protocols = std::fs::read_to_string("/proc/net/protocols").expect("Linux with a network");
+    if protocols.lines().any(|line| line.starts_with("XDP ")) {
+        return Ok(());
+    }
+    Err(Missing::nothing(
+        "expected a kernel with XDP sockets (CONFIG_XDP_SOCKETS), found none in /proc/net/protocols; use another kernel",
+    ))
+}
+
 /// Tells that the test that calls this is skipped.
 ///
 /// # Panics

@@ -7,6 +7,7 @@ use nix::sys::prctl::set_pdeathsig;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::{Pid, getpid, getppid};
 use quincunx_control_grpc::{AuthorityError, Managers};
+use quincunx_driver_net::PortSockets;
 use quincunx_driver_net::netns::{Layout, NetnsError, NetnsFabric, NetnsNode, Switching, Wiring};
 use quincunx_fabric::{Shape, TreeShape};
 use quincunx_runtime::Drops;
@@ -54,10 +55,12 @@ pub enum LinkKind {
     },
     /// The same, with nothing but our switches between the hosts: all frames go through their ports.
     Ports {
-        /// Rate of every link, each way; none: as fast as the machine.
+        /// Rate of every link, each way; none: as fast as the machine. Switches with XDP sockets send past what limits a link.
         rate: Option<BitRate>,
         /// MTU of every link in bytes.
         mtu: u16,
+        /// What the switches' frames come and go by.
+        sockets: PortSockets,
     },
 }
 
@@ -160,8 +163,8 @@ pub struct ChildArguments {
 pub struct Processes {
     ground: Ground,
     wiring: Wiring,
-    /// The ends of cables are the switches' own ports.
-    has_ports: bool,
+    /// The ends of cables are the switches' own ports, with such sockets.
+    ports: Option<PortSockets>,
     program: PathBuf,
     arguments: ChildArguments,
     captures: Option<PathBuf>,
@@ -198,7 +201,7 @@ impl Processes {
         let wiring = wiring(shape);
         let ground = match kind {
             LinkKind::Udp | LinkKind::Paced { .. } => Ground::Loopback { hosts: loopback_block() },
-            LinkKind::Ports { rate, mtu } => {
+            LinkKind::Ports { rate, mtu, .. } => {
                 let layout = Layout { wiring: wiring.clone(), mtu, rate, switching: Switching::Ports };
                 Ground::Namespaces(NetnsFabric::new(layout)?)
             }
@@ -222,7 +225,10 @@ impl Processes {
         let mut fabric = Self {
             ground,
             wiring,
-            has_ports: matches!(kind, LinkKind::Ports { .. }),
+            ports: match kind {
+                LinkKind::Ports { sockets, .. } => Some(sockets),
+                _ => None,
+            },
             program,
             arguments,
             captures,
@@ -257,7 +263,7 @@ impl Processes {
         Self {
             ground: Ground::Running { addresses, via },
             wiring: wiring(shape),
-            has_ports: false,
+            ports: None,
             program: program.to_path_buf(),
             arguments,
             captures,
@@ -553,12 +559,15 @@ impl Processes {
         let manager = self.manager.as_ref().expect("the manager is started first");
         command.args([role, "--name", name]);
         let mut address = self.address(place).to_string();
-        if self.has_ports
+        if let Some(sockets) = self.ports
             && let NetnsNode::Switch(index) = place
         {
             address.push_str("/24");
             let ports = self.wiring.ports(index);
             command.args(ports.iter().flat_map(|(_, port)| ["--port", port]));
+            if sockets == PortSockets::Xdp {
+                command.args(["--sockets", "xdp"]);
+            }
         }
         if let (NetnsNode::Switch(index), Ground::Loopback { hosts }) = (place, &self.ground) {
             further_cores(*hosts, index, self.arguments.cores)
@@ -578,7 +587,7 @@ impl Processes {
         if self.arguments.verbs {
             command.arg("--lose-sent");
         }
-        if self.arguments.packet_sockets && (is_rank || !self.has_ports) {
+        if self.arguments.packet_sockets && (is_rank || self.ports.is_none()) {
             command.args(["--transport", "packet"]);
         }
         if self.arguments.framing == Framing::RoceV1 {

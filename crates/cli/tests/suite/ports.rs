@@ -8,8 +8,9 @@ use nix::sys::socket::{
 use nix::sys::time::TimeVal;
 use quincunx_design::FabricKind;
 use quincunx_designs::CATALOG;
+use quincunx_driver_net::PortSockets;
 use quincunx_driver_net::netns::{Layout, NetnsFabric, NetnsNode};
-use quincunx_needs::{namespaces, need};
+use quincunx_needs::{namespaces, need, xdp_sockets};
 use quincunx_perf::launch::{ChildArguments, LinkKind, Processes};
 use quincunx_perf::{Case, GroupsSetup, Plan, RealLinks, run};
 use quincunx_scenario::Scenario;
@@ -19,6 +20,7 @@ use std::os::fd::AsRawFd as _;
 use std::path::Path;
 use std::process::Stdio;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
@@ -113,10 +115,24 @@ fn plan(scenario: &Scenario) -> Plan {
 #[test]
 fn groups_are_added_up_in_every_mode_while_ordinary_traffic_passes_the_same_ports() {
     need!(namespaces());
+    groups_beside_ordinary_traffic(PortSockets::Packet);
+}
+
+#[test]
+fn the_same_by_xdp_sockets() {
+    need!(namespaces());
+    need!(xdp_sockets());
+    groups_beside_ordinary_traffic(PortSockets::Xdp);
+}
+
+fn groups_beside_ordinary_traffic(sockets: PortSockets) {
+    // Both at once are more than two cores can do in time.
+    static ONE: Mutex<()> = Mutex::new(());
+    let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
     let links = RealLinks { mtu: 1500, is_limited: false };
     let changes = ["group.mtu=1024".parse().unwrap()];
     let scenario = Scenario::find_for(&links, "star-4", &changes, CATALOG).unwrap();
-    let kind = LinkKind::Ports { rate: None, mtu: 1500 };
+    let kind = LinkKind::Ports { rate: None, mtu: 1500, sockets };
     let shape = scenario.fabric.shape().unwrap();
     let arguments = ChildArguments::default();
     let mut processes = Processes::start(&shape, kind, Path::new(PROGRAM), arguments, None).unwrap();
@@ -187,6 +203,22 @@ fn a_switch_forwards_before_it_has_a_manager_and_after_and_attaches_to_the_next(
 }
 
 #[test]
+fn a_switch_that_is_killed_leaves_no_program_at_its_ports() {
+    need!(namespaces());
+    need!(xdp_sockets());
+    let fabric = NetnsFabric::new(Layout::star(1, 1500, None).ports()).unwrap();
+    let shown = || {
+        let shown = fabric.command(SWITCH, "ip").args(["-d", "link", "show"]).output().unwrap();
+        String::from_utf8(shown.stdout).unwrap()
+    };
+    let arguments = "switch --name s0 --address 10.77.0.192/24 --port h0 --sockets xdp --log-level off";
+    let switch = start_as(fabric.command(SWITCH, PROGRAM), arguments, None);
+    eventually("a program at the port", || shown().contains("xdp"));
+    drop(switch);
+    eventually("a port without a program", || !shown().contains("xdp"));
+}
+
+#[test]
 fn options_that_do_not_fit_ports_are_refused_in_one_line() {
     let refused = |arguments: &str| {
         let output = quincunx(arguments);
@@ -205,6 +237,10 @@ fn options_that_do_not_fit_ports_are_refused_in_one_line() {
         (
             "switch --name s --address 10.0.0.9/24 --port eth1 --framing roce-v1",
             "error: expected frames of roce-v2 at --port, found --framing roce-v1; make a bridge of the interfaces, with --transport packet and its address\n",
+        ),
+        (
+            "perf all_reduce --link ports --rate 1Gbit/s --sockets xdp",
+            "error: expected --link ports without --rate or --fabric with --sockets xdp, found another: the queue that limits a link is passed by; leave it out\n",
         ),
         (
             "perf all_reduce --link ports --design netreduce",

@@ -12,7 +12,7 @@ pub(crate) const TAG: usize = 4;
 pub(crate) const TAG_AT: usize = 12;
 
 /// Tags of IEEE 802.1Q and 802.1ad.
-const TAGGED: [u16; 2] = [0x8100, 0x88a8];
+pub(crate) const TAGGED: [u16; 2] = [0x8100, 0x88a8];
 
 /// Of a tag's 16 bits of control those that name the VLAN.
 const VLAN: u16 = 0x0fff;

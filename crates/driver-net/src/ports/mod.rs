@@ -7,12 +7,14 @@
 //! All of this happens where the node receives: frames lie in its inbox, and those that are not for it leave before the call returns. A
 //! slow node slows the ports, and loses nothing of what they hold.
 
+mod checksum;
 mod ethernet;
 mod neighbours;
 pub(crate) mod offload;
 mod port;
 mod setup;
 mod table;
+mod xdp;
 
 use crate::inbox::{Datagram, Inbox, SLOT};
 use crate::outbox::Outbox;
@@ -42,11 +44,23 @@ const LIMITS: TableLimits = TableLimits { addresses: 16_384, age: Duration::from
 /// How often interfaces are looked at, and the table is cleared of who is gone.
 const LOOK: Duration = Duration::from_millis(1000);
 
+/// What frames come and go by at a port.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum PortSockets {
+    /// A packet socket (AF_PACKET): with any interface, any MTU, and what the kernel has merged.
+    #[default]
+    Packet,
+    /// XDP sockets (AF_XDP), one for each receive queue: frames do not pass the kernel's own network stack.
+    Xdp,
+}
+
 /// How ports are set up.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PortsOptions {
     /// Interfaces with a cable each, without an address: `eth1`.
     pub interfaces: Vec<String>,
+    /// What frames come and go by.
+    pub sockets: PortSockets,
     /// Of the node's address, so many bits are the network's: who is in it is a neighbour behind some port.
     pub prefix: u8,
     /// What may wait to be received at each port; the kernel counts its own overhead in.
@@ -56,10 +70,10 @@ pub struct PortsOptions {
 }
 
 impl PortsOptions {
-    /// Ports with 8 MiB in and 2 MiB out.
+    /// Ports by packet sockets with 8 MiB in and 2 MiB out.
     pub fn new(interfaces: Vec<String>, prefix: u8) -> Self {
         let [receive_buffer, send_buffer] = [8 << 20, 2 << 20].map(ByteCount::new);
-        Self { interfaces, prefix, receive_buffer, send_buffer }
+        Self { interfaces, sockets: PortSockets::default(), prefix, receive_buffer, send_buffer }
     }
 }
 
@@ -100,6 +114,8 @@ pub struct PortTraffic {
 /// What a port has counted since its start.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct PortCounts {
+    /// What its frames come and go by, in words: with XDP sockets also where their program runs and whether frames are copied.
+    pub sockets: String,
     /// What came in.
     pub received: PortTraffic,
     /// What left.
@@ -112,6 +128,8 @@ pub struct PortCounts {
 pub struct PortsTransport {
     local: SocketAddrV4,
     epoll: Epoll,
+    /// In and out, as they were asked for.
+    buffers: [ByteCount; 2],
     /// Those of the options, and last the machine's own.
     ports: Vec<Port>,
     own: Own,
@@ -125,7 +143,8 @@ pub struct PortsTransport {
     heads: Vec<u8>,
     /// By port: which of the frames that leave now leave there.
     leaving: Vec<Vec<usize>>,
-    _kernel: setup::KernelKeptOut,
+    /// XDP sockets leave it nothing.
+    _kernel: Option<setup::KernelKeptOut>,
 }
 
 impl PortsTransport {
@@ -137,11 +156,15 @@ impl PortsTransport {
         let at = |expected, error, remedy| OpenError { expected, place: local.to_string(), error, remedy };
         let found = setup::check(options)?;
         let buffers = [options.receive_buffer, options.send_buffer];
-        let open = |(name, index): &(String, u32)| Port::open((name, *index), buffers);
+        let open = |(name, index): &(String, u32)| match options.sockets {
+            PortSockets::Packet => Port::packet((name, *index), buffers),
+            PortSockets::Xdp => Port::xdp((name, *index), buffers),
+        };
         let mut ports = found.iter().map(open).collect::<Result<Vec<_>, _>>()?;
         let no_port = || at("a port", io::Error::other("none"), "name an interface");
         let mtu = ports.iter().map(|port| port.mtu).min().ok_or_else(no_port)?;
-        let kernel = setup::KernelKeptOut::new(&found)?;
+        let is_seen = options.sockets == PortSockets::Packet;
+        let kernel = is_seen.then(|| setup::KernelKeptOut::new(&found)).transpose()?;
         let interface = setup::own_interface(*local.ip(), options.prefix, mtu)?;
         let own = Own { address: interface.address, port: ports.len() };
         ports.push(Port::own(&interface.name, interface.file, mtu));
@@ -154,16 +177,22 @@ impl PortsTransport {
             guard.set_nonblocking(true)?;
             let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
             for (number, port) in (0..).zip(&ports) {
-                epoll.add(port.file(), EpollEvent::new(EpollFlags::EPOLLIN, number))?;
+                for file in port.files() {
+                    epoll.add(file, EpollEvent::new(EpollFlags::EPOLLIN, number))?;
+                }
             }
             Ok(epoll)
         };
         let epoll = set_up()
             .map_err(|error| at("a file descriptor for each port", error, "raise the limit (ulimit -n)"))?;
+        for port in &ports[..own.port] {
+            tracing::info!(port = port.name, sockets = port.counts.sockets, mtu = port.mtu, "port");
+        }
         tracing::info!(interface = interface.name, mtu, ports = options.interfaces.join(","), "forwarding");
         Ok(Self {
             local,
             epoll,
+            buffers,
             own,
             table: BridgeTable::new(own, LIMITS),
             neighbours: Neighbours::new(&interface.name, guard),
@@ -181,22 +210,13 @@ impl PortsTransport {
 
     /// What each port has counted, by the name of its interface.
     pub fn counts(&mut self) -> BTreeMap<String, PortCounts> {
-        self.count_receive_drops();
+        self.ports.iter_mut().for_each(Port::count_receive_drops);
         self.ports.iter().map(|port| (port.name.clone(), port.counts.clone())).collect()
     }
 
     /// Addresses that are known behind the ports.
     pub fn addresses(&self) -> usize {
         self.table.addresses()
-    }
-
-    fn count_receive_drops(&mut self) {
-        for port in &mut self.ports[..self.own.port] {
-            let lost = sys::frames::take_receive_drops(port.file());
-            if lost > 0 {
-                port.drop_frames(PortDrop::ReceiveBufferFull, lost);
-            }
-        }
     }
 
     fn now(&self) -> Instant {
@@ -213,12 +233,8 @@ impl PortsTransport {
         self.table.age(now);
         let running = running_interfaces();
         for (number, port) in self.ports[..self.own.port].iter_mut().enumerate() {
-            // What cannot be asked now stays as it was.
-            port.mtu = sys::frames::interface_mtu(port.file(), &port.name).unwrap_or(port.mtu);
-            let is_up = running.as_ref().map_or(port.is_up, |running| running.contains(&port.name));
-            if port.is_up != is_up {
-                tracing::warn!(port = port.name, is_up, "link changed");
-                port.is_up = is_up;
+            if port.look(running.as_ref().ok()) {
+                tracing::warn!(port = port.name, is_up = port.is_up, "link changed");
                 self.table.forget_port(number);
             }
         }
@@ -314,16 +330,17 @@ impl sealed::Transport for PortsTransport {
         self.epoll.0.as_fd()
     }
 
+    /// XDP sockets keep what they were given.
     fn grow_receive_buffer(&self, size: ByteCount) -> io::Result<ByteCount> {
-        let grow = |port: &Port| sys::grow_receive_buffer(port.file(), size);
-        let grown = self.ports[..self.own.port].iter().map(grow).collect::<io::Result<Vec<_>>>()?;
-        Ok(grown.into_iter().min().unwrap_or(size))
+        let sockets = self.ports.iter().filter_map(Port::packet_socket);
+        let grown = sockets.map(|socket| sys::grow_receive_buffer(socket, size));
+        Ok(grown.collect::<io::Result<Vec<_>>>()?.into_iter().min().unwrap_or(self.buffers[0]))
     }
 
     fn grow_send_buffer(&self, size: ByteCount) -> io::Result<ByteCount> {
-        let grow = |port: &Port| sys::grow_send_buffer(port.file(), size);
-        let grown = self.ports[..self.own.port].iter().map(grow).collect::<io::Result<Vec<_>>>()?;
-        Ok(grown.into_iter().min().unwrap_or(size))
+        let sockets = self.ports.iter().filter_map(Port::packet_socket);
+        let grown = sockets.map(|socket| sys::grow_send_buffer(socket, size));
+        Ok(grown.collect::<io::Result<Vec<_>>>()?.into_iter().min().unwrap_or(self.buffers[1]))
     }
 
     fn receive(&mut self, inbox: &mut Inbox, wait: bool) -> io::Result<usize> {
@@ -334,6 +351,7 @@ impl sealed::Transport for PortsTransport {
         let ready = self.epoll.wait(&mut events, EpollTimeout::from(timeout))?;
         let now = self.now();
         self.look(now);
+        self.ports.iter_mut().for_each(Port::resume);
         let mut used = 0;
         for event in &events[..ready] {
             if used == inbox.slots() {

@@ -6,6 +6,9 @@ use super::ethernet::{EthernetHead, TAG};
 /// Bytes of it before each frame.
 pub(crate) const LENGTH: usize = 10;
 
+/// That of a frame of which nothing is left to do.
+pub(crate) const NOTHING_LEFT: [u8; LENGTH] = [0; LENGTH];
+
 const NEEDS_CHECKSUM: u8 = 1;
 
 /// Kinds of merged frames. The highest bit of the kind belongs to the flow's congestion marks.

@@ -1,8 +1,9 @@
-//! One port of a bridge: a network interface by a packet socket, or the machine's own end of a cable (TAP).
+//! One port of a bridge: a network interface by a packet socket or by XDP sockets, or the machine's own end of a cable (TAP).
 
 use super::ethernet::{TAG, TAG_AT};
 use super::offload::{self, Offload};
-use super::{PortCounts, PortDrop};
+use super::xdp::XdpLink;
+use super::{PortCounts, PortDrop, PortTraffic};
 use crate::inbox::SLOT;
 use crate::sys;
 use crate::sys::frames::{FrameArrival, FrameReceiver, FrameSender};
@@ -11,6 +12,7 @@ use nix::errno::Errno;
 use nix::libc;
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, socket};
 use quincunx_units::ByteCount;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::{self, IoSlice, IoSliceMut, Read as _, Write as _};
 use std::ops::Range;
@@ -32,7 +34,8 @@ pub(super) struct Port {
 }
 
 enum Link {
-    Interface(OwnedFd),
+    Packet(OwnedFd),
+    Xdp(XdpLink),
     Own(File),
 }
 
@@ -54,8 +57,8 @@ pub(super) struct Arrived {
 pub(super) type Outgoing<'a> = ([&'a [u8]; 3], u64);
 
 impl Port {
-    /// Opens the interface `name`, which all of its frames come by, whomever they are for.
-    pub(super) fn open(
+    /// Opens the interface `name` by a packet socket, which all of its frames come by, whomever they are for.
+    pub(super) fn packet(
         (name, index): (&str, u32),
         [receive_buffer, send_buffer]: [ByteCount; 2],
     ) -> Result<Self, OpenError> {
@@ -78,7 +81,13 @@ impl Port {
             error,
             remedy: "run as root",
         })?;
-        Ok(Self::new(name, Link::Interface(socket), mtu))
+        Ok(Self::new(name, Link::Packet(socket), mtu))
+    }
+
+    /// The same by XDP sockets.
+    pub(super) fn xdp(interface: (&str, u32), buffers: [ByteCount; 2]) -> Result<Self, OpenError> {
+        let (link, mtu) = XdpLink::open(interface, buffers)?;
+        Ok(Self::new(interface.0, Link::Xdp(link), mtu))
     }
 
     /// The machine's own port.
@@ -87,14 +96,53 @@ impl Port {
     }
 
     fn new(name: &str, link: Link, mtu: usize) -> Self {
-        let (counts, queue) = (PortCounts::default(), Vec::new());
+        let sockets = match &link {
+            Link::Packet(_) => "packet socket".to_owned(),
+            Link::Xdp(link) => link.found.to_string(),
+            Link::Own(_) => "TAP".to_owned(),
+        };
+        let (counts, queue) = (PortCounts { sockets, ..PortCounts::default() }, Vec::new());
         Self { name: name.to_owned(), link, mtu, is_up: true, counts, queue }
     }
 
-    pub(super) fn file(&self) -> BorrowedFd<'_> {
+    /// What to wait on until frames come.
+    pub(super) fn files(&self) -> Vec<BorrowedFd<'_>> {
         match &self.link {
-            Link::Interface(socket) => socket.as_fd(),
-            Link::Own(file) => file.as_fd(),
+            Link::Packet(socket) => vec![socket.as_fd()],
+            Link::Xdp(link) => link.files().collect(),
+            Link::Own(file) => vec![file.as_fd()],
+        }
+    }
+
+    /// Looks whether its link is up and how long frames may be; whether the link has come or gone. What cannot be asked now stays as it was.
+    pub(super) fn look(&mut self, running: Option<&BTreeSet<String>>) -> bool {
+        let mtu = |socket| sys::frames::interface_mtu(socket, &self.name).unwrap_or(self.mtu);
+        self.mtu = match &self.link {
+            Link::Packet(socket) => mtu(socket.as_fd()),
+            Link::Xdp(link) => link.mtu(mtu(link.control())),
+            Link::Own(_) => return false,
+        };
+        let is_up = running.map_or(self.is_up, |running| running.contains(&self.name));
+        std::mem::replace(&mut self.is_up, is_up) != is_up
+    }
+
+    /// Counts what found no room to be received in.
+    pub(super) fn count_receive_drops(&mut self) {
+        let lost = match &mut self.link {
+            Link::Packet(socket) => sys::frames::take_receive_drops(socket.as_fd()),
+            Link::Xdp(link) => link.take_drops(),
+            Link::Own(_) => 0,
+        };
+        if lost > 0 {
+            self.drop_frames(PortDrop::ReceiveBufferFull, lost);
+        }
+    }
+
+    /// The packet socket, if that is what it has: its buffers grow.
+    pub(super) fn packet_socket(&self) -> Option<BorrowedFd<'_>> {
+        match &self.link {
+            Link::Packet(socket) => Some(socket.as_fd()),
+            Link::Xdp(_) | Link::Own(_) => None,
         }
     }
 
@@ -111,8 +159,9 @@ impl Port {
     ) {
         // Each failure is one frame, or none.
         for _ in 0..buffer.len() / SLOT {
-            let received = match &self.link {
-                Link::Interface(socket) => receiver.receive(socket.as_fd(), buffer, (SLOT, TAG), arrivals),
+            let received = match &mut self.link {
+                Link::Xdp(link) => return link.receive(buffer, arrivals),
+                Link::Packet(socket) => receiver.receive(socket.as_fd(), buffer, (SLOT, TAG), arrivals),
                 Link::Own(file) => read_all(file, buffer, arrivals),
             };
             match received.map_err(|error| Errno::from_raw(error.raw_os_error().unwrap_or(0))) {
@@ -148,6 +197,15 @@ impl Port {
         self.queue = queue;
     }
 
+    /// Shows the kernel again what it could not take before.
+    pub(super) fn resume(&mut self) {
+        if let Link::Xdp(link) = &mut self.link
+            && link.resume().is_err()
+        {
+            self.is_up = false;
+        }
+    }
+
     /// Sends `count` frames, each as `frame` has it: its offloads first.
     pub(super) fn send<'a>(
         &mut self,
@@ -157,8 +215,9 @@ impl Port {
     ) {
         let mut next = 0;
         while next < count {
-            let sent = match &self.link {
-                Link::Interface(socket) => {
+            let sent = match &mut self.link {
+                Link::Xdp(_) => return self.send_by_xdp(count, frame),
+                Link::Packet(socket) => {
                     sender.send(socket.as_fd(), (next..count).map(|index| frame(index).0))
                 }
                 Link::Own(file) => {
@@ -186,6 +245,32 @@ impl Port {
             self.drop_frames(reason, frame(next).1);
             next += 1;
         }
+    }
+
+    /// The same by XDP sockets, which leave nothing to the kernel. What waits while a link is down would leave when it is up again.
+    fn send_by_xdp<'a>(&mut self, count: usize, frame: impl Fn(usize) -> Outgoing<'a>) {
+        let Link::Xdp(link) = &mut self.link else { return };
+        let (mut sent, mut lost) = (PortTraffic::default(), BTreeMap::new());
+        for ([offload, pieces @ ..], frames) in (0..count).map(frame) {
+            let reason = if !self.is_up {
+                PortDrop::Down
+            } else if *offload != offload::NOTHING_LEFT {
+                PortDrop::Unreadable
+            } else if link.queue(&pieces) {
+                sent.frames += frames;
+                sent.bytes += pieces.map(<[u8]>::len).iter().sum::<usize>() as u64;
+                continue;
+            } else {
+                PortDrop::QueueFull
+            };
+            *lost.entry(reason).or_default() += frames;
+        }
+        if link.flush().is_err() {
+            self.is_up = false;
+        }
+        self.counts.sent.frames += sent.frames;
+        self.counts.sent.bytes += sent.bytes;
+        lost.into_iter().for_each(|(reason, frames)| self.drop_frames(reason, frames));
     }
 }
 

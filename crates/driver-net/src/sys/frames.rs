@@ -184,7 +184,7 @@ pub(crate) fn take_receive_drops(socket: BorrowedFd<'_>) -> u64 {
 }
 
 /// A request about the interface `name`; all zeroes but for that.
-fn request(name: &str) -> libc::ifreq {
+pub(super) fn request(name: &str) -> libc::ifreq {
     // SAFETY: `ifreq` is plain data for which all zeroes is a valid value.
     let mut request: libc::ifreq = unsafe { zeroed() };
     // The last byte stays zero.

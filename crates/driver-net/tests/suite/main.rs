@@ -6,3 +6,4 @@ mod netns;
 mod ports;
 mod support;
 mod udp;
+mod xdp;

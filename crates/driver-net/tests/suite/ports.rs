@@ -4,6 +4,7 @@
 use crate::netns::leave;
 use crate::support;
 use crate::support::{Command, Config, Event, ToyCodec, Transfer};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::sockopt::ReceiveTimeout;
 use nix::sys::socket::{
     AddressFamily, LinkAddr, MsgFlags, SockFlag, SockProtocol, SockType, recv, sendto, setsockopt, socket,
@@ -11,44 +12,45 @@ use nix::sys::socket::{
 use nix::sys::time::TimeVal;
 use quincunx_driver_net::netns::{Layout, NetnsFabric, NetnsNode};
 use quincunx_driver_net::{
-    Node, NodeOptions, PortCounts, PortDrop, PortsOptions, PortsTransport, UdpOptions, UdpTransport,
+    Node, NodeOptions, PortCounts, PortDrop, PortSockets, PortsOptions, PortsTransport, UdpOptions,
+    UdpTransport,
 };
 use quincunx_engine::{Engine, PortId};
-use quincunx_needs::need;
-use quincunx_units::Duration;
+use quincunx_needs::{need, xdp_sockets};
+use quincunx_units::{ByteCount, Duration};
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpListener, TcpStream, UdpSocket};
-use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;
 use std::thread;
 
-const SWITCH: NetnsNode = NetnsNode::Switch(0);
+pub(crate) const SWITCH: NetnsNode = NetnsNode::Switch(0);
 const LIMIT: std::time::Duration = std::time::Duration::from_secs(10);
 
 /// So many hosts around a process's ports.
-fn star(hosts: usize, mtu: u16) -> NetnsFabric {
+pub(crate) fn star(hosts: usize, mtu: u16) -> NetnsFabric {
     NetnsFabric::new(Layout::star(hosts, mtu, None).ports()).expect("a star")
 }
 
-fn at(node: NetnsNode) -> SocketAddrV4 {
+pub(crate) fn at(node: NetnsNode) -> SocketAddrV4 {
     SocketAddrV4::new(node.address(), support::PORT)
 }
 
-fn host(index: usize) -> NetnsNode {
+pub(crate) fn host(index: usize) -> NetnsNode {
     NetnsNode::Host(index)
 }
 
 /// Runs lines of shell at a node.
-fn shell(fabric: &NetnsFabric, node: NetnsNode, script: &str) -> String {
+pub(crate) fn shell(fabric: &NetnsFabric, node: NetnsNode, script: &str) -> String {
     let done = fabric.command(node, "sh").args(["-ec", script]).output().expect("sh runs");
     assert!(done.status.success(), "{script}: {}", String::from_utf8_lossy(&done.stderr));
     String::from_utf8_lossy(&done.stdout).into_owned()
 }
 
 /// Does something at a node, in a thread of its own: sockets made there stay there.
-fn there<R: Send>(fabric: &NetnsFabric, node: NetnsNode, act: impl FnOnce() -> R + Send) -> R {
+pub(crate) fn there<R: Send>(fabric: &NetnsFabric, node: NetnsNode, act: impl FnOnce() -> R + Send) -> R {
     thread::scope(|scope| {
         let done = scope.spawn(|| {
             fabric.enter(node).expect("the namespace is there");
@@ -58,7 +60,7 @@ fn there<R: Send>(fabric: &NetnsFabric, node: NetnsNode, act: impl FnOnce() -> R
     })
 }
 
-fn udp(fabric: &NetnsFabric, node: NetnsNode, address: &str) -> UdpSocket {
+pub(crate) fn udp(fabric: &NetnsFabric, node: NetnsNode, address: &str) -> UdpSocket {
     there(fabric, node, || {
         let socket = UdpSocket::bind(address).unwrap_or_else(|error| panic!("{address}: {error}"));
         socket.set_read_timeout(Some(LIMIT)).expect("a time-out");
@@ -71,24 +73,68 @@ fn engine() -> Transfer {
     Transfer::new(config).expect("a valid configuration")
 }
 
-fn open(hosts: usize) -> Result<PortsTransport, quincunx_driver_net::OpenError> {
+pub(crate) fn open(
+    hosts: usize,
+    sockets: PortSockets,
+) -> Result<PortsTransport, quincunx_driver_net::OpenError> {
     let interfaces = (0..hosts).map(|host| format!("h{host}")).collect();
-    PortsTransport::open(at(SWITCH), &PortsOptions::new(interfaces, 24))
+    PortsTransport::open(at(SWITCH), &PortsOptions { sockets, ..PortsOptions::new(interfaces, 24) })
+}
+
+/// Tests that hold whatever frames come and go by.
+macro_rules! by_both {
+    ($($test:ident)*) => {
+        mod by_packet_sockets {
+            use super::*;
+            $(#[test]
+            fn $test() {
+                let _leave = need!(leave());
+                super::$test(PortSockets::Packet);
+            })*
+        }
+
+        mod by_xdp_sockets {
+            use super::*;
+            $(#[test]
+            fn $test() {
+                let _leave = need!(leave());
+                need!(xdp_sockets());
+                super::$test(PortSockets::Xdp);
+            })*
+        }
+    };
+}
+
+by_both! {
+    ordinary_traffic_of_all_sorts_passes_between_hosts
+    the_nodes_frames_are_taken_out_while_others_pass
+    tags_stay_and_vlans_stay_apart
+    who_was_behind_a_link_that_goes_down_is_sought_everywhere
+    frames_longer_than_a_port_takes_are_counted_there
+    only_the_machines_own_interface_answers_for_its_address
+    a_host_that_moves_to_another_port_is_found_there
+    what_finds_no_room_at_a_port_is_counted_there
 }
 
 /// Runs `test` while the switch forwards; returns what its ports have counted.
-fn while_forwarding(fabric: &NetnsFabric, test: impl FnOnce()) -> BTreeMap<String, PortCounts> {
+pub(crate) fn while_forwarding(
+    fabric: &NetnsFabric,
+    sockets: PortSockets,
+    test: impl FnOnce(),
+) -> BTreeMap<String, PortCounts> {
     let (stop, (opened, is_open)) = (AtomicBool::new(false), channel());
     let stop = &stop;
     thread::scope(|scope| {
         let switch = scope.spawn(move || {
             fabric.enter(SWITCH).expect("the namespace is there");
-            let transport = open(fabric.hosts()).expect("ports");
+            let transport = open(fabric.hosts(), sockets).expect("ports");
             opened.send(()).expect("somebody waits");
             let codec = ToyCodec { peers: vec![at(host(0))], tos: 0 };
             let mut node = Node::new(engine(), 1, codec, transport, NodeOptions::default()).expect("a node");
             while !stop.load(Ordering::Relaxed) {
                 node.turn(Duration::from_millis(5)).expect("it works");
+                // A node with an event that nobody takes receives no more.
+                while node.next_event().is_some() {}
             }
             node.transport_mut().counts()
         });
@@ -116,7 +162,7 @@ fn assert_all_understood(counts: &BTreeMap<String, PortCounts>) {
 }
 
 /// Whether datagrams pass from one socket to the other, both ways.
-fn exchange(a: &UdpSocket, b: &UdpSocket, bytes: &[u8]) {
+pub(crate) fn exchange(a: &UdpSocket, b: &UdpSocket, bytes: &[u8]) {
     for (from, to) in [(a, b), (b, a)] {
         let target: SocketAddr = to.local_addr().expect("it is bound");
         from.send_to(bytes, target).expect("a link");
@@ -126,8 +172,18 @@ fn exchange(a: &UdpSocket, b: &UdpSocket, bytes: &[u8]) {
     }
 }
 
+/// The next one who connects, within the limit.
+fn accept(listener: &TcpListener) -> TcpStream {
+    let mut waited = [PollFd::new(listener.as_fd(), PollFlags::POLLIN)];
+    let limit = PollTimeout::try_from(LIMIT).expect("it is short");
+    assert_eq!(poll(&mut waited, limit).expect("a socket"), 1, "nobody connects");
+    let (stream, _) = listener.accept().expect("somebody connects");
+    stream.set_read_timeout(Some(LIMIT)).expect("a time-out");
+    stream
+}
+
 /// Sends `bytes` over TCP, which the kernel hands to a cable in pieces longer than its MTU, without their checksums.
-fn stream(fabric: &NetnsFabric, from: NetnsNode, to: NetnsNode, bytes: &[u8]) {
+pub(crate) fn stream(fabric: &NetnsFabric, from: NetnsNode, to: NetnsNode, bytes: &[u8]) {
     let target = SocketAddrV4::new(to.address(), 5000);
     let listener = there(fabric, to, || TcpListener::bind(target).expect("a port"));
     thread::scope(|scope| {
@@ -140,23 +196,19 @@ fn stream(fabric: &NetnsFabric, from: NetnsNode, to: NetnsNode, bytes: &[u8]) {
             stream.set_write_timeout(Some(LIMIT)).expect("a time-out");
             stream.write_all(bytes).expect("it takes all");
         });
-        let (mut stream, _) = listener.accept().expect("somebody connects");
-        stream.set_read_timeout(Some(LIMIT)).expect("a time-out");
-        let mut found = Vec::new();
+        let (mut stream, mut found) = (accept(&listener), Vec::new());
         stream.read_to_end(&mut found).expect("all comes");
         sent.join().expect("it ends");
         assert!(found == bytes, "{} bytes of {}", found.len(), bytes.len());
     });
 }
 
-#[test]
-fn ordinary_traffic_of_all_sorts_passes_between_hosts() {
-    let _leave = need!(leave());
+fn ordinary_traffic_of_all_sorts_passes_between_hosts(sockets: PortSockets) {
     let fabric = star(3, 9000);
     for index in 0..3 {
         shell(&fabric, host(index), &format!("ip addr add fd77::{}/64 dev eth0 nodad", index + 1));
     }
-    let counts = while_forwarding(&fabric, || {
+    let counts = while_forwarding(&fabric, sockets, || {
         let v4 = |index: usize| udp(&fabric, host(index), &format!("{}:7000", host(index).address()));
         let v6 = |index: usize| udp(&fabric, host(index), &format!("[fd77::{}]:7000", index + 1));
         exchange(&v4(0), &v4(1), b"over IPv4");
@@ -178,11 +230,9 @@ fn ordinary_traffic_of_all_sorts_passes_between_hosts() {
     assert_eq!(counts.keys().collect::<Vec<_>>(), ["h0", "h1", "h2", "quincunx0"]);
 }
 
-#[test]
-fn the_nodes_frames_are_taken_out_while_others_pass() {
-    let _leave = need!(leave());
+fn the_nodes_frames_are_taken_out_while_others_pass(sockets: PortSockets) {
     let fabric = star(3, 1500);
-    while_forwarding(&fabric, || {
+    while_forwarding(&fabric, sockets, || {
         thread::scope(|scope| {
             scope.spawn(|| stream(&fabric, host(1), host(2), &vec![3; 2_000_000]));
             fabric_transfer(&fabric, 2000);
@@ -252,12 +302,10 @@ fn tagged(from: u8, to: u8, vlan: u8) -> Vec<u8> {
     frame
 }
 
-#[test]
-fn tags_stay_and_vlans_stay_apart() {
-    let _leave = need!(leave());
+fn tags_stay_and_vlans_stay_apart(sockets: PortSockets) {
     let fabric = star(3, 1500);
     let cables = [0, 1, 2].map(|index| Cable::of(&fabric, host(index)));
-    let counts = while_forwarding(&fabric, || {
+    let counts = while_forwarding(&fabric, sockets, || {
         // Station 1 is heard in VLAN 7 at the first port, station 2 at the second.
         cables[0].send(&tagged(1, 9, 7));
         // What arrives has lost its outer tag again, and kept the inner one: all of it that is behind the addresses.
@@ -275,12 +323,10 @@ fn tags_stay_and_vlans_stay_apart() {
     assert_all_understood(&counts);
 }
 
-#[test]
-fn who_was_behind_a_link_that_goes_down_is_sought_everywhere() {
-    let _leave = need!(leave());
+fn who_was_behind_a_link_that_goes_down_is_sought_everywhere(sockets: PortSockets) {
     let fabric = star(3, 1500);
     let cables = [0, 1, 2].map(|index| Cable::of(&fabric, host(index)));
-    while_forwarding(&fabric, || {
+    while_forwarding(&fabric, sockets, || {
         cables[1].send(&tagged(2, 1, 7));
         assert!(cables[0].from(2).is_some());
         cables[0].send(&tagged(1, 2, 7));
@@ -297,12 +343,10 @@ fn who_was_behind_a_link_that_goes_down_is_sought_everywhere() {
     });
 }
 
-#[test]
-fn frames_longer_than_a_port_takes_are_counted_there() {
-    let _leave = need!(leave());
+fn frames_longer_than_a_port_takes_are_counted_there(sockets: PortSockets) {
     let fabric = star(3, 9000);
     shell(&fabric, SWITCH, "ip link set h2 mtu 1500");
-    let counts = while_forwarding(&fabric, || {
+    let counts = while_forwarding(&fabric, sockets, || {
         let sockets =
             [0, 1, 2].map(|index| udp(&fabric, host(index), &format!("{}:7000", host(index).address())));
         exchange(&sockets[0], &sockets[1], &[1; 8000]);
@@ -316,7 +360,7 @@ fn frames_longer_than_a_port_takes_are_counted_there() {
         let mut sender = there(&fabric, host(0), || {
             TcpStream::connect(target).unwrap_or_else(|error| panic!("{target}: {error}"))
         });
-        let (mut stream, _) = listener.accept().expect("somebody connects");
+        let mut stream = accept(&listener);
         stream.set_read_timeout(Some(LIMIT / 40)).expect("a time-out");
         sender.write_all(&[3; 60_000]).expect("the kernel takes it");
         assert!(stream.read(&mut [0; 100]).is_err(), "nothing gets through");
@@ -326,11 +370,9 @@ fn frames_longer_than_a_port_takes_are_counted_there() {
     assert_eq!(dropped(&counts, "h1", PortDrop::TooLong), 0);
 }
 
-#[test]
-fn only_the_machines_own_interface_answers_for_its_address() {
-    let _leave = need!(leave());
+fn only_the_machines_own_interface_answers_for_its_address(sockets: PortSockets) {
     let fabric = star(2, 1500);
-    while_forwarding(&fabric, || {
+    while_forwarding(&fabric, sockets, || {
         let socket = udp(&fabric, host(0), &format!("{}:7000", host(0).address()));
         let service = udp(&fabric, SWITCH, &format!("{}:7000", SWITCH.address()));
         exchange(&socket, &service, b"to the machine");
@@ -343,14 +385,28 @@ fn only_the_machines_own_interface_answers_for_its_address() {
         assert!(shell(&fabric, SWITCH, received).trim().parse::<u32>().expect("a number") > 0);
     });
     let left = shell(&fabric, SWITCH, "tc filter show dev h0 ingress; ip -o link show");
-    assert!(!left.contains("bpf") && !left.contains("quincunx"), "{left}");
+    assert!(["bpf", "xdp", "quincunx"].iter().all(|word| !left.contains(word)), "{left}");
 }
 
-#[test]
-fn a_host_that_moves_to_another_port_is_found_there() {
-    let _leave = need!(leave());
+fn what_finds_no_room_at_a_port_is_counted_there(sockets: PortSockets) {
+    let fabric = star(2, 1500);
+    let mut transport = there(&fabric, SWITCH, || {
+        let receive_buffer = ByteCount::new(64 << 10);
+        let options = PortsOptions::new(vec!["h0".into(), "h1".into()], 24);
+        PortsTransport::open(at(SWITCH), &PortsOptions { sockets, receive_buffer, ..options }).expect("ports")
+    });
+    let cable = Cable::of(&fabric, host(0));
+    // More than a socket of either kind holds, and nobody takes them.
+    (0..3000).for_each(|_| cable.send(&tagged(1, 2, 7)));
+    let lost = dropped(&transport.counts(), "h0", PortDrop::ReceiveBufferFull);
+    assert!((1000..3000).contains(&lost), "{lost}");
+    let again = dropped(&transport.counts(), "h0", PortDrop::ReceiveBufferFull);
+    assert_eq!(again, lost, "each once");
+}
+
+fn a_host_that_moves_to_another_port_is_found_there(sockets: PortSockets) {
     let fabric = star(3, 1500);
-    while_forwarding(&fabric, || {
+    while_forwarding(&fabric, sockets, || {
         let first = udp(&fabric, host(0), &format!("{}:7000", host(0).address()));
         let second = udp(&fabric, host(1), &format!("{}:7000", host(1).address()));
         exchange(&first, &second, b"here");
