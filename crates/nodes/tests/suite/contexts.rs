@@ -13,7 +13,7 @@ use quincunx_nodes::{Host, HostCommand, Switch, SwitchCommand, host_group, switc
 use quincunx_ring::{DIRECT, RING, TREE};
 use quincunx_units::{ByteCount, Duration, Instant};
 use quincunx_wire::{Endpoint, Psn, QpNumber, RoceHeader};
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr};
 
 /// Listens to nothing.
 struct Deaf;
@@ -63,7 +63,7 @@ fn contexts(design: &dyn AnyDesign, fabric: FabricKind, placement: &Placement) -
     let mut next = 16;
     let endpoint = |_: Member| {
         next += 1;
-        Endpoint { ip: Ipv4Addr::LOCALHOST, qp: QpNumber::new(next) }
+        Endpoint { ip: IpAddr::V4(Ipv4Addr::LOCALHOST), qp: QpNumber::new(next) }
     };
     let told = plan.contexts(&naming, |node| node.0.to_string(), endpoint);
     told.into_iter().map(|(_, context)| context).collect()

@@ -5,7 +5,7 @@ use quincunx_engine::{Engine, Frame, PortId, Sink};
 use quincunx_nodes::{NodeDrop, Switch, SwitchCommand, way_of_flow};
 use quincunx_units::{Duration, Instant};
 use quincunx_wire::{Endpoint, Operation, Psn, QpNumber, RoceHeader};
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 
 /// By which ports frames left, and which were dropped.
 #[derive(Default)]
@@ -27,7 +27,7 @@ impl Sink<Switch<Numbers>> for Said {
 }
 
 fn end(last: u8, qp: u32) -> Endpoint {
-    Endpoint { ip: Ipv4Addr::new(10, 0, 0, last), qp: QpNumber::new(qp) }
+    Endpoint { ip: IpAddr::from([10, 0, 0, last]), qp: QpNumber::new(qp) }
 }
 
 fn tell(switch: &mut Switch<Numbers>, command: SwitchCommand<Numbers>) {
