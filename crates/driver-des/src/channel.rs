@@ -60,6 +60,10 @@ pub(crate) struct Channel<E: Engine> {
     pub(crate) place: usize,
     /// In order of arrival.
     pub(crate) in_flight: VecDeque<InFlight<E>>,
+    /// By how much frames in flight, from the place on, leave and arrive later than is written in them: what urgent ones that have overtaken
+    /// them took. One that has begun to leave is before that place, as is an urgent one and whoever is the first. Zero if there is no frame from there on.
+    later: Duration,
+    later_from: usize,
     /// The frame that the event queue was told of last; frames are numbered from one.
     announced: u64,
     /// Frames queued so far: what faults count by.
@@ -87,6 +91,8 @@ impl<E: Engine> Channel<E> {
             free_at: Instant::ZERO,
             place: 0,
             in_flight: VecDeque::new(),
+            later: Duration::ZERO,
+            later_from: 0,
             announced: 0,
             index: 0,
             statistics: DirectionStatistics::default(),
@@ -139,31 +145,79 @@ impl<E: Engine> Channel<E> {
             return start;
         }
         let now = self.clock(now);
-        let mut start = self.free_at.max(now);
+        let start = self.free_at.max(now);
         self.free_at = start + time;
-        if !urgent || start == now {
+        if !urgent {
             return start;
         }
+        if self.is_in_order() {
+            self.settle_sent(now);
+            let first = self.in_flight.get(self.later_from).map(|frame| frame.start + self.later);
+            if first.is_some() {
+                self.later += time;
+            }
+            return first.unwrap_or(start);
+        }
+        if start == now { start } else { self.put_off_each(now, time, start) }
+    }
+
+    /// Whether frames arrive in the order in which they leave, and all that wait do so for the line.
+    fn is_in_order(&self) -> bool {
+        self.injector.is_none() && self.pausing.is_none()
+    }
+
+    /// Puts off each frame that waits and is not urgent; when the first of them would have left, or else `start`.
+    fn put_off_each(&mut self, now: Instant, time: Duration, mut start: Instant) -> Instant {
         if let Some(pausing) = &mut self.pausing {
             pausing.put_off(now, time);
         }
-        // Without faults frames arrive in the order in which they leave: those that have left need not be looked at.
-        let first = match self.injector {
-            None => self.in_flight.partition_point(|frame| frame.start <= now),
-            Some(_) => 0,
-        };
-        for frame in self.in_flight.range_mut(first..) {
-            if frame.start > now && !frame.urgent {
-                start = start.min(frame.start);
-                frame.start = frame.start + time;
-                frame.at = frame.at + time;
-            }
+        for frame in self.in_flight.iter_mut().filter(|frame| frame.start > now && !frame.urgent) {
+            start = start.min(frame.start);
+            frame.start = frame.start + time;
+            frame.at = frame.at + time;
         }
-        if self.injector.is_some() {
-            // What was held back after it had left is not put off.
-            self.in_flight.make_contiguous().sort_unstable_by_key(|frame| (frame.at, frame.sequence));
-        }
+        // What was held back after it had left is not put off.
+        self.in_flight.make_contiguous().sort_unstable_by_key(|frame| (frame.at, frame.sequence));
         start
+    }
+
+    /// Has `later` hold for those that wait at `now` and are not urgent, and for no others: looks at those that have left since it was done last.
+    fn settle_sent(&mut self, now: Instant) {
+        if self.later == Duration::ZERO {
+            self.later_from = self.in_flight.partition_point(|frame| frame.urgent || frame.start <= now);
+            return;
+        }
+        while self.in_flight.get(self.later_from).is_some_and(|frame| frame.start + self.later <= now) {
+            self.settle_next();
+        }
+        // The first is told apart before it leaves.
+        while let Some(place) = self.later_from.checked_sub(1)
+            && let frame = &mut self.in_flight[place]
+            && !frame.urgent
+            && frame.start > now
+        {
+            frame.start = frame.start - self.later;
+            frame.at = frame.at - self.later;
+            self.later_from = place;
+        }
+    }
+
+    /// Writes into one more frame when it leaves and arrives.
+    fn settle_next(&mut self) {
+        let frame = &mut self.in_flight[self.later_from];
+        frame.start = frame.start + self.later;
+        frame.at = frame.at + self.later;
+        self.later_from += 1;
+        if self.later_from == self.in_flight.len() {
+            self.later = Duration::ZERO;
+        }
+    }
+
+    /// Writes into all frames when they leave and arrive.
+    pub(crate) fn settle(&mut self) {
+        while self.later != Duration::ZERO {
+            self.settle_next();
+        }
     }
 
     /// Takes a frame that is sent into the statistics.
@@ -201,7 +255,16 @@ impl<E: Engine> Channel<E> {
 
     /// Puts a frame in the order of arrival.
     #[inline(always)]
-    pub(crate) fn launch(&mut self, frame: InFlight<E>) {
+    pub(crate) fn launch(&mut self, mut frame: InFlight<E>) {
+        if self.later != Duration::ZERO {
+            if frame.urgent {
+                self.in_flight.insert(self.later_from, frame);
+                self.later_from += 1;
+                return;
+            }
+            frame.start = frame.start - self.later;
+            frame.at = frame.at - self.later;
+        }
         let (frames, key) = (self.unsent_mut(frame.urgent), (frame.at, frame.sequence));
         let is_before = |other: &InFlight<E>| (other.at, other.sequence) <= key;
         if frames.back().is_none_or(is_before) {
@@ -223,6 +286,9 @@ impl<E: Engine> Channel<E> {
         let payload = std::mem::replace(&mut first.payload, E::Payload::zeroed(0));
         let landed = (first.port, first.header.clone(), payload);
         self.in_flight.pop_front();
+        if self.later != Duration::ZERO {
+            self.later_from -= 1;
+        }
         landed
     }
 
@@ -258,6 +324,9 @@ impl<E: Engine> Channel<E> {
 
     /// The first frame to arrive, if the event queue has not been told of it: when, and its number. It is told now.
     pub(crate) fn announce(&mut self) -> Option<(Instant, u64)> {
+        if self.later != Duration::ZERO && self.later_from == 0 {
+            self.settle_next();
+        }
         let first = self.in_flight.front()?;
         let is_new = std::mem::replace(&mut self.announced, first.sequence) != first.sequence;
         is_new.then_some((first.at, first.sequence))
@@ -296,6 +365,9 @@ impl<E: Engine> Channel<E> {
     }
 
     pub(crate) fn pausing_mut(&mut self) -> &mut Pausing<E> {
+        if self.pausing.is_none() {
+            self.settle();
+        }
         self.pausing.get_or_insert_default()
     }
 
@@ -304,8 +376,11 @@ impl<E: Engine> Channel<E> {
         if let Some(pause) = self.pause_now() {
             return pause.free_at.max(now);
         }
-        let waiting = self.in_flight.iter().filter(|frame| frame.start > now && !frame.urgent);
-        waiting.map(|frame| frame.start).min().unwrap_or(self.free_at).max(now)
+        let departures =
+            self.in_flight.iter().enumerate().filter(|(_, frame)| !frame.urgent).map(|(place, frame)| {
+                if place < self.later_from { frame.start } else { frame.start + self.later }
+            });
+        departures.filter(|&start| start > now).min().unwrap_or(self.free_at).max(now)
     }
 
     /// Nothing that has not begun to leave does so until it is resumed.

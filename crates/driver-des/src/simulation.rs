@@ -110,7 +110,9 @@ impl<E: Engine, M: Medium<E>, O: Observer<E>> Simulation<E, M, O> {
         );
         let number = direction.number();
         let injector = Injector::of_direction(plan, self.seed, number as u64);
-        self.network.channels[number].injector = Some(injector);
+        let channel = &mut self.network.channels[number];
+        channel.settle();
+        channel.injector = Some(injector);
     }
 
     /// Prescribes when timers fire, in place of the durations that engines ask for. A timer that is not armed when its time

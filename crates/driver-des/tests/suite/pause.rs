@@ -6,7 +6,7 @@ use quincunx_driver_des::{
     Stopped,
 };
 use quincunx_engine::PortId;
-use quincunx_network::{FaultRates, Hold};
+use quincunx_network::{FaultPlan, FaultRates, Hold};
 use quincunx_units::{BitRate, ByteCount, Duration, Instant, Probability};
 
 const PORT: PortId = PortId(0);
@@ -169,6 +169,52 @@ fn urgent_frames_losses_and_frames_held_back_go_with_pauses() {
         // One copy that is lost on the second link was counted once, however often its frame was doubled on the first.
         assert_eq!(found, FRAMES + sum(|link| link.duplicated) - sum(|link| link.lost), "seed {seed}");
         assert_eq!((simulation.paused().count(), simulation.frames_under_way()), (0, 0));
+    }
+}
+
+/// Two ends send to each other through a relay whose links out are slow, every tenth frame urgent; from `since` on the relay pauses what comes
+/// in from the first, or from both. What arrives.
+fn crossing(pausing_links: u32, since: Instant, faults: Option<FaultPlan>) -> Vec<(u64, Instant)> {
+    let mut simulation = Simulation::new(Wire { tenth_is_urgent: true, ..Wire::default() }, 1);
+    let (a, relay, b) =
+        (simulation.add_node(Toy::end()), simulation.add_node(Toy::Relay), simulation.add_node(Toy::end()));
+    let links = [(a, PortId(0)), (b, PortId(1))].map(|(end, port)| {
+        let link = simulation.connect((end, &[PORT]), (relay, &[port]), slow_link());
+        simulation.set_background(link.backward(), BitRate::new(7_500_000_000));
+        link
+    });
+    for link in links {
+        for direction in [link.forward(), link.backward()] {
+            faults.iter().for_each(|faults| simulation.set_faults(direction, faults.clone()));
+        }
+    }
+    for end in [a, b] {
+        let send = Order::Send { port: PORT, frames: FRAMES, length: (LENGTH - HEADER) as usize };
+        simulation.command(end, send).unwrap();
+    }
+    let mut told = Vec::new();
+    while let Stopped::Event(emitted) = simulation.run(Limits { time: since, ..Limits::NONE }) {
+        told.push(emitted);
+    }
+    for &link in &links[..pausing_links as usize] {
+        simulation.set_pause(link.forward(), PauseConfig { xoff: bytes(200), xon: bytes(100) });
+    }
+    while let Stopped::Event(emitted) = simulation.run(Limits::NONE) {
+        told.push(emitted);
+    }
+    assert!(of(&simulation, 0).pauses > 0);
+    arrived(&told)
+}
+
+/// With a plan of faults, though none, each frame that is overtaken is put off by itself; without, all at once.
+#[test]
+fn pauses_begin_and_end_alike_however_frames_were_put_off() {
+    for links in [1, 2] {
+        for since in [0, 610, 1_300, 2_450] {
+            let each = crossing(links, nanos(since), Some(FaultPlan::losing_frames([])));
+            assert_eq!(each.len() as u64, 2 * FRAMES);
+            assert_eq!(crossing(links, nanos(since), None), each, "{links} links pause from {since} ns on");
+        }
     }
 }
 

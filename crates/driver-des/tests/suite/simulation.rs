@@ -215,6 +215,81 @@ fn an_urgent_frame_goes_before_all_that_wait_and_puts_them_off() {
     assert_eq!(times(&told), expected);
 }
 
+/// How many frames go through the bottleneck below: the queue grows, and twenty are urgent.
+const CROWD: u64 = 200;
+
+/// When a frame of the crowd begins to leave its sender: every thirteenth, from the sixth on, is late, so that queues grow and shrink.
+fn leaves(number: u64, whole: u64) -> u64 {
+    let late = |burst: u64| if burst == 0 { 0 } else { 50 + burst * 170 % 900 };
+    number * whole + (0..=(number + 8) / 13).map(late).sum::<u64>()
+}
+
+/// A crowd of frames through a relay whose second link takes `slower` times as long as its first; what is told, after
+/// `midway` has had its way with the simulation at half the time.
+fn crowd_through_a_bottleneck(
+    cut_through: bool,
+    slower: u64,
+    length: usize,
+    midway: impl FnOnce(&mut Simulation<Toy, Wire>),
+) -> Vec<Emitted<Told>> {
+    let (mut simulation, [a, _]) = line(Wire { tenth_is_urgent: true, cut_through });
+    let last = simulation.statistics().nth(2).unwrap().0;
+    simulation.set_background(last, BitRate::new(8_000_000_000 / slower * (slower - 1)));
+    let whole = length as u64 + common::HEADER;
+    let mut told = Vec::new();
+    let mut midway = Some(midway);
+    for first in std::iter::once(0).chain((5..CROWD).step_by(13)) {
+        let time = nanos(leaves(first, whole));
+        while let Stopped::Event(emitted) = simulation.run(Limits { time, ..Limits::NONE }) {
+            told.push(emitted);
+        }
+        if first > CROWD / 2 {
+            midway.take().into_iter().for_each(|midway| midway(&mut simulation));
+        }
+        let frames = if first == 0 { 5 } else { 13.min(CROWD - first) };
+        simulation.command(a, send(frames, length)).unwrap();
+    }
+    told.extend(finish(&mut simulation));
+    told
+}
+
+/// The same by hand: a line that takes, whenever it is free, the first urgent frame that waits, or else the first.
+fn served_by_priority(cut_through: bool, slower: u64, length: usize) -> Vec<(u64, Instant)> {
+    let whole = length as u64 + common::HEADER;
+    let needed = if cut_through { common::HEADER } else { whole };
+    let queued = |number: u64| leaves(number, whole) + needed + 100;
+    let (mut left, mut free_at, mut served) = ((0..CROWD).collect::<Vec<_>>(), 0, Vec::new());
+    while let Some(&first) = left.first() {
+        let start = free_at.max(queued(first));
+        let is_next = |&number: &u64| number % 10 == 9 && (queued(number) < start || number == first);
+        let place = left.iter().position(is_next).unwrap_or(0);
+        served.push((left.remove(place), nanos(start + slower * needed + 100)));
+        free_at = start + slower * whole;
+    }
+    served
+}
+
+#[test]
+fn urgent_frames_of_a_long_queue_are_served_first_and_put_off_the_others() {
+    for (cut_through, slower, length) in
+        [(false, 2, 40), (false, 4, 40), (false, 20, 0), (true, 2, 40), (true, 16, 90), (true, 20, 90)]
+    {
+        let told = crowd_through_a_bottleneck(cut_through, slower, length, |_| ());
+        let found: Vec<_> = numbers(&told).into_iter().zip(times(&told)).collect();
+        assert_eq!(found, served_by_priority(cut_through, slower, length), "{cut_through} {slower} {length}");
+    }
+}
+
+#[test]
+fn faults_that_begin_where_frames_were_put_off_leave_them_so() {
+    let expected = crowd_through_a_bottleneck(false, 4, 40, |_| ());
+    let found = crowd_through_a_bottleneck(false, 4, 40, |simulation| {
+        let last = simulation.statistics().nth(2).unwrap().0;
+        simulation.set_faults(last, FaultPlan::losing_frames([]));
+    });
+    assert_eq!((numbers(&found), times(&found)), (numbers(&expected), times(&expected)));
+}
+
 #[test]
 fn an_urgent_frame_loses_none_of_those_that_were_held_back() {
     let faults = FaultRates {
