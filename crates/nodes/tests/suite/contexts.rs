@@ -286,3 +286,21 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_connection_between_addresses_of_two_families_is_refused_in_one_line() {
+    for (design, fabric, placement) in designs() {
+        for mut context in
+            contexts(design, fabric, &placement).into_iter().filter(|told| !told.connections.is_empty())
+        {
+            context.connections[0].remote.ip = "fd77::1".parse().unwrap();
+            let refused = match context.node {
+                Node::Rank(_) => host_group::<Numbers>(design, &context, None, |_| PortId(0)).map(|_| ()),
+                Node::Switch => switch_group::<Numbers>(design, &context, None, |_| PortId(0)).map(|_| ()),
+            };
+            let line = refused.expect_err("frames go between addresses of one family").to_string();
+            let expected = "expected connections between addresses of one IP family, found IPv4 and IPv6";
+            assert!(line.starts_with(expected) && !line.contains('\n'), "{}: {line}", design.name());
+        }
+    }
+}
