@@ -118,7 +118,7 @@ pub(crate) fn filter_from(interfaces: &[u32]) -> Vec<libc::sock_filter> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use proptest::prelude::*;
 
@@ -172,15 +172,24 @@ mod tests {
         }
     }
 
-    /// What a filter makes of a frame: the steps that are in use here.
-    fn passes(program: &[libc::sock_filter], frame: &[u8], interface: u32) -> bool {
-        let (mut at, mut value) = (0, 0);
+    /// What a filter makes of a frame: the steps that are in use in this room.
+    pub(crate) fn passes(program: &[libc::sock_filter], frame: &[u8], interface: u32) -> bool {
+        const LOAD_BYTE: u32 = libc::BPF_LD | libc::BPF_B | libc::BPF_ABS;
+        const LOAD_HALF_BEHIND: u32 = libc::BPF_LD | libc::BPF_H | libc::BPF_IND;
+        const IP_LENGTH: u32 = libc::BPF_LDX | libc::BPF_B | libc::BPF_MSH;
+        const IF_ANY_BIT: u32 = libc::BPF_JMP | libc::BPF_JSET | libc::BPF_K;
+        let half = |start: usize| u32::from(u16::from_be_bytes([frame[start], frame[start + 1]]));
+        let (mut at, mut value, mut index) = (0, 0, 0);
         loop {
             let libc::sock_filter { code, jt, jf, k } = program[at];
             at += 1;
             let start = k as usize;
             match u32::from(code) {
-                LOAD_HALF => value = u32::from(u16::from_be_bytes([frame[start], frame[start + 1]])),
+                LOAD_BYTE => value = frame[start].into(),
+                LOAD_HALF => value = half(start),
+                LOAD_HALF_BEHIND => value = half(start + index),
+                IP_LENGTH => index = usize::from(frame[start] & 0xf) * 4,
+                IF_ANY_BIT => at += usize::from(if value & k > 0 { jt } else { jf }),
                 LOAD_WORD if k as i32 == libc::SKF_AD_OFF + libc::SKF_AD_IFINDEX => value = interface,
                 LOAD_WORD => value = u32::from_be_bytes(frame[start..start + 4].try_into().expect("a word")),
                 IF_EQUAL => at += usize::from(if value == k { jt } else { jf }),
@@ -198,6 +207,14 @@ mod tests {
         let mut ordinary = frame();
         ordinary[12..14].copy_from_slice(&[8, 0]);
         assert!(!passes(&filter_for(IpAddr::from([10, 77, 0, 2])), &ordinary, 1));
+        let mut over_ipv6 = frame();
+        let gid = Ipv6Addr::new(0xfd77, 1, 2, 3, 4, 5, 6, 7);
+        over_ipv6[HEAD + DESTINATION..][..16].copy_from_slice(&gid.octets());
+        assert!(passes(&filter_for(gid.into()), &over_ipv6, 1));
+        for word in 0..4 {
+            let other = Ipv6Addr::from_bits(gid.to_bits() ^ 1 << (32 * word));
+            assert!(!passes(&filter_for(other.into()), &over_ipv6, 1), "{other}");
+        }
     }
 
     #[test]

@@ -79,6 +79,25 @@ fn a_truncated_frame_is_refused_at_every_length() {
 }
 
 #[test]
+fn a_filter_passes_datagrams_for_its_address_and_port_and_no_others() {
+    use crate::global_route::tests::passes;
+    for datagram in [over_ipv4(), over_ipv6()] {
+        let (program, ethertype) = filter(datagram.destination);
+        let right = frame(&datagram, b"payload");
+        assert_eq!(right[12..14], ethertype.to_be_bytes());
+        assert!(passes(&program, &right, 1), "{datagram:?}");
+        // Each byte of the receiver's address and of its port, and the protocol.
+        let (address, port, protocol) =
+            if datagram.source.is_ipv4() { (30..34, 36..38, 23) } else { (38..54, 56..58, 20) };
+        for at in address.chain(port).chain([protocol]) {
+            let mut other = right.clone();
+            other[at] ^= 1;
+            assert!(!passes(&program, &other, 1), "byte {at} of {datagram:?}");
+        }
+    }
+}
+
+#[test]
 fn fragments_and_other_protocols_are_refused() {
     for (at, value) in [(12, 0x86), (14, 0x65), (14, 0x44), (20, 0x20), (21, 1), (23, 6), (39, 7), (38, 1)] {
         let mut bytes = frame(&over_ipv4(), b"payload");
